@@ -1,0 +1,95 @@
+# One command for each thing that is done here. `make` alone lists them.
+
+.DEFAULT_GOAL := help
+SHELL := /bin/sh
+BIN := .venv/bin
+STAMP := .venv/.installed
+# Never an interpreter from the network: the one that is here is the one that is tested.
+export UV_PYTHON_DOWNLOADS := never
+
+.PHONY: help env serve test check fix nightly bench lock clean
+
+help: ## List these targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+env: $(STAMP) ## Make .venv from requirements.lock (PYTHON=… names another interpreter)
+
+serve: env ## Run the server (KNOWHUB_HOST, KNOWHUB_PORT, KNOWHUB_DATA_DIR; ARGS="--port 9000")
+	@exec $(BIN)/knowhub serve $(ARGS)
+
+test: check ## Run the checks and every test but the nightly ones (ARGS="-k name")
+	$(BIN)/python -m pytest -n 2 $(ARGS)
+
+check: env ## Check format, lint, types and architecture
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy .
+	$(BIN)/lint-imports
+
+fix: env ## Format, and mend what ruff can mend
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+nightly: env ## Run the tests that take minutes, with the full numbers
+	$(BIN)/python -m pytest -m nightly $(ARGS)
+
+bench: env ## Run every benchmark (BENCH=benchmarks/bench_x.py runs one)
+	@failed=; \
+	for file in $(or $(BENCH),$(sort $(wildcard benchmarks/bench_*.py))); do \
+	  echo "== $$file"; \
+	  $(BIN)/python -m "benchmarks.$$(basename "$$file" .py)" || failed="$$failed $$file"; \
+	done; \
+	if [ -n "$$failed" ]; then echo "failed:$$failed" >&2; exit 1; fi
+
+# Two files: the image installs the second, and needs no test tools. The first constrains it: one version of each thing.
+LOCK_WITH = $(or $(shell command -v uv),$(wildcard $(BIN)/uv)) pip compile pyproject.toml --quiet \
+  --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links \
+  --custom-compile-command "make lock" $(ARGS)
+
+lock: ## Write the lock files anew, keeping versions (ARGS=--upgrade takes newer ones); needs uv
+	@command -v uv >/dev/null || [ -x $(BIN)/uv ] || \
+	  { echo "make lock needs uv: $(BIN)/python -m pip install uv" >&2; exit 1; }
+	$(LOCK_WITH) --group dev --group build --output-file requirements.lock
+	$(LOCK_WITH) --constraint requirements.lock --no-annotate --output-file requirements-runtime.lock
+
+clean: ## Remove .venv, caches and built files (never data/)
+	rm -rf .venv dist .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Nothing is done while the stamp is newer than what it was made from.
+$(STAMP): pyproject.toml requirements.lock
+	@rm -f $@
+	@if [ -x $(BIN)/python ] && $(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' && \
+	  { command -v uv >/dev/null || $(BIN)/python -c 'import pip' 2>/dev/null; }; then exit 0; fi; \
+	$(FIND_PYTHON); \
+	echo "== .venv from $$found ($$("$$found" --version))"; \
+	if command -v uv >/dev/null; then uv venv --quiet --clear --python "$$found" .venv; \
+	else "$$found" -m venv --clear .venv; fi
+	@echo "== requirements.lock, every file checked against its hash"
+	@if command -v uv >/dev/null; then \
+	  uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock && \
+	  uv pip install --quiet --python $(BIN)/python --no-build-isolation --no-deps --editable .; \
+	else \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock && \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .; \
+	fi
+	@touch $@
+
+# Sets $$found, or says what is missing. A name on PATH may be a shim that does not run, and Debian's python3 comes
+# without ensurepip, so each is asked, not only looked for.
+define FIND_PYTHON
+found=; lame=; \
+for name in $(or $(PYTHON),python3.13 python3.12 python3.11 python3); do \
+  "$$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 || continue; \
+  if command -v uv >/dev/null || "$$name" -c 'import ensurepip, venv' >/dev/null 2>&1; then found=$$name; break; fi; \
+  lame=$$name; \
+done; \
+if [ -z "$$found" ] && [ -n "$$lame" ]; then \
+  echo "$$lame cannot make a virtual environment: its venv or ensurepip module is missing." >&2; \
+  echo "Install it (Debian, Ubuntu: apt-get install python3-venv), or install uv, then run make again." >&2; exit 1; \
+fi; \
+if [ -z "$$found" ]; then \
+  echo "KnowHub needs Python 3.11 or newer; none of these is: $(or $(PYTHON),python3.13 python3.12 python3.11 python3)." >&2; \
+  echo "Install one, or name it: make PYTHON=/path/to/python3.12 env" >&2; exit 1; \
+fi
+endef

@@ -1,0 +1,263 @@
+"""The knowledge tools of an agent: each is one call of the API; the server does the thinking (seed 003)."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from agent_tools import client, failures, records
+from agent_tools.registry import tool
+from agent_tools.results import ToolResult
+
+DEFAULT_SCOPES = ("org:cybertogether",)
+# The server gives its LLM 30 s to rewrite a record, and slims until it is done.
+EVOLVE_TIMEOUT_S = 45.0
+SLIM_TIMEOUT_S = 600.0
+
+_TAKE_A_SHOWN_ID = "Take an id that knowledge_search or knowledge_list has shown."
+
+
+@tool(aliases=("get_knowledge",))
+async def knowledge_search(
+    query: str,
+    top_k: int = 5,
+    min_score: int = 3,
+    types: list[str] | None = None,
+    user_id: str | None = None,
+    agent_id: str | None = None,
+    project_id: str | None = None,
+    team_id: str | None = None,
+    org_id: str | None = None,
+) -> ToolResult:
+    """Find what was learned before about a task, best first. Use it before you research or plan anew.
+
+    Args:
+        query: What you are about to do or want to know, in your own words.
+        top_k: How many records at most, 1 to 100.
+        min_score: Leave out records scored lower, 1 to 5.
+        types: Only these types: user_profile, strategy, tool, usecase, definition, plan.
+        user_id: Search as this user sees it.
+        agent_id: Search as this agent sees it.
+        project_id: Search with what this project sees.
+        team_id: Search with what this team sees.
+        org_id: Search with what this organisation sees.
+    """
+    context = {
+        "user_id": user_id,
+        "agent_id": agent_id,
+        "project_id": project_id,
+        "team_id": team_id,
+        "org_id": org_id,
+    }
+    params = {"q": query, "top_k": top_k, "min_score": min_score, "types": _commas(types), **context}
+    reply = await client.request("GET", "/api/knowledge/search", params=params)
+    return _found(reply, "No knowledge matches. Use other words, or a lower min_score.")
+
+
+@tool(aliases=("save_knowledge",))
+async def knowledge_save(
+    task: str,
+    content: str,
+    types: list[str],
+    tags: dict[str, str] | None = None,
+    scopes: list[str] | None = None,
+    owner: str | None = None,
+    source_name: str = "",
+    source_category: str = "exp",
+    urls: list[str] | None = None,
+    agent_id: str = "research_agent",
+    submitted_by: str = "",
+    score: int = 3,
+    message_id: str = "",
+    resource_ids: list[str] | None = None,
+) -> ToolResult:
+    """Keep something learned, so that it is found again for a similar task. One record, one lesson.
+
+    Args:
+        task: The situation and the goal in which this helps.
+        content: What was learned, complete enough to be used without its source.
+        types: What it is, one or more of user_profile, strategy, tool, usecase, definition, plan.
+        tags: Labels such as {"category": "preference", "domain": "coding_style"}.
+        scopes: Who may see it, such as ["user:ann", "project:web"] or ["public"].
+        owner: Who may change it, such as "agent:research_agent".
+        source_name: Name of the tool, page or paper it comes from.
+        source_category: paper, exp, skill or book; exp is own experience.
+        urls: Web addresses it comes from.
+        agent_id: Which agent saves it.
+        submitted_by: Who is responsible for it, such as an email address.
+        score: How useful it is, 1 to 5.
+        message_id: The message it was learned from.
+        resource_ids: Stored resources that belong to it: code, credentials, cookies.
+    """
+    source = {
+        "name": source_name,
+        "category": source_category,
+        "urls": urls or [],
+        "agent_id": agent_id,
+        "submitted_by": submitted_by,
+        "message_id": message_id,
+    }
+    body = {
+        "task": task,
+        "content": content,
+        "types": types,
+        "tags": tags or {},
+        "source": source,
+        "score": score,
+    }
+    body |= _ownership(scopes, owner, agent_id)
+    if resource_ids is not None:
+        body["resource_ids"] = resource_ids
+    return _saved(_record(await client.request("POST", "/api/knowledge", body=body)))
+
+
+@tool()
+async def knowledge_update(
+    knowledge_id: str,
+    add_helpful_case: dict[str, Any] | None = None,
+    add_harmful_case: dict[str, Any] | None = None,
+    update_score: int | None = None,
+    evolve_feedback: str | None = None,
+) -> ToolResult:
+    """Record how one piece of knowledge worked out: it ranks higher or lower for everyone after.
+
+    Args:
+        knowledge_id: The id that a search or list has shown.
+        add_helpful_case: Where it helped: {"task": ..., "outcome": ...}.
+        add_harmful_case: Where it misled: {"task": ..., "outcome": ..., "reason": ...}.
+        update_score: A new score, 1 to 5.
+        evolve_feedback: What is wrong or lacking; the server has its content rewritten accordingly.
+    """
+    feedback = {
+        "add_helpful_case": add_helpful_case,
+        "add_harmful_case": add_harmful_case,
+        "update_score": update_score,
+        "evolve_feedback": evolve_feedback,
+    }
+    reply = await client.request(
+        "PUT",
+        f"/api/knowledge/{client.segment(knowledge_id)}",
+        body={name: value for name, value in feedback.items() if value is not None},
+        timeout_s=client.ANSWER_TIMEOUT_S if evolve_feedback is None else EVOLVE_TIMEOUT_S,
+        not_found=_TAKE_A_SHOWN_ID,
+    )
+    return _updated(_record(reply), asked_to_evolve=evolve_feedback is not None)
+
+
+@tool()
+async def knowledge_batch_update(feedback_list: list[dict[str, Any]]) -> ToolResult:
+    """Record of several pieces of knowledge at once whether they helped. Do so when a task is done.
+
+    Args:
+        feedback_list: One object for each: {"knowledge_id": ..., "is_helpful": true or false,
+            "case": {"task": ..., "outcome": ...}}.
+    """
+    body = {"feedback_list": feedback_list}
+    reply = await client.request("POST", "/api/knowledge/batch_update", body=body)
+    items = client.result_list(reply)
+    unknown = [item.get("knowledge_id") for item in items if item.get("status") == "unknown"]
+    output = f"Feedback was recorded for {len(items) - len(unknown)} of {len(items)}."
+    if unknown:
+        output += f" Unknown ids: {failures.one_line(', '.join(map(str, unknown)))}. {_TAKE_A_SHOWN_ID}"
+    return ToolResult("Knowledge feedback", output, {"items": items, "unknown": unknown})
+
+
+@tool()
+async def knowledge_list(
+    limit: int = 10,
+    types: list[str] | None = None,
+    scopes: list[str] | None = None,
+) -> ToolResult:
+    """List saved knowledge without searching. To find something for a task, use knowledge_search.
+
+    Args:
+        limit: How many records at most, 1 to 1000.
+        types: Only these types: user_profile, strategy, tool, usecase, definition, plan.
+        scopes: Only what these scopes may see, such as ["project:web"].
+    """
+    params = {"limit": limit, "types": _commas(types), "scopes": _commas(scopes)}
+    reply = await client.request("GET", "/api/knowledge", params=params)
+    return _found(reply, "No knowledge is saved there yet.")
+
+
+@tool()
+async def knowledge_slim(model: str = "google/gemini-2.0-flash-001") -> ToolResult:
+    """Merge similar records of the whole knowledge base. It is upkeep, and may take minutes.
+
+    Args:
+        model: The LLM that the server is to merge with.
+    """
+    reply = await client.request(
+        "POST",
+        "/api/knowledge/slim",
+        body={"model": model},
+        timeout_s=SLIM_TIMEOUT_S,
+        not_found="This server version has no slim: go on without it, and tell whoever runs the server.",
+    )
+    report = records.quoted("report", json.dumps(reply, ensure_ascii=False))
+    output = "\n\n".join([f"The knowledge base was slimmed.{_degraded(reply)}", records.FENCE_NOTE, report])
+    return ToolResult("Knowledge slimmed", output, {"items": reply.get("results") or [], "report": reply})
+
+
+# Seed 004 calls these two by other names.
+get_knowledge = knowledge_search
+save_knowledge = knowledge_save
+
+
+def _commas(values: Sequence[str] | None) -> str | None:
+    return ",".join(values) if values else None
+
+
+def _ownership(scopes: list[str] | None, owner: str | None, agent_id: str) -> dict[str, Any]:
+    given = {name: value for name, value in {"scopes": scopes, "owner": owner}.items() if value is not None}
+    if client.has_api_key():
+        # The key says who is calling; the seed's defaults would be somebody else, which is refused.
+        return given
+    return {"scopes": list(DEFAULT_SCOPES), "owner": f"agent:{agent_id}", **given}
+
+
+def _found(reply: Mapping[str, Any], nothing: str) -> ToolResult:
+    items = client.result_list(reply)
+    more = " There are more: raise limit to see them." if reply.get("next_cursor") else ""
+    output = f"{len(items)} found.{more}\n\n{records.as_data(items)}" if items else nothing
+    return ToolResult(
+        f"Knowledge: {len(items)} found",
+        output + _degraded(reply),
+        {"items": items, "degraded": _degraded_parts(reply)},
+    )
+
+
+def _record(reply: dict[str, Any]) -> dict[str, Any]:
+    if not isinstance(reply.get("id"), str):
+        raise failures.not_knowhub("the request")
+    return reply
+
+
+def _saved(record: dict[str, Any]) -> ToolResult:
+    shown_id = failures.one_line(record["id"])
+    duplicate_of = record.get("duplicate_of")
+    known = f"The same is known already, as {shown_id}. Nothing new was saved."
+    return ToolResult(
+        "Knowledge known already" if duplicate_of else "Knowledge saved",
+        known if duplicate_of else f"Saved as {shown_id}.",
+        {"items": [record], "id": record["id"], "duplicate_of": duplicate_of},
+    )
+
+
+def _updated(record: dict[str, Any], *, asked_to_evolve: bool) -> ToolResult:
+    evolved = bool(record.get("evolved"))
+    output = "The feedback was recorded."
+    if asked_to_evolve:
+        output += " The content was rewritten." if evolved else " The content was not rewritten."
+    output += f"{_degraded(record)}\n\n{records.as_data([record])}"
+    metadata = {"items": [record], "evolved": evolved, "degraded": _degraded_parts(record)}
+    return ToolResult("Knowledge updated", output, metadata)
+
+
+def _degraded(reply: Mapping[str, Any]) -> str:
+    parts = ", ".join(map(str, _degraded_parts(reply)))
+    return f"\nThe server had to do without: {failures.one_line(parts)}." if parts else ""
+
+
+def _degraded_parts(reply: Mapping[str, Any]) -> list[Any]:
+    parts = reply.get("degraded")
+    return parts if isinstance(parts, list) else []

@@ -1,0 +1,52 @@
+"""Identity as an input, and the two forms of id that KnowHub makes itself."""
+
+import secrets
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+_UUID_DIGITS = 32
+_SEQ_DIGITS = 12
+
+
+class Ids(Protocol):
+    def hex(self, digits: int) -> str:
+        """Return `digits` random lower-case hexadecimal digits."""
+
+
+class RandomIds:
+    def hex(self, digits: int) -> str:
+        return secrets.token_hex((digits + 1) // 2)[:digits]
+
+
+def operation_id(seq: int, ids: Ids) -> str:
+    """Make the id of the operation at `seq`: a version 8 UUID that begins with the sequence number.
+
+    So an operation is found by its id with no map from ids to places in memory.
+    """
+    tail = ids.hex(18)
+    head = f"{seq:0{_SEQ_DIGITS}x}"
+    return f"{head[:8]}-{head[8:]}-8{tail[:3]}-a{tail[3:6]}-{tail[6:]}"
+
+
+def seq_of(operation: str) -> int | None:
+    """Read the sequence number out of an operation's id; None when it is not one."""
+    digits = operation.replace("-", "")
+    if len(digits) != _UUID_DIGITS or len(operation) != _UUID_DIGITS + 4 or not digits.isalnum():
+        return None
+    try:
+        return int(digits[:_SEQ_DIGITS], 16)
+    except ValueError:
+        return None
+
+
+def knowledge_id(now: float, ids: Ids, taken: Callable[[str], bool]) -> str:
+    """Make `knowledge-{YYYYMMDD}-{random}` (seed 003): four digits, more when the day is crowded."""
+    day = time.strftime("%Y%m%d", time.gmtime(now))
+    digits = 4
+    while True:
+        candidate = f"knowledge-{day}-{ids.hex(digits)}"
+        if not taken(candidate):
+            return candidate
+        # Four digits are 65,536 ids a day; each collision makes room for 256 times as many.
+        digits += 2

@@ -1,0 +1,55 @@
+"""Who is calling, and what that lets them see and do; always named `ctx`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from knowhub.core import scopes
+
+DEFAULT_ACCOUNT = "default"
+CONTEXT_IDS = ("user_id", "agent_id", "project_id", "team_id", "org_id")
+
+
+@dataclass(frozen=True, slots=True)
+class RequestContext:
+    """The caller of one request.
+
+    `actor` is the principal written into the log, `own` the principals whose rows are the caller's,
+    `visible` the scopes that they see, None meaning all: the local principal, who may do everything.
+    """
+
+    account: str
+    actor: str
+    own: frozenset[str]
+    visible: frozenset[str] | None
+    default_owner: str
+
+    @property
+    def unrestricted(self) -> bool:
+        return self.visible is None
+
+    def sees(self, audience: frozenset[str]) -> bool:
+        return self.visible is None or not self.visible.isdisjoint(audience)
+
+    def may_edit(self, owner: str) -> bool:
+        """Only the owner changes or deletes a row (KS-018); the local principal may do everything."""
+        return self.visible is None or owner in self.own
+
+
+def local_context(default_owner: str, account: str = DEFAULT_ACCOUNT) -> RequestContext:
+    """Return the context of a request that names nobody: the local principal."""
+    return RequestContext(
+        account=account, actor=default_owner, own=frozenset({default_owner}), visible=None, default_owner=default_owner
+    )
+
+
+def caller_context(ids: Mapping[str, str], default_owner: str, account: str = DEFAULT_ACCOUNT) -> RequestContext:
+    """Return the context of a request that names its caller by any of CONTEXT_IDS (KS-030, KS-031)."""
+    visible = {f"{name.removesuffix('_id')}:{ids[name]}" for name in CONTEXT_IDS if name in ids}
+    own = [f"{kind}:{ids[f'{kind}_id']}" for kind in ("agent", "user") if f"{kind}_id" in ids]
+    return RequestContext(
+        account=account,
+        actor=own[0] if own else default_owner,
+        own=frozenset(own),
+        visible=frozenset({*visible, scopes.PUBLIC}),
+        default_owner=own[0] if own else default_owner,
+    )

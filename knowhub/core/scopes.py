@@ -1,0 +1,75 @@
+"""Scopes: who a row is for, `{entity_type}:{entity_id}` or `public` (seed 004, 知识结构)."""
+
+import unicodedata
+from collections.abc import Collection, Iterable
+
+PUBLIC = "public"
+OWNER = "user:owner"
+PRECEDENCE = ("user", "project", "agent", "team", "org", PUBLIC)
+MAX_ID_CHARS = 200
+
+_RANK = {kind: rank for rank, kind in enumerate(PRECEDENCE)}
+_OWNER_KINDS = ("user", "agent")
+_REFUSED = ("Cc", "Cs")
+
+
+def entity_id_problem(entity_id: str) -> str | None:
+    """Say what is wrong with an id of a person, agent, project …; None when nothing is."""
+    if not entity_id.strip():
+        return "must not be blank"
+    if len(entity_id) > MAX_ID_CHARS:
+        return f"must have at most {MAX_ID_CHARS} characters"
+    if not entity_id.isprintable() and any(unicodedata.category(char) in _REFUSED for char in entity_id):
+        return "must not hold control characters"
+    return None
+
+
+def scope_problem(scope: str) -> str | None:
+    """Say what is wrong with a scope; None when nothing is."""
+    if scope == PUBLIC:
+        return None
+    kind, colon, entity_id = scope.partition(":")
+    if not colon or kind not in _RANK or kind == PUBLIC:
+        return f"{scope!r} is not a scope: use user:ID, agent:ID, project:ID, team:ID, org:ID or public"
+    problem = entity_id_problem(entity_id)
+    return problem and f"the id in scope {scope!r} {problem}"
+
+
+def owner_problem(owner: str) -> str | None:
+    """Say what is wrong with an owner, which is one `user:` or `agent:` principal (KS-018)."""
+    kind = owner.partition(":")[0]
+    if kind not in _OWNER_KINDS:
+        return f"{owner!r} is not an owner: use user:ID or agent:ID"
+    return scope_problem(owner)
+
+
+def audience(scopes: Iterable[str], owner: str) -> frozenset[str]:
+    """Resolve `user:owner` and add the owner, who always sees their own row."""
+    return frozenset({owner, *(scope for scope in scopes if scope != OWNER)})
+
+
+def rank(scopes: Iterable[str], owner: str, visible: Collection[str] | None) -> int:
+    """Rank by the best scope that the caller shares, 0 being `user` (KS-035, KS-036).
+
+    `visible` is None for a caller who sees everything: then every scope counts.
+    """
+    shared = (scope for scope in audience(scopes, owner) if visible is None or scope in visible)
+    return min((_RANK[scope.partition(":")[0]] for scope in shared), default=len(PRECEDENCE))
+
+
+def best(scopes: Iterable[str], owner: str, visible: Collection[str] | None) -> str | None:
+    """Return the scope by which the caller sees the row, the one that `rank` counted."""
+    shared = [scope for scope in audience(scopes, owner) if visible is None or scope in visible]
+    return min(shared, key=lambda scope: (_RANK[scope.partition(":")[0]], scope), default=None)
+
+
+def derived_visibility(scopes: Collection[str]) -> str:
+    """Name the reach of `scopes` in the words of seed 004's table: private, shared, org, public."""
+    kinds = {scope.partition(":")[0] for scope in scopes}
+    if PUBLIC in kinds:
+        return "public"
+    if "org" in kinds:
+        return "org"
+    if len(scopes) > 1 or kinds & {"project", "team"}:
+        return "shared"
+    return "private"

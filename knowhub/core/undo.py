@@ -1,0 +1,27 @@
+"""How the rows of a collection are turned around: which of their fields are evidence that only adds up."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+Path: TypeAlias = tuple[str, ...]
+BOOKKEEPING: frozenset[Path] = frozenset({("version",), ("updated_at",)})
+
+
+@dataclass(frozen=True, slots=True)
+class RowRules:
+    """What undo must know of a collection.
+
+    `counters` are increments and `logs` lists that only grow: neither stands in the way of an undo, both are
+    carried over. `settle(before, after)` recomputes what is derived from them. `references(row)` names the
+    (collection, id) of rows that this one cannot do without.
+    """
+
+    counters: frozenset[Path] = frozenset()
+    logs: frozenset[Path] = frozenset()
+    settled: frozenset[Path] = frozenset()
+    settle: Callable[[Mapping[str, Any], dict[str, Any]], dict[str, Any]] | None = None
+    references: Callable[[Mapping[str, Any]], list[tuple[str, str]]] = lambda _row: []
+
+    def is_evidence(self, path: Path) -> bool:
+        return path in self.counters or path in self.logs or path in self.settled

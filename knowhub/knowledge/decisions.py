@@ -1,0 +1,184 @@
+"""Rows in, rows out: what saving, editing and feedback do to a record, with no store and no clock."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from knowhub.core import clock, scopes
+from knowhub.core.errors import Forbidden, InvalidInput
+from knowhub.core.operation import Row, Write, next_version
+from knowhub.core.request_context import RequestContext
+from knowhub.core.undo import RowRules
+from knowhub.knowledge import ranking
+from knowhub.knowledge.model import (
+    COLLECTION,
+    DEFAULT_SCORE,
+    HISTORY_SHOWN,
+    Feedback,
+    ImportedKnowledge,
+    NewKnowledge,
+)
+
+_FRESH_EVALUATION = {"helpful": 1, "harmful": 0, "confidence": 0.5, "helpful_history": [], "harmful_history": []}
+_SOURCE_FIELDS = ("name", "category", "urls", "agent_id", "submitted_by", "timestamp", "message_id", "trace_id")
+_CONFIDENCE_DIGITS = 6
+
+
+def new_row(new: NewKnowledge, row_id: str, now: float, ctx: RequestContext) -> dict[str, Any]:
+    """Make the row of a fresh record (seed 003 字段说明; evaluation of seed 004, C-03)."""
+    moment = clock.iso(now)
+    return _row(new, row_id, moment, ctx) | {
+        "eval": {"score": new.score, **_FRESH_EVALUATION},
+        "version": 1,
+        "created_at": moment,
+        "updated_at": moment,
+    }
+
+
+def imported_row(line: ImportedKnowledge, row_id: str, before: Row | None, now: float, ctx: RequestContext) -> Row:
+    """Make the row of an imported line: it keeps evidence and time of creation, its version goes on rising."""
+    moment = clock.iso(now)
+    evaluation = {"score": line.record.score or DEFAULT_SCORE, **_FRESH_EVALUATION, **line.evaluation}
+    return _row(line.record, row_id, moment, ctx) | {
+        "eval": evaluation,
+        "version": next_version(before),
+        "created_at": line.created_at or moment,
+        "updated_at": moment,
+    }
+
+
+def patched(row: Row, patch: Mapping[str, Any], now: float) -> Row | None:
+    """Return `row` with the fields of `patch`, or None when that changes nothing.
+
+    A source is patched field by field. Raises InvalidInput when what would stand there says nothing, or ends
+    before it begins.
+    """
+    changed = {**row, **patch}
+    if "source" in patch:
+        changed["source"] = {**row["source"], **patch["source"]}
+        if "message_id" in patch["source"]:
+            changed["message_id"] = patch["source"]["message_id"]
+    if "types" in patch:
+        changed["type"] = patch["types"][0]
+    if "scopes" in patch and list(patch["scopes"]) != list(row["scopes"]):
+        changed["visibility"] = scopes.derived_visibility(patch["scopes"])
+    if changed == row:
+        return None
+    check_says_something(changed["task"], changed["content"])
+    check_validity(changed["valid_from"], changed["valid_to"])
+    return _touched(changed, row, now)
+
+
+def with_feedback(row: Row, feedback: Feedback, now: float) -> Row:
+    """Return `row` with evidence added (KM-070…072); histories show the last 50 cases, the log has all."""
+    evaluation = dict(row["eval"])
+    for kind, case in (("helpful", feedback.helpful_case), ("harmful", feedback.harmful_case)):
+        if case is not None:
+            evaluation[kind] += 1
+            history = [*evaluation[f"{kind}_history"], _dated(case, now)]
+            evaluation[f"{kind}_history"] = history[-HISTORY_SHOWN:]
+    if feedback.score is not None:
+        evaluation["score"] = feedback.score
+    evaluation["confidence"] = _shifted_confidence(row["eval"], evaluation)
+    if evaluation == row["eval"]:
+        return row
+    return _touched({**row, "eval": evaluation}, row, now)
+
+
+def deleted(row: Row, now: float) -> Row:
+    """Return the tombstone of a row: its content stays, so that a delete can be undone."""
+    return _touched({**row, "deleted": True}, row, now)
+
+
+def write(row: Row) -> Write:
+    return Write(COLLECTION, row["id"], row)
+
+
+def check_says_something(task: str, content: str) -> None:
+    """Raise InvalidInput when both task and content are blank."""
+    if not task.strip() and not content.strip():
+        raise InvalidInput.of("content", "task and content are both blank; one of them must say something")
+
+
+def check_validity(valid_from: str | None, valid_to: str | None) -> None:
+    """Raise InvalidInput when a record would stop being valid before it begins to be."""
+    if valid_from and valid_to and clock.parse_iso(valid_to) <= clock.parse_iso(valid_from):
+        raise InvalidInput.of("valid_to", "must be later than valid_from")
+
+
+def owner_for(new: NewKnowledge, ctx: RequestContext) -> str:
+    """Return the owner of a new record. Raises Forbidden when a named caller gives it to somebody else."""
+    if new.owner is None:
+        return ctx.default_owner
+    if not ctx.may_edit(new.owner):
+        raise Forbidden(f"the caller may not save a record that is owned by {new.owner!r}")
+    return new.owner
+
+
+def _row(new: NewKnowledge, row_id: str, moment: str, ctx: RequestContext) -> dict[str, Any]:
+    check_says_something(new.task, new.content)
+    check_validity(new.valid_from, new.valid_to)
+    own_scopes = list(dict.fromkeys(new.scopes)) if new.scopes else [scopes.OWNER]
+    message_id = new.message_id or new.source.get("message_id") or None
+    source = {name: new.source.get(name) for name in _SOURCE_FIELDS}
+    source |= {
+        "category": source["category"] or "exp",
+        "urls": list(source["urls"] or ()),
+        "timestamp": source["timestamp"] or moment,
+        "message_id": message_id,
+    }
+    return {
+        "id": row_id,
+        "message_id": message_id,
+        "types": list(dict.fromkeys(new.types)),
+        "type": new.types[0],
+        "task": new.task,
+        "content": new.content,
+        "tags": dict(new.tags),
+        "scopes": own_scopes,
+        "owner": owner_for(new, ctx),
+        "visibility": new.visibility or scopes.derived_visibility(own_scopes),
+        "resource_ids": list(dict.fromkeys(new.resource_ids)),
+        "source": source,
+        "valid_from": new.valid_from,
+        "valid_to": new.valid_to,
+        "supersedes": new.supersedes,
+    }
+
+
+def _touched(row: Mapping[str, Any], before: Row, now: float) -> Row:
+    return {**row, "version": next_version(before), "updated_at": clock.iso(now)}
+
+
+def _dated(case: Mapping[str, Any], now: float) -> dict[str, Any]:
+    return {**case, "timestamp": case.get("timestamp") or clock.iso(now)}
+
+
+def _shifted_confidence(before: Mapping[str, Any], after: Mapping[str, Any]) -> float:
+    """Move the confidence as the evidence moved; an imported figure keeps its lead and stays within 0 and 1."""
+    was = ranking.confidence(before["helpful"], before["harmful"])
+    now_is = ranking.confidence(after["helpful"], after["harmful"])
+    current = float(before["confidence"])
+    if now_is > was:
+        current += (1 - current) * (now_is - was) / (1 - was)
+    elif now_is < was:
+        current *= now_is / was
+    return round(current, _CONFIDENCE_DIGITS)
+
+
+def _settle(before: Mapping[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    evaluation = dict(after["eval"])
+    evaluation["confidence"] = _shifted_confidence(before["eval"], evaluation)
+    return {**after, "eval": evaluation}
+
+
+def _references(row: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
+    return [(COLLECTION, row["supersedes"])] if row.get("supersedes") else []
+
+
+UNDO_RULES = RowRules(
+    counters=frozenset({("eval", "helpful"), ("eval", "harmful")}),
+    logs=frozenset({("eval", "helpful_history"), ("eval", "harmful_history")}),
+    settled=frozenset({("eval", "confidence")}),
+    settle=_settle,
+    references=lambda row: list(_references(row)),
+)

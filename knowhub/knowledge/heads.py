@@ -1,0 +1,116 @@
+"""From a record's row to its head, and to the key by which duplicates are known."""
+
+import unicodedata
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any
+
+from knowhub.core import scopes
+from knowhub.core.clock import parse_iso
+from knowhub.knowledge.model import Head
+
+_KINDS_CACHED = 65_536
+
+
+def head_of(row: Mapping[str, Any], ordinal: int, text_num: int, earlier: Head | None = None) -> Head:
+    """Make the head of `row`. What only its text decides is taken from `earlier` while the text is the same."""
+    text = signature(row)
+    same_text = earlier is not None and earlier.signature == text
+    evaluation = row["eval"]
+    kind = _kind(tuple(row["types"]), tuple(row["scopes"]), row["owner"], tag_facets(row["tags"]))
+    return Head(
+        id=row["id"],
+        ordinal=earlier.ordinal if earlier else ordinal,
+        text_num=earlier.text_num if same_text and earlier else text_num,
+        signature=text,
+        live=not row.get("deleted"),
+        version=row["version"],
+        owner=row["owner"],
+        scopes=kind[0],
+        audience=kind[1],
+        types=kind[2],
+        facets=kind[3],
+        duplicate_key=earlier.duplicate_key if same_text and earlier else duplicate_key(row),
+        score=evaluation["score"],
+        helpful=evaluation["helpful"],
+        harmful=evaluation["harmful"],
+        confidence=evaluation["confidence"],
+        created=parse_iso(row["created_at"]),
+        valid_from=_seconds(row["valid_from"]),
+        valid_to=_seconds(row["valid_to"]),
+        supersedes=row["supersedes"],
+    )
+
+
+def signature(row: Mapping[str, Any]) -> int:
+    """Hash all that search and duplicates look at; compared within one process only."""
+    return hash(
+        (
+            row["task"],
+            row["content"],
+            tuple(row["types"]),
+            tuple(row["scopes"]),
+            row["owner"],
+            tag_facets(row["tags"]),
+            bool(row.get("deleted")),
+        )
+    )
+
+
+def duplicate_key(row: Mapping[str, Any]) -> bytes:
+    """Hash owner, scopes, types and the normalised text: two records with one key say the same."""
+    parts = [
+        row["owner"],
+        "\x1e".join(sorted(set(row["scopes"]))),
+        "\x1e".join(sorted(set(row["types"]))),
+        normalised_text(row["task"]),
+        normalised_text(row["content"]),
+    ]
+    return blake2b("\x1f".join(parts).encode(), digest_size=16).digest()
+
+
+def normalised_text(text: str) -> str:
+    """Fold width, case and white space: what a person would call the same text."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text)
+    return " ".join(text.casefold().split())
+
+
+def facet(name: str, value: str) -> str:
+    """Name one thing that a list can be filtered by, such as `type:tool` or `tag.domain:web`."""
+    return f"{name}:{value}"
+
+
+def tag_facets(tags: Mapping[str, str | Sequence[str]]) -> tuple[str, ...]:
+    """Return one facet for each value of each tag."""
+    return tuple(
+        facet(f"tag.{name}", value)
+        for name, values in tags.items()
+        for value in ([values] if isinstance(values, str) else values)
+    )
+
+
+def audience_facets(audience: frozenset[str]) -> frozenset[str]:
+    """Return the facets of which a record must have one to be seen by any of `audience`."""
+    return frozenset(facet("sees", scope) for scope in audience)
+
+
+@lru_cache(maxsize=_KINDS_CACHED)
+def _kind(
+    types: tuple[str, ...], own_scopes: tuple[str, ...], owner: str, tags: tuple[str, ...]
+) -> tuple[tuple[str, ...], frozenset[str], tuple[str, ...], frozenset[str]]:
+    # Most records share their kind with many others: one set in memory serves them all.
+    audience = scopes.audience(own_scopes, owner)
+    facets = {
+        *(facet("type", kind) for kind in types),
+        *(facet("scope", scope) for scope in own_scopes),
+        facet("owner", owner),
+        *tags,
+        *audience_facets(audience),
+    }
+    return own_scopes, audience, types, frozenset(facets)
+
+
+def _seconds(moment: str | None) -> float | None:
+    return None if moment is None else parse_iso(moment)

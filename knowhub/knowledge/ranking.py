@@ -1,0 +1,63 @@
+"""Quality ranking: arithmetic on evidence, no text (seed 003 质量精排; scope precedence of seed 004, C-08)."""
+
+from collections.abc import Sequence
+
+from knowhub.core import scopes
+from knowhub.core.request_context import RequestContext
+from knowhub.knowledge.model import Head, Hit, KnowledgeType, Order
+
+
+def quality(score: int, helpful: int, harmful: int) -> float:
+    """Return `score + helpful − 2·harmful` (KM-062; the seed's example figure is an error, C-39)."""
+    return score + helpful - harmful * 2.0
+
+
+def head_quality(head: Head) -> float:
+    return quality(head.score, head.helpful, head.harmful)
+
+
+def confidence(helpful: int, harmful: int) -> float:
+    """Return the share of good evidence with one harmful case assumed: 0.5 when fresh, below 1 always (G-09)."""
+    return helpful / (helpful + harmful + 1)
+
+
+def rule_against(head: Head, min_score: int) -> str | None:
+    """Name the rule that drops a record for its evidence; None when it stays (KM-063)."""
+    if head.score < min_score:
+        return "score_below_min_score"
+    if head_quality(head) < 0:
+        return "negative_quality"
+    return None
+
+
+def validity_against(head: Head, as_of: float) -> str | None:
+    """Name the rule that drops a record for its time; None when it is valid at `as_of`."""
+    if head.valid_from is not None and as_of < head.valid_from:
+        return "not_yet_valid"
+    if head.valid_to is not None and as_of >= head.valid_to:
+        return "no_longer_valid"
+    return None
+
+
+def effective_from(head: Head) -> float:
+    """Return when a record begins to replace the one that it supersedes."""
+    return head.created if head.valid_from is None else head.valid_from
+
+
+def select(hits: Sequence[Hit], top_k: int, order: Order, ctx: RequestContext) -> list[Hit]:
+    """Choose `top_k` of the hits, which come best first, and put them in the order in which they are shown.
+
+    The pool is the best 2·k by relevance; k are taken by quality. Every tie keeps recall's order.
+    """
+    if order is Order.RELEVANCE:
+        return list(hits[:top_k])
+    pool = hits[: 2 * top_k]
+    chosen = sorted(pool, key=lambda hit: -head_quality(hit.head))[:top_k]
+    if order is Order.QUALITY or (order is Order.AUTO and ctx.unrestricted):
+        return chosen
+    return sorted(chosen, key=lambda hit: _precedence(hit.head, order, ctx))
+
+
+def _precedence(head: Head, order: Order, ctx: RequestContext) -> tuple[bool, int]:
+    profile_first = order is Order.AUTO and KnowledgeType.USER_PROFILE in head.types
+    return not profile_first, scopes.rank(head.scopes, head.owner, ctx.visible)

@@ -1,0 +1,283 @@
+"""The verbs on knowledge records (seeds 003, 004): save, read, list, edit, delete, give evidence, find."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from knowhub.core.errors import Forbidden, InvalidInput, NotFound, VersionConflict
+from knowhub.core.ids import Ids, knowledge_id
+from knowhub.core.operation import Change, Committed, Draft, IdempotencyKey, Operation, Row, Unchanged, next_version
+from knowhub.core.request_context import RequestContext
+from knowhub.core.row_paths import differences
+from knowhub.knowledge import decisions, heads
+from knowhub.knowledge.model import (
+    COLLECTION,
+    Feedback,
+    Head,
+    ListQuery,
+    NewKnowledge,
+    Page,
+    Saved,
+    SavedBatch,
+    Stored,
+    VersionEntry,
+    Vote,
+)
+from knowhub.knowledge.ports import KnowledgeStore, KnowledgeView
+
+
+class KnowledgeService:
+    """Knowledge records over a store that makes every decision durable before it is acknowledged."""
+
+    def __init__(self, store: KnowledgeStore, ids: Ids) -> None:
+        self._store = store
+        self._ids = ids
+
+    async def save(self, ctx: RequestContext, new: NewKnowledge, key: IdempotencyKey | None = None) -> Saved:
+        """Save a record, or return the one that says the same already (KM-067, `dedup`).
+
+        Raises InvalidInput, and Forbidden when the owner or the superseded record is somebody else's.
+        """
+
+        def decide(view: KnowledgeView) -> Draft | Unchanged:
+            row, duplicate = self._new_or_duplicate(view, ctx, new, {})
+            return Unchanged(duplicate) if row is None else Draft("save_knowledge", [decisions.write(row)])
+
+        outcome = await self._store.commit(ctx.account, ctx.actor, decide, key)
+        if isinstance(outcome, Unchanged):
+            return Saved(outcome.answer, None, duplicate_of=outcome.answer["id"])
+        return Saved(outcome.operation.changes[0].after, outcome.operation.operation_id)
+
+    async def save_batch(
+        self, ctx: RequestContext, items: Sequence[NewKnowledge], key: IdempotencyKey | None = None
+    ) -> SavedBatch:
+        """Save all records in one operation, or none; duplicates are answered in their places.
+
+        Raises InvalidInput naming `items.<index>` for the first one that cannot be saved.
+        """
+
+        def decide(view: KnowledgeView) -> Draft | Unchanged:
+            rows: dict[str, Row] = {}
+            duplicates: dict[str, Row] = {}
+            order: list[str] = []
+            for index, new in enumerate(items):
+                row, duplicate = self._item(view, ctx, new, rows, index)
+                target, found = (rows, row) if row is not None else (duplicates, duplicate)
+                if found["id"] not in rows:
+                    target[found["id"]] = found
+                order.append(found["id"])
+            reply = {"ids": order, "duplicates": duplicates}
+            if not rows:
+                return Unchanged(reply)
+            return Draft("save_knowledge_batch", [decisions.write(row) for row in rows.values()], reply=reply)
+
+        outcome = await self._store.commit(ctx.account, ctx.actor, decide, key)
+        if isinstance(outcome, Unchanged):
+            return _saved_batch(outcome.answer, (), None)
+        operation = outcome.operation
+        return _saved_batch(operation.reply or {}, operation.changes, operation.operation_id)
+
+    async def get(self, ctx: RequestContext, knowledge_id: str) -> Stored:
+        """Return one record as it is stored. Raises NotFound."""
+        await self._store.refresh()
+        view = self._store.view(ctx.account)
+        head = visible_head(view, ctx, knowledge_id)
+        return Stored(view.raw(COLLECTION, knowledge_id) or b"", head.version)
+
+    async def page(self, ctx: RequestContext, query: ListQuery) -> Page:
+        """Return the newest records that pass every filter and that the caller sees (KM-079)."""
+        await self._store.refresh()
+        view = self._store.view(ctx.account)
+        filters = list(query.filters)
+        if ctx.visible is not None:
+            filters.append(heads.audience_facets(ctx.visible))
+        found = view.page(ListQuery(filters, query.limit + 1, query.before))
+        shown = found[: query.limit]
+        more = len(found) > query.limit
+        return Page([view.raw(COLLECTION, head.id) or b"" for head in shown], shown[-1].ordinal if more else None)
+
+    async def patch(
+        self,
+        ctx: RequestContext,
+        knowledge_id: str,
+        patch: Mapping[str, Any],
+        expected: int | None = None,
+        key: IdempotencyKey | None = None,
+    ) -> Saved:
+        """Change fields of a record. Raises NotFound, Forbidden, VersionConflict, InvalidInput."""
+
+        def decide(view: KnowledgeView) -> Draft | Unchanged:
+            row = _editable(view, ctx, knowledge_id, expected)
+            after = decisions.patched(row, patch, view.now)
+            return Unchanged(row) if after is None else Draft("edit_knowledge", [decisions.write(after)])
+
+        return await self._change(ctx, decide, key)
+
+    async def delete(
+        self, ctx: RequestContext, knowledge_id: str, expected: int | None = None, key: IdempotencyKey | None = None
+    ) -> str:
+        """Delete a record and return the operation, which can be undone. Raises NotFound, Forbidden."""
+
+        def decide(view: KnowledgeView) -> Draft | Unchanged:
+            row = _editable(view, ctx, knowledge_id, expected)
+            return Draft("delete_knowledge", [decisions.write(decisions.deleted(row, view.now))])
+
+        outcome = await self._store.commit(ctx.account, ctx.actor, decide, key)
+        if isinstance(outcome, Unchanged):
+            raise NotFound.of("knowledge", knowledge_id)
+        return outcome.operation.operation_id
+
+    async def give_feedback(
+        self,
+        ctx: RequestContext,
+        knowledge_id: str,
+        feedback: Feedback,
+        expected: int | None = None,
+        key: IdempotencyKey | None = None,
+    ) -> Saved:
+        """Add evidence to a record that the caller sees; only its owner sets its score (KM-069, C-41)."""
+
+        def decide(view: KnowledgeView) -> Draft | Unchanged:
+            row = _seen(view, ctx, knowledge_id, expected)
+            if feedback.score is not None and not ctx.may_edit(row["owner"]):
+                raise Forbidden("only the owner of a record sets its score; add a helpful or harmful case instead")
+            after = decisions.with_feedback(row, feedback, view.now)
+            return Unchanged(row) if after is row else Draft("update_knowledge", [decisions.write(after)])
+
+        return await self._change(ctx, decide, key)
+
+    async def give_feedback_batch(
+        self, ctx: RequestContext, votes: Sequence[Vote], key: IdempotencyKey | None = None
+    ) -> tuple[Sequence[str], str | None]:
+        """Add evidence to many records in one operation; return each vote's status and the operation (KM-077)."""
+
+        def decide(view: KnowledgeView) -> Draft | Unchanged:
+            rows: dict[str, Row] = {}
+            statuses = [_apply_vote(view, ctx, vote, rows) for vote in votes]
+            writes = [decisions.write(row) for row in rows.values()]
+            reply = {"statuses": statuses}
+            return Draft("batch_update_knowledge", writes, reply=reply) if writes else Unchanged(reply)
+
+        outcome = await self._store.commit(ctx.account, ctx.actor, decide, key)
+        if isinstance(outcome, Unchanged):
+            return outcome.answer["statuses"], None
+        return (outcome.operation.reply or {})["statuses"], outcome.operation.operation_id
+
+    async def history(self, ctx: RequestContext, knowledge_id: str) -> list[VersionEntry]:
+        """Return every version of a record, newest first, a deleted one's too. Raises NotFound."""
+        await self._store.refresh()
+        head = self._store.view(ctx.account).head(knowledge_id)
+        if head is None or not ctx.sees(head.audience):
+            raise NotFound.of("knowledge", knowledge_id)
+        operations = self._store.operations_on(ctx.account, COLLECTION, knowledge_id)
+        return [_version_entry(operation, knowledge_id) async for operation in operations]
+
+    def _item(
+        self, view: KnowledgeView, ctx: RequestContext, new: NewKnowledge, pending: Mapping[str, Row], index: int
+    ) -> tuple[Row | None, Any]:
+        try:
+            return self._new_or_duplicate(view, ctx, new, pending)
+        except InvalidInput as problem:
+            raise InvalidInput.of(
+                f"items.{index}.{problem.errors[0].field}" if problem.errors else f"items.{index}", problem.detail
+            ) from problem
+
+    def _new_or_duplicate(
+        self, view: KnowledgeView, ctx: RequestContext, new: NewKnowledge, pending: Mapping[str, Row]
+    ) -> tuple[Row | None, Any]:
+        def taken(candidate: str) -> bool:
+            return candidate in pending or view.raw(COLLECTION, candidate) is not None
+
+        row = decisions.new_row(new, knowledge_id(view.now, self._ids, taken), view.now, ctx)
+        if new.supersedes is not None:
+            check_supersedes(view, ctx, new.supersedes)
+        duplicate = _duplicate_of(view, ctx, row, pending) if new.dedup else None
+        return (row, None) if duplicate is None else (None, duplicate)
+
+    async def _change(self, ctx: RequestContext, decide: Any, key: IdempotencyKey | None) -> Saved:
+        outcome = await self._store.commit(ctx.account, ctx.actor, decide, key)
+        if isinstance(outcome, Committed):
+            return Saved(outcome.operation.changes[0].after, outcome.operation.operation_id)
+        return Saved(outcome.answer, None)
+
+
+def visible_head(view: KnowledgeView, ctx: RequestContext, knowledge_id: str) -> Head:
+    """Return the head of a live record that the caller sees. Raises NotFound, the same for both."""
+    head = view.head(knowledge_id)
+    if head is None or not head.live or not ctx.sees(head.audience):
+        raise NotFound.of("knowledge", knowledge_id)
+    return head
+
+
+def check_supersedes(view: KnowledgeView, ctx: RequestContext, knowledge_id: str) -> None:
+    """Raise InvalidInput when the record is not there to be superseded, Forbidden when it is somebody else's."""
+    head = view.head(knowledge_id)
+    if head is None or not head.live or not ctx.sees(head.audience):
+        raise InvalidInput.of("supersedes", f"no knowledge with id {knowledge_id!r}")
+    if not ctx.may_edit(head.owner):
+        raise Forbidden("only the owner of a record may supersede it")
+
+
+def _duplicate_of(
+    view: KnowledgeView, ctx: RequestContext, row: Row, pending: Mapping[str, Row]
+) -> Row | None:
+    key = heads.duplicate_key(row)
+    for head in view.duplicates(key):
+        if ctx.sees(head.audience):
+            return view.get(COLLECTION, head.id)
+    return next((other for other in pending.values() if heads.duplicate_key(other) == key), None)
+
+
+def _seen(view: KnowledgeView, ctx: RequestContext, knowledge_id: str, expected: int | None) -> Row:
+    head = visible_head(view, ctx, knowledge_id)
+    if expected is not None and expected != head.version:
+        raise VersionConflict(head.version)
+    row = view.get(COLLECTION, knowledge_id)
+    if row is None:
+        raise NotFound.of("knowledge", knowledge_id)
+    return row
+
+
+def _editable(view: KnowledgeView, ctx: RequestContext, knowledge_id: str, expected: int | None) -> Row:
+    head = visible_head(view, ctx, knowledge_id)
+    if not ctx.may_edit(head.owner):
+        raise Forbidden("only the owner of a record may change or delete it")
+    return _seen(view, ctx, knowledge_id, expected)
+
+
+def _apply_vote(view: KnowledgeView, ctx: RequestContext, vote: Vote, rows: dict[str, Row]) -> str:
+    try:
+        original = _seen(view, ctx, vote.knowledge_id, None)
+    except NotFound:
+        return "unknown"
+    case = Feedback(helpful_case=vote.case) if vote.is_helpful else Feedback(harmful_case=vote.case)
+    after = decisions.with_feedback(rows.get(vote.knowledge_id, original), case, view.now)
+    # Several votes on one record are one change of its row: its version rises once.
+    rows[vote.knowledge_id] = {**after, "version": next_version(original)}
+    return "applied"
+
+
+def _saved_batch(reply: Mapping[str, Any], changes: Sequence[Change], operation_id: str | None) -> SavedBatch:
+    written = {change.id: change.after for change in changes}
+    seen: set[str] = set()
+    saved = []
+    for row_id in reply["ids"]:
+        if row_id in written and row_id not in seen:
+            saved.append(Saved(written[row_id], operation_id))
+        else:
+            row = written.get(row_id) or reply["duplicates"][row_id]
+            saved.append(Saved(row, None, duplicate_of=row_id))
+        seen.add(row_id)
+    return SavedBatch(saved, operation_id)
+
+
+def _version_entry(operation: Operation, knowledge_id: str) -> VersionEntry:
+    change = next(change for change in operation.changes if change.id == knowledge_id)
+    return VersionEntry(
+        version=change.after["version"],
+        operation_id=operation.operation_id,
+        op=operation.op,
+        actor=operation.actor,
+        timestamp=operation.timestamp,
+        changes=differences(change.before, change.after),
+    )
+

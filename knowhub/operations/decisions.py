@@ -1,0 +1,94 @@
+"""Turning an operation around, field by field, with no store: rows in, rows or blockers out (KT-188, G-17)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from knowhub.core import clock
+from knowhub.core.operation import Change, Row, next_version
+from knowhub.core.row_paths import changed_paths, flatten, unflatten
+from knowhub.core.undo import Path, RowRules
+
+_GONE = object()
+_DELETED: Path = ("deleted",)
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """A row whose fields were changed since: the undo would overwrite them."""
+
+    collection: str
+    id: str
+    fields: Sequence[Path]
+
+
+def turned_around(change: Change, current: Row, rules: RowRules, now: float) -> Row | Blocked:
+    """Return the row as it is when `change` had not happened, or the fields that stand in the way.
+
+    Fields that the change did not touch keep what they have now; evidence is carried over.
+    """
+    after, present = flatten(change.after), flatten(current)
+    if change.before is None:
+        blocked = [path for path in changed_paths(after, present) if not rules.is_evidence(path)]
+        result: Mapping[str, Any] = {**current, "deleted": True}
+    else:
+        before = flatten(change.before)
+        touched = [path for path in changed_paths(before, after) if not rules.is_evidence(path)]
+        blocked = [path for path in touched if present.get(path, _GONE) != after.get(path, _GONE)]
+        merged = _merged(present, before, touched)
+        _carry_evidence(merged, before, after, rules)
+        result = _settled(current, unflatten(merged), before, after, rules)
+    if blocked:
+        return Blocked(change.collection, change.id, blocked)
+    return {**result, "version": next_version(current), "updated_at": clock.iso(now)}
+
+
+def _merged(present: Mapping[Path, Any], before: Mapping[Path, Any], touched: Sequence[Path]) -> dict[Path, Any]:
+    merged = dict(present)
+    for path in touched:
+        if path in before:
+            merged[path] = before[path]
+        else:
+            merged.pop(path, None)
+    return merged
+
+
+def _carry_evidence(
+    merged: dict[Path, Any], before: Mapping[Path, Any], after: Mapping[Path, Any], rules: RowRules
+) -> None:
+    """Take back only what this operation added: counters by difference, cases one by one."""
+    for path in rules.counters & before.keys() & after.keys():
+        merged[path] += before[path] - after[path]
+    for path in rules.logs & before.keys() & after.keys():
+        if merged[path] == after[path]:
+            merged[path] = before[path]
+            continue
+        remaining = list(merged[path])
+        for case in _added(before[path], after[path]):
+            if case in remaining:
+                remaining.remove(case)
+        merged[path] = remaining
+
+
+def _added(before: Sequence[Any], after: Sequence[Any]) -> list[Any]:
+    known = list(before)
+    added = []
+    for case in after:
+        if case in known:
+            known.remove(case)
+        else:
+            added.append(case)
+    return added
+
+
+def _settled(
+    current: Row, result: dict[str, Any], before: Mapping[Path, Any], after: Mapping[Path, Any], rules: RowRules
+) -> Mapping[str, Any]:
+    flat = flatten(result)
+    if all(flat.get(path) == before.get(path) for path in rules.counters):
+        # Nothing was added since: what is derived returns to exactly what it was, free of rounding.
+        present = flatten(current)
+        same = {path: before[path] for path in rules.settled & before.keys() if present.get(path) == after.get(path)}
+        if same:
+            return unflatten(flat | same)
+    return rules.settle(current, result) if rules.settle else result

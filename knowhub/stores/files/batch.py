@@ -1,0 +1,153 @@
+"""Deciding: one decision after another, each on the state that includes those before it in the batch."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from knowhub.core.errors import InvalidInput, TooLarge
+from knowhub.core.ids import Ids, operation_id
+from knowhub.core.operation import Change, Committed, Draft, IdempotencyKey, Operation, Outcome, Unchanged
+from knowhub.stores.files.log_line import RawChange, Stamp, encode
+from knowhub.stores.files.state import AccountState, StateView
+
+MAX_OPERATION_BYTES = 64 * 1024 * 1024
+
+
+@dataclass(slots=True)
+class Request:
+    """Decisions that are to be durable together, and the future of who waits for them."""
+
+    account: str
+    actor: str
+    decides: Sequence[Callable[[Any], Draft | Unchanged]]
+    idempotency: IdempotencyKey | None
+    future: asyncio.Future[Sequence[Outcome]]
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """One decided operation with its line, to be written."""
+
+    operation: Operation
+    changes: Sequence[RawChange]
+    line: bytes
+
+
+@dataclass(slots=True)
+class Batch:
+    """The operations of one write: decided here, written by the store, then applied and acknowledged."""
+
+    states: Callable[[str], AccountState]
+    ids: Ids
+    now: float
+    offset: int
+    next_seq: int
+    decided: list[Decided] = field(default_factory=list)
+    answers: list[tuple[Request, Sequence[Outcome] | Exception]] = field(default_factory=list)
+    size: int = 0
+    _overlays: dict[str, AccountState] = field(default_factory=dict)
+    _keys: dict[tuple[str, IdempotencyKey], Sequence[Outcome]] = field(default_factory=dict)
+
+    def run(self, request: Request) -> None:
+        """Decide one request; what it raises is its answer, and leaves the batch as it was."""
+        mark, size, next_seq = len(self.decided), self.size, self.next_seq
+        try:
+            self.answers.append((request, self._decide(request)))
+        except Exception as problem:  # noqa: BLE001 -- whatever a decision raises belongs to who asked for it
+            self.answers.append((request, problem))
+            if len(self.decided) > mark:
+                del self.decided[mark:]
+                self.size, self.next_seq = size, next_seq
+                self._rebuild_overlays()
+
+    def data(self) -> bytes:
+        return b"".join(one.line for one in self.decided)
+
+    def _decide(self, request: Request) -> Sequence[Outcome]:
+        key = (request.account, request.idempotency) if request.idempotency else None
+        if key is not None:
+            for (account, known), outcomes in self._keys.items():
+                if account == request.account and same_key(known, key[1]):
+                    check_same_body(known, key[1])
+                    return [replayed(outcome) for outcome in outcomes]
+        outcomes = [self._decide_one(request, index) for index in range(len(request.decides))]
+        if key is not None and any(isinstance(outcome, Committed) for outcome in outcomes):
+            self._keys[key] = outcomes
+        return outcomes
+
+    def _decide_one(self, request: Request, index: int) -> Outcome:
+        overlay = self._overlays.setdefault(request.account, AccountState())
+        view = StateView(self.states(request.account), self.now, overlay)
+        draft = request.decides[index](view)
+        if isinstance(draft, Unchanged):
+            return draft
+        # The key of a group stands on its last operation, whose reply speaks for all of them.
+        last = index == len(request.decides) - 1
+        stamp = Stamp(
+            seq=self.next_seq,
+            operation_id=operation_id(self.next_seq, self.ids),
+            account=request.account,
+            actor=request.actor,
+            timestamp=self.now,
+            idempotency=request.idempotency if last else None,
+        )
+        return Committed(self._add(view, overlay, draft, stamp))
+
+    def _add(self, view: StateView, overlay: AccountState, draft: Draft, stamp: Stamp) -> Operation:
+        changes = [
+            RawChange(
+                write.collection, write.id, view.raw(write.collection, write.id), orjson.dumps(write.after), write.after
+            )
+            for write in draft.writes
+        ]
+        line = encode(draft, changes, stamp, self.offset)
+        if len(line) > MAX_OPERATION_BYTES:
+            raise TooLarge(f"one operation is at most {MAX_OPERATION_BYTES} bytes; this one has {len(line)}: split it")
+        operation = Operation(
+            seq=stamp.seq,
+            operation_id=stamp.operation_id,
+            op=draft.op,
+            account=stamp.account,
+            actor=stamp.actor,
+            timestamp=stamp.timestamp,
+            changes=[_parsed(change) for change in changes],
+            reply=draft.reply,
+            undo_of=draft.undo_of,
+            group=draft.group,
+            idempotency=stamp.idempotency,
+        )
+        self.decided.append(Decided(operation, changes, line))
+        self.size += len(line)
+        self.next_seq += 1
+        overlay.apply(stamp.seq, changes, below=view.state)
+        return operation
+
+    def _rebuild_overlays(self) -> None:
+        self._overlays.clear()
+        for one in self.decided:
+            account = one.operation.account
+            overlay = self._overlays.setdefault(account, AccountState())
+            overlay.apply(one.operation.seq, one.changes, below=self.states(account))
+
+
+def same_key(one: IdempotencyKey, other: IdempotencyKey) -> bool:
+    """Tell whether two requests carry one retry key: the same caller, route and key, whatever the body."""
+    return (one.principal, one.method, one.path, one.key) == (other.principal, other.method, other.path, other.key)
+
+
+def check_same_body(known: IdempotencyKey, sent: IdempotencyKey) -> None:
+    """Raise InvalidInput when a retry key comes again with another body."""
+    if known.body != sent.body:
+        raise InvalidInput.of("Idempotency-Key", "was used with another body; choose a new key for a new request")
+
+
+def replayed(outcome: Outcome) -> Outcome:
+    return Committed(outcome.operation, replayed=True) if isinstance(outcome, Committed) else outcome
+
+
+def _parsed(change: RawChange) -> Change:
+    before = None if change.before is None else orjson.loads(change.before)
+    return Change(change.collection, change.id, before, change.after_row)

@@ -1,0 +1,109 @@
+"""The one seam to the file system: every call that can fail goes through here, so that a test can fail it."""
+
+import contextlib
+import errno
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+_FILE_MODE = 0o640
+
+
+class FileSystem(Protocol):
+    """The calls that the store makes; each raises OSError as the system call does."""
+
+    def open(self, path: Path, flags: int) -> int: ...
+    def close(self, descriptor: int) -> None: ...
+    def write_at(self, descriptor: int, data: memoryview, offset: int) -> int: ...
+    def sync_data(self, descriptor: int) -> None: ...
+    def sync(self, descriptor: int) -> None: ...
+    def sync_folder(self, folder: Path) -> None: ...
+    def truncate(self, descriptor: int, length: int) -> None: ...
+    def rename(self, source: Path, target: Path) -> None: ...
+    def remove(self, path: Path) -> None: ...
+    def make_folder(self, folder: Path) -> None: ...
+    def read(self, path: Path) -> bytes: ...
+    def read_at(self, descriptor: int, length: int, offset: int) -> bytes: ...
+    def size(self, descriptor: int) -> int: ...
+    def names(self, folder: Path) -> Sequence[str]: ...
+
+
+class RealFileSystem:
+    """The operating system's own calls."""
+
+    def open(self, path: Path, flags: int) -> int:
+        return os.open(path, flags | os.O_CLOEXEC, _FILE_MODE)
+
+    def close(self, descriptor: int) -> None:
+        os.close(descriptor)
+
+    def write_at(self, descriptor: int, data: memoryview, offset: int) -> int:
+        return os.pwrite(descriptor, data, offset)
+
+    def sync_data(self, descriptor: int) -> None:
+        os.fdatasync(descriptor)
+
+    def sync(self, descriptor: int) -> None:
+        os.fsync(descriptor)
+
+    def sync_folder(self, folder: Path) -> None:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def truncate(self, descriptor: int, length: int) -> None:
+        os.ftruncate(descriptor, length)
+
+    def rename(self, source: Path, target: Path) -> None:
+        os.rename(source, target)
+
+    def remove(self, path: Path) -> None:
+        os.unlink(path)
+
+    def make_folder(self, folder: Path) -> None:
+        folder.mkdir(mode=0o750, parents=True, exist_ok=True)
+
+    def read(self, path: Path) -> bytes:
+        return path.read_bytes()
+
+    def read_at(self, descriptor: int, length: int, offset: int) -> bytes:
+        return os.pread(descriptor, length, offset)
+
+    def size(self, descriptor: int) -> int:
+        return os.fstat(descriptor).st_size
+
+    def names(self, folder: Path) -> Sequence[str]:
+        return sorted(os.listdir(folder)) if folder.is_dir() else []
+
+
+def write_all(files: FileSystem, descriptor: int, data: bytes, offset: int) -> None:
+    """Write all of `data` at `offset`, going on after short writes. Raises OSError."""
+    rest = memoryview(data)
+    while rest:
+        written = files.write_at(descriptor, rest, offset)
+        if written <= 0:
+            raise OSError(errno.EIO, "the file system wrote nothing and named no reason")
+        rest = rest[written:]
+        offset += written
+
+
+def replace_file(files: FileSystem, path: Path, data: bytes) -> None:
+    """Put `data` under `path` as one step that survives a power cut: temporary file, sync, rename, sync."""
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        descriptor = files.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        try:
+            write_all(files, descriptor, data, 0)
+            files.sync(descriptor)
+        finally:
+            files.close(descriptor)
+        files.rename(temporary, path)
+    except OSError:
+        # The failure that counts is the first; a temporary file that stays behind is overwritten next time.
+        with contextlib.suppress(OSError):
+            files.remove(temporary)
+        raise
+    files.sync_folder(path.parent)

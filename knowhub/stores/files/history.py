@@ -1,0 +1,108 @@
+"""The log as history: where each operation stands, and which one undid which."""
+
+import asyncio
+from array import array
+from collections.abc import AsyncIterator, Iterator
+
+import orjson
+
+from knowhub.core.ids import seq_of
+from knowhub.core.operation import Operation
+from knowhub.stores.files.change_log import ChangeLog
+from knowhub.stores.files.log_line import decode, parsed
+
+_OFFSET_BITS = 40
+_LINES_PER_TURN = 200
+
+
+class History:
+    """Finds operations by id, by group and by row. In memory: eight bytes an operation."""
+
+    def __init__(self, log: ChangeLog) -> None:
+        self._log = log
+        self._places = array("Q", [0])
+        self._undone_by: dict[str, str] = {}
+        self._groups: dict[str, list[int]] = {}
+
+    @property
+    def last_seq(self) -> int:
+        return len(self._places) - 1
+
+    def remember(self, operation: Operation, segment: int, offset: int) -> None:
+        # A damaged line leaves a hole in the sequence: nothing stands there.
+        while len(self._places) < operation.seq:
+            self._places.append(0)
+        self._places.append(segment << _OFFSET_BITS | offset)
+        if operation.undo_of is not None:
+            self._undone_by[operation.undo_of] = operation.operation_id
+        if operation.group is not None:
+            self._groups.setdefault(operation.group.id, []).append(operation.seq)
+
+    def line(self, seq: int) -> bytes | None:
+        """Return the line of an operation as it stands in the log; None when there is none."""
+        if not 0 < seq < len(self._places) or self._places[seq] == 0:
+            return None
+        place = self._places[seq]
+        return self._log.line_at(place >> _OFFSET_BITS, place & ((1 << _OFFSET_BITS) - 1))
+
+    def at(self, seq: int) -> Operation | None:
+        line = self.line(seq)
+        record = parsed(line) if line else None
+        return decode(record) if record else None
+
+    def find(self, account: str, operation_id: str) -> Operation | None:
+        seq = seq_of(operation_id)
+        operation = self.at(seq) if seq is not None else None
+        if operation is None or operation.operation_id != operation_id or operation.account != account:
+            return None
+        return operation
+
+    def group(self, account: str, group_id: str) -> list[Operation]:
+        found = [self.at(seq) for seq in self._groups.get(group_id, ())]
+        return [operation for operation in found if operation is not None and operation.account == account]
+
+    def siblings(self, operation: Operation) -> list[Operation]:
+        """Return all operations of an operation's group, or the operation alone."""
+        return self.group(operation.account, operation.group.id) if operation.group else [operation]
+
+    def undone_by(self, operation_id: str) -> str | None:
+        """Return what undid an operation, unless that was itself undone since."""
+        undo = self._undone_by.get(operation_id)
+        return undo if undo is None or self.undone_by(undo) is None else None
+
+    async def newest_first(self, account: str, before_seq: int | None) -> AsyncIterator[Operation]:
+        start = self.last_seq if before_seq is None else min(before_seq - 1, self.last_seq)
+        async for line in self._lines_down(start, None):
+            operation = decode(line)
+            if operation.account == account:
+                yield operation
+
+    async def touching(self, account: str, collection: str | None, row_id: str) -> AsyncIterator[Operation]:
+        """Yield what touched a row, newest first. Lines are searched as text and only matches are parsed."""
+        async for line in self._lines_down(self.last_seq, b'"id":' + orjson.dumps(row_id)):
+            operation = decode(line)
+            if operation.account != account:
+                continue
+            for change in operation.changes:
+                if change.id == row_id and collection in (None, change.collection):
+                    yield operation
+                    break
+
+    async def _lines_down(self, seq: int, needle: bytes | None) -> AsyncIterator[dict[str, object]]:
+        for count, number in enumerate(range(seq, 0, -1)):
+            if count % _LINES_PER_TURN == _LINES_PER_TURN - 1:
+                # A long history is read a little at a time: other requests go on between.
+                await asyncio.sleep(0)
+            line = self.line(number)
+            if line is None or (needle is not None and needle not in line):
+                continue
+            record = parsed(line)
+            if record is not None:
+                yield record
+
+    def lines_up(self, after_seq: int, limit: int) -> Iterator[bytes]:
+        """Yield up to `limit` lines that follow a sequence number, oldest first."""
+        for seq in range(after_seq + 1, min(after_seq + limit, self.last_seq) + 1):
+            line = self.line(seq)
+            if line is not None:
+                yield line

@@ -1,0 +1,126 @@
+"""Opening a log: read what counts, cut what was never acknowledged, name what is damaged."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from knowhub.core.clock import Clock
+from knowhub.core.ids import Ids
+from knowhub.stores.files.change_log import ChangeLog, Header, Line
+from knowhub.stores.files.data_directory import DataDirectory, write_format
+from knowhub.stores.files.filesystem import FileSystem
+from knowhub.stores.files.lock import LockFile, Position
+from knowhub.stores.files.recovery import Damage, Judged, judge, quarantine
+
+_LOG_ID_DIGITS = 32
+
+
+@dataclass(slots=True)
+class Loaded:
+    """What opening found: where the log ends, what is damaged, what was cut and kept elsewhere."""
+
+    header: Header
+    position: Position
+    stamp: int
+    damage: list[Damage] = field(default_factory=list)
+    quarantined: list[Path] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """The parts that opening works on."""
+
+    files: FileSystem
+    directory: DataDirectory
+    log: ChangeLog
+    lock: LockFile
+    clock: Clock
+    ids: Ids
+
+
+def load(opening: Opening, take_in: Callable[[int, Line], None], next_seq: Callable[[], int]) -> Loaded:
+    """Read the whole log under the writers' lock, handing each good line to `take_in(segment, line)`.
+
+    Idempotent: opening twice writes nothing the second time. Raises OSError and Unavailable.
+    """
+    log, lock = opening.log, opening.lock
+    _make(opening)
+    segments = log.segments()
+    loaded = Loaded(Header("", 0, 1, 1, None), Position(1, segments[-1], 0), 0)
+    headers = {segment: _header(opening, segment, loaded) for segment in segments}
+    trusted = _trusted_length(opening, segments, headers[segments[-1]][1])
+    end = 0
+    for segment, following in zip(segments, [*segments[1:], None], strict=True):
+        length = headers[following][0].previous_length if following else trusted
+        judged = _judge(opening, segment, headers[segment][1], next_seq(), length)
+        for line in judged.lines:
+            take_in(segment, line)
+        loaded.damage += judged.damage
+        end = judged.end
+    loaded.header = headers[segments[-1]][0]
+    loaded.position = Position(loaded.header.generation, segments[-1], end)
+    loaded.stamp = lock.stamp
+    if not loaded.damage and not (trusted is not None and lock.suspect):
+        _cut_tail(opening, loaded, lock_believed=trusted is not None)
+        loaded.stamp = lock.publish(loaded.position, log.inode(segments[-1]))
+    return loaded
+
+
+def start_segment(opening: Opening, previous: Position, log_id: str, first_seq: int) -> Position:
+    """Begin a fresh segment whose header says where the one before it ends. Raises OSError."""
+    segment = previous.segment + 1
+    header = Header(log_id, segment, previous.generation, first_seq, previous.offset)
+    length = opening.log.create(header)
+    return Position(previous.generation, segment, length)
+
+
+def _make(opening: Opening) -> None:
+    folder = opening.directory.change_log
+    opening.files.make_folder(folder)
+    write_format(opening.files, opening.directory)
+    if not opening.log.segments():
+        opening.log.create(Header(opening.ids.hex(_LOG_ID_DIGITS), 1, 1, 1, None))
+        opening.files.sync_folder(folder.parent)
+
+
+def _trusted_length(opening: Opening, segments: Sequence[int], header_length: int) -> int | None:
+    """Return the durable length of the last segment as LOCK tells it; None when LOCK is not to be believed."""
+    read = opening.lock.read()
+    if read is None:
+        return None
+    position = read[1]
+    if position.segment not in segments or not opening.lock.believed(opening.log.inode(position.segment)):
+        return None
+    # A segment that was begun and not yet written to when its maker died holds nothing but its header.
+    return position.offset if position.segment == segments[-1] else header_length
+
+
+def _judge(opening: Opening, segment: int, start: int, next_seq: int, length: int | None) -> Judged:
+    log = opening.log
+    size = log.size(segment)
+    end = size if length is None else length
+    judged = judge(log.path(segment), log.read(segment, start, end), start, next_seq, durable=length is not None)
+    if size < end:
+        missing = Damage(str(log.path(segment)), size, f"the file ends here, {end - size} acknowledged bytes are gone")
+        judged.damage.append(missing)
+        judged.end = end
+    return judged
+
+
+def _header(opening: Opening, segment: int, loaded: Loaded) -> tuple[Header, int]:
+    header, length = opening.log.header(segment)
+    if header is None:
+        loaded.damage.append(Damage(str(opening.log.path(segment)), 0, "the segment's header is damaged"))
+        header = Header("", segment, 1, 0, None)
+    return header, length
+
+
+def _cut_tail(opening: Opening, loaded: Loaded, *, lock_believed: bool) -> None:
+    segment, end = loaded.position.segment, loaded.position.offset
+    if opening.log.size(segment) > end:
+        kept = quarantine(opening.files, opening.directory.quarantine, opening.log, segment, end, opening.clock)
+        loaded.quarantined += [kept] if kept else []
+        opening.log.cut(segment, end)
+    elif not lock_believed:
+        # Nobody vouches that what reads back is on the disk: make it so before anything is built on it.
+        opening.log.sync(segment)

@@ -1,0 +1,120 @@
+"""One operation as one line of JSON that ends with its own checksum (`docs/reference/data-directory.md`)."""
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from knowhub.core.operation import Change, Draft, Group, IdempotencyKey, Operation, Row
+
+_CRC_HEAD = b',"crc":"'
+_CRC_TAIL = b'"}\n'
+_CRC_CHARS = 8
+_SEAL_BYTES = len(_CRC_HEAD) + _CRC_CHARS + len(_CRC_TAIL)
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """What the store adds to a draft when it is decided."""
+
+    seq: int
+    operation_id: str
+    account: str
+    actor: str
+    timestamp: float
+    idempotency: IdempotencyKey | None
+
+
+@dataclass(frozen=True, slots=True)
+class RawChange:
+    """A change with its rows as JSON text; `after_row` is the parsed form of `after`."""
+
+    collection: str
+    id: str
+    before: bytes | None
+    after: bytes
+    after_row: Row
+
+
+def seal(body: bytes) -> bytes:
+    """Close a JSON object with its checksum and a newline; `body` comes without its last brace."""
+    return b'%s%s%08x%s' % (body, _CRC_HEAD, zlib.crc32(body), _CRC_TAIL)
+
+
+def unsealed(line: bytes) -> bytes | None:
+    """Return the JSON object of a line, checksum still in it; None when the line is not whole."""
+    cut = len(line) - _SEAL_BYTES
+    if cut <= 0 or line[cut : cut + len(_CRC_HEAD)] != _CRC_HEAD or line[-len(_CRC_TAIL) :] != _CRC_TAIL:
+        return None
+    if line[cut + len(_CRC_HEAD) : -len(_CRC_TAIL)] != b"%08x" % zlib.crc32(line[:cut]):
+        return None
+    return line
+
+
+def parsed(line: bytes) -> dict[str, Any] | None:
+    """Return the object of a whole line; None when its checksum or its JSON is wrong."""
+    if unsealed(line) is None:
+        return None
+    try:
+        value = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def encode(draft: Draft, changes: Sequence[RawChange], stamp: Stamp, batch: int) -> bytes:
+    """Write one operation as a sealed line. `batch` is the offset at which its batch begins."""
+    record: dict[str, Any] = {
+        "seq": stamp.seq,
+        "batch": batch,
+        "op": draft.op,
+        "operation_id": stamp.operation_id,
+        "account": stamp.account,
+        "actor": stamp.actor,
+        "timestamp": stamp.timestamp,
+        "changes": [_change(change) for change in changes],
+        "agent_io": None,
+        "undo_of": draft.undo_of,
+        "idempotency": _idempotency(stamp.idempotency),
+    }
+    if draft.reply is not None:
+        record["reply"] = draft.reply
+    if draft.group is not None:
+        record["group"] = {"id": draft.group.id, "index": draft.group.index, "of": draft.group.of}
+    return seal(orjson.dumps(record)[:-1])
+
+
+def decode(record: dict[str, Any]) -> Operation:
+    """Make the operation of a line's object."""
+    group, key = record.get("group"), record["idempotency"]
+    return Operation(
+        seq=record["seq"],
+        operation_id=record["operation_id"],
+        op=record["op"],
+        account=record["account"],
+        actor=record["actor"],
+        timestamp=record["timestamp"],
+        changes=[Change(c["collection"], c["id"], c["before"], c["after"]) for c in record["changes"]],
+        reply=record.get("reply"),
+        undo_of=record["undo_of"],
+        group=Group(**group) if group else None,
+        idempotency=IdempotencyKey(**key) if key else None,
+    )
+
+
+def _change(change: RawChange) -> dict[str, Any]:
+    # Rows go in as the text they already are: nothing is parsed or written twice.
+    return {
+        "collection": change.collection,
+        "id": change.id,
+        "before": None if change.before is None else orjson.Fragment(change.before),
+        "after": orjson.Fragment(change.after),
+    }
+
+
+def _idempotency(key: IdempotencyKey | None) -> dict[str, str] | None:
+    if key is None:
+        return None
+    return {"principal": key.principal, "method": key.method, "path": key.path, "key": key.key, "body": key.body}

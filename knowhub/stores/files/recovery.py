@@ -1,0 +1,108 @@
+"""Where a log ends, and what in it is damaged: torn bytes were never acknowledged, damaged ones were."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from knowhub.core.clock import Clock, iso
+from knowhub.stores.files.change_log import ChangeLog, Line, lines_of
+from knowhub.stores.files.filesystem import FileSystem, replace_file
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Acknowledged bytes that do not read back: where they stand, and what is wrong."""
+
+    path: str
+    offset: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.path} at offset {self.offset}: {self.reason}"
+
+
+@dataclass(slots=True)
+class Judged:
+    """The lines of one segment that count, where it ends, and what in it is damaged."""
+
+    lines: list[Line] = field(default_factory=list)
+    end: int = 0
+    damage: list[Damage] = field(default_factory=list)
+
+
+def judge(path: Path, data: bytes, start: int, next_seq: int, *, durable: bool) -> Judged:
+    """Read a segment's lines from offset `start`, of which the first should carry `next_seq`.
+
+    With `durable` all of `data` was acknowledged, and every bad line is damage. Without, the log alone decides:
+    a bad line that a later batch follows is damage; in the last batch all from its first bad line on is torn.
+    """
+    lines = list(_sequenced(lines_of(data, start), next_seq))
+    judged = Judged(end=start + len(data))
+    if not durable:
+        judged.end = _durable_end(lines, judged.end)
+    for line in lines:
+        if line.offset >= judged.end:
+            break
+        if line.record is None:
+            judged.damage.append(Damage(str(path), line.offset, _reason(line)))
+        else:
+            judged.lines.append(line)
+    return judged
+
+
+def quarantine(files: FileSystem, folder: Path, log: ChangeLog, segment: int, start: int, clock: Clock) -> Path | None:
+    """Keep the bytes of a segment from `start` on in a file of their own; return it, None when there are none."""
+    data = log.read(segment, start, log.size(segment))
+    if not data:
+        return None
+    files.make_folder(folder)
+    moment = iso(clock.now()).replace(":", "").replace("-", "").replace(".", "")
+    kept = folder / f"{log.path(segment).stem}-at-{start}-{moment}.bytes"
+    replace_file(files, kept, data)
+    return kept
+
+
+def _sequenced(lines: Iterator[Line], next_seq: int) -> Iterator[Line]:
+    """Take a line that stands out of sequence for a bad one; a gap is believed only behind a bad line."""
+    after_bad = False
+    for line in lines:
+        seq = line.record.get("seq") if line.record else None
+        in_sequence = isinstance(seq, int) and (seq == next_seq or (after_bad and seq > next_seq))
+        if not in_sequence:
+            after_bad = True
+            yield Line(line.offset, line.data, None)
+            continue
+        after_bad = False
+        next_seq = seq + 1 if seq is not None else next_seq
+        yield line
+
+
+def _durable_end(lines: Sequence[Line], end: int) -> int:
+    last_good = next((line for line in reversed(lines) if line.record is not None), None)
+    batch = last_good.record["batch"] if last_good and last_good.record else 0
+    for line in lines:
+        if line.record is None and line.offset >= batch:
+            end = line.offset
+            break
+    return _whole_group_end([line for line in lines if line.offset < end], end)
+
+
+def _whole_group_end(lines: Sequence[Line], end: int) -> int:
+    """Cut a group of operations of which the last is missing: they were to be all or none."""
+    last = lines[-1].record if lines else None
+    group = last.get("group") if last else None
+    if not group or group["index"] == group["of"] - 1:
+        return end
+    for line in reversed(lines):
+        if line.record is None or (line.record.get("group") or {}).get("id") != group["id"]:
+            break
+        end = line.offset
+    return end
+
+
+def _reason(line: Line) -> str:
+    if not line.data.strip(b"\0"):
+        return "a run of NUL bytes"
+    if not line.data.endswith(b"\n"):
+        return "a line without an end"
+    return "its checksum, its JSON or its sequence number is wrong"

@@ -1,0 +1,48 @@
+"""Which retry keys have been used: a second request with the same key gets the first one's answer."""
+
+from dataclasses import dataclass
+
+from knowhub.core.operation import IdempotencyKey, Operation
+from knowhub.stores.files.batch import check_same_body
+
+
+@dataclass(frozen=True, slots=True)
+class _Used:
+    seq: int
+    timestamp: float
+    key: IdempotencyKey
+
+
+class RetryKeys:
+    """The keys of the last `lifetime_s` seconds, read from the log, so known after a restart and elsewhere."""
+
+    def __init__(self, lifetime_s: float) -> None:
+        self._lifetime_s = lifetime_s
+        self._used: dict[tuple[str, ...], _Used] = {}
+
+    def remember(self, operation: Operation, now: float) -> None:
+        key = operation.idempotency
+        if key is None or operation.timestamp + self._lifetime_s < now:
+            return
+        self._forget_expired(now)
+        self._used[_name(operation.account, key)] = _Used(operation.seq, operation.timestamp, key)
+
+    def find(self, account: str, key: IdempotencyKey, now: float) -> int | None:
+        """Return the sequence number of the operation that answered this key. Raises InvalidInput on another body."""
+        used = self._used.get(_name(account, key))
+        if used is None or used.timestamp + self._lifetime_s < now:
+            return None
+        check_same_body(used.key, key)
+        return used.seq
+
+    def _forget_expired(self, now: float) -> None:
+        # Keys were put in as time went on: the expired ones stand in front.
+        while self._used:
+            oldest = next(iter(self._used))
+            if self._used[oldest].timestamp + self._lifetime_s >= now:
+                return
+            del self._used[oldest]
+
+
+def _name(account: str, key: IdempotencyKey) -> tuple[str, ...]:
+    return (account, key.principal, key.method, key.path, key.key)

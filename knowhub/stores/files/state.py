@@ -1,0 +1,88 @@
+"""The acknowledged rows in memory, and the view of them that a decision or a read gets."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import orjson
+
+from knowhub.core.operation import Row
+from knowhub.knowledge import model as knowledge
+from knowhub.knowledge.model import Head, ListQuery
+from knowhub.stores.files.knowledge_catalog import KnowledgeCatalog
+from knowhub.stores.files.log_line import RawChange
+
+_ROWS_PER_OPERATION_BITS = 20
+
+
+class AccountState:
+    """Every row of one account as JSON text, tombstones too, with the maps that its queries need."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, dict[str, bytes]] = {}
+        self.knowledge = KnowledgeCatalog()
+
+    def apply(self, seq: int, changes: Sequence[RawChange], below: "AccountState | None" = None) -> None:
+        """Take in one operation; `below` is the state that this one overlays."""
+        for index, change in enumerate(changes):
+            self.rows.setdefault(change.collection, {})[change.id] = change.after
+            if change.collection == knowledge.COLLECTION:
+                earlier = below.knowledge.head(change.id) if below else None
+                self.knowledge.apply(change.after_row, text_number(seq, index), earlier)
+
+
+def text_number(seq: int, index: int) -> int:
+    """Name one change of one operation by a number that is the same in every process."""
+    return (seq << _ROWS_PER_OPERATION_BITS) | index
+
+
+def seq_of_text(text_num: int) -> int:
+    return text_num >> _ROWS_PER_OPERATION_BITS
+
+
+@dataclass(frozen=True, slots=True)
+class StateView:
+    """One account at one moment: what is acknowledged, and over it what this batch has decided so far."""
+
+    state: AccountState
+    now: float
+    overlay: AccountState | None = None
+
+    def raw(self, collection: str, row_id: str) -> bytes | None:
+        if self.overlay is not None:
+            pending = self.overlay.rows.get(collection, {}).get(row_id)
+            if pending is not None:
+                return pending
+        return self.state.rows.get(collection, {}).get(row_id)
+
+    def get(self, collection: str, row_id: str) -> Row | None:
+        raw = self.raw(collection, row_id)
+        return None if raw is None else orjson.loads(raw)
+
+    def head(self, knowledge_id: str) -> Head | None:
+        pending = self.overlay.knowledge.head(knowledge_id) if self.overlay is not None else None
+        return pending or self.state.knowledge.head(knowledge_id)
+
+    def duplicates(self, duplicate_key: bytes) -> Sequence[Head]:
+        ids = list(self.state.knowledge.duplicate_ids(duplicate_key))
+        if self.overlay is not None:
+            ids += self.overlay.knowledge.duplicate_ids(duplicate_key)
+        heads = map(self.head, dict.fromkeys(ids))
+        return [head for head in heads if head is not None and head.live and head.duplicate_key == duplicate_key]
+
+    def superseders(self, knowledge_id: str) -> Sequence[Head]:
+        ids = list(self.state.knowledge.superseder_ids(knowledge_id))
+        if self.overlay is not None:
+            ids += self.overlay.knowledge.superseder_ids(knowledge_id)
+        heads = map(self.head, dict.fromkeys(ids))
+        return [head for head in heads if head is not None and head.live and head.supersedes == knowledge_id]
+
+    def referrers(self, collection: str, row_id: str) -> Sequence[tuple[str, str]]:
+        if collection != knowledge.COLLECTION:
+            return []
+        return [(knowledge.COLLECTION, head.id) for head in self.superseders(row_id)]
+
+    def page(self, query: ListQuery) -> Sequence[Head]:
+        return self.state.knowledge.page(query)
+
+    def live_heads(self) -> Iterator[Head]:
+        return self.state.knowledge.live_heads()

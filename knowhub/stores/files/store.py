@@ -1,0 +1,360 @@
+"""The file store: one log, group commit, and several processes on one directory.
+
+All memory belongs to the event loop's thread. Only the write and its sync leave it, so a read is never
+between two rows of one operation, and needs no lock.
+"""
+
+import asyncio
+import errno
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from knowhub.core.clock import Clock
+from knowhub.core.errors import KnowHubError, ReadOnly, StorageFull, Unavailable
+from knowhub.core.ids import Ids
+from knowhub.core.operation import Committed, Decide, IdempotencyKey, Operation, Outcome
+from knowhub.stores.files.batch import Batch, Request
+from knowhub.stores.files.change_log import ChangeLog, Line
+from knowhub.stores.files.cursor import LogCursor
+from knowhub.stores.files.data_directory import DataDirectory, check_format
+from knowhub.stores.files.filesystem import FileSystem
+from knowhub.stores.files.history import History
+from knowhub.stores.files.loading import Opening, load, start_segment
+from knowhub.stores.files.lock import LockFile, Position
+from knowhub.stores.files.log_line import RawChange, decode
+from knowhub.stores.files.raw_changes import raw_changes
+from knowhub.stores.files.recovery import Damage
+from knowhub.stores.files.retries import RetryKeys
+from knowhub.stores.files.state import AccountState, StateView
+
+_DECISIONS_PER_BATCH = 512
+_BYTES_PER_BATCH = 64 * 1024 * 1024
+_CATCH_UP_BYTES = 4 * 1024 * 1024
+_LOCK_POLL_S = 0.001
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreOptions:
+    """The store's limits. Times in seconds, sizes in bytes."""
+
+    lock_timeout_s: float = 10.0
+    segment_bytes: int = 64 * 1024 * 1024
+    retry_key_lifetime_s: float = 24 * 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class StoreStatus:
+    """Whether writes are taken, and what was found wrong with the log."""
+
+    writable: bool
+    reason: str | None
+    damage: Sequence[Damage]
+    quarantined: Sequence[Path]
+    last_seq: int
+
+
+class Follower(Protocol):
+    """Something derived that follows the log: called in order, once for each operation, before its acknowledgement."""
+
+    def follow(self, account: str, seq: int, changes: Sequence[RawChange]) -> None: ...
+
+
+class FileStore:
+    """Operations of every account in one data directory. Make it with an event loop running; close it."""
+
+    def __init__(
+        self, opening: Opening, options: StoreOptions, followers: Sequence[Follower] = ()
+    ) -> None:
+        self._opening = opening
+        self._options = options
+        self._followers = followers
+        self._log = opening.log
+        self._lock = opening.lock
+        self._clock = opening.clock
+        self._states: dict[str, AccountState] = {}
+        self._history = History(opening.log)
+        self._retries = RetryKeys(options.retry_key_lifetime_s)
+        self._queue: deque[Request] = deque()
+        self._flusher: asyncio.Task[None] | None = None
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="log-writer")
+        self._read_only: str | None = None
+        self._last_time = 0.0
+        self._holds_lock = False
+        loaded = load(opening, self._take_in, lambda: self._history.last_seq + 1)
+        self._log_id = loaded.header.log_id
+        self._quarantined = loaded.quarantined
+        self._cursor = LogCursor(
+            self._log, self._lock, self._take_in, lambda: self._history.last_seq, (loaded.position, loaded.stamp)
+        )
+        self._cursor.damage += loaded.damage
+
+    @property
+    def log_id(self) -> str:
+        return self._log_id
+
+    @property
+    def history(self) -> History:
+        return self._history
+
+    @property
+    def accounts(self) -> Sequence[str]:
+        return list(self._states)
+
+    def status(self) -> StoreStatus:
+        reason = self._why_read_only()
+        return StoreStatus(
+            reason is None, reason, self._cursor.damage, self._quarantined, self._history.last_seq
+        )
+
+    def state(self, account: str) -> AccountState:
+        """Return the acknowledged rows of an account, empty for one that never wrote."""
+        return self._states.get(account) or self._states.setdefault(account, AccountState())
+
+    def view(self, account: str) -> StateView:
+        return StateView(self.state(account), self._clock.now())
+
+    async def refresh(self) -> None:
+        """Take in what other processes have acknowledged; costs one memory read when there is nothing."""
+        while self._cursor.is_behind:
+            if self._cursor.is_torn:
+                await self._settle()
+            elif self._cursor.catch_up(_CATCH_UP_BYTES):
+                return
+            else:
+                await asyncio.sleep(0)
+
+    async def commit(
+        self, account: str, actor: str, decide: Decide[Any], idempotency: IdempotencyKey | None = None
+    ) -> Outcome:
+        """Run `decide` on the newest state and make its draft durable; see `core.operation.Commits`."""
+        return (await self.commit_group(account, actor, [decide], idempotency))[0]
+
+    async def commit_group(
+        self, account: str, actor: str, decides: Sequence[Decide[Any]], idempotency: IdempotencyKey | None = None
+    ) -> Sequence[Outcome]:
+        """Run decisions with nothing between them; all are durable, or none is."""
+        loop = asyncio.get_running_loop()
+        request = Request(account, actor, decides, idempotency, loop.create_future())
+        self._queue.append(request)
+        if self._flusher is None or self._flusher.done():
+            self._flusher = loop.create_task(self._drain(), name="log-flusher")
+        return await request.future
+
+    async def operation(self, account: str, operation_id: str) -> Operation | None:
+        return self._history.find(account, operation_id)
+
+    async def group(self, account: str, group_id: str) -> Sequence[Operation]:
+        return self._history.group(account, group_id)
+
+    def operations(self, account: str, before_seq: int | None = None) -> AsyncIterator[Operation]:
+        return self._history.newest_first(account, before_seq)
+
+    def operations_on(self, account: str, collection: str | None, row_id: str) -> AsyncIterator[Operation]:
+        return self._history.touching(account, collection, row_id)
+
+    def undone_by(self, account: str, operation_id: str) -> str | None:  # noqa: ARG002 -- the id names the account's operation
+        return self._history.undone_by(operation_id)
+
+    async def close(self) -> None:
+        """Finish what is queued, then let go of every file."""
+        if self._flusher is not None:
+            await self._flusher
+        self._writer.shutdown(wait=True)
+        self._log.close()
+        self._lock.close()
+
+    async def _drain(self) -> None:
+        while self._queue:
+            requests: list[Request] = []
+            while self._queue and len(requests) < _DECISIONS_PER_BATCH:
+                requests.append(self._queue.popleft())
+            try:
+                answers, left = await self._write_batch(requests)
+            except Exception as problem:  # noqa: BLE001 -- every waiting request must hear of it, whatever it is
+                answers, left = [(request, problem) for request in requests], []
+            self._queue.extendleft(reversed(left))
+            for request, answer in answers:
+                _answer(request, answer)
+
+    async def _write_batch(
+        self, requests: Sequence[Request]
+    ) -> tuple[Sequence[tuple[Request, Any]], Sequence[Request]]:
+        """Decide, append, sync, publish, apply: nobody is told before the last."""
+        await self._acquire()
+        try:
+            if self._cursor.is_torn:
+                self._cursor.settle()
+            while not self._cursor.catch_up(_CATCH_UP_BYTES):
+                await asyncio.sleep(0)
+            await self._require_writable()
+            batch = self._new_batch()
+            left: Sequence[Request] = []
+            for index, request in enumerate(requests):
+                if batch.size > _BYTES_PER_BATCH:
+                    left = requests[index:]
+                    break
+                self._decide(batch, request)
+            if batch.decided:
+                await self._write(batch)
+            return batch.answers, left
+        finally:
+            self._release()
+
+    async def _acquire(self) -> None:
+        # Polling, not waiting: a thread that sleeps in flock could not be called back from a stopped process.
+        deadline = asyncio.get_running_loop().time() + self._options.lock_timeout_s
+        while not self._lock.try_acquire():
+            if asyncio.get_running_loop().time() > deadline:
+                raise Unavailable(
+                    f"another process has held the log for {self._options.lock_timeout_s:g} s; nothing was written"
+                )
+            await asyncio.sleep(_LOCK_POLL_S)
+        self._holds_lock = True
+
+    def _release(self) -> None:
+        self._holds_lock = False
+        self._lock.release()
+
+    async def _settle(self) -> None:
+        """Wait for a writer that is publishing; where it died, find the end of the log in its place."""
+        if self._holds_lock or not self._lock.try_acquire():
+            await asyncio.sleep(_LOCK_POLL_S)
+            return
+        try:
+            if self._cursor.is_torn:
+                self._cursor.settle()
+        finally:
+            self._lock.release()
+
+    def _why_read_only(self) -> str | None:
+        if self._cursor.damage:
+            return f"the log is damaged: {self._cursor.damage[0]}; run `knowhub doctor`"
+        return self._read_only
+
+    async def _require_writable(self) -> None:
+        reason = self._why_read_only()
+        if reason is not None:
+            raise ReadOnly(reason)
+        position = self._cursor.position
+        stale_tail = self._log.size(position.segment) != position.offset
+        if self._lock.suspect or stale_tail or position.offset >= self._options.segment_bytes:
+            await self._start_segment(position)
+
+    async def _start_segment(self, previous: Position) -> None:
+        """Go on in a fresh segment: bytes behind the durable offset of the old one will never be read."""
+        try:
+            position = await asyncio.get_running_loop().run_in_executor(
+                self._writer, start_segment, self._opening, previous, self._log_id, self._history.last_seq + 1
+            )
+        except OSError as problem:
+            raise _as_failure(problem) from problem
+        self._log.stop_writing()
+        self._cursor.publish(position)
+
+    def _new_batch(self) -> Batch:
+        self._last_time = max(self._clock.now(), self._last_time)
+        offset = self._cursor.position.offset
+        return Batch(self.state, self._opening.ids, self._last_time, offset, self._history.last_seq + 1)
+
+    def _decide(self, batch: Batch, request: Request) -> None:
+        """Answer a retry from the log, anything else by its decisions."""
+        if request.idempotency is not None:
+            try:
+                seq = self._retries.find(request.account, request.idempotency, batch.now)
+            except KnowHubError as problem:
+                batch.answers.append((request, problem))
+                return
+            first = self._history.at(seq) if seq is not None else None
+            if first is not None:
+                siblings = self._history.siblings(first)
+                batch.answers.append((request, [Committed(operation, replayed=True) for operation in siblings]))
+                return
+        batch.run(request)
+
+    async def _write(self, batch: Batch) -> None:
+        segment, data = self._cursor.position.segment, batch.data()
+        try:
+            await asyncio.get_running_loop().run_in_executor(
+                self._writer, self._log.append, segment, data, batch.offset
+            )
+        except OSError as problem:
+            raise self._failed(problem) from problem
+        self._cursor.publish(Position(self._cursor.position.generation, segment, batch.offset + len(data)))
+        offset = batch.offset
+        for one in batch.decided:
+            self._apply(one.operation, one.changes, segment, offset)
+            offset += len(one.line)
+
+    def _failed(self, problem: OSError) -> KnowHubError:
+        """Trust nothing behind the durable offset again; the kernel may have forgotten the page."""
+        self._lock.mark_suspect()
+        self._log.stop_writing()
+        failure = _as_failure(problem)
+        if isinstance(failure, ReadOnly):
+            self._read_only = failure.detail
+        return failure
+
+    def _take_in(self, segment: int, line: Line) -> None:
+        operation = decode(line.record or {})
+        self._apply(operation, raw_changes(operation), segment, line.offset)
+
+    def _apply(self, operation: Operation, changes: Sequence[RawChange], segment: int, offset: int) -> None:
+        self._last_time = max(self._last_time, operation.timestamp)
+        self._history.remember(operation, segment, offset)
+        self._retries.remember(operation, self._last_time)
+        self.state(operation.account).apply(operation.seq, changes)
+        for follower in self._followers:
+            follower.follow(operation.account, operation.seq, changes)
+
+
+def open_store(
+    files: FileSystem,
+    root: Path,
+    *,
+    clock: Clock,
+    ids: Ids,
+    options: StoreOptions | None = None,
+    followers: Sequence[Follower] = (),
+    wait: Callable[[float], None],
+) -> FileStore:
+    """Open a data directory, making it if there is none. Raises Unavailable for a newer format, and OSError.
+
+    `wait(seconds)` sleeps while another process holds the lock.
+    """
+    directory = DataDirectory(root)
+    check_format(files, directory)
+    files.make_folder(root)
+    options = options or StoreOptions()
+    lock = LockFile(files, directory.lock)
+    waited = 0.0
+    while not lock.try_acquire():
+        if waited >= options.lock_timeout_s:
+            raise Unavailable(f"another process has held {directory.lock} for {options.lock_timeout_s:g} s")
+        wait(_LOCK_POLL_S)
+        waited += _LOCK_POLL_S
+    try:
+        opening = Opening(files, directory, ChangeLog(files, directory.change_log), lock, clock, ids)
+        return FileStore(opening, options, followers)
+    finally:
+        lock.release()
+
+
+def _answer(request: Request, answer: Sequence[Outcome] | Exception) -> None:
+    if request.future.done():
+        # Who asked has gone; what was written stays written.
+        return
+    if isinstance(answer, Exception):
+        request.future.set_exception(answer)
+    else:
+        request.future.set_result(answer)
+
+
+def _as_failure(problem: OSError) -> KnowHubError:
+    if problem.errno in _NO_ROOM:
+        return StorageFull("the disk is full; nothing was written. Reads go on; writing resumes when there is room")
+    return ReadOnly(f"the log could not be written ({problem}); nothing more is taken until a restart. Reads go on")

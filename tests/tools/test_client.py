@@ -1,0 +1,491 @@
+"""The way to the server: one client per loop, and every failure told with what to do about it."""
+
+import asyncio
+import gc
+import weakref
+from collections.abc import AsyncIterator, Awaitable
+from typing import Any
+
+import httpx
+import pytest
+import respx
+
+from agent_tools.client import (
+    ANSWER_LIMIT_BYTES,
+    aclose_client,
+    has_api_key,
+    request,
+    result_list,
+    segment,
+    shared_client,
+)
+from agent_tools.results import ToolFailure
+
+pytestmark = pytest.mark.anyio
+
+PATH = "/api/knowledge"
+
+
+async def failure_of(call: Awaitable[object] | None = None) -> ToolFailure:
+    with pytest.raises(ToolFailure) as caught:
+        await (call or request("GET", PATH))
+    return caught.value
+
+
+def problem(
+    status: int, detail: str, headers: dict[str, str] | None = None, **extra: object
+) -> httpx.Response:
+    body = {"type": "about:blank", "title": "", "status": status, "detail": detail, "instance": PATH, **extra}
+    sent = {"content-type": "application/problem+json", **(headers or {})}
+    return httpx.Response(status, json=body, headers=sent)
+
+
+async def test_calls_in_one_loop_share_one_client(hub: respx.MockRouter) -> None:
+    hub.get(PATH).respond(json={})
+    first = shared_client()
+
+    await request("GET", PATH)
+    await asyncio.gather(request("GET", PATH), request("GET", PATH))
+
+    assert shared_client() is first
+
+
+async def test_a_closed_client_is_replaced() -> None:
+    first = shared_client()
+
+    await first.aclose()
+
+    second = shared_client()
+    assert second is not first
+    assert not second.is_closed
+    await aclose_client()
+    assert second.is_closed
+
+
+async def test_closing_without_a_client_does_nothing() -> None:
+    await aclose_client()
+    await aclose_client()
+
+
+def test_each_loop_has_its_own_client() -> None:
+    async def client_of_a_loop() -> httpx.AsyncClient:
+        client = shared_client()
+        await aclose_client()
+        return client
+
+    assert asyncio.run(client_of_a_loop()) is not asyncio.run(client_of_a_loop())
+
+
+def test_a_loop_that_ended_without_closing_its_client_is_forgotten() -> None:
+    async def leave_open() -> "weakref.ref[asyncio.AbstractEventLoop]":
+        loop = asyncio.get_running_loop()
+        # An open connection holds its loop like this.
+        shared_client().event_hooks = {"request": [lambda _request: loop]}
+        return weakref.ref(loop)
+
+    async def come_later() -> None:
+        shared_client()
+        await aclose_client()
+
+    first_loop = asyncio.run(leave_open())
+
+    asyncio.run(come_later())
+    gc.collect()
+
+    assert first_loop() is None
+
+
+async def test_a_proxy_in_the_environment_does_not_capture_the_calls(
+    hub: respx.MockRouter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub.get(PATH).respond(json={"count": 0})
+    monkeypatch.setenv("ALL_PROXY", "socks5://127.0.0.1:1")
+
+    reply = await request("GET", PATH)
+
+    assert reply == {"count": 0}
+
+
+@pytest.mark.parametrize(
+    ("configured", "host"), [(None, "127.0.0.1:8000"), ("", "127.0.0.1:8000"), (" ", "127.0.0.1:8000")]
+)
+async def test_without_an_address_the_default_is_called(
+    hub: respx.MockRouter, monkeypatch: pytest.MonkeyPatch, configured: str | None, host: str
+) -> None:
+    if configured is None:
+        monkeypatch.delenv("KNOWHUB_API_URL")
+    else:
+        monkeypatch.setenv("KNOWHUB_API_URL", configured)
+    hub.get(f"http://{host}{PATH}").respond(json={"ours": True})
+
+    reply = await request("GET", PATH)
+
+    assert reply == {"ours": True}
+
+
+async def test_an_address_may_have_a_prefix_and_a_final_slash(
+    hub: respx.MockRouter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KNOWHUB_API_URL", "https://tools.test/knowhub/")
+    route = hub.get(f"https://tools.test/knowhub{PATH}").respond(json={})
+
+    await request("GET", PATH)
+
+    assert route.called
+
+
+async def test_a_change_of_address_counts_at_the_next_call(
+    hub: respx.MockRouter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub.get(PATH).respond(json={"server": "first"})
+    hub.get(f"http://second.test{PATH}").respond(json={"server": "second"})
+    await request("GET", PATH)
+    monkeypatch.setenv("KNOWHUB_API_URL", "http://second.test")
+
+    reply = await request("GET", PATH)
+
+    assert reply == {"server": "second"}
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["127.0.0.1:8000", "localhost:8000", "ftp://hub.test", "http://", "http://h:99999", "http://h:x"],
+)
+async def test_an_address_that_is_none_names_the_variable_to_set(
+    monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    monkeypatch.setenv("KNOWHUB_API_URL", address)
+
+    failure = await failure_of()
+
+    assert failure.advice.startswith("KNOWHUB_API_URL is not an http address.")
+
+
+async def test_a_key_is_sent_as_a_header(hub: respx.MockRouter, monkeypatch: pytest.MonkeyPatch) -> None:
+    route = hub.get(PATH).respond(json={})
+    monkeypatch.setenv("KNOWHUB_API_KEY", "secret-key\n")
+
+    await request("GET", PATH)
+
+    assert route.calls.last.request.headers["X-API-Key"] == "secret-key"
+    assert has_api_key()
+
+
+async def test_without_a_key_there_is_no_header(hub: respx.MockRouter) -> None:
+    route = hub.get(PATH).respond(json={})
+
+    await request("GET", PATH)
+
+    assert "X-API-Key" not in route.calls.last.request.headers
+    assert not has_api_key()
+
+
+@pytest.mark.parametrize("key", ["密钥", "two\nlines"])
+async def test_a_key_that_no_header_can_carry_is_named_and_not_shown(
+    hub: respx.MockRouter, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    monkeypatch.setenv("KNOWHUB_API_KEY", key)
+
+    failure = await failure_of()
+
+    assert "KNOWHUB_API_KEY" in failure.advice
+    assert key not in failure.advice
+    assert not hub.calls
+
+
+async def test_parameters_that_are_none_are_left_out(hub: respx.MockRouter) -> None:
+    route = hub.get(PATH).respond(json={})
+
+    await request("GET", PATH, params={"q": "爬虫 & a+b", "types": None, "limit": 0})
+
+    assert dict(route.calls.last.request.url.params) == {"q": "爬虫 & a+b", "limit": "0"}
+
+
+@pytest.mark.parametrize(
+    ("row_id", "encoded"),
+    [
+        ("knowledge-20260305-a1b2", b"knowledge-20260305-a1b2"),
+        ("a b", b"a%20b"),
+        ("a/b?c#d", b"a%2Fb%3Fc%23d"),
+        ("50%", b"50%25"),
+        ("知识", b"%E7%9F%A5%E8%AF%86"),
+        ("..", b"%2E%2E"),
+        (".", b"%2E"),
+        ("half\ud800", b"half%3F"),
+    ],
+)
+async def test_an_id_stays_one_segment_of_the_path(
+    hub: respx.MockRouter, row_id: str, encoded: bytes
+) -> None:
+    route = hub.route().respond(json={})
+
+    await request("GET", f"{PATH}/{segment(row_id)}")
+
+    assert route.calls.last.request.url.raw_path == PATH.encode() + b"/" + encoded
+
+
+def test_an_empty_id_is_refused_before_it_becomes_another_path() -> None:
+    with pytest.raises(ToolFailure, match="The id is empty"):
+        segment("")
+
+
+@pytest.mark.parametrize("error", [httpx.ConnectError("Connection refused"), httpx.ConnectTimeout("")])
+async def test_a_server_that_is_not_there_is_to_be_started(
+    hub: respx.MockRouter, error: httpx.TransportError
+) -> None:
+    hub.get(PATH).mock(side_effect=error)
+
+    failure = await failure_of()
+
+    assert "not reachable at http://hub.test:9000" in failure.advice
+    assert "`knowhub serve`" in failure.advice
+    assert "KNOWHUB_API_URL" in failure.advice
+
+
+async def test_a_password_in_the_address_is_not_shown(
+    hub: respx.MockRouter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KNOWHUB_API_URL", "http://ann:hunter2@hub.test:9000")
+    hub.get(PATH).mock(side_effect=httpx.ConnectError("refused"))
+
+    failure = await failure_of()
+
+    assert "hub.test:9000" in failure.advice
+    assert "hunter2" not in failure.advice
+
+
+async def test_a_server_that_does_not_answer_in_time_is_given_up(hub: respx.MockRouter) -> None:
+    async def never(_request: httpx.Request) -> httpx.Response:
+        await asyncio.sleep(60)
+        return httpx.Response(200, json={})
+
+    hub.get(PATH).mock(side_effect=never)
+
+    failure = await failure_of(request("GET", PATH, timeout_s=0.01))
+
+    assert "did not answer GET /api/knowledge within 0.01 s" in failure.advice
+    assert "look before you repeat it" in failure.advice
+
+
+async def test_a_server_that_drips_is_given_up_too(hub: respx.MockRouter) -> None:
+    class Drip(httpx.AsyncByteStream):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            while True:
+                yield b" "
+                await asyncio.sleep(0.001)
+
+    hub.get(PATH).mock(return_value=httpx.Response(200, stream=Drip()))
+
+    failure = await failure_of(request("GET", PATH, timeout_s=0.05))
+
+    assert "did not answer" in failure.advice
+
+
+async def test_a_cancelled_call_is_cancelled_and_not_a_failure(hub: respx.MockRouter) -> None:
+    started = asyncio.Event()
+
+    async def hang(_request: httpx.Request) -> httpx.Response:
+        started.set()
+        await asyncio.sleep(60)
+        return httpx.Response(200, json={})
+
+    hub.get(PATH).mock(side_effect=hang)
+    call = asyncio.create_task(request("GET", PATH))
+    await started.wait()
+
+    call.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await call
+
+
+@pytest.mark.parametrize(
+    "error", [httpx.ReadError("reset"), httpx.RemoteProtocolError("gone"), httpx.WriteError("")]
+)
+async def test_a_broken_connection_is_told_as_such(
+    hub: respx.MockRouter, error: httpx.TransportError
+) -> None:
+    hub.get(PATH).mock(side_effect=error)
+
+    failure = await failure_of()
+
+    assert f"broke during GET /api/knowledge ({type(error).__name__})" in failure.advice
+
+
+@pytest.mark.parametrize(
+    ("status", "advice"),
+    [
+        (400, "Correct the arguments"),
+        (401, "Set KNOWHUB_API_KEY"),
+        (403, "ask the owner or an admin"),
+        (404, "set KNOWHUB_API_URL to a KnowHub server that has it"),
+        (405, "This server version has no GET /api/knowledge"),
+        (409, "Read it again"),
+        (413, "Shorten the text"),
+        (418, "Correct the call"),
+        (422, "Correct the arguments"),
+        (429, "Wait a minute"),
+        (500, "try once more, later"),
+        (502, "try once more, later"),
+        (503, "cannot do this at present"),
+        (507, "no room to write"),
+    ],
+)
+async def test_each_status_says_its_detail_and_what_to_do(
+    hub: respx.MockRouter, status: int, advice: str
+) -> None:
+    hub.get(PATH).mock(return_value=problem(status, "so it is."))
+
+    failure = await failure_of()
+
+    assert failure.advice.startswith(f"KnowHub answered {status}: so it is. ")
+    assert advice in failure.advice
+    assert failure.metadata["status"] == status
+
+
+async def test_a_404_can_have_advice_of_its_own(hub: respx.MockRouter) -> None:
+    hub.get(PATH).mock(return_value=problem(404, "no knowledge with id 'x'"))
+
+    failure = await failure_of(request("GET", PATH, not_found="Take another."))
+
+    assert failure.advice == "KnowHub answered 404: no knowledge with id 'x'. Take another."
+
+
+async def test_a_conflict_names_the_version_there_is(hub: respx.MockRouter) -> None:
+    hub.get(PATH).mock(return_value=problem(409, "changed meanwhile", current_version=7))
+
+    failure = await failure_of()
+
+    assert "it is at version 7 now" in failure.advice
+    assert failure.metadata["current_version"] == 7
+
+
+async def test_a_422_names_each_field(hub: respx.MockRouter) -> None:
+    errors = [
+        {"field": "score", "message": "must be 1 to 5"},
+        {"field": "source.urls", "message": "too many."},
+    ]
+    hub.get(PATH).mock(return_value=problem(422, "two fields", errors=errors))
+
+    failure = await failure_of()
+
+    assert "score: must be 1 to 5; source.urls: too many." in failure.advice
+    assert failure.metadata["errors"] == errors
+
+
+@pytest.mark.parametrize(
+    ("retry_after", "advice"),
+    [
+        ("12", "Wait 12 s, then call again."),
+        ("Wed, 21 Oct 2026 07:28:00 GMT", "Wait until Wed, 21 Oct 2026 07:28:00 GMT"),
+    ],
+)
+async def test_a_429_says_how_long_to_wait(hub: respx.MockRouter, retry_after: str, advice: str) -> None:
+    hub.get(PATH).mock(return_value=problem(429, "too fast", {"Retry-After": retry_after}))
+
+    failure = await failure_of()
+
+    assert advice in failure.advice
+
+
+async def test_a_failure_of_the_server_names_the_request(hub: respx.MockRouter) -> None:
+    hub.get(PATH).mock(return_value=problem(500, "oh", {"X-Request-ID": "req-1"}))
+
+    failure = await failure_of()
+
+    assert "Its request id is req-1." in failure.advice
+
+
+async def test_a_redirect_is_not_followed_with_the_key(
+    hub: respx.MockRouter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KNOWHUB_API_KEY", "secret-key")
+    hub.get(PATH).respond(307, headers={"Location": "https://elsewhere.test/"})
+
+    failure = await failure_of()
+
+    assert "to https://elsewhere.test/: set KNOWHUB_API_URL" in failure.advice
+    assert len(hub.calls) == 1
+
+
+@pytest.mark.parametrize(
+    "body", [b"<html>Bad gateway</html>", b"[1]", b'"text"', b"", b"[" * 100_000, b"\xff\xfe\xfa"]
+)
+async def test_an_error_page_that_is_no_problem_json_tells_its_status_alone(
+    hub: respx.MockRouter, body: bytes
+) -> None:
+    hub.get(PATH).respond(502, content=body)
+
+    failure = await failure_of()
+
+    assert failure.advice.startswith("KnowHub answered 502. ")
+
+
+@pytest.mark.parametrize("errors", ["text", [1, None], [], {"field": "x"}])
+async def test_errors_of_another_shape_are_passed_over(hub: respx.MockRouter, errors: object) -> None:
+    hub.get(PATH).mock(return_value=problem(422, "wrong", errors=errors))
+
+    failure = await failure_of()
+
+    assert failure.advice == "KnowHub answered 422: wrong. Correct the arguments and call again."
+
+
+async def test_a_long_detail_is_cut_and_stays_on_one_line(hub: respx.MockRouter) -> None:
+    hub.get(PATH).mock(return_value=problem(400, "line\nafter line " * 1000))
+
+    failure = await failure_of()
+
+    assert "\n" not in failure.advice
+    assert len(failure.advice) < 500
+
+
+@pytest.mark.parametrize("body", [b"<html>", b"", b"[]", b"null", b"[" * 100_000, b"\xff\xfe\xfa"])
+async def test_an_answer_that_is_no_json_object_is_not_knowhubs(hub: respx.MockRouter, body: bytes) -> None:
+    hub.get(PATH).respond(200, content=body)
+
+    failure = await failure_of()
+
+    assert "is not an answer of KnowHub" in failure.advice
+    assert "KNOWHUB_API_URL" in failure.advice
+
+
+async def test_an_answer_that_cannot_be_decompressed_is_a_broken_one(hub: respx.MockRouter) -> None:
+    no_gzip = httpx.ByteStream(b"no gzip at all")
+    hub.get(PATH).mock(return_value=httpx.Response(200, stream=no_gzip, headers={"Content-Encoding": "gzip"}))
+
+    failure = await failure_of()
+
+    assert "broke during GET /api/knowledge (DecodingError)" in failure.advice
+
+
+async def test_an_endless_answer_is_cut_off(hub: respx.MockRouter) -> None:
+    hub.get(PATH).respond(200, content=b" " * (ANSWER_LIMIT_BYTES + 1))
+
+    failure = await failure_of()
+
+    assert "Ask for fewer records" in failure.advice
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"body": {"score": float("nan")}},
+        {"body": {"task": "half\ud800"}},
+        {"body": {"tags": {"when": object()}}},
+        {"params": {"q": "x" * 100_000}},
+        {"params": {"q": "half\ud800"}},
+    ],
+)
+async def test_arguments_that_cannot_be_sent_are_named_as_such(
+    hub: respx.MockRouter, arguments: dict[str, Any]
+) -> None:
+    failure = await failure_of(request("GET", PATH, **arguments))
+
+    assert failure.advice.startswith("These arguments cannot be sent (")
+    assert not hub.calls
+
+
+@pytest.mark.parametrize("reply", [{}, {"results": None}, {"results": {}}, {"results": ["text"]}])
+def test_a_reply_without_a_list_of_results_is_not_knowhubs(reply: dict[str, Any]) -> None:
+    with pytest.raises(ToolFailure, match="is not an answer of KnowHub"):
+        result_list(reply)

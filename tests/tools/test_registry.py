@@ -1,0 +1,290 @@
+"""Tools that describe themselves to a model and answer a wrong call with what would be right."""
+
+import inspect
+from collections.abc import Mapping
+from typing import Any, Dict, List, Optional  # noqa: UP035 - the seed writes its signatures with these
+
+import pytest
+
+from agent_tools.registry import call_tool, registered_tools, tool
+from agent_tools.results import ToolFailure, ToolResult
+
+pytestmark = pytest.mark.anyio
+
+
+@tool(aliases=("weigh_parcel",))
+async def registry_test_weigh(
+    name: str,
+    grams: int,
+    price: float = 1.5,
+    labels: Optional[List[str]] = None,  # noqa: UP006, UP045 - as the seed writes it
+    tags: Optional[Dict[str, str]] = None,  # noqa: UP006, UP045 - as the seed writes it
+    parts: list[dict[str, Any]] | None = None,
+) -> ToolResult:
+    """Weigh a parcel.
+
+    Second paragraph.
+
+    Args:
+        name: Whose it is.
+        grams: How heavy it is.
+        price: What it costs,
+            in euros.
+        labels: What is written on it.
+        tags: Named labels.
+        parts: What is in it.
+    """
+    given = {"name": name, "grams": grams, "price": price, "labels": labels, "tags": tags, "parts": parts}
+    return ToolResult("Weighed", name, given)
+
+
+@tool()
+async def registry_test_pack(fragile: bool = False, extra: dict[Any, Any] | None = None) -> ToolResult:
+    """Pack it.
+
+    Args:
+        fragile: Whether it breaks.
+        extra: More.
+    """
+    return ToolResult("Packed", str(fragile), {"extra": extra})
+
+
+@tool()
+async def registry_test_fail(*, inside: bool) -> ToolResult:
+    """Fail, outside or inside.
+
+    Args:
+        inside: Whether it is a bug of the tool.
+    """
+    if inside:
+        raise ZeroDivisionError
+    raise ToolFailure("Do something else.", {"status": 503})
+
+
+PARAMETERS: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "description": "Whose it is."},
+        "grams": {"type": "integer", "description": "How heavy it is."},
+        "price": {"type": "number", "description": "What it costs, in euros.", "default": 1.5},
+        "labels": {
+            "anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "null"}],
+            "description": "What is written on it.",
+            "default": None,
+        },
+        "tags": {
+            "anyOf": [{"type": "object", "additionalProperties": {"type": "string"}}, {"type": "null"}],
+            "description": "Named labels.",
+            "default": None,
+        },
+        "parts": {
+            "anyOf": [{"type": "array", "items": {"type": "object"}}, {"type": "null"}],
+            "description": "What is in it.",
+            "default": None,
+        },
+    },
+    "required": ["name", "grams"],
+    "additionalProperties": False,
+}
+
+
+def test_a_tool_stays_an_async_function_with_its_signature() -> None:
+    signature = inspect.signature(registry_test_weigh)
+
+    assert inspect.iscoroutinefunction(registry_test_weigh)
+    assert list(signature.parameters) == list(PARAMETERS["properties"])
+    assert registry_test_weigh.__name__ == "registry_test_weigh"
+
+
+def test_the_openai_schema_holds_types_defaults_and_descriptions() -> None:
+    schema = registry_test_weigh.openai_schema()
+
+    assert schema == {
+        "type": "function",
+        "function": {
+            "name": "registry_test_weigh",
+            "description": "Weigh a parcel.\n\nSecond paragraph.",
+            "parameters": PARAMETERS,
+        },
+    }
+
+
+def test_the_anthropic_schema_holds_the_same_parameters() -> None:
+    schema = registry_test_weigh.anthropic_schema()
+
+    assert schema == {
+        "name": "registry_test_weigh",
+        "description": "Weigh a parcel.\n\nSecond paragraph.",
+        "input_schema": PARAMETERS,
+    }
+
+
+def test_a_bare_dict_is_any_object_and_a_false_default_is_kept() -> None:
+    schema = registry_test_pack.anthropic_schema()["input_schema"]
+
+    assert schema["required"] == []
+    assert schema["properties"] == {
+        "fragile": {"type": "boolean", "description": "Whether it breaks.", "default": False},
+        "extra": {"anyOf": [{"type": "object"}, {"type": "null"}], "description": "More.", "default": None},
+    }
+
+
+def test_changing_a_schema_that_was_handed_out_changes_no_other() -> None:
+    registry_test_weigh.openai_schema()["function"]["parameters"]["properties"].clear()
+
+    assert registry_test_weigh.anthropic_schema()["input_schema"] == PARAMETERS
+
+
+def test_registered_tools_are_found_by_name_and_not_by_alias() -> None:
+    tools = registered_tools()
+
+    assert tools["registry_test_weigh"] is registry_test_weigh
+    assert "weigh_parcel" not in tools
+
+
+def test_what_registered_tools_returns_is_a_copy() -> None:
+    registered_tools().clear()
+
+    assert "registry_test_weigh" in registered_tools()
+
+
+async def test_a_failure_outside_becomes_a_result() -> None:
+    result = await registry_test_fail(inside=False)
+
+    assert result.error == "Do something else."
+    assert result.output == "Do something else."
+    assert result.title == "registry_test_fail failed"
+    assert result.metadata == {"items": [], "status": 503}
+
+
+async def test_a_bug_in_a_tool_is_not_hidden() -> None:
+    with pytest.raises(ZeroDivisionError):
+        await registry_test_fail(inside=True)
+
+
+@pytest.mark.parametrize("name", ["registry_test_weigh", "weigh_parcel"])
+async def test_a_tool_is_called_by_name_or_alias(name: str) -> None:
+    result = await call_tool(
+        name, {"name": "Ann", "grams": 3, "labels": None, "tags": {"a": "b"}, "price": 2}
+    )
+
+    assert result.error is None
+    assert result.metadata["tags"] == {"a": "b"}
+    assert result.metadata["price"] == 2
+
+
+async def test_arguments_may_come_as_json_text() -> None:
+    result = await call_tool("registry_test_weigh", '{"name": "安", "grams": 3}')
+
+    assert result.output == "安"
+
+
+async def test_an_unknown_tool_is_answered_with_those_there_are() -> None:
+    result = await call_tool("weigh", {})
+
+    assert result.error is not None
+    assert result.error.startswith("There is no tool 'weigh'. There are: ")
+    assert "registry_test_weigh" in result.error
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"grams": "3"}, "grams must be integer, not string"),
+        ({"grams": True}, "grams must be integer, not boolean"),
+        ({"grams": 3.5}, "grams must be integer, not number"),
+        ({"grams": None}, "grams must be integer, not null"),
+        ({"price": "1"}, "price must be number, not string"),
+        ({"labels": "one"}, "labels must be array of string or null, not string"),
+        ({"labels": ["one", 2]}, "labels[1] must be string, not integer"),
+        ({"tags": {"a": 1}}, "tags.a must be string, not integer"),
+        ({"tags": ["a"]}, "tags must be object or null, not array"),
+        ({"parts": [{"a": 1}, "b"]}, "parts[1] must be object, not string"),
+        ({"colour": "red"}, "colour is unknown (known are name, grams, price,"),
+        ({"name": 1, "grams": "2"}, "name must be string, not integer; grams must be integer, not string"),
+    ],
+)
+async def test_a_wrong_argument_is_answered_with_what_would_be_right(
+    changed: dict[str, object], said: str
+) -> None:
+    result = await call_tool("registry_test_weigh", {"name": "Ann", "grams": 3, **changed})
+
+    assert result.error is not None
+    assert result.error.startswith("Correct the arguments of registry_test_weigh and call again: ")
+    assert said in result.error
+
+
+async def test_a_number_is_no_boolean() -> None:
+    result = await call_tool("registry_test_pack", {"fragile": 1})
+
+    assert result.error is not None
+    assert "fragile must be boolean, not integer" in result.error
+
+
+@pytest.mark.parametrize("arguments", [{}, "", "{}"])
+async def test_missing_arguments_are_named(arguments: Mapping[str, Any] | str) -> None:
+    result = await call_tool("registry_test_weigh", arguments)
+
+    assert result.error is not None
+    assert "name is missing; grams is missing" in result.error
+
+
+@pytest.mark.parametrize("arguments", ["{", "not json", "[" * 100_000, "[1]", "null", '"text"'])
+async def test_arguments_that_are_no_json_object_are_refused(arguments: str) -> None:
+    result = await call_tool("registry_test_weigh", arguments)
+
+    assert result.error is not None
+    assert "one JSON object" in result.error
+
+
+def test_a_parameter_without_a_description_is_refused_when_defined() -> None:
+    async def nameless(known: str, unknown: str) -> ToolResult:
+        """Do it.
+
+        Args:
+            known: What it is.
+        """
+        return ToolResult(known, unknown)
+
+    with pytest.raises(TypeError, match="signature and Args section differ in unknown"):
+        tool()(nameless)
+
+
+def test_a_type_without_a_json_counterpart_is_refused_when_defined() -> None:
+    async def odd(thing: bytes) -> ToolResult:
+        """Do it.
+
+        Args:
+            thing: What it is.
+        """
+        return ToolResult(str(thing), "")
+
+    with pytest.raises(TypeError, match="no counterpart in JSON"):
+        tool()(odd)
+
+
+def test_a_function_that_is_not_async_is_refused_when_defined() -> None:
+    def blocking() -> ToolResult:
+        """Do it."""
+        return ToolResult("", "")
+
+    with pytest.raises(TypeError, match="must be an async function"):
+        tool()(blocking)  # type: ignore[arg-type]
+
+
+def test_a_taken_name_is_refused_when_defined() -> None:
+    async def registry_test_weigh() -> ToolResult:
+        """Do it."""
+        return ToolResult("", "")
+
+    with pytest.raises(ValueError, match="'registry_test_weigh' already"):
+        tool()(registry_test_weigh)
+
+
+def test_a_result_is_as_long_as_its_items_and_never_false() -> None:
+    found = ToolResult("found", "", {"items": [{}, {}]})
+    nothing = ToolResult("nothing", "", {"items": []})
+    without = ToolResult("without", "")
+
+    assert [len(found), len(nothing), len(without)] == [2, 0, 0]
+    assert all([found, nothing, without])

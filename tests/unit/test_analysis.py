@@ -1,0 +1,225 @@
+"""What a text is found by, and what a query looks for."""
+
+import pytest
+import tantivy
+
+from knowhub.search.analysis import (
+    WRITTEN_FORM_WEIGHT,
+    index_terms,
+    query_terms,
+    weighted_query,
+)
+
+TANTIVY_MAX_TERM_BYTES = 65_530
+
+
+def found(query: str, text: str) -> bool:
+    return not set(query_terms(query)).isdisjoint(index_terms(text))
+
+
+def test_han_text_is_found_by_its_characters_and_by_their_pairs() -> None:
+    terms = index_terms("反爬虫")
+
+    assert sorted(terms) == sorted(["反", "爬", "虫", "反爬", "爬虫"])
+
+
+def test_latin_inside_han_is_a_word_of_its_own() -> None:
+    terms = index_terms("Selenium绕过v2反爬")
+
+    assert terms == ["selenium", "绕", "过", "绕过", "v2", "反", "爬", "反爬"]
+
+
+def test_repeats_are_kept_so_that_frequency_can_be_counted() -> None:
+    terms = index_terms("redis, Redis and 缓存缓存")
+
+    assert (terms.count("redi"), terms.count("缓存")) == (2, 2)
+
+
+def test_a_latin_word_is_indexed_by_stem_and_as_written() -> None:
+    terms = index_terms("Universities run")
+
+    assert terms == ["universiti", "universities", "run"]
+
+
+def test_a_query_weighs_the_written_form_below_the_stem() -> None:
+    weights = weighted_query("universities")
+
+    assert weights == [("universiti", 1.0), ("universities", WRITTEN_FORM_WEIGHT)]
+
+
+def test_a_term_that_is_both_stem_and_written_form_keeps_the_higher_weight() -> None:
+    weights = dict(weighted_query("incidental incident"))  # one's stem is the other as written
+
+    assert weights["incident"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("connecting", "The connection was lost"),
+        ("數據庫", "数据库连接池耗尽"),
+        ("数据库", "數據庫連接池耗盡"),
+        ("ＧＰＵ", "GPU显存不足"),
+        ("ﾃﾞｰﾀ", "データを保存する"),
+        ("cafe", "Le Café de Flore"),
+        ("STRASSE", "die Straße"),
+        ("12000", "about 12,000 requests"),
+        ("БАЗА", "Новая база готова"),
+        ("데이터베이스", "데이터베이스를 백업한다"),
+        ("ฐานข้อมูล", "สำรองฐานข้อมูลทุกวัน"),
+    ],
+)
+def test_a_text_is_found_however_width_case_script_or_ending_differ(query: str, text: str) -> None:
+    assert found(query, text)
+
+
+@pytest.mark.parametrize("word", ["हिन्दी", "தமிழ்", "مُعَلِّم", "שָׁלוֹם", "йод"])
+def test_a_word_keeps_the_signs_that_its_script_writes_inside_it(word: str) -> None:
+    assert index_terms(word) == [word]
+
+
+@pytest.mark.parametrize("text", ["Newton's", "Newton’s", "NEWTON'S"])
+def test_a_possessive_ending_is_no_term(text: str) -> None:
+    assert index_terms(text) == ["newton"]
+
+
+@pytest.mark.parametrize("name", ["C", "C++", "C#", ".NET", "node.js", "knowledge_slim", "F#", "notepad++"])
+@pytest.mark.parametrize("sentence", ["{}", "I write {}, daily.", "用{}写服务", "({})", "A/{}/B"])
+def test_a_technical_name_is_one_term_wherever_it_stands(name: str, sentence: str) -> None:
+    terms = index_terms(sentence.format(name))
+
+    assert name.lower() in terms
+
+
+@pytest.mark.parametrize("name", ["C", "C++", "C#"])
+def test_languages_that_share_a_letter_stay_apart(name: str) -> None:
+    others = " ".join({"C", "C++", "C#"} - {name})
+
+    assert not found(name, others)
+
+
+def test_a_language_and_its_version_are_two_terms() -> None:
+    terms = index_terms("C++17")
+
+    assert terms == ["c++", "17"]
+
+
+def test_a_hash_before_a_number_does_not_make_a_language() -> None:
+    terms = index_terms("see c#12")
+
+    assert terms == ["see", "c", "12"]
+
+
+def test_a_hash_after_a_longer_word_is_no_part_of_it() -> None:
+    terms = index_terms("disk# 12")
+
+    assert terms == ["disk", "12"]
+
+
+def test_a_single_letter_is_no_part_of_an_identifier() -> None:
+    terms = index_terms("eBay")
+
+    assert terms == ["ebay", "bay"]
+
+
+@pytest.mark.parametrize(
+    ("identifier", "part"),
+    [
+        ("knowledge_slim", "slim"),
+        ("node.js", "node"),
+        ("getUserName", "user"),
+        ("HTTPServer", "server"),
+        ("AI2sql", "sql"),
+        ("python3", "python"),
+        ("notepad++", "notepad"),
+        ("claude-code", "claude"),
+    ],
+)
+def test_an_identifier_is_found_by_a_part_of_it(identifier: str, part: str) -> None:
+    assert found(part, identifier)
+
+
+def test_an_identifier_is_found_whatever_its_case() -> None:
+    assert found("getusername", "getUserName()")
+
+
+def test_english_function_words_leave_the_query() -> None:
+    terms = query_terms("What's the port that you don't have to open, please?")
+
+    assert terms == ["port", "open"]
+
+
+def test_chinese_function_words_leave_the_query() -> None:
+    terms = query_terms("服务器的端口是什么？")
+
+    assert "服务" in terms
+    assert "端口" in terms
+    assert set(terms).isdisjoint({"的", "是", "什么", "什", "器的", "的端"})
+
+
+def test_a_function_word_is_never_taken_out_of_a_longer_word() -> None:
+    terms = query_terms("重要的事")
+
+    assert {"重", "要", "重要"} <= set(terms)
+
+
+def test_function_words_stay_in_the_index() -> None:
+    assert index_terms("to be") == ["to", "be"]
+
+
+@pytest.mark.parametrize(
+    ("query", "terms"), [("to be or not to be", ["to", "be", "or", "not"]), ("什么", ["什", "么", "什么"])]
+)
+def test_a_query_of_function_words_alone_keeps_them(query: str, terms: list[str]) -> None:
+    assert query_terms(query) == terms
+
+
+def test_a_query_names_each_term_once() -> None:
+    assert query_terms("Redis redis 缓存 缓存") == ["redi", "redis", "缓", "存", "缓存"]
+
+
+@pytest.mark.parametrize("text", ["", " \t\n\u3000", "?!…，。；", "🎉🚀", "\0", "\ud800", "___", "'s"])
+def test_a_text_without_words_has_no_terms(text: str) -> None:
+    assert index_terms(text) == []
+    assert query_terms(text) == []
+
+
+@pytest.mark.parametrize("gap", ["\0", "🎉", "\u200b", "\ufeff", "\ud83d", "\u3000"])
+def test_what_is_no_word_separates_words(gap: str) -> None:
+    assert index_terms(f"disk{gap}full{gap}磁盘") == ["disk", "full", "磁", "盘", "磁盘"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x" * 100_000,
+        "ж" * 100_000,
+        "é" * 100_000,
+        "中" * 100_000,
+        "a." * 50_000,
+        "word_" * 20_000,
+        "1,234" + ",567" * 25_000 + "8",
+        "ि" * 100_000,
+        "नि" * 50_000,
+        "'" * 100_000,
+        "c++" * 33_000,
+    ],
+)
+@pytest.mark.timeout(5)
+def test_a_text_of_any_shape_gives_terms_that_tantivy_takes(text: str) -> None:
+    terms = index_terms(text)
+
+    assert all(len(term.encode()) < TANTIVY_MAX_TERM_BYTES for term in terms)
+
+
+def test_a_long_word_is_found_by_itself() -> None:
+    word = "QmFzZTY0" * 1_000
+
+    assert found(word, f"token: {word}")
+
+
+def test_terms_pass_through_tantivys_white_space_tokenizer_unchanged() -> None:
+    terms = index_terms("C++ and .NET，node.js 数据库 हिन्दी ฐานข้อมูล don't 1,000\u2028x\x1cy\u0085z")
+    tokenizer = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace()).build()
+
+    assert tokenizer.analyze(" ".join(terms)) == terms
