@@ -44,7 +44,7 @@ async def request(
     `ToolFailure` with advice; `not_found` is that for a 404.
     """
     call = f"{method} {path}"
-    message = _build(method, path, params, body)
+    message = _build(method, path, params, body, timeout_s)
     try:
         # httpx counts a read timeout anew at every byte: a server that drips would hold the agent for ever.
         async with asyncio.timeout(timeout_s):
@@ -101,11 +101,7 @@ async def aclose_client() -> None:
 
 def _new_client() -> httpx.AsyncClient:
     return httpx.AsyncClient(
-        # `request` bounds the whole; what is left to httpx is the time to connect.
-        timeout=httpx.Timeout(None, connect=CONNECT_TIMEOUT_S),
-        limits=httpx.Limits(
-            max_connections=100, max_keepalive_connections=20, keepalive_expiry=IDLE_CONNECTION_S
-        ),
+        limits=httpx.Limits(max_connections=100, max_keepalive_connections=20, keepalive_expiry=IDLE_CONNECTION_S),
         # HTTP_PROXY is set for model calls and would capture loopback too, and with it the key;
         # and a SOCKS proxy in it makes httpx refuse to start.
         trust_env=False,
@@ -128,13 +124,17 @@ def _build(
     path: str,
     params: Mapping[str, str | int | None] | None,
     body: Mapping[str, Any] | None,
+    timeout_s: float,
 ) -> httpx.Request:
     given = {name: value for name, value in (params or {}).items() if value is not None}
     url = _server_url(os.environ.get("KNOWHUB_API_URL", "").strip() or DEFAULT_URL) + path
     key = _api_key()
     headers = {"X-API-Key": key} if key else {}
+    timeout = httpx.Timeout(timeout_s, connect=min(CONNECT_TIMEOUT_S, timeout_s))
     try:
-        return shared_client().build_request(method, url, params=given or None, json=body, headers=headers)
+        return shared_client().build_request(
+            method, url, params=given or None, json=body, headers=headers, timeout=timeout
+        )
     except (TypeError, ValueError, RecursionError, httpx.InvalidURL) as error:
         # Such as NaN, half of a surrogate pair, or a query that no URL can hold.
         reason = failures.one_line(error)
@@ -148,9 +148,7 @@ async def _exchange(message: httpx.Request, call: str) -> tuple[httpx.Response, 
         async for chunk in response.aiter_bytes():
             content += chunk
             if len(content) > ANSWER_LIMIT_BYTES:
-                raise ToolFailure(
-                    f"The answer to {call} is over {ANSWER_LIMIT_BYTES} bytes. Ask for fewer records."
-                )
+                raise ToolFailure(f"The answer to {call} is over {ANSWER_LIMIT_BYTES} bytes. Ask for fewer records.")
     finally:
         await response.aclose()
     return response, bytes(content)
@@ -186,7 +184,5 @@ def _origin(url: httpx.URL) -> str:
 def _api_key() -> str:
     key = os.environ.get("KNOWHUB_API_KEY", "").strip()
     if not (key.isascii() and key.isprintable()):
-        raise ToolFailure(
-            "KNOWHUB_API_KEY holds characters that a header cannot carry. Set it to a valid key."
-        )
+        raise ToolFailure("KNOWHUB_API_KEY holds characters that a header cannot carry. Set it to a valid key.")
     return key

@@ -23,9 +23,7 @@ _ADVICE = {
 }
 
 
-def refused(
-    call: str, status: int, headers: Mapping[str, str], body: bytes, not_found: str | None
-) -> ToolFailure:
+def refused(call: str, status: int, headers: Mapping[str, str], body: bytes, not_found: str | None) -> ToolFailure:
     """Name the refusal that an HTTP status other than 2xx stands for.
 
     `call` is the method and path, for the reader; `not_found` says what a 404 means for this call.
@@ -82,14 +80,10 @@ def _problem(body: bytes) -> dict[str, Any]:
     return problem if isinstance(problem, dict) else {}
 
 
-def _advice(
-    call: str, status: int, headers: Mapping[str, str], problem: dict[str, Any], not_found: str | None
-) -> str:
+def _advice(call: str, status: int, headers: Mapping[str, str], problem: dict[str, Any], not_found: str | None) -> str:
     match status:
         case 404:
-            return (
-                not_found or f"{call} is unknown there: set KNOWHUB_API_URL to a KnowHub server that has it."
-            )
+            return not_found or f"{call} is unknown there: set KNOWHUB_API_URL to a KnowHub server that has it."
         case 409:
             return _changed(problem)
         case 400 | 422:
@@ -97,9 +91,7 @@ def _advice(
         case 429:
             return _wait(headers)
         case _:
-            return (
-                _ADVICE[status].format(call=call) if status in _ADVICE else _elsewhere(call, status, headers)
-            )
+            return _ADVICE[status].format(call=call) if status in _ADVICE else _elsewhere(call, status, headers)
 
 
 def _changed(problem: dict[str, Any]) -> str:
@@ -114,9 +106,7 @@ def _fields(problem: dict[str, Any]) -> str:
     named = [error for error in errors if isinstance(error, dict)] if isinstance(errors, list) else []
     if not named:
         return "Correct the arguments and call again."
-    shown = [
-        f"{one_line(error.get('field'))}: {one_line(error.get('message'))}" for error in named[:FIELD_LIMIT]
-    ]
+    shown = [f"{one_line(error.get('field'))}: {one_line(error.get('message'))}" for error in named[:FIELD_LIMIT]]
     return f"Correct these and call again — {'; '.join(shown)}."
 
 

@@ -35,9 +35,7 @@ _tools: dict[str, Tool[...]] = {}
 _aliases: dict[str, str] = {}
 
 
-def tool(
-    *, aliases: tuple[str, ...] = ()
-) -> Callable[[Callable[P, Coroutine[Any, Any, ToolResult]]], Tool[P]]:
+def tool(*, aliases: tuple[str, ...] = ()) -> Callable[[Callable[P, Coroutine[Any, Any, ToolResult]]], Tool[P]]:
     """Register an async function as a tool; a `ToolFailure` in it becomes its result (seed 003).
 
     It stays a function with its signature. `aliases` are further names to call it by; they are not shown to
@@ -120,7 +118,5 @@ def _checked(called: Tool[...], arguments: Mapping[str, Any] | str) -> dict[str,
         raise ToolFailure("The arguments must be one JSON object.")
     problems = schemas.argument_problems(given, called.anthropic_schema()["input_schema"])
     if problems:
-        raise ToolFailure(
-            f"Correct the arguments of {called.__name__} and call again: {'; '.join(problems)}."
-        )
+        raise ToolFailure(f"Correct the arguments of {called.__name__} and call again: {'; '.join(problems)}.")
     return dict(given)

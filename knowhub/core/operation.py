@@ -11,7 +11,7 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 Row: TypeAlias = Mapping[str, Any]
 """A row as the log holds it: JSON values only, `version` from 1, `deleted: true` on a tombstone."""
 
-ViewT = TypeVar("ViewT", bound="View", contravariant=True)
+ViewT = TypeVar("ViewT", bound="View", covariant=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,9 +34,7 @@ def unflatten(flat: Mapping[Path, Any]) -> dict[str, Any]:
 def changed_paths(before: Mapping[Path, Any], after: Mapping[Path, Any]) -> list[Path]:
     """List the paths whose values differ, in order, less the bookkeeping that every write moves."""
     paths = dict.fromkeys([*before, *after])
-    return [
-        path for path in paths if path not in BOOKKEEPING and before.get(path, _ABSENT) != after.get(path, _ABSENT)
-    ]
+    return [path for path in paths if path not in BOOKKEEPING and before.get(path, _ABSENT) != after.get(path, _ABSENT)]
 
 
 def dotted(path: Path) -> str:
@@ -46,9 +44,7 @@ def dotted(path: Path) -> str:
 def differences(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return `{"eval.score": {"before": 3, "after": 4}}` for every field that differs."""
     old, new = flatten(before or {}), flatten(after)
-    return {
-        dotted(path): {"before": old.get(path), "after": new.get(path)} for path in changed_paths(old, new)
-    }
+    return {dotted(path): {"before": old.get(path), "after": new.get(path)} for path in changed_paths(old, new)}
 
 
 def _collect(row: Mapping[str, Any], above: Path, flat: dict[Path, Any]) -> None:

@@ -95,7 +95,9 @@ class KnowledgeExchange:
         def decide(view: KnowledgeView) -> Draft | Unchanged:
             rows: dict[str, Row] = {}
             for line in lines:
-                row_id = line.id or knowledge_id(view.now, self._ids, lambda c: c in rows or bool(view.raw(COLLECTION, c)))
+                row_id = line.id or knowledge_id(
+                    view.now, self._ids, lambda c: c in rows or bool(view.raw(COLLECTION, c))
+                )
                 before = view.get(COLLECTION, row_id)
                 if is_live(before) and not tally.replaces(row_id, on_conflict):
                     continue
@@ -163,7 +165,9 @@ def _workspace_path(record: Mapping[str, Any]) -> str:
     first_type = KnowledgeType(record["types"][0])
     if KnowledgeType.USER_PROFILE in record["types"] and kind == "user":
         category = record["tags"].get("category")
-        return f"users/{folder}/{_PROFILE_FILES.get(category, 'profile') if isinstance(category, str) else 'profile'}.json"
+        return (
+            f"users/{folder}/{_PROFILE_FILES.get(category, 'profile') if isinstance(category, str) else 'profile'}.json"
+        )
     if "public" in record["scopes"] or kind == "user":
         return f"global/{_GLOBAL_FILES[first_type]}.json"
     return f"agents/{folder}/{_GLOBAL_FILES[first_type]}.json"

@@ -1,6 +1,6 @@
 """What knowledge needs from outside."""
 
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Protocol
 
 from knowhub.core.operation import Commits, Operation, View
@@ -46,12 +46,16 @@ class KnowledgeIndex(Protocol):
     """Recall by meaning of words. It knows only text; visibility and rules come in with the call."""
 
     async def search(
-        self, account: str, text: str, audience: Collection[str] | None, accept: Callable[[Head], bool], limit: int
+        self,
+        account: str,
+        text: str,
+        groups: Sequence[frozenset[str]],
+        accept: Callable[[Head], bool],
+        limit: int,
     ) -> Recalled:
-        """Return the `limit` most relevant records that `accept` lets through, always so many when they exist.
+        """Return the `limit` most relevant records that pass, always so many when they exist.
 
-        Only records shared with one of `audience` are looked at; None looks at all. An index may use
-        `audience` to look at fewer, and `accept` decides.
+        A record passes when it has one facet of each of `groups` and `accept` lets it through.
         """
 
     def matched_terms(self, text: str, *fields: str) -> list[str]:

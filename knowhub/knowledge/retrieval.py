@@ -1,12 +1,12 @@
 """Finding records: recall, then rules, then quality, each step able to say why (seed 003 检索流程, seed 004)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from knowhub.core import scopes
 from knowhub.core.clock import Clock
 from knowhub.core.request_context import RequestContext
-from knowhub.knowledge import ranking
+from knowhub.knowledge import heads, ranking
 from knowhub.knowledge.model import COLLECTION, Found, Head, Hit, Order, SearchQuery
 from knowhub.knowledge.ports import KnowledgeIndex, KnowledgeStore, KnowledgeView
 
@@ -29,7 +29,7 @@ class KnowledgeRetrieval:
         view = self._store.view(ctx.account)
         rules = _Rules(view, ctx, query, self._clock.now() if query.as_of is None else query.as_of)
         limit = query.top_k if query.order is Order.RELEVANCE else 2 * query.top_k
-        recalled = await self._index.search(ctx.account, query.text, ctx.visible, rules.accept, limit)
+        recalled = await self._index.search(ctx.account, query.text, _groups(ctx, query), rules.accept, limit)
         chosen = ranking.select(recalled.hits, query.top_k, query.order, ctx)
         records = [self._present(view, ctx, query, hit, rank) for hit, rank in _with_ranks(chosen, recalled.hits)]
         explanation = rules.explanation() if query.explain else None
@@ -98,15 +98,10 @@ class _Rules:
         return {"filtered": dropped[:_FILTERED_SHOWN], "filtered_count": len(dropped)}
 
     def _rule_against(self, head: Head) -> str | None:
-        query = self._query
-        if query.types and query.types.isdisjoint(head.types):
-            return "types"
-        if query.scopes and query.scopes.isdisjoint(head.scopes):
-            return "scopes"
         return (
             ranking.validity_against(head, self._as_of)
             or self._superseded(head)
-            or ranking.rule_against(head, query.min_score)
+            or ranking.rule_against(head, self._query.min_score)
         )
 
     def _superseded(self, head: Head) -> str | None:
@@ -117,6 +112,16 @@ class _Rules:
         return None
 
 
-def _with_ranks(chosen: list[Hit], recalled: Any) -> list[tuple[Hit, int]]:
+def _groups(ctx: RequestContext, query: SearchQuery) -> list[frozenset[str]]:
+    """Return what every record must have one of: who sees it, then its types and scopes where they are asked."""
+    groups = [heads.audience_facets(ctx.visible)] if ctx.visible is not None else []
+    if query.types:
+        groups.append(frozenset(heads.facet("type", kind) for kind in query.types))
+    if query.scopes:
+        groups.append(frozenset(heads.facet("scope", scope) for scope in query.scopes))
+    return groups
+
+
+def _with_ranks(chosen: list[Hit], recalled: Sequence[Hit]) -> list[tuple[Hit, int]]:
     ranks = {hit.head.id: rank for rank, hit in enumerate(recalled, start=1)}
     return [(hit, ranks[hit.head.id]) for hit in chosen]

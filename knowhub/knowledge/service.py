@@ -217,9 +217,7 @@ def check_supersedes(view: KnowledgeView, ctx: RequestContext, knowledge_id: str
         raise Forbidden("only the owner of a record may supersede it")
 
 
-def _duplicate_of(
-    view: KnowledgeView, ctx: RequestContext, row: Row, pending: Mapping[str, Row]
-) -> Row | None:
+def _duplicate_of(view: KnowledgeView, ctx: RequestContext, row: Row, pending: Mapping[str, Row]) -> Row | None:
     key = heads.duplicate_key(row)
     for head in view.duplicates(key):
         if ctx.sees(head.audience):
@@ -280,4 +278,3 @@ def _version_entry(operation: Operation, knowledge_id: str) -> VersionEntry:
         timestamp=operation.timestamp,
         changes=differences(change.before, change.after),
     )
-

@@ -104,10 +104,7 @@ class OperationsService:
         standing = []
         for block in blocked.blocks:
             newest = max(operation.seq for operation in operations)
-            newer = [
-                operation.operation_id
-                async for operation in self._newer(ctx, block, newest)
-            ]
+            newer = [operation.operation_id async for operation in self._newer(ctx, block, newest)]
             fields = [dotted(path) for path in block.fields]
             standing.append(
                 {"collection": block.collection, "id": block.id, "fields": fields, "operations": newer[:_NAMED]}
@@ -124,7 +121,11 @@ class OperationsService:
             if operation.seq <= seq:
                 return
             changes = [change for change in operation.changes if change.id == block.id]
-            moved = {path for change in changes for path in changed_paths(flatten(change.before or {}), flatten(change.after))}
+            moved = {
+                path
+                for change in changes
+                for path in changed_paths(flatten(change.before or {}), flatten(change.after))
+            }
             if _sees(ctx, operation) and not moved.isdisjoint(block.fields):
                 yield operation
 

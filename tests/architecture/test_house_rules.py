@@ -70,11 +70,7 @@ def many_parameters(source: Source) -> Iterator[str]:
 
 
 def full_init(source: Source) -> Iterator[str]:
-    if (
-        source.path.name == "__init__.py"
-        and str(source.path) != "knowhub/sdk/__init__.py"
-        and source.text.strip()
-    ):
+    if source.path.name == "__init__.py" and str(source.path) != "knowhub/sdk/__init__.py" and source.text.strip():
         yield f"{source.path} is not empty"
 
 

@@ -15,9 +15,7 @@ RUNTIME: list[str] = PROJECT["project"]["dependencies"]
 ALL: list[str] = [*RUNTIME, *(line for group in PROJECT["dependency-groups"].values() for line in group)]
 
 LOCKS = ("requirements.lock", "requirements-runtime.lock")
-PIN = re.compile(
-    r"(?P<name>[\w.-]+)==(?P<version>[\w.+!]+)(?: ; [^\\]+)?(?P<hashes>(?: *--hash=sha256:[0-9a-f]{64})+)"
-)
+PIN = re.compile(r"(?P<name>[\w.-]+)==(?P<version>[\w.+!]+)(?: ; [^\\]+)?(?P<hashes>(?: *--hash=sha256:[0-9a-f]{64})+)")
 
 
 @pytest.mark.parametrize("lock", LOCKS)
@@ -57,7 +55,5 @@ def pins(lock: str) -> dict[str, str]:
 def requirements(lock: str) -> list[str]:
     """Return one line a requirement: continued lines joined, comments left out."""
     text = (ROOT / lock).read_text(encoding="utf-8").replace("\\\n", "")
-    lines = [
-        re.sub(r"\s+", " ", line).strip() for line in text.splitlines() if not line.lstrip().startswith("#")
-    ]
+    lines = [re.sub(r"\s+", " ", line).strip() for line in text.splitlines() if not line.lstrip().startswith("#")]
     return [line for line in lines if line]

@@ -32,14 +32,6 @@ async def failure_of(call: Awaitable[object] | None = None) -> ToolFailure:
     return caught.value
 
 
-def problem(
-    status: int, detail: str, headers: dict[str, str] | None = None, **extra: object
-) -> httpx.Response:
-    body = {"type": "about:blank", "title": "", "status": status, "detail": detail, "instance": PATH, **extra}
-    sent = {"content-type": "application/problem+json", **(headers or {})}
-    return httpx.Response(status, json=body, headers=sent)
-
-
 async def test_calls_in_one_loop_share_one_client(hub: respx.MockRouter) -> None:
     hub.get(PATH).respond(json={})
     first = shared_client()
@@ -151,9 +143,7 @@ async def test_a_change_of_address_counts_at_the_next_call(
     "address",
     ["127.0.0.1:8000", "localhost:8000", "ftp://hub.test", "http://", "http://h:99999", "http://h:x"],
 )
-async def test_an_address_that_is_none_names_the_variable_to_set(
-    monkeypatch: pytest.MonkeyPatch, address: str
-) -> None:
+async def test_an_address_that_is_none_names_the_variable_to_set(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
     monkeypatch.setenv("KNOWHUB_API_URL", address)
 
     failure = await failure_of()
@@ -214,9 +204,7 @@ async def test_parameters_that_are_none_are_left_out(hub: respx.MockRouter) -> N
         ("half\ud800", b"half%3F"),
     ],
 )
-async def test_an_id_stays_one_segment_of_the_path(
-    hub: respx.MockRouter, row_id: str, encoded: bytes
-) -> None:
+async def test_an_id_stays_one_segment_of_the_path(hub: respx.MockRouter, row_id: str, encoded: bytes) -> None:
     route = hub.route().respond(json={})
 
     await request("GET", f"{PATH}/{segment(row_id)}")
@@ -230,9 +218,7 @@ def test_an_empty_id_is_refused_before_it_becomes_another_path() -> None:
 
 
 @pytest.mark.parametrize("error", [httpx.ConnectError("Connection refused"), httpx.ConnectTimeout("")])
-async def test_a_server_that_is_not_there_is_to_be_started(
-    hub: respx.MockRouter, error: httpx.TransportError
-) -> None:
+async def test_a_server_that_is_not_there_is_to_be_started(hub: respx.MockRouter, error: httpx.TransportError) -> None:
     hub.get(PATH).mock(side_effect=error)
 
     failure = await failure_of()
@@ -242,9 +228,7 @@ async def test_a_server_that_is_not_there_is_to_be_started(
     assert "KNOWHUB_API_URL" in failure.advice
 
 
-async def test_a_password_in_the_address_is_not_shown(
-    hub: respx.MockRouter, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_password_in_the_address_is_not_shown(hub: respx.MockRouter, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KNOWHUB_API_URL", "http://ann:hunter2@hub.test:9000")
     hub.get(PATH).mock(side_effect=httpx.ConnectError("refused"))
 
@@ -261,7 +245,9 @@ async def test_a_server_that_does_not_answer_in_time_is_given_up(hub: respx.Mock
 
     hub.get(PATH).mock(side_effect=never)
 
-    failure = await failure_of(request("GET", PATH, timeout_s=0.01))
+    # Longer than the limit by far, and shorter than any other limit there is.
+    async with asyncio.timeout(3):
+        failure = await failure_of(request("GET", PATH, timeout_s=0.01))
 
     assert "did not answer GET /api/knowledge within 0.01 s" in failure.advice
     assert "look before you repeat it" in failure.advice
@@ -299,154 +285,13 @@ async def test_a_cancelled_call_is_cancelled_and_not_a_failure(hub: respx.MockRo
         await call
 
 
-@pytest.mark.parametrize(
-    "error", [httpx.ReadError("reset"), httpx.RemoteProtocolError("gone"), httpx.WriteError("")]
-)
-async def test_a_broken_connection_is_told_as_such(
-    hub: respx.MockRouter, error: httpx.TransportError
-) -> None:
+@pytest.mark.parametrize("error", [httpx.ReadError("reset"), httpx.RemoteProtocolError("gone"), httpx.WriteError("")])
+async def test_a_broken_connection_is_told_as_such(hub: respx.MockRouter, error: httpx.TransportError) -> None:
     hub.get(PATH).mock(side_effect=error)
 
     failure = await failure_of()
 
     assert f"broke during GET /api/knowledge ({type(error).__name__})" in failure.advice
-
-
-@pytest.mark.parametrize(
-    ("status", "advice"),
-    [
-        (400, "Correct the arguments"),
-        (401, "Set KNOWHUB_API_KEY"),
-        (403, "ask the owner or an admin"),
-        (404, "set KNOWHUB_API_URL to a KnowHub server that has it"),
-        (405, "This server version has no GET /api/knowledge"),
-        (409, "Read it again"),
-        (413, "Shorten the text"),
-        (418, "Correct the call"),
-        (422, "Correct the arguments"),
-        (429, "Wait a minute"),
-        (500, "try once more, later"),
-        (502, "try once more, later"),
-        (503, "cannot do this at present"),
-        (507, "no room to write"),
-    ],
-)
-async def test_each_status_says_its_detail_and_what_to_do(
-    hub: respx.MockRouter, status: int, advice: str
-) -> None:
-    hub.get(PATH).mock(return_value=problem(status, "so it is."))
-
-    failure = await failure_of()
-
-    assert failure.advice.startswith(f"KnowHub answered {status}: so it is. ")
-    assert advice in failure.advice
-    assert failure.metadata["status"] == status
-
-
-async def test_a_404_can_have_advice_of_its_own(hub: respx.MockRouter) -> None:
-    hub.get(PATH).mock(return_value=problem(404, "no knowledge with id 'x'"))
-
-    failure = await failure_of(request("GET", PATH, not_found="Take another."))
-
-    assert failure.advice == "KnowHub answered 404: no knowledge with id 'x'. Take another."
-
-
-async def test_a_conflict_names_the_version_there_is(hub: respx.MockRouter) -> None:
-    hub.get(PATH).mock(return_value=problem(409, "changed meanwhile", current_version=7))
-
-    failure = await failure_of()
-
-    assert "it is at version 7 now" in failure.advice
-    assert failure.metadata["current_version"] == 7
-
-
-async def test_a_422_names_each_field(hub: respx.MockRouter) -> None:
-    errors = [
-        {"field": "score", "message": "must be 1 to 5"},
-        {"field": "source.urls", "message": "too many."},
-    ]
-    hub.get(PATH).mock(return_value=problem(422, "two fields", errors=errors))
-
-    failure = await failure_of()
-
-    assert "score: must be 1 to 5; source.urls: too many." in failure.advice
-    assert failure.metadata["errors"] == errors
-
-
-@pytest.mark.parametrize(
-    ("retry_after", "advice"),
-    [
-        ("12", "Wait 12 s, then call again."),
-        ("Wed, 21 Oct 2026 07:28:00 GMT", "Wait until Wed, 21 Oct 2026 07:28:00 GMT"),
-    ],
-)
-async def test_a_429_says_how_long_to_wait(hub: respx.MockRouter, retry_after: str, advice: str) -> None:
-    hub.get(PATH).mock(return_value=problem(429, "too fast", {"Retry-After": retry_after}))
-
-    failure = await failure_of()
-
-    assert advice in failure.advice
-
-
-async def test_a_failure_of_the_server_names_the_request(hub: respx.MockRouter) -> None:
-    hub.get(PATH).mock(return_value=problem(500, "oh", {"X-Request-ID": "req-1"}))
-
-    failure = await failure_of()
-
-    assert "Its request id is req-1." in failure.advice
-
-
-async def test_a_redirect_is_not_followed_with_the_key(
-    hub: respx.MockRouter, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("KNOWHUB_API_KEY", "secret-key")
-    hub.get(PATH).respond(307, headers={"Location": "https://elsewhere.test/"})
-
-    failure = await failure_of()
-
-    assert "to https://elsewhere.test/: set KNOWHUB_API_URL" in failure.advice
-    assert len(hub.calls) == 1
-
-
-@pytest.mark.parametrize(
-    "body", [b"<html>Bad gateway</html>", b"[1]", b'"text"', b"", b"[" * 100_000, b"\xff\xfe\xfa"]
-)
-async def test_an_error_page_that_is_no_problem_json_tells_its_status_alone(
-    hub: respx.MockRouter, body: bytes
-) -> None:
-    hub.get(PATH).respond(502, content=body)
-
-    failure = await failure_of()
-
-    assert failure.advice.startswith("KnowHub answered 502. ")
-
-
-@pytest.mark.parametrize("errors", ["text", [1, None], [], {"field": "x"}])
-async def test_errors_of_another_shape_are_passed_over(hub: respx.MockRouter, errors: object) -> None:
-    hub.get(PATH).mock(return_value=problem(422, "wrong", errors=errors))
-
-    failure = await failure_of()
-
-    assert failure.advice == "KnowHub answered 422: wrong. Correct the arguments and call again."
-
-
-async def test_a_long_detail_is_cut_and_stays_on_one_line(hub: respx.MockRouter) -> None:
-    hub.get(PATH).mock(return_value=problem(400, "line\nafter line " * 1000))
-
-    failure = await failure_of()
-
-    assert "\n" not in failure.advice
-    assert len(failure.advice) < 500
-
-
-@pytest.mark.parametrize("body", [b"<html>", b"", b"[]", b"null", b"[" * 100_000, b"\xff\xfe\xfa"])
-async def test_an_answer_that_is_no_json_object_is_not_knowhubs(hub: respx.MockRouter, body: bytes) -> None:
-    hub.get(PATH).respond(200, content=body)
-
-    failure = await failure_of()
-
-    assert "is not an answer of KnowHub" in failure.advice
-    assert "KNOWHUB_API_URL" in failure.advice
 
 
 async def test_an_answer_that_cannot_be_decompressed_is_a_broken_one(hub: respx.MockRouter) -> None:

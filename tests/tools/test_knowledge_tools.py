@@ -1,14 +1,11 @@
-"""Each knowledge tool is one call of the API, and each failure a result that says what to do (seed 003)."""
+"""Each knowledge tool is one call of the API: what it sends, and what it makes of the answer (seed 003)."""
 
-import inspect
 import json
 from typing import Any
 
-import httpx
 import pytest
 import respx
 
-from agent_tools.client import shared_client
 from agent_tools.knowledge import (
     get_knowledge,
     knowledge_batch_update,
@@ -20,8 +17,6 @@ from agent_tools.knowledge import (
     save_knowledge,
 )
 from agent_tools.records import FENCE_NOTE
-from agent_tools.registry import call_tool, registered_tools
-from agent_tools.results import ToolResult
 
 pytestmark = pytest.mark.anyio
 
@@ -34,44 +29,6 @@ RECORD: dict[str, Any] = {
     "quality_score": 6.0,
 }
 
-CALLS: dict[str, dict[str, Any]] = {
-    "knowledge_search": {"query": "登录"},
-    "knowledge_save": {"task": "t", "content": "c", "types": ["tool"]},
-    "knowledge_update": {"knowledge_id": "knowledge-1", "update_score": 4},
-    "knowledge_batch_update": {"feedback_list": [{"knowledge_id": "knowledge-1", "is_helpful": True}]},
-    "knowledge_list": {},
-    "knowledge_slim": {},
-}
-
-SEED_SIGNATURES: dict[str, dict[str, Any]] = {
-    "knowledge_search": {"query": inspect.Parameter.empty, "top_k": 5, "min_score": 3, "types": None},
-    "knowledge_save": {
-        "task": inspect.Parameter.empty,
-        "content": inspect.Parameter.empty,
-        "types": inspect.Parameter.empty,
-        "tags": None,
-        "scopes": None,
-        "owner": None,
-        "source_name": "",
-        "source_category": "exp",
-        "urls": None,
-        "agent_id": "research_agent",
-        "submitted_by": "",
-        "score": 3,
-        "message_id": "",
-    },
-    "knowledge_update": {
-        "knowledge_id": inspect.Parameter.empty,
-        "add_helpful_case": None,
-        "add_harmful_case": None,
-        "update_score": None,
-        "evolve_feedback": None,
-    },
-    "knowledge_batch_update": {"feedback_list": inspect.Parameter.empty},
-    "knowledge_list": {"limit": 10, "types": None, "scopes": None},
-    "knowledge_slim": {"model": "google/gemini-2.0-flash-001"},
-}
-
 
 def sent(route: respx.Route) -> dict[str, Any]:
     body: dict[str, Any] = json.loads(route.calls.last.request.content)
@@ -80,32 +37,6 @@ def sent(route: respx.Route) -> dict[str, Any]:
 
 def query_of(route: respx.Route) -> dict[str, str]:
     return dict(route.calls.last.request.url.params.multi_items())
-
-
-@pytest.mark.parametrize("name", SEED_SIGNATURES)
-def test_a_signature_begins_as_the_seed_writes_it_and_adds_only_optional_parameters(name: str) -> None:
-    parameters = inspect.signature(registered_tools()[name]).parameters
-    seed = SEED_SIGNATURES[name]
-
-    defaults = {each.name: each.default for each in parameters.values()}
-
-    assert list(defaults.items())[: len(seed)] == list(seed.items())
-    assert set(list(defaults.values())[len(seed) :]) <= {None}
-    assert all(each.kind is each.POSITIONAL_OR_KEYWORD for each in parameters.values())
-
-
-@pytest.mark.parametrize("name", SEED_SIGNATURES)
-def test_a_schema_requires_what_the_seed_requires_and_describes_everything(name: str) -> None:
-    parameters = registered_tools()[name].openai_schema()["function"]["parameters"]
-
-    required = [each for each, default in SEED_SIGNATURES[name].items() if default is inspect.Parameter.empty]
-    assert parameters["required"] == required
-    assert all(each["description"] for each in parameters["properties"].values())
-
-
-def test_the_names_of_seed_004_are_the_same_tools() -> None:
-    assert get_knowledge is knowledge_search
-    assert save_knowledge is knowledge_save
 
 
 async def test_search_sends_query_and_defaults_and_leaves_types_out(hub: respx.MockRouter) -> None:
@@ -265,16 +196,6 @@ async def test_save_of_something_known_says_so(hub: respx.MockRouter) -> None:
     assert result.metadata["duplicate_of"] == RECORD["id"]
 
 
-@pytest.mark.parametrize("name", ["knowledge_save", "knowledge_update"])
-async def test_an_answer_without_a_record_does_not_pass_for_success(hub: respx.MockRouter, name: str) -> None:
-    hub.route().respond(json={"ok": True})
-
-    result = await call_tool(name, CALLS[name])
-
-    assert result.error is not None
-    assert "is not an answer of KnowHub" in result.error
-
-
 async def test_update_sends_only_what_is_given(hub: respx.MockRouter) -> None:
     route = hub.put("/api/knowledge/knowledge-1").respond(json=RECORD)
 
@@ -289,19 +210,32 @@ async def test_update_sends_all_feedback_and_says_that_the_content_was_rewritten
     hub: respx.MockRouter,
 ) -> None:
     route = hub.put("/api/knowledge/knowledge-1").respond(json={**RECORD, "evolved": True, "diff": "-a\n+b"})
-    body = {
+    body: dict[str, Any] = {
         "add_helpful_case": {"task": "t"},
         "add_harmful_case": {"task": "t", "outcome": "失败", "reason": "r"},
         "update_score": 5,
         "evolve_feedback": "shorter",
     }
 
-    result = await knowledge_update("knowledge-1", **body)  # type: ignore[arg-type]
+    result = await knowledge_update("knowledge-1", **body)
 
     assert sent(route) == body
     assert "The content was rewritten." in result.output
     assert "| content: 随机延迟" in result.output
     assert result.metadata["evolved"] is True
+
+
+@pytest.mark.parametrize(("evolve_feedback", "least_s", "most_s"), [(None, 5, 30), ("shorter", 31, 60)])
+async def test_update_waits_longer_than_the_servers_llm_only_where_that_is_asked(
+    hub: respx.MockRouter, evolve_feedback: str | None, least_s: float, most_s: float
+) -> None:
+    route = hub.put("/api/knowledge/knowledge-1").respond(json=RECORD)
+
+    await knowledge_update("knowledge-1", update_score=4, evolve_feedback=evolve_feedback)
+
+    timeout = route.calls.last.request.extensions["timeout"]
+    assert least_s <= timeout["read"] <= most_s
+    assert timeout["connect"] <= 5
 
 
 async def test_update_says_when_the_content_could_not_be_rewritten(hub: respx.MockRouter) -> None:
@@ -381,6 +315,7 @@ async def test_slim_sends_the_model_and_shows_the_report_as_data(hub: respx.Mock
     result = await knowledge_slim()
 
     assert sent(route) == {"model": "google/gemini-2.0-flash-001"}
+    assert route.calls.last.request.extensions["timeout"]["read"] == 600
     assert result.error is None
     assert result.metadata["report"] == reply
     assert '| report: {"merged": [{"into": "k-1"' in result.output
@@ -388,9 +323,7 @@ async def test_slim_sends_the_model_and_shows_the_report_as_data(hub: respx.Mock
 
 @pytest.mark.parametrize("status", [404, 405])
 async def test_a_server_without_slim_is_told_as_an_older_version(hub: respx.MockRouter, status: int) -> None:
-    hub.post("/api/knowledge/slim").respond(
-        status, json={"status": status, "detail": "there is nothing here"}
-    )
+    hub.post("/api/knowledge/slim").respond(status, json={"status": status, "detail": "there is nothing here"})
 
     result = await knowledge_slim("another/model")
 
@@ -398,75 +331,3 @@ async def test_a_server_without_slim_is_told_as_an_older_version(hub: respx.Mock
     assert "This server version has no" in result.error
     assert "slim" in result.error
     assert result.metadata["status"] == status
-
-
-async def call_every_tool() -> list[ToolResult]:
-    return [await call_tool(name, arguments) for name, arguments in CALLS.items()]
-
-
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 409, 413, 422, 429, 500, 502, 503, 507])
-async def test_no_tool_raises_at_a_status(hub: respx.MockRouter, status: int) -> None:
-    hub.route().respond(status, json={"status": status, "detail": "so it is"})
-
-    results = await call_every_tool()
-
-    assert all(
-        result.error is not None and f"KnowHub answered {status}" in result.error for result in results
-    )
-    assert all(result.metadata["items"] == [] for result in results)
-
-
-@pytest.mark.parametrize(
-    "error",
-    [httpx.ConnectError("refused"), httpx.ConnectTimeout(""), httpx.ReadTimeout(""), httpx.ReadError("")],
-)
-async def test_no_tool_raises_at_a_connection_that_fails(
-    hub: respx.MockRouter, error: httpx.TransportError
-) -> None:
-    hub.route().mock(side_effect=error)
-
-    results = await call_every_tool()
-
-    assert all(result.error for result in results)
-
-
-@pytest.mark.parametrize("body", [b"<html>", b"", b"[]"])
-async def test_no_tool_raises_at_an_answer_that_is_no_json_object(hub: respx.MockRouter, body: bytes) -> None:
-    hub.route().respond(200, content=body)
-
-    results = await call_every_tool()
-
-    assert all(result.error and "is not an answer of KnowHub" in result.error for result in results)
-
-
-@pytest.mark.parametrize("odd", [None, 1, "text", ["text"], {"a": 1}])
-async def test_no_tool_raises_at_fields_of_another_shape(hub: respx.MockRouter, odd: object) -> None:
-    names = (
-        "eval",
-        "types",
-        "task",
-        "content",
-        "resource_ids",
-        "quality_score",
-        "duplicate_of",
-        "status",
-        "knowledge_id",
-    )
-    record = {"id": "k-1", **dict.fromkeys(names, odd)}
-    hub.route().respond(
-        json={**record, "results": [record], "degraded": odd, "evolved": odd, "next_cursor": odd}
-    )
-
-    results = await call_every_tool()
-
-    assert [result.error for result in results] == [None] * len(CALLS)
-
-
-async def test_all_tools_call_through_one_client(hub: respx.MockRouter) -> None:
-    hub.route().respond(json={**RECORD, "results": []})
-    client = shared_client()
-
-    await call_every_tool()
-
-    assert shared_client() is client
-    assert hub.calls.call_count == len(CALLS)

@@ -40,7 +40,7 @@ class RawChange:
 
 def seal(body: bytes) -> bytes:
     """Close a JSON object with its checksum and a newline; `body` comes without its last brace."""
-    return b'%s%s%08x%s' % (body, _CRC_HEAD, zlib.crc32(body), _CRC_TAIL)
+    return b"%s%s%08x%s" % (body, _CRC_HEAD, zlib.crc32(body), _CRC_TAIL)
 
 
 def unsealed(line: bytes) -> bytes | None:
@@ -51,6 +51,11 @@ def unsealed(line: bytes) -> bytes | None:
     if line[cut + len(_CRC_HEAD) : -len(_CRC_TAIL)] != b"%08x" % zlib.crc32(line[:cut]):
         return None
     return line
+
+
+def line_checksum(line: bytes) -> str:
+    """Return the checksum that a line carries; empty when it carries none."""
+    return line[-_CRC_CHARS - len(_CRC_TAIL) : -len(_CRC_TAIL)].decode("ascii", "replace") if line else ""
 
 
 def parsed(line: bytes) -> dict[str, Any] | None:

@@ -35,10 +35,6 @@ def text_number(seq: int, index: int) -> int:
     return (seq << _ROWS_PER_OPERATION_BITS) | index
 
 
-def seq_of_text(text_num: int) -> int:
-    return text_num >> _ROWS_PER_OPERATION_BITS
-
-
 @dataclass(frozen=True, slots=True)
 class StateView:
     """One account at one moment: what is acknowledged, and over it what this batch has decided so far."""
@@ -86,3 +82,25 @@ class StateView:
 
     def live_heads(self) -> Iterator[Head]:
         return self.state.knowledge.live_heads()
+
+
+@dataclass(frozen=True, slots=True)
+class SearchableRecords:
+    """What a search index reads of one account's records."""
+
+    state: AccountState
+
+    def head(self, knowledge_id: str) -> Head | None:
+        return self.state.knowledge.head(knowledge_id)
+
+    def by_text_num(self, text_num: int) -> Head | None:
+        return self.state.knowledge.by_text_num(text_num)
+
+    def row(self, knowledge_id: str) -> Row:
+        return orjson.loads(self.state.rows[knowledge.COLLECTION][knowledge_id])
+
+    def heads(self) -> Iterator[Head]:
+        return self.state.knowledge.live_heads()
+
+    def seq_of(self, text_num: int) -> int:
+        return text_num >> _ROWS_PER_OPERATION_BITS

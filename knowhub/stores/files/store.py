@@ -25,7 +25,7 @@ from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.history import History
 from knowhub.stores.files.loading import Opening, load, start_segment
 from knowhub.stores.files.lock import LockFile, Position
-from knowhub.stores.files.log_line import RawChange, decode
+from knowhub.stores.files.log_line import RawChange, decode, line_checksum
 from knowhub.stores.files.raw_changes import raw_changes
 from knowhub.stores.files.recovery import Damage
 from knowhub.stores.files.retries import RetryKeys
@@ -67,12 +67,10 @@ class Follower(Protocol):
 class FileStore:
     """Operations of every account in one data directory. Make it with an event loop running; close it."""
 
-    def __init__(
-        self, opening: Opening, options: StoreOptions, followers: Sequence[Follower] = ()
-    ) -> None:
+    def __init__(self, opening: Opening, options: StoreOptions) -> None:
         self._opening = opening
         self._options = options
-        self._followers = followers
+        self._followers: list[Follower] = []
         self._log = opening.log
         self._lock = opening.lock
         self._clock = opening.clock
@@ -102,14 +100,24 @@ class FileStore:
         return self._history
 
     @property
+    def last_seq(self) -> int:
+        return self._history.last_seq
+
+    def checksum(self, seq: int) -> str:
+        """Return the checksum of an operation's line; empty when there is none."""
+        return line_checksum(self._history.line(seq) or b"")
+
+    def subscribe(self, follower: Follower) -> None:
+        """Have `follower` told of every operation from now on, in order."""
+        self._followers.append(follower)
+
+    @property
     def accounts(self) -> Sequence[str]:
         return list(self._states)
 
     def status(self) -> StoreStatus:
         reason = self._why_read_only()
-        return StoreStatus(
-            reason is None, reason, self._cursor.damage, self._quarantined, self._history.last_seq
-        )
+        return StoreStatus(reason is None, reason, self._cursor.damage, self._quarantined, self._history.last_seq)
 
     def state(self, account: str) -> AccountState:
         """Return the acknowledged rows of an account, empty for one that never wrote."""
@@ -312,34 +320,35 @@ class FileStore:
             follower.follow(operation.account, operation.seq, changes)
 
 
-def open_store(
-    files: FileSystem,
-    root: Path,
-    *,
-    clock: Clock,
-    ids: Ids,
-    options: StoreOptions | None = None,
-    followers: Sequence[Follower] = (),
-    wait: Callable[[float], None],
-) -> FileStore:
-    """Open a data directory, making it if there is none. Raises Unavailable for a newer format, and OSError.
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What a store needs of the world; `wait(seconds)` sleeps while another process holds the lock at opening."""
 
-    `wait(seconds)` sleeps while another process holds the lock.
+    files: FileSystem
+    clock: Clock
+    ids: Ids
+    wait: Callable[[float], None]
+
+
+def open_store(root: Path, world: Environment, options: StoreOptions | None = None) -> FileStore:
+    """Open a data directory, making it if there is none.
+
+    Raises Unavailable for a newer format or a lock that a stopped process holds, and OSError.
     """
     directory = DataDirectory(root)
-    check_format(files, directory)
-    files.make_folder(root)
+    check_format(world.files, directory)
+    world.files.make_folder(root)
     options = options or StoreOptions()
-    lock = LockFile(files, directory.lock)
+    lock = LockFile(world.files, directory.lock)
     waited = 0.0
     while not lock.try_acquire():
         if waited >= options.lock_timeout_s:
             raise Unavailable(f"another process has held {directory.lock} for {options.lock_timeout_s:g} s")
-        wait(_LOCK_POLL_S)
+        world.wait(_LOCK_POLL_S)
         waited += _LOCK_POLL_S
     try:
-        opening = Opening(files, directory, ChangeLog(files, directory.change_log), lock, clock, ids)
-        return FileStore(opening, options, followers)
+        log = ChangeLog(world.files, directory.change_log)
+        return FileStore(Opening(world.files, directory, log, lock, world.clock, world.ids), options)
     finally:
         lock.release()
 

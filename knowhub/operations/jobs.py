@@ -1,0 +1,102 @@
+"""Long work: run it while the caller waits, or in the background with progress and cancel."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from knowhub.core.clock import Clock
+from knowhub.core.errors import Conflict, KnowHubError, NotFound
+from knowhub.core.ids import Ids
+
+_KEPT = 100
+
+
+class JobStatus(StrEnum):
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+@dataclass(slots=True)
+class Job:
+    """A piece of long work; times in seconds since the epoch."""
+
+    job_id: str
+    kind: str
+    account: str
+    started_at: float
+    stage: str
+    status: JobStatus = JobStatus.RUNNING
+    done: int = 0
+    total: int = 0
+    finished_at: float | None = None
+    result: dict[str, Any] | None = None
+    error: str | None = None
+    task: "asyncio.Task[None] | None" = field(default=None, repr=False)
+
+    def progress(self, done: int, total: int) -> None:
+        self.done, self.total = done, total
+
+
+Work = Callable[[Callable[[int, int], None]], Awaitable[dict[str, Any]]]
+
+
+class Jobs:
+    """The jobs of this process: one of a kind at a time, the last hundred remembered until it ends."""
+
+    def __init__(self, clock: Clock, ids: Ids) -> None:
+        self._clock = clock
+        self._ids = ids
+        self._jobs: dict[str, Job] = {}
+
+    def start(self, kind: str, account: str, work: Work) -> Job:
+        """Begin `work(progress)` in the background. Raises Conflict while one of its kind is running."""
+        for other in self._jobs.values():
+            if other.kind == kind and other.account == account and other.status is JobStatus.RUNNING:
+                raise Conflict(f"a {kind} is running already", {"job_id": other.job_id})
+        job = Job(f"job-{self._ids.hex(32)}", kind, account, self._clock.now(), stage=kind)
+        job.task = asyncio.get_running_loop().create_task(self._run(job, work), name=job.job_id)
+        self._jobs[job.job_id] = job
+        self._forget_oldest()
+        return job
+
+    async def finish(self, job: Job) -> Job:
+        """Wait until a job has ended; cancelling the wait leaves the job alone."""
+        if job.task is not None:
+            await asyncio.shield(job.task)
+        return job
+
+    def get(self, account: str, job_id: str) -> Job:
+        """Return a job of this account. Raises NotFound."""
+        job = self._jobs.get(job_id)
+        if job is None or job.account != account:
+            raise NotFound.of("job", job_id)
+        return job
+
+    async def cancel(self, account: str, job_id: str) -> Job:
+        """Cancel a job and wait until it has let go; one that has ended stays as it ended."""
+        job = self.get(account, job_id)
+        if job.task is not None and not job.task.done():
+            job.task.cancel()
+            await asyncio.wait([job.task])
+        return job
+
+    async def _run(self, job: Job, work: Work) -> None:
+        try:
+            job.result = await work(job.progress)
+            job.status = JobStatus.DONE
+        except asyncio.CancelledError:
+            job.status = JobStatus.CANCELLED
+        except (KnowHubError, OSError) as problem:
+            job.status = JobStatus.FAILED
+            job.error = str(problem)
+        finally:
+            job.finished_at = self._clock.now()
+
+    def _forget_oldest(self) -> None:
+        ended = [job_id for job_id, job in self._jobs.items() if job.status is not JobStatus.RUNNING]
+        for job_id in ended[: max(0, len(self._jobs) - _KEPT)]:
+            del self._jobs[job_id]

@@ -1,0 +1,69 @@
+"""BM25 exactly as the full-text index computes it, for the records that it has not absorbed."""
+
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import log
+from typing import Final
+
+_K1: Final = 1.2
+_B: Final = 0.75
+_EXACT_LENGTHS: Final = 24
+_LENGTHS: Final = 256
+
+
+def _length_table() -> tuple[int, ...]:
+    # The index keeps a length in one byte: exact up to 40, then eight steps to each doubling.
+    steps = [*range(8), *((8 | step & 7) << (step >> 3) - 1 for step in range(8, _LENGTHS - _EXACT_LENGTHS))]
+    return (*range(_EXACT_LENGTHS), *(_EXACT_LENGTHS + step for step in steps))
+
+
+_LENGTH_STEPS: Final = _length_table()
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """What BM25 needs of a collection: how many documents, and how many terms in all of them."""
+
+    documents: int
+    terms: int
+
+    @property
+    def average_length(self) -> float:
+        return self.terms / self.documents if self.documents else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class WeighedTerm:
+    """A query term, the factor for its score, and how many documents hold it."""
+
+    term: str
+    weight: float
+    document_frequency: int
+
+
+def kept_length(terms: int) -> int:
+    """Round a document's length down to what the index keeps of it."""
+    return _LENGTH_STEPS[bisect_right(_LENGTH_STEPS, terms) - 1]
+
+
+def inverse_frequency(documents: int, document_frequency: int) -> float:
+    return log(1 + (documents - document_frequency + 0.5) / (document_frequency + 0.5))
+
+
+def length_norm(length: int, statistics: Statistics) -> float:
+    """Return the part of the denominator that depends on the document alone."""
+    return _K1 * (1 - _B + _B * kept_length(length) / statistics.average_length)
+
+
+def add_scores(
+    scores: dict[int, float],
+    frequencies: Mapping[int, int],
+    norms: Mapping[int, float],
+    term: WeighedTerm,
+    documents: int,
+) -> None:
+    """Add one term's scores to `scores`; `frequencies` maps a document to how often the term stands in it."""
+    factor = term.weight * inverse_frequency(documents, term.document_frequency) * (1 + _K1)
+    for document, frequency in frequencies.items():
+        scores[document] = scores.get(document, 0.0) + factor * frequency / (frequency + norms[document])

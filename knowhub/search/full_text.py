@@ -1,0 +1,186 @@
+"""The full-text index on disk: a derived thing that says up to which line of the log it is built."""
+
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+import orjson
+import tantivy
+
+from knowhub.search.bm25 import Statistics
+from knowhub.search.tail import Document
+
+# Raised when the analyzer or the schema changes: what was built before is then built again.
+LAYOUT: Final = 1
+
+_HEAP_BYTES: Final = 30_000_000
+_TERMS, _FACETS, _ID, _NUMBER = "terms", "facets", "id", "number"
+# A filter that most documents pass costs more than it saves: those few are dropped one by one.
+_WORTH_FILTERING: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """What an index stands on: the log, and the line that it has absorbed last."""
+
+    log_id: str
+    seq: int
+    checksum: str
+    documents: int
+    terms: int
+    build: int
+    layout: int = LAYOUT
+
+
+class FullText:
+    """One account's index. Any process may search it; the keeper of the directory writes it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._index: tantivy.Index | None = None
+        self._searcher: tantivy.Searcher | None = None
+        self.built: Built | None = None
+
+    def load(self) -> bool:
+        """Open what is on disk, or what the keeper has written since; False when there is nothing of use."""
+        try:
+            built = Built(**orjson.loads((self._folder / "built.json").read_bytes()))
+        except (OSError, orjson.JSONDecodeError, TypeError):
+            return False
+        if built.layout != LAYOUT:
+            return False
+        if built == self.built:
+            return True
+        # The note is read before the index: the index may hold more than it says, never less.
+        if self._index is None or self.built is None or self.built.build != built.build:
+            try:
+                self._index = _open(self._build_folder(built.build))
+            except (ValueError, OSError):
+                return False
+        self._index.reload()
+        self._searcher = self._index.searcher()
+        self.built = built
+        return True
+
+    def forget(self) -> None:
+        """Stop using what is on disk: it does not fit the log."""
+        self._index = self._searcher = self.built = None
+
+    @property
+    def statistics(self) -> Statistics:
+        return Statistics(self.built.documents, self.built.terms) if self.built else Statistics(0, 0)
+
+    def document_frequency(self, term: str) -> int:
+        return self._searcher.doc_freq(_TERMS, term) if self._searcher else 0
+
+    def search(
+        self, terms: Sequence[tuple[str, float]], groups: Sequence[frozenset[str]], limit: int
+    ) -> Iterator[tuple[float, int]]:
+        """Yield (score, number) best first, on and on until nothing is left; stale documents too."""
+        if self._searcher is None or self._index is None:
+            return
+        query = self._query(self._index.schema, self._searcher, terms, groups)
+        seen: set[int] = set()
+        while True:
+            hits = self._searcher.search(query, limit, count=False).hits
+            numbers = self._searcher.fast_field_values(_NUMBER, [address for _, address in hits])
+            for (score, _), number in zip(hits, numbers, strict=True):
+                if number not in seen:
+                    seen.add(int(number or 0))
+                    yield score, int(number or 0)
+            if len(hits) < limit:
+                return
+            limit *= 4
+
+    def absorb(self, documents: Iterable[Document], gone: Iterable[str], built: Built) -> None:
+        """Write documents and removals, durable before the note says so. Blocks; call it off the event loop.
+
+        Doing it twice does no harm: a document replaces what its record had.
+        """
+        index = self._index or _create(self._build_folder(built.build))
+        writer = index.writer(_HEAP_BYTES, 1)
+        for knowledge_id in gone:
+            writer.delete_documents_by_term(_ID, knowledge_id)
+        for document in documents:
+            writer.delete_documents_by_term(_ID, document.knowledge_id)
+            writer.add_document(_entry(document))
+        writer.commit()
+        writer.wait_merging_threads()
+        self._note(built)
+
+    def rebuild(self, documents: Iterable[Document], built: Built) -> None:
+        """Build a new index beside the one in use; the note makes it the one. Blocks."""
+        folder = self._build_folder(built.build)
+        shutil.rmtree(folder, ignore_errors=True)
+        writer = _create(folder).writer(_HEAP_BYTES, 1)
+        for document in documents:
+            writer.add_document(_entry(document))
+        writer.commit()
+        writer.wait_merging_threads()
+        self._note(built)
+        for other in self._folder.glob("build-*"):
+            if other != folder:
+                shutil.rmtree(other, ignore_errors=True)
+
+    def _note(self, built: Built) -> None:
+        temporary = self._folder / f"built.json.{os.getpid()}.tmp"
+        temporary.write_bytes(orjson.dumps(asdict(built)))
+        temporary.rename(self._folder / "built.json")
+
+    def _build_folder(self, build: int) -> Path:
+        return self._folder / f"build-{build}"
+
+    def _query(
+        self,
+        schema: tantivy.Schema,
+        searcher: tantivy.Searcher,
+        terms: Sequence[tuple[str, float]],
+        groups: Sequence[frozenset[str]],
+    ) -> tantivy.Query:
+        words = tantivy.Query.boolean_query(
+            [(tantivy.Occur.Should, _term_query(schema, term, weight)) for term, weight in terms]
+        )
+        filters = [group for group in groups if self._narrows(searcher, group)]
+        if not filters:
+            return words
+        narrowing = [
+            tantivy.Query.const_score_query(tantivy.Query.term_set_query(schema, _FACETS, sorted(group)), 0.0)
+            for group in filters
+        ]
+        return tantivy.Query.boolean_query([(tantivy.Occur.Must, query) for query in (words, *narrowing)])
+
+    def _narrows(self, searcher: tantivy.Searcher, group: frozenset[str]) -> bool:
+        passing = sum(searcher.doc_freq(_FACETS, facet) for facet in group)
+        return passing < _WORTH_FILTERING * searcher.num_docs
+
+
+def _term_query(schema: tantivy.Schema, term: str, weight: float) -> tantivy.Query:
+    query = tantivy.Query.term_query(schema, _TERMS, term, index_option="freq")
+    return query if weight == 1.0 else tantivy.Query.boost_query(query, weight)
+
+
+def _entry(document: Document) -> tantivy.Document:
+    entry = tantivy.Document()
+    entry.add_text(_TERMS, " ".join(document.counts.elements()))
+    for facet in document.facets:
+        entry.add_text(_FACETS, facet)
+    entry.add_text(_ID, document.knowledge_id)
+    entry.add_unsigned(_NUMBER, document.number)
+    return entry
+
+
+def _create(folder: Path) -> tantivy.Index:
+    folder.mkdir(parents=True, exist_ok=True)
+    builder = tantivy.SchemaBuilder()
+    builder.add_text_field(_TERMS, tokenizer_name="whitespace", index_option="freq")
+    builder.add_text_field(_FACETS, tokenizer_name="raw", index_option="basic")
+    builder.add_text_field(_ID, tokenizer_name="raw", index_option="basic")
+    builder.add_unsigned_field(_NUMBER, fast=True)
+    return tantivy.Index(builder.build(), path=str(folder))
+
+
+def _open(folder: Path) -> tantivy.Index:
+    return tantivy.Index.open(str(folder))

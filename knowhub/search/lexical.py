@@ -1,0 +1,268 @@
+"""Recall over words: the index on disk, and beside it the tail that it has not absorbed."""
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from knowhub.knowledge.heads import tag_facets
+from knowhub.knowledge.model import COLLECTION, Head, Hit, Recalled
+from knowhub.search.analysis import index_terms, query_terms, weighted_query
+from knowhub.search.bm25 import Statistics, WeighedTerm
+from knowhub.search.full_text import Built, FullText
+from knowhub.search.tail import Document, Tail
+
+_TASK_WEIGHT: Final = 3
+_ANALYSED_PER_TURN: Final = 64
+_SPARE_HITS: Final = 8
+
+
+class Records(Protocol):
+    """What the index reads of the store: heads, and text by id."""
+
+    def head(self, knowledge_id: str) -> Head | None: ...
+    def by_text_num(self, text_num: int) -> Head | None: ...
+    def row(self, knowledge_id: str) -> Any: ...
+    def heads(self) -> Iterator[Head]: ...
+    def seq_of(self, text_num: int) -> int: ...
+
+
+class LogMark(Protocol):
+    """Where the log stands, for an index that must fit it."""
+
+    @property
+    def log_id(self) -> str: ...
+    @property
+    def last_seq(self) -> int: ...
+    def checksum(self, seq: int) -> str: ...
+
+
+class AccountIndex:
+    """The lexical index of one account, whose statistics are its own: nothing of it tells of another."""
+
+    def __init__(self, folder: Path, records: Records, log: LogMark) -> None:
+        self._records = records
+        self._log = log
+        self._disk = FullText(folder)
+        self._tail = Tail()
+        self._unread: deque[tuple[str, int]] = deque()
+        self._gone: dict[str, int] = {}
+        self._take_stock()
+
+    @property
+    def lag(self) -> int:
+        """How many records the index on disk has not absorbed."""
+        return len(self._tail) + len(self._unread)
+
+    def follow(self, knowledge_id: str, seq: int) -> None:
+        """Note that an operation may have changed what is searched of a record."""
+        head = self._records.head(knowledge_id)
+        if head is None or self._records.seq_of(head.text_num) != seq:
+            return
+        if head.live:
+            self._gone.pop(knowledge_id, None)
+            self._unread.append((knowledge_id, head.text_num))
+        else:
+            self._gone[knowledge_id] = seq
+
+    async def search(
+        self, text: str, groups: Sequence[frozenset[str]], accept: Callable[[Head], bool], limit: int
+    ) -> Recalled:
+        """Return the `limit` best hits of index and tail together; see `KnowledgeIndex.search`."""
+        query = weighted_query(text)
+        lag = self.lag
+        if not query:
+            return Recalled((), lag)
+        await self._read_unread()
+
+        def passes(number: int) -> bool:
+            head = self._records.by_text_num(number)
+            return head is not None and all(not group.isdisjoint(head.facets) for group in groups) and accept(head)
+
+        found = self._tail.search(self._weighed(query), self._statistics(), groups, passes, limit) if self._tail else []
+        on_disk = 0
+        for score, number in self._disk.search(query, groups, limit + _SPARE_HITS):
+            if passes(number):
+                found.append((score, number))
+                on_disk += 1
+                if on_disk == limit:
+                    break
+        found.sort(key=lambda hit: (-hit[0], -hit[1]))
+        heads = ((score, self._records.by_text_num(number)) for score, number in found[:limit])
+        return Recalled([Hit(head, score) for score, head in heads if head is not None], lag)
+
+    async def absorb(self, most: int) -> int:
+        """Move up to `most` documents from the tail into the index on disk; return how many moved."""
+        await self._read_unread()
+        taken = self._tail.documents()[:most]
+        gone = dict(self._gone)
+        if not taken and not gone:
+            return 0
+        documents = [one for one in taken if self._records.by_text_num(one.number) is not None]
+        # Whatever the tail still holds begins behind the last document that goes: so far the index will be built.
+        whole = len(taken) == len(self._tail)
+        seq = self._log.last_seq if whole else self._records.seq_of(taken[-1].number) - 1
+        built = self._note(seq, self._disk.statistics, documents)
+        await asyncio.to_thread(self._disk.absorb, documents, gone, built)
+        self._disk.load()
+        self._tail.remove([document.number for document in taken])
+        for knowledge_id, gone_seq in gone.items():
+            if self._gone.get(knowledge_id) == gone_seq:
+                del self._gone[knowledge_id]
+        return len(taken)
+
+    async def rebuild(self, progress: Callable[[int, int], None]) -> int:
+        """Build the index anew from the records, beside the one in use; return how many it holds."""
+        seq = self._log.last_seq
+        heads = list(self._records.heads())
+        documents: list[Document] = []
+        for count, head in enumerate(heads, start=1):
+            documents.append(self._document(head))
+            if count % _ANALYSED_PER_TURN == 0:
+                progress(count, len(heads))
+                await asyncio.sleep(0)
+        built = self._note(seq, Statistics(0, 0), documents, new_build=True)
+        await asyncio.to_thread(self._disk.rebuild, documents, built)
+        self._disk.load()
+        self._forget_absorbed()
+        progress(len(heads), len(heads))
+        return len(heads)
+
+    def reload(self) -> None:
+        """Take in what the keeper has committed since."""
+        if self._disk.load():
+            self._forget_absorbed()
+
+    def _take_stock(self) -> None:
+        """Use the index on disk where it fits the log, and note all that it lacks."""
+        if not (self._disk.load() and self._fits()):
+            self._disk.forget()
+        seq = self._disk.built.seq if self._disk.built else 0
+        lacking = [head for head in self._records.heads() if self._records.seq_of(head.text_num) > seq]
+        self._unread.extend((head.id, head.text_num) for head in sorted(lacking, key=lambda head: head.text_num))
+
+    def _fits(self) -> bool:
+        built = self._disk.built
+        return (
+            built is not None
+            and built.log_id == self._log.log_id
+            and built.seq <= self._log.last_seq
+            and built.checksum == self._log.checksum(built.seq)
+        )
+
+    def _forget_absorbed(self) -> None:
+        seq = self._disk.built.seq if self._disk.built else 0
+        absorbed = [one.number for one in self._tail.documents() if self._records.seq_of(one.number) <= seq]
+        self._tail.remove(absorbed)
+        self._unread = deque(one for one in self._unread if self._records.seq_of(one[1]) > seq)
+        self._gone = {knowledge_id: gone for knowledge_id, gone in self._gone.items() if gone > seq}
+
+    async def _read_unread(self) -> None:
+        """Analyse what was written since, a little at a time: a burst of writes must not stall the loop."""
+        count = 0
+        while self._unread:
+            knowledge_id, number = self._unread.popleft()
+            head = self._records.head(knowledge_id)
+            if head is not None and head.live and head.text_num == number and number not in self._tail:
+                self._tail.add(self._document(head))
+            count += 1
+            if count % _ANALYSED_PER_TURN == 0:
+                await asyncio.sleep(0)
+
+    def _document(self, head: Head) -> Document:
+        row = self._records.row(head.id)
+        counts = Counter(index_terms(row["content"]))
+        for name in tag_facets(row["tags"]):
+            counts.update(index_terms(name.removeprefix("tag.")))
+        for term in index_terms(row["task"]):
+            counts[term] += _TASK_WEIGHT
+        return Document(head.text_num, head.id, counts, counts.total(), head.facets)
+
+    def _weighed(self, query: Sequence[tuple[str, float]]) -> list[WeighedTerm]:
+        frequency = self._disk.document_frequency if self._disk.built else self._tail.document_frequency
+        return [WeighedTerm(term, weight, frequency(term)) for term, weight in query]
+
+    def _statistics(self) -> Statistics:
+        # The tail is scored with the index's own figures, so that the two lists can be merged.
+        return self._disk.statistics if self._disk.built else Statistics(len(self._tail), self._tail.terms)
+
+    def _note(self, seq: int, before: Statistics, documents: Sequence[Document], *, new_build: bool = False) -> Built:
+        build = self._disk.built.build if self._disk.built else 0
+        return Built(
+            log_id=self._log.log_id,
+            seq=seq,
+            checksum=self._log.checksum(seq),
+            documents=before.documents + len(documents),
+            terms=before.terms + sum(document.length for document in documents),
+            build=build + 1 if new_build or not build else build,
+        )
+
+
+class LexicalIndex:
+    """The lexical indexes of all accounts, following the log."""
+
+    def __init__(self, folder: Path, log: LogMark, records: Callable[[str], Records]) -> None:
+        self._folder = folder
+        self._log = log
+        self._records = records
+        self._accounts: dict[str, AccountIndex] = {}
+        self._wake_lag = 0
+        self._wake: Callable[[], None] | None = None
+
+    def wake_at(self, lag: int, wake: Callable[[], None]) -> None:
+        """Have `wake` called whenever so many records wait to be absorbed."""
+        self._wake_lag, self._wake = lag, wake
+
+    @property
+    def lag(self) -> int:
+        return sum(index.lag for index in self._accounts.values())
+
+    def follow(self, account: str, seq: int, changes: Sequence[Any]) -> None:
+        """Note the records that an operation touched. Called by the store, in order."""
+        if account not in self._accounts:
+            # Opening an index takes stock of all that it lacks, this operation too.
+            self.account(account)
+            return
+        index = self._accounts[account]
+        for change in changes:
+            if change.collection == COLLECTION:
+                index.follow(change.id, seq)
+        if self._wake is not None and index.lag >= self._wake_lag:
+            self._wake()
+
+    async def search(
+        self,
+        account: str,
+        text: str,
+        groups: Sequence[frozenset[str]],
+        accept: Callable[[Head], bool],
+        limit: int,
+    ) -> Recalled:
+        return await self.account(account).search(text, groups, accept, limit)
+
+    def matched_terms(self, text: str, *fields: str) -> list[str]:
+        """Return the terms of a query that stand in any of `fields`."""
+        standing = {term for field in fields for term in index_terms(field)}
+        return [term for term in query_terms(text) if term in standing]
+
+    async def absorb(self, most: int) -> int:
+        return sum([await index.absorb(most) for index in list(self._accounts.values())])
+
+    async def rebuild(self, progress: Callable[[int, int], None]) -> int:
+        return sum([await index.rebuild(progress) for index in list(self._accounts.values())])
+
+    def reload(self) -> None:
+        for index in self._accounts.values():
+            index.reload()
+
+    def account(self, account: str) -> AccountIndex:
+        """Return an account's index, opened on first use."""
+        index = self._accounts.get(account)
+        if index is None:
+            # A name may hold any character: its hash names the folder.
+            name = blake2b(account.encode(), digest_size=12).hexdigest()
+            index = AccountIndex(self._folder / name, self._records(account), self._log)
+            self._accounts[account] = index
+        return index

@@ -1,0 +1,73 @@
+"""Every setting of the server, read from the environment here and nowhere else (`docs/reference/settings.md`)."""
+
+import subprocess
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from knowhub.core import scopes
+
+_GIT_TIMEOUT_S = 2.0
+
+
+class Settings(BaseSettings):
+    """One frozen object. Each field is the variable KNOWHUB_<NAME>; sizes are bytes, times seconds."""
+
+    model_config = SettingsConfigDict(env_prefix="KNOWHUB_", frozen=True, extra="ignore")
+
+    host: str = "127.0.0.1"
+    port: int = Field(8000, ge=0, le=65535)
+    data_dir: Path = Path("./data")
+    auth: Literal["none"] = "none"
+    allow_open_bind: bool = False
+    allowed_hosts: Annotated[tuple[str, ...], NoDecode] = ()
+    owner: str | None = None
+    max_body_bytes: int = Field(1024 * 1024, ge=1024)
+    max_batch_body_bytes: int = Field(16 * 1024 * 1024, ge=1024)
+    max_json_depth: int = Field(64, ge=4)
+    index_interval_s: float = Field(1.0, gt=0)
+    index_batch: int = Field(1000, ge=1)
+    segment_bytes: int = Field(64 * 1024 * 1024, ge=4096)
+    retry_key_lifetime_s: float = Field(24 * 3600.0, gt=0)
+    lock_timeout_s: float = Field(10.0, gt=0)
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+    @field_validator("allowed_hosts", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        if isinstance(value, str):
+            return tuple(part.strip().lower() for part in value.split(",") if part.strip())
+        return value
+
+    @field_validator("owner")
+    @classmethod
+    def _as_owner(cls, value: str | None) -> str | None:
+        return None if value is None else as_owner(value)
+
+
+def as_owner(value: str) -> str:
+    """Make a bare name or e-mail address a user (C-06). Raises ValueError when it is no owner then."""
+    owner = value if value.partition(":")[0] in ("user", "agent") else f"user:{value}"
+    problem = scopes.owner_problem(owner)
+    if problem:
+        raise ValueError(problem)
+    return owner
+
+
+def default_owner(settings: Settings) -> str:
+    """Return KNOWHUB_OWNER, else the user of git's e-mail address, else `user:local` (seed 003 `owner`)."""
+    if settings.owner is not None:
+        return settings.owner
+    try:
+        answer = subprocess.run(  # noqa: S603 -- a fixed command with no input of anybody's
+            ["git", "config", "user.email"],  # noqa: S607 -- whichever git the user has
+            capture_output=True,
+            text=True,
+            timeout=_GIT_TIMEOUT_S,
+            check=False,
+        )
+        return as_owner(answer.stdout.strip()) if answer.stdout.strip() else "user:local"
+    except (OSError, subprocess.TimeoutExpired, ValueError):
+        return "user:local"
