@@ -7,6 +7,7 @@ from typing import Protocol
 
 _UUID_DIGITS = 32
 _SEQ_DIGITS = 12
+_POOLED_BYTES = 1024
 
 
 class Ids(Protocol):
@@ -15,8 +16,17 @@ class Ids(Protocol):
 
 
 class RandomIds:
+    """Digits from the system's generator, fetched many at a time: each call of it costs more than a save's JSON."""
+
+    def __init__(self) -> None:
+        self._pool = ""
+
     def hex(self, digits: int) -> str:
-        return secrets.token_hex((digits + 1) // 2)[:digits]
+        """Return digits that were never returned before."""
+        if len(self._pool) < digits:
+            self._pool = secrets.token_hex(_POOLED_BYTES + digits)
+        taken, self._pool = self._pool[:digits], self._pool[digits:]
+        return taken
 
 
 def operation_id(seq: int, ids: Ids) -> str:

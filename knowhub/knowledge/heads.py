@@ -60,14 +60,7 @@ def signature(row: Mapping[str, Any]) -> int:
 
 def duplicate_key(row: Mapping[str, Any]) -> bytes:
     """Hash owner, scopes, types and the normalised text: two records with one key say the same."""
-    parts = [
-        row["owner"],
-        "\x1e".join(sorted(set(row["scopes"]))),
-        "\x1e".join(sorted(set(row["types"]))),
-        normalised_text(row["task"]),
-        normalised_text(row["content"]),
-    ]
-    return blake2b("\x1f".join(parts).encode(), digest_size=16).digest()
+    return _duplicate_key(row["owner"], tuple(row["scopes"]), tuple(row["types"]), row["task"], row["content"])
 
 
 def normalised_text(text: str) -> str:
@@ -94,6 +87,21 @@ def tag_facets(tags: Mapping[str, str | Sequence[str]]) -> tuple[str, ...]:
 def audience_facets(audience: frozenset[str]) -> frozenset[str]:
     """Return the facets of which a record must have one to be seen by any of `audience`."""
     return frozenset(facet("sees", scope) for scope in audience)
+
+
+# A save looks for its duplicate and is then kept under its key: one computation serves both.
+@lru_cache(maxsize=64)
+def _duplicate_key(
+    owner: str, own_scopes: tuple[str, ...], types: tuple[str, ...], task: str, content: str
+) -> bytes:
+    parts = [
+        owner,
+        "\x1e".join(sorted(set(own_scopes))),
+        "\x1e".join(sorted(set(types))),
+        normalised_text(task),
+        normalised_text(content),
+    ]
+    return blake2b("\x1f".join(parts).encode(), digest_size=16).digest()
 
 
 @lru_cache(maxsize=_KINDS_CACHED)

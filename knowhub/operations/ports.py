@@ -12,6 +12,9 @@ class HistoryView(View, Protocol):
     def referrers(self, collection: str, row_id: str) -> Sequence[tuple[str, str]]:
         """Return the (collection, id) of live rows that refer to this one."""
 
+    def undone_by(self, operation_id: str) -> str | None:
+        """Return the operation that undid this one, unless that was itself undone since."""
+
 
 class OperationStore(Commits[HistoryView], Protocol):
     """The log as history."""

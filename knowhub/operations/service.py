@@ -89,6 +89,10 @@ class OperationsService:
 
     def _decide(self, plan: "_Plan", operation: Operation, group: Group | None):  # noqa: ANN202 -- a local closure
         def decide(view: HistoryView) -> Draft:
+            # Votes never block an undo, so that the rows alone would let one be taken back twice.
+            undo = view.undone_by(operation.operation_id)
+            if undo is not None:
+                raise Conflict("this operation is undone already; undo the undo to redo it", {"undone_by": undo})
             rows = _undone_rows(view, operation, self._rules, plan)
             plan.add(operation, view, rows)
             if plan.dry_run and (group is None or group.index == group.of - 1):

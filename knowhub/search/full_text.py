@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
@@ -44,30 +44,27 @@ class FullText:
         self._searcher: tantivy.Searcher | None = None
         self.built: Built | None = None
 
-    def load(self) -> bool:
-        """Open what is on disk, or what the keeper has written since; False when there is nothing of use."""
-        try:
-            built = Built(**orjson.loads((self._folder / "built.json").read_bytes()))
-        except (OSError, orjson.JSONDecodeError, TypeError):
-            return False
-        if built.layout != LAYOUT:
+    def load(self, fits: Callable[[Built], bool]) -> bool:
+        """Open what is on disk, or what the keeper has written since; False when there is nothing that `fits`."""
+        built = self._noted()
+        if built is None or not fits(built):
             return False
         if built == self.built:
             return True
         # The note is read before the index: the index may hold more than it says, never less.
-        if self._index is None or self.built is None or self.built.build != built.build:
-            try:
-                self._index = _open(self._build_folder(built.build))
-            except (ValueError, OSError):
-                return False
-        self._index.reload()
-        self._searcher = self._index.searcher()
-        self.built = built
+        try:
+            index = self._index if self.built and self.built.build == built.build else None
+            index = index or _open(self._build_folder(built.build))
+            index.reload()
+            searcher = index.searcher()
+        except (ValueError, OSError):
+            return False
+        self._index, self._searcher, self.built = index, searcher, built
         return True
 
-    def forget(self) -> None:
-        """Stop using what is on disk: it does not fit the log."""
-        self._index = self._searcher = self.built = None
+    def new_build(self) -> int:
+        """Return a number that no index in this folder bears, fitting or not."""
+        return max((_build_of(folder) for folder in self._folder.glob("build-*")), default=0) + 1
 
     @property
     def statistics(self) -> Statistics:
@@ -100,8 +97,10 @@ class FullText:
 
         Doing it twice does no harm: a document replaces what its record had.
         """
-        index = self._index or _create(self._build_folder(built.build))
-        writer = index.writer(_HEAP_BYTES, 1)
+        if self._index is None:
+            self.rebuild(documents, built)
+            return
+        writer = self._index.writer(_HEAP_BYTES, 1)
         for knowledge_id in gone:
             writer.delete_documents_by_term(_ID, knowledge_id)
         for document in documents:
@@ -114,7 +113,6 @@ class FullText:
     def rebuild(self, documents: Iterable[Document], built: Built) -> None:
         """Build a new index beside the one in use; the note makes it the one. Blocks."""
         folder = self._build_folder(built.build)
-        shutil.rmtree(folder, ignore_errors=True)
         writer = _create(folder).writer(_HEAP_BYTES, 1)
         for document in documents:
             writer.add_document(_entry(document))
@@ -122,10 +120,21 @@ class FullText:
         writer.wait_merging_threads()
         self._note(built)
         for other in self._folder.glob("build-*"):
-            if other != folder:
+            if _build_of(other) < built.build:
                 shutil.rmtree(other, ignore_errors=True)
 
+    def _noted(self) -> Built | None:
+        try:
+            built = Built(**orjson.loads((self._folder / "built.json").read_bytes()))
+        except (OSError, orjson.JSONDecodeError, TypeError):
+            return None
+        return built if built.layout == LAYOUT else None
+
     def _note(self, built: Built) -> None:
+        standing = self._noted()
+        if standing is not None and standing.build > built.build:
+            # Another process has built anew meanwhile: its index counts, and this one is thrown away.
+            return
         temporary = self._folder / f"built.json.{os.getpid()}.tmp"
         temporary.write_bytes(orjson.dumps(asdict(built)))
         temporary.rename(self._folder / "built.json")
@@ -172,8 +181,14 @@ def _entry(document: Document) -> tantivy.Document:
     return entry
 
 
+def _build_of(folder: Path) -> int:
+    number = folder.name.removeprefix("build-")
+    return int(number) if number.isdecimal() else 0
+
+
 def _create(folder: Path) -> tantivy.Index:
-    folder.mkdir(parents=True, exist_ok=True)
+    # It must not be there: what another process is building is left alone.
+    folder.mkdir(parents=True)
     builder = tantivy.SchemaBuilder()
     builder.add_text_field(_TERMS, tokenizer_name="whitespace", index_option="freq")
     builder.add_text_field(_FACETS, tokenizer_name="raw", index_option="basic")

@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -49,6 +50,7 @@ class AccountIndex:
         self._tail = Tail()
         self._unread: deque[tuple[str, int]] = deque()
         self._gone: dict[str, int] = {}
+        self._writing = asyncio.Lock()
         self._take_stock()
 
     @property
@@ -84,7 +86,8 @@ class AccountIndex:
         found = self._tail.search(self._weighed(query), self._statistics(), groups, passes, limit) if self._tail else []
         on_disk = 0
         for score, number in self._disk.search(query, groups, limit + _SPARE_HITS):
-            if passes(number):
+            # The index may hold more than its note says: what the tail still has too is found there.
+            if number not in self._tail and passes(number):
                 found.append((score, number))
                 on_disk += 1
                 if on_disk == limit:
@@ -95,7 +98,12 @@ class AccountIndex:
 
     async def absorb(self, most: int) -> int:
         """Move up to `most` documents from the tail into the index on disk; return how many moved."""
-        await self._read_unread()
+        async with self._writing:
+            self.reload()
+            await self._read_unread()
+            return await self._absorb(most)
+
+    async def _absorb(self, most: int) -> int:
         taken = self._tail.documents()[:most]
         gone = dict(self._gone)
         if not taken and not gone:
@@ -106,7 +114,10 @@ class AccountIndex:
         seq = self._log.last_seq if whole else self._records.seq_of(taken[-1].number) - 1
         built = self._note(seq, self._disk.statistics, documents)
         await asyncio.to_thread(self._disk.absorb, documents, gone, built)
-        self._disk.load()
+        self.reload()
+        if self._disk.built != built:
+            # Another process has built anew meanwhile: what its index lacks stays in the tail.
+            return 0
         self._tail.remove([document.number for document in taken])
         for knowledge_id, gone_seq in gone.items():
             if self._gone.get(knowledge_id) == gone_seq:
@@ -115,6 +126,10 @@ class AccountIndex:
 
     async def rebuild(self, progress: Callable[[int, int], None]) -> int:
         """Build the index anew from the records, beside the one in use; return how many it holds."""
+        async with self._writing:
+            return await self._rebuild(progress)
+
+    async def _rebuild(self, progress: Callable[[int, int], None]) -> int:
         seq = self._log.last_seq
         heads = list(self._records.heads())
         documents: list[Document] = []
@@ -125,29 +140,25 @@ class AccountIndex:
                 await asyncio.sleep(0)
         built = self._note(seq, Statistics(0, 0), documents, new_build=True)
         await asyncio.to_thread(self._disk.rebuild, documents, built)
-        self._disk.load()
-        self._forget_absorbed()
+        self.reload()
         progress(len(heads), len(heads))
         return len(heads)
 
     def reload(self) -> None:
         """Take in what the keeper has committed since."""
-        if self._disk.load():
+        if self._disk.load(self._fits):
             self._forget_absorbed()
 
     def _take_stock(self) -> None:
         """Use the index on disk where it fits the log, and note all that it lacks."""
-        if not (self._disk.load() and self._fits()):
-            self._disk.forget()
+        self._disk.load(self._fits)
         seq = self._disk.built.seq if self._disk.built else 0
         lacking = [head for head in self._records.heads() if self._records.seq_of(head.text_num) > seq]
         self._unread.extend((head.id, head.text_num) for head in sorted(lacking, key=lambda head: head.text_num))
 
-    def _fits(self) -> bool:
-        built = self._disk.built
+    def _fits(self, built: Built) -> bool:
         return (
-            built is not None
-            and built.log_id == self._log.log_id
+            built.log_id == self._log.log_id
             and built.seq <= self._log.last_seq
             and built.checksum == self._log.checksum(built.seq)
         )
@@ -175,7 +186,7 @@ class AccountIndex:
         row = self._records.row(head.id)
         counts = Counter(index_terms(row["content"]))
         for name in tag_facets(row["tags"]):
-            counts.update(index_terms(name.removeprefix("tag.")))
+            counts.update(_tag_terms(name))
         for term in index_terms(row["task"]):
             counts[term] += _TASK_WEIGHT
         return Document(head.text_num, head.id, counts, counts.total(), head.facets)
@@ -189,15 +200,21 @@ class AccountIndex:
         return self._disk.statistics if self._disk.built else Statistics(len(self._tail), self._tail.terms)
 
     def _note(self, seq: int, before: Statistics, documents: Sequence[Document], *, new_build: bool = False) -> Built:
-        build = self._disk.built.build if self._disk.built else 0
+        build = self._disk.new_build() if new_build or not self._disk.built else self._disk.built.build
         return Built(
             log_id=self._log.log_id,
             seq=seq,
             checksum=self._log.checksum(seq),
             documents=before.documents + len(documents),
             terms=before.terms + sum(document.length for document in documents),
-            build=build + 1 if new_build or not build else build,
+            build=build,
         )
+
+
+@lru_cache(maxsize=4096)
+def _tag_terms(facet: str) -> tuple[str, ...]:
+    # The same few tags stand on most records.
+    return tuple(index_terms(facet.removeprefix("tag.")))
 
 
 class LexicalIndex:

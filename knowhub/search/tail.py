@@ -25,6 +25,8 @@ class Tail:
     def __init__(self) -> None:
         self._documents: dict[int, Document] = {}
         self._postings: dict[str, dict[int, int]] = {}
+        # Postings are made when a search first needs them; a document that is absorbed before never pays.
+        self._unposted: dict[int, Document] = {}
         self._norms: dict[int, float] = {}
         self._norms_for: Statistics | None = None
         self.terms = 0
@@ -40,9 +42,8 @@ class Tail:
 
     def add(self, document: Document) -> None:
         self._documents[document.number] = document
+        self._unposted[document.number] = document
         self.terms += document.length
-        for term, count in document.counts.items():
-            self._postings.setdefault(term, {})[document.number] = count
         self._norms_for = None
 
     def remove(self, numbers: Iterable[int]) -> None:
@@ -51,11 +52,13 @@ class Tail:
             if document is None:
                 continue
             self.terms -= document.length
-            for term in document.counts:
-                self._drop(term, number)
+            if self._unposted.pop(number, None) is None:
+                for term in document.counts:
+                    self._drop(term, number)
         self._norms_for = None
 
     def document_frequency(self, term: str) -> int:
+        self._post()
         return len(self._postings.get(term, ()))
 
     def search(
@@ -67,6 +70,7 @@ class Tail:
         limit: int,
     ) -> list[tuple[float, int]]:
         """Return the best `limit` (score, number) of the documents that pass every group and `accept`."""
+        self._post()
         norms = self._norms_under(statistics)
         scores: dict[int, float] = {}
         for term in terms:
@@ -81,6 +85,12 @@ class Tail:
                 if len(found) == limit:
                     break
         return found
+
+    def _post(self) -> None:
+        for document in self._unposted.values():
+            for term, count in document.counts.items():
+                self._postings.setdefault(term, {})[document.number] = count
+        self._unposted.clear()
 
     def _norms_under(self, statistics: Statistics) -> dict[int, float]:
         if self._norms_for != statistics:

@@ -49,7 +49,7 @@ class Batch:
     answers: list[tuple[Request, Sequence[Outcome] | Exception]] = field(default_factory=list)
     size: int = 0
     _overlays: dict[str, AccountState] = field(default_factory=dict)
-    _keys: dict[tuple[str, IdempotencyKey], Sequence[Outcome]] = field(default_factory=dict)
+    _keys: dict[tuple[str, ...], tuple[IdempotencyKey, Sequence[Outcome]]] = field(default_factory=dict)
 
     def run(self, request: Request) -> None:
         """Decide one request; what it raises is its answer, and leaves the batch as it was."""
@@ -66,20 +66,25 @@ class Batch:
     def data(self) -> bytes:
         return b"".join(one.line for one in self.decided)
 
+    def overlay(self, account: str) -> AccountState:
+        """Return what this batch has decided for an account."""
+        if account not in self._overlays:
+            self._overlays[account] = AccountState(self.states(account))
+        return self._overlays[account]
+
     def _decide(self, request: Request) -> Sequence[Outcome]:
-        key = (request.account, request.idempotency) if request.idempotency else None
-        if key is not None:
-            for (account, known), outcomes in self._keys.items():
-                if account == request.account and same_key(known, key[1]):
-                    check_same_body(known, key[1])
-                    return [replayed(outcome) for outcome in outcomes]
+        key = request.idempotency
+        if key is not None and (first := self._keys.get(key_name(request.account, key))):
+            known, outcomes = first
+            check_same_body(known, key)
+            return [replayed(outcome) for outcome in outcomes]
         outcomes = [self._decide_one(request, index) for index in range(len(request.decides))]
         if key is not None and any(isinstance(outcome, Committed) for outcome in outcomes):
-            self._keys[key] = outcomes
+            self._keys[key_name(request.account, key)] = (key, outcomes)
         return outcomes
 
     def _decide_one(self, request: Request, index: int) -> Outcome:
-        overlay = self._overlays.setdefault(request.account, AccountState())
+        overlay = self.overlay(request.account)
         view = StateView(self.states(request.account), self.now, overlay)
         draft = request.decides[index](view)
         if isinstance(draft, Unchanged):
@@ -122,20 +127,21 @@ class Batch:
         self.decided.append(Decided(operation, changes, line))
         self.size += len(line)
         self.next_seq += 1
-        overlay.apply(stamp.seq, changes, below=view.state)
+        overlay.apply(stamp.seq, changes)
+        overlay.note_undo(operation)
         return operation
 
     def _rebuild_overlays(self) -> None:
         self._overlays.clear()
         for one in self.decided:
-            account = one.operation.account
-            overlay = self._overlays.setdefault(account, AccountState())
-            overlay.apply(one.operation.seq, one.changes, below=self.states(account))
+            overlay = self.overlay(one.operation.account)
+            overlay.apply(one.operation.seq, one.changes)
+            overlay.note_undo(one.operation)
 
 
-def same_key(one: IdempotencyKey, other: IdempotencyKey) -> bool:
-    """Tell whether two requests carry one retry key: the same caller, route and key, whatever the body."""
-    return (one.principal, one.method, one.path, one.key) == (other.principal, other.method, other.path, other.key)
+def key_name(account: str, key: IdempotencyKey) -> tuple[str, ...]:
+    """Return what two requests with one retry key share: the caller, the route and the key, whatever the body."""
+    return (account, key.principal, key.method, key.path, key.key)
 
 
 def check_same_body(known: IdempotencyKey, sent: IdempotencyKey) -> None:

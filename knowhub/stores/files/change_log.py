@@ -12,7 +12,7 @@ from knowhub.stores.files.filesystem import FileSystem, replace_file, write_all
 from knowhub.stores.files.log_line import parsed, seal
 
 _PREFIX, _SUFFIX = "segment-", ".jsonl"
-_READ_BYTES = 256 * 1024
+_LINE_BYTES = 4 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,14 +113,16 @@ class ChangeLog:
     def line_at(self, segment: int, offset: int) -> bytes:
         """Return the line that begins at `offset`, its newline included where there is one."""
         pieces: list[bytes] = []
+        length = _LINE_BYTES
         while True:
-            piece = self._files.read_at(self._reader(segment), _READ_BYTES, offset)
+            piece = self._files.read_at(self._reader(segment), length, offset)
             newline = piece.find(b"\n")
             if newline >= 0 or not piece:
                 pieces.append(piece[: newline + 1])
                 return b"".join(pieces)
             pieces.append(piece)
             offset += len(piece)
+            length *= 4
 
     def _reader(self, segment: int) -> int:
         if segment not in self._readers:

@@ -87,11 +87,13 @@ class LogCursor:
             # Never cut a line in two: the piece ends where the line that crosses the limit does.
             stop += len(self._log.line_at(segment, stop))
         for line in lines_of(self._log.read(segment, start, stop), start):
-            if line.record is None or line.record["seq"] != self._last_seq() + 1:
+            if line.record is None or line.record.get("seq") != self._last_seq() + 1:
                 self._name_damage(segment, line.offset, "an acknowledged line is damaged")
                 return False
             self._take_in(segment, line)
             self.position = Position(self.position.generation, segment, line.offset + len(line.data))
+        if self.position.offset < stop:
+            self._name_damage(segment, self.position.offset, "the file ends here, acknowledged bytes are gone")
         return self.position.offset >= end
 
     def _name_damage(self, segment: int, offset: int, reason: str) -> None:

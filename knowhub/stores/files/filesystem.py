@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+
 _FILE_MODE = 0o640
 
 

@@ -1,8 +1,9 @@
-"""The log as history: where each operation stands, and which one undid which."""
+"""The log as history: where each operation stands."""
 
 import asyncio
 from array import array
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
+from itertools import groupby, pairwise
 
 import orjson
 
@@ -12,6 +13,7 @@ from knowhub.stores.files.change_log import ChangeLog
 from knowhub.stores.files.log_line import decode, parsed
 
 _OFFSET_BITS = 40
+_OFFSET_MASK = (1 << _OFFSET_BITS) - 1
 _LINES_PER_TURN = 200
 
 
@@ -21,7 +23,6 @@ class History:
     def __init__(self, log: ChangeLog) -> None:
         self._log = log
         self._places = array("Q", [0])
-        self._undone_by: dict[str, str] = {}
         self._groups: dict[str, list[int]] = {}
 
     @property
@@ -33,8 +34,6 @@ class History:
         while len(self._places) < operation.seq:
             self._places.append(0)
         self._places.append(segment << _OFFSET_BITS | offset)
-        if operation.undo_of is not None:
-            self._undone_by[operation.undo_of] = operation.operation_id
         if operation.group is not None:
             self._groups.setdefault(operation.group.id, []).append(operation.seq)
 
@@ -43,7 +42,7 @@ class History:
         if not 0 < seq < len(self._places) or self._places[seq] == 0:
             return None
         place = self._places[seq]
-        return self._log.line_at(place >> _OFFSET_BITS, place & ((1 << _OFFSET_BITS) - 1))
+        return self._log.line_at(place >> _OFFSET_BITS, place & _OFFSET_MASK)
 
     def at(self, seq: int) -> Operation | None:
         line = self.line(seq)
@@ -64,11 +63,6 @@ class History:
     def siblings(self, operation: Operation) -> list[Operation]:
         """Return all operations of an operation's group, or the operation alone."""
         return self.group(operation.account, operation.group.id) if operation.group else [operation]
-
-    def undone_by(self, operation_id: str) -> str | None:
-        """Return what undid an operation, unless that was itself undone since."""
-        undo = self._undone_by.get(operation_id)
-        return undo if undo is None or self.undone_by(undo) is None else None
 
     async def newest_first(self, account: str, before_seq: int | None) -> AsyncIterator[Operation]:
         start = self.last_seq if before_seq is None else min(before_seq - 1, self.last_seq)
@@ -100,9 +94,14 @@ class History:
             if record is not None:
                 yield record
 
-    def lines_up(self, after_seq: int, limit: int) -> Iterator[bytes]:
-        """Yield up to `limit` lines that follow a sequence number, oldest first."""
-        for seq in range(after_seq + 1, min(after_seq + limit, self.last_seq) + 1):
-            line = self.line(seq)
-            if line is not None:
-                yield line
+    def lines_up(self, after_seq: int, limit: int) -> list[bytes]:
+        """Return up to `limit` lines that follow a sequence number, oldest first, with one read a segment."""
+        places = [place for place in self._places[after_seq + 1 : after_seq + 1 + limit] if place]
+        lines: list[bytes] = []
+        for segment, group in groupby(places, key=lambda place: place >> _OFFSET_BITS):
+            offsets = [place & _OFFSET_MASK for place in group]
+            last = self._log.line_at(segment, offsets[-1])
+            data = self._log.read(segment, offsets[0], offsets[-1]) + last
+            lines += [data[start - offsets[0] : end - offsets[0]] for start, end in pairwise(offsets)]
+            lines.append(last)
+        return lines

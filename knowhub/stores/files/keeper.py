@@ -31,6 +31,7 @@ class Keeper:
         self._woken = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._is_keeper = False
+        self._closing = False
         self.failures: dict[str, str] = {}
 
     @property
@@ -59,16 +60,18 @@ class Keeper:
 
     async def close(self) -> None:
         """Run the jobs a last time, stop, and let another process become keeper."""
+        # Not cancelled: a job may be writing in a thread, which cancelling would leave behind.
+        self._closing = True
+        self.wake()
         if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+            await self._task
         await self.run_once()
         self._files.close(self._descriptor)
 
     async def _run(self) -> None:
-        while True:
+        while not self._closing:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._woken.wait(), self._interval_s)
             self._woken.clear()
-            await self.run_once()
+            if not self._closing:
+                await self.run_once()

@@ -13,7 +13,8 @@ from knowhub.knowledge.model import Head, ListQuery
 class KnowledgeCatalog:
     """Heads of one account's records, by id, by duplicate key, by facet and by what they supersede."""
 
-    def __init__(self) -> None:
+    def __init__(self, first_ordinal: int = 0) -> None:
+        self._first_ordinal = first_ordinal
         self._heads: dict[str, Head] = {}
         self._ids: list[str] = []
         self._by_text_num: dict[int, str] = {}
@@ -21,10 +22,13 @@ class KnowledgeCatalog:
         self._by_facet: dict[str, list[int]] = {}
         self._superseders: dict[str, tuple[str, ...]] = {}
 
-    def apply(self, row: Row, text_num: int, earlier: Head | None = None) -> None:
-        """Take in a row's new content. `earlier` is its head elsewhere, for a catalog that overlays another."""
-        known = self._heads.get(row["id"])
-        head = head_of(row, len(self._ids), text_num, known or earlier)
+    def head_for(self, row: Row, text_num: int, earlier: Head | None = None) -> Head:
+        """Make the head of a row's new content. `earlier` is its head below, for a catalog that overlays another."""
+        return head_of(row, self._first_ordinal + len(self._ids), text_num, self._heads.get(row["id"]) or earlier)
+
+    def put(self, head: Head) -> None:
+        """Take in a record's new head."""
+        known = self._heads.get(head.id)
         self._heads[head.id] = head
         if known is None:
             self._ids.append(head.id)

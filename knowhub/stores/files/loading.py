@@ -8,7 +8,7 @@ from knowhub.core.clock import Clock
 from knowhub.core.ids import Ids
 from knowhub.stores.files.change_log import ChangeLog, Header, Line
 from knowhub.stores.files.data_directory import DataDirectory, write_format
-from knowhub.stores.files.filesystem import FileSystem
+from knowhub.stores.files.filesystem import NO_ROOM, FileSystem
 from knowhub.stores.files.lock import LockFile, Position
 from knowhub.stores.files.recovery import Damage, Judged, judge, quarantine
 
@@ -60,8 +60,10 @@ def load(opening: Opening, take_in: Callable[[int, Line], None], next_seq: Calla
     loaded.header = headers[segments[-1]][0]
     loaded.position = Position(loaded.header.generation, segments[-1], end)
     loaded.stamp = lock.stamp
-    if not loaded.damage and not (trusted is not None and lock.suspect):
-        _cut_tail(opening, loaded, lock_believed=trusted is not None)
+    # A segment that a failed write has spoilt stays as it is: the first write goes to a fresh one.
+    spoilt = trusted is not None and lock.suspect and lock.segment == segments[-1]
+    if not loaded.damage and not spoilt:
+        _settle_tail(opening, loaded, lock_fits=trusted is not None and lock.segment == segments[-1])
         loaded.stamp = lock.publish(loaded.position, log.inode(segments[-1]))
     return loaded
 
@@ -115,12 +117,24 @@ def _header(opening: Opening, segment: int, loaded: Loaded) -> tuple[Header, int
     return header, length
 
 
-def _cut_tail(opening: Opening, loaded: Loaded, *, lock_believed: bool) -> None:
+def _settle_tail(opening: Opening, loaded: Loaded, *, lock_fits: bool) -> None:
     segment, end = loaded.position.segment, loaded.position.offset
-    if opening.log.size(segment) > end:
-        kept = quarantine(opening.files, opening.directory.quarantine, opening.log, segment, end, opening.clock)
-        loaded.quarantined += [kept] if kept else []
-        opening.log.cut(segment, end)
-    elif not lock_believed:
+    if not lock_fits:
         # Nobody vouches that what reads back is on the disk: make it so before anything is built on it.
         opening.log.sync(segment)
+        opening.files.sync_folder(opening.directory.change_log)
+        opening.files.sync_folder(opening.directory.root)
+    if opening.log.size(segment) > end:
+        _cut_tail(opening, loaded, segment, end)
+
+
+def _cut_tail(opening: Opening, loaded: Loaded, segment: int, end: int) -> None:
+    try:
+        kept = quarantine(opening.files, opening.directory.quarantine, opening.log, segment, end, opening.clock)
+    except OSError as problem:
+        if problem.errno not in NO_ROOM:
+            raise
+        # A full disk must not stop reading: the torn bytes stay behind the end, and writing leaves the segment.
+        return
+    loaded.quarantined += [kept] if kept else []
+    opening.log.cut(segment, end)

@@ -38,10 +38,7 @@ class LockFile:
     def __init__(self, files: FileSystem, path: Path) -> None:
         self._files = files
         self._descriptor = files.open(path, os.O_RDWR | os.O_CREAT)
-        if files.size(self._descriptor) < _BYTES:
-            # The blocks exist before the file is mapped: a full disk must not fault a memory write later.
-            write_all(files, self._descriptor, bytes(_BYTES), 0)
-            files.sync(self._descriptor)
+        self._fill()
         self._map = mmap.mmap(self._descriptor, _BYTES)
         self._words = memoryview(self._map).cast("Q")
         self._inode = os.fstat(self._descriptor).st_ino
@@ -51,6 +48,19 @@ class LockFile:
         self._words.release()
         self._map.close()
         self._files.close(self._descriptor)
+
+    def _fill(self) -> None:
+        if self._files.size(self._descriptor) >= _BYTES:
+            return
+        # Under the lock, and looked at again: two processes that make a directory must not wipe each other's words.
+        fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+        try:
+            if self._files.size(self._descriptor) < _BYTES:
+                # The blocks exist before the file is mapped: a full disk must not fault a memory write later.
+                write_all(self._files, self._descriptor, bytes(_BYTES), 0)
+                self._files.sync(self._descriptor)
+        finally:
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
 
     def try_acquire(self) -> bool:
         """Take the writers' lock if nobody holds it. `flock`: it dies with its holder, and only with it."""
@@ -67,6 +77,11 @@ class LockFile:
     def stamp(self) -> int:
         """A number that moves with every acknowledged batch: one aligned word, read without a system call."""
         return self._words[_STAMP_AT]
+
+    @property
+    def segment(self) -> int:
+        """The segment that the last published position lies in."""
+        return self._words[_SEGMENT_AT]
 
     @property
     def suspect(self) -> bool:

@@ -11,7 +11,7 @@ import orjson
 
 from knowhub.core.request_context import DEFAULT_ACCOUNT
 from knowhub.stores.files.history import History
-from knowhub.stores.files.log_line import line_checksum
+from knowhub.stores.files.log_line import line_checksum, parsed, seal
 
 _OPERATIONS_PER_TURN = 200
 
@@ -48,9 +48,13 @@ class RecordFiles:
 
     def checkpoint(self) -> Checkpoint:
         try:
-            return Checkpoint(**orjson.loads((self._folder / "checkpoint.json").read_bytes()))
-        except (OSError, orjson.JSONDecodeError, TypeError):
+            sealed = parsed((self._folder / "checkpoint.json").read_bytes())
+        except FileNotFoundError:
+            sealed = None
+        if sealed is None:
             return Checkpoint()
+        del sealed["crc"]
+        return Checkpoint(**sealed)
 
     def fits(self, checkpoint: Checkpoint) -> bool:
         """Tell whether the files were written from this log, and hold at least what the checkpoint says."""
@@ -83,7 +87,7 @@ class RecordFiles:
     def _note(self, checkpoint: Checkpoint) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
         temporary = self._folder / "checkpoint.json.tmp"
-        temporary.write_bytes(orjson.dumps(asdict(checkpoint)))
+        temporary.write_bytes(seal(orjson.dumps(asdict(checkpoint))[:-1]))
         temporary.rename(self._folder / "checkpoint.json")
 
     def _clear(self) -> None:

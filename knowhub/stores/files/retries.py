@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from knowhub.core.operation import IdempotencyKey, Operation
-from knowhub.stores.files.batch import check_same_body
+from knowhub.stores.files.batch import check_same_body, key_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +25,11 @@ class RetryKeys:
         if key is None or operation.timestamp + self._lifetime_s < now:
             return
         self._forget_expired(now)
-        self._used[_name(operation.account, key)] = _Used(operation.seq, operation.timestamp, key)
+        self._used[key_name(operation.account, key)] = _Used(operation.seq, operation.timestamp, key)
 
     def find(self, account: str, key: IdempotencyKey, now: float) -> int | None:
         """Return the sequence number of the operation that answered this key. Raises InvalidInput on another body."""
-        used = self._used.get(_name(account, key))
+        used = self._used.get(key_name(account, key))
         if used is None or used.timestamp + self._lifetime_s < now:
             return None
         check_same_body(used.key, key)
@@ -42,7 +42,3 @@ class RetryKeys:
             if self._used[oldest].timestamp + self._lifetime_s >= now:
                 return
             del self._used[oldest]
-
-
-def _name(account: str, key: IdempotencyKey) -> tuple[str, ...]:
-    return (account, key.principal, key.method, key.path, key.key)

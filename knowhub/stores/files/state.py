@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import orjson
 
-from knowhub.core.operation import Row
+from knowhub.core.operation import Operation, Row
 from knowhub.knowledge import model as knowledge
 from knowhub.knowledge.model import Head, ListQuery
 from knowhub.stores.files.knowledge_catalog import KnowledgeCatalog
@@ -15,19 +15,33 @@ _ROWS_PER_OPERATION_BITS = 20
 
 
 class AccountState:
-    """Every row of one account as JSON text, tombstones too, with the maps that its queries need."""
+    """Every row of one account as JSON text, tombstones too, with the maps that its queries need.
 
-    def __init__(self) -> None:
+    `below` is the state that this one overlays, for what is decided and not yet acknowledged.
+    """
+
+    def __init__(self, below: "AccountState | None" = None) -> None:
+        self._below = below
         self.rows: dict[str, dict[str, bytes]] = {}
-        self.knowledge = KnowledgeCatalog()
+        self.undos: dict[str, str] = {}
+        self.knowledge = KnowledgeCatalog(len(below.knowledge) if below else 0)
 
-    def apply(self, seq: int, changes: Sequence[RawChange], below: "AccountState | None" = None) -> None:
-        """Take in one operation; `below` is the state that this one overlays."""
+    def apply(self, seq: int, changes: Sequence[RawChange], decided: "AccountState | None" = None) -> None:
+        """Take in one operation; `decided` is the overlay in which it was decided, whose work is not done again."""
         for index, change in enumerate(changes):
             self.rows.setdefault(change.collection, {})[change.id] = change.after
             if change.collection == knowledge.COLLECTION:
-                earlier = below.knowledge.head(change.id) if below else None
-                self.knowledge.apply(change.after_row, text_number(seq, index), earlier)
+                head = decided.knowledge.head(change.id) if decided else None
+                self.knowledge.put(head or self._head(change, text_number(seq, index)))
+
+    def note_undo(self, operation: Operation) -> None:
+        """Remember which operation undid which."""
+        if operation.undo_of is not None:
+            self.undos[operation.undo_of] = operation.operation_id
+
+    def _head(self, change: RawChange, text_num: int) -> Head:
+        earlier = self._below.knowledge.head(change.id) if self._below else None
+        return self.knowledge.head_for(change.after_row, text_num, earlier)
 
 
 def text_number(seq: int, index: int) -> int:
@@ -77,11 +91,23 @@ class StateView:
             return []
         return [(knowledge.COLLECTION, head.id) for head in self.superseders(row_id)]
 
+    def undone_by(self, operation_id: str) -> str | None:
+        undo = self._undo_of(operation_id)
+        # An undo that was itself undone does not count: of a chain of undos every second one does.
+        counts, last = False, operation_id
+        while (newer := self._undo_of(last)) is not None:
+            counts, last = not counts, newer
+        return undo if counts else None
+
     def page(self, query: ListQuery) -> Sequence[Head]:
         return self.state.knowledge.page(query)
 
     def live_heads(self) -> Iterator[Head]:
         return self.state.knowledge.live_heads()
+
+    def _undo_of(self, operation_id: str) -> str | None:
+        pending = self.overlay.undos.get(operation_id) if self.overlay is not None else None
+        return pending or self.state.undos.get(operation_id)
 
 
 @dataclass(frozen=True, slots=True)

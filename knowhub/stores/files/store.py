@@ -5,7 +5,6 @@ between two rows of one operation, and needs no lock.
 """
 
 import asyncio
-import errno
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +20,7 @@ from knowhub.stores.files.batch import Batch, Request
 from knowhub.stores.files.change_log import ChangeLog, Line
 from knowhub.stores.files.cursor import LogCursor
 from knowhub.stores.files.data_directory import DataDirectory, check_format
-from knowhub.stores.files.filesystem import FileSystem
+from knowhub.stores.files.filesystem import NO_ROOM, FileSystem
 from knowhub.stores.files.history import History
 from knowhub.stores.files.loading import Opening, load, start_segment
 from knowhub.stores.files.lock import LockFile, Position
@@ -35,7 +34,6 @@ _DECISIONS_PER_BATCH = 512
 _BYTES_PER_BATCH = 64 * 1024 * 1024
 _CATCH_UP_BYTES = 4 * 1024 * 1024
 _LOCK_POLL_S = 0.001
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +163,8 @@ class FileStore:
     def operations_on(self, account: str, collection: str | None, row_id: str) -> AsyncIterator[Operation]:
         return self._history.touching(account, collection, row_id)
 
-    def undone_by(self, account: str, operation_id: str) -> str | None:  # noqa: ARG002 -- the id names the account's operation
-        return self._history.undone_by(operation_id)
+    def undone_by(self, account: str, operation_id: str) -> str | None:
+        return self.view(account).undone_by(operation_id)
 
     async def close(self) -> None:
         """Finish what is queued, then let go of every file."""
@@ -259,10 +257,10 @@ class FileStore:
             position = await asyncio.get_running_loop().run_in_executor(
                 self._writer, start_segment, self._opening, previous, self._log_id, self._history.last_seq + 1
             )
+            self._log.stop_writing()
+            self._cursor.publish(position)
         except OSError as problem:
-            raise _as_failure(problem) from problem
-        self._log.stop_writing()
-        self._cursor.publish(position)
+            raise self._failed(problem) from problem
 
     def _new_batch(self) -> Batch:
         self._last_time = max(self._clock.now(), self._last_time)
@@ -295,7 +293,7 @@ class FileStore:
         self._cursor.publish(Position(self._cursor.position.generation, segment, batch.offset + len(data)))
         offset = batch.offset
         for one in batch.decided:
-            self._apply(one.operation, one.changes, segment, offset)
+            self._apply(one.operation, one.changes, (segment, offset), batch.overlay(one.operation.account))
             offset += len(one.line)
 
     def _failed(self, problem: OSError) -> KnowHubError:
@@ -309,13 +307,21 @@ class FileStore:
 
     def _take_in(self, segment: int, line: Line) -> None:
         operation = decode(line.record or {})
-        self._apply(operation, raw_changes(operation), segment, line.offset)
+        self._apply(operation, raw_changes(operation), (segment, line.offset))
 
-    def _apply(self, operation: Operation, changes: Sequence[RawChange], segment: int, offset: int) -> None:
+    def _apply(
+        self,
+        operation: Operation,
+        changes: Sequence[RawChange],
+        place: tuple[int, int],
+        decided: AccountState | None = None,
+    ) -> None:
         self._last_time = max(self._last_time, operation.timestamp)
-        self._history.remember(operation, segment, offset)
+        self._history.remember(operation, *place)
         self._retries.remember(operation, self._last_time)
-        self.state(operation.account).apply(operation.seq, changes)
+        state = self.state(operation.account)
+        state.apply(operation.seq, changes, decided)
+        state.note_undo(operation)
         for follower in self._followers:
             follower.follow(operation.account, operation.seq, changes)
 
@@ -340,17 +346,26 @@ def open_store(root: Path, world: Environment, options: StoreOptions | None = No
     world.files.make_folder(root)
     options = options or StoreOptions()
     lock = LockFile(world.files, directory.lock)
+    log = ChangeLog(world.files, directory.change_log)
+    try:
+        _wait_for(lock, directory, options, world)
+        store = FileStore(Opening(world.files, directory, log, lock, world.clock, world.ids), options)
+    except (KnowHubError, OSError):
+        # Closing lets go of the lock too.
+        log.close()
+        lock.close()
+        raise
+    lock.release()
+    return store
+
+
+def _wait_for(lock: LockFile, directory: DataDirectory, options: StoreOptions, world: Environment) -> None:
     waited = 0.0
     while not lock.try_acquire():
         if waited >= options.lock_timeout_s:
             raise Unavailable(f"another process has held {directory.lock} for {options.lock_timeout_s:g} s")
         world.wait(_LOCK_POLL_S)
         waited += _LOCK_POLL_S
-    try:
-        log = ChangeLog(world.files, directory.change_log)
-        return FileStore(Opening(world.files, directory, log, lock, world.clock, world.ids), options)
-    finally:
-        lock.release()
 
 
 def _answer(request: Request, answer: Sequence[Outcome] | Exception) -> None:
@@ -364,6 +379,6 @@ def _answer(request: Request, answer: Sequence[Outcome] | Exception) -> None:
 
 
 def _as_failure(problem: OSError) -> KnowHubError:
-    if problem.errno in _NO_ROOM:
+    if problem.errno in NO_ROOM:
         return StorageFull("the disk is full; nothing was written. Reads go on; writing resumes when there is room")
     return ReadOnly(f"the log could not be written ({problem}); nothing more is taken until a restart. Reads go on")

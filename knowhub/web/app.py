@@ -1,0 +1,94 @@
+"""The HTTP face: one FastAPI app on one Hub."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from pathlib import Path
+
+import fastapi_offline
+from fastapi import FastAPI
+from fastapi.openapi.docs import get_swagger_ui_html
+from fastapi.staticfiles import StaticFiles
+from starlette.responses import HTMLResponse, RedirectResponse
+from starlette.routing import Route
+
+from knowhub.bootstrap import Hub, open_hub
+from knowhub.core.ids import RandomIds
+from knowhub.settings import Settings
+from knowhub.web import error_responses, openapi
+from knowhub.web.metrics import Metrics
+from knowhub.web.middleware import BodyGuard, BodyRules, Frame, HostGuard
+from knowhub.web.routes import exchange, knowledge, operations, upkeep
+
+_LARGE = frozenset({"/api/knowledge/batch", "/api/knowledge/import"})
+_LINES = frozenset({"/api/knowledge/import"})
+_DESCRIPTION = (
+    "Keeps what agents learn and hands it back at the moment it is needed. "
+    "Errors are RFC 9457 problems; every write is one operation that can be undone."
+)
+
+
+def create_app(settings: Settings, hub: Hub | None = None) -> FastAPI:
+    """Build the app. Without a `hub` it opens the one that `settings` name as it starts, and closes it as it ends."""
+    metrics = Metrics()
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with open_hub(settings) as opened:
+            _use(app, opened)
+            yield
+
+    app = FastAPI(
+        title="KnowHub",
+        version=version("knowhub"),
+        summary="What agents learn, kept and found again.",
+        description=_DESCRIPTION,
+        docs_url=None,
+        redoc_url=None,
+        lifespan=None if hub else lifespan,
+        # Whatever a slash at the end means, it does not mean another place.
+        redirect_slashes=False,
+    )
+    app.state.settings = settings
+    app.state.metrics = metrics
+    if hub is not None:
+        _use(app, hub)
+    # Paths that are words come before the one that is an id.
+    routers = (exchange.router, knowledge.router, operations.router, upkeep.router)
+    for router in routers:
+        # Not include_router: it would match each request against a router first and a route second.
+        app.router.routes.extend(router.routes)
+    _serve_docs(app)
+    error_responses.install(app, [route for route in app.routes if isinstance(route, Route)])
+    openapi.install(app)
+    rules = BodyRules(settings.max_body_bytes, settings.max_batch_body_bytes, settings.max_json_depth, _LARGE, _LINES)
+    # The last one added is the first to see a request.
+    app.add_middleware(BodyGuard, rules=rules)
+    app.add_middleware(HostGuard, allowed_hosts=settings.allowed_hosts)
+    app.add_middleware(Frame, ids=RandomIds(), metrics=metrics)
+    return app
+
+
+def _use(app: FastAPI, hub: Hub) -> None:
+    app.state.hub = hub
+    app.state.metrics.watch(hub)
+
+
+def _serve_docs(app: FastAPI) -> None:
+    """Serve Swagger UI from files that are installed here: no page of ours asks anybody else."""
+    assets = Path(fastapi_offline.__file__).parent / "static"
+    app.mount("/docs/assets", StaticFiles(directory=assets), name="docs-assets")
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs() -> HTMLResponse:
+        return get_swagger_ui_html(
+            openapi_url="/openapi.json",
+            title="KnowHub",
+            swagger_js_url="/docs/assets/swagger-ui-bundle.js",
+            swagger_css_url="/docs/assets/swagger-ui.css",
+            swagger_favicon_url="/docs/assets/favicon.png",
+        )
+
+    @app.get("/", include_in_schema=False)
+    async def home() -> RedirectResponse:
+        return RedirectResponse("/docs")

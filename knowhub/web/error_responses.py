@@ -1,0 +1,124 @@
+"""The one place that knows statuses: every failure becomes RFC 9457 `application/problem+json`."""
+
+import re
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+
+import orjson
+import structlog
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.routing import Route
+
+from knowhub.core import errors
+
+_log = structlog.get_logger("knowhub.web")
+
+_KINDS: Sequence[tuple[type[errors.KnowHubError], HTTPStatus, str]] = (
+    (errors.InvalidInput, HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-input"),
+    (errors.NotFound, HTTPStatus.NOT_FOUND, "not-found"),
+    (errors.Forbidden, HTTPStatus.FORBIDDEN, "forbidden"),
+    (errors.VersionConflict, HTTPStatus.CONFLICT, "version-conflict"),
+    (errors.Conflict, HTTPStatus.CONFLICT, "conflict"),
+    (errors.TooLarge, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too-large"),
+    (errors.StorageFull, HTTPStatus.INSUFFICIENT_STORAGE, "storage-full"),
+    (errors.Unavailable, HTTPStatus.SERVICE_UNAVAILABLE, "unavailable"),
+)
+_TITLES = {413: "Content Too Large", 422: "Unprocessable Content"}
+_LOCATIONS = ("body", "query", "path", "header")
+# pydantic's prefix before the message of a validator of our own.
+_PREFIX = re.compile(r"^(Value error|Assertion failed), ")
+
+
+def problem(
+    status: int, kind: str, detail: str, path: str, extra: Mapping[str, Any] | None = None
+) -> tuple[bytes, str]:
+    """Return the body and media type of an error."""
+    body = {
+        "type": f"urn:knowhub:problem:{kind}",
+        "title": _TITLES.get(status, HTTPStatus(status).phrase),
+        "status": status,
+        "detail": detail,
+        "instance": path,
+        **(extra or {}),
+    }
+    # A path may hold half a surrogate pair, which is no JSON text.
+    body["instance"] = path.encode("utf-8", "replace").decode()
+    return orjson.dumps(body, default=str), "application/problem+json"
+
+
+def install(app: FastAPI, routes: Sequence[Route]) -> None:
+    """Have `app` answer every failure as a problem; `routes` are all that it has."""
+
+    async def known(request: Request, error: Exception) -> Response:
+        assert isinstance(error, errors.KnowHubError)  # noqa: S101 -- Starlette's handlers are typed for any exception
+        status, kind = next((status, kind) for cls, status, kind in _KINDS if isinstance(error, cls))
+        extra = dict(error.extra)
+        if isinstance(error, errors.InvalidInput):
+            extra["errors"] = [{"field": one.field, "message": one.message} for one in error.errors]
+        return _response(request, status, kind, error.detail, extra)
+
+    async def invalid(request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)  # noqa: S101 -- as above
+        found = [_field_error(one) for one in error.errors()]
+        if any(one["type"] == "json_invalid" for one in error.errors()):
+            return _response(request, 400, "malformed-json", "the body is not JSON", {"errors": found})
+        named = "; ".join(f"{one['field']}: {one['message']}" for one in found[:5])
+        return _response(request, 422, "invalid-input", named, {"errors": found})
+
+    async def http(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)  # noqa: S101 -- as above
+        headers = dict(error.headers or {})
+        detail, extra = str(error.detail), {}
+        if error.status_code == HTTPStatus.NOT_FOUND:
+            detail = f"there is nothing at {request.url.path}; see /docs"
+        elif error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+            headers["Allow"] = ", ".join(_allowed(routes, request))
+            detail = f"{request.method} is not one of {headers['Allow']}"
+        elif error.status_code == HTTPStatus.BAD_REQUEST:
+            extra = {"errors": [{"field": "body", "message": detail}]}
+        kind = HTTPStatus(error.status_code).name.lower().replace("_", "-")
+        return _response(request, error.status_code, kind, detail, extra, headers)
+
+    async def unexpected(request: Request, error: Exception) -> Response:
+        _log.error("unexpected_error", path=request.url.path, error=repr(error), exc_info=error)
+        return _response(request, 500, "internal-error", "something failed that should not; it was logged", {})
+
+    app.add_exception_handler(errors.KnowHubError, known)
+    app.add_exception_handler(RequestValidationError, invalid)
+    app.add_exception_handler(HTTPException, http)
+    app.add_exception_handler(Exception, unexpected)
+
+
+def _response(
+    request: Request,
+    status: int,
+    kind: str,
+    detail: str,
+    extra: Mapping[str, Any],
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    body, media_type = problem(status, kind, detail, request.url.path, extra)
+    if status in (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.INSUFFICIENT_STORAGE, HTTPStatus.TOO_MANY_REQUESTS):
+        headers = {"Retry-After": "1", **(headers or {})}
+    return Response(body, status, headers, media_type)
+
+
+def _field_error(error: Mapping[str, Any]) -> dict[str, str]:
+    parts = [str(part) for part in error["loc"]]
+    if error["type"] == "json_invalid":
+        return {"field": "body", "message": str(error.get("ctx", {}).get("error", error["msg"]))}
+    named = parts[1:] if parts and parts[0] in _LOCATIONS else parts
+    return {"field": ".".join(named) or "body", "message": _PREFIX.sub("", error["msg"])}
+
+
+def _allowed(routes: Sequence[Route], request: Request) -> list[str]:
+    """List the methods of every route that has this path, not only of the first."""
+    methods: set[str] = set()
+    for route in routes:
+        if route.path_regex.match(request.url.path):
+            methods |= route.methods or set()
+    return sorted(methods)

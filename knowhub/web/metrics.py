@@ -1,0 +1,68 @@
+"""Prometheus metrics: counted as requests end, read when they are scraped."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from starlette.types import Scope
+
+from knowhub.bootstrap import Hub
+
+_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+
+class Metrics:
+    """The counters of one app. Labels are route templates, never paths: those could hold anything."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        self._requests = Counter(
+            "knowhub_http_requests_total",
+            "Requests by route and status.",
+            ["method", "route", "status"],
+            registry=self._registry,
+        )
+        self._seconds = Histogram(
+            "knowhub_http_request_seconds",
+            "Time to answer, in seconds.",
+            ["method", "route"],
+            buckets=_BUCKETS_S,
+            registry=self._registry,
+        )
+        # Looking a labelled counter up costs more than counting: each is looked up once.
+        self._known: dict[tuple[str, str, int], tuple[Any, Any]] = {}
+
+    def watch(self, hub: Hub) -> None:
+        """Show the state of a hub too."""
+        self._registry.register(_HubCollector(hub))
+
+    def observe(self, scope: Scope, status: int, seconds: float) -> None:
+        """Count one answered request."""
+        route = getattr(scope.get("route"), "path", "unmatched")
+        method = scope["method"] if route != "unmatched" else "any"
+        key = (method, route, status)
+        if key not in self._known:
+            self._known[key] = (
+                self._requests.labels(method, route, str(status)),
+                self._seconds.labels(method, route),
+            )
+        requests, duration = self._known[key]
+        requests.inc()
+        duration.observe(seconds)
+
+    def render(self) -> bytes:
+        """Return everything in Prometheus's text format."""
+        return generate_latest(self._registry)
+
+
+class _HubCollector:
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        status = self._hub.store.status()
+        yield GaugeMetricFamily("knowhub_writable", "1 while writes are taken.", value=float(status.writable))
+        yield GaugeMetricFamily("knowhub_log_sequence", "Operations acknowledged so far.", value=status.last_seq)
+        yield GaugeMetricFamily("knowhub_index_lag", "Records not yet in the index.", value=self._hub.index.lag)
+        yield GaugeMetricFamily("knowhub_keeper", "1 in the keeper process.", value=float(self._hub.keeper.is_keeper))

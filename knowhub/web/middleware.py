@@ -1,0 +1,235 @@
+"""What stands before every route, as plain ASGI: request ids, metrics, whom the hub answers, and how much it reads."""
+
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from knowhub.core.ids import Ids
+from knowhub.web.error_responses import problem
+from knowhub.web.metrics import Metrics
+
+_MAX_REQUEST_ID_CHARS = 200
+_DRAINED_BYTES = 64 * 1024 * 1024
+_READING = ("GET", "HEAD", "OPTIONS", "TRACE")
+_STRINGS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_BRACKETS = re.compile(rb"[\[\]{}]")
+_JSON, _NDJSON = ("application/json",), ("application/x-ndjson", "application/jsonl", "application/x-jsonlines")
+
+
+class Frame:
+    """Gives each request its id, and counts and times it."""
+
+    def __init__(self, app: ASGIApp, ids: Ids, metrics: Metrics) -> None:
+        self._app = app
+        self._ids = ids
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request_id = _sent_request_id(scope) or self._ids.hex(32).encode()
+        started = time.perf_counter()
+        status = 500
+
+        async def send_framed(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [
+                    *message["headers"],
+                    (b"x-request-id", request_id),
+                    (b"x-content-type-options", b"nosniff"),
+                ]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_framed)
+        finally:
+            self._metrics.observe(scope, status, time.perf_counter() - started)
+
+
+class HostGuard:
+    """Answers only requests that were meant for this hub: a web page must not reach a local one."""
+
+    def __init__(self, app: ASGIApp, allowed_hosts: Sequence[str]) -> None:
+        self._app = app
+        self._allowed = frozenset(allowed_hosts)
+        self._known: dict[tuple[bytes | None, bytes | None], str | None] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        host = origin = None
+        for name, value in scope["headers"]:
+            if name == b"host":
+                host = value
+            elif name == b"origin":
+                origin = value
+        refusal = self._refusal(host, origin)
+        if refusal is not None:
+            await _answer(send, scope, 403, "forbidden", refusal)
+            return
+        await self._app(scope, receive, send)
+
+    def _refusal(self, host: bytes | None, origin: bytes | None) -> str | None:
+        key = (host, origin)
+        if key not in self._known:
+            if len(self._known) > 1000:  # noqa: PLR2004 -- enough for every honest caller; a flood starts over
+                self._known.clear()
+            self._known[key] = self._judge(_text(host), _text(origin))
+        return self._known[key]
+
+    def _judge(self, host: str | None, origin: str | None) -> str | None:
+        name, port = _host_and_port(f"//{host}") if host else (None, None)
+        if name is None or not (_is_loopback(name) or name in self._allowed or host in self._allowed):
+            return f"this hub does not answer for host {host!r}; name it in KNOWHUB_ALLOWED_HOSTS if it should"
+        if origin is None:
+            return None
+        origin_name, origin_port = _host_and_port(origin)
+        same = origin_name is not None and (
+            (origin_name == name and origin_port == port)
+            or (_is_loopback(origin_name) and _is_loopback(name) and origin_port == port)
+            or origin_name in self._allowed
+        )
+        return None if same else f"pages of {origin!r} may not call this hub; name its host in KNOWHUB_ALLOWED_HOSTS"
+
+
+@dataclass(frozen=True, slots=True)
+class BodyRules:
+    """How large a body may be, in bytes, and how deep its JSON. `large` routes take `batch_bytes`."""
+
+    max_bytes: int
+    batch_bytes: int
+    max_depth: int
+    large: frozenset[str]
+    lines: frozenset[str]
+
+
+class BodyGuard:
+    """Reads a body whole within its limits, and refuses by name what the route could not read."""
+
+    def __init__(self, app: ASGIApp, rules: BodyRules) -> None:
+        self._app = app
+        self._rules = rules
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] in _READING:
+            await self._app(scope, receive, send)
+            return
+        path = scope["path"]
+        limit = self._rules.batch_bytes if path in self._rules.large else self._rules.max_bytes
+        body, size = await _read(receive, limit)
+        if body is None:
+            detail = f"a body here is at most {limit} bytes; this one has {size}{'' if size else ' or more'}"
+            await _answer(send, scope, 413, "too-large", detail)
+            return
+        if body:
+            refusal = self._unreadable(scope, body)
+            if refusal is not None:
+                await _answer(send, scope, *refusal)
+                return
+        await self._app(scope, _replay(body, receive), send)
+
+    def _unreadable(self, scope: Scope, body: bytes) -> tuple[int, str, str] | None:
+        headers = dict(scope["headers"])
+        lines = scope["path"] in self._rules.lines
+        wanted = _NDJSON if lines else _JSON
+        sent = headers.get(b"content-type", b"").split(b";")[0].strip().lower().decode("latin-1")
+        if sent not in wanted:
+            return 415, "unsupported-media-type", f"send {wanted[0]}, not {sent or 'a body without a content type'}"
+        encoding = headers.get(b"content-encoding", b"identity").strip().lower()
+        if encoding != b"identity":
+            return 415, "unsupported-media-type", f"send the body as it is, not encoded as {_text(encoding)}"
+        if not lines and is_deeper(body, self._rules.max_depth):
+            return 422, "invalid-input", f"body: JSON is nested more than {self._rules.max_depth} deep"
+        return None
+
+
+def is_deeper(body: bytes, limit: int) -> bool:
+    """Tell whether JSON text is nested deeper than `limit`, without parsing it."""
+    if body.count(b"[") + body.count(b"{") <= limit:
+        return False
+    depth = 0
+    for match in _BRACKETS.finditer(_STRINGS.sub(b"", body)):
+        depth += 1 if match[0] in b"[{" else -1
+        if depth > limit:
+            return True
+    return False
+
+
+async def _read(receive: Receive, limit: int) -> tuple[bytes | None, int]:
+    """Return the body, or None and its size when it is too large: then most of it is read and thrown away.
+
+    A client that is still writing would not see an answer sent meanwhile.
+    """
+    pieces: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            break
+        piece = message.get("body", b"")
+        size += len(piece)
+        if size <= limit:
+            pieces.append(piece)
+        else:
+            pieces.clear()
+        if not message.get("more_body", False) or size > _DRAINED_BYTES:
+            break
+    return (b"".join(pieces) if size <= limit else None), size
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    sent = False
+
+    async def replay() -> Message:
+        nonlocal sent
+        if sent:
+            return await receive()
+        sent = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return replay
+
+
+async def _answer(send: Send, scope: Scope, status: int, kind: str, detail: str) -> None:
+    extra = {"errors": [{"field": "body", "message": detail}]} if status == 422 else None  # noqa: PLR2004 -- a status
+    body, media_type = problem(status, kind, detail, scope["path"], extra)
+    headers = [(b"content-type", media_type.encode()), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def _sent_request_id(scope: Scope) -> bytes | None:
+    for name, value in scope["headers"]:
+        if name == b"x-request-id" and 0 < len(value) <= _MAX_REQUEST_ID_CHARS and value.isascii():
+            return bytes(value) if value.decode("ascii").isprintable() else None
+    return None
+
+
+def _host_and_port(url: str) -> tuple[str | None, int | None]:
+    try:
+        parts = urlsplit(url)
+        return (parts.hostname, parts.port) if parts.hostname else (None, None)
+    except ValueError:
+        return None, None
+
+
+def _is_loopback(name: str) -> bool:
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        return ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else value.decode("latin-1").lower()

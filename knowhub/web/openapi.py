@@ -1,0 +1,121 @@
+"""The OpenAPI document: what every route says of itself, and the parts that all of them share."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from pydantic import BaseModel
+
+from knowhub.web.schemas.common import Problem
+from knowhub.web.schemas.examples import BODIES
+
+TAGS = [
+    {"name": "knowledge", "description": "Experience records: what an agent learnt, with its evidence."},
+    {"name": "operations", "description": "The log as history: who did what, and undo of each of it."},
+    {"name": "upkeep", "description": "Indexes, long work, health and metrics."},
+]
+
+_PROBLEM_TEXTS = {
+    400: "The body is not JSON.",
+    403: "The caller may not do this, or the Host or Origin is foreign.",
+    404: "There is no such thing, or the caller may not see it.",
+    409: "The state does not allow it; on a version, `current_version` names the one that stands.",
+    413: "Over a documented limit.",
+    415: "Another content type is wanted.",
+    422: "A field is wrong; `errors` names it.",
+    503: "The server cannot do this now.",
+    507: "The disk is full.",
+}
+
+_RETRY_HEADER = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string", "minLength": 1, "maxLength": 200},
+    "description": "A retry with the same key and body answers the first answer again, for 24 hours.",
+}
+_IF_MATCH_HEADER = {
+    "name": "If-Match",
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string", "pattern": r'^(\*|(W/)?"[0-9]{1,15}")$'},
+    "description": "The version that you read, in quotes; 409 when it has moved on.",
+}
+
+RETRY: dict[str, Any] = {"parameters": [_RETRY_HEADER]}
+IF_MATCH: dict[str, Any] = {"parameters": [_RETRY_HEADER, _IF_MATCH_HEADER]}
+
+
+def parameters(model: type[BaseModel], *, headers: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Describe a query model, and the headers of RETRY or IF_MATCH beside it, for `openapi_extra`."""
+    schema = model.model_json_schema()
+    described = [
+        {
+            "name": name,
+            "in": "query",
+            "required": name in schema.get("required", ()),
+            "schema": _inlined(field, schema.get("$defs", {})),
+        }
+        for name, field in schema["properties"].items()
+    ]
+    return {"parameters": [*described, *(headers or {}).get("parameters", ())]}
+
+
+def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Describe the errors that a route can answer with; 403 is every route's."""
+    return {
+        status: {
+            "description": _PROBLEM_TEXTS[status],
+            "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
+        }
+        for status in (403, *statuses)
+    }
+
+
+def answers(status: int, model: type[BaseModel], description: str = "") -> dict[int | str, dict[str, Any]]:
+    """Describe a good answer."""
+    return {status: {"model": model, "description": description or "Done."}}
+
+
+def examples(name: str) -> dict[str, Any]:
+    """Give a route's body the examples of that name; a test executes each."""
+    content_type, cases = BODIES[name]
+    return {"requestBody": {"content": {content_type: {"examples": cases}}}}
+
+
+WRITES = problems(400, 413, 415, 422, 503, 507)
+
+
+def install(app: FastAPI) -> None:
+    """Have `app` build its document once, with what FastAPI cannot know."""
+
+    def document() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            built = get_openapi(
+                title=app.title,
+                version=app.version,
+                summary=app.summary,
+                description=app.description,
+                routes=app.routes,
+                tags=TAGS,
+                servers=[{"url": "/", "description": "This hub."}],
+            )
+            schemas = built.setdefault("components", {}).setdefault("schemas", {})
+            schemas.pop("HTTPValidationError", None)
+            schemas.pop("ValidationError", None)
+            problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+            schemas |= problem.pop("$defs")
+            schemas["Problem"] = problem
+            app.openapi_schema = built
+        return app.openapi_schema
+
+    app.openapi = document  # type: ignore[method-assign] # FastAPI's own way to extend the document
+
+
+def _inlined(field: dict[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
+    """Put enumerations where they are referred to: a parameter has no components of its own."""
+    if "$ref" in field:
+        rest = {name: value for name, value in field.items() if name != "$ref"}
+        return {**definitions[field["$ref"].rpartition("/")[2]], **rest}
+    return field

@@ -1,0 +1,120 @@
+"""Records out and in: JSON lines, and seed 004's workspace tree."""
+
+import asyncio
+import gzip
+import io
+import tarfile
+from collections.abc import AsyncIterator, Iterator, Sequence
+
+import orjson
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import StreamingResponse
+from pydantic import ValidationError
+
+from knowhub.core.errors import FieldError, InvalidInput
+from knowhub.knowledge.exchange import workspace_files
+from knowhub.knowledge.model import ImportedKnowledge
+from knowhub.web.dependencies import context_of, hub_of, query, retry_key, written
+from knowhub.web.middleware import is_deeper
+from knowhub.web.openapi import RETRY, WRITES, answers, examples, parameters, problems
+from knowhub.web.schemas import answers as shapes
+from knowhub.web.schemas.knowledge import ExportParams, ImportLine, ImportParams
+
+router = APIRouter(prefix="/api/knowledge", tags=["knowledge"])
+
+_ROWS_PER_CHUNK = 200
+_ERRORS_SHOWN = 100
+
+
+@router.get(
+    "/export",
+    summary="Export every record that the caller sees",
+    responses={200: {"description": "JSON lines, or a tar.gz archive.", "content": {"application/x-ndjson": {}}}}
+    | problems(422),
+    openapi_extra=parameters(ExportParams),
+)
+async def export_knowledge(request: Request) -> Response:
+    """Export as JSON lines, oldest first, or with `layout=workspace` as seed 004's tree in an archive."""
+    params = query(request, ExportParams)
+    records = await hub_of(request).exchange.export(context_of(request, params))
+    if params.layout == "workspace":
+        archive = await asyncio.to_thread(_workspace_archive, list(records))
+        named = {"Content-Disposition": 'attachment; filename="knowledge.tar.gz"'}
+        return Response(archive, 200, named, "application/gzip")
+    return StreamingResponse(_lines(records), media_type="application/x-ndjson")
+
+
+@router.post(
+    "/import",
+    summary="Import records",
+    responses=answers(200, shapes.ImportAnswer) | WRITES | problems(409),
+    openapi_extra=parameters(ImportParams, headers=RETRY) | examples("import"),
+)
+async def import_knowledge(request: Request) -> Response:
+    """Import JSON lines, all or none: each keeps its id, owner, scopes, evidence and time of creation."""
+    params = query(request, ImportParams)
+    ctx = context_of(request, params)
+    lines = parse_lines(await request.body(), request.app.state.settings.max_json_depth)
+    done = await hub_of(request).exchange.import_lines(ctx, lines, params.on_conflict, await retry_key(request, ctx))
+    answer = {
+        "imported": done.imported,
+        "replaced": done.replaced,
+        "skipped": done.skipped,
+        "import_id": done.import_id,
+        "operation_ids": done.operation_ids,
+    }
+    return written(answer, done.operation_ids[-1] if done.operation_ids else None)
+
+
+def parse_lines(body: bytes, max_depth: int) -> list[ImportedKnowledge]:
+    """Parse JSON lines into records. Raises InvalidInput naming `lines.<number>.<field>` for each that is wrong."""
+    parsed: list[ImportedKnowledge] = []
+    errors: list[FieldError] = []
+    for number, line in enumerate(body.splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            if is_deeper(line, max_depth):
+                errors.append(FieldError(f"lines.{number}", f"JSON is nested more than {max_depth} deep"))
+                continue
+            parsed.append(ImportLine.model_validate(orjson.loads(line)).to_imported())
+        except orjson.JSONDecodeError as problem:
+            errors.append(FieldError(f"lines.{number}", f"is not JSON: {problem}"))
+        except ValidationError as problem:
+            errors += [_line_error(number, one["loc"], one["msg"]) for one in problem.errors()]
+    if errors:
+        raise InvalidInput(f"{errors[0].field}: {errors[0].message}; nothing was imported", errors[:_ERRORS_SHOWN])
+    if not parsed:
+        raise InvalidInput.of("body", "holds no record; send one JSON object a line")
+    return parsed
+
+
+def _line_error(number: int, location: Sequence[int | str], message: str) -> FieldError:
+    path = ".".join(["lines", str(number), *(str(part) for part in location)])
+    return FieldError(path, message.removeprefix("Value error, "))
+
+
+async def _lines(records: Iterator[bytes]) -> AsyncIterator[bytes]:
+    chunk: list[bytes] = []
+    for record in records:
+        chunk.append(record)
+        if len(chunk) == _ROWS_PER_CHUNK:
+            yield b"\n".join(chunk) + b"\n"
+            chunk.clear()
+    if chunk:
+        yield b"\n".join(chunk) + b"\n"
+
+
+def _workspace_archive(records: Sequence[bytes]) -> bytes:
+    buffer = io.BytesIO()
+    # The time in the header would make two exports of the same records differ.
+    with (
+        gzip.GzipFile(fileobj=buffer, mode="wb", mtime=0) as packed,
+        tarfile.open(fileobj=packed, mode="w") as archive,
+    ):
+        for path, rows in sorted(workspace_files([orjson.loads(record) for record in records]).items()):
+            text = orjson.dumps(rows, option=orjson.OPT_INDENT_2)
+            member = tarfile.TarInfo(f"knowledge/{path}")
+            member.size = len(text)
+            archive.addfile(member, io.BytesIO(text))
+    return buffer.getvalue()

@@ -1,0 +1,131 @@
+"""Health, metrics, version, long work."""
+
+from importlib.metadata import version
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+from knowhub.core.clock import iso
+from knowhub.operations.jobs import Job, JobStatus
+from knowhub.web.dependencies import context_of, hub_of, json_response, query
+from knowhub.web.openapi import WRITES, answers, parameters, problems
+from knowhub.web.schemas import answers as shapes
+from knowhub.web.schemas.common import CallerIds
+from knowhub.web.schemas.operations import LongWorkParams
+
+router = APIRouter(tags=["upkeep"])
+
+_VERSION = {"name": "knowhub", "version": version("knowhub")}
+
+
+@router.get("/health", summary="The process is up", responses=answers(200, shapes.HealthAnswer) | problems())
+async def health() -> Response:
+    """Answer as long as the process does."""
+    return json_response({"status": "ok"})
+
+
+@router.get(
+    "/ready",
+    summary="Writes are taken",
+    responses=answers(200, shapes.ReadyAnswer) | answers(503, shapes.ReadyAnswer, "Writes are refused.") | problems(),
+)
+async def ready(request: Request) -> Response:
+    """Tell whether writes are taken, how far the index is behind, and what is wrong with the log."""
+    hub = hub_of(request)
+    status = hub.store.status()
+    answer = {
+        "status": "ready" if status.writable else "read_only",
+        "writable": status.writable,
+        "reason": status.reason,
+        "index_lag": hub.index.lag,
+        "degraded": sorted(hub.keeper.failures),
+        "keeper": hub.keeper.is_keeper,
+        "last_seq": status.last_seq,
+        "damage": [str(damage) for damage in status.damage],
+        "quarantined": [str(path) for path in status.quarantined],
+    }
+    return json_response(answer, 200 if status.writable else 503)
+
+
+@router.get(
+    "/metrics",
+    summary="Prometheus metrics",
+    responses={200: {"description": "Text format.", "content": {"text/plain": {}}}} | problems(),
+)
+async def metrics(request: Request) -> Response:
+    """Show counters and the state of the hub."""
+    return Response(request.app.state.metrics.render(), media_type="text/plain; version=0.0.4")
+
+
+@router.get("/version", summary="Which KnowHub this is", responses=answers(200, shapes.VersionAnswer) | problems())
+async def get_version() -> Response:
+    """Name the server and its version."""
+    return json_response(_VERSION)
+
+
+@router.post(
+    "/api/maintenance/reindex",
+    summary="Build the indexes anew",
+    responses=answers(200, shapes.ReindexAnswer)
+    | answers(202, shapes.JobStarted, "Started; see /api/jobs.")
+    | WRITES
+    | problems(409),
+    openapi_extra=parameters(LongWorkParams),
+)
+async def reindex(request: Request) -> Response:
+    """Build every derived index from the log, beside the one in use; searches go on meanwhile."""
+    params = query(request, LongWorkParams)
+    hub = hub_of(request)
+    ctx = context_of(request, params)
+
+    async def work(progress: Any) -> dict[str, Any]:  # noqa: ANN401 -- the job's own callback
+        return {"records": await hub.reindex(progress)}
+
+    job = hub.jobs.start("reindex", ctx.account, work)
+    if not params.wait:
+        return json_response({"job_id": job.job_id}, 202)
+    return _finished(await hub.jobs.finish(job))
+
+
+@router.get(
+    "/api/jobs/{job_id}",
+    summary="How long work is getting on",
+    responses=answers(200, shapes.JobAnswer) | problems(404, 422),
+    openapi_extra=parameters(CallerIds),
+)
+async def get_job(request: Request, job_id: str) -> Response:
+    """Tell a job's status, stage and progress."""
+    ids = query(request, CallerIds)
+    return json_response(_job(hub_of(request).jobs.get(context_of(request, ids).account, job_id)))
+
+
+@router.delete(
+    "/api/jobs/{job_id}",
+    summary="Cancel long work",
+    responses=answers(200, shapes.JobAnswer) | WRITES | problems(404),
+    openapi_extra=parameters(CallerIds),
+)
+async def cancel_job(request: Request, job_id: str) -> Response:
+    """Cancel a job; one that has ended stays as it ended."""
+    ids = query(request, CallerIds)
+    return json_response(_job(await hub_of(request).jobs.cancel(context_of(request, ids).account, job_id)))
+
+
+def _finished(job: Job) -> Response:
+    if job.status is JobStatus.DONE:
+        return json_response(job.result)
+    return json_response(_job(job), 503)
+
+
+def _job(job: Job) -> dict[str, Any]:
+    return {
+        "job_id": job.job_id,
+        "kind": job.kind,
+        "status": job.status.value,
+        "stage": job.stage,
+        "progress": {"done": job.done, "total": job.total},
+        "started_at": iso(job.started_at),
+        "finished_at": None if job.finished_at is None else iso(job.finished_at),
+        "result": job.result,
+        "error": job.error,
+    }

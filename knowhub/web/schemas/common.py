@@ -1,0 +1,126 @@
+"""The parts that every request and answer is made of; the edge at which input is parsed, once."""
+
+import re
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+
+from knowhub.core import clock, scopes
+from knowhub.core.request_context import CONTEXT_IDS, DEFAULT_ACCOUNT, RequestContext, caller_context, local_context
+
+MAX_LIST = 50
+MAX_LABEL_CHARS = 200
+
+
+_NO_TEXT = re.compile("[\0\ud800-\udfff]")
+
+
+def clean(text: str) -> str:
+    """Return text that is text. Raises ValueError when it could not be stored as it is."""
+    if _NO_TEXT.search(text):
+        raise ValueError("must not hold a NUL character or half a surrogate pair")
+    return text
+
+
+def _entity_id(text: str) -> str:
+    problem = scopes.entity_id_problem(text)
+    if problem:
+        raise ValueError(problem)
+    return text
+
+
+def _scope(text: str) -> str:
+    problem = scopes.scope_problem(text)
+    if problem:
+        raise ValueError(problem)
+    return text
+
+
+def _owner(text: str) -> str:
+    # A bare name or e-mail address is a user (C-06).
+    owner = text if ":" in text else f"user:{text}"
+    problem = scopes.owner_problem(owner)
+    if problem:
+        raise ValueError(problem)
+    return owner
+
+
+def _moment(text: str) -> str:
+    try:
+        return clock.normalised_iso(text)
+    except (ValueError, OverflowError):
+        raise ValueError("must be a date or time in ISO 8601, such as 2026-03-05T12:00:00Z or 2026-03-05") from None
+
+
+def _comma_separated(value: Any) -> Any:  # noqa: ANN401 -- whatever came in the query
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(",") if part.strip()]
+    if isinstance(value, list) and all(isinstance(part, str) for part in value):
+        return [name for part in value for name in _comma_separated(part)]
+    return value
+
+
+Text = Annotated[str, AfterValidator(clean)]
+Label = Annotated[str, StringConstraints(max_length=MAX_LABEL_CHARS), AfterValidator(clean)]
+EntityId = Annotated[str, AfterValidator(_entity_id)]
+Scope = Annotated[str, StringConstraints(max_length=MAX_LABEL_CHARS), AfterValidator(_scope)]
+Owner = Annotated[str, StringConstraints(max_length=MAX_LABEL_CHARS), AfterValidator(_owner)]
+Moment = Annotated[str, AfterValidator(_moment)]
+CommaSeparated = BeforeValidator(_comma_separated)
+
+
+class CallerIds(BaseModel):
+    """Who is calling: query parameters of a GET or DELETE, top-level fields of any body."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    account: EntityId = Field(DEFAULT_ACCOUNT, description="Accounts are walls: nothing crosses from one to another.")
+    user_id: EntityId | None = Field(None, description="Act as this user: see `user:ID`, own records and `public`.")
+    agent_id: EntityId | None = Field(None, description="Act as this agent.")
+    project_id: EntityId | None = Field(None, description="See `project:ID` too.")
+    team_id: EntityId | None = Field(None, description="See `team:ID` too.")
+    org_id: EntityId | None = Field(None, description="See `org:ID` too.")
+
+    def context(self, default_owner: str) -> RequestContext:
+        """Return the caller; with no id at all it is the local principal, who may do everything."""
+        ids = {name: value for name in CONTEXT_IDS if (value := getattr(self, name)) is not None}
+        if not ids:
+            return local_context(default_owner, self.account)
+        return caller_context(ids, default_owner, self.account)
+
+
+class Body(CallerIds):
+    """A JSON body: strict types, no unknown fields."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Part(BaseModel):
+    """An object inside a body."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class FieldProblem(BaseModel):
+    """One wrong field of a request."""
+
+    field: str = Field(examples=["items.3.content"])
+    message: str
+
+
+class Problem(BaseModel):
+    """Every error, as RFC 9457 `application/problem+json`."""
+
+    type: str = Field(examples=["urn:knowhub:problem:invalid-input"])
+    title: str = Field(examples=["Unprocessable Content"])
+    status: int = Field(examples=[422])
+    detail: str
+    instance: str = Field(examples=["/api/knowledge"])
+    errors: list[FieldProblem] | None = Field(None, description="With 422: what is wrong, field by field.")
+    current_version: int | None = Field(None, description="With 409 on a version: the one that stands.")
+
+
+class OperationAnswer(BaseModel):
+    """The operation that a write made; null when it changed nothing."""
+
+    operation_id: str | None

@@ -1,0 +1,314 @@
+"""Requests on knowledge records (seeds 003, 004)."""
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, ConfigDict, Field, StringConstraints, model_validator
+
+from knowhub.core import clock
+from knowhub.knowledge.model import (
+    DEFAULT_SCORE,
+    Feedback,
+    ImportedKnowledge,
+    KnowledgeType,
+    NewKnowledge,
+    OnConflict,
+    Order,
+    SearchQuery,
+    Vote,
+)
+from knowhub.web.schemas.common import (
+    MAX_LABEL_CHARS,
+    MAX_LIST,
+    Body,
+    CallerIds,
+    CommaSeparated,
+    EntityId,
+    Label,
+    Moment,
+    Owner,
+    Part,
+    Scope,
+    Text,
+    clean,
+)
+
+MAX_ITEMS = 1000
+MAX_QUERY_CHARS = 4096
+_MAX_RESOURCE_ID_CHARS = 512
+
+Score = Annotated[int, Field(ge=1, le=5, strict=True)]
+TypeName = Annotated[Literal["user_profile", "strategy", "tool", "usecase", "definition", "plan"], Field()]
+TagName = Annotated[Label, StringConstraints(min_length=1)]
+Tags = Annotated[dict[TagName, Label | Annotated[list[Label], Field(max_length=MAX_LIST)]], Field(max_length=MAX_LIST)]
+ResourceId = Annotated[Text, StringConstraints(min_length=1, max_length=_MAX_RESOURCE_ID_CHARS)]
+Scopes = Annotated[list[Scope], Field(min_length=1, max_length=MAX_LIST)]
+Types = Annotated[list[TypeName], Field(min_length=1, max_length=len(KnowledgeType))]
+ResourceIds = Annotated[list[ResourceId], Field(max_length=MAX_LIST)]
+
+
+def _question(text: str) -> str:
+    if not text.strip():
+        raise ValueError("is empty; ask for something")
+    return clean(text)
+
+
+class Source(Part):
+    """Where a record comes from (seed 003 `source`)."""
+
+    name: Text | None = None
+    category: Label | None = Field(None, description="paper, exp (the default), skill, book, or your own word.")
+    urls: Annotated[list[Text], Field(max_length=MAX_LIST)] | None = Field(None, description="Kept, never fetched.")
+    agent_id: Label | None = None
+    submitted_by: Label | None = None
+    timestamp: Moment | None = None
+    message_id: Label | None = None
+    trace_id: Label | None = None
+
+
+class _Fields(Part):
+    """What a caller may say of a record."""
+
+    task: Text = Field("", description="In what situation, to what end. Weighs most in search.")
+    content: Text = Field("", description="What is known. Task and content must not both be blank.")
+    types: Types | None = None
+    type: TypeName | None = Field(None, description="One type, in place of `types`.")
+    tags: Tags = Field(default_factory=dict)
+    scopes: Scopes | None = Field(None, description="Who sees it. Default `user:owner`: its owner.")
+    owner: Owner | None = None
+    visibility: Literal["private", "shared", "org", "public"] | None = None
+    resource_ids: ResourceIds = Field(default_factory=list)
+    resource_id: ResourceId | None = Field(None, description="Folded into `resource_ids`.")
+    secure_resource_id: ResourceId | None = Field(None, description="Folded into `resource_ids`.")
+    message_id: Label | None = None
+    source: Source = Field(default_factory=Source)
+    valid_from: Moment | None = None
+    valid_to: Moment | None = None
+    supersedes: EntityId | None = Field(None, description="The record that this one replaces in search.")
+
+    def new_knowledge(self, score: int = DEFAULT_SCORE, *, dedup: bool = True) -> NewKnowledge:
+        """Return the parsed record."""
+        folded = [self.resource_id, self.secure_resource_id]
+        types = self.types or ([self.type] if self.type else [KnowledgeType.STRATEGY.value])
+        return NewKnowledge(
+            task=self.task,
+            content=self.content,
+            types=types,
+            tags=self.tags,
+            scopes=self.scopes,
+            owner=self.owner,
+            visibility=self.visibility,
+            resource_ids=[*self.resource_ids, *(one for one in folded if one)],
+            message_id=self.message_id,
+            source=self.source.model_dump(),
+            score=score,
+            valid_from=self.valid_from,
+            valid_to=self.valid_to,
+            supersedes=self.supersedes,
+            dedup=dedup,
+        )
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.types and self.type and self.type not in self.types:
+            raise ValueError("`type` must be one of `types`, or be left out")
+        return self
+
+
+class Item(_Fields):
+    """A record to be saved."""
+
+    score: Score = DEFAULT_SCORE
+    dedup: bool = Field(True, description="Answer with the record that says the same already, if there is one.")
+
+    def to_new(self) -> NewKnowledge:
+        """Return the parsed record with its score."""
+        return self.new_knowledge(self.score, dedup=self.dedup)
+
+
+class SaveBody(Item, Body):
+    """One record to be saved."""
+
+
+class BatchBody(Body):
+    """Records to be saved in one operation, all or none."""
+
+    items: Annotated[list[Item], Field(min_length=1, max_length=MAX_ITEMS)]
+
+
+class PatchBody(Body):
+    """Fields to be changed; what is left out stays."""
+
+    task: Text | None = None
+    content: Text | None = None
+    types: Types | None = None
+    type: TypeName | None = None
+    tags: Tags | None = None
+    scopes: Scopes | None = None
+    resource_ids: ResourceIds | None = None
+    source: Source | None = Field(None, description="Changed field by field.")
+    valid_from: Moment | None = Field(None, description="null takes it away.")
+    valid_to: Moment | None = Field(None, description="null takes it away.")
+    version: Annotated[int, Field(ge=1)] | None = Field(None, description="The version that you read.")
+
+    _CLEARABLE = frozenset({"valid_from", "valid_to"})
+    _CHANGEABLE = ("task", "content", "tags", "scopes", "resource_ids", "valid_from", "valid_to")
+
+    def patch(self) -> dict[str, Any]:
+        """Return the fields that were sent, as a record holds them."""
+        fields = {
+            name: getattr(self, name)
+            for name in self._CHANGEABLE
+            if name in self.model_fields_set and (getattr(self, name) is not None or name in self._CLEARABLE)
+        }
+        types = self.types or ([self.type] if self.type else None)
+        if types:
+            fields["types"] = list(dict.fromkeys(types))
+        if self.source is not None:
+            fields["source"] = self.source.model_dump(exclude_unset=True)
+        return fields
+
+
+class Case(Part):
+    """How a record was used and what came of it; every field may be left out (C-11)."""
+
+    task: Text | None = None
+    outcome: Text | None = None
+    reason: Text | None = None
+    timestamp: Moment | None = Field(None, description="Set by the server when left out.")
+    query: Text | None = None
+    message_id: Label | None = None
+    trace_id: Label | None = None
+
+    def to_case(self) -> dict[str, Any]:
+        """Return the fields that were given."""
+        return self.model_dump(exclude_none=True)
+
+
+class FeedbackBody(Body):
+    """Evidence on a record; the parts combine (KM-069)."""
+
+    add_helpful_case: Case | None = None
+    add_harmful_case: Case | None = None
+    update_score: Score | None = None
+    version: Annotated[int, Field(ge=1)] | None = None
+
+    def feedback(self) -> Feedback:
+        """Return the parsed evidence."""
+        return Feedback(
+            self.add_helpful_case.to_case() if self.add_helpful_case else None,
+            self.add_harmful_case.to_case() if self.add_harmful_case else None,
+            self.update_score,
+        )
+
+
+class FeedbackItem(Part):
+    """One vote."""
+
+    knowledge_id: Text
+    is_helpful: bool
+    case: Case = Field(default_factory=Case)
+
+
+class BatchFeedbackBody(Body):
+    """Evidence on many records, in one operation."""
+
+    feedback_list: Annotated[list[FeedbackItem], Field(min_length=1, max_length=MAX_ITEMS)]
+
+    def votes(self) -> list[Vote]:
+        """Return the parsed votes in order."""
+        return [Vote(one.knowledge_id, one.is_helpful, one.case.to_case()) for one in self.feedback_list]
+
+
+class SearchParams(CallerIds):
+    """The query of a search (KM-057)."""
+
+    q: Annotated[str, StringConstraints(max_length=MAX_QUERY_CHARS), AfterValidator(_question)]
+    top_k: int = Field(5, ge=1, le=100)
+    min_score: int = Field(3, ge=1, le=5)
+    types: Annotated[list[TypeName], CommaSeparated] = Field(default_factory=list)
+    scopes: Annotated[list[Scope], CommaSeparated] = Field(default_factory=list)
+    as_of: Moment | None = Field(None, description="Search what was valid at this time.")
+    order: Order = Order.AUTO
+    explain: bool = Field(False, description="Say why each result is there, and what was left out.")
+
+    def query(self) -> SearchQuery:
+        """Return the parsed search."""
+        return SearchQuery(
+            text=self.q,
+            top_k=self.top_k,
+            min_score=self.min_score,
+            types=frozenset(self.types),
+            scopes=frozenset(self.scopes),
+            as_of=None if self.as_of is None else clock.parse_iso(self.as_of),
+            order=self.order,
+            explain=self.explain,
+        )
+
+
+class ListParams(CallerIds):
+    """The filters of a list; any `tag.<name>=value` too."""
+
+    model_config = ConfigDict(extra="allow")
+
+    limit: int = Field(10, ge=1, le=1000)
+    types: Annotated[list[TypeName], CommaSeparated] = Field(default_factory=list)
+    scopes: Annotated[list[Scope], CommaSeparated] = Field(default_factory=list)
+    owner: Owner | None = None
+    cursor: str | None = Field(None, description="`next_cursor` of the page before.")
+
+
+class ImportParams(CallerIds):
+    """How an import treats ids that are taken."""
+
+    on_conflict: OnConflict = OnConflict.FAIL
+
+
+class ExportParams(CallerIds):
+    """Which form an export has."""
+
+    layout: Literal["jsonl", "workspace"] = "jsonl"
+
+
+class Evaluation(Part):
+    """The evidence of an imported record; what is left out is as for a fresh one."""
+
+    model_config = ConfigDict(extra="forbid", strict=False)
+
+    score: Score | None = None
+    helpful: Annotated[int, Field(ge=0, strict=True)] | None = None
+    harmful: Annotated[int, Field(ge=0, strict=True)] | None = None
+    confidence: Annotated[float, Field(ge=0, le=1)] | None = None
+    helpful_history: list[Case] | None = None
+    harmful_history: list[Case] | None = None
+
+    def evidence(self) -> dict[str, Any]:
+        """Return what was given, in the form of a record's `eval`."""
+        given = self.model_dump(exclude_none=True)
+        for name in ("helpful_history", "harmful_history"):
+            if name in given:
+                given[name] = [case.to_case() for case in getattr(self, name)]
+        return given
+
+
+class ImportLine(_Fields):
+    """A line of an import: a record as an export writes it, or as the seeds show one (KS-058)."""
+
+    id: EntityId | None = None
+    eval: Evaluation = Field(default_factory=Evaluation)
+    score: Score | None = None
+    created_at: Moment | None = None
+    updated_at: Moment | None = Field(None, description="Set anew.")
+    version: int | None = Field(None, description="Starts anew.")
+
+    @model_validator(mode="after")
+    def _check_text(self) -> Self:
+        if not self.task.strip() and not self.content.strip():
+            raise ValueError("task and content are both blank; one of them must say something")
+        return self
+
+    def to_imported(self) -> ImportedKnowledge:
+        """Return the parsed line."""
+        score = self.eval.score or self.score or DEFAULT_SCORE
+        return ImportedKnowledge(
+            self.id, self.new_knowledge(score), {**self.eval.evidence(), "score": score}, self.created_at
+        )

@@ -1,0 +1,57 @@
+"""Requests on operations, jobs and upkeep."""
+
+from typing import Annotated
+
+from pydantic import Field, field_validator
+
+from knowhub.core import clock
+from knowhub.operations.model import OperationFilter
+from knowhub.web.schemas.common import Body, CallerIds
+
+_MAX_DIGITS = 15
+
+
+class OperationParams(CallerIds):
+    """The filters of the operation list."""
+
+    since: str | None = Field(None, description="After this sequence number, or after this time (ISO 8601).")
+    op: str | None = Field(None, examples=["save_knowledge"])
+    actor: str | None = Field(None, examples=["user:li"])
+    subject: str | None = Field(None, description="The id of a row that it touched.")
+    limit: int = Field(50, ge=1, le=1000)
+    cursor: Annotated[str, Field(pattern=r"^[0-9]{1,15}$")] | None = Field(
+        None, description="`next_cursor` of the page before."
+    )
+
+    @field_validator("since")
+    @classmethod
+    def _check_since(cls, value: str | None) -> str | None:
+        if value is not None and not _is_seq(value):
+            try:
+                clock.parse_iso(value)
+            except (ValueError, OverflowError):
+                raise ValueError("must be a sequence number or a time in ISO 8601") from None
+        return value
+
+    def filter(self) -> OperationFilter:
+        """Return the parsed filter."""
+        seq = int(self.since) if self.since and _is_seq(self.since) else None
+        time = clock.parse_iso(self.since) if self.since and seq is None else None
+        before = int(self.cursor) if self.cursor else None
+        return OperationFilter(seq, time, self.op, self.actor, self.subject, before, self.limit)
+
+
+class UndoBody(Body):
+    """How to undo."""
+
+    dry_run: bool = Field(False, description="Tell what would be written, and write nothing.")
+
+
+class LongWorkParams(CallerIds):
+    """Whether to wait for long work."""
+
+    wait: bool = Field(True, description="false answers at once with a job id.")
+
+
+def _is_seq(value: str) -> bool:
+    return value.isascii() and value.isdigit() and len(value) <= _MAX_DIGITS

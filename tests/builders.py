@@ -1,0 +1,152 @@
+"""What tests build again and again: records, a clock and ids that are known beforehand, an open store."""
+
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from knowhub.core.ids import Ids, RandomIds
+from knowhub.core.operation import Change, IdempotencyKey, Operation
+from knowhub.core.request_context import RequestContext, caller_context, local_context
+from knowhub.knowledge import decisions
+from knowhub.knowledge.exchange import KnowledgeExchange
+from knowhub.knowledge.model import COLLECTION, ImportedKnowledge, NewKnowledge
+from knowhub.knowledge.service import KnowledgeService
+from knowhub.operations.service import OperationsService
+from knowhub.stores.files.filesystem import FileSystem, RealFileSystem
+from knowhub.stores.files.store import Environment, FileStore, StoreOptions, open_store
+
+OWNER = "user:local"
+START = 1_772_712_000.0
+
+
+class FakeClock:
+    """A clock that stands still until it is moved."""
+
+    def __init__(self, now: float = START) -> None:
+        self.seconds = now
+
+    def now(self) -> float:
+        return self.seconds
+
+    def advance(self, seconds: float) -> None:
+        self.seconds += seconds
+
+
+class CountedIds:
+    """Ids that count up, so that a failing test shows the same ids each time."""
+
+    def __init__(self, start: int = 0) -> None:
+        self._last = start
+
+    def hex(self, digits: int) -> str:
+        self._last += 1
+        return f"{self._last:0{digits}x}"[-digits:]
+
+
+def local() -> RequestContext:
+    """Return the context of the local principal, who may do everything."""
+    return local_context(OWNER)
+
+
+def caller(**ids: str) -> RequestContext:
+    """Return the context of a named caller: `caller(user_id="li", team_id="web")`."""
+    return caller_context(ids, OWNER)
+
+
+def new_knowledge(content: str = "Wait for the element before clicking it.", **fields: Any) -> NewKnowledge:
+    """Return a record to save; every field has a default that a test need not care about."""
+    return NewKnowledge(**{"task": "Log in with Selenium", "content": content, "types": ("tool",)} | fields)
+
+
+def knowledge_row(row_id: str = "knowledge-1", now: float = START, **fields: Any) -> dict[str, Any]:
+    """Return the row of a fresh record."""
+    return decisions.new_row(new_knowledge(**fields), row_id, now, local())
+
+
+def imported(row_id: str | None, content: str = "imported", **evaluation: Any) -> ImportedKnowledge:
+    """Return one line of an import."""
+    return ImportedKnowledge(row_id, new_knowledge(content), evaluation)
+
+
+def retry_key(key: str = "k-1", body: str = "b-1") -> IdempotencyKey:
+    """Return the retry key of a save."""
+    return IdempotencyKey(principal=OWNER, method="POST", path="/api/knowledge", key=key, body=body)
+
+
+def operation(
+    after: Mapping[str, Any], before: Mapping[str, Any] | None = None, *, seq: int = 1, idempotency: Any = None
+) -> Operation:
+    """Return an operation on one record."""
+    return Operation(
+        seq=seq,
+        operation_id=f"{seq:08x}-0000-8000-a000-000000000000",
+        op="save_knowledge",
+        account="default",
+        actor=OWNER,
+        timestamp=START,
+        changes=[Change(COLLECTION, str(after["id"]), before, after)],
+        idempotency=idempotency,
+    )
+
+
+def open_files(
+    folder: Path,
+    files: FileSystem | None = None,
+    options: StoreOptions | None = None,
+    *,
+    clock: FakeClock | None = None,
+    ids: Ids | None = None,
+) -> FileStore:
+    """Open the file store of a folder; the caller closes it."""
+    world = Environment(files or RealFileSystem(), clock or FakeClock(), ids or RandomIds(), time.sleep)
+    return open_store(folder, world, options)
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """The services on one open store."""
+
+    store: FileStore
+    knowledge: KnowledgeService
+    exchange: KnowledgeExchange
+    operations: OperationsService
+
+
+def domain_on(store: FileStore, ids: Ids | None = None) -> Domain:
+    """Build the services on a store."""
+    ids = ids or RandomIds()
+    rules = {COLLECTION: decisions.UNDO_RULES}
+    return Domain(
+        store, KnowledgeService(store, ids), KnowledgeExchange(store, ids), OperationsService(store, ids, rules)
+    )
+
+
+@asynccontextmanager
+async def opened(
+    folder: Path,
+    files: FileSystem | None = None,
+    options: StoreOptions | None = None,
+    *,
+    clock: FakeClock | None = None,
+) -> AsyncIterator[Domain]:
+    """Open the services on a folder, and close the store at the end."""
+    store = open_files(folder, files, options, clock=clock)
+    try:
+        yield domain_on(store)
+    finally:
+        await store.close()
+
+
+def rows_of(store: FileStore, account: str = "default") -> dict[str, bytes]:
+    """Return every row of the store's records as the store holds it, tombstones too."""
+    return dict(store.state(account).rows.get(COLLECTION, {}))
+
+
+def texts(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the contents of records, for comparing what came back."""
+    return [row["content"] for row in rows]
+
+

@@ -1,0 +1,331 @@
+"""What every store promises (`core.operation.Commits` and the domains' ports), run on the file store and the fake."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from knowhub.core.errors import Conflict, InvalidInput, TooLarge
+from knowhub.core.operation import Committed, Draft, Group, Unchanged, Write, next_version
+from knowhub.knowledge.model import COLLECTION
+from knowhub.stores.files.log_line import RawChange
+from knowhub.stores.files.store import FileStore
+from tests.builders import CountedIds, FakeClock, knowledge_row, open_files, retry_key
+from tests.fakes.memory_store import MemoryStore
+
+pytestmark = pytest.mark.anyio
+
+Store = FileStore | MemoryStore
+ACCOUNT, ACTOR = "default", "user:li"
+
+
+@pytest.fixture(params=["files", "memory"])
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
+    opened: Store = (
+        open_files(tmp_path, ids=CountedIds())
+        if request.param == "files"
+        else MemoryStore(FakeClock(), CountedIds())
+    )
+    yield opened
+    await opened.close()
+
+
+def saving(row_id: str, content: str = "said") -> Callable[[Any], Draft]:
+    def decide(view: Any) -> Draft:
+        before = view.get(COLLECTION, row_id)
+        row = {**knowledge_row(row_id, content=content), "version": next_version(before)}
+        return Draft("save_knowledge", [Write(COLLECTION, row_id, row)])
+
+    return decide
+
+
+def in_group(row_id: str, index: int, of: int) -> Callable[[Any], Draft]:
+    def decide(view: Any) -> Draft:
+        draft = saving(row_id)(view)
+        return Draft("import_knowledge", draft.writes, group=Group("group-1", index, of))
+
+    return decide
+
+
+def refusing(view: Any) -> Draft:
+    raise Conflict("the state does not allow it")
+
+
+async def committed(store: Store, decide: Callable[[Any], Any], **options: Any) -> Committed:
+    outcome = await store.commit(ACCOUNT, ACTOR, decide, **options)
+    assert isinstance(outcome, Committed)
+    return outcome
+
+
+async def listed(store: Store, account: str = ACCOUNT) -> list[int]:
+    return [operation.seq async for operation in store.operations(account)]
+
+
+async def test_a_commit_says_who_did_what_and_each_row_before_and_after(store: Store) -> None:
+    first = await committed(store, saving("a", "one"))
+
+    second = await committed(store, saving("a", "two"))
+
+    change = second.operation.changes[0]
+    assert (second.operation.seq, second.operation.actor, second.operation.account) == (2, ACTOR, ACCOUNT)
+    assert (change.collection, change.id) == (COLLECTION, "a")
+    assert change.before == first.operation.changes[0].after
+    assert (change.after["content"], change.after["version"]) == ("two", 2)
+    assert first.operation.changes[0].before is None
+
+
+async def test_a_commit_is_seen_by_the_next_read(store: Store) -> None:
+    await committed(store, saving("a", "one"))
+
+    row = store.view(ACCOUNT).get(COLLECTION, "a")
+
+    assert row is not None
+    assert row["content"] == "one"
+
+
+async def test_decisions_made_together_see_one_another(store: Store) -> None:
+    seen: list[int] = []
+
+    def decide(view: Any) -> Draft:
+        draft = saving("a")(view)
+        seen.append(int(draft.writes[0].after["version"]))
+        return draft
+
+    await asyncio.gather(*(store.commit(ACCOUNT, ACTOR, decide) for _ in range(50)))
+
+    assert seen == list(range(1, 51))
+
+
+async def test_an_account_sees_nothing_of_another(store: Store) -> None:
+    mine = await committed(store, saving("a"))
+
+    other = store.view("other")
+
+    assert other.get(COLLECTION, "a") is None
+    assert await store.operation("other", mine.operation.operation_id) is None
+    assert await listed(store, "other") == []
+
+
+async def test_a_decision_that_raises_writes_nothing_and_leaves_its_neighbours_alone(store: Store) -> None:
+    wanted = [saving("a"), refusing, saving("b")]
+
+    answers = await asyncio.gather(
+        *(store.commit(ACCOUNT, ACTOR, decide) for decide in wanted), return_exceptions=True
+    )
+
+    assert isinstance(answers[1], Conflict)
+    assert [answers[0].operation.seq, answers[2].operation.seq] == [1, 2]  # type: ignore[union-attr] -- both are Committed, or this fails
+    assert await listed(store) == [2, 1]
+
+
+async def test_an_unchanged_decision_writes_nothing_and_hands_over_its_answer(store: Store) -> None:
+    outcome = await store.commit(ACCOUNT, ACTOR, lambda _view: Unchanged("as it was"))
+
+    assert outcome == Unchanged("as it was")
+    assert await listed(store) == []
+
+
+async def test_a_group_is_all_or_none(store: Store) -> None:
+    with pytest.raises(Conflict):
+        await store.commit_group(ACCOUNT, ACTOR, [in_group("a", 0, 2), refusing])
+    await asyncio.gather(
+        store.commit(ACCOUNT, ACTOR, saving("c")),
+        store.commit_group(ACCOUNT, ACTOR, [in_group("a", 0, 2), in_group("b", 1, 2)]),
+    )
+
+    group = await store.group(ACCOUNT, "group-1")
+
+    assert [[change.id for change in operation.changes] for operation in group] == [["a"], ["b"]]
+    assert [operation.seq for operation in group] == [2, 3]
+
+
+async def test_a_group_that_fails_is_not_seen_by_what_is_decided_after_it(store: Store) -> None:
+    answers = await asyncio.gather(
+        store.commit_group(ACCOUNT, ACTOR, [saving("a"), refusing]),
+        store.commit(ACCOUNT, ACTOR, saving("a")),
+        return_exceptions=True,
+    )
+
+    assert isinstance(answers[0], Conflict)
+    assert answers[1].operation.changes[0].after["version"] == 1  # type: ignore[union-attr] -- it is Committed, or this fails
+
+
+async def test_a_retry_gets_the_first_answer_and_writes_nothing(store: Store) -> None:
+    first = await committed(store, saving("a"), idempotency=retry_key())
+
+    again = await committed(store, saving("b"), idempotency=retry_key())
+
+    assert again.replayed
+    assert again.operation == first.operation
+    assert await listed(store) == [1]
+
+
+async def test_retries_that_are_queued_together_write_once(store: Store) -> None:
+    answers = await asyncio.gather(
+        *(committed(store, saving("a"), idempotency=retry_key()) for _ in range(5)),
+    )
+
+    assert sorted(answer.replayed for answer in answers) == [False, True, True, True, True]
+    assert {answer.operation.seq for answer in answers} == {1}
+
+
+async def test_a_retry_key_with_another_body_is_refused(store: Store) -> None:
+    await committed(store, saving("a"), idempotency=retry_key(body="one"))
+
+    with pytest.raises(InvalidInput) as refused:
+        await store.commit(ACCOUNT, ACTOR, saving("a"), retry_key(body="two"))
+
+    assert refused.value.errors[0].field == "Idempotency-Key"
+    assert await listed(store) == [1]
+
+
+async def test_retry_keys_of_other_accounts_and_routes_are_other_keys(store: Store) -> None:
+    key = retry_key()
+    await committed(store, saving("a"), idempotency=key)
+
+    elsewhere = await store.commit("other", ACTOR, saving("a"), key)
+
+    assert isinstance(elsewhere, Committed)
+    assert not elsewhere.replayed
+
+
+async def test_a_retried_group_gets_all_its_operations(store: Store) -> None:
+    decides = [in_group("a", 0, 2), in_group("b", 1, 2)]
+    first = await store.commit_group(ACCOUNT, ACTOR, decides, retry_key())
+
+    again = await store.commit_group(ACCOUNT, ACTOR, decides, retry_key())
+
+    assert operations_of(again) == operations_of(first)
+    assert await listed(store) == [2, 1]
+
+
+async def test_unchanged_keeps_no_retry_key(store: Store) -> None:
+    await store.commit(ACCOUNT, ACTOR, lambda _view: Unchanged(), retry_key())
+
+    later = await committed(store, saving("a"), idempotency=retry_key(body="another"))
+
+    assert not later.replayed
+
+
+async def test_a_raising_decision_keeps_no_retry_key(store: Store) -> None:
+    with pytest.raises(Conflict):
+        await store.commit(ACCOUNT, ACTOR, refusing, retry_key())
+
+    later = await committed(store, saving("a"), idempotency=retry_key(body="another"))
+
+    assert not later.replayed
+
+
+async def test_operations_are_listed_newest_first_and_below_a_number(store: Store) -> None:
+    for row_id in ("a", "b", "a", "c"):
+        await committed(store, saving(row_id))
+
+    below = [operation.seq async for operation in store.operations(ACCOUNT, 4)]
+    touching = [operation.seq async for operation in store.operations_on(ACCOUNT, COLLECTION, "a")]
+
+    assert await listed(store) == [4, 3, 2, 1]
+    assert below == [3, 2, 1]
+    assert touching == [3, 1]
+
+
+async def test_an_operation_is_found_by_its_id(store: Store) -> None:
+    done = await committed(store, saving("a"))
+
+    found = await store.operation(ACCOUNT, done.operation.operation_id)
+
+    assert found == done.operation
+    assert await store.operation(ACCOUNT, "not-an-id") is None
+
+
+async def test_an_undo_that_is_undone_does_not_count(store: Store) -> None:
+    first = (await committed(store, saving("a"))).operation.operation_id
+    undo = (await committed(store, undoing("a", first))).operation.operation_id
+    noted = store.undone_by(ACCOUNT, first)
+
+    await committed(store, undoing("a", undo))
+
+    assert noted == undo
+    assert store.undone_by(ACCOUNT, first) is None
+    assert store.undone_by(ACCOUNT, undo) is not None
+
+
+async def test_a_view_knows_what_its_own_batch_has_undone(store: Store) -> None:
+    first = (await committed(store, saving("a"))).operation.operation_id
+    seen: list[str | None] = []
+
+    def decide(view: Any) -> Draft:
+        seen.append(view.undone_by(first))
+        return undoing("a", first)(view)
+
+    await asyncio.gather(*(store.commit(ACCOUNT, ACTOR, decide) for _ in range(2)))
+
+    assert seen[0] is None
+    assert seen[1] is not None
+
+
+async def test_followers_hear_every_operation_in_order_before_it_is_acknowledged(store: Store) -> None:
+    heard = Heard()
+    store.subscribe(heard)
+
+    answers = await asyncio.gather(*(committed(store, saving(f"row-{number}")) for number in range(20)))
+    at_once = list(heard.numbers)
+
+    assert at_once == [answer.operation.seq for answer in answers] == list(range(1, 21))
+
+
+async def test_an_operation_over_the_limit_is_refused_with_its_size(store: Store) -> None:
+    huge = "x" * (65 * 1024 * 1024)
+
+    with pytest.raises(TooLarge, match="split it"):
+        await store.commit(ACCOUNT, ACTOR, saving("a", huge))
+
+    assert await listed(store) == []
+    assert (await committed(store, saving("a"))).operation.seq == 1
+
+
+async def test_a_retry_key_outlives_a_restart(tmp_path: Path) -> None:
+    before = open_files(tmp_path)
+    first = await committed(before, saving("a"), idempotency=retry_key())
+    await before.close()
+
+    after = open_files(tmp_path)
+    again = await committed(after, saving("b"), idempotency=retry_key())
+    with pytest.raises(InvalidInput):
+        await after.commit(ACCOUNT, ACTOR, saving("b"), retry_key(body="another"))
+    await after.close()
+
+    assert again.replayed
+    assert again.operation == first.operation
+
+
+async def test_a_retry_key_is_forgotten_after_its_lifetime(tmp_path: Path) -> None:
+    clock = FakeClock()
+    store = open_files(tmp_path, clock=clock)
+    await committed(store, saving("a"), idempotency=retry_key())
+    clock.advance(24 * 3600 + 1)
+
+    later = await committed(store, saving("b"), idempotency=retry_key(body="another"))
+    await store.close()
+
+    assert not later.replayed
+
+
+class Heard:
+    def __init__(self) -> None:
+        self.numbers: list[int] = []
+
+    def follow(self, account: str, seq: int, changes: Sequence[RawChange]) -> None:
+        self.numbers.append(seq)
+
+
+def undoing(row_id: str, operation_id: str) -> Callable[[Any], Draft]:
+    def decide(view: Any) -> Draft:
+        return Draft("undo_operation", saving(row_id)(view).writes, undo_of=operation_id)
+
+    return decide
+
+
+def operations_of(outcomes: Sequence[Any]) -> list[Any]:
+    return [outcome.operation for outcome in outcomes]

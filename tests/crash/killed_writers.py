@@ -1,0 +1,184 @@
+"""A program that forks writers, kills each at a random moment, and looks at what they left behind.
+
+`python -m tests.crash.killed_writers FOLDER POINTS SEED` prints one line of JSON. Forking here, in a program with no
+threads and everything imported, makes a point cost a fifth of a second.
+"""
+
+import asyncio
+import json
+import os
+import random
+import select
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from knowhub.core.clock import SystemClock
+from knowhub.core.ids import RandomIds
+from knowhub.core.operation import Committed, Draft, Group, Write
+from knowhub.knowledge.model import COLLECTION, Feedback
+from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.stores.files.store import Environment, FileStore, StoreOptions, open_store
+from tests.builders import Domain, domain_on, knowledge_row, local, new_knowledge
+
+WRITERS = 32
+TOGETHER = 4
+POINTS_A_FOLDER = 10
+# Several segments come and go while a folder is written.
+OPTIONS = StoreOptions(segment_bytes=200_000)
+
+
+@dataclass(slots=True)
+class Tally:
+    """What the writers of one folder were told, and what was found wrong with it."""
+
+    acknowledged: dict[str, dict[str, Any]] = field(default_factory=dict)
+    gone: set[str] = field(default_factory=set)
+    points: int = 0
+    operations: int = 0
+    quarantined: int = 0
+    lost: list[str] = field(default_factory=list)
+    half_applied: list[str] = field(default_factory=list)
+    damage: list[str] = field(default_factory=list)
+
+
+def main(root: Path, points: int, seed: int) -> None:
+    """Kill at `points` moments, ten in each folder, and print what came of it."""
+    rng = random.Random(seed)
+    total: Counter[str] = Counter()
+    named: list[str] = []
+    for first in range(0, points, POINTS_A_FOLDER):
+        tally = Tally()
+        folder = root / f"at-{first}"
+        for _ in range(min(POINTS_A_FOLDER, points - first)):
+            kill_once(folder, rng, tally)
+            asyncio.run(look_at(folder, tally))
+        named += tally.lost + tally.half_applied + tally.damage
+        total.update(points=tally.points, operations=tally.operations, quarantined=tally.quarantined)
+        total.update(lost=len(tally.lost), half_applied=len(tally.half_applied), damaged=len(tally.damage))
+    sys.stdout.write(json.dumps({**total, "named": named[:20]}) + "\n")
+
+
+def kill_once(folder: Path, rng: random.Random, tally: Tally) -> None:
+    """Fork a writer, let it run for a moment, kill it, and note all that it was told."""
+    read_end, write_end = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(read_end)
+        try:
+            asyncio.run(write_for_ever(folder, write_end))
+        finally:
+            os._exit(1)
+    os.close(write_end)
+    # Most kills meet writers at work; some meet a store that is being opened.
+    if rng.random() < 0.9:
+        select.select([read_end], [], [], 20)
+    time.sleep(rng.random() * 0.06)
+    os.kill(child, signal.SIGKILL)
+    with os.fdopen(read_end, "rb") as told:
+        lines = told.read().split(b"\n")
+    os.waitpid(child, 0)
+    for line in lines[:-1]:
+        note(tally, json.loads(line))
+    tally.points += 1
+
+
+def note(tally: Tally, told: dict[str, Any]) -> None:
+    tally.operations += 1
+    for row in told["rows"]:
+        known = tally.acknowledged.get(row["id"])
+        if known is None or known["version"] < row["version"]:
+            tally.acknowledged[row["id"]] = row
+
+
+async def look_at(folder: Path, tally: Tally) -> None:
+    """Reopen the folder and compare it with what was told; then write, so that the next kill finds that too."""
+    store = opened(folder)
+    rows = {row_id: orjson.loads(raw) for row_id, raw in store.state("default").rows.get(COLLECTION, {}).items()}
+    for row_id, told in tally.acknowledged.items():
+        row = rows.get(row_id)
+        if row is None or row["version"] < told["version"]:
+            tally.lost.append(f"{row_id} at version {told['version']}")
+    together = Counter(row["task"] for row in rows.values() if row["task"].startswith("together "))
+    tally.half_applied += [task for task, count in together.items() if count != TOGETHER]
+    status = store.status()
+    tally.damage += [str(damage) for damage in status.damage]
+    tally.quarantined += len(status.quarantined)
+    saved = await domain_on(store).knowledge.save(local(), new_knowledge(f"after {time.monotonic_ns()}"))
+    tally.acknowledged[saved.record["id"]] = {"version": 1}
+    await store.close()
+
+
+async def write_for_ever(folder: Path, told: int) -> None:
+    """Run many writers that tell of each write after it was acknowledged."""
+    hub = domain_on(opened(folder))
+    await asyncio.gather(*(write(hub, random.Random(number), told) for number in range(WRITERS)))
+
+
+async def write(hub: Domain, rng: random.Random, told: int) -> None:
+    ids: list[str] = []
+    verbs = (one_saved, many_saved, grouped, voted, patched, deleted_and_undone)
+    while True:
+        rows = await rng.choice(verbs)(hub, ids, f"{rng.random()} {time.monotonic_ns()}")
+        ids += [row["id"] for row in rows]
+        brief = [{"id": row["id"], "version": row["version"]} for row in rows]
+        os.write(told, json.dumps({"rows": brief}).encode() + b"\n")
+
+
+async def one_saved(hub: Domain, ids: list[str], unique: str) -> list[Any]:
+    return [(await hub.knowledge.save(local(), new_knowledge(unique))).record]
+
+
+async def many_saved(hub: Domain, ids: list[str], unique: str) -> list[Any]:
+    task = f"together {unique}"
+    items = [new_knowledge(f"{unique} {number}", task=task) for number in range(TOGETHER)]
+    return [saved.record for saved in (await hub.knowledge.save_batch(local(), items)).records]
+
+
+async def grouped(hub: Domain, ids: list[str], unique: str) -> list[Any]:
+    decides = [in_group(unique, number) for number in range(TOGETHER)]
+    outcomes = await hub.store.commit_group("default", "user:local", decides)
+    return [outcome.operation.changes[0].after for outcome in outcomes if isinstance(outcome, Committed)]
+
+
+def in_group(unique: str, number: int) -> Callable[[Any], Draft]:
+    def decide(view: Any) -> Draft:
+        row = knowledge_row(f"group-{unique}-{number}", content=f"{unique} {number}", task=f"together {unique}")
+        return Draft("import_knowledge", [Write(COLLECTION, row["id"], row)], group=Group(unique, number, TOGETHER))
+
+    return decide
+
+
+async def voted(hub: Domain, ids: list[str], unique: str) -> list[Any]:
+    if not ids:
+        return await one_saved(hub, ids, unique)
+    case = Feedback(helpful_case={"task": unique})
+    return [(await hub.knowledge.give_feedback(local(), ids[len(unique) % len(ids)], case)).record]
+
+
+async def patched(hub: Domain, ids: list[str], unique: str) -> list[Any]:
+    if not ids:
+        return await one_saved(hub, ids, unique)
+    return [(await hub.knowledge.patch(local(), ids[-1], {"content": unique})).record]
+
+
+async def deleted_and_undone(hub: Domain, ids: list[str], unique: str) -> list[Any]:
+    row = (await hub.knowledge.save(local(), new_knowledge(unique))).record
+    operation_id = await hub.knowledge.delete(local(), row["id"])
+    undone = await hub.operations.undo(local(), operation_id)
+    return [change.after for change in undone.changes]
+
+
+def opened(folder: Path) -> FileStore:
+    return open_store(folder, Environment(RealFileSystem(), SystemClock(), RandomIds(), time.sleep), OPTIONS)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))

@@ -1,0 +1,103 @@
+"""A store that remembers nothing: the same decisions on the same states, with no file, no lock and no wait."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+from knowhub.core.clock import Clock
+from knowhub.core.ids import Ids
+from knowhub.core.operation import Committed, Decide, IdempotencyKey, Operation, Outcome
+from knowhub.stores.files.batch import Batch, Request
+from knowhub.stores.files.retries import RetryKeys
+from knowhub.stores.files.state import AccountState, StateView
+from knowhub.stores.files.store import Follower
+
+_A_DAY_S = 24 * 3600.0
+
+
+class MemoryStore:
+    """Keeps the contract of `core.operation.Commits` (`tests/contract/`), for tests that need no disk."""
+
+    def __init__(self, clock: Clock, ids: Ids) -> None:
+        self._clock = clock
+        self._ids = ids
+        self._states: dict[str, AccountState] = {}
+        self._operations: list[Operation] = []
+        self._retries = RetryKeys(_A_DAY_S)
+        self._followers: list[Follower] = []
+
+    def subscribe(self, follower: Follower) -> None:
+        self._followers.append(follower)
+
+    @property
+    def last_seq(self) -> int:
+        return len(self._operations)
+
+    def state(self, account: str) -> AccountState:
+        return self._states.setdefault(account, AccountState())
+
+    def view(self, account: str) -> StateView:
+        return StateView(self.state(account), self._clock.now())
+
+    async def refresh(self) -> None:
+        await asyncio.sleep(0)
+
+    async def commit(
+        self, account: str, actor: str, decide: Decide[Any], idempotency: IdempotencyKey | None = None
+    ) -> Outcome:
+        return (await self.commit_group(account, actor, [decide], idempotency))[0]
+
+    async def commit_group(
+        self, account: str, actor: str, decides: Sequence[Decide[Any]], idempotency: IdempotencyKey | None = None
+    ) -> Sequence[Outcome]:
+        await asyncio.sleep(0)
+        now = self._clock.now()
+        if idempotency is not None:
+            seq = self._retries.find(account, idempotency, now)
+            if seq is not None:
+                return [Committed(operation, replayed=True) for operation in self._siblings(seq)]
+        batch = Batch(self.state, self._ids, now, 0, self.last_seq + 1)
+        future: asyncio.Future[Sequence[Outcome]] = asyncio.get_running_loop().create_future()
+        batch.run(Request(account, actor, decides, idempotency, future))
+        _, answer = batch.answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        for one in batch.decided:
+            self._operations.append(one.operation)
+            self._retries.remember(one.operation, now)
+            self.state(account).apply(one.operation.seq, one.changes)
+            self.state(account).note_undo(one.operation)
+            for follower in self._followers:
+                follower.follow(account, one.operation.seq, one.changes)
+        return answer
+
+    async def operation(self, account: str, operation_id: str) -> Operation | None:
+        return next((one for one in self._of(account) if one.operation_id == operation_id), None)
+
+    async def group(self, account: str, group_id: str) -> Sequence[Operation]:
+        return [one for one in self._of(account) if one.group is not None and one.group.id == group_id]
+
+    async def operations(self, account: str, before_seq: int | None = None) -> AsyncIterator[Operation]:
+        for one in reversed(self._of(account)):
+            if before_seq is None or one.seq < before_seq:
+                yield one
+
+    async def operations_on(self, account: str, collection: str | None, row_id: str) -> AsyncIterator[Operation]:
+        for one in reversed(self._of(account)):
+            if any(change.id == row_id and collection in (None, change.collection) for change in one.changes):
+                yield one
+
+    def undone_by(self, account: str, operation_id: str) -> str | None:
+        return self.view(account).undone_by(operation_id)
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+    def _of(self, account: str) -> list[Operation]:
+        return [one for one in self._operations if one.account == account]
+
+    def _siblings(self, seq: int) -> list[Operation]:
+        first = self._operations[seq - 1]
+        if first.group is None:
+            return [first]
+        return [one for one in self._of(first.account) if one.group is not None and one.group.id == first.group.id]
