@@ -30,9 +30,9 @@ _OPTIONS = {
 
 def settings_of(place: Place, **given: object) -> Settings:
     """Return the settings of the environment with what was typed over them. Ends with 2 when they are wrong."""
-    typed = {"data_dir": place.data_dir, **given}
+    typed: dict[str, Any] = {"data_dir": place.data_dir, **given}
     try:
-        return Settings(**{name: value for name, value in typed.items() if value is not None})  # type: ignore[arg-type]
+        return Settings(**{name: value for name, value in typed.items() if value is not None})
     except ValidationError as problem:
         wrong = "; ".join(f"{_setting(one['loc'])}: {_message(one)}" for one in problem.errors())
         raise typer.BadParameter(f"the settings are wrong: {wrong}") from problem

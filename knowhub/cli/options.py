@@ -41,9 +41,13 @@ class Filters:
     types: Annotated[
         list[KnowledgeType], typer.Option("--type", help="Only of this type.", rich_help_panel=_FILTERS)
     ] = field(default_factory=list)
-    scopes: Annotated[
-        list[str], typer.Option("--scope", help="Only with this scope.", rich_help_panel=_FILTERS)
-    ] = field(default_factory=list)
+    scopes: Annotated[list[str], typer.Option("--scope", help="Only with this scope.", rich_help_panel=_FILTERS)] = (
+        field(default_factory=list)
+    )
+
+    def values(self) -> dict[str, list[str]]:
+        """Return what the HTTP API would take."""
+        return {"types": [kind.value for kind in self.types], "scopes": self.scopes}
 
 
 def spread(command: Callable[..., None]) -> Callable[..., None]:

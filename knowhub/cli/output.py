@@ -51,7 +51,9 @@ def print_table(table: Table) -> None:
 
 def table(*columns: str, title: str | None = None) -> Table:
     """Make a table with these headings."""
-    made = Table(title=title, title_justify="left", header_style="bold", show_lines=False, expand=False)
+    made = Table(
+        title=cell(title) if title else None, title_justify="left", header_style="bold", show_lines=False, expand=False
+    )
     for column in columns:
         made.add_column(column, overflow="fold")
     return made

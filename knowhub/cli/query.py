@@ -1,8 +1,7 @@
 """Saving, finding and judging records: the verbs of the HTTP API, in this process."""
 
-import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import orjson
@@ -11,85 +10,15 @@ import typer
 from knowhub.bootstrap import Hub
 from knowhub.cli import output
 from knowhub.cli.hub_access import checked, ids_of, tags_of, use_hub
+from knowhub.cli.inputs import Asked, Draft, Evidence, Listed
 from knowhub.cli.options import Caller, Filters, Place, spread
+from knowhub.core.row_paths import differences
 from knowhub.knowledge.heads import facet
-from knowhub.knowledge.model import Found, KnowledgeType, ListQuery, Order, Page, Saved
+from knowhub.knowledge.model import Found, ListQuery, Page, Saved, Stored
 from knowhub.operations.model import UndoResult
-from knowhub.web.schemas.knowledge import FeedbackBody, ListParams, SaveBody, SearchParams
+from knowhub.web.schemas.knowledge import ListParams, SearchParams
 
 Id = Annotated[str, typer.Argument(metavar="ID", show_default=False)]
-
-
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """What `save` takes of a record."""
-
-    task: Annotated[str, typer.Option(help="In what situation, to what end. Weighs most in search.")] = ""
-    content: Annotated[str, typer.Option(help="What is known; - reads it from stdin.")] = ""
-    types: Annotated[list[KnowledgeType], typer.Option("--type", help="Default: strategy.")] = field(
-        default_factory=list
-    )
-    tags: Annotated[list[str], typer.Option("--tag", metavar="NAME=VALUE")] = field(default_factory=list)
-    scopes: Annotated[
-        list[str], typer.Option("--scope", help="Who sees it, such as project:atlas or public. Default: its owner.")
-    ] = field(default_factory=list)
-    owner: Annotated[str | None, typer.Option(help="user:ID or agent:ID.")] = None
-    score: Annotated[int, typer.Option(min=1, max=5)] = 3
-    resource_ids: Annotated[list[str], typer.Option("--resource", metavar="ID")] = field(default_factory=list)
-    urls: Annotated[list[str], typer.Option("--url", help="Where it comes from.")] = field(default_factory=list)
-    valid_from: Annotated[str | None, typer.Option(metavar="TIME")] = None
-    valid_to: Annotated[str | None, typer.Option(metavar="TIME")] = None
-    supersedes: Annotated[str | None, typer.Option(metavar="ID", help="The record that this one replaces.")] = None
-    dedup: Annotated[bool, typer.Option(help="Answer with the record that says the same, if there is one.")] = True
-
-    def body(self) -> SaveBody:
-        """Return what the HTTP API would take."""
-        content = sys.stdin.buffer.read().decode("utf-8", "replace") if self.content == "-" else self.content
-        values = asdict(self) | {
-            "content": content,
-            "types": [kind.value for kind in self.types],
-            "tags": tags_of(self.tags),
-            "source": {"urls": self.urls} if self.urls else None,
-        }
-        del values["urls"]
-        return checked(SaveBody, values)
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """How `search` chooses and shows."""
-
-    top_k: Annotated[int, typer.Option(min=1, max=100, help="How many.")] = 5
-    min_score: Annotated[int, typer.Option(min=1, max=5, help="Leave out records that are scored lower.")] = 3
-    as_of: Annotated[str | None, typer.Option(metavar="TIME", help="What was valid then.")] = None
-    order: Annotated[Order, typer.Option(help="How the results are put in order.")] = Order.AUTO
-    explain: Annotated[bool, typer.Option("--explain", help="Say why each is there, and what was left out.")] = False
-
-
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """What `feedback` adds to a record."""
-
-    helpful: Annotated[bool, typer.Option("--helpful", help="It helped.")] = False
-    harmful: Annotated[bool, typer.Option("--harmful", help="It did harm.")] = False
-    score: Annotated[int | None, typer.Option(min=1, max=5, help="Set its score.")] = None
-    task: Annotated[str | None, typer.Option(help="In which task it was used.")] = None
-    outcome: Annotated[str | None, typer.Option(help="What came of it.")] = None
-    reason: Annotated[str | None, typer.Option(help="Why it did harm.")] = None
-
-    def body(self) -> FeedbackBody:
-        """Return what the HTTP API would take. Ends with 2 when nothing was said."""
-        if not (self.helpful or self.harmful or self.score is not None):
-            raise typer.BadParameter("say --helpful, --harmful or --score")
-        case = {"task": self.task, "outcome": self.outcome, "reason": self.reason}
-        said = {name: value for name, value in case.items() if value is not None}
-        if said and not (self.helpful or self.harmful):
-            raise typer.BadParameter("--task, --outcome and --reason belong to --helpful or --harmful")
-        values: dict[str, Any] = {"update_score": self.score}
-        # An empty case is evidence too.
-        values |= {"add_helpful_case": said} if self.helpful else {}
-        values |= {"add_harmful_case": said} if self.harmful else {}
-        return FeedbackBody.model_validate(values)
 
 
 @spread
@@ -100,7 +29,8 @@ def save(draft: Draft, caller: Caller, place: Place) -> None:
     async def work(hub: Hub) -> Saved:
         return await hub.knowledge.save(ids.context(hub.default_owner), body.to_new())
 
-    _print_saved(use_hub(place, work, make=True), "saved", place)
+    saved = use_hub(place, work, make=True)
+    _print_saved(saved, "there already" if saved.duplicate_of else "saved", place)
 
 
 @spread
@@ -112,25 +42,169 @@ def search(
     place: Place,
 ) -> None:
     """Find what is known about QUERY, the best first."""
-    params = checked(SearchParams, {"q": query, **asdict(asked), **asdict(filters), **asdict(caller)})
+    params = checked(SearchParams, {"q": query, **asdict(asked), **filters.values(), **asdict(caller)})
 
     async def work(hub: Hub) -> Found:
         return await hub.retrieval.search(params.context(hub.default_owner), params.query())
 
     found = use_hub(place, work)
     if place.as_json:
-        output.print_json(found_answer(found))
-        return
-    _print_found(found)
+        output.print_json(_found_answer(found))
+    else:
+        _print_found(found)
 
 
 @spread
-def list_records(
-    filters: Filters,
-    tags: Annotated[list[str] | None, typer.Option("--tag", metavar="NAME=VALUE", help="Only with this tag.")] = None,
-    owner: Annotated[str | None, typer.Option(help="Only of this owner.")] = None,
-    paging: "Paging" = None,  # type: ignore[assignment]  # `spread` fills it in
-    caller: Caller = None,  # type: ignore[assignment]  # as above
-    place: Place = None,  # type: ignore[assignment]  # as above
-) -> None:
+def list_records(listed: Listed, filters: Filters, caller: Caller, place: Place) -> None:
     """List records, the newest first."""
+    values = {"owner": listed.owner, "limit": listed.limit, "cursor": listed.cursor}
+    params = checked(ListParams, {**values, **filters.values(), **asdict(caller)})
+    query = _list_query(params, tags_of(listed.tags))
+
+    async def work(hub: Hub) -> Page:
+        return await hub.knowledge.page(params.context(hub.default_owner), query)
+
+    page = use_hub(place, work)
+    records = [orjson.loads(record) for record in page.records]
+    cursor = None if page.next_before is None else str(page.next_before)
+    if place.as_json:
+        output.print_json({"results": records, "count": len(records), "next_cursor": cursor})
+    else:
+        _print_records(records, cursor)
+
+
+@spread
+def get(knowledge_id: Id, caller: Caller, place: Place) -> None:
+    """Show one record, whole."""
+    ids = ids_of(caller)
+
+    async def work(hub: Hub) -> Stored:
+        return await hub.knowledge.get(ids.context(hub.default_owner), knowledge_id)
+
+    record = orjson.loads(use_hub(place, work).json)
+    if place.as_json:
+        output.print_json(record)
+    else:
+        _print_record(record)
+
+
+@spread
+def feedback(knowledge_id: Id, evidence: Evidence, caller: Caller, place: Place) -> None:
+    """Say whether a record helped, did harm, or deserves another score; search ranks by it."""
+    body, ids = evidence.body(), ids_of(caller)
+
+    async def work(hub: Hub) -> Saved:
+        return await hub.knowledge.give_feedback(ids.context(hub.default_owner), knowledge_id, body.feedback())
+
+    saved = use_hub(place, work)
+    _print_saved(saved, "changed" if saved.operation_id else "unchanged", place)
+
+
+@spread
+def undo(
+    operation_id: Annotated[str, typer.Argument(metavar="OPERATION_ID", show_default=False)],
+    caller: Caller,
+    place: Place,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Tell what would be written, and write nothing.")] = False,
+) -> None:
+    """Undo an operation, or a whole import by its import_id, while nothing newer stands on it."""
+    ids = ids_of(caller)
+
+    async def work(hub: Hub) -> UndoResult:
+        return await hub.operations.undo(ids.context(hub.default_owner), operation_id, dry_run=dry_run)
+
+    done = use_hub(place, work)
+    if place.as_json:
+        output.print_json(_undo_answer(done))
+    else:
+        _print_undone(done)
+
+
+def _list_query(params: ListParams, tags: Mapping[str, str | list[str]]) -> ListQuery:
+    filters = [frozenset(facet("type", kind) for kind in params.types)] if params.types else []
+    if params.scopes:
+        filters.append(frozenset(facet("scope", scope) for scope in params.scopes))
+    if params.owner is not None:
+        filters.append(frozenset({facet("owner", params.owner)}))
+    for name, value in tags.items():
+        values = [value] if isinstance(value, str) else value
+        filters.append(frozenset(facet(f"tag.{name}", one) for one in values))
+    if params.cursor is not None and not params.cursor.isdecimal():
+        raise typer.BadParameter("--cursor: must be the next_cursor of an earlier page")
+    return ListQuery(filters, params.limit, None if params.cursor is None else int(params.cursor))
+
+
+def _found_answer(found: Found) -> dict[str, Any]:
+    answer = {
+        "results": found.records,
+        "count": len(found.records),
+        "degraded": found.degraded,
+        "index_lag": found.index_lag,
+    }
+    return answer if found.explanation is None else {**answer, "explanation": found.explanation}
+
+
+def _undo_answer(done: UndoResult) -> dict[str, Any]:
+    return {
+        "operation_id": done.operation_ids[-1] if done.operation_ids else None,
+        "operation_ids": done.operation_ids,
+        "undone": done.undone,
+        "dry_run": done.dry_run,
+        "changes": [asdict(change) for change in done.changes],
+    }
+
+
+def _print_saved(saved: Saved, what: str, place: Place) -> None:
+    if place.as_json:
+        duplicate = {"duplicate_of": saved.duplicate_of} if saved.duplicate_of else {}
+        output.print_json({**saved.record, **duplicate, "operation_id": saved.operation_id})
+        return
+    output.say(f"{what}  {saved.record['id']}  (version {saved.record['version']})")
+    if saved.operation_id:
+        output.say(f"undo it with: knowhub undo {saved.operation_id}")
+
+
+def _print_found(found: Found) -> None:
+    if not found.records:
+        output.say("nothing was found")
+    for record in found.records:
+        output.say(f"{record['quality_score']:>6g}  {record['id']}  {' '.join(record['types'])}")
+        for text in filter(None, (record["task"], output.one_line(record["content"]))):
+            output.say(f"        {text}")
+        if "why" in record:
+            why = record["why"]
+            words = ", ".join(why["recall"]["matched"])
+            output.say(f"        by {why['scope']['seen_by']}; relevance {why['recall']['score']} for: {words}")
+    for dropped in (found.explanation or {}).get("filtered", ()):
+        output.say(f"  left out  {dropped['id']}  {dropped['rule']}")
+
+
+def _print_records(records: list[dict[str, Any]], cursor: str | None) -> None:
+    table = output.table("id", "types", "score", "+", "-", "owner", "task")
+    for record in records:
+        evaluation = record["eval"]
+        counts = (evaluation["score"], evaluation["helpful"], evaluation["harmful"])
+        text = record["task"] or output.one_line(record["content"])
+        row = (record["id"], " ".join(record["types"]), *counts, record["owner"], text)
+        table.add_row(*map(output.cell, row))
+    output.print_table(table)
+    if cursor is not None:
+        output.say(f"more with: --cursor {cursor}")
+
+
+def _print_record(record: dict[str, Any]) -> None:
+    table = output.table("field", "value")
+    for name, value in record.items():
+        shown = value if isinstance(value, str | int | float) else orjson.dumps(value).decode()
+        table.add_row(name, output.cell(shown))
+    output.print_table(table)
+
+
+def _print_undone(done: UndoResult) -> None:
+    for change in done.changes:
+        version = change.after["version"]
+        output.say(f"{'would write' if done.dry_run else 'wrote'}  {change.id}  (version {version})")
+        for path in differences(change.before, change.after):
+            output.say(f"        {path}")
+    for operation_id in done.operation_ids:
+        output.say(f"undo this with: knowhub undo {operation_id}")

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from knowhub.core import scopes
 
@@ -35,6 +36,7 @@ class RequestContext:
         return self.visible is None or owner in self.own
 
 
+@lru_cache(maxsize=256)
 def local_context(default_owner: str, account: str = DEFAULT_ACCOUNT) -> RequestContext:
     """Return the context of a request that names nobody: the local principal."""
     return RequestContext(

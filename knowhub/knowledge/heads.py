@@ -91,9 +91,7 @@ def audience_facets(audience: frozenset[str]) -> frozenset[str]:
 
 # A save looks for its duplicate and is then kept under its key: one computation serves both.
 @lru_cache(maxsize=64)
-def _duplicate_key(
-    owner: str, own_scopes: tuple[str, ...], types: tuple[str, ...], task: str, content: str
-) -> bytes:
+def _duplicate_key(owner: str, own_scopes: tuple[str, ...], types: tuple[str, ...], task: str, content: str) -> bytes:
     parts = [
         owner,
         "\x1e".join(sorted(set(own_scopes))),

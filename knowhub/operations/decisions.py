@@ -57,11 +57,7 @@ def _merged(present: Mapping[Path, Any], before: Mapping[Path, Any], touched: Se
 def _keep_emptied(merged: dict[Path, Any], holder: Path, before: Mapping[Path, Any]) -> None:
     """Leave an empty object where the last entry was taken from one that stood there before."""
     size = len(holder)
-    if (
-        holder
-        and any(path[:size] == holder for path in before)
-        and not any(path[:size] == holder for path in merged)
-    ):
+    if holder and any(path[:size] == holder for path in before) and not any(path[:size] == holder for path in merged):
         merged[holder] = {}
 
 

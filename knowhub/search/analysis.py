@@ -75,13 +75,12 @@ _stem: Final = Stemmer.Stemmer("english").stemWord
 def index_terms(text: str) -> list[str]:
     """List a text's terms in order, repeats kept; no term holds white space."""
     terms: list[str] = []
-    for unspaced, word in _split(_normalise(text)):
-        if unspaced:
-            terms.extend(unspaced)
-            terms.extend(map(add, unspaced, unspaced[1:]))
-        elif word:
-            terms.extend(_word_terms(word))
-    return terms
+    if text.isascii():
+        # No term spans white space, and the same few thousand words make up most English.
+        for chunk in text.split():
+            terms += _chunk_terms(chunk) if len(chunk) <= _PIECE_CHARS else _terms_of(chunk)
+        return terms
+    return _terms_of(_normalise(text))
 
 
 def query_terms(text: str) -> list[str]:
@@ -132,6 +131,22 @@ def _weigh(runs: Iterable[tuple[str, str]]) -> list[tuple[str, float]]:
         for term, weight in _weighted_word_terms(word).items() if word else ():
             weights[term] = max(weight, weights.get(term, 0.0))
     return list(weights.items())
+
+
+@lru_cache(maxsize=32_768)
+def _chunk_terms(chunk: str) -> tuple[str, ...]:
+    return tuple(_terms_of(chunk))
+
+
+def _terms_of(text: str) -> list[str]:
+    terms: list[str] = []
+    for unspaced, word in _split(text):
+        if unspaced:
+            terms.extend(unspaced)
+            terms.extend(map(add, unspaced, unspaced[1:]))
+        elif word:
+            terms.extend(_word_terms(word))
+    return terms
 
 
 @lru_cache(maxsize=16_384)

@@ -64,7 +64,9 @@ class FullText:
 
     def new_build(self) -> int:
         """Return a number that no index in this folder bears, fitting or not."""
-        return max((_build_of(folder) for folder in self._folder.glob("build-*")), default=0) + 1
+        noted = self._noted()
+        standing = [_build_of(folder) for folder in self._folder.glob("build-*")]
+        return max([*standing, noted.build if noted else 0]) + 1
 
     @property
     def statistics(self) -> Statistics:
@@ -173,7 +175,7 @@ def _term_query(schema: tantivy.Schema, term: str, weight: float) -> tantivy.Que
 
 def _entry(document: Document) -> tantivy.Document:
     entry = tantivy.Document()
-    entry.add_text(_TERMS, " ".join(document.counts.elements()))
+    entry.add_text(_TERMS, " ".join(document.terms))
     for facet in document.facets:
         entry.add_text(_FACETS, facet)
     entry.add_text(_ID, document.knowledge_id)

@@ -1,7 +1,7 @@
 """Recall over words: the index on disk, and beside it the tail that it has not absorbed."""
 
 import asyncio
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from hashlib import blake2b
@@ -48,7 +48,7 @@ class AccountIndex:
         self._log = log
         self._disk = FullText(folder)
         self._tail = Tail()
-        self._unread: deque[tuple[str, int]] = deque()
+        self._unread: deque[tuple[str, int, Any]] = deque()
         self._gone: dict[str, int] = {}
         self._writing = asyncio.Lock()
         self._take_stock()
@@ -58,14 +58,14 @@ class AccountIndex:
         """How many records the index on disk has not absorbed."""
         return len(self._tail) + len(self._unread)
 
-    def follow(self, knowledge_id: str, seq: int) -> None:
+    def follow(self, knowledge_id: str, seq: int, row: Any) -> None:  # noqa: ANN401 -- a row, see core.operation
         """Note that an operation may have changed what is searched of a record."""
         head = self._records.head(knowledge_id)
         if head is None or self._records.seq_of(head.text_num) != seq:
             return
         if head.live:
             self._gone.pop(knowledge_id, None)
-            self._unread.append((knowledge_id, head.text_num))
+            self._unread.append((knowledge_id, head.text_num, row))
         else:
             self._gone[knowledge_id] = seq
 
@@ -154,7 +154,7 @@ class AccountIndex:
         self._disk.load(self._fits)
         seq = self._disk.built.seq if self._disk.built else 0
         lacking = [head for head in self._records.heads() if self._records.seq_of(head.text_num) > seq]
-        self._unread.extend((head.id, head.text_num) for head in sorted(lacking, key=lambda head: head.text_num))
+        self._unread.extend((head.id, head.text_num, None) for head in sorted(lacking, key=lambda head: head.text_num))
 
     def _fits(self, built: Built) -> bool:
         return (
@@ -174,22 +174,21 @@ class AccountIndex:
         """Analyse what was written since, a little at a time: a burst of writes must not stall the loop."""
         count = 0
         while self._unread:
-            knowledge_id, number = self._unread.popleft()
+            knowledge_id, number, row = self._unread.popleft()
             head = self._records.head(knowledge_id)
             if head is not None and head.live and head.text_num == number and number not in self._tail:
-                self._tail.add(self._document(head))
+                self._tail.add(self._document(head, row))
             count += 1
             if count % _ANALYSED_PER_TURN == 0:
                 await asyncio.sleep(0)
 
-    def _document(self, head: Head) -> Document:
-        row = self._records.row(head.id)
-        counts = Counter(index_terms(row["content"]))
+    def _document(self, head: Head, row: Any = None) -> Document:  # noqa: ANN401 -- a row, see core.operation
+        if row is None:
+            row = self._records.row(head.id)
+        terms = index_terms(row["task"]) * _TASK_WEIGHT + index_terms(row["content"])
         for name in tag_facets(row["tags"]):
-            counts.update(_tag_terms(name))
-        for term in index_terms(row["task"]):
-            counts[term] += _TASK_WEIGHT
-        return Document(head.text_num, head.id, counts, counts.total(), head.facets)
+            terms += _tag_terms(name)
+        return Document(head.text_num, head.id, terms, head.facets)
 
     def _weighed(self, query: Sequence[tuple[str, float]]) -> list[WeighedTerm]:
         frequency = self._disk.document_frequency if self._disk.built else self._tail.document_frequency
@@ -206,7 +205,7 @@ class AccountIndex:
             seq=seq,
             checksum=self._log.checksum(seq),
             documents=before.documents + len(documents),
-            terms=before.terms + sum(document.length for document in documents),
+            terms=before.terms + sum(len(document.terms) for document in documents),
             build=build,
         )
 
@@ -245,7 +244,7 @@ class LexicalIndex:
         index = self._accounts[account]
         for change in changes:
             if change.collection == COLLECTION:
-                index.follow(change.id, seq)
+                index.follow(change.id, seq, change.after_row)
         if self._wake is not None and index.lag >= self._wake_lag:
             self._wake()
 

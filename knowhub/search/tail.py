@@ -10,12 +10,11 @@ from knowhub.search.bm25 import Statistics, WeighedTerm
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A record as the index sees it. `number` names the change that wrote its text."""
+    """A record as the index sees it: its terms, repeats kept. `number` names the change that wrote its text."""
 
     number: int
     knowledge_id: str
-    counts: Counter[str]
-    length: int
+    terms: list[str]
     facets: frozenset[str]
 
 
@@ -43,7 +42,7 @@ class Tail:
     def add(self, document: Document) -> None:
         self._documents[document.number] = document
         self._unposted[document.number] = document
-        self.terms += document.length
+        self.terms += len(document.terms)
         self._norms_for = None
 
     def remove(self, numbers: Iterable[int]) -> None:
@@ -51,9 +50,9 @@ class Tail:
             document = self._documents.pop(number, None)
             if document is None:
                 continue
-            self.terms -= document.length
+            self.terms -= len(document.terms)
             if self._unposted.pop(number, None) is None:
-                for term in document.counts:
+                for term in set(document.terms):
                     self._drop(term, number)
         self._norms_for = None
 
@@ -88,14 +87,15 @@ class Tail:
 
     def _post(self) -> None:
         for document in self._unposted.values():
-            for term, count in document.counts.items():
+            for term, count in Counter(document.terms).items():
                 self._postings.setdefault(term, {})[document.number] = count
         self._unposted.clear()
 
     def _norms_under(self, statistics: Statistics) -> dict[int, float]:
         if self._norms_for != statistics:
             self._norms = {
-                number: bm25.length_norm(document.length, statistics) for number, document in self._documents.items()
+                number: bm25.length_norm(len(document.terms), statistics)
+                for number, document in self._documents.items()
             }
             self._norms_for = statistics
         return self._norms

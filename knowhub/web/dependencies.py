@@ -1,5 +1,6 @@
 """What routes take from a request beside its model: the hub, the retry key, the expected version."""
 
+import json
 import re
 from collections.abc import Mapping
 from hashlib import sha256
@@ -17,18 +18,31 @@ from knowhub.core.operation import IdempotencyKey
 from knowhub.core.request_context import RequestContext
 from knowhub.web.schemas.common import CallerIds
 
-QueryT = TypeVar("QueryT", bound=BaseModel)
+ModelT = TypeVar("ModelT", bound=BaseModel)
 
 _MAX_KEY_CHARS = 200
 _ENTITY_TAG = re.compile(r'^(?:W/)?"(\d{1,15})"$')
 
 
-def query(request: Request, model: type[QueryT]) -> QueryT:
-    """Parse the query into its model; a name that comes twice is a list. Raises RequestValidationError.
+async def body(request: Request, model: type[ModelT]) -> ModelT:
+    """Parse the JSON body into its model; no body at all is an empty object. Raises RequestValidationError.
 
-    FastAPI's own way costs as much as all the rest of a read (38 of 82 µs, measured), so it is not used;
-    `openapi.parameters` describes the same model.
+    FastAPI's own parsing of bodies and queries costs as much as all the rest of a request (measured, see
+    docs/decisions.md), so `body` and `query` do it; `openapi.parameters` and `openapi.examples` describe the models.
     """
+    raw = await request.body()
+    try:
+        parsed = orjson.loads(raw) if raw else {}
+    except orjson.JSONDecodeError:
+        parsed = _loosely_parsed(raw)
+    try:
+        return model.model_validate(parsed)
+    except ValidationError as problem:
+        raise _invalid("body", problem) from None
+
+
+def query(request: Request, model: type[ModelT]) -> ModelT:
+    """Parse the query into its model; a name that comes twice is a list. Raises RequestValidationError."""
     raw = request.scope["query_string"]
     pairs: dict[str, str] = {}
     for name, value in parse_qsl(raw.decode("latin-1"), keep_blank_values=True) if raw else ():
@@ -36,7 +50,7 @@ def query(request: Request, model: type[QueryT]) -> QueryT:
     try:
         return model.model_validate(pairs)
     except ValidationError as problem:
-        raise RequestValidationError([{**one, "loc": ("query", *one["loc"])} for one in problem.errors()]) from None
+        raise _invalid("query", problem) from None
 
 
 def hub_of(request: Request) -> Hub:
@@ -93,3 +107,16 @@ def written(
     if operation_id is not None:
         extra["X-Operation-Id"] = operation_id
     return json_response({**body, "operation_id": operation_id}, status, extra)
+
+
+def _loosely_parsed(raw: bytes) -> Any:  # noqa: ANN401 -- any JSON value
+    """Parse what is JSON but holds no text or number that could be kept, so that its field can be named."""
+    try:
+        return json.loads(raw)
+    except ValueError as problem:
+        fault = {"type": "json_invalid", "loc": ("body",), "msg": str(problem), "input": {}}
+        raise RequestValidationError([fault]) from None
+
+
+def _invalid(place: str, problem: ValidationError) -> RequestValidationError:
+    return RequestValidationError([{**one, "loc": (place, *one["loc"])} for one in problem.errors()])

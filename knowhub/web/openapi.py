@@ -43,6 +43,10 @@ _IF_MATCH_HEADER = {
     "description": "The version that you read, in quotes; 409 when it has moved on.",
 }
 
+_COMPONENT = "#/components/schemas/{model}"
+_OPTIONAL_BODIES = ("undo",)
+_BODY_MODELS: dict[str, type[BaseModel]] = {}
+
 RETRY: dict[str, Any] = {"parameters": [_RETRY_HEADER]}
 IF_MATCH: dict[str, Any] = {"parameters": [_RETRY_HEADER, _IF_MATCH_HEADER]}
 
@@ -78,10 +82,14 @@ def answers(status: int, model: type[BaseModel], description: str = "") -> dict[
     return {status: {"model": model, "description": description or "Done."}}
 
 
-def examples(name: str) -> dict[str, Any]:
-    """Give a route's body the examples of that name; a test executes each."""
+def examples(name: str, model: type[BaseModel] | None = None) -> dict[str, Any]:
+    """Describe a route's body: its model, and the examples of that name, each of which a test executes."""
     content_type, cases = BODIES[name]
-    return {"requestBody": {"content": {content_type: {"examples": cases}}}}
+    content: dict[str, Any] = {"examples": cases}
+    if model is not None:
+        _BODY_MODELS[model.__name__] = model
+        content["schema"] = {"$ref": _COMPONENT.format(model=model.__name__)}
+    return {"requestBody": {"content": {content_type: content}, "required": name not in _OPTIONAL_BODIES}}
 
 
 WRITES = problems(400, 413, 415, 422, 503, 507)
@@ -104,9 +112,10 @@ def install(app: FastAPI) -> None:
             schemas = built.setdefault("components", {}).setdefault("schemas", {})
             schemas.pop("HTTPValidationError", None)
             schemas.pop("ValidationError", None)
-            problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
-            schemas |= problem.pop("$defs")
-            schemas["Problem"] = problem
+            for model in (Problem, *_BODY_MODELS.values()):
+                schema = model.model_json_schema(ref_template=_COMPONENT)
+                schemas |= schema.pop("$defs", {})
+                schemas[model.__name__] = schema
             app.openapi_schema = built
         return app.openapi_schema
 

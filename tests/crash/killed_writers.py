@@ -40,7 +40,6 @@ class Tally:
     """What the writers of one folder were told, and what was found wrong with it."""
 
     acknowledged: dict[str, dict[str, Any]] = field(default_factory=dict)
-    gone: set[str] = field(default_factory=set)
     points: int = 0
     operations: int = 0
     quarantined: int = 0

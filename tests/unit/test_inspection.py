@@ -4,6 +4,7 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,8 +28,7 @@ def data(tmp_path: Path) -> Path:
 
 def save(root: Path, count: int, segment_bytes: int = 64 * 1024 * 1024) -> None:
     async def run() -> None:
-        settings = Settings(data_dir=root, segment_bytes=segment_bytes, owner="user:li")
-        async with open_hub(settings, keep=False) as hub:
+        async with open_hub(settings(root, segment_bytes), keep=False) as hub:
             for number in range(count):
                 new = NewKnowledge(task=f"登录 {number} {segment_bytes}", content="用 undetected_chromedriver")
                 await hub.knowledge.save(local_context("user:li"), new)
@@ -36,8 +36,13 @@ def save(root: Path, count: int, segment_bytes: int = 64 * 1024 * 1024) -> None:
     asyncio.run(run())
 
 
+def settings(root: Path, segment_bytes: int = 64 * 1024 * 1024) -> Settings:
+    given: dict[str, Any] = {"data_dir": root, "segment_bytes": segment_bytes, "owner": "user:li"}
+    return Settings(**given)
+
+
 def findings(root: Path) -> list[Finding]:
-    return examine(Settings(data_dir=root))
+    return examine(settings(root))
 
 
 def problems(root: Path) -> list[Finding]:

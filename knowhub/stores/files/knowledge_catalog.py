@@ -30,7 +30,8 @@ class KnowledgeCatalog:
         """Take in a record's new head."""
         known = self._heads.get(head.id)
         self._heads[head.id] = head
-        if known is None:
+        # A record that stands below an overlay has its place there already: only a new one takes the next.
+        if head.ordinal == self._first_ordinal + len(self._ids):
             self._ids.append(head.id)
         if known is None or known.text_num != head.text_num:
             self._index_text(head, known)

@@ -52,7 +52,7 @@ def load(opening: Opening, take_in: Callable[[int, Line], None], next_seq: Calla
     end = 0
     for segment, following in zip(segments, [*segments[1:], None], strict=True):
         length = headers[following][0].previous_length if following else trusted
-        judged = _judge(opening, segment, headers[segment][1], next_seq(), length)
+        judged = _judge(opening, (segment, headers[segment][1], length), next_seq(), after_damage=bool(loaded.damage))
         for line in judged.lines:
             take_in(segment, line)
         loaded.damage += judged.damage
@@ -97,11 +97,13 @@ def _trusted_length(opening: Opening, segments: Sequence[int], header_length: in
     return position.offset if position.segment == segments[-1] else header_length
 
 
-def _judge(opening: Opening, segment: int, start: int, next_seq: int, length: int | None) -> Judged:
-    log = opening.log
+def _judge(opening: Opening, part: tuple[int, int, int | None], next_seq: int, *, after_damage: bool) -> Judged:
+    """Judge a segment from an offset to its durable length, None where the log alone tells that."""
+    log, (segment, start, length) = opening.log, part
     size = log.size(segment)
     end = size if length is None else length
-    judged = judge(log.path(segment), log.read(segment, start, end), start, next_seq, durable=length is not None)
+    data, durable = log.read(segment, start, end), length is not None
+    judged = judge(log.path(segment), data, start, next_seq, durable=durable, after_damage=after_damage)
     if size < end:
         missing = Damage(str(log.path(segment)), size, f"the file ends here, {end - size} acknowledged bytes are gone")
         judged.damage.append(missing)

@@ -30,13 +30,14 @@ class Judged:
     damage: list[Damage] = field(default_factory=list)
 
 
-def judge(path: Path, data: bytes, start: int, next_seq: int, *, durable: bool) -> Judged:
+def judge(path: Path, data: bytes, start: int, next_seq: int, *, durable: bool, after_damage: bool = False) -> Judged:
     """Read a segment's lines from offset `start`, of which the first should carry `next_seq`.
 
     With `durable` all of `data` was acknowledged, and every bad line is damage. Without, the log alone decides:
     a bad line that a later batch follows is damage; in the last batch all from its first bad line on is torn.
+    With `after_damage` operations before these are lost, so that the first number may be a later one.
     """
-    lines = list(_sequenced(lines_of(data, start), next_seq))
+    lines = list(_sequenced(lines_of(data, start), next_seq, after_bad=after_damage))
     judged = Judged(end=start + len(data))
     if not durable:
         judged.end = _durable_end(lines, judged.end)
@@ -62,9 +63,8 @@ def quarantine(files: FileSystem, folder: Path, log: ChangeLog, segment: int, st
     return kept
 
 
-def _sequenced(lines: Iterator[Line], next_seq: int) -> Iterator[Line]:
+def _sequenced(lines: Iterator[Line], next_seq: int, *, after_bad: bool) -> Iterator[Line]:
     """Take a line that stands out of sequence for a bad one; a gap is believed only behind a bad line."""
-    after_bad = False
     for line in lines:
         seq = line.record.get("seq") if line.record else None
         in_sequence = isinstance(seq, int) and (seq == next_seq or (after_bad and seq > next_seq))

@@ -16,11 +16,12 @@ from knowhub.knowledge.exchange import workspace_files
 from knowhub.knowledge.model import ImportedKnowledge
 from knowhub.web.dependencies import context_of, hub_of, query, retry_key, written
 from knowhub.web.middleware import is_deeper
+from knowhub.web.edge_route import EdgeRoute
 from knowhub.web.openapi import RETRY, WRITES, answers, examples, parameters, problems
 from knowhub.web.schemas import answers as shapes
 from knowhub.web.schemas.knowledge import ExportParams, ImportLine, ImportParams
 
-router = APIRouter(prefix="/api/knowledge", tags=["knowledge"])
+router = APIRouter(prefix="/api/knowledge", tags=["knowledge"], route_class=EdgeRoute)
 
 _ROWS_PER_CHUNK = 200
 _ERRORS_SHOWN = 100

@@ -9,13 +9,23 @@ from knowhub.core.clock import iso
 from knowhub.core.errors import InvalidInput
 from knowhub.knowledge.heads import facet
 from knowhub.knowledge.model import ListQuery, Saved
-from knowhub.web.dependencies import context_of, expected_version, hub_of, json_response, query, retry_key, written
+from knowhub.web.dependencies import (
+    body,
+    context_of,
+    expected_version,
+    hub_of,
+    json_response,
+    query,
+    retry_key,
+    written,
+)
+from knowhub.web.edge_route import EdgeRoute
 from knowhub.web.openapi import IF_MATCH, RETRY, WRITES, answers, examples, parameters, problems
 from knowhub.web.schemas import answers as shapes
 from knowhub.web.schemas import knowledge as schemas
 from knowhub.web.schemas.common import CallerIds, OperationAnswer
 
-router = APIRouter(prefix="/api/knowledge", tags=["knowledge"])
+router = APIRouter(prefix="/api/knowledge", tags=["knowledge"], route_class=EdgeRoute)
 
 _TAG = "tag."
 
@@ -25,16 +35,17 @@ _TAG = "tag."
     status_code=201,
     summary="Save a record",
     responses=answers(201, shapes.SavedRecord) | answers(200, shapes.SavedRecord, "It stood there already.") | WRITES,
-    openapi_extra=RETRY | examples("save"),
+    openapi_extra=RETRY | examples("save", schemas.SaveBody),
 )
-async def save_knowledge(request: Request, body: schemas.SaveBody) -> Response:
+async def save_knowledge(request: Request) -> Response:
     """Save what was learnt (seed 003 `save_knowledge`).
 
     A record with the same owner, scopes, types and text is a duplicate: it is answered with status 200 and
     `duplicate_of`, and nothing is written.
     """
-    ctx = context_of(request, body)
-    saved = await hub_of(request).knowledge.save(ctx, body.to_new(), await retry_key(request, ctx))
+    sent = await body(request, schemas.SaveBody)
+    ctx = context_of(request, sent)
+    saved = await hub_of(request).knowledge.save(ctx, sent.to_new(), await retry_key(request, ctx))
     location = {"Location": f"/api/knowledge/{quote(saved.record['id'], safe='')}"}
     return _saved(saved, 200 if saved.duplicate_of else 201, location)
 
@@ -44,12 +55,13 @@ async def save_knowledge(request: Request, body: schemas.SaveBody) -> Response:
     status_code=201,
     summary="Save many records in one operation",
     responses=answers(201, shapes.SavedRecords) | WRITES,
-    openapi_extra=RETRY | examples("save_batch"),
+    openapi_extra=RETRY | examples("save_batch", schemas.BatchBody),
 )
-async def save_knowledge_batch(request: Request, body: schemas.BatchBody) -> Response:
+async def save_knowledge_batch(request: Request) -> Response:
     """Save up to 1,000 records, all or none; duplicates are answered in their places."""
-    ctx = context_of(request, body)
-    items = [item.to_new() for item in body.items]
+    sent = await body(request, schemas.BatchBody)
+    ctx = context_of(request, sent)
+    items = [item.to_new() for item in sent.items]
     saved = await hub_of(request).knowledge.save_batch(ctx, items, await retry_key(request, ctx))
     results = [
         {**one.record, "operation_id": one.operation_id, "duplicate_of": one.duplicate_of} for one in saved.records
@@ -104,14 +116,15 @@ async def list_knowledge(request: Request) -> Response:
     "/batch_update",
     summary="Give evidence on many records",
     responses=answers(200, shapes.BatchFeedbackAnswer) | WRITES,
-    openapi_extra=RETRY | examples("batch_update"),
+    openapi_extra=RETRY | examples("batch_update", schemas.BatchFeedbackBody),
 )
-async def batch_update_knowledge(request: Request, body: schemas.BatchFeedbackBody) -> Response:
+async def batch_update_knowledge(request: Request) -> Response:
     """Add a helpful or harmful case to each record, in one operation; unknown ids are named, not fatal."""
-    ctx = context_of(request, body)
+    sent = await body(request, schemas.BatchFeedbackBody)
+    ctx = context_of(request, sent)
     service = hub_of(request).knowledge
-    statuses, operation_id = await service.give_feedback_batch(ctx, body.votes(), await retry_key(request, ctx))
-    pairs = zip(body.feedback_list, statuses, strict=True)
+    statuses, operation_id = await service.give_feedback_batch(ctx, sent.votes(), await retry_key(request, ctx))
+    pairs = zip(sent.feedback_list, statuses, strict=True)
     results = [{"knowledge_id": one.knowledge_id, "status": status} for one, status in pairs]
     return written({"results": results, "count": len(results)}, operation_id)
 
@@ -133,26 +146,28 @@ async def get_knowledge(request: Request, knowledge_id: str) -> Response:
     "/{knowledge_id}",
     summary="Change fields of a record",
     responses=answers(200, shapes.SavedRecord) | WRITES | problems(404, 409),
-    openapi_extra=IF_MATCH | examples("patch"),
+    openapi_extra=IF_MATCH | examples("patch", schemas.PatchBody),
 )
-async def patch_knowledge(request: Request, knowledge_id: str, body: schemas.PatchBody) -> Response:
+async def patch_knowledge(request: Request, knowledge_id: str) -> Response:
     """Change what a record says or who sees it. Evidence is changed by PUT."""
-    ctx = context_of(request, body)
-    version, key = expected_version(request, body.version), await retry_key(request, ctx)
-    return _saved(await hub_of(request).knowledge.patch(ctx, knowledge_id, body.patch(), version, key))
+    sent = await body(request, schemas.PatchBody)
+    ctx = context_of(request, sent)
+    version, key = expected_version(request, sent.version), await retry_key(request, ctx)
+    return _saved(await hub_of(request).knowledge.patch(ctx, knowledge_id, sent.patch(), version, key))
 
 
 @router.put(
     "/{knowledge_id}",
     summary="Give evidence on a record",
     responses=answers(200, shapes.SavedRecord) | WRITES | problems(404, 409),
-    openapi_extra=IF_MATCH | examples("feedback"),
+    openapi_extra=IF_MATCH | examples("feedback", schemas.FeedbackBody),
 )
-async def update_knowledge(request: Request, knowledge_id: str, body: schemas.FeedbackBody) -> Response:
+async def update_knowledge(request: Request, knowledge_id: str) -> Response:
     """Add a helpful or harmful case, or set the score (seed 003 `update_knowledge`)."""
-    ctx = context_of(request, body)
-    version, key = expected_version(request, body.version), await retry_key(request, ctx)
-    return _saved(await hub_of(request).knowledge.give_feedback(ctx, knowledge_id, body.feedback(), version, key))
+    sent = await body(request, schemas.FeedbackBody)
+    ctx = context_of(request, sent)
+    version, key = expected_version(request, sent.version), await retry_key(request, ctx)
+    return _saved(await hub_of(request).knowledge.give_feedback(ctx, knowledge_id, sent.feedback(), version, key))
 
 
 @router.delete(

@@ -7,13 +7,14 @@ from fastapi import APIRouter, Request, Response
 from knowhub.core.clock import iso
 from knowhub.core.operation import Change
 from knowhub.operations.model import OperationEntry
-from knowhub.web.dependencies import context_of, hub_of, json_response, query, retry_key, written
+from knowhub.web.dependencies import body, context_of, hub_of, json_response, query, retry_key, written
+from knowhub.web.edge_route import EdgeRoute
 from knowhub.web.openapi import RETRY, WRITES, answers, examples, parameters, problems
 from knowhub.web.schemas import answers as shapes
 from knowhub.web.schemas.common import CallerIds
 from knowhub.web.schemas.operations import OperationParams, UndoBody
 
-router = APIRouter(prefix="/api/operations", tags=["operations"])
+router = APIRouter(prefix="/api/operations", tags=["operations"], route_class=EdgeRoute)
 
 
 @router.get(
@@ -54,17 +55,17 @@ async def get_operation(request: Request, operation_id: str) -> Response:
     "/{operation_id}/undo",
     summary="Undo an operation",
     responses=answers(200, shapes.UndoAnswer) | WRITES | problems(404, 409),
-    openapi_extra=RETRY | examples("undo"),
+    openapi_extra=RETRY | examples("undo", UndoBody),
 )
-async def undo_operation(request: Request, operation_id: str, body: UndoBody | None = None) -> Response:
+async def undo_operation(request: Request, operation_id: str) -> Response:
     """Undo an operation, or all operations of an import by its id.
 
     Refused with 409 and names while newer operations stand on it; votes never stand in the way.
     """
-    body = body or UndoBody()
-    ctx = context_of(request, body)
+    sent = await body(request, UndoBody)
+    ctx = context_of(request, sent)
     key = await retry_key(request, ctx)
-    done = await hub_of(request).operations.undo(ctx, operation_id, dry_run=body.dry_run, key=key)
+    done = await hub_of(request).operations.undo(ctx, operation_id, dry_run=sent.dry_run, key=key)
     answer = {
         "operation_ids": done.operation_ids,
         "undone": done.undone,

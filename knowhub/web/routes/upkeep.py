@@ -8,19 +8,21 @@ from fastapi import APIRouter, Request, Response
 from knowhub.core.clock import iso
 from knowhub.operations.jobs import Job, JobStatus
 from knowhub.web.dependencies import context_of, hub_of, json_response, query
+from knowhub.web.edge_route import EdgeRoute
 from knowhub.web.openapi import WRITES, answers, parameters, problems
 from knowhub.web.schemas import answers as shapes
 from knowhub.web.schemas.common import CallerIds
 from knowhub.web.schemas.operations import LongWorkParams
 
-router = APIRouter(tags=["upkeep"])
+router = APIRouter(tags=["upkeep"], route_class=EdgeRoute)
 
 _VERSION = {"name": "knowhub", "version": version("knowhub")}
 
 
 @router.get("/health", summary="The process is up", responses=answers(200, shapes.HealthAnswer) | problems())
-async def health() -> Response:
+async def health(request: Request) -> Response:
     """Answer as long as the process does."""
+    del request
     return json_response({"status": "ok"})
 
 
@@ -58,8 +60,9 @@ async def metrics(request: Request) -> Response:
 
 
 @router.get("/version", summary="Which KnowHub this is", responses=answers(200, shapes.VersionAnswer) | problems())
-async def get_version() -> Response:
+async def get_version(request: Request) -> Response:
     """Name the server and its version."""
+    del request
     return json_response(_VERSION)
 
 

@@ -83,6 +83,8 @@ class CallerIds(BaseModel):
 
     def context(self, default_owner: str) -> RequestContext:
         """Return the caller; with no id at all it is the local principal, who may do everything."""
+        if self.model_fields_set.isdisjoint(CONTEXT_IDS):
+            return local_context(default_owner, self.account)
         ids = {name: value for name in CONTEXT_IDS if (value := getattr(self, name)) is not None}
         if not ids:
             return local_context(default_owner, self.account)

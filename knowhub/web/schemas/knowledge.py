@@ -99,7 +99,7 @@ class _Fields(Part):
             visibility=self.visibility,
             resource_ids=[*self.resource_ids, *(one for one in folded if one)],
             message_id=self.message_id,
-            source=self.source.model_dump(),
+            source=self.source.model_dump() if self.source.model_fields_set else {},
             score=score,
             valid_from=self.valid_from,
             valid_to=self.valid_to,

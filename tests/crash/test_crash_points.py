@@ -1,0 +1,209 @@
+"""The process dies at each file-system call of each mutating verb: what is found is from before or after, whole."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from knowhub.knowledge.model import Feedback, ImportedKnowledge, OnConflict, Vote
+from knowhub.stores.files.store import FileStore, StoreOptions
+from tests.builders import Domain, domain_on, imported, local, new_knowledge, open_files, opened, rows_of
+from tests.fakes.faulty_files import CrashNow, FaultyFileSystem, Plan
+
+pytestmark = pytest.mark.anyio
+
+ONE_SEGMENT = StoreOptions()
+# Every write after the first begins a fresh segment.
+MANY_SEGMENTS = StoreOptions(segment_bytes=1)
+NEVER_REACHED = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A folder with some records, and what is known of them."""
+
+    knowledge_id: str
+    other_id: str
+    operation_id: str
+
+
+Verb = Callable[[Domain, Prepared], Awaitable[object]]
+
+
+async def prepare(folder: Path) -> Prepared:
+    async with opened(folder) as hub:
+        first = await hub.knowledge.save(local(), new_knowledge("first"))
+        other = await hub.knowledge.save(local(), new_knowledge("other"))
+        patch = await hub.knowledge.patch(local(), first.record["id"], {"content": "first, mended"})
+    assert patch.operation_id is not None
+    return Prepared(first.record["id"], other.record["id"], patch.operation_id)
+
+
+async def save(hub: Domain, known: Prepared) -> object:
+    return await hub.knowledge.save(local(), new_knowledge("saved"))
+
+
+async def save_batch(hub: Domain, known: Prepared) -> object:
+    return await hub.knowledge.save_batch(local(), [new_knowledge(f"batch {number}") for number in range(5)])
+
+
+async def patch(hub: Domain, known: Prepared) -> object:
+    return await hub.knowledge.patch(local(), known.knowledge_id, {"content": "patched", "tags": {"a": "b"}})
+
+
+async def delete(hub: Domain, known: Prepared) -> object:
+    return await hub.knowledge.delete(local(), known.knowledge_id)
+
+
+async def feedback(hub: Domain, known: Prepared) -> object:
+    return await hub.knowledge.give_feedback(local(), known.knowledge_id, Feedback(helpful_case={"task": "t"}))
+
+
+async def feedback_batch(hub: Domain, known: Prepared) -> object:
+    votes = [Vote(known.knowledge_id, True, {"task": "t"}), Vote(known.other_id, False, {"task": "t"})]
+    return await hub.knowledge.give_feedback_batch(local(), votes)
+
+
+async def import_group(hub: Domain, known: Prepared) -> object:
+    # Over a thousand lines are several operations, which are all there or none.
+    lines: Sequence[ImportedKnowledge] = [imported(f"import-{number}", f"line {number}") for number in range(1001)]
+    return await hub.exchange.import_lines(local(), lines, OnConflict.FAIL)
+
+
+async def undo(hub: Domain, known: Prepared) -> object:
+    return await hub.operations.undo(local(), known.operation_id)
+
+
+VERBS: Sequence[Verb] = (save, save_batch, patch, delete, feedback, feedback_batch, import_group, undo)
+
+
+async def dies(files: FaultyFileSystem, doing: Awaitable[object]) -> bool:
+    """Wait until `doing` is done, False, or its process is dead, True."""
+    task = asyncio.ensure_future(doing)
+    while not task.done() and not files.crashed:
+        await asyncio.sleep(0)
+    if files.crashed:
+        # What the dead process still tries does nothing; it is waited for, so that it does not try it later.
+        flushers = [other for other in asyncio.all_tasks() if other.get_name() == "log-flusher"]
+        await asyncio.gather(*flushers, return_exceptions=True)
+        task.cancel()
+        with suppress(asyncio.CancelledError, CrashNow):
+            await task
+        files.bury()
+        return True
+    await task
+    return False
+
+
+async def contents_after(folder: Path, options: StoreOptions) -> dict[str, bytes]:
+    async with opened(folder, None, options) as hub:
+        assert hub.store.status().damage == []
+        return rows_of(hub.store)
+
+
+async def written_then_reopened(folder: Path, options: StoreOptions, found: dict[str, bytes]) -> None:
+    async with opened(folder, None, options) as hub:
+        saved = await hub.knowledge.save(local(), new_knowledge("written after the crash"))
+    after = await contents_after(folder, options)
+    assert {row_id: row for row_id, row in after.items() if row_id != saved.record["id"]} == found
+    assert saved.record["id"] in after
+
+
+@pytest.mark.parametrize("half_written", [False, True], ids=["whole", "half"])
+@pytest.mark.parametrize("options", [ONE_SEGMENT, MANY_SEGMENTS], ids=["append", "rotate"])
+@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.__name__)
+async def test_a_crash_leaves_the_state_before_or_after(
+    tmp_path: Path, verb: Verb, options: StoreOptions, half_written: bool
+) -> None:
+    deaths = 0
+    for call in range(1, NEVER_REACHED):
+        folder = tmp_path / str(call)
+        known = await prepare(folder)
+        before = await contents_after(folder, options)
+        files = FaultyFileSystem()
+        store = open_files(folder, files, options)
+        files.begin(Plan(crash_at=call, half_written=half_written))
+
+        died = await dies(files, verb(domain_on(store), known))
+        acknowledged = rows_of(store)
+        found = await contents_after(folder, options)
+
+        if not died:
+            await store.close()
+            assert found == acknowledged != before
+            break
+        deaths += 1
+        assert found == before or is_after(found, before, verb)
+        await written_then_reopened(folder, options, found)
+    assert deaths == (2 if options is ONE_SEGMENT else 7)
+
+
+def is_after(found: dict[str, bytes], before: dict[str, bytes], verb: Verb) -> bool:
+    changed = [row_id for row_id, row in found.items() if before.get(row_id) != row]
+    expected = {save_batch: 5, feedback_batch: 2, import_group: 1001}.get(verb, 1)
+    return len(changed) == expected and before.keys() <= found.keys()
+
+
+async def test_a_crash_while_a_directory_is_made_leaves_one_that_opens(tmp_path: Path) -> None:
+    deaths = 0
+    for call in range(1, NEVER_REACHED):
+        folder = tmp_path / str(call)
+        files = FaultyFileSystem(Plan(crash_at=call))
+        store: FileStore | None = None
+        try:
+            store = open_files(folder, files)
+        except CrashNow:
+            deaths += 1
+            files.bury()
+        await written_then_reopened(folder, ONE_SEGMENT, {})
+        if store is not None:
+            await store.close()
+            break
+    assert deaths >= 14
+
+
+@pytest.mark.parametrize("torn", [b"", b'{"seq":4,"half a line', bytes(300)], ids=["nothing", "half a line", "NUL"])
+async def test_a_crash_while_a_directory_is_recovered_leaves_one_that_opens(tmp_path: Path, torn: bytes) -> None:
+    deaths = 0
+    for call in range(1, NEVER_REACHED):
+        folder = tmp_path / str(call)
+        await prepare(folder)
+        before = await contents_after(folder, ONE_SEGMENT)
+        # As after a reboot: LOCK is gone, so that the log alone says where it ends.
+        (folder / "LOCK").unlink()
+        segment = folder / "change_log" / "segment-00000001.jsonl"
+        segment.write_bytes(segment.read_bytes() + torn)
+        files = FaultyFileSystem(Plan(crash_at=call))
+        store: FileStore | None = None
+        try:
+            store = open_files(folder, files)
+        except CrashNow:
+            deaths += 1
+            files.bury()
+        await written_then_reopened(folder, ONE_SEGMENT, before)
+        if store is not None:
+            await store.close()
+            break
+    assert deaths >= 6
+
+
+@pytest.mark.parametrize("call", range(1, 8))
+async def test_a_crash_while_writing_resumes_after_a_fault_loses_nothing(tmp_path: Path, call: int) -> None:
+    known = await prepare(tmp_path)
+    before = await contents_after(tmp_path, ONE_SEGMENT)
+    files = FaultyFileSystem()
+    store = open_files(tmp_path, files)
+    files.begin(Plan(fail_at=1, error=28, kinds=("sync_data",)))
+    with pytest.raises(Exception, match="disk is full"):
+        await save(domain_on(store), known)
+    files.begin(Plan(crash_at=call))
+
+    died = await dies(files, save(domain_on(store), known))
+
+    found = await contents_after(tmp_path, ONE_SEGMENT)
+    assert died
+    assert found == before or is_after(found, before, save)
+    await written_then_reopened(tmp_path, ONE_SEGMENT, found)

@@ -1,0 +1,289 @@
+"""Cut, filled with NUL or garbage, or with a bit flipped: a log is recovered exactly, or the damage is named."""
+
+import asyncio
+import random
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from knowhub.core.errors import ReadOnly
+from knowhub.core.operation import Draft, Group, Row, Write
+from knowhub.stores.files.recovery import judge
+from knowhub.stores.files.store import FileStore, StoreOptions
+from tests.builders import open_files
+
+pytestmark = pytest.mark.anyio
+
+NOTES = "notes"
+SEGMENT = Path("change_log") / "segment-00000001.jsonl"
+TAILS = (1, 2, 3, 7, 64, 511, 512, 513, 4095, 4096, 4097, 8191, 8192)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A closed folder with one note to each line of its log."""
+
+    folder: Path
+    log: bytes
+    lines: Sequence[bytes]
+    groups: Sequence[tuple[int, int]]
+
+    def notes(self, numbers: Sequence[int]) -> set[str]:
+        return {f"note-{number}" for number in numbers}
+
+    def whole_below(self, length: int) -> list[int]:
+        """Return the numbers of the notes whose lines end within `length` bytes; a group counts as a whole."""
+        numbers, end = [], len(self.lines[0])
+        for number, line in enumerate(self.lines[1:]):
+            end += len(line)
+            if end <= length:
+                numbers.append(number)
+        for first, last in self.groups:
+            if first in numbers and last not in numbers:
+                numbers = [number for number in numbers if number < first]
+        return numbers
+
+    def line_at(self, offset: int) -> int:
+        """Return the number of the note whose line holds `offset`, -1 for the header."""
+        end = 0
+        for number, line in enumerate(self.lines):
+            end += len(line)
+            if offset < end:
+                return number - 1
+        raise IndexError(offset)
+
+
+def noting(number: int, text: str = "said", group: Group | None = None) -> Callable[[Any], Draft]:
+    row = {"id": f"note-{number}", "text": text, "version": 1}
+    return lambda _view: Draft("save_note", [Write(NOTES, f"note-{number}", row)], group=group)
+
+
+async def note(store: FileStore, number: int) -> None:
+    await store.commit("default", "user:li", noting(number))
+
+
+async def written(folder: Path, batches: int = 1) -> Written:
+    """Write notes: three in one batch, one alone, a group of two."""
+    store = open_files(folder)
+    groups = []
+    for batch in range(batches):
+        first = batch * 6
+        await asyncio.gather(*(note(store, first + number) for number in range(3)))
+        await note(store, first + 3)
+        pair = [noting(first + 4 + index, group=Group(f"group-{batch}", index, 2)) for index in range(2)]
+        await store.commit_group("default", "user:li", pair)
+        groups.append((first + 4, first + 5))
+    await store.close()
+    log = (folder / SEGMENT).read_bytes()
+    return Written(folder, log, log.splitlines(keepends=True), groups)
+
+
+def notes_of(store: FileStore) -> dict[str, bytes]:
+    return dict(store.state("default").rows.get(NOTES, {}))
+
+
+async def reopened(folder: Path) -> tuple[dict[str, bytes], Any]:
+    store = open_files(folder)
+    try:
+        return notes_of(store), store.status()
+    finally:
+        await store.close()
+
+
+def with_log(source: Written, target: Path, log: bytes, *, believed: bool) -> Path:
+    """Put `log` in the place of the folder's own, under its LOCK, or in a copy whose LOCK is not believed."""
+    if believed:
+        (source.folder / SEGMENT).write_bytes(log)
+        return source.folder
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(source.folder, target)
+    (target / SEGMENT).write_bytes(log)
+    return target
+
+
+async def test_every_prefix_of_a_log_is_recovered_up_to_its_last_whole_line(tmp_path: Path) -> None:
+    source = await written(tmp_path / "source")
+    header = len(source.lines[0])
+    all_notes, _ = await reopened(source.folder)
+    copy = with_log(source, tmp_path / "copy", source.log, believed=False)
+    for length in range(header, len(source.log) + 1):
+        shutil.rmtree(copy / "quarantine", ignore_errors=True)
+        (copy / "LOCK").write_bytes(bytes(4096))
+        (copy / SEGMENT).write_bytes(source.log[:length])
+
+        notes, status = await reopened(copy)
+
+        expected = source.whole_below(length)
+        kept = header + sum(len(source.lines[number + 1]) for number in expected)
+        assert notes == {name: all_notes[name] for name in source.notes(expected)}
+        assert status.damage == []
+        assert [path.read_bytes() for path in status.quarantined] == ([source.log[kept:length]] if kept < length else [])
+
+
+async def test_every_prefix_shorter_than_what_was_acknowledged_is_named(tmp_path: Path) -> None:
+    source = await written(tmp_path / "source")
+    all_notes, _ = await reopened(source.folder)
+    for length in range(len(source.log)):
+        (source.folder / SEGMENT).write_bytes(source.log[:length])
+
+        notes, status = await reopened(source.folder)
+
+        assert status.damage
+        assert not status.writable
+        assert notes.items() <= all_notes.items()
+        assert len(notes) >= len([end for end in ends(source) if end <= length]) - 1
+        assert (source.folder / SEGMENT).read_bytes() == source.log[:length]
+
+
+def ends(source: Written) -> list[int]:
+    return [sum(map(len, source.lines[: number + 1])) for number in range(len(source.lines))]
+
+
+@pytest.mark.parametrize("believed", [False, True], ids=["LOCK is not believed", "LOCK is believed"])
+@pytest.mark.parametrize("kind", ["NUL", "garbage", "half a line and NUL"])
+async def test_bytes_behind_the_end_are_cut_and_kept(tmp_path: Path, kind: str, believed: bool) -> None:
+    rng = random.Random(7)
+    source = await written(tmp_path / "source")
+    all_notes, _ = await reopened(source.folder)
+    for size in (*TAILS, *(rng.randint(1, 8192) for _ in range(20))):
+        half = source.lines[-1][: len(source.lines[-1]) // 2]
+        tail = {"NUL": bytes(size), "garbage": rng.randbytes(size), "half a line and NUL": half + bytes(size)}[kind]
+        folder = with_log(source, tmp_path / "copy", source.log + tail, believed=believed)
+
+        notes, status = await reopened(folder)
+        again, later = await reopened(folder)
+
+        assert notes == again == all_notes
+        assert status.damage == later.damage == []
+        assert [path.read_bytes() for path in status.quarantined] == [tail]
+        assert later.quarantined == []
+        assert (folder / SEGMENT).read_bytes() == source.log
+
+
+@pytest.mark.parametrize("believed", [False, True], ids=["LOCK is not believed", "LOCK is believed"])
+async def test_a_flipped_bit_in_any_byte_is_named_and_the_rest_is_served(tmp_path: Path, believed: bool) -> None:
+    source = await written(tmp_path / "source", batches=2)
+    all_notes, _ = await reopened(source.folder)
+    folder = with_log(source, tmp_path / "copy", source.log, believed=believed)
+    for offset in range(len(source.log)):
+        shutil.rmtree(folder / "quarantine", ignore_errors=True)
+        if not believed:
+            (folder / "LOCK").write_bytes(bytes(4096))
+        (folder / SEGMENT).write_bytes(flipped(source.log, offset * 8 + offset % 8))
+
+        notes, status = await reopened(folder)
+
+        struck = source.line_at(offset)
+        assert status.damage or status.quarantined
+        assert notes.items() <= all_notes.items()
+        assert f"note-{struck}" not in notes
+        if believed:
+            # A flipped newline joins two lines, and a flip to a newline makes two of one: no more than two are lost.
+            assert len(notes) >= len(all_notes) - 2
+            assert not status.writable
+
+
+def flipped(data: bytes, bit: int) -> bytes:
+    changed = bytearray(data)
+    changed[bit // 8] ^= 1 << bit % 8
+    return bytes(changed)
+
+
+async def test_every_single_bit_of_a_small_log_is_guarded(tmp_path: Path) -> None:
+    source = await written(tmp_path / "source")
+    start = len(source.lines[0])
+    good = rows_in(judge(Path("log"), source.log[start:], start, 1, durable=True).lines)
+
+    unnoticed = [bit for bit in range(start * 8, len(source.log) * 8) if is_silently_wrong(source.log, start, bit, good)]
+
+    assert len(good) == 6
+    assert unnoticed == []
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(3600)
+async def test_every_single_bit_of_a_log_of_a_hundred_kilobytes_is_guarded(tmp_path: Path) -> None:
+    source = await written(tmp_path / "source", batches=55)
+    start = len(source.lines[0])
+    good = rows_in(judge(Path("log"), source.log[start:], start, 1, durable=True).lines)
+
+    unnoticed = []
+    for number, line in enumerate(source.lines[1:], start=1):
+        offset = sum(map(len, source.lines[:number]))
+        # What stands before the flipped line and after the next two is not touched by the flip.
+        near = b"".join(source.lines[number : number + 3])
+        known = rows_in(judge(Path("log"), near, offset, number, durable=True).lines)
+        unnoticed += [bit for bit in range(len(line) * 8) if is_wrong_near(near, offset, number, bit, known)]
+
+    assert len(source.log) > 100_000
+    assert len(good) == 330
+    assert unnoticed == []
+
+
+def is_silently_wrong(log: bytes, start: int, bit: int, good: dict[str, Row]) -> bool:
+    data = flipped(log, bit)[start:]
+    for durable in (True, False):
+        judged = judge(Path("log"), data, start, 1, durable=durable)
+        rows = rows_in(judged.lines)
+        named = bool(judged.damage) or judged.end < start + len(data)
+        if not named or not rows.items() <= good.items():
+            return True
+    return False
+
+
+def is_wrong_near(near: bytes, offset: int, seq: int, bit: int, known: dict[str, Row]) -> bool:
+    judged = judge(Path("log"), flipped(near, bit), offset, seq, durable=True)
+    return not judged.damage or not rows_in(judged.lines).items() <= known.items()
+
+
+def rows_in(lines: Sequence[Any]) -> dict[str, Row]:
+    return {change["id"]: change["after"] for line in lines for change in line.record["changes"]}
+
+
+async def test_a_damaged_log_is_read_and_never_written(tmp_path: Path) -> None:
+    source = await written(tmp_path / "source")
+    offset = len(source.lines[0]) + 10
+    damaged = flipped(source.log, offset * 8)
+    (source.folder / SEGMENT).write_bytes(damaged)
+    store = open_files(source.folder)
+
+    with pytest.raises(ReadOnly, match=r"segment-00000001.jsonl at offset"):
+        await note(store, 99)
+    await store.refresh()
+    numbers = [operation.seq async for operation in store.operations("default")]
+    await store.close()
+
+    assert numbers == [6, 5, 4, 3, 2]
+    assert (source.folder / SEGMENT).read_bytes() == damaged
+
+
+async def test_damage_at_the_end_of_a_segment_hides_nothing_of_the_next(tmp_path: Path) -> None:
+    store = open_files(tmp_path, options=StoreOptions(segment_bytes=1))
+    for number in range(4):
+        await note(store, number)
+    await store.close()
+    second = tmp_path / "change_log" / "segment-00000002.jsonl"
+    second.write_bytes(flipped(second.read_bytes(), second.stat().st_size * 8 - 80))
+
+    notes, status = await reopened(tmp_path)
+
+    assert sorted(notes) == ["note-1", "note-2", "note-3"]
+    assert [Path(damage.path).name for damage in status.damage] == ["segment-00000002.jsonl"]
+
+
+async def test_bytes_that_vanish_under_an_open_store_are_named_by_its_next_read(tmp_path: Path) -> None:
+    reader, writer = open_files(tmp_path), open_files(tmp_path)
+    await note(writer, 1)
+    with (tmp_path / SEGMENT).open("r+b") as file:
+        file.truncate((tmp_path / SEGMENT).stat().st_size - 5)
+
+    await reader.refresh()
+    status = reader.status()
+    await writer.close()
+    await reader.close()
+
+    assert "damaged" in (status.reason or "")

@@ -1,0 +1,85 @@
+"""How often the log is synced, counted at the file-system seam: a unit that noise does not touch."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from knowhub.core.ids import seq_of
+from knowhub.core.operation import Unchanged
+from knowhub.stores.files.log_line import RawChange
+from tests.builders import Domain, local, new_knowledge, opened
+from tests.fakes.faulty_files import CHANGES, FaultyFileSystem, Plan
+
+pytestmark = pytest.mark.anyio
+
+
+class SyncCounter:
+    """Notes how many syncs there were when an operation was applied, which is before it is acknowledged."""
+
+    def __init__(self, files: FaultyFileSystem) -> None:
+        self._files = files
+        self.after: dict[int | None, int] = {}
+
+    def follow(self, account: str, seq: int, changes: Sequence[RawChange]) -> None:
+        self.after[seq] = self._files.log_syncs
+
+
+async def test_one_writer_costs_one_sync_a_write_and_nothing_else_that_waits(tmp_path: Path) -> None:
+    files = FaultyFileSystem()
+    async with opened(tmp_path, files) as hub:
+        files.begin(Plan())
+        for number in range(20):
+            await hub.knowledge.save(local(), new_knowledge(f"number {number}"))
+
+        changes = {kind: files.counts[kind] for kind in CHANGES if files.counts[kind]}
+
+    assert changes == {"write_at": 20, "sync_data": 20}
+
+
+async def test_sixty_four_writes_that_are_queued_together_cost_two_syncs_at_most(tmp_path: Path) -> None:
+    files = FaultyFileSystem()
+    async with opened(tmp_path, files) as hub:
+        files.begin(Plan())
+
+        await asyncio.gather(*(hub.knowledge.save(local(), new_knowledge(f"number {n}")) for n in range(64)))
+
+        assert 1 <= files.log_syncs <= 2
+        assert hub.store.last_seq == 64
+
+
+async def test_no_write_waits_for_more_than_two_syncs(tmp_path: Path) -> None:
+    files = FaultyFileSystem()
+    counter = SyncCounter(files)
+    waits: list[int] = []
+
+    async def writer(hub: Domain, name: int) -> None:
+        for number in range(10):
+            before = files.log_syncs
+            saved = await hub.knowledge.save(local(), new_knowledge(f"{name} {number}"))
+            waits.append(counter.after[seq_of(saved.operation_id or "")] - before)
+            # Writers that are not in step meet a sync that is under way.
+            await asyncio.sleep(name / 100_000)
+
+    async with opened(tmp_path, files) as hub:
+        hub.store.subscribe(counter)
+        await asyncio.gather(*(writer(hub, name) for name in range(64)))
+
+    assert len(waits) == 640
+    assert 1 <= min(waits) <= max(waits) <= 2
+
+
+async def test_what_changes_nothing_is_neither_written_nor_synced(tmp_path: Path) -> None:
+    files = FaultyFileSystem()
+    async with opened(tmp_path, files) as hub:
+        saved = await hub.knowledge.save(local(), new_knowledge())
+        files.begin(Plan())
+
+        duplicate = await hub.knowledge.save(local(), new_knowledge())
+        await hub.knowledge.patch(local(), saved.record["id"], {"content": saved.record["content"]})
+        await hub.store.commit("default", "user:li", lambda _view: Unchanged())
+        await hub.knowledge.get(local(), saved.record["id"])
+
+        assert duplicate.duplicate_of == saved.record["id"]
+        assert files.calls == 0

@@ -1,0 +1,176 @@
+"""Two processes on one data directory: nothing interleaves, each sees the other's writes, and none is in the way."""
+
+import asyncio
+import mmap
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import orjson
+import pytest
+
+from knowhub.core.errors import NotFound, Unavailable
+from knowhub.stores.files.store import StoreOptions
+from tests.builders import Domain, local, new_knowledge, opened, rows_of
+
+pytestmark = pytest.mark.anyio
+
+ROOT = Path(__file__).resolve().parents[2]
+IMPATIENT = StoreOptions(lock_timeout_s=0.2)
+
+
+@contextmanager
+def writing(folder: Path, name: str, count: int | str) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-m", "tests.crash.shared_writer", str(folder), name, str(count)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def told_by(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+async def said(hub: Domain, content: str) -> str:
+    saved = await hub.knowledge.save(local(), new_knowledge(content))
+    return str(saved.record["id"])
+
+
+async def appended_by_two(folder: Path, count: int) -> None:
+    async with opened(folder) as hub:
+        mine: list[str] = []
+        with writing(folder, "theirs", count) as other:
+            theirs = []
+            for number in range(count):
+                # A write of the other that is told of is seen by the very next read, and by the next decision.
+                if number % 8 == 0:
+                    mine += await asyncio.gather(*(said(hub, f"mine {number + more}") for more in range(8)))
+                theirs.append(await asyncio.to_thread(told_by, other))
+                assert (await hub.knowledge.get(local(), theirs[-1])).version == 1
+            assert other.wait(30) == 0
+        rows = rows_of(hub.store)
+        assert hub.store.status().damage == []
+
+    assert sorted(rows) == sorted([*mine, *theirs])
+    assert len(rows) == 2 * count
+    lines = (folder / "change_log" / "segment-00000001.jsonl").read_bytes().splitlines()
+    assert [orjson.loads(line)["seq"] for line in lines[1:]] == list(range(1, 2 * count + 1))
+
+
+async def test_two_processes_append_without_interleaving_and_see_each_other(tmp_path: Path) -> None:
+    await appended_by_two(tmp_path, 2000)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(1800)
+async def test_two_processes_append_twenty_thousand_each(tmp_path: Path) -> None:
+    await appended_by_two(tmp_path, 20_000)
+
+
+async def test_a_stopped_writer_holds_up_writes_for_the_timeout_and_reads_not_at_all(tmp_path: Path) -> None:
+    async with opened(tmp_path, None, IMPATIENT) as hub:
+        kept = await said(hub, "kept")
+        with writing(tmp_path, "holder", "hold") as holder:
+            assert await asyncio.to_thread(told_by, holder) == "held"
+            holder.send_signal(signal.SIGSTOP)
+            began = time.monotonic()
+
+            with pytest.raises(Unavailable, match="another process"):
+                await said(hub, "refused")
+            waited = time.monotonic() - began
+            read = await hub.knowledge.get(local(), kept)
+            with pytest.raises(NotFound):
+                await hub.knowledge.get(local(), "knowledge-0")
+
+            assert 0.2 <= waited < 2
+            assert read.version == 1
+            with pytest.raises(Unavailable):
+                async with opened(tmp_path, None, IMPATIENT):
+                    pass
+            holder.send_signal(signal.SIGKILL)
+            holder.wait(10)
+
+        after = await said(hub, "after")
+
+        assert sorted(rows_of(hub.store)) == sorted([kept, after])
+
+
+async def test_a_killed_owner_leaves_no_lock_behind(tmp_path: Path) -> None:
+    with writing(tmp_path, "victim", 100_000) as victim:
+        told = [await asyncio.to_thread(told_by, victim) for _ in range(50)]
+        victim.send_signal(signal.SIGKILL)
+        victim.wait(10)
+    began = time.monotonic()
+
+    async with opened(tmp_path) as hub:
+        after = await said(hub, "after")
+
+        assert time.monotonic() - began < 2
+        assert set(told) < set(rows_of(hub.store))
+        assert (await hub.knowledge.get(local(), after)).version == 1
+
+
+@contextmanager
+def words_of_lock(folder: Path) -> Iterator[memoryview]:
+    with (folder / "LOCK").open("r+b") as file, mmap.mmap(file.fileno(), 4096) as mapped:
+        words = memoryview(mapped).cast("Q")
+        yield words
+        words.release()
+
+
+@pytest.mark.parametrize("torn", [b"", b'{"seq":3,"half'], ids=["whole", "torn"])
+async def test_a_reader_settles_what_a_writer_left_that_died_while_it_published(tmp_path: Path, torn: bytes) -> None:
+    async with opened(tmp_path) as reader, opened(tmp_path) as writer:
+        first = await said(writer, "first")
+        await reader.store.refresh()
+        with words_of_lock(tmp_path) as words:
+            durable = words[4]
+            second = await said(writer, "second")
+            # The line is on the disk and the stamp is odd: this is where the writer died.
+            words[4] = durable
+            words[1] -= 1
+        segment = tmp_path / "change_log" / "segment-00000001.jsonl"
+        segment.write_bytes(segment.read_bytes() + torn)
+
+        rows = {first: await reader.knowledge.get(local(), first), second: await reader.knowledge.get(local(), second)}
+        third = await said(reader, "third")
+
+        assert [row.version for row in rows.values()] == [1, 1]
+        assert (await writer.knowledge.get(local(), third)).version == 1
+    async with opened(tmp_path) as hub:
+        assert sorted(rows_of(hub.store)) == sorted([first, second, third])
+        assert hub.store.status().damage == []
+
+
+async def test_a_writer_settles_what_another_left_that_died_while_it_published(tmp_path: Path) -> None:
+    async with opened(tmp_path) as survivor, opened(tmp_path) as dead:
+        first = await said(dead, "first")
+        with words_of_lock(tmp_path) as words:
+            words[1] -= 1
+
+        second = await said(survivor, "second")
+
+        assert sorted(rows_of(survivor.store)) == sorted([first, second])
+        with words_of_lock(tmp_path) as words:
+            assert words[1] % 2 == 0
+    async with opened(tmp_path) as hub:
+        assert sorted(rows_of(hub.store)) == sorted([first, second])
+
+
+async def test_two_processes_that_rotate_segments_follow_each_other(tmp_path: Path) -> None:
+    options = StoreOptions(segment_bytes=1)
+    async with opened(tmp_path, None, options) as one, opened(tmp_path, None, options) as other:
+        ids = []
+        for number in range(10):
+            ids.append(await said(one, f"one {number}"))
+            ids.append(await said(other, f"other {number}"))
+        await one.store.refresh()
+
+        assert list(rows_of(one.store)) == list(rows_of(other.store)) == ids

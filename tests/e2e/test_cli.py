@@ -1,0 +1,359 @@
+"""The `knowhub` command as a person and an agent use it: real processes, real directories."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "examples/knowledge.jsonl"
+COMMAND = (sys.executable, "-m", "knowhub")
+SEGMENT = "change_log/segment-00000001.jsonl"
+WAIT_S = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a command ended and what it said."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:  # noqa: ANN401 -- any JSON value
+        return json.loads(self.out)
+
+
+@dataclass(frozen=True, slots=True)
+class Cli:
+    """The command on one data directory."""
+
+    data: Path
+
+    def __call__(self, *words: str, stdin: bytes = b"", **variables: str) -> Ended:
+        done = subprocess.run(
+            [*COMMAND, *words], input=stdin, capture_output=True, timeout=WAIT_S, check=False,
+            env=environment(self.data, **variables), cwd=self.data.parent,
+        )  # fmt: skip
+        ended = Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
+        assert "Traceback" not in ended.err
+        return ended
+
+    def json(self, *words: str, stdin: bytes = b"") -> Any:  # noqa: ANN401 -- any JSON value
+        ended = self(*words, "--json", stdin=stdin)
+        assert (ended.code, ended.err) == (0, "")
+        return ended.json
+
+
+def environment(data: Path, **variables: str) -> dict[str, str]:
+    dropped = ("KNOWHUB_", "PYTHONDONTWRITEBYTECODE")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
+    # All commands of one run share their compiled modules, outside the tree: most of a start would go into those.
+    compiled = str(data.parent.parent / "compiled")
+    ours = {"KNOWHUB_DATA_DIR": str(data), "KNOWHUB_OWNER": "user:li", "PYTHONPATH": str(ROOT), "COLUMNS": "120"}
+    return kept | ours | {"PYTHONPYCACHEPREFIX": compiled} | variables
+
+
+@contextmanager
+def serving(data: Path, *words: str) -> Iterator[str]:
+    command = [*COMMAND, *(words or ("serve",)), "--port", "0", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment(data)) as process:
+        try:
+            assert process.stdout is not None
+            said = [json.loads(process.stdout.readline())]
+            if words:
+                said.append(json.loads(process.stdout.readline()))
+            yield said[-1]["url"]
+        finally:
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(WAIT_S) == 0
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Cli:
+    return Cli(tmp_path / "data")
+
+
+def test_a_chinese_record_is_saved_found_listed_and_read(cli: Cli) -> None:
+    saved = cli.json(
+        "save", "--task", "用 Selenium 登录网站", "--content", "绕过反爬检测", "--type", "tool", "--type", "strategy",
+        "--tag", "domain=爬虫", "--scope", "project:atlas", "--url", "https://example.com/a", "--score", "4",
+    )  # fmt: skip
+
+    assert saved["types"] == ["tool", "strategy"]
+    assert saved["tags"] == {"domain": "爬虫"}
+    assert (saved["owner"], saved["scopes"], saved["eval"]["score"]) == ("user:li", ["project:atlas"], 4)
+    assert saved["source"]["urls"] == ["https://example.com/a"]
+    assert saved["operation_id"]
+    assert "duplicate_of" not in saved
+
+    found = cli.json("search", "登陆 selenium", "--explain", "--type", "tool")
+    assert [record["id"] for record in found["results"]] == [saved["id"]]
+    assert found["results"][0]["why"]["recall"]["matched"]
+    assert {"count", "degraded", "index_lag", "explanation"} <= found.keys()
+
+    listed = cli.json("list", "--tag", "domain=爬虫")
+    assert listed["count"] == 1
+    record = cli.json("get", saved["id"])
+    assert record == listed["results"][0]
+    assert saved == {**record, "operation_id": saved["operation_id"]}
+    # Text for a person is Chinese too, whatever the locale says.
+    shown = cli("list", LC_ALL="C", PYTHONUTF8="0", PYTHONIOENCODING="utf-8")
+    assert "用 Selenium 登录网站" in shown.out
+
+
+def test_the_answers_are_those_of_the_http_api(cli: Cli) -> None:
+    for number in range(3):
+        cli.json("save", "--content", f"number {number}")
+
+    with serving(cli.data) as url:
+        listed = httpx.get(f"{url}/api/knowledge", params={"limit": 2}).json()
+        assert cli.json("list", "--limit", "2") == listed
+        cursor = listed["next_cursor"]
+        assert cli.json("list", "--cursor", cursor) == httpx.get(f"{url}/api/knowledge?cursor={cursor}").json()
+        theirs = httpx.get(f"{url}/api/knowledge/search", params={"q": "number", "explain": "true"}).json()
+        assert cli.json("search", "number", "--explain")["results"] == theirs["results"]
+        knowledge_id = listed["results"][0]["id"]
+        ours = cli.json("feedback", knowledge_id, "--score", "5")
+        theirs = httpx.put(f"{url}/api/knowledge/{knowledge_id}", json={"update_score": 4}).json()
+        assert ours.keys() == theirs.keys()
+        undone = cli.json("undo", theirs["operation_id"], "--dry-run")
+        answer = httpx.post(f"{url}/api/operations/{theirs['operation_id']}/undo", json={"dry_run": True}).json()
+        assert undone.keys() == answer.keys()
+        assert undone["undone"] == answer["undone"]
+
+
+def test_a_server_and_the_command_see_each_others_writes(cli: Cli) -> None:
+    with serving(cli.data) as url:
+        ours = cli.json("save", "--task", "从命令行", "--content", "written beside a running server")
+        theirs = httpx.post(f"{url}/api/knowledge", json={"task": "从网页", "content": "through the server"}).json()
+
+        assert httpx.get(f"{url}/api/knowledge/{ours['id']}").json()["task"] == "从命令行"
+        found = httpx.get(f"{url}/api/knowledge/search", params={"q": "running server"}).json()
+        assert found["results"][0]["id"] == ours["id"]
+        assert cli.json("get", theirs["id"])["task"] == "从网页"
+        assert cli.json("search", "网页")["results"][0]["id"] == theirs["id"]
+        cli.json("undo", ours["operation_id"])
+        assert httpx.get(f"{url}/api/knowledge/{ours['id']}").status_code == 404
+
+        refused = cli("reindex")
+        assert (refused.code, "running server" in refused.err) == (1, True)
+        assert cli("doctor").code == 0
+    assert cli.json("reindex") == {"records": 1}
+
+
+def test_what_was_saved_twice_is_there_once(cli: Cli) -> None:
+    first = cli.json("save", "--content", "the same", "--task", "again")
+    second = cli.json("save", "--content", "-", "--task", "again", stdin=b"the same")
+
+    assert second["duplicate_of"] == first["id"]
+    assert second["operation_id"] is None
+    assert cli.json("save", "--content", "the same", "--task", "again", "--no-dedup")["id"] != first["id"]
+
+
+def test_feedback_changes_the_order_and_undo_brings_it_back(cli: Cli) -> None:
+    first = cli.json("save", "--content", "wait for the table")["id"]
+    second = cli.json("save", "--content", "wait for the row")["id"]
+
+    done = cli.json("feedback", second, "--helpful", "--task", "一个任务", "--outcome", "good")
+    assert done["eval"]["helpful_history"][0]["task"] == "一个任务"
+    assert [record["id"] for record in cli.json("search", "wait for")["results"]] == [second, first]
+    cli.json("feedback", second, "--harmful", "--reason", "stale")
+
+    undone = cli.json("undo", done["operation_id"])
+    assert undone["dry_run"] is False
+    assert cli.json("get", second)["eval"]["helpful"] == 1
+    assert cli.json("get", second)["eval"]["harmful"] == 1
+
+
+def test_an_undo_that_something_newer_stands_on_names_it(cli: Cli) -> None:
+    saved = cli.json("save", "--content", "x")
+    older = cli.json("feedback", saved["id"], "--score", "4")
+    newer = cli.json("feedback", saved["id"], "--score", "5")
+
+    refused = cli("undo", older["operation_id"])
+
+    assert (refused.code, refused.out) == (1, "")
+    assert newer["operation_id"] in refused.err
+
+
+def test_an_export_comes_back_whole_and_an_import_is_undone_as_one(cli: Cli, tmp_path: Path) -> None:
+    done = cli.json("import", str(EXAMPLES))
+    assert (done["imported"], done["replaced"], done["skipped"]) == (129, 0, 0)
+    assert cli.json("export", str(tmp_path / "out.jsonl"))["exported"] == 129
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+    other = Cli(tmp_path / "other")
+    text = (tmp_path / "out.jsonl").read_bytes()
+    assert other.json("import", "-", stdin=text)["imported"] == 129
+    for mine, theirs in zip(text.splitlines(), other("export").out.splitlines(), strict=True):
+        apart = {"updated_at": None, "version": None}
+        assert json.loads(mine) | apart == json.loads(theirs) | apart
+
+    taken = other("import", "-", stdin=text)
+    assert (taken.code, "on_conflict=skip" in taken.err) == (1, True)
+    assert other.json("import", str(EXAMPLES), "--on-conflict", "skip")["skipped"] == 129
+    assert len(cli.json("undo", done["import_id"])["changes"]) == 129
+    assert cli.json("list")["count"] == 0
+
+
+def test_a_workspace_is_written_into_an_empty_folder_only(cli: Cli, tmp_path: Path) -> None:
+    cli.json("import", str(EXAMPLES))
+    folder = tmp_path / "workspace"
+
+    done = cli.json("export", str(folder), "--layout", "workspace")
+    records = [record for path in done["files"] for record in json.loads(Path(path).read_text())]
+
+    assert len(records) == 129
+    assert {path.name for path in folder.iterdir()} == {"global", "agents", "users"}
+    assert cli("export", str(folder), "--layout", "workspace").code == 1
+    assert cli("export", "--layout", "workspace").code == 2
+
+
+def test_a_wrong_import_names_its_lines_and_writes_nothing(cli: Cli) -> None:
+    refused = cli("import", "-", stdin=b'{"content":"good"}\n{"content":"bad","score":9}\nnot json\n')
+
+    assert (refused.code, refused.out) == (1, "")
+    assert "lines.2.score" in refused.err
+    assert "lines.3" in refused.err
+    assert not (cli.data / "change_log").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["search"], "Missing"),
+        (["search", " "], "QUERY"),
+        (["save", "--content", "x", "--scope", "nonsense"], "--scope"),
+        (["save", "--content", "x", "--tag", "nonsense"], "--tag"),
+        (["save", "--content", "x", "--valid-from", "yesterday"], "--valid-from"),
+        (["feedback", "knowledge-1"], "--helpful"),
+        (["list", "--cursor", "nonsense"], "--cursor"),
+        (["get", "x", "--user-id", "a\nb"], "--user-id"),
+    ],
+)
+def test_what_is_asked_wrongly_ends_with_2_and_names_the_option(cli: Cli, words: list[str], named: str) -> None:
+    ended = cli(*words)
+
+    assert (ended.code, ended.out) == (2, "")
+    assert named in ended.err
+    assert not cli.data.exists()
+
+
+@pytest.mark.parametrize("words", [["get", "x"], ["search", "x"], ["undo", "x"], ["export"]])
+def test_reading_where_nothing_is_makes_nothing(cli: Cli, words: list[str]) -> None:
+    ended = cli(*words)
+
+    assert (ended.code, ended.out) == (1, "")
+    assert "--data-dir" in ended.err
+    assert not cli.data.exists()
+
+
+def test_an_unknown_id_and_a_strangers_record_are_missing_alike(cli: Cli) -> None:
+    saved = cli.json("save", "--content", "mine")
+
+    stranger = cli("get", saved["id"], "--user-id", "chen")
+    unknown = cli("get", "knowledge-20260101-0000", "--user-id", "chen")
+
+    assert (stranger.code, unknown.code) == (1, 1)
+    assert stranger.err.replace(saved["id"], "ID") == unknown.err.replace("knowledge-20260101-0000", "ID")
+
+
+def test_what_somebody_saved_is_never_obeyed_by_the_terminal(cli: Cli) -> None:
+    cli.json("save", "--task", "[red]not markup[/red] \x1b[31m", "--content", "\x07 bell")
+
+    for shown in (cli("list").out, cli("search", "markup").out):
+        assert "[red]not markup[/red]" in shown
+        assert "\x1b" not in shown
+        assert "\x07" not in shown
+
+
+def test_the_doctor_finds_a_damaged_line_and_ends_with_1(cli: Cli) -> None:
+    for number in range(3):
+        cli.json("save", "--content", f"number {number}")
+    healthy = cli("doctor", "--json")
+    assert (healthy.code, healthy.json["problems"]) == (0, 0)
+    content = (cli.data / SEGMENT).read_bytes()
+    lines = content.splitlines(keepends=True)
+    offset = len(lines[0]) + len(lines[1])
+    (cli.data / SEGMENT).write_bytes(content.replace(b"number 1", b"number 7"))
+
+    ill = cli("doctor", "--json")
+
+    assert ill.code == 1
+    (problem,) = [one for one in ill.json["results"] if one["severity"] == "problem"]
+    assert problem["subject"].endswith(SEGMENT)
+    assert f"offset {offset}" in problem["detail"]
+    # What is good is still read, and nothing is written on top of it.
+    assert cli.json("list")["count"] == 2
+    assert cli("save", "--content", "more").code == 1
+
+
+def test_a_newer_format_is_refused_before_a_byte_is_touched(cli: Cli) -> None:
+    cli.data.mkdir()
+    (cli.data / "FORMAT").write_text('{"knowhub_data":99}\n')
+
+    for words in (["serve", "--port", "0"], ["save", "--content", "x"], ["doctor"]):
+        ended = cli(*words)
+        assert ended.code == 1
+        assert "data format 99" in ended.out + ended.err
+
+    assert [path.name for path in cli.data.iterdir()] == ["FORMAT"]
+
+
+def test_an_open_bind_is_refused_unless_it_is_allowed(cli: Cli) -> None:
+    refused = cli("serve", "--host", "0.0.0.0", "--port", "0")  # noqa: S104 -- refusing it is what is tested
+
+    assert refused.code == 1
+    assert "KNOWHUB_ALLOW_OPEN_BIND=yes" in refused.err
+    assert not cli.data.exists()
+
+
+def test_a_port_that_is_taken_and_a_wrong_setting_are_said_in_a_line(cli: Cli) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        busy = cli("serve", "--port", str(taken.getsockname()[1]))
+    wrong = cli("serve", KNOWHUB_PORT="many")
+
+    assert (busy.code, "--port" in busy.err) == (1, True)
+    assert (wrong.code, "KNOWHUB_PORT" in wrong.err) == (2, True)
+    assert not cli.data.exists()
+
+
+def test_the_demo_finds_what_it_should_and_leaves_a_server(tmp_path: Path) -> None:
+    folder = tmp_path / "fresh"
+    cli = Cli(folder)
+
+    with serving(folder, "demo", "--data-dir", str(folder)) as url:
+        assert httpx.get(f"{url}/api/knowledge/search", params={"q": "验签"}).json()["count"] == 5
+
+    again = cli("demo", "--data-dir", str(folder), "--no-serve")
+    assert (again.code, "not an empty folder" in again.err) == (1, True)
+
+
+def test_the_demo_shows_what_feedback_and_undo_do(tmp_path: Path) -> None:
+    told = Cli(tmp_path / "other").json("demo", "--no-serve", "--data-dir", str(tmp_path / "demo"))
+    shown = Cli(tmp_path / "other")("demo", "--no-serve", "--data-dir", str(tmp_path / "demo2"))
+
+    assert [question["place"] is not None for question in told["questions"]] == [True] * 10
+    feedback = told["feedback"]
+    assert feedback["after"] != feedback["before"]
+    assert feedback["undone"] == feedback["before"]
+    assert (shown.code, shown.err) == (0, "")
+    assert "10 of 10 expected records" in shown.out
+    assert "✓" in shown.out
+
+
+def test_the_version_and_the_help_answer_at_once(cli: Cli) -> None:
+    assert cli("--version").out.startswith("knowhub 0.")
+    assert "doctor" in cli("--help").out

@@ -1,0 +1,350 @@
+"""The lexical index beside its tail: what was saved is found at once, what is stale or hidden never."""
+
+import random
+import shutil
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from knowhub.bootstrap import Hub, open_hub
+from knowhub.core.request_context import RequestContext
+from knowhub.knowledge.model import NewKnowledge, Order, SearchQuery
+from knowhub.search.analysis import index_terms
+from knowhub.settings import Settings
+from tests.builders import OWNER, caller, local, new_knowledge
+
+pytestmark = pytest.mark.anyio
+
+WORDS = "login selenium cookie proxy 反爬 检测 登录 网站 等待 元素 retry timeout browser 浏览器 python async 数据库".split()
+
+
+@asynccontextmanager
+async def hub_on(folder: Path, index_batch: int = 1000) -> AsyncIterator[Hub]:
+    """Open a hub whose upkeep runs only when the test says so, and once at its end."""
+    async with open_hub(Settings(data_dir=folder, owner=OWNER, index_batch=index_batch), keep=False) as hub:
+        yield hub
+
+
+async def found(hub: Hub, text: str, ctx: RequestContext | None = None, **query: Any) -> list[str]:
+    query = {"top_k": 50, "order": Order.RELEVANCE} | query
+    answer = await hub.retrieval.search(ctx or local(), SearchQuery(text, **query))
+    return [str(record["id"]) for record in answer.records]
+
+
+async def scored(hub: Hub, text: str) -> list[tuple[str, float]]:
+    answer = await hub.index.search("default", text, [], lambda _head: True, 30)
+    return [(hit.head.id, hit.relevance) for hit in answer.hits]
+
+
+def some_record(rng: random.Random, **fields: Any) -> NewKnowledge:
+    content = " ".join(rng.choice(WORDS) for _ in range(rng.randint(3, 60)))
+    return new_knowledge(content, task=" ".join(rng.sample(WORDS, 2)), dedup=False, **fields)
+
+
+async def saved(hub: Hub, new: NewKnowledge) -> str:
+    return str((await hub.knowledge.save(local(), new)).record["id"])
+
+
+async def test_what_was_saved_is_found_at_once_and_after_it_was_absorbed(tmp_path: Path) -> None:
+    async with hub_on(tmp_path) as hub:
+        zebra = await saved(hub, new_knowledge("zebra stripes 斑马"))
+        before = [await found(hub, "zebra"), await found(hub, "斑马")]
+        lag = hub.index.lag
+
+        await hub.keeper.run_once()
+
+        assert before == [await found(hub, "zebra"), await found(hub, "斑马")] == [[zebra], [zebra]]
+        assert (lag, hub.index.lag) == (1, 0)
+
+
+@pytest.mark.parametrize("query", ["selenium 登录", "反爬检测 proxy", "浏览器 timeout retry async"])
+async def test_tail_and_index_give_one_order_and_one_score(tmp_path: Path, query: str) -> None:
+    rng = random.Random(3)
+    async with hub_on(tmp_path) as hub:
+        for _ in range(120):
+            await saved(hub, some_record(rng))
+        in_tail = await scored(hub, query)
+
+        await hub.keeper.run_once()
+        on_disk = await scored(hub, query)
+
+        assert hub.index.lag == 0
+        assert len(in_tail) == 30
+        assert [score for _, score in in_tail] == pytest.approx([score for _, score in on_disk], rel=1e-5)
+        assert ranked(in_tail) == ranked(on_disk)
+
+
+def ranked(hits: Sequence[tuple[str, float]]) -> list[set[str]]:
+    """Group the hits that differ by rounding only; the last group may be cut by the limit."""
+    groups: list[set[str]] = []
+    last = -1.0
+    for knowledge_id, score in hits:
+        if abs(score - last) > 1e-4:
+            groups.append(set())
+        groups[-1].add(knowledge_id)
+        last = score
+    return groups[:-1]
+
+
+@pytest.mark.parametrize("absorbed", [False, True])
+async def test_what_was_edited_or_deleted_is_found_by_what_it_says_now(tmp_path: Path, absorbed: bool) -> None:
+    async with hub_on(tmp_path) as hub:
+        edited = await saved(hub, new_knowledge("giraffe neck"))
+        deleted = await saved(hub, new_knowledge("giraffe legs"))
+        await hub.keeper.run_once()
+
+        await hub.knowledge.patch(local(), edited, {"content": "elephant trunk"})
+        operation_id = await hub.knowledge.delete(local(), deleted)
+        if absorbed:
+            await hub.keeper.run_once()
+        gone = await found(hub, "giraffe")
+        await hub.operations.undo(local(), operation_id)
+        if absorbed:
+            await hub.keeper.run_once()
+
+        assert gone == []
+        assert await found(hub, "elephant") == [edited]
+        assert await found(hub, "giraffe") == [deleted]
+
+
+async def test_every_record_that_passes_a_rare_filter_is_found_up_to_top_k(tmp_path: Path) -> None:
+    rng = random.Random(11)
+    scopes = ["public", "user:ann", "team:web", "project:x", "org:acme", "agent:bot"]
+    callers = [local(), *(caller(user_id=name) for name in ("ann", "nobody")), caller(team_id="web", org_id="acme")]
+    async with hub_on(tmp_path, index_batch=70) as hub:
+        records: dict[str, NewKnowledge] = {}
+        for number in range(200):
+            # One scope is rare, some records are deleted or edited, and some are not absorbed yet.
+            chosen = ["project:x"] if number % 40 == 0 else [rng.choice(scopes)]
+            new = some_record(rng, scopes=chosen, types=(rng.choice(["tool", "plan"]),), score=rng.randint(1, 5))
+            records[await saved(hub, new)] = new
+            if number == 150:
+                await hub.keeper.run_once()
+        for knowledge_id in rng.sample(sorted(records), 30):
+            await hub.knowledge.delete(local(), knowledge_id)
+            del records[knowledge_id]
+
+        for ctx in callers:
+            for types in (frozenset[str](), frozenset({"plan"})):
+                for wanted in (frozenset[str](), frozenset({"project:x"}), frozenset({"team:web", "public"})):
+                    text = " ".join(rng.sample(WORDS, 2))
+                    expected = {
+                        knowledge_id
+                        for knowledge_id, new in records.items()
+                        if passes(ctx, new, types, wanted) and matches(new, text)
+                    }
+                    all_found = await found(hub, text, ctx, top_k=200, types=types, scopes=wanted)
+                    some_found = await found(hub, text, ctx, top_k=5, types=types, scopes=wanted)
+                    assert len(all_found) == len(set(all_found))
+                    assert set(all_found) == expected
+                    assert len(some_found) == min(5, len(expected))
+                    assert set(some_found) <= expected
+
+
+def passes(ctx: RequestContext, new: NewKnowledge, types: frozenset[str], wanted: frozenset[str]) -> bool:
+    scopes = set(new.scopes or ())
+    return (
+        (ctx.visible is None or bool(ctx.visible & {*scopes, OWNER}))
+        and (not types or bool(types & set(new.types)))
+        and (not wanted or bool(wanted & scopes))
+        and new.score >= 3
+    )
+
+
+def matches(new: NewKnowledge, text: str) -> bool:
+    return not set(index_terms(text)).isdisjoint(index_terms(f"{new.task} {new.content}"))
+
+
+async def test_another_hub_on_the_directory_finds_what_was_saved_at_once(tmp_path: Path) -> None:
+    async with hub_on(tmp_path) as writer, hub_on(tmp_path) as reader:
+        first = await saved(writer, new_knowledge("zebra stripes"))
+        at_once = await found(reader, "zebra")
+        await writer.keeper.run_once()
+        await reader.keeper.run_once()
+        second = await saved(writer, new_knowledge("zebra crossing"))
+
+        assert at_once == [first]
+        assert sorted(await found(reader, "zebra")) == sorted([first, second])
+        assert (writer.index.lag, reader.index.lag) == (1, 1)
+        assert (writer.keeper.is_keeper, reader.keeper.is_keeper) == (True, False)
+
+
+async def test_what_the_index_and_the_tail_both_hold_is_found_once(tmp_path: Path) -> None:
+    async with hub_on(tmp_path, index_batch=1) as keeper, hub_on(tmp_path) as reader:
+        batch = await keeper.knowledge.save_batch(local(), [new_knowledge(f"zebra {number}") for number in range(3)])
+        ids = sorted(str(record.record["id"]) for record in batch.records)
+        # One of three rows of an operation is absorbed: the note cannot name that, and says less than there is.
+        await keeper.index.absorb(1)
+        await found(reader, "zebra")
+        reader.index.reload()
+
+        assert sorted(await found(keeper, "zebra")) == ids
+        assert sorted(await found(reader, "zebra")) == ids
+
+
+async def test_when_a_keeper_closes_another_hub_takes_over(tmp_path: Path) -> None:
+    async with hub_on(tmp_path) as second:
+        async with hub_on(tmp_path) as first:
+            await first.keeper.run_once()
+            await second.keeper.run_once()
+            roles = (first.keeper.is_keeper, second.keeper.is_keeper)
+            zebra = await saved(first, new_knowledge("zebra stripes"))
+        await saved(second, new_knowledge("lion mane"))
+
+        await second.keeper.run_once()
+
+        assert roles == (True, False)
+        assert second.keeper.is_keeper
+        assert second.keeper.failures == {}
+        assert second.index.lag == 0
+        assert await found(second, "zebra") == [zebra]
+
+
+async def other_index(folder: Path, words: str) -> Path:
+    async with hub_on(folder) as hub:
+        for number in range(5):
+            await saved(hub, new_knowledge(f"{words} {number}"))
+    return folder / "indexes"
+
+
+def as_it_is(built: dict[str, Any]) -> dict[str, Any]:
+    return built
+
+
+def wrong_checksum(built: dict[str, Any]) -> dict[str, Any]:
+    return built | {"checksum": "00000000"}
+
+
+def ahead_of_the_log(built: dict[str, Any]) -> dict[str, Any]:
+    return built | {"seq": built["seq"] + 1}
+
+
+def older_layout(built: dict[str, Any]) -> dict[str, Any]:
+    return built | {"layout": 0}
+
+
+def missing_build(built: dict[str, Any]) -> dict[str, Any]:
+    return built | {"build": 77}
+
+
+@pytest.mark.parametrize("change", [as_it_is, wrong_checksum, ahead_of_the_log, older_layout, missing_build])
+async def test_an_index_that_does_not_fit_the_log_is_built_anew(
+    tmp_path: Path, change: Callable[[dict[str, Any]], dict[str, Any]]
+) -> None:
+    foreign = await other_index(tmp_path / "other", "walrus")
+    own = tmp_path / "own"
+    await other_index(own, "zebra")
+    if change is as_it_is:
+        shutil.rmtree(own / "indexes")
+        shutil.copytree(foreign, own / "indexes")
+    note = next((own / "indexes").glob("*/*/built.json"))
+    note.write_bytes(orjson.dumps(change(orjson.loads(note.read_bytes()))))
+
+    async with hub_on(own) as hub:
+        before = (await found(hub, "walrus"), len(await found(hub, "zebra")), hub.index.lag)
+        await hub.keeper.run_once()
+        after = (await found(hub, "walrus"), len(await found(hub, "zebra")), hub.index.lag)
+        hub.index.reload()
+        failures = dict(hub.keeper.failures)
+
+        assert before == ([], 5, 5)
+        assert after == ([], 5, 0)
+        assert failures == {}
+
+
+@pytest.mark.parametrize("note", [b"", b"{", b"[]", b'{"seq":1}', bytes(100)], ids=range(5))
+async def test_a_damaged_note_of_an_index_costs_only_its_rebuilding(tmp_path: Path, note: bytes) -> None:
+    folder = await other_index(tmp_path, "zebra")
+    next(folder.glob("*/*/built.json")).write_bytes(note)
+
+    async with hub_on(tmp_path) as hub:
+        assert len(await found(hub, "zebra")) == 5
+        await hub.keeper.run_once()
+
+        assert hub.keeper.failures == {}
+        assert (len(await found(hub, "zebra")), hub.index.lag) == (5, 0)
+
+
+async def test_rebuilding_beside_the_keeper_leaves_both_right(tmp_path: Path) -> None:
+    async with hub_on(tmp_path) as keeper, hub_on(tmp_path) as other:
+        ids = [await saved(keeper, new_knowledge("zebra one"))]
+        await keeper.keeper.run_once()
+        ids.append(await saved(keeper, new_knowledge("zebra two")))
+
+        count = await other.reindex(lambda _done, _of: None)
+        ids.append(await saved(keeper, new_knowledge("zebra three")))
+        await keeper.keeper.run_once()
+        await other.keeper.run_once()
+
+        assert count == 2
+        assert keeper.keeper.failures == {}
+        for hub in (keeper, other):
+            assert sorted(await found(hub, "zebra")) == sorted(ids)
+            assert hub.index.lag == 0
+
+
+
+async def logged_rows(hub: Hub) -> list[bytes]:
+    operations = [operation async for operation in hub.store.operations("default")]
+    return [orjson.dumps(change.after) for operation in reversed(operations) for change in operation.changes]
+
+
+async def test_record_files_hold_every_version_of_every_row(tmp_path: Path) -> None:
+    async with hub_on(tmp_path) as hub:
+        knowledge_id = await saved(hub, new_knowledge("zebra"))
+        await hub.keeper.run_once()
+        await hub.knowledge.patch(local(), knowledge_id, {"content": "lion"})
+        await hub.knowledge.delete(local(), knowledge_id)
+
+        await hub.keeper.run_once()
+
+        assert (tmp_path / "records" / "knowledge.jsonl").read_bytes().splitlines() == await logged_rows(hub)
+
+
+def shortened(folder: Path) -> None:
+    path = folder / "knowledge.jsonl"
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def without_checkpoint(folder: Path) -> None:
+    (folder / "checkpoint.json").unlink()
+
+
+def with_a_flipped_bit(folder: Path) -> None:
+    path = folder / "checkpoint.json"
+    data = bytearray(path.read_bytes())
+    # The length of a file: a smaller one would cut rows that are there.
+    place = data.index(b'"knowledge.jsonl":') + len(b'"knowledge.jsonl":')
+    data[place] ^= 1
+    path.write_bytes(data)
+
+
+def of_another_log(folder: Path) -> None:
+    path = folder / "checkpoint.json"
+    path.write_bytes(path.read_bytes().replace(b'"log_id":"', b'"log_id":"0'))
+
+
+def written_past_the_checkpoint(folder: Path) -> None:
+    with (folder / "knowledge.jsonl").open("ab") as file:
+        file.write(b'{"a keeper":"died here')
+
+
+@pytest.mark.parametrize(
+    "spoil", [shortened, without_checkpoint, with_a_flipped_bit, of_another_log, written_past_the_checkpoint]
+)
+async def test_record_files_that_do_not_fit_are_written_anew(tmp_path: Path, spoil: Callable[[Path], None]) -> None:
+    async with hub_on(tmp_path) as hub:
+        for number in range(3):
+            await saved(hub, new_knowledge(f"zebra {number}"))
+    spoil(tmp_path / "records")
+
+    async with hub_on(tmp_path) as hub:
+        await saved(hub, new_knowledge("lion"))
+        await hub.keeper.run_once()
+
+        assert hub.keeper.failures == {}
+        assert (tmp_path / "records" / "knowledge.jsonl").read_bytes().splitlines() == await logged_rows(hub)

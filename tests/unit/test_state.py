@@ -1,0 +1,52 @@
+"""The acknowledged rows in memory: what a batch decides, and in which order records are listed."""
+
+import asyncio
+from pathlib import Path
+
+import orjson
+import pytest
+
+from knowhub.knowledge.model import Feedback, ListQuery
+from tests.builders import Domain, local, new_knowledge, opened
+
+pytestmark = pytest.mark.anyio
+
+
+async def pages(hub: Domain, limit: int) -> list[str]:
+    shown: list[str] = []
+    before: int | None = None
+    while True:
+        page = await hub.knowledge.page(local(), ListQuery(limit=limit, before=before))
+        shown += [orjson.loads(record)["content"] for record in page.records]
+        if page.next_before is None:
+            return shown
+        before = page.next_before
+
+
+async def test_records_made_beside_changes_to_older_ones_are_listed_in_their_order(tmp_path: Path) -> None:
+    async with opened(tmp_path) as hub:
+        old = [await hub.knowledge.save(local(), new_knowledge(f"old {number}")) for number in range(3)]
+        votes = [
+            hub.knowledge.give_feedback(local(), saved.record["id"], Feedback(helpful_case={"task": "t"}))
+            for saved in old
+        ]
+        patches = [hub.knowledge.patch(local(), saved.record["id"], {"tags": {"k": "v"}}) for saved in old]
+        saves = [hub.knowledge.save(local(), new_knowledge(f"new {number}")) for number in range(3)]
+
+        await asyncio.gather(*votes, saves[0], *patches, *saves[1:])
+
+        expected = ["new 2", "new 1", "new 0", "old 2", "old 1", "old 0"]
+        assert await pages(hub, 2) == expected
+        tagged = await hub.knowledge.page(local(), ListQuery(filters=[frozenset({"tag.k:v"})]))
+        assert [orjson.loads(record)["content"] for record in tagged.records] == ["old 2", "old 1", "old 0"]
+    async with opened(tmp_path) as hub:
+        assert await pages(hub, 4) == expected
+
+
+async def test_a_page_that_begins_below_all_records_is_empty(tmp_path: Path) -> None:
+    async with opened(tmp_path) as hub:
+        await hub.knowledge.save(local(), new_knowledge())
+
+        page = await hub.knowledge.page(local(), ListQuery(before=0))
+
+        assert (page.records, page.next_before) == ([], None)
