@@ -16,6 +16,7 @@ RUN python -m venv /opt/build \
 COPY pyproject.toml README.md LICENSE ./
 COPY knowhub ./knowhub
 COPY agent_tools ./agent_tools
+COPY examples ./examples
 RUN /opt/build/bin/python -m pip wheel --no-build-isolation --no-deps --wheel-dir /tmp/wheel . \
  && /opt/knowhub/bin/python -m pip install --no-index --no-deps /tmp/wheel/*.whl
 

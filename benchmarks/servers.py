@@ -33,7 +33,7 @@ class Server:
 async def running(arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> AsyncIterator[Server]:
     """Run `python -m <arguments> --port <free port>` until the block ends."""
     port = free_port()
-    process = subprocess.Popen(
+    process = subprocess.Popen(  # noqa: ASYNC220 -- a benchmark has nothing else to do meanwhile
         [sys.executable, "-m", *arguments, "--port", str(port)],
         env={**os.environ, **(environment or {})},
         stdout=subprocess.DEVNULL,
@@ -99,9 +99,11 @@ def free_port() -> int:
 async def _read_answer(reader: asyncio.StreamReader) -> bytes:
     head = await reader.readuntil(b"\r\n\r\n")
     status = int(head.split(b" ", 2)[1])
-    if status >= 400:  # noqa: PLR2004 -- an error status
+    if status >= 400:
         raise RuntimeError(head.decode("latin-1"))
-    length = next(int(line.split(b":")[1]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length"))
+    length = next(
+        int(line.split(b":")[1]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length")
+    )
     return await reader.readexactly(length)
 
 

@@ -18,20 +18,20 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="KNOWHUB_", frozen=True, extra="ignore")
 
     host: str = "127.0.0.1"
-    port: int = Field(8000, ge=0, le=65535)
+    port: int = Field(default=8000, ge=0, le=65535)
     data_dir: Path = Path("./data")
     auth: Literal["none"] = "none"
     allow_open_bind: bool = False
     allowed_hosts: Annotated[tuple[str, ...], NoDecode] = ()
     owner: str | None = None
-    max_body_bytes: int = Field(1024 * 1024, ge=1024)
-    max_batch_body_bytes: int = Field(16 * 1024 * 1024, ge=1024)
-    max_json_depth: int = Field(64, ge=4)
-    index_interval_s: float = Field(1.0, gt=0)
-    index_batch: int = Field(1000, ge=1)
-    segment_bytes: int = Field(64 * 1024 * 1024, ge=4096)
-    retry_key_lifetime_s: float = Field(24 * 3600.0, gt=0)
-    lock_timeout_s: float = Field(10.0, gt=0)
+    max_body_bytes: int = Field(default=1024 * 1024, ge=1024)
+    max_batch_body_bytes: int = Field(default=16 * 1024 * 1024, ge=1024)
+    max_json_depth: int = Field(default=64, ge=4)
+    index_interval_s: float = Field(default=1.0, gt=0)
+    index_batch: int = Field(default=1000, ge=1)
+    segment_bytes: int = Field(default=64 * 1024 * 1024, ge=4096)
+    retry_key_lifetime_s: float = Field(default=24 * 3600.0, gt=0)
+    lock_timeout_s: float = Field(default=10.0, gt=0)
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
     @field_validator("allowed_hosts", mode="before")
@@ -61,7 +61,7 @@ def default_owner(settings: Settings) -> str:
     if settings.owner is not None:
         return settings.owner
     try:
-        answer = subprocess.run(  # noqa: S603 -- a fixed command with no input of anybody's
+        answer = subprocess.run(
             ["git", "config", "user.email"],  # noqa: S607 -- whichever git the user has
             capture_output=True,
             text=True,

@@ -12,7 +12,7 @@ from knowhub.bootstrap import Hub, open_hub
 from knowhub.cli.options import Caller, Place
 from knowhub.core.errors import NotFound
 from knowhub.settings import Settings
-from knowhub.web.schemas.common import CallerIds
+from knowhub.web.schemas.parts import CallerIds
 
 T = TypeVar("T")
 ModelT = TypeVar("ModelT", bound=BaseModel)

@@ -12,6 +12,7 @@ class Clock(Protocol):
 
 class SystemClock:
     def now(self) -> float:
+        """Return the system's time."""
         return time.time()
 
 

@@ -40,7 +40,7 @@ class InvalidInput(KnowHubError):
 
     @classmethod
     def of(cls, field: str, message: str) -> "InvalidInput":
-        """The common case: one field is wrong."""
+        """Make the common one: a single field is wrong."""
         return cls(f"{field}: {message}", [FieldError(field, message)])
 
 

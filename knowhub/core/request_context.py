@@ -26,9 +26,11 @@ class RequestContext:
 
     @property
     def unrestricted(self) -> bool:
+        """Tell whether this is the local principal."""
         return self.visible is None
 
     def sees(self, audience: frozenset[str]) -> bool:
+        """Tell whether a row with this audience exists for the caller."""
         return self.visible is None or not self.visible.isdisjoint(audience)
 
     def may_edit(self, owner: str) -> bool:

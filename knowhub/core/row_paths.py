@@ -38,6 +38,7 @@ def changed_paths(before: Mapping[Path, Any], after: Mapping[Path, Any]) -> list
 
 
 def dotted(path: Path) -> str:
+    """Write a path as answers show it, such as `eval.score`."""
     return ".".join(path)
 
 

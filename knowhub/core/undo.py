@@ -24,4 +24,5 @@ class RowRules:
     references: Callable[[Mapping[str, Any]], list[tuple[str, str]]] = lambda _row: []
 
     def is_evidence(self, path: Path) -> bool:
+        """Tell whether a field adds up, so that no change of it stands in the way of an undo."""
         return path in self.counters or path in self.logs or path in self.settled

@@ -90,6 +90,7 @@ def deleted(row: Row, now: float) -> Row:
 
 
 def write(row: Row) -> Write:
+    """Say that a record shall stand as `row`."""
     return Write(COLLECTION, row["id"], row)
 
 

@@ -15,6 +15,8 @@ from knowhub.knowledge.ports import KnowledgeStore, KnowledgeView
 
 ROWS_PER_OPERATION = 1000
 
+_NAMED = 5
+
 _PROFILE_FILES = {"preference": "preferences", "habit": "habits", "constraint": "constraints"}
 _GLOBAL_FILES = {
     KnowledgeType.TOOL: "tools",
@@ -138,8 +140,8 @@ class _Tally:
 
     def check(self) -> None:
         if self._taken:
-            named = ", ".join(repr(row_id) for row_id in self._taken[:5])
-            more = f" and {len(self._taken) - 5} more" if len(self._taken) > 5 else ""
+            named = ", ".join(repr(row_id) for row_id in self._taken[:_NAMED])
+            more = f" and {len(self._taken) - _NAMED} more" if len(self._taken) > _NAMED else ""
             raise Conflict(
                 f"these ids are taken: {named}{more}; nothing was imported. "
                 "Use on_conflict=skip to leave them or on_conflict=replace to overwrite them",
@@ -151,7 +153,7 @@ class _Tally:
 
 
 def workspace_files(records: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
-    """Sort records into seed 004's tree: `global/tools.json`, `agents/<agent>/…`, `users/<user>/profile.json` …"""
+    """Sort records into seed 004's tree, such as `global/tools.json` and `users/<user>/profile.json`."""
     files: dict[str, list[Mapping[str, Any]]] = {}
     for record in records:
         files.setdefault(_workspace_path(record), []).append(record)

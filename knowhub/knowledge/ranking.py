@@ -13,6 +13,7 @@ def quality(score: int, helpful: int, harmful: int) -> float:
 
 
 def head_quality(head: Head) -> float:
+    """Return the quality of a record by its head."""
     return quality(head.score, head.helpful, head.harmful)
 
 

@@ -5,7 +5,17 @@ from typing import Any
 
 from knowhub.core.errors import Forbidden, InvalidInput, NotFound, VersionConflict
 from knowhub.core.ids import Ids, knowledge_id
-from knowhub.core.operation import Change, Committed, Draft, IdempotencyKey, Operation, Row, Unchanged, next_version
+from knowhub.core.operation import (
+    Change,
+    Committed,
+    Decide,
+    Draft,
+    IdempotencyKey,
+    Operation,
+    Row,
+    Unchanged,
+    next_version,
+)
 from knowhub.core.request_context import RequestContext
 from knowhub.core.row_paths import differences
 from knowhub.knowledge import decisions, heads
@@ -193,7 +203,7 @@ class KnowledgeService:
         duplicate = _duplicate_of(view, ctx, row, pending) if new.dedup else None
         return (row, None) if duplicate is None else (None, duplicate)
 
-    async def _change(self, ctx: RequestContext, decide: Any, key: IdempotencyKey | None) -> Saved:
+    async def _change(self, ctx: RequestContext, decide: Decide[KnowledgeView], key: IdempotencyKey | None) -> Saved:
         outcome = await self._store.commit(ctx.account, ctx.actor, decide, key)
         if isinstance(outcome, Committed):
             return Saved(outcome.operation.changes[0].after, outcome.operation.operation_id)

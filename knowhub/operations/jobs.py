@@ -38,6 +38,7 @@ class Job:
     task: "asyncio.Task[None] | None" = field(default=None, repr=False)
 
     def progress(self, done: int, total: int) -> None:
+        """Note how far the work has come."""
         self.done, self.total = done, total
 
 

@@ -5,7 +5,18 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from knowhub.core import scopes
 from knowhub.core.errors import Conflict, Forbidden, KnowHubError, NotFound
 from knowhub.core.ids import Ids
-from knowhub.core.operation import Change, Draft, Group, IdempotencyKey, Operation, Row, Unchanged, Write, is_live
+from knowhub.core.operation import (
+    Change,
+    Decide,
+    Draft,
+    Group,
+    IdempotencyKey,
+    Operation,
+    Row,
+    Unchanged,
+    Write,
+    is_live,
+)
 from knowhub.core.request_context import RequestContext
 from knowhub.core.row_paths import changed_paths, dotted, flatten
 from knowhub.core.undo import RowRules
@@ -87,14 +98,14 @@ class OperationsService:
             raise NotFound.of("operation", operation_id)
         return operations
 
-    def _decide(self, plan: "_Plan", operation: Operation, group: Group | None):  # noqa: ANN202 -- a local closure
+    def _decide(self, plan: "_Plan", operation: Operation, group: Group | None) -> Decide[HistoryView]:
         def decide(view: HistoryView) -> Draft:
             # Votes never block an undo, so that the rows alone would let one be taken back twice.
             undo = view.undone_by(operation.operation_id)
             if undo is not None:
                 raise Conflict("this operation is undone already; undo the undo to redo it", {"undone_by": undo})
             rows = _undone_rows(view, operation, self._rules, plan)
-            plan.add(operation, view, rows)
+            plan.add(view, rows)
             if plan.dry_run and (group is None or group.index == group.of - 1):
                 raise _PlannedOnly
             writes = [Write(change.collection, change.id, row) for change, row in rows]
@@ -152,7 +163,7 @@ class _Plan:
         self.changes: list[Change] = []
         self.rows: dict[tuple[str, str], Row] = {}
 
-    def add(self, operation: Operation, view: HistoryView, rows: Sequence[tuple[Change, Row]]) -> None:
+    def add(self, view: HistoryView, rows: Sequence[tuple[Change, Row]]) -> None:
         for change, row in rows:
             self.changes.append(Change(change.collection, change.id, view.get(change.collection, change.id), row))
             self.rows[change.collection, change.id] = row
@@ -205,7 +216,7 @@ def _left_dangling(
 
 
 def _sees(ctx: RequestContext, operation: Operation) -> bool:
-    """An operation is seen by who may see every row it touched, and by its actor."""
+    """Tell whether the caller may see every row that an operation touched, or made it."""
     if ctx.unrestricted or operation.actor == ctx.actor:
         return True
     return all(

@@ -48,6 +48,7 @@ def kept_length(terms: int) -> int:
 
 
 def inverse_frequency(documents: int, document_frequency: int) -> float:
+    """Return how much finding a term tells: the rarer it is, the more."""
     return log(1 + (documents - document_frequency + 0.5) / (document_frequency + 0.5))
 
 

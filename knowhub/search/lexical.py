@@ -8,6 +8,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from knowhub.core.operation import Row
 from knowhub.knowledge.heads import tag_facets
 from knowhub.knowledge.model import COLLECTION, Head, Hit, Recalled
 from knowhub.search.analysis import index_terms, query_terms, weighted_query
@@ -25,7 +26,7 @@ class Records(Protocol):
 
     def head(self, knowledge_id: str) -> Head | None: ...
     def by_text_num(self, text_num: int) -> Head | None: ...
-    def row(self, knowledge_id: str) -> Any: ...
+    def row(self, knowledge_id: str) -> Row: ...
     def heads(self) -> Iterator[Head]: ...
     def seq_of(self, text_num: int) -> int: ...
 
@@ -48,7 +49,7 @@ class AccountIndex:
         self._log = log
         self._disk = FullText(folder)
         self._tail = Tail()
-        self._unread: deque[tuple[str, int, Any]] = deque()
+        self._unread: deque[tuple[str, int, Row | None]] = deque()
         self._gone: dict[str, int] = {}
         self._writing = asyncio.Lock()
         self._take_stock()
@@ -58,7 +59,7 @@ class AccountIndex:
         """How many records the index on disk has not absorbed."""
         return len(self._tail) + len(self._unread)
 
-    def follow(self, knowledge_id: str, seq: int, row: Any) -> None:  # noqa: ANN401 -- a row, see core.operation
+    def follow(self, knowledge_id: str, seq: int, row: Row) -> None:
         """Note that an operation may have changed what is searched of a record."""
         head = self._records.head(knowledge_id)
         if head is None or self._records.seq_of(head.text_num) != seq:
@@ -182,7 +183,7 @@ class AccountIndex:
             if count % _ANALYSED_PER_TURN == 0:
                 await asyncio.sleep(0)
 
-    def _document(self, head: Head, row: Any = None) -> Document:  # noqa: ANN401 -- a row, see core.operation
+    def _document(self, head: Head, row: Row | None = None) -> Document:
         if row is None:
             row = self._records.row(head.id)
         terms = index_terms(row["task"]) * _TASK_WEIGHT + index_terms(row["content"])

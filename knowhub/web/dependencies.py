@@ -16,7 +16,7 @@ from knowhub.bootstrap import Hub
 from knowhub.core.errors import InvalidInput
 from knowhub.core.operation import IdempotencyKey
 from knowhub.core.request_context import RequestContext
-from knowhub.web.schemas.common import CallerIds
+from knowhub.web.schemas.parts import CallerIds
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 

@@ -30,6 +30,7 @@ class Frame:
         self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, counted."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -63,6 +64,7 @@ class HostGuard:
         self._known: dict[tuple[bytes | None, bytes | None], str | None] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, or refuse it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -120,6 +122,7 @@ class BodyGuard:
         self._rules = rules
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, its body read."""
         if scope["type"] != "http" or scope["method"] in _READING:
             await self._app(scope, receive, send)
             return

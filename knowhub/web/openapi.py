@@ -7,8 +7,8 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
 
-from knowhub.web.schemas.common import Problem
 from knowhub.web.schemas.examples import BODIES
+from knowhub.web.schemas.parts import Problem
 
 TAGS = [
     {"name": "knowledge", "description": "Experience records: what an agent learnt, with its evidence."},
@@ -82,6 +82,11 @@ def answers(status: int, model: type[BaseModel], description: str = "") -> dict[
     return {status: {"model": model, "description": description or "Done."}}
 
 
+def content(status: int, description: str, *media_types: str) -> dict[int | str, dict[str, Any]]:
+    """Describe a good answer that is not JSON."""
+    return {status: {"description": description, "content": {media_type: {} for media_type in media_types}}}
+
+
 def examples(name: str, model: type[BaseModel] | None = None) -> dict[str, Any]:
     """Describe a route's body: its model, and the examples of that name, each of which a test executes."""
     content_type, cases = BODIES[name]
@@ -112,7 +117,8 @@ def install(app: FastAPI) -> None:
             schemas = built.setdefault("components", {}).setdefault("schemas", {})
             schemas.pop("HTTPValidationError", None)
             schemas.pop("ValidationError", None)
-            for model in (Problem, *_BODY_MODELS.values()):
+            models: list[type[BaseModel]] = [Problem, *_BODY_MODELS.values()]
+            for model in models:
                 schema = model.model_json_schema(ref_template=_COMPONENT)
                 schemas |= schema.pop("$defs", {})
                 schemas[model.__name__] = schema

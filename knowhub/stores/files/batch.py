@@ -151,6 +151,7 @@ def check_same_body(known: IdempotencyKey, sent: IdempotencyKey) -> None:
 
 
 def replayed(outcome: Outcome) -> Outcome:
+    """Return an outcome as the answer to a retry."""
     return Committed(outcome.operation, replayed=True) if isinstance(outcome, Committed) else outcome
 
 

@@ -70,4 +70,5 @@ def write_format(files: FileSystem, directory: DataDirectory) -> None:
 
 
 def format_text() -> str:
+    """Return what the FORMAT file holds."""
     return f'{{"knowhub_data":{FORMAT_VERSION}}}\n'

@@ -10,11 +10,9 @@ from pathlib import Path
 
 from knowhub.stores.files.change_log import ChangeLog
 from knowhub.stores.files.filesystem import FileSystem
-from knowhub.stores.files.lock import LockFile, Position, _boot_words
+from knowhub.stores.files.lock import LOCK_BYTES, LockFile, Position, boot_words
 from knowhub.stores.files.log_line import line_checksum
 from knowhub.stores.files.records import rows_of
-
-_LOCK_BYTES = 4096
 
 
 @dataclass(slots=True)
@@ -78,10 +76,10 @@ class ReadOnlyLock(LockFile):
         self._files = files
         self._descriptor = files.open(path, os.O_RDONLY)
         try:
-            self._map = mmap.mmap(self._descriptor, _LOCK_BYTES, access=mmap.ACCESS_READ)
+            self._map = mmap.mmap(self._descriptor, LOCK_BYTES, access=mmap.ACCESS_READ)
         except ValueError:
             files.close(self._descriptor)
             raise
         self._words = memoryview(self._map).cast("Q")
         self._inode = os.fstat(self._descriptor).st_ino
-        self._boot = _boot_words()
+        self._boot = boot_words()

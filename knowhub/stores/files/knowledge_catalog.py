@@ -3,11 +3,13 @@
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import merge
-from typing import Any
+from typing import TypeVar
 
 from knowhub.core.operation import Row
 from knowhub.knowledge.heads import head_of
 from knowhub.knowledge.model import Head, ListQuery
+
+KeyT = TypeVar("KeyT")
 
 
 class KnowledgeCatalog:
@@ -102,7 +104,7 @@ class KnowledgeCatalog:
             self._superseders[head.supersedes] = (*self._superseders.get(head.supersedes, ()), head.id)
 
 
-def _remove(index: dict[Any, tuple[str, ...]], key: Any, knowledge_id: str) -> None:
+def _remove(index: dict[KeyT, tuple[str, ...]], key: KeyT, knowledge_id: str) -> None:
     rest = tuple(other for other in index.get(key, ()) if other != knowledge_id)
     if rest:
         index[key] = rest

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from knowhub.stores.files.filesystem import FileSystem, write_all
 
-_BYTES = 4096
+LOCK_BYTES = 4096
 _MAGIC = int.from_bytes(b"KNOWHUB1", "little")
 _MAGIC_AT, _STAMP_AT, _GENERATION_AT, _SEGMENT_AT, _OFFSET_AT, _INODE_AT, _SUSPECT_AT = range(7)
 _SEGMENT_INODE_AT, _BOOT_AT = 7, 8
@@ -39,10 +39,10 @@ class LockFile:
         self._files = files
         self._descriptor = files.open(path, os.O_RDWR | os.O_CREAT)
         self._fill()
-        self._map = mmap.mmap(self._descriptor, _BYTES)
+        self._map = mmap.mmap(self._descriptor, LOCK_BYTES)
         self._words = memoryview(self._map).cast("Q")
         self._inode = os.fstat(self._descriptor).st_ino
-        self._boot = _boot_words()
+        self._boot = boot_words()
 
     def close(self) -> None:
         self._words.release()
@@ -50,14 +50,14 @@ class LockFile:
         self._files.close(self._descriptor)
 
     def _fill(self) -> None:
-        if self._files.size(self._descriptor) >= _BYTES:
+        if self._files.size(self._descriptor) >= LOCK_BYTES:
             return
         # Under the lock, and looked at again: two processes that make a directory must not wipe each other's words.
         fcntl.flock(self._descriptor, fcntl.LOCK_EX)
         try:
-            if self._files.size(self._descriptor) < _BYTES:
+            if self._files.size(self._descriptor) < LOCK_BYTES:
                 # The blocks exist before the file is mapped: a full disk must not fault a memory write later.
-                write_all(self._files, self._descriptor, bytes(_BYTES), 0)
+                write_all(self._files, self._descriptor, bytes(LOCK_BYTES), 0)
                 self._files.sync(self._descriptor)
         finally:
             fcntl.flock(self._descriptor, fcntl.LOCK_UN)
@@ -138,7 +138,8 @@ def try_flock(descriptor: int) -> bool:
     return True
 
 
-def _boot_words() -> tuple[int, int]:
+def boot_words() -> tuple[int, int]:
+    """Return the boot id of this system as two words; random ones where it has none."""
     try:
         digits = _BOOT_ID.read_text().strip().replace("-", "")
     except OSError:

@@ -24,7 +24,7 @@ class AccountState:
         self._below = below
         self.rows: dict[str, dict[str, bytes]] = {}
         self.undos: dict[str, str] = {}
-        self.knowledge = KnowledgeCatalog(len(below.knowledge) if below else 0)
+        self.knowledge: KnowledgeCatalog = KnowledgeCatalog(len(below.knowledge) if below else 0)
 
     def apply(self, seq: int, changes: Sequence[RawChange], decided: "AccountState | None" = None) -> None:
         """Take in one operation; `decided` is the overlay in which it was decided, whose work is not done again."""
@@ -123,7 +123,8 @@ class SearchableRecords:
         return self.state.knowledge.by_text_num(text_num)
 
     def row(self, knowledge_id: str) -> Row:
-        return orjson.loads(self.state.rows[knowledge.COLLECTION][knowledge_id])
+        row: Row = orjson.loads(self.state.rows[knowledge.COLLECTION][knowledge_id])
+        return row
 
     def heads(self) -> Iterator[Head]:
         return self.state.knowledge.live_heads()

@@ -214,7 +214,7 @@ class FileStore:
     async def _acquire(self) -> None:
         # Polling, not waiting: a thread that sleeps in flock could not be called back from a stopped process.
         deadline = asyncio.get_running_loop().time() + self._options.lock_timeout_s
-        while not self._lock.try_acquire():
+        while not self._lock.try_acquire():  # noqa: ASYNC110 -- another process cannot set an event of ours
             if asyncio.get_running_loop().time() > deadline:
                 raise Unavailable(
                     f"another process has held the log for {self._options.lock_timeout_s:g} s; nothing was written"

@@ -15,9 +15,9 @@ from knowhub.core.errors import FieldError, InvalidInput
 from knowhub.knowledge.exchange import workspace_files
 from knowhub.knowledge.model import ImportedKnowledge
 from knowhub.web.dependencies import context_of, hub_of, query, retry_key, written
-from knowhub.web.middleware import is_deeper
 from knowhub.web.edge_route import EdgeRoute
-from knowhub.web.openapi import RETRY, WRITES, answers, examples, parameters, problems
+from knowhub.web.middleware import is_deeper
+from knowhub.web.openapi import RETRY, WRITES, answers, content, examples, parameters, problems
 from knowhub.web.schemas import answers as shapes
 from knowhub.web.schemas.knowledge import ExportParams, ImportLine, ImportParams
 
@@ -30,7 +30,7 @@ _ERRORS_SHOWN = 100
 @router.get(
     "/export",
     summary="Export every record that the caller sees",
-    responses={200: {"description": "JSON lines, or a tar.gz archive.", "content": {"application/x-ndjson": {}}}}
+    responses=content(200, "JSON lines, or a tar.gz archive.", "application/x-ndjson", "application/gzip")
     | problems(422),
     openapi_extra=parameters(ExportParams),
 )

@@ -23,7 +23,7 @@ from knowhub.web.edge_route import EdgeRoute
 from knowhub.web.openapi import IF_MATCH, RETRY, WRITES, answers, examples, parameters, problems
 from knowhub.web.schemas import answers as shapes
 from knowhub.web.schemas import knowledge as schemas
-from knowhub.web.schemas.common import CallerIds, OperationAnswer
+from knowhub.web.schemas.parts import CallerIds, OperationAnswer
 
 router = APIRouter(prefix="/api/knowledge", tags=["knowledge"], route_class=EdgeRoute)
 

@@ -11,8 +11,8 @@ from knowhub.web.dependencies import body, context_of, hub_of, json_response, qu
 from knowhub.web.edge_route import EdgeRoute
 from knowhub.web.openapi import RETRY, WRITES, answers, examples, parameters, problems
 from knowhub.web.schemas import answers as shapes
-from knowhub.web.schemas.common import CallerIds
 from knowhub.web.schemas.operations import OperationParams, UndoBody
+from knowhub.web.schemas.parts import CallerIds
 
 router = APIRouter(prefix="/api/operations", tags=["operations"], route_class=EdgeRoute)
 

@@ -9,10 +9,10 @@ from knowhub.core.clock import iso
 from knowhub.operations.jobs import Job, JobStatus
 from knowhub.web.dependencies import context_of, hub_of, json_response, query
 from knowhub.web.edge_route import EdgeRoute
-from knowhub.web.openapi import WRITES, answers, parameters, problems
+from knowhub.web.openapi import WRITES, answers, content, parameters, problems
 from knowhub.web.schemas import answers as shapes
-from knowhub.web.schemas.common import CallerIds
 from knowhub.web.schemas.operations import LongWorkParams
+from knowhub.web.schemas.parts import CallerIds
 
 router = APIRouter(tags=["upkeep"], route_class=EdgeRoute)
 
@@ -52,7 +52,7 @@ async def ready(request: Request) -> Response:
 @router.get(
     "/metrics",
     summary="Prometheus metrics",
-    responses={200: {"description": "Text format.", "content": {"text/plain": {}}}} | problems(),
+    responses=content(200, "Text format.", "text/plain") | problems(),
 )
 async def metrics(request: Request) -> Response:
     """Show counters and the state of the hub."""

@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from knowhub.web.schemas.common import OperationAnswer
+from knowhub.web.schemas.parts import OperationAnswer
 
 
 class Answer(BaseModel):
@@ -87,7 +87,7 @@ class FoundRecord(Answer):
     resource_ids: list[str]
     eval: EvaluationAnswer
     quality_score: float
-    why: dict[str, Any] | None = Field(None, description="With `explain=true`.")
+    why: dict[str, Any] | None = Field(default=None, description="With `explain=true`.")
 
 
 class SearchAnswer(Answer):
@@ -95,7 +95,9 @@ class SearchAnswer(Answer):
     count: int
     degraded: list[str] = Field(description="Each configured part that was needed and failed.")
     index_lag: int = Field(description="Records that were scanned because the index had not absorbed them yet.")
-    explanation: dict[str, Any] | None = Field(None, description="With `explain=true`: what was left out, and why.")
+    explanation: dict[str, Any] | None = Field(
+        default=None, description="With `explain=true`: what was left out, and why."
+    )
 
 
 class FeedbackStatus(Answer):

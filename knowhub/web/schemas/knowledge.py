@@ -16,8 +16,7 @@ from knowhub.knowledge.model import (
     SearchQuery,
     Vote,
 )
-from knowhub.web.schemas.common import (
-    MAX_LABEL_CHARS,
+from knowhub.web.schemas.parts import (
     MAX_LIST,
     Body,
     CallerIds,
@@ -56,8 +55,10 @@ class Source(Part):
     """Where a record comes from (seed 003 `source`)."""
 
     name: Text | None = None
-    category: Label | None = Field(None, description="paper, exp (the default), skill, book, or your own word.")
-    urls: Annotated[list[Text], Field(max_length=MAX_LIST)] | None = Field(None, description="Kept, never fetched.")
+    category: Label | None = Field(default=None, description="paper, exp (the default), skill, book, or your own word.")
+    urls: Annotated[list[Text], Field(max_length=MAX_LIST)] | None = Field(
+        default=None, description="Kept, never fetched."
+    )
     agent_id: Label | None = None
     submitted_by: Label | None = None
     timestamp: Moment | None = None
@@ -68,22 +69,22 @@ class Source(Part):
 class _Fields(Part):
     """What a caller may say of a record."""
 
-    task: Text = Field("", description="In what situation, to what end. Weighs most in search.")
-    content: Text = Field("", description="What is known. Task and content must not both be blank.")
+    task: Text = Field(default="", description="In what situation, to what end. Weighs most in search.")
+    content: Text = Field(default="", description="What is known. Task and content must not both be blank.")
     types: Types | None = None
-    type: TypeName | None = Field(None, description="One type, in place of `types`.")
+    type: TypeName | None = Field(default=None, description="One type, in place of `types`.")
     tags: Tags = Field(default_factory=dict)
-    scopes: Scopes | None = Field(None, description="Who sees it. Default `user:owner`: its owner.")
+    scopes: Scopes | None = Field(default=None, description="Who sees it. Default `user:owner`: its owner.")
     owner: Owner | None = None
     visibility: Literal["private", "shared", "org", "public"] | None = None
     resource_ids: ResourceIds = Field(default_factory=list)
-    resource_id: ResourceId | None = Field(None, description="Folded into `resource_ids`.")
-    secure_resource_id: ResourceId | None = Field(None, description="Folded into `resource_ids`.")
+    resource_id: ResourceId | None = Field(default=None, description="Folded into `resource_ids`.")
+    secure_resource_id: ResourceId | None = Field(default=None, description="Folded into `resource_ids`.")
     message_id: Label | None = None
     source: Source = Field(default_factory=Source)
     valid_from: Moment | None = None
     valid_to: Moment | None = None
-    supersedes: EntityId | None = Field(None, description="The record that this one replaces in search.")
+    supersedes: EntityId | None = Field(default=None, description="The record that this one replaces in search.")
 
     def new_knowledge(self, score: int = DEFAULT_SCORE, *, dedup: bool = True) -> NewKnowledge:
         """Return the parsed record."""
@@ -118,7 +119,7 @@ class Item(_Fields):
     """A record to be saved."""
 
     score: Score = DEFAULT_SCORE
-    dedup: bool = Field(True, description="Answer with the record that says the same already, if there is one.")
+    dedup: bool = Field(default=True, description="Answer with the record that says the same already, if there is one.")
 
     def to_new(self) -> NewKnowledge:
         """Return the parsed record with its score."""
@@ -145,10 +146,10 @@ class PatchBody(Body):
     tags: Tags | None = None
     scopes: Scopes | None = None
     resource_ids: ResourceIds | None = None
-    source: Source | None = Field(None, description="Changed field by field.")
-    valid_from: Moment | None = Field(None, description="null takes it away.")
-    valid_to: Moment | None = Field(None, description="null takes it away.")
-    version: Annotated[int, Field(ge=1)] | None = Field(None, description="The version that you read.")
+    source: Source | None = Field(default=None, description="Changed field by field.")
+    valid_from: Moment | None = Field(default=None, description="null takes it away.")
+    valid_to: Moment | None = Field(default=None, description="null takes it away.")
+    version: Annotated[int, Field(ge=1)] | None = Field(default=None, description="The version that you read.")
 
     _CLEARABLE = frozenset({"valid_from", "valid_to"})
     _CHANGEABLE = ("task", "content", "tags", "scopes", "resource_ids", "valid_from", "valid_to")
@@ -174,7 +175,7 @@ class Case(Part):
     task: Text | None = None
     outcome: Text | None = None
     reason: Text | None = None
-    timestamp: Moment | None = Field(None, description="Set by the server when left out.")
+    timestamp: Moment | None = Field(default=None, description="Set by the server when left out.")
     query: Text | None = None
     message_id: Label | None = None
     trace_id: Label | None = None
@@ -223,13 +224,13 @@ class SearchParams(CallerIds):
     """The query of a search (KM-057)."""
 
     q: Annotated[str, StringConstraints(max_length=MAX_QUERY_CHARS), AfterValidator(_question)]
-    top_k: int = Field(5, ge=1, le=100)
-    min_score: int = Field(3, ge=1, le=5)
+    top_k: int = Field(default=5, ge=1, le=100)
+    min_score: int = Field(default=3, ge=1, le=5)
     types: Annotated[list[TypeName], CommaSeparated] = Field(default_factory=list)
     scopes: Annotated[list[Scope], CommaSeparated] = Field(default_factory=list)
-    as_of: Moment | None = Field(None, description="Search what was valid at this time.")
+    as_of: Moment | None = Field(default=None, description="Search what was valid at this time.")
     order: Order = Order.AUTO
-    explain: bool = Field(False, description="Say why each result is there, and what was left out.")
+    explain: bool = Field(default=False, description="Say why each result is there, and what was left out.")
 
     def query(self) -> SearchQuery:
         """Return the parsed search."""
@@ -250,11 +251,11 @@ class ListParams(CallerIds):
 
     model_config = ConfigDict(extra="allow")
 
-    limit: int = Field(10, ge=1, le=1000)
+    limit: int = Field(default=10, ge=1, le=1000)
     types: Annotated[list[TypeName], CommaSeparated] = Field(default_factory=list)
     scopes: Annotated[list[Scope], CommaSeparated] = Field(default_factory=list)
     owner: Owner | None = None
-    cursor: str | None = Field(None, description="`next_cursor` of the page before.")
+    cursor: str | None = Field(default=None, description="`next_cursor` of the page before.")
 
 
 class ImportParams(CallerIds):
@@ -297,8 +298,8 @@ class ImportLine(_Fields):
     eval: Evaluation = Field(default_factory=Evaluation)
     score: Score | None = None
     created_at: Moment | None = None
-    updated_at: Moment | None = Field(None, description="Set anew.")
-    version: int | None = Field(None, description="Starts anew.")
+    updated_at: Moment | None = Field(default=None, description="Set anew.")
+    version: int | None = Field(default=None, description="Starts anew.")
 
     @model_validator(mode="after")
     def _check_text(self) -> Self:

@@ -6,7 +6,7 @@ from pydantic import Field, field_validator
 
 from knowhub.core import clock
 from knowhub.operations.model import OperationFilter
-from knowhub.web.schemas.common import Body, CallerIds
+from knowhub.web.schemas.parts import Body, CallerIds
 
 _MAX_DIGITS = 15
 
@@ -14,11 +14,11 @@ _MAX_DIGITS = 15
 class OperationParams(CallerIds):
     """The filters of the operation list."""
 
-    since: str | None = Field(None, description="After this sequence number, or after this time (ISO 8601).")
-    op: str | None = Field(None, examples=["save_knowledge"])
-    actor: str | None = Field(None, examples=["user:li"])
-    subject: str | None = Field(None, description="The id of a row that it touched.")
-    limit: int = Field(50, ge=1, le=1000)
+    since: str | None = Field(default=None, description="After this sequence number, or after this time (ISO 8601).")
+    op: str | None = Field(default=None, examples=["save_knowledge"])
+    actor: str | None = Field(default=None, examples=["user:li"])
+    subject: str | None = Field(default=None, description="The id of a row that it touched.")
+    limit: int = Field(default=50, ge=1, le=1000)
     cursor: Annotated[str, Field(pattern=r"^[0-9]{1,15}$")] | None = Field(
         None, description="`next_cursor` of the page before."
     )
@@ -44,13 +44,13 @@ class OperationParams(CallerIds):
 class UndoBody(Body):
     """How to undo."""
 
-    dry_run: bool = Field(False, description="Tell what would be written, and write nothing.")
+    dry_run: bool = Field(default=False, description="Tell what would be written, and write nothing.")
 
 
 class LongWorkParams(CallerIds):
     """Whether to wait for long work."""
 
-    wait: bool = Field(True, description="false answers at once with a job id.")
+    wait: bool = Field(default=True, description="false answers at once with a job id.")
 
 
 def _is_seq(value: str) -> bool:

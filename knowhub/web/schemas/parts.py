@@ -74,12 +74,16 @@ class CallerIds(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    account: EntityId = Field(DEFAULT_ACCOUNT, description="Accounts are walls: nothing crosses from one to another.")
-    user_id: EntityId | None = Field(None, description="Act as this user: see `user:ID`, own records and `public`.")
-    agent_id: EntityId | None = Field(None, description="Act as this agent.")
-    project_id: EntityId | None = Field(None, description="See `project:ID` too.")
-    team_id: EntityId | None = Field(None, description="See `team:ID` too.")
-    org_id: EntityId | None = Field(None, description="See `org:ID` too.")
+    account: EntityId = Field(
+        default=DEFAULT_ACCOUNT, description="Accounts are walls: nothing crosses from one to another."
+    )
+    user_id: EntityId | None = Field(
+        default=None, description="Act as this user: see `user:ID`, own records and `public`."
+    )
+    agent_id: EntityId | None = Field(default=None, description="Act as this agent.")
+    project_id: EntityId | None = Field(default=None, description="See `project:ID` too.")
+    team_id: EntityId | None = Field(default=None, description="See `team:ID` too.")
+    org_id: EntityId | None = Field(default=None, description="See `org:ID` too.")
 
     def context(self, default_owner: str) -> RequestContext:
         """Return the caller; with no id at all it is the local principal, who may do everything."""
@@ -118,8 +122,8 @@ class Problem(BaseModel):
     status: int = Field(examples=[422])
     detail: str
     instance: str = Field(examples=["/api/knowledge"])
-    errors: list[FieldProblem] | None = Field(None, description="With 422: what is wrong, field by field.")
-    current_version: int | None = Field(None, description="With 409 on a version: the one that stands.")
+    errors: list[FieldProblem] | None = Field(default=None, description="With 422: what is wrong, field by field.")
+    current_version: int | None = Field(default=None, description="With 409 on a version: the one that stands.")
 
 
 class OperationAnswer(BaseModel):

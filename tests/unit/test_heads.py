@@ -1,0 +1,84 @@
+"""The head of a record, and the key by which duplicates are known."""
+
+from typing import Any
+
+import pytest
+
+from knowhub.knowledge import heads
+from tests.builders import knowledge_row
+
+SAME = [
+    ({"content": "Wait for it"}, {"content": "  wait   FOR\nit "}),
+    ({"content": "ＡＢＣ １２３"}, {"content": "abc 123"}),
+    ({"types": ("tool", "plan")}, {"types": ("plan", "tool")}),
+    ({"scopes": ["public", "team:a"]}, {"scopes": ["team:a", "public"]}),
+    ({"tags": {"a": "b"}}, {"tags": {}}),
+    ({"score": 5}, {"score": 1}),
+]
+OTHER = [
+    ({"content": "wait"}, {"content": "waits"}),
+    ({"task": "ab", "content": "c"}, {"task": "a", "content": "bc"}),
+    ({"types": ("tool",)}, {"types": ("plan",)}),
+    ({"scopes": ["public"]}, {"scopes": ["team:a"]}),
+    ({"owner": "user:a"}, {"owner": "user:b"}),
+]
+
+
+def key(fields: dict[str, Any]) -> bytes:
+    return heads.duplicate_key(knowledge_row("a", **fields))
+
+
+@pytest.mark.parametrize(("one", "other"), SAME)
+def test_records_that_say_the_same_have_one_key(one: dict[str, Any], other: dict[str, Any]) -> None:
+    assert key(one) == key(other)
+
+
+@pytest.mark.parametrize(("one", "other"), OTHER)
+def test_records_that_differ_for_a_reader_have_keys_of_their_own(one: dict[str, Any], other: dict[str, Any]) -> None:
+    assert key(one) != key(other)
+
+
+def test_a_head_keeps_its_place_and_its_text_number_while_its_text_stays() -> None:
+    row = knowledge_row("a")
+    first = heads.head_of(row, 7, 100)
+
+    voted = heads.head_of(row | {"eval": row["eval"] | {"helpful": 9}, "version": 2}, 8, 200, first)
+    edited = heads.head_of(row | {"content": "other", "version": 2}, 8, 200, first)
+
+    assert (voted.ordinal, voted.text_num, voted.helpful, voted.version) == (7, 100, 9, 2)
+    assert (edited.ordinal, edited.text_num) == (7, 200)
+    assert edited.duplicate_key != first.duplicate_key
+
+
+@pytest.mark.parametrize(
+    "change", [{"deleted": True}, {"scopes": ["public"]}, {"types": ["plan"]}, {"tags": {"a": "b"}}, {"task": "x"}]
+)
+def test_what_search_filters_by_is_part_of_the_text(change: dict[str, Any]) -> None:
+    row = knowledge_row("a")
+    first = heads.head_of(row, 0, 100)
+
+    assert heads.head_of(row | change, 0, 200, first).text_num == 200
+
+
+def test_facets_name_all_that_a_list_is_filtered_by() -> None:
+    row = knowledge_row("a", scopes=["team:web"], tags={"site": ["x", "y"], "tool": "z"})
+
+    facets = heads.head_of(row, 0, 1).facets
+
+    assert facets == {
+        "type:tool",
+        "scope:team:web",
+        "owner:user:local",
+        "tag.site:x",
+        "tag.site:y",
+        "tag.tool:z",
+        "sees:team:web",
+        "sees:user:local",
+    }
+
+
+def test_the_owner_is_in_the_audience_of_what_is_scoped_to_them_only() -> None:
+    head = heads.head_of(knowledge_row("a", owner="agent:bot"), 0, 1)
+
+    assert head.scopes == ("user:owner",)
+    assert head.audience == {"agent:bot"}

@@ -1,0 +1,86 @@
+"""Quality, rules and order of what recall found (seed 003 质量精排, KM-057…064)."""
+
+from typing import Any
+
+import pytest
+
+from knowhub.core.request_context import RequestContext
+from knowhub.knowledge import ranking
+from knowhub.knowledge.heads import head_of
+from knowhub.knowledge.model import Head, Hit, Order
+from tests.builders import START, caller, knowledge_row, local
+
+
+def head(row_id: str = "a", **fields: Any) -> Head:
+    evaluation = {name: fields.pop(name) for name in ("score", "helpful", "harmful") if name in fields}
+    row = knowledge_row(row_id, **fields)
+    return head_of(row | {"eval": row["eval"] | evaluation}, 0, 1)
+
+
+def chosen(hits: list[Hit], top_k: int, order: Order, ctx: RequestContext) -> list[str]:
+    return [hit.head.id for hit in ranking.select(hits, top_k, order, ctx)]
+
+
+@pytest.mark.parametrize(
+    ("score", "helpful", "harmful", "expected"), [(3, 1, 0, 4.0), (5, 10, 2, 11.0), (1, 0, 1, -1.0)]
+)
+def test_quality_is_score_and_helpful_less_twice_harmful(
+    score: int, helpful: int, harmful: int, expected: float
+) -> None:
+    assert ranking.quality(score, helpful, harmful) == expected
+
+
+def test_confidence_of_a_fresh_record_is_a_half() -> None:
+    assert ranking.confidence(1, 0) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("evidence", "rule"),
+    [
+        ({"score": 3}, None),
+        ({"score": 2}, "score_below_min_score"),
+        ({"score": 3, "helpful": 0, "harmful": 2}, "negative_quality"),
+        ({"score": 4, "helpful": 0, "harmful": 2}, None),
+    ],
+)
+def test_evidence_drops_a_record_by_a_rule_with_a_name(evidence: dict[str, int], rule: str | None) -> None:
+    assert ranking.rule_against(head(**evidence), 3) == rule
+
+
+@pytest.mark.parametrize(
+    ("as_of", "rule"),
+    [(START - 1, "not_yet_valid"), (START, None), (START + 59, None), (START + 60, "no_longer_valid")],
+)
+def test_validity_begins_at_its_first_second_and_ends_before_its_last(as_of: float, rule: str | None) -> None:
+    valid = head(valid_from="2026-03-05T12:00:00Z", valid_to="2026-03-05T12:01:00Z")
+
+    assert ranking.validity_against(valid, as_of) == rule
+
+
+def test_a_record_replaces_another_from_the_time_it_is_valid_else_from_its_creation() -> None:
+    assert ranking.effective_from(head(valid_from="2026-03-05T12:00:07Z")) == START + 7
+    assert ranking.effective_from(head()) == START
+
+
+def test_the_best_of_the_pool_are_chosen_by_quality_and_ties_keep_their_order() -> None:
+    hits = [Hit(head(name, score=score), relevance) for name, score, relevance in
+            [("a", 3, 9.0), ("b", 5, 8.0), ("c", 3, 7.0), ("d", 4, 6.0), ("e", 5, 5.0)]]  # fmt: skip -- a table
+
+    assert chosen(hits, 2, Order.QUALITY, local()) == ["b", "d"]
+    assert chosen(hits, 2, Order.AUTO, local()) == ["b", "d"]
+    assert chosen(hits, 2, Order.RELEVANCE, local()) == ["a", "b"]
+    assert chosen(hits[:1] + hits[2:3], 5, Order.QUALITY, local()) == ["a", "c"]
+
+
+def test_a_named_caller_gets_the_nearest_scope_first_and_profiles_before_all() -> None:
+    hits = [
+        Hit(head("public", scopes=["public"], score=5), 9.0),
+        Hit(head("team", scopes=["team:web"], score=4), 8.0),
+        Hit(head("mine", scopes=["user:ann"], score=3), 7.0),
+        Hit(head("profile", scopes=["public"], types=("user_profile",), score=3), 6.0),
+    ]
+    ann = caller(user_id="ann", team_id="web")
+
+    assert chosen(hits, 4, Order.AUTO, ann) == ["profile", "mine", "team", "public"]
+    assert chosen(hits, 4, Order.SCOPE, ann) == ["mine", "team", "public", "profile"]
+    assert chosen(hits, 4, Order.QUALITY, ann) == ["public", "team", "mine", "profile"]
