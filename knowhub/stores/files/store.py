@@ -195,7 +195,7 @@ class FileStore:
         try:
             if self._cursor.is_torn:
                 self._cursor.settle()
-            while not self._cursor.catch_up(_CATCH_UP_BYTES):
+            while not self._cursor.catch_up(_CATCH_UP_BYTES):  # noqa: ASYNC110 -- each turn applies more, until nothing is left
                 await asyncio.sleep(0)
             await self._require_writable()
             batch = self._new_batch()
@@ -214,7 +214,7 @@ class FileStore:
     async def _acquire(self) -> None:
         # Polling, not waiting: a thread that sleeps in flock could not be called back from a stopped process.
         deadline = asyncio.get_running_loop().time() + self._options.lock_timeout_s
-        while not self._lock.try_acquire():  # noqa: ASYNC110 -- another process cannot set an event of ours
+        while not self._lock.try_acquire():
             if asyncio.get_running_loop().time() > deadline:
                 raise Unavailable(
                     f"another process has held the log for {self._options.lock_timeout_s:g} s; nothing was written"

@@ -1,0 +1,78 @@
+"""The tail's score is the full-text index's own, on real words of both languages."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from knowhub.search import bm25
+from knowhub.search.analysis import index_terms, weighted_query
+from knowhub.search.bm25 import Statistics, WeighedTerm
+from knowhub.search.full_text import Built, FullText
+from knowhub.search.tail import Document, Tail
+
+TEXTS = [
+    "Wait for the element to be clickable before clicking it, Selenium raises otherwise.",
+    "用 Selenium 登录网站时先等待元素可点击，否则会抛出异常。",
+    "Rotate the proxy and keep cookies between requests to get past rate limits.",
+    "绕过反爬检测的方法：轮换代理，保留 cookie，降低请求频率。",
+    "PostgreSQL connection pools need a timeout; a stuck transaction holds a row lock.",
+    "数据库连接池要设置超时，长事务会锁住行。",
+    "retry with exponential backoff and jitter, never at once",
+    "asyncio tasks that nobody awaits lose their exceptions",
+]
+QUERIES = ["selenium 登录", "proxy cookie rate", "连接池 timeout", "等待元素", "exceptions of asyncio tasks", "lock"]
+
+
+def documents() -> list[Document]:
+    rng = random.Random(5)
+    texts = TEXTS + [" ".join(rng.choice(TEXTS) for _ in range(rng.randint(1, 12))) for _ in range(40)]
+    return [Document(number, f"k-{number}", index_terms(text), frozenset()) for number, text in enumerate(texts, 1)]
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_tail_and_index_score_the_same_documents_alike(tmp_path: Path, query: str) -> None:
+    known, tail = documents(), Tail()
+    for document in known:
+        tail.add(document)
+    statistics = Statistics(len(known), tail.terms)
+    disk = FullText(tmp_path)
+    disk.rebuild(known, Built("log", 1, "crc", statistics.documents, statistics.terms, 1))
+    assert disk.load(lambda built: built.log_id == "log")
+    terms = weighted_query(query)
+    weighed = [WeighedTerm(term, weight, disk.document_frequency(term)) for term, weight in terms]
+
+    in_tail = {number: score for score, number in tail.search(weighed, statistics, [], lambda _: True, 100)}
+    on_disk = {number: score for score, number in disk.search(terms, [], 100)}
+
+    assert in_tail.keys() == on_disk.keys()
+    assert len(on_disk) >= 5
+    assert in_tail == pytest.approx(on_disk, rel=1e-5)
+
+
+def test_document_frequencies_of_tail_and_index_agree(tmp_path: Path) -> None:
+    known, tail = documents(), Tail()
+    for document in known:
+        tail.add(document)
+    disk = FullText(tmp_path)
+    disk.rebuild(known, Built("log", 1, "crc", len(known), tail.terms, 1))
+    disk.load(lambda _built: True)
+
+    for term in {term for document in known for term in document.terms}:
+        assert tail.document_frequency(term) == disk.document_frequency(term)
+
+
+def test_a_removed_document_leaves_nothing_behind() -> None:
+    known, tail = documents(), Tail()
+    for document in known:
+        tail.add(document)
+    term = known[0].terms[0]
+    tail.search([WeighedTerm(term, 1.0, 1)], Statistics(1, 1), [], lambda _: True, 1)
+
+    tail.remove([document.number for document in known])
+
+    assert (len(tail), tail.terms, tail.document_frequency(term)) == (0, 0, 0)
+
+
+def test_lengths_are_kept_exactly_when_short_and_rounded_down_when_long() -> None:
+    assert [bm25.kept_length(terms) for terms in (0, 1, 39, 40, 41, 42, 1000)] == [0, 1, 39, 40, 40, 42, 984]

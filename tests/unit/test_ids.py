@@ -1,0 +1,53 @@
+"""Ids that KnowHub makes itself."""
+
+import re
+import uuid
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from knowhub.core.ids import RandomIds, knowledge_id, operation_id, seq_of
+from tests.builders import START, CountedIds
+
+
+@given(st.integers(1, 2**48 - 1))
+def test_an_operation_is_found_by_its_id(seq: int) -> None:
+    made = operation_id(seq, RandomIds())
+
+    assert seq_of(made) == seq
+    assert (uuid.UUID(made).version, str(uuid.UUID(made))) == (8, made)
+
+
+@pytest.mark.parametrize("text", ["", "knowledge-20260305-0001", "x" * 36, "0" * 32, "import-" + "0" * 32, "é" * 36])
+def test_anything_else_is_no_operation_id(text: str) -> None:
+    assert seq_of(text) is None
+
+
+def test_a_knowledge_id_bears_its_day_and_four_digits() -> None:
+    assert re.fullmatch(r"knowledge-20260305-[0-9a-f]{4}", knowledge_id(START, RandomIds(), lambda _: False))
+
+
+def test_a_crowded_day_gets_longer_ids() -> None:
+    taken = {f"knowledge-20260305-{number:04x}" for number in range(65_536)}
+
+    made = knowledge_id(START, CountedIds(), taken.__contains__)
+
+    assert made not in taken
+    assert len(made) == len("knowledge-20260305-") + 6
+
+
+@given(st.lists(st.integers(1, 40), max_size=200))
+def test_random_digits_are_as_many_as_asked_for(lengths: list[int]) -> None:
+    ids = RandomIds()
+
+    made = [ids.hex(length) for length in lengths]
+
+    assert [len(digits) for digits in made] == lengths
+    assert all(set(digits) <= set("0123456789abcdef") for digits in made)
+
+
+def test_random_digits_do_not_come_twice() -> None:
+    ids = RandomIds()
+
+    assert len({ids.hex(18) for _ in range(10_000)}) == 10_000

@@ -1,0 +1,179 @@
+"""Turning a change around: fields merge, votes are carried over, and what was changed since stands in the way."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from knowhub.core.operation import Change, Row
+from knowhub.core.undo import BOOKKEEPING
+from knowhub.knowledge import decisions
+from knowhub.knowledge.decisions import UNDO_RULES
+from knowhub.knowledge.model import COLLECTION, Feedback
+from knowhub.operations.decisions import Blocked, turned_around
+from tests.builders import START, knowledge_row
+
+LATER = START + 60
+HELPFUL, HARMFUL = Feedback(helpful_case={"task": "t"}), Feedback(harmful_case={"task": "t"})
+
+
+def change(before: Row | None, after: Row) -> Change:
+    return Change(COLLECTION, str(after["id"]), before, after)
+
+
+def undone(before: Row | None, after: Row, current: Row) -> Row:
+    result = turned_around(change(before, after), current, UNDO_RULES, LATER)
+    assert not isinstance(result, Blocked)
+    return result
+
+
+def blocked(before: Row | None, after: Row, current: Row) -> list[str]:
+    result = turned_around(change(before, after), current, UNDO_RULES, LATER)
+    assert isinstance(result, Blocked)
+    return [".".join(path) for path in result.fields]
+
+
+def edited(row: Row, **fields: Any) -> Row:
+    after = decisions.patched(row, fields, START)
+    assert after is not None
+    return after
+
+
+def voted(row: Row, feedback: Feedback = HELPFUL) -> Row:
+    return decisions.with_feedback(row, feedback, START)
+
+
+def said(row: Row) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if (name,) not in BOOKKEEPING}
+
+
+def test_the_newest_edit_is_turned_around_exactly_with_a_higher_version() -> None:
+    before = knowledge_row("a", tags={"site": "x"})
+    after = edited(before, content="new", tags={"tool": "y"})
+
+    result = undone(before, after, after)
+
+    assert said(result) == said(before)
+    assert result["version"] == 3
+    assert result["updated_at"] == "2026-03-05T12:01:00.000Z"
+
+
+def test_a_creation_is_turned_around_into_a_tombstone_and_back() -> None:
+    row = knowledge_row("a")
+    tombstone = undone(None, row, row)
+
+    restored = undone(row, tombstone, tombstone)
+
+    assert tombstone["deleted"] is True
+    assert said(restored) == said(row)
+    assert (tombstone["version"], restored["version"]) == (2, 3)
+
+
+def test_a_deletion_is_turned_around() -> None:
+    row = knowledge_row("a")
+    after = decisions.deleted(row, START)
+
+    assert said(undone(row, after, after)) == said(row)
+
+
+def test_fields_that_others_changed_since_keep_what_they_have() -> None:
+    before = knowledge_row("a", content="one", task="t")
+    after = edited(before, content="two")
+    current = edited(after, task="u")
+
+    result = undone(before, after, current)
+
+    assert (result["content"], result["task"]) == ("one", "u")
+
+
+def test_a_field_that_was_changed_again_stands_in_the_way_and_is_named() -> None:
+    before = knowledge_row("a", content="one", task="t")
+    after = edited(before, content="two", task="u")
+    current = edited(after, content="three")
+
+    assert blocked(before, after, current) == ["content"]
+
+
+def test_a_creation_that_was_edited_since_is_not_undone() -> None:
+    row = knowledge_row("a", tags={"a": "b"})
+
+    assert blocked(None, row, edited(row, content="new")) == ["content"]
+    assert blocked(None, row, decisions.deleted(row, START)) == ["deleted"]
+
+
+def test_votes_since_never_stand_in_the_way_and_are_carried_over() -> None:
+    before = knowledge_row("a", content="one")
+    after = edited(before, content="two")
+    current = voted(voted(after), HARMFUL)
+
+    result = undone(before, after, current)
+
+    assert result["content"] == "one"
+    assert result["eval"] == current["eval"]
+
+
+def test_a_vote_is_taken_back_and_the_votes_around_it_stay() -> None:
+    first = voted(knowledge_row("a"))
+    second = voted(first, HARMFUL)
+    current = voted(second)
+
+    result = undone(first, second, current)
+
+    evaluation = result["eval"]
+    assert (evaluation["helpful"], evaluation["harmful"]) == (3, 0)
+    assert len(evaluation["helpful_history"]) == 2
+    assert evaluation["harmful_history"] == []
+    assert evaluation["confidence"] == pytest.approx(0.75, abs=1e-5)
+
+
+def test_the_newest_vote_is_taken_back_without_a_trace_of_rounding() -> None:
+    before = voted(voted(knowledge_row("a")), HARMFUL)
+    after = voted(before)
+
+    assert said(undone(before, after, after)) == said(before)
+
+
+def test_a_creation_that_was_only_voted_on_is_undone_with_its_votes() -> None:
+    row = knowledge_row("a")
+
+    result = undone(None, row, voted(row))
+
+    assert (result["deleted"], result["eval"]["helpful"]) == (True, 2)
+
+
+def test_the_last_entry_of_an_object_is_taken_out_and_the_object_stays() -> None:
+    before = knowledge_row("a", tags={"site": "x"})
+    after = edited(before, tags={"site": "x", "tool": "y"})
+    current = edited(after, tags={"tool": "y"})
+
+    assert undone(before, after, current)["tags"] == {}
+
+
+def test_an_object_that_the_change_brought_goes_as_a_whole() -> None:
+    before = knowledge_row("a")
+    after = before | {"routing": {"skill": "x"}, "version": 2}
+
+    assert "routing" not in undone(before, after, after)
+
+
+TAGS = st.dictionaries(st.sampled_from("abc"), st.sampled_from(["x", "y"]), max_size=3)
+
+
+@given(TAGS, TAGS, TAGS)
+def test_an_undo_takes_back_its_own_entries_or_says_which_stand_in_the_way(
+    one: dict[str, str], two: dict[str, str], three: dict[str, str]
+) -> None:
+    before = knowledge_row("a", tags=one)
+    after, current = before | {"tags": two, "version": 2}, before | {"tags": three, "version": 3}
+    moved = {name for name in "abc" if one.get(name) != two.get(name)}
+
+    result = turned_around(change(before, after), current, UNDO_RULES, LATER)
+
+    if any(three.get(name) != two.get(name) for name in moved):
+        assert isinstance(result, Blocked)
+    if isinstance(result, Blocked):
+        assert two != three
+    else:
+        expected = {name: (one if name in moved else three).get(name) for name in "abc"}
+        assert result["tags"] == {name: value for name, value in expected.items() if value is not None}
