@@ -117,6 +117,7 @@ def _keeper(
     settings: Settings, files: FileSystem, directory: DataDirectory, store: FileStore, index: LexicalIndex
 ) -> Keeper:
     records = RecordFiles(directory.records, store.history, store.log_id)
+    store.subscribe(records)
 
     async def absorb() -> None:
         while await index.absorb(settings.index_batch):

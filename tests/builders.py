@@ -1,7 +1,7 @@
 """What tests build again and again: records, a clock and ids that are known beforehand, an open store."""
 
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,17 +56,17 @@ def caller(**ids: str) -> RequestContext:
     return caller_context(ids, OWNER)
 
 
-def new_knowledge(content: str = "Wait for the element before clicking it.", **fields: Any) -> NewKnowledge:
+def new_knowledge(content: str = "Wait for the element before clicking it.", **fields: Any) -> NewKnowledge:  # noqa: ANN401 -- any field
     """Return a record to save; every field has a default that a test need not care about."""
     return NewKnowledge(**{"task": "Log in with Selenium", "content": content, "types": ("tool",)} | fields)
 
 
-def knowledge_row(row_id: str = "knowledge-1", now: float = START, **fields: Any) -> dict[str, Any]:
+def knowledge_row(row_id: str = "knowledge-1", now: float = START, **fields: Any) -> dict[str, Any]:  # noqa: ANN401 -- any field
     """Return the row of a fresh record."""
     return decisions.new_row(new_knowledge(**fields), row_id, now, local())
 
 
-def imported(row_id: str | None, content: str = "imported", **evaluation: Any) -> ImportedKnowledge:
+def imported(row_id: str | None, content: str = "imported", **evaluation: object) -> ImportedKnowledge:
     """Return one line of an import."""
     return ImportedKnowledge(row_id, new_knowledge(content), evaluation)
 
@@ -76,9 +76,7 @@ def retry_key(key: str = "k-1", body: str = "b-1") -> IdempotencyKey:
     return IdempotencyKey(principal=OWNER, method="POST", path="/api/knowledge", key=key, body=body)
 
 
-def operation(
-    after: Mapping[str, Any], before: Mapping[str, Any] | None = None, *, seq: int = 1, idempotency: Any = None
-) -> Operation:
+def operation(after: Mapping[str, Any], *, seq: int = 1, idempotency: IdempotencyKey | None = None) -> Operation:
     """Return an operation on one record."""
     return Operation(
         seq=seq,
@@ -87,7 +85,7 @@ def operation(
         account="default",
         actor=OWNER,
         timestamp=START,
-        changes=[Change(COLLECTION, str(after["id"]), before, after)],
+        changes=[Change(COLLECTION, str(after["id"]), None, after)],
         idempotency=idempotency,
     )
 
@@ -143,10 +141,3 @@ async def opened(
 def rows_of(store: FileStore, account: str = "default") -> dict[str, bytes]:
     """Return every row of the store's records as the store holds it, tombstones too."""
     return dict(store.state(account).rows.get(COLLECTION, {}))
-
-
-def texts(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the contents of records, for comparing what came back."""
-    return [row["content"] for row in rows]
-
-

@@ -1,5 +1,6 @@
 """The server: one process on one socket, which says where it is and why it would not start."""
 
+import gc
 import ipaddress
 import logging
 import signal
@@ -19,6 +20,7 @@ from knowhub.settings import Settings
 
 _DRAIN_S = 20
 _BACKLOG = 2048
+_GC_THRESHOLDS = (50_000, 20, 100)
 # Longer than clients and proxies keep a connection: they close it, and no request meets a closing one.
 _KEEP_ALIVE_S = 65
 
@@ -66,6 +68,8 @@ def run_server(settings: Settings, listening: socket.socket, *, as_json: bool) -
     from knowhub.web.app import create_app
 
     _log_to_stderr(settings)
+    # Rows and heads hold no cycles: looking for some in them again and again would only cost.
+    gc.set_threshold(*_GC_THRESHOLDS)
 
     def announce() -> None:
         # Who reads the line may connect at once: whoever comes before the server accepts waits in the queue.

@@ -2,6 +2,7 @@
 
 import time
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Protocol
 
 
@@ -18,12 +19,7 @@ class SystemClock:
 
 def iso(seconds: float) -> str:
     """Format seconds since the epoch as ISO 8601 UTC with milliseconds and `Z`."""
-    moment = time.gmtime(seconds)
-    milliseconds = int(seconds % 1 * 1000)
-    return (
-        f"{moment.tm_year:04d}-{moment.tm_mon:02d}-{moment.tm_mday:02d}"
-        f"T{moment.tm_hour:02d}:{moment.tm_min:02d}:{moment.tm_sec:02d}.{milliseconds:03d}Z"
-    )
+    return f"{_whole_second(int(seconds // 1))}.{int(seconds % 1 * 1000):03d}Z"
 
 
 def parse_iso(text: str) -> float:
@@ -45,3 +41,10 @@ def normalised_iso(text: str) -> str:
     moment = moment.astimezone(UTC)
     form = "milliseconds" if moment.microsecond else "seconds"
     return moment.replace(tzinfo=None).isoformat(timespec=form) + "Z"
+
+
+# Many rows are written in one second.
+@lru_cache(maxsize=16)
+def _whole_second(seconds: int) -> str:
+    moment = time.gmtime(seconds)
+    return time.strftime("%Y-%m-%dT%H:%M:%S", moment)

@@ -26,8 +26,11 @@ def unflatten(flat: Mapping[Path, Any]) -> dict[str, Any]:
                 inner = holder[name] = {}
             holder = inner
         # An object that was empty before and has entries now stands there already.
-        if not (value == {} and isinstance(holder.get(path[-1]), dict)):
+        if value != {}:
             holder[path[-1]] = value
+        elif not isinstance(holder.get(path[-1]), dict):
+            # A fresh one: entries may follow, and the row that the value came from must not get them.
+            holder[path[-1]] = {}
     return row
 
 

@@ -54,9 +54,8 @@ def patched(row: Row, patch: Mapping[str, Any], now: float) -> Row | None:
     """
     changed = {**row, **patch}
     if "source" in patch:
-        changed["source"] = {**row["source"], **patch["source"]}
-        if "message_id" in patch["source"]:
-            changed["message_id"] = patch["source"]["message_id"]
+        changed["source"] = _with_defaults({**row["source"], **patch["source"]}, row["created_at"])
+        changed["message_id"] = changed["source"]["message_id"]
     if "types" in patch:
         changed["type"] = patch["types"][0]
     if "scopes" in patch and list(patch["scopes"]) != list(row["scopes"]):
@@ -120,13 +119,7 @@ def _row(new: NewKnowledge, row_id: str, moment: str, ctx: RequestContext) -> di
     check_validity(new.valid_from, new.valid_to)
     own_scopes = list(dict.fromkeys(new.scopes)) if new.scopes else [scopes.OWNER]
     message_id = new.message_id or new.source.get("message_id") or None
-    source = {name: new.source.get(name) for name in _SOURCE_FIELDS}
-    source |= {
-        "category": source["category"] or "exp",
-        "urls": list(source["urls"] or ()),
-        "timestamp": source["timestamp"] or moment,
-        "message_id": message_id,
-    }
+    source = {name: new.source.get(name) for name in _SOURCE_FIELDS} | {"message_id": message_id}
     return {
         "id": row_id,
         "message_id": message_id,
@@ -139,10 +132,19 @@ def _row(new: NewKnowledge, row_id: str, moment: str, ctx: RequestContext) -> di
         "owner": owner_for(new, ctx),
         "visibility": new.visibility or scopes.derived_visibility(own_scopes),
         "resource_ids": list(dict.fromkeys(new.resource_ids)),
-        "source": source,
+        "source": _with_defaults(source, moment),
         "valid_from": new.valid_from,
         "valid_to": new.valid_to,
         "supersedes": new.supersedes,
+    }
+
+
+def _with_defaults(source: Mapping[str, Any], moment: str) -> dict[str, Any]:
+    return {
+        **source,
+        "category": source["category"] or "exp",
+        "urls": list(source["urls"] or ()),
+        "timestamp": source["timestamp"] or moment,
     }
 
 
@@ -163,6 +165,8 @@ def _shifted_confidence(before: Mapping[str, Any], after: Mapping[str, Any]) -> 
         current += (1 - current) * (now_is - was) / (1 - was)
     elif now_is < was:
         current *= now_is / was
+    else:
+        return current
     return round(current, _CONFIDENCE_DIGITS)
 
 

@@ -1,11 +1,11 @@
 """Records out of KnowHub and into it: JSON lines, and the workspace tree of seed 004 (文件系统结构)."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from knowhub.core.errors import Conflict, FieldError, InvalidInput
+from knowhub.core.errors import Conflict, FieldError, Forbidden, InvalidInput
 from knowhub.core.ids import Ids, knowledge_id
 from knowhub.core.operation import Decide, Draft, Group, IdempotencyKey, Row, Unchanged, is_live
 from knowhub.core.request_context import RequestContext
@@ -61,16 +61,16 @@ class KnowledgeExchange:
     ) -> Imported:
         """Import all lines or none, in operations of 1,000 rows that are undone together (KS-058).
 
-        Raises Conflict naming the ids that are taken when `on_conflict` is `fail`, and InvalidInput for an id
-        that stands in the import twice.
+        Raises Conflict naming the ids that are taken when `on_conflict` is `fail` (those of other owners always),
+        Forbidden for a line that would be or supersede somebody else's, and InvalidInput for an id that stands in
+        the import twice.
         """
         _check_repeats(lines)
         chunks = [lines[start : start + ROWS_PER_OPERATION] for start in range(0, len(lines), ROWS_PER_OPERATION)]
         import_id = f"import-{self._ids.hex(32)}"
-        tally = _Tally()
+        tally = _Tally(on_conflict, {line.id for line in lines if line.id})
         decides = [
-            self._decide(ctx, chunk, on_conflict, Group(import_id, index, len(chunks)), tally)
-            for index, chunk in enumerate(chunks)
+            self._decide(ctx, chunk, Group(import_id, index, len(chunks)), tally) for index, chunk in enumerate(chunks)
         ]
         outcomes = await self._store.commit_group(ctx.account, ctx.actor, decides, key)
         operations = [outcome.operation for outcome in outcomes if not isinstance(outcome, Unchanged)]
@@ -90,21 +90,23 @@ class KnowledgeExchange:
         self,
         ctx: RequestContext,
         lines: Sequence[ImportedKnowledge],
-        on_conflict: OnConflict,
         group: Group,
         tally: "_Tally",
     ) -> Decide[KnowledgeView]:
         def decide(view: KnowledgeView) -> Draft | Unchanged:
             rows: dict[str, Row] = {}
+
+            def taken(candidate: str) -> bool:
+                return candidate in rows or candidate in tally.named or view.raw(COLLECTION, candidate) is not None
+
             for line in lines:
-                row_id = line.id or knowledge_id(
-                    view.now, self._ids, lambda c: c in rows or bool(view.raw(COLLECTION, c))
-                )
+                row_id = line.id or knowledge_id(view.now, self._ids, taken)
                 before = view.get(COLLECTION, row_id)
-                if is_live(before) and not tally.replaces(row_id, on_conflict):
+                if not tally.takes(ctx, row_id, before):
                     continue
-                rows[row_id] = decisions.imported_row(line, row_id, before, view.now, ctx)
-                tally.imported += not is_live(before)
+                row = decisions.imported_row(line, row_id, before, view.now, ctx)
+                _check_superseded(view, ctx, row)
+                rows[row_id] = row
             # The last operation speaks for the whole import, so it is written even when it brings no row.
             last = group.index == group.of - 1
             if last:
@@ -121,18 +123,26 @@ class KnowledgeExchange:
 class _Tally:
     """Counts over all operations of one import, which are decided one after another."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_conflict: OnConflict, named: Collection[str]) -> None:
+        self.named = named
         self.imported = 0
         self.replaced = 0
         self.skipped = 0
         self.wrote = False
+        self._on_conflict = on_conflict
         self._taken: list[str] = []
 
-    def replaces(self, row_id: str, on_conflict: OnConflict) -> bool:
-        if on_conflict is OnConflict.REPLACE:
+    def takes(self, ctx: RequestContext, row_id: str, before: Row | None) -> bool:
+        """Count a line and tell whether it is to be written."""
+        # What somebody else deleted stays theirs: bringing it back would show what it said.
+        own = before is None or ctx.may_edit(before["owner"])
+        if own and not is_live(before):
+            self.imported += 1
+            return True
+        if own and self._on_conflict is OnConflict.REPLACE:
             self.replaced += 1
             return True
-        if on_conflict is OnConflict.SKIP:
+        if self._on_conflict is OnConflict.SKIP:
             self.skipped += 1
         else:
             self._taken.append(row_id)
@@ -144,7 +154,7 @@ class _Tally:
             more = f" and {len(self._taken) - _NAMED} more" if len(self._taken) > _NAMED else ""
             raise Conflict(
                 f"these ids are taken: {named}{more}; nothing was imported. "
-                "Use on_conflict=skip to leave them or on_conflict=replace to overwrite them",
+                "Use on_conflict=skip to leave them or on_conflict=replace to overwrite your own",
                 {"conflicts": self._taken[:ROWS_PER_OPERATION]},
             )
 
@@ -173,6 +183,13 @@ def _workspace_path(record: Mapping[str, Any]) -> str:
     if "public" in record["scopes"] or kind == "user":
         return f"global/{_GLOBAL_FILES[first_type]}.json"
     return f"agents/{folder}/{_GLOBAL_FILES[first_type]}.json"
+
+
+def _check_superseded(view: KnowledgeView, ctx: RequestContext, row: Row) -> None:
+    # The record that is superseded may stand in a later line, or nowhere; somebody else's would vanish from search.
+    superseded = view.head(row["supersedes"]) if row["supersedes"] else None
+    if superseded is not None and not ctx.may_edit(superseded.owner):
+        raise Forbidden(f"{row['id']!r} supersedes a record of another owner, which only they may do")
 
 
 def _check_repeats(lines: Sequence[ImportedKnowledge]) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from knowhub.core import scopes
 from knowhub.core.errors import Forbidden, InvalidInput, NotFound, VersionConflict
 from knowhub.core.ids import Ids, knowledge_id
 from knowhub.core.operation import (
@@ -173,13 +174,17 @@ class KnowledgeService:
         return (outcome.operation.reply or {})["statuses"], outcome.operation.operation_id
 
     async def history(self, ctx: RequestContext, knowledge_id: str) -> list[VersionEntry]:
-        """Return every version of a record, newest first, a deleted one's too. Raises NotFound."""
+        """Return every version of a record, newest first, a deleted one's too. Raises NotFound.
+
+        A caller who sees the record now is not told of what it was while they did not.
+        """
         await self._store.refresh()
         head = self._store.view(ctx.account).head(knowledge_id)
         if head is None or not ctx.sees(head.audience):
             raise NotFound.of("knowledge", knowledge_id)
         operations = self._store.operations_on(ctx.account, COLLECTION, knowledge_id)
-        return [_version_entry(operation, knowledge_id) async for operation in operations]
+        changes = [(operation, _change_of(operation, knowledge_id)) async for operation in operations]
+        return [_version_entry(operation, change) for operation, change in changes if _saw(ctx, change)]
 
     def _item(
         self, view: KnowledgeView, ctx: RequestContext, new: NewKnowledge, pending: Mapping[str, Row], index: int
@@ -278,8 +283,16 @@ def _saved_batch(reply: Mapping[str, Any], changes: Sequence[Change], operation_
     return SavedBatch(saved, operation_id)
 
 
-def _version_entry(operation: Operation, knowledge_id: str) -> VersionEntry:
-    change = next(change for change in operation.changes if change.id == knowledge_id)
+def _change_of(operation: Operation, knowledge_id: str) -> Change:
+    return next(change for change in operation.changes if change.id == knowledge_id)
+
+
+def _saw(ctx: RequestContext, change: Change) -> bool:
+    rows = (row for row in (change.before, change.after) if row is not None)
+    return all(ctx.sees(scopes.audience(row["scopes"], row["owner"])) for row in rows)
+
+
+def _version_entry(operation: Operation, change: Change) -> VersionEntry:
     return VersionEntry(
         version=change.after["version"],
         operation_id=operation.operation_id,

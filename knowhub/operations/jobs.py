@@ -94,6 +94,11 @@ class Jobs:
         except (KnowHubError, OSError) as problem:
             job.status = JobStatus.FAILED
             job.error = str(problem)
+        except Exception as problem:
+            # Never left as running: no other of its kind could start until a restart.
+            job.status = JobStatus.FAILED
+            job.error = f"an error that should not be: {problem!r}"
+            raise
         finally:
             job.finished_at = self._clock.now()
 

@@ -217,7 +217,7 @@ def _left_dangling(
 
 def _sees(ctx: RequestContext, operation: Operation) -> bool:
     """Tell whether the caller may see every row that an operation touched, or made it."""
-    if ctx.unrestricted or operation.actor == ctx.actor:
+    if ctx.unrestricted or operation.actor in ctx.own:
         return True
     return all(
         ctx.sees(scopes.audience(row["scopes"], row["owner"]))
@@ -228,7 +228,7 @@ def _sees(ctx: RequestContext, operation: Operation) -> bool:
 
 
 def _check_rights(ctx: RequestContext, operation: Operation) -> None:
-    if ctx.unrestricted or operation.actor == ctx.actor:
+    if ctx.unrestricted or operation.actor in ctx.own:
         return
     if not all(ctx.may_edit(change.after["owner"]) for change in operation.changes):
         raise Forbidden("undoing an operation needs the rights that it needed")

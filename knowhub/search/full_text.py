@@ -1,5 +1,6 @@
 """The full-text index on disk: a derived thing that says up to which line of the log it is built."""
 
+import asyncio
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,6 +18,7 @@ from knowhub.search.tail import Document
 LAYOUT: Final = 1
 
 _HEAP_BYTES: Final = 30_000_000
+_ADDED_PER_TURN: Final = 64
 _TERMS, _FACETS, _ID, _NUMBER = "terms", "facets", "id", "number"
 # A filter that most documents pass costs more than it saves: those few are dropped one by one.
 _WORTH_FILTERING: Final = 0.5
@@ -43,6 +45,8 @@ class FullText:
         self._index: tantivy.Index | None = None
         self._searcher: tantivy.Searcher | None = None
         self.built: Built | None = None
+        # What a process wrote that died before its note is unknown: until our own first note, anything may stand there.
+        self._has_written = False
 
     def load(self, fits: Callable[[Built], bool]) -> bool:
         """Open what is on disk, or what the keeper has written since; False when there is nothing that `fits`."""
@@ -94,36 +98,42 @@ class FullText:
                 return
             limit *= 4
 
-    def absorb(self, documents: Iterable[Document], gone: Iterable[str], built: Built) -> None:
-        """Write documents and removals, durable before the note says so. Blocks; call it off the event loop.
+    async def absorb(self, documents: Iterable[Document], gone: Iterable[str], built: Built) -> None:
+        """Write documents and removals, durable before the note says so.
 
         Doing it twice does no harm: a document replaces what its record had.
         """
         if self._index is None:
-            self.rebuild(documents, built)
+            await self.rebuild(documents, built)
             return
         writer = self._index.writer(_HEAP_BYTES, 1)
         for knowledge_id in gone:
             writer.delete_documents_by_term(_ID, knowledge_id)
-        for document in documents:
-            writer.delete_documents_by_term(_ID, document.knowledge_id)
-            writer.add_document(_entry(document))
-        writer.commit()
-        writer.wait_merging_threads()
+        await self._add(writer, documents)
+        await asyncio.to_thread(_commit, writer)
         self._note(built)
+        self._has_written = True
 
-    def rebuild(self, documents: Iterable[Document], built: Built) -> None:
-        """Build a new index beside the one in use; the note makes it the one. Blocks."""
+    async def rebuild(self, documents: Iterable[Document], built: Built) -> None:
+        """Build a new index beside the one in use; the note makes it the one."""
         folder = self._build_folder(built.build)
         writer = _create(folder).writer(_HEAP_BYTES, 1)
-        for document in documents:
-            writer.add_document(_entry(document))
-        writer.commit()
-        writer.wait_merging_threads()
+        await self._add(writer, documents)
+        await asyncio.to_thread(_commit, writer)
         self._note(built)
         for other in self._folder.glob("build-*"):
             if _build_of(other) < built.build:
-                shutil.rmtree(other, ignore_errors=True)
+                await asyncio.to_thread(shutil.rmtree, other, ignore_errors=True)
+
+    async def _add(self, writer: tantivy.IndexWriter, documents: Iterable[Document]) -> None:
+        # Here and not in a thread: each of these calls lets go of the interpreter for a moment, and taking it back
+        # from a busy event loop costs several times the call.
+        for count, document in enumerate(documents, start=1):
+            if document.replaces or not self._has_written:
+                writer.delete_documents_by_term(_ID, document.knowledge_id)
+            writer.add_document(_entry(document))
+            if count % _ADDED_PER_TURN == 0:
+                await asyncio.sleep(0)
 
     def _noted(self) -> Built | None:
         try:
@@ -166,6 +176,11 @@ class FullText:
     def _narrows(self, searcher: tantivy.Searcher, group: frozenset[str]) -> bool:
         passing = sum(searcher.doc_freq(_FACETS, facet) for facet in group)
         return passing < _WORTH_FILTERING * searcher.num_docs
+
+
+def _commit(writer: tantivy.IndexWriter) -> None:
+    writer.commit()
+    writer.wait_merging_threads()
 
 
 def _term_query(schema: tantivy.Schema, term: str, weight: float) -> tantivy.Query:

@@ -114,7 +114,7 @@ class AccountIndex:
         whole = len(taken) == len(self._tail)
         seq = self._log.last_seq if whole else self._records.seq_of(taken[-1].number) - 1
         built = self._note(seq, self._disk.statistics, documents)
-        await asyncio.to_thread(self._disk.absorb, documents, gone, built)
+        await self._disk.absorb(documents, gone, built)
         self.reload()
         if self._disk.built != built:
             # Another process has built anew meanwhile: what its index lacks stays in the tail.
@@ -140,7 +140,7 @@ class AccountIndex:
                 progress(count, len(heads))
                 await asyncio.sleep(0)
         built = self._note(seq, Statistics(0, 0), documents, new_build=True)
-        await asyncio.to_thread(self._disk.rebuild, documents, built)
+        await self._disk.rebuild(documents, built)
         self.reload()
         progress(len(heads), len(heads))
         return len(heads)
@@ -189,7 +189,7 @@ class AccountIndex:
         terms = index_terms(row["task"]) * _TASK_WEIGHT + index_terms(row["content"])
         for name in tag_facets(row["tags"]):
             terms += _tag_terms(name)
-        return Document(head.text_num, head.id, terms, head.facets)
+        return Document(head.text_num, head.id, terms, head.facets, replaces=head.version > 1)
 
     def _weighed(self, query: Sequence[tuple[str, float]]) -> list[WeighedTerm]:
         frequency = self._disk.document_frequency if self._disk.built else self._tail.document_frequency

@@ -10,12 +10,16 @@ from knowhub.search.bm25 import Statistics, WeighedTerm
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A record as the index sees it: its terms, repeats kept. `number` names the change that wrote its text."""
+    """A record as the index sees it: its terms, repeats kept. `number` names the change that wrote its text.
+
+    `replaces` says that the index may hold an earlier text of the record.
+    """
 
     number: int
     knowledge_id: str
     terms: list[str]
     facets: frozenset[str]
+    replaces: bool = True
 
 
 class Tail:

@@ -87,6 +87,8 @@ def _serve_docs(app: FastAPI) -> None:
             swagger_js_url="/docs/assets/swagger-ui-bundle.js",
             swagger_css_url="/docs/assets/swagger-ui.css",
             swagger_favicon_url="/docs/assets/favicon.png",
+            # Without this, the page of a hub that is not on loopback asks a validator on the internet.
+            swagger_ui_parameters={"validatorUrl": "none"},
         )
 
     @app.get("/", include_in_schema=False)

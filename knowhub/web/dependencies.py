@@ -31,6 +31,8 @@ async def body(request: Request, model: type[ModelT]) -> ModelT:
     docs/decisions.md), so `body` and `query` do it; `openapi.parameters` and `openapi.examples` describe the models.
     """
     raw = await request.body()
+    if request.scope["query_string"]:
+        raise InvalidInput.of("query", "takes no parameters here; send them as fields of the body")
     try:
         parsed = orjson.loads(raw) if raw else {}
     except orjson.JSONDecodeError:
@@ -45,7 +47,7 @@ def query(request: Request, model: type[ModelT]) -> ModelT:
     """Parse the query into its model; a name that comes twice is a list. Raises RequestValidationError."""
     raw = request.scope["query_string"]
     pairs: dict[str, str] = {}
-    for name, value in parse_qsl(raw.decode("latin-1"), keep_blank_values=True) if raw else ():
+    for name, value in _decoded(raw) if raw else ():
         pairs[name] = f"{pairs[name]},{value}" if name in pairs else value
     try:
         return model.model_validate(pairs)
@@ -72,8 +74,9 @@ async def retry_key(request: Request, ctx: RequestContext) -> IdempotencyKey | N
     if not 0 < len(key) <= _MAX_KEY_CHARS:
         raise InvalidInput.of("Idempotency-Key", f"must have 1 to {_MAX_KEY_CHARS} characters")
     # What is asked is body and query together; the same key for another question is an error.
-    asked = sha256(await request.body() + b"\0" + request.url.query.encode()).hexdigest()
-    return IdempotencyKey(ctx.actor, request.method, request.url.path, key, asked)
+    asked = sha256(await request.body() + b"\0" + request.scope["query_string"]).hexdigest()
+    # Not request.url.path, which ends at a `?` that belongs to an id.
+    return IdempotencyKey(ctx.actor, request.method, request.scope["path"], key, asked)
 
 
 def expected_version(request: Request, in_body: int | None = None) -> int | None:
@@ -109,10 +112,19 @@ def written(
     return json_response({**body, "operation_id": operation_id}, status, extra)
 
 
+def _decoded(raw: bytes) -> list[tuple[str, str]]:
+    """Split a query into names and values; curl sends UTF-8 as it is typed, others percent-encoded."""
+    try:
+        return parse_qsl(raw.decode(), keep_blank_values=True, errors="strict")
+    except UnicodeDecodeError:
+        raise InvalidInput.of("query", "is not UTF-8") from None
+
+
 def _loosely_parsed(raw: bytes) -> Any:  # noqa: ANN401 -- any JSON value
     """Parse what is JSON but holds no text or number that could be kept, so that its field can be named."""
     try:
-        return json.loads(raw)
+        # As text: of bytes, json would also take UTF-16, in which brackets hide from the depth that is allowed.
+        return json.loads(raw.decode())
     except ValueError as problem:
         fault = {"type": "json_invalid", "loc": ("body",), "msg": str(problem), "input": {}}
         raise RequestValidationError([fault]) from None

@@ -1,25 +1,24 @@
 """The route class of every route: it hands the request to the function that answers it, and nothing else."""
 
-from collections.abc import Callable, Coroutine
 from typing import Any
 
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
+from starlette.types import Receive, Scope, Send
 
 
 class EdgeRoute(APIRoute):
     """A route whose function takes the request and its path's ids, parses by `dependencies`, and returns a Response.
 
     FastAPI describes it in the OpenAPI document. Its own resolving of dependencies would find none here, and
-    cost as much as the answer (measured, see docs/decisions.md).
+    cost as much as the answer (measured, see docs/decisions.md). What the function raises is answered by
+    `error_responses`, which stand around all routes.
     """
 
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return the function that Starlette calls."""
-        endpoint = self.endpoint
+    def __init__(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401 -- whatever FastAPI passes
+        super().__init__(*arguments, **options)
+        self.app = self._answer
 
-        async def handle(request: Request) -> Response:
-            response: Response = await endpoint(request, **request.path_params)
-            return response
-
-        return handle
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        response: Response = await self.endpoint(Request(scope, receive), **scope["path_params"])
+        await response(scope, receive, send)

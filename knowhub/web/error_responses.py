@@ -11,7 +11,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import Match, Route
 
 from knowhub.core import errors
 
@@ -27,6 +27,7 @@ _KINDS: Sequence[tuple[type[errors.KnowHubError], HTTPStatus, str]] = (
     (errors.StorageFull, HTTPStatus.INSUFFICIENT_STORAGE, "storage-full"),
     (errors.Unavailable, HTTPStatus.SERVICE_UNAVAILABLE, "unavailable"),
 )
+REQUEST_ID = "knowhub.request_id"
 _TITLES = {413: "Content Too Large", 422: "Unprocessable Content"}
 _LOCATIONS = ("body", "query", "path", "header")
 # pydantic's prefix before the message of a validator of our own.
@@ -42,11 +43,10 @@ def problem(
         "title": _TITLES.get(status, HTTPStatus(status).phrase),
         "status": status,
         "detail": detail,
-        "instance": path,
+        # A path may hold half a surrogate pair, which is no JSON text.
+        "instance": path.encode("utf-8", "replace").decode(),
         **(extra or {}),
     }
-    # A path may hold half a surrogate pair, which is no JSON text.
-    body["instance"] = path.encode("utf-8", "replace").decode()
     return orjson.dumps(body, default=str), "application/problem+json"
 
 
@@ -74,7 +74,7 @@ def install(app: FastAPI, routes: Sequence[Route]) -> None:
         headers = dict(error.headers or {})
         detail, extra = str(error.detail), {}
         if error.status_code == HTTPStatus.NOT_FOUND:
-            detail = f"there is nothing at {request.url.path}; see /docs"
+            detail = f"there is nothing at {request.scope['path']}; see /docs"
         elif error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
             headers["Allow"] = ", ".join(_allowed(routes, request))
             detail = f"{request.method} is not one of {headers['Allow']}"
@@ -84,8 +84,18 @@ def install(app: FastAPI, routes: Sequence[Route]) -> None:
         return _response(request, error.status_code, kind, detail, extra, headers)
 
     async def unexpected(request: Request, error: Exception) -> Response:
-        _log.error("unexpected_error", path=request.url.path, error=repr(error), exc_info=error)
-        return _response(request, 500, "internal-error", "something failed that should not; it was logged", {})
+        request_id = request.scope.get(REQUEST_ID, "")
+        path = request.scope["path"]
+        _log.error("unexpected_error", path=path, request_id=request_id, error=repr(error), exc_info=error)
+        # Starlette answers this from outside of every middleware, so that it carries its own id.
+        return _response(
+            request,
+            500,
+            "internal-error",
+            "something failed that should not; it was logged",
+            {},
+            {"X-Request-ID": request_id},
+        )
 
     app.add_exception_handler(errors.KnowHubError, known)
     app.add_exception_handler(RequestValidationError, invalid)
@@ -101,7 +111,7 @@ def _response(
     extra: Mapping[str, Any],
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    body, media_type = problem(status, kind, detail, request.url.path, extra)
+    body, media_type = problem(status, kind, detail, request.scope["path"], extra)
     if status in (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.INSUFFICIENT_STORAGE, HTTPStatus.TOO_MANY_REQUESTS):
         headers = {"Retry-After": "1", **(headers or {})}
     return Response(body, status, headers, media_type)
@@ -119,6 +129,7 @@ def _allowed(routes: Sequence[Route], request: Request) -> list[str]:
     """List the methods of every route that has this path, not only of the first."""
     methods: set[str] = set()
     for route in routes:
-        if route.path_regex.match(request.url.path):
+        if route.matches(request.scope)[0] is not Match.NONE:
             methods |= route.methods or set()
-    return sorted(methods)
+    # Files are not a route: they are read, and nothing else.
+    return sorted(methods) or ["GET", "HEAD"]

@@ -10,10 +10,11 @@ from urllib.parse import urlsplit
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from knowhub.core.ids import Ids
-from knowhub.web.error_responses import problem
+from knowhub.web.error_responses import REQUEST_ID, problem
 from knowhub.web.metrics import Metrics
 
 _MAX_REQUEST_ID_CHARS = 200
+_CLIENT_LEFT = 499
 _DRAINED_BYTES = 64 * 1024 * 1024
 _READING = ("GET", "HEAD", "OPTIONS", "TRACE")
 _STRINGS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
@@ -35,8 +36,9 @@ class Frame:
             await self._app(scope, receive, send)
             return
         request_id = _sent_request_id(scope) or self._ids.hex(32).encode()
+        scope[REQUEST_ID] = request_id.decode()
         started = time.perf_counter()
-        status = 500
+        status = _CLIENT_LEFT
 
         async def send_framed(message: Message) -> None:
             nonlocal status
@@ -51,6 +53,9 @@ class Frame:
 
         try:
             await self._app(scope, receive, send_framed)
+        except Exception:
+            status = 500
+            raise
         finally:
             self._metrics.observe(scope, status, time.perf_counter() - started)
 
@@ -129,9 +134,11 @@ class BodyGuard:
         path = scope["path"]
         limit = self._rules.batch_bytes if path in self._rules.large else self._rules.max_bytes
         body, size = await _read(receive, limit)
+        if size is None:
+            return
         if body is None:
-            detail = f"a body here is at most {limit} bytes; this one has {size}{'' if size else ' or more'}"
-            await _answer(send, scope, 413, "too-large", detail)
+            more = " or more" if size > _DRAINED_BYTES else ""
+            await _answer(send, scope, 413, "too-large", f"a body here is at most {limit} bytes; this has {size}{more}")
             return
         if body:
             refusal = self._unreadable(scope, body)
@@ -167,17 +174,18 @@ def is_deeper(body: bytes, limit: int) -> bool:
     return False
 
 
-async def _read(receive: Receive, limit: int) -> tuple[bytes | None, int]:
-    """Return the body, or None and its size when it is too large: then most of it is read and thrown away.
+async def _read(receive: Receive, limit: int) -> tuple[bytes | None, int | None]:
+    """Return the body and its size; no body when it is too large, and no size when the client left halfway.
 
-    A client that is still writing would not see an answer sent meanwhile.
+    Most of a body that is too large is read and thrown away: a client that is still writing would not see an
+    answer sent meanwhile. What came of a body that was broken off must not pass for all of it.
     """
     pieces: list[bytes] = []
     size = 0
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
-            break
+            return None, None
         piece = message.get("body", b"")
         size += len(piece)
         if size <= limit:

@@ -129,8 +129,11 @@ def install(app: FastAPI) -> None:
 
 
 def _inlined(field: dict[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
-    """Put enumerations where they are referred to: a parameter has no components of its own."""
+    """Put enumerations where they are referred to, and drop null: a parameter has neither components nor null."""
     if "$ref" in field:
         rest = {name: value for name, value in field.items() if name != "$ref"}
         return {**definitions[field["$ref"].rpartition("/")[2]], **rest}
+    kinds = [kind for kind in field.get("anyOf", ()) if kind != {"type": "null"}]
+    if len(kinds) == 1:
+        return {**kinds[0], **{name: value for name, value in field.items() if name not in ("anyOf", "default")}}
     return field

@@ -3,14 +3,23 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from knowhub.core.errors import Conflict, InvalidInput, TooLarge
-from knowhub.core.operation import Committed, Draft, Group, Unchanged, Write, next_version
+from knowhub.core.operation import (
+    Committed,
+    Draft,
+    Group,
+    IdempotencyKey,
+    Operation,
+    Unchanged,
+    Write,
+    next_version,
+)
 from knowhub.knowledge.model import COLLECTION
 from knowhub.stores.files.log_line import RawChange
+from knowhub.stores.files.state import StateView
 from knowhub.stores.files.store import FileStore
 from tests.builders import CountedIds, FakeClock, knowledge_row, open_files, retry_key
 from tests.fakes.memory_store import MemoryStore
@@ -24,16 +33,14 @@ ACCOUNT, ACTOR = "default", "user:li"
 @pytest.fixture(params=["files", "memory"])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
     opened: Store = (
-        open_files(tmp_path, ids=CountedIds())
-        if request.param == "files"
-        else MemoryStore(FakeClock(), CountedIds())
+        open_files(tmp_path, ids=CountedIds()) if request.param == "files" else MemoryStore(FakeClock(), CountedIds())
     )
     yield opened
     await opened.close()
 
 
-def saving(row_id: str, content: str = "said") -> Callable[[Any], Draft]:
-    def decide(view: Any) -> Draft:
+def saving(row_id: str, content: str = "said") -> Callable[[StateView], Draft]:
+    def decide(view: StateView) -> Draft:
         before = view.get(COLLECTION, row_id)
         row = {**knowledge_row(row_id, content=content), "version": next_version(before)}
         return Draft("save_knowledge", [Write(COLLECTION, row_id, row)])
@@ -41,20 +48,22 @@ def saving(row_id: str, content: str = "said") -> Callable[[Any], Draft]:
     return decide
 
 
-def in_group(row_id: str, index: int, of: int) -> Callable[[Any], Draft]:
-    def decide(view: Any) -> Draft:
+def in_group(row_id: str, index: int, of: int) -> Callable[[StateView], Draft]:
+    def decide(view: StateView) -> Draft:
         draft = saving(row_id)(view)
         return Draft("import_knowledge", draft.writes, group=Group("group-1", index, of))
 
     return decide
 
 
-def refusing(view: Any) -> Draft:
+def refusing(view: StateView) -> Draft:
     raise Conflict("the state does not allow it")
 
 
-async def committed(store: Store, decide: Callable[[Any], Any], **options: Any) -> Committed:
-    outcome = await store.commit(ACCOUNT, ACTOR, decide, **options)
+async def committed(
+    store: Store, decide: Callable[[StateView], Draft], idempotency: IdempotencyKey | None = None
+) -> Committed:
+    outcome = await store.commit(ACCOUNT, ACTOR, decide, idempotency)
     assert isinstance(outcome, Committed)
     return outcome
 
@@ -88,7 +97,7 @@ async def test_a_commit_is_seen_by_the_next_read(store: Store) -> None:
 async def test_decisions_made_together_see_one_another(store: Store) -> None:
     seen: list[int] = []
 
-    def decide(view: Any) -> Draft:
+    def decide(view: StateView) -> Draft:
         draft = saving("a")(view)
         seen.append(int(draft.writes[0].after["version"]))
         return draft
@@ -111,12 +120,10 @@ async def test_an_account_sees_nothing_of_another(store: Store) -> None:
 async def test_a_decision_that_raises_writes_nothing_and_leaves_its_neighbours_alone(store: Store) -> None:
     wanted = [saving("a"), refusing, saving("b")]
 
-    answers = await asyncio.gather(
-        *(store.commit(ACCOUNT, ACTOR, decide) for decide in wanted), return_exceptions=True
-    )
+    answers = await asyncio.gather(*(store.commit(ACCOUNT, ACTOR, decide) for decide in wanted), return_exceptions=True)
 
     assert isinstance(answers[1], Conflict)
-    assert [answers[0].operation.seq, answers[2].operation.seq] == [1, 2]  # type: ignore[union-attr] -- both are Committed, or this fails
+    assert [operation.seq for operation in operations_of([answers[0], answers[2]])] == [1, 2]
     assert await listed(store) == [2, 1]
 
 
@@ -149,7 +156,7 @@ async def test_a_group_that_fails_is_not_seen_by_what_is_decided_after_it(store:
     )
 
     assert isinstance(answers[0], Conflict)
-    assert answers[1].operation.changes[0].after["version"] == 1  # type: ignore[union-attr] -- it is Committed, or this fails
+    assert operations_of(answers)[0].changes[0].after["version"] == 1
 
 
 async def test_a_retry_gets_the_first_answer_and_writes_nothing(store: Store) -> None:
@@ -255,7 +262,7 @@ async def test_a_view_knows_what_its_own_batch_has_undone(store: Store) -> None:
     first = (await committed(store, saving("a"))).operation.operation_id
     seen: list[str | None] = []
 
-    def decide(view: Any) -> Draft:
+    def decide(view: StateView) -> Draft:
         seen.append(view.undone_by(first))
         return undoing("a", first)(view)
 
@@ -320,12 +327,12 @@ class Heard:
         self.numbers.append(seq)
 
 
-def undoing(row_id: str, operation_id: str) -> Callable[[Any], Draft]:
-    def decide(view: Any) -> Draft:
+def undoing(row_id: str, operation_id: str) -> Callable[[StateView], Draft]:
+    def decide(view: StateView) -> Draft:
         return Draft("undo_operation", saving(row_id)(view).writes, undo_of=operation_id)
 
     return decide
 
 
-def operations_of(outcomes: Sequence[Any]) -> list[Any]:
-    return [outcome.operation for outcome in outcomes]
+def operations_of(outcomes: Sequence[object]) -> list[Operation]:
+    return [outcome.operation for outcome in outcomes if isinstance(outcome, Committed)]

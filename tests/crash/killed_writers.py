@@ -25,6 +25,7 @@ from knowhub.core.ids import RandomIds
 from knowhub.core.operation import Committed, Draft, Group, Write
 from knowhub.knowledge.model import COLLECTION, Feedback
 from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.stores.files.state import StateView
 from knowhub.stores.files.store import Environment, FileStore, StoreOptions, open_store
 from tests.builders import Domain, domain_on, knowledge_row, local, new_knowledge
 
@@ -147,8 +148,8 @@ async def grouped(hub: Domain, ids: list[str], unique: str) -> list[Any]:
     return [outcome.operation.changes[0].after for outcome in outcomes if isinstance(outcome, Committed)]
 
 
-def in_group(unique: str, number: int) -> Callable[[Any], Draft]:
-    def decide(view: Any) -> Draft:
+def in_group(unique: str, number: int) -> Callable[[StateView], Draft]:
+    def decide(view: StateView) -> Draft:
         row = knowledge_row(f"group-{unique}-{number}", content=f"{unique} {number}", task=f"together {unique}")
         return Draft("import_knowledge", [Write(COLLECTION, row["id"], row)], group=Group(unique, number, TOGETHER))
 

@@ -1,10 +1,11 @@
 """The process dies at each file-system call of each mutating verb: what is found is from before or after, whole."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,7 +31,7 @@ class Prepared:
     operation_id: str
 
 
-Verb = Callable[[Domain, Prepared], Awaitable[object]]
+Verb = Callable[[Domain, Prepared], Coroutine[Any, Any, object]]
 
 
 async def prepare(folder: Path) -> Prepared:
@@ -83,7 +84,7 @@ VERBS: Sequence[Verb] = (save, save_batch, patch, delete, feedback, feedback_bat
 async def dies(files: FaultyFileSystem, doing: Awaitable[object]) -> bool:
     """Wait until `doing` is done, False, or its process is dead, True."""
     task = asyncio.ensure_future(doing)
-    while not task.done() and not files.crashed:
+    while not task.done() and not files.crashed:  # noqa: ASYNC110 -- the file system runs in a thread and sets no event
         await asyncio.sleep(0)
     if files.crashed:
         # What the dead process still tries does nothing; it is waited for, so that it does not try it later.
@@ -143,7 +144,8 @@ async def test_a_crash_leaves_the_state_before_or_after(
 
 def is_after(found: dict[str, bytes], before: dict[str, bytes], verb: Verb) -> bool:
     changed = [row_id for row_id, row in found.items() if before.get(row_id) != row]
-    expected = {save_batch: 5, feedback_batch: 2, import_group: 1001}.get(verb, 1)
+    rows_of_verb: dict[Verb, int] = {save_batch: 5, feedback_batch: 2, import_group: 1001}
+    expected = rows_of_verb.get(verb, 1)
     return len(changed) == expected and before.keys() <= found.keys()
 
 

@@ -13,6 +13,7 @@ import pytest
 from knowhub.core.errors import ReadOnly
 from knowhub.core.operation import Draft, Group, Row, Write
 from knowhub.stores.files.recovery import judge
+from knowhub.stores.files.state import StateView
 from knowhub.stores.files.store import FileStore, StoreOptions
 from tests.builders import open_files
 
@@ -57,7 +58,7 @@ class Written:
         raise IndexError(offset)
 
 
-def noting(number: int, text: str = "said", group: Group | None = None) -> Callable[[Any], Draft]:
+def noting(number: int, text: str = "said", group: Group | None = None) -> Callable[[StateView], Draft]:
     row = {"id": f"note-{number}", "text": text, "version": 1}
     return lambda _view: Draft("save_note", [Write(NOTES, f"note-{number}", row)], group=group)
 
@@ -121,7 +122,8 @@ async def test_every_prefix_of_a_log_is_recovered_up_to_its_last_whole_line(tmp_
         kept = header + sum(len(source.lines[number + 1]) for number in expected)
         assert notes == {name: all_notes[name] for name in source.notes(expected)}
         assert status.damage == []
-        assert [path.read_bytes() for path in status.quarantined] == ([source.log[kept:length]] if kept < length else [])
+        torn = [source.log[kept:length]] if kept < length else []
+        assert [path.read_bytes() for path in status.quarantined] == torn
 
 
 async def test_every_prefix_shorter_than_what_was_acknowledged_is_named(tmp_path: Path) -> None:
@@ -198,7 +200,8 @@ async def test_every_single_bit_of_a_small_log_is_guarded(tmp_path: Path) -> Non
     start = len(source.lines[0])
     good = rows_in(judge(Path("log"), source.log[start:], start, 1, durable=True).lines)
 
-    unnoticed = [bit for bit in range(start * 8, len(source.log) * 8) if is_silently_wrong(source.log, start, bit, good)]
+    bits = range(start * 8, len(source.log) * 8)
+    unnoticed = [bit for bit in bits if is_silently_wrong(source.log, start, bit, good)]
 
     assert len(good) == 6
     assert unnoticed == []

@@ -1,5 +1,6 @@
 """The tail's score is the full-text index's own, on real words of both languages."""
 
+import asyncio
 import random
 from pathlib import Path
 
@@ -37,7 +38,7 @@ def test_tail_and_index_score_the_same_documents_alike(tmp_path: Path, query: st
         tail.add(document)
     statistics = Statistics(len(known), tail.terms)
     disk = FullText(tmp_path)
-    disk.rebuild(known, Built("log", 1, "crc", statistics.documents, statistics.terms, 1))
+    asyncio.run(disk.rebuild(known, Built("log", 1, "crc", statistics.documents, statistics.terms, 1)))
     assert disk.load(lambda built: built.log_id == "log")
     terms = weighted_query(query)
     weighed = [WeighedTerm(term, weight, disk.document_frequency(term)) for term, weight in terms]
@@ -55,7 +56,7 @@ def test_document_frequencies_of_tail_and_index_agree(tmp_path: Path) -> None:
     for document in known:
         tail.add(document)
     disk = FullText(tmp_path)
-    disk.rebuild(known, Built("log", 1, "crc", len(known), tail.terms, 1))
+    asyncio.run(disk.rebuild(known, Built("log", 1, "crc", len(known), tail.terms, 1)))
     disk.load(lambda _built: True)
 
     for term in {term for document in known for term in document.terms}:

@@ -11,7 +11,7 @@ from knowhub.knowledge.model import Head, Hit, Order
 from tests.builders import START, caller, knowledge_row, local
 
 
-def head(row_id: str = "a", **fields: Any) -> Head:
+def head(row_id: str = "a", **fields: Any) -> Head:  # noqa: ANN401 -- any field of a record
     evaluation = {name: fields.pop(name) for name in ("score", "helpful", "harmful") if name in fields}
     row = knowledge_row(row_id, **fields)
     return head_of(row | {"eval": row["eval"] | evaluation}, 0, 1)
@@ -43,7 +43,7 @@ def test_confidence_of_a_fresh_record_is_a_half() -> None:
         ({"score": 4, "helpful": 0, "harmful": 2}, None),
     ],
 )
-def test_evidence_drops_a_record_by_a_rule_with_a_name(evidence: dict[str, int], rule: str | None) -> None:
+def test_evidence_drops_a_record_by_a_rule_with_a_name(evidence: dict[str, Any], rule: str | None) -> None:
     assert ranking.rule_against(head(**evidence), 3) == rule
 
 
@@ -63,8 +63,10 @@ def test_a_record_replaces_another_from_the_time_it_is_valid_else_from_its_creat
 
 
 def test_the_best_of_the_pool_are_chosen_by_quality_and_ties_keep_their_order() -> None:
-    hits = [Hit(head(name, score=score), relevance) for name, score, relevance in
-            [("a", 3, 9.0), ("b", 5, 8.0), ("c", 3, 7.0), ("d", 4, 6.0), ("e", 5, 5.0)]]  # fmt: skip -- a table
+    hits = [
+        Hit(head(name, score=score), relevance)
+        for name, score, relevance in [("a", 3, 9.0), ("b", 5, 8.0), ("c", 3, 7.0), ("d", 4, 6.0), ("e", 5, 5.0)]
+    ]  # fmt: skip -- a table
 
     assert chosen(hits, 2, Order.QUALITY, local()) == ["b", "d"]
     assert chosen(hits, 2, Order.AUTO, local()) == ["b", "d"]

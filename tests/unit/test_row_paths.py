@@ -48,3 +48,10 @@ def test_differences_are_told_by_field_and_without_bookkeeping() -> None:
 def test_an_object_that_was_empty_and_one_that_has_entries_go_together() -> None:
     assert unflatten({("tags",): {}, ("tags", "a"): "b"}) == {"tags": {"a": "b"}}
     assert unflatten({("tags", "a"): "b", ("tags",): {}}) == {"tags": {"a": "b"}}
+
+
+def test_putting_a_row_together_changes_nothing_that_it_was_made_of() -> None:
+    row: dict[str, Any] = {"tags": {}}
+
+    assert unflatten(flatten(row) | {("tags", "a"): "b"}) == {"tags": {"a": "b"}}
+    assert row == {"tags": {}}

@@ -20,8 +20,10 @@ def test_anything_else_is_no_scope_and_says_why(scope: str) -> None:
     assert scopes.scope_problem(scope)
 
 
-@pytest.mark.parametrize(("owner", "is_owner"), [("user:li", True), ("agent:bot", True), ("team:web", False),
-                                                 ("public", False), ("li", False), ("user:", False)])  # fmt: skip -- a table
+@pytest.mark.parametrize(
+    ("owner", "is_owner"),
+    [("user:li", True), ("agent:bot", True), ("team:web", False), ("public", False), ("li", False), ("user:", False)],
+)  # fmt: skip -- a table
 def test_an_owner_is_a_user_or_an_agent(owner: str, is_owner: bool) -> None:
     assert (scopes.owner_problem(owner) is None) == is_owner
 

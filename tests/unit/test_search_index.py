@@ -4,6 +4,7 @@ import random
 import shutil
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,11 @@ from tests.builders import OWNER, caller, local, new_knowledge
 
 pytestmark = pytest.mark.anyio
 
-WORDS = "login selenium cookie proxy 反爬 检测 登录 网站 等待 元素 retry timeout browser 浏览器 python async 数据库".split()
+WORDS = ["login", "selenium", "cookie", "proxy", "retry", "timeout", "browser", "python", "async"]
+WORDS += ["反爬", "检测", "登录", "网站", "等待", "元素", "浏览器", "数据库"]
+
+
+ALL = SearchQuery("", top_k=200, order=Order.RELEVANCE)
 
 
 @asynccontextmanager
@@ -29,9 +34,8 @@ async def hub_on(folder: Path, index_batch: int = 1000) -> AsyncIterator[Hub]:
         yield hub
 
 
-async def found(hub: Hub, text: str, ctx: RequestContext | None = None, **query: Any) -> list[str]:
-    query = {"top_k": 50, "order": Order.RELEVANCE} | query
-    answer = await hub.retrieval.search(ctx or local(), SearchQuery(text, **query))
+async def found(hub: Hub, text: str, ctx: RequestContext | None = None, query: SearchQuery = ALL) -> list[str]:
+    answer = await hub.retrieval.search(ctx or local(), replace(query, text=text))
     return [str(record["id"]) for record in answer.records]
 
 
@@ -40,7 +44,7 @@ async def scored(hub: Hub, text: str) -> list[tuple[str, float]]:
     return [(hit.head.id, hit.relevance) for hit in answer.hits]
 
 
-def some_record(rng: random.Random, **fields: Any) -> NewKnowledge:
+def some_record(rng: random.Random, **fields: Any) -> NewKnowledge:  # noqa: ANN401 -- any field
     content = " ".join(rng.choice(WORDS) for _ in range(rng.randint(3, 60)))
     return new_knowledge(content, task=" ".join(rng.sample(WORDS, 2)), dedup=False, **fields)
 
@@ -132,13 +136,14 @@ async def test_every_record_that_passes_a_rare_filter_is_found_up_to_top_k(tmp_p
             for types in (frozenset[str](), frozenset({"plan"})):
                 for wanted in (frozenset[str](), frozenset({"project:x"}), frozenset({"team:web", "public"})):
                     text = " ".join(rng.sample(WORDS, 2))
+                    query = replace(ALL, types=types, scopes=wanted)
                     expected = {
                         knowledge_id
                         for knowledge_id, new in records.items()
                         if passes(ctx, new, types, wanted) and matches(new, text)
                     }
-                    all_found = await found(hub, text, ctx, top_k=200, types=types, scopes=wanted)
-                    some_found = await found(hub, text, ctx, top_k=5, types=types, scopes=wanted)
+                    all_found = await found(hub, text, ctx, query)
+                    some_found = await found(hub, text, ctx, replace(query, top_k=5))
                     assert len(all_found) == len(set(all_found))
                     assert set(all_found) == expected
                     assert len(some_found) == min(5, len(expected))
@@ -285,7 +290,6 @@ async def test_rebuilding_beside_the_keeper_leaves_both_right(tmp_path: Path) ->
         for hub in (keeper, other):
             assert sorted(await found(hub, "zebra")) == sorted(ids)
             assert hub.index.lag == 0
-
 
 
 async def logged_rows(hub: Hub) -> list[bytes]:

@@ -15,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from knowhub.core.errors import Conflict
 from knowhub.knowledge.model import COLLECTION, Feedback, ListQuery, OnConflict, Vote
+from knowhub.operations.model import UndoResult
 from tests.builders import CountedIds, Domain, FakeClock, domain_on, imported, local, new_knowledge, open_files
 
 T = TypeVar("T")
@@ -193,11 +194,13 @@ class KnowledgeMachine(RuleBasedStateMachine):
             untouched = before.keys() - changed
             assert {row_id: after[row_id] for row_id in untouched} == {row_id: before[row_id] for row_id in untouched}
             assert after.keys() - before.keys() <= changed
-            assert self.outcome(operation_id, dry_run=True).extra["undone_by"] == real.operation_ids[0]
+            again = self.outcome(operation_id, dry_run=True)
+            assert isinstance(again, Conflict)
+            assert again.extra["undone_by"] == real.operation_ids[0]
             self.said = brief(after)
             self.note(real.operation_ids[0], before)
 
-    def outcome(self, operation_id: str, *, dry_run: bool) -> Any:
+    def outcome(self, operation_id: str, *, dry_run: bool) -> UndoResult | Conflict:
         try:
             return self.run(self.hub.operations.undo(local(), operation_id, dry_run=dry_run))
         except Conflict as problem:
@@ -260,7 +263,7 @@ def test_any_order_of_verbs_agrees_with_a_plain_dict() -> None:
         max_examples=20, stateful_step_count=25, deadline=None, suppress_health_check=QUIET, derandomize=True
     )
 
-    run_state_machine_as_test(KnowledgeMachine, settings=fast)  # type: ignore[no-untyped-call] -- hypothesis leaves it untyped
+    run_state_machine_as_test(KnowledgeMachine, settings=fast)
 
 
 @pytest.mark.nightly
@@ -268,4 +271,4 @@ def test_any_order_of_verbs_agrees_with_a_plain_dict() -> None:
 def test_ten_thousand_verbs_agree_with_a_plain_dict() -> None:
     long = settings(max_examples=200, stateful_step_count=50, deadline=None, suppress_health_check=QUIET)
 
-    run_state_machine_as_test(KnowledgeMachine, settings=long)  # type: ignore[no-untyped-call] -- hypothesis leaves it untyped
+    run_state_machine_as_test(KnowledgeMachine, settings=long)

@@ -34,7 +34,7 @@ def blocked(before: Row | None, after: Row, current: Row) -> list[str]:
     return [".".join(path) for path in result.fields]
 
 
-def edited(row: Row, **fields: Any) -> Row:
+def edited(row: Row, **fields: object) -> Row:
     after = decisions.patched(row, fields, START)
     assert after is not None
     return after

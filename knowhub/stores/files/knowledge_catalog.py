@@ -15,8 +15,10 @@ KeyT = TypeVar("KeyT")
 class KnowledgeCatalog:
     """Heads of one account's records, by id, by duplicate key, by facet and by what they supersede."""
 
-    def __init__(self, first_ordinal: int = 0) -> None:
-        self._first_ordinal = first_ordinal
+    def __init__(self, below: "KnowledgeCatalog | None" = None) -> None:
+        # What overlays another catalog goes on counting where that ends, and is never listed.
+        self._first_ordinal = len(below) if below is not None else 0
+        self._is_listed = below is None
         self._heads: dict[str, Head] = {}
         self._ids: list[str] = []
         self._by_text_num: dict[int, str] = {}
@@ -89,8 +91,10 @@ class KnowledgeCatalog:
             _remove(self._by_key, known.duplicate_key, head.id)
         self._by_text_num[head.text_num] = head.id
         self._by_key[head.duplicate_key] = (*self._by_key.get(head.duplicate_key, ()), head.id)
+        if not self._is_listed:
+            return
         # A facet that a record lost stays behind: reading checks the head, and a list is not searched for it.
-        for name in head.facets - (known.facets if known else frozenset()):
+        for name in head.facets - known.facets if known else head.facets:
             ordinals = self._by_facet.setdefault(name, [])
             if not ordinals or ordinals[-1] < head.ordinal:
                 ordinals.append(head.ordinal)

@@ -1,9 +1,11 @@
 """records/*.jsonl: every version of every row, for people and tools to read; derived, never trusted (seed 000 §4.1)."""
 
 import asyncio
-from collections import defaultdict
-from collections.abc import Iterable
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from urllib.parse import quote
 
@@ -11,9 +13,10 @@ import orjson
 
 from knowhub.core.request_context import DEFAULT_ACCOUNT
 from knowhub.stores.files.history import History
-from knowhub.stores.files.log_line import line_checksum, parsed, seal
+from knowhub.stores.files.log_line import RawChange, line_checksum, parsed, seal
 
-_OPERATIONS_PER_TURN = 200
+_OPERATIONS_PER_TURN = 500
+_RECENT_OPERATIONS = 5000
 
 
 @dataclass(slots=True)
@@ -33,6 +36,12 @@ class RecordFiles:
         self._folder = folder
         self._history = history
         self._log_id = log_id
+        # What was written lately, so that it need not be read and parsed again; when it is not enough, the log is.
+        self._recent: deque[tuple[int, list[tuple[str, bytes]]]] = deque(maxlen=_RECENT_OPERATIONS)
+
+    def follow(self, account: str, seq: int, changes: Sequence[RawChange]) -> None:
+        """Keep the rows of an operation for the next time. Called by the store, in order."""
+        self._recent.append((seq, [(_file_name(account, change.collection), change.after) for change in changes]))
 
     async def bring_up(self) -> int:
         """Append the rows of every operation that the files lack; return how many operations that were."""
@@ -67,22 +76,31 @@ class RecordFiles:
 
     def _append(self, checkpoint: Checkpoint) -> int:
         texts: dict[str, list[bytes]] = defaultdict(list)
-        last = min(checkpoint.seq + _OPERATIONS_PER_TURN, self._history.last_seq)
-        lines = list(self._history.lines_up(checkpoint.seq, _OPERATIONS_PER_TURN))
-        for name, text in rows_of(lines):
-            texts[name].append(text)
-        for name, rows in texts.items():
+        operations = self._next_operations(checkpoint.seq)
+        for _, rows in operations:
+            for name, text in rows:
+                texts[name].append(text)
+        for name, lines in texts.items():
             path = self._folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("ab") as file:
                 # What stands behind the checkpoint was written by a keeper that died: it is written again.
                 file.truncate(checkpoint.lengths.get(name, 0))
-                file.write(b"".join(rows))
+                file.write(b"\n".join(lines) + b"\n")
                 checkpoint.lengths[name] = file.tell()
-        checkpoint.seq = last
-        checkpoint.checksum = line_checksum(self._history.line(last) or b"")
+        checkpoint.seq = operations[-1][0] if operations else self._history.last_seq
+        checkpoint.checksum = line_checksum(self._history.line(checkpoint.seq) or b"")
         self._note(checkpoint)
-        return len(lines)
+        return len(operations)
+
+    def _next_operations(self, seq: int) -> list[tuple[int, list[tuple[str, bytes]]]]:
+        """Return what follows a sequence number, from memory where it is there, else from the log."""
+        while self._recent and self._recent[0][0] <= seq:
+            self._recent.popleft()
+        if self._recent and self._recent[0][0] == seq + 1:
+            taken = list(islice(self._recent, _OPERATIONS_PER_TURN))
+            return [one for index, one in enumerate(taken) if one[0] == seq + 1 + index]
+        return [_rows_of(line) for line in self._history.lines_up(seq, _OPERATIONS_PER_TURN)]
 
     def _note(self, checkpoint: Checkpoint) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -95,14 +113,26 @@ class RecordFiles:
             path.unlink()
 
 
-def rows_of(lines: Iterable[bytes]) -> Iterable[tuple[str, bytes]]:
+def rows_of(lines: Iterable[bytes]) -> Iterator[tuple[str, bytes]]:
     """Yield (file name, row as a line of JSON) for every change in lines of the log."""
     for line in lines:
-        record = orjson.loads(line)
-        account = record["account"]
-        folder = "" if account == DEFAULT_ACCOUNT else f"accounts/{quote(account, safe='').replace('.', '%2E')}/"
-        for change in record["changes"]:
-            yield f"{folder}{change['collection']}.jsonl", orjson.dumps(change["after"]) + b"\n"
+        for name, row in _rows_of(line)[1]:
+            yield name, row + b"\n"
+
+
+def _rows_of(line: bytes) -> tuple[int, list[tuple[str, bytes]]]:
+    record = orjson.loads(line)
+    rows = [
+        (_file_name(record["account"], change["collection"]), orjson.dumps(change["after"]))
+        for change in record["changes"]
+    ]
+    return record["seq"], rows
+
+
+@lru_cache(maxsize=1024)
+def _file_name(account: str, collection: str) -> str:
+    folder = "" if account == DEFAULT_ACCOUNT else f"accounts/{quote(account, safe='').replace('.', '%2E')}/"
+    return f"{folder}{collection}.jsonl"
 
 
 def _size(path: Path) -> int:

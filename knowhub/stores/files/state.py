@@ -24,7 +24,7 @@ class AccountState:
         self._below = below
         self.rows: dict[str, dict[str, bytes]] = {}
         self.undos: dict[str, str] = {}
-        self.knowledge: KnowledgeCatalog = KnowledgeCatalog(len(below.knowledge) if below else 0)
+        self.knowledge: KnowledgeCatalog = KnowledgeCatalog(below.knowledge if below else None)
 
     def apply(self, seq: int, changes: Sequence[RawChange], decided: "AccountState | None" = None) -> None:
         """Take in one operation; `decided` is the overlay in which it was decided, whose work is not done again."""

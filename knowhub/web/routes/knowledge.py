@@ -54,7 +54,9 @@ async def save_knowledge(request: Request) -> Response:
     "/batch",
     status_code=201,
     summary="Save many records in one operation",
-    responses=answers(201, shapes.SavedRecords) | WRITES,
+    responses=answers(201, shapes.SavedRecords)
+    | answers(200, shapes.SavedRecords, "All stood there already.")
+    | WRITES,
     openapi_extra=RETRY | examples("save_batch", schemas.BatchBody),
 )
 async def save_knowledge_batch(request: Request) -> Response:
@@ -66,7 +68,7 @@ async def save_knowledge_batch(request: Request) -> Response:
     results = [
         {**one.record, "operation_id": one.operation_id, "duplicate_of": one.duplicate_of} for one in saved.records
     ]
-    return written({"results": results, "count": len(results)}, saved.operation_id, 201)
+    return written({"results": results, "count": len(results)}, saved.operation_id, 201 if saved.operation_id else 200)
 
 
 @router.get(

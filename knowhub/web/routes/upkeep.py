@@ -6,6 +6,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from knowhub.core.clock import iso
+from knowhub.core.errors import Unavailable
 from knowhub.operations.jobs import Job, JobStatus
 from knowhub.web.dependencies import context_of, hub_of, json_response, query
 from knowhub.web.edge_route import EdgeRoute
@@ -115,9 +116,12 @@ async def cancel_job(request: Request, job_id: str) -> Response:
 
 
 def _finished(job: Job) -> Response:
+    """Answer with what a job that was waited for did. Raises Unavailable when it did not end well."""
     if job.status is JobStatus.DONE:
         return json_response(job.result)
-    return json_response(_job(job), 503)
+    raise Unavailable(
+        f"{job.kind} {job.status.value}: {job.error or 'another request ended it'}", {"job_id": job.job_id}
+    )
 
 
 def _job(job: Job) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from pydantic import AfterValidator, ConfigDict, Field, StringConstraints, model
 from knowhub.core import clock
 from knowhub.knowledge.model import (
     DEFAULT_SCORE,
+    HISTORY_SHOWN,
     Feedback,
     ImportedKnowledge,
     KnowledgeType,
@@ -26,6 +27,7 @@ from knowhub.web.schemas.parts import (
     Moment,
     Owner,
     Part,
+    ResourceId,
     Scope,
     Text,
     clean,
@@ -33,13 +35,13 @@ from knowhub.web.schemas.parts import (
 
 MAX_ITEMS = 1000
 MAX_QUERY_CHARS = 4096
-_MAX_RESOURCE_ID_CHARS = 512
+# Enough for every honest count; above it, figures would leave what JSON readers agree on.
+MAX_COUNT = 1_000_000_000
 
 Score = Annotated[int, Field(ge=1, le=5, strict=True)]
 TypeName = Annotated[Literal["user_profile", "strategy", "tool", "usecase", "definition", "plan"], Field()]
 TagName = Annotated[Label, StringConstraints(min_length=1)]
 Tags = Annotated[dict[TagName, Label | Annotated[list[Label], Field(max_length=MAX_LIST)]], Field(max_length=MAX_LIST)]
-ResourceId = Annotated[Text, StringConstraints(min_length=1, max_length=_MAX_RESOURCE_ID_CHARS)]
 Scopes = Annotated[list[Scope], Field(min_length=1, max_length=MAX_LIST)]
 Types = Annotated[list[TypeName], Field(min_length=1, max_length=len(KnowledgeType))]
 ResourceIds = Annotated[list[ResourceId], Field(max_length=MAX_LIST)]
@@ -137,36 +139,39 @@ class BatchBody(Body):
 
 
 class PatchBody(Body):
-    """Fields to be changed; what is left out stays."""
+    """Fields to be changed; what is left out stays, and only what may be absent can be null."""
 
-    task: Text | None = None
-    content: Text | None = None
-    types: Types | None = None
-    type: TypeName | None = None
-    tags: Tags | None = None
-    scopes: Scopes | None = None
-    resource_ids: ResourceIds | None = None
-    source: Source | None = Field(default=None, description="Changed field by field.")
+    task: Text = Field(default_factory=str)
+    content: Text = Field(default_factory=str)
+    types: Types = Field(default_factory=list)
+    type: TypeName | None = Field(default=None, description="One type, in place of `types`.")
+    tags: Tags = Field(default_factory=dict)
+    scopes: Scopes = Field(default_factory=list)
+    resource_ids: ResourceIds = Field(default_factory=list)
+    source: Source = Field(default_factory=Source, description="Changed field by field; null brings a default back.")
     valid_from: Moment | None = Field(default=None, description="null takes it away.")
     valid_to: Moment | None = Field(default=None, description="null takes it away.")
     version: Annotated[int, Field(ge=1)] | None = Field(default=None, description="The version that you read.")
 
-    _CLEARABLE = frozenset({"valid_from", "valid_to"})
-    _CHANGEABLE = ("task", "content", "tags", "scopes", "resource_ids", "valid_from", "valid_to")
+    _AS_SENT = ("task", "content", "tags", "valid_from", "valid_to")
+    _LISTS = ("types", "scopes", "resource_ids")
 
     def patch(self) -> dict[str, Any]:
         """Return the fields that were sent, as a record holds them."""
-        fields = {
-            name: getattr(self, name)
-            for name in self._CHANGEABLE
-            if name in self.model_fields_set and (getattr(self, name) is not None or name in self._CLEARABLE)
-        }
-        types = self.types or ([self.type] if self.type else None)
-        if types:
-            fields["types"] = list(dict.fromkeys(types))
-        if self.source is not None:
+        sent = self.model_fields_set
+        fields = {name: getattr(self, name) for name in self._AS_SENT if name in sent}
+        fields |= {name: list(dict.fromkeys(getattr(self, name))) for name in self._LISTS if name in sent}
+        if self.type and "types" not in sent:
+            fields["types"] = [self.type]
+        if "source" in sent:
             fields["source"] = self.source.model_dump(exclude_unset=True)
         return fields
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.types and self.type and self.type not in self.types:
+            raise ValueError("`type` must be one of `types`, or be left out")
+        return self
 
 
 class Case(Part):
@@ -223,7 +228,7 @@ class BatchFeedbackBody(Body):
 class SearchParams(CallerIds):
     """The query of a search (KM-057)."""
 
-    q: Annotated[str, StringConstraints(max_length=MAX_QUERY_CHARS), AfterValidator(_question)]
+    q: Annotated[str, StringConstraints(min_length=1, max_length=MAX_QUERY_CHARS), AfterValidator(_question)]
     top_k: int = Field(default=5, ge=1, le=100)
     min_score: int = Field(default=3, ge=1, le=5)
     types: Annotated[list[TypeName], CommaSeparated] = Field(default_factory=list)
@@ -276,8 +281,8 @@ class Evaluation(Part):
     model_config = ConfigDict(extra="forbid", strict=False)
 
     score: Score | None = None
-    helpful: Annotated[int, Field(ge=0, strict=True)] | None = None
-    harmful: Annotated[int, Field(ge=0, strict=True)] | None = None
+    helpful: Annotated[int, Field(ge=0, le=MAX_COUNT, strict=True)] | None = None
+    harmful: Annotated[int, Field(ge=0, le=MAX_COUNT, strict=True)] | None = None
     confidence: Annotated[float, Field(ge=0, le=1)] | None = None
     helpful_history: list[Case] | None = None
     harmful_history: list[Case] | None = None
@@ -287,7 +292,7 @@ class Evaluation(Part):
         given = self.model_dump(exclude_none=True)
         for name in ("helpful_history", "harmful_history"):
             if name in given:
-                given[name] = [case.to_case() for case in getattr(self, name)]
+                given[name] = [case.to_case() for case in getattr(self, name)][-HISTORY_SHOWN:]
         return given
 
 

@@ -1,16 +1,30 @@
 """The parts that every request and answer is made of; the edge at which input is parsed, once."""
 
 import re
+import unicodedata
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    WithJsonSchema,
+)
 
 from knowhub.core import clock, scopes
 from knowhub.core.request_context import CONTEXT_IDS, DEFAULT_ACCOUNT, RequestContext, caller_context, local_context
 
 MAX_LIST = 50
 MAX_LABEL_CHARS = 200
+_MAX_RESOURCE_ID_CHARS = 512
 
+# What the validators below check, in the words of the OpenAPI document.
+_ID_SCHEMA = {"type": "string", "minLength": 1, "maxLength": scopes.MAX_ID_CHARS}
+_SCOPE_SCHEMA = {"type": "string", "pattern": f"^({scopes.PUBLIC}|(user|project|agent|team|org):.+)$", "maxLength": 200}
+_MOMENT_SCHEMA = {"type": "string", "examples": ["2026-03-05T12:00:00Z", "2026-03-05"]}
 
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
 
@@ -60,12 +74,23 @@ def _comma_separated(value: Any) -> Any:  # noqa: ANN401 -- whatever came in the
     return value
 
 
+def _resource_id(text: str) -> str:
+    if not text.isprintable() and any(unicodedata.category(char) == "Cc" for char in text):
+        raise ValueError("must not hold control characters")
+    if "%" in text or "\\" in text or any(part in {"", ".", ".."} for part in text.split("/")):
+        raise ValueError("must be a path such as code/selenium/login, without %, \\, or an empty, . or .. part")
+    return text
+
+
 Text = Annotated[str, AfterValidator(clean)]
 Label = Annotated[str, StringConstraints(max_length=MAX_LABEL_CHARS), AfterValidator(clean)]
-EntityId = Annotated[str, AfterValidator(_entity_id)]
-Scope = Annotated[str, StringConstraints(max_length=MAX_LABEL_CHARS), AfterValidator(_scope)]
+EntityId = Annotated[str, AfterValidator(_entity_id), WithJsonSchema(_ID_SCHEMA)]
+ResourceId = Annotated[Text, StringConstraints(max_length=_MAX_RESOURCE_ID_CHARS), AfterValidator(_resource_id)]
+Scope = Annotated[
+    str, StringConstraints(max_length=MAX_LABEL_CHARS), AfterValidator(_scope), WithJsonSchema(_SCOPE_SCHEMA)
+]
 Owner = Annotated[str, StringConstraints(max_length=MAX_LABEL_CHARS), AfterValidator(_owner)]
-Moment = Annotated[str, AfterValidator(_moment)]
+Moment = Annotated[str, AfterValidator(_moment), WithJsonSchema(_MOMENT_SCHEMA)]
 CommaSeparated = BeforeValidator(_comma_separated)
 
 
