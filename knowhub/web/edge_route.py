@@ -1,9 +1,11 @@
 """The route class of every route: it hands the request to the function that answers it, and nothing else."""
 
 from typing import Any
+from urllib.parse import unquote
 
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
+from starlette.routing import Match
 from starlette.types import Receive, Scope, Send
 
 
@@ -18,6 +20,16 @@ class EdgeRoute(APIRoute):
     def __init__(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401 -- whatever FastAPI passes
         super().__init__(*arguments, **options)
         self.app = self._answer
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Match as Starlette does, but keep a slash that an id holds apart from those that part the path."""
+        raw = scope.get("raw_path") or b""
+        if b"%2F" not in raw and b"%2f" not in raw:
+            return super().matches(scope)
+        match, child = super().matches({**scope, "path": raw.decode("latin-1")})
+        if match is not Match.NONE:
+            child["path_params"] = {name: unquote(value) for name, value in child["path_params"].items()}
+        return match, child
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         response: Response = await self.endpoint(Request(scope, receive), **scope["path_params"])

@@ -71,17 +71,19 @@ def install(app: FastAPI, routes: Sequence[Route]) -> None:
 
     async def http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)  # noqa: S101 -- as above
-        headers = dict(error.headers or {})
+        status, headers = error.status_code, dict(error.headers or {})
         detail, extra = str(error.detail), {}
-        if error.status_code == HTTPStatus.NOT_FOUND:
+        if status == HTTPStatus.METHOD_NOT_ALLOWED and _names_no_verb(request):
+            status, headers = HTTPStatus.NOT_FOUND, {}
+        if status == HTTPStatus.NOT_FOUND:
             detail = f"there is nothing at {request.scope['path']}; see /docs"
-        elif error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        elif status == HTTPStatus.METHOD_NOT_ALLOWED:
             headers["Allow"] = ", ".join(_allowed(routes, request))
             detail = f"{request.method} is not one of {headers['Allow']}"
-        elif error.status_code == HTTPStatus.BAD_REQUEST:
+        elif status == HTTPStatus.BAD_REQUEST:
             extra = {"errors": [{"field": "body", "message": detail}]}
-        kind = HTTPStatus(error.status_code).name.lower().replace("_", "-")
-        return _response(request, error.status_code, kind, detail, extra, headers)
+        kind = HTTPStatus(status).name.lower().replace("_", "-")
+        return _response(request, status, kind, detail, extra, headers)
 
     async def unexpected(request: Request, error: Exception) -> Response:
         request_id = request.scope.get(REQUEST_ID, "")
@@ -123,6 +125,16 @@ def _field_error(error: Mapping[str, Any]) -> dict[str, str]:
         return {"field": "body", "message": str(error.get("ctx", {}).get("error", error["msg"]))}
     named = parts[1:] if parts and parts[0] in _LOCATIONS else parts
     return {"field": ".".join(named) or "body", "message": _PREFIX.sub("", error["msg"])}
+
+
+def _names_no_verb(request: Request) -> bool:
+    """Tell whether a POST names a verb that this server does not have, where a path with an id happens to fit.
+
+    A verb is one word of letters; an id that KnowHub makes has digits. A verb that is missing is a missing route.
+    """
+    word = request.scope["path"].rpartition("/")[2].replace("_", "")
+    fits_an_id = word in "".join(request.scope.get("path_params", {}).values()).replace("_", "")
+    return request.method == "POST" and fits_an_id and word.isascii() and word.isalpha()
 
 
 def _allowed(routes: Sequence[Route], request: Request) -> list[str]:

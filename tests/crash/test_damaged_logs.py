@@ -278,11 +278,13 @@ async def test_damage_at_the_end_of_a_segment_hides_nothing_of_the_next(tmp_path
     assert [Path(damage.path).name for damage in status.damage] == ["segment-00000002.jsonl"]
 
 
-async def test_bytes_that_vanish_under_an_open_store_are_named_by_its_next_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize("boundary", [False, True], ids=["inside a line", "between lines"])
+async def test_bytes_that_vanish_under_an_open_store_are_named_by_its_next_read(tmp_path: Path, boundary: bool) -> None:
     reader, writer = open_files(tmp_path), open_files(tmp_path)
+    header = (tmp_path / SEGMENT).stat().st_size
     await note(writer, 1)
     with (tmp_path / SEGMENT).open("r+b") as file:
-        file.truncate((tmp_path / SEGMENT).stat().st_size - 5)
+        file.truncate(header if boundary else header + 20)
 
     await reader.refresh()
     status = reader.status()

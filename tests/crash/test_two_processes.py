@@ -144,6 +144,7 @@ async def test_a_reader_settles_what_a_writer_left_that_died_while_it_published(
 
         assert [row.version for row in rows.values()] == [1, 1]
         assert (await writer.knowledge.get(local(), third)).version == 1
+        assert segment.read_bytes().endswith(torn or b"\n")
     async with opened(tmp_path) as hub:
         assert sorted(rows_of(hub.store)) == sorted([first, second, third])
         assert hub.store.status().damage == []

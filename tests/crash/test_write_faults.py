@@ -53,14 +53,19 @@ async def test_after_a_failed_write_or_sync_nothing_is_acknowledged_until_a_rest
         after = await said(hub, "after")
     async with opened(tmp_path) as hub:
         assert sorted(rows_of(hub.store)) == sorted([kept, after])
+    # What a failed write may have left is never written over: it stays behind the end of its segment.
+    assert len(list((tmp_path / "change_log").iterdir())) == 2
 
 
+@pytest.mark.parametrize("half_written", [False, True])
 @pytest.mark.parametrize("call", [1, 2])
-async def test_a_full_disk_answers_so_and_writing_resumes_by_itself(tmp_path: Path, call: int) -> None:
+async def test_a_full_disk_answers_so_and_writing_resumes_by_itself(
+    tmp_path: Path, call: int, half_written: bool
+) -> None:
     files = FaultyFileSystem()
     async with opened(tmp_path, files) as hub:
         kept = await said(hub, "kept")
-        files.begin(Plan(fail_at=call, kinds=CHANGES, error=errno.ENOSPC, lasting=True, half_written=True))
+        files.begin(Plan(fail_at=call, kinds=CHANGES, error=errno.ENOSPC, lasting=True, half_written=half_written))
         for content in ("first", "second"):
             with pytest.raises(StorageFull):
                 await said(hub, content)

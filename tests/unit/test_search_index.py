@@ -2,8 +2,7 @@
 
 import random
 import shutil
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,12 +10,12 @@ from typing import Any
 import orjson
 import pytest
 
-from knowhub.bootstrap import Hub, open_hub
+from knowhub.bootstrap import Hub
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge.model import NewKnowledge, Order, SearchQuery
 from knowhub.search.analysis import index_terms
-from knowhub.settings import Settings
 from tests.builders import OWNER, caller, local, new_knowledge
+from tests.hubs import hub_on, saved
 
 pytestmark = pytest.mark.anyio
 
@@ -25,13 +24,6 @@ WORDS += ["反爬", "检测", "登录", "网站", "等待", "元素", "浏览器
 
 
 ALL = SearchQuery("", top_k=200, order=Order.RELEVANCE)
-
-
-@asynccontextmanager
-async def hub_on(folder: Path, index_batch: int = 1000) -> AsyncIterator[Hub]:
-    """Open a hub whose upkeep runs only when the test says so, and once at its end."""
-    async with open_hub(Settings(data_dir=folder, owner=OWNER, index_batch=index_batch), keep=False) as hub:
-        yield hub
 
 
 async def found(hub: Hub, text: str, ctx: RequestContext | None = None, query: SearchQuery = ALL) -> list[str]:
@@ -47,10 +39,6 @@ async def scored(hub: Hub, text: str) -> list[tuple[str, float]]:
 def some_record(rng: random.Random, **fields: Any) -> NewKnowledge:  # noqa: ANN401 -- any field
     content = " ".join(rng.choice(WORDS) for _ in range(rng.randint(3, 60)))
     return new_knowledge(content, task=" ".join(rng.sample(WORDS, 2)), dedup=False, **fields)
-
-
-async def saved(hub: Hub, new: NewKnowledge) -> str:
-    return str((await hub.knowledge.save(local(), new)).record["id"])
 
 
 async def test_what_was_saved_is_found_at_once_and_after_it_was_absorbed(tmp_path: Path) -> None:
@@ -124,7 +112,9 @@ async def test_every_record_that_passes_a_rare_filter_is_found_up_to_top_k(tmp_p
         for number in range(200):
             # One scope is rare, some records are deleted or edited, and some are not absorbed yet.
             chosen = ["project:x"] if number % 40 == 0 else [rng.choice(scopes)]
-            new = some_record(rng, scopes=chosen, types=(rng.choice(["tool", "plan"]),), score=rng.randint(1, 5))
+            new = some_record(
+                rng, scopes=chosen, types=(rng.choice(["tool", "tool", "tool", "plan"]),), score=rng.randint(1, 5)
+            )
             records[await saved(hub, new)] = new
             if number == 150:
                 await hub.keeper.run_once()
@@ -133,7 +123,7 @@ async def test_every_record_that_passes_a_rare_filter_is_found_up_to_top_k(tmp_p
             del records[knowledge_id]
 
         for ctx in callers:
-            for types in (frozenset[str](), frozenset({"plan"})):
+            for types in (frozenset[str](), frozenset({"tool"}), frozenset({"plan"})):
                 for wanted in (frozenset[str](), frozenset({"project:x"}), frozenset({"team:web", "public"})):
                     text = " ".join(rng.sample(WORDS, 2))
                     query = replace(ALL, types=types, scopes=wanted)
@@ -290,65 +280,3 @@ async def test_rebuilding_beside_the_keeper_leaves_both_right(tmp_path: Path) ->
         for hub in (keeper, other):
             assert sorted(await found(hub, "zebra")) == sorted(ids)
             assert hub.index.lag == 0
-
-
-async def logged_rows(hub: Hub) -> list[bytes]:
-    operations = [operation async for operation in hub.store.operations("default")]
-    return [orjson.dumps(change.after) for operation in reversed(operations) for change in operation.changes]
-
-
-async def test_record_files_hold_every_version_of_every_row(tmp_path: Path) -> None:
-    async with hub_on(tmp_path) as hub:
-        knowledge_id = await saved(hub, new_knowledge("zebra"))
-        await hub.keeper.run_once()
-        await hub.knowledge.patch(local(), knowledge_id, {"content": "lion"})
-        await hub.knowledge.delete(local(), knowledge_id)
-
-        await hub.keeper.run_once()
-
-        assert (tmp_path / "records" / "knowledge.jsonl").read_bytes().splitlines() == await logged_rows(hub)
-
-
-def shortened(folder: Path) -> None:
-    path = folder / "knowledge.jsonl"
-    path.write_bytes(path.read_bytes()[:-1])
-
-
-def without_checkpoint(folder: Path) -> None:
-    (folder / "checkpoint.json").unlink()
-
-
-def with_a_flipped_bit(folder: Path) -> None:
-    path = folder / "checkpoint.json"
-    data = bytearray(path.read_bytes())
-    # The length of a file: a smaller one would cut rows that are there.
-    place = data.index(b'"knowledge.jsonl":') + len(b'"knowledge.jsonl":')
-    data[place] ^= 1
-    path.write_bytes(data)
-
-
-def of_another_log(folder: Path) -> None:
-    path = folder / "checkpoint.json"
-    path.write_bytes(path.read_bytes().replace(b'"log_id":"', b'"log_id":"0'))
-
-
-def written_past_the_checkpoint(folder: Path) -> None:
-    with (folder / "knowledge.jsonl").open("ab") as file:
-        file.write(b'{"a keeper":"died here')
-
-
-@pytest.mark.parametrize(
-    "spoil", [shortened, without_checkpoint, with_a_flipped_bit, of_another_log, written_past_the_checkpoint]
-)
-async def test_record_files_that_do_not_fit_are_written_anew(tmp_path: Path, spoil: Callable[[Path], None]) -> None:
-    async with hub_on(tmp_path) as hub:
-        for number in range(3):
-            await saved(hub, new_knowledge(f"zebra {number}"))
-    spoil(tmp_path / "records")
-
-    async with hub_on(tmp_path) as hub:
-        await saved(hub, new_knowledge("lion"))
-        await hub.keeper.run_once()
-
-        assert hub.keeper.failures == {}
-        assert (tmp_path / "records" / "knowledge.jsonl").read_bytes().splitlines() == await logged_rows(hub)

@@ -3,7 +3,7 @@
 import asyncio
 from array import array
 from collections.abc import AsyncIterator
-from itertools import groupby, pairwise
+from itertools import groupby
 
 import orjson
 
@@ -100,8 +100,8 @@ class History:
         lines: list[bytes] = []
         for segment, group in groupby(places, key=lambda place: place >> _OFFSET_BITS):
             offsets = [place & _OFFSET_MASK for place in group]
-            last = self._log.line_at(segment, offsets[-1])
-            data = self._log.read(segment, offsets[0], offsets[-1]) + last
-            lines += [data[start - offsets[0] : end - offsets[0]] for start, end in pairwise(offsets)]
-            lines.append(last)
+            first = offsets[0]
+            data = self._log.read(segment, first, offsets[-1]) + self._log.line_at(segment, offsets[-1])
+            # Each up to its own newline: between two of them a damaged line may stand.
+            lines += [data[offset - first : data.find(b"\n", offset - first) + 1] for offset in offsets]
         return lines

@@ -1,0 +1,314 @@
+"""The documents, held to what they describe. Each check is shown a sample that breaks it: it can fail."""
+
+import ast
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.main import get_command
+
+from knowhub.cli.main import app as command_line
+from knowhub.settings import Settings
+from knowhub.web.app import create_app
+from knowhub.web.schemas.answers import KnowledgeRecord
+
+ROOT = Path(__file__).resolve().parents[2]
+REFERENCE = ROOT / "docs" / "reference"
+METHODS = {"get", "put", "post", "patch", "delete"}
+FOLDERS = "knowhub|agent_tools|tests|docs|examples|benchmarks"
+
+HEADING = re.compile(r"^#{1,6} +(.+?) *$", re.MULTILINE)
+FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+CODE = re.compile(r"`[^`\n]+`")
+CITATION = re.compile(r"`([\w./-]+\.py):([A-Za-z_][\w.]*)`")
+NAMED_PATH = re.compile(rf"`((?:{FOLDERS})/[\w./-]*)`")
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+VARIABLE = re.compile(r"KNOWHUB_[A-Z_]+[A-Z]")
+OPTION = re.compile(r"--[a-z][a-z-]+")
+TABLE_RULE = re.compile(r"^\|[ |:-]+\|$")
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A document: where it lies, and what it says."""
+
+    path: Path
+    text: str
+
+    @property
+    def prose(self) -> str:
+        """The text less its fenced blocks, which may show anything."""
+        return FENCED.sub("", self.text)
+
+    @property
+    def headings(self) -> list[str]:
+        return HEADING.findall(self.prose)
+
+
+# ── the checks: each yields what is wrong ─────────────────────────────────────────────────────────────────────────
+
+
+def differing(documented: set[str], existing: set[str]) -> Iterator[str]:
+    """Say what exists without a heading, and which heading describes what does not exist."""
+    for name in sorted(existing - documented):
+        yield f"{name} has no heading"
+    for name in sorted(documented - existing):
+        yield f"{name} has a heading and does not exist"
+
+
+def wrong_settings(page: Page, existing: set[str]) -> Iterator[str]:
+    yield from differing({heading for heading in page.headings if VARIABLE.fullmatch(heading)}, existing)
+
+
+def wrong_routes(page: Page, existing: set[str]) -> Iterator[str]:
+    documented = {heading for heading in page.headings if heading.partition(" ")[0].lower() in METHODS}
+    yield from differing(documented, existing)
+
+
+def wrong_commands(page: Page, existing: Mapping[str, set[str]]) -> Iterator[str]:
+    """Look for each command's heading, and for each of its options below it or before the first command."""
+    sections = sections_of(page)
+    documented = {heading for heading in sections if heading.startswith("knowhub ")}
+    yield from differing(documented, set(existing))
+    shared = set(OPTION.findall(page.prose.partition("\n### ")[0]))
+    for command in sorted(documented & set(existing)):
+        named = shared | set(OPTION.findall(sections[command]))
+        yield from (f"{command} {option} is named nowhere" for option in sorted(existing[command] - named))
+
+
+def missing_fields(page: Page, existing: set[str]) -> Iterator[str]:
+    named = {code.strip("`") for code in CODE.findall(page.prose)}
+    yield from (f"{page.path.name} does not name the field {field}" for field in sorted(existing - named))
+
+
+def dangling_citations(page: Page) -> Iterator[str]:
+    for file, name in CITATION.findall(page.prose):
+        if not (ROOT / file).is_file():
+            yield f"{page.path.name}: there is no {file}"
+        elif name not in names_in(ROOT / file):
+            yield f"{page.path.name}: {file} has no {name}"
+
+
+def missing_paths(page: Page) -> Iterator[str]:
+    for named in NAMED_PATH.findall(page.prose):
+        if not (ROOT / named).exists():
+            yield f"{page.path.name}: there is no {named}"
+
+
+def untested_faults(page: Page) -> Iterator[str]:
+    """Look at each row of the table of faults: it must name a test, and nothing but tests."""
+    rows = [line for line in page.text.splitlines() if line.startswith("|") and not TABLE_RULE.match(line)]
+    if len(rows) < 2:
+        yield f"{page.path.name} has no table of faults"
+    for row in rows[1:]:
+        fault, _, tests = row.strip("|").partition("|")
+        cited = CITATION.findall(tests)
+        if not cited:
+            yield f"no test is named for: {fault.strip()}"
+        yield from (f"{file}:{name} is no test" for file, name in cited if not name.startswith("test_"))
+
+
+def broken_links(page: Page) -> Iterator[str]:
+    for target in LINK.findall(CODE.sub("", page.prose)):
+        if re.match(r"[a-z]+:", target):
+            continue
+        file, _, anchor = target.partition("#")
+        linked = (page.path.parent / file).resolve() if file else page.path
+        if not linked.exists():
+            yield f"{page.path.name}: {target} leads nowhere"
+        elif anchor and anchor not in anchors_of(page if linked == page.path else page_at(linked)):
+            yield f"{page.path.name}: {target} names no heading"
+
+
+# ── what exists ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def names_in(file: Path) -> set[str]:
+    """Return the functions, classes, methods and constants that a file defines, methods as `Class.method`."""
+    return set(defined(ast.parse(file.read_text(encoding="utf-8")).body, ""))
+
+
+def defined(body: list[ast.stmt], above: str) -> Iterator[str]:
+    for node in body:
+        match node:
+            case ast.ClassDef(name=name):
+                yield above + name
+                yield from defined(node.body, f"{above}{name}.")
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                yield above + name
+            case ast.Assign(targets=targets):
+                yield from (above + target.id for target in targets if isinstance(target, ast.Name))
+            case ast.AnnAssign(target=ast.Name(id=name)):
+                yield above + name
+            case _:
+                continue
+
+
+def settings() -> set[str]:
+    of_tools = VARIABLE.findall((ROOT / "agent_tools" / "client.py").read_text(encoding="utf-8"))
+    return {f"KNOWHUB_{name.upper()}" for name in Settings.model_fields} | set(of_tools)
+
+
+def routes() -> set[str]:
+    paths: dict[str, dict[str, Any]] = create_app(Settings()).openapi()["paths"]
+    return {f"{method.upper()} {path}" for path, operations in paths.items() for method in operations}
+
+
+def commands() -> dict[str, set[str]]:
+    group = get_command(command_line)
+    assert isinstance(group, typer.core.TyperGroup)
+    return {
+        f"knowhub {name}": {option for parameter in command.params for option in parameter.opts if option[:2] == "--"}
+        for name, command in group.commands.items()
+    }
+
+
+def sections_of(page: Page) -> dict[str, str]:
+    parts = HEADING.split(page.prose)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def anchors_of(page: Page) -> set[str]:
+    """Return the anchors of a page's headings, as code hosts make them."""
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in page.headings}
+
+
+def page_at(path: Path) -> Page:
+    return Page(path, path.read_text(encoding="utf-8"))
+
+
+def pages() -> list[Page]:
+    files = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*.md")]
+    return [page_at(path) for path in sorted(files)]
+
+
+# ── the documents keep them ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_every_setting_has_a_heading_and_every_heading_a_setting() -> None:
+    assert list(wrong_settings(page_at(REFERENCE / "settings.md"), settings())) == []
+
+
+def test_every_route_has_a_heading_and_every_heading_a_route() -> None:
+    assert list(wrong_routes(page_at(REFERENCE / "http-api.md"), routes())) == []
+
+
+def test_every_command_has_a_heading_and_every_option_is_named() -> None:
+    assert list(wrong_commands(page_at(REFERENCE / "cli.md"), commands())) == []
+
+
+def test_every_field_of_a_record_is_named() -> None:
+    assert list(missing_fields(page_at(REFERENCE / "record.md"), set(KnowledgeRecord.model_fields))) == []
+
+
+def test_every_fault_names_its_test() -> None:
+    assert list(untested_faults(page_at(ROOT / "docs" / "explanation" / "durability.md"))) == []
+
+
+@pytest.mark.parametrize("check", [dangling_citations, missing_paths, broken_links], ids=lambda check: check.__name__)
+def test_what_is_named_is_there(check: Callable[[Page], Iterator[str]]) -> None:
+    all_pages = pages()
+
+    assert len(all_pages) > 10
+    assert [wrong for page in all_pages for wrong in check(page)] == []
+
+
+def test_no_page_of_the_docs_is_out_of_reach_of_the_readme() -> None:
+    linked = {(ROOT / target.partition("#")[0]).resolve() for target in LINK.findall(page_at(ROOT / "README.md").text)}
+
+    assert [page.path.name for page in pages() if "docs" in page.path.parts and page.path not in linked] == []
+
+
+# ── the checks can fail ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def sample(text: str) -> Page:
+    return Page(REFERENCE / "sample.md", text)
+
+
+def test_a_setting_that_is_missing_or_made_up_is_found() -> None:
+    page = sample("### KNOWHUB_HOST\n\n### KNOWHUB_MADE_UP\n\nKNOWHUB_PORT is only named.\n")
+
+    assert list(wrong_settings(page, {"KNOWHUB_HOST", "KNOWHUB_PORT"})) == [
+        "KNOWHUB_PORT has no heading",
+        "KNOWHUB_MADE_UP has a heading and does not exist",
+    ]
+
+
+def test_a_route_that_is_missing_or_made_up_is_found() -> None:
+    page = sample("### GET /health\n\n### POST /made/up\n\n```\n### GET /ready\n```\n")
+
+    assert list(wrong_routes(page, {"GET /health", "GET /ready"})) == [
+        "GET /ready has no heading",
+        "POST /made/up has a heading and does not exist",
+    ]
+
+
+def test_a_command_or_an_option_that_is_missing_is_found() -> None:
+    page = sample("`--json`\n\n### knowhub save\n\n`--task`\n\n### knowhub get\n")
+
+    assert list(wrong_commands(page, {"knowhub save": {"--task", "--json", "--url"}, "knowhub undo": set()})) == [
+        "knowhub undo has no heading",
+        "knowhub get has a heading and does not exist",
+        "knowhub save --url is named nowhere",
+    ]
+
+
+def test_a_field_that_is_not_named_is_found() -> None:
+    assert list(missing_fields(sample("| `id` | owner |"), {"id", "owner"})) == [
+        "sample.md does not name the field owner"
+    ]
+
+
+@pytest.mark.parametrize(
+    "cited",
+    [
+        "knowhub/core/nowhere.py:iso",
+        "knowhub/core/clock.py:nothing",
+        "knowhub/core/clock.py:SystemClock.nothing",
+        "tests/crash/test_kill.py:test_nothing",
+    ],
+)
+def test_a_citation_of_nothing_is_found(cited: str) -> None:
+    assert list(dangling_citations(sample(f"see `{cited}` and `knowhub/core/clock.py:iso`"))) != []
+
+
+@pytest.mark.parametrize(
+    "cited", ["knowhub/core/clock.py:SystemClock.now", "knowhub/core/scopes.py:PUBLIC", "knowhub/settings.py:Settings"]
+)
+def test_a_citation_of_something_resolves(cited: str) -> None:
+    assert list(dangling_citations(sample(f"see `{cited}`"))) == []
+
+
+def test_a_path_that_is_not_there_is_found() -> None:
+    assert list(missing_paths(sample("`knowhub/keywords/` beside `knowhub/core/`"))) == [
+        "sample.md: there is no knowhub/keywords/"
+    ]
+
+
+def test_a_fault_without_a_test_is_found() -> None:
+    row = "| a flood | `tests/crash/test_kill.py:killed` |"
+    page = sample(f"| fault | test |\n|---|---|\n| an earthquake | we hope |\n{row}\n")
+
+    assert list(untested_faults(page)) == [
+        "no test is named for: an earthquake",
+        "tests/crash/test_kill.py:killed is no test",
+    ]
+    assert list(untested_faults(sample("nothing"))) == ["sample.md has no table of faults"]
+
+
+def test_a_link_that_leads_nowhere_is_found() -> None:
+    page = sample(
+        "# A heading, with `code`\n[a](settings.md) [b](nowhere.md) [c](#a-heading-with-code) [d](#gone) "
+        "[e](settings.md#knowhub_host) [f](settings.md#gone) [g](https://example.org/x) `[h](nowhere.md)`"
+    )
+
+    assert list(broken_links(page)) == [
+        "sample.md: nowhere.md leads nowhere",
+        "sample.md: #gone names no heading",
+        "sample.md: settings.md#gone names no heading",
+    ]

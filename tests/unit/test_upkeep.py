@@ -1,0 +1,133 @@
+"""What the keeper of a directory writes: record files that fit the log, by jobs that hinder one another nowhere."""
+
+import asyncio
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import orjson
+import pytest
+
+from knowhub.bootstrap import Hub
+from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.stores.files.keeper import Keeper
+from tests.builders import local, new_knowledge
+from tests.hubs import hub_on, saved
+
+pytestmark = pytest.mark.anyio
+
+
+async def logged_rows(hub: Hub) -> list[bytes]:
+    operations = [operation async for operation in hub.store.operations("default")]
+    return [orjson.dumps(change.after) for operation in reversed(operations) for change in operation.changes]
+
+
+async def test_record_files_hold_every_version_of_every_row(tmp_path: Path) -> None:
+    async with hub_on(tmp_path) as hub:
+        knowledge_id = await saved(hub, new_knowledge("zebra"))
+        await hub.keeper.run_once()
+        await hub.knowledge.patch(local(), knowledge_id, {"content": "lion"})
+        await hub.knowledge.delete(local(), knowledge_id)
+
+        await hub.keeper.run_once()
+
+        assert (tmp_path / "records" / "knowledge.jsonl").read_bytes().splitlines() == await logged_rows(hub)
+
+
+def shortened(folder: Path) -> None:
+    path = folder / "knowledge.jsonl"
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def without_checkpoint(folder: Path) -> None:
+    (folder / "checkpoint.json").unlink()
+
+
+def with_a_flipped_bit(folder: Path) -> None:
+    path = folder / "checkpoint.json"
+    data = bytearray(path.read_bytes())
+    # The length of a file: a smaller one would cut rows that are there.
+    place = data.index(b'"knowledge.jsonl":') + len(b'"knowledge.jsonl":')
+    data[place] ^= 1
+    path.write_bytes(data)
+
+
+def of_another_log(folder: Path) -> None:
+    path = folder / "checkpoint.json"
+    path.write_bytes(path.read_bytes().replace(b'"log_id":"', b'"log_id":"0'))
+
+
+def written_past_the_checkpoint(folder: Path) -> None:
+    with (folder / "knowledge.jsonl").open("ab") as file:
+        file.write(b'{"a keeper":"died here')
+
+
+@pytest.mark.parametrize(
+    "spoil", [shortened, without_checkpoint, with_a_flipped_bit, of_another_log, written_past_the_checkpoint]
+)
+async def test_record_files_that_do_not_fit_are_written_anew(tmp_path: Path, spoil: Callable[[Path], None]) -> None:
+    async with hub_on(tmp_path) as hub:
+        for number in range(3):
+            await saved(hub, new_knowledge(f"zebra {number}"))
+    spoil(tmp_path / "records")
+
+    async with hub_on(tmp_path) as hub:
+        await saved(hub, new_knowledge("lion"))
+        await hub.keeper.run_once()
+
+        assert hub.keeper.failures == {}
+        assert (tmp_path / "records" / "knowledge.jsonl").read_bytes().splitlines() == await logged_rows(hub)
+
+
+async def test_record_files_of_a_damaged_log_hold_what_is_served(tmp_path: Path) -> None:
+    async with hub_on(tmp_path) as hub:
+        for number in range(5):
+            await saved(hub, new_knowledge(f"zebra {number}"))
+    shutil.rmtree(tmp_path / "records")
+    segment = tmp_path / "change_log" / "segment-00000001.jsonl"
+    lines = segment.read_bytes().splitlines(keepends=True)
+    segment.write_bytes(b"".join([*lines[:3], b"#" + lines[3][1:], *lines[4:]]))
+
+    async with hub_on(tmp_path) as hub:
+        await hub.keeper.run_once()
+
+        rows = (tmp_path / "records" / "knowledge.jsonl").read_bytes().splitlines()
+        assert len(hub.store.status().damage) == 1
+        assert hub.keeper.failures == {}
+        assert [orjson.loads(row)["content"] for row in rows] == ["zebra 0", "zebra 1", "zebra 3", "zebra 4"]
+        assert hub.index.lag == 0
+
+
+async def test_a_job_that_fails_is_named_and_hinders_no_other(tmp_path: Path) -> None:
+    ran: list[str] = []
+
+    async def breaks() -> None:
+        raise OSError(5, "the disk")
+
+    async def works() -> None:
+        ran.append("works")
+
+    keeper = Keeper(RealFileSystem(), tmp_path / "KEEPER", 60, {"breaks": breaks, "works": works}, {})
+    await keeper.run_once()
+    failures = dict(keeper.failures)
+    await keeper.close()
+
+    assert list(failures) == ["breaks"]
+    assert ran == ["works", "works"]
+
+
+async def test_closing_a_keeper_lets_a_running_job_finish(tmp_path: Path) -> None:
+    started, ended = asyncio.Event(), []
+
+    async def slow() -> None:
+        started.set()
+        await asyncio.sleep(0.05)
+        ended.append("slow")
+
+    keeper = Keeper(RealFileSystem(), tmp_path / "KEEPER", 0.001, {"slow": slow}, {})
+    keeper.start()
+    await started.wait()
+    await keeper.close()
+
+    assert ended[0] == "slow"
+    assert len(ended) >= 2

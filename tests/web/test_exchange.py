@@ -1,0 +1,253 @@
+"""Import and export: JSON lines there and back, conflicts, undo of an import, the workspace archive."""
+
+import gzip
+import io
+import json
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from knowhub.bootstrap import open_hub
+from knowhub.settings import Settings
+from knowhub.web.app import create_app
+from tests.web.conftest import Saved, client_of
+
+pytestmark = pytest.mark.anyio
+
+LINES = {"Content-Type": "application/x-ndjson"}
+# Seed 004's example, as it stands there.
+PROFILE: dict[str, Any] = {
+    "id": "profile_001",
+    "type": "user_profile",
+    "task": "用户编码风格偏好",
+    "tags": {"category": "preference", "domain": "coding_style"},
+    "scopes": ["user:123", "project:456"],
+    "owner": "user:123",
+    "visibility": "shared",
+    "content": "用户偏好使用 TypeScript 而非 JavaScript，注重类型安全",
+    "source": {"agent_id": "general_assistant", "trace_id": "trace-xxx", "timestamp": "2026-03-03"},
+    "eval": {"helpful": 5, "harmful": 0, "confidence": 0.9},
+}
+
+
+def lines(*records: dict[str, Any]) -> bytes:
+    return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records).encode()
+
+
+async def imported(api: httpx.AsyncClient, *records: dict[str, Any], **params: Any) -> httpx.Response:
+    return await api.post("/api/knowledge/import", content=lines(*records), headers=LINES, params=params)
+
+
+async def test_the_example_of_seed_004_is_imported_unchanged(api: httpx.AsyncClient) -> None:
+    done = (await imported(api, PROFILE)).json()
+
+    record = (await api.get("/api/knowledge/profile_001")).json()
+    assert (done["imported"], done["replaced"], done["skipped"]) == (1, 0, 0)
+    for name in ("id", "type", "task", "tags", "scopes", "owner", "visibility", "content"):
+        assert record[name] == PROFILE[name]
+    assert record["types"] == ["user_profile"]
+    assert record["source"]["trace_id"] == "trace-xxx"
+    assert record["source"]["timestamp"] == "2026-03-03T00:00:00Z"
+    assert record["eval"] == {
+        "score": 3, "helpful": 5, "harmful": 0, "confidence": 0.9, "helpful_history": [], "harmful_history": [],
+    }  # fmt: skip
+
+
+async def test_an_export_comes_back_the_same_in_another_hub(
+    api: httpx.AsyncClient, saved: Saved, tmp_path: Path
+) -> None:
+    first = await saved("一", tags={"langs": ["go"]}, resource_ids=["code/a"], valid_to="2030-01-01", message_id="m")
+    await saved("two", supersedes=first["id"], scopes=["public"], owner="agent:crawler", visibility="org")
+    await api.put(f"/api/knowledge/{first['id']}", json={"add_helpful_case": {"outcome": "好", "query": "q"}})
+    await api.delete(f"/api/knowledge/{(await saved('deleted'))['id']}")
+    exported = await api.get("/api/knowledge/export")
+    settings = Settings(data_dir=tmp_path / "other", owner="user:else")
+
+    async with open_hub(settings) as hub, client_of(create_app(settings, hub)) as other:
+        await other.post("/api/knowledge/import", content=exported.content, headers=LINES)
+        again = await other.get("/api/knowledge/export")
+
+    assert exported.headers["content-type"] == "application/x-ndjson"
+    mine, theirs = ([json.loads(line) for line in one.content.splitlines()] for one in (exported, again))
+    assert [record["content"] for record in mine] == ["一", "two"]
+    apart: dict[str, Any] = {"updated_at": None, "version": None}
+    assert [record | apart for record in theirs] == [record | apart for record in mine]
+    assert [record["version"] for record in theirs] == [1, 1]
+
+
+async def test_taken_ids_fail_all_are_skipped_or_replaced(api: httpx.AsyncClient) -> None:
+    old, new = PROFILE | {"content": "old"}, PROFILE | {"content": "new"}
+    fresh = PROFILE | {"id": "profile_002", "content": "fresh"}
+    await imported(api, old)
+
+    refused = await imported(api, fresh, new)
+    skipped = (await imported(api, fresh, new, on_conflict="skip")).json()
+    replaced = (await imported(api, new, on_conflict="replace")).json()
+
+    assert (refused.status_code, refused.json()["conflicts"]) == (409, ["profile_001"])
+    assert (skipped["imported"], skipped["skipped"]) == (1, 1)
+    assert (replaced["imported"], replaced["replaced"]) == (0, 1)
+    record = (await api.get("/api/knowledge/profile_001")).json()
+    assert (record["content"], record["version"]) == ("new", 2)
+
+
+async def test_an_import_that_skips_everything_writes_nothing(api: httpx.AsyncClient) -> None:
+    await imported(api, PROFILE)
+
+    answer = (await imported(api, PROFILE, on_conflict="skip")).json()
+
+    assert answer == {
+        "imported": 0, "replaced": 0, "skipped": 1, "import_id": None, "operation_ids": [], "operation_id": None,
+    }  # fmt: skip
+
+
+async def test_an_import_of_several_operations_is_undone_as_one_and_redone(api: httpx.AsyncClient) -> None:
+    records = [{"id": f"k-{number}", "content": f"number {number}"} for number in range(2001)]
+    done = (await imported(api, *records)).json()
+
+    undone = (await api.post(f"/api/operations/{done['import_id']}/undo")).json()
+
+    assert (done["imported"], len(done["operation_ids"])) == (2001, 3)
+    assert undone["undone"] == done["operation_ids"]
+    assert len(undone["operation_ids"]) == 3
+    assert len(undone["changes"]) == 2001
+    assert (await api.get("/api/knowledge")).json()["count"] == 0
+    group = (await api.get(f"/api/operations/{undone['operation_id']}")).json()["group_id"]
+    assert (await api.post(f"/api/operations/{group}/undo")).status_code == 200
+    assert (await api.get("/api/knowledge", params={"limit": 1000})).json()["count"] == 1000
+
+
+@pytest.mark.parametrize(
+    ("line", "field"),
+    [
+        (b"not json", "lines.2"),
+        (b"[1]", "lines.2"),
+        (b'{"content":"x","score":9}', "lines.2.score"),
+        (b'{"content":" "}', "lines.2"),
+        (b'{"content":"x","eval":{"helpful":-1}}', "lines.2.eval.helpful"),
+        (b'{"content":"x","eval":{"helpful":1e3}}', "lines.2.eval.helpful"),
+        (b'{"content":"x","eval":{"helpful":18446744073709551615}}', "lines.2.eval.helpful"),
+        (b'{"content":"x","eval":{"confidence":1.5}}', "lines.2.eval.confidence"),
+        (b'{"content":"x","eval":{"confidence":NaN}}', "lines.2"),
+        (b'{"content":"x","id":"a\\u0000b"}', "lines.2.id"),
+        (b'{"content":"x","deleted":true}', "lines.2.deleted"),
+        (b'{"content":"\\ud800"}', "lines.2"),
+        (b'{"content":"\xff"}', "lines.2"),
+        (b'{"content":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "lines.2"),
+    ],
+)
+async def test_a_wrong_line_is_named_and_nothing_is_imported(
+    api: httpx.AsyncClient, line: bytes, field: str
+) -> None:
+    body = b'{"content":"good"}\n' + line
+
+    response = await api.post("/api/knowledge/import", content=body, headers=LINES)
+
+    assert response.status_code == 422
+    assert response.json()["errors"][0]["field"] == field
+    assert (await api.get("/api/knowledge")).json()["count"] == 0
+
+
+@pytest.mark.parametrize("body", [b"", b"\n\n", b"  \r\n"])
+async def test_an_import_of_nothing_says_so(api: httpx.AsyncClient, body: bytes) -> None:
+    response = await api.post("/api/knowledge/import", content=body, headers=LINES)
+
+    assert response.status_code == 422
+
+
+async def test_an_id_twice_in_one_import_is_refused(api: httpx.AsyncClient) -> None:
+    response = await imported(api, PROFILE, {"content": "between"}, PROFILE)
+
+    assert response.status_code == 422
+    assert response.json()["errors"] == [
+        {"field": "lines.3.id", "message": "'profile_001' stands in the import twice"}
+    ]
+
+
+async def test_an_id_of_any_characters_is_read_again(api: httpx.AsyncClient) -> None:
+    ids = ["a/b", "a?b#c", "中文 id", "..", "50%", "%2F", "a&b=c"]
+    await imported(api, *({"id": one, "content": one} for one in ids))
+
+    for one in ids:
+        path = "/api/knowledge/" + "".join(f"%{byte:02X}" for byte in one.encode())
+        assert (await api.get(path)).json()["content"] == one
+        assert (await api.get(f"{path}/history")).json()["count"] == 1
+        assert (await api.put(path, json={"update_score": 5})).json()["version"] == 2
+
+
+async def test_a_caller_imports_neither_over_nor_against_what_others_own(
+    api: httpx.AsyncClient, saved: Saved
+) -> None:
+    theirs = await saved("hers", user_id="li", scopes=["public"])
+    deleted = await saved("her secret", user_id="li")
+    await api.delete(f"/api/knowledge/{deleted['id']}", params={"user_id": "li"})
+    mine = {"content": "mine"}
+
+    taken = await imported(api, mine | {"id": theirs["id"]}, user_id="chen", on_conflict="replace")
+    revived = await imported(api, mine | {"id": deleted["id"]}, user_id="chen")
+    hiding = await imported(api, mine | {"supersedes": theirs["id"]}, user_id="chen")
+    given = await imported(api, mine | {"owner": "user:li"}, user_id="chen")
+    own = await imported(api, mine | {"id": "mine"}, user_id="chen")
+
+    assert [one.status_code for one in (taken, revived, hiding, given, own)] == [409, 409, 403, 403, 200]
+    assert (await api.get(f"/api/knowledge/{theirs['id']}")).json()["content"] == "hers"
+    assert (await api.get("/api/knowledge/mine")).json()["owner"] == "user:chen"
+
+
+async def test_an_export_holds_what_the_caller_sees(api: httpx.AsyncClient, saved: Saved) -> None:
+    await saved("hers", user_id="li")
+    await saved("everybody's", scopes=["public"])
+
+    text = (await api.get("/api/knowledge/export", params={"user_id": "chen"})).text
+
+    assert [json.loads(line)["content"] for line in text.splitlines()] == ["everybody's"]
+
+
+async def test_a_workspace_archive_is_the_tree_of_seed_004(api: httpx.AsyncClient, saved: Saved) -> None:
+    await imported(api, PROFILE)
+    await saved("agent's", owner="agent:crawler", scopes=["agent:crawler"], type="strategy")
+    await saved("global", scopes=["public"], type="tool")
+    await saved("habit", owner="user:王 小明", type="user_profile", tags={"category": "habit"})
+
+    response = await api.get("/api/knowledge/export", params={"layout": "workspace"})
+
+    assert response.headers["content-type"] == "application/gzip"
+    assert "knowledge.tar.gz" in response.headers["content-disposition"]
+    files = unpacked(response.content)
+    assert set(files) == {
+        "knowledge/agents/crawler/strategies.json",
+        "knowledge/global/tools.json",
+        "knowledge/users/123/preferences.json",
+        "knowledge/users/%E7%8E%8B%20%E5%B0%8F%E6%98%8E/habits.json",
+    }
+    assert files["knowledge/users/123/preferences.json"][0]["id"] == "profile_001"
+    assert response.content == (await api.get("/api/knowledge/export", params={"layout": "workspace"})).content
+
+
+@pytest.mark.parametrize("name", ["../../etc", "..", ".", "/etc", "a\\b", "a/../../b", "．．/x", "C:x", "~", "-rf", " "])
+async def test_no_owner_names_a_place_outside_the_archive(api: httpx.AsyncClient, saved: Saved, name: str) -> None:
+    owners = [f"{kind}:{name}" for kind in ("user", "agent") if name.strip()]
+    for owner in owners:
+        await saved(f"of {owner}", owner=owner, scopes=["team:x"], type="user_profile")
+
+    response = await api.get("/api/knowledge/export", params={"layout": "workspace"})
+
+    parts = [path.split("/") for path in unpacked(response.content)]
+    assert len(parts) == len(owners)
+    for path in parts:
+        assert len(path) == 4
+        assert path[0] == "knowledge"
+        assert not {"", ".", ".."} & set(path)
+        assert "\\" not in path[2]
+
+
+def unpacked(archive: bytes) -> dict[str, Any]:
+    with tarfile.open(fileobj=io.BytesIO(gzip.decompress(archive))) as members:
+        return {
+            member.name: json.load(file)
+            for member in members.getmembers()
+            if (file := members.extractfile(member)) is not None
+        }

@@ -1,0 +1,224 @@
+"""History and undo over HTTP: filters, details, dry runs, conflicts by name, undo of undo, after a restart."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.web.conftest import Opened, Saved
+
+pytestmark = pytest.mark.anyio
+
+
+async def undo(api: httpx.AsyncClient, operation_id: str, **body: Any) -> httpx.Response:
+    return await api.post(f"/api/operations/{operation_id}/undo", json=body)
+
+
+async def test_an_operation_is_listed_without_and_read_with_its_rows(api: httpx.AsyncClient, saved: Saved) -> None:
+    record = await saved("登录")
+
+    (listed,) = (await api.get("/api/operations")).json()["results"]
+    detail = (await api.get(f"/api/operations/{record['operation_id']}")).json()
+
+    assert listed == {
+        "operation_id": record["operation_id"],
+        "seq": 1,
+        "op": "save_knowledge",
+        "actor": "user:local",
+        "timestamp": listed["timestamp"],
+        "subjects": [record["id"]],
+        "undo_of": None,
+        "undone_by": None,
+        "undoable": True,
+    }
+    del record["operation_id"]
+    change = {"collection": "knowledge", "id": record["id"], "before": None, "after": record}
+    assert detail == listed | {"account": "default", "group_id": None, "changes": [change]}
+
+
+async def test_operations_are_filtered_by_kind_actor_row_and_time(api: httpx.AsyncClient, saved: Saved) -> None:
+    first = await saved("one", user_id="li")
+    second = await saved("two")
+    await api.put(f"/api/knowledge/{second['id']}", json={"update_score": 5})
+    (_, middle, _) = (await api.get("/api/operations")).json()["results"]
+
+    async def seqs(**params: Any) -> list[int]:
+        return [one["seq"] for one in (await api.get("/api/operations", params=params)).json()["results"]]
+
+    assert await seqs() == [3, 2, 1]
+    assert await seqs(op="save_knowledge") == [2, 1]
+    assert await seqs(actor="user:li") == [1]
+    assert await seqs(subject=second["id"]) == [3, 2]
+    assert await seqs(subject=first["id"], op="update_knowledge") == []
+    assert await seqs(since="2") == [3]
+    assert await seqs(since="2000-01-01") == [3, 2, 1]
+    assert await seqs(since="2999-01-01T00:00:00Z") == []
+    assert all(seq >= middle["seq"] for seq in await seqs(since=middle["timestamp"]))
+    assert await seqs(account="other") == []
+
+
+async def test_a_list_of_operations_goes_on_to_its_end(api: httpx.AsyncClient, saved: Saved) -> None:
+    for number in range(5):
+        await saved(f"number {number}")
+
+    first = (await api.get("/api/operations", params={"limit": 2})).json()
+    second = (await api.get("/api/operations", params={"limit": 2, "cursor": first["next_cursor"]})).json()
+    third = (await api.get("/api/operations", params={"limit": 2, "cursor": second["next_cursor"]})).json()
+
+    assert [one["seq"] for page in (first, second, third) for one in page["results"]] == [5, 4, 3, 2, 1]
+    assert (first["count"], third["count"], third["next_cursor"]) == (2, 1, None)
+
+
+@pytest.mark.parametrize(
+    "params", [{"since": "yesterday"}, {"since": "-1"}, {"limit": "0"}, {"cursor": "x"}, {"colour": "red"}]
+)
+async def test_a_wrong_filter_of_operations_is_named(api: httpx.AsyncClient, params: dict[str, str]) -> None:
+    response = await api.get("/api/operations", params=params)
+
+    assert response.status_code == 422
+    assert [response.json()["errors"][0]["field"]] == list(params)
+
+
+@pytest.mark.parametrize("unknown", ["x", "00000000-0009-8abc-a123-0123456789ab", "import-0", "%00", "a%2Fb"])
+async def test_an_unknown_operation_is_404(api: httpx.AsyncClient, unknown: str) -> None:
+    assert (await api.get(f"/api/operations/{unknown}")).status_code == 404
+    assert (await undo(api, unknown)).status_code == 404
+
+
+async def changed_in_every_way(api: httpx.AsyncClient, record: dict[str, Any]) -> list[httpx.Response]:
+    path = f"/api/knowledge/{record['id']}"
+    vote = {"knowledge_id": record["id"], "is_helpful": False, "case": {"reason": "stale"}}
+    line = f'{{"id":"{record["id"]}","content":"imported","eval":{{"helpful":9}}}}'
+    return [
+        await api.patch(path, json={"content": "new", "tags": {"a": "b"}, "source": {"name": "x"}}),
+        await api.put(path, json={"add_helpful_case": {"outcome": "成功"}, "update_score": 5}),
+        await api.post("/api/knowledge/batch_update", json={"feedback_list": [vote]}),
+        await api.post(
+            "/api/knowledge/import",
+            content=line,
+            headers={"Content-Type": "application/x-ndjson"},
+            params={"on_conflict": "replace"},
+        ),
+        await api.delete(path),
+    ]
+
+
+async def test_every_change_of_a_record_is_undone_one_by_one_after_a_restart(
+    api: httpx.AsyncClient, saved: Saved, another: Opened
+) -> None:
+    record = await saved("old", types=["tool"])
+    operation_ids = [one.json()["operation_id"] for one in await changed_in_every_way(api, record)]
+
+    async with another() as later:
+        for operation_id in reversed(operation_ids):
+            assert (await undo(later, operation_id)).status_code == 200
+        restored = (await later.get(f"/api/knowledge/{record['id']}")).json()
+
+    apart = {"version": None, "updated_at": None, "operation_id": None}
+    assert restored | apart == record | apart
+    assert restored["version"] == 11
+    found = (await api.get("/api/knowledge/search", params={"q": "old"})).json()
+    assert [one["id"] for one in found["results"]] == [record["id"]]
+
+
+async def test_a_dry_run_tells_what_an_undo_would_write_and_writes_nothing(
+    api: httpx.AsyncClient, saved: Saved
+) -> None:
+    record = await saved("old")
+    path = f"/api/knowledge/{record['id']}"
+    changed = (await api.patch(path, json={"content": "new"})).json()
+
+    told = (await undo(api, changed["operation_id"], dry_run=True)).json()
+
+    (change,) = told["changes"]
+    assert (told["dry_run"], told["operation_id"], told["operation_ids"]) == (True, None, [])
+    assert told["undone"] == [changed["operation_id"]]
+    assert (change["before"]["content"], change["after"]["content"]) == ("new", "old")
+    assert (await api.get(path)).json()["content"] == "new"
+    assert (await api.get(f"/api/operations/{changed['operation_id']}")).json()["undone_by"] is None
+
+
+async def test_what_stands_on_an_operation_is_named_and_votes_never_do(api: httpx.AsyncClient, saved: Saved) -> None:
+    record = await saved("old")
+    path = f"/api/knowledge/{record['id']}"
+    older = (await api.patch(path, json={"content": "new", "tags": {"a": "1"}})).json()
+    newer = (await api.patch(path, json={"content": "newest"})).json()
+    await api.put(path, json={"add_helpful_case": {"outcome": "good"}})
+
+    for dry_run in (True, False):
+        refused = await undo(api, older["operation_id"], dry_run=dry_run)
+        assert refused.status_code == 409
+        assert refused.json()["conflicts"] == [
+            {
+                "collection": "knowledge",
+                "id": record["id"],
+                "fields": ["content"],
+                "operations": [newer["operation_id"]],
+            }
+        ]
+
+    await undo(api, newer["operation_id"])
+    undone = (await undo(api, older["operation_id"])).json()
+    assert undone["changes"][0]["after"]["content"] == "old"
+    assert undone["changes"][0]["after"]["eval"]["helpful"] == 2
+
+
+async def test_a_record_that_another_supersedes_is_not_taken_away(api: httpx.AsyncClient, saved: Saved) -> None:
+    old = await saved("old")
+    new = await saved("new", supersedes=old["id"])
+
+    refused = await undo(api, old["operation_id"])
+
+    assert refused.status_code == 409
+    assert refused.json()["referrers"] == [{"collection": "knowledge", "id": new["id"]}]
+
+
+async def test_an_undo_is_undone_and_an_operation_only_once(api: httpx.AsyncClient, saved: Saved) -> None:
+    record = await saved()
+    path = f"/api/knowledge/{record['id']}"
+
+    first = (await undo(api, record["operation_id"])).json()
+    again = await undo(api, record["operation_id"])
+    gone = await api.get(path)
+    redone = await undo(api, first["operation_id"])
+
+    assert (again.status_code, again.json()["undone_by"]) == (409, first["operation_id"])
+    assert gone.status_code == 404
+    assert redone.status_code == 200
+    assert (await api.get(path)).json()["version"] == 3
+    told = (await api.get("/api/operations", params={"subject": record["id"]})).json()["results"]
+    assert [(one["op"], one["undo_of"]) for one in told] == [
+        ("undo_operation", first["operation_id"]),
+        ("undo_operation", record["operation_id"]),
+        ("save_knowledge", None),
+    ]
+    # Undone and redone, it stands as it was: neither is it undone now, nor is its undo.
+    assert [(one["undone_by"], one["undoable"]) for one in told] == [
+        (None, True),
+        (redone.json()["operation_id"], False),
+        (None, True),
+    ]
+
+
+async def test_undo_needs_the_rights_of_the_original(api: httpx.AsyncClient, saved: Saved) -> None:
+    hidden = await saved("hers", user_id="li")
+    public = await saved("for all", user_id="li", scopes=["public"])
+    vote = (await api.put(f"/api/knowledge/{public['id']}", json={"add_helpful_case": {}, "user_id": "chen"})).json()
+
+    assert (await undo(api, hidden["operation_id"], user_id="chen")).status_code == 404
+    assert (await undo(api, public["operation_id"], user_id="chen")).status_code == 403
+    assert (await undo(api, public["operation_id"], project_id="atlas")).status_code == 403
+    assert (await undo(api, vote["operation_id"], user_id="chen")).status_code == 200
+    assert (await undo(api, public["operation_id"], agent_id="bot", user_id="li")).status_code == 200
+
+
+async def test_operations_of_hidden_rows_are_missing(api: httpx.AsyncClient, saved: Saved) -> None:
+    hidden = await saved("hers", user_id="li")
+    local = await saved("of the local principal")
+    public = await saved("for all", scopes=["public"])
+
+    for caller in ({"user_id": "chen"}, {"project_id": "atlas"}):
+        seen = (await api.get("/api/operations", params=caller)).json()
+        assert [one["operation_id"] for one in seen["results"]] == [public["operation_id"]]
+        for one in (hidden, local):
+            assert (await api.get(f"/api/operations/{one['operation_id']}", params=caller)).status_code == 404

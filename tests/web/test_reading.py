@@ -1,0 +1,174 @@
+"""Reading one record, lists with filters and cursors, and the history of a record."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.web.conftest import Saved
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_record_is_read_whole_with_its_version_as_tag(api: httpx.AsyncClient, saved: Saved) -> None:
+    record = await saved("绕过反爬检测", tags={"domain": "爬虫"})
+
+    response = await api.get(f"/api/knowledge/{record['id']}")
+
+    assert response.status_code == 200
+    assert response.headers["etag"] == '"1"'
+    del record["operation_id"]
+    assert response.json() == record
+
+
+@pytest.mark.parametrize("knowledge_id", ["knowledge-20260101-0000", "中文", "a b", "a/b", "a?b", "..", "%00", "%ff"])
+async def test_an_unknown_id_is_404_whatever_it_holds(api: httpx.AsyncClient, knowledge_id: str) -> None:
+    quoted = {"a/b": "a%2Fb", "a?b": "a%3Fb", "..": "%2E%2E"}.get(knowledge_id, knowledge_id)
+
+    response = await api.get(f"/api/knowledge/{quoted}")
+
+    assert response.status_code == 404
+    assert response.json()["detail"].startswith("no knowledge with id")
+
+
+async def test_a_list_shows_the_newest_first_and_goes_on_to_its_end(api: httpx.AsyncClient, saved: Saved) -> None:
+    ids = [(await saved(f"number {number}"))["id"] for number in range(25)]
+
+    pages, cursor = [], None
+    while True:
+        params = {"limit": 10} | ({"cursor": cursor} if cursor else {})
+        page = (await api.get("/api/knowledge", params=params)).json()
+        assert page["count"] == len(page["results"])
+        pages.append([record["id"] for record in page["results"]])
+        cursor = page["next_cursor"]
+        if cursor is None:
+            break
+
+    assert [len(page) for page in pages] == [10, 10, 5]
+    assert [one for page in pages for one in page] == ids[::-1]
+
+
+async def test_a_cursor_stays_where_it_is_while_records_come_and_go(api: httpx.AsyncClient, saved: Saved) -> None:
+    ids = [(await saved(f"number {number}"))["id"] for number in range(4)]
+    first = (await api.get("/api/knowledge", params={"limit": 2})).json()
+
+    await saved("newer")
+    await api.delete(f"/api/knowledge/{ids[1]}")
+    second = (await api.get("/api/knowledge", params={"limit": 2, "cursor": first["next_cursor"]})).json()
+
+    assert [record["id"] for record in second["results"]] == [ids[0]]
+    assert second["next_cursor"] is None
+
+
+async def test_a_list_has_ten_records_unless_told_otherwise(api: httpx.AsyncClient, saved: Saved) -> None:
+    for number in range(11):
+        await saved(f"number {number}")
+
+    assert (await api.get("/api/knowledge")).json()["count"] == 10
+    assert (await api.get("/api/knowledge", params={"limit": 1000})).json()["count"] == 11
+
+
+@pytest.mark.parametrize(
+    ("params", "found"),
+    [
+        ({}, "abc"),
+        ({"types": "tool"}, "ab"),
+        ({"types": "plan,definition"}, "bc"),
+        ({"types": ["plan", "definition"]}, "bc"),
+        ({"scopes": "project:atlas"}, "bc"),
+        ({"scopes": "project:atlas,public"}, "abc"),
+        ({"owner": "agent:crawler"}, "b"),
+        ({"owner": "li@example.com"}, "c"),
+        ({"tag.domain": "网页"}, "ab"),
+        ({"tag.domain": "网页", "types": "plan"}, "b"),
+        ({"tag.langs": "go"}, "c"),
+        ({"tag.domain": "nowhere"}, ""),
+        ({"scopes": "team:none"}, ""),
+    ],
+)
+async def test_a_list_is_filtered_by_type_scope_owner_and_tag(
+    api: httpx.AsyncClient, saved: Saved, params: dict[str, Any], found: str
+) -> None:
+    await saved("a", types=["tool"], scopes=["public"], tags={"domain": "网页"})
+    await saved("b", types=["tool", "plan"], scopes=["project:atlas"], owner="agent:crawler", tags={"domain": "网页"})
+    await saved(
+        "c", types=["definition"], scopes=["project:atlas"], owner="li@example.com", tags={"langs": ["python", "go"]}
+    )
+
+    listed = (await api.get("/api/knowledge", params=params)).json()
+
+    assert "".join(sorted(record["content"] for record in listed["results"])) == found
+
+
+async def test_a_list_follows_a_change_of_what_it_filters_by(api: httpx.AsyncClient, saved: Saved) -> None:
+    record = await saved(types=["tool"], scopes=["public"], tags={"domain": "web"})
+
+    await api.patch(
+        f"/api/knowledge/{record['id']}", json={"types": ["plan"], "scopes": ["team:web"], "tags": {"domain": "api"}}
+    )
+
+    for params in ({"types": "tool"}, {"scopes": "public"}, {"tag.domain": "web"}):
+        assert (await api.get("/api/knowledge", params=params)).json()["count"] == 0
+    for params in ({"types": "plan"}, {"scopes": "team:web"}, {"tag.domain": "api"}):
+        assert (await api.get("/api/knowledge", params=params)).json()["count"] == 1
+
+
+@pytest.mark.parametrize(
+    ("params", "field"),
+    [
+        ({"limit": "0"}, "limit"),
+        ({"limit": "1001"}, "limit"),
+        ({"limit": "many"}, "limit"),
+        ({"types": "recipe"}, "types.0"),
+        ({"scopes": "user:"}, "scopes.0"),
+        ({"owner": "team:web"}, "owner"),
+        ({"cursor": "nonsense"}, "cursor"),
+        ({"cursor": "٣"}, "cursor"),
+        ({"account": "a\nb"}, "account"),
+        ({"user_id": ""}, "user_id"),
+        ({"colour": "red"}, "colour"),
+    ],
+)
+async def test_a_wrong_parameter_of_a_list_is_named(
+    api: httpx.AsyncClient, params: dict[str, str], field: str
+) -> None:
+    response = await api.get("/api/knowledge", params=params)
+
+    assert response.status_code == 422
+    assert response.json()["errors"][0]["field"] == field
+
+
+async def test_a_history_names_each_version_with_what_it_changed(api: httpx.AsyncClient, saved: Saved) -> None:
+    record = await saved("first")
+    path = f"/api/knowledge/{record['id']}"
+    await api.patch(path, json={"content": "second", "user_id": "local"})
+    await api.put(path, json={"add_helpful_case": {"outcome": "good"}, "agent_id": "crawler", "user_id": "local"})
+    await api.delete(path)
+
+    history = (await api.get(f"{path}/history")).json()
+
+    assert [entry["version"] for entry in history["results"]] == [4, 3, 2, 1]
+    ops = [entry["op"] for entry in history["results"]]
+    assert ops == ["delete_knowledge", "update_knowledge", "edit_knowledge", "save_knowledge"]
+    assert [entry["actor"] for entry in history["results"]] == [
+        "user:local", "agent:crawler", "user:local", "user:local",
+    ]  # fmt: skip
+    assert history["results"][2]["changes"] == {"content": {"before": "first", "after": "second"}}
+    assert history["results"][1]["changes"]["eval.helpful"] == {"before": 1, "after": 2}
+    assert history["results"][3]["operation_id"] == record["operation_id"]
+    assert (history["count"], history["next_cursor"]) == (4, None)
+
+
+async def test_a_history_does_not_tell_what_was_hidden_then(api: httpx.AsyncClient, saved: Saved) -> None:
+    record = await saved("the password is 1234", user_id="li")
+    path = f"/api/knowledge/{record['id']}"
+    await api.patch(path, json={"content": "ask li for the password", "user_id": "li"})
+    await api.patch(path, json={"scopes": ["public"], "user_id": "li"})
+    await api.put(path, json={"add_helpful_case": {}, "user_id": "chen"})
+
+    stranger = await api.get(f"{path}/history", params={"user_id": "chen"})
+    owner = await api.get(f"{path}/history", params={"user_id": "li"})
+
+    assert "1234" not in stranger.text
+    assert [entry["version"] for entry in stranger.json()["results"]] == [4]
+    assert [entry["version"] for entry in owner.json()["results"]] == [4, 3, 2, 1]
