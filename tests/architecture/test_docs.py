@@ -20,6 +20,8 @@ ROOT = Path(__file__).resolve().parents[2]
 REFERENCE = ROOT / "docs" / "reference"
 METHODS = {"get", "put", "post", "patch", "delete"}
 FOLDERS = "knowhub|agent_tools|tests|docs|examples|benchmarks"
+# CONTRIBUTING.md has a rule for it before it is built.
+RULED_BEFOREHAND = {"knowhub/sdk"}
 
 HEADING = re.compile(r"^#{1,6} +(.+?) *$", re.MULTILINE)
 FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
@@ -95,7 +97,7 @@ def dangling_citations(page: Page) -> Iterator[str]:
 
 def missing_paths(page: Page) -> Iterator[str]:
     for named in NAMED_PATH.findall(page.prose):
-        if not (ROOT / named).exists():
+        if named not in RULED_BEFOREHAND and not (ROOT / named).exists():
             yield f"{page.path.name}: there is no {named}"
 
 
@@ -118,7 +120,7 @@ def broken_links(page: Page) -> Iterator[str]:
             continue
         file, _, anchor = target.partition("#")
         linked = (page.path.parent / file).resolve() if file else page.path
-        if not linked.exists():
+        if file and not linked.exists():
             yield f"{page.path.name}: {target} leads nowhere"
         elif anchor and anchor not in anchors_of(page if linked == page.path else page_at(linked)):
             yield f"{page.path.name}: {target} names no heading"

@@ -14,6 +14,7 @@ from knowhub.bootstrap import Hub
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge.model import NewKnowledge, Order, SearchQuery
 from knowhub.search.analysis import index_terms
+from knowhub.search.full_text import FullText
 from tests.builders import OWNER, caller, local, new_knowledge
 from tests.hubs import hub_on, saved
 
@@ -280,3 +281,17 @@ async def test_rebuilding_beside_the_keeper_leaves_both_right(tmp_path: Path) ->
         for hub in (keeper, other):
             assert sorted(await found(hub, "zebra")) == sorted(ids)
             assert hub.index.lag == 0
+
+
+async def test_a_deleted_record_leaves_the_index_on_disk_too(tmp_path: Path) -> None:
+    async with hub_on(tmp_path) as hub:
+        kept = await saved(hub, new_knowledge("zebra kept"))
+        deleted = await saved(hub, new_knowledge("zebra deleted"))
+        await hub.keeper.run_once()
+        await hub.knowledge.delete(local(), deleted)
+        await hub.keeper.run_once()
+
+        disk = FullText(next((tmp_path / "indexes").glob("*/*")))
+        assert disk.load(lambda _built: True)
+        assert len(list(disk.search([(index_terms("zebra")[0], 1.0)], [], 10))) == 1
+        assert await found(hub, "zebra") == [kept]

@@ -10,7 +10,7 @@ from tests.web.conftest import Opened, Saved
 
 pytestmark = pytest.mark.anyio
 
-KEY = {"Idempotency-Key": "重试-1".encode().decode("latin-1")}
+KEY = {"Idempotency-Key": "retry-1"}
 LINES = {"Content-Type": "application/x-ndjson"}
 
 
@@ -59,7 +59,7 @@ async def test_a_retry_answers_the_first_answer_again_here_and_in_another_proces
     assert operations == 3
 
 
-async def test_a_thousand_retries_at_once_write_once(api: httpx.AsyncClient) -> None:
+async def test_a_hundred_retries_at_once_write_once(api: httpx.AsyncClient) -> None:
     body = {"content": "fresh", "dedup": False}
 
     answers = await asyncio.gather(*(api.post("/api/knowledge", json=body, headers=KEY) for _ in range(100)))

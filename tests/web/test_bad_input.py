@@ -1,0 +1,241 @@
+"""Bad input: each a documented 4xx that names the field, with nothing written."""
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.web.conftest import Saved
+
+pytestmark = pytest.mark.anyio
+
+JSON = {"Content-Type": "application/json"}
+DEEP = b'{"content":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+# In UTF-16, the byte of a quote is half of other characters too: brackets could hide behind it.
+HIDDEN = ('["∀",' + "[" * 50_000 + "]" * 50_000 + "]").encode("utf-16-le")
+
+
+async def nothing_written(api: httpx.AsyncClient) -> bool:
+    listed: int = (await api.get("/api/operations")).json()["count"]
+    return listed == 0
+
+
+@pytest.mark.parametrize(
+    ("sent", "field"),
+    [
+        ({}, "content"),
+        ({"task": "", "content": "  \n\u3000"}, "content"),
+        ({"content": None}, "content"),
+        ({"content": 5}, "content"),
+        ({"content": ["x"]}, "content"),
+        ({"content": "a\0b"}, "content"),
+        ({"task": "\ud800"}, "task"),
+        ({"content": "x", "types": ["recipe"]}, "types.0"),
+        ({"content": "x", "types": []}, "types"),
+        ({"content": "x", "types": "tool"}, "types"),
+        ({"content": "x", "type": "recipe"}, "type"),
+        ({"content": "x", "type": "plan", "types": ["tool"]}, "body"),
+        ({"content": "x", "score": 0}, "score"),
+        ({"content": "x", "score": 6}, "score"),
+        ({"content": "x", "score": 3.0}, "score"),
+        ({"content": "x", "score": "3"}, "score"),
+        ({"content": "x", "score": True}, "score"),
+        ({"content": "x", "score": float("nan")}, "score"),
+        ({"content": "x", "score": float("inf")}, "score"),
+        ({"content": "x", "score": 10**30}, "score"),
+        ({"content": "x", "scopes": ["user:"]}, "scopes.0"),
+        ({"content": "x", "scopes": ["user: "]}, "scopes.0"),
+        ({"content": "x", "scopes": ["everyone"]}, "scopes.0"),
+        ({"content": "x", "scopes": ["public:x"]}, "scopes.0"),
+        ({"content": "x", "scopes": ["group:x"]}, "scopes.0"),
+        ({"content": "x", "scopes": [f"user:{'x' * 200}"]}, "scopes.0"),
+        ({"content": "x", "scopes": []}, "scopes"),
+        ({"content": "x", "scopes": [f"user:{n}" for n in range(51)]}, "scopes"),
+        ({"content": "x", "owner": "team:web"}, "owner"),
+        ({"content": "x", "owner": "public"}, "body"),
+        ({"content": "x", "owner": "user:a\nb"}, "owner"),
+        ({"content": "x", "owner": ""}, "owner"),
+        ({"content": "x", "visibility": "secret"}, "visibility"),
+        ({"content": "x", "tags": {"": "x"}}, "tags..[key]"),
+        ({"content": "x", "tags": {"a": 5}}, "tags.a"),
+        ({"content": "x", "tags": {"a": {"b": "c"}}}, "tags.a"),
+        ({"content": "x", "tags": {"a": "x" * 201}}, "tags.a"),
+        ({"content": "x", "tags": {str(n): "x" for n in range(51)}}, "tags"),
+        ({"content": "x", "resource_ids": ["/etc/passwd"]}, "resource_ids.0"),
+        ({"content": "x", "resource_ids": ["a//b"]}, "resource_ids.0"),
+        ({"content": "x", "resource_ids": ["a/../b"]}, "resource_ids.0"),
+        ({"content": "x", "resource_ids": ["a%2Fb"]}, "resource_ids.0"),
+        ({"content": "x", "resource_ids": ["a\\b"]}, "resource_ids.0"),
+        ({"content": "x", "resource_ids": ["a\nb"]}, "resource_ids.0"),
+        ({"content": "x", "resource_ids": ["x" * 513]}, "resource_ids.0"),
+        ({"content": "x", "resource_id": "."}, "resource_id"),
+        ({"content": "x", "message_id": "x" * 201}, "message_id"),
+        ({"content": "x", "source": {"colour": "red"}}, "source.colour"),
+        ({"content": "x", "source": {"timestamp": "yesterday"}}, "source.timestamp"),
+        ({"content": "x", "source": {"urls": "https://a"}}, "source.urls"),
+        ({"content": "x", "valid_from": "2026-13-01"}, "valid_from"),
+        ({"content": "x", "valid_to": "9999-12-31T23:59:59-23:59"}, "valid_to"),
+        ({"content": "x", "valid_from": "2026-01-01", "valid_to": "2026-01-01"}, "valid_to"),
+        ({"content": "x", "supersedes": "knowledge-20260101-0000"}, "supersedes"),
+        ({"content": "x", "id": "mine"}, "id"),
+        ({"content": "x", "version": 1}, "version"),
+        ({"content": "x", "eval": {"helpful": 99}}, "eval"),
+        ({"content": "x", "created_at": "2020-01-01"}, "created_at"),
+        ({"content": "x", "updated_at": "2020-01-01"}, "updated_at"),
+        ({"content": "x", "operation_id": "y"}, "operation_id"),
+        ({"content": "x", "account": "a\0b"}, "account"),
+        ({"content": "x", "user_id": " "}, "user_id"),
+        ({"content": "x", "user_id": "x" * 201}, "user_id"),
+        ({"content": "x", "dedup": "no"}, "dedup"),
+        ({"content": "x", "colour": "red"}, "colour"),
+        ({"content": "x", "\ud800": 1}, "body"),
+    ],
+)
+async def test_a_record_that_cannot_be_saved_is_refused_by_field(
+    api: httpx.AsyncClient, sent: dict[str, Any], field: str
+) -> None:
+    response = await api.post("/api/knowledge", content=json.dumps(sent), headers=JSON)
+
+    assert response.status_code == 422
+    named = [error["field"] for error in response.json()["errors"]]
+    assert any(one == field or one.startswith(f"{field}.") for one in named), named
+    assert await nothing_written(api)
+
+
+@pytest.mark.parametrize("route", ["", "/batch", "/batch_update"])
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"{", 400),
+        (b"not json", 400),
+        (b'{"content":"x"} trailing', 400),
+        (b'{"content":"\xff"}', 400),
+        (b'{"content":"\xed\xa0\x80"}', 400),
+        ('{"content":"x"}'.encode("utf-16"), 400),
+        (b'{"score":' + b"9" * 5000 + b"}", 400),
+        (b"[]", 422),
+        (b"null", 422),
+        (b'"content"', 422),
+        (b"17", 422),
+        (DEEP, 422),
+        (HIDDEN, 422),
+        (b"[" * 100_000, 422),
+    ],
+)
+async def test_a_body_that_is_no_object_is_refused(
+    api: httpx.AsyncClient, route: str, body: bytes, status: int
+) -> None:
+    response = await api.post(f"/api/knowledge{route}", content=body, headers=JSON)
+
+    assert response.status_code == status
+    assert response.json()["errors"][0]["field"] == "body"
+    assert await nothing_written(api)
+
+
+async def test_of_a_field_that_stands_twice_the_last_one_counts(api: httpx.AsyncClient) -> None:
+    response = await api.post("/api/knowledge", content=b'{"content":"first","content":"last"}', headers=JSON)
+
+    assert response.json()["content"] == "last"
+
+
+async def test_json_of_the_depth_that_is_allowed_is_read(api: httpx.AsyncClient) -> None:
+    brackets = "[" * 70
+    response = await api.post("/api/knowledge", json={"content": f'a string may hold {brackets} and "{brackets}'})
+
+    assert response.status_code == 201
+
+
+@pytest.mark.parametrize(
+    ("params", "field"),
+    [
+        ({}, "q"),
+        ({"q": ""}, "q"),
+        ({"q": " \n"}, "q"),
+        ({"q": "x" * 4097}, "q"),
+        ({"q": "a\0b"}, "q"),
+        ({"q": "x", "top_k": "0"}, "top_k"),
+        ({"q": "x", "top_k": "101"}, "top_k"),
+        ({"q": "x", "top_k": "1000000000"}, "top_k"),
+        ({"q": "x", "top_k": "9" * 30}, "top_k"),
+        ({"q": "x", "top_k": "-1"}, "top_k"),
+        ({"q": "x", "min_score": "0"}, "min_score"),
+        ({"q": "x", "min_score": "6"}, "min_score"),
+        ({"q": "x", "types": "tool,recipe"}, "types.1"),
+        ({"q": "x", "scopes": "user:"}, "scopes.0"),
+        ({"q": "x", "as_of": "soon"}, "as_of"),
+        ({"q": "x", "order": "random"}, "order"),
+        ({"q": "x", "explain": "perhaps"}, "explain"),
+        ({"q": "x", "session_id": "later"}, "session_id"),
+        ({"q": "x", "org_id": "a\x07"}, "org_id"),
+    ],
+)
+async def test_a_wrong_search_is_refused_by_field(
+    api: httpx.AsyncClient, params: dict[str, str], field: str
+) -> None:
+    response = await api.get("/api/knowledge/search", params=params)
+
+    assert response.status_code == 422
+    assert response.json()["errors"][0]["field"] == field
+
+
+@pytest.mark.parametrize("query", ["q=%ff", "q=x&%ff=1", "q=%ed%a0%80"])
+async def test_a_query_that_is_no_text_is_refused(api: httpx.AsyncClient, query: str) -> None:
+    response = await api.get(f"/api/knowledge/search?{query}")
+
+    assert response.status_code == 422
+    assert response.json()["errors"][0]["field"] == "query"
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "/api/knowledge"),
+        ("POST", "/api/knowledge/batch"),
+        ("POST", "/api/knowledge/batch_update"),
+        ("PATCH", "/api/knowledge/x"),
+        ("PUT", "/api/knowledge/x"),
+        ("POST", "/api/operations/x/undo"),
+    ],
+)
+async def test_context_ids_belong_into_the_body_where_there_is_one(
+    api: httpx.AsyncClient, method: str, path: str
+) -> None:
+    response = await api.request(method, path, json={"content": "x"}, params={"user_id": "li"})
+
+    assert response.status_code == 422
+    assert response.json()["errors"][0]["field"] == "query"
+    assert await nothing_written(api)
+
+
+@pytest.mark.parametrize(
+    ("votes", "field"),
+    [
+        ([], "feedback_list"),
+        ([{"knowledge_id": "x"}], "feedback_list.0.is_helpful"),
+        ([{"is_helpful": True}], "feedback_list.0.knowledge_id"),
+        ([{"knowledge_id": "x", "is_helpful": "yes"}], "feedback_list.0.is_helpful"),
+        ([{"knowledge_id": "x", "is_helpful": 1}], "feedback_list.0.is_helpful"),
+        ([{"knowledge_id": "x", "is_helpful": True, "weight": 9}], "feedback_list.0.weight"),
+        ([{"knowledge_id": "x", "is_helpful": True}] * 1001, "feedback_list"),
+    ],
+)
+async def test_a_wrong_batch_of_feedback_is_refused_whole(
+    api: httpx.AsyncClient, saved: Saved, votes: list[dict[str, Any]], field: str
+) -> None:
+    record = await saved()
+    good = {"knowledge_id": record["id"], "is_helpful": True}
+
+    response = await api.post("/api/knowledge/batch_update", json={"feedback_list": votes and [*votes, good]})
+
+    assert response.status_code == 422
+    assert response.json()["errors"][0]["field"] == field
+    assert (await api.get(f"/api/knowledge/{record['id']}")).json()["version"] == 1
+
+
+async def test_an_undo_of_unknown_shape_is_refused(api: httpx.AsyncClient, saved: Saved) -> None:
+    operation_id = (await saved())["operation_id"]
+
+    for body, field in (({"dry_run": "yes"}, "dry_run"), ({"force": True}, "force")):
+        response = await api.post(f"/api/operations/{operation_id}/undo", json=body)
+        assert (response.status_code, response.json()["errors"][0]["field"]) == (422, field)

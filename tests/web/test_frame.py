@@ -1,0 +1,315 @@
+"""The frame around every route: request ids, hosts and origins, methods, limits, health, docs, long work."""
+
+import asyncio
+import json
+import re
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from knowhub.bootstrap import Hub
+from knowhub.settings import Settings
+from knowhub.web.app import create_app
+from tests.web.conftest import Saved, client_of
+
+pytestmark = pytest.mark.anyio
+
+PROBLEM = "application/problem+json"
+MIB = 1024 * 1024
+
+
+async def test_a_request_id_is_echoed_or_made(api: httpx.AsyncClient) -> None:
+    sent = await api.get("/health", headers={"X-Request-ID": "trace-7"})
+    made = [(await api.get("/nowhere")).headers["x-request-id"] for _ in range(2)]
+    refused = await api.get("/health", headers={"X-Request-ID": "x" * 201})
+
+    assert sent.headers["x-request-id"] == "trace-7"
+    assert len(set(made)) == 2
+    assert re.fullmatch("[0-9a-f]{32}", refused.headers["x-request-id"])
+
+
+async def test_an_unforeseen_failure_is_a_problem_that_names_its_request(settings: Settings, hub: Hub) -> None:
+    app = create_app(settings, hub)
+
+    async def broken() -> None:
+        raise RuntimeError("a secret of the inside")
+
+    app.add_api_route("/broken", broken, include_in_schema=False)
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000") as client:
+        response = await client.get("/broken", headers={"X-Request-ID": "trace-7"})
+
+    assert (response.status_code, response.headers["content-type"]) == (500, PROBLEM)
+    assert response.headers["x-request-id"] == "trace-7"
+    assert "secret" not in response.text
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:8000", "localhost", "LOCALHOST:9", "[::1]:8000", "a.localhost", "hub.lan"])
+async def test_a_loopback_or_allowed_host_is_answered(hub: Hub, settings: Settings, host: str) -> None:
+    app = create_app(settings.model_copy(update={"allowed_hosts": ("hub.lan",)}), hub)
+
+    async with client_of(app) as client:
+        assert (await client.get("/health", headers={"Host": host})).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "127.0.0.1.evil.example", "10.0.0.7:8000", "localhost.evil.example", "", "[::1", "127.0.0.1:x"]
+)
+async def test_a_foreign_host_is_refused_on_every_route(api: httpx.AsyncClient, host: str) -> None:
+    for path in ("/health", "/docs", "/openapi.json", "/api/knowledge"):
+        response = await api.get(path, headers={"Host": host})
+        assert (response.status_code, response.headers["content-type"]) == (403, PROBLEM)
+
+
+@pytest.mark.parametrize(
+    ("origin", "status"),
+    [
+        ("http://127.0.0.1:8000", 200),
+        ("http://localhost:8000", 200),
+        ("http://localhost:3000", 403),
+        ("https://evil.example", 403),
+        ("http://127.0.0.1.evil.example:8000", 403),
+        ("null", 403),
+        ("", 403),
+        ("file://", 403),
+    ],
+)
+async def test_a_page_of_a_foreign_origin_is_refused(api: httpx.AsyncClient, origin: str, status: int) -> None:
+    assert (await api.get("/api/knowledge", headers={"Origin": origin})).status_code == status
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("DELETE", "/api/knowledge", "GET, POST"),
+        ("POST", "/api/knowledge/x", "DELETE, GET, PATCH, PUT"),
+        ("PUT", "/api/knowledge/batch", None),
+        ("POST", "/api/knowledge/search", "DELETE, GET, PATCH, PUT"),
+        ("POST", "/api/knowledge/a%2Fb", "DELETE, GET, PATCH, PUT"),
+        ("POST", "/api/knowledge/x/history", "GET"),
+        ("GET", "/api/knowledge/import", None),
+        ("PUT", "/api/operations", "GET"),
+        ("GET", "/api/operations/x/undo", "POST"),
+        ("OPTIONS", "/api/jobs/x", "DELETE, GET"),
+        ("GET", "/api/maintenance/reindex", "POST"),
+        ("POST", "/health", "GET"),
+        ("DELETE", "/docs/assets/swagger-ui.css", "GET, HEAD"),
+    ],
+)
+async def test_a_405_names_every_method_that_the_path_has(
+    api: httpx.AsyncClient, method: str, path: str, allowed: str | None
+) -> None:
+    response = await api.request(method, path)
+
+    if allowed is None:
+        assert response.status_code in {404, 422}
+    else:
+        assert (response.status_code, response.headers["allow"]) == (405, allowed)
+        assert response.headers["content-type"] == PROBLEM
+
+
+@pytest.mark.parametrize("path", ["/api/knowledge/", "/nowhere", "/api", "/docs/assets/../app.py", "/docs/assets/none"])
+async def test_a_path_that_is_nowhere_is_a_problem(api: httpx.AsyncClient, path: str) -> None:
+    response = await api.get(path, params={"secret": "x"})
+
+    assert (response.status_code, response.headers["content-type"]) == (404, PROBLEM)
+    assert response.json()["instance"] == httpx.URL(f"http://h{path}").path
+
+
+@pytest.mark.parametrize("path", ["/api/knowledge/slim", "/api/knowledge/extract", "/api/knowledge/outcome"])
+async def test_what_is_not_built_yet_is_not_there(api: httpx.AsyncClient, path: str) -> None:
+    assert (await api.post(path, json={})).status_code in {404, 405}
+
+
+@pytest.mark.parametrize(
+    ("path", "size", "status"),
+    [
+        ("/api/knowledge", MIB, 201),
+        ("/api/knowledge", MIB + 1, 413),
+        ("/api/knowledge", 2 * MIB, 413),
+        ("/api/knowledge/batch", 2 * MIB, 201),
+        ("/api/knowledge/batch", 16 * MIB + 1, 413),
+        ("/api/knowledge/x", 2 * MIB, 413),
+    ],
+)
+async def test_a_body_has_the_size_that_is_documented(
+    api: httpx.AsyncClient, path: str, size: int, status: int
+) -> None:
+    around = b'{"items":[{"content":"%s"}]}' if path.endswith("batch") else b'{"content":"%s"}'
+    body = around % (b"x" * (size - len(around) + 2))
+    method = "PATCH" if path.endswith("/x") else "POST"
+
+    response = await api.request(method, path, content=body, headers={"Content-Type": "application/json"})
+
+    assert len(body) == size
+    assert response.status_code == status
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"Content-Type": "text/plain"},
+        {"Content-Type": "application/x-www-form-urlencoded"},
+        {"Content-Type": "application/x-ndjson"},
+        {"Content-Type": "application/json", "Content-Encoding": "gzip"},
+    ],
+)
+async def test_a_body_of_another_type_is_415(api: httpx.AsyncClient, headers: dict[str, str]) -> None:
+    response = await api.post("/api/knowledge", content=b'{"content":"x"}', headers=headers)
+
+    assert (response.status_code, response.headers["content-type"]) == (415, PROBLEM)
+    assert (await api.get("/api/knowledge")).json()["count"] == 0
+
+
+async def test_a_body_that_is_broken_off_is_not_taken_for_all_of_it(app: FastAPI, api: httpx.AsyncClient) -> None:
+    body = b'{"id":"a","content":"one"}\n'
+    messages = iter([{"type": "http.request", "body": body, "more_body": True}, {"type": "http.disconnect"}])
+    sent = []
+
+    async def receive() -> dict[str, object]:
+        return next(messages)
+
+    async def send(message: object) -> None:
+        sent.append(message)
+
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/api/knowledge/import",
+        "raw_path": b"/api/knowledge/import",
+        "query_string": b"",
+        "headers": [(b"host", b"127.0.0.1"), (b"content-type", b"application/x-ndjson")],
+    }
+    await app(scope, receive, send)  # type: ignore[arg-type] # Starlette's messages are mutable mappings
+
+    assert sent == []
+    assert (await api.get("/api/knowledge")).json()["count"] == 0
+
+
+async def test_health_version_and_readiness_answer(api: httpx.AsyncClient, saved: Saved) -> None:
+    await saved()
+
+    ready = (await api.get("/ready")).json()
+
+    assert (await api.get("/health")).json() == {"status": "ok"}
+    assert (await api.get("/version")).json()["name"] == "knowhub"
+    assert (ready["status"], ready["writable"], ready["reason"], ready["last_seq"]) == ("ready", True, None, 1)
+
+
+async def test_a_hub_that_refuses_writes_says_so_and_reads_on(
+    api: httpx.AsyncClient, hub: Hub, saved: Saved, settings: Settings
+) -> None:
+    record = await saved()
+    segment = settings.data_dir / "change_log/segment-00000001.jsonl"
+    segment.write_bytes(segment.read_bytes()[:-200])
+
+    async def refused() -> httpx.Response:
+        return await api.post("/api/knowledge", json={"content": "another"})
+
+    first = await refused()
+    assert first.status_code in {201, 503}
+    assert (await api.get(f"/api/knowledge/{record['id']}")).status_code == 200
+
+
+async def test_metrics_count_requests_by_route(api: httpx.AsyncClient, saved: Saved) -> None:
+    await saved()
+    await api.get("/api/knowledge/x")
+    await api.get("/nowhere/中文")
+
+    response = await api.get("/metrics")
+
+    assert response.headers["content-type"].startswith("text/plain; version=0.0.4")
+    for line in (
+        'knowhub_http_requests_total{method="POST",route="/api/knowledge",status="201"} 1.0',
+        'knowhub_http_requests_total{method="GET",route="/api/knowledge/{knowledge_id}",status="404"} 1.0',
+        'knowhub_http_requests_total{method="any",route="unmatched",status="404"} 1.0',
+        "knowhub_log_sequence 1.0",
+        "knowhub_writable 1.0",
+    ):
+        assert line in response.text
+    assert "中文" not in response.text
+
+
+async def test_the_docs_page_asks_nobody_else(api: httpx.AsyncClient) -> None:
+    page = (await api.get("/docs")).text
+    named = re.findall(r"""(?:src|href|url)\s*[=:]\s*["']([^"']+)""", page)
+
+    assert {"/openapi.json", "/docs/assets/swagger-ui-bundle.js", "/docs/assets/swagger-ui.css"} <= set(named)
+    for address in named:
+        assert address.startswith("/")
+        assert (await api.get(address)).status_code == 200
+    assert "://" not in page
+    assert '"validatorUrl": "none"' in page
+    assert (await api.get("/")).headers["location"] == "/docs"
+
+
+async def test_reindexing_waits_or_runs_as_a_job(api: httpx.AsyncClient, saved: Saved) -> None:
+    await saved("wait for the table")
+
+    waited = await api.post("/api/maintenance/reindex")
+    started = await api.post("/api/maintenance/reindex", params={"wait": "false"})
+    path = f"/api/jobs/{started.json()['job_id']}"
+    while (job := (await api.get(path)).json())["status"] == "running":
+        await asyncio.sleep(0.01)
+
+    assert (waited.status_code, waited.json()) == (200, {"records": 1})
+    assert started.status_code == 202
+    assert (job["kind"], job["status"], job["stage"], job["error"]) == ("reindex", "done", "reindex", None)
+    assert (job["result"], job["progress"]) == ({"records": 1}, {"done": 1, "total": 1})
+    assert job["finished_at"] >= job["started_at"]
+    assert (await api.delete(path)).json()["status"] == "done"
+    assert (await api.get("/api/knowledge/search", params={"q": "table"})).json()["count"] == 1
+
+
+async def test_a_job_is_cancelled_and_a_second_of_its_kind_refused(
+    api: httpx.AsyncClient, hub: Hub, saved: Saved
+) -> None:
+    await saved("wait for the table")
+
+    async def for_ever(_progress: object) -> dict[str, object]:
+        await asyncio.Event().wait()
+        return {}
+
+    job = hub.jobs.start("reindex", "default", for_ever)
+    await asyncio.sleep(0)
+    refused = await api.post("/api/maintenance/reindex")
+    cancelled = await api.delete(f"/api/jobs/{job.job_id}")
+
+    assert (refused.status_code, refused.json()["job_id"]) == (409, job.job_id)
+    assert (cancelled.json()["status"], cancelled.json()["result"]) == ("cancelled", None)
+    assert (await api.post("/api/maintenance/reindex")).status_code == 200
+
+
+@pytest.mark.parametrize("failure", [OSError("no such device"), RuntimeError("a bug")])
+async def test_a_job_that_fails_says_why_and_leaves_the_way_free(
+    api: httpx.AsyncClient, hub: Hub, failure: Exception
+) -> None:
+    async def fails(_progress: object) -> dict[str, object]:
+        raise failure
+
+    job = hub.jobs.start("reindex", "default", fails)
+    assert job.task is not None
+    await asyncio.wait([job.task])
+    assert job.task.exception() is (failure if isinstance(failure, RuntimeError) else None)
+
+    told = (await api.get(f"/api/jobs/{job.job_id}")).json()
+    assert told["status"] == "failed"
+    assert str(failure) in told["error"]
+    assert (await api.post("/api/maintenance/reindex")).status_code == 200
+
+
+async def test_a_job_of_another_account_and_an_unknown_one_are_missing(api: httpx.AsyncClient) -> None:
+    started = (await api.post("/api/maintenance/reindex", params={"wait": "false"})).json()
+    path = f"/api/jobs/{started['job_id']}"
+
+    for one, params in ((path, {"account": "other"}), ("/api/jobs/none", {})):
+        assert (await api.get(one, params=params)).status_code == 404
+        assert (await api.delete(one, params=params)).status_code == 404
+
+
+async def test_the_openapi_document_is_json(api: httpx.AsyncClient) -> None:
+    document = json.loads((await api.get("/openapi.json")).content)
+
+    assert document["openapi"].startswith("3.1")
