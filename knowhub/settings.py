@@ -28,7 +28,7 @@ class Settings(BaseSettings):
     max_batch_body_bytes: int = Field(default=16 * 1024 * 1024, ge=1024)
     max_json_depth: int = Field(default=64, ge=4)
     index_interval_s: float = Field(default=1.0, gt=0)
-    index_batch: int = Field(default=1000, ge=1)
+    index_batch: int = Field(default=4000, ge=1)
     segment_bytes: int = Field(default=64 * 1024 * 1024, ge=4096)
     retry_key_lifetime_s: float = Field(default=24 * 3600.0, gt=0)
     lock_timeout_s: float = Field(default=10.0, gt=0)

@@ -3,11 +3,13 @@
 import secrets
 import time
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Protocol
 
 _UUID_DIGITS = 32
 _SEQ_DIGITS = 12
 _POOLED_BYTES = 1024
+_DAY_S = 86_400
 
 
 class Ids(Protocol):
@@ -52,7 +54,7 @@ def seq_of(operation: str) -> int | None:
 
 def knowledge_id(now: float, ids: Ids, taken: Callable[[str], bool]) -> str:
     """Make `knowledge-{YYYYMMDD}-{random}` (seed 003): four digits, more when the day is crowded."""
-    day = time.strftime("%Y%m%d", time.gmtime(now))
+    day = _day(int(now // _DAY_S))
     digits = 4
     while True:
         candidate = f"knowledge-{day}-{ids.hex(digits)}"
@@ -60,3 +62,8 @@ def knowledge_id(now: float, ids: Ids, taken: Callable[[str], bool]) -> str:
             return candidate
         # Four digits are 65,536 ids a day; each collision makes room for 256 times as many.
         digits += 2
+
+
+@lru_cache(maxsize=4)
+def _day(days: int) -> str:
+    return time.strftime("%Y%m%d", time.gmtime(days * _DAY_S))

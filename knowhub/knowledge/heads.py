@@ -15,10 +15,11 @@ _KINDS_CACHED = 65_536
 
 def head_of(row: Mapping[str, Any], ordinal: int, text_num: int, earlier: Head | None = None) -> Head:
     """Make the head of `row`. What only its text decides is taken from `earlier` while the text is the same."""
-    text = signature(row)
+    tags = tag_facets(row["tags"])
+    text = signature(row, tags)
     same_text = earlier is not None and earlier.signature == text
     evaluation = row["eval"]
-    kind = _kind(tuple(row["types"]), tuple(row["scopes"]), row["owner"], tag_facets(row["tags"]))
+    kind = _kind(tuple(row["types"]), tuple(row["scopes"]), row["owner"], tags)
     return Head(
         id=row["id"],
         ordinal=earlier.ordinal if earlier else ordinal,
@@ -35,15 +36,13 @@ def head_of(row: Mapping[str, Any], ordinal: int, text_num: int, earlier: Head |
         score=evaluation["score"],
         helpful=evaluation["helpful"],
         harmful=evaluation["harmful"],
-        confidence=evaluation["confidence"],
-        created=parse_iso(row["created_at"]),
         valid_from=_seconds(row["valid_from"]),
         valid_to=_seconds(row["valid_to"]),
         supersedes=row["supersedes"],
     )
 
 
-def signature(row: Mapping[str, Any]) -> int:
+def signature(row: Mapping[str, Any], tags: tuple[str, ...]) -> int:
     """Hash all that search and duplicates look at; compared within one process only."""
     return hash(
         (
@@ -52,7 +51,7 @@ def signature(row: Mapping[str, Any]) -> int:
             tuple(row["types"]),
             tuple(row["scopes"]),
             row["owner"],
-            tag_facets(row["tags"]),
+            tags,
             bool(row.get("deleted")),
         )
     )

@@ -133,8 +133,6 @@ class Head:
     score: int
     helpful: int
     harmful: int
-    confidence: float
-    created: float
     valid_from: float | None
     valid_to: float | None
     supersedes: str | None

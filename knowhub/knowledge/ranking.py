@@ -40,11 +40,6 @@ def validity_against(head: Head, as_of: float) -> str | None:
     return None
 
 
-def effective_from(head: Head) -> float:
-    """Return when a record begins to replace the one that it supersedes."""
-    return head.created if head.valid_from is None else head.valid_from
-
-
 def select(hits: Sequence[Hit], top_k: int, order: Order, ctx: RequestContext) -> list[Hit]:
     """Choose `top_k` of the hits, which come best first, and put them in the order in which they are shown.
 

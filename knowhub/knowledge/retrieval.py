@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from knowhub.core import scopes
-from knowhub.core.clock import Clock
+from knowhub.core.clock import Clock, parse_iso
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import heads, ranking
 from knowhub.knowledge.model import COLLECTION, Found, Head, Hit, Order, SearchQuery
@@ -107,9 +107,16 @@ class _Rules:
     def _superseded(self, head: Head) -> str | None:
         # A record that the caller cannot see must not make one disappear that they can.
         for newer in self._view.superseders(head.id):
-            if self._ctx.sees(newer.audience) and ranking.effective_from(newer) <= self._as_of:
+            if self._ctx.sees(newer.audience) and self._effective_from(newer) <= self._as_of:
                 return "superseded"
         return None
+
+    def _effective_from(self, newer: Head) -> float:
+        """Return when a record begins to replace the one that it supersedes: as it says, or as it was made."""
+        if newer.valid_from is not None:
+            return newer.valid_from
+        row = self._view.get(COLLECTION, newer.id) or {}
+        return parse_iso(row["created_at"])
 
 
 def _groups(ctx: RequestContext, query: SearchQuery) -> list[frozenset[str]]:

@@ -17,8 +17,8 @@ from knowhub.search.tail import Document
 # Raised when the analyzer or the schema changes: what was built before is then built again.
 LAYOUT: Final = 1
 
-_HEAP_BYTES: Final = 30_000_000
-_ADDED_PER_TURN: Final = 64
+_HEAP_BYTES: Final = 15_000_000
+_ADDED_PER_TURN: Final = 128
 _TERMS, _FACETS, _ID, _NUMBER = "terms", "facets", "id", "number"
 # A filter that most documents pass costs more than it saves: those few are dropped one by one.
 _WORTH_FILTERING: Final = 0.5
@@ -128,12 +128,17 @@ class FullText:
     async def _add(self, writer: tantivy.IndexWriter, documents: Iterable[Document]) -> None:
         # Here and not in a thread: each of these calls lets go of the interpreter for a moment, and taking it back
         # from a busy event loop costs several times the call.
-        for count, document in enumerate(documents, start=1):
-            if document.replaces or not self._has_written:
-                writer.delete_documents_by_term(_ID, document.knowledge_id)
-            writer.add_document(_entry(document))
-            if count % _ADDED_PER_TURN == 0:
-                await asyncio.sleep(0)
+        waiting = list(documents)
+        for start in range(0, len(waiting), _ADDED_PER_TURN):
+            turn = waiting[start : start + _ADDED_PER_TURN]
+            # Made first and handed over together: the library's thread is then woken once a turn, not once each.
+            entries = [_entry(document) for document in turn]
+            for document in turn:
+                if document.replaces or not self._has_written:
+                    writer.delete_documents_by_term(_ID, document.knowledge_id)
+            for entry in entries:
+                writer.add_document(entry)
+            await asyncio.sleep(0)
 
     def _noted(self) -> Built | None:
         try:

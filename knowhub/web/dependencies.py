@@ -16,6 +16,7 @@ from knowhub.bootstrap import Hub
 from knowhub.core.errors import InvalidInput
 from knowhub.core.operation import IdempotencyKey
 from knowhub.core.request_context import RequestContext
+from knowhub.web.middleware import BODY
 from knowhub.web.schemas.parts import CallerIds
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
@@ -24,13 +25,13 @@ _MAX_KEY_CHARS = 200
 _ENTITY_TAG = re.compile(r'^(?:W/)?"(\d{1,15})"$')
 
 
-async def body(request: Request, model: type[ModelT]) -> ModelT:
+def body(request: Request, model: type[ModelT]) -> ModelT:
     """Parse the JSON body into its model; no body at all is an empty object. Raises RequestValidationError.
 
     FastAPI's own parsing of bodies and queries costs as much as all the rest of a request (measured, see
     docs/decisions.md), so `body` and `query` do it; `openapi.parameters` and `openapi.examples` describe the models.
     """
-    raw = await request.body()
+    raw = raw_body(request)
     if request.scope["query_string"]:
         raise InvalidInput.of("query", "takes no parameters here; send them as fields of the body")
     try:
@@ -41,6 +42,12 @@ async def body(request: Request, model: type[ModelT]) -> ModelT:
         return model.model_validate(parsed)
     except ValidationError as problem:
         raise _invalid("body", problem) from None
+
+
+def raw_body(request: Request) -> bytes:
+    """Return the body as it was sent; the guard before the routes has read it within its limits."""
+    raw: bytes = request.scope.get(BODY, b"")
+    return raw
 
 
 def query(request: Request, model: type[ModelT]) -> ModelT:
@@ -66,7 +73,7 @@ def context_of(request: Request, ids: CallerIds) -> RequestContext:
     return ids.context(hub_of(request).default_owner)
 
 
-async def retry_key(request: Request, ctx: RequestContext) -> IdempotencyKey | None:
+def retry_key(request: Request, ctx: RequestContext) -> IdempotencyKey | None:
     """Return the request's `Idempotency-Key` with the hash of its body. Raises InvalidInput."""
     key = request.headers.get("idempotency-key")
     if key is None:
@@ -74,7 +81,7 @@ async def retry_key(request: Request, ctx: RequestContext) -> IdempotencyKey | N
     if not 0 < len(key) <= _MAX_KEY_CHARS:
         raise InvalidInput.of("Idempotency-Key", f"must have 1 to {_MAX_KEY_CHARS} characters")
     # What is asked is body and query together; the same key for another question is an error.
-    asked = sha256(await request.body() + b"\0" + request.scope["query_string"]).hexdigest()
+    asked = sha256(raw_body(request) + b"\0" + request.scope["query_string"]).hexdigest()
     # Not request.url.path, which ends at a `?` that belongs to an id.
     return IdempotencyKey(ctx.actor, request.method, request.scope["path"], key, asked)
 
@@ -93,13 +100,27 @@ def expected_version(request: Request, in_body: int | None = None) -> int | None
     return version
 
 
+class JsonText(Response):
+    """An answer that is JSON text already; its headers are written as they are sent, once."""
+
+    def __init__(self, text: bytes, status: int = 200, headers: Mapping[str, str] | None = None) -> None:
+        self.status_code = status
+        self.background = None
+        self.body = text
+        self.raw_headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", b"%d" % len(text)),
+            *((name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in (headers or {}).items()),
+        ]
+
+
 def json_response(
     body: Any,  # noqa: ANN401 -- any JSON value
     status: int = 200,
     headers: Mapping[str, str] | None = None,
 ) -> Response:
     """Answer with a JSON value, written by orjson."""
-    return Response(orjson.dumps(body), status, headers, "application/json")
+    return JsonText(orjson.dumps(body), status, headers or {})
 
 
 def written(

@@ -13,6 +13,8 @@ from knowhub.core.ids import Ids
 from knowhub.web.error_responses import REQUEST_ID, problem
 from knowhub.web.metrics import Metrics
 
+BODY = "knowhub.body"
+
 _MAX_REQUEST_ID_CHARS = 200
 _CLIENT_LEFT = 499
 _DRAINED_BYTES = 64 * 1024 * 1024
@@ -145,6 +147,8 @@ class BodyGuard:
             if refusal is not None:
                 await _answer(send, scope, *refusal)
                 return
+        # Routes read it here; for anybody else it can be received as usual.
+        scope[BODY] = body
         await self._app(scope, _replay(body, receive), send)
 
     def _unreadable(self, scope: Scope, body: bytes) -> tuple[int, str, str] | None:

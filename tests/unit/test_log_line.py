@@ -4,8 +4,8 @@ import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowhub.core.operation import Change, Draft, Group, Write
-from knowhub.stores.files.log_line import RawChange, Stamp, decode, encode, line_checksum, parsed, seal
+from knowhub.core.operation import Change, Group, Operation
+from knowhub.stores.files.log_line import RawChange, decode, encode, line_checksum, parsed, seal
 from tests.builders import START, knowledge_row, retry_key
 
 BODIES = st.dictionaries(st.text(max_size=8), st.text(max_size=20) | st.integers(-(2**53), 2**53), min_size=1)
@@ -57,16 +57,22 @@ def test_a_sealed_list_is_no_record() -> None:
 def test_an_operation_comes_back_as_it_was_written() -> None:
     before, after = knowledge_row("a"), knowledge_row("a", content="新的") | {"version": 2}
     raw = RawChange("knowledge", "a", orjson.dumps(before), orjson.dumps(after), after)
-    draft = Draft("edit_knowledge", [Write("knowledge", "a", after)], {"ids": ["a"]}, "undone", Group("g", 1, 2))
-    stamp = Stamp(7, "id-7", "default", "user:li", START + 0.123, retry_key())
+    operation = Operation(
+        seq=7,
+        operation_id="id-7",
+        op="edit_knowledge",
+        account="default",
+        actor="user:li",
+        timestamp=START + 0.123,
+        changes=[Change("knowledge", "a", before, after)],
+        reply={"ids": ["a"]},
+        undo_of="undone",
+        group=Group("g", 1, 2),
+        idempotency=retry_key(),
+    )
 
-    record = parsed(encode(draft, [raw], stamp, 4096))
+    record = parsed(encode(operation, [raw], 4096))
 
     assert record is not None
-    operation = decode(record)
-    assert (operation.seq, operation.operation_id, operation.op) == (7, "id-7", "edit_knowledge")
-    assert (operation.account, operation.actor, operation.timestamp) == ("default", "user:li", START + 0.123)
-    assert operation.changes == [Change("knowledge", "a", before, after)]
-    assert (operation.reply, operation.undo_of) == ({"ids": ["a"]}, "undone")
-    assert (operation.group, operation.idempotency) == (Group("g", 1, 2), retry_key())
+    assert decode(record) == operation
     assert record["batch"] == 4096

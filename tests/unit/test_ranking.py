@@ -57,11 +57,6 @@ def test_validity_begins_at_its_first_second_and_ends_before_its_last(as_of: flo
     assert ranking.validity_against(valid, as_of) == rule
 
 
-def test_a_record_replaces_another_from_the_time_it_is_valid_else_from_its_creation() -> None:
-    assert ranking.effective_from(head(valid_from="2026-03-05T12:00:07Z")) == START + 7
-    assert ranking.effective_from(head()) == START
-
-
 def test_the_best_of_the_pool_are_chosen_by_quality_and_ties_keep_their_order() -> None:
     hits = [
         Hit(head(name, score=score), relevance)

@@ -83,10 +83,10 @@ async def test_a_page_of_a_foreign_origin_is_refused(api: httpx.AsyncClient, ori
     ("method", "path", "allowed"),
     [
         ("DELETE", "/api/knowledge", "GET, POST"),
-        ("POST", "/api/knowledge/x", "DELETE, GET, PATCH, PUT"),
+        ("POST", "/api/knowledge/knowledge-1", "DELETE, GET, PATCH, PUT"),
         ("PUT", "/api/knowledge/batch", None),
         ("POST", "/api/knowledge/search", "DELETE, GET, PATCH, PUT"),
-        ("POST", "/api/knowledge/a%2Fb", "DELETE, GET, PATCH, PUT"),
+        ("POST", "/api/knowledge/a%2F1", "DELETE, GET, PATCH, PUT"),
         ("POST", "/api/knowledge/x/history", "GET"),
         ("GET", "/api/knowledge/import", None),
         ("PUT", "/api/operations", "GET"),
@@ -119,7 +119,7 @@ async def test_a_path_that_is_nowhere_is_a_problem(api: httpx.AsyncClient, path:
 
 @pytest.mark.parametrize("path", ["/api/knowledge/slim", "/api/knowledge/extract", "/api/knowledge/outcome"])
 async def test_what_is_not_built_yet_is_not_there(api: httpx.AsyncClient, path: str) -> None:
-    assert (await api.post(path, json={})).status_code in {404, 405}
+    assert (await api.post(path, json={})).status_code == 404
 
 
 @pytest.mark.parametrize(

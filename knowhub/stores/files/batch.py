@@ -10,7 +10,7 @@ import orjson
 from knowhub.core.errors import InvalidInput, TooLarge
 from knowhub.core.ids import Ids, operation_id
 from knowhub.core.operation import Change, Committed, Draft, IdempotencyKey, Operation, Outcome, Unchanged
-from knowhub.stores.files.log_line import RawChange, Stamp, encode
+from knowhub.stores.files.log_line import RawChange, encode
 from knowhub.stores.files.state import AccountState, StateView
 
 MAX_OPERATION_BYTES = 64 * 1024 * 1024
@@ -89,47 +89,40 @@ class Batch:
         draft = request.decides[index](view)
         if isinstance(draft, Unchanged):
             return draft
-        # The key of a group stands on its last operation, whose reply speaks for all of them.
-        last = index == len(request.decides) - 1
-        stamp = Stamp(
-            seq=self.next_seq,
-            operation_id=operation_id(self.next_seq, self.ids),
-            account=request.account,
-            actor=request.actor,
-            timestamp=self.now,
-            idempotency=request.idempotency if last else None,
-        )
-        return Committed(self._add(view, overlay, draft, stamp))
-
-    def _add(self, view: StateView, overlay: AccountState, draft: Draft, stamp: Stamp) -> Operation:
         changes = [
             RawChange(
                 write.collection, write.id, view.raw(write.collection, write.id), orjson.dumps(write.after), write.after
             )
             for write in draft.writes
         ]
-        line = encode(draft, changes, stamp, self.offset)
-        if len(line) > MAX_OPERATION_BYTES:
-            raise TooLarge(f"one operation is at most {MAX_OPERATION_BYTES} bytes; this one has {len(line)}: split it")
+        # The key of a group stands on its last operation, whose reply speaks for all of them.
+        last = index == len(request.decides) - 1
         operation = Operation(
-            seq=stamp.seq,
-            operation_id=stamp.operation_id,
+            seq=self.next_seq,
+            operation_id=operation_id(self.next_seq, self.ids),
             op=draft.op,
-            account=stamp.account,
-            actor=stamp.actor,
-            timestamp=stamp.timestamp,
+            account=request.account,
+            actor=request.actor,
+            timestamp=self.now,
             changes=[_parsed(change) for change in changes],
             reply=draft.reply,
             undo_of=draft.undo_of,
             group=draft.group,
-            idempotency=stamp.idempotency,
+            idempotency=request.idempotency if last else None,
         )
+        self._add(operation, changes)
+        return Committed(operation)
+
+    def _add(self, operation: Operation, changes: Sequence[RawChange]) -> None:
+        line = encode(operation, changes, self.offset)
+        if len(line) > MAX_OPERATION_BYTES:
+            raise TooLarge(f"one operation is at most {MAX_OPERATION_BYTES} bytes; this one has {len(line)}: split it")
         self.decided.append(Decided(operation, changes, line))
         self.size += len(line)
         self.next_seq += 1
-        overlay.apply(stamp.seq, changes)
+        overlay = self.overlay(operation.account)
+        overlay.apply(operation.seq, changes)
         overlay.note_undo(operation)
-        return operation
 
     def _rebuild_overlays(self) -> None:
         self._overlays.clear()

@@ -7,24 +7,12 @@ from typing import Any
 
 import orjson
 
-from knowhub.core.operation import Change, Draft, Group, IdempotencyKey, Operation, Row
+from knowhub.core.operation import Change, Group, IdempotencyKey, Operation, Row
 
 _CRC_HEAD = b',"crc":"'
 _CRC_TAIL = b'"}\n'
 _CRC_CHARS = 8
 _SEAL_BYTES = len(_CRC_HEAD) + _CRC_CHARS + len(_CRC_TAIL)
-
-
-@dataclass(frozen=True, slots=True)
-class Stamp:
-    """What the store adds to a draft when it is decided."""
-
-    seq: int
-    operation_id: str
-    account: str
-    actor: str
-    timestamp: float
-    idempotency: IdempotencyKey | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,25 +57,26 @@ def parsed(line: bytes) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def encode(draft: Draft, changes: Sequence[RawChange], stamp: Stamp, batch: int) -> bytes:
+def encode(operation: Operation, changes: Sequence[RawChange], batch: int) -> bytes:
     """Write one operation as a sealed line. `batch` is the offset at which its batch begins."""
     record: dict[str, Any] = {
-        "seq": stamp.seq,
+        "seq": operation.seq,
         "batch": batch,
-        "op": draft.op,
-        "operation_id": stamp.operation_id,
-        "account": stamp.account,
-        "actor": stamp.actor,
-        "timestamp": stamp.timestamp,
+        "op": operation.op,
+        "operation_id": operation.operation_id,
+        "account": operation.account,
+        "actor": operation.actor,
+        "timestamp": operation.timestamp,
         "changes": [_change(change) for change in changes],
         "agent_io": None,
-        "undo_of": draft.undo_of,
-        "idempotency": _idempotency(stamp.idempotency),
+        "undo_of": operation.undo_of,
+        "idempotency": _idempotency(operation.idempotency),
     }
-    if draft.reply is not None:
-        record["reply"] = draft.reply
-    if draft.group is not None:
-        record["group"] = {"id": draft.group.id, "index": draft.group.index, "of": draft.group.of}
+    if operation.reply is not None:
+        record["reply"] = operation.reply
+    if operation.group is not None:
+        group = operation.group
+        record["group"] = {"id": group.id, "index": group.index, "of": group.of}
     return seal(orjson.dumps(record)[:-1])
 
 

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from knowhub.core.errors import FieldError, InvalidInput
 from knowhub.knowledge.exchange import workspace_files
 from knowhub.knowledge.model import ImportedKnowledge
-from knowhub.web.dependencies import context_of, hub_of, query, retry_key, written
+from knowhub.web.dependencies import context_of, hub_of, query, raw_body, retry_key, written
 from knowhub.web.edge_route import EdgeRoute
 from knowhub.web.middleware import is_deeper
 from knowhub.web.openapi import RETRY, WRITES, answers, content, examples, parameters, problems
@@ -55,8 +55,8 @@ async def import_knowledge(request: Request) -> Response:
     """Import JSON lines, all or none: each keeps its id, owner, scopes, evidence and time of creation."""
     params = query(request, ImportParams)
     ctx = context_of(request, params)
-    lines = parse_lines(await request.body(), request.app.state.settings.max_json_depth)
-    done = await hub_of(request).exchange.import_lines(ctx, lines, params.on_conflict, await retry_key(request, ctx))
+    lines = parse_lines(raw_body(request), request.app.state.settings.max_json_depth)
+    done = await hub_of(request).exchange.import_lines(ctx, lines, params.on_conflict, retry_key(request, ctx))
     answer = {
         "imported": done.imported,
         "replaced": done.replaced,

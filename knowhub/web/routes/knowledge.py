@@ -10,6 +10,7 @@ from knowhub.core.errors import InvalidInput
 from knowhub.knowledge.heads import facet
 from knowhub.knowledge.model import ListQuery, Saved
 from knowhub.web.dependencies import (
+    JsonText,
     body,
     context_of,
     expected_version,
@@ -43,9 +44,9 @@ async def save_knowledge(request: Request) -> Response:
     A record with the same owner, scopes, types and text is a duplicate: it is answered with status 200 and
     `duplicate_of`, and nothing is written.
     """
-    sent = await body(request, schemas.SaveBody)
+    sent = body(request, schemas.SaveBody)
     ctx = context_of(request, sent)
-    saved = await hub_of(request).knowledge.save(ctx, sent.to_new(), await retry_key(request, ctx))
+    saved = await hub_of(request).knowledge.save(ctx, sent.to_new(), retry_key(request, ctx))
     location = {"Location": f"/api/knowledge/{quote(saved.record['id'], safe='')}"}
     return _saved(saved, 200 if saved.duplicate_of else 201, location)
 
@@ -61,10 +62,10 @@ async def save_knowledge(request: Request) -> Response:
 )
 async def save_knowledge_batch(request: Request) -> Response:
     """Save up to 1,000 records, all or none; duplicates are answered in their places."""
-    sent = await body(request, schemas.BatchBody)
+    sent = body(request, schemas.BatchBody)
     ctx = context_of(request, sent)
     items = [item.to_new() for item in sent.items]
-    saved = await hub_of(request).knowledge.save_batch(ctx, items, await retry_key(request, ctx))
+    saved = await hub_of(request).knowledge.save_batch(ctx, items, retry_key(request, ctx))
     results = [
         {**one.record, "operation_id": one.operation_id, "duplicate_of": one.duplicate_of} for one in saved.records
     ]
@@ -122,10 +123,10 @@ async def list_knowledge(request: Request) -> Response:
 )
 async def batch_update_knowledge(request: Request) -> Response:
     """Add a helpful or harmful case to each record, in one operation; unknown ids are named, not fatal."""
-    sent = await body(request, schemas.BatchFeedbackBody)
+    sent = body(request, schemas.BatchFeedbackBody)
     ctx = context_of(request, sent)
     service = hub_of(request).knowledge
-    statuses, operation_id = await service.give_feedback_batch(ctx, sent.votes(), await retry_key(request, ctx))
+    statuses, operation_id = await service.give_feedback_batch(ctx, sent.votes(), retry_key(request, ctx))
     pairs = zip(sent.feedback_list, statuses, strict=True)
     results = [{"knowledge_id": one.knowledge_id, "status": status} for one, status in pairs]
     return written({"results": results, "count": len(results)}, operation_id)
@@ -141,7 +142,7 @@ async def get_knowledge(request: Request, knowledge_id: str) -> Response:
     """Read one record, whole; `ETag` is its version."""
     ids = query(request, CallerIds)
     stored = await hub_of(request).knowledge.get(context_of(request, ids), knowledge_id)
-    return Response(stored.json, 200, {"ETag": f'"{stored.version}"'}, "application/json")
+    return JsonText(stored.json, 200, {"ETag": f'"{stored.version}"'})
 
 
 @router.patch(
@@ -152,9 +153,9 @@ async def get_knowledge(request: Request, knowledge_id: str) -> Response:
 )
 async def patch_knowledge(request: Request, knowledge_id: str) -> Response:
     """Change what a record says or who sees it. Evidence is changed by PUT."""
-    sent = await body(request, schemas.PatchBody)
+    sent = body(request, schemas.PatchBody)
     ctx = context_of(request, sent)
-    version, key = expected_version(request, sent.version), await retry_key(request, ctx)
+    version, key = expected_version(request, sent.version), retry_key(request, ctx)
     return _saved(await hub_of(request).knowledge.patch(ctx, knowledge_id, sent.patch(), version, key))
 
 
@@ -166,9 +167,9 @@ async def patch_knowledge(request: Request, knowledge_id: str) -> Response:
 )
 async def update_knowledge(request: Request, knowledge_id: str) -> Response:
     """Add a helpful or harmful case, or set the score (seed 003 `update_knowledge`)."""
-    sent = await body(request, schemas.FeedbackBody)
+    sent = body(request, schemas.FeedbackBody)
     ctx = context_of(request, sent)
-    version, key = expected_version(request, sent.version), await retry_key(request, ctx)
+    version, key = expected_version(request, sent.version), retry_key(request, ctx)
     return _saved(await hub_of(request).knowledge.give_feedback(ctx, knowledge_id, sent.feedback(), version, key))
 
 
@@ -182,7 +183,7 @@ async def delete_knowledge(request: Request, knowledge_id: str) -> Response:
     """Delete a record; undoing the operation brings it back."""
     ids = query(request, CallerIds)
     ctx = context_of(request, ids)
-    version, key = expected_version(request), await retry_key(request, ctx)
+    version, key = expected_version(request), retry_key(request, ctx)
     return written({}, await hub_of(request).knowledge.delete(ctx, knowledge_id, version, key))
 
 

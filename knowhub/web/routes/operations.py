@@ -62,9 +62,9 @@ async def undo_operation(request: Request, operation_id: str) -> Response:
 
     Refused with 409 and names while newer operations stand on it; votes never stand in the way.
     """
-    sent = await body(request, UndoBody)
+    sent = body(request, UndoBody)
     ctx = context_of(request, sent)
-    key = await retry_key(request, ctx)
+    key = retry_key(request, ctx)
     done = await hub_of(request).operations.undo(ctx, operation_id, dry_run=sent.dry_run, key=key)
     answer = {
         "operation_ids": done.operation_ids,

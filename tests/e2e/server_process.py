@@ -1,0 +1,67 @@
+"""A real server process: started on a free port, spoken to over a socket, ended gently or not at all gently."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+COMMAND = (sys.executable, "-m", "knowhub", "serve", "--port", "0", "--json")
+WAIT_S = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server that has said where it is."""
+
+    url: str
+    process: "subprocess.Popen[bytes]"
+
+    def kill(self) -> None:
+        """End it as a power cut would."""
+        self.process.kill()
+        self.process.wait(WAIT_S)
+
+    def stop(self) -> int:
+        """Ask it to end, and return how it did."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(WAIT_S)
+
+
+def environment(data: Path, **variables: str) -> dict[str, str]:
+    """Return the environment of a server on `data`: nothing of KnowHub's is taken from the one of the tests."""
+    dropped = ("KNOWHUB_", "PYTHONDONTWRITEBYTECODE")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
+    # Servers of one run share their compiled modules, outside the tree: most of a start would go into those.
+    compiled = {"PYTHONPYCACHEPREFIX": str(Path(tempfile.gettempdir()) / "knowhub-compiled")}
+    ours = {"KNOWHUB_DATA_DIR": str(data), "KNOWHUB_OWNER": "user:local", "PYTHONPATH": str(ROOT)}
+    return kept | compiled | ours | variables
+
+
+def started(data: Path, **variables: str) -> Server:
+    """Start a server and wait until it takes requests; whoever calls ends it."""
+    process = subprocess.Popen(COMMAND, stdout=subprocess.PIPE, env=environment(data, **variables))
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    if not line:
+        raise AssertionError(f"the server ended with {process.wait(WAIT_S)}")
+    return Server(json.loads(line)["url"], process)
+
+
+@contextmanager
+def serving(data: Path, **variables: str) -> Iterator[Server]:
+    """Run a server; it has to end well, unless it was killed meanwhile."""
+    server = started(data, **variables)
+    try:
+        yield server
+    finally:
+        if server.process.poll() is None:
+            assert server.stop() == 0
+        if server.process.stdout is not None:
+            server.process.stdout.close()

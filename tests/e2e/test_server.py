@@ -1,0 +1,206 @@
+"""A real server over real sockets: what only a socket shows, several servers, newer formats, a full disk."""
+
+import http.client
+import os
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from tests.e2e.server_process import COMMAND, ROOT, WAIT_S, environment, serving
+
+MIB = 1024 * 1024
+TMPFS_BYTES = 2 * MIB
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with serving(tmp_path_factory.mktemp("server") / "data") as server:
+        yield server.url
+
+
+def connection(url: str) -> "closing[http.client.HTTPConnection]":
+    return closing(http.client.HTTPConnection(urlsplit(url).netloc, timeout=WAIT_S))
+
+
+@pytest.mark.parametrize("mebibytes", [2, 17, 40])
+def test_a_body_that_is_too_large_gets_an_answer_that_can_be_read(url: str, mebibytes: int) -> None:
+    with connection(url) as client:
+        client.request("POST", "/api/knowledge", b"x" * mebibytes * MIB, {"Content-Type": "application/json"})
+        answer = client.getresponse()
+
+        assert answer.status == 413
+        assert b'"status":413' in answer.read()
+
+
+def test_a_body_of_unknown_length_is_limited_too(url: str) -> None:
+    with connection(url) as client:
+        chunks = (b"x" * MIB for _ in range(20))
+        headers = {"Content-Type": "application/json"}
+        client.request("POST", "/api/knowledge", chunks, headers, encode_chunked=True)
+        answer = client.getresponse()
+
+        assert answer.status == 413
+        assert b"at most 1048576 bytes" in answer.read()
+
+
+def test_a_chunked_body_within_the_limit_is_read(url: str) -> None:
+    body = (part for part in (b'{"content":"', b"piece by piece", b'"}'))
+
+    response = httpx.post(f"{url}/api/knowledge", content=body, headers={"Content-Type": "application/json"})
+
+    assert response.json()["content"] == "piece by piece"
+
+
+def test_an_import_that_breaks_off_writes_nothing(url: str) -> None:
+    place = urlsplit(url)
+    head = "POST /api/knowledge/import HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/x-ndjson\r\n"
+    with socket.create_connection((place.hostname, place.port)) as broken:
+        broken.sendall(f'{head}Content-Length: 1000\r\n\r\n{{"id":"half","content":"half"}}\n'.encode())
+
+    assert httpx.get(f"{url}/api/knowledge").is_success
+    assert httpx.get(f"{url}/api/knowledge/half").status_code == 404
+
+
+def test_a_question_is_understood_as_curl_sends_it(url: str) -> None:
+    httpx.post(f"{url}/api/knowledge", json={"task": "用 Selenium 登录网站", "content": "等待元素出现"})
+    place = urlsplit(url)
+
+    # curl does not encode what is typed: the bytes of the line are UTF-8.
+    request = "GET /api/knowledge/search?q=登录网站&top_k=3 HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
+    with socket.create_connection((place.hostname, place.port)) as raw:
+        raw.sendall(request.encode())
+        answer = b"".join(iter(lambda: raw.recv(65536), b"")).decode()
+
+    assert "200 OK" in answer
+    assert "等待元素出现" in answer
+
+
+@pytest.mark.parametrize(
+    ("path", "status"), [("/api/knowledge/a%2Fb", 404), ("/api/knowledge/%2e%2e", 404), ("/api/knowledge/%ff%00", 404)]
+)
+def test_a_path_of_any_bytes_is_answered(url: str, path: str, status: int) -> None:
+    with connection(url) as client:
+        client.request("GET", path)
+
+        assert client.getresponse().status == status
+
+
+def test_an_id_with_a_slash_is_reached_over_a_socket(url: str) -> None:
+    lines = b'{"id":"a/\xe4\xb8\xad","content":"slashed"}'
+    httpx.post(f"{url}/api/knowledge/import", content=lines, headers={"Content-Type": "application/x-ndjson"})
+
+    with connection(url) as client:
+        client.request("GET", "/api/knowledge/a%2F%E4%B8%AD")
+        answer = client.getresponse()
+
+        assert (answer.status, b"slashed" in answer.read()) == (200, True)
+
+
+def test_a_web_page_and_a_rebound_name_are_refused(url: str) -> None:
+    assert httpx.get(f"{url}/api/knowledge", headers={"Origin": "https://evil.example"}).status_code == 403
+    assert httpx.get(f"{url}/api/knowledge", headers={"Host": "evil.example"}).status_code == 403
+
+
+def test_two_servers_on_one_directory_see_each_others_writes_at_the_next_read(tmp_path: Path) -> None:
+    with serving(tmp_path / "data") as one, serving(tmp_path / "data") as two:
+        servers = (one.url, two.url)
+        for number in range(20):
+            writer, reader = servers[number % 2], servers[1 - number % 2]
+            saved = httpx.post(f"{writer}/api/knowledge", json={"content": f"word{number} shared"}).json()
+
+            assert httpx.get(f"{reader}/api/knowledge/{saved['id']}").json()["content"] == saved["content"]
+            found = httpx.get(f"{reader}/api/knowledge/search", params={"q": f"word{number}", "order": "relevance"})
+            assert found.json()["results"][0]["id"] == saved["id"]
+            undone = httpx.post(f"{reader}/api/operations/{saved['operation_id']}/undo", json={})
+            assert undone.is_success
+            assert httpx.get(f"{writer}/api/knowledge/{saved['id']}").status_code == 404
+        assert httpx.get(f"{one.url}/ready").json()["last_seq"] == 40
+
+
+def test_two_servers_lose_no_vote_and_let_one_of_two_changes_win(tmp_path: Path) -> None:
+    with serving(tmp_path / "data") as one, serving(tmp_path / "data") as two:
+        record = httpx.post(f"{one.url}/api/knowledge", json={"content": "voted on"}).json()
+        path = f"/api/knowledge/{record['id']}"
+        for _ in range(10):
+            for server in (one, two):
+                assert httpx.put(server.url + path, json={"add_helpful_case": {}}).is_success
+        version = httpx.get(two.url + path).json()["version"]
+
+        body = {"content": "changed", "version": version}
+        statuses = [httpx.patch(server.url + path, json=body).status_code for server in (one, two)]
+
+        assert httpx.get(one.url + path).json()["eval"]["helpful"] == 21
+        assert statuses == [200, 409]
+
+
+def test_a_directory_of_a_newer_format_is_refused_before_a_byte_is_touched(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with serving(data) as server:
+        httpx.post(f"{server.url}/api/knowledge", json={"content": "of a later time"})
+    (data / "FORMAT").write_text('{"knowhub_data":2}\n')
+    before = everything_in(data)
+
+    ended = subprocess.run(
+        COMMAND, env=environment(data), capture_output=True, text=True, timeout=WAIT_S, check=False, cwd=ROOT
+    )
+
+    assert ended.returncode == 1
+    assert "data format 2" in ended.stderr
+    assert everything_in(data) == before
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """Mount a file system that is soon full; without the right to, there is nothing to be shown."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={TMPFS_BYTES}", "tmpfs", str(place)]
+    if os.geteuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode != 0:
+        pytest.skip("needs the right to mount a file system")
+    yield place
+    subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+def test_a_full_disk_refuses_writes_reads_on_and_resumes_when_there_is_room(small_disk: Path) -> None:
+    ballast = small_disk / "ballast"
+    with serving(small_disk / "data", KNOWHUB_INDEX_INTERVAL_S="3600") as server, httpx.Client() as client:
+        api = f"{server.url}/api/knowledge"
+        kept = client.post(api, json={"content": "登录 before the disk was full"}).json()
+        fill(ballast)
+
+        refused = [client.post(api, json={"content": f"number {n} " + "x" * 50_000}) for n in range(5)]
+        read = client.get(f"{api}/{kept['id']}")
+        found = client.get(f"{api}/search", params={"q": "登录"})
+        ballast.unlink()
+        resumed = client.post(api, json={"content": "after there was room"})
+
+        assert [answer.status_code for answer in refused] == [507] * 5
+        assert all(answer.headers["content-type"] == "application/problem+json" for answer in refused)
+        assert all("retry-after" in answer.headers for answer in refused)
+        assert (read.status_code, found.json()["count"]) == (200, 1)
+        assert resumed.status_code == 201
+        server.kill()
+    with serving(small_disk / "data") as server:
+        listed = httpx.get(f"{server.url}/api/knowledge").json()["results"]
+        assert [record["content"] for record in listed] == ["after there was room", "登录 before the disk was full"]
+
+
+def fill(ballast: Path) -> None:
+    with ballast.open("wb", buffering=0) as file:
+        for size in (65536, 4096, 1):
+            try:
+                while True:
+                    file.write(b"x" * size)
+            except OSError as full:
+                assert full.strerror == os.strerror(28)  # noqa: PT017 -- the disk being full is how this ends
+
+
+def everything_in(folder: Path) -> dict[str, tuple[bytes, int]]:
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    return {str(path.relative_to(folder)): (path.read_bytes(), path.stat().st_mtime_ns) for path in files}

@@ -1,0 +1,198 @@
+"""Who is calling: what each kind of caller sees, may change, and is told of what it does not see."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.web.conftest import Saved
+
+pytestmark = pytest.mark.anyio
+
+SCOPES = {
+    "user": ["user:li"],
+    "agent": ["agent:crawler"],
+    "project": ["project:atlas"],
+    "team": ["team:web"],
+    "org": ["org:acme"],
+    "public": ["public"],
+    "several": ["team:web", "org:acme"],
+    "own": None,
+}
+
+
+async def one_of_each(saved: Saved) -> None:
+    for name, scopes in SCOPES.items():
+        scoped = {} if scopes is None else {"scopes": scopes}
+        await saved(f"wait {name}", owner="user:chen", **scoped)
+
+
+@pytest.mark.parametrize(
+    ("caller", "seen"),
+    [
+        ({}, set(SCOPES)),
+        ({"user_id": "li"}, {"user", "public"}),
+        ({"agent_id": "crawler"}, {"agent", "public"}),
+        ({"project_id": "atlas"}, {"project", "public"}),
+        ({"team_id": "web"}, {"team", "several", "public"}),
+        ({"org_id": "acme"}, {"org", "several", "public"}),
+        ({"user_id": "chen"}, set(SCOPES)),
+        ({"agent_id": "chen"}, {"public"}),
+        ({"user_id": "li", "agent_id": "crawler", "project_id": "atlas"}, {"user", "agent", "project", "public"}),
+        ({"user_id": "LI"}, {"public"}),
+        ({"user_id": "owner"}, {"public"}),
+        ({"account": "other", "user_id": "li"}, set()),
+    ],
+)
+async def test_a_caller_sees_its_scopes_its_own_and_what_is_public_on_every_route(
+    api: httpx.AsyncClient, saved: Saved, caller: dict[str, str], seen: set[str]
+) -> None:
+    await one_of_each(saved)
+    everything = (await api.get("/api/knowledge", params={"limit": 100})).json()["results"]
+
+    listed = (await api.get("/api/knowledge", params=caller | {"limit": 100})).json()
+    found = (await api.get("/api/knowledge/search", params=caller | {"q": "wait", "top_k": 100})).json()
+    exported = (await api.get("/api/knowledge/export", params=caller)).text
+    read = [(one, await api.get(f"/api/knowledge/{one['id']}", params=caller)) for one in everything]
+    histories = [(one, await api.get(f"/api/knowledge/{one['id']}/history", params=caller)) for one in everything]
+
+    assert {one["content"].split()[1] for one in listed["results"]} == seen
+    assert {one["content"].split()[1] for one in found["results"]} == seen
+    assert exported.count("\n") == len(seen)
+    for one, response in (*read, *histories):
+        assert response.status_code == (200 if one["content"].split()[1] in seen else 404)
+
+
+@pytest.mark.parametrize("method", ["GET", "PATCH", "PUT", "DELETE"])
+async def test_what_is_hidden_and_what_is_not_there_answer_the_same_bytes(
+    api: httpx.AsyncClient, saved: Saved, method: str
+) -> None:
+    record = await saved("hers", user_id="li")
+    unknown = "knowledge-20260101-0000"
+    assert len(unknown) == len(record["id"])
+
+    async def ask(knowledge_id: str) -> httpx.Response:
+        asking = {"user_id": "chen"}
+        body = {"PATCH": {"content": "x"} | asking, "PUT": {"update_score": 1} | asking}.get(method)
+        params = None if body else asking
+        headers = {"X-Request-ID": "same", "If-Match": '"9"'}
+        return await api.request(method, f"/api/knowledge/{knowledge_id}", json=body, params=params, headers=headers)
+
+    hidden, missing = await ask(record["id"]), await ask(unknown)
+
+    assert (hidden.status_code, missing.status_code) == (404, 404)
+    assert hidden.content.replace(record["id"].encode(), unknown.encode()) == missing.content
+    assert hidden.headers == missing.headers
+
+
+async def test_a_caller_who_sees_a_record_adds_evidence_and_only_its_owner_changes_it(
+    api: httpx.AsyncClient, saved: Saved
+) -> None:
+    path = f"/api/knowledge/{(await saved('hers', user_id='li', scopes=['public']))['id']}"
+
+    async def status(method: str, body: dict[str, Any], user_id: str) -> int:
+        if method == "DELETE":
+            return (await api.delete(path, params={"user_id": user_id})).status_code
+        return (await api.request(method, path, json=body | {"user_id": user_id})).status_code
+
+    writes = [("PATCH", {"content": "new"}), ("PUT", {"update_score": 5}), ("DELETE", {})]
+    assert [await status(method, body, "chen") for method, body in writes] == [403, 403, 403]
+    assert await status("PUT", {"add_harmful_case": {"reason": "stale"}}, "chen") == 200
+    assert [await status(method, body, "li") for method, body in writes] == [200, 200, 200]
+
+
+async def test_an_agent_that_names_its_user_may_change_what_is_that_users(
+    api: httpx.AsyncClient, saved: Saved
+) -> None:
+    record = await saved("hers", user_id="li")
+
+    response = await api.patch(
+        f"/api/knowledge/{record['id']}", json={"content": "new", "agent_id": "bot", "user_id": "li"}
+    )
+
+    assert response.status_code == 200
+    told = (await api.get("/api/operations", params={"subject": record["id"]})).json()
+    assert [one["actor"] for one in told["results"]] == ["agent:bot", "user:li"]
+
+
+@pytest.mark.parametrize(
+    ("caller", "owner", "kept"),
+    [
+        ({}, None, "user:local"),
+        ({}, "user:anybody", "user:anybody"),
+        ({"user_id": "li"}, None, "user:li"),
+        ({"agent_id": "bot"}, None, "agent:bot"),
+        ({"agent_id": "bot", "user_id": "li"}, None, "agent:bot"),
+        ({"agent_id": "bot", "user_id": "li"}, "user:li", "user:li"),
+    ],
+)
+async def test_a_record_belongs_to_its_caller_or_to_whom_they_may_name(
+    saved: Saved, caller: dict[str, str], owner: str | None, kept: str
+) -> None:
+    named = {} if owner is None else {"owner": owner}
+
+    assert (await saved(**caller, **named))["owner"] == kept
+
+
+@pytest.mark.parametrize("route", ["/api/knowledge", "/api/knowledge/batch"])
+@pytest.mark.parametrize("owner", ["user:chen", "agent:li", "user:LI", "user:local"])
+async def test_a_named_caller_gives_nothing_to_somebody_else(
+    api: httpx.AsyncClient, route: str, owner: str
+) -> None:
+    item = {"content": "x", "owner": owner}
+    body = {"items": [item]} if route.endswith("batch") else item
+
+    response = await api.post(route, json=body | {"user_id": "li"})
+
+    assert response.status_code == 403
+    assert (await api.get("/api/operations")).json()["count"] == 0
+
+
+async def test_only_the_owner_of_a_record_supersedes_it(api: httpx.AsyncClient, saved: Saved) -> None:
+    public = await saved("hers", user_id="li", scopes=["public"])
+    hidden = await saved("secret", user_id="li")
+
+    async def supersede(knowledge_id: str, user_id: str) -> int:
+        body = {"content": f"better, says {user_id}", "supersedes": knowledge_id, "user_id": user_id}
+        return (await api.post("/api/knowledge", json=body)).status_code
+
+    assert await supersede(public["id"], "chen") == 403
+    assert await supersede(hidden["id"], "chen") == 422
+    assert await supersede(public["id"], "li") == 201
+
+
+async def test_batch_feedback_calls_what_is_hidden_unknown(api: httpx.AsyncClient, saved: Saved) -> None:
+    hidden = await saved("hers", user_id="li")
+    votes = [{"knowledge_id": hidden["id"], "is_helpful": False}]
+
+    answer = (
+        await api.post("/api/knowledge/batch_update", json={"feedback_list": votes, "user_id": "chen"})
+    ).json()
+
+    assert answer["results"][0]["status"] == "unknown"
+    assert (await api.get(f"/api/knowledge/{hidden['id']}")).json()["eval"]["harmful"] == 0
+
+
+async def test_accounts_are_walls(api: httpx.AsyncClient, saved: Saved) -> None:
+    record = await saved("here", scopes=["public"])
+    there = {"account": "other"}
+    path = f"/api/knowledge/{record['id']}"
+
+    assert (await api.get(path, params=there)).status_code == 404
+    assert (await api.put(path, json={"add_helpful_case": {}} | there)).status_code == 404
+    assert (await api.delete(path, params=there)).status_code == 404
+    assert (await api.get("/api/knowledge/search", params={"q": "here"} | there)).json()["count"] == 0
+    assert (await api.get("/api/operations", params=there)).json()["count"] == 0
+    assert (await api.post(f"/api/operations/{record['operation_id']}/undo", json=there)).status_code == 404
+
+
+async def test_a_scope_that_is_taken_away_hides_at_once(api: httpx.AsyncClient, saved: Saved) -> None:
+    path = f"/api/knowledge/{(await saved('wait', scopes=['team:web', 'user:li']))['id']}"
+
+    await api.patch(path, json={"scopes": ["user:li"]})
+
+    for params in ({"team_id": "web"}, {"user_id": "chen"}):
+        assert (await api.get(path, params=params)).status_code == 404
+        assert (await api.get("/api/knowledge/search", params={"q": "wait"} | params)).json()["count"] == 0
+        assert (await api.get("/api/knowledge", params=params)).json()["count"] == 0
+    assert (await api.get(path, params={"user_id": "li"})).status_code == 200

@@ -1,0 +1,214 @@
+"""Search over HTTP: what is found, what rules drop, in which order it is shown, and why."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.web.conftest import Opened, Saved
+
+pytestmark = pytest.mark.anyio
+
+
+async def found(api: httpx.AsyncClient, q: str = "wait", **params: Any) -> list[str]:
+    answer = (await api.get("/api/knowledge/search", params={"q": q, **params})).json()
+    assert answer["count"] == len(answer["results"])
+    return [record["content"].removeprefix("wait ") for record in answer["results"]]
+
+
+async def voted(api: httpx.AsyncClient, record: dict[str, Any], helpful: int = 0, harmful: int = 0) -> None:
+    votes = [{"knowledge_id": record["id"], "is_helpful": number < helpful} for number in range(helpful + harmful)]
+    await api.post("/api/knowledge/batch_update", json={"feedback_list": votes})
+
+
+async def test_a_result_has_the_fields_of_the_contract_and_no_history(api: httpx.AsyncClient, saved: Saved) -> None:
+    record = await saved("设置随机延迟", task="绕过反爬检测", types=["tool", "plan"], tags={"domain": "爬虫"}, score=4)
+    await voted(api, record, helpful=2, harmful=1)
+
+    answer = (await api.get("/api/knowledge/search", params={"q": "反爬"})).json()
+
+    shown = ("id", "task", "content", "types", "type", "tags", "scopes", "owner", "resource_ids")
+    assert answer["results"] == [
+        {
+            **{name: record[name] for name in shown},
+            "eval": {"score": 4, "helpful": 3, "harmful": 1, "confidence": 0.6},
+            "quality_score": 5.0,
+        }
+    ]
+    assert (answer["count"], answer["degraded"]) == (1, [])
+
+
+async def test_a_saved_record_is_found_at_once_here_and_in_another_process(
+    api: httpx.AsyncClient, saved: Saved, another: Opened
+) -> None:
+    async with another() as second:
+        for number in range(20):
+            await saved(f"unique{number} 登录网站")
+            assert (await found(api, f"unique{number}", order="relevance"))[0] == f"unique{number} 登录网站"
+            assert (await found(second, f"unique{number}", order="relevance"))[0] == f"unique{number} 登录网站"
+
+
+@pytest.mark.parametrize("query", ["!!!", "。，、", "___", "🙂", "\u200b", "a" * 4096])
+async def test_a_query_that_says_nothing_finds_nothing(api: httpx.AsyncClient, saved: Saved, query: str) -> None:
+    await saved("wait for the element 等待元素的出现")
+
+    assert await found(api, query) == []
+
+
+async def test_records_below_the_score_or_of_negative_quality_are_dropped(
+    api: httpx.AsyncClient, saved: Saved
+) -> None:
+    await saved("wait low", score=2)
+    await saved("wait fine", score=3)
+    bad = await saved("wait bad", score=5)
+    await voted(api, bad, harmful=4)
+
+    assert await found(api) == ["fine"]
+    assert await found(api, min_score=1) == ["fine", "low"]
+    assert await found(api, min_score=4) == []
+    await voted(api, bad, helpful=2)
+    assert sorted(await found(api)) == ["bad", "fine"]
+
+
+async def test_a_quality_of_exactly_zero_stays(api: httpx.AsyncClient, saved: Saved) -> None:
+    record = await saved("wait zero", score=3)
+    await voted(api, record, harmful=2)
+
+    assert await found(api) == ["zero"]
+
+
+@pytest.mark.parametrize(
+    ("params", "names"),
+    [
+        ({"types": "tool"}, ["a", "b"]),
+        ({"types": "plan,definition"}, ["b", "c"]),
+        ({"scopes": "team:web"}, ["b", "c"]),
+        ({"scopes": "team:web", "types": "plan"}, ["b"]),
+        ({"scopes": "team:web,public", "user_id": "li"}, ["a"]),
+        ({"types": "usecase"}, []),
+    ],
+)
+async def test_types_and_scopes_filter_before_anything_is_ranked(
+    api: httpx.AsyncClient, saved: Saved, params: dict[str, str], names: list[str]
+) -> None:
+    await saved("wait a", types=["tool"], scopes=["public"])
+    await saved("wait b", types=["tool", "plan"], scopes=["team:web"])
+    await saved("wait c", types=["definition"], scopes=["team:web"])
+
+    assert sorted(await found(api, **params)) == names
+
+
+async def test_so_many_are_found_as_were_asked_for_when_that_many_match(api: httpx.AsyncClient, saved: Saved) -> None:
+    for number in range(120):
+        scopes = ["team:web"] if number % 2 else ["team:other"]
+        await saved(f"wait number{number}", scopes=scopes, score=2 if number % 4 == 1 else 3)
+
+    assert len(await found(api)) == 5
+    assert len(await found(api, top_k=100)) == 90
+    assert len(await found(api, top_k=25, team_id="web")) == 25
+    assert len(await found(api, top_k=100, team_id="web", min_score=1)) == 60
+
+
+async def test_a_record_is_found_while_it_is_valid(api: httpx.AsyncClient, saved: Saved) -> None:
+    await saved("wait always")
+    await saved("wait once", valid_from="2020-01-01", valid_to="2021-01-01")
+    await saved("wait later", valid_from="2999-01-01")
+
+    assert await found(api) == ["always"]
+    assert sorted(await found(api, as_of="2020-06-01")) == ["always", "once"]
+    assert sorted(await found(api, as_of="2020-01-01T00:00:00Z")) == ["always", "once"]
+    assert await found(api, as_of="2021-01-01T00:00:00Z") == ["always"]
+    assert sorted(await found(api, as_of="3000-01-01")) == ["always", "later"]
+
+
+async def test_a_superseded_record_gives_way_to_the_newer_where_that_is_seen(
+    api: httpx.AsyncClient, saved: Saved
+) -> None:
+    old = await saved("wait old", scopes=["public"])
+    new = await saved("wait new", scopes=["team:web"], supersedes=old["id"])
+
+    assert await found(api) == ["new"]
+    assert await found(api, team_id="web") == ["new"]
+    assert await found(api, user_id="chen") == ["old"]
+    assert await found(api, as_of=old["created_at"], user_id="chen") == ["old"]
+    assert (await api.get(f"/api/knowledge/{old['id']}")).status_code == 200
+    await api.delete(f"/api/knowledge/{new['id']}")
+    assert await found(api) == ["old"]
+
+
+async def test_a_superseding_record_counts_from_when_it_is_valid(api: httpx.AsyncClient, saved: Saved) -> None:
+    old = await saved("wait old", valid_from="2020-01-01")
+    await saved("wait new", supersedes=old["id"], valid_from="2022-01-01")
+
+    assert await found(api, as_of="2021-01-01") == ["old"]
+    assert await found(api, as_of="2023-01-01") == ["new"]
+
+
+async def test_without_a_caller_the_best_evidence_comes_first(api: httpx.AsyncClient, saved: Saved) -> None:
+    for name, score in (("three", 3), ("five", 5), ("four", 4)):
+        await saved(f"wait {name}", score=score, scopes=["public"])
+
+    assert await found(api) == ["five", "four", "three"]
+    assert await found(api, order="quality") == ["five", "four", "three"]
+
+
+async def test_a_caller_is_shown_profiles_first_and_then_by_scope(api: httpx.AsyncClient, saved: Saved) -> None:
+    caller = {"user_id": "li", "agent_id": "bot", "project_id": "p", "team_id": "t", "org_id": "o"}
+    ranked = ["user:li", "project:p", "agent:bot", "team:t", "org:o", "public"]
+    for score, scope in zip((3, 3, 4, 4, 5, 5), ranked, strict=True):
+        await saved(f"wait {scope}", scopes=[scope], owner="user:chen", score=score)
+    await saved("wait profile", scopes=["public"], owner="user:chen", type="user_profile")
+    await saved("wait both", scopes=["public", "project:p"], owner="user:chen", score=4)
+    params = caller | {"top_k": 10}
+
+    assert await found(api, **params) == [
+        "profile", "user:li", "both", "project:p", "agent:bot", "team:t", "org:o", "public",
+    ]  # fmt: skip
+    assert (await found(api, order="scope", **params))[0] == "user:li"
+    assert (await found(api, order="quality", **params))[:2] in (["org:o", "public"], ["public", "org:o"])
+
+
+async def test_ordered_by_relevance_evidence_does_not_count(api: httpx.AsyncClient, saved: Saved) -> None:
+    await saved("wait", task="wait for the element to appear", score=3)
+    await saved("many other words among which somewhere a wait is named at last", score=5)
+
+    by_relevance = (await api.get("/api/knowledge/search", params={"q": "wait element", "order": "relevance"})).json()
+    by_quality = (await api.get("/api/knowledge/search", params={"q": "wait element"})).json()
+
+    assert [one["eval"]["score"] for one in by_relevance["results"]] == [3, 5]
+    assert [one["eval"]["score"] for one in by_quality["results"]] == [5, 3]
+
+
+async def test_an_explanation_says_why_each_is_there_and_what_was_left_out(
+    api: httpx.AsyncClient, saved: Saved
+) -> None:
+    kept = await saved("wait for it", scopes=["team:web"])
+    low = await saved("wait low", scopes=["public"], score=1)
+    gone = await saved("wait gone", scopes=["public"], valid_to="2020-01-01")
+    old = await saved("wait old", scopes=["public"])
+    await saved("wait new", scopes=["public"], supersedes=old["id"], score=5)
+    await saved("wait hidden", user_id="chen", score=1)
+
+    params = {"q": "wait for", "explain": "true", "team_id": "web"}
+    answer = (await api.get("/api/knowledge/search", params=params)).json()
+
+    why = next(one["why"] for one in answer["results"] if one["id"] == kept["id"])
+    assert why["recall"]["stage"] == "lexical"
+    assert (why["recall"]["rank"] in (1, 2), why["recall"]["score"] > 0) == (True, True)
+    assert why["recall"]["matched"] == ["wait"]
+    assert why["quality"]["quality_score"] == 4.0
+    assert why["scope"] == {"seen_by": "team:web", "rank": 3}
+    assert why["order"] == "auto"
+    assert {one["id"]: one["rule"] for one in answer["explanation"]["filtered"]} == {
+        low["id"]: "score_below_min_score",
+        gone["id"]: "no_longer_valid",
+        old["id"]: "superseded",
+    }
+    assert answer["explanation"]["filtered_count"] == 3
+
+
+async def test_chinese_is_found_in_both_scripts_and_widths(api: httpx.AsyncClient, saved: Saved) -> None:
+    await saved("用户偏好使用 TypeScript 而非 JavaScript，注重类型安全")
+
+    for query in ("类型安全", "類型安全", "ＴｙｐｅＳｃｒｉｐｔ", "typescript"):
+        assert len(await found(api, query)) == 1
