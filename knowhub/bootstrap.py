@@ -21,9 +21,10 @@ from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.filesystem import FileSystem, RealFileSystem
 from knowhub.stores.files.inspection import Finding, inspect
 from knowhub.stores.files.keeper import Keeper
+from knowhub.stores.files.open_store import Environment, open_store
 from knowhub.stores.files.records import RecordFiles
 from knowhub.stores.files.state import SearchableRecords
-from knowhub.stores.files.store import Environment, FileStore, StoreOptions, open_store
+from knowhub.stores.files.store import FileStore, StoreOptions
 
 _REBUILD_BEFORE_SERVING = 10_000
 
@@ -126,8 +127,8 @@ def _keeper(
     async def reload() -> None:
         index.reload()
 
-    kept = {"refresh": store.refresh, "indexes": absorb, "records": records.bring_up}
-    followed = {"refresh": store.refresh, "indexes": reload}
+    kept = {"refresh": store.refresh, "room": store.resume, "indexes": absorb, "records": records.bring_up}
+    followed = {"refresh": store.refresh, "room": store.resume, "indexes": reload}
     keeper = Keeper(files, directory.keeper, settings.index_interval_s, kept, followed)
     index.wake_at(settings.index_batch, keeper.wake)
     return keeper

@@ -16,7 +16,8 @@ from knowhub.knowledge.model import COLLECTION, ImportedKnowledge, NewKnowledge
 from knowhub.knowledge.service import KnowledgeService
 from knowhub.operations.service import OperationsService
 from knowhub.stores.files.filesystem import FileSystem, RealFileSystem
-from knowhub.stores.files.store import Environment, FileStore, StoreOptions, open_store
+from knowhub.stores.files.open_store import Environment, open_store
+from knowhub.stores.files.store import FileStore, StoreOptions
 
 OWNER = "user:local"
 START = 1_772_712_000.0

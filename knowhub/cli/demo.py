@@ -29,7 +29,7 @@ _TASK_CHARS = 60
 @spread
 def demo(
     place: Place,
-    port: Annotated[int | None, typer.Option(min=0, max=65535, help="0 takes a free one.  [env: KNOWHUB_PORT]")] = None,
+    port: Annotated[int | None, typer.Option(min=0, max=65535, help="0 takes a free one. Else KNOWHUB_PORT.")] = None,
     serve: Annotated[bool, typer.Option(help="Leave a server running on the records.")] = True,
 ) -> None:
     """Load the examples into a fresh directory, ask ten questions, give feedback, undo it, and serve."""

@@ -19,7 +19,7 @@ _CALLER, _FILTERS = "Who is asking", "Filters"
 class Place:
     """Where the records are, and how to answer."""
 
-    data_dir: Annotated[Path | None, typer.Option(help="The data directory.  [env: KNOWHUB_DATA_DIR]")] = None
+    data_dir: Annotated[Path | None, typer.Option(help="The data directory. Else KNOWHUB_DATA_DIR.")] = None
     as_json: Annotated[bool, typer.Option("--json", help="Answer with JSON, as the HTTP API does.")] = False
 
 

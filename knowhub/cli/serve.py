@@ -28,8 +28,8 @@ _KEEP_ALIVE_S = 65
 @spread
 def serve(
     place: Place,
-    host: Annotated[str | None, typer.Option(help="The address to listen on.  [env: KNOWHUB_HOST]")] = None,
-    port: Annotated[int | None, typer.Option(min=0, max=65535, help="0 takes a free one.  [env: KNOWHUB_PORT]")] = None,
+    host: Annotated[str | None, typer.Option(help="The address to listen on. Else KNOWHUB_HOST.")] = None,
+    port: Annotated[int | None, typer.Option(min=0, max=65535, help="0 takes a free one. Else KNOWHUB_PORT.")] = None,
 ) -> None:
     """Run the server until it is told to end (Ctrl-C, SIGTERM)."""
     settings = settings_of(place, host=host, port=port)

@@ -192,9 +192,8 @@ class KnowledgeService:
         try:
             return self._new_or_duplicate(view, ctx, new, pending)
         except InvalidInput as problem:
-            raise InvalidInput.of(
-                f"items.{index}.{problem.errors[0].field}" if problem.errors else f"items.{index}", problem.detail
-            ) from problem
+            first = problem.errors[0]
+            raise InvalidInput.of(f"items.{index}.{first.field}", first.message) from problem
 
     def _new_or_duplicate(
         self, view: KnowledgeView, ctx: RequestContext, new: NewKnowledge, pending: Mapping[str, Row]

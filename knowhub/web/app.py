@@ -20,7 +20,7 @@ from knowhub.web.metrics import Metrics
 from knowhub.web.middleware import BodyGuard, BodyRules, Frame, HostGuard
 from knowhub.web.routes import exchange, knowledge, operations, upkeep
 
-_LARGE = frozenset({"/api/knowledge/batch", "/api/knowledge/import"})
+_LARGE = frozenset({"/api/knowledge/batch", "/api/knowledge/batch_update", "/api/knowledge/import"})
 _LINES = frozenset({"/api/knowledge/import"})
 _DESCRIPTION = (
     "Keeps what agents learn and hands it back at the moment it is needed. "

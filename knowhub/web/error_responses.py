@@ -71,19 +71,7 @@ def install(app: FastAPI, routes: Sequence[Route]) -> None:
 
     async def http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)  # noqa: S101 -- as above
-        status, headers = error.status_code, dict(error.headers or {})
-        detail, extra = str(error.detail), {}
-        if status == HTTPStatus.METHOD_NOT_ALLOWED and _names_no_verb(request):
-            status, headers = HTTPStatus.NOT_FOUND, {}
-        if status == HTTPStatus.NOT_FOUND:
-            detail = f"there is nothing at {request.scope['path']}; see /docs"
-        elif status == HTTPStatus.METHOD_NOT_ALLOWED:
-            headers["Allow"] = ", ".join(_allowed(routes, request))
-            detail = f"{request.method} is not one of {headers['Allow']}"
-        elif status == HTTPStatus.BAD_REQUEST:
-            extra = {"errors": [{"field": "body", "message": detail}]}
-        kind = HTTPStatus(status).name.lower().replace("_", "-")
-        return _response(request, status, kind, detail, extra, headers)
+        return _unrouted(routes, request, error)
 
     async def unexpected(request: Request, error: Exception) -> Response:
         request_id = request.scope.get(REQUEST_ID, "")
@@ -125,6 +113,20 @@ def _field_error(error: Mapping[str, Any]) -> dict[str, str]:
         return {"field": "body", "message": str(error.get("ctx", {}).get("error", error["msg"]))}
     named = parts[1:] if parts and parts[0] in _LOCATIONS else parts
     return {"field": ".".join(named) or "body", "message": _PREFIX.sub("", error["msg"])}
+
+
+def _unrouted(routes: Sequence[Route], request: Request, error: HTTPException) -> Response:
+    """Answer what no route took: there is nothing there, or not with this method."""
+    status, headers, detail = error.status_code, dict(error.headers or {}), str(error.detail)
+    if status == HTTPStatus.METHOD_NOT_ALLOWED and _names_no_verb(request):
+        status, headers = HTTPStatus.NOT_FOUND, {}
+    if status == HTTPStatus.NOT_FOUND:
+        detail = f"there is nothing at {request.scope['path']}; see /docs"
+    elif status == HTTPStatus.METHOD_NOT_ALLOWED:
+        headers["Allow"] = ", ".join(_allowed(routes, request))
+        detail = f"{request.method} is not one of {headers['Allow']}"
+    kind = HTTPStatus(status).name.lower().replace("_", "-")
+    return _response(request, status, kind, detail, {}, headers)
 
 
 def _names_no_verb(request: Request) -> bool:

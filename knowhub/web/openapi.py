@@ -90,7 +90,7 @@ def content(status: int, description: str, *media_types: str) -> dict[int | str,
 def examples(name: str, model: type[BaseModel] | None = None) -> dict[str, Any]:
     """Describe a route's body: its model, and the examples of that name, each of which a test executes."""
     content_type, cases = BODIES[name]
-    content: dict[str, Any] = {"examples": cases}
+    content: dict[str, Any] = {"examples": cases, "schema": {"type": "string", "description": "A JSON object a line."}}
     if model is not None:
         _BODY_MODELS[model.__name__] = model
         content["schema"] = {"$ref": _COMPONENT.format(model=model.__name__)}

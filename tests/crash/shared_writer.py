@@ -14,7 +14,7 @@ from knowhub.core.ids import RandomIds
 from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.stores.files.lock import LockFile
-from knowhub.stores.files.store import Environment, open_store
+from knowhub.stores.files.open_store import Environment, open_store
 from tests.builders import domain_on, local, new_knowledge
 
 WRITERS = 8

@@ -205,3 +205,22 @@ async def test_a_disk_that_is_really_full_loses_nothing_and_writing_resumes(smal
         assert all([await is_read(hub, knowledge_id) for knowledge_id in kept])
     async with opened(small_disk / "data") as hub:
         assert sorted(rows_of(hub.store)) == sorted(kept)
+
+
+async def test_a_full_disk_is_told_until_there_is_room_and_writing_then_resumes_by_itself(tmp_path: Path) -> None:
+    files = FaultyFileSystem()
+    async with opened(tmp_path, files) as hub:
+        files.begin(Plan(fail_at=1, kinds=CHANGES, error=errno.ENOSPC, lasting=True))
+        with pytest.raises(StorageFull):
+            await said(hub, "no room")
+        told = hub.store.status()
+        with pytest.raises(StorageFull):
+            await hub.store.resume()
+        files.begin(Plan())
+
+        await hub.store.resume()
+
+        assert not told.writable
+        assert "full" in str(told.reason)
+        assert hub.store.status().writable
+        assert await said(hub, "room again")

@@ -26,11 +26,16 @@ class Server:
     def kill(self) -> None:
         """End it as a power cut would."""
         self.process.kill()
-        self.process.wait(WAIT_S)
+        self._ended()
 
     def stop(self) -> int:
         """Ask it to end, and return how it did."""
         self.process.send_signal(signal.SIGTERM)
+        return self._ended()
+
+    def _ended(self) -> int:
+        if self.process.stdout is not None:
+            self.process.stdout.close()
         return self.process.wait(WAIT_S)
 
 
@@ -63,5 +68,3 @@ def serving(data: Path, **variables: str) -> Iterator[Server]:
     finally:
         if server.process.poll() is None:
             assert server.stop() == 0
-        if server.process.stdout is not None:
-            server.process.stdout.close()

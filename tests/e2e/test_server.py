@@ -67,18 +67,19 @@ def test_an_import_that_breaks_off_writes_nothing(url: str) -> None:
     assert httpx.get(f"{url}/api/knowledge/half").status_code == 404
 
 
-def test_a_question_is_understood_as_curl_sends_it(url: str) -> None:
+def test_a_question_in_chinese_comes_encoded_and_one_that_does_not_harms_nothing(url: str) -> None:
     httpx.post(f"{url}/api/knowledge", json={"task": "用 Selenium 登录网站", "content": "等待元素出现"})
     place = urlsplit(url)
 
-    # curl does not encode what is typed: the bytes of the line are UTF-8.
-    request = "GET /api/knowledge/search?q=登录网站&top_k=3 HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
+    # curl sends what is typed as it is, which is no HTTP: `curl -G --data-urlencode` is.
+    request = "GET /api/knowledge/search?q=登录网站 HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
     with socket.create_connection((place.hostname, place.port)) as raw:
         raw.sendall(request.encode())
-        answer = b"".join(iter(lambda: raw.recv(65536), b"")).decode()
+        answer = b"".join(iter(lambda: raw.recv(65536), b""))
+    encoded = httpx.get(f"{url}/api/knowledge/search", params={"q": "登录网站"})
 
-    assert "200 OK" in answer
-    assert "等待元素出现" in answer
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert encoded.json()["results"][0]["content"] == "等待元素出现"
 
 
 @pytest.mark.parametrize(

@@ -125,6 +125,10 @@ class FaultyFileSystem:
         self._enter("names")
         return self._real.names(folder)
 
+    def free(self, folder: Path) -> int:
+        self._enter("free")
+        return self._real.free(folder)
+
     def _enter(self, kind: str) -> None:
         if self.crashed:
             raise CrashNow

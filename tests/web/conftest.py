@@ -57,7 +57,7 @@ def another(settings: Settings) -> Opened:
 def saved(api: httpx.AsyncClient) -> Saved:
     """Save a record and return it as it was answered."""
 
-    async def save(content: str = "Wait for the element.", **fields: Any) -> dict[str, Any]:
+    async def save(content: str = "Wait for the element.", **fields: object) -> dict[str, Any]:
         response = await api.post("/api/knowledge", json={"content": content, **fields})
         assert response.status_code == 201, response.text
         answer: dict[str, Any] = response.json()

@@ -169,9 +169,7 @@ async def test_json_of_the_depth_that_is_allowed_is_read(api: httpx.AsyncClient)
         ({"q": "x", "org_id": "a\x07"}, "org_id"),
     ],
 )
-async def test_a_wrong_search_is_refused_by_field(
-    api: httpx.AsyncClient, params: dict[str, str], field: str
-) -> None:
+async def test_a_wrong_search_is_refused_by_field(api: httpx.AsyncClient, params: dict[str, str], field: str) -> None:
     response = await api.get("/api/knowledge/search", params=params)
 
     assert response.status_code == 422

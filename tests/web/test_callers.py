@@ -95,15 +95,17 @@ async def test_a_caller_who_sees_a_record_adds_evidence_and_only_its_owner_chang
             return (await api.delete(path, params={"user_id": user_id})).status_code
         return (await api.request(method, path, json=body | {"user_id": user_id})).status_code
 
-    writes = [("PATCH", {"content": "new"}), ("PUT", {"update_score": 5}), ("DELETE", {})]
+    writes: list[tuple[str, dict[str, Any]]] = [
+        ("PATCH", {"content": "new"}),
+        ("PUT", {"update_score": 5}),
+        ("DELETE", {}),
+    ]
     assert [await status(method, body, "chen") for method, body in writes] == [403, 403, 403]
     assert await status("PUT", {"add_harmful_case": {"reason": "stale"}}, "chen") == 200
     assert [await status(method, body, "li") for method, body in writes] == [200, 200, 200]
 
 
-async def test_an_agent_that_names_its_user_may_change_what_is_that_users(
-    api: httpx.AsyncClient, saved: Saved
-) -> None:
+async def test_an_agent_that_names_its_user_may_change_what_is_that_users(api: httpx.AsyncClient, saved: Saved) -> None:
     record = await saved("hers", user_id="li")
 
     response = await api.patch(
@@ -136,9 +138,7 @@ async def test_a_record_belongs_to_its_caller_or_to_whom_they_may_name(
 
 @pytest.mark.parametrize("route", ["/api/knowledge", "/api/knowledge/batch"])
 @pytest.mark.parametrize("owner", ["user:chen", "agent:li", "user:LI", "user:local"])
-async def test_a_named_caller_gives_nothing_to_somebody_else(
-    api: httpx.AsyncClient, route: str, owner: str
-) -> None:
+async def test_a_named_caller_gives_nothing_to_somebody_else(api: httpx.AsyncClient, route: str, owner: str) -> None:
     item = {"content": "x", "owner": owner}
     body = {"items": [item]} if route.endswith("batch") else item
 
@@ -165,9 +165,7 @@ async def test_batch_feedback_calls_what_is_hidden_unknown(api: httpx.AsyncClien
     hidden = await saved("hers", user_id="li")
     votes = [{"knowledge_id": hidden["id"], "is_helpful": False}]
 
-    answer = (
-        await api.post("/api/knowledge/batch_update", json={"feedback_list": votes, "user_id": "chen"})
-    ).json()
+    answer = (await api.post("/api/knowledge/batch_update", json={"feedback_list": votes, "user_id": "chen"})).json()
 
     assert answer["results"][0]["status"] == "unknown"
     assert (await api.get(f"/api/knowledge/{hidden['id']}")).json()["eval"]["harmful"] == 0

@@ -51,9 +51,7 @@ async def test_null_takes_a_time_away_and_leaving_it_out_does_not(api: httpx.Asy
 
 
 @pytest.mark.parametrize("field", ["task", "content", "types", "tags", "scopes", "resource_ids", "source"])
-async def test_null_is_refused_where_something_must_stand(
-    api: httpx.AsyncClient, saved: Saved, field: str
-) -> None:
+async def test_null_is_refused_where_something_must_stand(api: httpx.AsyncClient, saved: Saved, field: str) -> None:
     record = await saved()
 
     response = await api.patch(f"/api/knowledge/{record['id']}", json={field: None})

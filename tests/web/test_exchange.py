@@ -37,7 +37,7 @@ def lines(*records: dict[str, Any]) -> bytes:
     return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records).encode()
 
 
-async def imported(api: httpx.AsyncClient, *records: dict[str, Any], **params: Any) -> httpx.Response:
+async def imported(api: httpx.AsyncClient, *records: dict[str, Any], **params: str) -> httpx.Response:
     return await api.post("/api/knowledge/import", content=lines(*records), headers=LINES, params=params)
 
 
@@ -139,9 +139,7 @@ async def test_an_import_of_several_operations_is_undone_as_one_and_redone(api: 
         (b'{"content":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "lines.2"),
     ],
 )
-async def test_a_wrong_line_is_named_and_nothing_is_imported(
-    api: httpx.AsyncClient, line: bytes, field: str
-) -> None:
+async def test_a_wrong_line_is_named_and_nothing_is_imported(api: httpx.AsyncClient, line: bytes, field: str) -> None:
     body = b'{"content":"good"}\n' + line
 
     response = await api.post("/api/knowledge/import", content=body, headers=LINES)
@@ -162,9 +160,7 @@ async def test_an_id_twice_in_one_import_is_refused(api: httpx.AsyncClient) -> N
     response = await imported(api, PROFILE, {"content": "between"}, PROFILE)
 
     assert response.status_code == 422
-    assert response.json()["errors"] == [
-        {"field": "lines.3.id", "message": "'profile_001' stands in the import twice"}
-    ]
+    assert response.json()["errors"] == [{"field": "lines.3.id", "message": "'profile_001' stands in the import twice"}]
 
 
 async def test_an_id_of_any_characters_is_read_again(api: httpx.AsyncClient) -> None:
@@ -178,9 +174,7 @@ async def test_an_id_of_any_characters_is_read_again(api: httpx.AsyncClient) -> 
         assert (await api.put(path, json={"update_score": 5})).json()["version"] == 2
 
 
-async def test_a_caller_imports_neither_over_nor_against_what_others_own(
-    api: httpx.AsyncClient, saved: Saved
-) -> None:
+async def test_a_caller_imports_neither_over_nor_against_what_others_own(api: httpx.AsyncClient, saved: Saved) -> None:
     theirs = await saved("hers", user_id="li", scopes=["public"])
     deleted = await saved("her secret", user_id="li")
     await api.delete(f"/api/knowledge/{deleted['id']}", params={"user_id": "li"})
@@ -227,7 +221,9 @@ async def test_a_workspace_archive_is_the_tree_of_seed_004(api: httpx.AsyncClien
     assert response.content == (await api.get("/api/knowledge/export", params={"layout": "workspace"})).content
 
 
-@pytest.mark.parametrize("name", ["../../etc", "..", ".", "/etc", "a\\b", "a/../../b", "．．/x", "C:x", "~", "-rf", " "])
+@pytest.mark.parametrize(
+    "name", ["../../etc", "..", ".", "/etc", "a\\b", "a/../../b", "．．/x", "C:x", "~", "-rf", " "]
+)
 async def test_no_owner_names_a_place_outside_the_archive(api: httpx.AsyncClient, saved: Saved, name: str) -> None:
     owners = [f"{kind}:{name}" for kind in ("user", "agent") if name.strip()]
     for owner in owners:

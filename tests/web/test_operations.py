@@ -10,7 +10,7 @@ from tests.web.conftest import Opened, Saved
 pytestmark = pytest.mark.anyio
 
 
-async def undo(api: httpx.AsyncClient, operation_id: str, **body: Any) -> httpx.Response:
+async def undo(api: httpx.AsyncClient, operation_id: str, **body: object) -> httpx.Response:
     return await api.post(f"/api/operations/{operation_id}/undo", json=body)
 
 
@@ -42,7 +42,7 @@ async def test_operations_are_filtered_by_kind_actor_row_and_time(api: httpx.Asy
     await api.put(f"/api/knowledge/{second['id']}", json={"update_score": 5})
     (_, middle, _) = (await api.get("/api/operations")).json()["results"]
 
-    async def seqs(**params: Any) -> list[int]:
+    async def seqs(**params: str) -> list[int]:
         return [one["seq"] for one in (await api.get("/api/operations", params=params)).json()["results"]]
 
     assert await seqs() == [3, 2, 1]

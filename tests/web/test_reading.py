@@ -129,9 +129,7 @@ async def test_a_list_follows_a_change_of_what_it_filters_by(api: httpx.AsyncCli
         ({"colour": "red"}, "colour"),
     ],
 )
-async def test_a_wrong_parameter_of_a_list_is_named(
-    api: httpx.AsyncClient, params: dict[str, str], field: str
-) -> None:
+async def test_a_wrong_parameter_of_a_list_is_named(api: httpx.AsyncClient, params: dict[str, str], field: str) -> None:
     response = await api.get("/api/knowledge", params=params)
 
     assert response.status_code == 422

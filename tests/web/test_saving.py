@@ -179,7 +179,9 @@ async def test_the_same_again_answers_the_record_that_stands_there(api: httpx.As
     first = await saved("等待元素出现", task="Selenium 登录", types=["tool", "plan"], scopes=["user:a", "user:b"])
 
     again = {"content": " 等待元素出现\n", "task": "ＳＥＬＥＮＩＵＭ  登录"}
-    response = await api.post("/api/knowledge", json=again | {"types": ["plan", "tool"], "scopes": ["user:b", "user:a"]})
+    response = await api.post(
+        "/api/knowledge", json=again | {"types": ["plan", "tool"], "scopes": ["user:b", "user:a"]}
+    )
 
     assert response.status_code == 200
     assert response.json() == {**first, "duplicate_of": first["id"], "operation_id": None}

@@ -10,7 +10,7 @@ from tests.web.conftest import Opened, Saved
 pytestmark = pytest.mark.anyio
 
 
-async def found(api: httpx.AsyncClient, q: str = "wait", **params: Any) -> list[str]:
+async def found(api: httpx.AsyncClient, q: str = "wait", **params: str | int) -> list[str]:
     answer = (await api.get("/api/knowledge/search", params={"q": q, **params})).json()
     assert answer["count"] == len(answer["results"])
     return [record["content"].removeprefix("wait ") for record in answer["results"]]
@@ -55,9 +55,7 @@ async def test_a_query_that_says_nothing_finds_nothing(api: httpx.AsyncClient, s
     assert await found(api, query) == []
 
 
-async def test_records_below_the_score_or_of_negative_quality_are_dropped(
-    api: httpx.AsyncClient, saved: Saved
-) -> None:
+async def test_records_below_the_score_or_of_negative_quality_are_dropped(api: httpx.AsyncClient, saved: Saved) -> None:
     await saved("wait low", score=2)
     await saved("wait fine", score=3)
     bad = await saved("wait bad", score=5)
@@ -159,7 +157,7 @@ async def test_a_caller_is_shown_profiles_first_and_then_by_scope(api: httpx.Asy
         await saved(f"wait {scope}", scopes=[scope], owner="user:chen", score=score)
     await saved("wait profile", scopes=["public"], owner="user:chen", type="user_profile")
     await saved("wait both", scopes=["public", "project:p"], owner="user:chen", score=4)
-    params = caller | {"top_k": 10}
+    params: dict[str, Any] = caller | {"top_k": 10}
 
     assert await found(api, **params) == [
         "profile", "user:li", "both", "project:p", "agent:bot", "team:t", "org:o", "public",

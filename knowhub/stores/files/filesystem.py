@@ -29,6 +29,7 @@ class FileSystem(Protocol):
     def read_at(self, descriptor: int, length: int, offset: int) -> bytes: ...
     def size(self, descriptor: int) -> int: ...
     def names(self, folder: Path) -> Sequence[str]: ...
+    def free(self, folder: Path) -> int: ...
 
 
 class RealFileSystem:
@@ -79,6 +80,11 @@ class RealFileSystem:
 
     def names(self, folder: Path) -> Sequence[str]:
         return sorted(os.listdir(folder)) if folder.is_dir() else []
+
+    def free(self, folder: Path) -> int:
+        """Return how many bytes there is room for."""
+        usage = os.statvfs(folder)
+        return usage.f_bavail * usage.f_frsize
 
 
 def write_all(files: FileSystem, descriptor: int, data: bytes, offset: int) -> None:

@@ -6,24 +6,21 @@ between two rows of one operation, and needs no lock.
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from knowhub.core.clock import Clock
 from knowhub.core.errors import KnowHubError, ReadOnly, StorageFull, Unavailable
-from knowhub.core.ids import Ids
 from knowhub.core.operation import Committed, Decide, IdempotencyKey, Operation, Outcome
 from knowhub.stores.files.batch import Batch, Request
-from knowhub.stores.files.change_log import ChangeLog, Line
+from knowhub.stores.files.change_log import Line
 from knowhub.stores.files.cursor import LogCursor
-from knowhub.stores.files.data_directory import DataDirectory, check_format
-from knowhub.stores.files.filesystem import NO_ROOM, FileSystem
+from knowhub.stores.files.filesystem import NO_ROOM
 from knowhub.stores.files.history import History
 from knowhub.stores.files.loading import Opening, load, start_segment
-from knowhub.stores.files.lock import LockFile, Position
+from knowhub.stores.files.lock import Position
 from knowhub.stores.files.log_line import RawChange, decode, line_checksum
 from knowhub.stores.files.raw_changes import raw_changes
 from knowhub.stores.files.recovery import Damage
@@ -34,6 +31,8 @@ _DECISIONS_PER_BATCH = 512
 _BYTES_PER_BATCH = 64 * 1024 * 1024
 _CATCH_UP_BYTES = 4 * 1024 * 1024
 _LOCK_POLL_S = 0.001
+_ROOM_TO_RESUME = 4 * 1024 * 1024
+_FULL = "the disk is full; nothing was written. Reads go on; writing resumes when there is room"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +78,7 @@ class FileStore:
         self._flusher: asyncio.Task[None] | None = None
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="log-writer")
         self._read_only: str | None = None
+        self._is_full = False
         self._last_time = 0.0
         self._holds_lock = False
         loaded = load(opening, self._take_in, lambda: self._history.last_seq + 1)
@@ -114,7 +114,7 @@ class FileStore:
         return list(self._states)
 
     def status(self) -> StoreStatus:
-        reason = self._why_read_only()
+        reason = self._why_read_only() or (_FULL if self._is_full else None)
         return StoreStatus(reason is None, reason, self._cursor.damage, self._quarantined, self._history.last_seq)
 
     def state(self, account: str) -> AccountState:
@@ -237,6 +237,17 @@ class FileStore:
         finally:
             self._lock.release()
 
+    async def resume(self) -> None:
+        """Begin to write again where the disk was full and has room; does nothing otherwise."""
+        if not self._is_full or self._opening.files.free(self._opening.directory.root) < _ROOM_TO_RESUME:
+            return
+        await self._acquire()
+        try:
+            await self._require_writable()
+            self._is_full = False
+        finally:
+            self._release()
+
     def _why_read_only(self) -> str | None:
         if self._cursor.damage:
             return f"the log is damaged: {self._cursor.damage[0]}; run `knowhub doctor`"
@@ -290,6 +301,7 @@ class FileStore:
             )
         except OSError as problem:
             raise self._failed(problem) from problem
+        self._is_full = False
         self._cursor.publish(Position(self._cursor.position.generation, segment, batch.offset + len(data)))
         offset = batch.offset
         for one in batch.decided:
@@ -303,6 +315,8 @@ class FileStore:
         failure = _as_failure(problem)
         if isinstance(failure, ReadOnly):
             self._read_only = failure.detail
+        else:
+            self._is_full = True
         return failure
 
     def _take_in(self, segment: int, line: Line) -> None:
@@ -326,48 +340,6 @@ class FileStore:
             follower.follow(operation.account, operation.seq, changes)
 
 
-@dataclass(frozen=True, slots=True)
-class Environment:
-    """What a store needs of the world; `wait(seconds)` sleeps while another process holds the lock at opening."""
-
-    files: FileSystem
-    clock: Clock
-    ids: Ids
-    wait: Callable[[float], None]
-
-
-def open_store(root: Path, world: Environment, options: StoreOptions | None = None) -> FileStore:
-    """Open a data directory, making it if there is none.
-
-    Raises Unavailable for a newer format or a lock that a stopped process holds, and OSError.
-    """
-    directory = DataDirectory(root)
-    check_format(world.files, directory)
-    world.files.make_folder(root)
-    options = options or StoreOptions()
-    lock = LockFile(world.files, directory.lock)
-    log = ChangeLog(world.files, directory.change_log)
-    try:
-        _wait_for(lock, directory, options, world)
-        store = FileStore(Opening(world.files, directory, log, lock, world.clock, world.ids), options)
-    except (KnowHubError, OSError):
-        # Closing lets go of the lock too.
-        log.close()
-        lock.close()
-        raise
-    lock.release()
-    return store
-
-
-def _wait_for(lock: LockFile, directory: DataDirectory, options: StoreOptions, world: Environment) -> None:
-    waited = 0.0
-    while not lock.try_acquire():
-        if waited >= options.lock_timeout_s:
-            raise Unavailable(f"another process has held {directory.lock} for {options.lock_timeout_s:g} s")
-        world.wait(_LOCK_POLL_S)
-        waited += _LOCK_POLL_S
-
-
 def _answer(request: Request, answer: Sequence[Outcome] | Exception) -> None:
     if request.future.done():
         # Who asked has gone; what was written stays written.
@@ -380,5 +352,5 @@ def _answer(request: Request, answer: Sequence[Outcome] | Exception) -> None:
 
 def _as_failure(problem: OSError) -> KnowHubError:
     if problem.errno in NO_ROOM:
-        return StorageFull("the disk is full; nothing was written. Reads go on; writing resumes when there is room")
+        return StorageFull(_FULL)
     return ReadOnly(f"the log could not be written ({problem}); nothing more is taken until a restart. Reads go on")

@@ -22,9 +22,27 @@ MAX_LABEL_CHARS = 200
 _MAX_RESOURCE_ID_CHARS = 512
 
 # What the validators below check, in the words of the OpenAPI document.
-_ID_SCHEMA = {"type": "string", "minLength": 1, "maxLength": scopes.MAX_ID_CHARS}
-_SCOPE_SCHEMA = {"type": "string", "pattern": f"^({scopes.PUBLIC}|(user|project|agent|team|org):.+)$", "maxLength": 200}
-_MOMENT_SCHEMA = {"type": "string", "examples": ["2026-03-05T12:00:00Z", "2026-03-05"]}
+_PRINTED = r"[^\x00-\x1f\x7f-\x9f]"
+_ID_SCHEMA = {"type": "string", "pattern": f"^{_PRINTED}+$", "maxLength": scopes.MAX_ID_CHARS}
+_SCOPE_SCHEMA = {
+    "type": "string",
+    "pattern": f"^({scopes.PUBLIC}|(user|project|agent|team|org):{_PRINTED}+)$",
+    "maxLength": 200,
+}
+_OWNER_SCHEMA = {
+    "type": "string",
+    "pattern": f"^((user|agent):{_PRINTED}+|[^:\\x00-\\x1f\\x7f-\\x9f]+)$",
+    "maxLength": 200,
+}
+_RESOURCE_SCHEMA = {
+    "type": "string",
+    "pattern": r"^[^/%\\\x00-\x1f\x7f-\x9f]+(/[^/%\\\x00-\x1f\x7f-\x9f]+)*$",
+    "maxLength": _MAX_RESOURCE_ID_CHARS,
+}
+_MOMENT_SCHEMA = {
+    "anyOf": [{"type": "string", "format": "date-time"}, {"type": "string", "format": "date"}],
+    "examples": ["2026-03-05T12:00:00Z", "2026-03-05"],
+}
 
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
 
@@ -85,11 +103,18 @@ def _resource_id(text: str) -> str:
 Text = Annotated[str, AfterValidator(clean)]
 Label = Annotated[str, StringConstraints(max_length=MAX_LABEL_CHARS), AfterValidator(clean)]
 EntityId = Annotated[str, AfterValidator(_entity_id), WithJsonSchema(_ID_SCHEMA)]
-ResourceId = Annotated[Text, StringConstraints(max_length=_MAX_RESOURCE_ID_CHARS), AfterValidator(_resource_id)]
+ResourceId = Annotated[
+    Text,
+    StringConstraints(max_length=_MAX_RESOURCE_ID_CHARS),
+    AfterValidator(_resource_id),
+    WithJsonSchema(_RESOURCE_SCHEMA),
+]
 Scope = Annotated[
     str, StringConstraints(max_length=MAX_LABEL_CHARS), AfterValidator(_scope), WithJsonSchema(_SCOPE_SCHEMA)
 ]
-Owner = Annotated[str, StringConstraints(max_length=MAX_LABEL_CHARS), AfterValidator(_owner)]
+Owner = Annotated[
+    str, StringConstraints(max_length=MAX_LABEL_CHARS), AfterValidator(_owner), WithJsonSchema(_OWNER_SCHEMA)
+]
 Moment = Annotated[str, AfterValidator(_moment), WithJsonSchema(_MOMENT_SCHEMA)]
 CommaSeparated = BeforeValidator(_comma_separated)
 

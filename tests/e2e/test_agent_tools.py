@@ -1,0 +1,236 @@
+"""Every agent tool against a real server process, in English and in Chinese."""
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from agent_tools.client import aclose_client
+from agent_tools.knowledge import (
+    get_knowledge,
+    knowledge_batch_update,
+    knowledge_list,
+    knowledge_save,
+    knowledge_search,
+    knowledge_slim,
+    knowledge_update,
+    save_knowledge,
+)
+from agent_tools.registry import call_tool
+from tests.e2e.server_process import serving
+
+pytestmark = pytest.mark.anyio
+
+UNKNOWN = "knowledge-20260101-0000"
+
+
+@pytest.fixture(scope="module")
+def server_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with serving(tmp_path_factory.mktemp("tools") / "data") as server:
+        yield server.url
+
+
+@pytest.fixture(autouse=True)
+async def url(server_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[str]:
+    """Point the tools at the server, which starts empty in each test: what a test saves is taken back."""
+    monkeypatch.setenv("KNOWHUB_API_URL", server_url)
+    monkeypatch.delenv("KNOWHUB_API_KEY", raising=False)
+    yield server_url
+    await aclose_client()
+    async with httpx.AsyncClient(base_url=server_url) as client:
+        for record in (await client.get("/api/knowledge", params={"limit": 1000})).json()["results"]:
+            await client.delete(f"/api/knowledge/{record['id']}")
+
+
+async def record_of(url: str, knowledge_id: str) -> dict[str, Any]:
+    async with httpx.AsyncClient(base_url=url) as client:
+        record: dict[str, Any] = (await client.get(f"/api/knowledge/{knowledge_id}")).json()
+        return record
+
+
+async def saved(content: str, **fields: object) -> str:
+    arguments: dict[str, Any] = {"task": "登录网站", "content": content, "types": ["tool"], **fields}
+    result = await knowledge_save(**arguments)
+    assert result.error is None
+    return str(result.metadata["id"])
+
+
+async def test_save_keeps_all_that_the_seed_passes_on(url: str) -> None:
+    result = await knowledge_save(
+        task="用 Selenium 登录网站并绕过反爬检测",
+        content="设置合适的 user-agent，随机延迟",
+        types=["tool", "strategy"],
+        tags={"domain": "爬虫"},
+        scopes=["org:acme", "public"],
+        owner="agent:爬虫",
+        source_name="undetected_chromedriver",
+        source_category="skill",
+        urls=["https://example.com/a?b=中"],
+        agent_id="爬虫",
+        submitted_by="li@example.com",
+        score=4,
+        message_id="msg-1",
+        resource_ids=["code/selenium/login"],
+    )
+
+    record = await record_of(url, result.metadata["id"])
+    assert result.error is None
+    assert (record["task"], record["types"]) == ("用 Selenium 登录网站并绕过反爬检测", ["tool", "strategy"])
+    assert (record["tags"], record["scopes"], record["owner"]) == (
+        {"domain": "爬虫"}, ["org:acme", "public"], "agent:爬虫",
+    )  # fmt: skip
+    assert (record["eval"]["score"], record["message_id"]) == (4, "msg-1")
+    assert record["resource_ids"] == ["code/selenium/login"]
+    assert record["source"] | {"timestamp": None, "trace_id": None} == {
+        "name": "undetected_chromedriver",
+        "category": "skill",
+        "urls": ["https://example.com/a?b=中"],
+        "agent_id": "爬虫",
+        "submitted_by": "li@example.com",
+        "message_id": "msg-1",
+        "timestamp": None,
+        "trace_id": None,
+    }
+
+
+async def test_save_has_the_defaults_of_the_seed_and_knows_what_it_saved_before(url: str) -> None:
+    first = await save_knowledge(task="t", content="c", types=["plan"])
+    again = await save_knowledge(task="t", content="c", types=["plan"])
+
+    record = await record_of(url, first.metadata["id"])
+    assert (record["scopes"], record["owner"]) == (["org:cybertogether"], "agent:research_agent")
+    assert (record["source"]["category"], record["eval"]["score"]) == ("exp", 3)
+    assert again.error is None
+    assert again.metadata["duplicate_of"] == first.metadata["id"]
+
+
+async def test_search_finds_in_chinese_and_shows_what_it_found() -> None:
+    wanted = await saved("undetected_chromedriver 可以绕过大部分检测")
+    await saved("pnpm, not npm", task="Install packages", types=["strategy"])
+
+    result = await knowledge_search("怎样登錄网站", top_k=3, types=["tool", "plan"])
+    nothing = await get_knowledge("量子力学")
+
+    assert result.error is None
+    assert [item["id"] for item in result.metadata["items"]] == [wanted]
+    assert len(result) == 1
+    assert wanted in result.output
+    assert "可以绕过大部分检测" in result.output
+    assert (nothing.error, nothing.metadata["items"], bool(nothing)) == (None, [], True)
+
+
+async def test_search_honours_scores_and_who_asks() -> None:
+    await saved("low 低", score=2, scopes=["public"])
+    mine = await saved("mine 我的", scopes=["user:李"], owner="agent:x")
+    await saved("theirs 别人的", scopes=["team:web"], owner="agent:x")
+
+    asked = await knowledge_search("登录网站", user_id="李")
+    lower = await knowledge_search("登录网站", min_score=1, user_id="李")
+    team = await knowledge_search("登录网站", team_id="web")
+
+    assert [item["id"] for item in asked.metadata["items"]] == [mine]
+    assert len(lower) == 2
+    assert [item["content"] for item in team.metadata["items"]] == ["theirs 别人的"]
+
+
+async def test_update_adds_evidence_and_sets_the_score(url: str) -> None:
+    knowledge_id = await saved("等待元素出现")
+
+    result = await knowledge_update(
+        knowledge_id,
+        add_helpful_case={"task": "登录", "outcome": "成功"},
+        add_harmful_case={"task": "登录", "outcome": "封禁", "reason": "太频繁"},
+        update_score=5,
+    )
+
+    evaluation = (await record_of(url, knowledge_id))["eval"]
+    assert result.error is None
+    assert result.metadata["items"][0]["id"] == knowledge_id
+    assert (evaluation["score"], evaluation["helpful"], evaluation["harmful"]) == (5, 2, 1)
+    assert evaluation["harmful_history"][0]["reason"] == "太频繁"
+
+
+async def test_batch_update_names_the_ids_that_it_did_not_know(url: str) -> None:
+    knowledge_id = await saved("等待元素出现")
+
+    result = await knowledge_batch_update(
+        [
+            {"knowledge_id": knowledge_id, "is_helpful": True, "case": {"task": "登录", "outcome": "成功"}},
+            {"knowledge_id": UNKNOWN, "is_helpful": False},
+        ]
+    )
+
+    assert result.error is None
+    assert result.metadata["unknown"] == [UNKNOWN]
+    assert UNKNOWN in result.output
+    assert (await record_of(url, knowledge_id))["eval"]["helpful"] == 2
+
+
+async def test_list_shows_what_is_there_by_type_and_scope() -> None:
+    first = await saved("一", types=["tool"], scopes=["project:图集"])
+    second = await saved("二", types=["plan"], scopes=["project:图集"])
+    await saved("三", types=["plan"], scopes=["public"])
+
+    everything = await knowledge_list()
+    project = await knowledge_list(scopes=["project:图集"])
+    tools = await knowledge_list(limit=1, types=["tool"], scopes=["project:图集", "public"])
+
+    assert len(everything) == 3
+    assert [item["id"] for item in project.metadata["items"]] == [second, first]
+    assert [item["id"] for item in tools.metadata["items"]] == [first]
+
+
+async def test_slim_says_that_this_server_has_none() -> None:
+    result = await knowledge_slim()
+
+    assert result.error is not None
+    assert result.metadata["items"] == []
+    assert result.metadata["status"] == 404
+
+
+async def test_what_the_server_refuses_becomes_advice_that_names_the_field() -> None:
+    knowledge_id = await saved("等待")
+
+    wrong = {
+        "task": await knowledge_save(task=" ", content="", types=["tool"]),
+        "types": await knowledge_save(task="t", content="c", types=["recipe"]),
+        "scopes": await knowledge_save(task="t", content="c", types=["tool"], scopes=["user:"]),
+        "top_k": await knowledge_search("登录", top_k=0),
+        "update_score": await knowledge_update(knowledge_id, update_score=6),
+        "evolve_feedback": await knowledge_update(knowledge_id, evolve_feedback="更短"),
+        "limit": await knowledge_list(limit=1001),
+    }
+
+    for field, result in wrong.items():
+        assert result.error is not None, field
+        assert field in result.error
+        assert result.metadata["items"] == []
+
+
+async def test_an_unknown_id_is_advice_and_no_exception() -> None:
+    for knowledge_id in (UNKNOWN, "中文/编号?", "..", " "):
+        result = await knowledge_update(knowledge_id, update_score=4)
+        assert result.error is not None
+        assert "knowledge_search" in result.error
+
+
+async def test_tools_are_called_by_name_as_a_model_does() -> None:
+    done = await call_tool("knowledge_save", {"task": "登录", "content": "等待元素", "types": ["tool"]})
+    found = await call_tool("knowledge_search", {"query": "登录", "top_k": 1})
+
+    assert done.error is None
+    assert [item["id"] for item in found.metadata["items"]] == [done.metadata["id"]]
+
+
+async def test_a_server_that_is_gone_is_said_to_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(tmp_path / "data") as server:
+        monkeypatch.setenv("KNOWHUB_API_URL", server.url)
+        before = await knowledge_list()
+        server.kill()
+        after = await knowledge_list()
+
+    assert before.error is None
+    assert after.error is not None
+    assert server.url in after.error

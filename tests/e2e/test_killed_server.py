@@ -1,0 +1,182 @@
+"""kill -9 of the whole server under 32 writers: what was answered is there, whole, once; and writing goes on."""
+
+import asyncio
+import json
+import random
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.e2e.server_process import Server, started
+
+pytestmark = pytest.mark.anyio
+
+WRITERS = 32
+TOGETHER = 4
+LONGEST_RUN_S = 0.4
+
+
+@dataclass(slots=True)
+class Ledger:
+    """What the server answered, and what it was asked and did not answer."""
+
+    versions: dict[str, int] = field(default_factory=dict)
+    deleted: set[str] = field(default_factory=set)
+    leaving: set[str] = field(default_factory=set)
+    unanswered: dict[str, tuple[str, str, dict[str, Any]]] = field(default_factory=dict)
+    requests: int = 0
+
+    def note(self, row: dict[str, Any]) -> None:
+        self.versions[row["id"]] = max(row["version"], self.versions.get(row["id"], 0))
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """One of many who write as fast as they are answered."""
+
+    client: httpx.AsyncClient
+    ledger: Ledger
+    rng: random.Random
+
+    async def write_for_ever(self) -> None:
+        kinds: list[Callable[[], Awaitable[object]]] = [self.save, self.save_together, self.change, self.leave]
+        try:
+            while True:
+                await self.rng.choice(kinds)()
+        except httpx.TransportError:
+            return
+
+    async def save(self) -> dict[str, Any]:
+        body = {"content": self.unique(), "dedup": False}
+        answer: dict[str, Any] = await self.asked("POST", "/api/knowledge", body)
+        self.ledger.note(answer)
+        return answer
+
+    async def save_together(self) -> None:
+        name = self.unique()
+        items = [{"content": f"{name}-{n}", "tags": {"batch": name}, "dedup": False} for n in range(TOGETHER)]
+        answer = await self.asked("POST", "/api/knowledge/batch", {"items": items})
+        for row in answer["results"]:
+            self.ledger.note(row)
+
+    async def change(self) -> None:
+        row = await self.save()
+        path = f"/api/knowledge/{row['id']}"
+        self.ledger.note(await self.asked("PUT", path, {"add_helpful_case": {"outcome": "成功"}}))
+        self.ledger.note(await self.asked("PATCH", path, {"task": "changed"}))
+
+    async def leave(self) -> None:
+        knowledge_id = (await self.save())["id"]
+        self.ledger.leaving.add(knowledge_id)
+        response = await self.client.delete(f"/api/knowledge/{knowledge_id}")
+        assert response.status_code == 200, response.text
+        self.ledger.deleted.add(knowledge_id)
+
+    async def asked(self, method: str, path: str, body: dict[str, Any]) -> Any:  # noqa: ANN401 -- any JSON value
+        key = self.unique()
+        self.ledger.requests += 1
+        self.ledger.unanswered[key] = (method, path, body)
+        answer = await sent(self.client, key, method, path, body)
+        del self.ledger.unanswered[key]
+        return answer
+
+    def unique(self) -> str:
+        return f"{self.rng.getrandbits(64):016x}"
+
+
+async def sent(client: httpx.AsyncClient, key: str, method: str, path: str, body: dict[str, Any]) -> Any:  # noqa: ANN401 -- any JSON value
+    response = await client.request(method, path, json=body, headers={"Idempotency-Key": key})
+    assert response.is_success, response.text
+    return response.json()
+
+
+async def killed_at(server: Server, ledger: Ledger, rng: random.Random) -> None:
+    """Let many write, and kill the server in the middle of it."""
+    async with client_of(server) as client:
+        writers = [Writer(client, ledger, random.Random(rng.random())) for _ in range(WRITERS)]
+        tasks = [asyncio.create_task(writer.write_for_ever()) for writer in writers]
+        await asyncio.sleep(rng.uniform(0.02, LONGEST_RUN_S))
+        server.kill()
+        await asyncio.gather(*tasks)
+
+
+async def looked_at(server: Server, ledger: Ledger) -> None:
+    """Compare what the server knows now with what it answered before; then ask again what it never answered."""
+    async with client_of(server) as client:
+        rows = await exported(client)
+        for knowledge_id, version in ledger.versions.items():
+            row = rows.get(knowledge_id)
+            if knowledge_id in ledger.deleted:
+                assert row is None, f"{knowledge_id} was deleted, and is back"
+            elif knowledge_id not in ledger.leaving:
+                assert row is not None, f"{knowledge_id} was acknowledged, and is lost"
+                assert row["version"] >= version
+        together = Counter(row["tags"]["batch"] for row in rows.values() if row["tags"])
+        assert set(together.values()) <= {TOGETHER}, "a batch is half there"
+
+        for key, (method, path, body) in ledger.unanswered.items():
+            await sent(client, key, method, path, body)
+        ledger.unanswered.clear()
+        contents = Counter(row["content"] for row in (await exported(client)).values())
+        assert set(contents.values()) <= {1}, "a retry was written twice"
+        after = f"after {time.monotonic_ns()}"
+        ledger.note(await sent(client, after, "POST", "/api/knowledge", {"content": after}))
+        ledger.versions |= {row["id"]: row["version"] for row in (await exported(client)).values()}
+
+
+async def exported(client: httpx.AsyncClient) -> dict[str, dict[str, Any]]:
+    text = (await client.get("/api/knowledge/export")).text
+    return {row["id"]: row for row in map(json.loads, text.splitlines())}
+
+
+def client_of(server: Server) -> httpx.AsyncClient:
+    limits = httpx.Limits(max_connections=WRITERS, max_keepalive_connections=WRITERS)
+    return httpx.AsyncClient(base_url=server.url, limits=limits, timeout=30)
+
+
+@pytest.mark.parametrize(
+    ("points", "seed"),
+    [
+        (10, 1),
+        (10, 2),
+        pytest.param(200, 3, marks=[pytest.mark.nightly, pytest.mark.timeout(1800)]),
+    ],
+)
+async def test_a_server_killed_under_writers_loses_nothing_that_it_answered(
+    tmp_path: Path, points: int, seed: int
+) -> None:
+    rng, ledger = random.Random(seed), Ledger()
+
+    for _ in range(points):
+        server = started(tmp_path / "data")
+        await looked_at(server, ledger)
+        await killed_at(server, ledger, rng)
+
+    server = started(tmp_path / "data")
+    await looked_at(server, ledger)
+    assert server.stop() == 0
+    assert ledger.requests > points * WRITERS
+
+
+async def test_what_was_saved_before_a_kill_is_found_after_the_restart(tmp_path: Path) -> None:
+    first = started(tmp_path / "data")
+    async with client_of(first) as client:
+        saved = (await client.post("/api/knowledge", json={"task": "登录", "content": "绕过反爬检测"})).json()
+    first.kill()
+
+    second = started(tmp_path / "data")
+    async with client_of(second) as client:
+        read = (await client.get(f"/api/knowledge/{saved['id']}")).json()
+        found = (await client.get("/api/knowledge/search", params={"q": "反爬"})).json()
+        undone = await client.post(f"/api/operations/{saved['operation_id']}/undo", json={})
+    second.kill()
+
+    assert read == {name: value for name, value in saved.items() if name != "operation_id"}
+    assert [record["id"] for record in found["results"]] == [saved["id"]]
+    assert undone.status_code == 200
