@@ -82,7 +82,7 @@ def retry_key(request: Request, ctx: RequestContext) -> IdempotencyKey | None:
         raise InvalidInput.of("Idempotency-Key", f"must have 1 to {_MAX_KEY_CHARS} characters")
     # What is asked is body and query together; the same key for another question is an error.
     asked = sha256(raw_body(request) + b"\0" + request.scope["query_string"]).hexdigest()
-    # Not request.url.path, which ends at a `?` that belongs to an id.
+    # Not request.url, which is put together from headers, quoted anew and without the line breaks of a path.
     return IdempotencyKey(ctx.actor, request.method, request.scope["path"], key, asked)
 
 

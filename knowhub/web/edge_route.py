@@ -24,7 +24,8 @@ class EdgeRoute(APIRoute):
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         """Match as Starlette does, but keep a slash that an id holds apart from those that part the path."""
         raw = scope.get("raw_path") or b""
-        if b"%2F" not in raw and b"%2f" not in raw:
+        # The first look is at every request and every route.
+        if b"%2" not in raw or b"%2f" not in raw.lower():
             return super().matches(scope)
         match, child = super().matches({**scope, "path": raw.decode("latin-1")})
         if match is not Match.NONE:

@@ -133,3 +133,20 @@ async def test_a_key_of_no_or_too_many_characters_is_refused(api: httpx.AsyncCli
 
     assert response.status_code == 422
     assert response.json()["errors"][0]["field"] == "Idempotency-Key"
+
+
+async def test_a_retry_of_a_long_import_and_of_its_undo_answers_for_all_their_operations(
+    api: httpx.AsyncClient, another: Opened
+) -> None:
+    lines = b"".join(b'{"id":"k-%d","content":"number %d"}\n' % (n, n) for n in range(2001))
+    first = (await api.post("/api/knowledge/import", content=lines, headers=KEY | LINES)).json()
+    undo = f"/api/operations/{first['import_id']}/undo"
+    undone = (await api.post(undo, headers=KEY)).json()
+
+    async with another() as reopened:
+        again = (await reopened.post("/api/knowledge/import", content=lines, headers=KEY | LINES)).json()
+        undone_again = (await reopened.post(undo, headers=KEY)).json()
+
+    assert (len(first["operation_ids"]), again) == (3, first)
+    assert (len(undone["operation_ids"]), undone_again) == (3, undone)
+    assert (await api.get("/api/knowledge")).json()["count"] == 0
