@@ -65,11 +65,15 @@ def test_two_thousand_cases_meet_no_failure_and_nothing_undocumented(tmp_path: P
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(3600)
-@pytest.mark.parametrize("seed", range(6))
-def test_fifty_thousand_cases_meet_no_failure_and_nothing_undocumented(tmp_path: Path, seed: int) -> None:
-    told = explored(tmp_path, 100 + seed, "--max-examples=50", "--max-time=150")
-
-    assert_sound(told)
-    # Six of these are the fifty thousand.
-    assert told["test_cases"]["generated"] >= 8_400
+@pytest.mark.timeout(7200)
+def test_fifty_thousand_cases_meet_no_failure_and_nothing_undocumented(tmp_path: Path) -> None:
+    cases = 0
+    for seed in range(100, 130):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        told = explored(folder, seed, "--max-examples=50", "--max-time=120")
+        assert_sound(told)
+        cases += told["test_cases"]["generated"]
+        if cases >= 50_000:
+            return
+    pytest.fail(f"only {cases} cases in an hour")
