@@ -59,6 +59,11 @@ class AccountIndex:
         """How many records the index on disk has not absorbed."""
         return len(self._tail) + len(self._unread)
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether the account has no record to be found, in the index or behind it."""
+        return not self.lag and self._disk.built is None
+
     def follow(self, knowledge_id: str, seq: int, row: Row) -> None:
         """Note that an operation may have changed what is searched of a record."""
         head = self._records.head(knowledge_id)
@@ -275,11 +280,12 @@ class LexicalIndex:
             index.reload()
 
     def account(self, account: str) -> AccountIndex:
-        """Return an account's index, opened on first use."""
+        """Return an account's index, opened on first use. One with nothing in it is not remembered."""
         index = self._accounts.get(account)
         if index is None:
             # A name may hold any character: its hash names the folder.
             name = blake2b(account.encode(), digest_size=12).hexdigest()
             index = AccountIndex(self._folder / name, self._records(account), self._log)
-            self._accounts[account] = index
+            if not index.is_empty:
+                self._accounts[account] = index
         return index

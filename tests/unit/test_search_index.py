@@ -10,11 +10,12 @@ from typing import Any
 import orjson
 import pytest
 
-from knowhub.bootstrap import Hub
-from knowhub.core.request_context import RequestContext
-from knowhub.knowledge.model import NewKnowledge, Order, SearchQuery
+from knowhub.bootstrap import Hub, open_hub
+from knowhub.core.request_context import RequestContext, local_context
+from knowhub.knowledge.model import ListQuery, NewKnowledge, Order, SearchQuery
 from knowhub.search.analysis import index_terms
 from knowhub.search.full_text import FullText
+from knowhub.settings import Settings
 from tests.builders import OWNER, caller, local, new_knowledge
 from tests.hubs import hub_on, saved
 
@@ -295,3 +296,18 @@ async def test_a_deleted_record_leaves_the_index_on_disk_too(tmp_path: Path) -> 
         assert disk.load(lambda _built: True)
         assert len(list(disk.search([(index_terms("zebra")[0], 1.0)], [], 10))) == 1
         assert await found(hub, "zebra") == [kept]
+
+
+async def test_an_account_that_is_only_read_takes_no_memory_and_is_found_once_it_writes(tmp_path: Path) -> None:
+    async with open_hub(Settings(data_dir=tmp_path)) as hub:
+        newcomer = local_context("user:li", "newcomer")
+        for number in range(10):
+            await hub.retrieval.search(local_context("user:li", f"nobody-{number}"), SearchQuery("登录"))
+            await hub.knowledge.page(local_context("user:li", f"nobody-{number}"), ListQuery())
+        before = (await hub.retrieval.search(newcomer, SearchQuery("登录"))).records
+        remembered = list(hub.store.accounts)
+
+        await hub.knowledge.save(newcomer, NewKnowledge(content="登录网站"))
+
+        assert (before, remembered) == ([], [])
+        assert len((await hub.retrieval.search(newcomer, SearchQuery("登录"))).records) == 1

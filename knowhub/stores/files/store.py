@@ -118,8 +118,8 @@ class FileStore:
         return StoreStatus(reason is None, reason, self._cursor.damage, self._quarantined, self._history.last_seq)
 
     def state(self, account: str) -> AccountState:
-        """Return the acknowledged rows of an account, empty for one that never wrote."""
-        return self._states.get(account) or self._states.setdefault(account, AccountState())
+        """Return the acknowledged rows of an account. One that never wrote has none, and is not remembered."""
+        return self._states.get(account) or AccountState()
 
     def view(self, account: str) -> StateView:
         return StateView(self.state(account), self._clock.now())
@@ -333,7 +333,7 @@ class FileStore:
         self._last_time = max(self._last_time, operation.timestamp)
         self._history.remember(operation, *place)
         self._retries.remember(operation, self._last_time)
-        state = self.state(operation.account)
+        state = self._states.setdefault(operation.account, self.state(operation.account))
         state.apply(operation.seq, changes, decided)
         state.note_undo(operation)
         for follower in self._followers:
