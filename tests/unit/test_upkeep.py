@@ -131,3 +131,13 @@ async def test_closing_a_keeper_lets_a_running_job_finish(tmp_path: Path) -> Non
 
     assert ended[0] == "slow"
     assert len(ended) >= 2
+
+
+async def test_record_files_are_right_where_more_was_written_than_is_kept_in_memory_for_them(tmp_path: Path) -> None:
+    async with hub_on(tmp_path) as hub:
+        for number in range(20):
+            await saved(hub, new_knowledge(f"{number} " + "long " * 200_000))
+
+        await hub.keeper.run_once()
+
+        assert (tmp_path / "records" / "knowledge.jsonl").read_bytes().splitlines() == await logged_rows(hub)

@@ -16,7 +16,7 @@ from knowhub.stores.files.history import History
 from knowhub.stores.files.log_line import RawChange, line_checksum, parsed, seal
 
 _OPERATIONS_PER_TURN = 500
-_RECENT_OPERATIONS = 5000
+_RECENT_BYTES = 16 * 1024 * 1024
 
 
 @dataclass(slots=True)
@@ -37,11 +37,15 @@ class RecordFiles:
         self._history = history
         self._log_id = log_id
         # What was written lately, so that it need not be read and parsed again; when it is not enough, the log is.
-        self._recent: deque[tuple[int, list[tuple[str, bytes]]]] = deque(maxlen=_RECENT_OPERATIONS)
+        self._recent: deque[tuple[int, list[tuple[str, bytes]]]] = deque()
+        self._recent_bytes = 0
 
     def follow(self, account: str, seq: int, changes: Sequence[RawChange]) -> None:
         """Keep the rows of an operation for the next time. Called by the store, in order."""
         self._recent.append((seq, [(_file_name(account, change.collection), change.after) for change in changes]))
+        self._recent_bytes += sum(len(change.after) for change in changes)
+        while self._recent_bytes > _RECENT_BYTES:
+            self._forget_oldest()
 
     async def bring_up(self) -> int:
         """Append the rows of every operation that the files lack; return how many operations that were."""
@@ -53,6 +57,7 @@ class RecordFiles:
         while checkpoint.seq < self._history.last_seq:
             written += self._append(checkpoint)
             await asyncio.sleep(0)
+        self._forget_up_to(checkpoint.seq)
         return written
 
     def checkpoint(self) -> Checkpoint:
@@ -95,12 +100,19 @@ class RecordFiles:
 
     def _next_operations(self, seq: int) -> list[tuple[int, list[tuple[str, bytes]]]]:
         """Return what follows a sequence number, from memory where it is there, else from the log."""
-        while self._recent and self._recent[0][0] <= seq:
-            self._recent.popleft()
+        self._forget_up_to(seq)
         if self._recent and self._recent[0][0] == seq + 1:
             taken = list(islice(self._recent, _OPERATIONS_PER_TURN))
             return [one for index, one in enumerate(taken) if one[0] == seq + 1 + index]
         return [_rows_of(line) for line in self._history.lines_up(seq, _OPERATIONS_PER_TURN)]
+
+    def _forget_up_to(self, seq: int) -> None:
+        while self._recent and self._recent[0][0] <= seq:
+            self._forget_oldest()
+
+    def _forget_oldest(self) -> None:
+        _, rows = self._recent.popleft()
+        self._recent_bytes -= sum(len(row) for _, row in rows)
 
     def _note(self, checkpoint: Checkpoint) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)

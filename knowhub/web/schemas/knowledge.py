@@ -35,10 +35,13 @@ from knowhub.web.schemas.parts import (
 
 MAX_ITEMS = 1000
 MAX_QUERY_CHARS = 4096
+MAX_CASE_CHARS = 4096
 # Enough for every honest count; above it, figures would leave what JSON readers agree on.
 MAX_COUNT = 1_000_000_000
 
 Score = Annotated[int, Field(ge=1, le=5, strict=True)]
+# A row shows fifty cases and stands in the log with each vote: what they say is kept short.
+CaseText = Annotated[Text, StringConstraints(max_length=MAX_CASE_CHARS)]
 TypeName = Annotated[Literal["user_profile", "strategy", "tool", "usecase", "definition", "plan"], Field()]
 TagName = Annotated[Label, StringConstraints(min_length=1)]
 Tags = Annotated[dict[TagName, Label | Annotated[list[Label], Field(max_length=MAX_LIST)]], Field(max_length=MAX_LIST)]
@@ -177,11 +180,11 @@ class PatchBody(Body):
 class Case(Part):
     """How a record was used and what came of it; every field may be left out (C-11)."""
 
-    task: Text | None = None
-    outcome: Text | None = None
-    reason: Text | None = None
+    task: CaseText | None = None
+    outcome: CaseText | None = None
+    reason: CaseText | None = None
     timestamp: Moment | None = Field(default=None, description="Set by the server when left out.")
-    query: Text | None = None
+    query: CaseText | None = None
     message_id: Label | None = None
     trace_id: Label | None = None
 
