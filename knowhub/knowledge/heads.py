@@ -109,7 +109,8 @@ def _kind(
     audience = scopes.audience(own_scopes, owner)
     facets = {
         *(facet("type", kind) for kind in types),
-        *(facet("scope", scope) for scope in own_scopes),
+        # `user:owner` means its owner: whoever asks for that user's records gets these too.
+        *(facet("scope", name) for scope in own_scopes for name in {scope, owner if scope == scopes.OWNER else scope}),
         facet("owner", owner),
         *tags,
         *audience_facets(audience),

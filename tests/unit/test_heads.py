@@ -82,3 +82,9 @@ def test_the_owner_is_in_the_audience_of_what_is_scoped_to_them_only() -> None:
 
     assert head.scopes == ("user:owner",)
     assert head.audience == {"agent:bot"}
+
+
+def test_the_scope_of_the_owner_is_found_by_the_owners_name_too() -> None:
+    head = heads.head_of(knowledge_row("a", owner="user:li"), 0, 1)
+
+    assert {"scope:user:owner", "scope:user:li"} <= head.facets

@@ -133,6 +133,7 @@ async def test_an_import_of_several_operations_is_undone_as_one_and_redone(api: 
         (b'{"content":"x","eval":{"confidence":1.5}}', "lines.2.eval.confidence"),
         (b'{"content":"x","eval":{"confidence":NaN}}', "lines.2"),
         (b'{"content":"x","id":"a\\u0000b"}', "lines.2.id"),
+        (b'{"content":"x","id":"search"}', "lines.2.id"),
         (b'{"content":"x","deleted":true}', "lines.2.deleted"),
         (b'{"content":"\\ud800"}', "lines.2"),
         (b'{"content":"\xff"}', "lines.2"),

@@ -35,6 +35,7 @@ from knowhub.web.schemas.parts import (
 
 MAX_ITEMS = 1000
 MAX_QUERY_CHARS = 4096
+_WORDS = frozenset({"search", "batch", "batch_update", "export", "import"})
 MAX_CASE_CHARS = 4096
 # Enough for every honest count; above it, figures would leave what JSON readers agree on.
 MAX_COUNT = 1_000_000_000
@@ -299,10 +300,19 @@ class Evaluation(Part):
         return given
 
 
+def _record_id(text: str) -> str:
+    if text in _WORDS:
+        raise ValueError(f"{text!r} is a word of the API, so a record of that id could not be read")
+    return text
+
+
+RecordId = Annotated[EntityId, AfterValidator(_record_id)]
+
+
 class ImportLine(_Fields):
     """A line of an import: a record as an export writes it, or as the seeds show one (KS-058)."""
 
-    id: EntityId | None = None
+    id: RecordId | None = None
     eval: Evaluation = Field(default_factory=Evaluation)
     score: Score | None = None
     created_at: Moment | None = None
