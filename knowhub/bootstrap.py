@@ -46,10 +46,10 @@ class Hub:
     index: LexicalIndex
     keeper: Keeper
 
-    async def reindex(self, progress: Callable[[int, int], None]) -> int:
-        """Build every derived index anew; return how many records they hold."""
+    async def reindex(self, progress: Callable[[int, int], None], account: str | None = None) -> int:
+        """Build the indexes of one account anew, or of all; return how many records they hold."""
         await self.store.refresh()
-        return await self.index.rebuild(progress)
+        return await self.index.rebuild(progress, account)
 
 
 @asynccontextmanager

@@ -16,6 +16,7 @@ class RequestContext:
 
     `actor` is the principal written into the log, `own` the principals whose rows are the caller's,
     `visible` the scopes that they see, None meaning all: the local principal, who may do everything.
+    `default_scopes` are those of a record that is saved without any.
     """
 
     account: str
@@ -23,6 +24,7 @@ class RequestContext:
     own: frozenset[str]
     visible: frozenset[str] | None
     default_owner: str
+    default_scopes: tuple[str, ...] = (scopes.OWNER,)
 
     @property
     def unrestricted(self) -> bool:
@@ -50,10 +52,13 @@ def caller_context(ids: Mapping[str, str], default_owner: str, account: str = DE
     """Return the context of a request that names its caller by any of CONTEXT_IDS (KS-030, KS-031)."""
     visible = {f"{name.removesuffix('_id')}:{ids[name]}" for name in CONTEXT_IDS if name in ids}
     own = [f"{kind}:{ids[f'{kind}_id']}" for kind in ("agent", "user") if f"{kind}_id" in ids]
+    # Who names only a project, team or org is nobody's owner: what they save is for those they named.
+    named = tuple(sorted(visible))
     return RequestContext(
         account=account,
-        actor=own[0] if own else default_owner,
+        actor=own[0] if own else named[0],
         own=frozenset(own),
         visible=frozenset({*visible, scopes.PUBLIC}),
         default_owner=own[0] if own else default_owner,
+        default_scopes=(scopes.OWNER,) if own else named,
     )

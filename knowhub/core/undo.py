@@ -13,14 +13,16 @@ class RowRules:
     """What undo must know of a collection.
 
     `counters` are increments and `logs` lists that only grow: neither stands in the way of an undo, both are
-    carried over. `settle(before, after)` recomputes what is derived from them. `references(row)` names the
-    (collection, id) of rows that this one cannot do without.
+    carried over. `settle(before, after)` recomputes what is derived from them, starting from the row before the
+    operation. `check(row)` raises InvalidInput for a live row that could not have been saved. `references(row)` names
+    the (collection, id) of rows that this one cannot do without.
     """
 
     counters: frozenset[Path] = frozenset()
     logs: frozenset[Path] = frozenset()
     settled: frozenset[Path] = frozenset()
     settle: Callable[[Mapping[str, Any], dict[str, Any]], dict[str, Any]] | None = None
+    check: Callable[[Mapping[str, Any]], None] | None = None
     references: Callable[[Mapping[str, Any]], list[tuple[str, str]]] = lambda _row: []
 
     def is_evidence(self, path: Path) -> bool:

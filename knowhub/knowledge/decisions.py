@@ -117,7 +117,7 @@ def owner_for(new: NewKnowledge, ctx: RequestContext) -> str:
 def _row(new: NewKnowledge, row_id: str, moment: str, ctx: RequestContext) -> dict[str, Any]:
     check_says_something(new.task, new.content)
     check_validity(new.valid_from, new.valid_to)
-    own_scopes = list(dict.fromkeys(new.scopes)) if new.scopes else [scopes.OWNER]
+    own_scopes = list(dict.fromkeys(new.scopes or ctx.default_scopes))
     message_id = new.message_id or new.source.get("message_id") or None
     source = {name: new.source.get(name) for name in _SOURCE_FIELDS} | {"message_id": message_id}
     return {
@@ -176,6 +176,11 @@ def _settle(before: Mapping[str, Any], after: dict[str, Any]) -> dict[str, Any]:
     return {**after, "eval": evaluation}
 
 
+def _check_row(row: Mapping[str, Any]) -> None:
+    check_says_something(row["task"], row["content"])
+    check_validity(row["valid_from"], row["valid_to"])
+
+
 def _references(row: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
     return [(COLLECTION, row["supersedes"])] if row.get("supersedes") else []
 
@@ -185,5 +190,6 @@ UNDO_RULES = RowRules(
     logs=frozenset({("eval", "helpful_history"), ("eval", "harmful_history")}),
     settled=frozenset({("eval", "confidence")}),
     settle=_settle,
+    check=_check_row,
     references=lambda row: list(_references(row)),
 )

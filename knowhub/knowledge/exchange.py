@@ -16,6 +16,7 @@ from knowhub.knowledge.ports import KnowledgeStore, KnowledgeView
 ROWS_PER_OPERATION = 1000
 
 _NAMED = 5
+_REPEATS_NAMED = 100
 
 _PROFILE_FILES = {"preference": "preferences", "habit": "habits", "constraint": "constraints"}
 _GLOBAL_FILES = {
@@ -200,4 +201,4 @@ def _check_repeats(lines: Sequence[ImportedKnowledge]) -> None:
             errors.append(FieldError(f"lines.{number}.id", f"{line.id!r} stands in the import twice"))
         seen.add(line.id or "")
     if errors:
-        raise InvalidInput("an id stands in the import twice; nothing was imported", errors)
+        raise InvalidInput("an id stands in the import twice; nothing was imported", errors[:_REPEATS_NAMED])

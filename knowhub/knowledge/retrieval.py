@@ -100,14 +100,21 @@ class _Rules:
     def _rule_against(self, head: Head) -> str | None:
         return (
             ranking.validity_against(head, self._as_of)
+            or self._not_yet_made(head)
             or self._superseded(head)
             or ranking.rule_against(head, self._query.min_score)
         )
 
+    def _not_yet_made(self, head: Head) -> str | None:
+        # What replaces another does so from one moment on: before it the old one stands, and only that.
+        if head.supersedes is not None and self._as_of < self._effective_from(head):
+            return "not_yet_valid"
+        return None
+
     def _superseded(self, head: Head) -> str | None:
         # A record that the caller cannot see must not make one disappear that they can.
         for newer in self._view.superseders(head.id):
-            if self._ctx.sees(newer.audience) and self._effective_from(newer) <= self._as_of:
+            if newer.id != head.id and self._ctx.sees(newer.audience) and self._effective_from(newer) <= self._as_of:
                 return "superseded"
         return None
 

@@ -37,7 +37,7 @@ def turned_around(change: Change, current: Row, rules: RowRules, now: float) -> 
         blocked = [path for path in touched if present.get(path, _GONE) != after.get(path, _GONE)]
         merged = _merged(present, before, touched)
         _carry_evidence(merged, before, after, rules)
-        result = _settled(current, unflatten(merged), before, after, rules)
+        result = _settled(change.before, unflatten(merged), before, after, rules)
     if blocked:
         return Blocked(change.collection, change.id, blocked)
     return {**result, "version": next_version(current), "updated_at": clock.iso(now)}
@@ -90,13 +90,9 @@ def _added(before: Sequence[Any], after: Sequence[Any]) -> list[Any]:
 
 
 def _settled(
-    current: Row, result: dict[str, Any], before: Mapping[Path, Any], after: Mapping[Path, Any], rules: RowRules
+    before_row: Row, result: dict[str, Any], before: Mapping[Path, Any], after: Mapping[Path, Any], rules: RowRules
 ) -> Mapping[str, Any]:
-    flat = flatten(result)
-    if all(flat.get(path) == before.get(path) for path in rules.counters):
-        # Nothing was added since: what is derived returns to exactly what it was, free of rounding.
-        present = flatten(current)
-        same = {path: before[path] for path in rules.settled & before.keys() if present.get(path) == after.get(path)}
-        if same:
-            return unflatten(flat | same)
-    return rules.settle(current, result) if rules.settle else result
+    if rules.settle is None or all(before.get(path) == after.get(path) for path in rules.counters):
+        # The operation brought no evidence: what was derived from it since stays as it is.
+        return result
+    return rules.settle(before_row, result)

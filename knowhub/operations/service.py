@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Mapping, Sequence
 
 from knowhub.core import scopes
-from knowhub.core.errors import Conflict, Forbidden, KnowHubError, NotFound
+from knowhub.core.errors import Conflict, Forbidden, InvalidInput, KnowHubError, NotFound
 from knowhub.core.ids import Ids
 from knowhub.core.operation import (
     Change,
@@ -71,7 +71,7 @@ class OperationsService:
         # The newest first: each one is undone on the state that the next older one had left.
         newest_first = list(reversed(operations))
         group_id = f"undo-{self._ids.hex(32)}"
-        plan = _Plan(dry_run=dry_run)
+        plan = _Plan(ctx, dry_run=dry_run)
         decides = [
             self._decide(plan, operation, _group(group_id, index, len(newest_first)))
             for index, operation in enumerate(newest_first)
@@ -158,7 +158,8 @@ class OperationsService:
 class _Plan:
     """What the decisions of one undo would write, gathered for a dry run."""
 
-    def __init__(self, *, dry_run: bool) -> None:
+    def __init__(self, ctx: RequestContext, *, dry_run: bool) -> None:
+        self.ctx = ctx
         self.dry_run = dry_run
         self.changes: list[Change] = []
         self.rows: dict[tuple[str, str], Row] = {}
@@ -192,15 +193,35 @@ def _undone_rows(
         if change.collection not in rules:
             raise Conflict(f"an operation on {change.collection} cannot be undone", {"undoable": False})
         current = view.get(change.collection, change.id) or change.after
+        if not _sees_row(plan.ctx, current):
+            # The operation was seen when it was made; what stands there now need not be.
+            raise NotFound.of("operation", operation.operation_id)
         result = turned_around(change, current, rules[change.collection], view.now)
         if isinstance(result, Blocked):
             blocks.append(result)
         else:
+            _check_result(result, rules[change.collection])
             rows.append((change, result))
-    referrers = _left_dangling(view, rows, {*plan.rows, *((c.collection, c.id) for c, _ in rows)})
+    touched = {*plan.rows, *((c.collection, c.id) for c, _ in rows)}
+    referrers = [
+        (collection, row_id)
+        for collection, row_id in _left_dangling(view, rows, touched)
+        # What the caller cannot see counts as missing: it neither stands in the way nor is named.
+        if _sees_row(plan.ctx, view.get(collection, row_id) or {})
+    ]
     if blocks or referrers:
         raise _UndoBlocked(blocks, referrers)
     return rows
+
+
+def _check_result(row: Row, rules: RowRules) -> None:
+    if rules.check is None or not is_live(row):
+        return
+    try:
+        rules.check(row)
+    except InvalidInput as problem:
+        detail = f"with what was changed since, undoing this would leave a record that cannot stand: {problem.detail}"
+        raise Conflict(detail) from problem
 
 
 def _left_dangling(
@@ -220,11 +241,12 @@ def _sees(ctx: RequestContext, operation: Operation) -> bool:
     if ctx.unrestricted or operation.actor in ctx.own:
         return True
     return all(
-        ctx.sees(scopes.audience(row["scopes"], row["owner"]))
-        for change in operation.changes
-        for row in (change.before, change.after)
-        if row is not None
+        _sees_row(ctx, row) for change in operation.changes for row in (change.before, change.after) if row is not None
     )
+
+
+def _sees_row(ctx: RequestContext, row: Row) -> bool:
+    return ctx.unrestricted or (bool(row) and ctx.sees(scopes.audience(row["scopes"], row["owner"])))
 
 
 def _check_rights(ctx: RequestContext, operation: Operation) -> None:

@@ -50,8 +50,13 @@ def raw_body(request: Request) -> bytes:
     return raw
 
 
-def query(request: Request, model: type[ModelT]) -> ModelT:
-    """Parse the query into its model; a name that comes twice is a list. Raises RequestValidationError."""
+def query(request: Request, model: type[ModelT], *, beside_body: bool = False) -> ModelT:
+    """Parse the query into its model; a name that comes twice is a list. Raises RequestValidationError.
+
+    A body is refused where the route has none: who named a caller there would be taken for somebody else.
+    """
+    if not beside_body and raw_body(request):
+        raise InvalidInput.of("body", "is not read here; send its fields as query parameters")
     raw = request.scope["query_string"]
     pairs: dict[str, str] = {}
     for name, value in _decoded(raw) if raw else ():

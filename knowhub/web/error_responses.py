@@ -29,6 +29,7 @@ _KINDS: Sequence[tuple[type[errors.KnowHubError], HTTPStatus, str]] = (
 )
 REQUEST_ID = "knowhub.request_id"
 _TITLES = {413: "Content Too Large", 422: "Unprocessable Content"}
+_TRIED = ("function-", "constrained-", "list[")
 _LOCATIONS = ("body", "query", "path", "header")
 # pydantic's prefix before the message of a validator of our own.
 _PREFIX = re.compile(r"^(Value error|Assertion failed), ")
@@ -111,6 +112,8 @@ def _field_error(error: Mapping[str, Any]) -> dict[str, str]:
     parts = [str(part) for part in error["loc"]]
     if error["type"] == "json_invalid":
         return {"field": "body", "message": str(error.get("ctx", {}).get("error", error["msg"]))}
+    # Where a value may be of several types, pydantic adds the name of the one it tried.
+    parts = [part for part in parts if not part.startswith(_TRIED)]
     named = parts[1:] if parts and parts[0] in _LOCATIONS else parts
     return {"field": ".".join(named) or "body", "message": _PREFIX.sub("", error["msg"])}
 

@@ -15,6 +15,8 @@ from knowhub.web.metrics import Metrics
 
 BODY = "knowhub.body"
 
+# What stands for a header that came twice and says two things: it is nobody's name.
+_TWO = b"two different ones"
 _MAX_REQUEST_ID_CHARS = 200
 _CLIENT_LEFT = 499
 _DRAINED_BYTES = 64 * 1024 * 1024
@@ -78,9 +80,9 @@ class HostGuard:
         host = origin = None
         for name, value in scope["headers"]:
             if name == b"host":
-                host = value
+                host = value if host in (None, value) else _TWO
             elif name == b"origin":
-                origin = value
+                origin = value if origin in (None, value) else _TWO
         refusal = self._refusal(host, origin)
         if refusal is not None:
             await _answer(send, scope, 403, "forbidden", refusal)

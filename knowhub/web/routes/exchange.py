@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import ValidationError
 
-from knowhub.core.errors import FieldError, InvalidInput
+from knowhub.core.errors import FieldError, InvalidInput, TooLarge
 from knowhub.knowledge.exchange import workspace_files
 from knowhub.knowledge.model import ImportedKnowledge
 from knowhub.web.dependencies import context_of, hub_of, query, raw_body, retry_key, written
@@ -19,12 +19,15 @@ from knowhub.web.edge_route import EdgeRoute
 from knowhub.web.middleware import is_deeper
 from knowhub.web.openapi import RETRY, WRITES, answers, content, examples, parameters, problems
 from knowhub.web.schemas import answers as shapes
-from knowhub.web.schemas.knowledge import ExportParams, ImportLine, ImportParams
+from knowhub.web.schemas.knowledge import MAX_IMPORT_LINES, ExportParams, ImportLine, ImportParams
 
 router = APIRouter(prefix="/api/knowledge", tags=["knowledge"], route_class=EdgeRoute)
 
 _ROWS_PER_CHUNK = 200
-_ERRORS_SHOWN = 100
+_MAX_WRONG = 100
+# Room for a blank line after each record; what is behind is not split, as each line takes memory.
+_MAX_LINES_WITH_BLANK = 2 * MAX_IMPORT_LINES
+_TURN_S = 0.005
 
 
 @router.get(
@@ -53,9 +56,9 @@ async def export_knowledge(request: Request) -> Response:
 )
 async def import_knowledge(request: Request) -> Response:
     """Import JSON lines, all or none: each keeps its id, owner, scopes, evidence and time of creation."""
-    params = query(request, ImportParams)
+    params = query(request, ImportParams, beside_body=True)
     ctx = context_of(request, params)
-    lines = parse_lines(raw_body(request), request.app.state.settings.max_json_depth)
+    lines = await _parse_in_turns(raw_body(request), request.app.state.settings.max_json_depth)
     done = await hub_of(request).exchange.import_lines(ctx, lines, params.on_conflict, retry_key(request, ctx))
     answer = {
         "imported": done.imported,
@@ -68,26 +71,61 @@ async def import_knowledge(request: Request) -> Response:
 
 
 def parse_lines(body: bytes, max_depth: int) -> list[ImportedKnowledge]:
-    """Parse JSON lines into records. Raises InvalidInput naming `lines.<number>.<field>` for each that is wrong."""
+    """Parse JSON lines into records.
+
+    Raises TooLarge for more than 10,000 records, and InvalidInput naming `lines.<number>.<field>` for each line that is
+    wrong, up to 100 of them.
+    """
+    return list(_parsed(body, max_depth))
+
+
+async def _parse_in_turns(body: bytes, max_depth: int) -> list[ImportedKnowledge]:
+    """Parse as `parse_lines` does, while other requests take their turns."""
+    clock = asyncio.get_running_loop().time
     parsed: list[ImportedKnowledge] = []
+    started = clock()
+    for record in _parsed(body, max_depth):
+        parsed.append(record)
+        if clock() - started > _TURN_S:
+            await asyncio.sleep(0)
+            started = clock()
+    return parsed
+
+
+def _parsed(body: bytes, max_depth: int) -> Iterator[ImportedKnowledge]:
     errors: list[FieldError] = []
-    for number, line in enumerate(body.splitlines(), start=1):
-        if not line.strip():
-            continue
+    wrong = found = 0
+    for number, line in _numbered(body):
+        found += 1
         try:
-            if is_deeper(line, max_depth):
-                errors.append(FieldError(f"lines.{number}", f"JSON is nested more than {max_depth} deep"))
+            if not is_deeper(line, max_depth):
+                yield ImportLine.model_validate(orjson.loads(line)).to_imported()
                 continue
-            parsed.append(ImportLine.model_validate(orjson.loads(line)).to_imported())
+            errors.append(FieldError(f"lines.{number}", f"JSON is nested more than {max_depth} deep"))
         except orjson.JSONDecodeError as problem:
             errors.append(FieldError(f"lines.{number}", f"is not JSON: {problem}"))
         except ValidationError as problem:
-            errors += [_line_error(number, one["loc"], one["msg"]) for one in problem.errors()]
+            errors += [_line_error(number, one["loc"], one["msg"]) for one in problem.errors()[:_MAX_WRONG]]
+        wrong += 1
+        if wrong == _MAX_WRONG:
+            break
     if errors:
-        raise InvalidInput(f"{errors[0].field}: {errors[0].message}; nothing was imported", errors[:_ERRORS_SHOWN])
-    if not parsed:
+        raise InvalidInput(f"{errors[0].field}: {errors[0].message}; nothing was imported", errors[:_MAX_WRONG])
+    if not found:
         raise InvalidInput.of("body", "holds no record; send one JSON object a line")
-    return parsed
+
+
+def _numbered(body: bytes) -> Sequence[tuple[int, bytes]]:
+    """Return the lines that are not blank with their numbers. Raises TooLarge when they are too many."""
+    lines = body.split(b"\n", _MAX_LINES_WITH_BLANK)
+    rest = lines.pop() if len(lines) > _MAX_LINES_WITH_BLANK else b""
+    numbered = [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
+    if len(numbered) > MAX_IMPORT_LINES or rest.strip():
+        raise TooLarge(
+            f"one import takes at most {MAX_IMPORT_LINES} records, this one has more: split the file "
+            f"(`split -l {MAX_IMPORT_LINES}`) and import its parts; nothing was imported"
+        )
+    return numbered
 
 
 def _line_error(number: int, location: Sequence[int | str], message: str) -> FieldError:

@@ -17,6 +17,7 @@ from knowhub.web.dependencies import (
     hub_of,
     json_response,
     query,
+    raw_body,
     retry_key,
     written,
 )
@@ -181,9 +182,11 @@ async def update_knowledge(request: Request, knowledge_id: str) -> Response:
 )
 async def delete_knowledge(request: Request, knowledge_id: str) -> Response:
     """Delete a record; undoing the operation brings it back."""
-    ids = query(request, CallerIds)
-    ctx = context_of(request, ids)
-    version, key = expected_version(request), retry_key(request, ctx)
+    # Few clients send a body with a DELETE; who does may name the caller and the version there.
+    sent = body(request, schemas.DeleteBody) if raw_body(request) else query(request, CallerIds)
+    ctx = context_of(request, sent)
+    version = expected_version(request, sent.version if isinstance(sent, schemas.DeleteBody) else None)
+    key = retry_key(request, ctx)
     return written({}, await hub_of(request).knowledge.delete(ctx, knowledge_id, version, key))
 
 

@@ -6,7 +6,8 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from knowhub.core.clock import iso
-from knowhub.core.errors import Unavailable
+from knowhub.core.errors import Forbidden, Unavailable
+from knowhub.core.request_context import RequestContext
 from knowhub.operations.jobs import Job, JobStatus
 from knowhub.web.dependencies import context_of, hub_of, json_response, query
 from knowhub.web.edge_route import EdgeRoute
@@ -80,10 +81,10 @@ async def reindex(request: Request) -> Response:
     """Build every derived index from the log, beside the one in use; searches go on meanwhile."""
     params = query(request, LongWorkParams)
     hub = hub_of(request)
-    ctx = context_of(request, params)
+    ctx = _upkeep_context(request, params)
 
     async def work(progress: Any) -> dict[str, Any]:  # noqa: ANN401 -- the job's own callback
-        return {"records": await hub.reindex(progress)}
+        return {"records": await hub.reindex(progress, ctx.account)}
 
     job = hub.jobs.start("reindex", ctx.account, work)
     if not params.wait:
@@ -100,7 +101,7 @@ async def reindex(request: Request) -> Response:
 async def get_job(request: Request, job_id: str) -> Response:
     """Tell a job's status, stage and progress."""
     ids = query(request, CallerIds)
-    return json_response(_job(hub_of(request).jobs.get(context_of(request, ids).account, job_id)))
+    return json_response(_job(hub_of(request).jobs.get(_upkeep_context(request, ids).account, job_id)))
 
 
 @router.delete(
@@ -112,7 +113,14 @@ async def get_job(request: Request, job_id: str) -> Response:
 async def cancel_job(request: Request, job_id: str) -> Response:
     """Cancel a job; one that has ended stays as it ended."""
     ids = query(request, CallerIds)
-    return json_response(_job(await hub_of(request).jobs.cancel(context_of(request, ids).account, job_id)))
+    return json_response(_job(await hub_of(request).jobs.cancel(_upkeep_context(request, ids).account, job_id)))
+
+
+def _upkeep_context(request: Request, ids: CallerIds) -> RequestContext:
+    ctx = context_of(request, ids)
+    if not ctx.unrestricted:
+        raise Forbidden("upkeep is for the local principal; leave the caller's ids away")
+    return ctx
 
 
 def _finished(job: Job) -> Response:

@@ -34,6 +34,7 @@ from knowhub.web.schemas.parts import (
 )
 
 MAX_ITEMS = 1000
+MAX_IMPORT_LINES = 10_000
 MAX_QUERY_CHARS = 4096
 _WORDS = frozenset({"search", "batch", "batch_update", "export", "import"})
 MAX_CASE_CHARS = 4096
@@ -42,7 +43,7 @@ MAX_COUNT = 1_000_000_000
 
 Score = Annotated[int, Field(ge=1, le=5, strict=True)]
 # A row shows fifty cases and stands in the log with each vote: what they say is kept short.
-CaseText = Annotated[Text, StringConstraints(max_length=MAX_CASE_CHARS)]
+CaseText = Annotated[str, StringConstraints(max_length=MAX_CASE_CHARS), AfterValidator(clean)]
 TypeName = Annotated[Literal["user_profile", "strategy", "tool", "usecase", "definition", "plan"], Field()]
 TagName = Annotated[Label, StringConstraints(min_length=1)]
 Tags = Annotated[dict[TagName, Label | Annotated[list[Label], Field(max_length=MAX_LIST)]], Field(max_length=MAX_LIST)]
@@ -176,6 +177,12 @@ class PatchBody(Body):
         if self.types and self.type and self.type not in self.types:
             raise ValueError("`type` must be one of `types`, or be left out")
         return self
+
+
+class DeleteBody(Body):
+    """Who deletes, and which version, where that is not said in the query and by If-Match."""
+
+    version: Annotated[int, Field(ge=1)] | None = None
 
 
 class Case(Part):

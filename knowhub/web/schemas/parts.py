@@ -32,7 +32,7 @@ _SCOPE_SCHEMA = {
 _OWNER_SCHEMA = {
     "type": "string",
     "pattern": f"^((user|agent):{_PRINTED}+|[^:\\x00-\\x1f\\x7f-\\x9f]+)$",
-    "maxLength": 200,
+    "maxLength": 206,
 }
 _RESOURCE_SCHEMA = {
     "type": "string",
@@ -112,9 +112,8 @@ ResourceId = Annotated[
 Scope = Annotated[
     str, StringConstraints(max_length=MAX_LABEL_CHARS), AfterValidator(_scope), WithJsonSchema(_SCOPE_SCHEMA)
 ]
-Owner = Annotated[
-    str, StringConstraints(max_length=MAX_LABEL_CHARS), AfterValidator(_owner), WithJsonSchema(_OWNER_SCHEMA)
-]
+# Its limit is that of its id: whoever may call may own.
+Owner = Annotated[str, AfterValidator(_owner), WithJsonSchema(_OWNER_SCHEMA)]
 Moment = Annotated[str, AfterValidator(_moment), WithJsonSchema(_MOMENT_SCHEMA)]
 CommaSeparated = BeforeValidator(_comma_separated)
 
