@@ -4,6 +4,7 @@ import asyncio
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
@@ -11,6 +12,7 @@ from typing import Final
 import orjson
 import tantivy
 
+from knowhub.core.errors import Unavailable
 from knowhub.search.bm25 import Statistics
 from knowhub.search.tail import Document
 
@@ -70,7 +72,16 @@ class FullText:
         """Return a number that no index in this folder bears, fitting or not."""
         noted = self._noted()
         standing = [_build_of(folder) for folder in self._folder.glob("build-*")]
-        return max([*standing, noted.build if noted else 0]) + 1
+        # The one in use too, which may be gone from the disk: a new one of its number would be taken for it.
+        return max([0, *standing, *(built.build for built in (noted, self.built) if built)]) + 1
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the index that is open here is no longer on the disk: it can be searched, and not be written."""
+        if self.built is None:
+            return False
+        noted = self._noted()
+        return noted is None or not (self._build_folder(noted.build) / "meta.json").exists()
 
     @property
     def statistics(self) -> Statistics:
@@ -101,29 +112,40 @@ class FullText:
     async def absorb(self, documents: Iterable[Document], gone: Iterable[str], built: Built) -> None:
         """Write documents and removals, durable before the note says so.
 
-        Doing it twice does no harm: a document replaces what its record had.
+        Doing it twice does no harm: a document replaces what its record had. Raises Unavailable.
         """
         if self._index is None:
             await self.rebuild(documents, built)
             return
-        writer = self._index.writer(_HEAP_BYTES, 1)
-        for knowledge_id in gone:
-            writer.delete_documents_by_term(_ID, knowledge_id)
-        await self._add(writer, documents)
-        await asyncio.to_thread(_commit, writer)
-        self._note(built)
+        with self._named_failure():
+            writer = self._index.writer(_HEAP_BYTES, 1)
+            for knowledge_id in gone:
+                writer.delete_documents_by_term(_ID, knowledge_id)
+            await self._add(writer, documents)
+            await asyncio.to_thread(_commit, writer)
+            self._note(built)
         self._has_written = True
 
     async def rebuild(self, documents: Iterable[Document], built: Built) -> None:
-        """Build a new index beside the one in use; the note makes it the one."""
+        """Build a new index beside the one in use; the note makes it the one. Raises Unavailable."""
         folder = self._build_folder(built.build)
-        writer = _create(folder).writer(_HEAP_BYTES, 1)
-        await self._add(writer, documents)
-        await asyncio.to_thread(_commit, writer)
-        self._note(built)
+        with self._named_failure():
+            writer = _create(folder).writer(_HEAP_BYTES, 1)
+            await self._add(writer, documents)
+            await asyncio.to_thread(_commit, writer)
+            self._note(built)
         for other in self._folder.glob("build-*"):
             if _build_of(other) < built.build:
                 await asyncio.to_thread(shutil.rmtree, other, ignore_errors=True)
+
+    @contextmanager
+    def _named_failure(self) -> Iterator[None]:
+        """Raise Unavailable for what the library or the disk refuses."""
+        try:
+            yield
+        except (ValueError, OSError) as problem:
+            # The library gives a ValueError for a file that it cannot write, as for anything else.
+            raise Unavailable(f"the index in {self._folder} could not be written: {problem}") from problem
 
     async def _add(self, writer: tantivy.IndexWriter, documents: Iterable[Document]) -> None:
         # Here and not in a thread: each of these calls lets go of the interpreter for a moment, and taking it back

@@ -103,9 +103,14 @@ class AccountIndex:
         return Recalled([Hit(head, score) for score, head in heads if head is not None], lag)
 
     async def absorb(self, most: int) -> int:
-        """Move up to `most` documents from the tail into the index on disk; return how many moved."""
+        """Move up to `most` documents from the tail into the index on disk; return how many moved.
+
+        An index that somebody has deleted is built anew instead. Raises Unavailable.
+        """
         async with self._writing:
             self.reload()
+            if self._disk.is_gone:
+                return await self._rebuild(lambda _done, _total: None)
             await self._read_unread()
             return await self._absorb(most)
 
@@ -272,8 +277,10 @@ class LexicalIndex:
     async def absorb(self, most: int) -> int:
         return sum([await index.absorb(most) for index in list(self._accounts.values())])
 
-    async def rebuild(self, progress: Callable[[int, int], None]) -> int:
-        return sum([await index.rebuild(progress) for index in list(self._accounts.values())])
+    async def rebuild(self, progress: Callable[[int, int], None], account: str | None = None) -> int:
+        """Build the index of one account anew, or of all; return how many records they hold."""
+        indexes = list(self._accounts.values()) if account is None else [self.account(account)]
+        return sum([await index.rebuild(progress) for index in indexes])
 
     def reload(self) -> None:
         for index in self._accounts.values():

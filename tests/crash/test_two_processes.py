@@ -175,3 +175,47 @@ async def test_two_processes_that_rotate_segments_follow_each_other(tmp_path: Pa
         await one.store.refresh()
 
         assert list(rows_of(one.store)) == list(rows_of(other.store)) == ids
+
+
+async def test_reads_go_on_while_a_writer_is_stopped_in_the_middle_of_publishing(tmp_path: Path) -> None:
+    async with opened(tmp_path) as reader, opened(tmp_path) as writer:
+        first = await said(writer, "first")
+        await reader.store.refresh()
+        second = await said(writer, "second")
+        with writing(tmp_path, "holder", "hold") as holder, words_of_lock(tmp_path) as words:
+            assert await asyncio.to_thread(told_by, holder) == "held"
+            words[1] += 1
+            began = time.monotonic()
+
+            rows = [await reader.knowledge.get(local(), first)]
+            waited = time.monotonic() - began
+            rows += [await reader.knowledge.get(local(), second) for _ in range(20)]
+            waited_later = time.monotonic() - began - waited
+            holder.kill()
+            holder.wait(10)
+
+        # The writer has died by now: whoever comes next finds the end of the log.
+        third = await said(reader, "third")
+
+        assert [row.version for row in rows] == [1] * 21
+        assert 0.2 <= waited < 1
+        assert waited_later < 0.2
+        assert sorted(rows_of(reader.store)) == sorted([first, second, third])
+        assert reader.store.status().damage == []
+
+
+async def test_a_publication_that_stands_still_in_another_segment_holds_up_no_read(tmp_path: Path) -> None:
+    options = StoreOptions(segment_bytes=1)
+    async with opened(tmp_path, None, options) as reader, opened(tmp_path, None, options) as writer:
+        first = await said(writer, "first")
+        await reader.store.refresh()
+        second = await said(writer, "second")
+        with writing(tmp_path, "holder", "hold") as holder, words_of_lock(tmp_path) as words:
+            assert await asyncio.to_thread(told_by, holder) == "held"
+            words[1] += 1
+
+            read = await reader.knowledge.get(local(), first)
+            words[1] += 1
+
+        assert read.version == 1
+        assert (await reader.knowledge.get(local(), second)).version == 1

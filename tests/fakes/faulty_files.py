@@ -121,6 +121,10 @@ class FaultyFileSystem:
         self._enter("size")
         return self._real.size(descriptor)
 
+    def inode_at(self, path: Path) -> int | None:
+        self._enter("inode_at")
+        return self._real.inode_at(path)
+
     def names(self, folder: Path) -> Sequence[str]:
         self._enter("names")
         return self._real.names(folder)

@@ -58,7 +58,7 @@ class MemoryStore:
                 return [Committed(operation, replayed=True) for operation in self._siblings(seq)]
         batch = Batch(self.state, self._ids, now, 0, self.last_seq + 1)
         future: asyncio.Future[Sequence[Outcome]] = asyncio.get_running_loop().create_future()
-        batch.run(Request(account, actor, decides, idempotency, future))
+        await batch.run(Request(account, actor, decides, idempotency, future))
         _, answer = batch.answers[0]
         if isinstance(answer, Exception):
             raise answer

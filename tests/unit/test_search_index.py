@@ -1,5 +1,6 @@
 """The lexical index beside its tail: what was saved is found at once, what is stale or hidden never."""
 
+import asyncio
 import random
 import shutil
 from collections.abc import Callable, Sequence
@@ -13,6 +14,7 @@ import pytest
 from knowhub.bootstrap import Hub, open_hub
 from knowhub.core.request_context import RequestContext, local_context
 from knowhub.knowledge.model import ListQuery, NewKnowledge, Order, SearchQuery
+from knowhub.operations.jobs import JobStatus
 from knowhub.search.analysis import index_terms
 from knowhub.search.full_text import FullText
 from knowhub.settings import Settings
@@ -264,6 +266,72 @@ async def test_a_damaged_note_of_an_index_costs_only_its_rebuilding(tmp_path: Pa
 
         assert hub.keeper.failures == {}
         assert (len(await found(hub, "zebra")), hub.index.lag) == (5, 0)
+
+
+def whole_folder(folder: Path) -> None:
+    shutil.rmtree(folder)
+
+
+def the_build(folder: Path) -> None:
+    shutil.rmtree(next(folder.glob("*/*/build-*")))
+
+
+def files_of_the_build(folder: Path) -> None:
+    for path in folder.glob("*/*/build-*/*"):
+        path.unlink()
+
+
+@pytest.mark.parametrize("with_news", [False, True])
+@pytest.mark.parametrize("delete", [whole_folder, the_build, files_of_the_build])
+async def test_an_index_that_is_deleted_under_a_running_hub_is_built_anew(
+    tmp_path: Path, delete: Callable[[Path], None], with_news: bool
+) -> None:
+    async with hub_on(tmp_path) as hub, hub_on(tmp_path) as other:
+        ids = [await saved(hub, new_knowledge("zebra one"))]
+        await hub.keeper.run_once()
+        await other.keeper.run_once()
+        delete(tmp_path / "indexes")
+        if with_news:
+            ids.append(await saved(hub, new_knowledge("zebra two")))
+        meanwhile = await found(hub, "zebra")
+
+        await hub.keeper.run_once()
+        await other.keeper.run_once()
+
+        assert hub.keeper.failures == {}
+        assert (
+            sorted(meanwhile) == sorted(await found(hub, "zebra")) == sorted(await found(other, "zebra")) == sorted(ids)
+        )
+        assert (hub.index.lag, other.index.lag) == (0, 0)
+        assert FullText(next((tmp_path / "indexes").glob("*/*"))).load(lambda _built: True)
+
+
+def builds_of(folder: Path, number: int) -> list[Path]:
+    return list(folder.glob(f"indexes/*/*/build-{number}"))
+
+
+async def test_a_rebuilding_whose_folder_is_deleted_fails_by_name_and_the_next_one_works(tmp_path: Path) -> None:
+    async with hub_on(tmp_path) as hub:
+        for number in range(300):
+            await saved(hub, new_knowledge(f"zebra {number}"))
+        await hub.keeper.run_once()
+
+        async def work(progress: Callable[[int, int], None]) -> dict[str, Any]:
+            return {"records": await hub.reindex(progress)}
+
+        job = hub.jobs.start("reindex", "default", work)
+        async with asyncio.timeout(10):
+            while not builds_of(tmp_path, 2):  # noqa: ASYNC110 -- nothing tells of a folder
+                await asyncio.sleep(0)
+        shutil.rmtree(tmp_path / "indexes")
+        await hub.jobs.finish(job)
+
+        again = await hub.jobs.finish(hub.jobs.start("reindex", "default", work))
+
+        assert (job.status, again.status) == (JobStatus.FAILED, JobStatus.DONE)
+        assert "could not be written" in (job.error or "")
+        assert again.result == {"records": 300}
+        assert (len(await found(hub, "zebra")), hub.index.lag) == (200, 0)
 
 
 async def test_rebuilding_beside_the_keeper_leaves_both_right(tmp_path: Path) -> None:

@@ -1,9 +1,11 @@
 """Import and export: JSON lines there and back, conflicts, undo of an import, the workspace archive."""
 
+import asyncio
 import gzip
 import io
 import json
 import tarfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import pytest
 from knowhub.bootstrap import open_hub
 from knowhub.settings import Settings
 from knowhub.web.app import create_app
+from knowhub.web.schemas.knowledge import MAX_IMPORT_LINES
 from tests.web.conftest import Saved, client_of
 
 pytestmark = pytest.mark.anyio
@@ -155,6 +158,76 @@ async def test_an_import_of_nothing_says_so(api: httpx.AsyncClient, body: bytes)
     response = await api.post("/api/knowledge/import", content=body, headers=LINES)
 
     assert response.status_code == 422
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"content":"w1"}\n' * (MAX_IMPORT_LINES + 1),
+        b'{"content":"w1"}\n' * 734_000,
+        b"{}\n" * 5_000_000,
+        b"\n" * (2 * MAX_IMPORT_LINES) + b'{"content":"behind blank lines"}',
+    ],
+    ids=["one too many", "16 MiB of small records", "16 MiB of wrong lines", "blank lines"],
+)
+async def test_an_import_of_too_many_lines_is_refused_before_it_is_parsed(api: httpx.AsyncClient, body: bytes) -> None:
+    started = time.perf_counter()
+    response = await api.post("/api/knowledge/import", content=body, headers=LINES)
+    took = time.perf_counter() - started
+
+    assert response.status_code == 413
+    assert "split the file" in response.json()["detail"]
+    assert took < 2
+    assert (await api.get("/api/knowledge")).json()["count"] == 0
+
+
+async def test_blank_lines_do_not_count_as_records(api: httpx.AsyncClient) -> None:
+    body = b'\r\n{"content":"w1"}\r\n' * 6_000 + b"\n" * 20_000
+
+    response = await api.post("/api/knowledge/import", content=body, headers=LINES)
+
+    assert response.json()["imported"] == 6_000
+
+
+@pytest.mark.parametrize("line", [b"{}", b"not json", b"[" * 65])
+async def test_the_first_hundred_wrong_lines_are_named(api: httpx.AsyncClient, line: bytes) -> None:
+    body = b'{"content":"good"}\n' + (line + b"\n") * 9_000
+
+    response = await api.post("/api/knowledge/import", content=body, headers=LINES)
+
+    assert response.status_code == 422
+    assert [error["field"] for error in response.json()["errors"]] == [f"lines.{number}" for number in range(2, 102)]
+
+
+async def test_a_line_with_very_many_wrong_fields_is_named_as_a_whole(api: httpx.AsyncClient) -> None:
+    response = await imported(api, {"content": "x"} | {f"k{number}": 1 for number in range(20_000)})
+
+    expected = [{"field": "lines.1", "message": "20000 fields of this line are wrong"}]
+    assert (response.status_code, response.json()["errors"]) == (422, expected)
+
+
+async def test_the_first_hundred_repeated_ids_are_named(api: httpx.AsyncClient) -> None:
+    response = await imported(api, *[PROFILE] * 500)
+
+    assert (response.status_code, len(response.json()["errors"])) == (422, 100)
+
+
+async def test_other_requests_are_answered_while_a_large_import_runs(api: httpx.AsyncClient) -> None:
+    body = lines(*({"content": f"w{number}"} for number in range(MAX_IMPORT_LINES)))
+    waits: list[float] = []
+    running = asyncio.create_task(api.post("/api/knowledge/import", content=body, headers=LINES))
+
+    started = time.perf_counter()
+    while not running.done():
+        asked = time.perf_counter()
+        assert (await api.get("/health")).status_code == 200
+        waits.append(time.perf_counter() - asked)
+        await asyncio.sleep(0.001)
+    took = time.perf_counter() - started
+
+    assert running.result().json()["imported"] == MAX_IMPORT_LINES
+    assert len(waits) > 10
+    assert max(waits) < max(0.5, took * 0.8)
 
 
 async def test_an_id_twice_in_one_import_is_refused(api: httpx.AsyncClient) -> None:

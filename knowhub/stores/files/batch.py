@@ -51,11 +51,14 @@ class Batch:
     _overlays: dict[str, AccountState] = field(default_factory=dict)
     _keys: dict[tuple[str, ...], tuple[IdempotencyKey, Sequence[Outcome]]] = field(default_factory=dict)
 
-    def run(self, request: Request) -> None:
-        """Decide one request; what it raises is its answer, and leaves the batch as it was."""
+    async def run(self, request: Request) -> None:
+        """Decide one request; what it raises is its answer, and leaves the batch as it was.
+
+        Readers take their turns between the decisions of a group: nothing decided here shows before it is applied.
+        """
         mark, size, next_seq = len(self.decided), self.size, self.next_seq
         try:
-            self.answers.append((request, self._decide(request)))
+            self.answers.append((request, await self._decide(request)))
         except Exception as problem:  # noqa: BLE001 -- whatever a decision raises belongs to who asked for it
             self.answers.append((request, problem))
             if len(self.decided) > mark:
@@ -72,13 +75,17 @@ class Batch:
             self._overlays[account] = AccountState(self.states(account))
         return self._overlays[account]
 
-    def _decide(self, request: Request) -> Sequence[Outcome]:
+    async def _decide(self, request: Request) -> Sequence[Outcome]:
         key = request.idempotency
         if key is not None and (first := self._keys.get(key_name(request.account, key))):
             known, outcomes = first
             check_same_body(known, key)
             return [replayed(outcome) for outcome in outcomes]
-        outcomes = [self._decide_one(request, index) for index in range(len(request.decides))]
+        outcomes: list[Outcome] = []
+        for index in range(len(request.decides)):
+            if index:
+                await asyncio.sleep(0)
+            outcomes.append(self._decide_one(request, index))
         if key is not None and any(isinstance(outcome, Committed) for outcome in outcomes):
             self._keys[key_name(request.account, key)] = (key, outcomes)
         return outcomes

@@ -81,6 +81,10 @@ class ChangeLog:
     def inode(self, segment: int) -> int:
         return os.fstat(self._reader(segment)).st_ino
 
+    def is_in_place(self, segment: int) -> bool:
+        """Whether the segment that is open here is still the file that bears its name."""
+        return self._files.inode_at(self.path(segment)) == self.inode(segment)
+
     def size(self, segment: int) -> int:
         return self._files.size(self._reader(segment))
 

@@ -60,6 +60,15 @@ class LogCursor:
         self._stamp = stamp
         return True
 
+    def catch_up_torn(self, limit: int) -> None:
+        """Apply what was acknowledged before a publication that does not end, within this segment."""
+        target = self._lock.read_torn()
+        # Either offset will do: a line is durable before its publication begins. One of another segment will not,
+        # as it cannot be told which of the two it belongs to.
+        if target is not None and target.segment == self.position.segment and not self.damage:
+            while not self._apply_to(target.offset, limit) and not self.damage:
+                continue
+
     def settle(self) -> None:
         """Find the end from the log alone, after a writer died while it published. Under the lock. Raises OSError."""
         for segment in [number for number in self._log.segments() if number >= self.position.segment]:

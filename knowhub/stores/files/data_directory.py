@@ -7,8 +7,10 @@ import orjson
 
 from knowhub.core.errors import Unavailable
 from knowhub.stores.files.filesystem import FileSystem, replace_file
+from knowhub.stores.files.lock import names_position
 
 FORMAT_VERSION = 1
+PUT_LOG_BACK = "put change_log/ back from a backup before anything is started here, which would begin an empty log"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,31 @@ def check_format(files: FileSystem, directory: DataDirectory) -> None:
             f"{directory.root} has data format {version}; this KnowHub reads format {FORMAT_VERSION}. "
             "Nothing was touched: start a KnowHub that knows it, or name another data directory"
         )
+
+
+def check_log(files: FileSystem, directory: DataDirectory) -> None:
+    """Refuse a directory whose log is gone while other files tell of it. Raises Unavailable and OSError.
+
+    Without a log the store would begin an empty one, and its keeper would write the record files anew from that.
+    """
+    # The witnesses are heard before the log is looked for: whoever makes the directory meanwhile makes the log first.
+    witness = log_witness(files, directory)
+    if witness is None or any(name.startswith("segment-") for name in files.names(directory.change_log)):
+        return
+    raise Unavailable(
+        f"{directory.change_log} is gone or empty, and {witness} tells of a log. Nothing was touched: {PUT_LOG_BACK}"
+    )
+
+
+def log_witness(files: FileSystem, directory: DataDirectory) -> Path | None:
+    """Return a file that is there only where a log was written: a record file, or a LOCK that names a position."""
+    records = next(directory.records.rglob("*.jsonl"), None)
+    if records is not None:
+        return records
+    try:
+        return directory.lock if names_position(files.read(directory.lock)) else None
+    except FileNotFoundError:
+        return None
 
 
 def write_format(files: FileSystem, directory: DataDirectory) -> None:

@@ -28,6 +28,7 @@ class FileSystem(Protocol):
     def read(self, path: Path) -> bytes: ...
     def read_at(self, descriptor: int, length: int, offset: int) -> bytes: ...
     def size(self, descriptor: int) -> int: ...
+    def inode_at(self, path: Path) -> int | None: ...
     def names(self, folder: Path) -> Sequence[str]: ...
     def free(self, folder: Path) -> int: ...
 
@@ -77,6 +78,13 @@ class RealFileSystem:
 
     def size(self, descriptor: int) -> int:
         return os.fstat(descriptor).st_size
+
+    def inode_at(self, path: Path) -> int | None:
+        """Return which file bears this name now; None when there is none."""
+        try:
+            return os.stat(path).st_ino
+        except (FileNotFoundError, NotADirectoryError):
+            return None
 
     def names(self, folder: Path) -> Sequence[str]:
         return sorted(os.listdir(folder)) if folder.is_dir() else []

@@ -74,6 +74,7 @@ class ReadOnlyLock(LockFile):
 
     def __init__(self, files: FileSystem, path: Path) -> None:
         self._files = files
+        self._path = path
         self._descriptor = files.open(path, os.O_RDONLY)
         try:
             self._map = mmap.mmap(self._descriptor, LOCK_BYTES, access=mmap.ACCESS_READ)

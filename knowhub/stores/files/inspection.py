@@ -13,7 +13,7 @@ import orjson
 
 from knowhub.core.errors import Unavailable
 from knowhub.stores.files.change_log import ChangeLog, Header
-from knowhub.stores.files.data_directory import FORMAT_VERSION, DataDirectory, check_format
+from knowhub.stores.files.data_directory import FORMAT_VERSION, PUT_LOG_BACK, DataDirectory, check_format, log_witness
 from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.inspected_log import LogEnd, LogRead, ReadOnlyLock
 from knowhub.stores.files.lock import Position, try_flock
@@ -125,7 +125,7 @@ def _log(files: FileSystem, directory: DataDirectory, log: ChangeLog, read: LogR
         return
     yield found
     if not end.segments:
-        yield _without_log(directory)
+        yield _without_log(files, directory)
         return
     findings = [finding for number in end.segments for finding in _segment(log, number, end, read)]
     findings += _missing(log, end.segments)
@@ -136,11 +136,11 @@ def _log(files: FileSystem, directory: DataDirectory, log: ChangeLog, read: LogR
     yield from findings
 
 
-def _without_log(directory: DataDirectory) -> Finding:
-    if not any(directory.records.rglob("*.jsonl")):
+def _without_log(files: FileSystem, directory: DataDirectory) -> Finding:
+    witness = log_witness(files, directory)
+    if witness is None:
         return Finding(Severity.NOTE, "change_log", "there is none yet; the first start makes it")
-    advice = "put change_log/ back from a backup before anything is started here, which would begin an empty log"
-    return Finding(Severity.PROBLEM, "change_log", "the log is gone, and record files of it are there", advice)
+    return Finding(Severity.PROBLEM, "change_log", f"the log is gone, and {witness.name} tells of it", PUT_LOG_BACK)
 
 
 def _lock(files: FileSystem, directory: DataDirectory, log: ChangeLog) -> tuple[Finding, LogEnd]:

@@ -57,6 +57,7 @@ def load(opening: Opening, take_in: Callable[[int, Line], None], next_seq: Calla
             take_in(segment, line)
         loaded.damage += judged.damage
         end = judged.end
+    loaded.damage += _vanished(opening, segments)
     loaded.header = headers[segments[-1]][0]
     loaded.position = Position(loaded.header.generation, segments[-1], end)
     loaded.stamp = lock.stamp
@@ -95,6 +96,15 @@ def _trusted_length(opening: Opening, segments: Sequence[int], header_length: in
         return None
     # A segment that was begun and not yet written to when its maker died holds nothing but its header.
     return position.offset if position.segment == segments[-1] else header_length
+
+
+def _vanished(opening: Opening, segments: Sequence[int]) -> list[Damage]:
+    """Name the segment that LOCK says was written and that is not there: its operations were acknowledged."""
+    read = opening.lock.read()
+    # The segment's inode cannot be had: LOCK's own, and the boot, must do.
+    if read is None or read[1].segment in segments or not opening.lock.believed(None):
+        return []
+    return [Damage(str(opening.log.path(read[1].segment)), 0, "LOCK says that it was written, and it is missing")]
 
 
 def _judge(opening: Opening, part: tuple[int, int, int | None], next_seq: int, *, after_damage: bool) -> Judged:

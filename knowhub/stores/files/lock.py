@@ -37,6 +37,7 @@ class LockFile:
 
     def __init__(self, files: FileSystem, path: Path) -> None:
         self._files = files
+        self._path = path
         self._descriptor = files.open(path, os.O_RDWR | os.O_CREAT)
         self._fill()
         self._map = mmap.mmap(self._descriptor, LOCK_BYTES)
@@ -74,6 +75,11 @@ class LockFile:
         fcntl.flock(self._descriptor, fcntl.LOCK_UN)
 
     @property
+    def is_in_place(self) -> bool:
+        """Whether the file that is locked here is still the one that the next process will open as LOCK."""
+        return self._files.inode_at(self._path) == self._inode
+
+    @property
     def stamp(self) -> int:
         """A number that moves with every acknowledged batch: one aligned word, read without a system call."""
         return self._words[_STAMP_AT]
@@ -101,6 +107,13 @@ class LockFile:
                 return stamp, position
         return None
 
+    def read_torn(self) -> Position | None:
+        """Return the position of a stamp that stays odd, old or new in each of its parts; None when it moves."""
+        words = self._words
+        stamp = words[_STAMP_AT]
+        position = Position(words[_GENERATION_AT], words[_SEGMENT_AT], words[_OFFSET_AT])
+        return position if words[_STAMP_AT] == stamp else None
+
     def believed(self, segment_inode: int | None) -> bool:
         """Tell whether what stands here was written for this very file, log segment and boot."""
         words = self._words
@@ -127,6 +140,12 @@ class LockFile:
         words[_BOOT_AT], words[_BOOT_AT + 1] = self._boot
         words[_STAMP_AT] = odd + 1
         return odd + 1
+
+
+def names_position(lock: bytes) -> bool:
+    """Tell whether the bytes of a LOCK, of whatever boot or directory, say that a log was written."""
+    words = memoryview(lock[: len(lock) // 8 * 8]).cast("Q")
+    return len(words) > _OFFSET_AT and words[_MAGIC_AT] == _MAGIC and words[_OFFSET_AT] > 0
 
 
 def try_flock(descriptor: int) -> bool:

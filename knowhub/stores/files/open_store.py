@@ -8,7 +8,7 @@ from knowhub.core.clock import Clock
 from knowhub.core.errors import KnowHubError, Unavailable
 from knowhub.core.ids import Ids
 from knowhub.stores.files.change_log import ChangeLog
-from knowhub.stores.files.data_directory import DataDirectory, check_format
+from knowhub.stores.files.data_directory import DataDirectory, check_format, check_log
 from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.loading import Opening
 from knowhub.stores.files.lock import LockFile
@@ -30,10 +30,11 @@ class Environment:
 def open_store(root: Path, world: Environment, options: StoreOptions | None = None) -> FileStore:
     """Open a data directory, making it if there is none.
 
-    Raises Unavailable for a newer format or a lock that a stopped process holds, and OSError.
+    Raises Unavailable for a newer format, a log that is gone or a lock that a stopped process holds, and OSError.
     """
     directory = DataDirectory(root)
     check_format(world.files, directory)
+    check_log(world.files, directory)
     world.files.make_folder(root)
     options = options or StoreOptions()
     lock = LockFile(world.files, directory.lock)

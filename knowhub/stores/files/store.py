@@ -31,6 +31,7 @@ _DECISIONS_PER_BATCH = 512
 _BYTES_PER_BATCH = 64 * 1024 * 1024
 _CATCH_UP_BYTES = 4 * 1024 * 1024
 _LOCK_POLL_S = 0.001
+_TORN_WAIT_S = 0.25
 _ROOM_TO_RESUME = 4 * 1024 * 1024
 _FULL = "the disk is full; nothing was written. Reads go on; writing resumes when there is room"
 
@@ -80,6 +81,7 @@ class FileStore:
         self._read_only: str | None = None
         self._is_full = False
         self._last_time = 0.0
+        self._torn = (0, 0.0)
         self._holds_lock = False
         loaded = load(opening, self._take_in, lambda: self._history.last_seq + 1)
         self._log_id = loaded.header.log_id
@@ -128,7 +130,9 @@ class FileStore:
         """Take in what other processes have acknowledged; costs one memory read when there is nothing."""
         while self._cursor.is_behind:
             if self._cursor.is_torn:
-                await self._settle()
+                if not await self._settle():
+                    self._cursor.catch_up_torn(_CATCH_UP_BYTES)
+                    return
             elif self._cursor.catch_up(_CATCH_UP_BYTES):
                 return
             else:
@@ -204,7 +208,7 @@ class FileStore:
                 if batch.size > _BYTES_PER_BATCH:
                     left = requests[index:]
                     break
-                self._decide(batch, request)
+                await self._decide(batch, request)
             if batch.decided:
                 await self._write(batch)
             return batch.answers, left
@@ -226,16 +230,27 @@ class FileStore:
         self._holds_lock = False
         self._lock.release()
 
-    async def _settle(self) -> None:
-        """Wait for a writer that is publishing; where it died, find the end of the log in its place."""
+    async def _settle(self) -> bool:
+        """Wait for a writer that is publishing; where it died, find the end of the log in its place.
+
+        False when one publication takes so long that its writer must have been stopped within it.
+        """
         if self._holds_lock or not self._lock.try_acquire():
+            now, stamp = asyncio.get_running_loop().time(), self._lock.stamp
+            if stamp != self._torn[0]:
+                # Each stamp is waited for once: reads that come later do not wait for it again.
+                self._torn = (stamp, now)
+            if now >= self._torn[1] + _TORN_WAIT_S:
+                # What is being published is not acknowledged yet: an answer without it is a right one.
+                return False
             await asyncio.sleep(_LOCK_POLL_S)
-            return
+            return True
         try:
             if self._cursor.is_torn:
                 self._cursor.settle()
         finally:
             self._lock.release()
+        return True
 
     async def resume(self) -> None:
         """Begin to write again where the disk was full and has room; does nothing otherwise."""
@@ -258,9 +273,21 @@ class FileStore:
         if reason is not None:
             raise ReadOnly(reason)
         position = self._cursor.position
+        self._require_in_place(position.segment)
         stale_tail = self._log.size(position.segment) != position.offset
         if self._lock.suspect or stale_tail or position.offset >= self._options.segment_bytes:
             await self._start_segment(position)
+
+    def _require_in_place(self, segment: int) -> None:
+        """Stop writing where another file has taken the place of one that is open here."""
+        # A process that opens the directory now locks or reads that other file: what is written here it never sees.
+        for path, is_in_place in (
+            (self._opening.directory.lock, self._lock.is_in_place),
+            (self._log.path(segment), self._log.is_in_place(segment)),
+        ):
+            if not is_in_place:
+                self._read_only = f"{path.name} was replaced or removed under this process; restart it. Reads go on"
+                raise ReadOnly(self._read_only)
 
     async def _start_segment(self, previous: Position) -> None:
         """Go on in a fresh segment: bytes behind the durable offset of the old one will never be read."""
@@ -278,7 +305,7 @@ class FileStore:
         offset = self._cursor.position.offset
         return Batch(self.state, self._opening.ids, self._last_time, offset, self._history.last_seq + 1)
 
-    def _decide(self, batch: Batch, request: Request) -> None:
+    async def _decide(self, batch: Batch, request: Request) -> None:
         """Answer a retry from the log, anything else by its decisions."""
         if request.idempotency is not None:
             try:
@@ -291,7 +318,7 @@ class FileStore:
                 siblings = self._history.siblings(first)
                 batch.answers.append((request, [Committed(operation, replayed=True) for operation in siblings]))
                 return
-        batch.run(request)
+        await batch.run(request)
 
     async def _write(self, batch: Batch) -> None:
         segment, data = self._cursor.position.segment, batch.data()

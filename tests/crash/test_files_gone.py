@@ -1,0 +1,147 @@
+"""Files of a data directory that somebody removes or replaces: nothing is begun anew over what was acknowledged."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from knowhub.core.errors import ReadOnly, Unavailable
+from knowhub.stores.files.data_directory import PUT_LOG_BACK, DataDirectory, write_format
+from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.stores.files.inspection import inspect
+from knowhub.stores.files.store import StoreOptions
+from tests.builders import local, new_knowledge, open_files, opened, rows_of
+from tests.fakes.faulty_files import FaultyFileSystem, Plan
+
+pytestmark = pytest.mark.anyio
+
+SMALL = StoreOptions(segment_bytes=1)
+
+
+async def saved_in(folder: Path, count: int = 4, options: StoreOptions | None = None) -> list[str]:
+    async with opened(folder, None, options) as hub:
+        return [
+            str((await hub.knowledge.save(local(), new_knowledge(f"number {number}"))).record["id"])
+            for number in range(count)
+        ]
+
+
+def snapshot(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+async def test_a_missing_last_segment_is_named_and_no_number_is_given_twice(tmp_path: Path) -> None:
+    ids = await saved_in(tmp_path, options=SMALL)
+    last = max((tmp_path / "change_log").iterdir())
+    last.unlink()
+    before = snapshot(tmp_path)
+
+    async with opened(tmp_path, None, SMALL) as hub:
+        status = hub.store.status()
+        with pytest.raises(ReadOnly, match=last.name):
+            await hub.knowledge.save(local(), new_knowledge("refused"))
+        rows = list(rows_of(hub.store))
+
+    assert [damage.path for damage in status.damage] == [str(last)]
+    assert not status.writable
+    assert rows == ids[:-1]
+    assert snapshot(tmp_path) == before
+
+
+def removed(folder: Path) -> None:
+    shutil.rmtree(folder)
+
+
+def emptied(folder: Path) -> None:
+    shutil.rmtree(folder)
+    folder.mkdir()
+
+
+@pytest.mark.parametrize("lose", [removed, emptied])
+@pytest.mark.parametrize("witness", ["LOCK", "records"])
+async def test_a_log_that_is_gone_is_not_begun_anew(tmp_path: Path, lose: Callable[[Path], None], witness: str) -> None:
+    await saved_in(tmp_path)
+    if witness == "records":
+        (tmp_path / "LOCK").unlink()
+        (tmp_path / "records").mkdir()
+        (tmp_path / "records" / "knowledge.jsonl").write_bytes(b"{}\n")
+    lose(tmp_path / "change_log")
+    before = snapshot(tmp_path)
+
+    with pytest.raises(Unavailable) as refused:
+        open_files(tmp_path)
+    advice = [finding.advice for finding in inspect(RealFileSystem(), DataDirectory(tmp_path))]
+
+    assert PUT_LOG_BACK in refused.value.detail
+    assert PUT_LOG_BACK in advice
+    assert snapshot(tmp_path) == before
+
+
+@pytest.mark.parametrize("lock", [None, b"", b"short", bytes(4096)], ids=["none", "empty", "short", "never published"])
+async def test_a_directory_whose_maker_died_before_the_first_segment_opens(tmp_path: Path, lock: bytes | None) -> None:
+    write_format(RealFileSystem(), DataDirectory(tmp_path))
+    (tmp_path / "change_log").mkdir()
+    if lock is not None:
+        (tmp_path / "LOCK").write_bytes(lock)
+
+    ids = await saved_in(tmp_path)
+
+    assert len(ids) == 4
+
+
+def without_lock(folder: Path) -> None:
+    (folder / "LOCK").unlink()
+
+
+def with_another_lock(folder: Path) -> None:
+    shutil.copyfile(folder / "LOCK", folder / "other")
+    (folder / "other").rename(folder / "LOCK")
+
+
+def with_another_segment(folder: Path) -> None:
+    segment = folder / "change_log" / "segment-00000001.jsonl"
+    shutil.copyfile(segment, folder / "other")
+    (folder / "other").rename(segment)
+
+
+@pytest.mark.parametrize("replace", [without_lock, with_another_lock, with_another_segment, removed])
+async def test_a_process_whose_files_are_replaced_acknowledges_nothing_more(
+    tmp_path: Path, replace: Callable[[Path], None]
+) -> None:
+    folder = tmp_path / "data"
+    async with opened(folder) as hub:
+        kept = (await hub.knowledge.save(local(), new_knowledge("kept"))).record["id"]
+        replace(folder)
+
+        with pytest.raises(ReadOnly, match=r"was replaced or removed under this process; restart it"):
+            await hub.knowledge.save(local(), new_knowledge("refused"))
+        read = await hub.knowledge.get(local(), kept)
+
+        assert read.version == 1
+        assert list(rows_of(hub.store)) == [kept]
+        assert not hub.store.status().writable
+
+
+async def test_two_processes_never_write_under_two_locks(tmp_path: Path) -> None:
+    async with opened(tmp_path) as first:
+        kept = (await first.knowledge.save(local(), new_knowledge("kept"))).record["id"]
+        (tmp_path / "LOCK").unlink()
+        async with opened(tmp_path) as second:
+            later = (await second.knowledge.save(local(), new_knowledge("later"))).record["id"]
+
+            with pytest.raises(ReadOnly, match="LOCK was replaced"):
+                await first.knowledge.save(local(), new_knowledge("refused"))
+
+    async with opened(tmp_path) as hub:
+        assert list(rows_of(hub.store)) == [kept, later]
+
+
+async def test_looking_for_replaced_files_costs_two_stats_a_batch(tmp_path: Path) -> None:
+    files = FaultyFileSystem()
+    async with opened(tmp_path, files) as hub:
+        files.begin(Plan())
+        for number in range(5):
+            await hub.knowledge.save(local(), new_knowledge(f"number {number}"))
+
+        assert files.counts["inode_at"] == 10
