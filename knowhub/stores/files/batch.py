@@ -78,9 +78,8 @@ class Batch:
     async def _decide(self, request: Request) -> Sequence[Outcome]:
         key = request.idempotency
         if key is not None and (first := self._keys.get(key_name(request.account, key))):
-            known, outcomes = first
-            check_same_body(known, key)
-            return [replayed(outcome) for outcome in outcomes]
+            check_same_body(first[0], key)
+            return [replayed(outcome) for outcome in first[1]]
         outcomes: list[Outcome] = []
         for index in range(len(request.decides)):
             if index:
