@@ -20,15 +20,12 @@ class Tool(Protocol[P]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, ToolResult]:
         """Run the tool."""
-        ...
 
     def openai_schema(self) -> dict[str, Any]:
         """Describe the tool as the `tools` parameter of OpenAI-compatible servers wants it."""
-        ...
 
     def anthropic_schema(self) -> dict[str, Any]:
         """Describe the tool as the `tools` parameter of Anthropic's API wants it."""
-        ...
 
 
 _tools: dict[str, Tool[...]] = {}
