@@ -15,7 +15,7 @@ from knowhub.core.operation import Draft, Group, Row, Write
 from knowhub.stores.files.recovery import judge
 from knowhub.stores.files.state import StateView
 from knowhub.stores.files.store import FileStore, StoreOptions
-from tests.builders import open_files
+from tests.builders import local, new_knowledge, open_files, opened
 
 pytestmark = pytest.mark.anyio
 
@@ -292,3 +292,21 @@ async def test_bytes_that_vanish_under_an_open_store_are_named_by_its_next_read(
     await reader.close()
 
     assert "damaged" in (status.reason or "")
+
+
+async def test_a_bit_that_flips_under_an_open_store_is_named_when_its_line_is_read(tmp_path: Path) -> None:
+    async with opened(tmp_path) as hub:
+        first = (await hub.knowledge.save(local(), new_knowledge("first"))).record["id"]
+        await hub.knowledge.save(local(), new_knowledge("second"))
+        segment = next((tmp_path / "change_log").iterdir())
+        data = bytearray(segment.read_bytes())
+        data[data.index(b'"first"') + 2] ^= 1
+        segment.write_bytes(data)
+
+        history = [operation async for operation in hub.store.operations("default")]
+
+        assert len(history) == 1
+        assert str(segment) in str(hub.store.status().reason)
+        assert (await hub.knowledge.get(local(), first)).version == 1
+        with pytest.raises(ReadOnly):
+            await hub.knowledge.save(local(), new_knowledge("third"))

@@ -4,6 +4,7 @@ import asyncio
 from array import array
 from collections.abc import AsyncIterator
 from itertools import groupby
+from typing import Any
 
 import orjson
 
@@ -11,6 +12,7 @@ from knowhub.core.ids import seq_of
 from knowhub.core.operation import Operation
 from knowhub.stores.files.change_log import ChangeLog
 from knowhub.stores.files.log_line import decode, parsed
+from knowhub.stores.files.recovery import Damage
 
 _OFFSET_BITS = 40
 _OFFSET_MASK = (1 << _OFFSET_BITS) - 1
@@ -22,6 +24,7 @@ class History:
 
     def __init__(self, log: ChangeLog) -> None:
         self._log = log
+        self.damage: list[Damage] = []
         self._places = array("Q", [0])
         self._groups: dict[str, list[int]] = {}
 
@@ -46,7 +49,7 @@ class History:
 
     def at(self, seq: int) -> Operation | None:
         line = self.line(seq)
-        record = parsed(line) if line else None
+        record = self._read(seq, line) if line is not None else None
         return decode(record) if record else None
 
     def find(self, account: str, operation_id: str) -> Operation | None:
@@ -90,9 +93,19 @@ class History:
             line = self.line(number)
             if line is None or (needle is not None and needle not in line):
                 continue
-            record = parsed(line)
+            record = self._read(number, line)
             if record is not None:
                 yield record
+
+    def _read(self, seq: int, line: bytes) -> dict[str, Any] | None:
+        """Parse a line that was whole when it was taken in; one that is not any more is named as damage."""
+        record = parsed(line)
+        if record is None:
+            place = self._places[seq]
+            path, offset = str(self._log.path(place >> _OFFSET_BITS)), place & _OFFSET_MASK
+            if all((known.path, known.offset) != (path, offset) for known in self.damage):
+                self.damage.append(Damage(path, offset, "an acknowledged line was damaged since it was read"))
+        return record
 
     def lines_up(self, after_seq: int, limit: int) -> list[bytes]:
         """Return up to `limit` lines that follow a sequence number, oldest first, with one read a segment."""

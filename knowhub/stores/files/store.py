@@ -117,7 +117,7 @@ class FileStore:
 
     def status(self) -> StoreStatus:
         reason = self._why_read_only() or (_FULL if self._is_full else None)
-        return StoreStatus(reason is None, reason, self._cursor.damage, self._quarantined, self._history.last_seq)
+        return StoreStatus(reason is None, reason, self._damage, self._quarantined, self._history.last_seq)
 
     def state(self, account: str) -> AccountState:
         """Return the acknowledged rows of an account. One that never wrote has none, and is not remembered."""
@@ -263,9 +263,13 @@ class FileStore:
         finally:
             self._release()
 
+    @property
+    def _damage(self) -> Sequence[Damage]:
+        return [*self._cursor.damage, *self._history.damage]
+
     def _why_read_only(self) -> str | None:
-        if self._cursor.damage:
-            return f"the log is damaged: {self._cursor.damage[0]}; run `knowhub doctor`"
+        if self._damage:
+            return f"the log is damaged: {self._damage[0]}; run `knowhub doctor`"
         return self._read_only
 
     async def _require_writable(self) -> None:
