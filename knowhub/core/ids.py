@@ -31,6 +31,12 @@ class RandomIds:
         return taken
 
 
+def uuid4_id(ids: Ids) -> str:
+    """Make a random version 4 UUID, the id of a keyword or an info (seed 000 §2, KT-024)."""
+    digits = ids.hex(30)
+    return f"{digits[:8]}-{digits[8:12]}-4{digits[12:15]}-a{digits[15:18]}-{digits[18:]}"
+
+
 def operation_id(seq: int, ids: Ids) -> str:
     """Make the id of the operation at `seq`: a version 8 UUID that begins with the sequence number.
 

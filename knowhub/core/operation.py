@@ -34,13 +34,17 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What a decision wants written. `reply` is what an answer needs beyond the rows, kept for retries."""
+    """What a decision wants written. `reply` is what an answer needs beyond the rows, kept for retries.
+
+    `agent_io` is what a language model was asked and said on the way, one object a call (KT-251).
+    """
 
     op: str
     writes: Sequence[Write]
     reply: Row | None = None
     undo_of: str | None = None
     group: Group | None = None
+    agent_io: Sequence[Row] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +90,7 @@ class Operation:
     undo_of: str | None = None
     group: Group | None = None
     idempotency: IdempotencyKey | None = None
+    agent_io: Sequence[Row] | None = None
 
     def after(self, collection: str, row_id: str) -> Row:
         """Return the row that this operation wrote. Raises KeyError when it did not."""

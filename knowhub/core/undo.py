@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 Path: TypeAlias = tuple[str, ...]
+Lookup: TypeAlias = Callable[[str, str], Mapping[str, Any] | None]
+"""From (collection, id) to the row as it would stand after the undo; None when there is none."""
 BOOKKEEPING: frozenset[Path] = frozenset({("version",), ("updated_at",)})
 
 
@@ -15,7 +17,9 @@ class RowRules:
     `counters` are increments and `logs` lists that only grow: neither stands in the way of an undo, both are
     carried over. `settle(before, after)` recomputes what is derived from them, starting from the row before the
     operation. `check(row)` raises InvalidInput for a live row that could not have been saved. `references(row)` names
-    the (collection, id) of rows that this one cannot do without.
+    the (collection, id) of rows that this one cannot do without; where a row has no scopes of its own, who sees all
+    of them sees it, and who owns the first owns it. `obstacles(lookup, row)` names what keeps a live row from coming
+    to stand. Rows in `fixed` cannot be removed.
     """
 
     counters: frozenset[Path] = frozenset()
@@ -24,6 +28,8 @@ class RowRules:
     settle: Callable[[Mapping[str, Any], dict[str, Any]], dict[str, Any]] | None = None
     check: Callable[[Mapping[str, Any]], None] | None = None
     references: Callable[[Mapping[str, Any]], list[tuple[str, str]]] = lambda _row: []
+    obstacles: Callable[[Lookup, Mapping[str, Any]], list[tuple[str, str]]] = lambda _lookup, _row: []
+    fixed: frozenset[str] = frozenset()
 
     def is_evidence(self, path: Path) -> bool:
         """Tell whether a field adds up, so that no change of it stands in the way of an undo."""

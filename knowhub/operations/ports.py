@@ -22,6 +22,9 @@ class OperationStore(Commits[HistoryView], Protocol):
     async def refresh(self) -> None:
         """Take in what other processes have acknowledged."""
 
+    def view(self, account: str) -> HistoryView:
+        """Return the acknowledged state of one account."""
+
     async def operation(self, account: str, operation_id: str) -> Operation | None:
         """Return an acknowledged operation of this account; None when there is none."""
 

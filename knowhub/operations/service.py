@@ -1,9 +1,9 @@
 """History and undo of every operation, whatever it touched (seed 001 §7, KT-188; `design` promise 4)."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
 
-from knowhub.core import scopes
-from knowhub.core.errors import Conflict, Forbidden, InvalidInput, KnowHubError, NotFound
+from knowhub.core.errors import Conflict, InvalidInput, KnowHubError, NotFound
 from knowhub.core.ids import Ids
 from knowhub.core.operation import (
     Change,
@@ -23,8 +23,10 @@ from knowhub.core.undo import RowRules
 from knowhub.operations.decisions import Blocked, turned_around
 from knowhub.operations.model import OperationEntry, OperationFilter, OperationPage, UndoResult
 from knowhub.operations.ports import HistoryView, OperationStore
+from knowhub.operations.sight import Sight
 
 _NAMED = 20
+_STRUCTURE = (("deleted",), ("parent_id",))
 
 
 class OperationsService:
@@ -42,7 +44,7 @@ class OperationsService:
         async for operation in self._candidates(ctx, wanted):
             if _is_older(operation, wanted):
                 break
-            if not _passes(operation, wanted) or not _sees(ctx, operation):
+            if not _passes(operation, wanted) or not self._sight(ctx).sees(operation):
                 continue
             if len(entries) == wanted.limit:
                 return OperationPage(entries, entries[-1].operation.seq)
@@ -53,7 +55,7 @@ class OperationsService:
         """Return one operation with its rows. Raises NotFound."""
         await self._store.refresh()
         operation = await self._store.operation(ctx.account, operation_id)
-        if operation is None or not _sees(ctx, operation):
+        if operation is None or not self._sight(ctx).sees(operation):
             raise NotFound.of("operation", operation_id)
         return self._entry(ctx, operation)
 
@@ -67,7 +69,7 @@ class OperationsService:
         await self._store.refresh()
         operations = await self._targets(ctx, operation_id)
         for operation in operations:
-            _check_rights(ctx, operation)
+            self._sight(ctx).check_rights(operation)
         # The newest first: each one is undone on the state that the next older one had left.
         newest_first = list(reversed(operations))
         group_id = f"undo-{self._ids.hex(32)}"
@@ -94,7 +96,8 @@ class OperationsService:
     async def _targets(self, ctx: RequestContext, operation_id: str) -> Sequence[Operation]:
         operation = await self._store.operation(ctx.account, operation_id)
         operations = [operation] if operation else await self._store.group(ctx.account, operation_id)
-        if not operations or not all(_sees(ctx, operation) for operation in operations):
+        sight = self._sight(ctx)
+        if not operations or not all(sight.sees(operation) for operation in operations):
             raise NotFound.of("operation", operation_id)
         return operations
 
@@ -104,7 +107,9 @@ class OperationsService:
             undo = view.undone_by(operation.operation_id)
             if undo is not None:
                 raise Conflict("this operation is undone already; undo the undo to redo it", {"undone_by": undo})
-            rows = _undone_rows(view, operation, self._rules, plan)
+            if not self._is_undoable(operation):
+                raise Conflict(f"{operation.op} cannot be undone", {"undoable": False})
+            rows = _undone_rows(Sight(ctx=plan.ctx, rules=self._rules, view=view), operation, plan)
             plan.add(view, rows)
             if plan.dry_run and (group is None or group.index == group.of - 1):
                 raise _PlannedOnly
@@ -141,7 +146,7 @@ class OperationsService:
                 for change in changes
                 for path in changed_paths(flatten(change.before or {}), flatten(change.after))
             }
-            if _sees(ctx, operation) and not moved.isdisjoint(block.fields):
+            if self._sight(ctx).sees(operation) and not moved.isdisjoint(block.fields):
                 yield operation
 
     def _candidates(self, ctx: RequestContext, wanted: OperationFilter) -> AsyncIterator[Operation]:
@@ -151,8 +156,20 @@ class OperationsService:
 
     def _entry(self, ctx: RequestContext, operation: Operation) -> OperationEntry:
         undone_by = self._store.undone_by(ctx.account, operation.operation_id)
-        known = all(change.collection in self._rules for change in operation.changes)
-        return OperationEntry(operation, undone_by, undone_by is None and known)
+        if not self._sight(ctx).made(operation):
+            # What a model was asked may name what only its asker sees.
+            operation = replace(operation, agent_io=None)
+        return OperationEntry(operation, undone_by, undone_by is None and self._is_undoable(operation))
+
+    def _is_undoable(self, operation: Operation) -> bool:
+        return bool(operation.changes) and all(
+            change.collection in self._rules
+            and (change.before is not None or change.id not in self._rules[change.collection].fixed)
+            for change in operation.changes
+        )
+
+    def _sight(self, ctx: RequestContext) -> Sight:
+        return Sight(ctx, self._rules, self._store.view(ctx.account))
 
 
 class _Plan:
@@ -184,16 +201,13 @@ class _UndoBlocked(KnowHubError):
         self.referrers = referrers
 
 
-def _undone_rows(
-    view: HistoryView, operation: Operation, rules: Mapping[str, RowRules], plan: _Plan
-) -> list[tuple[Change, Row]]:
+def _undone_rows(sight: Sight, operation: Operation, plan: _Plan) -> list[tuple[Change, Row]]:
+    view, rules = sight.view, sight.rules
     rows: list[tuple[Change, Row]] = []
     blocks: list[Blocked] = []
     for change in reversed(operation.changes):
-        if change.collection not in rules:
-            raise Conflict(f"an operation on {change.collection} cannot be undone", {"undoable": False})
         current = view.get(change.collection, change.id) or change.after
-        if not _sees_row(plan.ctx, current):
+        if not sight.sees_row(change.collection, current):
             # The operation was seen when it was made; what stands there now need not be.
             raise NotFound.of("operation", operation.operation_id)
         result = turned_around(change, current, rules[change.collection], view.now)
@@ -202,16 +216,36 @@ def _undone_rows(
         else:
             _check_result(result, rules[change.collection])
             rows.append((change, result))
-    touched = {*plan.rows, *((c.collection, c.id) for c, _ in rows)}
+    planned = {**plan.rows, **{(change.collection, change.id): row for change, row in rows}}
+    blocks += _in_the_way(view, rules, rows, planned)
     referrers = [
         (collection, row_id)
-        for collection, row_id in _left_dangling(view, rows, touched)
+        for collection, row_id in _left_dangling(view, rows, planned)
         # What the caller cannot see counts as missing: it neither stands in the way nor is named.
-        if _sees_row(plan.ctx, view.get(collection, row_id) or {})
+        if sight.sees_row(collection, view.get(collection, row_id) or {})
     ]
     if blocks or referrers:
         raise _UndoBlocked(blocks, referrers)
     return rows
+
+
+def _in_the_way(
+    view: HistoryView,
+    rules: Mapping[str, RowRules],
+    rows: Sequence[tuple[Change, Row]],
+    planned: Mapping[tuple[str, str], Row],
+) -> list[Blocked]:
+    """Name what keeps a row from coming to stand, such as a parent that was deleted since."""
+
+    def lookup(collection: str, row_id: str) -> Row | None:
+        return planned.get((collection, row_id)) or view.get(collection, row_id)
+
+    return [
+        Blocked(collection, row_id, _STRUCTURE)
+        for change, row in rows
+        if is_live(row)
+        for collection, row_id in rules[change.collection].obstacles(lookup, row)
+    ]
 
 
 def _check_result(row: Row, rules: RowRules) -> None:
@@ -225,35 +259,15 @@ def _check_result(row: Row, rules: RowRules) -> None:
 
 
 def _left_dangling(
-    view: HistoryView, rows: Sequence[tuple[Change, Row]], touched: set[tuple[str, str]]
+    view: HistoryView, rows: Sequence[tuple[Change, Row]], planned: Mapping[tuple[str, str], Row]
 ) -> list[tuple[str, str]]:
     return [
         referrer
         for change, row in rows
         if not is_live(row)
         for referrer in view.referrers(change.collection, change.id)
-        if referrer not in touched
+        if referrer not in planned
     ]
-
-
-def _sees(ctx: RequestContext, operation: Operation) -> bool:
-    """Tell whether the caller may see every row that an operation touched, or made it."""
-    if ctx.unrestricted or operation.actor in ctx.own:
-        return True
-    return all(
-        _sees_row(ctx, row) for change in operation.changes for row in (change.before, change.after) if row is not None
-    )
-
-
-def _sees_row(ctx: RequestContext, row: Row) -> bool:
-    return ctx.unrestricted or (bool(row) and ctx.sees(scopes.audience(row["scopes"], row["owner"])))
-
-
-def _check_rights(ctx: RequestContext, operation: Operation) -> None:
-    if ctx.unrestricted or operation.actor in ctx.own:
-        return
-    if not all(ctx.may_edit(change.after["owner"]) for change in operation.changes):
-        raise Forbidden("undoing an operation needs the rights that it needed")
 
 
 def _is_older(operation: Operation, wanted: OperationFilter) -> bool:

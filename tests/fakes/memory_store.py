@@ -9,7 +9,8 @@ from knowhub.core.ids import Ids
 from knowhub.core.operation import Committed, Decide, IdempotencyKey, Operation, Outcome
 from knowhub.stores.files.batch import Batch, Request
 from knowhub.stores.files.retries import RetryKeys
-from knowhub.stores.files.state import AccountState, StateView
+from knowhub.stores.files.state import AccountState, PlacedLine
+from knowhub.stores.files.state_view import StateView
 from knowhub.stores.files.store import Follower
 
 _A_DAY_S = 24 * 3600.0
@@ -23,6 +24,7 @@ class MemoryStore:
         self._ids = ids
         self._states: dict[str, AccountState] = {}
         self._operations: list[Operation] = []
+        self._lines: list[bytes] = []
         self._retries = RetryKeys(_A_DAY_S)
         self._followers: list[Follower] = []
 
@@ -34,7 +36,7 @@ class MemoryStore:
         return len(self._operations)
 
     def state(self, account: str) -> AccountState:
-        return self._states.setdefault(account, AccountState())
+        return self._states.setdefault(account, AccountState(self._text))
 
     def view(self, account: str) -> StateView:
         return StateView(self.state(account), self._clock.now())
@@ -65,8 +67,10 @@ class MemoryStore:
         for one in batch.decided:
             self._operations.append(one.operation)
             self._retries.remember(one.operation, now)
-            self.state(account).apply(one.operation.seq, one.changes)
-            self.state(account).note_undo(one.operation)
+            self._lines.append(one.line)
+            line = PlacedLine(one.operation.seq, 0, one.line)
+            self.state(account).apply(one.operation.seq, one.changes, line, batch.pending(account))
+            self.state(account).note_undo(one.operation.undo_of, one.operation.operation_id)
             for follower in self._followers:
                 follower.follow(account, one.operation.seq, one.changes)
         return answer
@@ -92,6 +96,9 @@ class MemoryStore:
 
     async def close(self) -> None:
         """Nothing is open."""
+
+    def _text(self, segment: int, start: int, end: int) -> bytes:
+        return self._lines[segment - 1][start:end]
 
     def _of(self, account: str) -> list[Operation]:
         return [one for one in self._operations if one.account == account]

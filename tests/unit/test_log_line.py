@@ -56,7 +56,7 @@ def test_a_sealed_list_is_no_record() -> None:
 
 def test_an_operation_comes_back_as_it_was_written() -> None:
     before, after = knowledge_row("a"), knowledge_row("a", content="新的") | {"version": 2}
-    raw = RawChange("knowledge", "a", orjson.dumps(before), orjson.dumps(after), after)
+    raw = RawChange("knowledge", "a", orjson.dumps(before), orjson.dumps(after), after, before)
     operation = Operation(
         seq=7,
         operation_id="id-7",

@@ -40,7 +40,10 @@ class Log:
 
 
 def judged(data: bytes, *, durable: bool, next_seq: int = 1, after_damage: bool = False) -> Judged:
-    return judge(Path("segment"), data, START, next_seq, durable=durable, after_damage=after_damage)
+    found = judge(Path("segment"), data, START, next_seq, durable=durable, after_damage=after_damage)
+    # Damage is named as the lines are read.
+    found.lines = iter(list(found.lines))
+    return found
 
 
 def numbers(found: Judged) -> list[int]:

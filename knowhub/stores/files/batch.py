@@ -9,9 +9,10 @@ import orjson
 
 from knowhub.core.errors import InvalidInput, TooLarge
 from knowhub.core.ids import Ids, operation_id
-from knowhub.core.operation import Change, Committed, Draft, IdempotencyKey, Operation, Outcome, Unchanged
+from knowhub.core.operation import Change, Committed, Draft, IdempotencyKey, Operation, Outcome, Unchanged, Write
 from knowhub.stores.files.log_line import RawChange, encode
-from knowhub.stores.files.state import AccountState, StateView
+from knowhub.stores.files.state import AccountState, Pending
+from knowhub.stores.files.state_view import StateView
 
 MAX_OPERATION_BYTES = 64 * 1024 * 1024
 
@@ -48,7 +49,7 @@ class Batch:
     decided: list[Decided] = field(default_factory=list)
     answers: list[tuple[Request, Sequence[Outcome] | Exception]] = field(default_factory=list)
     size: int = 0
-    _overlays: dict[str, AccountState] = field(default_factory=dict)
+    _pending: dict[str, Pending] = field(default_factory=dict)
     _keys: dict[tuple[str, ...], tuple[IdempotencyKey, Sequence[Outcome]]] = field(default_factory=dict)
 
     async def run(self, request: Request) -> None:
@@ -64,16 +65,16 @@ class Batch:
             if len(self.decided) > mark:
                 del self.decided[mark:]
                 self.size, self.next_seq = size, next_seq
-                self._rebuild_overlays()
+                self._take_back_undecided()
 
     def data(self) -> bytes:
         return b"".join(one.line for one in self.decided)
 
-    def overlay(self, account: str) -> AccountState:
+    def pending(self, account: str) -> Pending:
         """Return what this batch has decided for an account."""
-        if account not in self._overlays:
-            self._overlays[account] = AccountState(self.states(account))
-        return self._overlays[account]
+        if account not in self._pending:
+            self._pending[account] = Pending(self.states(account))
+        return self._pending[account]
 
     async def _decide(self, request: Request) -> Sequence[Outcome]:
         key = request.idempotency
@@ -90,17 +91,11 @@ class Batch:
         return outcomes
 
     def _decide_one(self, request: Request, index: int) -> Outcome:
-        overlay = self.overlay(request.account)
-        view = StateView(self.states(request.account), self.now, overlay)
+        view = StateView(self.states(request.account), self.now, self.pending(request.account))
         draft = request.decides[index](view)
         if isinstance(draft, Unchanged):
             return draft
-        changes = [
-            RawChange(
-                write.collection, write.id, view.raw(write.collection, write.id), orjson.dumps(write.after), write.after
-            )
-            for write in draft.writes
-        ]
+        changes = [_raw_change(view, write) for write in draft.writes]
         # The key of a group stands on its last operation, whose reply speaks for all of them.
         last = index == len(request.decides) - 1
         operation = Operation(
@@ -110,11 +105,12 @@ class Batch:
             account=request.account,
             actor=request.actor,
             timestamp=self.now,
-            changes=[_parsed(change) for change in changes],
+            changes=[Change(one.collection, one.id, one.before_row, one.after_row) for one in changes],
             reply=draft.reply,
             undo_of=draft.undo_of,
             group=draft.group,
             idempotency=request.idempotency if last else None,
+            agent_io=draft.agent_io,
         )
         self._add(operation, changes)
         return Committed(operation)
@@ -126,16 +122,13 @@ class Batch:
         self.decided.append(Decided(operation, changes, line))
         self.size += len(line)
         self.next_seq += 1
-        overlay = self.overlay(operation.account)
-        overlay.apply(operation.seq, changes)
-        overlay.note_undo(operation)
+        self.pending(operation.account).take(operation, changes)
 
-    def _rebuild_overlays(self) -> None:
-        self._overlays.clear()
+    def _take_back_undecided(self) -> None:
+        """Forget what a request that failed had decided: the rest is taken in anew."""
+        self._pending.clear()
         for one in self.decided:
-            overlay = self.overlay(one.operation.account)
-            overlay.apply(one.operation.seq, one.changes)
-            overlay.note_undo(one.operation)
+            self.pending(one.operation.account).take(one.operation, one.changes)
 
 
 def key_name(account: str, key: IdempotencyKey) -> tuple[str, ...]:
@@ -154,6 +147,7 @@ def replayed(outcome: Outcome) -> Outcome:
     return Committed(outcome.operation, replayed=True) if isinstance(outcome, Committed) else outcome
 
 
-def _parsed(change: RawChange) -> Change:
-    before = None if change.before is None else orjson.loads(change.before)
-    return Change(change.collection, change.id, before, change.after_row)
+def _raw_change(view: StateView, write: Write) -> RawChange:
+    before = view.raw(write.collection, write.id)
+    before_row = None if before is None else orjson.loads(before)
+    return RawChange(write.collection, write.id, before, orjson.dumps(write.after), write.after, before_row)

@@ -81,9 +81,9 @@ class LogCursor:
             data = self._log.read(segment, start, end)
             path, durable = self._log.path(segment), following is not None
             judged = judge(path, data, start, self._last_seq() + 1, durable=durable)
-            self.damage += judged.damage
             for line in judged.lines:
                 self._take_in(segment, line)
+            self.damage += judged.damage
             self.position = Position(self.position.generation, segment, judged.end)
         self._log.sync(self.position.segment)
         self.publish(self.position)

@@ -32,13 +32,13 @@ class History:
     def last_seq(self) -> int:
         return len(self._places) - 1
 
-    def remember(self, operation: Operation, segment: int, offset: int) -> None:
+    def remember(self, seq: int, group_id: str | None, segment: int, offset: int) -> None:
         # A damaged line leaves a hole in the sequence: nothing stands there.
-        while len(self._places) < operation.seq:
+        while len(self._places) < seq:
             self._places.append(0)
         self._places.append(segment << _OFFSET_BITS | offset)
-        if operation.group is not None:
-            self._groups.setdefault(operation.group.id, []).append(operation.seq)
+        if group_id is not None:
+            self._groups.setdefault(group_id, []).append(seq)
 
     def line(self, seq: int) -> bytes | None:
         """Return the line of an operation as it stands in the log; None when there is none."""
@@ -107,9 +107,13 @@ class History:
                 self.damage.append(Damage(path, offset, "an acknowledged line was damaged since it was read"))
         return record
 
-    def lines_up(self, after_seq: int, limit: int) -> list[bytes]:
-        """Return up to `limit` lines that follow a sequence number, oldest first, with one read a segment."""
+    def lines_up(self, after_seq: int, limit: int, limit_bytes: int) -> list[bytes]:
+        """Return lines that follow a sequence number, oldest first, with one read a segment.
+
+        Up to `limit` of them, fewer when they begin more than `limit_bytes` behind the first one.
+        """
         places = [place for place in self._places[after_seq + 1 : after_seq + 1 + limit] if place]
+        places = [place for place in places if place - places[0] <= limit_bytes]
         lines: list[bytes] = []
         for segment, group in groupby(places, key=lambda place: place >> _OFFSET_BITS):
             offsets = [place & _OFFSET_MASK for place in group]

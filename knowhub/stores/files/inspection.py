@@ -196,12 +196,12 @@ def _segment(log: ChangeLog, number: int, end: LogEnd, read: LogRead) -> Iterato
     durable = end.durable(log, number, start)
     data = log.read(number, start, size if durable is None else min(size, durable))
     judged = judge(Path(path), data, start, read.last_seq + 1, durable=durable is not None)
+    for line in judged.lines:
+        read.take(line.record["seq"] if line.record else 0, line.data)
     wrong += ((damage.offset, damage.reason) for damage in judged.damage)
     if durable is not None and size < durable:
         wrong.append((size, f"the file ends here, {durable - size} acknowledged bytes are gone"))
     read.damaged = read.damaged or bool(wrong)
-    for line in judged.lines:
-        read.take(line.record["seq"] if line.record else 0, line.data)
     for offset, what in wrong:
         yield Finding(Severity.PROBLEM, path, f"offset {offset}: {what}", _RESTORE)
     yield from _behind(path, size, judged, is_last=is_last)

@@ -52,10 +52,11 @@ def load(opening: Opening, take_in: Callable[[int, Line], None], next_seq: Calla
     end = 0
     for segment, following in zip(segments, [*segments[1:], None], strict=True):
         length = headers[following][0].previous_length if following else trusted
-        judged = _judge(opening, (segment, headers[segment][1], length), next_seq(), after_damage=bool(loaded.damage))
+        part = (segment, headers[segment][1], length)
+        judged, missing = _judge(opening, part, next_seq(), after_damage=bool(loaded.damage))
         for line in judged.lines:
             take_in(segment, line)
-        loaded.damage += judged.damage
+        loaded.damage += [*judged.damage, *missing]
         end = judged.end
     loaded.damage += _vanished(opening, segments)
     loaded.header = headers[segments[-1]][0]
@@ -107,18 +108,21 @@ def _vanished(opening: Opening, segments: Sequence[int]) -> list[Damage]:
     return [Damage(str(opening.log.path(read[1].segment)), 0, "LOCK says that it was written, and it is missing")]
 
 
-def _judge(opening: Opening, part: tuple[int, int, int | None], next_seq: int, *, after_damage: bool) -> Judged:
-    """Judge a segment from an offset to its durable length, None where the log alone tells that."""
+def _judge(
+    opening: Opening, part: tuple[int, int, int | None], next_seq: int, *, after_damage: bool
+) -> tuple[Judged, list[Damage]]:
+    """Judge a segment from an offset to its durable length, None where the log alone tells that; name what is gone."""
     log, (segment, start, length) = opening.log, part
     size = log.size(segment)
     end = size if length is None else length
     data, durable = log.read(segment, start, end), length is not None
     judged = judge(log.path(segment), data, start, next_seq, durable=durable, after_damage=after_damage)
-    if size < end:
-        missing = Damage(str(log.path(segment)), size, f"the file ends here, {end - size} acknowledged bytes are gone")
-        judged.damage.append(missing)
-        judged.end = end
-    return judged
+    if size >= end:
+        return judged, []
+    judged.end = end
+    return judged, [
+        Damage(str(log.path(segment)), size, f"the file ends here, {end - size} acknowledged bytes are gone")
+    ]
 
 
 def _header(opening: Opening, segment: int, loaded: Loaded) -> tuple[Header, int]:

@@ -17,13 +17,14 @@ _SEAL_BYTES = len(_CRC_HEAD) + _CRC_CHARS + len(_CRC_TAIL)
 
 @dataclass(frozen=True, slots=True)
 class RawChange:
-    """A change with its rows as JSON text; `after_row` is the parsed form of `after`."""
+    """A change with its rows as JSON text; `after_row` is the parsed form of `after`, `before_row` of `before`."""
 
     collection: str
     id: str
     before: bytes | None
     after: bytes
     after_row: Row
+    before_row: Row | None
 
 
 def seal(body: bytes) -> bytes:
@@ -68,7 +69,7 @@ def encode(operation: Operation, changes: Sequence[RawChange], batch: int) -> by
         "actor": operation.actor,
         "timestamp": operation.timestamp,
         "changes": [_change(change) for change in changes],
-        "agent_io": None,
+        "agent_io": operation.agent_io,
         "undo_of": operation.undo_of,
         "idempotency": _idempotency(operation.idempotency),
     }
@@ -95,6 +96,7 @@ def decode(record: dict[str, Any]) -> Operation:
         undo_of=record["undo_of"],
         group=Group(**group) if group else None,
         idempotency=IdempotencyKey(**key) if key else None,
+        agent_io=record["agent_io"],
     )
 
 

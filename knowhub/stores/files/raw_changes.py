@@ -1,4 +1,4 @@
-"""From an operation that was read back to the rows as text that memory holds."""
+"""From the line of an operation to what those hear of it who follow the log."""
 
 import orjson
 
@@ -7,8 +7,8 @@ from knowhub.stores.files.log_line import RawChange
 
 
 def raw_changes(operation: Operation) -> list[RawChange]:
-    """Return the changes with their after-rows as JSON text; what was before is not needed again."""
+    """Return the changes with their after-rows as JSON text; the text of what was before is not needed again."""
     return [
-        RawChange(change.collection, change.id, None, orjson.dumps(change.after), change.after)
+        RawChange(change.collection, change.id, None, orjson.dumps(change.after), change.after, change.before)
         for change in operation.changes
     ]

@@ -4,19 +4,20 @@ import asyncio
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import lru_cache
-from itertools import islice
 from pathlib import Path
-from urllib.parse import quote
 
 import orjson
 
-from knowhub.core.request_context import DEFAULT_ACCOUNT
 from knowhub.stores.files.history import History
 from knowhub.stores.files.log_line import RawChange, line_checksum, parsed, seal
+from knowhub.stores.files.record_rows import record_file, record_of, record_text
 
 _OPERATIONS_PER_TURN = 500
+_BYTES_PER_TURN = 512 * 1024
 _RECENT_BYTES = 16 * 1024 * 1024
+
+_Rows = list[tuple[str, str, bytes]]
+"""Account, collection and text of each row that an operation wrote."""
 
 
 @dataclass(slots=True)
@@ -37,12 +38,12 @@ class RecordFiles:
         self._history = history
         self._log_id = log_id
         # What was written lately, so that it need not be read and parsed again; when it is not enough, the log is.
-        self._recent: deque[tuple[int, list[tuple[str, bytes]]]] = deque()
+        self._recent: deque[tuple[int, _Rows]] = deque()
         self._recent_bytes = 0
 
     def follow(self, account: str, seq: int, changes: Sequence[RawChange]) -> None:
         """Keep the rows of an operation for the next time. Called by the store, in order."""
-        self._recent.append((seq, [(_file_name(account, change.collection), change.after) for change in changes]))
+        self._recent.append((seq, [(account, change.collection, change.after) for change in changes]))
         self._recent_bytes += sum(len(change.after) for change in changes)
         while self._recent_bytes > _RECENT_BYTES:
             self._forget_oldest()
@@ -102,9 +103,16 @@ class RecordFiles:
         """Return what follows a sequence number, from memory where it is there, else from the log."""
         self._forget_up_to(seq)
         if self._recent and self._recent[0][0] == seq + 1:
-            taken = list(islice(self._recent, _OPERATIONS_PER_TURN))
-            return [one for index, one in enumerate(taken) if one[0] == seq + 1 + index]
-        return [_rows_of(line) for line in self._history.lines_up(seq, _OPERATIONS_PER_TURN)]
+            return [(number, _recorded(rows)) for number, rows in self._next_recent(seq + 1)]
+        return [_rows_of(line) for line in self._history.lines_up(seq, _OPERATIONS_PER_TURN, _BYTES_PER_TURN)]
+
+    def _next_recent(self, first: int) -> Iterator[tuple[int, _Rows]]:
+        size = 0
+        for count, (number, rows) in enumerate(self._recent):
+            if number != first + count or count == _OPERATIONS_PER_TURN or size > _BYTES_PER_TURN:
+                return
+            yield number, rows
+            size += sum(len(text) for _, _, text in rows)
 
     def _forget_up_to(self, seq: int) -> None:
         while self._recent and self._recent[0][0] <= seq:
@@ -112,7 +120,7 @@ class RecordFiles:
 
     def _forget_oldest(self) -> None:
         _, rows = self._recent.popleft()
-        self._recent_bytes -= sum(len(row) for _, row in rows)
+        self._recent_bytes -= sum(len(text) for _, _, text in rows)
 
     def _note(self, checkpoint: Checkpoint) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -134,17 +142,16 @@ def rows_of(lines: Iterable[bytes]) -> Iterator[tuple[str, bytes]]:
 
 def _rows_of(line: bytes) -> tuple[int, list[tuple[str, bytes]]]:
     record = orjson.loads(line)
+    account = record["account"]
     rows = [
-        (_file_name(record["account"], change["collection"]), orjson.dumps(change["after"]))
+        (record_file(account, change["collection"]), record_of(change["collection"], change["after"]))
         for change in record["changes"]
     ]
     return record["seq"], rows
 
 
-@lru_cache(maxsize=1024)
-def _file_name(account: str, collection: str) -> str:
-    folder = "" if account == DEFAULT_ACCOUNT else f"accounts/{quote(account, safe='').replace('.', '%2E')}/"
-    return f"{folder}{collection}.jsonl"
+def _recorded(rows: _Rows) -> list[tuple[str, bytes]]:
+    return [(record_file(account, collection), record_text(collection, text)) for account, collection, text in rows]
 
 
 def _size(path: Path) -> int:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from knowhub.core.clock import Clock, iso
 from knowhub.stores.files.change_log import ChangeLog, Line, lines_of
@@ -23,10 +24,14 @@ class Damage:
 
 @dataclass(slots=True)
 class Judged:
-    """The lines of one segment that count, where it ends, and what in it is damaged."""
+    """The lines of one segment that count, where it ends, and what in it is damaged.
 
-    lines: list[Line] = field(default_factory=list)
-    end: int = 0
+    `lines` are read as they are asked for, so that a segment's million rows are never there at once; `damage` is
+    complete when they have all been read.
+    """
+
+    end: int
+    lines: Iterator[Line] = field(default_factory=lambda: iter(()))
     damage: list[Damage] = field(default_factory=list)
 
 
@@ -37,18 +42,22 @@ def judge(path: Path, data: bytes, start: int, next_seq: int, *, durable: bool, 
     a bad line that a later batch follows is damage; in the last batch all from its first bad line on is torn.
     With `after_damage` operations before these are lost, so that the first number may be a later one.
     """
-    lines = list(_sequenced(lines_of(data, start), next_seq, after_bad=after_damage))
-    judged = Judged(end=start + len(data))
+    judged = Judged(start + len(data))
     if not durable:
-        judged.end = _durable_end(lines, judged.end)
+        marks = [_mark(line) for line in _sequenced(lines_of(data, start), next_seq, after_bad=after_damage)]
+        judged.end = _durable_end(marks, judged.end)
+    judged.lines = _good_lines(judged, path, _sequenced(lines_of(data, start), next_seq, after_bad=after_damage))
+    return judged
+
+
+def _good_lines(judged: Judged, path: Path, lines: Iterator[Line]) -> Iterator[Line]:
     for line in lines:
         if line.offset >= judged.end:
-            break
+            return
         if line.record is None:
             judged.damage.append(Damage(str(path), line.offset, _reason(line)))
         else:
-            judged.lines.append(line)
-    return judged
+            yield line
 
 
 def quarantine(files: FileSystem, folder: Path, log: ChangeLog, segment: int, start: int, clock: Clock) -> Path | None:
@@ -77,26 +86,40 @@ def _sequenced(lines: Iterator[Line], next_seq: int, *, after_bad: bool) -> Iter
         yield line
 
 
-def _durable_end(lines: Sequence[Line], end: int) -> int:
-    last_good = next((line for line in reversed(lines) if line.record is not None), None)
-    batch = last_good.record["batch"] if last_good and last_good.record else 0
-    for line in lines:
-        if line.record is None and line.offset >= batch:
-            end = line.offset
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """What tells where a log ends, of a line whose rows need not be kept for that."""
+
+    offset: int
+    is_good: bool
+    batch: int
+    group: dict[str, Any] | None
+
+
+def _mark(line: Line) -> _Mark:
+    record = line.record or {}
+    return _Mark(line.offset, line.record is not None, record.get("batch", 0), record.get("group"))
+
+
+def _durable_end(marks: Sequence[_Mark], end: int) -> int:
+    last_good = next((mark for mark in reversed(marks) if mark.is_good), None)
+    batch = last_good.batch if last_good else 0
+    for mark in marks:
+        if not mark.is_good and mark.offset >= batch:
+            end = mark.offset
             break
-    return _whole_group_end([line for line in lines if line.offset < end], end)
+    return _whole_group_end([mark for mark in marks if mark.offset < end], end)
 
 
-def _whole_group_end(lines: Sequence[Line], end: int) -> int:
+def _whole_group_end(marks: Sequence[_Mark], end: int) -> int:
     """Cut a group of operations of which the last is missing: they were to be all or none."""
-    last = lines[-1].record if lines else None
-    group = last.get("group") if last else None
+    group = marks[-1].group if marks else None
     if not group or group["index"] == group["of"] - 1:
         return end
-    for line in reversed(lines):
-        if line.record is None or (line.record.get("group") or {}).get("id") != group["id"]:
+    for mark in reversed(marks):
+        if not mark.is_good or (mark.group or {}).get("id") != group["id"]:
             break
-        end = line.offset
+        end = mark.offset
     return end
 
 

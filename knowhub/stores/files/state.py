@@ -1,113 +1,145 @@
-"""The acknowledged rows in memory, and the view of them that a decision or a read gets."""
+"""The acknowledged rows of an account in memory, and what is decided over them and not yet written."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import orjson
 
 from knowhub.core.operation import Operation, Row
+from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, Node
 from knowhub.knowledge import model as knowledge
-from knowhub.knowledge.model import Head, ListQuery
+from knowhub.knowledge.model import Head
+from knowhub.stores.files.disk_rows import Place, ReadText
+from knowhub.stores.files.info_catalog import InfoCatalog, PendingInfos
+from knowhub.stores.files.keyword_catalog import KeywordCatalog, PendingKeywords
 from knowhub.stores.files.knowledge_catalog import KnowledgeCatalog
 from knowhub.stores.files.log_line import RawChange
 
 _ROWS_PER_OPERATION_BITS = 20
 
 
-class AccountState:
-    """Every row of one account as JSON text, tombstones too, with the maps that its queries need.
+@dataclass(frozen=True, slots=True)
+class PlacedLine:
+    """A line of the log where it stands."""
 
-    `below` is the state that this one overlays, for what is decided and not yet acknowledged.
+    segment: int
+    offset: int
+    data: bytes
+
+
+class AccountState:
+    """Every row of one account, tombstones too, with the maps that its queries need.
+
+    Rows are JSON text: those of infos and links, of which there are many, stay in the log and are read through `read`.
     """
 
-    def __init__(self, below: "AccountState | None" = None) -> None:
-        self._below = below
+    def __init__(self, read: ReadText) -> None:
         self.rows: dict[str, dict[str, bytes]] = {}
         self.undos: dict[str, str] = {}
-        self.knowledge: KnowledgeCatalog = KnowledgeCatalog(below.knowledge if below else None)
+        self.knowledge: KnowledgeCatalog = KnowledgeCatalog()
+        self.keywords = KeywordCatalog()
+        self.infos = InfoCatalog(read)
 
-    def apply(self, seq: int, changes: Sequence[RawChange], decided: "AccountState | None" = None) -> None:
-        """Take in one operation; `decided` is the overlay in which it was decided, whose work is not done again."""
+    def load(self, seq: int, changes: Sequence[Mapping[str, Any]], line: PlacedLine) -> None:
+        """Take in an operation that was read back, as the objects of its line."""
+        begin = 0
         for index, change in enumerate(changes):
-            self.rows.setdefault(change.collection, {})[change.id] = change.after
-            if change.collection == knowledge.COLLECTION:
-                head = decided.knowledge.head(change.id) if decided else None
-                self.knowledge.put(head or self._head(change, text_number(seq, index)))
+            row = change["after"]
+            text = orjson.dumps(row)
+            collection = change["collection"]
+            if collection in (INFOS, LINKS):
+                begin = self._take_placed(collection, row, text, line, begin)
+            else:
+                self._take_kept(collection, change["id"], row, text, text_number(seq, index))
 
-    def note_undo(self, operation: Operation) -> None:
+    def apply(self, seq: int, changes: Sequence[RawChange], line: PlacedLine, decided: "Pending") -> None:
+        """Take in an operation that was written here; `decided` has done part of the work already."""
+        begin = 0
+        for index, change in enumerate(changes):
+            if change.collection in (INFOS, LINKS):
+                begin = self._take_placed(change.collection, change.after_row, change.after, line, begin)
+            elif change.collection == knowledge.COLLECTION and (head := decided.knowledge.head(change.id)):
+                self._keep(change.collection, change.id, change.after)
+                self.knowledge.put(head)
+            elif change.collection == KEYWORDS and (node := decided.keywords.node(change.id)):
+                self._keep(change.collection, change.id, change.after)
+                self.keywords.put(node)
+            else:
+                row, number = change.after_row, text_number(seq, index)
+                self._take_kept(change.collection, change.id, row, change.after, number)
+
+    def note_undo(self, undo_of: str | None, operation_id: str) -> None:
         """Remember which operation undid which."""
+        if undo_of is not None:
+            self.undos[undo_of] = operation_id
+
+    def raw(self, collection: str, row_id: str) -> bytes | None:
+        """Return a row's text. Raises Unavailable when it stays in the log and does not read back."""
+        if collection == INFOS:
+            return self.infos.info_text(row_id)
+        if collection == LINKS:
+            info_id, _, keyword_id = row_id.partition(":")
+            return self.infos.link_text(info_id, keyword_id)
+        return self.rows.get(collection, {}).get(row_id)
+
+    def _take_placed(self, collection: str, row: Mapping[str, Any], text: bytes, line: PlacedLine, begin: int) -> int:
+        at = line.data.find(text, begin)
+        place: Place | None = None
+        if at >= 0:
+            place, begin = (line.segment, line.offset + at), at + len(text)
+        if collection == INFOS:
+            self.infos.put_info(row, place, text)
+        else:
+            self.infos.put_link(row, place, text)
+        return begin
+
+    def _take_kept(self, collection: str, row_id: str, row: Mapping[str, Any], text: bytes, number: int) -> None:
+        self._keep(collection, row_id, text)
+        if collection == knowledge.COLLECTION:
+            self.knowledge.put(self.knowledge.head_for(row, number))
+        elif collection == KEYWORDS:
+            self.keywords.put(self.keywords.node_for(row))
+
+    def _keep(self, collection: str, row_id: str, text: bytes) -> None:
+        self.rows.setdefault(collection, {})[row_id] = text
+
+
+class Pending:
+    """What a batch has decided for one account and not yet written, over that account's state."""
+
+    def __init__(self, below: AccountState) -> None:
+        self._below = below
+        self.rows: dict[tuple[str, str], bytes] = {}
+        self.undos: dict[str, str] = {}
+        self.knowledge = KnowledgeCatalog(below.knowledge)
+        self.keywords = PendingKeywords(below.keywords)
+        self.infos = PendingInfos(below.infos)
+
+    def take(self, operation: Operation, changes: Sequence[RawChange]) -> None:
+        """Take in a decided operation."""
+        for index, change in enumerate(changes):
+            self.rows[change.collection, change.id] = change.after
+            self._note(change, text_number(operation.seq, index))
         if operation.undo_of is not None:
             self.undos[operation.undo_of] = operation.operation_id
 
-    def _head(self, change: RawChange, text_num: int) -> Head:
-        earlier = self._below.knowledge.head(change.id) if self._below else None
-        return self.knowledge.head_for(change.after_row, text_num, earlier)
+    def _note(self, change: RawChange, number: int) -> None:
+        if change.collection == knowledge.COLLECTION:
+            earlier: Head | None = self._below.knowledge.head(change.id)
+            self.knowledge.put(self.knowledge.head_for(change.after_row, number, earlier))
+        elif change.collection == KEYWORDS:
+            below: Node | None = self._below.keywords.node(change.id)
+            self.keywords.put(self.keywords.node_for(change.after_row, below))
+        elif change.collection == INFOS:
+            self.infos.put_info(change.after_row)
+        elif change.collection == LINKS:
+            self.infos.put_link(change.after_row)
 
 
 def text_number(seq: int, index: int) -> int:
     """Name one change of one operation by a number that is the same in every process."""
     return (seq << _ROWS_PER_OPERATION_BITS) | index
-
-
-@dataclass(frozen=True, slots=True)
-class StateView:
-    """One account at one moment: what is acknowledged, and over it what this batch has decided so far."""
-
-    state: AccountState
-    now: float
-    overlay: AccountState | None = None
-
-    def raw(self, collection: str, row_id: str) -> bytes | None:
-        if self.overlay is not None:
-            pending = self.overlay.rows.get(collection, {}).get(row_id)
-            if pending is not None:
-                return pending
-        return self.state.rows.get(collection, {}).get(row_id)
-
-    def get(self, collection: str, row_id: str) -> Row | None:
-        raw = self.raw(collection, row_id)
-        return None if raw is None else orjson.loads(raw)
-
-    def head(self, knowledge_id: str) -> Head | None:
-        pending = self.overlay.knowledge.head(knowledge_id) if self.overlay is not None else None
-        return pending or self.state.knowledge.head(knowledge_id)
-
-    def duplicates(self, duplicate_key: bytes) -> Sequence[Head]:
-        ids = list(self.state.knowledge.duplicate_ids(duplicate_key))
-        if self.overlay is not None:
-            ids += self.overlay.knowledge.duplicate_ids(duplicate_key)
-        heads = map(self.head, dict.fromkeys(ids))
-        return [head for head in heads if head is not None and head.live and head.duplicate_key == duplicate_key]
-
-    def superseders(self, knowledge_id: str) -> Sequence[Head]:
-        ids = list(self.state.knowledge.superseder_ids(knowledge_id))
-        if self.overlay is not None:
-            ids += self.overlay.knowledge.superseder_ids(knowledge_id)
-        heads = map(self.head, dict.fromkeys(ids))
-        return [head for head in heads if head is not None and head.live and head.supersedes == knowledge_id]
-
-    def referrers(self, collection: str, row_id: str) -> Sequence[tuple[str, str]]:
-        if collection != knowledge.COLLECTION:
-            return []
-        return [(knowledge.COLLECTION, head.id) for head in self.superseders(row_id)]
-
-    def undone_by(self, operation_id: str) -> str | None:
-        undo = self._undo_of(operation_id)
-        # An undo that was itself undone does not count: of a chain of undos every second one does.
-        counts, last = False, operation_id
-        while (newer := self._undo_of(last)) is not None:
-            counts, last = not counts, newer
-        return undo if counts else None
-
-    def page(self, query: ListQuery) -> Sequence[Head]:
-        return self.state.knowledge.page(query)
-
-    def live_heads(self) -> Iterator[Head]:
-        return self.state.knowledge.live_heads()
-
-    def _undo_of(self, operation_id: str) -> str | None:
-        pending = self.overlay.undos.get(operation_id) if self.overlay is not None else None
-        return pending or self.state.undos.get(operation_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,8 @@ from knowhub.stores.files.log_line import RawChange, decode, line_checksum
 from knowhub.stores.files.raw_changes import raw_changes
 from knowhub.stores.files.recovery import Damage
 from knowhub.stores.files.retries import RetryKeys
-from knowhub.stores.files.state import AccountState, StateView
+from knowhub.stores.files.state import AccountState, PlacedLine
+from knowhub.stores.files.state_view import StateView
 
 _DECISIONS_PER_BATCH = 512
 _BYTES_PER_BATCH = 64 * 1024 * 1024
@@ -121,7 +122,7 @@ class FileStore:
 
     def state(self, account: str) -> AccountState:
         """Return the acknowledged rows of an account. One that never wrote has none, and is not remembered."""
-        return self._states.get(account) or AccountState()
+        return self._states.get(account) or AccountState(self._log.read)
 
     def view(self, account: str) -> StateView:
         return StateView(self.state(account), self._clock.now())
@@ -336,7 +337,10 @@ class FileStore:
         self._cursor.publish(Position(self._cursor.position.generation, segment, batch.offset + len(data)))
         offset = batch.offset
         for one in batch.decided:
-            self._apply(one.operation, one.changes, (segment, offset), batch.overlay(one.operation.account))
+            operation, line = one.operation, PlacedLine(segment, offset, one.line)
+            self._note(operation, line)
+            self._state_of(operation.account).apply(operation.seq, one.changes, line, batch.pending(operation.account))
+            self._tell(operation, one.changes)
             offset += len(one.line)
 
     def _failed(self, problem: OSError) -> KnowHubError:
@@ -351,22 +355,30 @@ class FileStore:
         return failure
 
     def _take_in(self, segment: int, line: Line) -> None:
-        operation = decode(line.record or {})
-        self._apply(operation, raw_changes(operation), (segment, line.offset))
+        record = line.record or {}
+        placed = PlacedLine(segment, line.offset, line.data)
+        # While a log is loaded nobody follows it, and a million rows are taken in: no object is made that nobody needs.
+        operation = decode(record if self._followers else {**record, "changes": ()})
+        self._note(operation, placed)
+        self._state_of(operation.account).load(operation.seq, record["changes"], placed)
+        if self._followers:
+            self._tell(operation, raw_changes(operation))
 
-    def _apply(
-        self,
-        operation: Operation,
-        changes: Sequence[RawChange],
-        place: tuple[int, int],
-        decided: AccountState | None = None,
-    ) -> None:
+    def _note(self, operation: Operation, line: PlacedLine) -> None:
         self._last_time = max(self._last_time, operation.timestamp)
-        self._history.remember(operation, *place)
+        group_id = operation.group.id if operation.group else None
+        self._history.remember(operation.seq, group_id, line.segment, line.offset)
         self._retries.remember(operation, self._last_time)
-        state = self._states.setdefault(operation.account, self.state(operation.account))
-        state.apply(operation.seq, changes, decided)
-        state.note_undo(operation)
+        self._state_of(operation.account).note_undo(operation.undo_of, operation.operation_id)
+
+    def _state_of(self, account: str) -> AccountState:
+        """Return the state of an account that writes, remembered from now on."""
+        state = self._states.get(account)
+        if state is None:
+            state = self._states[account] = self.state(account)
+        return state
+
+    def _tell(self, operation: Operation, changes: Sequence[RawChange]) -> None:
         for follower in self._followers:
             follower.follow(operation.account, operation.seq, changes)
 

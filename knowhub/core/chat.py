@@ -1,0 +1,59 @@
+"""What is said to a language model and what it answers; the models themselves are adapters (seed 000 §5)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Protocol, TypeAlias
+
+Message: TypeAlias = Mapping[str, str]
+"""`{"role": "system" | "user" | "assistant", "content": "…"}`, as OpenAI's interface has it."""
+
+
+class FailureReason(StrEnum):
+    """Why a model gave no usable answer, in the words of seed 000 §6.2."""
+
+    FAILURE = "agent_failure"
+    TIMEOUT = "agent_timeout"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One call of a model: `function` names what is asked, `schema` is the JSON Schema that the answer fits."""
+
+    function: str
+    messages: Sequence[Message]
+    schema: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A model's answer, parsed and fitting the schema. Tokens are None where the server does not count them."""
+
+    data: Mapping[str, Any]
+    model: str
+    seconds: float
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+
+
+class ChatFailed(Exception):
+    """The model gave no answer that fits: it is down, late, over its budget, or it answered something else."""
+
+    def __init__(self, reason: FailureReason, detail: str) -> None:
+        super().__init__(detail)
+        self.reason = reason
+        self.detail = detail
+
+
+class ChatModel(Protocol):
+    """A language model that answers in JSON (KT-100…103)."""
+
+    @property
+    def model(self) -> str:
+        """The name under which its decisions are recorded."""
+
+    async def chat(self, question: Question, timeout_s: float) -> Reply:
+        """Ask, and return an answer that fits the question's schema within `timeout_s`, retries included.
+
+        Raises ChatFailed, and nothing else, whatever the model or its server does.
+        """

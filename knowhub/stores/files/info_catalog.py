@@ -1,0 +1,193 @@
+"""Infos and links in memory, by number: the text of both stays in the log."""
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from knowhub.keywords.model import InfoHead, InfoQuery, InfoSort, Link, RelationType
+from knowhub.stores.files.disk_rows import DiskRows, Place, ReadText
+from knowhub.stores.files.keyword_catalog import reach
+
+RELATIONS = tuple(RelationType)
+_CODE = {relation.value: code for code, relation in enumerate(RELATIONS)}
+_CODE_BITS = 2
+_CODE_MASK = (1 << _CODE_BITS) - 1
+_LIVE = 0x80
+
+
+class InfoCatalog:
+    """The infos and links of one account, deleted ones too.
+
+    Infos are numbered in the order of their creation, so newest first is highest first. Each keyword has an ascending
+    array of `info number << 2 | relation`. The links of an info are chained through `_next_link`, an entry a link: most
+    infos have one or two, and a list for each would cost more than the link. Numbers of links count from 1; 0 is none.
+    """
+
+    def __init__(self, read: ReadText) -> None:
+        self._info_rows = DiskRows(read)
+        self._link_rows = DiskRows(read)
+        self._numbers: dict[str, int] = {}
+        self._ids: list[str] = []
+        self._reaches: list[tuple[str, tuple[str, ...], frozenset[str]]] = []
+        self._reach_numbers: dict[tuple[str, tuple[str, ...]], int] = {}
+        self._reach = array("I")
+        self._live = bytearray()
+        self._first_link = array("I")
+        self._next_link = array("I")
+        self._link_keyword = array("I")
+        self._link_state = bytearray()
+        self._keyword_numbers: dict[str, int] = {}
+        self._keyword_ids: list[str] = []
+        self._of_keyword: list[array[int]] = []
+
+    def put_info(self, row: Mapping[str, Any], place: Place | None, text: bytes) -> None:
+        """Take in an info's new content."""
+        row_id = row["id"]
+        number = self._numbers.get(row_id)
+        if number is None:
+            number = self._add(row_id)
+        reach_key = (row["owner"], tuple(row["scopes"]))
+        reach_number = self._reach_numbers.get(reach_key)
+        if reach_number is None:
+            reach_number = self._reach_numbers[reach_key] = len(self._reaches)
+            self._reaches.append(reach(*reach_key))
+        self._reach[number] = reach_number
+        self._live[number] = not row.get("deleted", False)
+        self._info_rows.put(number, place, text)
+
+    def put_link(self, row: Mapping[str, Any], place: Place | None, text: bytes) -> None:
+        """Take in a link's new content."""
+        info = self._numbers.get(row["info_id"])
+        if info is None:
+            # Its own line is damaged, and named so: what is left is read all the same.
+            self.put_info({"id": row["info_id"], "owner": "", "scopes": (), "deleted": True}, None, b"")
+            info = self._numbers[row["info_id"]]
+        keyword = self._keyword(row["keyword_id"])
+        link = self._link(info, keyword)
+        if not link:
+            self._next_link.append(self._first_link[info])
+            self._link_keyword.append(keyword)
+            self._link_state.append(0)
+            link = self._first_link[info] = len(self._next_link)
+        state = _CODE[row["relation"]] | (0 if row.get("deleted", False) else _LIVE)
+        self._list(keyword, info, self._link_state[link - 1], state)
+        self._link_state[link - 1] = state
+        self._link_rows.put(link - 1, place, text)
+
+    def info_text(self, info_id: str) -> bytes | None:
+        number = self._numbers.get(info_id)
+        return None if number is None else self._info_rows.text(number) or None
+
+    def link_text(self, info_id: str, keyword_id: str) -> bytes | None:
+        info, keyword = self._numbers.get(info_id), self._keyword_numbers.get(keyword_id)
+        link = 0 if info is None or keyword is None else self._link(info, keyword)
+        return self._link_rows.text(link - 1) if link else None
+
+    def info(self, info_id: str) -> InfoHead | None:
+        number = self._numbers.get(info_id)
+        return None if number is None else self._head(number)
+
+    def infos_newest(self, before: int | None) -> Iterator[InfoHead]:
+        """Yield the live infos below number `before`, newest first."""
+        start = len(self._ids) if before is None else min(before, len(self._ids))
+        return (self._head(number) for number in range(start - 1, -1, -1) if self._live[number])
+
+    def links_of_info(self, info_id: str) -> Iterator[Link]:
+        info = self._numbers.get(info_id)
+        link = 0 if info is None else self._first_link[info]
+        while link:
+            state = self._link_state[link - 1]
+            if state & _LIVE:
+                keyword_id = self._keyword_ids[self._link_keyword[link - 1]]
+                yield Link(info_id, keyword_id, RELATIONS[state & _CODE_MASK])
+            link = self._next_link[link - 1]
+
+    def links_of_keyword(self, keyword_id: str) -> Iterator[Link]:
+        for entry in self._entries(keyword_id):
+            yield Link(self._ids[entry >> _CODE_BITS], keyword_id, RELATIONS[entry & _CODE_MASK])
+
+    def infos_of_keyword(self, keyword_id: str, query: InfoQuery) -> Iterator[InfoHead]:
+        entries = self._entries(keyword_id)
+        codes = range(len(RELATIONS)) if query.sort is InfoSort.RELEVANCE else (None,)
+        wanted = None if query.relation is None else _CODE[query.relation.value]
+        for code in codes:
+            for entry in reversed(entries):
+                found = entry & _CODE_MASK
+                if wanted in (None, found) and code in (None, found):
+                    yield self._head(entry >> _CODE_BITS)
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def _add(self, row_id: str) -> int:
+        number = self._numbers[row_id] = len(self._ids)
+        self._ids.append(row_id)
+        self._reach.append(0)
+        self._live.append(0)
+        self._first_link.append(0)
+        return number
+
+    def _keyword(self, keyword_id: str) -> int:
+        number = self._keyword_numbers.get(keyword_id)
+        if number is None:
+            number = self._keyword_numbers[keyword_id] = len(self._keyword_ids)
+            self._keyword_ids.append(keyword_id)
+            self._of_keyword.append(array("Q"))
+        return number
+
+    def _link(self, info: int, keyword: int) -> int:
+        link = self._first_link[info]
+        while link and self._link_keyword[link - 1] != keyword:
+            link = self._next_link[link - 1]
+        return link
+
+    def _list(self, keyword: int, info: int, old: int, new: int) -> None:
+        if old == new:
+            return
+        entries = self._of_keyword[keyword]
+        if old & _LIVE:
+            del entries[bisect_left(entries, info << _CODE_BITS | old & _CODE_MASK)]
+        if new & _LIVE:
+            entry = info << _CODE_BITS | new & _CODE_MASK
+            if not entries or entries[-1] < entry:
+                entries.append(entry)
+            else:
+                entries.insert(bisect_left(entries, entry), entry)
+
+    def _entries(self, keyword_id: str) -> "Sequence[int]":
+        number = self._keyword_numbers.get(keyword_id)
+        return () if number is None else self._of_keyword[number]
+
+    def _head(self, number: int) -> InfoHead:
+        owner, _, audience = self._reaches[self._reach[number]]
+        return InfoHead(self._ids[number], number, owner, audience, live=bool(self._live[number]))
+
+
+class PendingInfos:
+    """Infos and links that are decided and not yet written over a catalog."""
+
+    def __init__(self, below: InfoCatalog) -> None:
+        self._below = below
+        self.infos: dict[str, InfoHead] = {}
+        self.links: dict[tuple[str, str], Link | None] = {}
+
+    def put_info(self, row: Mapping[str, Any]) -> None:
+        known = self.infos.get(row["id"]) or self._below.info(row["id"])
+        ordinal = known.ordinal if known else len(self._below) + len(self.infos)
+        owner, _, audience = reach(row["owner"], tuple(row["scopes"]))
+        self.infos[row["id"]] = InfoHead(row["id"], ordinal, owner, audience, live=not row.get("deleted", False))
+
+    def put_link(self, row: Mapping[str, Any]) -> None:
+        pair = (row["info_id"], row["keyword_id"])
+        self.links[pair] = None if row.get("deleted", False) else Link(*pair, RelationType(row["relation"]))
+
+    def over(self, links: Iterator[Link], *, info_id: str | None = None, keyword_id: str | None = None) -> list[Link]:
+        """Return the links of the catalog with what is decided put over them."""
+        kept = [link for link in links if (link.info_id, link.keyword_id) not in self.links]
+        decided = (
+            link
+            for pair, link in self.links.items()
+            if link is not None and info_id in (None, pair[0]) and keyword_id in (None, pair[1])
+        )
+        return [*kept, *decided]
