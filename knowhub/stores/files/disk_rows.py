@@ -2,18 +2,35 @@
 
 import zlib
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from knowhub.core.errors import Unavailable
-
-Place = tuple[int, int]
-"""A segment, and the offset in it at which a row's text begins."""
 
 ReadText = Callable[[int, int, int], bytes]
 """From segment, offset and length to the bytes that stand there."""
 
 _OFFSET_BITS = 40
 _OFFSET_MASK = (1 << _OFFSET_BITS) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedRows:
+    """Rows of one collection that one operation wrote: each row, its text, and the offset at which that stands.
+
+    Where a line spells a row in another way than ours, it has no place there, and its offset is -1.
+    """
+
+    segment: int
+    rows: list[Mapping[str, Any]] = field(default_factory=list)
+    texts: list[bytes] = field(default_factory=list)
+    offsets: list[int] = field(default_factory=list)
+
+    def add(self, row: Mapping[str, Any], text: bytes, offset: int) -> None:
+        self.rows.append(row)
+        self.texts.append(text)
+        self.offsets.append(offset)
 
 
 class DiskRows:
@@ -26,23 +43,24 @@ class DiskRows:
         self._sums = array("I")
         self._kept: dict[int, bytes] = {}
 
-    def put(self, number: int, place: Place | None, text: bytes) -> None:
-        """Take in that row `number` now stands as `text` at `place`; a new row takes the next number.
+    def extend(self, placed: PlacedRows) -> None:
+        """Take in new rows: they take the next numbers."""
+        base = placed.segment << _OFFSET_BITS
+        if min(placed.offsets, default=0) < 0:
+            for index, offset in enumerate(placed.offsets):
+                if offset < 0:
+                    self._kept[len(self._places) + index] = placed.texts[index]
+        self._places.extend([base | max(offset, 0) for offset in placed.offsets])
+        self._lengths.extend(map(len, placed.texts))
+        self._sums.extend(map(zlib.crc32, placed.texts))
 
-        Where a line spells the row in another way than ours, there is no place, and the text is kept.
-        """
-        if place is None:
+    def replace(self, number: int, segment: int, offset: int, text: bytes) -> None:
+        """Take in that row `number` now stands as `text`."""
+        self._kept.pop(number, None)
+        if offset < 0:
             self._kept[number] = text
-            place = (0, 0)
-        elif self._kept:
-            self._kept.pop(number, None)
-        at = place[0] << _OFFSET_BITS | place[1]
-        if number == len(self._places):
-            self._places.append(at)
-            self._lengths.append(len(text))
-            self._sums.append(zlib.crc32(text))
-        else:
-            self._places[number], self._lengths[number], self._sums[number] = at, len(text), zlib.crc32(text)
+        self._places[number] = segment << _OFFSET_BITS | max(offset, 0)
+        self._lengths[number], self._sums[number] = len(text), zlib.crc32(text)
 
     def text(self, number: int) -> bytes:
         """Return a row's text. Raises Unavailable when what stands there is not what was written."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from knowhub.keywords.model import InfoHead, InfoQuery, InfoSort, Link, RelationType
-from knowhub.stores.files.disk_rows import DiskRows, Place, ReadText
+from knowhub.stores.files.disk_rows import DiskRows, PlacedRows, ReadText
 from knowhub.stores.files.keyword_catalog import reach
 
 RELATIONS = tuple(RelationType)
@@ -30,9 +30,9 @@ class InfoCatalog:
         self._numbers: dict[str, int] = {}
         self._ids: list[str] = []
         self._reaches: list[tuple[str, tuple[str, ...], frozenset[str]]] = []
-        self._reach_numbers: dict[tuple[str, tuple[str, ...]], int] = {}
-        self._reach = array("I")
-        self._live = bytearray()
+        self._reach_numbers: dict[tuple[str, ...], int] = {}
+        self._info_reach = array("I")
+        self._info_live = bytearray()
         self._first_link = array("I")
         self._next_link = array("I")
         self._link_keyword = array("I")
@@ -41,39 +41,48 @@ class InfoCatalog:
         self._keyword_ids: list[str] = []
         self._of_keyword: list[array[int]] = []
 
-    def put_info(self, row: Mapping[str, Any], place: Place | None, text: bytes) -> None:
-        """Take in an info's new content."""
-        row_id = row["id"]
-        number = self._numbers.get(row_id)
-        if number is None:
-            number = self._add(row_id)
-        reach_key = (row["owner"], tuple(row["scopes"]))
-        reach_number = self._reach_numbers.get(reach_key)
-        if reach_number is None:
-            reach_number = self._reach_numbers[reach_key] = len(self._reaches)
-            self._reaches.append(reach(*reach_key))
-        self._reach[number] = reach_number
-        self._live[number] = not row.get("deleted", False)
-        self._info_rows.put(number, place, text)
+    def put_infos(self, placed: PlacedRows) -> None:
+        """Take in infos with their new content; a thousand new ones at once, as in a batch, cost little each."""
+        ids = [row["id"] for row in placed.rows]
+        if self._numbers.keys().isdisjoint(ids) and len(set(ids)) == len(ids):
+            self._add_infos(ids, placed)
+            return
+        for row_id, row, text, offset in zip(ids, placed.rows, placed.texts, placed.offsets, strict=True):
+            number = self._numbers.get(row_id)
+            if number is None:
+                self._add_infos([row_id], PlacedRows(placed.segment, [row], [text], [offset]))
+            else:
+                self._info_reach[number] = self._reach_number(row)
+                self._info_live[number] = not row.get("deleted", False)
+                self._info_rows.replace(number, placed.segment, offset, text)
 
-    def put_link(self, row: Mapping[str, Any], place: Place | None, text: bytes) -> None:
-        """Take in a link's new content."""
-        info = self._numbers.get(row["info_id"])
-        if info is None:
-            # Its own line is damaged, and named so: what is left is read all the same.
-            self.put_info({"id": row["info_id"], "owner": "", "scopes": (), "deleted": True}, None, b"")
-            info = self._numbers[row["info_id"]]
-        keyword = self._keyword(row["keyword_id"])
-        link = self._link(info, keyword)
-        if not link:
-            self._next_link.append(self._first_link[info])
-            self._link_keyword.append(keyword)
-            self._link_state.append(0)
-            link = self._first_link[info] = len(self._next_link)
-        state = _CODE[row["relation"]] | (0 if row.get("deleted", False) else _LIVE)
-        self._list(keyword, info, self._link_state[link - 1], state)
-        self._link_state[link - 1] = state
-        self._link_rows.put(link - 1, place, text)
+    def put_links(self, placed: PlacedRows) -> None:
+        """Take in links with their new content."""
+        fresh = PlacedRows(placed.segment)
+        for row, text, offset in zip(placed.rows, placed.texts, placed.offsets, strict=True):
+            info = self._numbers.get(row["info_id"])
+            if info is None:
+                info = self._stand_in(row["info_id"])
+            keyword = self._keyword_numbers.get(row["keyword_id"])
+            if keyword is None:
+                keyword = self._add_keyword(row["keyword_id"])
+            state = _CODE[row["relation"]] | (0 if "deleted" in row else _LIVE)
+            first = self._first_link[info]
+            link = self._link(info, keyword) if first else 0
+            if link == 0:
+                self._next_link.append(first)
+                self._link_keyword.append(keyword)
+                self._link_state.append(state)
+                self._first_link[info] = len(self._next_link)
+                fresh.add(row, text, offset)
+                self._list(keyword, info, 0, state)
+            else:
+                self._list(keyword, info, self._link_state[link - 1], state)
+                self._link_state[link - 1] = state
+                self._link_rows.extend(fresh)
+                fresh = PlacedRows(placed.segment)
+                self._link_rows.replace(link - 1, placed.segment, offset, text)
+        self._link_rows.extend(fresh)
 
     def info_text(self, info_id: str) -> bytes | None:
         number = self._numbers.get(info_id)
@@ -91,7 +100,7 @@ class InfoCatalog:
     def infos_newest(self, before: int | None) -> Iterator[InfoHead]:
         """Yield the live infos below number `before`, newest first."""
         start = len(self._ids) if before is None else min(before, len(self._ids))
-        return (self._head(number) for number in range(start - 1, -1, -1) if self._live[number])
+        return (self._head(number) for number in range(start - 1, -1, -1) if self._info_live[number])
 
     def links_of_info(self, info_id: str) -> Iterator[Link]:
         info = self._numbers.get(info_id)
@@ -120,20 +129,33 @@ class InfoCatalog:
     def __len__(self) -> int:
         return len(self._ids)
 
-    def _add(self, row_id: str) -> int:
-        number = self._numbers[row_id] = len(self._ids)
-        self._ids.append(row_id)
-        self._reach.append(0)
-        self._live.append(0)
-        self._first_link.append(0)
+    def _add_infos(self, ids: Sequence[str], placed: PlacedRows) -> None:
+        first = len(self._ids)
+        self._numbers.update(zip(ids, range(first, first + len(ids)), strict=True))
+        self._ids.extend(ids)
+        self._info_reach.extend(map(self._reach_number, placed.rows))
+        self._info_live.extend(not row.get("deleted", False) for row in placed.rows)
+        self._first_link.frombytes(bytes(self._first_link.itemsize * len(ids)))
+        self._info_rows.extend(placed)
+
+    def _stand_in(self, info_id: str) -> int:
+        """Give a number to an info whose own line is damaged, and named so: what is left is read all the same."""
+        row = {"id": info_id, "owner": "", "scopes": (), "deleted": True}
+        self._add_infos([info_id], PlacedRows(0, [row], [b""], [-1]))
+        return len(self._ids) - 1
+
+    def _reach_number(self, row: Mapping[str, Any]) -> int:
+        key = (row["owner"], *row["scopes"])
+        number = self._reach_numbers.get(key)
+        if number is None:
+            number = self._reach_numbers[key] = len(self._reaches)
+            self._reaches.append(reach(row["owner"], tuple(row["scopes"])))
         return number
 
-    def _keyword(self, keyword_id: str) -> int:
-        number = self._keyword_numbers.get(keyword_id)
-        if number is None:
-            number = self._keyword_numbers[keyword_id] = len(self._keyword_ids)
-            self._keyword_ids.append(keyword_id)
-            self._of_keyword.append(array("Q"))
+    def _add_keyword(self, keyword_id: str) -> int:
+        number = self._keyword_numbers[keyword_id] = len(self._keyword_ids)
+        self._keyword_ids.append(keyword_id)
+        self._of_keyword.append(array("Q"))
         return number
 
     def _link(self, info: int, keyword: int) -> int:
@@ -160,8 +182,8 @@ class InfoCatalog:
         return () if number is None else self._of_keyword[number]
 
     def _head(self, number: int) -> InfoHead:
-        owner, _, audience = self._reaches[self._reach[number]]
-        return InfoHead(self._ids[number], number, owner, audience, live=bool(self._live[number]))
+        owner, _, audience = self._reaches[self._info_reach[number]]
+        return InfoHead(self._ids[number], number, owner, audience, live=bool(self._info_live[number]))
 
 
 class PendingInfos:

@@ -10,13 +10,15 @@ from knowhub.core.operation import Operation, Row
 from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, Node
 from knowhub.knowledge import model as knowledge
 from knowhub.knowledge.model import Head
-from knowhub.stores.files.disk_rows import Place, ReadText
+from knowhub.stores.files.disk_rows import PlacedRows, ReadText
 from knowhub.stores.files.info_catalog import InfoCatalog, PendingInfos
 from knowhub.stores.files.keyword_catalog import KeywordCatalog, PendingKeywords
 from knowhub.stores.files.knowledge_catalog import KnowledgeCatalog
 from knowhub.stores.files.log_line import RawChange
 
 _ROWS_PER_OPERATION_BITS = 20
+_PLACED = frozenset({INFOS, LINKS})
+_AFTER = b'"after":'
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,22 +45,23 @@ class AccountState:
 
     def load(self, seq: int, changes: Sequence[Mapping[str, Any]], line: PlacedLine) -> None:
         """Take in an operation that was read back, as the objects of its line."""
-        begin = 0
+        placing = _Placing(line)
         for index, change in enumerate(changes):
             row = change["after"]
             text = orjson.dumps(row)
             collection = change["collection"]
-            if collection in (INFOS, LINKS):
-                begin = self._take_placed(collection, row, text, line, begin)
+            if collection in _PLACED:
+                placing.add(collection, row, text)
             else:
                 self._take_kept(collection, change["id"], row, text, text_number(seq, index))
+        self._take_placed(placing)
 
     def apply(self, seq: int, changes: Sequence[RawChange], line: PlacedLine, decided: "Pending") -> None:
         """Take in an operation that was written here; `decided` has done part of the work already."""
-        begin = 0
+        placing = _Placing(line)
         for index, change in enumerate(changes):
-            if change.collection in (INFOS, LINKS):
-                begin = self._take_placed(change.collection, change.after_row, change.after, line, begin)
+            if change.collection in _PLACED:
+                placing.add(change.collection, change.after_row, change.after)
             elif change.collection == knowledge.COLLECTION and (head := decided.knowledge.head(change.id)):
                 self._keep(change.collection, change.id, change.after)
                 self.knowledge.put(head)
@@ -68,6 +71,7 @@ class AccountState:
             else:
                 row, number = change.after_row, text_number(seq, index)
                 self._take_kept(change.collection, change.id, row, change.after, number)
+        self._take_placed(placing)
 
     def note_undo(self, undo_of: str | None, operation_id: str) -> None:
         """Remember which operation undid which."""
@@ -83,16 +87,12 @@ class AccountState:
             return self.infos.link_text(info_id, keyword_id)
         return self.rows.get(collection, {}).get(row_id)
 
-    def _take_placed(self, collection: str, row: Mapping[str, Any], text: bytes, line: PlacedLine, begin: int) -> int:
-        at = line.data.find(text, begin)
-        place: Place | None = None
-        if at >= 0:
-            place, begin = (line.segment, line.offset + at), at + len(text)
-        if collection == INFOS:
-            self.infos.put_info(row, place, text)
-        else:
-            self.infos.put_link(row, place, text)
-        return begin
+    def _take_placed(self, placing: "_Placing") -> None:
+        # Infos before links, which number them.
+        if placing.infos.rows:
+            self.infos.put_infos(placing.infos)
+        if placing.links.rows:
+            self.infos.put_links(placing.links)
 
     def _take_kept(self, collection: str, row_id: str, row: Mapping[str, Any], text: bytes, number: int) -> None:
         self._keep(collection, row_id, text)
@@ -102,7 +102,32 @@ class AccountState:
             self.keywords.put(self.keywords.node_for(row))
 
     def _keep(self, collection: str, row_id: str, text: bytes) -> None:
-        self.rows.setdefault(collection, {})[row_id] = text
+        # A copy: orjson returns small texts in buffers of four kilobytes, and these stay.
+        self.rows.setdefault(collection, {})[row_id] = bytes(memoryview(text))
+
+
+class _Placing:
+    """Finds where in a line the rows of an operation stand, one after another."""
+
+    def __init__(self, line: PlacedLine) -> None:
+        self._line = line
+        self._end = 0
+        self._gap = 0
+        self.infos = PlacedRows(line.segment)
+        self.links = PlacedRows(line.segment)
+
+    def add(self, collection: str, row: Mapping[str, Any], text: bytes) -> None:
+        """Place the next row. Wherever the same bytes stand is a right place for them."""
+        data = self._line.data
+        # In a batch of new rows all that stands between two of them has the same length.
+        at = self._end + self._gap
+        if not data.startswith(text, at):
+            at = data.find(_AFTER + text, self._end)
+            at = at + len(_AFTER) if at >= 0 else -1
+        placed = self.infos if collection == INFOS else self.links
+        placed.add(row, text, self._line.offset + at if at >= 0 else -1)
+        if at >= 0:
+            self._gap, self._end = at - self._end, at + len(text)
 
 
 class Pending:
