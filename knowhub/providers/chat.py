@@ -1,0 +1,211 @@
+"""A language model behind an OpenAI-compatible server (`core.chat.ChatModel`; KT-100…103).
+
+One call climbs down the ladder of `rungs` as far as the server makes it, repairs an unfit answer once, and is bounded
+by its deadline, by the breaker and by the tokens of the hour.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+import orjson
+
+from knowhub.core.chat import ChatFailed, FailureReason, Message, Question, Reply
+from knowhub.providers.breaker import Breaker, Verdict
+from knowhub.providers.http import CallFailed, Endpoint, EndpointOptions, Refused, Timing, Unusable
+from knowhub.providers.json_answers import UnfitAnswer, answer_in
+from knowhub.providers.json_schema import unchecked
+from knowhub.providers.rungs import Rung, refuses, request_body, text_of, with_repair, with_schema
+from knowhub.providers.spending import Spending, estimated_tokens
+
+DEFAULT_MODEL = "google/gemini-2.0-flash-001"
+_PATH = "/chat/completions"
+_MOST_TOKENS = 1_000_000_000
+# By these a server says that the question is wrong, not that it is ill: they do not open the breaker for others.
+_OF_THE_QUESTION = frozenset({400, 413, 422})
+
+
+@dataclass(frozen=True, slots=True)
+class ChatOptions:
+    """Where the model is and what it may cost; `tokens_per_hour` 0 is no limit.
+
+    The breaker opens after `breaker_failures` failed calls in a row, for `breaker_cool_down_s`.
+    """
+
+    base_url: str
+    api_key: str | None = field(default=None, repr=False)
+    model: str = DEFAULT_MODEL
+    attempt_timeout_s: float = 20.0
+    max_attempts: int = 3
+    max_answer_bytes: int = 1024 * 1024
+    tokens_per_hour: int = 0
+    breaker_failures: int = 5
+    breaker_cool_down_s: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What was asked since the start. Tokens are the server's count, or an estimate where it gives none."""
+
+    calls: int = 0
+    failures: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
+@dataclass(slots=True)
+class _Call:
+    """One question on its way: its deadline in the loop's time, and what its answers counted so far."""
+
+    question: Question
+    deadline: float
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+
+
+class ChatClient:
+    """Asks one model. `http` is shared and closed by whoever made it. Raises ValueError for an unusable address or key.
+
+    The rung that worked is kept for the life of the client: the next call starts there.
+    """
+
+    def __init__(self, options: ChatOptions, http: httpx.AsyncClient, timing: Timing) -> None:
+        endpoint = EndpointOptions(
+            options.base_url,
+            options.api_key,
+            options.attempt_timeout_s,
+            options.max_attempts,
+            options.max_answer_bytes,
+        )
+        self._options = options
+        self._timing = timing
+        self._endpoint = Endpoint(endpoint, http, timing)
+        self._breaker = Breaker(options.breaker_failures, options.breaker_cool_down_s, timing.monotonic)
+        self._spending = Spending(options.tokens_per_hour, timing.monotonic)
+        self._rung = Rung.SCHEMA
+        self._calls = self._failures = self._prompt_tokens = self._completion_tokens = 0
+
+    @property
+    def model(self) -> str:
+        """The name under which its decisions are recorded."""
+        return self._options.model
+
+    @property
+    def is_open(self) -> bool:
+        """Say whether the breaker refuses calls at present."""
+        return self._breaker.is_open
+
+    @property
+    def usage(self) -> Usage:
+        """What was asked and counted up to now; calls that were refused here count as failures."""
+        return Usage(self._calls, self._failures, self._prompt_tokens, self._completion_tokens)
+
+    async def chat(self, question: Question, timeout_s: float) -> Reply:
+        """Ask, and return an answer that fits the question's schema within `timeout_s`, retries included.
+
+        Raises ChatFailed, and nothing else, whatever the model or its server does.
+        """
+        self._calls += 1
+        try:
+            self._check(question, timeout_s)
+            return await self._judged(question, timeout_s)
+        except ChatFailed:
+            self._failures += 1
+            raise
+
+    def _check(self, question: Question, timeout_s: float) -> None:
+        unknown = unchecked(question.schema)
+        if unknown:
+            raise ChatFailed(FailureReason.FAILURE, f"the schema says {unknown[0]!r}, which is not checked here")
+        try:
+            orjson.dumps(question.schema, default=dict)
+        except TypeError as error:
+            raise ChatFailed(FailureReason.FAILURE, f"the schema cannot be written as JSON: {error}") from error
+        # Also true of NaN.
+        if not timeout_s > 0:
+            raise ChatFailed(FailureReason.TIMEOUT, "no time is left to ask the model")
+        if not self._breaker.admits():
+            wait_s = self._breaker.remaining_s
+            raise ChatFailed(FailureReason.FAILURE, f"the breaker is open: the model failed; ask in {wait_s:.0f} s")
+
+    async def _judged(self, question: Question, timeout_s: float) -> Reply:
+        verdict = Verdict.NOTHING
+        try:
+            async with asyncio.timeout(timeout_s):
+                reply = await self._replied(_Call(question, asyncio.get_running_loop().time() + timeout_s))
+            verdict = Verdict.WELL
+            return reply
+        except TimeoutError as error:
+            verdict = Verdict.ILL
+            raise ChatFailed(FailureReason.TIMEOUT, f"the model did not answer within {timeout_s:g} s") from error
+        except CallFailed as failure:
+            if not (isinstance(failure, Refused) and failure.status in _OF_THE_QUESTION):
+                verdict = Verdict.ILL
+            reason = FailureReason.TIMEOUT if failure.late else FailureReason.FAILURE
+            raise ChatFailed(reason, failure.detail) from failure
+        except UnfitAnswer as error:
+            verdict = Verdict.ILL
+            raise ChatFailed(FailureReason.FAILURE, f"the model's answer does not fit, twice: {error}") from error
+        finally:
+            self._breaker.note(verdict)
+
+    async def _replied(self, call: _Call) -> Reply:
+        started = self._timing.monotonic()
+        messages = with_schema(call.question.messages, call.question.schema)
+        text = await self._down_the_ladder(call, messages)
+        try:
+            data = answer_in(text, call.question.schema)
+        except UnfitAnswer as error:
+            text = await self._down_the_ladder(call, with_repair(messages, text, str(error)))
+            data = answer_in(text, call.question.schema)
+        seconds = self._timing.monotonic() - started
+        return Reply(data, self.model, seconds, call.prompt_tokens, call.completion_tokens)
+
+    async def _down_the_ladder(self, call: _Call, messages: Sequence[Message]) -> str:
+        for rung in list(Rung)[self._rung : -1]:
+            try:
+                return await self._on_rung(rung, call, messages)
+            except Refused as refusal:
+                if not refuses(rung, refusal):
+                    raise
+        return await self._on_rung(Rung.PROMPT, call, messages)
+
+    async def _on_rung(self, rung: Rung, call: _Call, messages: Sequence[Message]) -> str:
+        body = request_body(rung, self.model, call.question, messages)
+        reserved = estimated_tokens(body)
+        if not self._spending.reserve(reserved):
+            limit = self._options.tokens_per_hour
+            raise ChatFailed(FailureReason.FAILURE, f"the spend limit of {limit} tokens an hour is reached")
+        try:
+            answer = await self._endpoint.post(_PATH, body, call.deadline)
+        except CallFailed as failure:
+            # A late answer, or one of no use, is billed all the same; a refusal is not.
+            if not (failure.late or isinstance(failure, Unusable)):
+                self._spending.add(-reserved)
+            raise
+        self._count(call, answer, reserved)
+        text = text_of(answer)
+        self._rung = rung
+        return text
+
+    def _count(self, call: _Call, answer: Mapping[str, Any], reserved: int) -> None:
+        counts = answer.get("usage")
+        counted = counts if isinstance(counts, Mapping) else {}
+        prompt, completion = _tokens(counted.get("prompt_tokens")), _tokens(counted.get("completion_tokens"))
+        if prompt is not None:
+            call.prompt_tokens = (call.prompt_tokens or 0) + prompt
+        if completion is not None:
+            call.completion_tokens = (call.completion_tokens or 0) + completion
+        spent_prompt = reserved if prompt is None else prompt
+        spent_completion = estimated_tokens(orjson.dumps(answer.get("choices"))) if completion is None else completion
+        self._prompt_tokens += spent_prompt
+        self._completion_tokens += spent_completion
+        self._spending.add(spent_prompt + spent_completion - reserved)
+
+
+def _tokens(count: object) -> int | None:
+    if isinstance(count, int) and not isinstance(count, bool) and 0 <= count <= _MOST_TOKENS:
+        return count
+    return None

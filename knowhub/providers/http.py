@@ -1,0 +1,248 @@
+"""The one HTTP client for servers that think, and a request to such a server: bounded, retried, never redirected."""
+
+import asyncio
+import re
+import ssl
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from knowhub.core.clock import Clock
+from knowhub.core.ids import Ids
+from knowhub.providers.json_objects import loaded_object
+
+_CONNECT_TIMEOUT_S = 5.0
+_IDLE_CONNECTION_S = 30.0
+_HIGHEST_PORT = 65535
+_ERROR_BYTES = 16 * 1024
+_DETAIL_CHARACTERS = 200
+_FIRST_PAUSE_S = 0.5
+_LONGEST_PAUSE_S = 8.0
+_MOST_DOUBLINGS = 10
+_TOO_MANY_REQUESTS = 429
+_SERVER_ERROR, _NOT_IMPLEMENTED = 500, 501
+_PASSES = frozenset({408, 409, 425, _TOO_MANY_REQUESTS})
+_SECONDS = re.compile(r"\d{1,9}(\.\d{1,9})?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointOptions:
+    """Where a server is and what a request to it may take; `max_attempts` counts the first one too."""
+
+    base_url: str
+    api_key: str | None = field(default=None, repr=False)
+    attempt_timeout_s: float = 20.0
+    max_attempts: int = 3
+    max_answer_bytes: int = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """What waiting needs of the world; `ids` gives the digits by which pauses differ from one another."""
+
+    clock: Clock
+    ids: Ids
+    monotonic: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
+
+
+class CallFailed(Exception):
+    """A request came to nothing; `detail` holds no key and is short. `late` when it was time that ran out."""
+
+    def __init__(self, detail: str, *, late: bool = False) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.late = late
+
+
+class Transient(CallFailed):
+    """It may go well the next time; `retry_after_s` is what the server asked for."""
+
+    def __init__(self, detail: str, *, late: bool = False, retry_after_s: float | None = None) -> None:
+        super().__init__(detail, late=late)
+        self.retry_after_s = retry_after_s
+
+
+class Refused(CallFailed):
+    """The server does not want this request; `said` is its body, cut."""
+
+    def __init__(self, detail: str, status: int, said: str) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.said = said
+
+
+class Unusable(CallFailed):
+    """The server answered something that is no answer."""
+
+
+def client(proxy: str | None = None, ca_file: Path | None = None) -> httpx.AsyncClient:
+    """Make the client that all providers share: a new one for each call would cost 19 ms.
+
+    `proxy` is the address of an HTTP proxy, `ca_file` the certificates to trust in place of the usual ones.
+    Raises ValueError or OSError when they cannot be used.
+    """
+    return httpx.AsyncClient(
+        limits=httpx.Limits(max_connections=100, max_keepalive_connections=20, keepalive_expiry=_IDLE_CONNECTION_S),
+        timeout=httpx.Timeout(_CONNECT_TIMEOUT_S),
+        # Settings alone read the environment. HTTP_PROXY would capture a model on loopback too, a SOCKS proxy in it
+        # makes httpx refuse to start, and .netrc would send a password that nobody meant for this server.
+        trust_env=False,
+        proxy=proxy,
+        verify=True if ca_file is None else ssl.create_default_context(cafile=ca_file),
+        # The key would be carried along to wherever a redirect points.
+        follow_redirects=False,
+    )
+
+
+class Endpoint:
+    """A server with an interface of JSON over POST. Construction raises ValueError for an address or key of no use."""
+
+    def __init__(self, options: EndpointOptions, http: httpx.AsyncClient, timing: Timing) -> None:
+        self._options = options
+        self._http = http
+        self._timing = timing
+        self._base = _checked_base(options.base_url)
+        self._key = _checked_key(options.api_key)
+        # Not compressed: a megabyte of it would be a gigabyte in memory before anyone could count.
+        self._headers = {
+            "Content-Type": "application/json",
+            "Accept": "application/json",
+            "Accept-Encoding": "identity",
+        }
+        if self._key:
+            self._headers["Authorization"] = f"Bearer {self._key}"
+        self._timeout = httpx.Timeout(
+            options.attempt_timeout_s, connect=min(_CONNECT_TIMEOUT_S, options.attempt_timeout_s)
+        )
+
+    async def post(self, path: str, body: bytes, deadline: float) -> dict[str, Any]:
+        """Send `body` to `path` below the base URL and return the JSON object that answers it.
+
+        What may pass is tried again, as long as the pause before it ends before `deadline` (the loop's time). Raises
+        CallFailed.
+        """
+        for attempt in range(self._options.max_attempts - 1):
+            try:
+                return await self._attempt(path, body)
+            except Transient as failure:
+                pause_s = self._pause_s(failure, attempt)
+                if pause_s >= deadline - asyncio.get_running_loop().time():
+                    raise
+            await self._timing.sleep(pause_s)
+        return await self._attempt(path, body)
+
+    def _pause_s(self, failure: Transient, attempt: int) -> float:
+        if failure.retry_after_s is not None:
+            return failure.retry_after_s
+        # Between half of it and all: callers that failed together do not come back together.
+        share = 0.5 + int(self._timing.ids.hex(4), 16) / 0x20000
+        return share * min(_FIRST_PAUSE_S * 2.0 ** min(attempt, _MOST_DOUBLINGS), _LONGEST_PAUSE_S)
+
+    async def _attempt(self, path: str, body: bytes) -> dict[str, Any]:
+        url = self._base + path
+        try:
+            # httpx counts its timeout anew at every byte: a server that drips would hold the caller for ever.
+            async with (
+                asyncio.timeout(self._options.attempt_timeout_s),
+                self._http.stream("POST", url, content=body, headers=self._headers, timeout=self._timeout) as response,
+            ):
+                received = await self._received(response)
+        except (TimeoutError, httpx.TimeoutException):
+            limit_s = self._options.attempt_timeout_s
+            raise Transient(f"the server did not answer within {limit_s:g} s", late=True) from None
+        except (httpx.HTTPError, httpx.StreamError, httpx.InvalidURL, OSError, OverflowError, RuntimeError) as error:
+            # Its text may repeat what the server sent; the cause is not chained, so that no log shows it uncleaned.
+            raise Transient(self._clean(f"the server cannot be reached: {type(error).__name__}: {error}")) from None
+        return self._judged(response, received)
+
+    async def _received(self, response: httpx.Response) -> bytes:
+        encoding = response.headers.get("content-encoding", "").strip().lower()
+        if encoding not in {"", "identity"}:
+            raise Unusable("the server sent a compressed answer, which was not asked for")
+        limit = self._options.max_answer_bytes if response.is_success else _ERROR_BYTES
+        received = bytearray()
+        # Leaving early closes the connection, and what is still to come is never read.
+        async for chunk in response.aiter_raw():
+            received += chunk
+            if len(received) > limit and response.is_success:
+                raise Unusable(f"the answer is over {limit} bytes")
+            if len(received) > limit:
+                break
+        return bytes(received[:limit])
+
+    def _judged(self, response: httpx.Response, received: bytes) -> dict[str, Any]:
+        parsed = loaded_object(received)
+        status = response.status_code
+        if response.is_success:
+            # Some servers, OpenRouter among them, answer 200 and name the failure inside.
+            hidden = parsed.get("error") if parsed else None
+            if not hidden:
+                if parsed is None:
+                    raise Unusable("the server's answer is no JSON object")
+                return parsed
+            status = _code_of(hidden)
+        said = received.decode("utf-8", "replace")
+        detail = self._clean(f"the server answered {status}: {_message_of(parsed) or said}")
+        if status in _PASSES or (status >= _SERVER_ERROR and status != _NOT_IMPLEMENTED):
+            retry_after_s = _retry_after_s(response.headers, self._timing.clock)
+            raise Transient(detail, retry_after_s=retry_after_s)
+        raise Refused(detail, status, said)
+
+    def _clean(self, text: str) -> str:
+        """Put `text` on one short line without the key, which some servers repeat."""
+        if self._key:
+            text = text.replace(self._key, "[key]")
+        line = " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
+        return line if len(line) <= _DETAIL_CHARACTERS else line[: _DETAIL_CHARACTERS - 1] + "…"
+
+
+def _checked_base(base_url: str) -> str:
+    try:
+        url = httpx.URL(base_url.strip())
+    except httpx.InvalidURL:
+        url = httpx.URL("")
+    # httpx takes a port of any size, and connecting to one that there is not ends in no error of its family.
+    is_address = url.scheme in {"http", "https"} and bool(url.host) and (url.port or 0) <= _HIGHEST_PORT
+    # httpx writes addresses to its log, so they hold no secret; the value is not repeated here either.
+    if not is_address or url.userinfo or url.query or url.fragment:
+        raise ValueError(
+            "the model server's base URL is an http address such as http://127.0.0.1:11434/v1, "
+            "without a user, password, query or fragment; a key is set as the API key"
+        )
+    return str(url).rstrip("/")
+
+
+def _checked_key(api_key: str | None) -> str:
+    key = (api_key or "").strip()
+    if not (key.isascii() and key.isprintable()):
+        raise ValueError("the model server's API key holds characters that a header cannot carry")
+    return key
+
+
+def _code_of(error: object) -> int:
+    code = error.get("code") if isinstance(error, Mapping) else None
+    is_status = isinstance(code, int) and not isinstance(code, bool) and 400 <= code < 600  # noqa: PLR2004 -- HTTP's
+    return code if isinstance(code, int) and is_status else _SERVER_ERROR
+
+
+def _message_of(parsed: Mapping[str, Any] | None) -> str:
+    error = (parsed or {}).get("error", parsed)
+    if isinstance(error, Mapping):
+        error = next((error[name] for name in ("message", "detail") if error.get(name)), None)
+    return error if isinstance(error, str) else ""
+
+
+def _retry_after_s(headers: httpx.Headers, clock: Clock) -> float | None:
+    value = headers.get("retry-after", "").strip()
+    if _SECONDS.fullmatch(value):
+        return float(value)
+    try:
+        return max(0.0, parsedate_to_datetime(value).timestamp() - clock.now())
+    except (ValueError, OverflowError, OSError):
+        return None

@@ -1,0 +1,60 @@
+"""From what a model wrote to the object that was asked for."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from knowhub.providers.json_objects import loaded_object
+from knowhub.providers.json_schema import mismatch
+
+_MOST_TRIES = 32
+_THOUGHTS = re.compile(r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
+_DECODER = json.JSONDecoder()
+
+
+class UnfitAnswer(Exception):
+    """The model's text holds no object that fits; the message says what is wrong, in words for the model."""
+
+
+def answer_in(text: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the object in `text` that fits `schema`, also from a fenced block or with prose around it.
+
+    Where several fit it is the last: models think first and answer then. Raises UnfitAnswer.
+    """
+    problem = "there is no JSON object in it"
+    fitting = None
+    for found in _objects(_THOUGHTS.sub("", text, count=1).strip()):
+        unfit = mismatch(found, schema)
+        if unfit is None:
+            fitting = found
+        else:
+            problem = unfit
+    if fitting is None:
+        raise UnfitAnswer(problem)
+    return fitting
+
+
+def _objects(text: str) -> Iterator[dict[str, Any]]:
+    whole = loaded_object(text)
+    if whole is not None:
+        yield whole
+        return
+    at = 0
+    # Bounded: each try may read to the end, and a hostile text is nothing but opening braces.
+    for _ in range(_MOST_TRIES):
+        at = text.find("{", at)
+        if at < 0:
+            return
+        end = _end_of_object(text, at)
+        found = loaded_object(text[at:end]) if end else None
+        if found is not None:
+            yield found
+        at = end or at + 1
+
+
+def _end_of_object(text: str, start: int) -> int | None:
+    try:
+        return _DECODER.raw_decode(text, start)[1]
+    except (ValueError, RecursionError):
+        return None

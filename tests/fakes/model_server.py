@@ -1,0 +1,66 @@
+"""What the servers of models answer, for respx, and a client of theirs whose waiting takes no time."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import httpx
+
+from knowhub.core.chat import Question
+from knowhub.providers.chat import ChatClient, ChatOptions
+from knowhub.providers.http import Timing
+from tests.builders import CountedIds, FakeClock
+
+BASE_URL = "http://model.test/v1"
+URL = f"{BASE_URL}/chat/completions"
+KEY = "sk-canary-0123456789"
+SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {"action": {"enum": ["match", "missing"]}, "node_id": {"type": ["integer", "null"]}},
+    "required": ["action", "node_id"],
+    "additionalProperties": False,
+}
+QUESTION = Question(
+    "pick_branch",
+    [{"role": "system", "content": "Pick a branch."}, {"role": "user", "content": "query: 蟒蛇"}],
+    SCHEMA,
+)
+MATCH = {"action": "match", "node_id": 2}
+
+
+class FakeTime(FakeClock):
+    """One time for everything: sleeping moves it, `pauses` are the sleeps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pauses: list[float] = []
+
+    async def sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self.advance(seconds)
+
+    def timing(self) -> Timing:
+        return Timing(self, CountedIds(), self.now, self.sleep)
+
+
+def chat_client(http: httpx.AsyncClient, time: FakeTime | None = None, **options: Any) -> ChatClient:  # noqa: ANN401 -- any option
+    given = replace(ChatOptions(BASE_URL, KEY), **options)
+    return ChatClient(given, http, (time or FakeTime()).timing())
+
+
+def completion(content: object = None, **message: object) -> httpx.Response:
+    """Answer with this content; an object other than a string is written as JSON where it is a dict."""
+    text = json.dumps(content) if isinstance(content, dict) else content
+    said = {"role": "assistant", "content": text, **message}
+    usage = {"prompt_tokens": 100, "completion_tokens": 10}
+    return httpx.Response(200, json={"choices": [{"message": said}], "usage": usage})
+
+
+def refusal(status: int, message: str, **headers: str) -> httpx.Response:
+    return httpx.Response(status, json={"error": {"message": message}}, headers=headers)
+
+
+def sent(call: Any) -> Any:  # noqa: ANN401 -- respx's call, JSON
+    """Return the body of a request that respx has seen."""
+    return json.loads(call.request.content)

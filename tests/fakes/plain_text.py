@@ -1,0 +1,17 @@
+"""How names are read in tests of the tree: lower case, letters, digits and `+#` only; two names have a pinyin."""
+
+_PINYIN = {"中文": ["zhongwen", "zw"], "算法": ["suanfa", "sf"]}
+
+
+class PlainText:
+    """Implements `KeywordText` with no dictionary."""
+
+    def tokens(self, text: str) -> list[str]:
+        token = "".join(char for char in text.lower() if char.isalnum() or char in "+#")
+        return [token] if token else []
+
+    def pinyin(self, text: str) -> list[str]:
+        return _PINYIN.get(text, [])
+
+    def terms(self, text: str) -> list[str]:
+        return list(dict.fromkeys(text.lower().split()))

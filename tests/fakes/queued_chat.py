@@ -1,0 +1,80 @@
+"""A model that gives the answers of a queue, whatever they are, and keeps what it was asked."""
+
+import asyncio
+import json
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
+
+from knowhub.core.chat import Question, Reply
+
+Answer: TypeAlias = object | Exception | Callable[[Question], object]
+NEVER = object()
+"""In a queue: this call is not answered at all."""
+
+
+class QueuedChat:
+    """Implements `ChatModel`, and breaks its promises where the queue says so: an answer may be any object.
+
+    An exception is raised, a function is called with the question. Behind the end of the queue nothing is found.
+    """
+
+    model = "queued"
+
+    def __init__(self, answers: Iterable[Answer] = ()) -> None:
+        self._answers = iter(answers)
+        self.questions: list[Question] = []
+        self.budgets: list[float] = []
+
+    async def chat(self, question: Question, timeout_s: float) -> Reply:
+        self.questions.append(question)
+        self.budgets.append(timeout_s)
+        await asyncio.sleep(0)
+        answer = next(self._answers, {"action": "missing", "reason": "queue exhausted"})
+        if callable(answer):
+            answer = answer(question)
+        if answer is NEVER:
+            await asyncio.Event().wait()
+        if isinstance(answer, Exception):
+            raise answer
+        data: Any = answer
+        return Reply(data, self.model, 0.01, 12, 3)
+
+    def shown(self, number: int = -1) -> dict[str, Any]:
+        """Return the JSON that the prompt of a call fenced."""
+        return fenced_data(self.questions[number])
+
+    def names(self, number: int = -1) -> list[str]:
+        """Return the names of the candidates of a call, in their order."""
+        return [one["name"] for one in self.shown(number)["candidates"]]
+
+
+def fenced_data(question: Question) -> dict[str, Any]:
+    """Read the data of a prompt. Fails when there is more than one fence, or anything beside it."""
+    before, opened, rest = question.messages[1]["content"].partition("<data>\n")
+    data, closed, after = rest.partition("\n</data>")
+    assert (before, opened, closed, after) == ("", "<data>\n", "\n</data>", "")
+    assert "\n" not in data
+    assert "<" not in data
+    shown: dict[str, Any] = json.loads(data)
+    return shown
+
+
+def pointing(name: str, action: str = "match", **fields: object) -> Callable[[Question], object]:
+    """Answer with the candidate of this name: `pointing("Python", "jump")`."""
+
+    def answer(question: Question) -> object:
+        idx = next(one["idx"] for one in fenced_data(question)["candidates"] if one["name"] == name)
+        return {"action": action, "node_id": idx} | fields
+
+    return answer
+
+
+def pointing_at(names: Iterable[str], action: str = "match", field: str = "node_ids") -> Callable[[Question], object]:
+    """Answer with several candidates by their names."""
+    wanted = list(names)
+
+    def answer(question: Question) -> object:
+        by_name = {one["name"]: one["idx"] for one in fenced_data(question)["candidates"]}
+        return {"action": action, field: [by_name[name] for name in wanted]}
+
+    return answer

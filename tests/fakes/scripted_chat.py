@@ -1,0 +1,155 @@
+"""A language model that answers from a script, in memory; candidates are named as a reader of the test names them."""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from knowhub.core.chat import ChatFailed, FailureReason, Question, Reply
+from knowhub.providers.json_schema import mismatch
+
+Answer: TypeAlias = Mapping[str, Any] | Exception | Callable[[Question], Mapping[str, Any]]
+EXHAUSTED = {"action": "missing", "reason": "script exhausted"}
+_EMPTY: Mapping[str, object] = {"null": None, "array": [], "string": "", "integer": 0, "boolean": False, "object": {}}
+
+
+class ScriptedChat:
+    """Gives `answers` in their order, then `EXHAUSTED`; `questions` are what it was asked, `model` is its name.
+
+    An exception is raised as a ChatFailed: as it is, or TIMEOUT for a TimeoutError and FAILURE for any other. An
+    answer that does not fit the question's schema fails as one does that a real model gives twice.
+    """
+
+    def __init__(self, answers: Iterable[Answer] = (), model: str = "scripted") -> None:
+        self._answers = list(answers)
+        self._model = model
+        self.questions: list[Question] = []
+
+    @property
+    def model(self) -> str:
+        return self._model
+
+    async def chat(self, question: Question, timeout_s: float) -> Reply:
+        self.questions.append(question)
+        if not timeout_s > 0:
+            raise ChatFailed(FailureReason.TIMEOUT, "no time is left to ask the model")
+        answer = self._answers.pop(0) if self._answers else exhausted
+        if isinstance(answer, ChatFailed):
+            raise answer
+        if isinstance(answer, Exception):
+            reason = FailureReason.TIMEOUT if isinstance(answer, TimeoutError) else FailureReason.FAILURE
+            raise ChatFailed(reason, f"{type(answer).__name__}: {answer}")
+        data = answer(question) if callable(answer) else answer
+        problem = mismatch(dict(data), question.schema)
+        if problem:
+            raise ChatFailed(FailureReason.FAILURE, f"the scripted answer does not fit: {problem}")
+        return Reply(dict(data), self.model, 0.0, 100, 10)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A line of the prompt, as the model sees it."""
+
+    idx: int
+    name: str
+    path: str
+
+
+def jump_to(*names: str, reason: str = "") -> Callable[[Question], Mapping[str, Any]]:
+    """Jump to the candidates of these names (`name` or `path`, as the prompt shows them)."""
+    return lambda question: choosing("jump", names, question.messages, question.schema, reason)
+
+
+def match(*names: str, reason: str = "") -> Callable[[Question], Mapping[str, Any]]:
+    """Match the candidate of this name; of several, all."""
+    return lambda question: choosing("match", names, question.messages, question.schema, reason)
+
+
+def ambiguous(*names: str, reason: str = "") -> Callable[[Question], Mapping[str, Any]]:
+    """Say that it may be any of these."""
+    return lambda question: choosing("ambiguous", names, question.messages, question.schema, reason)
+
+
+def missing(name: str | None = None, reason: str = "") -> Callable[[Question], Mapping[str, Any]]:
+    """Say that there is no such keyword, and suggest this name for it."""
+    return lambda question: nothing(name, question.schema, reason)
+
+
+def exhausted(question: Question) -> Mapping[str, Any]:
+    return fitted(EXHAUSTED, question.schema)
+
+
+def choosing(
+    action: str, names: Sequence[str], messages: Sequence[Mapping[str, str]], schema: Mapping[str, Any], reason: str
+) -> dict[str, Any]:
+    """Return the decision that points at these names by the numbers that the prompt gives them."""
+    chosen = [_number_of(name, candidates_in(messages)) for name in names]
+    known = _properties(schema)
+    answer: dict[str, Any] = {"action": action, "reason": reason}
+    if action == "ambiguous" and "candidate_ids" in known:
+        answer["candidate_ids"] = chosen
+    elif len(chosen) == 1 and "node_id" in known:
+        answer["node_id"] = chosen[0]
+    else:
+        answer["node_ids"] = chosen
+    return fitted(answer, schema)
+
+
+def nothing(name: str | None, schema: Mapping[str, Any], reason: str) -> dict[str, Any]:
+    suggested = {} if name is None else {"suggest_name": name}
+    return fitted({"action": "missing", **suggested, "reason": reason}, schema)
+
+
+def candidates_in(messages: Sequence[Mapping[str, str]]) -> list[Candidate]:
+    """Find every JSON object with `idx` and `name` in what the user says, wherever it stands."""
+    found = []
+    decoder = json.JSONDecoder()
+    for text in (one["content"] for one in messages if one["role"] == "user"):
+        at = text.find("{")
+        while at >= 0:
+            try:
+                value, _ = decoder.raw_decode(text, at)
+            except ValueError:
+                value = None
+            if isinstance(value, dict) and "idx" in value and "name" in value:
+                found.append(Candidate(value["idx"], value["name"], _path(value.get("path", ""))))
+            # One step, not past the object: candidates may stand inside of another.
+            at = text.find("{", at + 1)
+    return found
+
+
+def fitted(answer: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Add what the schema asks for beside `answer`, empty; leave out an empty reason that it has no place for."""
+    known = _properties(schema)
+    kept = {name: value for name, value in answer.items() if name in known or value != ""}
+    lacking = {name: _empty(known.get(name, {})) for name in schema.get("required", ()) if name not in kept}
+    return {**kept, **lacking}
+
+
+def _number_of(name: str, candidates: Sequence[Candidate]) -> int:
+    for one in candidates:
+        if name in {one.name, one.path}:
+            return one.idx
+    raise AssertionError(f"{name!r} is not among the candidates {[one.name for one in candidates]}")
+
+
+def _properties(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    properties: Mapping[str, Any] = schema.get("properties", {})
+    return properties
+
+
+def _path(value: object) -> str:
+    return "/".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _empty(schema: Mapping[str, Any]) -> object:
+    if schema.get("nullable"):
+        return None
+    if schema.get("enum"):
+        return None if None in schema["enum"] else schema["enum"][0]
+    choices = [_empty(choice) for choice in schema.get("anyOf", ())]
+    if choices:
+        return None if None in choices else choices[0]
+    types = schema.get("type", "null")
+    named = [types] if isinstance(types, str) else types
+    return _EMPTY["null"] if "null" in named else _EMPTY.get(named[0])

@@ -1,0 +1,309 @@
+"""What the chat provider sends, and what it makes of what comes back; the server is played by respx."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+import respx
+
+from knowhub.core.chat import ChatFailed, FailureReason, Question
+from knowhub.providers.chat import DEFAULT_MODEL, Usage
+from knowhub.providers.http import client
+from tests.fakes.model_server import KEY, MATCH, QUESTION, SCHEMA, URL, chat_client, completion, refusal, sent
+
+pytestmark = pytest.mark.anyio
+
+UNFIT = {"action": "dance", "node_id": 1}
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[httpx.AsyncClient]:
+    async with client() as shared:
+        yield shared
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[respx.Route]:
+    async with respx.mock(assert_all_called=False) as router:
+        yield router.post(URL).mock(return_value=completion(MATCH))
+
+
+async def test_a_question_is_sent_with_its_schema_and_the_key(http: httpx.AsyncClient, server: respx.Route) -> None:
+    reply = await chat_client(http).chat(QUESTION, 10)
+
+    body = sent(server.calls[0])
+    assert (reply.data, reply.model, reply.prompt_tokens, reply.completion_tokens) == (MATCH, DEFAULT_MODEL, 100, 10)
+    assert body["model"] == DEFAULT_MODEL
+    assert body["response_format"] == {
+        "type": "json_schema",
+        "json_schema": {"name": "pick_branch", "schema": SCHEMA, "strict": True},
+    }
+    assert server.calls[0].request.headers["authorization"] == f"Bearer {KEY}"
+    assert server.calls[0].request.headers["accept-encoding"] == "identity"
+
+
+async def test_without_a_key_no_authorization_is_sent(http: httpx.AsyncClient, server: respx.Route) -> None:
+    await chat_client(http, api_key=None).chat(QUESTION, 10)
+
+    assert "authorization" not in server.calls[0].request.headers
+
+
+async def test_the_schema_ends_the_system_prompt_on_every_rung(http: httpx.AsyncClient, server: respx.Route) -> None:
+    """KT-102."""
+    server.side_effect = [refusal(400, "response_format is unsupported")] * 2 + [
+        refusal(400, "tools are unsupported"),
+        completion(MATCH),
+    ]
+
+    await chat_client(http).chat(QUESTION, 10)
+
+    prompts = [sent(call)["messages"] for call in server.calls]
+    assert len(prompts) == 4
+    assert all(prompt == prompts[0] for prompt in prompts)
+    system, user = prompts[0]
+    assert system["content"].startswith("Pick a branch.\n\nReturn one JSON object")
+    assert json.loads(system["content"].rpartition("\n")[2]) == SCHEMA
+    assert user == QUESTION.messages[1]
+
+
+async def test_a_question_without_a_system_prompt_is_given_one(http: httpx.AsyncClient, server: respx.Route) -> None:
+    await chat_client(http).chat(Question("f", [{"role": "user", "content": "hello"}], SCHEMA), 10)
+
+    assert [one["role"] for one in sent(server.calls[0])["messages"]] == ["system", "user"]
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (400, "'response_format.type' must be 'text'"),
+        (400, "Invalid schema for response_format 'pick_branch'"),
+        (400, "Unrecognized request argument supplied: response_format"),
+        (404, "No endpoints found that support the requested parameters: not supported feature"),
+        (422, "Extra inputs are not permitted: field response_format"),
+        (501, "structured output is not implemented"),
+        (400, "unsupported parameter"),
+    ],
+)
+async def test_the_rung_below_is_tried_where_the_server_refuses_this_one(
+    http: httpx.AsyncClient, server: respx.Route, status: int, said: str
+) -> None:
+    server.side_effect = [refusal(status, said), completion(MATCH)]
+
+    reply = await chat_client(http).chat(QUESTION, 10)
+
+    assert reply.data == MATCH
+    assert [sent(call)["response_format"]["type"] for call in server.calls] == ["json_schema", "json_object"]
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (400, "the prompt is longer than the context of 8192 tokens"),
+        (404, "the model does not exist"),
+        (401, "response_format is for paying users"),
+        (302, "response_format"),
+    ],
+)
+async def test_what_is_not_about_the_rung_ends_the_call(
+    http: httpx.AsyncClient, server: respx.Route, status: int, said: str
+) -> None:
+    server.mock(return_value=refusal(status, said))
+
+    with pytest.raises(ChatFailed, match=f"the server answered {status}: {said}"):
+        await chat_client(http).chat(QUESTION, 10)
+
+    assert server.call_count == 1
+
+
+async def test_the_rung_that_worked_is_where_the_next_call_begins(http: httpx.AsyncClient, server: respx.Route) -> None:
+    model = chat_client(http)
+    refused = refusal(400, "response_format is unsupported")
+    called = [{"function": {"name": "pick_branch", "arguments": json.dumps(MATCH)}}]
+    server.side_effect = [refused, refused, completion(None, tool_calls=called), completion(None, tool_calls=called)]
+
+    first = await model.chat(QUESTION, 10)
+    second = await model.chat(QUESTION, 10)
+
+    bodies = [sent(call) for call in server.calls]
+    assert first.data == second.data == MATCH
+    assert len(bodies) == 4
+    assert [body["tool_choice"]["function"]["name"] for body in bodies[2:]] == ["pick_branch"] * 2
+    assert all("response_format" not in body for body in bodies[2:])
+
+
+async def test_a_rung_that_never_worked_is_not_remembered(http: httpx.AsyncClient, server: respx.Route) -> None:
+    model = chat_client(http)
+    server.mock(return_value=refusal(400, "unsupported parameter"))
+    with pytest.raises(ChatFailed):
+        await model.chat(QUESTION, 10)
+
+    server.mock(return_value=completion(MATCH))
+    await model.chat(QUESTION, 10)
+
+    kinds = [sent(call).get("response_format", {}).get("type") for call in server.calls]
+    assert kinds == ["json_schema", "json_object", None, None, "json_schema"]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"content": [{"type": "text", "text": '{"action": "match",'}, {"type": "text", "text": '"node_id": 2}'}]},
+        {"content": None, "tool_calls": [{"function": {"name": "f", "arguments": MATCH}}]},
+        {"content": "", "tool_calls": [{"function": {"name": "f", "arguments": json.dumps(MATCH)}}]},
+        {"content": [{"type": "image"}, None, 7, "```json\n", {"text": json.dumps(MATCH)}, "\n```"]},
+    ],
+)
+async def test_an_answer_may_come_in_parts_or_as_the_arguments_of_a_tool(
+    http: httpx.AsyncClient, server: respx.Route, message: dict[str, Any]
+) -> None:
+    server.mock(return_value=httpx.Response(200, json={"choices": [{"message": message}]}))
+
+    reply = await chat_client(http).chat(QUESTION, 10)
+
+    assert reply.data == MATCH
+    assert (reply.prompt_tokens, reply.completion_tokens) == (None, None)
+
+
+async def test_an_unfit_answer_is_shown_to_the_model_once_with_what_is_wrong(
+    http: httpx.AsyncClient, server: respx.Route
+) -> None:
+    server.side_effect = [completion(UNFIT), completion(MATCH)]
+
+    reply = await chat_client(http).chat(QUESTION, 10)
+
+    first, second = (sent(call)["messages"] for call in server.calls)
+    assert second[:2] == first
+    assert second[2] == {"role": "assistant", "content": json.dumps(UNFIT)}
+    assert "$.action: 'dance' is not one of ['match', 'missing']" in second[3]["content"]
+    assert (reply.prompt_tokens, reply.completion_tokens) == (200, 20)
+
+
+async def test_a_long_unfit_answer_is_cut_where_it_is_shown(http: httpx.AsyncClient, server: respx.Route) -> None:
+    server.side_effect = [completion("no " * 100_000), completion(MATCH)]
+
+    await chat_client(http).chat(QUESTION, 10)
+
+    assert len(sent(server.calls[1])["messages"][2]["content"]) < 5000
+
+
+async def test_two_unfit_answers_are_a_failure_and_no_third_is_asked(
+    http: httpx.AsyncClient, server: respx.Route
+) -> None:
+    server.mock(return_value=completion(UNFIT))
+
+    with pytest.raises(ChatFailed) as caught:
+        await chat_client(http).chat(QUESTION, 10)
+
+    assert caught.value.reason is FailureReason.FAILURE
+    assert "does not fit, twice: $.action" in caught.value.detail
+    assert server.call_count == 2
+
+
+BODIES: list[bytes] = [
+    b"",
+    b"null",
+    b"[]",
+    b"{}",
+    b"<html>a portal</html>",
+    b"\x00\xff\xfe",
+    b'{"choices": []}',
+    b'{"choices": null}',
+    b'{"choices": {"0": 1}}',
+    b'{"choices": [null]}',
+    b'{"choices": [{"message": null}]}',
+    b'{"choices": [{"message": {"content": null}}]}',
+    b'{"choices": [{"message": {"content": " \\n"}}]}',
+    b'{"choices": [{"message": {"content": 7, "tool_calls": [{"function": []}]}}]}',
+    b'{"choices": [{"message": {"content": "\\ud800"}}]}',
+    b'{"choices":' + b"[" * 300 + b"]" * 300 + b"}",
+    b'{"choices":' + b"[" * 100_000,
+]
+
+
+@pytest.mark.parametrize("body", BODIES)
+async def test_a_body_that_holds_no_answer_is_a_failure_and_nothing_else(
+    http: httpx.AsyncClient, server: respx.Route, body: bytes
+) -> None:
+    server.mock(return_value=httpx.Response(200, content=body))
+
+    with pytest.raises(ChatFailed) as caught:
+        await chat_client(http).chat(QUESTION, 10)
+
+    assert caught.value.reason is FailureReason.FAILURE
+    assert server.call_count == 1
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [None, [], "many", {"prompt_tokens": "7"}, {"prompt_tokens": -1}, {"prompt_tokens": True}, {"prompt_tokens": 1e9}],
+)
+async def test_a_usage_that_counts_nothing_is_estimated_for_the_metrics_and_not_told(
+    http: httpx.AsyncClient, server: respx.Route, usage: object
+) -> None:
+    message = {"message": {"content": json.dumps(MATCH)}}
+    server.mock(return_value=httpx.Response(200, json={"choices": [message], "usage": usage}))
+    model = chat_client(http)
+
+    reply = await model.chat(QUESTION, 10)
+
+    assert (reply.prompt_tokens, reply.completion_tokens) == (None, None)
+    assert model.usage.prompt_tokens == len(server.calls[0].request.content) // 3 + 1
+    assert 0 < model.usage.completion_tokens < 50
+
+
+async def test_usage_counts_calls_failures_and_the_tokens_of_every_turn(
+    http: httpx.AsyncClient, server: respx.Route
+) -> None:
+    model = chat_client(http, max_attempts=1)
+    server.side_effect = [completion(MATCH), completion(UNFIT), completion(MATCH), refusal(500, "ill")]
+
+    await model.chat(QUESTION, 10)
+    await model.chat(QUESTION, 10)
+    with pytest.raises(ChatFailed):
+        await model.chat(QUESTION, 10)
+
+    assert model.usage == Usage(calls=3, failures=1, prompt_tokens=300, completion_tokens=30)
+
+
+async def test_text_that_no_json_can_hold_is_sent_without_it(http: httpx.AsyncClient, server: respx.Route) -> None:
+    messages = [{"role": "system", "content": "a\x00b"}, {"role": "user", "content": "half \ud800 a pair"}]
+
+    await chat_client(http).chat(Question("odd name \ud800 編", messages, SCHEMA), 10)
+
+    body = sent(server.calls[0])
+    assert body["messages"][1]["content"] == "half ? a pair"
+    assert body["messages"][0]["content"].startswith("a\x00b")
+    assert body["response_format"]["json_schema"]["name"] == "odd_name____"
+
+
+@pytest.mark.parametrize("schema", [{"pattern": "x"}, {"enum": ["\ud800"]}, {"const": {1, 2}}])
+async def test_a_schema_that_cannot_be_sent_or_checked_fails_before_anything_is_asked(
+    http: httpx.AsyncClient, server: respx.Route, schema: dict[str, Any]
+) -> None:
+    with pytest.raises(ChatFailed, match="the schema"):
+        await chat_client(http).chat(Question("f", QUESTION.messages, schema), 10)
+
+    assert not server.called
+
+
+async def test_calls_side_by_side_get_their_own_answers(http: httpx.AsyncClient, server: respx.Route) -> None:
+    def answered(request: httpx.Request) -> httpx.Response:
+        asked = json.loads(request.content)["messages"][1]["content"]
+        return completion({"action": "match", "node_id": int(asked)})
+
+    server.mock(side_effect=answered)
+    model = chat_client(http)
+
+    replies = await asyncio.gather(
+        *(
+            model.chat(
+                Question("f", [{"role": "system", "content": ""}, {"role": "user", "content": str(n)}], SCHEMA), 10
+            )
+            for n in range(50)
+        )
+    )
+
+    assert [reply.data["node_id"] for reply in replies] == list(range(50))

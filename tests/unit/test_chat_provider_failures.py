@@ -1,0 +1,473 @@
+"""A model's server that is down, late, too dear or hostile: what the chat provider does about it, and what it says."""
+
+import asyncio
+import logging
+import traceback
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import httpx
+import pytest
+import respx
+
+from knowhub.core.chat import ChatFailed, FailureReason
+from knowhub.providers.chat import ChatClient, ChatOptions
+from knowhub.providers.http import client
+from tests.builders import START
+from tests.fakes.model_server import (
+    KEY,
+    MATCH,
+    QUESTION,
+    URL,
+    FakeTime,
+    chat_client,
+    completion,
+    refusal,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[httpx.AsyncClient]:
+    async with client() as shared:
+        yield shared
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[respx.Route]:
+    async with respx.mock(assert_all_called=False) as router:
+        yield router.post(URL).mock(return_value=completion(MATCH))
+
+
+@pytest.fixture
+def time() -> FakeTime:
+    return FakeTime()
+
+
+async def failure_of(model: ChatClient, timeout_s: float = 60) -> ChatFailed:
+    with pytest.raises(ChatFailed) as caught:
+        await model.chat(QUESTION, timeout_s)
+    return caught.value
+
+
+@pytest.mark.parametrize("status", [408, 409, 425, 429, 500, 502, 503, 504, 529])
+async def test_what_may_pass_is_tried_again_after_growing_pauses(
+    http: httpx.AsyncClient, server: respx.Route, time: FakeTime, status: int
+) -> None:
+    server.side_effect = [refusal(status, "later"), refusal(status, "later"), completion(MATCH)]
+
+    reply = await chat_client(http, time).chat(QUESTION, 60)
+
+    assert reply.data == MATCH
+    assert len(time.pauses) == 2
+    assert 0.25 <= time.pauses[0] <= 0.5 <= time.pauses[1] <= 1.0
+
+
+@pytest.mark.parametrize(
+    "error",
+    [httpx.ConnectError("refused"), httpx.ReadError("reset"), httpx.RemoteProtocolError("gone"), OSError(5, "io")],
+)
+async def test_a_broken_connection_is_tried_again_and_told_when_it_stays_broken(
+    http: httpx.AsyncClient, server: respx.Route, error: Exception
+) -> None:
+    server.mock(side_effect=error)
+
+    failed = await failure_of(chat_client(http, max_attempts=3))
+
+    assert failed.reason is FailureReason.FAILURE
+    assert failed.detail.startswith(f"the server cannot be reached: {type(error).__name__}")
+    assert server.call_count == 3
+
+
+@pytest.mark.parametrize("status", [301, 307, 400, 401, 403, 404, 413, 422, 501])
+async def test_what_will_not_pass_is_asked_once(http: httpx.AsyncClient, server: respx.Route, status: int) -> None:
+    server.mock(return_value=refusal(status, "no", location="http://elsewhere.test/"))
+
+    failed = await failure_of(chat_client(http))
+
+    assert failed.reason is FailureReason.FAILURE
+    assert failed.detail == f"the server answered {status}: no"
+    assert server.call_count == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "calls"), [({"code": 429, "message": "slow"}, 3), ({"code": 401, "message": "who"}, 1), ("ill", 3)]
+)
+async def test_a_failure_inside_of_a_200_is_the_failure_that_it_names(
+    http: httpx.AsyncClient, server: respx.Route, error: object, calls: int
+) -> None:
+    server.mock(return_value=httpx.Response(200, json={"error": error}))
+
+    await failure_of(chat_client(http, max_attempts=3))
+
+    assert server.call_count == calls
+
+
+@pytest.mark.parametrize(
+    ("retry_after", "pause_s"),
+    [
+        ("7", 7.0),
+        ("1.5", 1.5),
+        ("0", 0.0),
+        ("Thu, 05 Mar 2026 12:00:09 GMT", 9.0),
+        ("Thu, 05 Mar 2020 12:00:00 GMT", 0.0),
+    ],
+)
+async def test_retry_after_is_kept_to(
+    http: httpx.AsyncClient, server: respx.Route, time: FakeTime, retry_after: str, pause_s: float
+) -> None:
+    assert START == 1_772_712_000.0
+    server.side_effect = [refusal(429, "slow", **{"retry-after": retry_after}), completion(MATCH)]
+
+    await chat_client(http, time).chat(QUESTION, 60)
+
+    assert time.pauses == [pause_s]
+
+
+@pytest.mark.parametrize(
+    "retry_after", ["soon", "-5", "nan", "inf", "9" * 5000, "٣", "Thu, 99 Mar 2026 12:00:00 GMT", ""]
+)
+async def test_a_retry_after_that_says_nothing_is_passed_over(
+    http: httpx.AsyncClient, server: respx.Route, time: FakeTime, retry_after: str
+) -> None:
+    answer = httpx.Response(429, headers=[(b"retry-after", retry_after.encode())])
+    server.side_effect = [answer, completion(MATCH)]
+
+    await chat_client(http, time).chat(QUESTION, 60)
+
+    assert 0.25 <= time.pauses[0] <= 0.5
+
+
+async def test_a_pause_beyond_the_deadline_is_not_begun(
+    http: httpx.AsyncClient, server: respx.Route, time: FakeTime
+) -> None:
+    server.mock(return_value=refusal(429, "slow", **{"retry-after": "61"}))
+
+    failed = await failure_of(chat_client(http, time), 60)
+
+    assert failed.reason is FailureReason.FAILURE
+    assert failed.detail == "the server answered 429: slow"
+    assert time.pauses == []
+
+
+async def test_the_deadline_holds_over_attempts_and_turns_together(
+    http: httpx.AsyncClient, server: respx.Route
+) -> None:
+    begun: list[httpx.Request] = []
+
+    async def slowly(request: httpx.Request) -> httpx.Response:
+        begun.append(request)
+        await asyncio.sleep(0.1)
+        return completion("not what was asked") if len(begun) == 1 else refusal(503, "ill", **{"retry-after": "0"})
+
+    server.mock(side_effect=slowly)
+    model = chat_client(http, max_attempts=1000)
+
+    async with asyncio.timeout(5):
+        failed = await failure_of(model, 0.35)
+
+    assert failed.reason is FailureReason.TIMEOUT
+    assert failed.detail == "the model did not answer within 0.35 s"
+    assert 2 <= len(begun) <= 4
+
+
+async def test_an_attempt_has_a_timeout_of_its_own(http: httpx.AsyncClient, server: respx.Route) -> None:
+    begun: list[httpx.Request] = []
+
+    async def slowly_then_not(request: httpx.Request) -> httpx.Response:
+        begun.append(request)
+        await asyncio.sleep(10 if len(begun) == 1 else 0)
+        return completion(MATCH)
+
+    server.mock(side_effect=slowly_then_not)
+
+    reply = await chat_client(http, attempt_timeout_s=0.05).chat(QUESTION, 60)
+
+    assert reply.data == MATCH
+    assert len(begun) == 2
+
+
+async def test_attempts_that_are_all_late_are_a_timeout(http: httpx.AsyncClient, server: respx.Route) -> None:
+    server.mock(side_effect=httpx.ReadTimeout("late"))
+
+    failed = await failure_of(chat_client(http, max_attempts=2))
+
+    assert failed.reason is FailureReason.TIMEOUT
+    assert failed.detail == "the server did not answer within 20 s"
+
+
+@pytest.mark.parametrize("timeout_s", [0, -1, float("nan")])
+async def test_no_time_is_a_timeout_before_anything_is_sent(
+    http: httpx.AsyncClient, server: respx.Route, timeout_s: float
+) -> None:
+    failed = await failure_of(chat_client(http), timeout_s)
+
+    assert failed.reason is FailureReason.TIMEOUT
+    assert not server.called
+
+
+@pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": True})], ids=["uvloop"])
+async def test_time_may_be_without_end(http: httpx.AsyncClient, server: respx.Route) -> None:
+    reply = await chat_client(http).chat(QUESTION, float("inf"))
+
+    assert reply.data == MATCH
+
+
+async def test_the_breaker_opens_refuses_at_once_and_lets_one_probe_through(
+    http: httpx.AsyncClient, server: respx.Route, time: FakeTime
+) -> None:
+    model = chat_client(http, time, breaker_failures=2, breaker_cool_down_s=30.0)
+    server.mock(return_value=refusal(401, "who are you"))
+    await failure_of(model)
+    await failure_of(model)
+
+    refused = await failure_of(model)
+    opened = model.is_open
+    time.advance(30)
+    server.mock(return_value=completion(MATCH))
+    reply = await model.chat(QUESTION, 60)
+
+    assert refused.reason is FailureReason.FAILURE
+    assert refused.detail == "the breaker is open: the model failed; ask in 30 s"
+    assert opened
+    assert server.call_count == 3
+    assert reply.data == MATCH
+    assert not model.is_open
+    assert (model.usage.calls, model.usage.failures) == (4, 3)
+
+
+@pytest.mark.parametrize("status", [400, 413, 422])
+async def test_a_question_that_is_refused_does_not_open_the_breaker_for_others(
+    http: httpx.AsyncClient, server: respx.Route, status: int
+) -> None:
+    model = chat_client(http, breaker_failures=1)
+    server.mock(return_value=refusal(status, "too long"))
+
+    await failure_of(model)
+
+    assert not model.is_open
+
+
+async def test_unfit_answers_and_late_ones_open_the_breaker_too(http: httpx.AsyncClient, server: respx.Route) -> None:
+    unfit, late = chat_client(http, breaker_failures=1), chat_client(http, breaker_failures=1)
+    server.mock(return_value=completion("no"))
+    await failure_of(unfit)
+
+    async def slowly(request: httpx.Request) -> httpx.Response:
+        await asyncio.sleep(10)
+        return completion(MATCH)
+
+    server.mock(side_effect=slowly)
+    await failure_of(late, 0.05)
+
+    assert (unfit.is_open, late.is_open) == (True, True)
+
+
+async def test_a_probe_that_is_cancelled_leaves_the_probe_to_another(
+    http: httpx.AsyncClient, server: respx.Route, time: FakeTime
+) -> None:
+    model = chat_client(http, time, breaker_failures=1, max_attempts=1)
+    server.mock(return_value=refusal(500, "ill"))
+    await failure_of(model)
+    time.advance(30)
+    asked = asyncio.Event()
+
+    async def never(request: httpx.Request) -> httpx.Response:
+        asked.set()
+        await asyncio.sleep(60)
+        return completion(MATCH)
+
+    server.mock(side_effect=never)
+    probe = asyncio.create_task(model.chat(QUESTION, 60))
+    await asked.wait()
+    probe.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await probe
+    server.mock(side_effect=None, return_value=completion(MATCH))
+
+    reply = await model.chat(QUESTION, 60)
+
+    assert reply.data == MATCH
+
+
+async def test_the_spend_limit_refuses_until_the_hour_is_over(
+    http: httpx.AsyncClient, server: respx.Route, time: FakeTime
+) -> None:
+    # One call is counted as 110 tokens; a third is reserved at more than the 230 that are left of 450.
+    model = chat_client(http, time, tokens_per_hour=450)
+    await model.chat(QUESTION, 60)
+    await model.chat(QUESTION, 60)
+
+    refused = await failure_of(model)
+    time.advance(3600)
+    reply = await model.chat(QUESTION, 60)
+
+    assert refused.reason is FailureReason.FAILURE
+    assert refused.detail == "the spend limit of 450 tokens an hour is reached"
+    assert reply.data == MATCH
+    assert server.call_count == 3
+    assert not model.is_open
+
+
+async def test_calls_side_by_side_do_not_overspend_together(http: httpx.AsyncClient, server: respx.Route) -> None:
+    model = chat_client(http, tokens_per_hour=1000)
+
+    outcomes = await asyncio.gather(*(model.chat(QUESTION, 60) for _ in range(50)), return_exceptions=True)
+
+    assert 0 < server.call_count < 9
+    assert sum(isinstance(outcome, ChatFailed) for outcome in outcomes) == 50 - server.call_count
+
+
+@pytest.mark.parametrize("answer", [httpx.ReadTimeout("late"), httpx.Response(200, text="no JSON")])
+async def test_a_refusal_costs_nothing_and_an_answer_of_no_use_what_it_may_have_cost(
+    http: httpx.AsyncClient, server: respx.Route, answer: httpx.Response | httpx.ReadTimeout
+) -> None:
+    model = chat_client(http, tokens_per_hour=450, max_attempts=1, breaker_failures=100)
+    server.mock(return_value=refusal(503, "ill"))
+    for _ in range(4):
+        await failure_of(model)
+    server.mock(side_effect=[answer, completion(MATCH)])
+    await failure_of(model)
+
+    refused = await failure_of(model)
+
+    assert "the spend limit" in refused.detail
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        httpx.Response(401, json={"error": {"message": f"Incorrect API key provided: {KEY}"}}),
+        httpx.Response(403, text=f"{KEY} " * 100),
+        httpx.Response(400, text="x" * 190 + KEY),
+        httpx.Response(200, json={"error": f"Bearer {KEY}"}),
+        httpx.RemoteProtocolError(f"illegal header line: bytearray(b'Authorization Bearer {KEY}')"),
+    ],
+)
+async def test_the_key_stands_in_no_error_and_no_log(
+    http: httpx.AsyncClient,
+    server: respx.Route,
+    caplog: pytest.LogCaptureFixture,
+    answer: httpx.Response | httpx.RemoteProtocolError,
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    server.mock(side_effect=[answer] * 9)
+    model = chat_client(http)
+
+    failed = await failure_of(model)
+
+    told = "".join(traceback.format_exception(failed)) + caplog.text + failed.detail + repr(ChatOptions("", KEY))
+    assert KEY not in told
+    assert KEY[:8] not in told
+    assert len(failed.detail) < 260
+
+
+async def test_a_long_odd_error_body_is_one_short_line(http: httpx.AsyncClient, server: respx.Route) -> None:
+    server.mock(return_value=httpx.Response(418, content=b"\x00\x1b[31m\xff bad\r\nthing " * 100_000))
+
+    failed = await failure_of(chat_client(http))
+
+    assert failed.detail.isprintable()
+    assert len(failed.detail) == 200
+
+
+@pytest.mark.parametrize(
+    "base_url",
+    [
+        "",
+        "model.test/v1",
+        "ftp://model.test",
+        "http://",
+        "http://model.test:99999",
+        "http://me:secret@model.test",
+        "http://m.test/v1?key=secret",
+    ],
+)
+async def test_an_address_of_no_use_is_refused_at_construction_and_not_repeated(
+    http: httpx.AsyncClient, base_url: str
+) -> None:
+    with pytest.raises(ValueError, match="base URL is an http address") as caught:
+        chat_client(http, base_url=base_url)
+
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("key", ["sk-编程", "sk-a\nb", "sk-\x00"])
+async def test_a_key_that_no_header_can_carry_is_refused_at_construction_and_not_repeated(
+    http: httpx.AsyncClient, key: str
+) -> None:
+    with pytest.raises(ValueError, match="holds characters that a header cannot carry") as caught:
+        chat_client(http, api_key=key)
+
+    assert "sk-" not in str(caught.value)
+
+
+async def test_nothing_is_taken_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "socks5://127.0.0.1:1")
+    monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:1")
+
+    async with client() as http, socket_server([ok(MATCH_BODY)]) as base_url:
+        reply = await chat_client(http, base_url=base_url).chat(QUESTION, 10)
+
+    assert reply.data == MATCH
+
+
+async def test_a_proxy_that_is_set_is_asked() -> None:
+    async with socket_server([ok(MATCH_BODY)]) as proxy, client(proxy.removesuffix("/v1")) as http:
+        reply = await chat_client(http, base_url="http://model.invalid/v1").chat(QUESTION, 10)
+
+    assert reply.data == MATCH
+
+
+HOSTILE: list[tuple[bytes, str]] = [
+    (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\n\x1f\x8b\x08\x00", "compressed answer"),
+    (b"HTTP/1.1 200 OK\r\nContent-Length: 4000\r\n\r\n" + b"x" * 4000, "over 1000 bytes"),
+    (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"fff\r\n" + b"x" * 4095 + b"\r\n", "over 1000 bytes"),
+    (b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n{", "RemoteProtocolError"),
+    (b"\x00\x01\x02 not HTTP\r\n\r\n", "RemoteProtocolError"),
+    (b"HTTP/1.1 200 OK\r\n" + b"X: " + b"y" * 500_000, "RemoteProtocolError"),
+    (b"", "RemoteProtocolError"),
+]
+
+
+@pytest.mark.parametrize(("sent", "told"), HOSTILE)
+async def test_whatever_comes_over_the_socket_is_a_failure_and_nothing_else(
+    http: httpx.AsyncClient, sent: bytes, told: str
+) -> None:
+    async with socket_server([sent]) as base_url:
+        model = chat_client(http, base_url=base_url, max_attempts=1, max_answer_bytes=1000)
+        failed = await failure_of(model, 10)
+
+    assert failed.reason is FailureReason.FAILURE
+    assert told in failed.detail
+
+
+async def test_a_client_that_was_closed_is_a_failure_too() -> None:
+    http = client()
+    await http.aclose()
+
+    failed = await failure_of(chat_client(http, max_attempts=1))
+
+    assert failed.reason is FailureReason.FAILURE
+
+
+MATCH_BODY = completion(MATCH).content
+
+
+def ok(body: bytes) -> bytes:
+    return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+
+
+@asynccontextmanager
+async def socket_server(answers: Sequence[bytes]) -> AsyncIterator[str]:
+    """Answer each connection with the next of these bytes, whatever is asked, and close it."""
+    left = list(answers)
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(left.pop(0))
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"

@@ -1,0 +1,159 @@
+"""What is an answer: the object in a model's text, and whether it fits the schema that was asked for."""
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from knowhub.providers.json_answers import UnfitAnswer, answer_in
+from knowhub.providers.json_schema import is_strict, mismatch, unchecked
+
+ANY = {"type": "object"}
+ACTION = {"type": "object", "properties": {"action": {"type": "string"}}, "required": ["action"]}
+OBJECT = '{"action": "match"}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        OBJECT,
+        f"  \n{OBJECT}\n",
+        f"```json\n{OBJECT}\n```",
+        f"Here it is:\n\n```\n{OBJECT}\n```\nAnything else?",
+        f"I think {OBJECT} is right.",
+        f"[{OBJECT}]",
+        f'<think>{{"action": "jump"}} or not?</think>{OBJECT}',
+        f"<think>{'{' * 1000}</think>{OBJECT}",
+        f'First {{"action": "jump"}}, but no: {OBJECT}',
+        f'{OBJECT} fits {{"type": "object"}}',
+        f"{{not json}} {{ {OBJECT}",
+        f"\x00\ufffd{OBJECT}\x00",
+    ],
+)
+def test_the_object_is_found_wherever_it_stands(text: str) -> None:
+    assert answer_in(text, ACTION) == {"action": "match"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "I cannot help with that.",
+        '"text"',
+        "[1, 2]",
+        "null",
+        '{"action": "match"',
+        '{"action": NaN}',
+        '{"action": 1e999}',
+        '{"action": "\\ud800"}',
+        '{"action": ' + "9" * 5000 + "e999}",
+        '{"a":' * 70 + "1" + "}" * 70,
+        "{" * 100_000,
+        '{"a":' * 100_000,
+        '{"a": "' * 10_000,
+    ],
+)
+def test_what_cannot_be_read_or_could_not_be_written_again_is_no_answer(text: str) -> None:
+    with pytest.raises(UnfitAnswer, match="no JSON object"):
+        answer_in(text, ANY)
+
+
+def test_an_object_that_does_not_fit_is_told_by_its_first_fault() -> None:
+    with pytest.raises(UnfitAnswer) as caught:
+        answer_in('{"weather": "sunny"}', ACTION)
+
+    assert str(caught.value) == "$: the field 'action' is missing"
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(st.characters(exclude_categories=["Cs"])),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("ab{}\"'\\`", max_size=3), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.text("ab{}", min_size=1, max_size=3), VALUES), st.text("abc ,.`\n"))
+def test_any_object_is_found_between_prose(value: dict[str, Any], prose: str) -> None:
+    found = answer_in(f"{prose}{json.dumps(value)}{prose}", ANY)
+
+    assert found == value
+
+
+@given(st.text(st.sampled_from('{}[]":,\\ a1\x00编'), max_size=200))
+def test_no_text_ends_in_anything_but_an_answer_or_the_one_error(text: str) -> None:
+    found: dict[str, Any] | None = None
+
+    with suppress(UnfitAnswer):
+        found = answer_in(text, ANY)
+
+    assert found is None or json.loads(json.dumps(found)) == found
+
+
+@pytest.mark.parametrize(
+    ("schema", "fit", "unfit", "told"),
+    [
+        ({"type": "integer"}, [0, -1], [True, 1.0, "1", None], "$: True is not of type integer"),
+        ({"type": "number"}, [0, 1.5], [False, "1"], "$: False is not of type number"),
+        ({"type": "boolean"}, [True], [1, None], "$: 1 is not of type boolean"),
+        ({"type": ["integer", "null"]}, [1, None], ["1"], "$: '1' is not of type integer or null"),
+        ({"type": "string", "nullable": True}, ["", None], [1], "$: 1 is not of type string"),
+        ({"enum": ["a", 1]}, ["a", 1], [True, "b", None], "$: True is not one of ['a', 1]"),
+        ({"const": 1}, [1], [True, 2], "$: True is not one of [1]"),
+        ({"minimum": 1, "maximum": 3}, [1, 3, "x"], [0, 4], "$: 0 is under 1"),
+        ({"minLength": 1, "maxLength": 2}, ["编程", "a"], ["", "abc"], "$: '' is under 1 characters"),
+        ({"minItems": 1, "maxItems": 2}, [[1], [1, 2]], [[], [1, 2, 3]], "$: [] is under 1 items"),
+        ({"items": {"type": "integer"}}, [[], [1, 2]], [[1, "2"]], "$[1]: '2' is not of type integer"),
+        ({"required": ["a"]}, [{"a": None}], [{}], "$: the field 'a' is missing"),
+        ({"properties": {"a": {"type": "null"}}}, [{}, {"a": None, "b": 1}], [{"a": 1}], "$.a: 1 is not of type null"),
+        ({"properties": {"a": {}}, "additionalProperties": False}, [{"a": 1}], [{"b": 1}], "$: there is no field 'b'"),
+        ({"additionalProperties": {"type": "string"}}, [{"a": ""}], [{"a": 1}], "$.a: 1 is not of type string"),
+        (
+            {"anyOf": [{"type": "integer"}, {"enum": ["root"]}]},
+            [1, "root"],
+            ["x"],
+            "$: 'x' fits none of 2 forms; the first says: $: 'x' is not of type integer",
+        ),
+    ],
+)
+def test_each_word_of_the_schema_is_checked(
+    schema: Mapping[str, Any], fit: list[object], unfit: list[object], told: str
+) -> None:
+    assert [mismatch(value, schema) for value in fit] == [None] * len(fit)
+    assert mismatch(unfit[0], schema) == told
+    assert all(mismatch(value, schema) for value in unfit)
+    assert unchecked(schema) == []
+
+
+def test_a_long_value_is_cut_where_it_is_told() -> None:
+    problem = mismatch({"a": "x" * 10_000}, {"type": "array"})
+
+    assert problem is not None
+    assert len(problem) < 100
+
+
+def test_words_that_are_not_checked_are_named_however_deep_they_stand() -> None:
+    schema = {
+        "title": "said only",
+        "properties": {"a": {"items": {"pattern": "^x"}}, "b": {"anyOf": [{"$ref": "#"}]}},
+        "additionalProperties": {"format": "date"},
+    }
+
+    assert unchecked(schema) == ["$ref", "format", "pattern"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "strict"),
+    [
+        ({"type": "object", "properties": {"a": {}}, "required": ["a"], "additionalProperties": False}, True),
+        ({"type": "object", "properties": {"a": {}}, "required": [], "additionalProperties": False}, False),
+        ({"type": "object", "properties": {"a": {}}, "required": ["a"]}, False),
+        ({"type": "array", "items": {"type": "object"}}, False),
+        ({"type": "string"}, True),
+    ],
+)
+def test_strict_is_a_schema_whose_objects_are_closed_and_complete(schema: Mapping[str, Any], strict: bool) -> None:
+    assert is_strict(schema) is strict
