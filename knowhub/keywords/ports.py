@@ -34,6 +34,9 @@ class KeywordView(View, Protocol):
     def info(self, info_id: str) -> InfoHead | None:
         """Return the head of an info, of a deleted one too; None when the id was never used."""
 
+    def infos_newest(self, before: int | None = None) -> Iterator[InfoHead]:
+        """Yield the live infos below ordinal `before`, newest first."""
+
     def links_of_info(self, info_id: str) -> Sequence[Link]:
         """Return the live links of an info."""
 

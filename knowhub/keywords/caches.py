@@ -1,0 +1,205 @@
+"""What searches found before, each kept until an operation touches what it rests on (seed 001 §4.4, KT-205…218)."""
+
+import json
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, Final, TypeAlias
+
+from knowhub.core.clock import Clock
+from knowhub.core.operation import Row, is_live
+from knowhub.keywords.descent import PickQuestion
+from knowhub.keywords.model import INFOS, KEYWORDS, LINKS
+
+EXACT_TTL_S: Final = 3_600.0
+DESCEND_TTL_S: Final = 3_600.0
+INFOS_TTL_S: Final = 3_600.0
+PICK_TTL_S: Final = 6 * 3_600.0
+CAPACITY: Final = 10_000
+
+_LONGEST_TTL_S: Final = PICK_TTL_S
+# What a model was paid for; the rest is found again in microseconds. Their values are JSON.
+_PERSISTED: Final = ("descend:", "agent:pick:")
+_USES_A_PLACE: Final = 32
+
+Use: TypeAlias = tuple[str, str]
+"""An account, and in it the id of a keyword or an info, or `token:<normal form>`."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    value: Any
+    expires_at: float
+    uses: frozenset[Use]
+
+
+class ResultCache:
+    """Values by key, each with an end and with what it rests on; a bounded number, those read last stay longest.
+
+    It knows no caller: a key names the account and who reads. All together rest on at most 32 things per place, so
+    that a few thousand wide answers cannot fill the memory.
+    """
+
+    def __init__(self, clock: Clock, capacity: int = CAPACITY) -> None:
+        self._clock = clock
+        self._capacity = capacity
+        self._entries: OrderedDict[str, _Entry] = OrderedDict()
+        # `node_used_by_keys` of the seed, for infos and tokens too (KT-209).
+        self._used_by: dict[Use, set[str]] = {}
+        self._uses = 0
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @property
+    def uses(self) -> int:
+        """How many things its entries rest on, each once."""
+        return len(self._used_by)
+
+    def get(self, key: str) -> Any | None:  # noqa: ANN401 -- each kind of key has its own kind of value
+        """Return the value; None when there is none, or its time is over."""
+        entry = self._entries.get(key)
+        if entry is None:
+            return None
+        if self._clock.now() >= entry.expires_at:
+            self._drop(key)
+            return None
+        self._entries.move_to_end(key)
+        return entry.value
+
+    def put(self, key: str, value: Any, ttl_s: float, uses: Iterable[Use]) -> None:  # noqa: ANN401 -- as `get`
+        """Keep a value for `ttl_s` seconds, or until one of `uses` is touched."""
+        self._put(key, _Entry(value, self._clock.now() + ttl_s, frozenset(uses)))
+
+    def touch(self, account: str, used: Iterable[str]) -> int:
+        """Drop exactly the entries that rest on one of `used`, and return how many they were."""
+        keys = {key for one in used for key in self._used_by.get((account, one), ())}
+        for key in keys:
+            self._drop(key)
+        return len(keys)
+
+    def persistable(self) -> list[dict[str, Any]]:
+        """List the entries worth keeping over a restart as JSON objects, those read last at the end."""
+        now = self._clock.now()
+        return [
+            {
+                "key": key,
+                "value": entry.value,
+                "uses": [list(use) for use in sorted(entry.uses)],
+                "expires_at": entry.expires_at,
+            }
+            for key, entry in self._entries.items()
+            if key.startswith(_PERSISTED) and entry.expires_at > now
+        ]
+
+    def restore(self, entries: Iterable[Mapping[str, Any]]) -> None:
+        """Take back what `persistable` listed.
+
+        Not what is over, and not what another version wrote in another shape: it is only asked again. The caller
+        leaves out, or touches, what operations have touched since.
+        """
+        now = self._clock.now()
+        for listed in entries:
+            match _restored(listed, now + _LONGEST_TTL_S):
+                case key, entry if entry.expires_at > now:
+                    self._put(key, entry)
+
+    def _put(self, key: str, entry: _Entry) -> None:
+        self._drop(key)
+        if len(entry.uses) > self._capacity * _USES_A_PLACE:
+            # All others would have to go for it.
+            return
+        self._entries[key] = entry
+        self._uses += len(entry.uses)
+        for use in entry.uses:
+            self._used_by.setdefault(use, set()).add(key)
+        while len(self._entries) > self._capacity or self._uses > self._capacity * _USES_A_PLACE:
+            self._drop(next(iter(self._entries)))
+
+    def _drop(self, key: str) -> None:
+        entry = self._entries.pop(key, None)
+        if entry is None:
+            return
+        self._uses -= len(entry.uses)
+        for use in entry.uses:
+            keys = self._used_by[use]
+            keys.remove(key)
+            if not keys:
+                del self._used_by[use]
+
+
+class Picks:
+    """The decisions of `pick_branch`, kept for six hours in a ResultCache (KT-207)."""
+
+    def __init__(self, cache: ResultCache) -> None:
+        self._cache = cache
+
+    def get(self, asked: PickQuestion) -> Row | None:
+        """Return what was decided when the very same was shown; None when nothing is kept."""
+        decision: Row | None = self._cache.get(_pick_key(asked))
+        return decision
+
+    def put(self, asked: PickQuestion, decision: Row) -> None:
+        """Keep a decision until a keyword changes that was shown, or that the shown ones hang below."""
+        used = [*asked.start_ids, *(candidate[0] for candidate in asked.candidates)]
+        self._cache.put(_pick_key(asked), decision, PICK_TTL_S, [(asked.account, one) for one in used])
+
+
+def touched(collection: str, before: Row | None, after: Row) -> set[str]:
+    """Name what one change of a row touches, an undo's too (KT-211…218).
+
+    | change of | touches |
+    |---|---|
+    | a keyword | its id; the tokens that it had and has |
+    | … that comes, goes, moves, or is seen by others | also the parent that it had and has: their children differ |
+    | an info | its id |
+    | a link | the ids of both its ends |
+    | anything else | nothing |
+
+    Whatever rests on a path names every keyword on it, so that an id is enough for all that lies below.
+    """
+    if collection == KEYWORDS:
+        return _touched_by_keyword(before, after)
+    if collection == LINKS:
+        return {str(after["info_id"]), str(after["keyword_id"])}
+    return {str(after["id"])} if collection == INFOS else set()
+
+
+def _touched_by_keyword(before: Row | None, after: Row) -> set[str]:
+    rows = [row for row in (before, after) if row is not None]
+    used = {str(after["id"])}
+    used.update(f"token:{token}" for row in rows for name in ("normalized", "pinyin") for token in row[name])
+    if before is None or _place(before) != _place(after):
+        used.update(str(row["parent_id"]) for row in rows if row["parent_id"] is not None)
+    return used
+
+
+def _place(row: Row) -> tuple[Any, ...]:
+    """Return what decides under whom, and for whom, a keyword is among the children."""
+    return is_live(row), row["parent_id"], sorted(row["scopes"]), row["owner"]
+
+
+def _pick_key(asked: PickQuestion) -> str:
+    """Name a question by all that the answer could depend on, the fingerprint of the candidates with it."""
+    reader = None if asked.reader is None else sorted(asked.reader)
+    told = [reader, asked.model, asked.intent, asked.query, asked.start_ids, asked.candidates]
+    return f"agent:pick:{asked.account}:{sha256(json.dumps(told).encode()).hexdigest()}"
+
+
+def _restored(listed: Mapping[str, Any], latest: float) -> tuple[str, _Entry] | None:
+    match listed:
+        case {"key": str(key), "value": value, "uses": [*pairs], "expires_at": float() | int() as expires_at}:
+            uses = [_use(pair) for pair in pairs]
+            if None in uses:
+                return None
+            # A clock that was set back must not make an entry immortal.
+            return key, _Entry(value, min(float(expires_at), latest), frozenset(filter(None, uses)))
+    return None
+
+
+def _use(pair: object) -> Use | None:
+    match pair:
+        case [str(account), str(used)]:
+            return account, used
+    return None

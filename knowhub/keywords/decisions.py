@@ -1,0 +1,253 @@
+"""Rows in, rows out: what creating, editing and merging do to a keyword, with no store and no clock."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from knowhub.core import clock, scopes
+from knowhub.core.errors import Conflict, Forbidden, InvalidInput, NotFound
+from knowhub.core.operation import Row, Write, is_live, next_version
+from knowhub.core.request_context import RequestContext
+from knowhub.core.undo import Lookup, RowRules
+from knowhub.keywords.model import KEYWORDS, ROOT_ID, NewKeyword
+from knowhub.keywords.ports import KeywordText
+
+MAX_NAME_CHARS = 200
+MAX_ALIASES = 200
+MAX_DESCRIPTION_CHARS = 4_096
+PATCHABLE = frozenset({"name", "aliases", "description", "metadata", "scopes"})
+ROOT_PATCHABLE = frozenset({"name", "description", "metadata"})
+
+
+def new_keyword_row(
+    new: NewKeyword, ids: tuple[str, str], ctx: RequestContext, text: KeywordText, now: float
+) -> dict[str, Any]:
+    """Make the row of a fresh keyword; `ids` are its own and its parent's.
+
+    Raises InvalidInput for a name of which nothing is left (G-01) and for what is over its limit, Forbidden for
+    somebody else's owner.
+    """
+    check_name(new.name, text)
+    check_description(new.description)
+    moment = clock.iso(now)
+    row_id, parent_id = ids
+    aliases = distinct_aliases(new.name, new.aliases, text)
+    return {
+        "id": row_id,
+        "name": new.name,
+        "aliases": aliases,
+        **_keys(new.name, aliases, text),
+        "parent_id": parent_id,
+        "description": new.description,
+        "metadata": dict(new.metadata),
+        "scopes": list(dict.fromkeys(new.scopes or (scopes.PUBLIC,))),
+        "owner": _owner_for(new, ctx),
+        "version": 1,
+        "created_at": moment,
+        "updated_at": moment,
+    }
+
+
+def patched_keyword(row: Row, patch: Mapping[str, Any], text: KeywordText, now: float) -> Row | None:
+    """Return `row` with the fields of `patch`, or None when that changes nothing (KT-223).
+
+    `aliases` and `metadata` are replaced as a whole. Raises InvalidInput for a field that is not the caller's to
+    set or over its limit, Conflict for a field that the root does not have.
+    """
+    for name in patch:
+        if name not in PATCHABLE:
+            raise InvalidInput.of(name, f"cannot be changed; what can is {', '.join(sorted(PATCHABLE))}")
+        if row["id"] == ROOT_ID and name not in ROOT_PATCHABLE and patch[name] != row[name]:
+            raise Conflict(f"the {name} of the root cannot be changed")
+    changed = {**row, **patch}
+    if "scopes" in patch:
+        changed["scopes"] = list(dict.fromkeys(patch["scopes"]))
+    if row["id"] == ROOT_ID:
+        check_length("name", changed["name"])
+    elif "name" in patch or "aliases" in patch:
+        check_name(changed["name"], text)
+        changed["aliases"] = distinct_aliases(changed["name"], changed["aliases"], text, row["aliases"])
+    check_description(changed["description"])
+    return None if changed == row else _touched(_with_keys(changed, row, text), row, now)
+
+
+def placed(row: Row, parent_id: str, now: float) -> dict[str, Any]:
+    """Return a fresh row below its parent, as of `now`: what takes long was done before the decision."""
+    moment = clock.iso(now)
+    return {**row, "parent_id": parent_id, "created_at": moment, "updated_at": moment}
+
+
+def with_parent(row: Row, parent_id: str, now: float) -> Row:
+    """Return `row` below another parent."""
+    return _touched({**row, "parent_id": parent_id}, row, now)
+
+
+def with_alias(row: Row, alias: str, text: KeywordText, now: float) -> Row | None:
+    """Return `row` with one more alias, or None when it is spelt like the name or an alias that is there.
+
+    Another spelling of the same is added: who asks for one alias wants to see it. Raises InvalidInput, and Conflict
+    when there is no room.
+    """
+    _check_alias("alias", alias, text)
+    if alias == row["name"] or alias in row["aliases"]:
+        return None
+    changed = {**row, "aliases": [*row["aliases"], alias]}
+    _check_room(changed)
+    return _touched(_with_keys(changed, row, text), row, now)
+
+
+def without_alias(row: Row, alias: str, text: KeywordText, now: float) -> Row:
+    """Return `row` without the alias that is spelt so, else without those of the same normal form.
+
+    Raises NotFound when there is none.
+    """
+    tokens = set(text.tokens(alias))
+    doomed = {alias} if alias in row["aliases"] else {one for one in row["aliases"] if tokens & set(text.tokens(one))}
+    if not doomed:
+        raise NotFound.of("alias", alias)
+    changed = {**row, "aliases": [one for one in row["aliases"] if one not in doomed]}
+    return _touched(_with_keys(changed, row, text), row, now)
+
+
+def absorbed(row: Row, other: Mapping[str, Any], text: KeywordText, now: float) -> Row | None:
+    """Return `row` with what `other` has and it lacks, or None when that is nothing (KT-228).
+
+    Name and aliases become aliases where no alias says the same; the description fills an empty one; metadata adds
+    the keys that are not there. Raises Conflict when there is no room for the aliases.
+    """
+    spellings = [*row["aliases"], other["name"], *other["aliases"]]
+    aliases = _without_doubles(row["name"], spellings, text, row["aliases"])
+    changed = {
+        **row,
+        "aliases": aliases,
+        "description": row["description"] or other["description"],
+        "metadata": {**other["metadata"], **row["metadata"]},
+    }
+    if changed == row:
+        return None
+    _check_room(changed)
+    return _touched(_with_keys(changed, row, text), row, now)
+
+
+def deleted_keyword(row: Row, now: float) -> Row:
+    """Return the tombstone of a keyword: its content stays, so that a delete can be undone (KT-051)."""
+    return _touched({**row, "deleted": True}, row, now)
+
+
+def write_keyword(row: Row) -> Write:
+    """Say that a keyword shall stand as `row`."""
+    return Write(KEYWORDS, row["id"], row)
+
+
+def distinct_aliases(name: str, aliases: Sequence[str], text: KeywordText, standing: Sequence[str] = ()) -> list[str]:
+    """Return the aliases that say something which the name and those before them do not.
+
+    Those that stand in the row already are kept as they are. Raises InvalidInput for an empty or overlong one, and
+    for too many of them.
+    """
+    if len(aliases) > MAX_ALIASES:
+        raise InvalidInput.of("aliases", f"must be at most {MAX_ALIASES}; these are {len(aliases)}")
+    for index, alias in enumerate(aliases):
+        _check_alias(f"aliases.{index}", alias, text)
+    return _without_doubles(name, aliases, text, standing)
+
+
+def check_name(name: str, text: KeywordText) -> None:
+    """Raise InvalidInput when a keyword could not be found by its name (G-01), or it is too long."""
+    check_length("name", name)
+    if not text.tokens(name):
+        raise InvalidInput.of("name", "has no letter, digit or sign by which it could be found")
+
+
+def check_length(field: str, name: str) -> None:
+    """Raise InvalidInput when a name or an alias is longer than one may be, or blank."""
+    if not name.strip():
+        raise InvalidInput.of(field, "must not be blank")
+    if len(name) > MAX_NAME_CHARS:
+        raise InvalidInput.of(field, f"must have at most {MAX_NAME_CHARS} characters")
+
+
+def check_description(description: str) -> None:
+    """Raise InvalidInput when a description is longer than one may be."""
+    if len(description) > MAX_DESCRIPTION_CHARS:
+        raise InvalidInput.of("description", f"must have at most {MAX_DESCRIPTION_CHARS} characters")
+
+
+def _check_alias(field: str, alias: str, text: KeywordText) -> None:
+    check_length(field, alias)
+    if not text.tokens(alias):
+        raise InvalidInput.of(field, "has no letter, digit or sign by which it could be found")
+
+
+def _check_room(row: Mapping[str, Any]) -> None:
+    if len(row["aliases"]) > MAX_ALIASES:
+        detail = f"keyword {row['id']!r} would have {len(row['aliases'])} aliases, and {MAX_ALIASES} is the most"
+        raise Conflict(f"{detail}; remove some first", {"id": row["id"]})
+
+
+def _without_doubles(name: str, aliases: Iterable[str], text: KeywordText, standing: Sequence[str]) -> list[str]:
+    known = set(text.tokens(name))
+    kept: dict[str, None] = {}
+    for alias in aliases:
+        tokens = text.tokens(alias)
+        if alias != name and (alias in standing or not known.issuperset(tokens)):
+            kept[alias] = None
+        known.update(tokens)
+    return list(kept)
+
+
+def _with_keys(changed: dict[str, Any], row: Row, text: KeywordText) -> dict[str, Any]:
+    if row["id"] == ROOT_ID or (changed["name"] == row["name"] and changed["aliases"] == row["aliases"]):
+        return changed
+    return changed | _keys(changed["name"], changed["aliases"], text)
+
+
+def _keys(name: str, aliases: Sequence[str], text: KeywordText) -> dict[str, list[str]]:
+    """Return what a keyword is found by: each form of its name and aliases once (KT-041, KT-157)."""
+    spellings = (name, *aliases)
+    return {
+        "normalized": list(dict.fromkeys(form for spelling in spellings for form in text.tokens(spelling))),
+        "pinyin": list(dict.fromkeys(form for spelling in spellings for form in text.pinyin(spelling))),
+        "terms": list(dict.fromkeys(term for spelling in spellings for term in text.terms(spelling))),
+    }
+
+
+def _owner_for(new: NewKeyword, ctx: RequestContext) -> str:
+    if new.owner is None:
+        return ctx.default_owner
+    if not ctx.may_edit(new.owner):
+        raise Forbidden(f"the caller may not save a keyword that is owned by {new.owner!r}")
+    return new.owner
+
+
+def _touched(row: Mapping[str, Any], before: Row, now: float) -> Row:
+    return {**row, "version": next_version(before), "updated_at": clock.iso(now)}
+
+
+def _check_keyword(row: Mapping[str, Any]) -> None:
+    """Raise InvalidInput for a keyword that an undo would leave and no write could have made."""
+    if row["id"] != ROOT_ID and not row["normalized"]:
+        raise InvalidInput.of("name", "has no letter, digit or sign by which it could be found")
+    if len(row["aliases"]) > MAX_ALIASES:
+        raise InvalidInput.of("aliases", f"must be at most {MAX_ALIASES}; these are {len(row['aliases'])}")
+
+
+def _parent(row: Mapping[str, Any]) -> list[tuple[str, str]]:
+    return [] if row["parent_id"] is None else [(KEYWORDS, row["parent_id"])]
+
+
+def _in_the_way(lookup: Lookup, row: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Name what keeps a keyword from standing where it says: no parent there, or itself above itself."""
+    above = row["parent_id"]
+    passed: set[str] = set()
+    while above is not None and above != ROOT_ID and above not in passed:
+        parent = lookup(KEYWORDS, above)
+        if parent is None or not is_live(parent):
+            return [(KEYWORDS, above)]
+        if parent["parent_id"] == row["id"]:
+            return [(KEYWORDS, above)]
+        passed.add(above)
+        above = parent["parent_id"]
+    return []
+
+
+KEYWORD_RULES = RowRules(check=_check_keyword, references=_parent, obstacles=_in_the_way, fixed=frozenset({ROOT_ID}))

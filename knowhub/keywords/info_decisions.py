@@ -1,0 +1,147 @@
+"""Rows in, rows out: what saving, editing and linking do to infos and links, with no store and no clock."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from knowhub.core import clock, scopes
+from knowhub.core.errors import Forbidden, InvalidInput
+from knowhub.core.operation import Row, Write, is_live, next_version
+from knowhub.core.request_context import RequestContext
+from knowhub.core.undo import Lookup, RowRules
+from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, ROOT_ID, NewInfo, RelationType, link_id
+
+MAX_SOURCE_CHARS = 2_048
+MAX_CREATOR_CHARS = 200
+PATCHABLE = frozenset({"content", "source", "metadata", "scopes"})
+
+
+def new_info_row(new: NewInfo, row_id: str, now: float, ctx: RequestContext) -> Row:
+    """Make the row of a fresh info (KT-046). Raises InvalidInput, and Forbidden for somebody else's owner."""
+    check_content(new.content)
+    _check_source(new.source)
+    moment = clock.iso(now)
+    return {
+        "id": row_id,
+        "content": new.content,
+        "source": new.source,
+        "metadata": dict(new.metadata),
+        "scopes": list(dict.fromkeys(new.scopes or (scopes.PUBLIC,))),
+        "owner": _owner_for(new, ctx),
+        "version": 1,
+        "created_at": moment,
+        "updated_at": moment,
+    }
+
+
+def patched_info(row: Row, patch: Mapping[str, Any], now: float) -> Row | None:
+    """Return `row` with the fields of `patch`, or None when that changes nothing.
+
+    `metadata` is replaced as a whole. Raises InvalidInput for a blank content and for a field that is not the
+    caller's to set.
+    """
+    for name in patch:
+        if name not in PATCHABLE:
+            raise InvalidInput.of(name, f"cannot be changed; what can is {', '.join(sorted(PATCHABLE))}")
+    changed = {**row, **patch}
+    if "scopes" in patch:
+        changed["scopes"] = list(dict.fromkeys(patch["scopes"]))
+    if changed == row:
+        return None
+    check_content(changed["content"])
+    _check_source(changed["source"])
+    return _touched(changed, row, now)
+
+
+def deleted_info(row: Row, now: float) -> Row:
+    """Return the tombstone of an info: its content stays, so that a delete can be undone."""
+    return _touched({**row, "deleted": True}, row, now)
+
+
+def new_link_row(
+    info_id: str, keyword_id: str, relation: RelationType, created_by: str, before: Row | None, now: float
+) -> Row:
+    """Make the row of a link over `before`, the row that stands under the pair's id, None when none ever did.
+
+    A live one gets another relation and maker and keeps its time of creation (G-05); one that was unlinked begins
+    anew. Versions go on rising either way. Raises InvalidInput for a maker who says nothing.
+    """
+    check_creator(created_by)
+    moment = clock.iso(now)
+    kept = before if is_live(before) else None
+    return {
+        "info_id": info_id,
+        "keyword_id": keyword_id,
+        "relation": relation.value,
+        "created_by": created_by,
+        "version": next_version(before),
+        "created_at": moment if kept is None else kept["created_at"],
+        "updated_at": moment,
+    }
+
+
+def unlinked(row: Row, now: float) -> Row:
+    """Return the tombstone of a link."""
+    return _touched({**row, "deleted": True}, row, now)
+
+
+def write_info(row: Row) -> Write:
+    """Say that an info shall stand as `row`."""
+    return Write(INFOS, row["id"], row)
+
+
+def write_link(row: Row) -> Write:
+    """Say that a link shall stand as `row`."""
+    return Write(LINKS, link_id(row["info_id"], row["keyword_id"]), row)
+
+
+def check_content(content: str) -> None:
+    """Raise InvalidInput when an info would say nothing."""
+    if not content.strip():
+        raise InvalidInput.of("content", "is blank; an info must say something")
+
+
+def check_creator(created_by: str) -> None:
+    """Raise InvalidInput when nobody is named as the maker of a link (KT-047), or somebody at great length."""
+    if not created_by.strip():
+        raise InvalidInput.of("created_by", "is blank; use user, agent or the id of a source")
+    if len(created_by) > MAX_CREATOR_CHARS:
+        raise InvalidInput.of("created_by", f"must have at most {MAX_CREATOR_CHARS} characters")
+
+
+def _check_source(source: str) -> None:
+    if len(source) > MAX_SOURCE_CHARS:
+        raise InvalidInput.of("source", f"must have at most {MAX_SOURCE_CHARS} characters")
+
+
+def _owner_for(new: NewInfo, ctx: RequestContext) -> str:
+    if new.owner is None:
+        return ctx.default_owner
+    if not ctx.may_edit(new.owner):
+        raise Forbidden(f"the caller may not save an info that is owned by {new.owner!r}")
+    return new.owner
+
+
+def _touched(row: Mapping[str, Any], before: Row, now: float) -> Row:
+    return {**row, "version": next_version(before), "updated_at": clock.iso(now)}
+
+
+def _check_info(row: Mapping[str, Any]) -> None:
+    check_content(row["content"])
+
+
+def _ends(row: Mapping[str, Any]) -> list[tuple[str, str]]:
+    # The info comes first: its owner is the link's.
+    return [(INFOS, row["info_id"]), (KEYWORDS, row["keyword_id"])]
+
+
+def _missing_ends(lookup: Lookup, row: Mapping[str, Any]) -> list[tuple[str, str]]:
+    return [end for end in _ends(row) if not _stands(lookup, end)]
+
+
+def _stands(lookup: Lookup, end: tuple[str, str]) -> bool:
+    # Until an account's first keyword the root has no row, and infos hang on it nevertheless.
+    return is_live(lookup(*end)) or end == (KEYWORDS, ROOT_ID)
+
+
+INFO_RULES = RowRules(check=_check_info)
+LINK_RULES = RowRules(references=_ends, obstacles=_missing_ends)

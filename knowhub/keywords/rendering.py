@@ -1,0 +1,89 @@
+"""Keywords as answers show them: the row, and what is computed of the tree around it; and who sees which."""
+
+import json
+from typing import Any
+
+from knowhub.core.errors import NotFound
+from knowhub.core.operation import Row
+from knowhub.core.request_context import RequestContext
+from knowhub.keywords import tree
+from knowhub.keywords.model import KEYWORDS, InfoHead, Node
+from knowhub.keywords.ports import KeywordView
+
+_UNCHANGED_ROOT = json.dumps(tree.root_row(), separators=(",", ":")).encode()
+
+
+def keyword_json(
+    view: KeywordView, ctx: RequestContext, node: Node, *, with_children: bool, level: int | None = None
+) -> bytes:
+    """Return a keyword as JSON text: its row as it lies in memory, and `level`, `children`, `child_count` after it.
+
+    The row is not parsed: this is the path of every exact search. `level` saves the walk to the root where the
+    caller knows it.
+    """
+    raw = view.raw(KEYWORDS, node.id) or _UNCHANGED_ROOT
+    level = tree.level_of(view, node.id) if level is None else level
+    children = visible_children(view, ctx, node.id)
+    # Ids are UUIDs or "root": nothing in them needs escaping.
+    ids = '"children":["' + '","'.join(child.id for child in children) + '"],' if children else '"children":[],'
+    computed = f',"level":{level},{ids if with_children else ""}"child_count":{len(children)}}}'
+    return raw[:-1] + computed.encode()
+
+
+def keyword_answer(view: KeywordView, ctx: RequestContext, row: Row) -> dict[str, Any]:
+    """Return the row of a keyword with `level`, `children` and `child_count`, as the answer of a write shows it."""
+    children = [child.id for child in visible_children(view, ctx, row["id"])]
+    level = tree.level_of(view, row["id"])
+    return {**row, "level": level, "children": children, "child_count": len(children)}
+
+
+def keyword_row(view: KeywordView, keyword_id: str) -> Row:
+    """Return the row of a keyword that is there, of a root that was never written too. Raises NotFound."""
+    row = view.get(KEYWORDS, keyword_id)
+    if row is not None:
+        return row
+    if keyword_id == tree.ROOT_NODE.id:
+        return tree.root_row()
+    raise NotFound.of("keyword", keyword_id)
+
+
+def visible_node(view: KeywordView, ctx: RequestContext, keyword_id: str) -> Node:
+    """Return a live keyword that the caller sees. Raises NotFound, the same for both."""
+    node = seen_node(view, ctx, keyword_id)
+    if node is None:
+        raise NotFound.of("keyword", keyword_id)
+    return node
+
+
+def seen_node(view: KeywordView, ctx: RequestContext, keyword_id: str) -> Node | None:
+    """Return a live keyword that the caller sees; None when there is none."""
+    node = tree.live_node(view, keyword_id)
+    return node if node is not None and ctx.sees(node.audience) else None
+
+
+def visible_info(view: KeywordView, ctx: RequestContext, info_id: str) -> InfoHead:
+    """Return the head of a live info that the caller sees. Raises NotFound, the same for both."""
+    info = view.info(info_id)
+    if info is None or not info.live or not ctx.sees(info.audience):
+        raise NotFound.of("info", info_id)
+    return info
+
+
+def visible_path(view: KeywordView, ctx: RequestContext, node: Node) -> list[Node]:
+    """Return the keywords from the root to this one that the caller sees."""
+    return [above for above in tree.path_of(view, node.id) if ctx.sees(above.audience)]
+
+
+def path_json(view: KeywordView, ctx: RequestContext, node: Node, *, with_children: bool) -> list[bytes]:
+    """Return `visible_path` as JSON text; who is left out still counts in the levels."""
+    return [
+        keyword_json(view, ctx, above, with_children=with_children, level=level)
+        for level, above in enumerate(tree.path_of(view, node.id))
+        if ctx.sees(above.audience)
+    ]
+
+
+def visible_children(view: KeywordView, ctx: RequestContext, keyword_id: str) -> list[Node]:
+    """Return the live children of a keyword that the caller sees, oldest first."""
+    children = view.children(keyword_id)
+    return list(children) if ctx.unrestricted else [child for child in children if ctx.sees(child.audience)]

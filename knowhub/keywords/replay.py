@@ -1,0 +1,261 @@
+"""Recorded decisions of a language model, asked again, to see what another one would decide (KT-251)."""
+
+import json
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from knowhub.core.chat import ChatFailed, ChatModel, FailureReason, Message, Question, Reply
+from knowhub.core.errors import InvalidInput
+from knowhub.core.operation import Operation, Row
+from knowhub.keywords import prompts
+from knowhub.keywords.agent_decision import Action, Choices, decode, pointed_at, short_text
+
+UNUSABLE: Row = {"failure": "unusable_answer"}
+_MAX_ASKED = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """One call as the log holds it. `choices` says which keyword each idx of its prompt stood for."""
+
+    operation_id: str
+    function: str
+    model: str
+    messages: Sequence[Message]
+    output: Any
+    failure: str | None
+    choices: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What was decided, and what a model decides now; `same` when both mean the same.
+
+    `was` and `now` are decisions with ids, or `{"failure": reason}`. `asked` is what it was about, in short; `names`
+    tells the names of the ids. `tokens` (both directions, None where nobody counted) and `seconds` are of the new call.
+    """
+
+    operation_id: str
+    function: str
+    asked: str
+    was: Row
+    now: Row
+    same: bool
+    names: Mapping[str, str] = field(default_factory=dict)
+    detail: str = ""
+    tokens: int | None = None
+    seconds: float = 0.0
+
+
+class ScriptedModel:
+    """A model that gives the answers of a JSON Lines text in their order, for replays without a server.
+
+    A line is an answer, or `{"failure": "agent_timeout"}` for one that does not come. When no line is left it fails.
+    """
+
+    def __init__(self, lines: Iterable[str], name: str = "scripted") -> None:
+        """Read all lines. Raises InvalidInput naming the first line that is no JSON object."""
+        self._name = name
+        self._answers = iter([_scripted(line, number) for number, line in enumerate(lines, 1) if line.strip()])
+
+    @property
+    def model(self) -> str:
+        """The name under which its answers are told."""
+        return self._name
+
+    async def chat(self, question: Question, timeout_s: float) -> Reply:  # noqa: ARG002 -- the port's signature
+        """Return the next answer, whatever is asked. Raises ChatFailed."""
+        answer = next(self._answers, None)
+        if answer is None:
+            raise ChatFailed(FailureReason.FAILURE, "the script has no answer left")
+        if set(answer) == {"failure"}:
+            raise ChatFailed(_reason(answer["failure"]), "as the script says")
+        return Reply(answer, self._name, 0.0)
+
+
+def recorded_calls(operations: Iterable[Operation]) -> Iterator[Recorded]:
+    """Yield the calls about keywords that these operations hold, in their order.
+
+    Other domains ask other functions; their calls are not the tree's.
+    """
+    for operation in operations:
+        for call in operation.agent_io or ():
+            if call.get("function") in prompts.SCHEMAS:
+                yield Recorded(
+                    operation.operation_id,
+                    call["function"],
+                    str(call.get("model")),
+                    call.get("messages") or (),
+                    call.get("output"),
+                    call.get("failure"),
+                    call.get("choices") or {},
+                )
+
+
+async def replay(calls: Iterable[Recorded], chat: ChatModel, timeout_s: float) -> AsyncIterator[Difference]:
+    """Ask `chat` each recorded question again, `timeout_s` for each, and yield how its answer compares.
+
+    Nothing is written. A call that fails is a difference that says so, unless it failed alike when it was recorded.
+    """
+    for call in calls:
+        question = Question(call.function, call.messages, prompts.SCHEMAS[call.function])
+        reply: Reply | None = None
+        detail = ""
+        try:
+            reply = await chat.chat(question, timeout_s)
+        except ChatFailed as failed:
+            now: Row = {"failure": failed.reason.value}
+            detail = failed.detail
+        else:
+            now = meaning(call.function, reply.data, call.choices)
+        yield _difference(call, now, detail, reply)
+
+
+def meaning(function: str, output: object, choices: Mapping[str, str]) -> Row:
+    """Return what an answer decides, with ids in place of idx, without its reasons and the order of its lists.
+
+    A description counts by whom it describes: no two models write the same words. Raises nothing, whatever
+    `output` is.
+    """
+    if not isinstance(output, Mapping):
+        return UNUSABLE
+    ordered = sorted((idx for idx in choices if idx.isdecimal()), key=int)
+    return _MEANINGS[function](output, Choices([choices[idx] for idx in ordered]))
+
+
+def _difference(call: Recorded, now: Row, detail: str, reply: Reply | None) -> Difference:
+    was: Row = {"failure": call.failure} if call.failure else meaning(call.function, call.output, call.choices)
+    data = _shown(call.messages)
+    return Difference(
+        operation_id=call.operation_id,
+        function=call.function,
+        asked=_asked(data),
+        was=was,
+        now=now,
+        same=was == now,
+        names=_names(data, call.choices),
+        detail=detail,
+        tokens=None if reply is None else _tokens(reply),
+        seconds=0.0 if reply is None else reply.seconds,
+    )
+
+
+def _branch(output: Mapping[str, Any], choices: Choices) -> Row:
+    decision = decode(output, choices)
+    if decision is None:
+        return UNUSABLE
+    match decision.action:
+        case Action.MISSING:
+            chosen: dict[str, Any] = {"suggest_name": decision.suggest_name}
+        case Action.AMBIGUOUS:
+            chosen = {"candidate_ids": sorted(decision.candidate_ids)}
+        case Action.JUMP | Action.MATCH:
+            chosen = {"node_ids": sorted(decision.targets)}
+    # What was never shown is dropped when it is read, and yet it tells two models apart.
+    return {"action": decision.action.value, **chosen} | ({"strays": True} if decision.strays else {})
+
+
+def _same_name(output: Mapping[str, Any], choices: Choices) -> Row:
+    return {"node_id": choices.pick(output.get("node_id"))}
+
+
+def _dedup(output: Mapping[str, Any], choices: Choices) -> Row:
+    action = short_text(output.get("action"), _MAX_ASKED)
+    return {"action": action} if action == "create_new" else {"action": action, **_same_name(output, choices)}
+
+
+def _links(output: Mapping[str, Any], choices: Choices) -> Row:
+    links = [
+        [_picked(choices, link.get("keyword_id")), short_text(link.get("relation"), _MAX_ASKED)]
+        for link in _objects(output, "links")
+    ]
+    names = [short_text(name, _MAX_ASKED) for name in pointed_at(output.get("suggested_names"))]
+    return {"links": sorted(links), "suggested_names": sorted(names)}
+
+
+def _tidying(output: Mapping[str, Any], choices: Choices) -> Row:
+    def pairs(name: str, other: str) -> list[list[str]]:
+        found = _objects(output, name)
+        return sorted([_picked(choices, one.get("node_id")), _picked(choices, one.get(other))] for one in found)
+
+    splits = [
+        [_picked(choices, split.get("node_id")), sorted(_group(group, choices) for group in _objects(split, "groups"))]
+        for split in _objects(output, "splits")
+    ]
+    return {
+        "moves": pairs("moves", "new_parent_id"),
+        "merges": pairs("merges", "into_id"),
+        "described": sorted(_picked(choices, one.get("node_id")) for one in _objects(output, "descriptions")),
+        "splits": sorted(splits),
+    }
+
+
+def _group(group: Mapping[str, Any], choices: Choices) -> list[Any]:
+    return [
+        short_text(group.get("name"), _MAX_ASKED),
+        sorted(choices.pick_all(pointed_at(group.get("node_ids")))),
+    ]
+
+
+_MEANINGS: Mapping[str, Callable[[Mapping[str, Any], Choices], Row]] = {
+    prompts.PICK_BRANCH: _branch,
+    prompts.DISAMBIGUATE: _same_name,
+    prompts.DEDUP_CHECK: _dedup,
+    prompts.LINK_INFO: _links,
+    prompts.REORGANIZE: _tidying,
+}
+
+
+def _picked(choices: Choices, pointed: object) -> str:
+    """Return the id that is meant; "" for what was never shown."""
+    return choices.pick(pointed) or ""
+
+
+def _objects(body: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    value = body.get(name)
+    return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list | tuple) else []
+
+
+def _shown(messages: Sequence[Message]) -> Mapping[str, Any]:
+    """Return what the prompt showed as data; nothing where it is no prompt of this version."""
+    if not messages:
+        return {}
+    content = str(messages[-1].get("content", ""))
+    begin, end = content.find("{"), content.rfind("}")
+    try:
+        data = json.loads(content[begin : end + 1])
+    except ValueError:
+        return {}
+    return data if isinstance(data, Mapping) else {}
+
+
+def _asked(data: Mapping[str, Any]) -> str:
+    new = data.get("new")
+    words = data.get("query") or data.get("info") or (new.get("name") if isinstance(new, Mapping) else "")
+    return short_text(words, _MAX_ASKED)
+
+
+def _names(data: Mapping[str, Any], choices: Mapping[str, str]) -> dict[str, str]:
+    shown = _objects(data, "candidates") or _objects(data, "nodes")
+    named = ((choices.get(str(one.get("idx"))), one.get("name")) for one in shown)
+    return {keyword_id: str(name) for keyword_id, name in named if keyword_id is not None}
+
+
+def _tokens(reply: Reply) -> int | None:
+    counted = [count for count in (reply.prompt_tokens, reply.completion_tokens) if count is not None]
+    return sum(counted) if counted else None
+
+
+def _scripted(line: str, number: int) -> dict[str, Any]:
+    try:
+        answer = json.loads(line)
+    except ValueError as problem:
+        raise InvalidInput.of(f"line {number}", f"is no JSON: {short_text(str(problem), _MAX_ASKED)}") from problem
+    if not isinstance(answer, dict):
+        raise InvalidInput.of(f"line {number}", "must be a JSON object, the answer of one call")
+    return answer
+
+
+def _reason(name: object) -> FailureReason:
+    return FailureReason.TIMEOUT if name == FailureReason.TIMEOUT.value else FailureReason.FAILURE

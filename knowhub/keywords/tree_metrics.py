@@ -1,0 +1,152 @@
+"""How healthy a tree is: what hangs on nothing, what is too deep, too wide, undescribed or double (KT-186, KT-246)."""
+
+import heapq
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from knowhub.core.request_context import RequestContext
+from knowhub.keywords import tree
+from knowhub.keywords.model import ROOT_ID, Node
+from knowhub.keywords.ports import KeywordView
+
+DEEP_LEVEL = 6
+MAX_LISTED = 100
+MAX_WIDEST = 10
+MAX_DUPLICATES = 50
+
+
+class TreeMetrics:
+    """Counts one tree as one caller sees it, bit by bit, so that a large one makes nobody wait.
+
+    Exhaust `counting()`, stopping between its steps as others need, then read `result()`.
+    """
+
+    def __init__(self, view: KeywordView, ctx: RequestContext) -> None:
+        self._view = view
+        self._ctx = ctx
+        self._seen: list[Node] = []
+        self._parents: dict[str, str | None] = {}
+        self._levels: dict[str, int | None] = {ROOT_ID: 0}
+        self._child_counts: Counter[str] = Counter()
+        self._bearers: dict[str, Node] = {}
+        self._doubles: dict[str, list[Node]] = {}
+        self._links = self._undescribed = self._leaves = 0
+        self._depths: Counter[int] = Counter({0: 1})
+        self._widths: Counter[int] = Counter()
+        self._widest: list[tuple[int, int, Node]] = []
+        self._orphans: list[str] = []
+        self._deep: list[tuple[int, int, Node]] = []
+
+    def counting(self) -> Iterator[int]:
+        """Yield after each keyword how much work it was: 1, and 1 for each of its links."""
+        for node in self._view.nodes():
+            # A path leads through what the caller does not see: every parent is known, and only what is seen counts.
+            self._parents[node.id] = node.parent_id
+            yield self._take_in(node) if node.id != ROOT_ID and self._ctx.sees(node.audience) else 1
+        self._note_width(tree.live_node(self._view, ROOT_ID) or tree.ROOT_NODE)
+        for node in self._seen:
+            self._place(node)
+            yield 1
+
+    def result(self) -> dict[str, Any]:
+        """Return the figures. Lists are cut at their worst; the counts beside them are not."""
+        nodes = len(self._seen)
+        worst = heapq.nsmallest(
+            MAX_DUPLICATES, self._doubles.items(), key=lambda one: (-len(one[1]), one[1][0].ordinal, one[0])
+        )
+        return {
+            "nodes": nodes,
+            "links": self._links,
+            "leaves": self._leaves,
+            "max_depth": max(self._depths),
+            "depths": {str(level): self._depths[level] for level in sorted(self._depths)},
+            "orphan_count": len(self._orphans),
+            "orphans": self._orphans[:MAX_LISTED],
+            "missing_descriptions": {
+                "count": self._undescribed,
+                "rate": round(self._undescribed / nodes, 4) if nodes else 0.0,
+            },
+            "fan_out": self._fan_out(),
+            "deep_count": len(self._deep),
+            "deep": [
+                {"id": node.id, "name": node.name, "level": level}
+                for level, _, node in heapq.nlargest(MAX_LISTED, self._deep)
+            ],
+            "duplicate_count": len(self._doubles),
+            "duplicates": [{"token": token, "ids": [node.id for node in nodes][:MAX_LISTED]} for token, nodes in worst],
+        }
+
+    def _take_in(self, node: Node) -> int:
+        self._seen.append(node)
+        self._undescribed += not node.is_described
+        if node.parent_id is not None:
+            self._child_counts[node.parent_id] += 1
+        for token in node.tokens:
+            first = self._bearers.setdefault(token, node)
+            if first is not node:
+                self._doubles.setdefault(token, [first]).append(node)
+        links = self._view.links_of_keyword(node.id)
+        if self._ctx.unrestricted:
+            self._links += len(links)
+        else:
+            heads = (self._view.info(link.info_id) for link in links)
+            self._links += sum(head is not None and head.live and self._ctx.sees(head.audience) for head in heads)
+        return 1 + len(links)
+
+    def _place(self, node: Node) -> None:
+        """Count a keyword where it stands, now that all are known."""
+        level = self._level(node.id)
+        if level is None:
+            self._orphans.append(node.id)
+        else:
+            self._depths[level] += 1
+            if level > DEEP_LEVEL:
+                self._deep.append((level, -node.ordinal, node))
+        self._note_width(node)
+        self._leaves += not self._child_counts[node.id]
+
+    def _level(self, keyword_id: str) -> int | None:
+        """Return how far below the root a keyword is; None when it does not hang on the root."""
+        upwards: dict[str, None] = {}
+        above: str | None = keyword_id
+        while above is not None and above in self._parents and above not in self._levels and above not in upwards:
+            upwards[above] = None
+            above = self._parents[above]
+        level = self._levels.get(above) if above is not None else None
+        for passed in reversed(upwards):
+            level = None if level is None else level + 1
+            self._levels[passed] = level
+        return level
+
+    def _note_width(self, node: Node) -> None:
+        width = self._child_counts[node.id]
+        if width:
+            self._widths[width] += 1
+            heapq.heappush(self._widest, (width, -node.ordinal, node))
+            if len(self._widest) > MAX_WIDEST:
+                heapq.heappop(self._widest)
+
+    def _fan_out(self) -> dict[str, Any]:
+        parents = self._widths.total()
+        children = sum(width * count for width, count in self._widths.items())
+        return {
+            "mean": round(children / parents, 2) if parents else 0.0,
+            "max": max(self._widths, default=0),
+            "p50": _percentile(self._widths, 50),
+            "p95": _percentile(self._widths, 95),
+            "widest": [
+                {"id": node.id, "name": node.name, "children": width}
+                for width, _, node in sorted(self._widest, reverse=True)
+            ],
+        }
+
+
+def _percentile(counts: Mapping[int, int], percent: int) -> int:
+    """Return the least figure that at least `percent` of a hundred do not exceed; 0 of none."""
+    wanted = -(-sum(counts.values()) * percent // 100)
+    for figure in sorted(counts):
+        wanted -= counts[figure]
+        if wanted <= 0:
+            return figure
+    return 0

@@ -1,0 +1,380 @@
+"""Reorganize, apply and metrics on a store: plans change nothing, and are carried out whole, once, and undoably."""
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from knowhub.core.chat import ChatFailed, FailureReason, Question
+from knowhub.core.errors import Conflict, InvalidInput
+from knowhub.core.operation import IdempotencyKey
+from knowhub.core.request_context import RequestContext
+from knowhub.keywords.agent import KeywordAgent
+from knowhub.keywords.audit import DecisionLog
+from knowhub.keywords.curator import MAX_CALLS, SHOWN_A_CALL, Curator
+from knowhub.keywords.decisions import KEYWORD_RULES
+from knowhub.keywords.info_decisions import INFO_RULES, LINK_RULES
+from knowhub.keywords.infos import InfoService
+from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, ROOT_ID, InfoQuery, NewInfo, NewKeyword, Options
+from knowhub.keywords.plan import MAX_UNDESCRIBED
+from knowhub.keywords.recent import Recents
+from knowhub.keywords.replay import recorded_calls
+from knowhub.keywords.service import KeywordService
+from knowhub.operations.service import OperationsService
+from tests.builders import OWNER, CountedIds, FakeClock, caller, local
+from tests.fakes.memory_store import MemoryStore
+from tests.fakes.plain_text import PlainText
+from tests.fakes.queued_chat import NEVER, QueuedChat, fenced_data
+
+pytestmark = pytest.mark.anyio
+
+ANN = caller(user_id="ann")
+RULES = {KEYWORDS: KEYWORD_RULES, INFOS: INFO_RULES, LINKS: LINK_RULES}
+KEY = IdempotencyKey(OWNER, "POST", "/api/keywords/reorganize/apply", "k-1", "b-1")
+
+
+class Garden:
+    """A tree on a store in memory, with a model that gives `answers`, or none."""
+
+    def __init__(self, *answers: object, options: Options | None = None) -> None:
+        options = options or Options()
+        ids = CountedIds()
+        self.store = MemoryStore(FakeClock(), ids)
+        self.chat = QueuedChat(answers) if answers else None
+        self.decision_log = DecisionLog(self.store)
+        nobody = KeywordAgent(None, Recents(), options)
+        agent = KeywordAgent(self.chat, Recents(), options)
+        text = PlainText()
+        self.keywords = KeywordService(self.store, text, ids, nobody, options)
+        self.infos = InfoService(self.store, text, ids, nobody, options)
+        self.curator = Curator(self.store, text, ids, agent, options, self.decision_log)
+        self.operations = OperationsService(self.store, ids, RULES)
+        self.ids: dict[str, str] = {}
+
+    async def plant(self, *names: str, below: str = ROOT_ID, ctx: RequestContext | None = None, **fields: Any) -> None:  # noqa: ANN401 -- any field
+        for name in names:
+            new = NewKeyword(name, self.ids.get(below, below), **fields)
+            self.ids[name] = (await self.keywords.create(ctx or local(), new, auto_place=False)).row["id"]
+
+    def rows(self) -> dict[str, dict[str, Any]]:
+        """Return every live row less what counts writes."""
+        view = self.store.view("default")
+        keywords = [view.get(KEYWORDS, node.id) or {} for node in view.nodes()]
+        links = [
+            view.get(LINKS, f"{link.info_id}:{row['id']}") or {}
+            for row in keywords
+            for link in view.links_of_keyword(row["id"])
+        ]
+        return {
+            row.get("id") or f"{row['info_id']}:{row['keyword_id']}": {
+                name: value for name, value in row.items() if name not in {"version", "updated_at"}
+            }
+            for row in (*keywords, *links)
+        }
+
+    def parent_of(self, name: str) -> str | None:
+        node = self.store.view("default").node(self.ids[name])
+        assert node is not None
+        return node.parent_id if node.live else None
+
+
+def kinds(plan: Mapping[str, Any]) -> list[str]:
+    return [step["kind"] for step in plan["steps"]]
+
+
+def by_name(build: Callable[[dict[str, int]], object]) -> Callable[[Question], object]:
+    """Answer with what `build` makes of the idx of each name that is shown."""
+    return lambda question: build({node["name"]: node["idx"] for node in fenced_data(question)["nodes"]})
+
+
+async def test_a_plan_says_what_to_do_and_why_and_changes_nothing() -> None:
+    garden = Garden()
+    await garden.plant("Python", "Python 装饰器", "Go", "go")
+    before, seq = garden.rows(), garden.store.last_seq
+
+    plan = await garden.curator.reorganize(local())
+
+    merge, move = plan["steps"]
+    assert (garden.rows(), garden.store.last_seq) == (before, seq)
+    assert merge["kind"] == "merge"
+    assert merge["into"] == {"id": garden.ids["Go"], "name": "Go", "path": "root / Go", "version": 1}
+    assert (move["node"]["name"], move["to"]["path"], bool(move["reason"])) == ("Python 装饰器", "root / Python", True)
+    assert (plan["scope_id"], plan["scope_name"], plan["degraded"]) == (ROOT_ID, "root", [])
+    assert plan["missing_description_count"] == len(plan["missing_descriptions"]) == 4
+    assert plan["summary"] == "2 steps: 1 merges, 1 moves; 4 keywords were gone through"
+    assert json.loads(json.dumps(plan)) == plan
+
+
+async def test_a_plan_is_carried_out_in_one_operation_that_can_be_undone() -> None:
+    garden = Garden()
+    await garden.plant("Python", "Python 装饰器", "Go", "go", "运维")
+    await garden.plant(*(f"Docker {number}" for number in range(60)), below="运维")
+    await garden.plant(*(f"x{number}" for number in range(3)), below="运维")
+    await garden.infos.create(local(), NewInfo("about go", keyword_ids=[garden.ids["go"], garden.ids["Python 装饰器"]]))
+    before, seq = garden.rows(), garden.store.last_seq
+    plan = await garden.curator.reorganize(local())
+
+    done = await garden.curator.apply(local(), plan)
+
+    assert garden.store.last_seq == seq + 1
+    assert done.operation_id is not None
+    assert {kind: done.row[kind] for kind in ("moved", "merged", "described", "split")} == {
+        "moved": 1,
+        "merged": 1,
+        "described": 0,
+        "split": 1,
+    }
+    assert garden.parent_of("Docker 7") == done.row["created"][0]
+    assert [
+        json.loads(info)["content"] for info in await garden.infos.of_keyword(local(), garden.ids["Go"], InfoQuery())
+    ]
+
+    await garden.operations.undo(local(), done.operation_id)
+
+    assert garden.rows() == before
+
+
+async def test_after_a_plan_the_rules_find_nothing_more() -> None:
+    garden = Garden()
+    await garden.plant("Python", "Python 装饰器", "Python 装饰器 缓存", "Go", "go", "运维")
+    await garden.plant(
+        "K8s", *(f"Docker {number}" for number in range(30)), *(f"k8s {number}" for number in range(30)), below="运维"
+    )
+    await garden.curator.apply(local(), await garden.curator.reorganize(local()))
+
+    plan = await garden.curator.reorganize(local())
+
+    assert plan["steps"] == []
+    assert garden.parent_of("Python 装饰器 缓存") == garden.ids["Python 装饰器"]
+    assert garden.parent_of("k8s 1") == garden.ids["K8s"]
+
+
+async def test_a_plan_from_before_somebody_moved_a_keyword_is_refused_whole() -> None:
+    garden = Garden()
+    await garden.plant("Python", "Python 装饰器", "Go", "go", "语言")
+    plan = await garden.curator.reorganize(local())
+    await garden.keywords.move(local(), garden.ids["Python 装饰器"], garden.ids["语言"])
+    before = garden.rows()
+
+    with pytest.raises(Conflict) as refused:
+        await garden.curator.apply(local(), plan)
+
+    stale = {"id": garden.ids["Python 装饰器"], "version": 1, "current_version": 2}
+    assert refused.value.extra == {"stale": [stale]}
+    assert garden.rows() == before
+
+
+async def test_a_plan_can_be_edited_by_a_person() -> None:
+    garden = Garden(by_name(lambda idx: {"descriptions": [{"node_id": idx["Python"], "description": "A snake."}]}))
+    await garden.plant("Python", "Python 装饰器")
+    plan = await garden.curator.reorganize(local())
+    (describe,) = (step for step in plan["steps"] if step["kind"] == "describe")
+
+    done = await garden.curator.apply(local(), {"steps": [describe | {"description": "A language."}]})
+
+    row = json.loads((await garden.keywords.get(local(), garden.ids["Python"])).json)
+    assert (row["description"], done.row["described"], done.row["moved"]) == ("A language.", 1, 0)
+    assert garden.parent_of("Python 装饰器") == ROOT_ID
+
+
+async def test_a_plan_without_effect_is_no_operation() -> None:
+    garden = Garden()
+    await garden.plant("Python")
+    seq = garden.store.last_seq
+
+    done = await garden.curator.apply(local(), {"steps": []})
+
+    assert (done.operation_id, done.row["moved"], garden.store.last_seq) == (None, 0, seq)
+
+
+async def test_a_retried_plan_is_answered_as_it_was_carried_out() -> None:
+    garden = Garden()
+    await garden.plant("Python", "Python 装饰器")
+    plan = await garden.curator.reorganize(local())
+
+    first = await garden.curator.apply(local(), plan, KEY)
+    again = await garden.curator.apply(local(), plan, KEY)
+
+    assert again == first
+    assert first.row["moved"] == 1
+
+
+async def test_a_model_adds_steps_about_what_it_was_shown_after_those_of_the_rules() -> None:
+    answer = by_name(
+        lambda idx: {
+            "merges": [{"node_id": idx["蟒蛇"], "into_id": idx["Python"]}, {"node_id": 99, "into_id": 1}],
+            "moves": [
+                {"node_id": idx["Go"], "new_parent_id": idx["语言"]},
+                {"node_id": idx["Python 装饰器"], "new_parent_id": idx["语言"]},
+            ],
+            "splits": [{"node_id": idx["root"], "groups": [{"name": "工具", "node_ids": [idx["Docker"], idx["K8s"]]}]}],
+            "descriptions": [
+                {"node_id": idx["语言"], "description": "编程语言。"},
+                {"node_id": 1, "description": "top"},
+            ],
+            "reason": "tidier",
+        }
+    )
+    garden = Garden(answer)
+    await garden.plant("Python", "Python 装饰器", "蟒蛇", "Go", "语言", "Docker", "K8s")
+
+    plan = await garden.curator.reorganize(local())
+
+    assert kinds(plan) == ["move", "merge", "move", "split", "describe"]
+    assert plan["steps"][0]["to"]["name"] == "Python"
+    assert [step["reason"] for step in plan["steps"]][1:4] == ["tidier"] * 3
+    assert "语言" not in [one["name"] for one in plan["missing_descriptions"]]
+    assert plan["degraded"] == []
+    done = await garden.curator.apply(local(), plan)
+    assert garden.parent_of("Docker") == garden.parent_of("K8s") == done.row["created"][0]
+    assert garden.parent_of("蟒蛇") is None
+
+
+@pytest.mark.parametrize(
+    "failure", [ChatFailed(FailureReason.TIMEOUT, "late"), RuntimeError("down"), "nonsense", NEVER]
+)
+async def test_a_model_that_fails_leaves_the_part_of_the_rules(failure: object) -> None:
+    garden = Garden(failure, options=Options(write_budget_s=0.05))
+    await garden.plant("Python", "Python 装饰器")
+
+    plan = await garden.curator.reorganize(local())
+
+    assert (kinds(plan), plan["degraded"]) == (["move"], ["llm"])
+
+
+async def test_every_call_is_noted_for_replay() -> None:
+    garden = Garden(by_name(lambda idx: {"moves": [{"node_id": idx["a"], "new_parent_id": idx["b"]}]}))
+    await garden.plant("a", "b")
+
+    await garden.curator.reorganize(local())
+    await garden.decision_log.close()
+
+    operations = [one async for one in garden.store.operations("default")]
+    assert operations[0].op == "agent_decision"
+    (call,) = recorded_calls(operations)
+    assert (call.function, call.failure) == ("reorganize", None)
+    assert set(call.choices.values()) == {ROOT_ID, garden.ids["a"], garden.ids["b"]}
+
+
+async def test_a_large_tree_is_shown_in_parts_each_with_the_top_and_not_beyond_ten() -> None:
+    many = MAX_CALLS * (SHOWN_A_CALL - 1) + 5
+    garden = Garden(*[{}] * (MAX_CALLS + 5))
+    for begin in range(0, many, 1_000):
+        items = [NewKeyword(f"n{number}") for number in range(begin, min(begin + 1_000, many))]
+        await garden.keywords.create_batch(local(), items)
+
+    plan = await garden.curator.reorganize(local())
+
+    assert garden.chat is not None
+    shown = [[node["name"] for node in fenced_data(question)["nodes"]] for question in garden.chat.questions]
+    assert [len(names) for names in shown] == [SHOWN_A_CALL] * MAX_CALLS
+    assert {names[0] for names in shown} == {"root"}
+    assert len({name for names in shown for name in names}) == many - 5 + 1
+    assert (len(plan["missing_descriptions"]), plan["missing_description_count"]) == (MAX_UNDESCRIBED, many)
+    assert plan["summary"].endswith(f"{many} keywords were gone through; the model was shown {many - 5} of them")
+
+
+async def test_all_calls_share_one_budget() -> None:
+    garden = Garden({}, NEVER, {})
+    await garden.keywords.create_batch(local(), [NewKeyword(f"n{number}") for number in range(500)])
+
+    plan = await garden.curator.reorganize(local(), budget_s=0.2)
+
+    assert garden.chat is not None
+    assert plan["degraded"] == ["llm"]
+    assert len(garden.chat.budgets) == 2
+    assert garden.chat.budgets[1] <= garden.chat.budgets[0] <= 0.2
+
+
+async def test_what_moved_while_the_model_thought_is_planned_as_it_stands_then() -> None:
+    garden = Garden()
+    await garden.plant("Python", "Python 装饰器", "Go", "语言")
+
+    class MovingChat(QueuedChat):
+        async def chat(self, question: Question, timeout_s: float) -> Any:  # noqa: ANN401 -- a Reply
+            await garden.keywords.move(local(), garden.ids["Python"], garden.ids["Python 装饰器"])
+            await garden.keywords.move(local(), garden.ids["Go"], garden.ids["语言"])
+            return await super().chat(question, timeout_s)
+
+    chat = MovingChat([by_name(lambda idx: {"descriptions": [{"node_id": idx["Go"], "description": "A language."}]})])
+    agent = KeywordAgent(chat, Recents(), Options())
+    curator = Curator(garden.store, PlainText(), CountedIds(10_000), agent, Options())
+
+    plan = await curator.reorganize(local())
+
+    assert kinds(plan) == ["describe"]
+    assert (plan["steps"][0]["node"]["version"], plan["steps"][0]["node"]["path"]) == (2, "root / 语言 / Go")
+    assert (await curator.apply(local(), plan)).operation_id is not None
+
+
+async def test_a_scope_bounds_what_is_gone_through() -> None:
+    garden = Garden()
+    await garden.plant("语言", "Python", "Python 装饰器")
+    await garden.plant("Go", "go", below="语言")
+
+    plan = await garden.curator.reorganize(local(), garden.ids["语言"])
+
+    assert (kinds(plan), plan["scope_name"]) == (["merge"], "语言")
+    assert {one["name"] for one in plan["missing_descriptions"]} == {"Go", "go"}
+
+
+async def test_what_the_caller_cannot_see_is_no_scope_and_in_no_plan() -> None:
+    garden = Garden()
+    await garden.plant("Go")
+    await garden.plant("go", scopes=["user:owner"])
+    for scope_id in (garden.ids["go"], "never-there"):
+        with pytest.raises(InvalidInput, match="scope_id"):
+            await garden.curator.reorganize(ANN, scope_id)
+
+    plan = await garden.curator.reorganize(ANN)
+
+    assert (plan["steps"], plan["missing_description_count"]) == ([], 1)
+    assert garden.ids["go"] not in json.dumps(plan)
+    assert (await garden.curator.metrics(ANN))["nodes"] == 1
+
+
+async def test_what_lies_under_uncategorised_is_unplaced_too() -> None:
+    garden = Garden(options=Options(uncategorized_name="未分类"))
+    await garden.plant("Python", "未分类", "工具")
+    await garden.plant("Python 装饰器", below="未分类")
+    await garden.plant("Python 调试", below="工具")
+
+    plan = await garden.curator.reorganize(local())
+
+    assert [step["node"]["name"] for step in plan["steps"]] == ["Python 装饰器"]
+
+
+async def test_an_account_that_nobody_wrote_to_needs_nothing() -> None:
+    garden = Garden({"moves": []})
+
+    plan = await garden.curator.reorganize(local())
+
+    assert (plan["steps"], plan["missing_descriptions"], garden.store.last_seq) == ([], [], 0)
+    assert garden.chat is not None
+    assert garden.chat.questions == []
+    assert (await garden.curator.metrics(local()))["nodes"] == 0
+
+
+@pytest.mark.parametrize("verb", ["metrics", "reorganize"])
+async def test_others_are_served_while_a_large_tree_is_gone_through(verb: str) -> None:
+    garden = Garden()
+    for begin in range(0, 5_000, 1_000):
+        items = [NewKeyword(f"n {number}") for number in range(begin, begin + 1_000)]
+        await garden.keywords.create_batch(local(), items)
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    waiting = asyncio.create_task(others())
+    answer = await getattr(garden.curator, verb)(local())
+    waiting.cancel()
+
+    # Once in five hundred keywords at the least, on each way through them.
+    assert answer
+    assert turns >= 15

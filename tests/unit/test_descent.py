@@ -1,0 +1,477 @@
+"""The descent, round by round (KT.7): what each answer of the model leads to, and what each failure is called."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+import pytest
+
+from knowhub.core.chat import ChatFailed, FailureReason, Question
+from knowhub.core.operation import Row
+from knowhub.core.request_context import RequestContext
+from knowhub.keywords.agent import KeywordAgent
+from knowhub.keywords.agent_decision import Intent
+from knowhub.keywords.descent import Descended, PickCache, PickQuestion
+from knowhub.keywords.model import ROOT_ID, Options
+from knowhub.keywords.recent import Recents
+from tests.builders import caller, local
+from tests.fakes.keyword_view import FakeKeywordView, Shape, tree_of
+from tests.fakes.queued_chat import NEVER, QueuedChat, pointing, pointing_at
+
+pytestmark = pytest.mark.anyio
+
+SHAPE: Shape = {"技术": {"编程语言": {"Python": {}, "Go": {}}, "网络": {"TCP": {}}}, "生活": {"菜谱": {}}}
+BUDGET_S = 5.0
+
+
+@dataclass
+class Walk:
+    """A tree, a model, and the agent between them."""
+
+    answers: Iterable[object]
+    view: FakeKeywordView = field(default_factory=lambda: tree_of(SHAPE))
+    options: Options = field(default_factory=Options)
+    picks: PickCache | None = None
+    ctx: RequestContext = field(default_factory=local)
+    budget_s: float = BUDGET_S
+    recents: Recents = field(default_factory=Recents)
+
+    def __post_init__(self) -> None:
+        self.chat = QueuedChat(self.answers)
+        self.agent = KeywordAgent(self.chat, self.recents, self.options, self.picks)
+
+    async def down(self, query: str = "蟒蛇", intent: Intent = Intent.SEARCH) -> Descended:
+        return await self.agent.descend(self.ctx, lambda: self.view, query, intent, self.budget_s)
+
+    def path(self, *names: str) -> list[str]:
+        return [ROOT_ID, *(self.view.id_of(name) for name in names)]
+
+
+def failing(reason: FailureReason = FailureReason.FAILURE) -> ChatFailed:
+    return ChatFailed(reason, "down")
+
+
+async def test_a_match_at_any_depth_ends_the_descent_in_one_round() -> None:
+    walk = Walk([pointing("Python", reason="蟒蛇 is Python")])
+
+    found = await walk.down()
+
+    assert (found.outcome, found.node_id, found.reason) == ("matched", walk.view.id_of("Python"), "蟒蛇 is Python")
+    assert found.path == walk.path("技术", "编程语言", "Python")
+    assert (found.failure, len(walk.chat.questions)) == (None, 1)
+
+
+async def test_a_prompt_shows_idx_name_and_path_of_each_candidate_and_no_id() -> None:
+    walk = Walk([{"action": "missing"}])
+
+    await walk.down("蟒蛇")
+
+    shown = walk.chat.shown()
+    assert set(shown) == {"query", "current_path", "candidates"}
+    assert (shown["query"], shown["current_path"]) == ("蟒蛇", [])
+    assert shown["candidates"][7] == {"idx": 8, "name": "TCP", "path": "技术 / 网络 / TCP"}
+    assert all(set(one) == {"idx", "name", "path"} for one in shown["candidates"])
+    assert [one["idx"] for one in shown["candidates"]] == list(range(1, 9))
+    text = str(walk.chat.questions[0].messages)
+    assert not [node.id for node in walk.view.nodes() if f"'{node.id}'" in text or f'"{node.id}"' in text]
+
+
+async def test_descriptions_are_shown_where_the_options_say_so() -> None:
+    view = FakeKeywordView()
+    view.put("Go")
+    view.put("Python", description="一门语言")
+    walk = Walk([{"action": "missing"}], view, Options(describe_candidates=True))
+
+    await walk.down()
+
+    assert [one["description"] for one in walk.chat.shown()["candidates"]] == ["无描述", "一门语言"]
+
+
+async def test_a_jump_shows_next_what_lies_below_and_numbers_it_anew() -> None:
+    walk = Walk([pointing("编程语言", "jump"), pointing("Python")])
+
+    found = await walk.down()
+
+    assert found.path == walk.path("技术", "编程语言", "Python")
+    assert walk.chat.shown(1)["current_path"] == ["技术", "编程语言"]
+    assert walk.chat.shown(1)["candidates"] == [
+        {"idx": 1, "name": "Python", "path": "技术 / 编程语言 / Python"},
+        {"idx": 2, "name": "Go", "path": "技术 / 编程语言 / Go"},
+    ]
+    assert [call["choices"]["1"] for call in found.calls] == [walk.view.id_of("技术"), walk.view.id_of("Python")]
+
+
+async def test_an_id_that_was_shown_is_as_good_as_its_idx() -> None:
+    view = tree_of(SHAPE)
+    jump, match = view.id_of("编程语言"), view.id_of("Go")
+    walk = Walk([{"action": "jump", "node_id": jump}, {"action": "match", "node_ids": [match]}], view)
+
+    found = await walk.down()
+
+    assert (found.outcome, found.node_id) == ("matched", match)
+
+
+async def test_the_keyword_that_the_model_stands_on_can_be_matched() -> None:
+    by_idx = Walk([pointing("编程语言", "jump"), lambda _: {"action": "match", "node_id": 3}])
+    above = tree_of(SHAPE).id_of("技术")
+    by_id = Walk([pointing("编程语言", "jump"), {"action": "match", "node_id": above}])
+
+    stood_on, passed = await by_idx.down(), await by_id.down()
+
+    assert by_idx.chat.shown(1)["current_idx"] == 3
+    assert stood_on.path == by_idx.path("技术", "编程语言")
+    assert passed.path == by_id.path("技术")
+
+
+async def test_a_jump_to_a_leaf_is_a_match() -> None:
+    walk = Walk([pointing("菜谱", "jump")])
+
+    found = await walk.down()
+
+    assert (found.outcome, found.path) == ("matched", walk.path("生活", "菜谱"))
+    assert len(walk.chat.questions) == 1
+
+
+async def test_a_jump_to_several_shows_what_lies_below_all_of_them_from_where_their_paths_part() -> None:
+    walk = Walk([pointing_at(["编程语言", "网络"], "jump"), {"action": "missing", "suggest_name": "蟒"}])
+
+    found = await walk.down()
+
+    assert walk.chat.names(1) == ["Python", "TCP", "Go"]
+    assert walk.chat.shown(1)["current_path"] == ["技术"]
+    assert (found.outcome, found.suggested_parent_id) == ("missing", walk.view.id_of("技术"))
+    assert found.suggested_name == "蟒"
+
+
+async def test_a_jump_to_several_leaves_is_ambiguous_and_one_to_leaves_and_others_goes_on() -> None:
+    leaves = Walk([pointing_at(["Go", "TCP"], "jump")])
+    mixed = Walk([pointing_at(["Go", "生活"], "jump"), pointing("菜谱")])
+
+    unclear, clear = await leaves.down(), await mixed.down()
+
+    assert (unclear.outcome, unclear.candidates) == ("ambiguous", [leaves.view.id_of("Go"), leaves.view.id_of("TCP")])
+    assert mixed.chat.names(1) == ["菜谱"]
+    assert clear.outcome == "matched"
+
+
+async def test_several_matches_and_several_candidates_are_ambiguous() -> None:
+    matches = Walk([pointing_at(["Go", "Python"])])
+    named = Walk([pointing_at(["Go", "Python"], "ambiguous", "candidate_ids")])
+
+    for walk in (matches, named):
+        found = await walk.down()
+
+        assert (found.outcome, found.failure) == ("ambiguous", None)
+        assert found.candidates == [walk.view.id_of("Go"), walk.view.id_of("Python")]
+
+
+async def test_a_missing_keyword_is_suggested_where_the_model_stands() -> None:
+    at_once = await Walk([{"action": "missing", "suggest_name": "Rust", "reason": "none"}]).down()
+    walk = Walk([pointing("技术", "jump"), {"action": "missing"}])
+    later = await walk.down()
+
+    assert (at_once.outcome, at_once.suggested_parent_id, at_once.suggested_name) == ("missing", ROOT_ID, "Rust")
+    assert (at_once.reason, at_once.failure, at_once.candidates) == ("none", None, ())
+    assert (later.suggested_parent_id, later.suggested_name) == (walk.view.id_of("技术"), None)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [{"action": "jump"}, {"action": "match", "node_ids": []}, {"action": "ambiguous", "candidate_ids": None}],
+)
+async def test_an_answer_that_names_nothing_means_missing(answer: Row) -> None:
+    found = await Walk([answer]).down()
+
+    assert (found.outcome, found.suggested_parent_id, found.failure) == ("missing", ROOT_ID, None)
+    assert found.reason == "missing"
+
+
+@pytest.mark.parametrize(
+    ("answer", "failure"),
+    [
+        ({"action": "jump", "node_id": 99}, "invalid_jump"),
+        ({"action": "jump", "node_ids": ["no-such-id", True]}, "invalid_jump"),
+        ({"action": "match", "node_id": 99}, "agent_failure"),
+        ({"action": "match", "node_id": ROOT_ID}, "agent_failure"),
+        ({"action": "ambiguous", "candidate_ids": [0, -1]}, "agent_failure"),
+        ({"action": "fly"}, "agent_failure"),
+        ({}, "agent_failure"),
+        (None, "agent_failure"),
+        ([1, 2], "agent_failure"),
+        (failing(), "agent_failure"),
+        (KeyError("bug"), "agent_failure"),
+        (failing(FailureReason.TIMEOUT), "agent_timeout"),
+        (TimeoutError(), "agent_timeout"),
+    ],
+)
+async def test_every_failure_has_its_name_and_carries_what_was_shown_last(answer: object, failure: str) -> None:
+    walk = Walk([pointing("编程语言", "jump"), answer])
+
+    found = await walk.down()
+
+    assert (found.outcome, found.failure, found.reason) == ("missing", failure, failure)
+    assert found.suggested_parent_id == walk.view.id_of("编程语言")
+    assert found.candidates == [walk.view.id_of("Python"), walk.view.id_of("Go")]
+    assert len(found.calls) == 2
+
+
+async def test_only_what_is_shown_now_or_stands_on_the_path_can_be_jumped_to() -> None:
+    view = tree_of(SHAPE)
+    elsewhere, above = view.id_of("菜谱"), view.id_of("技术")
+    lost = Walk([pointing("编程语言", "jump"), {"action": "jump", "node_id": elsewhere}], view)
+    back = Walk([pointing("编程语言", "jump"), {"action": "jump", "node_id": above}, pointing("TCP")], view)
+
+    refused, taken = await lost.down(), await back.down()
+
+    assert (refused.outcome, refused.reason) == ("missing", "invalid_jump")
+    assert (taken.outcome, taken.node_id) == ("matched", view.id_of("TCP"))
+
+
+async def test_rounds_that_lead_nowhere_end_at_their_limit() -> None:
+    again = tree_of(SHAPE).id_of("编程语言")
+    walk = Walk([pointing("编程语言", "jump"), *[{"action": "jump", "node_id": again}] * 20])
+
+    found = await walk.down()
+
+    assert (found.outcome, found.reason, len(walk.chat.questions)) == ("missing", "agent_timeout", 6)
+    assert found.suggested_parent_id == again
+    assert found.candidates == [walk.view.id_of("Python"), walk.view.id_of("Go")]
+
+
+async def test_the_budget_holds_over_all_rounds_together() -> None:
+    again = {"action": "jump", "node_id": tree_of(SHAPE).id_of("技术")}
+    walk = Walk([again, again, NEVER, again], budget_s=0.1)
+
+    found = await asyncio.wait_for(walk.down(), 5)
+
+    assert (found.reason, len(walk.chat.questions)) == ("agent_timeout", 3)
+    assert sorted(walk.chat.budgets, reverse=True) == walk.chat.budgets
+    assert all(0 < budget <= 0.1 for budget in walk.chat.budgets)
+    assert [call["failure"] for call in found.calls] == [None, None, "agent_timeout"]
+
+
+async def test_a_budget_that_is_spent_asks_nobody() -> None:
+    walk = Walk([pointing("Go")], budget_s=0.0)
+
+    found = await walk.down()
+
+    assert (found.reason, found.calls, walk.chat.questions) == ("agent_timeout", (), [])
+
+
+async def test_what_is_matched_and_its_path_come_first_next_time() -> None:
+    view = tree_of({f"top {number}": {f"leaf {number}": {}} for number in range(60)})
+    walk = Walk([pointing("top 49", "jump"), pointing("leaf 49"), pointing("top 7")], view)
+
+    await walk.down()
+    await walk.down()
+
+    assert walk.recents.of(local()).snapshot() == [view.id_of("top 7"), view.id_of("leaf 49"), view.id_of("top 49")]
+    assert "leaf 49" not in walk.chat.names(0)
+    assert walk.chat.names(2)[:3] == ["leaf 49", "top 49", "top 0"]
+    assert len(walk.chat.names(2)) == 50
+
+
+async def test_recent_matches_come_first_in_round_one_only() -> None:
+    walk = Walk([pointing("Go"), pointing("技术", "jump"), {"action": "missing"}])
+
+    await walk.down()
+    await walk.down()
+
+    assert walk.chat.names(1)[0] == "Go"
+    assert walk.chat.names(2) == ["编程语言", "网络", "Python", "Go", "TCP"]
+
+
+async def test_nothing_but_a_match_is_remembered() -> None:
+    walk = Walk([pointing("技术", "jump"), {"action": "missing"}, pointing_at(["Go", "TCP"]), failing()])
+
+    for _ in range(3):
+        await walk.down()
+
+    assert walk.recents.of(local()).snapshot() == []
+
+
+async def test_a_candidate_that_went_while_the_model_thought_is_not_matched() -> None:
+    view = tree_of(SHAPE)
+    go = view.id_of("Go")
+
+    def dropping(action: str) -> Callable[[Question], object]:
+        def answer(question: Question) -> object:
+            said = pointing("Go", action)(question)
+            view.drop(go)
+            return said
+
+        return answer
+
+    matched = await Walk([dropping("match")], view).down()
+    view.edit(go, live=True)
+    jumped = await Walk([dropping("jump")], view).down()
+
+    assert (matched.outcome, matched.reason, jumped.reason) == ("missing", "agent_failure", "invalid_jump")
+    assert go not in matched.candidates
+    assert view.id_of("Python") in matched.candidates
+
+
+async def test_what_was_made_while_the_model_thought_is_shown_in_the_next_round() -> None:
+    view = tree_of(SHAPE)
+
+    def creating(question: Question) -> object:
+        view.put("Rust", view.id_of("编程语言"))
+        return pointing("编程语言", "jump")(question)
+
+    walk = Walk([creating, pointing("Rust")], view)
+
+    found = await walk.down()
+
+    assert (found.outcome, found.node_id) == ("matched", view.id_of("Rust"))
+
+
+async def test_nothing_that_the_caller_does_not_see_is_shown_suggested_or_matched() -> None:
+    view = tree_of(SHAPE)
+    hidden = view.id_of("编程语言")
+    view.edit(hidden, owner="user:bob", scopes=("user:bob",))
+    ann = caller(user_id="ann")
+    parted = Walk([pointing_at(["Python", "Go"], "jump", "node_ids")], view, ctx=ann)
+    named = Walk([{"action": "match", "node_id": hidden}], view, ctx=ann)
+    placed = Walk([pointing("Python", "jump")], view, ctx=ann)
+    view.put("Django", view.id_of("Python"))
+
+    unclear, refused, below = await parted.down(), await named.down(), await placed.down()
+
+    assert "编程语言" not in str(parted.chat.questions[0].messages)
+    assert unclear.suggested_parent_id != hidden
+    assert (refused.outcome, refused.failure) == ("missing", "agent_failure")
+    assert below.suggested_parent_id == view.id_of("Python")
+    assert hidden not in {*unclear.candidates, *refused.candidates, *below.path}
+
+
+async def test_a_tree_that_is_empty_is_asked_about_all_the_same() -> None:
+    walk = Walk([{"action": "missing", "suggest_name": "Rust"}], FakeKeywordView())
+
+    found = await walk.down("rust")
+
+    assert (found.suggested_parent_id, found.suggested_name) == (ROOT_ID, "Rust")
+    assert walk.chat.shown()["candidates"] == []
+
+
+async def test_the_root_is_never_a_match_of_a_search() -> None:
+    to_root = {"action": "jump", "node_id": ROOT_ID}
+
+    found = await Walk([to_root, to_root, {"action": "missing"}], FakeKeywordView()).down()
+
+    assert (found.outcome, found.suggested_parent_id) == ("missing", ROOT_ID)
+
+
+async def test_without_a_model_nothing_is_asked() -> None:
+    agent = KeywordAgent(None, Recents(), Options())
+
+    found = await agent.descend(local(), lambda: tree_of(SHAPE), "x", Intent.SEARCH, BUDGET_S)
+
+    assert not agent.available
+    assert (found.outcome, found.suggested_parent_id, found.calls, found.failure) == ("missing", ROOT_ID, (), None)
+    assert found.reason == "exact_miss_no_llm"
+
+
+async def test_a_keyword_is_placed_below_what_the_model_matches_and_below_the_root_in_doubt() -> None:
+    async def placed(*answers: object) -> tuple[str, str | None]:
+        walk = Walk(answers)
+        placement = await walk.agent.suggest_parent(local(), lambda: walk.view, "Rust", BUDGET_S)
+        return placement.parent_id, placement.failure
+
+    view = tree_of(SHAPE)
+    languages, tech = view.id_of("编程语言"), view.id_of("技术")
+
+    assert await placed(pointing("技术", "jump"), pointing("编程语言")) == (languages, None)
+    assert await placed(pointing("技术", "jump"), {"action": "missing"}) == (tech, None)
+    assert await placed(pointing_at(["编程语言", "网络"])) == (ROOT_ID, None)
+    assert await placed(pointing("技术", "jump"), {"action": "match", "node_id": "root"}) == (ROOT_ID, None)
+    assert await placed(pointing("技术", "jump"), failing()) == (tech, "agent_failure")
+
+
+async def test_the_wording_turns_on_what_the_descent_is_for() -> None:
+    walk = Walk([{"action": "missing"}] * 2)
+
+    await walk.down(intent=Intent.SEARCH)
+    await walk.down(intent=Intent.SUGGEST_PARENT)
+
+    search, place = (question.messages[0]["content"] for question in walk.chat.questions)
+    assert search != place
+    assert "能 match 就不 jump" in search
+    assert "能 match 就不 jump" in place
+    assert "new keyword's name" in place
+
+
+class KeptPicks:
+    """The cache of decisions as a dict."""
+
+    def __init__(self) -> None:
+        self.rows: dict[PickQuestion, Row] = {}
+
+    def get(self, asked: PickQuestion) -> Row | None:
+        return self.rows.get(asked)
+
+    def put(self, asked: PickQuestion, decision: Row) -> None:
+        self.rows[asked] = decision
+
+
+async def test_a_question_that_was_decided_before_is_not_asked_again() -> None:
+    picks, view = KeptPicks(), tree_of(SHAPE)
+    first = Walk([pointing("编程语言", "jump"), pointing("Go", reason="r")], view, picks=picks)
+    # Its own recents: what was matched last is shown first, which makes another question.
+    second = Walk([], view, picks=picks)
+
+    made, kept = await first.down(), await second.down()
+
+    assert (second.chat.questions, kept.calls) == ([], ())
+    assert (kept.node_id, kept.path, kept.reason) == (made.node_id, made.path, "r")
+    assert len(picks.rows) == 2
+
+
+async def test_a_kept_decision_holds_for_the_same_query_intent_caller_and_tree_only() -> None:
+    picks, view = KeptPicks(), tree_of(SHAPE)
+    await Walk([{"action": "missing"}], view, picks=picks).down("a")
+
+    async def asks(query: str = "a", intent: Intent = Intent.SEARCH, ctx: RequestContext | None = None) -> bool:
+        walk = Walk([failing()], view, picks=picks, ctx=ctx or local())
+        await walk.down(query, intent)
+        return bool(walk.chat.questions)
+
+    assert not await asks()
+    assert await asks("b")
+    assert await asks(intent=Intent.SUGGEST_PARENT)
+    assert await asks(ctx=caller(user_id="ann"))
+    view.edit(view.id_of("Go"), name="Golang")
+    assert await asks()
+
+
+async def test_a_failure_and_an_invented_target_are_not_kept() -> None:
+    picks = KeptPicks()
+    for answer in (failing(), {"action": "jump", "node_id": 99}, {"action": "match", "node_ids": [1, 99]}, {}):
+        await Walk([answer], picks=picks).down()
+
+    assert picks.rows == {}
+
+
+async def test_a_kept_decision_that_makes_no_sense_is_asked_again() -> None:
+    picks, view = KeptPicks(), tree_of(SHAPE)
+    await Walk([pointing("Go")], view, picks=picks).down()
+    for row in ({"action": "match", "node_id": "gone"}, {"action": 1}, {}):
+        picks.rows = dict.fromkeys(picks.rows, row)
+        walk = Walk([pointing("Python")], view, picks=picks)
+
+        found = await walk.down()
+
+        assert found.node_id == view.id_of("Python")
+
+
+async def test_each_call_is_recorded_as_it_was_asked_and_answered() -> None:
+    walk = Walk([pointing("编程语言", "jump"), failing()])
+
+    jump, failed = (await walk.down()).calls
+
+    assert jump["function"] == "pick_branch"
+    assert (jump["model"], jump["prompt_tokens"], jump["completion_tokens"]) == ("queued", 12, 3)
+    assert jump["messages"] == [dict(message) for message in walk.chat.questions[0].messages]
+    assert jump["output"] == {"action": "jump", "node_id": 3}
+    assert jump["choices"]["3"] == walk.view.id_of("编程语言")
+    assert (failed["output"], failed["failure"], failed["detail"]) == (None, "agent_failure", "down")
+    assert 0 <= jump["seconds"] < 1

@@ -1,0 +1,155 @@
+"""Whatever a model answers: nothing raises, nothing is chosen that was not shown, and every outcome can be logged."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import orjson
+import pytest
+
+from knowhub.core.operation import Row
+from knowhub.keywords.agent import DedupAction, KeywordAgent
+from knowhub.keywords.agent_decision import Intent
+from knowhub.keywords.descent import Descended
+from knowhub.keywords.model import ROOT_ID, NewKeyword, Node, Options
+from knowhub.keywords.recent import Recents
+from tests.builders import caller
+from tests.fakes.hostile_answers import HostileAnswers
+from tests.fakes.keyword_view import FakeKeywordView, tree_of
+from tests.fakes.queued_chat import QueuedChat, fenced_data
+
+pytestmark = pytest.mark.anyio
+
+ANN = caller(user_id="ann")
+# Long enough for answers that do come, and short enough to meet many that do not.
+BUDGET_S = 0.1
+FAILURES = {None, "agent_failure", "agent_timeout", "invalid_jump"}
+
+
+def hostile_tree() -> FakeKeywordView:
+    """A tree with a branch that ann does not see, one keyword that is deleted, and more than one round shows."""
+    view = tree_of(
+        {
+            "技术": {"编程语言": {"Python": {"Django": {}}, "Go": {}}, "网络": {"TCP": {}}},
+            "生活": {"菜谱": {"家常": {}}},
+            "wide": {f"leaf {number}": {} for number in range(20)},
+        }
+    )
+    secret = view.put("secret", view.id_of("技术"), owner="user:bob", scopes=("user:bob",))
+    view.put("below secret", secret.id, owner="user:bob", scopes=("user:bob",))
+    view.drop(view.put("deleted").id)
+    return view
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What came of one question to the agent: a word for it, whom it chose, and what it would log."""
+
+    outcome: str
+    chosen: set[str]
+    calls: Sequence[Row]
+    failure: str | None
+
+
+async def test_a_thousand_hostile_replies_choose_only_what_was_shown() -> None:
+    await ask_everything(seed=1, replies=1_000)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("seed", range(100, 110))
+async def test_ten_thousand_hostile_replies_choose_only_what_was_shown(seed: int) -> None:
+    await ask_everything(seed, replies=1_000)
+
+
+async def ask_everything(seed: int, replies: int) -> None:
+    """Put this many hostile replies to every function of the agent in turn."""
+    view, recents = hostile_tree(), Recents()
+    before = list(view.nodes())
+    hostile = HostileAnswers(seed, [node.id for node in before])
+    given, turn = 0, 0
+    outcomes = set()
+    while given < replies:
+        # An answer that never comes costs the whole budget: only some turns wait for it.
+        chat = QueuedChat([hostile.answer(late=turn % 10 == 0) for _ in range(6)])
+        agent = KeywordAgent(chat, recents, Options(max_candidates=8))
+
+        ended = await FUNCTIONS[turn % len(FUNCTIONS)](agent, view)
+
+        check(ended, chat, view)
+        outcomes.add(ended.outcome)
+        given += len(chat.questions)
+        turn += 1
+    assert list(view.nodes()) == before
+    # Not everything was refused: there were answers to choose by.
+    assert {"matched", "missing", "ambiguous", "chosen", "create_new", "linked", "proposed"} <= outcomes
+    assert outcomes & {"alias_of", "merge"}
+
+
+def check(ended: Ended, chat: QueuedChat, view: FakeKeywordView) -> None:
+    named = set()
+    for shown in map(fenced_data, chat.questions):
+        named |= {one["name"] for one in shown.get("candidates", shown.get("nodes", []))}
+    chosen = [view.node(keyword_id) for keyword_id in ended.chosen - {ROOT_ID}]
+    assert ended.failure in FAILURES
+    assert {node.name for node in chosen if node is not None} <= named - {"secret", "below secret", "deleted"}
+    assert None not in chosen
+    assert len(ended.calls) == len(chat.questions)
+    # What a log line cannot hold would fail the write that it came with.
+    assert len(orjson.dumps(ended.calls)) < 1_000_000
+
+
+async def search(agent: KeywordAgent, view: FakeKeywordView) -> Ended:
+    return descended(await agent.descend(ANN, lambda: view, "蟒蛇", Intent.SEARCH, BUDGET_S))
+
+
+async def place(agent: KeywordAgent, view: FakeKeywordView) -> Ended:
+    return descended(await agent.descend(ANN, lambda: view, "蟒蛇", Intent.SUGGEST_PARENT, BUDGET_S))
+
+
+def descended(found: Descended) -> Ended:
+    assert (found.node_id is not None) == (found.outcome == "matched")
+    assert found.failure is None or found.outcome == "missing"
+    assert (found.suggested_parent_id is not None) == (found.outcome == "missing")
+    chosen = {found.node_id, found.suggested_parent_id, *found.candidates, *found.path} - {None}
+    # Above a match on the path stands what no prompt listed when the match did.
+    chosen -= set(found.path[:-1])
+    return Ended(found.outcome, {one for one in chosen if one is not None}, found.calls, found.failure)
+
+
+async def choose(agent: KeywordAgent, view: FakeKeywordView) -> Ended:
+    one = await agent.disambiguate(ANN, view, "x", twelve(view), BUDGET_S)
+    return Ended(
+        "undecided" if one.node_id is None else "chosen",
+        set() if one.node_id is None else {one.node_id},
+        one.calls,
+        one.failure,
+    )
+
+
+async def dedup(agent: KeywordAgent, view: FakeKeywordView) -> Ended:
+    decided = await agent.dedup_check(ANN, view, NewKeyword("x"), twelve(view), BUDGET_S)
+    assert (decided.node_id is None) == (decided.action is DedupAction.CREATE_NEW)
+    chosen = set() if decided.node_id is None else {decided.node_id}
+    return Ended(decided.action.value, chosen, decided.calls, decided.failure)
+
+
+async def link(agent: KeywordAgent, view: FakeKeywordView) -> Ended:
+    links = await agent.link_info(ANN, view, "x", twelve(view), BUDGET_S)
+    assert len(links.suggested_names) <= 5
+    chosen = {keyword_id for keyword_id, _ in links.links}
+    return Ended("linked" if chosen else "unlinked", chosen, links.calls, links.failure)
+
+
+async def propose(agent: KeywordAgent, view: FakeKeywordView) -> Ended:
+    proposed = await agent.propose(ANN, view, twelve(view), BUDGET_S)
+    groups = [member for _, split in proposed.splits for _, members in split for member in members]
+    pairs = [one for pair in (*proposed.moves, *proposed.merges) for one in pair]
+    chosen = {*groups, *pairs, *(one for one, _ in (*proposed.descriptions, *proposed.splits))}
+    assert all(len(text) <= 500 for _, text in proposed.descriptions)
+    return Ended("proposed" if chosen else "nothing", chosen, proposed.calls, proposed.failure)
+
+
+def twelve(view: FakeKeywordView) -> Sequence[Node]:
+    return [*list(view.nodes())[:10], *list(view.nodes())[-2:]]
+
+
+FUNCTIONS = (search, place, choose, dedup, link, propose)

@@ -1,0 +1,343 @@
+"""Making keywords: what is refused, and what a model may decide on the way."""
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+import pytest
+
+from knowhub.core.chat import ChatFailed, FailureReason
+from knowhub.core.errors import Conflict, InvalidInput
+from knowhub.core.operation import IdempotencyKey
+from knowhub.core.request_context import RequestContext
+from knowhub.keywords.agent import DedupDecision, KeywordAgent, Placement
+from knowhub.keywords.descent import ViewOf
+from knowhub.keywords.model import (
+    ROOT_ID,
+    NewKeyword,
+    Node,
+    Options,
+    Written,
+)
+from knowhub.keywords.ports import KeywordView
+from knowhub.keywords.recent import Recents
+from knowhub.keywords.service import KeywordService
+from tests.builders import CountedIds, FakeClock
+from tests.fakes.memory_store import MemoryStore
+from tests.fakes.queued_chat import QueuedChat, pointing
+from tests.keyword_verbs import ANN, BOB, last, made, names_below, ops, service_on, service_with, shown
+
+pytestmark = pytest.mark.anyio
+
+FAILED = ChatFailed(FailureReason.TIMEOUT, "too late")
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    return MemoryStore(FakeClock(), CountedIds())
+
+
+@pytest.fixture
+def service(store: MemoryStore) -> KeywordService:
+    return service_on(store)
+
+
+def retry(body: str = "b-1") -> IdempotencyKey:
+    return IdempotencyKey(principal="user:ann", method="POST", path="/api/keywords", key="k-1", body=body)
+
+
+# create
+
+
+async def test_a_keyword_is_answered_with_its_place(service: KeywordService) -> None:
+    top = await made(service, "语言")
+
+    created = await service.create(ANN, NewKeyword("Python", parent_id=top, aliases=["py"], description="d"))
+
+    row = created.row
+    assert (row["level"], row["parent_id"], row["children"], row["child_count"]) == (2, top, [], 0)
+    assert (row["aliases"], row["normalized"], row["owner"], row["version"]) == (
+        ["py"],
+        ["python", "py"],
+        "user:ann",
+        1,
+    )
+    assert created.operation_id is not None
+    assert await shown(service, row["id"]) == dict(row)
+    assert (created.decided, created.degraded) == ({}, ())
+
+
+async def test_two_keywords_may_have_one_name(service: KeywordService) -> None:
+    assert await made(service, "Apple") != await made(service, "apple")
+
+
+async def test_a_parent_that_is_not_there_for_the_caller_is_refused(service: KeywordService) -> None:
+    hidden, gone = await made(service, "hidden", scopes=["user:owner"]), await made(service, "gone")
+    await service.delete(ANN, gone)
+
+    for parent_id in (hidden, gone, "never"):
+        with pytest.raises(InvalidInput) as refused:
+            await service.create(BOB, NewKeyword("x", parent_id=parent_id))
+        assert [error.field for error in refused.value.errors] == ["parent_id"]
+
+
+async def test_whoever_sees_a_keyword_may_create_below_it(service: KeywordService) -> None:
+    top = await made(service, "shared")
+
+    below = await made(service, "bob's", BOB, parent_id=top)
+
+    assert (await shown(service, below))["owner"] == "user:bob"
+    assert await names_below(service, top) == ["bob's"]
+
+
+async def test_an_alias_that_is_the_name_of_another_keyword_is_refused_by_every_verb(service: KeywordService) -> None:
+    go, other = await made(service, "Go"), await made(service, "Rust")
+    await made(service, "hidden", BOB, scopes=["user:owner"])
+
+    for refused in (
+        service.create(ANN, NewKeyword("Golang", aliases=["go!"])),
+        service.create_batch(ANN, [NewKeyword("Golang", aliases=["GO"])]),
+        service.update(ANN, other, {"aliases": ["GO"]}),
+        service.add_alias(ANN, other, "GO"),
+    ):
+        with pytest.raises(Conflict) as conflict:
+            await refused
+        assert conflict.value.extra["ids"] == [go]
+
+    assert (await service.add_alias(ANN, other, "hidden")).row["aliases"] == ["hidden"]
+
+
+async def test_a_retried_create_is_answered_with_what_the_first_one_made(
+    service: KeywordService, store: MemoryStore
+) -> None:
+    first = await service.create(ANN, NewKeyword("one"), retry())
+    await service.update(ANN, first.row["id"], {"name": "two"})
+
+    again = await service.create(ANN, NewKeyword("one"), retry())
+
+    assert again == first
+    assert await ops(store) == ["create_root", "create_keyword", "update_keyword"]
+
+
+# a model chooses the place
+
+
+async def test_a_keyword_without_a_parent_goes_where_the_model_says(store: MemoryStore) -> None:
+    top = await made(service_on(store), "编程语言")
+    chat = QueuedChat([pointing("编程语言", reason="a language")])
+
+    created = await service_on(store, chat).create(ANN, NewKeyword("Python"))
+
+    assert created.row["parent_id"] == top
+    assert created.decided == {"placed": "suggested", "parent_id": top, "reason": "a language"}
+    assert (created.degraded, len(chat.questions)) == ([], 1)
+    operation = await last(store)
+    assert [call["function"] for call in operation.agent_io or ()] == ["pick_branch"]
+
+
+async def test_no_model_is_asked_where_the_parent_is_named_or_the_caller_wants_none(store: MemoryStore) -> None:
+    chat = QueuedChat([pointing("top")] * 2)
+    service = service_on(store, chat)
+    top = await made(service, "top")
+
+    explicit = await service.create(ANN, NewKeyword("a", parent_id=top), auto_place=True)
+    unplaced = await service.create(ANN, NewKeyword("b"), auto_place=False)
+    batch = await service.create_batch(ANN, [NewKeyword("c")])
+
+    assert [row["parent_id"] for row in (explicit.row, unplaced.row, *batch.rows)] == [top, ROOT_ID, ROOT_ID]
+    assert chat.questions == []
+
+
+@pytest.mark.parametrize("answer", [FAILED, {"nonsense": 1}, RuntimeError("down")])
+async def test_a_model_that_fails_stops_no_creation(store: MemoryStore, answer: object) -> None:
+    await made(service_on(store), "top")
+
+    created = await service_on(store, QueuedChat([answer])).create(ANN, NewKeyword("x"))
+
+    assert (created.row["parent_id"], created.degraded) == (ROOT_ID, ["llm"])
+    assert (created.decided["placed"], created.decided["parent_id"]) == ("root", ROOT_ID)
+    assert [call["failure"] is None for call in (await last(store)).agent_io or ()] == [False]
+
+
+async def test_what_will_be_refused_is_refused_before_the_model_is_asked(store: MemoryStore) -> None:
+    chat = QueuedChat([pointing("top")])
+    service = service_on(store, chat)
+    await made(service, "top")
+
+    with pytest.raises(Conflict):
+        await service.create(ANN, NewKeyword("x", aliases=["TOP"]))
+    with pytest.raises(InvalidInput):
+        await service.create(ANN, NewKeyword("!"))
+
+    assert chat.questions == []
+
+
+class MeddledAgent(KeywordAgent):
+    """Has somebody else act between each answer of the model and what is done with it."""
+
+    def __init__(self, answers: Iterable[object], meddle: Callable[[], Awaitable[object]]) -> None:
+        self.chat = QueuedChat(answers)
+        super().__init__(self.chat, Recents(), Options())
+        self._meddle = meddle
+
+    async def suggest_parent(self, ctx: RequestContext, views: ViewOf, name: str, budget_s: float) -> Placement:
+        placement = await super().suggest_parent(ctx, views, name, budget_s)
+        await self._meddle()
+        return placement
+
+    async def dedup_check(
+        self, ctx: RequestContext, view: KeywordView, new: NewKeyword, nodes: Sequence[Node], budget_s: float
+    ) -> DedupDecision:
+        decision = await super().dedup_check(ctx, view, new, nodes, budget_s)
+        await self._meddle()
+        return decision
+
+
+async def test_a_parent_that_goes_while_the_model_thinks_is_asked_for_again(store: MemoryStore) -> None:
+    others = service_on(store)
+    first, second = await made(others, "first"), await made(others, "second")
+
+    async def drop_first() -> None:
+        if store.view("default").by_token("first"):
+            await others.delete(ANN, first)
+
+    agent = MeddledAgent([pointing("first"), pointing("second")], drop_first)
+    created = await service_with(store, agent).create(ANN, NewKeyword("x"))
+
+    assert (created.row["parent_id"], created.decided["placed"]) == (second, "suggested")
+    assert len((await last(store)).agent_io or ()) == 2
+
+
+async def test_a_keyword_whose_parents_keep_going_ends_below_the_root_and_says_so(store: MemoryStore) -> None:
+    others = service_on(store)
+    doomed = [await made(others, "first"), await made(others, "second")]
+
+    async def drop_one() -> None:
+        await others.delete(ANN, doomed.pop(0))
+
+    agent = MeddledAgent([pointing("first"), pointing("second")], drop_one)
+    created = await service_with(store, agent).create(ANN, NewKeyword("x"))
+
+    assert created.row["parent_id"] == ROOT_ID
+    assert created.decided == {"placed": "root", "parent_id": ROOT_ID, "reason": "the suggested parent is gone"}
+    assert created.degraded == []
+    assert len(agent.chat.questions) == 2
+
+
+async def test_a_namesake_that_goes_while_the_model_thinks_takes_nothing_in(store: MemoryStore) -> None:
+    others = service_on(store)
+    there = await made(others, "Apple")
+    agent = MeddledAgent([judging("merge")], lambda: others.delete(ANN, there))
+
+    created = await service_with(store, agent).create(ANN, NewKeyword("apple"), auto_place=False, dedup_check=True)
+
+    assert (created.row["name"], created.decided) == ("apple", {"dedup": "create_new"})
+    assert len((await last(store)).agent_io or ()) == 1
+
+
+async def test_uncategorised_is_made_once_for_what_finds_no_place(store: MemoryStore) -> None:
+    options = Options(uncategorized_name="未分类")
+    service = service_on(store, QueuedChat([{"action": "missing", "reason": "none"}] * 2), options)
+    await made(service, "top")
+
+    first = await service.create(ANN, NewKeyword("x"))
+    operation = await last(store)
+    second = await service.create(ANN, NewKeyword("y"))
+
+    home = first.row["parent_id"]
+    assert [change.after["name"] for change in operation.changes] == ["未分类", "x"]
+    assert first.decided == {"placed": "uncategorized", "parent_id": home, "reason": "none"}
+    assert (first.row["name"], first.row["level"], second.row["parent_id"]) == ("x", 2, home)
+    assert await names_below(service) == ["top", "未分类"]
+
+
+async def test_without_a_model_what_could_be_placed_is_uncategorised_too(store: MemoryStore) -> None:
+    service = service_on(store, options=Options(uncategorized_name="未分类"))
+
+    placed = await service.create(ANN, NewKeyword("x"))
+    asked_for = await service.create(ANN, NewKeyword("y"), auto_place=False)
+    itself = await service.create(ANN, NewKeyword("未分类"))
+
+    assert placed.decided["placed"] == "uncategorized"
+    assert (asked_for.row["parent_id"], itself.row["parent_id"]) == (ROOT_ID, ROOT_ID)
+
+
+# a model judges namesakes
+
+
+def judging(action: str, **fields: object) -> dict[str, object]:
+    return {"action": action, "node_id": 1, "reason": "the same"} | fields
+
+
+async def deduped(store: MemoryStore, answer: object, new: NewKeyword, ctx: RequestContext = ANN) -> Written:
+    return await service_on(store, QueuedChat([answer])).create(ctx, new, auto_place=False, dedup_check=True)
+
+
+async def test_a_keyword_that_is_another_spelling_becomes_an_alias(store: MemoryStore) -> None:
+    there = await made(service_on(store), "Node.js")
+
+    answered = await deduped(store, judging("alias_of"), NewKeyword("NodeJS"))
+
+    assert (answered.row["id"], answered.row["aliases"]) == (there, ["NodeJS"])
+    assert answered.decided == {"dedup": "alias_of", "into": there}
+    assert await ops(store) == ["create_root", "create_keyword", "update_keyword"]
+    assert [call["function"] for call in (await last(store)).agent_io or ()] == ["dedup_check"]
+
+
+async def test_a_keyword_that_is_the_same_one_brings_what_that_lacks(store: MemoryStore) -> None:
+    there = await made(service_on(store), "Python", aliases=["py"])
+
+    new = NewKeyword("python", aliases=["PY", "Python 3"], description="a language", metadata={"a": 1})
+    answered = await deduped(store, judging("merge"), new)
+
+    row = answered.row
+    assert (row["id"], row["aliases"], row["description"]) == (there, ["py", "Python 3"], "a language")
+    assert (row["metadata"], answered.decided) == ({"a": 1}, {"dedup": "merge", "into": there})
+
+
+async def test_what_the_same_keyword_has_already_is_not_written_and_the_question_is_kept(store: MemoryStore) -> None:
+    there = await made(service_on(store), "Python")
+
+    answered = await deduped(store, judging("alias_of"), NewKeyword("Python"))
+
+    assert (answered.row["id"], answered.row["version"], answered.operation_id) == (there, 1, None)
+    operation = await last(store)
+    assert (operation.op, operation.changes, len(operation.agent_io or ())) == ("agent_decision", [], 1)
+
+
+async def test_a_keyword_of_another_meaning_is_made(store: MemoryStore) -> None:
+    there = await made(service_on(store), "Apple")
+
+    answered = await deduped(store, judging("create_new", node_id=None), NewKeyword("apple"))
+
+    assert answered.row["id"] != there
+    assert (answered.decided, answered.degraded) == ({"dedup": "create_new"}, [])
+    assert await ops(store) == ["create_root", "create_keyword", "create_keyword"]
+
+
+async def test_a_failed_judgement_makes_the_keyword_and_says_so(store: MemoryStore) -> None:
+    await made(service_on(store), "Apple")
+
+    failed = await deduped(store, FAILED, NewKeyword("apple"))
+    unasked = await service_on(store).create(ANN, NewKeyword("APPLE"), dedup_check=True)
+
+    for answered in (failed, unasked):
+        assert (answered.decided, answered.degraded) == ({"dedup": "create_new"}, ["llm"])
+        assert answered.operation_id is not None
+
+
+async def test_nothing_flows_into_somebody_elses_keyword(store: MemoryStore) -> None:
+    theirs = await made(service_on(store), "Apple", BOB)
+
+    answered = await deduped(store, judging("merge"), NewKeyword("apple", description="fruit"))
+
+    assert (answered.row["id"] != theirs, answered.decided) == (True, {"dedup": "create_new"})
+    assert (await shown(service_on(store), theirs))["description"] == ""
+
+
+async def test_no_model_is_asked_where_no_keyword_that_is_seen_has_the_name(store: MemoryStore) -> None:
+    chat = QueuedChat([judging("merge")])
+    service = service_on(store, chat)
+    await made(service, "Apple", BOB, scopes=["user:owner"])
+
+    answered = await service.create(ANN, NewKeyword("apple"), auto_place=False, dedup_check=True)
+
+    assert (chat.questions, answered.decided) == ([], {})

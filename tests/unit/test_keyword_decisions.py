@@ -1,0 +1,309 @@
+"""What creating, editing and merging do to the row of a keyword, with no store and no clock."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from knowhub.core.errors import Conflict, Forbidden, InvalidInput, NotFound
+from knowhub.core.operation import Change, Row
+from knowhub.keywords import decisions, tree
+from knowhub.keywords.decisions import KEYWORD_RULES
+from knowhub.keywords.model import KEYWORDS, ROOT_ID, NewKeyword
+from knowhub.operations.decisions import Blocked, turned_around
+from tests.builders import START, caller, local
+from tests.fakes.plain_text import PlainText
+
+ANN, TEXT = caller(user_id="ann"), PlainText()
+LATER = START + 60
+
+
+def row_of(name: str = "Python", **fields: Any) -> dict[str, Any]:  # noqa: ANN401 -- any field
+    return decisions.new_keyword_row(NewKeyword(name, **fields), ("k-1", ROOT_ID), ANN, TEXT, START)
+
+
+def patched(row: Row, **patch: object) -> Row | None:
+    return decisions.patched_keyword(row, patch, TEXT, LATER)
+
+
+def changed(row: Row, **patch: object) -> Row:
+    after = patched(row, **patch)
+    assert after is not None
+    return after
+
+
+def test_a_new_keyword_has_every_field_of_the_seed_and_is_for_everybody() -> None:
+    row = row_of("中文", aliases=["Chinese Language"], description="语言", metadata={"iso": "zh"})
+
+    assert row == {
+        "id": "k-1",
+        "name": "中文",
+        "aliases": ["Chinese Language"],
+        "normalized": ["中文", "chineselanguage"],
+        "pinyin": ["zhongwen", "zw"],
+        "terms": ["中文", "chinese", "language"],
+        "parent_id": "root",
+        "description": "语言",
+        "metadata": {"iso": "zh"},
+        "scopes": ["public"],
+        "owner": "user:ann",
+        "version": 1,
+        "created_at": "2026-03-05T12:00:00.000Z",
+        "updated_at": "2026-03-05T12:00:00.000Z",
+    }
+
+
+def test_aliases_that_say_what_the_name_or_another_one_says_are_left_out() -> None:
+    row = row_of("Python", aliases=["python", "py", "PY", "Python 3", "Python"])
+
+    assert row["aliases"] == ["py", "Python 3"]
+    assert row["normalized"] == ["python", "py", "python3"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"name": ""}, "name"),
+        ({"name": " \u3000"}, "name"),
+        ({"name": "!!!"}, "name"),
+        ({"name": "n" * 201}, "name"),
+        ({"aliases": ["py", "..."]}, "aliases.1"),
+        ({"aliases": [""]}, "aliases.0"),
+        ({"aliases": ["a" * 201]}, "aliases.0"),
+        ({"aliases": [f"a{number}" for number in range(201)]}, "aliases"),
+        ({"description": "d" * 4_097}, "description"),
+    ],
+)
+def test_what_could_not_be_found_or_is_over_a_limit_is_refused(fields: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        row_of(**fields)
+    assert [error.field for error in refused.value.errors] == [field]
+    with pytest.raises(InvalidInput) as refused:
+        patched(row_of("Go"), **fields)
+    assert [error.field for error in refused.value.errors] == [field]
+
+
+def test_what_is_just_at_the_limits_is_taken() -> None:
+    row = row_of("n" * 200, aliases=[f"a{number}" for number in range(200)], description="d" * 4_096)
+
+    assert (len(row["name"]), len(row["aliases"]), len(row["description"])) == (200, 200, 4_096)
+
+
+def test_a_named_caller_saves_no_keyword_for_somebody_else() -> None:
+    with pytest.raises(Forbidden, match="user:bob"):
+        row_of(owner="user:bob")
+
+    new = NewKeyword("x", owner="user:bob")
+    assert decisions.new_keyword_row(new, ("k", ROOT_ID), local(), TEXT, START)["owner"] == "user:bob"
+
+
+def test_a_fresh_row_is_placed_below_its_parent_at_the_time_of_the_decision() -> None:
+    row = decisions.placed(row_of(), "k-9", LATER)
+
+    assert row == {**row_of(), "parent_id": "k-9"} | {
+        "created_at": "2026-03-05T12:01:00.000Z",
+        "updated_at": "2026-03-05T12:01:00.000Z",
+    }
+
+
+def test_a_new_name_brings_new_keys_and_the_others_stay() -> None:
+    after = changed(row_of("Pyton", aliases=["py"]), name="算法", scopes=["team:web", "team:web"])
+
+    assert (after["name"], after["normalized"], after["pinyin"]) == ("算法", ["算法", "py"], ["suanfa", "sf"])
+    assert (after["scopes"], after["version"]) == (["team:web"], 2)
+    assert (after["created_at"], after["updated_at"]) == ("2026-03-05T12:00:00.000Z", "2026-03-05T12:01:00.000Z")
+
+
+def test_a_patch_that_changes_nothing_writes_nothing() -> None:
+    row = row_of(aliases=["py"], metadata={"a": 1})
+
+    assert patched(row) is None
+    assert patched(row, name="Python", aliases=["py"], metadata={"a": 1}, scopes=["public"], description="") is None
+
+
+def test_an_alias_that_a_keyword_has_stays_when_the_list_is_sent_again() -> None:
+    row = decisions.with_alias(row_of("Python"), "PYTHON", TEXT, START)
+    assert row is not None
+
+    after = changed(row, aliases=["PYTHON", "py"])
+
+    assert after["aliases"] == ["PYTHON", "py"]
+    assert after["normalized"] == ["python", "py"]
+
+
+def test_a_keyword_that_takes_the_name_of_its_alias_loses_that_alias() -> None:
+    after = changed(row_of("JS", aliases=["JavaScript"]), name="JavaScript")
+
+    assert (after["aliases"], after["normalized"]) == ([], ["javascript"])
+
+
+@pytest.mark.parametrize("field", ["parent_id", "owner", "version", "normalized", "children", "id"])
+def test_a_patch_does_not_reach_what_other_verbs_change(field: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        patched(row_of(), **{field: "x"})
+
+    assert [error.field for error in refused.value.errors] == [field]
+
+
+def test_the_root_is_renamed_and_described_and_never_found() -> None:
+    root = tree.root_row(START)
+
+    after = changed(root, name="全部", description="everything", metadata={"a": 1}, aliases=[], scopes=["public"])
+
+    assert (after["name"], after["description"], after["normalized"], after["terms"]) == ("全部", "everything", [], [])
+    for patch in ({"aliases": ["all"]}, {"scopes": ["user:ann"]}):
+        with pytest.raises(Conflict, match="root"):
+            patched(root, **patch)
+    with pytest.raises(InvalidInput):
+        patched(root, name=" ")
+
+
+def test_an_alias_is_added_once_and_another_spelling_beside_it() -> None:
+    after = decisions.with_alias(row_of("C"), "c", TEXT, LATER)
+
+    assert after is not None
+    assert (after["aliases"], after["normalized"], after["version"]) == (["c"], ["c"], 2)
+    assert decisions.with_alias(after, "c", TEXT, LATER) is None
+    assert decisions.with_alias(after, "C", TEXT, LATER) is None
+
+
+def test_an_alias_without_a_normal_form_or_without_room_is_refused() -> None:
+    full = row_of(aliases=[f"a{number}" for number in range(200)])
+
+    for alias in ("", "!?", "a" * 201):
+        with pytest.raises(InvalidInput) as refused:
+            decisions.with_alias(row_of(), alias, TEXT, LATER)
+        assert [error.field for error in refused.value.errors] == ["alias"]
+    with pytest.raises(Conflict, match="201 aliases"):
+        decisions.with_alias(full, "one more", TEXT, LATER)
+
+
+def test_an_alias_is_removed_by_its_spelling_first_and_else_by_its_normal_form() -> None:
+    row = decisions.with_alias(row_of("Python", aliases=["py", "snake"]), "PY", TEXT, START)
+    assert row is not None
+
+    exact = decisions.without_alias(row, "py", TEXT, LATER)
+    alike = decisions.without_alias(row, " p-y ", TEXT, LATER)
+
+    assert (exact["aliases"], exact["normalized"]) == (["snake", "PY"], ["python", "snake", "py"])
+    assert (alike["aliases"], alike["normalized"]) == (["snake"], ["python", "snake"])
+    for unknown in ("Python", "rust", "!!"):
+        with pytest.raises(NotFound, match="alias"):
+            decisions.without_alias(row, unknown, TEXT, LATER)
+
+
+def test_a_keyword_takes_in_what_it_lacks_of_another_one() -> None:
+    into = row_of("JavaScript", aliases=["ECMAScript"], metadata={"a": 1})
+    other = row_of(
+        "JS", aliases=["javascript", "ecma script", "js", "Node"], description="d", metadata={"a": 2, "b": 3}
+    )
+
+    after = decisions.absorbed(into, other, TEXT, LATER)
+
+    assert after is not None
+    assert after["aliases"] == ["ECMAScript", "JS", "Node"]
+    assert after["normalized"] == ["javascript", "ecmascript", "js", "node"]
+    assert (after["description"], after["metadata"], after["version"]) == ("d", {"a": 1, "b": 3}, 2)
+    assert decisions.absorbed(after, other, TEXT, LATER) is None
+
+
+def test_a_description_that_is_there_is_not_replaced_by_another_ones() -> None:
+    after = decisions.absorbed(row_of("A", description="mine"), row_of("B", description="theirs"), TEXT, LATER)
+
+    assert after is not None
+    assert after["description"] == "mine"
+
+
+def test_more_aliases_than_there_is_room_for_are_not_taken_in() -> None:
+    full = row_of("A", aliases=[f"a{number}" for number in range(200)])
+
+    with pytest.raises(Conflict) as refused:
+        decisions.absorbed(full, row_of("B"), TEXT, LATER)
+
+    assert refused.value.extra == {"id": "k-1"}
+
+
+def test_a_tombstone_keeps_its_content_for_the_undo() -> None:
+    row = row_of(description="d")
+
+    gone = decisions.deleted_keyword(row, LATER)
+
+    assert gone == {**row, "deleted": True, "version": 2, "updated_at": "2026-03-05T12:01:00.000Z"}
+
+
+# undo
+
+
+def turned(before: Row | None, after: Row, current: Row) -> Mapping[str, Any] | Blocked:
+    return turned_around(Change(KEYWORDS, "k-1", before, after), current, KEYWORD_RULES, LATER)
+
+
+def test_a_rename_is_undone_with_its_keys() -> None:
+    before = row_of("算法", aliases=["algo"])
+    after = changed(before, name="Algorithms")
+
+    undone = turned(before, after, after)
+
+    assert not isinstance(undone, Blocked)
+    assert {**undone, "version": 1, "updated_at": before["updated_at"]} == before
+
+
+def test_a_rename_is_not_undone_below_a_later_one() -> None:
+    before = row_of("one")
+    after = changed(before, name="two")
+
+    undone = turned(before, after, changed(after, name="three"))
+
+    assert isinstance(undone, Blocked)
+    assert ("name",) in undone.fields
+
+
+def rows_below(*rows: Row) -> Any:  # noqa: ANN401 -- a Lookup
+    by_id = {row["id"]: row for row in rows}
+    return lambda collection, row_id: by_id.get(row_id) if collection == KEYWORDS else None
+
+
+def placed(row_id: str, parent_id: str | None, **fields: object) -> dict[str, Any]:
+    return {**row_of(), "id": row_id, "parent_id": parent_id} | fields
+
+
+def test_a_keyword_leans_on_its_parent_and_the_root_on_nothing() -> None:
+    assert KEYWORD_RULES.references(placed("k-2", "k-1")) == [(KEYWORDS, "k-1")]
+    assert KEYWORD_RULES.references(tree.root_row()) == []
+    assert KEYWORD_RULES.fixed == {ROOT_ID}
+
+
+def test_a_keyword_stands_where_its_parent_does() -> None:
+    row = placed("k-3", "k-2")
+
+    assert KEYWORD_RULES.obstacles(rows_below(placed("k-2", ROOT_ID)), row) == []
+    assert KEYWORD_RULES.obstacles(rows_below(placed("k-2", "k-1"), placed("k-1", ROOT_ID)), row) == []
+    assert KEYWORD_RULES.obstacles(rows_below(), placed("k-3", ROOT_ID)) == []
+    assert KEYWORD_RULES.obstacles(rows_below(), tree.root_row()) == []
+
+
+def test_a_parent_that_is_gone_stands_in_the_way() -> None:
+    row = placed("k-3", "k-2")
+
+    assert KEYWORD_RULES.obstacles(rows_below(), row) == [(KEYWORDS, "k-2")]
+    assert KEYWORD_RULES.obstacles(rows_below(placed("k-2", ROOT_ID, deleted=True)), row) == [(KEYWORDS, "k-2")]
+
+
+def test_who_would_hang_below_itself_is_told_by_which_keyword() -> None:
+    ring = rows_below(placed("k-3", "k-2"), placed("k-2", "k-1"), placed("k-1", "k-3"))
+
+    assert KEYWORD_RULES.obstacles(ring, placed("k-3", "k-2")) == [(KEYWORDS, "k-1")]
+    assert KEYWORD_RULES.obstacles(ring, placed("k-9", "k-2")) == []
+    assert KEYWORD_RULES.obstacles(rows_below(), placed("k-3", "k-3")) == [(KEYWORDS, "k-3")]
+
+
+def test_an_undo_leaves_no_keyword_that_could_not_have_been_saved() -> None:
+    check = KEYWORD_RULES.check
+    assert check is not None
+
+    check(row_of())
+    check(tree.root_row())
+
+    for row in ({**row_of(), "normalized": []}, {**row_of(), "aliases": ["a"] * 201}):
+        with pytest.raises(InvalidInput):
+            check(row)

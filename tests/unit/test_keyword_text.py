@@ -1,0 +1,112 @@
+"""How names are looked up, spelt and split into words."""
+
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from knowhub.keywords.ports import KeywordText
+from knowhub.search.keyword_text import KeywordTextRules
+
+RULES: KeywordText = KeywordTextRules()
+
+
+def test_a_name_has_one_token_in_either_script() -> None:
+    assert RULES.tokens("機器學習") == RULES.tokens("机器 学习") == ["机器学习"]
+
+
+def test_what_is_nothing_has_no_token() -> None:
+    assert RULES.tokens("!!!") == []
+
+
+@pytest.mark.parametrize("length", [128, 129, 4_096])
+def test_a_long_query_has_the_token_of_a_short_one(length: int) -> None:
+    assert RULES.tokens(f"Ｐy{' ' * (length - 2)}") == ["py"]
+
+
+@pytest.mark.parametrize(
+    ("name", "in_full", "initials"),
+    [
+        ("自动化", "zidonghua", "zdh"),
+        ("自動化", "zidonghua", "zdh"),
+        ("重庆", "chongqing", "cq"),
+        ("重构", "chonggou", "cg"),
+        ("银行", "yinhang", "yh"),
+        ("吕布", "lvbu", "lb"),
+        ("吕布", "lubu", "lb"),
+        ("吕布", "lübu", "lb"),
+        ("Python 装饰器", "pythonzhuangshiqi", "pythonzsq"),
+        ("C++编程", "c++biancheng", "c++bc"),
+        ("C语言", "cyuyan", "cyy"),
+        ("an安", "anan", "ana"),
+        ("安an", "anan", "aan"),
+        ("分布式系统", "fenbushixitong", "fbsxt"),
+    ],
+)
+def test_a_chinese_name_is_spelt_in_full_and_by_initials(name: str, in_full: str, initials: str) -> None:
+    spellings = RULES.pinyin(name)
+
+    assert in_full in spellings
+    assert initials in spellings
+
+
+def test_the_likeliest_spelling_comes_first() -> None:
+    assert RULES.pinyin("长度")[:2] == ["changdu", "cd"]
+
+
+def test_a_phrase_settles_how_a_character_is_read() -> None:
+    assert "zhongqing" not in RULES.pinyin("重庆")
+
+
+def test_one_character_is_spelt_in_full_only() -> None:
+    assert RULES.pinyin("行") == ["xing", "hang", "heng"]
+
+
+@pytest.mark.parametrize("name", ["啊", "python", "C++", "", "!!!", "データ", "字" * 65, "，" * 300 + "字"])
+def test_what_nobody_types_in_pinyin_has_no_spelling(name: str) -> None:
+    assert RULES.pinyin(name) == []
+
+
+@given(st.text(st.characters(min_codepoint=0x4E00, max_codepoint=0x9FFF), max_size=8))
+def test_spellings_are_few_distinct_and_found_by_the_token_of_who_types_them(name: str) -> None:
+    spellings = RULES.pinyin(name)
+
+    assert len(spellings) <= 8
+    assert len(set(spellings)) == len(spellings)
+    assert all(len(spelling) >= 2 and RULES.tokens(spelling) == [spelling] for spelling in spellings)
+
+
+def test_words_are_listed_once_each() -> None:
+    assert RULES.terms("Python python 缓存缓存") == ["python", "缓", "存", "缓存", "存缓"]
+
+
+def test_of_a_long_text_the_first_words_count() -> None:
+    text = " ".join(f"word{number}" for number in range(100))
+
+    assert len(RULES.terms(text)) == 64
+    assert "word0" in RULES.terms(text)
+
+
+@given(st.text())
+def test_no_text_is_refused(text: str) -> None:
+    RULES.tokens(text)
+    RULES.pinyin(text)
+    RULES.terms(text)
+
+
+def test_the_dictionaries_are_loaded_by_who_needs_them() -> None:
+    program = """
+import sys
+from knowhub.search.keyword_text import KeywordTextRules
+rules = KeywordTextRules()
+rules.tokens("自动化"), rules.pinyin("python")
+before = "pypinyin" in sys.modules
+rules.load()
+print(before, "pypinyin" in sys.modules)
+"""
+
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert done.stdout.split() == ["False", "True"]

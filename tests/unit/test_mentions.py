@@ -1,0 +1,132 @@
+"""Which names stand in a content, word for word."""
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from knowhub.keywords.mentions import mentioned
+from knowhub.search.keyword_text import KeywordTextRules
+
+RULES = KeywordTextRules()
+
+
+def named(content: str, *names: str, limit: int = 50) -> list[str]:
+    known = {token for name in names for token in RULES.tokens(name)}
+    return mentioned(content, RULES.tokens, known.__contains__, limit)
+
+
+@pytest.mark.parametrize(
+    ("content", "name"),
+    [
+        ("Java is not for everybody.", "java"),
+        ("use machine-learning here", "Machine Learning"),
+        ("use machine\nlearning here", "Machine Learning"),
+        ("runs on node.js, mostly", "NodeJS"),
+        ("the Python-based one", "Python"),
+        ("written in C++.", "C++"),
+        ("since C++11", "C++"),
+        ("Ｃ＋＋编程", "C++"),
+        ("[C#] and C#8", "C#"),
+        ("on .NET", ".NET"),
+        ("on Microsoft .NET", "Microsoft .NET"),
+        ("on ASP.NET Core", "ASP.NET Core"),
+        ("since Python 3.11, it", "Python 3.11"),
+        ("issue#12", "issue"),
+        ("#Python#", "Python"),
+        ("**bold** text", "bold"),
+        ("A*算法很快", "A*算法"),
+        ("R&D and TCP/IP", "R&D"),
+        ("see snake_case", "snake_case"),
+        ("学习機器學習的方法", "机器学习"),
+        ("学习Python装饰器的方法", "Python装饰器"),
+        ("学习 Python 装饰器 的方法", "Python装饰器"),
+        ("用K线图", "K线图"),
+        ("a 🐍 b", "🐍"),
+        ("हिन्दी भाषा", "हिन्दी"),
+        ("파이썬은 언어다", "파이썬"),
+        ("the İstanbul office", "istanbul"),
+        ("one two three four five six", "one two three four five"),
+        ("一二三四五六七八九十十一十二", "一二三四五六七八九十十一"),
+    ],
+)
+def test_a_name_that_stands_in_the_content_is_found(content: str, name: str) -> None:
+    assert named(content, name) == RULES.tokens(name)
+
+
+@pytest.mark.parametrize(
+    ("content", "name"),
+    [
+        ("javascript", "java"),
+        ("C++ and C#", "C"),
+        ("a+b", "A+"),
+        ("我的水平", "水"),
+        ("I like the machine. Learning is hard.", "machine learning"),
+        ("one machine\n\nLearning", "machine learning"),
+        ("机器，学习", "机器学习"),
+        ("one two three four five six", "one two three four five six"),
+        ("一二三四五六七八九十十一十二", "一二三四五六七八九十十一十"),
+        ("x" * 8_192 + " java", "java"),
+        ("x" * 300, "x" * 300),
+        ("", "java"),
+    ],
+)
+def test_a_name_that_does_not_stand_in_the_content_is_not_found(content: str, name: str) -> None:
+    assert named(content, name) == []
+
+
+def test_what_stands_only_inside_a_longer_name_does_not_count() -> None:
+    assert named("机器学习", "机器学习", "机器", "学习", "器学") == ["机器学习"]
+
+
+def test_what_stands_elsewhere_too_does() -> None:
+    assert named("机器学习，学习", "机器学习", "学习") == ["机器学习", "学习"]
+
+
+def test_names_that_overlap_are_both_found() -> None:
+    assert named("机器学习算法", "机器学习", "学习算法") == ["机器学习", "学习算法"]
+
+
+def test_one_character_counts_where_it_stands_alone() -> None:
+    assert named("水 是什么", "水") == ["水"]
+
+
+def test_names_come_once_each_in_their_order_up_to_the_limit() -> None:
+    names = [f"name{number}" for number in range(60)]
+    content = ", ".join([*names, *names])
+
+    assert named(content, *names, limit=3) == names[:3]
+    assert len(named(content, *names)) == 50
+
+
+@given(st.text(), st.text())
+def test_no_content_is_refused_and_every_answer_is_known(content: str, name: str) -> None:
+    assert set(named(content, name)) <= set(RULES.tokens(name))
+
+
+@given(
+    st.text(st.sampled_from("机器学习算法ab .+，"), max_size=40),
+    st.lists(st.text(st.sampled_from("机器学习算法"), min_size=2, max_size=4)),
+)
+def test_a_chinese_name_is_found_wherever_it_stands_between_others(content: str, names: list[str]) -> None:
+    for token in named(content, *names):
+        assert token in "".join(RULES.tokens(content))
+
+
+@pytest.mark.parametrize("unit", ["机器学习算法与数据结构", "alpha beta ", "a中", "+ ", "a\u0301", "."])
+def test_no_content_takes_long(unit: str) -> None:
+    content = (unit * 8_192)[:8_192]
+    asked = 0
+
+    def known(token: str) -> bool:
+        nonlocal asked
+        asked += 1
+        return False
+
+    started = time.process_time()
+    found = mentioned(content, RULES.tokens, known)
+
+    assert found == []
+    assert asked <= 13 * len(content)
+    assert time.process_time() - started < 1.0

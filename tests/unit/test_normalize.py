@@ -1,0 +1,118 @@
+"""Which spellings are one name, and which are two."""
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from opencc import OpenCC
+
+from knowhub.keywords.normalize import normalise
+
+to_simplified = OpenCC("t2s").convert
+
+# What the rules look at, so that arbitrary text meets them often.
+TRICKY = st.text(
+    st.sampled_from("aCiİßſ.#*+♯-_ ＃＋．＊\u0301\u0307\u200d\ufe0f\u3164´¨1３乾坤薴著機的，。\ud800"), max_size=12
+)
+
+
+def form(text: str) -> str:
+    return normalise(text, to_simplified)
+
+
+@pytest.mark.parametrize(
+    ("one", "another"),
+    [
+        ("Python", "pYTHON"),
+        ("Ｐｙｔｈｏｎ３", "python3"),
+        ("machine learning", "Machine-Learning"),
+        ("機器學習", "机器 学习"),
+        ("「自动化」", "自动化"),
+        ("Straße", "STRASSE"),
+        ("İstanbul", "istanbul"),
+        ("ﾃﾞｰﾀ", "データ"),
+        ("Node.js", "NodeJS"),
+        ("GPT-4", "gpt4"),
+        ("1,000", "1000"),
+        ("❤️", "❤"),
+        ("👍🏽", "👍"),
+        ("`git rebase`", "git rebase"),
+        ("a´b", "ab"),
+        ("py\u200bthon", "python"),
+        ("**bold**", "bold"),
+        ("#python", "python"),
+        ("#话题#", "话题"),
+        ("Ｃ＋＋", "c++"),
+        ("Ｃ＃", "C#"),
+        ("C♯", "C#"),
+        ("C\u200b#", "C#"),
+        ("(.NET)", ".net"),
+        ("…net", "net"),
+        ("v1.", "v1"),
+        ("A-", "A"),
+        ("C--", "C"),
+    ],
+)
+def test_two_spellings_of_one_name_have_one_form(one: str, another: str) -> None:
+    assert form(one) == form(another)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("C", "C++", "C#", "C*", "C+"),
+        ("F", "F#"),
+        ("A", "A+", "A*"),
+        (".NET", "NET"),
+        ("Python 3.11", "Python 311"),
+        ("café", "cafe"),
+        ("=", "<", "🐍", "🐧"),
+        ("C++编程", "C编程", "C#编程"),
+        ("A*算法", "A算法"),
+    ],
+)
+def test_names_of_different_things_stay_apart(names: tuple[str, ...]) -> None:
+    assert len({form(name) for name in names}) == len(names)
+
+
+@pytest.mark.parametrize(
+    "nothing", ["", "!!!", "   ", "-", "(", "#", "♯", "*", "...", "、。", "\u3164", "\ud800", "\u200b\ufe0f"]
+)
+def test_nothing_is_left_of_what_nobody_could_name(nothing: str) -> None:
+    assert form(nothing) == ""
+
+
+@given(st.one_of(st.text(), TRICKY, st.text(st.characters(min_codepoint=0x4E00, max_codepoint=0x9FFF))))
+@example("薴")
+@example("乾,坤")
+@example("\ud83d\ude00")
+@example("i\u0307\u0307")
+def test_a_normal_form_is_its_own_normal_form(text: str) -> None:
+    once = form(text)
+
+    again = form(once)
+
+    assert again == once
+
+
+@given(st.one_of(st.text(), TRICKY))
+def test_case_and_white_space_around_a_name_never_matter(text: str) -> None:
+    assert form(f" {text}\n") == form(text)
+
+
+@given(st.text(st.characters(categories=["L", "N", "P", "Z", "C"])))
+def test_what_is_left_holds_no_white_space_no_control_and_nothing_that_utf8_cannot_write(text: str) -> None:
+    left = form(text)
+
+    assert not any(char.isspace() for char in left)
+    assert left.encode().decode() == left
+
+
+def test_the_fold_is_the_callers() -> None:
+    assert normalise("数据库", lambda text: text.replace("库", "庫")) == "数据庫"
+
+
+def test_a_fold_that_never_settles_does_not_hang() -> None:
+    def swap(text: str) -> str:
+        return "".join({"甲": "乙", "乙": "甲"}.get(char, char) for char in text)
+
+    assert normalise("甲", swap) in {"甲", "乙"}

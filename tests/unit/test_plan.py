@@ -1,0 +1,113 @@
+"""A plan as JSON: a person can read and edit it, and nothing else is taken for one."""
+
+from typing import Any
+
+import pytest
+
+from knowhub.core.errors import InvalidInput
+from knowhub.keywords.plan import (
+    MAX_CHILDREN,
+    MAX_STEPS,
+    DescribeStep,
+    MergeStep,
+    MoveStep,
+    NodeRef,
+    Plan,
+    SplitGroup,
+    SplitStep,
+    Step,
+    Undescribed,
+    parsed_steps,
+    plan_json,
+    refs_of,
+)
+
+A, B, C = (NodeRef(name, 3, name.upper(), f"root / {name.upper()}") for name in "abc")
+CHILD = NodeRef("d", 1, "D")
+STEPS: list[Step] = [
+    MoveStep(A, B, "it belongs there"),
+    MergeStep(A, C, "they are one"),
+    DescribeStep(B, "What B covers.", "by the model"),
+    SplitStep(C, [SplitGroup("Docker", [CHILD])], "too wide"),
+]
+
+
+def plan_of(*steps: object) -> dict[str, Any]:
+    return {"steps": list(steps)}
+
+
+def ref(keyword_id: object = "a", version: object = 1, **fields: object) -> dict[str, object]:
+    return {"id": keyword_id, "version": version} | fields
+
+
+def move(**fields: object) -> dict[str, object]:
+    return {"kind": "move", "node": ref("a"), "to": ref("b")} | fields
+
+
+def split(*groups: object) -> dict[str, object]:
+    return {"kind": "split", "node": ref("a"), "groups": list(groups)}
+
+
+def test_the_steps_of_a_plan_are_read_as_they_were_written() -> None:
+    plan = Plan("root", "root", "2026-03-05T12:00:00.000Z", STEPS, [Undescribed("a", "A", "root / A")], 1, ["llm"], "4")
+
+    shown = plan_json(plan)
+
+    assert parsed_steps(shown) == STEPS
+    assert shown["missing_descriptions"] == [{"id": "a", "name": "A", "path": "root / A"}]
+    assert (shown["missing_description_count"], shown["degraded"], shown["scope_id"]) == (1, ["llm"], "root")
+
+
+def test_a_step_names_every_keyword_that_it_rests_on() -> None:
+    assert [[one.id for one in refs_of(step)] for step in STEPS] == [["a", "b"], ["a", "c"], ["b"], ["c", "d"]]
+
+
+def test_a_plan_needs_no_more_than_what_is_to_be_done() -> None:
+    assert parsed_steps(plan_of(move())) == [MoveStep(NodeRef("a", 1), NodeRef("b", 1))]
+    assert parsed_steps(plan_of()) == []
+
+
+@pytest.mark.parametrize(
+    ("plan", "field"),
+    [
+        ({}, "plan.steps"),
+        ({"steps": {}}, "plan.steps"),
+        ({"steps": [], "step": []}, "plan.step"),
+        (plan_of("move"), "plan.steps.0"),
+        (plan_of({}), "plan.steps.0.kind"),
+        (plan_of(move(), {"kind": "delete"}), "plan.steps.1.kind"),
+        (plan_of(move(kind=["move"])), "plan.steps.0.kind"),
+        (plan_of(move(to=None)), "plan.steps.0.to"),
+        (plan_of(move(into=ref())), "plan.steps.0.into"),
+        (plan_of(move(reason=7)), "plan.steps.0.reason"),
+        (plan_of(move(node={"id": "a"})), "plan.steps.0.node.version"),
+        (plan_of(move(node=ref(version=True))), "plan.steps.0.node.version"),
+        (plan_of(move(node=ref(version=0))), "plan.steps.0.node.version"),
+        (plan_of(move(node=ref(version=1.0))), "plan.steps.0.node.version"),
+        (plan_of(move(node=ref(version=10**400))), "plan.steps.0.node.version"),
+        (plan_of(move(node=ref(7))), "plan.steps.0.node.id"),
+        (plan_of(move(node=ref(""))), "plan.steps.0.node.id"),
+        (plan_of(move(node=ref("a" * 201))), "plan.steps.0.node.id"),
+        (plan_of(move(node=ref("a\ud800"))), "plan.steps.0.node.id"),
+        (plan_of(move(node=ref(parent="b"))), "plan.steps.0.node.parent"),
+        (plan_of({"kind": "describe", "node": ref(), "description": "x" * 4_097}), "plan.steps.0.description"),
+        (plan_of({"kind": "describe", "node": ref()}), "plan.steps.0.description"),
+        (plan_of({"kind": "merge", "source": ref()}), "plan.steps.0.into"),
+        (plan_of(split()), "plan.steps.0.groups"),
+        (plan_of(split({"name": "G", "children": []})), "plan.steps.0.groups.0.children"),
+        (plan_of(split({"name": " ", "children": [ref()]})), "plan.steps.0.groups.0.name"),
+        (plan_of(split({"name": "x" * 201, "children": [ref()]})), "plan.steps.0.groups.0.name"),
+        (plan_of(split({"name": "G", "children": [ref(), 7]})), "plan.steps.0.groups.0.children.1"),
+        (plan_of(*[move()] * (MAX_STEPS + 1)), "plan.steps"),
+        (plan_of(*[split({"name": "G", "children": [ref()] * MAX_CHILDREN})] * 2), "plan.steps"),
+    ],
+)
+def test_what_is_no_plan_is_refused_by_the_name_of_its_field(plan: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        parsed_steps(plan)
+
+    assert [error.field for error in refused.value.errors] == [field]
+
+
+def test_a_plan_of_as_many_steps_as_are_allowed_is_read() -> None:
+    assert len(parsed_steps(plan_of(*[move()] * MAX_STEPS))) == MAX_STEPS

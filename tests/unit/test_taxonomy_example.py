@@ -1,0 +1,90 @@
+"""The example taxonomy is what its README says: a tree that loads as it stands, and in which names find one thing."""
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from knowhub.cli.tree_file import KeywordLine, TreeFile, parse
+from knowhub.keywords.model import RelationType
+from knowhub.search.keyword_text import KeywordTextRules
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples/taxonomy.jsonl"
+CHINESE = re.compile("[\u4e00-\u9fff]")
+NAMESAKES = {"java", "python", "swift", "token", "会话", "苹果", "亚马逊"}
+
+
+@pytest.fixture(scope="module")
+def taxonomy() -> TreeFile:
+    return parse(EXAMPLE.read_bytes(), 64)
+
+
+@pytest.fixture(scope="module")
+def keywords(taxonomy: TreeFile) -> list[KeywordLine]:
+    return list(taxonomy.keywords.values())
+
+
+def form(text: str) -> str:
+    (token,) = KeywordTextRules().tokens(text)
+    return token
+
+
+def level(keyword: KeywordLine, by_ref: dict[str | None, KeywordLine]) -> int:
+    return 1 if keyword.parent_ref is None else 1 + level(by_ref[keyword.parent_ref], by_ref)
+
+
+def test_it_is_as_large_and_as_deep_as_the_readme_says(taxonomy: TreeFile, keywords: list[KeywordLine]) -> None:
+    by_ref: dict[str | None, KeywordLine] = {keyword.ref: keyword for keyword in keywords}
+    depths = Counter(level(keyword, by_ref) for keyword in keywords)
+
+    assert (len(keywords), len(taxonomy.infos)) == (493, 227)
+    assert (depths[1], max(depths)) == (18, 5)
+
+
+def test_names_are_shared_by_those_that_are_meant_to_be_ambiguous_only(keywords: list[KeywordLine]) -> None:
+    names = Counter(form(keyword.name) for keyword in keywords)
+
+    assert {name for name, count in names.items() if count > 1} == NAMESAKES
+    assert {form("C"), form("C++"), form("C#")} <= names.keys()
+    assert len({form("C"), form("C++"), form("C#")}) == 3
+
+
+def test_an_alias_belongs_to_one_keyword_and_says_what_its_name_does_not(keywords: list[KeywordLine]) -> None:
+    names = {form(keyword.name) for keyword in keywords}
+    aliases = Counter(form(alias) for keyword in keywords for alias in keyword.aliases)
+
+    assert names & aliases.keys() == set()
+    assert {alias for alias, count in aliases.items() if count > 1} == set()
+
+
+def test_it_speaks_both_languages(keywords: list[KeywordLine]) -> None:
+    both = [
+        keyword
+        for keyword in keywords
+        if CHINESE.search("".join((keyword.name, *keyword.aliases)))
+        and any(spelling.isascii() for spelling in (keyword.name, *keyword.aliases))
+    ]
+    traditional = [alias for keyword in keywords for alias in keyword.aliases if "資" in alias or "體" in alias]
+
+    assert len(both) > 0.8 * len(keywords)
+    assert {"資料庫", "軟體工程"} <= set(traditional)
+
+
+def test_most_keywords_are_described_and_all_infos_say_where_they_come_from(
+    taxonomy: TreeFile, keywords: list[KeywordLine]
+) -> None:
+    described = [keyword for keyword in keywords if keyword.description]
+    contents = Counter(info.content for info in taxonomy.infos.values())
+
+    assert len(described) > 0.9 * len(keywords)
+    assert all(len(keyword.description) <= 60 for keyword in keywords)
+    assert all(info.source for info in taxonomy.infos.values())
+    assert max(contents.values()) == 1
+
+
+def test_infos_are_linked_by_all_relations_and_each_is_primary_somewhere(taxonomy: TreeFile) -> None:
+    relations = Counter(link.relation for info in taxonomy.infos.values() for link in info.links)
+
+    assert relations.keys() == set(RelationType)
+    assert all(info.links[0].relation is RelationType.PRIMARY for info in taxonomy.infos.values())

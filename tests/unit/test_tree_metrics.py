@@ -1,0 +1,137 @@
+"""The health of a tree: what hangs on nothing, is too deep, too wide, undescribed or double, as the caller sees it."""
+
+from typing import Any
+
+import pytest
+
+from knowhub.core.request_context import RequestContext
+from knowhub.keywords.model import Link, RelationType
+from knowhub.keywords.tree_metrics import MAX_DUPLICATES, TreeMetrics
+from tests.builders import caller, local
+from tests.fakes.keyword_view import FakeKeywordView, Shape, tree_of
+
+ANN = caller(user_id="ann")
+HIDDEN = {"owner": "user:bob", "scopes": ("user:bob",)}
+
+
+def measured(view: FakeKeywordView, ctx: RequestContext | None = None) -> dict[str, Any]:
+    metrics = TreeMetrics(view, ctx or local())
+    for _ in metrics.counting():
+        pass
+    return metrics.result()
+
+
+def chain(*names: str) -> Shape:
+    return {names[0]: chain(*names[1:])} if names else {}
+
+
+def test_an_empty_tree_is_measured_too() -> None:
+    figures = measured(FakeKeywordView())
+
+    assert (figures["nodes"], figures["max_depth"], figures["depths"]) == (0, 0, {"0": 1})
+    assert figures["fan_out"] == {"mean": 0.0, "max": 0, "p50": 0, "p95": 0, "widest": []}
+    assert figures["missing_descriptions"] == {"count": 0, "rate": 0.0}
+
+
+def test_levels_and_leaves_are_counted_below_the_root() -> None:
+    figures = measured(tree_of({"语言": {"Python": {"FastAPI": {}}, "Go": {}}, "工具": {}}))
+
+    assert (figures["nodes"], figures["leaves"]) == (5, 3)
+    assert (figures["depths"], figures["max_depth"]) == ({"0": 1, "1": 2, "2": 2, "3": 1}, 3)
+    assert figures["orphans"] == figures["deep"] == figures["duplicates"] == []
+
+
+def test_what_hangs_on_nothing_is_an_orphan_with_all_below_it() -> None:
+    view = tree_of({"语言": {"Python": {"FastAPI": {}}}, "工具": {}})
+    stray = view.put("lost", "never-there")
+    ring = view.put("ring", "k6", id="k5")
+    view.put("ring too", ring.id, id="k6")
+    view.drop(view.id_of("语言"))
+
+    figures = measured(view)
+
+    assert figures["orphans"] == ["k1", "k2", stray.id, "k5", "k6"]
+    assert (figures["orphan_count"], figures["nodes"], figures["depths"]) == (5, 6, {"0": 1, "1": 1})
+
+
+def test_an_undescribed_keyword_counts_in_the_rate() -> None:
+    view = tree_of({"a": {}, "b": {}})
+    view.put("c", description="something")
+
+    assert measured(view)["missing_descriptions"] == {"count": 2, "rate": 0.6667}
+
+
+def test_the_fan_out_is_told_by_mean_percentiles_and_the_widest() -> None:
+    view = tree_of({"wide": {str(number): {} for number in range(19)}, "narrow": {"one": {}}, "leaf": {}})
+
+    figures = measured(view)["fan_out"]
+
+    assert (figures["mean"], figures["max"], figures["p50"], figures["p95"]) == (7.67, 19, 3, 19)
+    assert [(one["name"], one["children"]) for one in figures["widest"]] == [("wide", 19), ("root", 3), ("narrow", 1)]
+
+
+def test_only_the_ten_widest_are_named_the_oldest_of_equals_first() -> None:
+    view = tree_of({f"p{number}": {f"c{number}": {}} for number in range(12)})
+
+    names = [one["name"] for one in measured(view)["fan_out"]["widest"]]
+
+    assert names == ["root", *(f"p{number}" for number in range(9))]
+
+
+def test_what_is_deeper_than_six_levels_is_named_the_deepest_first() -> None:
+    figures = measured(tree_of(chain(*"abcdefgh")))
+
+    assert [(one["name"], one["level"]) for one in figures["deep"]] == [("h", 8), ("g", 7)]
+    assert figures["deep_count"] == 2
+
+
+def test_keywords_of_one_normal_form_are_doubles() -> None:
+    view = tree_of({"语言": {"Python": {}}, "动物": {"python": {}, "PYTHON": {}}, "Go": {"go": {}}})
+
+    figures = measured(view)
+
+    assert figures["duplicates"] == [
+        {"token": "python", "ids": ["k1", "k3", "k4"]},
+        {"token": "go", "ids": ["k5", "k6"]},
+    ]
+
+
+def test_of_many_doubles_the_worst_are_listed_and_all_counted() -> None:
+    names: Shape = {f"n{number}": {f"N{number}": {}} for number in range(MAX_DUPLICATES + 1)}
+
+    figures = measured(tree_of(names))
+
+    assert (len(figures["duplicates"]), figures["duplicate_count"]) == (MAX_DUPLICATES, MAX_DUPLICATES + 1)
+
+
+def test_what_the_caller_cannot_see_counts_nowhere_and_makes_no_orphans() -> None:
+    view = tree_of({"语言": {"Python": {"FastAPI": {}}}})
+    view.put("python", view.id_of("语言"), **HIDDEN)
+    view.edit(view.id_of("Python"), **HIDDEN)
+    view.put_info("i-1")
+    for keyword in ("FastAPI", "Python"):
+        view.link(Link("i-1", view.id_of(keyword), RelationType.PRIMARY))
+
+    seen, all_of_it = measured(view, ANN), measured(view)
+
+    assert (seen["nodes"], seen["orphans"], seen["duplicates"], seen["links"]) == (2, [], [], 1)
+    assert (all_of_it["nodes"], all_of_it["links"], all_of_it["duplicate_count"]) == (4, 2, 1)
+    # Its level is that of the tree: what stands between is there, for those who see it.
+    assert seen["depths"] == {"0": 1, "1": 1, "3": 1}
+
+
+@pytest.mark.parametrize("live", [True, False])
+def test_a_link_counts_where_its_info_is_seen(live: bool) -> None:
+    view = tree_of({"a": {}})
+    view.put_info("i-1", live=live)
+    view.link(Link("i-1", "k0", RelationType.PRIMARY))
+
+    assert measured(view, ANN)["links"] == int(live)
+
+
+def test_each_keyword_is_a_step_with_its_links_as_work() -> None:
+    view = tree_of({"a": {}, "b": {}})
+    view.put_info("i-1")
+    view.link(Link("i-1", "k0", RelationType.PRIMARY))
+
+    assert list(TreeMetrics(view, local()).counting()) == [2, 1, 1, 1]
