@@ -34,6 +34,33 @@ class Settings(BaseSettings):
     lock_timeout_s: float = Field(default=10.0, gt=0)
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
+    llm_base_url: str | None = None
+    llm_api_key: str | None = Field(default=None, repr=False)
+    llm_model: str = Field(default="google/gemini-2.0-flash-001", min_length=1)
+    llm_timeout_s: float = Field(default=20.0, gt=0)
+    llm_attempts: int = Field(default=3, ge=1, le=10)
+    llm_tokens_per_hour: int = Field(default=2_000_000, ge=0)
+    llm_proxy: str | None = Field(default=None, repr=False)
+    llm_ca_file: Path | None = None
+    llm_write_budget_s: float = Field(default=30.0, gt=0)
+    descent_budget_s: float = Field(default=15.0, gt=0)
+
+    max_candidates: int = Field(default=50, ge=2, le=1000)
+    descend_max_rounds: int = Field(default=6, ge=1, le=50)
+    recent_keywords: int = Field(default=128, ge=0, le=10_000)
+    describe_candidates: bool = False
+    uncategorized_name: str | None = Field(default=None, max_length=200)
+    auto_link_creates: bool = False
+    log_agent_decisions: bool = True
+    result_cache: bool = True
+    result_cache_entries: int = Field(default=10_000, ge=1)
+
+    @field_validator("llm_base_url", "llm_api_key", "llm_proxy", "llm_ca_file", "uncategorized_name", mode="before")
+    @classmethod
+    def _empty_is_none(cls, value: object) -> object:
+        # A compose file hands through what is not set as an empty text.
+        return None if value == "" else value
+
     @field_validator("allowed_hosts", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:

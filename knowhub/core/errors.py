@@ -1,7 +1,7 @@
 """The few ways in which a request can fail; `web/error_responses.py` gives each its status.
 
 KnowHubError
-├── InvalidInput      what was sent cannot be accepted; names the fields
+├── InvalidInput      what was sent cannot be accepted; names the fields. A ValueError too (C-70)
 ├── NotFound          there is no such thing, or the caller may not see it
 ├── Forbidden         the caller sees it, and may not do this to it
 ├── Conflict          the request is well formed, and the state does not allow it
@@ -33,7 +33,7 @@ class KnowHubError(Exception):
         self.extra = dict(extra or {})
 
 
-class InvalidInput(KnowHubError):
+class InvalidInput(KnowHubError, ValueError):
     def __init__(self, detail: str, errors: Sequence[FieldError] = ()) -> None:
         super().__init__(detail)
         self.errors = tuple(errors)

@@ -9,12 +9,16 @@ from typing import Any
 
 import pytest
 import typer
+from pydantic import BaseModel
 from typer.main import get_command
 
 from knowhub.cli.main import app as command_line
 from knowhub.settings import Settings
 from knowhub.web.app import create_app
+from knowhub.web.schemas import keyword_answers as keywords
+from knowhub.web.schemas import keywords as keyword_requests
 from knowhub.web.schemas.answers import KnowledgeRecord
+from knowhub.web.schemas.parts import CallerIds
 
 ROOT = Path(__file__).resolve().parents[2]
 REFERENCE = ROOT / "docs" / "reference"
@@ -169,6 +173,14 @@ def commands() -> dict[str, set[str]]:
     }
 
 
+def requests_on_keywords() -> list[type[BaseModel]]:
+    return [
+        shape
+        for name, shape in vars(keyword_requests).items()
+        if isinstance(shape, type) and issubclass(shape, BaseModel) and shape.__module__ == keyword_requests.__name__
+    ]
+
+
 def sections_of(page: Page) -> dict[str, str]:
     parts = HEADING.split(page.prose)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
@@ -205,6 +217,34 @@ def test_every_command_has_a_heading_and_every_option_is_named() -> None:
 
 def test_every_field_of_a_record_is_named() -> None:
     assert list(missing_fields(page_at(REFERENCE / "record.md"), set(KnowledgeRecord.model_fields))) == []
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        keywords.KeywordRecord,
+        keywords.InfoRecord,
+        keywords.SavedLink,
+        keywords.KeywordSearchAnswer,
+        keywords.PlanAnswer,
+        keywords.PlanSplit,
+        keywords.TreeMetrics,
+        keywords.FanOut,
+    ],
+)
+def test_every_field_of_the_keyword_tree_is_named(shape: type[BaseModel]) -> None:
+    fields = set(shape.model_fields) - {"operation_id"}
+
+    assert list(missing_fields(page_at(REFERENCE / "keyword.md"), fields)) == []
+
+
+def test_every_field_and_parameter_of_the_keyword_tree_is_named_beside_its_route() -> None:
+    page = page_at(REFERENCE / "http-api.md")
+    answers: list[type[BaseModel]] = [keywords.CreatedKeyword, keywords.CreatedInfo, keywords.AppliedPlan]
+
+    for shape in requests_on_keywords() + answers:
+        own = set(shape.model_fields) - set(CallerIds.model_fields) - set(keywords.KeywordRecord.model_fields)
+        assert list(missing_fields(page, own)) == [], shape.__name__
 
 
 def test_every_fault_names_its_test() -> None:
@@ -287,8 +327,8 @@ def test_a_citation_of_something_resolves(cited: str) -> None:
 
 
 def test_a_path_that_is_not_there_is_found() -> None:
-    assert list(missing_paths(sample("`knowhub/keywords/` beside `knowhub/core/`"))) == [
-        "sample.md: there is no knowhub/keywords/"
+    assert list(missing_paths(sample("`knowhub/nowhere/` beside `knowhub/core/`"))) == [
+        "sample.md: there is no knowhub/nowhere/"
     ]
 
 

@@ -8,7 +8,9 @@ import pytest
 from fastapi import FastAPI
 
 from knowhub.bootstrap import Hub
+from knowhub.web.schemas.examples import KEYWORD_ID, OTHER_KEYWORD_ID
 from tests.web.conftest import Saved, client_of
+from tests.web.trees import info, keyword
 
 pytestmark = pytest.mark.anyio
 
@@ -28,7 +30,13 @@ def operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, A
 
 async def test_the_document_names_its_servers_and_tags(document: dict[str, Any]) -> None:
     assert document["servers"][0]["url"] == "/"
-    assert {tag["name"] for tag in document["tags"]} == {"knowledge", "operations", "upkeep"}
+    assert {tag["name"] for tag in document["tags"]} == {
+        "knowledge",
+        "keywords",
+        "infos",
+        "operations",
+        "upkeep",
+    }
     assert all(tag["description"] for tag in document["tags"])
     assert document["info"]["title"] == "KnowHub"
 
@@ -81,7 +89,7 @@ async def test_every_route_with_a_body_shows_an_example(document: dict[str, Any]
     with_body = [(method, path) for method, path, one in operations(document) if "requestBody" in one]
 
     assert {(method, path) for method, path, _ in examples(document)} == set(with_body)
-    assert len(with_body) == 7
+    assert len(with_body) == 19
 
 
 async def test_every_example_is_executed_and_answers_a_declared_success(
@@ -91,12 +99,22 @@ async def test_every_example_is_executed_and_answers_a_declared_success(
     async with client_of(app) as client:
         for method, path, (content_type, value) in examples(document):
             record = await saved(f"for example {executed}")
-            url = path.format(knowledge_id=record["id"], operation_id=record["operation_id"])
-            content = value if isinstance(value, str) else httpx.Request("POST", "http://h", json=value).content
+            made, other = [await keyword(client, f"{name} {executed}") for name in ("made", "other")]
+            on_it = await info(client, f"for example {executed}")
+            url = path.format(
+                knowledge_id=record["id"],
+                operation_id=record["operation_id"],
+                keyword_id=made["id"],
+                info_id=on_it["id"],
+            )
+            content = (
+                value if isinstance(value, str) else httpx.Request("POST", "http://h", json=value).content.decode()
+            )
+            content = content.replace(KEYWORD_ID, made["id"]).replace(OTHER_KEYWORD_ID, other["id"])
             response = await client.request(method, url, content=content, headers={"Content-Type": content_type})
             assert response.is_success, (method, path, response.text)
             executed += 1
-    assert executed >= 10
+    assert executed >= 26
 
 
 async def test_the_document_is_served_as_it_is_built(api: httpx.AsyncClient, document: dict[str, Any]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from knowhub.bootstrap import open_hub
+from knowhub.bootstrap import World, open_hub
 from knowhub.settings import Settings
 from knowhub.web.app import create_app
 from tests.fakes.faulty_files import FaultyFileSystem, Plan
@@ -25,7 +25,7 @@ def disk() -> FaultyFileSystem:
 @pytest.fixture
 async def api(settings: Settings, disk: FaultyFileSystem) -> AsyncIterator[httpx.AsyncClient]:
     async with (
-        open_hub(settings, files=disk, keep=False) as hub,
+        open_hub(settings, World(files=disk), keep=False) as hub,
         client_of(create_app(settings, hub)) as client,
     ):
         yield client

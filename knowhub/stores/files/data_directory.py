@@ -36,6 +36,10 @@ class DataDirectory:
         return self.root / "change_log"
 
     @property
+    def cache(self) -> Path:
+        return self.root / "cache"
+
+    @property
     def records(self) -> Path:
         return self.root / "records"
 

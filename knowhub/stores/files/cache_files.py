@@ -1,0 +1,82 @@
+"""cache/*.json: what searches found, kept over a restart and dropped where the log has moved on (KT-091, KT-092)."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from knowhub.stores.files.history import History
+from knowhub.stores.files.log_line import line_checksum, parsed, seal
+
+Entry = Mapping[str, Any]
+_OPERATIONS_READ = 10_000
+
+
+class CacheFiles:
+    """Writes the entries of a cache to one file a kind, and reads them back where they still hold.
+
+    `kinds` maps a file's name to the beginning of its entries' keys. What an entry uses is compared with what the
+    operations since it was written have touched: `touched(account, changes)` names that.
+    """
+
+    def __init__(self, folder: Path, history: History, log_id: str, kinds: Mapping[str, str]) -> None:
+        self._folder = folder
+        self._history = history
+        self._log_id = log_id
+        self._kinds = kinds
+        self._written: dict[str, bytes] = {}
+
+    def load(self, touched: Callable[[str, Sequence[Mapping[str, Any]]], set[tuple[str, str]]]) -> list[Entry]:
+        """Return the entries that still hold; a file of another log, or too far behind this one, holds none."""
+        return [entry for name in self._kinds for entry in self._load_one(name, touched)]
+
+    async def save(self, entries: Sequence[Entry]) -> None:
+        """Write the files anew where their entries have changed."""
+        for name, prefix in self._kinds.items():
+            chosen = [entry for entry in entries if str(entry["key"]).startswith(prefix)]
+            body = orjson.dumps(chosen)
+            if body != self._written.get(name):
+                await asyncio.to_thread(self._save_one, name, body)
+                self._written[name] = body
+
+    def _save_one(self, name: str, body: bytes) -> None:
+        seq = self._history.last_seq
+        head = {"log_id": self._log_id, "seq": seq, "checksum": line_checksum(self._history.line(seq) or b"")}
+        self._folder.mkdir(parents=True, exist_ok=True)
+        temporary = self._folder / f"{name}.tmp"
+        temporary.write_bytes(seal(orjson.dumps(head)[:-1] + b',"entries":' + body))
+        temporary.rename(self._folder / name)
+
+    def _load_one(
+        self, name: str, touched: Callable[[str, Sequence[Mapping[str, Any]]], set[tuple[str, str]]]
+    ) -> list[Entry]:
+        try:
+            kept = parsed((self._folder / name).read_bytes())
+        except OSError:
+            return []
+        if kept is None or kept.get("log_id") != self._log_id or not isinstance(kept.get("seq"), int):
+            return []
+        seq: int = kept["seq"]
+        line = self._history.line(seq)
+        if seq > self._history.last_seq or (line_checksum(line) if line else "") != kept.get("checksum"):
+            return []
+        gone = self._touched_since(seq, touched)
+        return (
+            [] if gone is None else [entry for entry in kept["entries"] if gone.isdisjoint(map(tuple, entry["uses"]))]
+        )
+
+    def _touched_since(
+        self, seq: int, touched: Callable[[str, Sequence[Mapping[str, Any]]], set[tuple[str, str]]]
+    ) -> set[tuple[str, str]] | None:
+        if self._history.last_seq - seq > _OPERATIONS_READ:
+            # Reading so much would cost more than asking again.
+            return None
+        gone: set[tuple[str, str]] = set()
+        for number in range(seq + 1, self._history.last_seq + 1):
+            record = parsed(self._history.line(number) or b"")
+            if record is None:
+                return None
+            gone |= touched(record["account"], record["changes"])
+        return gone

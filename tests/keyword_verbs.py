@@ -1,0 +1,60 @@
+"""A keyword service on a store in memory, and what tests of it ask again and again."""
+
+from typing import Any
+
+import orjson
+
+from knowhub.core.ids import RandomIds
+from knowhub.core.operation import Operation
+from knowhub.core.request_context import RequestContext
+from knowhub.keywords.agent import KeywordAgent
+from knowhub.keywords.model import ROOT_ID, NewKeyword, Options
+from knowhub.keywords.recent import Recents
+from knowhub.keywords.service import KeywordService
+from tests.builders import caller
+from tests.fakes.memory_store import MemoryStore
+from tests.fakes.plain_text import PlainText
+from tests.fakes.queued_chat import QueuedChat
+
+ANN, BOB = caller(user_id="ann", team_id="web"), caller(user_id="bob", team_id="web")
+STRANGER = caller(user_id="eve")
+
+
+def service_on(store: MemoryStore, chat: QueuedChat | None = None, options: Options | None = None) -> KeywordService:
+    """Build the service, with a model to ask or without."""
+    options = options or Options()
+    return service_with(store, KeywordAgent(chat, Recents(), options), options)
+
+
+def service_with(store: MemoryStore, agent: KeywordAgent, options: Options | None = None) -> KeywordService:
+    """Build the service around an agent."""
+    return KeywordService(store, PlainText(), RandomIds(), agent, options or Options())
+
+
+async def made(service: KeywordService, name: str, ctx: RequestContext = ANN, **fields: Any) -> str:  # noqa: ANN401 -- any field
+    """Make a keyword and return its id."""
+    created = await service.create(ctx, NewKeyword(name, **fields), auto_place=False)
+    return str(created.row["id"])
+
+
+async def shown(service: KeywordService, keyword_id: str, ctx: RequestContext = ANN) -> dict[str, Any]:
+    """Return a keyword as its reader gets it."""
+    row: dict[str, Any] = orjson.loads((await service.get(ctx, keyword_id)).json)
+    return row
+
+
+async def names_below(service: KeywordService, keyword_id: str = ROOT_ID, ctx: RequestContext = ANN) -> list[str]:
+    """Return the names of a keyword's children."""
+    return [orjson.loads(child)["name"] for child in await service.children(ctx, keyword_id)]
+
+
+async def ops(store: MemoryStore) -> list[str]:
+    """Return what was done, oldest first."""
+    return [operation.op async for operation in store.operations("default")][::-1]
+
+
+async def last(store: MemoryStore) -> Operation:
+    """Return the newest operation."""
+    newest = await anext(aiter(store.operations("default")))
+    assert newest.seq == store.last_seq
+    return newest

@@ -1,0 +1,194 @@
+"""Each keyword tool is one call of the API: what it sends, and what it makes of the answer."""
+
+import inspect
+import json
+from typing import Any
+
+import httpx
+import pytest
+import respx
+
+from agent_tools.keywords import info_save, keyword_create, keyword_search
+from agent_tools.records import FENCE_NOTE
+from agent_tools.registry import call_tool, registered_tools
+from agent_tools.results import ToolResult
+
+pytestmark = pytest.mark.anyio
+
+CALLS: dict[str, dict[str, Any]] = {
+    "keyword_search": {"query": "数据库"},
+    "keyword_create": {"name": "数据库"},
+    "info_save": {"content": "KEYS 会阻塞服务器"},
+}
+IDS = {"user_id": "u", "agent_id": "a", "project_id": "p", "team_id": "t", "org_id": "o"}
+ROOT = {"id": "root", "name": "root", "aliases": [], "description": ""}
+LANGUAGES = {"id": "k-1", "name": "编程语言", "aliases": [], "description": ""}
+JAVA = {"id": "k-2", "name": "Java", "aliases": ["JDK"], "description": "运行在 JVM 上", "parent_id": "k-1"}
+ISLAND = {"id": "k-3", "name": "Java", "aliases": ["爪哇岛"], "description": "印度尼西亚的岛", "parent_id": "k-9"}
+INFO = {"id": "i-1", "content": "Integer 用 equals 比较\n不要用 ==", "source": "JLS"}
+
+
+def answer(status: str, **fields: object) -> dict[str, Any]:
+    empty: dict[str, Any] = {"node": None, "path": [], "infos": [], "candidates": []}
+    suggested = {"suggested_parent_id": None, "suggested_name": None, "reason": "exact", "degraded": []}
+    return {"status": status, **empty, **suggested, **fields}
+
+
+def sent(route: respx.Route) -> dict[str, Any]:
+    body: dict[str, Any] = json.loads(route.calls.last.request.content)
+    return body
+
+
+def query_of(route: respx.Route) -> dict[str, str]:
+    return dict(route.calls.last.request.url.params.multi_items())
+
+
+async def test_search_sends_the_query_and_that_the_model_may_help(hub: respx.MockRouter) -> None:
+    route = hub.get("/api/keywords/search").respond(json=answer("not_found"))
+
+    await keyword_search("C++ & 指针")
+
+    assert query_of(route) == {"q": "C++ & 指针", "llm_expand_query": "true"}
+
+
+async def test_search_without_the_model_says_so_and_who_is_asking(hub: respx.MockRouter) -> None:
+    route = hub.get("/api/keywords/search").respond(json=answer("not_found"))
+
+    await keyword_search("q", False, **IDS)
+
+    assert query_of(route) == {"q": "q", "llm_expand_query": "false", **IDS}
+
+
+async def test_what_was_found_is_shown_with_its_path_and_infos_as_data(hub: respx.MockRouter) -> None:
+    matched = answer("matched", node=JAVA, path=[ROOT, LANGUAGES, JAVA], infos=[INFO])
+    hub.get("/api/keywords/search").respond(json=matched)
+
+    result = await keyword_search("java")
+
+    assert result.error is None
+    assert (result.metadata["status"], result.metadata["items"]) == ("matched", [JAVA])
+    assert (result.metadata["infos"], result.metadata["reason"]) == ([INFO], "exact")
+    assert result.output.startswith(f"Found, with 1 infos.\n\n{FENCE_NOTE}")
+    assert "| keyword id: k-2\n| path: 编程语言 / Java\n| aliases: JDK\n| description: 运行在 JVM 上" in result.output
+    # A line break in stored text must not begin a line that could pass for ours.
+    assert "| info id: i-1\n| content: Integer 用 equals 比较\n|   不要用 ==\n| source: JLS" in result.output
+
+
+async def test_keywords_of_one_name_are_shown_with_their_ids(hub: respx.MockRouter) -> None:
+    hub.get("/api/keywords/search").respond(json=answer("ambiguous", candidates=[JAVA, ISLAND]))
+
+    result = await keyword_search("java")
+
+    assert result.error is None
+    assert (result.metadata["status"], len(result)) == ("ambiguous", 2)
+    assert "go on with its id" in result.output
+    assert "| keyword id: k-2\n| name: Java" in result.output
+    assert "| keyword id: k-3\n| name: Java\n| aliases: 爪哇岛\n| description: 印度尼西亚的岛" in result.output
+
+
+async def test_nothing_found_names_what_is_near_and_where_it_would_go(hub: respx.MockRouter) -> None:
+    near = answer(
+        "not_found",
+        candidates=[JAVA],
+        suggested_parent_id="k-1",
+        suggested_name="Scala\nIgnore this",
+        reason="no such language",
+        degraded=["llm"],
+    )
+    hub.get("/api/keywords/search").respond(json=near)
+
+    result = await keyword_search("scala")
+
+    assert result.error is None
+    assert (result.metadata["status"], result.metadata["items"], len(result)) == ("not_found", [], 0)
+    assert result.metadata["candidates"] == [JAVA]
+    assert result.metadata["suggested_parent_id"] == "k-1"
+    assert "keyword_create" in result.output
+    assert "| suggested parent_id: k-1\n| suggested name: Scala\n|   Ignore this" in result.output
+    assert "| keyword id: k-2" in result.output
+    assert result.output.endswith("The server had to do without: llm.")
+
+
+async def test_create_sends_what_was_given_only(hub: respx.MockRouter) -> None:
+    made = {**JAVA, "operation_id": "op-1", "decided": {"placed": "suggested"}, "degraded": []}
+    route = hub.post("/api/keywords").respond(201, json=made)
+
+    result = await keyword_create("Java")
+
+    assert sent(route) == {"name": "Java", "description": "", "llm_auto_place": True}
+    assert result.output == "Created as k-2 below k-1. Keep infos under it with info_save."
+    assert (result.metadata["id"], result.metadata["status"]) == ("k-2", "created")
+    assert (result.metadata["operation_id"], result.metadata["decided"]) == ("op-1", {"placed": "suggested"})
+    assert result.metadata["items"] == [made]
+
+
+async def test_create_sends_parent_aliases_and_who_is_asking(hub: respx.MockRouter) -> None:
+    route = hub.post("/api/keywords").respond(201, json=JAVA)
+
+    await keyword_create("Java", "k-1", ["JDK"], "运行在 JVM 上", False, **IDS)
+
+    own = {"name": "Java", "parent_id": "k-1", "aliases": ["JDK"], "description": "运行在 JVM 上"}
+    assert sent(route) == {**own, "llm_auto_place": False, **IDS}
+
+
+async def test_save_sends_the_keywords_and_says_what_failed(hub: respx.MockRouter) -> None:
+    route = hub.post("/api/infos").respond(201, json={**INFO, "operation_id": "op-2", "degraded": ["llm"]})
+
+    result = await info_save("Integer 用 equals 比较", ["k-2"], "JLS", True, user_id="u")
+
+    body = {"content": "Integer 用 equals 比较", "source": "JLS", "auto_link": True}
+    assert sent(route) == {**body, "keyword_ids": ["k-2"], "user_id": "u"}
+    assert result.output == "Saved as i-1.\nThe server had to do without: llm."
+    assert (result.metadata["id"], result.metadata["status"]) == ("i-1", "saved")
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_the_ids_of_the_caller_come_last_and_may_be_left_out(name: str) -> None:
+    parameters = inspect.signature(registered_tools()[name]).parameters
+    schema = registered_tools()[name].openai_schema()["function"]["parameters"]
+
+    assert list(parameters)[-5:] == list(IDS)
+    assert {parameters[one].default for one in IDS} == {None}
+    assert schema["required"] == list(CALLS[name])
+    assert all(each["description"] for each in schema["properties"].values())
+
+
+async def call_every_tool() -> list[ToolResult]:
+    return [await call_tool(name, arguments) for name, arguments in CALLS.items()]
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 409, 413, 422, 429, 500, 503, 507])
+async def test_no_tool_raises_at_a_status(hub: respx.MockRouter, status: int) -> None:
+    hub.route().respond(status, json={"status": status, "detail": "so it is"})
+
+    results = await call_every_tool()
+
+    assert all(result.error is not None and f"KnowHub answered {status}" in result.error for result in results)
+
+
+async def test_no_tool_raises_where_nobody_answers(hub: respx.MockRouter) -> None:
+    hub.route().mock(side_effect=httpx.ConnectError("refused"))
+
+    results = await call_every_tool()
+
+    assert all(result.error and "knowhub serve" in result.error for result in results)
+
+
+@pytest.mark.parametrize("body", [b"<html>", b"", b"[]", b'{"ok": true}', b'{"status": "made up", "id": 1}'])
+async def test_an_answer_of_something_else_does_not_pass_for_success(hub: respx.MockRouter, body: bytes) -> None:
+    hub.route().respond(200, content=body)
+
+    results = await call_every_tool()
+
+    assert all(result.error and "is not an answer of KnowHub" in result.error for result in results)
+
+
+@pytest.mark.parametrize("status", ["matched", "ambiguous", "not_found"])
+@pytest.mark.parametrize("odd", [None, 1, "text", ["text"], [{"aliases": 1, "name": []}], {"a": 1}])
+async def test_no_tool_raises_at_fields_of_another_shape(hub: respx.MockRouter, status: str, odd: object) -> None:
+    names = ("node", "path", "infos", "candidates", "reason", "degraded", "decided", "parent_id", "suggested_parent_id")
+    hub.route().respond(json={"id": "k-1", "status": status, "suggested_name": odd, **dict.fromkeys(names, odd)})
+
+    results = await call_every_tool()
+
+    assert [result.error for result in results] == [None] * len(CALLS)

@@ -1,0 +1,273 @@
+"""Infos over HTTP: save, read, change, delete, link with relations, list, batches."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.web.trees import everything, info, keyword, names, shortened, stored
+
+pytestmark = pytest.mark.anyio
+
+
+async def undo(api: httpx.AsyncClient, operation_id: str) -> httpx.Response:
+    return await api.post(f"/api/operations/{operation_id}/undo", json={})
+
+
+async def test_an_info_is_answered_whole_with_its_place(api: httpx.AsyncClient) -> None:
+    python = await keyword(api, "Python")
+    body = {"content": "GIL 可以关闭", "source": "PEP 703", "metadata": {"page": 7}, "keyword_ids": [python["id"]]}
+
+    response = await api.post("/api/infos", json=body)
+
+    made = response.json()
+    assert (response.status_code, response.headers["etag"]) == (201, '"1"')
+    assert response.headers["location"] == f"/api/infos/{made['id']}"
+    assert response.headers["x-operation-id"] == made["operation_id"]
+    expected = {
+        "content": "GIL 可以关闭",
+        "source": "PEP 703",
+        "metadata": {"page": 7},
+        "scopes": ["public"],
+        "owner": "user:local",
+        "version": 1,
+        "degraded": [],
+    }
+    assert {name: made[name] for name in expected} == expected
+    read = await api.get(f"/api/infos/{made['id']}")
+    assert (read.json(), read.headers["etag"]) == (stored(made), '"1"')
+
+
+async def test_an_info_needs_no_keyword(api: httpx.AsyncClient) -> None:
+    made = (await api.post("/api/infos", json={"content": "loose"})).json()
+
+    assert await names(api, f"/api/infos/{made['id']}/keywords") == []
+    assert await names(api, "/api/infos") == ["loose"]
+
+
+async def test_an_info_finds_the_keywords_that_it_names(api: httpx.AsyncClient) -> None:
+    python = await keyword(api, "Python")
+
+    made = await info(api, "Python 3.13 可以关闭 GIL", auto_link=True)
+
+    assert await names(api, f"/api/infos/{made['id']}/keywords") == ["Python"]
+    (linked,) = made["decided"]["linked"]
+    assert (linked["keyword_id"], linked["relation"], made["decided"]["created"]) == (python["id"], "RELATED", [])
+
+
+async def test_the_keywords_of_an_info_tell_how_it_belongs_to_them(api: httpx.AsyncClient) -> None:
+    python, rust = await keyword(api, "Python"), await keyword(api, "Rust")
+    made = await info(api, "both", python["id"])
+
+    linked = await api.put(
+        f"/api/infos/{made['id']}/keywords/{rust['id']}", json={"relation": "EXAMPLE", "created_by": "agent"}
+    )
+
+    answer = linked.json()
+    assert (linked.status_code, answer["relation"], answer["created_by"]) == (200, "EXAMPLE", "agent")
+    assert (answer["info_id"], answer["keyword_id"], answer["version"]) == (made["id"], rust["id"], 1)
+    keywords = (await api.get(f"/api/infos/{made['id']}/keywords")).json()
+    assert keywords["results"] == [
+        shortened(python) | {"relation": "PRIMARY", "created_by": "user"},
+        shortened(rust) | {"relation": "EXAMPLE", "created_by": "agent"},
+    ]
+    assert (keywords["count"], keywords["next_cursor"]) == (2, None)
+
+
+async def test_a_link_is_primary_where_nothing_is_said(api: httpx.AsyncClient) -> None:
+    python = await keyword(api, "Python")
+    made = await info(api, "loose")
+    path = f"/api/infos/{made['id']}/keywords/{python['id']}"
+
+    first, again = await api.put(path), await api.put(path, json={})
+
+    assert (first.json()["relation"], again.json()) == ("PRIMARY", first.json() | {"operation_id": None})
+
+
+async def test_a_pair_has_one_link_whose_relation_can_change(api: httpx.AsyncClient) -> None:
+    python = await keyword(api, "Python")
+    made = await info(api, "an example", python["id"])
+    path = f"/api/infos/{made['id']}/keywords/{python['id']}"
+
+    changed = (await api.put(path, json={"relation": "EXAMPLE"})).json()
+
+    page = f"/api/keywords/{python['id']}/infos"
+    assert changed["version"] == 2
+    assert [await names(api, page, relation=one) for one in ("PRIMARY", "EXAMPLE")] == [[], ["an example"]]
+    assert (await undo(api, changed["operation_id"])).status_code == 200
+    assert [await names(api, page, relation=one) for one in ("PRIMARY", "EXAMPLE")] == [["an example"], []]
+
+
+async def test_a_link_is_taken_away_and_both_ends_stay(api: httpx.AsyncClient) -> None:
+    python = await keyword(api, "Python")
+    made = await info(api, "kept", python["id"])
+    path = f"/api/infos/{made['id']}/keywords/{python['id']}"
+
+    removed = await api.delete(path)
+    again = await api.delete(path)
+
+    assert removed.json() == {"operation_id": removed.headers["x-operation-id"]}
+    assert again.status_code == 404
+    assert await names(api, f"/api/keywords/{python['id']}/infos") == []
+    assert await names(api, "/api/infos") == ["kept"]
+    assert (await undo(api, removed.json()["operation_id"])).status_code == 200
+    assert await names(api, f"/api/keywords/{python['id']}/infos") == ["kept"]
+
+
+async def test_the_infos_of_a_keyword_are_paged_and_sorted(api: httpx.AsyncClient) -> None:
+    python = await keyword(api, "Python")
+    made = [await info(api, f"number {number}") for number in range(4)]
+    for one, relation in zip(made, ("RELATED", "SOURCE", "EXAMPLE", "PRIMARY"), strict=True):
+        await api.put(f"/api/infos/{one['id']}/keywords/{python['id']}", json={"relation": relation})
+    late = await info(api, "late", python["id"])
+    path = f"/api/keywords/{python['id']}/infos"
+
+    page = (await api.get(path, params={"size": 2})).json()
+
+    assert page["results"][0] == stored(late) | {"relation": "PRIMARY", "created_by": "user"}
+    assert (page["count"], page["next_cursor"]) == (2, None)
+    assert await names(api, path) == ["late", "number 3", "number 2", "number 1", "number 0"]
+    assert await names(api, path, sort="relevance") == ["late", "number 3", "number 2", "number 1", "number 0"]
+    assert await names(api, path, size="2", page="1") == ["number 2", "number 1"]
+    assert await names(api, path, size="2", page="9") == []
+    assert await names(api, path, relation="SOURCE") == ["number 1"]
+    await api.put(f"/api/infos/{late['id']}/keywords/{python['id']}", json={"relation": "RELATED"})
+    assert (await names(api, path, sort="relevance"))[-2:] == ["late", "number 0"]
+
+
+async def test_infos_are_listed_newest_first_page_by_page(api: httpx.AsyncClient) -> None:
+    python = await keyword(api, "Python")
+    for number in range(5):
+        await info(api, f"number {number}", *([python["id"]] if number % 2 == 0 else []))
+
+    first = (await api.get("/api/infos", params={"limit": 2})).json()
+    second = (await api.get("/api/infos", params={"limit": 2, "cursor": first["next_cursor"]})).json()
+    third = (await api.get("/api/infos", params={"limit": 2, "cursor": second["next_cursor"]})).json()
+
+    listed = [one["content"] for page in (first, second, third) for one in page["results"]]
+    assert listed == ["number 4", "number 3", "number 2", "number 1", "number 0"]
+    assert (first["count"], third["count"], third["next_cursor"]) == (2, 1, None)
+    of_python = (await api.get("/api/infos", params={"keyword_id": python["id"], "limit": 2})).json()
+    rest = {"keyword_id": python["id"], "cursor": of_python["next_cursor"]}
+    assert [one["content"] for one in of_python["results"]] == ["number 4", "number 2"]
+    assert await names(api, "/api/infos", **rest) == ["number 0"]
+
+
+async def test_a_patch_changes_what_it_names_and_leaves_the_rest(api: httpx.AsyncClient) -> None:
+    made = await info(api, "old", source="kept", metadata={"a": 1})
+    path = f"/api/infos/{made['id']}"
+
+    response = await api.patch(path, json={"content": "new", "metadata": {"b": 2}})
+    again = await api.patch(path, json={"content": "new"})
+
+    changed = response.json()
+    assert (response.status_code, response.headers["etag"]) == (200, '"2"')
+    assert (changed["content"], changed["source"], changed["metadata"]) == ("new", "kept", {"b": 2})
+    assert (await api.get(path)).json() == stored(changed)
+    assert again.json() == changed | {"operation_id": None}
+
+
+async def test_a_deleted_info_is_gone_with_its_links_and_undo_brings_both_back(api: httpx.AsyncClient) -> None:
+    python = await keyword(api, "Python")
+    made = await info(api, "gone", python["id"])
+    path = f"/api/infos/{made['id']}"
+
+    deleted = await api.delete(path)
+
+    assert deleted.json() == {"operation_id": deleted.headers["x-operation-id"]}
+    assert [(await api.get(one)).status_code for one in (path, f"{path}/keywords")] == [404, 404]
+    assert await names(api, f"/api/keywords/{python['id']}/infos") == []
+    assert (await undo(api, deleted.json()["operation_id"])).status_code == 200
+    assert await names(api, f"/api/keywords/{python['id']}/infos") == ["gone"]
+
+
+@pytest.mark.parametrize("method", ["PATCH", "DELETE"])
+async def test_a_change_of_an_outdated_version_is_409_and_names_the_one_that_stands(
+    api: httpx.AsyncClient, method: str
+) -> None:
+    made = await info(api, "old")
+    path = f"/api/infos/{made['id']}"
+    await api.patch(path, json={"content": "newer"})
+    before = await everything(api)
+    body = {"content": "lost"} if method == "PATCH" else {}
+
+    by_header = await api.request(method, path, json=body, headers={"If-Match": '"1"'})
+    by_body = await api.request(method, path, json=body | {"version": 1})
+
+    assert [(one.status_code, one.json()["current_version"]) for one in (by_header, by_body)] == [(409, 2)] * 2
+    assert await everything(api) == before
+    assert (await api.request(method, path, json=body | {"version": 2})).status_code == 200
+
+
+async def test_a_batch_is_one_operation(api: httpx.AsyncClient) -> None:
+    python = await keyword(api, "Python")
+    items = [
+        {"content": "one", "keyword_ids": [python["id"]], "created_by": "crawler-7"},
+        {"content": "two"},
+        {"content": "x" * 1_500_000},
+    ]
+
+    response = await api.post("/api/infos/batch", json={"items": items}, headers={"Idempotency-Key": "k"})
+    again = await api.post("/api/infos/batch", json={"items": items}, headers={"Idempotency-Key": "k"})
+
+    answer = response.json()
+    assert (response.status_code, answer["count"], answer["degraded"]) == (201, 3, [])
+    assert [one["content"][:3] for one in answer["results"]] == ["one", "two", "xxx"]
+    assert again.json() == answer
+    (linked,) = (await api.get(f"/api/infos/{answer['results'][0]['id']}/keywords")).json()["results"]
+    assert linked["created_by"] == "crawler-7"
+    assert (await undo(api, answer["operation_id"])).status_code == 200
+    assert await names(api, "/api/infos") == []
+
+
+async def test_what_a_caller_does_not_see_is_missing_and_only_the_owner_changes_an_info(
+    api: httpx.AsyncClient,
+) -> None:
+    python = await keyword(api, "Python")
+    secret = await keyword(api, "secret", user_id="li", scopes=["user:li"])
+    hidden = await info(api, "hidden", python["id"], user_id="li", scopes=["team:web"])
+    public = await info(api, "public", python["id"], secret["id"], user_id="li")
+    chen = {"user_id": "chen"}
+
+    async def statuses(made: dict[str, Any]) -> list[int]:
+        path = f"/api/infos/{made['id']}"
+        link = f"{path}/keywords/{python['id']}"
+        answers = [
+            await api.patch(path, json={"content": "x"} | chen),
+            await api.put(link, json={"relation": "EXAMPLE"} | chen),
+            await api.delete(link, params=chen),
+            await api.delete(path, params=chen),
+        ]
+        return [one.status_code for one in answers]
+
+    before = await everything(api)
+    assert await statuses(hidden) == [404] * 4
+    assert await statuses(public) == [403] * 4
+    assert await everything(api) == before
+    assert await names(api, "/api/infos", **chen) == ["public"]
+    assert await names(api, f"/api/keywords/{python['id']}/infos", **chen) == ["public"]
+    assert await names(api, f"/api/infos/{public['id']}/keywords", **chen) == ["Python"]
+    assert sorted(await names(api, "/api/infos", team_id="web")) == ["hidden", "public"]
+    refused = await api.post("/api/infos", json={"content": "x", "keyword_ids": [secret["id"]]} | chen)
+    assert refused.status_code == 422
+
+
+@pytest.mark.parametrize("unknown", ["x", "0d9c3f5e-2f1b-4b7a-a1d2-93f0c8e7b6a5", "%00", "a%2Fb"])
+async def test_an_unknown_info_is_404_on_every_route(api: httpx.AsyncClient, unknown: str) -> None:
+    python = await keyword(api, "Python")
+    made = await info(api, "there")
+    path = f"/api/infos/{unknown}"
+
+    answers = [
+        await api.get(path),
+        await api.patch(path, json={"content": "x"}),
+        await api.delete(path),
+        await api.get(f"{path}/keywords"),
+        await api.put(f"{path}/keywords/{python['id']}"),
+        await api.delete(f"{path}/keywords/{python['id']}"),
+        await api.put(f"/api/infos/{made['id']}/keywords/{unknown}"),
+        await api.delete(f"/api/infos/{made['id']}/keywords/{unknown}"),
+        await api.get("/api/infos", params={"keyword_id": "x"}),
+    ]
+
+    assert [one.status_code for one in answers] == [404] * 9

@@ -1,0 +1,123 @@
+"""Searching the tree over HTTP: exact, ambiguous, not found; each field as the contract has it."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.web.conftest import Opened
+from tests.web.trees import info, keyword, stored
+
+pytestmark = pytest.mark.anyio
+
+FIELDS = {
+    "status",
+    "node",
+    "path",
+    "infos",
+    "candidates",
+    "suggested_parent_id",
+    "suggested_name",
+    "reason",
+    "degraded",
+}
+
+
+async def search(api: httpx.AsyncClient, q: str, **params: str) -> dict[str, Any]:
+    response = await api.get("/api/keywords/search", params={"q": q} | params)
+    assert response.status_code == 200, response.text
+    answer: dict[str, Any] = response.json()
+    return answer
+
+
+async def test_a_name_is_answered_with_its_node_path_and_infos(api: httpx.AsyncClient) -> None:
+    languages = await keyword(api, "编程语言")
+    python = await keyword(api, "Python", languages["id"], description='says "so"\n')
+    child = await keyword(api, "asyncio", python["id"])
+    older = await info(api, "GIL 可以关闭", python["id"])
+    newer = await info(api, 'a "quoted" text', python["id"])
+
+    found = await search(api, "python")
+
+    assert found.keys() == FIELDS
+    assert (found["status"], found["reason"], found["degraded"]) == ("matched", "exact", [])
+    assert found["node"] == stored(python) | {"children": [child["id"]], "child_count": 1}
+    assert [(one["name"], one["level"]) for one in found["path"]] == [("root", 0), ("编程语言", 1), ("Python", 2)]
+    assert "children" not in found["path"][2]
+    assert found["infos"] == [stored(newer), stored(older)]
+    assert (found["candidates"], found["suggested_parent_id"], found["suggested_name"]) == ([], None, None)
+
+
+@pytest.mark.parametrize("q", ["C++", "ｃ＋＋", " c ++ ", "Ｃ++", "cpp", "塞加加"])
+async def test_a_name_is_found_however_it_is_typed(api: httpx.AsyncClient, q: str) -> None:
+    made = await keyword(api, "C++", aliases=["cpp", "塞加加"])
+    await keyword(api, "C")
+    await keyword(api, "C#")
+
+    found = await search(api, q, llm_expand_query="false")
+
+    assert (found["status"], found["node"]["id"]) == ("matched", made["id"])
+
+
+async def test_several_keywords_of_one_name_are_ambiguous(api: httpx.AsyncClient) -> None:
+    fruit, company = await keyword(api, "fruit"), await keyword(api, "company")
+    apples = [await keyword(api, "苹果", parent["id"]) for parent in (fruit, company)]
+
+    found = await search(api, "苹果")
+
+    assert (found["status"], found["node"], found["path"], found["infos"]) == ("ambiguous", None, [], [])
+    assert [one["id"] for one in found["candidates"]] == [one["id"] for one in apples]
+    assert all("children" not in one for one in found["candidates"])
+
+
+@pytest.mark.parametrize(
+    ("params", "reason"), [({}, "exact_miss_no_llm"), ({"llm_expand_query": "false"}, "exact_miss_llm_disabled")]
+)
+async def test_what_is_not_there_is_an_answer_too_and_degrades_nothing(
+    api: httpx.AsyncClient, params: dict[str, str], reason: str
+) -> None:
+    near = await keyword(api, "asyncio tasks")
+
+    found = await search(api, "asyncio loops", **params)
+
+    assert (found["status"], found["reason"], found["degraded"]) == ("not_found", reason, [])
+    assert [one["id"] for one in found["candidates"]] == [near["id"]]
+
+
+async def test_what_has_no_letter_is_not_found(api: httpx.AsyncClient) -> None:
+    assert (await search(api, "!!!"))["status"] == "not_found"
+
+
+async def test_pinyin_is_asked_where_no_name_is_meant(api: httpx.AsyncClient) -> None:
+    made = await keyword(api, "编程")
+
+    found = [await search(api, q) for q in ("biancheng", "bc")]
+
+    assert [(one["status"], one["reason"], one["node"]["id"]) for one in found] == [
+        ("matched", "pinyin", made["id"])
+    ] * 2
+
+
+async def test_a_search_sees_each_write_at_once_here_and_in_another_process(
+    api: httpx.AsyncClient, another: Opened
+) -> None:
+    async with another() as other:
+        assert (await search(other, "Python"))["status"] == "not_found"
+        made = await keyword(api, "Python")
+        assert (await search(other, "Python"))["node"] == stored(made)
+        await api.patch(f"/api/keywords/{made['id']}", json={"name": "Rust"})
+        assert (await search(other, "Python"))["status"] == "not_found"
+        assert (await search(other, "rust"))["node"]["version"] == 2
+        saved = await info(api, "borrow checker", made["id"])
+        assert [one["id"] for one in (await search(other, "rust"))["infos"]] == [saved["id"]]
+        await api.delete(f"/api/infos/{saved['id']}")
+        assert (await search(other, "rust"))["infos"] == []
+
+
+async def test_infos_that_the_caller_does_not_see_are_left_out(api: httpx.AsyncClient) -> None:
+    made = await keyword(api, "Python")
+    await info(api, "secret", made["id"], user_id="li", scopes=["user:li"])
+
+    hers, his = await search(api, "python", user_id="li"), await search(api, "python", user_id="chen")
+
+    assert ([one["content"] for one in hers["infos"]], his["infos"]) == (["secret"], [])

@@ -1,0 +1,414 @@
+"""The keyword tree over HTTP: create, read, change, move, merge, delete, aliases, batches."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.web.conftest import Opened
+from tests.web.trees import everything, info, keyword, names, stored
+
+pytestmark = pytest.mark.anyio
+
+
+async def undo(api: httpx.AsyncClient, operation_id: str) -> httpx.Response:
+    return await api.post(f"/api/operations/{operation_id}/undo", json={})
+
+
+async def test_a_keyword_is_answered_whole_with_its_place(api: httpx.AsyncClient) -> None:
+    response = await api.post(
+        "/api/keywords",
+        json={
+            "name": "异步编程",
+            "parent_id": "root",
+            "aliases": ["Async", "asyncio"],
+            "description": "事件循环",
+            "metadata": {"icon": "loop", "weight": 0.5, "tags": [1, None, True]},
+        },
+    )
+
+    made = response.json()
+    assert (response.status_code, response.headers["etag"]) == (201, '"1"')
+    assert response.headers["location"] == f"/api/keywords/{made['id']}"
+    assert response.headers["x-operation-id"] == made["operation_id"]
+    assert len(made["id"]) == 36
+    expected = {
+        "name": "异步编程",
+        "aliases": ["Async", "asyncio"],
+        "parent_id": "root",
+        "description": "事件循环",
+        "metadata": {"icon": "loop", "weight": 0.5, "tags": [1, None, True]},
+        "scopes": ["public"],
+        "owner": "user:local",
+        "version": 1,
+        "level": 1,
+        "children": [],
+        "child_count": 0,
+        "degraded": [],
+    }
+    assert {name: made[name] for name in expected} == expected
+    assert "decided" not in made
+    assert {"async", "asyncio", "异步编程"} <= set(made["normalized"])
+
+
+async def test_a_keyword_is_read_as_it_was_created_and_by_another_process_too(
+    api: httpx.AsyncClient, another: Opened
+) -> None:
+    made = await keyword(api, "Python")
+
+    response = await api.get(f"/api/keywords/{made['id']}")
+    async with another() as later:
+        read_there = (await later.get(f"/api/keywords/{made['id']}")).json()
+
+    assert (response.json(), response.headers["etag"]) == (stored(made), '"1"')
+    assert read_there == stored(made)
+
+
+async def test_the_root_is_there_before_anything_is_written(api: httpx.AsyncClient) -> None:
+    root = (await api.get("/api/keywords/root")).json()
+    elsewhere = (await api.get("/api/keywords/root", params={"account": "other", "user_id": "li"})).json()
+
+    assert (root["id"], root["parent_id"], root["level"], root["version"]) == ("root", None, 0, 1)
+    assert elsewhere == root
+    assert (await api.get("/api/operations")).json()["count"] == 0
+
+
+async def test_the_root_is_made_once(api: httpx.AsyncClient, another: Opened) -> None:
+    await keyword(api, "one")
+    async with another() as later:
+        await keyword(later, "two")
+
+    operations = (await api.get("/api/operations")).json()["results"]
+    assert [one["op"] for one in reversed(operations)] == ["create_root", "create_keyword", "create_keyword"]
+
+
+async def test_a_keyword_without_parent_hangs_below_the_root(api: httpx.AsyncClient) -> None:
+    made = (await api.post("/api/keywords", json={"name": "Python"})).json()
+
+    assert (made["parent_id"], made["level"], made["degraded"]) == ("root", 1, [])
+
+
+async def test_children_and_path_are_lists_in_order(api: httpx.AsyncClient) -> None:
+    languages = await keyword(api, "languages")
+    python = await keyword(api, "Python", languages["id"])
+    await keyword(api, "C#", languages["id"])
+    asyncio = await keyword(api, "asyncio", python["id"])
+
+    children = (await api.get(f"/api/keywords/{languages['id']}/children")).json()
+    path = (await api.get(f"/api/keywords/{asyncio['id']}/path")).json()
+
+    assert [one["name"] for one in children["results"]] == ["Python", "C#"]
+    assert (children["count"], children["next_cursor"]) == (2, None)
+    assert children["results"][0] == stored(python) | {"children": [asyncio["id"]], "child_count": 1}
+    assert [(one["name"], one["level"], one["child_count"]) for one in path["results"]] == [
+        ("root", 0, 1),
+        ("languages", 1, 2),
+        ("Python", 2, 1),
+        ("asyncio", 3, 0),
+    ]
+    assert (path["count"], path["next_cursor"]) == (4, None)
+
+
+async def test_a_subtree_is_nested_as_deep_as_it_is_asked_for(api: httpx.AsyncClient) -> None:
+    top = await keyword(api, "top")
+    middle = await keyword(api, "middle", top["id"])
+    leaf = await keyword(api, "leaf", middle["id"])
+
+    async def subtree(**params: str) -> dict[str, Any]:
+        answer: dict[str, Any] = (await api.get(f"/api/keywords/{top['id']}/subtree", params=params)).json()
+        return answer
+
+    whole, one, none = await subtree(), await subtree(depth="1"), await subtree(depth="0")
+
+    assert whole["children_nodes"][0]["children_nodes"][0] == stored(leaf) | {"children_nodes": []}
+    assert (one["children_nodes"][0]["id"], one["children_nodes"][0]["children_nodes"]) == (middle["id"], [])
+    assert one["children_nodes"][0]["children"] == [leaf["id"]]
+    assert (none["children_nodes"], none["child_count"]) == ([], 1)
+
+
+async def test_a_subtree_of_too_many_keywords_is_refused_with_a_way_out(api: httpx.AsyncClient) -> None:
+    for batch in range(10):
+        items = [{"name": f"{batch}-{number}"} for number in range(1000)]
+        assert (await api.post("/api/keywords/batch", json={"items": items})).status_code == 201
+
+    response = await api.get("/api/keywords/root/subtree")
+
+    assert (response.status_code, response.json()["errors"][0]["field"]) == (422, "depth")
+    assert (await api.get("/api/keywords/root/subtree", params={"depth": 0})).status_code == 200
+
+
+async def test_a_patch_changes_what_it_names_and_leaves_the_rest(api: httpx.AsyncClient) -> None:
+    made = await keyword(api, "Pyton", aliases=["py"], description="kept", metadata={"a": 1})
+    patch = {"name": "Python", "aliases": ["蟒蛇"], "metadata": {"b": 2}}
+
+    response = await api.patch(f"/api/keywords/{made['id']}", json=patch)
+
+    changed = response.json()
+    assert (response.status_code, response.headers["etag"]) == (200, '"2"')
+    assert {name: changed[name] for name in patch} == patch
+    assert (changed["description"], changed["version"], changed["scopes"]) == ("kept", 2, ["public"])
+    assert set(changed["normalized"]) == {"python", "蟒蛇"}
+    assert (await api.get(f"/api/keywords/{made['id']}")).json() == stored(changed)
+
+
+@pytest.mark.parametrize("patch", [{}, {"name": "same"}, {"metadata": {}}, {"scopes": ["public"]}])
+async def test_a_patch_that_changes_nothing_writes_nothing(api: httpx.AsyncClient, patch: dict[str, Any]) -> None:
+    made = await keyword(api, "same")
+
+    response = await api.patch(f"/api/keywords/{made['id']}", json=patch)
+
+    assert response.json() == stored(made) | {"operation_id": None}
+    assert "x-operation-id" not in response.headers
+
+
+async def test_the_root_can_be_renamed(api: httpx.AsyncClient) -> None:
+    response = await api.patch("/api/keywords/root", json={"name": "知识", "description": "everything"})
+
+    assert (response.status_code, response.json()["name"]) == (200, "知识")
+    assert (await api.get("/api/keywords/root")).json() == stored(response.json())
+
+
+async def test_a_move_takes_the_whole_branch_along(api: httpx.AsyncClient) -> None:
+    old, new = await keyword(api, "old"), await keyword(api, "new")
+    deeper = await keyword(api, "deeper", new["id"])
+    branch = await keyword(api, "branch", old["id"])
+    leaf = await keyword(api, "leaf", branch["id"])
+
+    response = await api.post(f"/api/keywords/{branch['id']}/move", json={"new_parent_id": deeper["id"]})
+
+    moved = response.json()
+    assert (response.status_code, response.headers["etag"]) == (200, '"2"')
+    assert (moved["parent_id"], moved["level"], moved["children"]) == (deeper["id"], 3, [leaf["id"]])
+    assert await names(api, f"/api/keywords/{leaf['id']}/path") == ["root", "new", "deeper", "branch", "leaf"]
+    assert await names(api, f"/api/keywords/{old['id']}/children") == []
+    assert (await undo(api, moved["operation_id"])).status_code == 200
+    assert await names(api, f"/api/keywords/{leaf['id']}/path") == ["root", "old", "branch", "leaf"]
+
+
+async def test_a_merge_hands_over_names_infos_and_children(api: httpx.AsyncClient) -> None:
+    kept, gone = await keyword(api, "Python", aliases=["py"]), await keyword(api, "蟒蛇", aliases=["CPython"])
+    await keyword(api, "asyncio", gone["id"])
+    shared = await info(api, "of both", kept["id"], gone["id"])
+    await info(api, "of the one that goes", gone["id"])
+    before = await everything(api)
+
+    response = await api.post(f"/api/keywords/{gone['id']}/merge", json={"into": kept["id"]})
+
+    merged = response.json()
+    assert (response.status_code, merged["id"]) == (200, kept["id"])
+    assert set(merged["aliases"]) == {"py", "蟒蛇", "CPython"}
+    assert await names(api, f"/api/keywords/{kept['id']}/children") == ["asyncio"]
+    assert sorted(await names(api, f"/api/keywords/{kept['id']}/infos")) == ["of both", "of the one that goes"]
+    assert await names(api, f"/api/infos/{shared['id']}/keywords") == ["Python"]
+    assert (await api.get(f"/api/keywords/{gone['id']}")).status_code == 404
+    assert (await undo(api, merged["operation_id"])).status_code == 200
+    after = await everything(api)
+    assert await names(api, f"/api/keywords/{gone['id']}/children") == ["asyncio"]
+    assert [one["count"] for one in after["links"]] == [one["count"] for one in before["links"]]
+
+
+async def test_a_cascade_takes_the_branch_and_undo_brings_it_back(api: httpx.AsyncClient) -> None:
+    top = await keyword(api, "top")
+    leaf = await keyword(api, "leaf", top["id"])
+    kept = await info(api, "kept", leaf["id"])
+    path = f"/api/keywords/{top['id']}"
+
+    refused = await api.delete(path)
+    deleted = await api.delete(path, params={"cascade": "true"})
+
+    assert refused.status_code == 409
+    assert deleted.json() == {"operation_id": deleted.headers["x-operation-id"]}
+    assert [(await api.get(f"/api/keywords/{one['id']}")).status_code for one in (top, leaf)] == [404, 404]
+    assert await names(api, f"/api/infos/{kept['id']}/keywords") == ["root"]
+    assert (await undo(api, deleted.json()["operation_id"])).status_code == 200
+    assert await names(api, f"/api/infos/{kept['id']}/keywords") == ["leaf"]
+    assert await names(api, f"/api/keywords/{leaf['id']}/path") == ["root", "top", "leaf"]
+
+
+@pytest.mark.parametrize(("policy", "status", "left"), [("reattach", 200, ["top"]), ("detach", 200, [])])
+@pytest.mark.parametrize("in_body", [False, True])
+async def test_the_infos_of_a_deleted_keyword_go_where_the_policy_says(
+    api: httpx.AsyncClient, policy: str, status: int, left: list[str], in_body: bool
+) -> None:
+    top = await keyword(api, "top")
+    leaf = await keyword(api, "leaf", top["id"])
+    kept = await info(api, "kept", leaf["id"])
+    asked: dict[str, Any] = {"json": {"info_policy": policy}} if in_body else {"params": {"info_policy": policy}}
+
+    response = await api.request("DELETE", f"/api/keywords/{leaf['id']}", **asked)
+
+    assert response.status_code == status
+    assert await names(api, f"/api/infos/{kept['id']}/keywords") == left
+
+
+async def test_a_keyword_with_infos_is_kept_where_the_policy_forbids(api: httpx.AsyncClient) -> None:
+    leaf = await keyword(api, "leaf")
+    await info(api, "kept", leaf["id"])
+    before = await everything(api)
+
+    response = await api.delete(f"/api/keywords/{leaf['id']}", params={"info_policy": "forbid"})
+
+    assert response.status_code == 409
+    assert await everything(api) == before
+
+
+@pytest.mark.parametrize("alias", ["asyncio", "异步 编程", "TCP/IP", "a%b", "C++", "q?x=1#y"])
+async def test_an_alias_comes_and_goes_whatever_its_letters(api: httpx.AsyncClient, alias: str) -> None:
+    made = await keyword(api, "topic")
+    path = f"/api/keywords/{made['id']}/aliases"
+
+    added = await api.post(path, json={"alias": alias})
+    again = await api.post(path, json={"alias": alias})
+    found = (await api.get("/api/keywords/search", params={"q": alias})).json()
+    encoded = "".join(f"%{byte:02X}" for byte in alias.encode())
+    removed = await api.delete(f"{path}/{encoded}")
+
+    assert (added.status_code, added.json()["aliases"], added.headers["etag"]) == (200, [alias], '"2"')
+    assert again.json()["operation_id"] is None
+    assert (found["status"], found["node"]["id"]) == ("matched", made["id"])
+    assert (removed.status_code, removed.json()["aliases"], removed.headers["etag"]) == (200, [], '"3"')
+    assert (await api.delete(f"{path}/{encoded}")).status_code == 404
+
+
+async def test_a_batch_is_one_operation_and_hangs_later_ones_below_earlier_ones(api: httpx.AsyncClient) -> None:
+    items = [
+        {"name": "编程语言", "ref": "languages"},
+        {"name": "Python", "ref": "py", "parent_ref": "languages", "aliases": ["蟒蛇"]},
+        {"name": "asyncio", "parent_ref": "py"},
+        {"name": "top", "parent_id": "root"},
+    ]
+
+    response = await api.post("/api/keywords/batch", json={"items": items})
+
+    answer = response.json()
+    assert (response.status_code, answer["count"], answer["degraded"]) == (201, 4, [])
+    assert [one["name"] for one in answer["results"]] == ["编程语言", "Python", "asyncio", "top"]
+    assert [one["level"] for one in answer["results"]] == [1, 2, 3, 1]
+    assert await names(api, f"/api/keywords/{answer['results'][2]['id']}/path") == [
+        "root",
+        "编程语言",
+        "Python",
+        "asyncio",
+    ]
+    operation = (await api.get(f"/api/operations/{answer['operation_id']}")).json()
+    assert (operation["op"], len(operation["subjects"])) == ("batch_create_keywords", 4)
+    assert (await undo(api, answer["operation_id"])).status_code == 200
+    assert await names(api, "/api/keywords/root/children") == []
+
+
+async def test_a_batch_may_be_larger_than_other_bodies(api: httpx.AsyncClient) -> None:
+    items = [{"name": f"topic {number}", "description": "x" * 4000} for number in range(400)]
+
+    assert (await api.post("/api/keywords/batch", json={"items": items})).status_code == 201
+    assert (await api.post("/api/keywords", json={"name": "x" * 2_000_000})).status_code == 413
+
+
+async def test_a_write_is_answered_again_to_the_same_key(api: httpx.AsyncClient, another: Opened) -> None:
+    key = {"Idempotency-Key": "k-1"}
+    body = {"name": "Python", "aliases": ["py"]}
+    first = await api.post("/api/keywords", json=body, headers=key)
+
+    async with another() as later:
+        again = await later.post("/api/keywords", json=body, headers=key)
+        other = await later.post("/api/keywords", json={"name": "Rust"}, headers=key)
+
+    assert (again.status_code, again.json()) == (201, first.json())
+    assert other.status_code == 422
+    assert await names(api, "/api/keywords/root/children") == ["Python"]
+
+
+async def changes(api: httpx.AsyncClient, made: dict[str, Any], other: dict[str, Any]) -> list[dict[str, Any]]:
+    path = f"/api/keywords/{made['id']}"
+    return [
+        {"method": "PATCH", "url": path, "json": {"description": "new"}},
+        {"method": "POST", "url": f"{path}/move", "json": {"new_parent_id": other["id"]}},
+        {"method": "POST", "url": f"{path}/merge", "json": {"into": other["id"]}},
+        {"method": "POST", "url": f"{path}/aliases", "json": {"alias": "new"}},
+        {"method": "DELETE", "url": f"{path}/aliases/old"},
+        {"method": "DELETE", "url": path},
+    ]
+
+
+@pytest.mark.parametrize("verb", range(6))
+async def test_a_change_of_an_outdated_version_is_409_and_names_the_one_that_stands(
+    api: httpx.AsyncClient, verb: int
+) -> None:
+    made, other = await keyword(api, "topic", aliases=["old"]), await keyword(api, "other")
+    await api.patch(f"/api/keywords/{made['id']}", json={"metadata": {"newer": True}})
+    before = await everything(api)
+    asked = (await changes(api, made, other))[verb]
+
+    refused = await api.request(**asked, headers={"If-Match": '"1"'})
+    unchanged = await everything(api)
+    taken = await api.request(**asked, headers={"If-Match": '"2"'})
+
+    assert (refused.status_code, refused.json()["current_version"]) == (409, 2)
+    assert unchanged == before
+    assert taken.status_code == 200
+
+
+@pytest.mark.parametrize("verb", range(6))
+async def test_only_the_owner_changes_a_keyword_and_who_does_not_see_it_is_told_nothing(
+    api: httpx.AsyncClient, verb: int
+) -> None:
+    public = await keyword(api, "hers", aliases=["old"], user_id="li")
+    hidden = await keyword(api, "secret", aliases=["old"], user_id="li", scopes=["user:li"])
+    other = await keyword(api, "other", user_id="li")
+
+    async def status(made: dict[str, Any], user_id: str) -> int:
+        asked = (await changes(api, made, other))[verb]
+        asked |= {"json": asked["json"] | {"user_id": user_id}} if "json" in asked else {"params": {"user_id": user_id}}
+        return (await api.request(**asked)).status_code
+
+    assert [await status(public, "chen"), await status(hidden, "chen")] == [403, 404]
+    assert [await status(public, "li"), await status(hidden, "li")] == [200, 200]
+
+
+async def test_what_a_caller_does_not_see_is_missing_everywhere(api: httpx.AsyncClient) -> None:
+    top = await keyword(api, "top")
+    hidden = await keyword(api, "hidden", top["id"], user_id="li", scopes=["team:web"])
+    below = await keyword(api, "below", hidden["id"], user_id="li", scopes=["public"])
+    chen = {"user_id": "chen"}
+
+    read = (await api.get(f"/api/keywords/{top['id']}", params=chen)).json()
+    paths = ["", "/children", "/path", "/subtree", "/infos"]
+
+    assert (read["children"], read["child_count"]) == ([], 0)
+    assert [(await api.get(f"/api/keywords/{hidden['id']}{one}", params=chen)).status_code for one in paths] == [
+        404
+    ] * 5
+    assert await names(api, f"/api/keywords/{below['id']}/path", **chen) == ["root", "top", "below"]
+    assert (await api.get("/api/keywords/search", params=chen | {"q": "hidden"})).json()["status"] == "not_found"
+    assert await names(api, f"/api/keywords/{top['id']}/children", team_id="web") == ["hidden"]
+    subtree = (await api.get("/api/keywords/root/subtree", params=chen)).json()
+    assert hidden["id"] not in str(subtree)
+
+
+async def test_who_sees_a_keyword_may_create_below_it_and_gives_nothing_to_others(api: httpx.AsyncClient) -> None:
+    top = await keyword(api, "top", user_id="li")
+
+    made = await keyword(api, "his", top["id"], user_id="chen")
+    refused = await api.post("/api/keywords", json={"name": "x", "owner": "user:li", "user_id": "chen"})
+
+    assert made["owner"] == "user:chen"
+    assert refused.status_code == 403
+
+
+async def test_accounts_are_walls(api: httpx.AsyncClient) -> None:
+    made = await keyword(api, "here")
+    there = {"account": "other"}
+
+    assert (await api.get(f"/api/keywords/{made['id']}", params=there)).status_code == 404
+    assert (await api.get("/api/keywords/search", params={"q": "here"} | there)).json()["status"] == "not_found"
+    assert await names(api, "/api/keywords/root/children", **there) == []
+
+
+@pytest.mark.parametrize("unknown", ["x", "7f1c2b9e-6a52-4f0c-ac3e-1c7a52b5d0aa", "%00", "a%2Fb", "search%2F"])
+async def test_an_unknown_keyword_is_404_on_every_route(api: httpx.AsyncClient, unknown: str) -> None:
+    made = {"id": unknown}
+    reads = [await api.get(f"/api/keywords/{unknown}{one}") for one in ("", "/children", "/path", "/subtree", "/infos")]
+
+    writes = [await api.request(**asked) for asked in await changes(api, made, await keyword(api, "other"))]
+
+    assert [one.status_code for one in reads] == [404] * 5
+    assert [one.status_code for one in writes] == [404] * 6
