@@ -1,5 +1,6 @@
 """The only place that builds objects: settings in, a complete Hub out, closed in reverse."""
 
+import asyncio
 import contextlib
 import gc
 import time
@@ -142,6 +143,7 @@ async def open_hub(settings: Settings, world: World | None = None, *, keep: bool
         # One full collection over everything just loaded would stall the loop: it is never looked at again.
         gc.freeze()
         if keep:
+            await asyncio.to_thread(text.load)
             keeper.start()
         yield Hub(
             settings=settings,

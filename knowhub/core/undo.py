@@ -1,6 +1,6 @@
 """How the rows of a collection are turned around: which of their fields are evidence that only adds up."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -19,7 +19,8 @@ class RowRules:
     operation. `check(row)` raises InvalidInput for a live row that could not have been saved. `references(row)` names
     the (collection, id) of rows that this one cannot do without; where a row has no scopes of its own, who sees all
     of them sees it, and who owns the first owns it. `obstacles(lookup, row)` names what keeps a live row from coming
-    to stand. Rows in `fixed` cannot be removed.
+    to stand. Rows in `fixed` cannot be removed. Of each of `units` all fields are one: where an operation changed one
+    of them, a later change of another stands in the way, as with names and what is computed from them.
     """
 
     counters: frozenset[Path] = frozenset()
@@ -30,6 +31,7 @@ class RowRules:
     references: Callable[[Mapping[str, Any]], list[tuple[str, str]]] = lambda _row: []
     obstacles: Callable[[Lookup, Mapping[str, Any]], list[tuple[str, str]]] = lambda _lookup, _row: []
     fixed: frozenset[str] = frozenset()
+    units: Sequence[frozenset[Path]] = ()
 
     def is_evidence(self, path: Path) -> bool:
         """Tell whether a field adds up, so that no change of it stands in the way of an undo."""

@@ -48,6 +48,7 @@ class ResultCache:
         # `node_used_by_keys` of the seed, for infos and tokens too (KT-209).
         self._used_by: dict[Use, set[str]] = {}
         self._uses = 0
+        self._touches: dict[str, int] = {}
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -74,10 +75,15 @@ class ResultCache:
 
     def touch(self, account: str, used: Iterable[str]) -> int:
         """Drop exactly the entries that rest on one of `used`, and return how many they were."""
+        self._touches[account] = self._touches.get(account, 0) + 1
         keys = {key for one in used for key in self._used_by.get((account, one), ())}
         for key in keys:
             self._drop(key)
         return len(keys)
+
+    def touches(self, account: str) -> int:
+        """Count how often something of an account was touched: an answer that took longer than that is not kept."""
+        return self._touches.get(account, 0)
 
     def persistable(self) -> list[dict[str, Any]]:
         """List the entries worth keeping over a restart as JSON objects, those read last at the end."""

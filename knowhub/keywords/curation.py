@@ -36,10 +36,6 @@ class Survey:
         """Tell whether the caller may move, merge or describe a keyword; nobody does that to the root."""
         return node.id != ROOT_ID and self.ctx.may_edit(node.owner)
 
-    def children(self, node: Node) -> list[Node]:
-        """Return the children that the caller sees."""
-        return [child for child in self.eyes.view.children(node.id) if self.eyes.sees(child)]
-
 
 def below(eyes: Eyes, keyword_id: str) -> Iterator[Node | None]:
     """Yield what the caller sees below a keyword, level by level, and None for what they do not."""
@@ -98,11 +94,14 @@ def wide(survey: Survey) -> Iterator[Step | None]:
 
     Where a child bears that word as its whole name, the others move under it instead.
     """
-    for node in [survey.top, *survey.nodes]:
+    children: dict[str | None, list[Node]] = defaultdict(list)
+    for node in survey.nodes:
         yield None
-        children = survey.children(node)
-        if len(children) > WIDE:
-            yield from _split(survey, node, children)
+        children[node.parent_id].append(node)
+    for node in (survey.top, *survey.nodes):
+        yield None
+        if len(children.get(node.id, ())) > WIDE:
+            yield from _split(survey, node, children[node.id])
 
 
 def undescribed(survey: Survey) -> list[Node]:
@@ -211,8 +210,10 @@ def _chinese_words(node: Node) -> Iterator[str]:
 
 def _split(survey: Survey, node: Node, children: Sequence[Node]) -> Iterator[Step | None]:
     bearers: dict[str, list[Node]] = defaultdict(list)
+    whole_names: dict[str, frozenset[str]] = {}
     for child in children:
         yield None
+        whole_names[child.id] = frozenset(survey.text.tokens(child.name))
         for word in _first_words(child):
             bearers[word].append(child)
     settled: set[str] = set()
@@ -220,13 +221,15 @@ def _split(survey: Survey, node: Node, children: Sequence[Node]) -> Iterator[Ste
     shared = [one for one in bearers.items() if len(one[1]) >= MIN_GROUP]
     for word, found in sorted(shared, key=lambda one: (-len(one[1]), -len(one[0]), one[0])):
         yield None
-        whole = [child for child in found if _bears(survey, child, word)]
-        members = [one for one in found if one not in whole and one.id not in settled and survey.may_edit(one)]
+        tokens = survey.text.tokens(word)
+        whole = [child for child in found if not whole_names[child.id].isdisjoint(tokens)]
+        passed = settled | {child.id for child in whole}
+        members = [child for child in found if child.id not in passed and survey.may_edit(child)]
         if whole:
             members = [child for child in members if _reaches(whole[0], child)]
             for child in members:
                 yield MoveStep(at(child), at(whole[0]), f"its name begins with {whole[0].name!r}")
-        elif MIN_GROUP <= len(members) < len(children) and not _is_taken(survey, word):
+        elif MIN_GROUP <= len(members) < len(children) and not _is_taken(survey, tokens):
             groups.append(SplitGroup(_spelt(members, word), [at(child) for child in members]))
         else:
             continue
@@ -245,14 +248,9 @@ def _first_words(node: Node) -> list[str]:
     return [word for word in words if len(word) >= _MIN_CHINESE]
 
 
-def _bears(survey: Survey, node: Node, word: str) -> bool:
-    return not set(survey.text.tokens(word)).isdisjoint(survey.text.tokens(node.name))
-
-
-def _is_taken(survey: Survey, word: str) -> bool:
-    """Tell whether a group of this name would be a double of a keyword that the caller sees."""
+def _is_taken(survey: Survey, tokens: Sequence[str]) -> bool:
+    """Tell whether a group of these normal forms would be a double of a keyword that the caller sees."""
     view = survey.eyes.view
-    tokens = survey.text.tokens(word)
     return not tokens or any(survey.eyes.sees(node) for token in tokens for node in view.by_token(token))
 
 

@@ -1,6 +1,7 @@
 """The verbs that look after the whole tree: reorganize, apply, metrics (KT-185, KT-186, KT-245, KT-246)."""
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,6 +40,7 @@ OP = "reorganize_keywords"
 SHOWN_A_CALL = 200
 MAX_CALLS = 10
 _SLICE = 500
+_SLICE_S = 0.005
 _RULES_FIRST = plan.MAX_STEPS * 3 // 4
 _BY_MODEL = "proposed by the model"
 
@@ -71,11 +73,9 @@ class Curator:
         """Return the health of the tree as the caller sees it (KT-246)."""
         await self._store.refresh()
         metrics = TreeMetrics(self._store.view(ctx.account), ctx)
-        work = 0
-        for done in metrics.counting():
-            work += done
-            if work >= _SLICE:
-                work = 0
+        turn = _Turn()
+        for work in metrics.counting():
+            if turn.is_over(work):
                 await asyncio.sleep(0)
         return metrics.result()
 
@@ -233,9 +233,28 @@ def _summary(keywords: int, steps: Sequence[Step], shown: int) -> str:
 async def _gathered(items: Iterable[ItemT | None]) -> list[ItemT]:
     """Go through work that yields None where it may pause, and return what it found."""
     found: list[ItemT] = []
-    for count, item in enumerate(items, 1):
+    turn = _Turn()
+    for item in items:
         if item is not None:
             found.append(item)
-        if count % _SLICE == 0:
+        if turn.is_over(1):
             await asyncio.sleep(0)
     return found
+
+
+class _Turn:
+    """Says when it is time for others: after _SLICE pieces of work, or sooner where they take long."""
+
+    def __init__(self) -> None:
+        self._begin()
+
+    def is_over(self, work: int) -> bool:
+        self._work += work
+        if self._work < _SLICE and time.monotonic() < self._end:
+            return False
+        self._begin()
+        return True
+
+    def _begin(self) -> None:
+        self._work = 0
+        self._end = time.monotonic() + _SLICE_S

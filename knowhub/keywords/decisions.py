@@ -7,7 +7,7 @@ from knowhub.core import clock, scopes
 from knowhub.core.errors import Conflict, Forbidden, InvalidInput, NotFound
 from knowhub.core.operation import Row, Write, is_live, next_version
 from knowhub.core.request_context import RequestContext
-from knowhub.core.undo import Lookup, RowRules
+from knowhub.core.undo import Lookup, Path, RowRules
 from knowhub.keywords.model import KEYWORDS, ROOT_ID, NewKeyword
 from knowhub.keywords.ports import KeywordText
 
@@ -250,4 +250,12 @@ def _in_the_way(lookup: Lookup, row: Mapping[str, Any]) -> list[tuple[str, str]]
     return []
 
 
-KEYWORD_RULES = RowRules(check=_check_keyword, references=_parent, obstacles=_in_the_way, fixed=frozenset({ROOT_ID}))
+_NAMES: frozenset[Path] = frozenset({("name",), ("aliases",), ("normalized",), ("pinyin",), ("terms",)})
+KEYWORD_RULES = RowRules(
+    check=_check_keyword,
+    references=_parent,
+    obstacles=_in_the_way,
+    fixed=frozenset({ROOT_ID}),
+    # What a keyword is found by is computed from all of its names.
+    units=(_NAMES,),
+)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from knowhub.core.operation import Row
 from knowhub.core.request_context import RequestContext
@@ -25,6 +25,9 @@ LLM_DISABLED = "exact_miss_llm_disabled"
 NO_LLM = "exact_miss_no_llm"
 GONE = "gone_meanwhile"
 DEGRADED = ("llm",)
+
+_Path: TypeAlias = tuple[list[str], tuple[bytes, ...]]
+"""The ids of the keywords of a path, and those of them that the caller sees as JSON text."""
 
 
 class KeywordSearch:
@@ -99,14 +102,16 @@ class KeywordSearch:
         view = self._store.view(ctx.account)
         # The model chooses by the paths of all of them.
         shown = [above.id for one in nodes for above in tree.path_of(view, one.id)]
+        touches = self._touches(asked)
         chosen = await self._agent.disambiguate(ctx, view, asked.query, nodes, self._options.descent_budget_s)
         self._note(ctx, chosen.calls)
         view = self._store.view(ctx.account)
         left = _seen(view, ctx, _ids(nodes))
         node = next((one for one in left if one.id == chosen.node_id), None)
         if node is not None:
-            found, uses = _matched(view, ctx, node, DISAMBIGUATED)
-            self._keep(key, asked, found, [*uses, *shown])
+            found, uses = self._matched(view, ctx, node, DISAMBIGUATED)
+            if touches == self._touches(asked):
+                self._keep(key, asked, found, [*uses, *shown])
             return found
         if not left:
             return self._not_found(view, asked, GONE)
@@ -129,7 +134,7 @@ class KeywordSearch:
         return self._reached(view, asked, node, kept["reason"]) if node is not None else None
 
     async def _descend(self, asked: "_Asked") -> Found:
-        ctx = asked.ctx
+        ctx, touches = asked.ctx, self._touches(asked)
         descended = await self._agent.descend(
             ctx, lambda: self._store.view(ctx.account), asked.query, Intent.SEARCH, self._options.descent_budget_s
         )
@@ -148,11 +153,14 @@ class KeywordSearch:
             # While the model thought, somebody deleted or hid what it chose.
             return self._not_found(view, asked, GONE)
         path = _ids(tree.path_of(view, node.id))
+        if touches != self._touches(asked):
+            # What was written while the model thought, it did not see.
+            return self._matched(view, ctx, node, descended.reason)[0]
         self._keep(asked.key("descend"), asked, {"path": path, "reason": descended.reason}, path, DESCEND_TTL_S)
         return self._reached(view, asked, node, descended.reason)
 
     def _reached(self, view: KeywordView, asked: "_Asked", node: Node, reason: str) -> Found:
-        found, uses = _matched(view, asked.ctx, node, reason)
+        found, uses = self._matched(view, asked.ctx, node, reason)
         self._keep(asked.key("exact", "descended"), asked, found, uses)
         return found
 
@@ -160,7 +168,7 @@ class KeywordSearch:
         self, view: KeywordView, ctx: RequestContext, nodes: Sequence[Node], reason: str
     ) -> tuple[Found, list[str]]:
         if len(nodes) == 1:
-            return _matched(view, ctx, nodes[0], reason)
+            return self._matched(view, ctx, nodes[0], reason)
         return self._ambiguous(view, ctx, nodes, reason)
 
     def _ambiguous(
@@ -174,6 +182,50 @@ class KeywordSearch:
     def _not_found(self, view: KeywordView, asked: "_Asked", reason: str, nodes: Sequence[Node] = ()) -> Found:
         nearest = nodes or candidates_by_words(view, asked.ctx, self._text, asked.query)
         return Found(SearchStatus.NOT_FOUND, candidates=_short(view, asked.ctx, nearest), reason=reason)
+
+    def _matched(self, view: KeywordView, ctx: RequestContext, node: Node, reason: str) -> tuple[Found, list[str]]:
+        """Return a match with its path and first infos, and all on which that answer rests."""
+        above_ids, above = self._above(view, ctx, node)
+        page = info_pages.page_of_keyword(view, ctx, node.id, InfoQuery())
+        level = len(above_ids)
+        found = Found(
+            SearchStatus.MATCHED,
+            node=rendering.keyword_json(view, ctx, node, with_children=True, level=level),
+            path=(*above, rendering.keyword_json(view, ctx, node, with_children=False, level=level)),
+            infos=tuple(info_pages.info_rows(view, page.shown)),
+            reason=reason,
+        )
+        return found, [*above_ids, node.id, *page.examined]
+
+    def _above(self, view: KeywordView, ctx: RequestContext, node: Node) -> _Path:
+        """Return the ids of all keywords above a node, and those that the caller sees as JSON text (`path:id*`)."""
+        if node.parent_id is None:
+            return [], ()
+        kept: _Path | None = self._kept(_path_key(ctx, node.parent_id))
+        if kept is not None:
+            return kept
+        path = tree.path_of(view, node.parent_id)
+        # Its own parent's path is shared by more: most of a new one is found there.
+        upper: _Path = [], ()
+        if len(path) > 1:
+            upper = self._kept(_path_key(ctx, path[-2].id)) or self._extended(view, ctx, upper, path[:-1])
+        return self._extended(view, ctx, upper, path[-1:])
+
+    def _extended(self, view: KeywordView, ctx: RequestContext, upper: _Path, nodes: Sequence[Node]) -> _Path:
+        # Keywords that the caller does not see are not shown; the levels count them all the same.
+        rows = [
+            rendering.keyword_json(view, ctx, one, with_children=False, level=level)
+            for level, one in enumerate(nodes, len(upper[0]))
+            if ctx.sees(one.audience)
+        ]
+        path = [*upper[0], *_ids(nodes)], (*upper[1], *rows)
+        if self._caches is not None:
+            uses = [(ctx.account, one) for one in path[0]]
+            self._caches.put(_path_key(ctx, nodes[-1].id), path, EXACT_TTL_S, uses)
+        return path
+
+    def _touches(self, asked: "_Asked") -> int:
+        return self._caches.touches(asked.ctx.account) if self._caches is not None else 0
 
     def _note(self, ctx: RequestContext, calls: Sequence[Row]) -> None:
         if self._log is not None and calls:
@@ -189,6 +241,10 @@ class KeywordSearch:
             self._caches.put(key, value, ttl_s, [(asked.ctx.account, one) for one in used])
 
 
+def _path_key(ctx: RequestContext, keyword_id: str) -> str:
+    return f"path:{ctx.account}:{info_pages.reader(ctx)}:{keyword_id}"
+
+
 @dataclass(frozen=True, slots=True)
 class _Asked:
     """One query of one caller, with its normal forms."""
@@ -200,21 +256,6 @@ class _Asked:
     def key(self, kind: str, how: str = "") -> str:
         """Name an answer to it. What a model had a part in has a name of its own: without it the answer is another."""
         return f"{kind}:{self.ctx.account}:{info_pages.reader(self.ctx)}:{how}:{' '.join(self.tokens)}"
-
-
-def _matched(view: KeywordView, ctx: RequestContext, node: Node, reason: str) -> tuple[Found, list[str]]:
-    """Return a match with its path and first infos, and all on which that answer rests."""
-    # Keywords on the path that the caller does not see are not shown; one that comes into sight is.
-    path = tree.path_of(view, node.id)
-    page = info_pages.page_of_keyword(view, ctx, node.id, InfoQuery())
-    found = Found(
-        SearchStatus.MATCHED,
-        node=rendering.keyword_json(view, ctx, node, with_children=True, level=len(path) - 1),
-        path=tuple(rendering.path_json(view, ctx, node, with_children=False)),
-        infos=tuple(info_pages.info_rows(view, page.shown)),
-        reason=reason,
-    )
-    return found, [*_ids(path), *page.examined]
 
 
 def _with_suggestion(view: KeywordView, ctx: RequestContext, found: Found, descended: Descended) -> Found:

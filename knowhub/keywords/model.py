@@ -1,4 +1,4 @@
-"""What the keyword tree is made of: keywords, infos, the links between them, and what a search answers (seed 000 §3)."""
+"""What the keyword tree is made of: keywords, infos, links, and what a search answers (seed 000 §3)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -90,6 +90,14 @@ class PlannedView:
         here = [node for node in self._live() if node.parent_id == keyword_id]
         return self._over(self._below.children(keyword_id), here)
 
+    def child_ids(self, keyword_id: str) -> Sequence[str]:
+        """Return the ids of `children`."""
+        return [child.id for child in self.children(keyword_id)]
+
+    def child_count(self, keyword_id: str) -> int:
+        """Return how many `children` there are."""
+        return len(self.children(keyword_id))
+
     def nodes(self) -> Iterator[Node]:
         """Yield every live keyword, oldest first."""
         return iter(self._over(self._below.nodes(), list(self._live())))
@@ -97,6 +105,10 @@ class PlannedView:
     def info(self, info_id: str) -> InfoHead | None:
         """Return the head of an info. A plan changes no info."""
         return self._below.info(info_id)
+
+    def infos_newest(self, before: int | None = None) -> Iterator[InfoHead]:
+        """Yield the live infos below ordinal `before`, newest first."""
+        return self._below.infos_newest(before)
 
     def links_of_info(self, info_id: str) -> Sequence[Link]:
         """Return the live links of an info."""

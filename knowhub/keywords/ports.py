@@ -28,6 +28,12 @@ class KeywordView(View, Protocol):
     def children(self, keyword_id: str) -> Sequence[Node]:
         """Return the live children of a keyword, oldest first; the truth of what hangs where (KT-044)."""
 
+    def child_ids(self, keyword_id: str) -> Sequence[str]:
+        """Return the ids of `children`."""
+
+    def child_count(self, keyword_id: str) -> int:
+        """Return how many `children` there are, however many, at once."""
+
     def nodes(self) -> Iterator[Node]:
         """Yield every live keyword, oldest first."""
 
@@ -59,6 +65,9 @@ class KeywordStore(Commits[KeywordView], Protocol):
 
 class KeywordText(Protocol):
     """How names and queries are read; replaceable (KT-023)."""
+
+    def load(self) -> None:
+        """Load what reading needs, such as dictionaries, before somebody waits for it; it may take a second."""
 
     def tokens(self, text: str) -> list[str]:
         """Return the normal forms by which `text` is looked up, one in general; empty when nothing is left (G-01)."""

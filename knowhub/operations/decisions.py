@@ -34,13 +34,20 @@ def turned_around(change: Change, current: Row, rules: RowRules, now: float) -> 
     else:
         before = flatten(change.before)
         touched = [path for path in changed_paths(before, after) if not rules.is_evidence(path)]
-        blocked = [path for path in touched if present.get(path, _GONE) != after.get(path, _GONE)]
+        compared = _with_units(touched, rules)
+        blocked = [path for path in compared if present.get(path, _GONE) != after.get(path, _GONE)]
         merged = _merged(present, before, touched)
         _carry_evidence(merged, before, after, rules)
         result = _settled(change.before, unflatten(merged), before, after, rules)
     if blocked:
         return Blocked(change.collection, change.id, blocked)
     return {**result, "version": next_version(current), "updated_at": clock.iso(now)}
+
+
+def _with_units(touched: Sequence[Path], rules: RowRules) -> list[Path]:
+    """Add to what an operation touched all that stands or falls with it."""
+    joined = [path for unit in rules.units if not unit.isdisjoint(touched) for path in sorted(unit)]
+    return list(dict.fromkeys([*touched, *joined]))
 
 
 def _merged(present: Mapping[Path, Any], before: Mapping[Path, Any], touched: Sequence[Path]) -> dict[Path, Any]:

@@ -287,6 +287,9 @@ class _TreeText:
     def __init__(self, tree: TreeVerbs) -> None:
         self._tree = tree
 
+    def load(self) -> None:
+        self._tree._text.load()  # noqa: SLF001 -- this is the tree's own half
+
     def tokens(self, text: str) -> list[str]:
         return self._tree._Normalize(text)  # noqa: SLF001 -- this is the tree's own half
 

@@ -106,8 +106,17 @@ class FakeKeywordView:
     def children(self, keyword_id: str) -> Sequence[Node]:
         return [node for node in self.nodes() if node.parent_id == keyword_id]
 
+    def child_ids(self, keyword_id: str) -> Sequence[str]:
+        return [child.id for child in self.children(keyword_id)]
+
+    def child_count(self, keyword_id: str) -> int:
+        return len(self.children(keyword_id))
+
     def nodes(self) -> Iterator[Node]:
         return (node for node in list(self._nodes.values()) if node.live)
+
+    def infos_newest(self, before: int | None = None) -> Iterator[InfoHead]:
+        return iter(())
 
     def info(self, info_id: str) -> InfoHead | None:
         return self._infos.get(info_id)

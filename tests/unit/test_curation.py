@@ -144,6 +144,19 @@ def test_names_are_not_brought_before_other_eyes_by_a_merge() -> None:
     assert found(view, curation.duplicates(surveyed(view))) == []
 
 
+def test_a_merge_is_not_planned_where_it_would_move_somebody_elses_children() -> None:
+    view = FakeKeywordView()
+    view.put("Go", owner="user:ann", description="A language.")
+    view.put("go", owner="user:ann")
+    theirs = view.put("gopher", "k1", owner="user:bob")
+
+    assert found(view, curation.duplicates(surveyed(view, ANN))) == []
+
+    view.drop(theirs.id)
+
+    assert found(view, curation.duplicates(surveyed(view, ANN))) == [("merge", "k1", "k0")]
+
+
 def test_what_is_not_the_callers_is_not_planned_to_be_changed() -> None:
     view = tree_of({"Go": {}, "go": {}, "Go 并发": {}})
 
@@ -264,6 +277,13 @@ def test_of_steps_that_contradict_each_other_the_first_stays() -> None:
     )
 
     assert steps == [("move", "a", "b"), ("merge", "k2", "k3"), ("describe", "d", "first")]
+
+
+def test_what_gets_a_description_is_not_merged_away_after_it() -> None:
+    view = tree_of({"a": {}, "b": {}})
+    step = step_of(view)
+
+    assert chosen(view, step("describe", "a", "text"), step("merge", "a", "b")) == [("describe", "a", "text")]
 
 
 def test_a_circle_of_moves_and_merges_is_broken() -> None:
@@ -515,6 +535,15 @@ def test_what_fits_together_can_be_carried_out_and_leaves_a_tree(
     merges = sum(isinstance(one, MergeStep) for one in steps)
     groups = sum(len(one.groups) for one in steps if isinstance(one, SplitStep))
     assert len(list(planned.nodes())) == len(NAMES) + groups - merges
+
+
+def test_fresh_rows_are_written_first_and_tombstones_last() -> None:
+    view = tree_of({"a": {"a1": {}}, "b": {"b1": {}}})
+    step = step_of(view)
+
+    writes = carried_out(view, step("merge", "a", "b"), step("split", "b", {"G": ["b1"]})).writes
+
+    assert [write.after.get("name") for write in writes] == ["G", "b", "a1", "b1", "a"]
 
 
 def test_a_planned_view_answers_every_question_as_its_rows_have_it() -> None:

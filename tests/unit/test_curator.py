@@ -18,10 +18,10 @@ from knowhub.keywords.decisions import KEYWORD_RULES
 from knowhub.keywords.info_decisions import INFO_RULES, LINK_RULES
 from knowhub.keywords.infos import InfoService
 from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, ROOT_ID, InfoQuery, NewInfo, NewKeyword, Options
-from knowhub.keywords.plan import MAX_UNDESCRIBED
+from knowhub.keywords.plan import MAX_STEPS, MAX_UNDESCRIBED
 from knowhub.keywords.recent import Recents
 from knowhub.keywords.replay import recorded_calls
-from knowhub.keywords.service import KeywordService
+from knowhub.keywords.service import Deletion, KeywordService
 from knowhub.operations.service import OperationsService
 from tests.builders import OWNER, CountedIds, FakeClock, caller, local
 from tests.fakes.memory_store import MemoryStore
@@ -232,6 +232,17 @@ async def test_a_model_adds_steps_about_what_it_was_shown_after_those_of_the_rul
     assert garden.parent_of("蟒蛇") is None
 
 
+async def test_a_model_has_its_share_of_the_steps_where_the_rules_find_more_than_enough() -> None:
+    garden = Garden(by_name(lambda idx: {"moves": [{"node_id": idx["Go"], "new_parent_id": idx["语言"]}]}))
+    await garden.plant("Go", "语言", "Python")
+    await garden.keywords.create_batch(local(), [NewKeyword(f"Python {number}") for number in range(300)])
+
+    plan = await garden.curator.reorganize(local())
+
+    assert len(plan["steps"]) == MAX_STEPS
+    assert [step["node"]["name"] for step in plan["steps"] if step["to"]["name"] != "Python"] == ["Go"]
+
+
 @pytest.mark.parametrize(
     "failure", [ChatFailed(FailureReason.TIMEOUT, "late"), RuntimeError("down"), "nonsense", NEVER]
 )
@@ -290,12 +301,13 @@ async def test_all_calls_share_one_budget() -> None:
 
 async def test_what_moved_while_the_model_thought_is_planned_as_it_stands_then() -> None:
     garden = Garden()
-    await garden.plant("Python", "Python 装饰器", "Go", "语言")
+    await garden.plant("Python", "Python 装饰器", "Go", "语言", "gone")
 
     class MovingChat(QueuedChat):
         async def chat(self, question: Question, timeout_s: float) -> Any:  # noqa: ANN401 -- a Reply
             await garden.keywords.move(local(), garden.ids["Python"], garden.ids["Python 装饰器"])
             await garden.keywords.move(local(), garden.ids["Go"], garden.ids["语言"])
+            await garden.keywords.delete(local(), garden.ids["gone"], Deletion())
             return await super().chat(question, timeout_s)
 
     chat = MovingChat([by_name(lambda idx: {"descriptions": [{"node_id": idx["Go"], "description": "A language."}]})])
@@ -305,6 +317,7 @@ async def test_what_moved_while_the_model_thought_is_planned_as_it_stands_then()
     plan = await curator.reorganize(local())
 
     assert kinds(plan) == ["describe"]
+    assert {one["name"] for one in plan["missing_descriptions"]} == {"Python", "Python 装饰器", "语言"}
     assert (plan["steps"][0]["node"]["version"], plan["steps"][0]["node"]["path"]) == (2, "root / 语言 / Go")
     assert (await curator.apply(local(), plan)).operation_id is not None
 

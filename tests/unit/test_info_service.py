@@ -538,6 +538,27 @@ async def test_a_suggested_name_that_is_there_already_is_linked_and_not_made_aga
     assert await hub.names_of(created.row["id"]) == {"rust": ("PRIMARY", "agent")}
 
 
+async def test_where_something_fits_nothing_is_created() -> None:
+    hub = hub_with([linking(("Python", "PRIMARY"), names=["Rust"])], auto_link_creates=True)
+    await hub.keyword("Python")
+
+    created = await hub.infos.create(ANN, NewInfo("Python", auto_link=True))
+
+    assert created.decided["created"] == []
+    assert await hub.names_of(created.row["id"]) == {"Python": ("PRIMARY", "agent")}
+
+
+async def test_a_longer_name_that_the_caller_does_not_see_hides_no_shorter_one(hub: Hub) -> None:
+    await hub.keyword("Python")
+    await hub.keyword("Python 装饰器", scopes=["user:owner"])
+
+    by_bob = await hub.info("Python 装饰器", ctx=BOB, auto_link=True)
+    by_ann = await hub.info("Python 装饰器", auto_link=True)
+
+    assert list(await hub.names_of(by_bob, local())) == ["Python"]
+    assert list(await hub.names_of(by_ann)) == ["Python 装饰器"]
+
+
 async def test_a_retry_of_an_automatic_link_gets_the_first_answer_in_full() -> None:
     hub = hub_with([RuntimeError("down")])
     await hub.keyword("Python")

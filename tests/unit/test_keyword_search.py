@@ -441,15 +441,18 @@ async def test_a_kept_descent_ends_when_its_path_changes_or_a_keyword_takes_the_
     assert len(hub.chat.questions) == (1 if match_by_name else 2)
 
 
-async def test_a_choice_among_namesakes_is_kept_until_one_of_them_changes() -> None:
+async def test_a_choice_among_namesakes_is_kept_until_the_path_of_one_changes() -> None:
     hub = hub_with([{"node_id": 1}, {"node_id": 2}], cached=True)
-    one, other = await hub.keyword("苹果"), await hub.keyword("苹果")
+    firm = await hub.keyword("公司")
+    one, other = await hub.keyword("苹果"), await hub.keyword("苹果", firm)
 
+    undecided = await hub.search("苹果")
     first = await hub.search("苹果", disambiguate=True)
     again = await hub.search("苹果", disambiguate=True)
-    await hub.keywords.update(ANN, other, {"description": "a firm"})
+    await hub.keywords.update(ANN, firm, {"name": "企业"})
     later = await hub.search("苹果", disambiguate=True)
 
+    assert undecided.status is SearchStatus.AMBIGUOUS
     assert again is first
     assert [orjson.loads(found.node or b"{}")["id"] for found in (first, later)] == [one, other]
 

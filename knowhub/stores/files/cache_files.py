@@ -34,15 +34,16 @@ class CacheFiles:
 
     async def save(self, entries: Sequence[Entry]) -> None:
         """Write the files anew where their entries have changed."""
+        # Now, with the entries: what is touched while a thread writes them must be looked at again after a restart.
+        seq = self._history.last_seq
         for name, prefix in self._kinds.items():
             chosen = [entry for entry in entries if str(entry["key"]).startswith(prefix)]
             body = orjson.dumps(chosen)
             if body != self._written.get(name):
-                await asyncio.to_thread(self._save_one, name, body)
+                await asyncio.to_thread(self._save_one, name, body, seq)
                 self._written[name] = body
 
-    def _save_one(self, name: str, body: bytes) -> None:
-        seq = self._history.last_seq
+    def _save_one(self, name: str, body: bytes, seq: int) -> None:
         head = {"log_id": self._log_id, "seq": seq, "checksum": line_checksum(self._history.line(seq) or b"")}
         self._folder.mkdir(parents=True, exist_ok=True)
         temporary = self._folder / f"{name}.tmp"
@@ -56,16 +57,22 @@ class CacheFiles:
             kept = parsed((self._folder / name).read_bytes())
         except OSError:
             return []
-        if kept is None or kept.get("log_id") != self._log_id or not isinstance(kept.get("seq"), int):
-            return []
-        seq: int = kept["seq"]
+        match kept:
+            case {"log_id": self._log_id, "seq": int() as seq, "checksum": str() as checksum, "entries": [*entries]}:
+                pass
+            case _:
+                return []
         line = self._history.line(seq)
-        if seq > self._history.last_seq or (line_checksum(line) if line else "") != kept.get("checksum"):
+        if seq > self._history.last_seq or (line_checksum(line) if line else "") != checksum:
             return []
         gone = self._touched_since(seq, touched)
-        return (
-            [] if gone is None else [entry for entry in kept["entries"] if gone.isdisjoint(map(tuple, entry["uses"]))]
-        )
+        if gone is None:
+            return []
+        try:
+            return [entry for entry in entries if gone.isdisjoint(map(tuple, entry["uses"]))]
+        except (KeyError, TypeError):
+            # Another version of KnowHub wrote it: all of it is found again.
+            return []
 
     def _touched_since(
         self, seq: int, touched: Callable[[str, Sequence[Mapping[str, Any]]], set[tuple[str, str]]]

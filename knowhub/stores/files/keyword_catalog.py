@@ -63,6 +63,12 @@ class KeywordCatalog:
     def children(self, keyword_id: str) -> Iterable[Node]:
         return map(self._at, self._children.get(keyword_id, ()))
 
+    def child_ids(self, keyword_id: str) -> list[str]:
+        return [self._ids[ordinal] for ordinal in self._children.get(keyword_id, ())]
+
+    def child_count(self, keyword_id: str) -> int:
+        return len(self._children.get(keyword_id, ()))
+
     def live_nodes(self) -> Iterator[Node]:
         return (node for node in map(self._nodes.__getitem__, self._ids) if node.live)
 

@@ -98,6 +98,16 @@ class StateView:
         decided = self.pending.keywords.children(keyword_id) if self.pending is not None else ()
         return self._newest(self.state.keywords.children(keyword_id), decided)
 
+    def child_ids(self, keyword_id: str) -> Sequence[str]:
+        if self.pending is None:
+            return self.state.keywords.child_ids(keyword_id)
+        return [child.id for child in self.children(keyword_id)]
+
+    def child_count(self, keyword_id: str) -> int:
+        if self.pending is None:
+            return self.state.keywords.child_count(keyword_id)
+        return len(self.children(keyword_id))
+
     def nodes(self) -> Iterator[Node]:
         if self.pending is None:
             return self.state.keywords.live_nodes()
