@@ -18,9 +18,18 @@ from knowhub.settings import Settings
 from knowhub.web import error_responses, openapi
 from knowhub.web.metrics import Metrics
 from knowhub.web.middleware import BodyGuard, BodyRules, Frame, HostGuard
-from knowhub.web.routes import exchange, knowledge, operations, upkeep
+from knowhub.web.routes import exchange, infos, keywords, knowledge, operations, upkeep
 
-_LARGE = frozenset({"/api/knowledge/batch", "/api/knowledge/batch_update", "/api/knowledge/import"})
+_LARGE = frozenset(
+    {
+        "/api/knowledge/batch",
+        "/api/knowledge/batch_update",
+        "/api/knowledge/import",
+        "/api/keywords/batch",
+        "/api/keywords/reorganize/apply",
+        "/api/infos/batch",
+    }
+)
 _LINES = frozenset({"/api/knowledge/import"})
 _DESCRIPTION = (
     "Keeps what agents learn and hands it back at the moment it is needed. "
@@ -54,7 +63,14 @@ def create_app(settings: Settings, hub: Hub | None = None) -> FastAPI:
     if hub is not None:
         _use(app, hub)
     # Paths that are words come before the one that is an id.
-    routers = (exchange.router, knowledge.router, operations.router, upkeep.router)
+    routers = (
+        keywords.router,
+        exchange.router,
+        knowledge.router,
+        infos.router,
+        operations.router,
+        upkeep.router,
+    )
     for router in routers:
         # Not include_router: it would match each request against a router first and a route second.
         app.router.routes.extend(router.routes)

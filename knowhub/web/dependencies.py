@@ -17,7 +17,7 @@ from knowhub.core.errors import InvalidInput
 from knowhub.core.operation import IdempotencyKey
 from knowhub.core.request_context import RequestContext
 from knowhub.web.middleware import BODY
-from knowhub.web.schemas.parts import CallerIds
+from knowhub.web.schemas.parts import CallerIds, DeleteBody
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
@@ -25,14 +25,14 @@ _MAX_KEY_CHARS = 200
 _ENTITY_TAG = re.compile(r'^(?:W/)?"(\d{1,15})"$')
 
 
-def body(request: Request, model: type[ModelT]) -> ModelT:
+def body(request: Request, model: type[ModelT], *, beside_query: bool = False) -> ModelT:
     """Parse the JSON body into its model; no body at all is an empty object. Raises RequestValidationError.
 
     FastAPI's own parsing of bodies and queries costs as much as all the rest of a request (measured, see
     docs/decisions.md), so `body` and `query` do it; `openapi.parameters` and `openapi.examples` describe the models.
     """
     raw = raw_body(request)
-    if request.scope["query_string"]:
+    if request.scope["query_string"] and not beside_query:
         raise InvalidInput.of("query", "takes no parameters here; send them as fields of the body")
     try:
         parsed = orjson.loads(raw) if raw else {}
@@ -103,6 +103,17 @@ def expected_version(request: Request, in_body: int | None = None) -> int | None
     if in_body is not None and in_body != version:
         raise InvalidInput.of("version", "differs from If-Match; send one of them")
     return version
+
+
+def deletion_of(request: Request) -> tuple[RequestContext, int | None, IdempotencyKey | None]:
+    """Return who deletes, which version, and the retry key. Raises InvalidInput and RequestValidationError.
+
+    Few clients send a body with a DELETE; who does may name the caller and the version there.
+    """
+    sent = body(request, DeleteBody) if raw_body(request) else query(request, CallerIds)
+    ctx = context_of(request, sent)
+    version = expected_version(request, sent.version if isinstance(sent, DeleteBody) else None)
+    return ctx, version, retry_key(request, ctx)
 
 
 class JsonText(Response):

@@ -12,6 +12,8 @@ from knowhub.web.schemas.parts import Problem
 
 TAGS = [
     {"name": "knowledge", "description": "Experience records: what an agent learnt, with its evidence."},
+    {"name": "keywords", "description": "The keyword tree: names, exact in microseconds, and a model where they miss."},
+    {"name": "infos", "description": "What hangs on the tree: texts, each linked to any number of keywords."},
     {"name": "operations", "description": "The log as history: who did what, and undo of each of it."},
     {"name": "upkeep", "description": "Indexes, long work, health and metrics."},
 ]
@@ -44,7 +46,7 @@ _IF_MATCH_HEADER = {
 }
 
 _COMPONENT = "#/components/schemas/{model}"
-_OPTIONAL_BODIES = ("undo",)
+_OPTIONAL_BODIES = ("undo", "reorganize", "link")
 _BODY_MODELS: dict[str, type[BaseModel]] = {}
 
 RETRY: dict[str, Any] = {"parameters": [_RETRY_HEADER]}
@@ -135,5 +137,6 @@ def _inlined(field: dict[str, Any], definitions: Mapping[str, Any]) -> dict[str,
         return {**definitions[field["$ref"].rpartition("/")[2]], **rest}
     kinds = [kind for kind in field.get("anyOf", ()) if kind != {"type": "null"}]
     if len(kinds) == 1:
-        return {**kinds[0], **{name: value for name, value in field.items() if name not in ("anyOf", "default")}}
+        rest = {name: value for name, value in field.items() if name not in ("anyOf", "default")}
+        return _inlined({**kinds[0], **rest}, definitions)
     return field

@@ -1,4 +1,4 @@
-"""What a language model adds over HTTP: a walk, a choice, a place, a double that is found; and what its failure leaves."""
+"""What a model adds over HTTP: a walk, a choice, a place, a double that is found; and what its failure leaves."""
 
 from collections.abc import AsyncIterator, Mapping
 from typing import Any

@@ -11,6 +11,7 @@ from knowhub.settings import Settings
 from knowhub.web.app import create_app
 from tests.fakes.faulty_files import FaultyFileSystem, Plan
 from tests.web.conftest import client_of
+from tests.web.trees import everything, info, keyword
 
 pytestmark = pytest.mark.anyio
 
@@ -57,6 +58,49 @@ async def reads_go_on(api: httpx.AsyncClient, record: dict[str, str]) -> bool:
     return [answer.status_code for answer in answers] == [200] * 5 and all(
         "kept" in answer.text for answer in answers[:4]
     )
+
+
+async def every_write_of_the_tree(api: httpx.AsyncClient, keyword_id: str, info_id: str) -> list[httpx.Response]:
+    keyword, info = f"/api/keywords/{keyword_id}", f"/api/infos/{info_id}"
+    step = {"kind": "describe", "node": {"id": keyword_id, "version": 1}, "description": "new"}
+    return [
+        await api.post("/api/keywords/reorganize/apply", json={"plan": {"steps": [step]}}),
+        await api.post("/api/keywords", json={"name": "new"}),
+        await api.post("/api/keywords/batch", json={"items": [{"name": "new"}]}),
+        await api.patch(keyword, json={"description": "newer"}),
+        await api.post(f"{keyword}/aliases", json={"alias": "newest"}),
+        await api.delete(f"{keyword}/aliases/other"),
+        await api.post("/api/infos", json={"content": "new"}),
+        await api.post("/api/infos/batch", json={"items": [{"content": "new"}]}),
+        await api.patch(info, json={"content": "new"}),
+        await api.put(f"{info}/keywords/root"),
+        await api.delete(f"{info}/keywords/{keyword_id}"),
+        await api.delete(info),
+        await api.delete(keyword),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("plan", "status", "afterwards"),
+    [
+        (Plan(fail_at=1, error=errno.EIO, kinds=("sync_data",)), 503, {503}),
+        (Plan(fail_at=1, error=errno.ENOSPC, lasting=True, kinds=("write_at",)), 507, {200, 201}),
+    ],
+)
+async def test_the_tree_is_read_but_not_written_while_the_disk_fails(
+    api: httpx.AsyncClient, disk: FaultyFileSystem, plan: Plan, status: int, afterwards: set[int]
+) -> None:
+    made = await keyword(api, "kept", aliases=["other"])
+    on_it = await info(api, "kept too", made["id"])
+    before = await everything(api)
+    disk.begin(plan)
+
+    refused = await every_write_of_the_tree(api, made["id"], on_it["id"])
+
+    assert [answer.status_code for answer in refused] == [status] * 13
+    assert await everything(api) == before
+    disk.begin(Plan())
+    assert {one.status_code for one in await every_write_of_the_tree(api, made["id"], on_it["id"])} == afterwards
 
 
 async def test_after_a_failed_sync_every_write_is_503_and_reads_go_on(

@@ -13,11 +13,11 @@ from knowhub.web.dependencies import (
     JsonText,
     body,
     context_of,
+    deletion_of,
     expected_version,
     hub_of,
     json_response,
     query,
-    raw_body,
     retry_key,
     written,
 )
@@ -182,11 +182,7 @@ async def update_knowledge(request: Request, knowledge_id: str) -> Response:
 )
 async def delete_knowledge(request: Request, knowledge_id: str) -> Response:
     """Delete a record; undoing the operation brings it back."""
-    # Few clients send a body with a DELETE; who does may name the caller and the version there.
-    sent = body(request, schemas.DeleteBody) if raw_body(request) else query(request, CallerIds)
-    ctx = context_of(request, sent)
-    version = expected_version(request, sent.version if isinstance(sent, schemas.DeleteBody) else None)
-    key = retry_key(request, ctx)
+    ctx, version, key = deletion_of(request)
     return written({}, await hub_of(request).knowledge.delete(ctx, knowledge_id, version, key))
 
 

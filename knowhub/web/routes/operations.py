@@ -47,6 +47,7 @@ async def get_operation(request: Request, operation_id: str) -> Response:
         "account": operation.account,
         "group_id": operation.group.id if operation.group else None,
         "changes": [_change(change) for change in operation.changes],
+        "agent_io": operation.agent_io,
     }
     return json_response(_summary(entry) | detail)
 

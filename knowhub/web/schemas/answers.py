@@ -156,6 +156,9 @@ class OperationDetail(OperationSummary):
     account: str
     group_id: str | None
     changes: list[ChangeAnswer]
+    agent_io: list[dict[str, Any]] | None = Field(
+        description="What a language model was asked and said on the way; shown to who made the operation."
+    )
 
 
 class OperationList(Answer):

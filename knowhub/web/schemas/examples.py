@@ -36,6 +36,10 @@ _IMPORTED = {
     "eval": {"helpful": 5, "harmful": 0, "confidence": 0.9},
 }
 
+# Ids that stand in examples for those of a tree; the test that executes them puts real ones in their place.
+KEYWORD_ID, OTHER_KEYWORD_ID = "7f1c2b9e-6a52-4f0c-ac3e-1c7a52b5d0aa", "7f1c2b9e-6a52-4f0c-ac3e-1c7a52b5d0ab"
+_ASYNCIO = {"content": "asyncio.gather 并发等待多个协程；异常默认向上抛出。", "source": "https://docs.python.org"}
+
 BODIES: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
     "save": (
         _JSON,
@@ -68,4 +72,69 @@ BODIES: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
     ),
     "import": (_NDJSON, {"seed 004's record": {"value": orjson.dumps(_IMPORTED).decode() + "\n"}}),
     "undo": (_JSON, {"look first": {"value": {"dry_run": True}}, "do it": {"value": {"dry_run": False}}}),
+    "keyword": (
+        _JSON,
+        {
+            "under a parent": {"value": {"name": "异步编程", "parent_id": KEYWORD_ID, "aliases": ["async", "asyncio"]}},
+            "the least that works": {"value": {"name": "Python"}},
+            "exactly there": {"value": {"name": "C++", "parent_id": "root", "llm_auto_place": False}},
+        },
+    ),
+    "keyword_batch": (
+        _JSON,
+        {
+            "a branch": {
+                "value": {
+                    "items": [
+                        {
+                            "name": "编程语言",
+                            "ref": "languages",
+                            "description": "What programs are written in.",
+                        },
+                        {"name": "Rust", "parent_ref": "languages", "aliases": ["rustlang"]},
+                        {"name": "C#", "parent_ref": "languages", "aliases": ["C Sharp"]},
+                    ]
+                }
+            }
+        },
+    ),
+    "keyword_patch": (
+        _JSON,
+        {"say what it is": {"value": {"description": "事件循环、协程、任务。", "metadata": {"icon": "loop"}}}},
+    ),
+    "move": (_JSON, {"to the top": {"value": {"new_parent_id": "root"}}}),
+    "merge": (_JSON, {"into another": {"value": {"into": OTHER_KEYWORD_ID}}}),
+    "alias": (_JSON, {"in another script": {"value": {"alias": "异步"}}}),
+    "reorganize": (_JSON, {"all of it": {"value": {}}, "one branch": {"value": {"scope_id": KEYWORD_ID}}}),
+    "apply_plan": (
+        _JSON,
+        {
+            "one step of it": {
+                "value": {
+                    "plan": {
+                        "steps": [
+                            {
+                                "kind": "describe",
+                                "node": {"id": KEYWORD_ID, "version": 1},
+                                "description": "编写程序所用的语言。",
+                            }
+                        ]
+                    }
+                }
+            }
+        },
+    ),
+    "info": (
+        _JSON,
+        {
+            "for a keyword": {"value": {**_ASYNCIO, "keyword_ids": [KEYWORD_ID]}},
+            "for what it names": {"value": {"content": "Python 3.13 可以关闭 GIL。", "auto_link": True}},
+        },
+    ),
+    "info_batch": (
+        _JSON,
+        {"two infos": {"value": {"items": [{**_ASYNCIO, "keyword_ids": [KEYWORD_ID]}, {"content": "PEP 703"}]}}},
+    ),
+    "info_patch": (_JSON, {"mend it": {"value": {"content": "asyncio.TaskGroup 自 3.11 起更稳妥。"}}}),
+    "link": (_JSON, {"an example of it": {"value": {"relation": "EXAMPLE", "created_by": "agent"}}}),
 }

@@ -58,6 +58,9 @@ def _question(text: str) -> str:
     return clean(text)
 
 
+Question = Annotated[str, StringConstraints(min_length=1, max_length=MAX_QUERY_CHARS), AfterValidator(_question)]
+
+
 class Source(Part):
     """Where a record comes from (seed 003 `source`)."""
 
@@ -179,12 +182,6 @@ class PatchBody(Body):
         return self
 
 
-class DeleteBody(Body):
-    """Who deletes, and which version, where that is not said in the query and by If-Match."""
-
-    version: Annotated[int, Field(ge=1)] | None = None
-
-
 class Case(Part):
     """How a record was used and what came of it; every field may be left out (C-11)."""
 
@@ -239,7 +236,7 @@ class BatchFeedbackBody(Body):
 class SearchParams(CallerIds):
     """The query of a search (KM-057)."""
 
-    q: Annotated[str, StringConstraints(min_length=1, max_length=MAX_QUERY_CHARS), AfterValidator(_question)]
+    q: Question
     top_k: int = Field(default=5, ge=1, le=100)
     min_score: int = Field(default=3, ge=1, le=5)
     types: Annotated[list[TypeName], CommaSeparated] = Field(default_factory=list)

@@ -156,6 +156,12 @@ class Part(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
+class DeleteBody(Body):
+    """Who deletes, and which version, where that is not said in the query and by If-Match."""
+
+    version: Annotated[int, Field(ge=1)] | None = None
+
+
 class FieldProblem(BaseModel):
     """One wrong field of a request."""
 

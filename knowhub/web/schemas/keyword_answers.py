@@ -1,0 +1,298 @@
+"""The shapes of answers on keywords and infos, for the OpenAPI document; a test compares."""
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from knowhub.web.schemas.answers import Answer
+from knowhub.web.schemas.parts import OperationAnswer
+
+_KEYWORD_ID = "7f1c2b9e-6a52-4f0c-ac3e-1c7a52b5d0aa"
+
+
+class ShortKeyword(Answer):
+    """A keyword without the list of its children, as paths and candidates show it."""
+
+    id: str = Field(examples=[_KEYWORD_ID, "root"])
+    name: str
+    aliases: list[str]
+    normalized: list[str] = Field(description="The forms by which it is looked up: of its name and its aliases.")
+    pinyin: list[str] = Field(description="How they are spelt, in full and by initials; asked where the forms miss.")
+    terms: list[str] = Field(description="The words by which it is offered as a candidate.")
+    parent_id: str | None = Field(description="null for `root` only.")
+    description: str
+    metadata: dict[str, Any]
+    scopes: list[str]
+    owner: str
+    version: int
+    created_at: str
+    updated_at: str
+    level: int = Field(description="0 for `root`, and one more than its parent's for every other.")
+    child_count: int
+
+
+class KeywordRecord(ShortKeyword):
+    """A keyword, whole."""
+
+    children: list[str] = Field(description="The ids of those that the caller sees, oldest first.")
+
+
+class SavedKeyword(KeywordRecord, OperationAnswer):
+    """A keyword after a write."""
+
+
+class CreatedKeyword(SavedKeyword):
+    degraded: list[str] = Field(description="`llm` where the model was needed and failed.")
+    decided: dict[str, Any] | None = Field(
+        default=None, description="What the model decided on the way, where it was asked."
+    )
+
+
+class CreatedKeywords(OperationAnswer):
+    results: list[KeywordRecord]
+    count: int
+    degraded: list[str]
+
+
+class KeywordList(Answer):
+    results: list[KeywordRecord]
+    count: int
+    next_cursor: str | None
+
+
+class KeywordPath(Answer):
+    """The keywords from the root to the one that was asked for."""
+
+    results: list[ShortKeyword]
+    count: int
+    next_cursor: str | None
+
+
+class Subtree(KeywordRecord):
+    children_nodes: list["Subtree"] = Field(description="Empty at the depth that was asked for; `children` is not.")
+
+
+class InfoRecord(Answer):
+    """An info, whole."""
+
+    id: str = Field(examples=["0d9c3f5e-2f1b-4b7a-a1d2-93f0c8e7b6a5"])
+    content: str
+    source: str
+    metadata: dict[str, Any]
+    scopes: list[str]
+    owner: str
+    version: int
+    created_at: str
+    updated_at: str
+
+
+class SavedInfo(InfoRecord, OperationAnswer):
+    """An info after a write."""
+
+
+class CreatedInfo(SavedInfo):
+    degraded: list[str] = Field(description="`llm` where the model was needed and failed.")
+    decided: dict[str, Any] | None = Field(
+        default=None, description="What the model decided on the way, where it was asked."
+    )
+
+
+class CreatedInfos(OperationAnswer):
+    results: list[InfoRecord]
+    count: int
+    degraded: list[str]
+
+
+class InfoList(Answer):
+    results: list[InfoRecord]
+    count: int
+    next_cursor: str | None
+
+
+class LinkedInfo(InfoRecord):
+    """An info beside how it belongs to the keyword that was asked for."""
+
+    relation: str = Field(examples=["PRIMARY", "EXAMPLE", "SOURCE", "RELATED"])
+    created_by: str
+
+
+class LinkedInfoList(Answer):
+    results: list[LinkedInfo]
+    count: int
+    next_cursor: str | None
+
+
+class LinkedKeyword(ShortKeyword):
+    """A keyword beside how the info that was asked for belongs to it."""
+
+    relation: str = Field(examples=["PRIMARY", "EXAMPLE", "SOURCE", "RELATED"])
+    created_by: str
+
+
+class LinkedKeywordList(Answer):
+    results: list[LinkedKeyword]
+    count: int
+    next_cursor: str | None
+
+
+class SavedLink(OperationAnswer):
+    info_id: str
+    keyword_id: str
+    relation: str = Field(examples=["PRIMARY", "EXAMPLE", "SOURCE", "RELATED"])
+    created_by: str
+    version: int
+    created_at: str
+    updated_at: str
+
+
+class KeywordSearchAnswer(Answer):
+    """What a search found (KT-048). `ambiguous` and `not_found` are answers, no errors."""
+
+    status: str = Field(examples=["matched", "ambiguous", "not_found"])
+    node: KeywordRecord | None = Field(description="With `matched`: the keyword.")
+    path: list[ShortKeyword] = Field(description="With `matched`: from the root to it.")
+    infos: list[InfoRecord] = Field(description="With `matched`: its first 50 infos, newest first.")
+    candidates: list[ShortKeyword] = Field(description="Those among which to choose, or the nearest that there are.")
+    suggested_parent_id: str | None = Field(description="With `not_found`: where a new keyword would hang.")
+    suggested_name: str | None = Field(description="With `not_found`: what the model would call it.")
+    reason: str = Field(examples=["exact", "pinyin", "exact_miss_llm_disabled", "exact_miss_no_llm", "agent_failure"])
+    degraded: list[str] = Field(description="`llm` where the model was needed and failed.")
+
+
+class PlanRef(Answer):
+    """A keyword as a plan names it; `version` is that on which the step rests."""
+
+    id: str
+    name: str
+    path: str
+    version: int
+
+
+class PlanChild(Answer):
+    id: str
+    name: str
+    version: int
+
+
+class PlanGroup(Answer):
+    """A keyword to be made below the one that is split, and the children that go below it."""
+
+    name: str
+    children: list[PlanChild]
+
+
+class PlanMove(Answer):
+    kind: Literal["move"]
+    node: PlanRef
+    to: PlanRef
+    reason: str
+
+
+class PlanMerge(Answer):
+    kind: Literal["merge"]
+    source: PlanRef
+    into: PlanRef
+    reason: str
+
+
+class PlanDescribe(Answer):
+    kind: Literal["describe"]
+    node: PlanRef
+    description: str
+    reason: str
+
+
+class PlanSplit(Answer):
+    kind: Literal["split"]
+    node: PlanRef
+    groups: list[PlanGroup]
+    reason: str
+
+
+class PlanMissing(Answer):
+    id: str
+    name: str
+    path: str
+
+
+class PlanAnswer(Answer):
+    """A plan; nothing of it is done yet."""
+
+    scope_id: str
+    scope_name: str
+    created_at: str
+    summary: str
+    steps: list[PlanMove | PlanMerge | PlanDescribe | PlanSplit]
+    missing_descriptions: list[PlanMissing] = Field(description="Up to 200 keywords without a description.")
+    missing_description_count: int
+    degraded: list[str] = Field(description="`llm` where the model was needed and failed.")
+
+
+class AppliedMerge(Answer):
+    source: str
+    into: str
+    links: dict[str, int] = Field(description="How many links went over, and how many the other had already.")
+    children: list[str]
+
+
+class AppliedPlan(OperationAnswer):
+    """What was done: how many steps of each kind, and the ids of the keywords that splits made."""
+
+    moved: int
+    merged: int
+    described: int
+    split: int
+    created: list[str]
+    merges: list[AppliedMerge]
+
+
+class MissingDescriptions(Answer):
+    count: int
+    rate: float = Field(description="Of all keywords, from 0 to 1.")
+
+
+class WideKeyword(Answer):
+    id: str
+    name: str
+    children: int
+
+
+class FanOut(Answer):
+    """How many children those keywords have that have any."""
+
+    mean: float
+    max: int
+    p50: int
+    p95: int
+    widest: list[WideKeyword]
+
+
+class DeepKeyword(Answer):
+    id: str
+    name: str
+    level: int
+
+
+class SharedName(Answer):
+    """A form by which several keywords are found."""
+
+    token: str
+    ids: list[str]
+
+
+class TreeMetrics(Answer):
+    """How healthy the tree is, as far as the caller sees it; `root` is not counted among `nodes`."""
+
+    nodes: int
+    links: int
+    leaves: int
+    max_depth: int
+    depths: dict[str, int] = Field(description="How many keywords stand at each level.")
+    orphan_count: int
+    orphans: list[str] = Field(description="Up to 100 keywords that do not hang on the root.")
+    missing_descriptions: MissingDescriptions
+    fan_out: FanOut
+    deep_count: int
+    deep: list[DeepKeyword] = Field(description="Up to 100 keywords below level 6, the deepest first.")
+    duplicate_count: int
+    duplicates: list[SharedName] = Field(description="Up to 50, those with the most keywords first.")

@@ -1,0 +1,307 @@
+"""Requests on keywords and infos (seeds 000, 001)."""
+
+import math
+from typing import Annotated, Any
+
+import orjson
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+
+from knowhub.keywords.decisions import MAX_ALIASES, MAX_DESCRIPTION_CHARS, MAX_NAME_CHARS
+from knowhub.keywords.info_decisions import MAX_CREATOR_CHARS, MAX_SOURCE_CHARS
+from knowhub.keywords.infos import MAX_KEYWORD_IDS
+from knowhub.keywords.model import (
+    PAGE_SIZE,
+    InfoPolicy,
+    InfoQuery,
+    InfoSort,
+    NewInfo,
+    NewKeyword,
+    RelationType,
+)
+from knowhub.keywords.service import MAX_DEPTH
+from knowhub.web.schemas.knowledge import MAX_ITEMS, Question, Scopes
+from knowhub.web.schemas.parts import Body, CallerIds, Label, Owner, Part, Text, clean
+
+MAX_LINKS = MAX_KEYWORD_IDS
+MAX_METADATA_BYTES = 64 * 1024
+MAX_PAGE = 1_000_000_000
+_INT64 = range(-(2**63), 2**63)
+
+
+def _not_blank(text: str) -> str:
+    if not text.strip():
+        raise ValueError("is blank; it must say something")
+    return clean(text)
+
+
+def _storable(metadata: dict[str, Any]) -> dict[str, Any]:
+    """Return metadata that a log line can hold as it is. Raises ValueError."""
+    if metadata:
+        _check_json(metadata)
+        if len(orjson.dumps(metadata)) > MAX_METADATA_BYTES:
+            raise ValueError(f"must have at most {MAX_METADATA_BYTES} bytes as JSON")
+    return metadata
+
+
+def _plan(plan: dict[str, Any]) -> dict[str, Any]:
+    # What a plan must be, the tree knows (`keywords/plan.py`); here only that it can be stored.
+    _check_json(plan)
+    return plan
+
+
+def _check_json(value: Any) -> None:  # noqa: ANN401 -- any JSON value
+    match value:
+        case str():
+            clean(value)
+        case bool() | None:
+            return
+        case int() if value not in _INT64:
+            raise ValueError("must not hold an integer of more than 64 bits")
+        case float() if not math.isfinite(value):
+            raise ValueError("must not hold NaN or an infinity")
+        case list():
+            for inner in value:
+                _check_json(inner)
+        case dict():
+            for name, inner in value.items():
+                clean(name)
+                _check_json(inner)
+
+
+Name = Annotated[str, StringConstraints(min_length=1, max_length=MAX_NAME_CHARS), AfterValidator(clean)]
+Aliases = Annotated[list[Name], Field(max_length=MAX_ALIASES)]
+Description = Annotated[str, StringConstraints(max_length=MAX_DESCRIPTION_CHARS), AfterValidator(clean)]
+Metadata = Annotated[dict[str, Any], AfterValidator(_storable)]
+Content = Annotated[str, StringConstraints(min_length=1), AfterValidator(_not_blank)]
+InfoSource = Annotated[str, StringConstraints(max_length=MAX_SOURCE_CHARS), AfterValidator(clean)]
+RowId = Annotated[Label, StringConstraints(min_length=1)]
+Maker = Annotated[str, StringConstraints(min_length=1, max_length=MAX_CREATOR_CHARS), AfterValidator(clean)]
+Version = Annotated[int, Field(ge=1)]
+# Strict models take no text for an enumeration, and JSON has nothing else.
+Relation = Annotated[RelationType, Field(strict=False)]
+Policy = Annotated[InfoPolicy, Field(strict=False)]
+
+
+class _KeywordFields(Part):
+    """What a caller may say of a keyword."""
+
+    name: Name
+    parent_id: RowId | None = Field(default=None, description="Where it hangs; by default below `root`.")
+    aliases: Aliases = Field(default_factory=list)
+    description: Description = ""
+    metadata: Metadata = Field(default_factory=dict)
+    scopes: Scopes | None = Field(default=None, description="Who sees it. Default `public`: everyone in the account.")
+    owner: Owner | None = None
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields by the names of NewKeyword."""
+        return {name: getattr(self, name) for name in _KeywordFields.model_fields}
+
+
+class KeywordBody(_KeywordFields, Body):
+    """One keyword to be created."""
+
+    llm_auto_place: bool = Field(default=True, description="Without `parent_id`, let the model choose the parent.")
+    llm_dedup_check: bool = Field(
+        default=False, description="Where a keyword has that name already, let the model say whether it is the same."
+    )
+
+    def to_new(self) -> NewKeyword:
+        """Return the parsed keyword."""
+        return NewKeyword(**self.fields())
+
+
+class KeywordItem(_KeywordFields):
+    """One keyword of a batch; nothing is asked of a model."""
+
+    ref: RowId | None = Field(default=None, description="A name for this one, for `parent_ref` of later ones.")
+    parent_ref: RowId | None = Field(default=None, description="The `ref` of an earlier one, in place of `parent_id`.")
+
+    def to_new(self) -> NewKeyword:
+        """Return the parsed keyword."""
+        return NewKeyword(**self.fields(), ref=self.ref, parent_ref=self.parent_ref)
+
+
+class KeywordBatchBody(Body):
+    """Keywords to be created in one operation, all or none."""
+
+    items: Annotated[list[KeywordItem], Field(min_length=1, max_length=MAX_ITEMS)]
+
+
+class KeywordPatchBody(Body):
+    """Fields to be changed; what is left out stays, and nothing can be null."""
+
+    name: Name = Field(default_factory=str)
+    aliases: Aliases = Field(default_factory=list, description="Replaces all of them.")
+    description: Description = Field(default_factory=str)
+    metadata: Metadata = Field(default_factory=dict, description="Replaced whole.")
+    scopes: Scopes = Field(default_factory=list)
+    version: Version | None = Field(default=None, description="The version that you read.")
+
+    _FIELDS = ("name", "aliases", "description", "metadata", "scopes")
+
+    def patch(self) -> dict[str, Any]:
+        """Return the fields that were sent, as a row holds them."""
+        return {name: getattr(self, name) for name in self._FIELDS if name in self.model_fields_set}
+
+
+class MoveBody(Body):
+    """Where a keyword shall hang."""
+
+    new_parent_id: RowId
+    version: Version | None = Field(default=None, description="The version of the keyword that you read.")
+
+
+class MergeBody(Body):
+    """Into which keyword this one shall go."""
+
+    into: RowId
+    version: Version | None = Field(default=None, description="The version of the keyword that goes.")
+
+
+class AliasBody(Body):
+    """Another name of a keyword."""
+
+    alias: Name
+    version: Version | None = Field(default=None, description="The version that you read.")
+
+
+class KeywordDeleteParams(CallerIds):
+    """How a keyword is deleted."""
+
+    cascade: bool = Field(default=False, description="Delete what is below it too; without it that is 409.")
+    info_policy: InfoPolicy = Field(
+        default=InfoPolicy.REATTACH,
+        description="What becomes of its infos: they move to the nearest ancestor, forbid it, or only lose it.",
+    )
+
+
+class KeywordDeleteBody(Body):
+    """The same, for who sends a body with a DELETE."""
+
+    cascade: bool = False
+    info_policy: Policy = InfoPolicy.REATTACH
+    version: Version | None = None
+
+
+class SearchParams(CallerIds):
+    """The query of a keyword search (KT-167)."""
+
+    q: Question
+    llm_expand_query: bool = Field(default=True, description="Where no name is `q`, let the model walk the tree.")
+    llm_disambiguate: bool = Field(
+        default=False, description="Where several keywords are named `q`, let the model choose one."
+    )
+
+
+class SubtreeParams(CallerIds):
+    """How much of a subtree is shown."""
+
+    depth: int = Field(default=MAX_DEPTH, ge=0, le=MAX_DEPTH, description="How many levels below the keyword.")
+
+
+class KeywordInfosParams(CallerIds):
+    """A page of a keyword's infos (KT-171)."""
+
+    relation: RelationType | None = Field(default=None, description="Only infos that belong to it so.")
+    page: int = Field(default=0, ge=0, le=MAX_PAGE, description="Counts from 0; one past the end is empty.")
+    size: int = Field(default=PAGE_SIZE, ge=1, le=1000)
+    sort: InfoSort = Field(
+        default=InfoSort.TIME,
+        description="`time`: newest first. `relevance`: PRIMARY, EXAMPLE, SOURCE, RELATED, each newest first.",
+    )
+
+    def query(self) -> InfoQuery:
+        """Return the parsed page."""
+        return InfoQuery(self.relation, self.page, self.size, self.sort)
+
+
+class ReorganizeBody(Body):
+    """Which part of the tree shall be looked at."""
+
+    scope_id: RowId | None = Field(default=None, description="A keyword: it and what is below it. Default: all.")
+
+
+class ApplyBody(Body):
+    """A plan to be carried out, as it was answered or less some of its steps."""
+
+    plan: Annotated[dict[str, Any], AfterValidator(_plan)]
+
+
+class WaitParams(BaseModel):
+    """Whether to wait for long work, beside a body."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    wait: bool = Field(default=True, description="false answers at once with a job id.")
+
+
+class _InfoFields(Part):
+    """What a caller may say of an info."""
+
+    content: Content
+    source: InfoSource = Field(default="", description="Where it comes from: an address, a title, a name.")
+    metadata: Metadata = Field(default_factory=dict)
+    keyword_ids: Annotated[list[RowId], Field(max_length=MAX_LINKS)] = Field(
+        default_factory=list, description="Keywords that it belongs to, as PRIMARY."
+    )
+    scopes: Scopes | None = Field(default=None, description="Who sees it. Default `public`: everyone in the account.")
+    owner: Owner | None = None
+    auto_link: bool = Field(default=False, description="Look for keywords that the content names, and link them too.")
+    created_by: Maker = Field(default="user", description="Who made the links: `user`, `agent`, or a source's id.")
+
+    def to_new(self) -> NewInfo:
+        """Return the parsed info."""
+        return NewInfo(**{name: getattr(self, name) for name in _InfoFields.model_fields})
+
+
+class InfoItem(_InfoFields):
+    """One info of a batch."""
+
+
+class InfoBody(_InfoFields, Body):
+    """One info to be created."""
+
+
+class InfoBatchBody(Body):
+    """Infos to be created in one operation, all or none."""
+
+    items: Annotated[list[InfoItem], Field(min_length=1, max_length=MAX_ITEMS)]
+
+
+class InfoPatchBody(Body):
+    """Fields to be changed; what is left out stays, and nothing can be null."""
+
+    content: Content = Field(default_factory=str)
+    source: InfoSource = Field(default_factory=str)
+    metadata: Metadata = Field(default_factory=dict, description="Replaced whole.")
+    scopes: Scopes = Field(default_factory=list)
+    version: Version | None = Field(default=None, description="The version that you read.")
+
+    _FIELDS = ("content", "source", "metadata", "scopes")
+
+    def patch(self) -> dict[str, Any]:
+        """Return the fields that were sent, as a row holds them."""
+        return {name: getattr(self, name) for name in self._FIELDS if name in self.model_fields_set}
+
+
+class InfoListParams(CallerIds):
+    """The filters of the list of infos."""
+
+    keyword_id: Text | None = Field(default=None, description="Only those that are linked to this keyword.")
+    limit: int = Field(default=PAGE_SIZE, ge=1, le=1000)
+    cursor: Annotated[str, Field(pattern=r"^[0-9]{1,15}$")] | None = Field(
+        default=None, description="`next_cursor` of the page before."
+    )
+
+    @property
+    def before(self) -> int | None:
+        """The ordinal below which the page goes on."""
+        return int(self.cursor) if self.cursor else None
+
+
+class LinkBody(Body):
+    """How an info belongs to a keyword."""
+
+    relation: Relation = RelationType.PRIMARY
+    created_by: Maker = Field(default="user", description="Who made the link: `user`, `agent`, or a source's id.")
