@@ -10,6 +10,7 @@ app = FastAPI(openapi_url=None)
 _FIXED = os.environ.get("BENCH_BODY", "{}").encode()
 
 
+@app.get("/api/keywords/search")
 @app.get("/api/knowledge/search")
 async def search() -> Response:
     """Answer a search with fixed bytes."""
