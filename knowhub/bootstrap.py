@@ -119,10 +119,7 @@ async def open_hub(settings: Settings, world: World | None = None, *, keep: bool
         with _no_collection():
             store = open_store(directory.root, Environment(files, clock, ids, time.sleep), _options(settings))
             stack.push_async_callback(store.close)
-        index = LexicalIndex(directory.indexes / "lexical", store, lambda name: SearchableRecords(store.state(name)))
-        for account in store.accounts:
-            index.account(account)
-        store.subscribe(index)
+        index = _index(directory, store)
         cache = ResultCache(clock, settings.result_cache_entries) if settings.result_cache else None
         recents = Recents(settings.recent_keywords)
         store.subscribe(_Invalidation(cache, recents))
@@ -136,7 +133,8 @@ async def open_hub(settings: Settings, world: World | None = None, *, keep: bool
         if index.lag > _REBUILD_BEFORE_SERVING:
             # So much could not be scanned at each search; the index is missing or was made for another log.
             await index.rebuild(lambda _done, _total: None)
-        options, text = _tree_options(settings), world.text or KeywordTextRules()
+        text = world.text or KeywordTextRules()
+        options = _tree_options(settings)
         agent = KeywordAgent(chat, recents, options, Picks(cache) if cache is not None else None)
         decisions = DecisionLog(store, enabled=settings.log_agent_decisions)
         stack.push_async_callback(decisions.close)
@@ -246,6 +244,14 @@ def _options(settings: Settings) -> StoreOptions:
         segment_bytes=settings.segment_bytes,
         retry_key_lifetime_s=settings.retry_key_lifetime_s,
     )
+
+
+def _index(directory: DataDirectory, store: FileStore) -> LexicalIndex:
+    index = LexicalIndex(directory.indexes / "lexical", store, lambda name: SearchableRecords(store.state(name)))
+    for account in store.accounts:
+        index.account(account)
+    store.subscribe(index)
+    return index
 
 
 def _tree_options(settings: Settings) -> Options:

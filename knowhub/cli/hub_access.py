@@ -56,12 +56,16 @@ def use_hub(place: Place, work: Callable[[Hub], Awaitable[T]], *, make: bool = F
     return asyncio.run(opened())
 
 
-def checked(model: type[ModelT], values: Mapping[str, Any]) -> ModelT:
-    """Parse what was typed as the HTTP API would. Ends with 2, naming the option, when it is wrong."""
+def checked(model: type[ModelT], values: Mapping[str, Any], arguments: Mapping[str, str] | None = None) -> ModelT:
+    """Parse what was typed as the HTTP API would. Ends with 2, naming the option, when it is wrong.
+
+    `arguments` names the fields that are arguments of the command, and those whose option has another name.
+    """
     try:
         return model.model_validate({name: value for name, value in values.items() if value not in (None, [], {})})
     except ValidationError as problem:
-        wrong = "; ".join(f"{_option(one['loc'])}{_message(one)}" for one in problem.errors())
+        names = {**_OPTIONS, **(arguments or {})}
+        wrong = "; ".join(f"{_option(one['loc'], names)}{_message(one)}" for one in problem.errors())
         raise typer.BadParameter(wrong) from problem
 
 
@@ -82,11 +86,11 @@ def tags_of(typed: Sequence[str]) -> dict[str, str | list[str]]:
     return tags
 
 
-def _option(location: tuple[int | str, ...]) -> str:
+def _option(location: tuple[int | str, ...], names: Mapping[str, str]) -> str:
     if not location:
         return ""
     name = str(location[0])
-    return f"{_OPTIONS.get(name, '--' + name.replace('_', '-'))}: "
+    return f"{names.get(name, '--' + name.replace('_', '-'))}: "
 
 
 def _setting(location: tuple[int | str, ...]) -> str:

@@ -7,7 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from knowhub.cli.hub_access import checked, tags_of
+from knowhub.keywords.model import PAGE_SIZE, InfoSort, RelationType
 from knowhub.knowledge.model import KnowledgeType, Order
+from knowhub.web.schemas.keywords import InfoBody, KeywordBody
 from knowhub.web.schemas.knowledge import FeedbackBody, SaveBody
 
 
@@ -35,7 +37,7 @@ class Draft:
 
     def body(self) -> SaveBody:
         """Return what the HTTP API would take."""
-        content = sys.stdin.buffer.read().decode("utf-8", "replace") if self.content == "-" else self.content
+        content = _typed(self.content)
         values = asdict(self) | {
             "content": content,
             "types": [kind.value for kind in self.types],
@@ -93,3 +95,60 @@ class Evidence:
         values |= {"add_helpful_case": said} if self.helpful else {}
         values |= {"add_harmful_case": said} if self.harmful else {}
         return FeedbackBody.model_validate(values)
+
+
+@dataclass(frozen=True, slots=True)
+class NewKeywordText:
+    """What `tree add` takes of a keyword."""
+
+    name: Annotated[str, typer.Argument(show_default=False)]
+    parent: Annotated[str | None, typer.Option(metavar="KEYWORD", help="Below which. Default: see --llm.")] = None
+    aliases: Annotated[list[str], typer.Option("--alias", help="Another name; may come several times.")] = field(
+        default_factory=list
+    )
+    description: Annotated[str, typer.Option(help="What belongs here: a model chooses by it.")] = ""
+    llm: Annotated[bool, typer.Option(help="Without --parent, let the model choose where; else below the root.")] = True
+
+    def body(self) -> KeywordBody:
+        """Return what the HTTP API would take, but for the parent, which is looked up by name."""
+        values = {"name": self.name, "aliases": self.aliases, "description": self.description}
+        return checked(KeywordBody, values, {"name": "NAME", "aliases": "--alias"})
+
+
+@dataclass(frozen=True, slots=True)
+class NewInfoText:
+    """What `tree info add` takes of an info."""
+
+    content: Annotated[str, typer.Argument(help="What is known; - reads it from stdin.", show_default=False)]
+    keywords: Annotated[
+        list[str], typer.Option("--keyword", help="The id or name of one that it belongs to; may come several times.")
+    ] = field(default_factory=list)
+    source: Annotated[str, typer.Option(help="Where it comes from: an address, a title.")] = ""
+    auto_link: Annotated[bool, typer.Option("--auto-link", help="Link it to the keywords that it names too.")] = False
+    scopes: Annotated[list[str], typer.Option("--scope", help="Who sees it. Default: everyone in the account.")] = (
+        field(default_factory=list)
+    )
+
+    def body(self) -> InfoBody:
+        """Return what the HTTP API would take, but for the keywords, which are looked up by name."""
+        values = {"content": _typed(self.content), "source": self.source, "scopes": self.scopes}
+        return checked(InfoBody, values | {"auto_link": self.auto_link}, {"content": "CONTENT", "source": "--source"})
+
+
+@dataclass(frozen=True, slots=True)
+class InfoPage:
+    """Which page of a keyword's infos `tree info list` shows."""
+
+    relation: Annotated[RelationType | None, typer.Option(help="Only infos that belong to it so.")] = None
+    page: Annotated[int, typer.Option(min=0, help="Counts from 0.")] = 0
+    size: Annotated[int, typer.Option(min=1, max=1000, help="How many a page holds.")] = PAGE_SIZE
+    sort: Annotated[InfoSort, typer.Option(help="relevance puts PRIMARY first.")] = InfoSort.TIME
+
+    def values(self) -> dict[str, Any]:
+        """Return what the HTTP API would take."""
+        return asdict(self)
+
+
+def _typed(text: str) -> str:
+    """Return what was typed, or what stands on stdin where that was a dash."""
+    return sys.stdin.buffer.read().decode("utf-8", "replace") if text == "-" else text

@@ -9,7 +9,7 @@ from typing import Annotated
 import structlog
 import typer
 
-from knowhub.cli import demo, exchange, maintain, output, query, serve
+from knowhub.cli import demo, exchange, maintain, output, query, replay, serve, tree
 from knowhub.core.errors import KnowHubError
 
 app = typer.Typer(
@@ -27,6 +27,8 @@ app.command("list")(query.list_records)
 app.command("get")(query.get)
 app.command("feedback")(query.feedback)
 app.command("undo")(query.undo)
+app.add_typer(tree.app, name="tree")
+app.command("replay")(replay.replay)
 app.command("import")(exchange.import_file)
 app.command("export")(exchange.export_file)
 app.command("reindex")(maintain.reindex)

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from knowhub.core.errors import InvalidInput, KnowHubError
+from knowhub.keywords.model import Written
 
 _ERRORS_SHOWN = 20
 _PIPED_WIDTH = 140
@@ -28,6 +29,19 @@ def say(text: str) -> None:
     """Print a line for a person, on stdout."""
     sys.stdout.write(printable(text) + "\n")
     sys.stdout.flush()
+
+
+def say_undo(operation_id: str | None) -> None:
+    """Say how an operation is undone; nothing when there was none."""
+    if operation_id is not None:
+        say(f"undo it with: knowhub undo {operation_id}")
+
+
+def created_answer(made: Written) -> dict[str, Any]:
+    """Return what the HTTP API answers to the creation of a keyword or an info."""
+    told: dict[str, Any] = {**made.row, "degraded": list(made.degraded)}
+    decided = {"decided": made.decided} if made.decided else {}
+    return {**told, **decided, "operation_id": made.operation_id}
 
 
 def warn(text: str) -> None:

@@ -140,6 +140,13 @@ class Commits(Protocol, Generic[ViewT]):
     ) -> Sequence[Outcome]:
         """Run several decisions with nothing between them: all are durable, or none is."""
 
+    async def replayed(self, account: str, idempotency: IdempotencyKey | None) -> Committed | None:
+        """Return what a request with this key wrote, so that a retry need not be thought about again; None if none did.
+
+        A commit answers a retry anyway: this is for what goes before one. Raises InvalidInput when the key was used
+        for another body.
+        """
+
 
 def is_live(row: Row | None) -> bool:
     """Tell whether the row exists for a reader: made, and not deleted since."""

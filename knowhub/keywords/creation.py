@@ -52,6 +52,10 @@ class KeywordCreation:
         told = _Told(time.monotonic() + self._options.write_budget_s)
         auto_place = auto_place and new.parent_id is None
         if dedup_check or (auto_place and self._agent.available):
+            # A retry costs no second question, and is not held against the keyword that the first request made.
+            before = await self._store.replayed(ctx.account, key)
+            if before is not None:
+                return self._written(ctx, before.operation)
             # What will be refused is refused before a model is asked.
             self._check(view, ctx, fresh, new.parent_id or ROOT_ID)
         if dedup_check and await self._is_another(ctx, fresh, told):

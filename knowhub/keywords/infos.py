@@ -77,6 +77,10 @@ class InfoService:
         """
         auto = AutoLinks()
         if new.auto_link:
+            # A retry costs no second question.
+            before = await self._store.replayed(ctx.account, key)
+            if before is not None:
+                return _written(before.operation)
             await self._store.refresh()
             view = self._store.view(ctx.account)
             # What will be refused is refused before a model is asked.

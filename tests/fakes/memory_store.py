@@ -75,6 +75,11 @@ class MemoryStore:
                 follower.follow(account, one.operation.seq, one.changes)
         return answer
 
+    async def replayed(self, account: str, idempotency: IdempotencyKey | None) -> Committed | None:
+        await self.refresh()
+        seq = self._retries.find(account, idempotency, self._clock.now()) if idempotency is not None else None
+        return Committed(self._siblings(seq)[0], replayed=True) if seq is not None else None
+
     async def operation(self, account: str, operation_id: str) -> Operation | None:
         return next((one for one in self._of(account) if one.operation_id == operation_id), None)
 

@@ -30,7 +30,7 @@ INFO = {"id": "i-1", "content": "Integer 用 equals 比较\n不要用 ==", "sour
 
 def answer(status: str, **fields: object) -> dict[str, Any]:
     empty: dict[str, Any] = {"node": None, "path": [], "infos": [], "candidates": []}
-    suggested = {"suggested_parent_id": None, "suggested_name": None, "reason": "exact", "degraded": []}
+    suggested: dict[str, Any] = {"suggested_parent_id": None, "suggested_name": None, "reason": "exact", "degraded": []}
     return {"status": status, **empty, **suggested, **fields}
 
 

@@ -38,6 +38,9 @@ class GatedStore(Commits[View]):
     ) -> Sequence[Outcome]:
         return [await self.commit(account, actor, decide, idempotency) for decide in decides]
 
+    async def replayed(self, account: str, idempotency: IdempotencyKey | None) -> None:
+        return None
+
 
 async def logged(store: MemoryStore) -> list[Operation]:
     return [one async for one in store.operations("default")]

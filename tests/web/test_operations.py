@@ -33,7 +33,7 @@ async def test_an_operation_is_listed_without_and_read_with_its_rows(api: httpx.
     }
     del record["operation_id"]
     change = {"collection": "knowledge", "id": record["id"], "before": None, "after": record}
-    assert detail == listed | {"account": "default", "group_id": None, "changes": [change]}
+    assert detail == listed | {"account": "default", "group_id": None, "changes": [change], "agent_io": None}
 
 
 async def test_operations_are_filtered_by_kind_actor_row_and_time(api: httpx.AsyncClient, saved: Saved) -> None:

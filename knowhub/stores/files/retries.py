@@ -1,9 +1,11 @@
 """Which retry keys have been used: a second request with the same key gets the first one's answer."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from knowhub.core.operation import IdempotencyKey, Operation
+from knowhub.core.operation import Committed, IdempotencyKey, Operation
 from knowhub.stores.files.batch import check_same_body, key_name
+from knowhub.stores.files.history import History
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,12 @@ class RetryKeys:
             return None
         check_same_body(used.key, key)
         return used.seq
+
+    def answers(self, history: History, account: str, key: IdempotencyKey | None, now: float) -> Sequence[Committed]:
+        """Return all that the request of this key wrote; nothing for a fresh one. Raises InvalidInput as `find`."""
+        seq = self.find(account, key, now) if key is not None else None
+        first = history.at(seq) if seq is not None else None
+        return [Committed(one, replayed=True) for one in history.siblings(first)] if first is not None else []
 
     def _forget_expired(self, now: float) -> None:
         # Keys were put in as time went on: the expired ones stand in front.

@@ -156,6 +156,10 @@ class FileStore:
             self._flusher = loop.create_task(self._drain(), name="log-flusher")
         return await request.future
 
+    async def replayed(self, account: str, idempotency: IdempotencyKey | None) -> Committed | None:
+        await self.refresh()
+        return next(iter(self._retries.answers(self._history, account, idempotency, self._clock.now())), None)
+
     async def operation(self, account: str, operation_id: str) -> Operation | None:
         return self._history.find(account, operation_id)
 
@@ -312,18 +316,15 @@ class FileStore:
 
     async def _decide(self, batch: Batch, request: Request) -> None:
         """Answer a retry from the log, anything else by its decisions."""
-        if request.idempotency is not None:
-            try:
-                seq = self._retries.find(request.account, request.idempotency, batch.now)
-            except KnowHubError as problem:
-                batch.answers.append((request, problem))
-                return
-            first = self._history.at(seq) if seq is not None else None
-            if first is not None:
-                siblings = self._history.siblings(first)
-                batch.answers.append((request, [Committed(operation, replayed=True) for operation in siblings]))
-                return
-        await batch.run(request)
+        try:
+            answers = self._retries.answers(self._history, request.account, request.idempotency, batch.now)
+        except KnowHubError as problem:
+            batch.answers.append((request, problem))
+            return
+        if answers:
+            batch.answers.append((request, answers))
+        else:
+            await batch.run(request)
 
     async def _write(self, batch: Batch) -> None:
         segment, data = self._cursor.position.segment, batch.data()

@@ -1,0 +1,290 @@
+"""`knowhub tree` and `knowhub replay` as a person and an agent use them: real processes, a real directory."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import typer
+from typer.main import get_command
+
+from knowhub.cli.main import app
+from tests.e2e.scripted_llm import running_llm
+from tests.e2e.test_cli import Cli, Ended, serving
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLE = ROOT / "examples/taxonomy.jsonl"
+OPTION = re.compile(r"--[a-z][a-z-]+")
+
+SMALL: list[dict[str, Any]] = [
+    {"kind": "keyword", "ref": "lang", "name": "编程语言", "aliases": ["programming language"], "description": "代码"},
+    {"kind": "keyword", "ref": "java", "parent_ref": "lang", "name": "Java", "aliases": ["JDK"], "description": "语言"},
+    {"kind": "keyword", "ref": "cpp", "parent_ref": "lang", "name": "C++", "aliases": ["cpp"]},
+    {"kind": "keyword", "ref": "places", "name": "地方"},
+    {
+        "kind": "keyword",
+        "ref": "island",
+        "parent_ref": "places",
+        "name": "Java",
+        "aliases": ["爪哇岛"],
+        "description": "岛",
+    },
+    {"kind": "info", "content": "用 equals 比较", "source": "JLS", "links": [{"ref": "java"}]},
+    {
+        "kind": "info",
+        "content": "雅加达在岛上",
+        "links": [{"ref": "island"}, {"ref": "places", "relation": "EXAMPLE"}],
+    },
+]
+
+
+def lines(*rows: dict[str, Any]) -> bytes:
+    return "\n".join(json.dumps(row, ensure_ascii=False) for row in rows).encode()
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Cli:
+    made = Cli(tmp_path / "data")
+    loaded = made.json("tree", "load", "-", stdin=lines(*SMALL))
+    assert (loaded["keywords"], loaded["infos"], loaded["links"]) == (5, 2, 3)
+    return made
+
+
+def id_of(cli: Cli, name: str) -> str:
+    return str(cli.json("tree", "search", name, "--no-llm")["node"]["id"])
+
+
+def refused(ended: Ended) -> str:
+    assert (ended.code, ended.out) == (1, "")
+    return ended.err
+
+
+def test_the_example_is_loaded_and_found_in_every_spelling(tmp_path: Path) -> None:
+    cli = Cli(tmp_path / "data")
+
+    loaded = cli.json("tree", "load", str(EXAMPLE))
+
+    assert (loaded["keywords"], loaded["infos"], loaded["links"]) == (493, 227, 380)
+    # The keywords, the infos with all that is PRIMARY, and each other link.
+    assert len(loaded["operation_ids"]) == 2 + 380 - 227
+    with serving(cli.data) as url:
+        for spelling in ("数据库", "資料庫", "DATABASE", "shujuku"):
+            found = httpx.get(f"{url}/api/keywords/search", params={"q": spelling, "llm_expand_query": False}).json()
+            assert (found["status"], found["node"]["name"]) == ("matched", "数据库")
+        metrics = httpx.get(f"{url}/api/keywords/metrics").json()
+        assert cli.json("tree", "metrics") == metrics
+        assert (metrics["nodes"], metrics["links"], metrics["orphan_count"]) == (493, 380, 0)
+        named = {one["token"] for one in metrics["duplicates"]}
+        assert named == {"java", "python", "swift", "token", "会话", "苹果", "亚马逊"}
+
+
+def test_the_answers_are_those_of_the_http_api(cli: Cli) -> None:
+    with serving(cli.data) as url:
+        theirs = httpx.get(f"{url}/api/keywords/root/subtree", params={"depth": 1}).json()
+        assert cli.json("tree", "show", "--depth", "1") == theirs
+        for query in ("cpp", "java", "cobol"):
+            theirs = httpx.get(f"{url}/api/keywords/search", params={"q": query, "llm_expand_query": False}).json()
+            assert cli.json("tree", "search", query, "--no-llm") == theirs
+        java = id_of(cli, "JDK")
+        theirs = httpx.get(f"{url}/api/keywords/{java}/infos").json()
+        assert cli.json("tree", "info", "list", "JDK") == theirs
+
+        ours = cli.json("tree", "add", "Rust", "--parent", "编程语言", "--alias", "rustc", "--description", "系统语言")
+        theirs = httpx.post(f"{url}/api/keywords", json={"name": "Go", "parent_id": ours["parent_id"]}).json()
+        assert ours.keys() == theirs.keys()
+        assert (ours["level"], ours["aliases"], ours["description"]) == (2, ["rustc"], "系统语言")
+        ours = cli.json("tree", "info", "add", "编译很慢", "--keyword", "Rust", "--keyword", "编程语言")
+        theirs = httpx.post(f"{url}/api/infos", json={"content": "编译很快"}).json()
+        assert ours.keys() == theirs.keys()
+
+
+def test_a_name_that_several_have_is_refused_with_their_paths(cli: Cli) -> None:
+    told = refused(cli("tree", "move", "Java", "编程语言"))
+
+    assert "2 keywords are called 'Java'" in told
+    assert "path 编程语言 / Java" in told
+    assert "path 地方 / Java" in told
+
+
+def test_a_name_that_nobody_has_is_refused_with_what_is_near_and_pinyin_names_nothing(cli: Cli) -> None:
+    assert "path 编程语言" in refused(cli("tree", "rm", "bianchengyuyan"))
+    assert "'cobol'" in refused(cli("tree", "show", "cobol"))
+    assert cli.json("tree", "search", "bianchengyuyan")["reason"] == "pinyin"
+
+
+def test_move_merge_alias_and_rm_are_undone_one_after_the_other(cli: Cli) -> None:
+    before = cli("tree", "show", "--depth", "5").out
+    done = [cli.json("tree", "move", "爪哇岛", "编程语言"), cli.json("tree", "merge", "爪哇岛", "JDK")]
+    assert done[1]["aliases"] == ["JDK", "爪哇岛"]
+    assert cli.json("tree", "info", "list", "JDK", "--sort", "relevance")["count"] == 2
+    done.append(cli.json("tree", "alias", "JDK", "OpenJDK"))
+    done.append(cli.json("tree", "alias", "OpenJDK", "JDK", "--remove"))
+    assert done[3]["aliases"] == ["爪哇岛", "OpenJDK"]
+    done.append(cli.json("tree", "rm", "编程语言", "--cascade", "--infos", "detach"))
+    assert [child["name"] for child in cli.json("tree", "show")["children_nodes"]] == ["地方"]
+
+    for one in reversed(done):
+        cli.json("undo", one["operation_id"])
+
+    assert cli("tree", "show", "--depth", "5").out == before
+
+
+def test_a_keyword_with_children_or_infos_is_deleted_only_by_who_says_so(cli: Cli) -> None:
+    assert "cascade" in refused(cli("tree", "rm", "编程语言"))
+    assert "infos" in refused(cli("tree", "rm", "JDK", "--infos", "forbid"))
+
+    cli.json("tree", "rm", "JDK")
+
+    assert [info["content"] for info in cli.json("tree", "info", "list", "编程语言")["results"]] == ["用 equals 比较"]
+
+
+def test_an_unknown_line_or_a_link_to_nothing_is_named_and_nothing_is_written(tmp_path: Path) -> None:
+    cli = Cli(tmp_path / "data")
+    wrong = lines(
+        {"kind": "keyword", "name": "A", "parent_ref": "later"},
+        {"kind": "keyword", "name": "B", "ref": "later", "colour": "red"},
+        {"kind": "info", "content": "x", "links": [{"ref": "nowhere"}]},
+        {"kind": "info", "content": "x", "links": [{"relation": "PRIMARY"}]},
+        {"kind": "poem"},
+    )
+
+    told = refused(cli("tree", "load", "-", stdin=wrong + b"\nnot json\n"))
+
+    for named in ("lines.1.parent_ref", "lines.2.colour", "lines.3.links.0.ref", "lines.4.links.0", "lines.6"):
+        assert named in told
+    assert not (cli.data / "change_log").exists()
+
+
+def test_what_the_tree_refuses_of_a_file_is_named_by_its_line(cli: Cli) -> None:
+    alias_of_another = lines({"kind": "keyword", "name": "Zig"}, {"kind": "keyword", "name": "D", "aliases": ["zig"]})
+    empty = lines({"kind": "info", "content": "x"}, {"kind": "keyword", "name": "!!!"})
+    unknown = lines(
+        {"kind": "keyword", "name": "Zig"}, {"kind": "info", "content": "x", "links": [{"keyword_id": "no"}]}
+    )
+
+    assert "lines.2.aliases" in refused(cli("tree", "load", "-", stdin=alias_of_another))
+    assert "lines.2.name" in refused(cli("tree", "load", "-", stdin=empty))
+    assert "'no'" in refused(cli("tree", "load", "-", stdin=unknown))
+    assert cli.json("tree", "search", "zig", "--no-llm")["status"] == "not_found"
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["tree", "search", " "], "QUERY"),
+        (["tree", "add", ""], "NAME"),
+        (["tree", "add", "x", "--alias", "y" * 201], "--alias"),
+        (["tree", "show", "--depth", "-1"], "--depth"),
+        (["tree", "rm", "x", "--infos", "burn"], "--infos"),
+        (["tree", "info", "add", " "], "CONTENT"),
+        (["tree", "info", "list", "x", "--page", "-1"], "--page"),
+        (["tree", "reorganize", "x", "--plan", "y"], "--plan"),
+        (["replay", "--model", "x", "--script", "y"], "--script"),
+    ],
+)
+def test_what_is_asked_wrongly_ends_with_2_and_names_the_option(tmp_path: Path, words: list[str], named: str) -> None:
+    ended = Cli(tmp_path / "data")(*words)
+
+    assert (ended.code, ended.out) == (2, "")
+    assert named in ended.err
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_plan_is_shown_written_edited_and_carried_out_as_one_operation(cli: Cli, tmp_path: Path) -> None:
+    cli.json("tree", "add", "C++ 模板", "--no-llm")
+    cli.json("tree", "add", "C++ 协程", "--no-llm")
+    file = tmp_path / "plan.json"
+
+    shown = cli("tree", "reorganize", "--out", str(file))
+
+    assert "root / C++ 模板" in shown.out
+    assert cli.json("tree", "show", "cpp")["child_count"] == 0
+    plan = json.loads(file.read_text())
+    assert [step["kind"] for step in plan["steps"]] == ["move", "move"]
+    file.write_text(json.dumps({**plan, "steps": plan["steps"][:1]}))
+
+    applied = cli.json("tree", "reorganize", "--plan", str(file), "--apply")
+
+    assert applied["moved"] == 1
+    assert [child["name"] for child in cli.json("tree", "show", "cpp")["children_nodes"]] == ["C++ 模板"]
+    # It was made for another state of the tree now.
+    assert "stale" in cli("tree", "reorganize", "--plan", str(file), "--apply").err
+    cli.json("undo", applied["operation_id"])
+    assert cli.json("tree", "show", "cpp")["child_count"] == 0
+    again = cli("tree", "reorganize", "--apply")
+    assert "2 moved" in again.out
+    assert cli.json("tree", "show", "cpp")["child_count"] == 2
+
+
+def test_a_file_that_is_no_plan_is_refused(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "plan.json"
+    for text, named in (("nothing", "not JSON"), ("[]", "not a plan"), ('{"steps":[{"kind":"burn"}]}', "steps.0.kind")):
+        file.write_text(text)
+
+        ended = cli("tree", "reorganize", "--plan", str(file), "--apply")
+
+        assert ended.code == 1
+        assert named in ended.err
+
+
+def test_a_stranger_sees_no_keyword_of_mine_and_moves_nothing(cli: Cli) -> None:
+    theirs = cli.json("tree", "search", "cpp", "--user-id", "chen")
+
+    assert theirs["status"] == "matched"
+    assert "owner" in refused(cli("tree", "rm", "cpp", "--user-id", "chen"))
+    own = cli.json("tree", "add", "Zig", "--parent", "编程语言", "--user-id", "chen")
+    assert own["owner"] == "user:chen"
+
+
+@pytest.mark.anyio
+async def test_a_search_that_the_model_walks_is_recorded_and_replayed(cli: Cli, tmp_path: Path) -> None:
+    async with running_llm({"jump": "编程语言"}, {"match": "C++"}, {"match": "Java"}) as llm:
+        found = cli("tree", "search", "the language with templates", "--json", KNOWHUB_LLM_BASE_URL=llm.url)
+        same = cli("replay", "--limit", "1", "--json", KNOWHUB_LLM_BASE_URL=llm.url, KNOWHUB_LLM_MODEL="another")
+
+    assert found.json["node"]["name"] == "C++"
+    assert (same.json["model"], same.json["count"], same.json["same"]) == ("another", 1, 0)
+    (difference,) = same.json["results"]
+    assert difference["was"]["action"] == "match"
+    assert sorted(difference["names"].values()) == ["C++", "Java"]
+    assert same.json["tokens"] == 132
+
+    script = tmp_path / "answers.jsonl"
+    recorded = cli("replay", "--json", "--script", str(script_of(script, {"failure": "agent_timeout"}))).json
+    assert [one["now"] for one in recorded["results"]] == [{"failure": "agent_timeout"}, {"failure": "agent_failure"}]
+    told = cli("replay", "--function", "pick_branch", "--script", str(script))
+    assert "scripted decides the same in 0 of 2 calls" in told.out
+    assert "the language with templates" in told.out
+    assert "action match, node_ids [C++]" in told.out
+    assert cli.json("replay", "--function", "reorganize", "--script", str(script))["count"] == 0
+
+
+def script_of(path: Path, *answers: dict[str, Any]) -> Path:
+    path.write_bytes(lines(*answers))
+    return path
+
+
+def test_a_replay_without_a_model_says_what_to_set(cli: Cli) -> None:
+    assert "KNOWHUB_LLM_BASE_URL" in refused(cli("replay"))
+
+
+def test_every_option_of_the_tree_is_named_in_its_reference() -> None:
+    page = (ROOT / "docs/reference/cli.md").read_text(encoding="utf-8")
+    group = get_command(app)
+    assert isinstance(group, typer.core.TyperGroup)
+    tree = group.commands["tree"]
+    assert isinstance(tree, typer.core.TyperGroup)
+    infos = tree.commands["info"]
+    assert isinstance(infos, typer.core.TyperGroup)
+    nested = {f"info {name}": command for name, command in infos.commands.items()}
+    shared = set(OPTION.findall(page.partition("\n### ")[0]))
+    section = page.partition("### knowhub tree\n")[2].partition("\n### ")[0]
+
+    for name, command in {**tree.commands, **nested}.items():
+        if name == "info":
+            continue
+        row = next((line for line in section.splitlines() if line.startswith(f"| `{name}")), "")
+        options = {option for parameter in command.params for option in parameter.opts if option[:2] == "--"}
+        assert options - shared - set(OPTION.findall(row)) == set(), name
