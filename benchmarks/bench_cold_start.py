@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import orjson
@@ -24,6 +25,7 @@ from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, link_id
 from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.stores.files.open_store import Environment, open_store
 
+ROUNDS = 3
 SCALE = float(os.environ.get("KNOWHUB_BENCH_SCALE", "1"))
 NODES, INFO_ROWS, LINK_ROWS = int(100_000 * SCALE), int(1_000_000 * SCALE), int(1_000_000 * SCALE)
 ROWS_PER_OPERATION = 1000
@@ -36,19 +38,27 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         rows = Path(folder) / "rows.jsonl"
         asyncio.run(_write(Path(folder) / "data", rows))
-        opened = _measured("opened", folder)
-        parsed = _measured("parsed", folder)
+        rounds = [(_measured("opened", folder), _measured("parsed", folder)) for _ in range(ROUNDS)]
         size = rows.stat().st_size
+        ratios = [opened["cpu_s"] / parsed["cpu_s"] for opened, parsed in rounds]
+        opened, parsed = (
+            {name: median(one[side][name] for one in rounds) for name in rounds[0][side]} for side in (0, 1)
+        )
         print(f"{NODES:,} keywords, {INFO_ROWS:,} infos, {LINK_ROWS:,} links: {size / 1e6:.0f} MB as rows")
         print(
-            f"cold start: {opened['cpu_s'] / parsed['cpu_s']:.2f} x the CPU of an orjson parse of the same rows "
-            f"({opened['cpu_s']:.1f} s against {parsed['cpu_s']:.1f} s; goal <= {CPU_LIMIT})"
+            f"cold start: {median(ratios):.2f} x the CPU of an orjson parse of the same rows "
+            f"({opened['cpu_s']:.1f} s against {parsed['cpu_s']:.1f} s; "
+            f"rounds {' '.join(f'{ratio:.2f}' for ratio in ratios)}; goal <= {CPU_LIMIT})"
         )
         print(
             f"resident memory after it: {opened['rss'] / size:.2f} x the bytes of the same rows "
-            f"({opened['rss'] / 1e6:.0f} MB; {opened['empty_rss'] / 1e6:.0f} MB of it an empty hub; goal <= {MEMORY_LIMIT})"
+            f"({opened['rss'] / 1e6:.0f} MB, of which an empty hub has {opened['empty_rss'] / 1e6:.0f}; "
+            f"goal <= {MEMORY_LIMIT})"
         )
-        print(f"longest stall of the event loop afterwards: {opened['stall_ms']:.0f} ms (goal <= {STALL_LIMIT_MS})")
+        print(
+            f"longest stall of the event loop in the 3 s after it: {opened['stall_ms']:.0f} ms "
+            f"(of a loop that does nothing: {opened['idle_ms']:.0f} ms; goal <= {STALL_LIMIT_MS})"
+        )
 
 
 async def _write(folder: Path, rows: Path) -> None:
@@ -87,7 +97,9 @@ def _rows() -> Iterator[Write]:
         row_id = uuid4_id(ids)
         infos.append(row_id)
         content = " ".join(chance.choices(_WORDS, k=32)).encode()[:250].decode(errors="ignore")
-        yield Write(INFOS, row_id, {"id": row_id, "content": content, "source": f"run {number}", "metadata": {}} | seen | times)
+        yield Write(
+            INFOS, row_id, {"id": row_id, "content": content, "source": f"run {number}", "metadata": {}} | seen | times
+        )
     for number in range(LINK_ROWS):
         info, keyword = infos[number % len(infos)], chance.choice(keywords)
         row = {"info_id": info, "keyword_id": keyword, "relation": "PRIMARY", "created_by": "user"} | times
@@ -130,19 +142,27 @@ async def _opened(folder: str) -> dict[str, float]:
     from knowhub.bootstrap import open_hub
     from knowhub.settings import Settings
 
-    async with open_hub(Settings(data_dir=Path(folder) / "empty", owner="user:bench"), keep=False):
+    async with open_hub(Settings(data_dir=Path(folder) / "empty", owner="user:bench")):
         empty = _resident()
+        idle_ms = await _longest_stall_ms()
     started = time.process_time()
-    async with open_hub(Settings(data_dir=Path(folder) / "data", owner="user:bench"), keep=True):
+    async with open_hub(Settings(data_dir=Path(folder) / "data", owner="user:bench")):
         cpu_s = time.process_time() - started
-        longest = 0.0
-        for _ in range(600):
-            before = time.perf_counter()
-            await asyncio.sleep(0.005)
-            longest = max(longest, time.perf_counter() - before - 0.005)
-        found = {"cpu_s": cpu_s, "rss": _resident(), "empty_rss": empty, "stall_ms": longest * 1e3}
+        resident = _resident()
+        stall_ms = await _longest_stall_ms()
+        found = {"cpu_s": cpu_s, "rss": resident, "empty_rss": empty, "stall_ms": stall_ms, "idle_ms": idle_ms}
         print(orjson.dumps(found).decode(), flush=True)
+        # Closing would bring the record files up to the log first, all two million rows of them.
         os._exit(0)
+
+
+async def _longest_stall_ms() -> float:
+    longest = 0.0
+    for _ in range(600):
+        before = time.perf_counter()
+        await asyncio.sleep(0.005)
+        longest = max(longest, time.perf_counter() - before - 0.005)
+    return longest * 1e3
 
 
 def _resident() -> float:

@@ -77,6 +77,7 @@ class Hub:
     curator: Curator
     agent: KeywordAgent
     chat: ChatModel | None
+    decisions: DecisionLog
     operations: OperationsService
     jobs: Jobs
     store: FileStore
@@ -157,6 +158,7 @@ async def open_hub(settings: Settings, world: World | None = None, *, keep: bool
             curator=Curator(store, text, ids, agent, options, decisions),
             agent=agent,
             chat=chat,
+            decisions=decisions,
             operations=OperationsService(store, ids, UNDO_RULES),
             jobs=Jobs(clock, ids),
             store=store,

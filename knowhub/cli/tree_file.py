@@ -20,7 +20,7 @@ from knowhub.core.errors import Conflict, FieldError, InvalidInput
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords.model import NewInfo, RelationType
 from knowhub.web.middleware import is_deeper
-from knowhub.web.schemas.keywords import MAX_LINKS, InfoItem, KeywordItem, Relation, RowId
+from knowhub.web.schemas.keywords import MAX_LINKS, InfoFields, KeywordItem, Relation, RowId
 from knowhub.web.schemas.knowledge import MAX_ITEMS
 from knowhub.web.schemas.parts import Part
 
@@ -49,7 +49,7 @@ class KeywordLine(KeywordItem):
     kind: Literal["keyword"]
 
 
-class InfoLine(InfoItem):
+class InfoLine(InfoFields):
     """A line that makes an info."""
 
     kind: Literal["info"]
@@ -87,7 +87,7 @@ def load(
 ) -> None:
     """Load keywords and infos: all keywords in one operation, all infos in another.
 
-    The file is checked whole before anything is written. Links of another relation than PRIMARY follow one by one.
+    The file is checked whole before anything is written.
     """
     ids = ids_of(caller)
     text = sys.stdin.buffer.read() if file == _STREAM else Path(file).read_bytes()
@@ -152,20 +152,14 @@ async def _load(hub: Hub, ctx: RequestContext, file: TreeFile) -> Loaded:
         ids = {ref: row["id"] for ref, row in zip(refs, made.rows, strict=True) if ref is not None}
     if file.infos:
         with _by_line(file.infos):
-            saved = await hub.infos.create_batch(ctx, [_primary(line, ids) for line in file.infos.values()])
+            saved = await hub.infos.create_batch(ctx, [_linked(line, ids) for line in file.infos.values()])
         operations.append(saved.operation_id)
-        for line, row in zip(file.infos.values(), saved.rows, strict=True):
-            for link in line.links:
-                if link.relation is not RelationType.PRIMARY:
-                    done = await hub.infos.link(ctx, row["id"], _target(link, ids), link.relation, line.created_by)
-                    operations.append(done.operation_id)
     written = [operation_id for operation_id in operations if operation_id is not None]
     return Loaded(len(file.keywords), len(file.infos), len(links) + len(given), written)
 
 
-def _primary(line: InfoLine, ids: Mapping[str, str]) -> NewInfo:
-    linked = [_target(link, ids) for link in line.links if link.relation is RelationType.PRIMARY]
-    return replace(line.to_new(), keyword_ids=[*line.keyword_ids, *linked])
+def _linked(line: InfoLine, ids: Mapping[str, str]) -> NewInfo:
+    return replace(line.to_new(), links=[(_target(link, ids), link.relation) for link in line.links])
 
 
 def _target(link: Link, ids: Mapping[str, str]) -> str:

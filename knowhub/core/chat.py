@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 Message: TypeAlias = Mapping[str, str]
 """`{"role": "system" | "user" | "assistant", "content": "…"}`, as OpenAI's interface has it."""
@@ -36,6 +36,16 @@ class Reply:
     completion_tokens: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What was asked since the start. Tokens are the server's count, or an estimate where it gives none."""
+
+    calls: int = 0
+    failures: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
 class ChatFailed(Exception):
     """The model gave no answer that fits: it is down, late, over its budget, or it answered something else."""
 
@@ -57,3 +67,16 @@ class ChatModel(Protocol):
 
         Raises ChatFailed, and nothing else, whatever the model or its server does.
         """
+
+
+@runtime_checkable
+class CountedChatModel(ChatModel, Protocol):
+    """A model that tells what it was asked and whether it is left alone at present; not every one does."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether calls are refused without asking, because the model has failed again and again."""
+
+    @property
+    def usage(self) -> Usage:
+        """What was asked up to now; calls that were refused without asking count as failures."""

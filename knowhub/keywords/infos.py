@@ -91,7 +91,7 @@ class InfoService:
             writes = self._info_and_links(view, ctx, new)
             if not new.auto_link:
                 return Draft("create_info", writes)
-            linked = self._linker.writes(view, ctx, writes[0].id, auto, explicit=frozenset(new.keyword_ids))
+            linked = self._linker.writes(view, ctx, writes[0].id, auto, explicit=frozenset(_linked(new)))
             reply = {"degraded": list(auto.degraded), "decided": _decided(linked)}
             return Draft("create_info", [*writes, *linked], reply=reply, agent_io=list(auto.calls) or None)
 
@@ -115,7 +115,7 @@ class InfoService:
             writes: list[Write] = []
             for index, (new, auto) in enumerate(zip(items, autos, strict=True)):
                 item = self._item(view, ctx, new, index)
-                explicit = frozenset(new.keyword_ids)
+                explicit = frozenset(_linked(new))
                 writes += [*item, *self._linker.writes(view, ctx, item[0].id, auto, explicit=explicit)]
             return Draft("batch_create_infos", writes)
 
@@ -284,9 +284,10 @@ class InfoService:
     def _info_and_links(self, view: KeywordView, ctx: RequestContext, new: NewInfo) -> list[Write]:
         info_decisions.check_creator(new.created_by)
         row = info_decisions.new_info_row(new, uuid4_id(self._ids), view.now, ctx)
+        _check_seen(view, ctx, new)
         links = [
-            info_decisions.new_link_row(row["id"], keyword_id, RelationType.PRIMARY, new.created_by, None, view.now)
-            for keyword_id in _seen_keyword_ids(view, ctx, new.keyword_ids)
+            info_decisions.new_link_row(row["id"], keyword_id, relation, new.created_by, None, view.now)
+            for keyword_id, relation in _linked(new).items()
         ]
         return [info_decisions.write_info(row), *map(info_decisions.write_link, links)]
 
@@ -297,13 +298,19 @@ class InfoService:
         return Written(outcome.answer, None)
 
 
-def _seen_keyword_ids(view: KeywordView, ctx: RequestContext, keyword_ids: Sequence[str]) -> list[str]:
-    if len(keyword_ids) > MAX_KEYWORD_IDS:
-        raise InvalidInput.of("keyword_ids", f"must have at most {MAX_KEYWORD_IDS} entries")
-    for index, keyword_id in enumerate(keyword_ids):
+def _linked(new: NewInfo) -> dict[str, RelationType]:
+    """Return the keywords that an info is linked to by who saves it, each once."""
+    return {**dict.fromkeys(new.keyword_ids, RelationType.PRIMARY), **dict(new.links)}
+
+
+def _check_seen(view: KeywordView, ctx: RequestContext, new: NewInfo) -> None:
+    named = {f"keyword_ids.{index}": keyword_id for index, keyword_id in enumerate(new.keyword_ids)}
+    named |= {f"links.{index}.keyword_id": keyword_id for index, (keyword_id, _) in enumerate(new.links)}
+    if len(named) > MAX_KEYWORD_IDS:
+        raise InvalidInput.of("keyword_ids", f"must have at most {MAX_KEYWORD_IDS} entries, with those of `links`")
+    for field, keyword_id in named.items():
         if rendering.seen_node(view, ctx, keyword_id) is None:
-            raise InvalidInput.of(f"keyword_ids.{index}", f"no keyword with id {keyword_id!r}")
-    return list(dict.fromkeys(keyword_ids))
+            raise InvalidInput.of(field, f"no keyword with id {keyword_id!r}")
 
 
 def _editable(view: KeywordView, ctx: RequestContext, info_id: str, expected: int | None) -> Row:

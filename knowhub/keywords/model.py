@@ -105,12 +105,13 @@ class NewKeyword:
 
 @dataclass(frozen=True, slots=True)
 class NewInfo:
-    """An info to be created, linked to `keyword_ids` as PRIMARY; `auto_link` looks for more of them."""
+    """An info to be created, linked to `keyword_ids` as PRIMARY, to others by `links`; `auto_link` looks for more."""
 
     content: str
     source: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     keyword_ids: Sequence[str] = ()
+    links: Sequence[tuple[str, RelationType]] = ()
     scopes: Sequence[str] | None = None
     owner: str | None = None
     auto_link: bool = False

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import orjson
 
-from knowhub.core.chat import ChatFailed, FailureReason, Message, Question, Reply
+from knowhub.core.chat import ChatFailed, FailureReason, Message, Question, Reply, Usage
 from knowhub.providers.breaker import Breaker, Verdict
 from knowhub.providers.http import CallFailed, Endpoint, EndpointOptions, Refused, Timing, Unusable
 from knowhub.providers.json_answers import UnfitAnswer, answer_in
@@ -43,16 +43,6 @@ class ChatOptions:
     tokens_per_hour: int = 0
     breaker_failures: int = 5
     breaker_cool_down_s: float = 30.0
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """What was asked since the start. Tokens are the server's count, or an estimate where it gives none."""
-
-    calls: int = 0
-    failures: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
 
 
 @dataclass(slots=True)

@@ -4,10 +4,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
 from starlette.types import Scope
 
 from knowhub.bootstrap import Hub
+from knowhub.core.chat import CountedChatModel, Usage
 
 _BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
@@ -60,9 +62,27 @@ class _HubCollector:
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
 
-    def collect(self) -> Iterator[GaugeMetricFamily]:
+    def collect(self) -> Iterator[Metric]:
         status = self._hub.store.status()
         yield GaugeMetricFamily("knowhub_writable", "1 while writes are taken.", value=float(status.writable))
         yield GaugeMetricFamily("knowhub_log_sequence", "Operations acknowledged so far.", value=status.last_seq)
         yield GaugeMetricFamily("knowhub_index_lag", "Records not yet in the index.", value=self._hub.index.lag)
         yield GaugeMetricFamily("knowhub_keeper", "1 in the keeper process.", value=float(self._hub.keeper.is_keeper))
+        chat, decisions = self._hub.chat, self._hub.decisions
+        if isinstance(chat, CountedChatModel):
+            yield from _of_the_model(chat.usage)
+        if chat is not None:
+            yield CounterMetricFamily(
+                "knowhub_agent_decisions_dropped",
+                "Decisions made in reads that could not be noted in the log.",
+                value=decisions.dropped + decisions.failed,
+            )
+
+
+def _of_the_model(usage: Usage) -> Iterator[Metric]:
+    yield CounterMetricFamily("knowhub_llm_calls", "Questions to the language model.", value=usage.calls)
+    yield CounterMetricFamily("knowhub_llm_failures", "Questions without a usable answer.", value=usage.failures)
+    tokens = CounterMetricFamily("knowhub_llm_tokens", "Tokens of questions and answers.", labels=["kind"])
+    tokens.add_metric(["prompt"], usage.prompt_tokens)
+    tokens.add_metric(["completion"], usage.completion_tokens)
+    yield tokens

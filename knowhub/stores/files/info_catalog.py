@@ -3,6 +3,7 @@
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
 from typing import Any
 
 from knowhub.keywords.model import InfoHead, InfoQuery, InfoSort, Link, RelationType
@@ -43,14 +44,16 @@ class InfoCatalog:
 
     def put_infos(self, placed: PlacedRows) -> None:
         """Take in infos with their new content; a thousand new ones at once, as in a batch, cost little each."""
-        ids = [row["id"] for row in placed.rows]
-        if self._numbers.keys().isdisjoint(ids) and len(set(ids)) == len(ids):
-            self._add_infos(ids, placed)
+        first = len(self._ids)
+        numbers = list(map(self._numbers.setdefault, [row["id"] for row in placed.rows], count(first)))
+        if numbers == list(range(first, first + len(numbers))):
+            self._add_infos(placed)
             return
-        for row_id, row, text, offset in zip(ids, placed.rows, placed.texts, placed.offsets, strict=True):
-            number = self._numbers.get(row_id)
-            if number is None:
-                self._add_infos([row_id], PlacedRows(placed.segment, [row], [text], [offset]))
+        for row, text, offset in zip(placed.rows, placed.texts, placed.offsets, strict=True):
+            number = self._numbers[row["id"]]
+            if number >= len(self._ids):
+                self._numbers[row["id"]] = len(self._ids)
+                self._add_infos(PlacedRows(placed.segment, [row], [text], [offset]))
             else:
                 self._info_reach[number] = self._reach_number(row)
                 self._info_live[number] = not row.get("deleted", False)
@@ -58,30 +61,37 @@ class InfoCatalog:
 
     def put_links(self, placed: PlacedRows) -> None:
         """Take in links with their new content."""
+        # A hub of a million links is opened by this loop.
+        numbers, keyword_numbers, first_link = self._numbers, self._keyword_numbers, self._first_link
         fresh = PlacedRows(placed.segment)
         for row, text, offset in zip(placed.rows, placed.texts, placed.offsets, strict=True):
-            info = self._numbers.get(row["info_id"])
+            info = numbers.get(row["info_id"])
             if info is None:
                 info = self._stand_in(row["info_id"])
-            keyword = self._keyword_numbers.get(row["keyword_id"])
+            keyword = keyword_numbers.get(row["keyword_id"])
             if keyword is None:
                 keyword = self._add_keyword(row["keyword_id"])
             state = _CODE[row["relation"]] | (0 if "deleted" in row else _LIVE)
-            first = self._first_link[info]
+            first = first_link[info]
             link = self._link(info, keyword) if first else 0
-            if link == 0:
-                self._next_link.append(first)
-                self._link_keyword.append(keyword)
-                self._link_state.append(state)
-                self._first_link[info] = len(self._next_link)
-                fresh.add(row, text, offset)
-                self._list(keyword, info, 0, state)
-            else:
+            if link:
                 self._list(keyword, info, self._link_state[link - 1], state)
                 self._link_state[link - 1] = state
+                # It may be one of those that wait to be taken in.
                 self._link_rows.extend(fresh)
                 fresh = PlacedRows(placed.segment)
                 self._link_rows.replace(link - 1, placed.segment, offset, text)
+                continue
+            self._next_link.append(first)
+            self._link_keyword.append(keyword)
+            self._link_state.append(state)
+            first_link[info] = len(self._next_link)
+            fresh.add(row, text, offset)
+            entries, entry = self._of_keyword[keyword], info << _CODE_BITS | state & _CODE_MASK
+            if state & _LIVE and (not entries or entries[-1] < entry):
+                entries.append(entry)
+            else:
+                self._list(keyword, info, 0, state)
         self._link_rows.extend(fresh)
 
     def info_text(self, info_id: str) -> bytes | None:
@@ -129,20 +139,27 @@ class InfoCatalog:
     def __len__(self) -> int:
         return len(self._ids)
 
-    def _add_infos(self, ids: Sequence[str], placed: PlacedRows) -> None:
-        first = len(self._ids)
-        self._numbers.update(zip(ids, range(first, first + len(ids)), strict=True))
-        self._ids.extend(ids)
-        self._info_reach.extend(map(self._reach_number, placed.rows))
-        self._info_live.extend(not row.get("deleted", False) for row in placed.rows)
-        self._first_link.frombytes(bytes(self._first_link.itemsize * len(ids)))
+    def _add_infos(self, placed: PlacedRows) -> None:
+        """Take in new infos, which have their numbers."""
+        self._ids.extend([row["id"] for row in placed.rows])
+        self._info_reach.extend(self._reach_numbers_of(placed.rows))
+        self._info_live.extend(["deleted" not in row for row in placed.rows])
+        self._first_link.frombytes(bytes(self._first_link.itemsize * len(placed.rows)))
         self._info_rows.extend(placed)
 
     def _stand_in(self, info_id: str) -> int:
         """Give a number to an info whose own line is damaged, and named so: what is left is read all the same."""
-        row = {"id": info_id, "owner": "", "scopes": (), "deleted": True}
-        self._add_infos([info_id], PlacedRows(0, [row], [b""], [-1]))
+        row = {"id": info_id, "owner": "", "scopes": [], "deleted": True}
+        self.put_infos(PlacedRows(0, [row], [b""], [-1]))
         return len(self._ids) - 1
+
+    def _reach_numbers_of(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[int]:
+        # Those of a batch mostly have one owner and the same scopes.
+        owner, own_scopes, number = None, None, 0
+        for row in rows:
+            if row["owner"] != owner or row["scopes"] != own_scopes:
+                owner, own_scopes, number = row["owner"], row["scopes"], self._reach_number(row)
+            yield number
 
     def _reach_number(self, row: Mapping[str, Any]) -> int:
         key = (row["owner"], *row["scopes"])

@@ -37,7 +37,7 @@ def unsealed(line: bytes) -> bytes | None:
     cut = len(line) - _SEAL_BYTES
     if cut <= 0 or line[cut : cut + len(_CRC_HEAD)] != _CRC_HEAD or line[-len(_CRC_TAIL) :] != _CRC_TAIL:
         return None
-    if line[cut + len(_CRC_HEAD) : -len(_CRC_TAIL)] != b"%08x" % zlib.crc32(line[:cut]):
+    if line[cut + len(_CRC_HEAD) : -len(_CRC_TAIL)] != b"%08x" % zlib.crc32(memoryview(line)[:cut]):
         return None
     return line
 

@@ -29,6 +29,28 @@ class PlacedLine:
     offset: int
     data: bytes
 
+    def offsets_of(self, texts: Sequence[bytes]) -> list[int]:
+        """Find where rows stand, given as text in their order; -1 for one that the line spells in another way.
+
+        Wherever the same bytes stand is a right place for them.
+        """
+        starts_with, find, base = self.data.startswith, self.data.find, self.offset
+        offsets, end, gap = [], 0, 0
+        for text in texts:
+            # In a batch of new rows all that stands between two of them has the same length.
+            at = end + gap
+            if not starts_with(text, at):
+                at = find(_AFTER, end) + len(_AFTER)
+                while at >= len(_AFTER) and not starts_with(text, at):
+                    at = find(_AFTER, at) + len(_AFTER)
+            if at < len(_AFTER):
+                offsets.append(-1)
+                continue
+            offsets.append(base + at)
+            gap = at - end
+            end = at + len(text)
+        return offsets
+
 
 class AccountState:
     """Every row of one account, tombstones too, with the maps that its queries need.
@@ -45,24 +67,20 @@ class AccountState:
 
     def load(self, seq: int, changes: Sequence[Mapping[str, Any]], line: PlacedLine) -> None:
         """Take in an operation that was read back, as the objects of its line."""
-        placing = _Placing(line)
-        for index, change in enumerate(changes):
-            row = change["after"]
-            text = orjson.dumps(row)
-            collection = change["collection"]
-            if collection in _PLACED:
-                placing.add(collection, row, text)
-            else:
-                self._take_kept(collection, change["id"], row, text, text_number(seq, index))
-        self._take_placed(placing)
+        placed = [change for change in changes if change["collection"] in _PLACED]
+        for index, change in enumerate(changes) if len(placed) < len(changes) else ():
+            if change["collection"] not in _PLACED:
+                row = change["after"]
+                self._take_kept(change["collection"], change["id"], row, orjson.dumps(row), text_number(seq, index))
+        rows = [change["after"] for change in placed]
+        self._take_placed([change["collection"] for change in placed], rows, list(map(orjson.dumps, rows)), line)
 
     def apply(self, seq: int, changes: Sequence[RawChange], line: PlacedLine, decided: "Pending") -> None:
         """Take in an operation that was written here; `decided` has done part of the work already."""
-        placing = _Placing(line)
         for index, change in enumerate(changes):
             if change.collection in _PLACED:
-                placing.add(change.collection, change.after_row, change.after)
-            elif change.collection == knowledge.COLLECTION and (head := decided.knowledge.head(change.id)):
+                continue
+            if change.collection == knowledge.COLLECTION and (head := decided.knowledge.head(change.id)):
                 self._keep(change.collection, change.id, change.after)
                 self.knowledge.put(head)
             elif change.collection == KEYWORDS and (node := decided.keywords.node(change.id)):
@@ -71,7 +89,9 @@ class AccountState:
             else:
                 row, number = change.after_row, text_number(seq, index)
                 self._take_kept(change.collection, change.id, row, change.after, number)
-        self._take_placed(placing)
+        placed = [change for change in changes if change.collection in _PLACED]
+        rows, texts = [change.after_row for change in placed], [change.after for change in placed]
+        self._take_placed([change.collection for change in placed], rows, texts, line)
 
     def note_undo(self, undo_of: str | None, operation_id: str) -> None:
         """Remember which operation undid which."""
@@ -87,12 +107,22 @@ class AccountState:
             return self.infos.link_text(info_id, keyword_id)
         return self.rows.get(collection, {}).get(row_id)
 
-    def _take_placed(self, placing: "_Placing") -> None:
-        # Infos before links, which number them.
-        if placing.infos.rows:
-            self.infos.put_infos(placing.infos)
-        if placing.links.rows:
-            self.infos.put_links(placing.links)
+    def _take_placed(self, collections: Sequence[str], rows: list[Row], texts: list[bytes], line: PlacedLine) -> None:
+        offsets = line.offsets_of(texts)
+        # Infos before links, which need their numbers.
+        for collection, put in ((INFOS, self.infos.put_infos), (LINKS, self.infos.put_links)):
+            if collections.count(collection) == len(collections):
+                put(PlacedRows(line.segment, rows, texts, offsets))
+                return
+            here = [index for index, one in enumerate(collections) if one == collection]
+            put(
+                PlacedRows(
+                    line.segment,
+                    [rows[index] for index in here],
+                    [texts[index] for index in here],
+                    [offsets[index] for index in here],
+                )
+            )
 
     def _take_kept(self, collection: str, row_id: str, row: Mapping[str, Any], text: bytes, number: int) -> None:
         self._keep(collection, row_id, text)
@@ -104,30 +134,6 @@ class AccountState:
     def _keep(self, collection: str, row_id: str, text: bytes) -> None:
         # A copy: orjson returns small texts in buffers of four kilobytes, and these stay.
         self.rows.setdefault(collection, {})[row_id] = bytes(memoryview(text))
-
-
-class _Placing:
-    """Finds where in a line the rows of an operation stand, one after another."""
-
-    def __init__(self, line: PlacedLine) -> None:
-        self._line = line
-        self._end = 0
-        self._gap = 0
-        self.infos = PlacedRows(line.segment)
-        self.links = PlacedRows(line.segment)
-
-    def add(self, collection: str, row: Mapping[str, Any], text: bytes) -> None:
-        """Place the next row. Wherever the same bytes stand is a right place for them."""
-        data = self._line.data
-        # In a batch of new rows all that stands between two of them has the same length.
-        at = self._end + self._gap
-        if not data.startswith(text, at):
-            at = data.find(_AFTER + text, self._end)
-            at = at + len(_AFTER) if at >= 0 else -1
-        placed = self.infos if collection == INFOS else self.links
-        placed.add(row, text, self._line.offset + at if at >= 0 else -1)
-        if at >= 0:
-            self._gap, self._end = at - self._end, at + len(text)
 
 
 class Pending:

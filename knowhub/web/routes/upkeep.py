@@ -1,10 +1,13 @@
 """Health, metrics, version, long work."""
 
+from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
+from knowhub.bootstrap import Hub
+from knowhub.core.chat import CountedChatModel
 from knowhub.core.clock import iso
 from knowhub.core.errors import Forbidden, Unavailable
 from knowhub.core.request_context import RequestContext
@@ -42,7 +45,7 @@ async def ready(request: Request) -> Response:
         "writable": status.writable,
         "reason": status.reason,
         "index_lag": hub.index.lag,
-        "degraded": sorted(hub.keeper.failures),
+        "degraded": sorted({*hub.keeper.failures, *_silent(hub)}),
         "keeper": hub.keeper.is_keeper,
         "last_seq": status.last_seq,
         "damage": [str(damage) for damage in status.damage],
@@ -114,6 +117,11 @@ async def cancel_job(request: Request, job_id: str) -> Response:
     """Cancel a job; one that has ended stays as it ended."""
     ids = query(request, CallerIds)
     return json_response(_job(await hub_of(request).jobs.cancel(_upkeep_context(request, ids).account, job_id)))
+
+
+def _silent(hub: Hub) -> Sequence[str]:
+    """Name the model where it is not asked at present; without it, what it would decide is left undecided."""
+    return ["llm"] if isinstance(hub.chat, CountedChatModel) and hub.chat.is_open else []
 
 
 def _upkeep_context(request: Request, ids: CallerIds) -> RequestContext:

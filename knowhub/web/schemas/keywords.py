@@ -1,6 +1,7 @@
 """Requests on keywords and infos (seeds 000, 001)."""
 
 import math
+from dataclasses import replace
 from typing import Annotated, Any
 
 import orjson
@@ -236,8 +237,15 @@ class WaitParams(BaseModel):
     wait: bool = Field(default=True, description="false answers at once with a job id.")
 
 
-class _InfoFields(Part):
-    """What a caller may say of an info."""
+class NewLink(Part):
+    """A keyword that a new info belongs to."""
+
+    keyword_id: RowId
+    relation: Relation = RelationType.PRIMARY
+
+
+class InfoFields(Part):
+    """What a caller may say of an info, less its other links."""
 
     content: Content
     source: InfoSource = Field(default="", description="Where it comes from: an address, a title, a name.")
@@ -252,14 +260,26 @@ class _InfoFields(Part):
 
     def to_new(self) -> NewInfo:
         """Return the parsed info."""
-        return NewInfo(**{name: getattr(self, name) for name in _InfoFields.model_fields})
+        return NewInfo(**{name: getattr(self, name) for name in InfoFields.model_fields})
 
 
-class InfoItem(_InfoFields):
+class _LinkedInfo(InfoFields):
+    """What a caller may say of an info."""
+
+    links: Annotated[list[NewLink], Field(max_length=MAX_LINKS)] = Field(
+        default_factory=list, description="Keywords that it belongs to in another way."
+    )
+
+    def to_new(self) -> NewInfo:
+        """Return the parsed info."""
+        return replace(super().to_new(), links=[(link.keyword_id, link.relation) for link in self.links])
+
+
+class InfoItem(_LinkedInfo):
     """One info of a batch."""
 
 
-class InfoBody(_InfoFields, Body):
+class InfoBody(_LinkedInfo, Body):
     """One info to be created."""
 
 
