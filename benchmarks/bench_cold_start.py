@@ -18,10 +18,12 @@ from typing import Any
 
 import orjson
 
+from knowhub.bootstrap import open_hub
 from knowhub.core.clock import SystemClock, iso
 from knowhub.core.ids import RandomIds, uuid4_id
 from knowhub.core.operation import Draft, Write
 from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, link_id
+from knowhub.settings import Settings
 from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.stores.files.open_store import Environment, open_store
 
@@ -30,7 +32,21 @@ SCALE = float(os.environ.get("KNOWHUB_BENCH_SCALE", "1"))
 NODES, INFO_ROWS, LINK_ROWS = int(100_000 * SCALE), int(1_000_000 * SCALE), int(1_000_000 * SCALE)
 ROWS_PER_OPERATION = 1000
 CPU_LIMIT, MEMORY_LIMIT, STALL_LIMIT_MS = 2.5, 1.6, 50
-_WORDS = "login token retry cursor 登录 令牌 重试 游标 export page click wait 页面 点击 等待 header cookie".split()
+_WORDS = [
+    "login",
+    "token",
+    "retry",
+    "cursor",
+    "登录",
+    "令牌",
+    "重试",
+    "游标",
+    "export",
+    "页面",
+    "点击",
+    "等待",
+    "header",
+]
 
 
 def main() -> None:
@@ -139,9 +155,6 @@ def _parsed(folder: str) -> dict[str, float]:
 
 
 async def _opened(folder: str) -> dict[str, float]:
-    from knowhub.bootstrap import open_hub
-    from knowhub.settings import Settings
-
     async with open_hub(Settings(data_dir=Path(folder) / "empty", owner="user:bench")):
         empty = _resident()
         idle_ms = await _longest_stall_ms()

@@ -3,7 +3,7 @@
 import zlib
 from array import array
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from knowhub.core.errors import Unavailable
@@ -23,14 +23,15 @@ class PlacedRows:
     """
 
     segment: int
-    rows: list[Mapping[str, Any]] = field(default_factory=list)
-    texts: list[bytes] = field(default_factory=list)
-    offsets: list[int] = field(default_factory=list)
+    rows: list[Mapping[str, Any]]
+    texts: list[bytes]
+    offsets: list[int]
 
-    def add(self, row: Mapping[str, Any], text: bytes, offset: int) -> None:
-        self.rows.append(row)
-        self.texts.append(text)
-        self.offsets.append(offset)
+    def part(self, start: int, end: int) -> "PlacedRows":
+        """Return some of them; all of them are themselves."""
+        if start == 0 and end == len(self.rows):
+            return self
+        return PlacedRows(self.segment, self.rows[start:end], self.texts[start:end], self.offsets[start:end])
 
 
 class DiskRows:

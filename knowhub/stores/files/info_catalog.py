@@ -60,39 +60,49 @@ class InfoCatalog:
                 self._info_rows.replace(number, placed.segment, offset, text)
 
     def put_links(self, placed: PlacedRows) -> None:
-        """Take in links with their new content."""
+        """Take in links with their new content; new ones, of which a batch mostly consists, cost least."""
+        taken = self._take_new_links(placed)
+        self._link_rows.extend(placed.part(0, taken))
+        for index in range(taken, len(placed.rows)):
+            one = placed.part(index, index + 1)
+            if self._take_new_links(one):
+                self._link_rows.extend(one)
+            else:
+                self._replace_link(one)
+
+    def _take_new_links(self, placed: PlacedRows) -> int:
+        """Take in links, but not their texts, up to the first one that is known; return how many that were."""
         # A hub of a million links is opened by this loop.
         numbers, keyword_numbers, first_link = self._numbers, self._keyword_numbers, self._first_link
-        fresh = PlacedRows(placed.segment)
-        for row, text, offset in zip(placed.rows, placed.texts, placed.offsets, strict=True):
+        for index, row in enumerate(placed.rows):
             info = numbers.get(row["info_id"])
             if info is None:
                 info = self._stand_in(row["info_id"])
             keyword = keyword_numbers.get(row["keyword_id"])
             if keyword is None:
                 keyword = self._add_keyword(row["keyword_id"])
-            state = _CODE[row["relation"]] | (0 if "deleted" in row else _LIVE)
             first = first_link[info]
-            link = self._link(info, keyword) if first else 0
-            if link:
-                self._list(keyword, info, self._link_state[link - 1], state)
-                self._link_state[link - 1] = state
-                # It may be one of those that wait to be taken in.
-                self._link_rows.extend(fresh)
-                fresh = PlacedRows(placed.segment)
-                self._link_rows.replace(link - 1, placed.segment, offset, text)
-                continue
+            if first and self._link(info, keyword):
+                return index
+            state = _state_of(row)
             self._next_link.append(first)
             self._link_keyword.append(keyword)
             self._link_state.append(state)
             first_link[info] = len(self._next_link)
-            fresh.add(row, text, offset)
             entries, entry = self._of_keyword[keyword], info << _CODE_BITS | state & _CODE_MASK
             if state & _LIVE and (not entries or entries[-1] < entry):
                 entries.append(entry)
             else:
                 self._list(keyword, info, 0, state)
-        self._link_rows.extend(fresh)
+        return len(placed.rows)
+
+    def _replace_link(self, placed: PlacedRows) -> None:
+        row, text, offset = placed.rows[0], placed.texts[0], placed.offsets[0]
+        info, keyword = self._numbers[row["info_id"]], self._keyword_numbers[row["keyword_id"]]
+        link, state = self._link(info, keyword), _state_of(row)
+        self._list(keyword, info, self._link_state[link - 1], state)
+        self._link_state[link - 1] = state
+        self._link_rows.replace(link - 1, placed.segment, offset, text)
 
     def info_text(self, info_id: str) -> bytes | None:
         number = self._numbers.get(info_id)
@@ -201,6 +211,10 @@ class InfoCatalog:
     def _head(self, number: int) -> InfoHead:
         owner, _, audience = self._reaches[self._info_reach[number]]
         return InfoHead(self._ids[number], number, owner, audience, live=bool(self._info_live[number]))
+
+
+def _state_of(row: Mapping[str, Any]) -> int:
+    return _CODE[row["relation"]] | (0 if "deleted" in row else _LIVE)
 
 
 class PendingInfos:
