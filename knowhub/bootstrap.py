@@ -11,6 +11,7 @@ from typing import Any
 
 from knowhub.core.chat import ChatModel
 from knowhub.core.clock import Clock, SystemClock
+from knowhub.core.errors import InvalidInput
 from knowhub.core.ids import Ids, RandomIds
 from knowhub.keywords import caches as keyword_caches
 from knowhub.keywords import decisions as keyword_decisions
@@ -174,7 +175,7 @@ async def chat_model(
 ) -> AsyncIterator[ChatModel | None]:
     """Build the language model that the settings name, or another `model` at the same place; None without a place.
 
-    Raises ValueError when the place, the proxy or the certificates cannot be used.
+    Raises InvalidInput when the place, the proxy or the certificates cannot be used.
     """
     if settings.llm_base_url is None:
         yield None
@@ -187,8 +188,13 @@ async def chat_model(
         max_attempts=settings.llm_attempts,
         tokens_per_hour=settings.llm_tokens_per_hour,
     )
-    async with http.client(settings.llm_proxy, settings.llm_ca_file) as client:
-        yield ChatClient(options, client, Timing(clock or SystemClock(), ids or RandomIds()))
+    try:
+        client = http.client(settings.llm_proxy, settings.llm_ca_file)
+        chat = ChatClient(options, client, Timing(clock or SystemClock(), ids or RandomIds()))
+    except (ValueError, OSError) as problem:
+        raise InvalidInput.of("KNOWHUB_LLM_*", str(problem)) from problem
+    async with client:
+        yield chat
 
 
 def examine(settings: Settings) -> list[Finding]:

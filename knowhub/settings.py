@@ -61,6 +61,13 @@ class Settings(BaseSettings):
         # A compose file hands through what is not set as an empty text.
         return None if value == "" else value
 
+    @field_validator("llm_base_url", "llm_proxy")
+    @classmethod
+    def _is_address(cls, value: str | None) -> str | None:
+        if value is not None and not value.startswith(("http://", "https://")):
+            raise ValueError("must be an address that begins with http:// or https://")
+        return value
+
     @field_validator("allowed_hosts", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:

@@ -128,8 +128,8 @@ def short_text(value: object, limit: int) -> str:
     """Return text as one line of at most `limit` characters; anything that is not text is empty."""
     if not isinstance(value, str):
         return ""
-    # A lone half of a surrogate pair is text that no file and no answer can hold.
-    line = " ".join(value[: limit * 4].encode("utf-8", "replace").decode().split())
+    # A lone half of a surrogate pair is text that no file and no answer can hold, and NUL none that a name may hold.
+    line = " ".join(value[: limit * 4].replace("\0", " ").encode("utf-8", "replace").decode().split())
     return line[:limit].rstrip()
 
 
