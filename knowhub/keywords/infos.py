@@ -300,7 +300,11 @@ class InfoService:
 
 def _linked(new: NewInfo) -> dict[str, RelationType]:
     """Return the keywords that an info is linked to by who saves it, each once."""
-    return {**dict.fromkeys(new.keyword_ids, RelationType.PRIMARY), **dict(new.links)}
+    try:
+        links = {keyword_id: RelationType(relation) for keyword_id, relation in new.links}
+    except ValueError as problem:
+        raise InvalidInput.of("links", str(problem)) from problem
+    return {**dict.fromkeys(new.keyword_ids, RelationType.PRIMARY), **links}
 
 
 def _check_seen(view: KeywordView, ctx: RequestContext, new: NewInfo) -> None:

@@ -3,11 +3,12 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from knowhub.bootstrap import World
-from knowhub.core.errors import NotFound
+from knowhub.core.errors import InvalidInput, NotFound
 from knowhub.keywords.agent_decision import Intent
+from knowhub.keywords.candidates import Eyes
 from knowhub.keywords.model import InfoPolicy, InfoQuery, NewInfo, NewKeyword, RelationType
 from knowhub.keywords.service import Deletion
 from knowhub.sdk.llm_client import InjectedModel, StubLLMClient
@@ -24,6 +25,8 @@ from knowhub.sdk.values import (
 )
 from knowhub.search.keyword_text import KeywordTextRules
 from knowhub.settings import Settings
+
+T = TypeVar("T")
 
 _DESCENT_FIELDS = (
     "outcome",
@@ -220,14 +223,14 @@ class TreeVerbs:
 
     def BatchCreateKeywords(self, specs: Sequence[Mapping[str, Any]]) -> list[KeywordNode]:
         """Create many keywords in one operation, or none; a `ref` names one for the `parent_ref` of a later one."""
-        items = [NewKeyword(**spec) for spec in specs]
+        items = [_spec(NewKeyword, spec, index) for index, spec in enumerate(specs)]
         done = self._tree.run(lambda hub, ctx: hub.keywords.create_batch(ctx, items))
         self.LastOperationId = done.operation_id
         return [node_of(row) for row in done.rows]
 
     def BatchCreateInfos(self, specs: Sequence[Mapping[str, Any]]) -> list[Info]:
         """Save many infos in one operation, or none."""
-        items = [NewInfo(**spec) for spec in specs]
+        items = [_spec(NewInfo, spec, index) for index, spec in enumerate(specs)]
         done = self._tree.run(lambda hub, ctx: hub.infos.create_batch(ctx, items))
         self.LastOperationId = done.operation_id
         return [info_of(row) for row in done.rows]
@@ -275,10 +278,24 @@ class TreeVerbs:
         )
         return placed.parent_id
 
+    def _CollectCandidates(self, start_ids: Sequence[str]) -> list[dict[str, str]]:
+        """Return what a model would be shown below these: `{id, name, path}` each, breadth first (KT-191)."""
+        eyes = Eyes(self._tree.hub.store.view(self._tree.ctx.account), self._tree.ctx)
+        nodes = eyes.below(start_ids, self._tree.hub.settings.max_candidates)
+        shown = map(eyes.candidate, nodes)
+        return [{"id": one.id, "name": one.name, "path": one.path} for one in shown]
+
     def _ExactLookup(self, tokens: Sequence[str]) -> list[str]:
         """Return the ids of the keywords that have one of these normal forms, each once (KT-190)."""
         view = self._tree.hub.store.view(self._tree.ctx.account)
         return list(dict.fromkeys(node.id for token in tokens for node in view.by_token(token)))
+
+
+def _spec(kind: Callable[..., T], spec: Mapping[str, Any], index: int) -> T:
+    try:
+        return kind(**spec)
+    except TypeError as problem:
+        raise InvalidInput.of(f"items.{index}", str(problem)) from problem
 
 
 class _TreeText:
