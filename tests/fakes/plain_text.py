@@ -6,6 +6,9 @@ _PINYIN = {"中文": ["zhongwen", "zw"], "算法": ["suanfa", "sf"]}
 class PlainText:
     """Implements `KeywordText` with no dictionary."""
 
+    def load(self) -> None:
+        """There is no dictionary to load."""
+
     def tokens(self, text: str) -> list[str]:
         token = "".join(char for char in text.lower() if char.isalnum() or char in "+#")
         return [token] if token else []

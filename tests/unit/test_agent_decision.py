@@ -132,8 +132,8 @@ def test_a_decision_that_was_kept_reads_the_same_again(choices: Choices) -> None
         assert decode(decision.as_row(), choices) == decision
 
 
-def test_half_a_surrogate_pair_does_not_get_through(choices: Choices) -> None:
-    decision = decode({"action": "missing", "suggest_name": "a\ud800b", "reason": "\udfff"}, choices)
+def test_what_no_name_can_hold_does_not_get_through(choices: Choices) -> None:
+    decision = decode({"action": "missing", "suggest_name": "a\ud800b\0c", "reason": "\udfff"}, choices)
 
     assert decision is not None
-    assert (decision.suggest_name, decision.reason) == ("a?b", "?")
+    assert (decision.suggest_name, decision.reason) == ("a?b c", "?")

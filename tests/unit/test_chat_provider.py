@@ -9,8 +9,8 @@ import httpx
 import pytest
 import respx
 
-from knowhub.core.chat import ChatFailed, FailureReason, Question
-from knowhub.providers.chat import DEFAULT_MODEL, Usage
+from knowhub.core.chat import ChatFailed, FailureReason, Question, Usage
+from knowhub.providers.chat import DEFAULT_MODEL
 from knowhub.providers.http import client
 from tests.fakes.model_server import KEY, MATCH, QUESTION, SCHEMA, URL, chat_client, completion, refusal, sent
 

@@ -569,6 +569,8 @@ async def test_a_retry_of_an_automatic_link_gets_the_first_answer_in_full() -> N
 
     assert (again.row, again.degraded, again.decided) == (first.row, ["llm"], first.decided)
     assert len(again.decided["linked"]) == 1
+    assert hub.chat is not None
+    assert len(hub.chat.questions) == 1
 
 
 async def test_a_batch_links_what_is_mentioned_and_asks_no_model() -> None:

@@ -260,7 +260,42 @@ async def test_without_a_model_what_could_be_placed_is_uncategorised_too(store: 
     assert (asked_for.row["parent_id"], itself.row["parent_id"]) == (ROOT_ID, ROOT_ID)
 
 
+async def test_a_retried_create_asks_no_model_again_and_is_answered_alike(store: MemoryStore) -> None:
+    await made(service_on(store), "编程语言")
+    chat = QueuedChat([pointing("编程语言", reason="a language")] * 2)
+    service = service_on(store, chat)
+
+    first = await service.create(ANN, NewKeyword("Python", aliases=["py"]), retry())
+    again = await service.create(ANN, NewKeyword("Python", aliases=["py"]), retry())
+
+    assert (again, len(chat.questions)) == (first, 1)
+    with pytest.raises(InvalidInput):
+        await service.create(ANN, NewKeyword("Ruby"), retry("another body"))
+    assert len(chat.questions) == 1
+
+
+async def test_a_retry_is_answered_though_an_alias_of_it_has_become_somebody_elses_name(store: MemoryStore) -> None:
+    service = service_on(store, QueuedChat())
+    first = await service.create(ANN, NewKeyword("Python", aliases=["py"]), retry())
+    await made(service, "PY", parent_id=ROOT_ID)
+
+    again = await service.create(ANN, NewKeyword("Python", aliases=["py"]), retry())
+
+    assert again == first
+
+
 # a model judges namesakes
+
+
+async def test_a_retried_double_is_judged_once(store: MemoryStore) -> None:
+    there = await made(service_on(store), "Node.js")
+    chat = QueuedChat([judging("alias_of")] * 2)
+    service = service_on(store, chat)
+
+    first = await service.create(ANN, NewKeyword("NodeJS"), retry(), auto_place=False, dedup_check=True)
+    again = await service.create(ANN, NewKeyword("NodeJS"), retry(), auto_place=False, dedup_check=True)
+
+    assert (first.row["id"], again, len(chat.questions)) == (there, first, 1)
 
 
 def judging(action: str, **fields: object) -> dict[str, object]:

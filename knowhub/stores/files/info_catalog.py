@@ -222,12 +222,14 @@ class PendingInfos:
 
     def __init__(self, below: InfoCatalog) -> None:
         self._below = below
+        self._fresh = 0
         self.infos: dict[str, InfoHead] = {}
         self.links: dict[tuple[str, str], Link | None] = {}
 
     def put_info(self, row: Mapping[str, Any]) -> None:
         known = self.infos.get(row["id"]) or self._below.info(row["id"])
-        ordinal = known.ordinal if known else len(self._below) + len(self.infos)
+        ordinal = known.ordinal if known else len(self._below) + self._fresh
+        self._fresh += known is None
         owner, _, audience = reach(row["owner"], tuple(row["scopes"]))
         self.infos[row["id"]] = InfoHead(row["id"], ordinal, owner, audience, live=not row.get("deleted", False))
 
@@ -236,11 +238,15 @@ class PendingInfos:
         self.links[pair] = None if row.get("deleted", False) else Link(*pair, RelationType(row["relation"]))
 
     def over(self, links: Iterator[Link], *, info_id: str | None = None, keyword_id: str | None = None) -> list[Link]:
-        """Return the links of the catalog with what is decided put over them."""
+        """Return the links of the catalog with what is decided put over them, those of the oldest info first."""
         kept = [link for link in links if (link.info_id, link.keyword_id) not in self.links]
         decided = (
             link
             for pair, link in self.links.items()
             if link is not None and info_id in (None, pair[0]) and keyword_id in (None, pair[1])
         )
-        return [*kept, *decided]
+        return sorted([*kept, *decided], key=self._age)
+
+    def _age(self, link: Link) -> int:
+        head = self.infos.get(link.info_id) or self._below.info(link.info_id)
+        return -1 if head is None else head.ordinal
