@@ -1,8 +1,6 @@
 """The process dies at each file-system call of each mutating verb: what is found is from before or after, whole."""
 
-import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ import pytest
 from knowhub.knowledge.model import Feedback, ImportedKnowledge, OnConflict, Vote
 from knowhub.stores.files.store import FileStore, StoreOptions
 from tests.builders import Domain, domain_on, imported, local, new_knowledge, open_files, opened, rows_of
+from tests.crash.dying import dies
 from tests.fakes.faulty_files import CrashNow, FaultyFileSystem, Plan
 
 pytestmark = pytest.mark.anyio
@@ -79,24 +78,6 @@ async def undo(hub: Domain, known: Prepared) -> object:
 
 
 VERBS: Sequence[Verb] = (save, save_batch, patch, delete, feedback, feedback_batch, import_group, undo)
-
-
-async def dies(files: FaultyFileSystem, doing: Awaitable[object]) -> bool:
-    """Wait until `doing` is done, False, or its process is dead, True."""
-    task = asyncio.ensure_future(doing)
-    while not task.done() and not files.crashed:  # noqa: ASYNC110 -- the file system runs in a thread and sets no event
-        await asyncio.sleep(0)
-    if files.crashed:
-        # What the dead process still tries does nothing; it is waited for, so that it does not try it later.
-        flushers = [other for other in asyncio.all_tasks() if other.get_name() == "log-flusher"]
-        await asyncio.gather(*flushers, return_exceptions=True)
-        task.cancel()
-        with suppress(asyncio.CancelledError, CrashNow):
-            await task
-        files.bury()
-        return True
-    await task
-    return False
 
 
 async def contents_after(folder: Path, options: StoreOptions) -> dict[str, bytes]:

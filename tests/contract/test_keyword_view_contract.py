@@ -1,0 +1,238 @@
+"""What every store's `KeywordView` answers, acknowledged and decided, held to `keywords.ports` on both stores."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from knowhub.core.operation import Committed, Draft, Write, next_version
+from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, ROOT_ID, InfoQuery, InfoSort, RelationType, link_id
+from knowhub.keywords.ports import KeywordView
+from knowhub.stores.files.store import FileStore
+from tests.builders import CountedIds, FakeClock, open_files
+from tests.fakes.memory_store import MemoryStore
+from tests.keyword_rows import info_row, keyword_row, link_row
+from tests.tree_answers import Rows, check_view
+
+pytestmark = pytest.mark.anyio
+
+Store = FileStore | MemoryStore
+ACCOUNT, ACTOR = "default", "user:li"
+TREE = (
+    keyword_row(ROOT_ID) | {"parent_id": None, "normalized": [], "terms": []},
+    keyword_row("lang", "编程语言"),
+    keyword_row("py", "Python", "lang", aliases=["蟒蛇"], description="a language"),
+    keyword_row("zh", "中文", "lang", scopes=["team:web"]),
+    keyword_row("py2", "python"),
+)
+INFOS_OF_IT = (info_row("i1"), info_row("i2", scopes=["team:web"]), info_row("i3"))
+LINKS_OF_IT = (
+    link_row("i3", "py", "RELATED"),
+    link_row("i1", "py", "SOURCE"),
+    link_row("i2", "py", "PRIMARY"),
+    link_row("i1", "zh"),
+)
+
+
+@pytest.fixture(params=["files", "memory"])
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
+    opened: Store = (
+        open_files(tmp_path, ids=CountedIds()) if request.param == "files" else MemoryStore(FakeClock(), CountedIds())
+    )
+    yield opened
+    await opened.close()
+
+
+def key_of(row: dict[str, Any]) -> tuple[str, str]:
+    if "relation" in row:
+        return LINKS, link_id(row["info_id"], row["keyword_id"])
+    return (INFOS if "content" in row else KEYWORDS), row["id"]
+
+
+def writing(*rows: dict[str, Any]) -> Callable[[KeywordView], Draft]:
+    """Write rows, each at the version that follows."""
+
+    def decide(view: KeywordView) -> Draft:
+        return Draft("test", [Write(*key, row | {"version": next_version(view.get(*key))}) for key, row in keyed(rows)])
+
+    return decide
+
+
+def keyed(rows: tuple[dict[str, Any], ...]) -> list[tuple[tuple[str, str], dict[str, Any]]]:
+    return [(key_of(row), row) for row in rows]
+
+
+async def written(store: Store, *rows: dict[str, Any]) -> Rows:
+    """Write rows in one operation and return them as they stand."""
+    outcome = await store.commit(ACCOUNT, ACTOR, writing(*rows))
+    assert isinstance(outcome, Committed)
+    return {(change.collection, change.id): dict(change.after) for change in outcome.operation.changes}
+
+
+async def planted(store: Store) -> Rows:
+    return await written(store, *TREE, *INFOS_OF_IT, *LINKS_OF_IT)
+
+
+async def seen_in_a_batch(store: Store, *rows: dict[str, Any]) -> KeywordView:
+    """Write rows and return the view of the decision that follows them in the same batch; nothing more is written."""
+    views: list[KeywordView] = []
+
+    def look(view: KeywordView) -> Draft:
+        views.append(view)
+        raise LookedAtError
+
+    # One group: on both stores the second decision sees what the first one decided.
+    with pytest.raises(LookedAtError):
+        await store.commit_group(ACCOUNT, ACTOR, [writing(*rows), look])
+    return views[0]
+
+
+class LookedAtError(Exception):
+    """The decision has seen what it came to see."""
+
+
+async def test_an_account_without_a_tree_answers_every_question_with_nothing(store: Store) -> None:
+    view: KeywordView = store.view(ACCOUNT)
+
+    assert (view.node(ROOT_ID), view.info("i1"), view.raw(INFOS, "i1"), view.raw(LINKS, "i1:py")) == (None,) * 4
+    assert (list(view.by_token("python")), list(view.by_pinyin("zw")), list(view.by_term("python", 5))) == ([],) * 3
+    assert (list(view.children(ROOT_ID)), list(view.child_ids(ROOT_ID)), view.child_count(ROOT_ID)) == ([], [], 0)
+    assert (list(view.nodes()), list(view.infos_newest())) == ([], [])
+    assert (list(view.links_of_info("i1")), list(view.links_of_keyword("py"))) == ([], [])
+    assert list(view.infos_of_keyword("py", InfoQuery())) == []
+
+
+async def test_a_tree_that_is_written_answers_what_its_rows_say(store: Store) -> None:
+    rows = await planted(store)
+
+    view: KeywordView = store.view(ACCOUNT)
+
+    check_view(view, rows)
+    assert [node.id for node in view.by_token("python")] == ["py", "py2"]
+    assert [node.id for node in view.by_token("蟒蛇")] == ["py"]
+    assert [node.id for node in view.by_pinyin("zw")] == ["zh"]
+    assert [node.id for node in view.children("lang")] == ["py", "zh"]
+    assert [(link.info_id, link.relation) for link in view.links_of_keyword("py")] == [
+        ("i1", RelationType.SOURCE),
+        ("i2", RelationType.PRIMARY),
+        ("i3", RelationType.RELATED),
+    ]
+    assert [head.id for head in view.infos_of_keyword("py", InfoQuery())] == ["i3", "i2", "i1"]
+    by_relevance = view.infos_of_keyword("py", InfoQuery(sort=InfoSort.RELEVANCE))
+    assert [head.id for head in by_relevance] == ["i2", "i1", "i3"]
+
+
+async def test_a_node_says_who_sees_it_and_what_its_row_says(store: Store) -> None:
+    await planted(store)
+
+    node, other = store.view(ACCOUNT).node("zh"), store.view(ACCOUNT).node("py")
+
+    assert node is not None
+    assert other is not None
+    assert (node.name, node.tokens, node.pinyin, node.parent_id) == ("中文", ("中文",), ("zhongwen", "zw"), "lang")
+    assert (list(node.scopes), set(node.audience)) == (["team:web"], {"team:web", node.owner})
+    assert (node.is_described, other.is_described, node.version, node.live) == (False, True, 1, True)
+
+
+async def test_a_tree_that_changed_answers_what_its_rows_say(store: Store) -> None:
+    rows = await planted(store)
+
+    for changed in (
+        [keyword_row("py2", "Rust", "py")],
+        [keyword_row("py", "Python", "zh"), link_row("i1", "py", "PRIMARY")],
+        [info_row("i3", deleted=True), link_row("i3", "py", "RELATED", deleted=True)],
+        [info_row("i2", scopes=["public"], content="changed")],
+        [info_row("i4"), link_row("i4", "py2"), keyword_row("new", "中文", "py2")],
+        [link_row("i1", "zh", deleted=True), keyword_row("new", "中文", "py")],
+        [keyword_row("py2", "Rust", "py", deleted=True), link_row("i4", "py2", deleted=True)],
+        [link_row("i1", "zh", "EXAMPLE"), keyword_row("py2", "Rust", "zh"), info_row("i3")],
+    ):
+        rows |= await written(store, *changed)
+        check_view(store.view(ACCOUNT), rows)
+
+
+async def test_a_decision_sees_what_its_batch_decided_before_it(store: Store) -> None:
+    await planted(store)
+
+    view = await seen_in_a_batch(
+        store,
+        keyword_row("py2", "中文", "lang"),
+        keyword_row("zh", "中文", "lang", deleted=True),
+        keyword_row("new", "Python", "py"),
+        info_row("i4"),
+        info_row("i2", deleted=True),
+        link_row("i2", "py", deleted=True),
+        link_row("i1", "py", "EXAMPLE"),
+        link_row("i4", "py"),
+        link_row("i1", "py2"),
+    )
+
+    assert [node.id for node in view.by_token("python")] == ["py", "new"]
+    assert [node.id for node in view.by_token("中文")] == [node.id for node in view.by_pinyin("zw")] == ["py2"]
+    assert [node.id for node in view.by_term("中文", 5)] == ["py2"]
+    assert [node.id for node in view.children("lang")] == list(view.child_ids("lang")) == ["py", "py2"]
+    assert (view.child_count("lang"), view.child_count("py"), view.child_count(ROOT_ID)) == (2, 1, 1)
+    assert [node.id for node in view.nodes()] == [ROOT_ID, "lang", "py", "py2", "new"]
+    links = [(link.info_id, link.relation.value) for link in view.links_of_keyword("py")]
+    assert links == [("i1", "EXAMPLE"), ("i3", "RELATED"), ("i4", "PRIMARY")]
+    assert sorted(link.keyword_id for link in view.links_of_info("i1")) == ["py", "py2", "zh"]
+    gone, deleted, fresh = view.node("zh"), view.info("i2"), view.info("i4")
+    assert gone is not None
+    assert deleted is not None
+    assert fresh is not None
+    assert (fresh.ordinal, fresh.live) == (3, True)
+    assert not gone.live
+    assert not deleted.live
+    assert orjson.loads(view.raw(LINKS, "i1:py") or b"")["version"] == 2
+
+
+async def test_a_batch_that_failed_leaves_the_tree_as_it_was(store: Store) -> None:
+    rows = await planted(store)
+
+    await seen_in_a_batch(store, keyword_row("py", "Rust"), info_row("i9"), link_row("i9", "py"))
+
+    check_view(store.view(ACCOUNT), rows)
+    assert store.view(ACCOUNT).info("i9") is None
+
+
+async def test_decisions_made_together_leave_one_tree_with_every_number_once(store: Store) -> None:
+    rows = await planted(store)
+    changes = [
+        [info_row("i1", content="changed")],
+        [info_row("i5"), link_row("i5", "py")],
+        [keyword_row("py2", "Go")],
+        [keyword_row("a", "Go", "py2"), info_row("i6"), link_row("i6", "a")],
+        [keyword_row("b", "Go", "a"), link_row("i1", "b")],
+        [info_row("i5", deleted=True), link_row("i5", "py", deleted=True)],
+    ]
+
+    answers = await asyncio.gather(*(written(store, *changed) for changed in changes))
+
+    for answer in answers:
+        rows |= answer
+    check_view(store.view(ACCOUNT), rows)
+
+
+async def test_an_account_sees_no_keyword_of_another(store: Store) -> None:
+    await planted(store)
+
+    other: KeywordView = store.view("other")
+
+    assert other.node("py") is None
+    assert list(other.nodes()) == list(other.by_token("python")) == []
+    assert list(other.infos_newest()) == []
+
+
+async def test_a_tree_that_is_read_back_answers_as_before(tmp_path: Path) -> None:
+    before = open_files(tmp_path)
+    rows = await planted(before)
+    rows |= await written(before, info_row("i2", deleted=True), link_row("i2", "py", deleted=True))
+    rows |= await written(before, keyword_row("py2", "Go", "zh"))
+    await before.close()
+
+    after = open_files(tmp_path)
+    check_view(after.view(ACCOUNT), rows)
+    await after.close()

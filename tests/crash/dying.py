@@ -1,0 +1,25 @@
+"""Waiting for a process that dies in one of its file-system calls."""
+
+import asyncio
+from collections.abc import Awaitable
+from contextlib import suppress
+
+from tests.fakes.faulty_files import CrashNow, FaultyFileSystem
+
+
+async def dies(files: FaultyFileSystem, doing: Awaitable[object]) -> bool:
+    """Wait until `doing` is done, False, or its process is dead, True."""
+    task = asyncio.ensure_future(doing)
+    while not task.done() and not files.crashed:  # noqa: ASYNC110 -- the file system runs in a thread and sets no event
+        await asyncio.sleep(0)
+    if files.crashed:
+        # What the dead process still tries does nothing; it is waited for, so that it does not try it later.
+        flushers = [other for other in asyncio.all_tasks() if other.get_name() == "log-flusher"]
+        await asyncio.gather(*flushers, return_exceptions=True)
+        task.cancel()
+        with suppress(asyncio.CancelledError, CrashNow):
+            await task
+        files.bury()
+        return True
+    await task
+    return False

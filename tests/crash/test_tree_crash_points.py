@@ -1,0 +1,252 @@
+"""The process dies at each file-system call of a verb that writes many rows of the tree: all are there, or none."""
+
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from knowhub.bootstrap import UNDO_RULES
+from knowhub.core.ids import RandomIds
+from knowhub.keywords.agent import KeywordAgent
+from knowhub.keywords.curator import Curator
+from knowhub.keywords.infos import InfoService
+from knowhub.keywords.model import InfoPolicy, NewInfo, NewKeyword, Options, RelationType
+from knowhub.keywords.recent import Recents
+from knowhub.keywords.service import Deletion, KeywordService
+from knowhub.operations.service import OperationsService
+from knowhub.stores.files.store import FileStore, StoreOptions
+from tests.builders import local, open_files
+from tests.crash.dying import dies
+from tests.fakes.faulty_files import FaultyFileSystem, Plan
+from tests.fakes.plain_text import PlainText
+from tests.keyword_model import TreeModel
+from tests.tree_answers import LogReader, Rows, check_view, said
+
+pytestmark = pytest.mark.anyio
+
+ONE_SEGMENT = StoreOptions()
+# Every write after the first begins a fresh segment.
+MANY_SEGMENTS = StoreOptions(segment_bytes=1)
+NEVER_REACHED = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """The services of the tree on one open store."""
+
+    store: FileStore
+    keywords: KeywordService
+    infos: InfoService
+    curator: Curator
+    operations: OperationsService
+
+
+def tree_on(store: FileStore) -> Tree:
+    ids, text, options = RandomIds(), PlainText(), Options()
+    agent = KeywordAgent(None, Recents(), options)
+    return Tree(
+        store,
+        KeywordService(store, text, ids, agent, options),
+        InfoService(store, text, ids, agent, options),
+        Curator(store, text, ids, agent, options),
+        OperationsService(store, ids, UNDO_RULES),
+    )
+
+
+@asynccontextmanager
+async def opened(folder: Path, options: StoreOptions) -> AsyncIterator[Tree]:
+    store = open_files(folder, None, options)
+    try:
+        yield tree_on(store)
+    finally:
+        await store.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The ids of a folder with a small tree, by name, and of the operation that an undo is of."""
+
+    ids: dict[str, str]
+    operation_id: str = ""
+
+
+Verb = Callable[[Tree, Known], Coroutine[Any, Any, object]]
+
+
+async def prepare(folder: Path, undone: Verb | None) -> Known:
+    """Make a tree of three levels with infos that are linked to two keywords; do what is to be undone."""
+    async with opened(folder, ONE_SEGMENT) as tree:
+        names = [("编程", None), ("Python", "编程"), ("asyncio", "Python"), ("pytest", "Python"), ("蟒蛇", "编程")]
+        items = [NewKeyword(name, ref=name, parent_ref=above) for name, above in names]
+        made = await tree.keywords.create_batch(local(), items)
+        ids = {str(row["name"]): str(row["id"]) for row in made.rows}
+        for number, on in enumerate([("Python", "蟒蛇"), ("Python", "asyncio"), ("pytest", "编程")]):
+            new = NewInfo(f"content {number}", keyword_ids=[ids[name] for name in on])
+            ids[f"info {number}"] = str((await tree.infos.create(local(), new)).row["id"])
+        if undone is None:
+            return Known(ids)
+        await undone(tree, Known(ids))
+        newest = await anext(aiter(tree.store.operations("default")))
+    return Known(ids, newest.operation_id)
+
+
+async def merge(tree: Tree, known: Known) -> object:
+    return await tree.keywords.merge(local(), known.ids["Python"], known.ids["蟒蛇"])
+
+
+async def delete_all_below(tree: Tree, known: Known) -> object:
+    how = Deletion(cascade=True, policy=InfoPolicy.REATTACH)
+    return await tree.keywords.delete(local(), known.ids["Python"], how)
+
+
+async def create_batch(tree: Tree, known: Known) -> object:
+    items = [NewKeyword(f"child {number}", known.ids["Python"], [f"alias {number}"]) for number in range(40)]
+    return await tree.keywords.create_batch(local(), items)
+
+
+async def create_infos(tree: Tree, known: Known) -> object:
+    both = [known.ids["Python"], known.ids["蟒蛇"]]
+    return await tree.infos.create_batch(local(), [NewInfo(f"info {number}", keyword_ids=both) for number in range(20)])
+
+
+async def delete_info(tree: Tree, known: Known) -> object:
+    return await tree.infos.delete(local(), known.ids["info 0"])
+
+
+async def relink(tree: Tree, known: Known) -> object:
+    return await tree.infos.link(local(), known.ids["info 0"], known.ids["Python"], RelationType.SOURCE)
+
+
+async def apply_plan(tree: Tree, known: Known) -> object:
+    async def ref(name: str) -> dict[str, Any]:
+        return {"id": known.ids[name], "version": (await tree.keywords.get(local(), known.ids[name])).version}
+
+    steps = [
+        {"kind": "split", "node": await ref("Python"), "groups": [{"name": "libs", "children": [await ref("pytest")]}]},
+        {"kind": "move", "node": await ref("asyncio"), "to": await ref("蟒蛇")},
+        {"kind": "merge", "source": await ref("Python"), "into": await ref("蟒蛇")},
+    ]
+    return await tree.curator.apply(local(), {"steps": steps})
+
+
+async def undo(tree: Tree, known: Known) -> object:
+    return await tree.operations.undo(local(), known.operation_id)
+
+
+VERBS: Sequence[tuple[Verb, Verb | None]] = (
+    (merge, None),
+    (delete_all_below, None),
+    (create_batch, None),
+    (apply_plan, None),
+    (undo, merge),
+    (undo, delete_all_below),
+    (undo, create_batch),
+)
+MORE_VERBS: Sequence[tuple[Verb, Verb | None]] = (
+    *VERBS,
+    (create_infos, None),
+    (delete_info, None),
+    (relink, None),
+    (undo, create_infos),
+    (undo, delete_info),
+    (undo, relink),
+    (undo, apply_plan),
+)
+
+
+def named(verbs: tuple[Verb, Verb | None]) -> str:
+    return "-of-".join(verb.__name__ for verb in verbs if verb is not None)
+
+
+async def found_in(folder: Path, options: StoreOptions) -> Rows:
+    """Return every row of the log; the store that opens it answers what they say."""
+    async with opened(folder, options) as tree:
+        assert tree.store.status().damage == []
+        log = LogReader(folder)
+        log.read_on()
+        check_view(tree.store.view("default"), log.rows)
+        assert TreeModel.of(log.rows).fault() is None
+        return log.rows
+
+
+async def goes_on(folder: Path, options: StoreOptions, verb: Verb, known: Known, *, was_done: bool) -> None:
+    """Fail where the tree that is left cannot be written: what was not done is done now, and undone."""
+    before = await found_in(folder, options)
+    async with opened(folder, options) as tree:
+        if not was_done:
+            await verb(tree, known)
+        newest = await anext(aiter(tree.store.operations("default")))
+        await tree.operations.undo(local(), newest.operation_id)
+    after = await found_in(folder, options)
+    if not was_done:
+        assert shape(after) == shape(before)
+
+
+def shape(rows: Rows) -> Rows:
+    """Return what stands, less what every write moves."""
+    return {key: row for key, row in said(rows).items() if not row.get("deleted")}
+
+
+async def die_at_each_call(
+    folder: Path, verbs: tuple[Verb, Verb | None], options: StoreOptions, *, half_written: bool
+) -> int:
+    """Let the process die at each call in turn, until it lives to the end; return how often it died."""
+    verb, undone = verbs
+    whole = await written_rows(folder / "whole", verbs, options)
+    for call in range(1, NEVER_REACHED):
+        at = folder / str(call)
+        known = await prepare(at, undone)
+        before = await found_in(at, options)
+        files = FaultyFileSystem()
+        store = open_files(at, files, options)
+        files.begin(Plan(crash_at=call, half_written=half_written))
+
+        died = await dies(files, verb(tree_on(store), known))
+        if not died:
+            await store.close()
+        found = await found_in(at, options)
+
+        done = len({key for key, row in found.items() if before.get(key) != row})
+        assert done in {0, whole}
+        if not died:
+            assert done == whole > 0
+            return call - 1
+        await goes_on(at, options, verb, known, was_done=done > 0)
+    raise AssertionError("it never lived to the end")
+
+
+async def written_rows(folder: Path, verbs: tuple[Verb, Verb | None], options: StoreOptions) -> int:
+    """Return how many rows a verb writes where nothing dies."""
+    verb, undone = verbs
+    known = await prepare(folder, undone)
+    before = await found_in(folder, options)
+    async with opened(folder, options) as tree:
+        await verb(tree, known)
+    after = await found_in(folder, options)
+    return len({key for key, row in after.items() if before.get(key) != row})
+
+
+@pytest.mark.parametrize("half_written", [False, True], ids=["whole", "half"])
+@pytest.mark.parametrize("verbs", VERBS, ids=named)
+async def test_a_crash_leaves_the_tree_before_or_after(
+    tmp_path: Path, verbs: tuple[Verb, Verb | None], half_written: bool
+) -> None:
+    deaths = await die_at_each_call(tmp_path, verbs, ONE_SEGMENT, half_written=half_written)
+
+    assert deaths == 2
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("half_written", [False, True], ids=["whole", "half"])
+@pytest.mark.parametrize("options", [ONE_SEGMENT, MANY_SEGMENTS], ids=["append", "rotate"])
+@pytest.mark.parametrize("verbs", MORE_VERBS, ids=named)
+async def test_a_crash_at_any_call_of_any_verb_leaves_the_tree_before_or_after(
+    tmp_path: Path, verbs: tuple[Verb, Verb | None], options: StoreOptions, half_written: bool
+) -> None:
+    deaths = await die_at_each_call(tmp_path, verbs, options, half_written=half_written)
+
+    assert deaths == (2 if options is ONE_SEGMENT else 7)

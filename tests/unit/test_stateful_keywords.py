@@ -1,0 +1,368 @@
+"""Every verb of the tree in every order, by two processes, against plain dicts; an undo restores the rows exactly."""
+
+import asyncio
+import copy
+import gc
+import shutil
+import tempfile
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from knowhub.bootstrap import Hub, World, examine, open_hub
+from knowhub.core.errors import Conflict, KnowHubError
+from knowhub.keywords.finding import KeywordSearch
+from knowhub.keywords.infos import InfoService
+from knowhub.keywords.model import KEYWORDS, ROOT_ID, InfoPolicy, InfoQuery, InfoSort, Options, Written
+from knowhub.operations.model import UndoResult
+from knowhub.settings import Settings
+from knowhub.stores.files.inspection import Severity
+from tests.builders import OWNER, CountedIds, FakeClock, caller, local, open_files
+from tests.fakes.plain_text import PlainText
+from tests.keyword_deeds import DEEDS, GROWN, NAMES, PICK, SPELLINGS, TREE, Deeds, steps_of
+from tests.keyword_model import Refused, TreeModel, refuse
+from tests.tree_answers import LogReader, Rows, check_view, said, turned_back
+
+T = TypeVar("T")
+Row = dict[str, Any]
+Expect = Callable[[TreeModel, Any], None]
+READERS = (local(), caller(user_id="ann"))
+ONE_OR_OTHER = st.integers(0, 1)
+QUERIES = (*SPELLINGS, "zw", "suanfa", "没有")
+
+
+class KeywordMachine(RuleBasedStateMachine):
+    """`model` is what should stand; `log` is what the log says; both hubs work on one directory."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = asyncio.new_event_loop()
+        self.folder = Path(tempfile.mkdtemp(prefix="knowhub-tree-"))
+        self.clock, self.ids, self.model = FakeClock(), CountedIds(), TreeModel()
+        self.log = LogReader(self.folder)
+        self.plans: list[Row] = []
+        self.looked = 0
+
+    @initialize(segment_bytes=st.sampled_from([4096, 64 * 1024 * 1024]), grown=GROWN)
+    def open_both(self, segment_bytes: int, grown: list[tuple[Any, ...]]) -> None:
+        self.settings = Settings(data_dir=self.folder, owner=OWNER, segment_bytes=segment_bytes)
+        self.opened = [self.open(), self.open()]
+        for deed in grown:
+            self.perform(0, [deed])
+
+    def teardown(self) -> None:
+        for _, stack in getattr(self, "opened", ()):
+            self.run(stack.aclose())
+        problems = [one for one in examine(self.settings) if one.severity is Severity.PROBLEM]
+        self.loop.close()
+        shutil.rmtree(self.folder)
+        # Each opening freezes what is there; thousands of examples would never be collected.
+        gc.unfreeze()
+        assert problems == []
+
+    def open(self) -> tuple[Hub, AsyncExitStack]:
+        async def entered() -> tuple[Hub, AsyncExitStack]:
+            stack = AsyncExitStack()
+            world = World(clock=self.clock, ids=self.ids, text=PlainText())
+            return await stack.enter_async_context(open_hub(self.settings, world, keep=False)), stack
+
+        return self.run(entered())
+
+    def run(self, doing: Coroutine[Any, Any, T]) -> T:
+        return self.loop.run_until_complete(doing)
+
+    def hub(self, who: int) -> Hub:
+        return self.opened[who][0]
+
+    def settle(self, expect: Expect, answer: object) -> None:
+        """Hold an answer against the model: refused as it should be, or done; then the model has moved on."""
+        model = copy.deepcopy(self.model)
+        refused = refusal(expect, model, answer)
+        if refused is not None:
+            assert isinstance(answer, refused), f"{refused.__name__} was to be raised, not {answer!r}"
+            return
+        if isinstance(answer, BaseException):
+            raise answer
+        if isinstance(answer, Written):
+            assert (answer.operation_id is None) == (model == self.model)
+        self.model = model
+
+    def perform(self, who: int, given: Sequence[tuple[Any, ...]]) -> None:
+        deeds = Deeds(self.model)
+        made = [getattr(deeds, verb)(*arguments) for verb, *arguments in given]
+
+        async def together() -> list[Any]:
+            # Decided in one batch: each one sees those before it while nothing of them is written yet.
+            return await asyncio.gather(*(call(self.hub(who)) for call, _ in made), return_exceptions=True)
+
+        for (_, expect), answer in zip(made, self.run(together()), strict=True):
+            self.settle(expect, answer)
+
+    @rule(who=ONE_OR_OTHER, deed=DEEDS["grow"])
+    def grow(self, who: int, deed: tuple[Any, ...]) -> None:
+        self.perform(who, [deed])
+
+    @rule(who=ONE_OR_OTHER, deed=DEEDS["change"])
+    def change(self, who: int, deed: tuple[Any, ...]) -> None:
+        self.perform(who, [deed])
+
+    @rule(who=ONE_OR_OTHER, deed=DEEDS["link"])
+    def link(self, who: int, deed: tuple[Any, ...]) -> None:
+        self.perform(who, [deed])
+
+    @rule(who=ONE_OR_OTHER, deed=DEEDS["shrink"])
+    def shrink(self, who: int, deed: tuple[Any, ...]) -> None:
+        self.perform(who, [deed])
+
+    @precondition(lambda self: (KEYWORDS, ROOT_ID) in self.log.rows)
+    @rule(who=ONE_OR_OTHER, deeds=st.lists(st.one_of(*DEEDS.values()), min_size=2, max_size=4))
+    def several_at_once(self, who: int, deeds: list[tuple[Any, ...]]) -> None:
+        self.perform(who, deeds)
+
+    @rule(who=ONE_OR_OTHER)
+    def reorganize(self, who: int) -> None:
+        before = len(self.log.operations)
+        self.plans.append(self.run(self.hub(who).curator.reorganize(local())))
+        self.log.read_on()
+        assert len(self.log.operations) == before
+
+    @precondition(lambda self: self.plans)
+    @rule(who=ONE_OR_OTHER, pick=PICK)
+    def apply_a_plan(self, who: int, pick: int) -> None:
+        self.apply(who, self.plans[-1 - pick % len(self.plans)])
+
+    @rule(who=ONE_OR_OTHER, drawn=st.lists(st.tuples(PICK, PICK, PICK, NAMES), min_size=1, max_size=4))
+    def apply_a_plan_of_ones_own(self, who: int, drawn: list[tuple[int, int, int, str]]) -> None:
+        self.apply(who, {"steps": steps_of(self.model, self.versions(), drawn)})
+
+    def apply(self, who: int, plan: Row) -> None:
+        versions = self.versions()
+
+        def expect(model: TreeModel, answer: object) -> None:
+            stale = any(versions.get(one["id"]) != one["version"] for step in plan["steps"] for one in named(step))
+            refuse(Conflict, when=stale)
+            model.apply(plan["steps"], answer.row["created"] if isinstance(answer, Written) else ())
+
+        async def applied() -> object:
+            try:
+                return await self.hub(who).curator.apply(local(), plan)
+            except Exception as problem:  # noqa: BLE001 -- the model says which one it may be
+                return problem
+
+        self.settle(expect, self.run(applied()))
+
+    def versions(self) -> dict[str, int]:
+        stored = {row_id: row["version"] for (held, row_id), row in self.log.rows.items() if held == KEYWORDS}
+        return {keyword_id: stored.get(keyword_id, 1) for keyword_id in self.model.keywords}
+
+    @precondition(lambda self: self.log.operations)
+    @rule(who=ONE_OR_OTHER)
+    def undo_the_newest(self, who: int) -> None:
+        self.undo(who, self.log.operations[-1])
+
+    @precondition(lambda self: self.log.operations)
+    @rule(who=ONE_OR_OTHER, pick=PICK)
+    def undo_any(self, who: int, pick: int) -> None:
+        self.undo(who, self.log.operations[pick % len(self.log.operations)])
+
+    def undo(self, who: int, operation: Row) -> None:
+        before = dict(self.log.rows)
+        expected = self.turned_back(operation)
+        planned = self.outcome(who, operation, dry_run=True)
+        self.log.read_on()
+        assert self.log.rows == before
+        real = self.outcome(who, operation, dry_run=False)
+
+        self.log.read_on()
+        assert type(planned) is type(real)
+        if isinstance(real, Conflict) or isinstance(planned, Conflict):
+            assert isinstance(real, Conflict)
+            assert expected is None, real.extra
+            assert self.log.rows == before
+            assert real.extra == {"undoable": False} or any(real.extra.values())
+        else:
+            assert expected == said(self.log.rows)
+            assert {change.id for change in planned.changes} == {change.id for change in real.changes}
+            self.model = TreeModel.of(self.log.rows)
+
+    def turned_back(self, operation: Row) -> Rows | None:
+        is_root_made = any(change["before"] is None and change["id"] == ROOT_ID for change in operation["changes"])
+        if is_root_made or self.is_undone(operation["operation_id"]):
+            return None
+        return turned_back(self.log.rows, operation)
+
+    def is_undone(self, operation_id: str) -> bool:
+        undos = [one["operation_id"] for one in self.log.operations if one["undo_of"] == operation_id]
+        return bool(undos) and not self.is_undone(undos[-1])
+
+    def outcome(self, who: int, operation: Row, *, dry_run: bool) -> UndoResult | Conflict:
+        try:
+            return self.run(self.hub(who).operations.undo(local(), operation["operation_id"], dry_run=dry_run))
+        except Conflict as problem:
+            return problem
+
+    @rule(who=ONE_OR_OTHER, upkeep=st.booleans())
+    def reopen(self, who: int, upkeep: bool) -> None:
+        if upkeep:
+            self.run(self.hub(who).keeper.run_once())
+            assert self.hub(who).keeper.failures == {}
+        self.run(self.opened[who][1].aclose())
+        self.opened[who] = self.open()
+
+    @rule()
+    def replay(self) -> None:
+        """From the log alone: without LOCK, record files, caches and indexes."""
+        copied = self.folder / "copied"
+        shutil.copytree(self.folder / "change_log", copied / "change_log")
+
+        async def check() -> None:
+            store = open_files(copied)
+            assert store.status().damage == []
+            check_view(store.view("default"), self.log.rows)
+            await store.close()
+
+        self.run(check())
+        shutil.rmtree(copied)
+
+    @rule(seconds=st.integers(1, 5_000))
+    def wait(self, seconds: int) -> None:
+        self.clock.advance(seconds)
+
+    @invariant()
+    def all_agree(self) -> None:
+        self.check_what_was_said()
+        for who in range(len(getattr(self, "opened", ()))):
+            self.run(self.hub(who).store.refresh())
+            check_view(self.hub(who).store.view("default"), self.log.rows)
+            self.check_subtree(self.hub(who))
+            self.run(self.check_caches(self.hub(who)))
+
+    def check_what_was_said(self) -> None:
+        self.log.read_on()
+        found = TreeModel.of(self.log.rows)
+        assert found == self.model
+        assert found.fault() is None
+        # In the order of the rows, which an undo may have changed.
+        self.model = found
+
+    def check_subtree(self, hub: Hub) -> None:
+        top = self.run(hub.keywords.subtree(local(), ROOT_ID))
+        shown = {}
+        waiting = [(top, 0)]
+        for node, level in waiting:
+            assert node["level"] == level
+            assert node["children"] == self.model.children(node["id"]) == [one["id"] for one in node["children_nodes"]]
+            waiting += [(child, level + 1) for child in node["children_nodes"]]
+            shown[node["id"]] = {name: node[name] for name in self.model.keywords[ROOT_ID]}
+        assert shown == self.model.keywords
+
+    async def check_caches(self, hub: Hub) -> None:
+        self.looked += 1
+        options, text = Options(), PlainText()
+        search = KeywordSearch(hub.store, text, hub.agent, options)
+        infos = InfoService(hub.store, text, self.ids, hub.agent, options)
+        linked = sorted({keyword_id for _, keyword_id in self.model.links})
+        for ctx in READERS:
+            for query in QUERIES:
+                assert await hub.keyword_search.search(ctx, query) == await search.search(ctx, query)
+            for keyword_id in linked[self.looked % 3 :: 3]:
+                if self.model.keywords[keyword_id]["scopes"] == ["user:li"] and ctx is not READERS[0]:
+                    continue
+                for page, sort in ((0, InfoSort.TIME), (1, InfoSort.TIME), (0, InfoSort.RELEVANCE)):
+                    query_ = InfoQuery(page=page, size=2, sort=sort)
+                    kept = await hub.infos.of_keyword(ctx, keyword_id, query_)
+                    assert list(kept) == list(await infos.of_keyword(ctx, keyword_id, query_))
+
+
+def refusal(expect: Expect, model: TreeModel, answer: object) -> type[KnowHubError] | None:
+    """Let the model do what was asked; return the error that it should have been refused with."""
+    try:
+        expect(model, answer)
+    except Refused as refused:
+        return refused.kind
+    return None
+
+
+def named(step: Row) -> list[Row]:
+    """Return every keyword that a step rests on."""
+    ends = [step[name] for name in ("node", "to", "source", "into") if name in step]
+    return ends + [child for group in step.get("groups", ()) for child in group["children"]]
+
+
+QUIET = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
+
+
+def test_any_order_of_verbs_agrees_with_plain_dicts() -> None:
+    fast = settings(
+        max_examples=60, stateful_step_count=50, deadline=None, suppress_health_check=QUIET, derandomize=True
+    )
+
+    run_state_machine_as_test(KeywordMachine, settings=fast)
+
+
+def deleting_a_branch_that_has_an_info_twice(machine: KeywordMachine) -> None:
+    machine.shrink(0, ("delete", -1, InfoPolicy.REATTACH, True))
+    machine.all_agree()
+    machine.undo_the_newest(1)
+
+
+def merging_what_the_same_plan_moved_something_under(machine: KeywordMachine) -> None:
+    ids, versions = sorted(machine.model.keywords), machine.versions()
+    go, web, child = ({"id": ids[number], "version": versions[ids[number]]} for number in (1, 2, 7))
+    steps = [{"kind": "move", "node": child, "to": web}, {"kind": "merge", "source": web, "into": go}]
+    machine.apply(0, {"steps": steps})
+    machine.all_agree()
+    machine.undo_the_newest(0)
+
+
+def undoing_a_name_after_an_alias_was_added(machine: KeywordMachine) -> None:
+    machine.change(0, ("update", -1, {"name": "python"}))
+    machine.change(1, ("add_alias", -1, "rust"))
+    machine.all_agree()
+    machine.undo(0, machine.log.operations[-2])
+    assert machine.log.rows[KEYWORDS, min(machine.model.keywords)]["aliases"] == ["rust"]
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        deleting_a_branch_that_has_an_info_twice,
+        merging_what_the_same_plan_moved_something_under,
+        undoing_a_name_after_an_alias_was_added,
+    ],
+    ids=lambda order: order.__name__,
+)
+def test_orders_that_chance_seldom_finds_agree_with_plain_dicts(order: Callable[[KeywordMachine], None]) -> None:
+    machine = KeywordMachine()
+    machine.open_both(segment_bytes=4096, grown=TREE)
+    machine.all_agree()
+
+    order(machine)
+
+    machine.all_agree()
+    machine.teardown()
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("turn", range(13))
+def test_a_hundred_thousand_verbs_agree_with_plain_dicts(turn: int) -> None:
+    """Thirteen turns of a hundred trees are over 100,000 steps; between turns hypothesis forgets what it has tried."""
+    long = settings(
+        max_examples=100, stateful_step_count=100, deadline=None, suppress_health_check=QUIET, database=None
+    )
+
+    run_state_machine_as_test(KeywordMachine, settings=long)
