@@ -55,6 +55,10 @@ class ChatFailed(Exception):
         self.detail = detail
 
 
+class NotAsked(ChatFailed):
+    """The model was never asked: nothing was sent, so that this says nothing about what it would answer."""
+
+
 class ChatModel(Protocol):
     """A language model that answers in JSON (KT-100…103)."""
 

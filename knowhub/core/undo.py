@@ -16,11 +16,13 @@ class RowRules:
 
     `counters` are increments and `logs` lists that only grow: neither stands in the way of an undo, both are
     carried over. `settle(before, after)` recomputes what is derived from them, starting from the row before the
-    operation. `check(row)` raises InvalidInput for a live row that could not have been saved. `references(row)` names
-    the (collection, id) of rows that this one cannot do without; where a row has no scopes of its own, who sees all
-    of them sees it, and who owns the first owns it. `obstacles(lookup, row)` names what keeps a live row from coming
-    to stand. Rows in `fixed` cannot be removed. Of each of `units` all fields are one: where an operation changed one
-    of them, a later change of another stands in the way, as with names and what is computed from them.
+    operation. `check(row)` raises InvalidInput for a live row that could not have been saved.
+
+    `references(row)` names the (collection, id) of rows that this one cannot do without; where a row has no scopes of
+    its own, who sees all of them sees it, and who owns the first owns it. Where `is_bound`, a live row that refers to
+    another stands in the way of its removal, whoever sees it. `obstacles(lookup, rows)` names what keeps live rows from
+    coming to stand. Rows in `fixed` cannot be removed. Of each of `units` all fields are one: where an operation
+    changed one of them, a later change of another stands in the way, as with names and what is computed from them.
     """
 
     counters: frozenset[Path] = frozenset()
@@ -29,7 +31,8 @@ class RowRules:
     settle: Callable[[Mapping[str, Any], dict[str, Any]], dict[str, Any]] | None = None
     check: Callable[[Mapping[str, Any]], None] | None = None
     references: Callable[[Mapping[str, Any]], list[tuple[str, str]]] = lambda _row: []
-    obstacles: Callable[[Lookup, Mapping[str, Any]], list[tuple[str, str]]] = lambda _lookup, _row: []
+    obstacles: Callable[[Lookup, Sequence[Mapping[str, Any]]], list[tuple[str, str]]] = lambda _lookup, _rows: []
+    is_bound: bool = False
     fixed: frozenset[str] = frozenset()
     units: Sequence[frozenset[Path]] = ()
 

@@ -8,6 +8,7 @@ from knowhub.core.errors import Conflict, Forbidden, InvalidInput, NotFound
 from knowhub.core.operation import Row, Write, is_live, next_version
 from knowhub.core.request_context import RequestContext
 from knowhub.core.undo import Lookup, Path, RowRules
+from knowhub.keywords import fields
 from knowhub.keywords.model import KEYWORDS, ROOT_ID, NewKeyword
 from knowhub.keywords.ports import KeywordText
 
@@ -23,23 +24,24 @@ def new_keyword_row(
 ) -> dict[str, Any]:
     """Make the row of a fresh keyword; `ids` are its own and its parent's.
 
-    Raises InvalidInput for a name of which nothing is left (G-01) and for what is over its limit, Forbidden for
-    somebody else's owner.
+    Raises InvalidInput for a name of which nothing is left (G-01), for what is over its limit and for what no row can
+    hold, Forbidden for somebody else's owner.
     """
-    check_name(new.name, text)
-    check_description(new.description)
+    name, description = fields.text("name", new.name), fields.text("description", new.description)
+    check_name(name, text)
+    check_description(description)
     moment = clock.iso(now)
     row_id, parent_id = ids
-    aliases = distinct_aliases(new.name, new.aliases, text)
+    aliases = distinct_aliases(name, fields.texts("aliases", new.aliases), text)
     return {
         "id": row_id,
-        "name": new.name,
+        "name": name,
         "aliases": aliases,
-        **_keys(new.name, aliases, text),
+        **_keys(name, aliases, text),
         "parent_id": parent_id,
-        "description": new.description,
-        "metadata": dict(new.metadata),
-        "scopes": list(dict.fromkeys(new.scopes or (scopes.PUBLIC,))),
+        "description": description,
+        "metadata": fields.metadata("metadata", new.metadata),
+        "scopes": [scopes.PUBLIC] if new.scopes is None else fields.scopes("scopes", new.scopes),
         "owner": _owner_for(new, ctx),
         "version": 1,
         "created_at": moment,
@@ -51,20 +53,16 @@ def patched_keyword(row: Row, patch: Mapping[str, Any], text: KeywordText, now: 
     """Return `row` with the fields of `patch`, or None when that changes nothing (KT-223).
 
     `aliases` and `metadata` are replaced as a whole. Raises InvalidInput for a field that is not the caller's to
-    set or over its limit, Conflict for a field that the root does not have.
+    set, over its limit, or none that a row can hold; Conflict for a field that the root does not have.
     """
-    for name in patch:
-        if name not in PATCHABLE:
-            raise InvalidInput.of(name, f"cannot be changed; what can is {', '.join(sorted(PATCHABLE))}")
-        if row["id"] == ROOT_ID and name not in ROOT_PATCHABLE and patch[name] != row[name]:
+    sent = fields.patch(patch, PATCHABLE)
+    for name, value in sent.items():
+        if row["id"] == ROOT_ID and name not in ROOT_PATCHABLE and value != row[name]:
             raise Conflict(f"the {name} of the root cannot be changed")
-    changed = {**row, **patch}
-    if "scopes" in patch:
-        changed["scopes"] = list(dict.fromkeys(patch["scopes"]))
-    if row["id"] == ROOT_ID:
-        check_length("name", changed["name"])
-    elif "name" in patch or "aliases" in patch:
+    changed = {**row, **sent}
+    if "name" in sent or "aliases" in sent:
         check_name(changed["name"], text)
+    if row["id"] != ROOT_ID and ("name" in sent or "aliases" in sent):
         changed["aliases"] = distinct_aliases(changed["name"], changed["aliases"], text, row["aliases"])
     check_description(changed["description"])
     return None if changed == row else _touched(_with_keys(changed, row, text), row, now)
@@ -87,6 +85,7 @@ def with_alias(row: Row, alias: str, text: KeywordText, now: float) -> Row | Non
     Another spelling of the same is added: who asks for one alias wants to see it. Raises InvalidInput, and Conflict
     when there is no room.
     """
+    alias = fields.text("alias", alias)
     _check_alias("alias", alias, text)
     if alias == row["name"] or alias in row["aliases"]:
         return None
@@ -100,7 +99,7 @@ def without_alias(row: Row, alias: str, text: KeywordText, now: float) -> Row:
 
     Raises NotFound when there is none.
     """
-    tokens = set(text.tokens(alias))
+    tokens = set(text.tokens(fields.text("alias", alias)))
     doomed = {alias} if alias in row["aliases"] else {one for one in row["aliases"] if tokens & set(text.tokens(one))}
     if not doomed:
         raise NotFound.of("alias", alias)
@@ -112,7 +111,7 @@ def absorbed(row: Row, other: Mapping[str, Any], text: KeywordText, now: float) 
     """Return `row` with what `other` has and it lacks, or None when that is nothing (KT-228).
 
     Name and aliases become aliases where no alias says the same; the description fills an empty one; metadata adds
-    the keys that are not there. Raises Conflict when there is no room for the aliases.
+    the keys that are not there. Raises Conflict when there is no room for the aliases or the metadata.
     """
     spellings = [*row["aliases"], other["name"], *other["aliases"]]
     aliases = _without_doubles(row["name"], spellings, text, row["aliases"])
@@ -125,7 +124,14 @@ def absorbed(row: Row, other: Mapping[str, Any], text: KeywordText, now: float) 
     if changed == row:
         return None
     _check_room(changed)
+    if changed["metadata"] != row["metadata"]:
+        _check_room_for_metadata(changed)
     return _touched(_with_keys(changed, row, text), row, now)
+
+
+def written_again(row: Row, now: float) -> Row:
+    """Return `row` with nothing changed but its version and time."""
+    return _touched(row, row, now)
 
 
 def deleted_keyword(row: Row, now: float) -> Row:
@@ -159,16 +165,16 @@ def check_name(name: str, text: KeywordText) -> None:
 
 
 def check_length(field: str, name: str) -> None:
-    """Raise InvalidInput when a name or an alias is longer than one may be, or blank."""
-    if not name.strip():
+    """Raise InvalidInput when a name or an alias is no text, longer than one may be, or blank."""
+    if not fields.text(field, name).strip():
         raise InvalidInput.of(field, "must not be blank")
     if len(name) > MAX_NAME_CHARS:
         raise InvalidInput.of(field, f"must have at most {MAX_NAME_CHARS} characters")
 
 
 def check_description(description: str) -> None:
-    """Raise InvalidInput when a description is longer than one may be."""
-    if len(description) > MAX_DESCRIPTION_CHARS:
+    """Raise InvalidInput when a description is no text, or longer than one may be."""
+    if len(fields.text("description", description)) > MAX_DESCRIPTION_CHARS:
         raise InvalidInput.of("description", f"must have at most {MAX_DESCRIPTION_CHARS} characters")
 
 
@@ -182,6 +188,14 @@ def _check_room(row: Mapping[str, Any]) -> None:
     if len(row["aliases"]) > MAX_ALIASES:
         detail = f"keyword {row['id']!r} would have {len(row['aliases'])} aliases, and {MAX_ALIASES} is the most"
         raise Conflict(f"{detail}; remove some first", {"id": row["id"]})
+
+
+def _check_room_for_metadata(row: Mapping[str, Any]) -> None:
+    try:
+        fields.metadata("metadata", row["metadata"])
+    except InvalidInput as problem:
+        detail = f"the metadata of keyword {row['id']!r}, with what would be added, {problem.errors[0].message}"
+        raise Conflict(f"{detail}; remove some first", {"id": row["id"]}) from problem
 
 
 def _without_doubles(name: str, aliases: Iterable[str], text: KeywordText, standing: Sequence[str]) -> list[str]:
@@ -214,9 +228,10 @@ def _keys(name: str, aliases: Sequence[str], text: KeywordText) -> dict[str, lis
 def _owner_for(new: NewKeyword, ctx: RequestContext) -> str:
     if new.owner is None:
         return ctx.default_owner
-    if not ctx.may_edit(new.owner):
-        raise Forbidden(f"the caller may not save a keyword that is owned by {new.owner!r}")
-    return new.owner
+    owner = fields.owner("owner", new.owner)
+    if not ctx.may_edit(owner):
+        raise Forbidden(f"the caller may not save a keyword that is owned by {owner!r}")
+    return owner
 
 
 def _touched(row: Mapping[str, Any], before: Row, now: float) -> Row:
@@ -235,19 +250,24 @@ def _parent(row: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [] if row["parent_id"] is None else [(KEYWORDS, row["parent_id"])]
 
 
-def _in_the_way(lookup: Lookup, row: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Name what keeps a keyword from standing where it says: no parent there, or itself above itself."""
-    above = row["parent_id"]
-    passed: set[str] = set()
-    while above is not None and above != ROOT_ID and above not in passed:
-        parent = lookup(KEYWORDS, above)
-        if parent is None or not is_live(parent):
-            return [(KEYWORDS, above)]
-        if parent["parent_id"] == row["id"]:
-            return [(KEYWORDS, above)]
-        passed.add(above)
-        above = parent["parent_id"]
-    return []
+def _in_the_way(lookup: Lookup, rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """Name what keeps keywords from standing where they say: no parent there, or one that is above itself."""
+    # What was found to reach the root is not walked again: a chain of thousands would be, for each of its rows.
+    sound = {ROOT_ID}
+    found = []
+    for row in rows:
+        above: str | None = row["parent_id"]
+        passed: set[str] = set()
+        while above is not None and above not in sound and above not in passed:
+            parent = lookup(KEYWORDS, above)
+            if parent is None or not is_live(parent) or parent["parent_id"] == row["id"]:
+                found.append((KEYWORDS, above))
+                break
+            passed.add(above)
+            above = parent["parent_id"]
+        if above is None or above in sound:
+            sound |= {*passed, row["id"]}
+    return found
 
 
 _NAMES: frozenset[Path] = frozenset({("name",), ("aliases",), ("normalized",), ("pinyin",), ("terms",)})
@@ -255,6 +275,7 @@ KEYWORD_RULES = RowRules(
     check=_check_keyword,
     references=_parent,
     obstacles=_in_the_way,
+    is_bound=True,
     fixed=frozenset({ROOT_ID}),
     # What a keyword is found by is computed from all of its names.
     units=(_NAMES,),

@@ -1,6 +1,6 @@
 """Rows in, rows out: what saving, editing and linking do to infos and links, with no store and no clock."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from knowhub.core import clock, scopes
@@ -8,6 +8,7 @@ from knowhub.core.errors import Forbidden, InvalidInput
 from knowhub.core.operation import Row, Write, is_live, next_version
 from knowhub.core.request_context import RequestContext
 from knowhub.core.undo import Lookup, RowRules
+from knowhub.keywords import fields
 from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, ROOT_ID, NewInfo, RelationType, link_id
 
 MAX_SOURCE_CHARS = 2_048
@@ -17,15 +18,16 @@ PATCHABLE = frozenset({"content", "source", "metadata", "scopes"})
 
 def new_info_row(new: NewInfo, row_id: str, now: float, ctx: RequestContext) -> Row:
     """Make the row of a fresh info (KT-046). Raises InvalidInput, and Forbidden for somebody else's owner."""
-    check_content(new.content)
-    _check_source(new.source)
+    content, source = fields.text("content", new.content), fields.text("source", new.source)
+    check_content(content)
+    _check_source(source)
     moment = clock.iso(now)
     return {
         "id": row_id,
-        "content": new.content,
-        "source": new.source,
-        "metadata": dict(new.metadata),
-        "scopes": list(dict.fromkeys(new.scopes or (scopes.PUBLIC,))),
+        "content": content,
+        "source": source,
+        "metadata": fields.metadata("metadata", new.metadata),
+        "scopes": [scopes.PUBLIC] if new.scopes is None else fields.scopes("scopes", new.scopes),
         "owner": _owner_for(new, ctx),
         "version": 1,
         "created_at": moment,
@@ -36,20 +38,21 @@ def new_info_row(new: NewInfo, row_id: str, now: float, ctx: RequestContext) -> 
 def patched_info(row: Row, patch: Mapping[str, Any], now: float) -> Row | None:
     """Return `row` with the fields of `patch`, or None when that changes nothing.
 
-    `metadata` is replaced as a whole. Raises InvalidInput for a blank content and for a field that is not the
-    caller's to set.
+    `metadata` is replaced as a whole. Raises InvalidInput for a blank content, for a field that is not the caller's
+    to set, and for what no row can hold.
     """
-    for name in patch:
-        if name not in PATCHABLE:
-            raise InvalidInput.of(name, f"cannot be changed; what can is {', '.join(sorted(PATCHABLE))}")
-    changed = {**row, **patch}
-    if "scopes" in patch:
-        changed["scopes"] = list(dict.fromkeys(patch["scopes"]))
+    changed = {**row, **fields.patch(patch, PATCHABLE)}
     if changed == row:
         return None
     check_content(changed["content"])
     _check_source(changed["source"])
     return _touched(changed, row, now)
+
+
+def saved_at(row: Row, now: float) -> Row:
+    """Return a fresh row as of `now`: what takes long was done before the decision."""
+    moment = clock.iso(now)
+    return {**row, "created_at": moment, "updated_at": moment}
 
 
 def deleted_info(row: Row, now: float) -> Row:
@@ -72,7 +75,7 @@ def new_link_row(
         "info_id": info_id,
         "keyword_id": keyword_id,
         "relation": relation.value,
-        "created_by": created_by,
+        "created_by": fields.text("created_by", created_by),
         "version": next_version(before),
         "created_at": moment if kept is None else kept["created_at"],
         "updated_at": moment,
@@ -96,13 +99,13 @@ def write_link(row: Row) -> Write:
 
 def check_content(content: str) -> None:
     """Raise InvalidInput when an info would say nothing."""
-    if not content.strip():
+    if not fields.text("content", content).strip():
         raise InvalidInput.of("content", "is blank; an info must say something")
 
 
 def check_creator(created_by: str) -> None:
     """Raise InvalidInput when nobody is named as the maker of a link (KT-047), or somebody at great length."""
-    if not created_by.strip():
+    if not fields.text("created_by", created_by).strip():
         raise InvalidInput.of("created_by", "is blank; use user, agent or the id of a source")
     if len(created_by) > MAX_CREATOR_CHARS:
         raise InvalidInput.of("created_by", f"must have at most {MAX_CREATOR_CHARS} characters")
@@ -116,9 +119,10 @@ def _check_source(source: str) -> None:
 def _owner_for(new: NewInfo, ctx: RequestContext) -> str:
     if new.owner is None:
         return ctx.default_owner
-    if not ctx.may_edit(new.owner):
-        raise Forbidden(f"the caller may not save an info that is owned by {new.owner!r}")
-    return new.owner
+    owner = fields.owner("owner", new.owner)
+    if not ctx.may_edit(owner):
+        raise Forbidden(f"the caller may not save an info that is owned by {owner!r}")
+    return owner
 
 
 def _touched(row: Mapping[str, Any], before: Row, now: float) -> Row:
@@ -134,8 +138,8 @@ def _ends(row: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [(INFOS, row["info_id"]), (KEYWORDS, row["keyword_id"])]
 
 
-def _missing_ends(lookup: Lookup, row: Mapping[str, Any]) -> list[tuple[str, str]]:
-    return [end for end in _ends(row) if not _stands(lookup, end)]
+def _missing_ends(lookup: Lookup, rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    return [end for row in rows for end in _ends(row) if not _stands(lookup, end)]
 
 
 def _stands(lookup: Lookup, end: tuple[str, str]) -> bool:
@@ -144,4 +148,4 @@ def _stands(lookup: Lookup, end: tuple[str, str]) -> bool:
 
 
 INFO_RULES = RowRules(check=_check_info)
-LINK_RULES = RowRules(references=_ends, obstacles=_missing_ends)
+LINK_RULES = RowRules(references=_ends, obstacles=_missing_ends, is_bound=True)

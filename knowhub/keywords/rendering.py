@@ -26,16 +26,16 @@ def keyword_json(
     level = tree.level_of(view, node.id) if level is None else level
     if not with_children:
         return b'%s,"level":%d,"child_count":%d}' % (raw[:-1], level, _visible_child_count(view, ctx, node.id))
-    ids = _visible_child_ids(view, ctx, node.id)
+    ids = visible_child_ids(view, ctx, node.id)
     # Ids are UUIDs or "root": nothing in them needs escaping.
     children = b'"%s"' % '","'.join(ids).encode() if ids else b""
     return b'%s,"level":%d,"children":[%s],"child_count":%d}' % (raw[:-1], level, children, len(ids))
 
 
-def keyword_answer(view: KeywordView, ctx: RequestContext, row: Row) -> dict[str, Any]:
+def keyword_answer(view: KeywordView, ctx: RequestContext, row: Row, *, level: int | None = None) -> dict[str, Any]:
     """Return the row of a keyword with `level`, `children` and `child_count`, as the answer of a write shows it."""
-    children = _visible_child_ids(view, ctx, row["id"])
-    level = tree.level_of(view, row["id"])
+    children = visible_child_ids(view, ctx, row["id"])
+    level = tree.level_of(view, row["id"]) if level is None else level
     return {**row, "level": level, "children": children, "child_count": len(children)}
 
 
@@ -91,7 +91,8 @@ def visible_children(view: KeywordView, ctx: RequestContext, keyword_id: str) ->
     return list(children) if ctx.unrestricted else [child for child in children if ctx.sees(child.audience)]
 
 
-def _visible_child_ids(view: KeywordView, ctx: RequestContext, keyword_id: str) -> Sequence[str]:
+def visible_child_ids(view: KeywordView, ctx: RequestContext, keyword_id: str) -> Sequence[str]:
+    """Return the ids of `visible_children`."""
     if ctx.unrestricted:
         return view.child_ids(keyword_id)
     return [child.id for child in visible_children(view, ctx, keyword_id)]

@@ -9,7 +9,7 @@ from knowhub.core.errors import InvalidInput
 from knowhub.core.ids import Ids
 from knowhub.core.operation import Committed, Decide, Draft, IdempotencyKey, Unchanged
 from knowhub.core.request_context import RequestContext
-from knowhub.keywords import decisions, edits, rendering
+from knowhub.keywords import decisions, edits, rendering, tree
 from knowhub.keywords.agent import KeywordAgent
 from knowhub.keywords.creation import KeywordCreation, commit_with_root, make_root
 from knowhub.keywords.model import InfoPolicy, NewKeyword, Options, ShownRow, Written, WrittenBatch
@@ -56,12 +56,14 @@ class KeywordService:
         """Return the live children of a keyword, oldest first. Raises NotFound."""
         view = await self._view(ctx)
         rendering.visible_node(view, ctx, keyword_id)
+        # The same for all: a walk to the root for each of them would cost the depth times their number.
+        level = tree.level_of(view, keyword_id) + 1
         shown = []
         for number, child in enumerate(rendering.visible_children(view, ctx, keyword_id), 1):
             # It may have been deleted while others took their turns.
             node = rendering.seen_node(view, ctx, child.id)
             if node is not None:
-                shown.append(rendering.keyword_json(view, ctx, node, with_children=True))
+                shown.append(rendering.keyword_json(view, ctx, node, with_children=True, level=level))
             if number % _ROWS_A_TURN == 0:
                 await asyncio.sleep(0)
         return shown

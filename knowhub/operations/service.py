@@ -1,5 +1,6 @@
 """History and undo of every operation, whatever it touched (seed 001 §7, KT-188; `design` promise 4)."""
 
+from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -86,6 +87,8 @@ class OperationsService:
             raise await self._conflict(ctx, operations, blocked) from blocked
         done = [outcome.operation for outcome in outcomes if not isinstance(outcome, Unchanged)]
         changes = [change for operation in done for change in operation.changes] if done else plan.changes
+        sight = self._sight(ctx)
+        changes = [change for change in changes if ctx.unrestricted or sight.shows(change)]
         return UndoResult(
             [operation.operation_id for operation in done],
             [operation.operation_id for operation in operations],
@@ -156,10 +159,14 @@ class OperationsService:
 
     def _entry(self, ctx: RequestContext, operation: Operation) -> OperationEntry:
         undone_by = self._store.undone_by(ctx.account, operation.operation_id)
-        if not self._sight(ctx).made(operation):
+        undoable, sight = self._is_undoable(operation), self._sight(ctx)
+        if not sight.made(operation):
             # What a model was asked may name what only its asker sees.
             operation = replace(operation, agent_io=None)
-        return OperationEntry(operation, undone_by, undone_by is None and self._is_undoable(operation))
+        if not ctx.unrestricted:
+            # A link that the operation took along may be one to something that the caller never saw.
+            operation = replace(operation, changes=[one for one in operation.changes if sight.shows(one)])
+        return OperationEntry(operation, undone_by, undone_by is None and undoable)
 
     def _is_undoable(self, operation: Operation) -> bool:
         return bool(operation.changes) and all(
@@ -207,7 +214,7 @@ def _undone_rows(sight: Sight, operation: Operation, plan: _Plan) -> list[tuple[
     blocks: list[Blocked] = []
     for change in reversed(operation.changes):
         current = view.get(change.collection, change.id) or change.after
-        if not sight.sees_row(change.collection, current):
+        if "scopes" in current and not sight.sees_row(change.collection, current):
             # The operation was seen when it was made; what stands there now need not be.
             raise NotFound.of("operation", operation.operation_id)
         result = turned_around(change, current, rules[change.collection], view.now)
@@ -218,14 +225,11 @@ def _undone_rows(sight: Sight, operation: Operation, plan: _Plan) -> list[tuple[
             rows.append((change, result))
     planned = {**plan.rows, **{(change.collection, change.id): row for change, row in rows}}
     blocks += _in_the_way(view, rules, rows, planned)
-    referrers = [
-        (collection, row_id)
-        for collection, row_id in _left_dangling(view, rows, planned)
-        # What the caller cannot see counts as missing: it neither stands in the way nor is named.
-        if sight.sees_row(collection, view.get(collection, row_id) or {})
-    ]
-    if blocks or referrers:
-        raise _UndoBlocked(blocks, referrers)
+    referrers = _left_dangling(view, rows, planned)
+    # What the caller cannot see is not named. What could not stand without the row stands in the way all the same.
+    named = [one for one in referrers if sight.sees_row(one[0], view.get(*one) or {})]
+    if blocks or named or any(rules[collection].is_bound for collection, _ in referrers):
+        raise _UndoBlocked(blocks, named)
     return rows
 
 
@@ -235,17 +239,17 @@ def _in_the_way(
     rows: Sequence[tuple[Change, Row]],
     planned: Mapping[tuple[str, str], Row],
 ) -> list[Blocked]:
-    """Name what keeps a row from coming to stand, such as a parent that was deleted since."""
+    """Name what keeps rows from coming to stand, such as a parent that was deleted since."""
 
     def lookup(collection: str, row_id: str) -> Row | None:
         return planned.get((collection, row_id)) or view.get(collection, row_id)
 
-    return [
-        Blocked(collection, row_id, _STRUCTURE)
-        for change, row in rows
-        if is_live(row)
-        for collection, row_id in rules[change.collection].obstacles(lookup, row)
-    ]
+    live: dict[str, list[Row]] = defaultdict(list)
+    for change, row in rows:
+        if is_live(row):
+            live[change.collection].append(row)
+    found = [one for collection, here in live.items() for one in rules[collection].obstacles(lookup, here)]
+    return [Blocked(collection, row_id, _STRUCTURE) for collection, row_id in dict.fromkeys(found)]
 
 
 def _check_result(row: Row, rules: RowRules) -> None:

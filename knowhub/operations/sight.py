@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from knowhub.core import scopes
 from knowhub.core.errors import Forbidden
-from knowhub.core.operation import Operation, Row
+from knowhub.core.operation import Change, Operation, Row
 from knowhub.core.request_context import RequestContext
 from knowhub.core.undo import RowRules
 from knowhub.operations.ports import HistoryView
@@ -20,16 +20,23 @@ class Sight:
     view: HistoryView
 
     def sees(self, operation: Operation) -> bool:
-        """Tell whether the caller may see every row that an operation touched, or made it."""
+        """Tell whether the caller may see every row that an operation touched, then and now, or made it."""
         if self.made(operation):
             return True
         # Without a row it is a note on a search: whose question that was is nobody else's business.
         return bool(operation.changes) and all(
-            self.sees_row(change.collection, row)
-            for change in operation.changes
-            for row in (change.before, change.after)
-            if row is not None
+            self.shows(change) and self._sees_what_stands(change) for change in operation.changes
         )
+
+    def shows(self, change: Change) -> bool:
+        """Tell whether the caller may see both sides of a change."""
+        rows = (row for row in (change.before, change.after) if row is not None)
+        return all(self.sees_row(change.collection, row) for row in rows)
+
+    def _sees_what_stands(self, change: Change) -> bool:
+        # What was hidden since is hidden with all that it was.
+        row = self.view.get(change.collection, change.id)
+        return row is None or self.sees_row(change.collection, row)
 
     def made(self, operation: Operation) -> bool:
         """Tell whether the operation is the caller's own; to the local principal each is."""

@@ -189,7 +189,7 @@ def test_a_link_comes_to_stand_only_between_two_that_stand(
 ) -> None:
     rows = {(INFOS, "i-1"): info, (KEYWORDS, "k-1"): keyword}
 
-    found = LINK_RULES.obstacles(lambda collection, row_id: rows[collection, row_id], link_row())
+    found = LINK_RULES.obstacles(lambda collection, row_id: rows[collection, row_id], [link_row()])
 
     assert found == in_the_way
 
@@ -197,4 +197,4 @@ def test_a_link_comes_to_stand_only_between_two_that_stand(
 def test_a_link_to_the_root_needs_no_row_of_it() -> None:
     row = info_decisions.new_link_row("i-1", ROOT_ID, RelationType.PRIMARY, "user", None, START)
 
-    assert LINK_RULES.obstacles(lambda collection, _: {"version": 1} if collection == INFOS else None, row) == []
+    assert LINK_RULES.obstacles(lambda collection, _: {"version": 1} if collection == INFOS else None, [row]) == []

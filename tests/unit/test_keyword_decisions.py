@@ -276,25 +276,25 @@ def test_a_keyword_leans_on_its_parent_and_the_root_on_nothing() -> None:
 def test_a_keyword_stands_where_its_parent_does() -> None:
     row = placed("k-3", "k-2")
 
-    assert KEYWORD_RULES.obstacles(rows_below(placed("k-2", ROOT_ID)), row) == []
-    assert KEYWORD_RULES.obstacles(rows_below(placed("k-2", "k-1"), placed("k-1", ROOT_ID)), row) == []
-    assert KEYWORD_RULES.obstacles(rows_below(), placed("k-3", ROOT_ID)) == []
-    assert KEYWORD_RULES.obstacles(rows_below(), tree.root_row()) == []
+    assert KEYWORD_RULES.obstacles(rows_below(placed("k-2", ROOT_ID)), [row]) == []
+    assert KEYWORD_RULES.obstacles(rows_below(placed("k-2", "k-1"), placed("k-1", ROOT_ID)), [row]) == []
+    assert KEYWORD_RULES.obstacles(rows_below(), [placed("k-3", ROOT_ID)]) == []
+    assert KEYWORD_RULES.obstacles(rows_below(), [tree.root_row()]) == []
 
 
 def test_a_parent_that_is_gone_stands_in_the_way() -> None:
     row = placed("k-3", "k-2")
 
-    assert KEYWORD_RULES.obstacles(rows_below(), row) == [(KEYWORDS, "k-2")]
-    assert KEYWORD_RULES.obstacles(rows_below(placed("k-2", ROOT_ID, deleted=True)), row) == [(KEYWORDS, "k-2")]
+    assert KEYWORD_RULES.obstacles(rows_below(), [row]) == [(KEYWORDS, "k-2")]
+    assert KEYWORD_RULES.obstacles(rows_below(placed("k-2", ROOT_ID, deleted=True)), [row]) == [(KEYWORDS, "k-2")]
 
 
 def test_who_would_hang_below_itself_is_told_by_which_keyword() -> None:
     ring = rows_below(placed("k-3", "k-2"), placed("k-2", "k-1"), placed("k-1", "k-3"))
 
-    assert KEYWORD_RULES.obstacles(ring, placed("k-3", "k-2")) == [(KEYWORDS, "k-1")]
-    assert KEYWORD_RULES.obstacles(ring, placed("k-9", "k-2")) == []
-    assert KEYWORD_RULES.obstacles(rows_below(), placed("k-3", "k-3")) == [(KEYWORDS, "k-3")]
+    assert KEYWORD_RULES.obstacles(ring, [placed("k-3", "k-2")]) == [(KEYWORDS, "k-1")]
+    assert KEYWORD_RULES.obstacles(ring, [placed("k-9", "k-2")]) == []
+    assert KEYWORD_RULES.obstacles(rows_below(), [placed("k-3", "k-3")]) == [(KEYWORDS, "k-3")]
 
 
 def test_an_undo_leaves_no_keyword_that_could_not_have_been_saved() -> None:

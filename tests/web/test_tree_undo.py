@@ -1,0 +1,87 @@
+"""Undo in a tree that several people hang things on: what one cannot see still holds the tree together."""
+
+import httpx
+import pytest
+
+pytestmark = pytest.mark.anyio
+
+KEYWORDS, INFOS, OPERATIONS = "/api/keywords", "/api/infos", "/api/operations"
+
+
+async def made(api: httpx.AsyncClient, path: str, **body: object) -> dict[str, str]:
+    answer = await api.post(path, json={"llm_auto_place": False, **body} if path == KEYWORDS else body)
+    assert answer.status_code == 201, answer.text
+    row: dict[str, str] = answer.json()
+    return row
+
+
+async def test_a_hidden_child_keeps_its_parent_from_being_undone_and_is_not_named(api: httpx.AsyncClient) -> None:
+    parent = await made(api, KEYWORDS, name="T1", user_id="alice")
+    child = await made(
+        api, KEYWORDS, name="O1", parent_id=parent["id"], scopes=["user:owner"], user_id="bob", owner="user:bob"
+    )
+
+    refused = await api.post(f"{OPERATIONS}/{parent['operation_id']}/undo", json={"user_id": "alice"})
+
+    assert refused.status_code == 409
+    assert child["id"] not in refused.text
+    found = (await api.get(f"{KEYWORDS}/search", params={"q": "O1", "user_id": "bob"})).json()
+    assert [node["name"] for node in found["path"]] == ["root", "T1", "O1"]
+
+
+async def test_a_hidden_link_keeps_its_keyword_from_being_undone(api: httpx.AsyncClient) -> None:
+    keyword = await made(api, KEYWORDS, name="T2", user_id="alice")
+    info = await made(
+        api, INFOS, content="bob's own", scopes=["user:owner"], user_id="bob", keyword_ids=[keyword["id"]]
+    )
+
+    refused = await api.post(f"{OPERATIONS}/{keyword['operation_id']}/undo", json={"user_id": "alice"})
+
+    assert refused.status_code == 409
+    assert info["id"] not in refused.text
+
+
+async def test_who_deletes_a_keyword_undoes_it_and_is_told_of_no_hidden_link(api: httpx.AsyncClient) -> None:
+    keyword = await made(api, KEYWORDS, name="T3", user_id="alice")
+    info = await made(
+        api, INFOS, content="bob's own", scopes=["user:owner"], user_id="bob", keyword_ids=[keyword["id"]]
+    )
+    deleted = (await api.delete(f"{KEYWORDS}/{keyword['id']}", params={"user_id": "alice"})).json()["operation_id"]
+
+    listed = await api.get(OPERATIONS, params={"user_id": "alice", "limit": 1})
+    detail = await api.get(f"{OPERATIONS}/{deleted}", params={"user_id": "alice"})
+    undone = await api.post(f"{OPERATIONS}/{deleted}/undo", json={"user_id": "alice"})
+
+    assert listed.json()["results"][0]["subjects"] == [keyword["id"]]
+    assert info["id"] not in detail.text
+    assert undone.status_code == 200
+    assert info["id"] not in undone.text
+    linked = await api.get(f"{INFOS}/{info['id']}/keywords", params={"user_id": "bob"})
+    assert [row["id"] for row in linked.json()["results"]] == [keyword["id"]]
+
+
+async def test_what_was_hidden_is_hidden_with_all_its_operations(api: httpx.AsyncClient) -> None:
+    info = await made(api, INFOS, content="SECRET1", user_id="bob")
+    await api.patch(f"{INFOS}/{info['id']}", json={"scopes": ["user:owner"], "user_id": "bob"})
+
+    detail = await api.get(f"{OPERATIONS}/{info['operation_id']}", params={"user_id": "alice"})
+    listed = await api.get(OPERATIONS, params={"subject": info["id"], "user_id": "alice"})
+
+    assert detail.status_code == 404
+    assert listed.json()["results"] == []
+
+
+async def test_a_chain_of_two_thousand_comes_back_without_walking_it_for_each(api: httpx.AsyncClient) -> None:
+    items = [{"name": f"level {number}", "ref": str(number)} for number in range(1000)]
+    for number, item in enumerate(items[1:]):
+        item["parent_ref"] = str(number)
+    first = (await api.post(f"{KEYWORDS}/batch", json={"items": items})).json()["results"]
+    items[0]["parent_id"] = first[-1]["id"]
+    second = (await api.post(f"{KEYWORDS}/batch", json={"items": items})).json()["results"]
+    assert second[-1]["level"] == 2000
+    gone = (await api.delete(f"{KEYWORDS}/{first[0]['id']}", params={"cascade": "true"})).json()["operation_id"]
+
+    undone = await api.post(f"{OPERATIONS}/{gone}/undo")
+
+    assert undone.status_code == 200
+    assert (await api.get(f"{KEYWORDS}/{second[-1]['id']}")).json()["level"] == 2000
