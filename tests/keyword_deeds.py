@@ -7,7 +7,16 @@ from typing import Any, Final, TypeAlias
 from hypothesis import strategies as st
 
 from knowhub.bootstrap import Hub
-from knowhub.keywords.model import ROOT_ID, InfoPolicy, NewInfo, NewKeyword, RelationType, Written, WrittenBatch
+from knowhub.keywords.model import (
+    ROOT_ID,
+    InfoPolicy,
+    Linking,
+    NewInfo,
+    NewKeyword,
+    RelationType,
+    Written,
+    WrittenBatch,
+)
 from knowhub.keywords.service import Deletion
 from tests.builders import local
 from tests.keyword_model import TreeModel
@@ -206,7 +215,7 @@ class Deeds:
     def link(self, pick: int, other: int, relation: RelationType, created_by: str) -> Deed:
         info_id, keyword_id = self._info(pick), self._keyword(other)
         return (
-            lambda hub: hub.infos.link(local(), info_id, keyword_id, relation, created_by),
+            lambda hub: hub.infos.link(local(), info_id, keyword_id, Linking(relation, created_by)),
             lambda model, _: model.link(info_id, keyword_id, relation.value, created_by),
         )
 
@@ -217,7 +226,7 @@ class Deeds:
         near = self.model.children(linked) or [self.model.keywords.get(linked, {}).get("parent_id") or _NOBODY]
         keyword_id = near[pick % len(near)]
         return (
-            lambda hub: hub.infos.link(local(), info_id, keyword_id, relation, "user"),
+            lambda hub: hub.infos.link(local(), info_id, keyword_id, Linking(relation)),
             lambda model, _: model.link(info_id, keyword_id, relation.value, "user"),
         )
 

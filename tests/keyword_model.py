@@ -93,8 +93,9 @@ class TreeModel:
         changed = {**said, **patch}
         if keyword_id == ROOT_ID:
             refuse(Conflict, when=any(changed[name] != said[name] for name in ("aliases", "scopes")))
-        elif "name" in patch or "aliases" in patch:
+        if "name" in patch or "aliases" in patch:
             _check_name(changed["name"])
+        if keyword_id != ROOT_ID and ("name" in patch or "aliases" in patch):
             changed["aliases"] = distinct(changed["name"], changed["aliases"], standing=said["aliases"])
         self._check_aliases_free(keyword_id, [one for one in changed["aliases"] if one not in said["aliases"]])
         said.update(changed)
@@ -170,9 +171,7 @@ class TreeModel:
     def link(self, info_id: str, keyword_id: str, relation: str, created_by: str) -> None:
         self._info(info_id)
         self._there(keyword_id)
-        linked = self.links.get((info_id, keyword_id))
-        if linked is None or linked["relation"] != relation:
-            self.links[info_id, keyword_id] = {"relation": relation, "created_by": created_by}
+        self.links[info_id, keyword_id] = {"relation": relation, "created_by": created_by}
 
     def unlink(self, info_id: str, keyword_id: str) -> None:
         self._info(info_id)

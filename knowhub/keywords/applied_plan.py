@@ -80,7 +80,8 @@ class _CarryingOut:
                 rendering.visible_node(self.planned, self.ctx, into.id)
                 merge = edits.merged(self.planned, self.ctx, source.id, into.id, self.text)
                 self.planned.put(merge.writes)
-                self.merges.append(merge.reply)
+                # Not how many links went over: the caller does not see every info.
+                self.merges.append({name: merge.reply[name] for name in ("source", "into", "children")})
                 self.taken["merged"] += 1
             case DescribeStep(node=node, description=description):
                 self._describe(node.id, description)

@@ -11,7 +11,7 @@ from knowhub.core.errors import Conflict, Forbidden, InvalidInput
 from knowhub.core.ids import Ids, uuid4_id
 from knowhub.core.operation import Decide, Draft, IdempotencyKey, Operation, Outcome, Row, Unchanged, Write
 from knowhub.core.request_context import RequestContext
-from knowhub.keywords import decisions, edits, rendering, tree
+from knowhub.keywords import decisions, edits, fields, rendering, tree
 from knowhub.keywords.agent import DedupAction, DedupDecision, KeywordAgent, Placement
 from knowhub.keywords.model import ROOT_ID, NewKeyword, Options, Written, WrittenBatch
 from knowhub.keywords.ports import KeywordStore, KeywordText, KeywordView
@@ -86,7 +86,7 @@ class KeywordCreation:
         def decide(view: KeywordView) -> Draft:
             writes = []
             for index, (fresh, parent_id) in enumerate(zip(freshes, parents, strict=True)):
-                with _item(index):
+                with naming_item(index):
                     self._check(view, ctx, fresh, ROOT_ID if parent_id in own_ids else parent_id)
                 writes.append(decisions.write_keyword(decisions.placed(fresh.row, parent_id, view.now)))
             return Draft("batch_create_keywords", writes)
@@ -95,7 +95,13 @@ class KeywordCreation:
         if isinstance(outcome, Unchanged):
             return WrittenBatch([], None)
         view = self._store.view(ctx.account)
-        rows = [rendering.keyword_answer(view, ctx, change.after) for change in outcome.operation.changes]
+        levels: dict[str, int] = {}
+        rows = []
+        for row in (change.after for change in outcome.operation.changes):
+            # Of a chain of a thousand each stands one below the one before it.
+            above = levels.get(row["parent_id"])
+            levels[row["id"]] = tree.level_of(view, row["id"]) if above is None else above + 1
+            rows.append(rendering.keyword_answer(view, ctx, row, level=levels[row["id"]]))
         return WrittenBatch(rows, outcome.operation.operation_id)
 
     async def _is_another(self, ctx: RequestContext, fresh: "_Fresh", told: "_Told") -> bool:
@@ -145,14 +151,17 @@ class KeywordCreation:
             )
             told.note(placement)
             told.decided |= {"placed": "root", "parent_id": ROOT_ID, "reason": placement.reason}
-            if placement.failure is not None or placement.parent_id == ROOT_ID:
+            if placement.parent_id == ROOT_ID:
                 break
+            # Where the model failed on its way, this is how far it had come (KT-133, KT-155).
             told.decided |= {"placed": "suggested", "parent_id": placement.parent_id}
             try:
                 return await self._create_below(ctx, fresh, placement.parent_id, told, key)
             except _NoParent:
                 # It was taken away while the model thought; the next answer is given on the tree as it is then.
                 told.decided |= {"placed": "root", "parent_id": ROOT_ID, "reason": "the suggested parent is gone"}
+                if placement.failure is not None:
+                    break
         return await self._create_below(ctx, fresh, None, told, key)
 
     async def _create_below(
@@ -199,7 +208,7 @@ class KeywordCreation:
         now = self._store.view(ctx.account).now
         freshes = []
         for index, new in enumerate(items):
-            with _item(index):
+            with naming_item(index):
                 freshes.append(self._fresh(new, ctx, now))
             if index % _ITEMS_A_TURN == _ITEMS_A_TURN - 1:
                 # Reading a thousand names takes a while; others take their turns.
@@ -207,10 +216,13 @@ class KeywordCreation:
         return freshes
 
     def _fresh(self, new: NewKeyword, ctx: RequestContext, now: float) -> "_Fresh":
+        for name in ("parent_id", "ref", "parent_ref"):
+            if getattr(new, name) is not None:
+                fields.row_id(name, getattr(new, name))
         ids = (uuid4_id(self._ids), ROOT_ID)
         row = decisions.new_keyword_row(new, ids, ctx, self._text, now)
         forms = {alias: self._text.tokens(alias) for alias in row["aliases"]}
-        return _Fresh(new, row, self._text.tokens(new.name), forms)
+        return _Fresh(new, row, self._text.tokens(row["name"]), forms)
 
     def _check(self, view: KeywordView, ctx: RequestContext, fresh: "_Fresh", parent_id: str) -> None:
         if rendering.seen_node(view, ctx, parent_id) is None:
@@ -250,6 +262,18 @@ async def make_root(store: KeywordStore, ctx: RequestContext) -> None:
     """Make the root of the caller's account where there is none."""
     if store.view(ctx.account).node(ROOT_ID) is None:
         await store.commit(ctx.account, ctx.actor, _root_once)
+
+
+@contextmanager
+def naming_item(index: int) -> Iterator[None]:
+    """Name the item of a batch in what is refused because of it."""
+    try:
+        yield
+    except InvalidInput as problem:
+        first = problem.errors[0]
+        raise InvalidInput.of(f"items.{index}.{first.field}", first.message) from problem
+    except (Conflict, Forbidden) as problem:
+        raise type(problem)(f"items.{index}: {problem.detail}", {**problem.extra, "item": index}) from problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,7 +330,7 @@ def _parents(items: Sequence[NewKeyword], freshes: Sequence[_Fresh]) -> list[str
     by_ref: dict[str, str] = {}
     parents = []
     for index, (new, fresh) in enumerate(zip(items, freshes, strict=True)):
-        with _item(index):
+        with naming_item(index):
             if new.parent_ref is not None and new.parent_id is not None:
                 raise InvalidInput.of("parent_ref", "names a parent beside `parent_id`; send one of them")
             if new.parent_ref is not None and new.parent_ref not in by_ref:
@@ -330,15 +354,3 @@ def _check_aliases_within(freshes: Sequence[_Fresh]) -> None:
             for other in (other for token in tokens for other in named.get(token, ()) if other != index):
                 detail = f"items.{index}.aliases: {alias!r} is the name of items.{other}; choose another alias"
                 raise Conflict(detail, {"item": index, "alias": alias})
-
-
-@contextmanager
-def _item(index: int) -> Iterator[None]:
-    """Name the item in what is refused because of it."""
-    try:
-        yield
-    except InvalidInput as problem:
-        first = problem.errors[0]
-        raise InvalidInput.of(f"items.{index}.{first.field}", first.message) from problem
-    except (Conflict, Forbidden) as problem:
-        raise type(problem)(f"items.{index}: {problem.detail}", {**problem.extra, "item": index}) from problem

@@ -50,9 +50,10 @@ def merged(
 ) -> Edit:
     """Give names, links and children of one keyword to another, and delete it last (KT-227…230).
 
-    A link that the other has already stays as it is. Raises as `editable_row`, InvalidInput when there is no other,
-    Conflict for the root, for a keyword and itself, for one that hangs below it and where the aliases have no room,
-    Forbidden for children that are not the caller's. `expected` is the version of the one that goes.
+    A link that the other has already stays as it is. The other is written also where it gains nothing, so that the
+    operation holds what its answer shows. Raises as `editable_row`, InvalidInput when there is no other, Conflict for
+    the root, for a keyword and itself, for one that hangs below it and where names or metadata have no room, Forbidden
+    for children that are not the caller's. `expected` is the version of the one that goes.
     """
     refuse_root(source_id, "merged into another")
     refuse_root(into_id, "what another keyword is merged into")
@@ -65,11 +66,11 @@ def merged(
         raise Conflict(detail, {"ids": [into_id]})
     children = view.children(source_id)
     _check_rights(ctx, children, "a merge moves what hangs below the keyword")
-    richer = decisions.absorbed(into, source, text, view.now)
+    richer = decisions.absorbed(into, source, text, view.now) or decisions.written_again(into, view.now)
     links, counts = _repointed(view, view.links_of_keyword(source_id), into_id)
     rehomed = [decisions.with_parent(_row(view, child), into_id, view.now) for child in children]
     writes = [
-        *([decisions.write_keyword(richer)] if richer is not None else []),
+        decisions.write_keyword(richer),
         *links,
         *map(decisions.write_keyword, rehomed),
         decisions.write_keyword(decisions.deleted_keyword(source, view.now)),

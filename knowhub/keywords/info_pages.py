@@ -6,12 +6,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
 
-from knowhub.core.errors import InvalidInput
+from knowhub.core.errors import InvalidInput, TooLarge
 from knowhub.core.request_context import RequestContext
+from knowhub.keywords import fields
 from knowhub.keywords.model import INFOS, LINKS, InfoHead, InfoQuery, link_id
 from knowhub.keywords.ports import KeywordView
 
 MAX_SIZE = 1_000
+MAX_SHOWN_BYTES = 1024 * 1024
+MAX_PAGE_BYTES = 64 * 1024 * 1024
 MAX_USES = 5_000
 """A page that looked at more infos than this is not kept: what may change it is too much to remember."""
 
@@ -63,11 +66,31 @@ def info_rows(view: KeywordView, heads: Iterable[InfoHead]) -> list[bytes]:
     return [view.raw(INFOS, head.id) or b"" for head in heads]
 
 
+def first_rows(view: KeywordView, heads: Iterable[InfoHead]) -> list[bytes]:
+    """Return the infos that a search shows of a page: all of them, or as many as 1 MiB holds, one at least."""
+    rows: list[bytes] = []
+    size = 0
+    for head in heads:
+        row = view.raw(INFOS, head.id) or b""
+        size += len(row)
+        if rows and size > MAX_SHOWN_BYTES:
+            break
+        rows.append(row)
+    return rows
+
+
 def linked_rows(view: KeywordView, keyword_id: str, heads: Iterable[InfoHead]) -> list[bytes]:
-    """Return infos as JSON text, each with the `relation` and `created_by` of its link to this keyword."""
+    """Return infos as JSON text, each with the `relation` and `created_by` of its link to this keyword.
+
+    Raises TooLarge when they are more than 64 MiB.
+    """
     rows = []
+    size = 0
     for head in heads:
         raw, link = view.raw(INFOS, head.id), view.get(LINKS, link_id(head.id, keyword_id))
+        size += len(raw or b"")
+        if size > MAX_PAGE_BYTES:
+            raise TooLarge(f"this page has more than {MAX_PAGE_BYTES} bytes of infos; ask for a smaller size")
         if raw is not None and link is not None:
             told = {name: link[name] for name in ("relation", "created_by")}
             rows.append(raw[:-1] + b"," + json.dumps(told, ensure_ascii=False).encode()[1:])
@@ -87,14 +110,14 @@ def page_of(view: KeywordView, heads: Sequence[InfoHead], limit: int) -> InfoPag
 
 def check_query(query: InfoQuery) -> None:
     """Raise InvalidInput for a negative page, and for a size under 1 or over 1,000 (G-06)."""
-    if query.page < 0:
+    if fields.whole("page", query.page) < 0:
         raise InvalidInput.of("page", "counts from 0 and is not negative")
     check_size("size", query.size)
 
 
 def check_size(field: str, size: int) -> None:
     """Raise InvalidInput when a page would hold none, or more than 1,000."""
-    if not 1 <= size <= MAX_SIZE:
+    if not 1 <= fields.whole(field, size) <= MAX_SIZE:
         raise InvalidInput.of(field, f"must be between 1 and {MAX_SIZE}")
 
 

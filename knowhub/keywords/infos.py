@@ -3,10 +3,11 @@
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from knowhub.core.errors import Forbidden, InvalidInput, NotFound, VersionConflict
+from knowhub.core.errors import Conflict, Forbidden, InvalidInput, NotFound, VersionConflict
 from knowhub.core.ids import Ids, uuid4_id
 from knowhub.core.operation import (
     Committed,
@@ -21,17 +22,18 @@ from knowhub.core.operation import (
     is_live,
 )
 from knowhub.core.request_context import RequestContext
-from knowhub.keywords import info_decisions, info_pages, rendering
+from knowhub.keywords import fields, info_decisions, info_pages, rendering
 from knowhub.keywords.agent import KeywordAgent
 from knowhub.keywords.auto_link import AutoLinker, AutoLinks
 from knowhub.keywords.caches import INFOS_TTL_S, ResultCache
-from knowhub.keywords.creation import commit_with_root
+from knowhub.keywords.creation import commit_with_root, naming_item
 from knowhub.keywords.info_pages import InfoPage
 from knowhub.keywords.model import (
     INFOS,
     LINKS,
     InfoHead,
     InfoQuery,
+    Linking,
     NewInfo,
     Options,
     RelationType,
@@ -45,6 +47,8 @@ from knowhub.keywords.ports import KeywordStore, KeywordText, KeywordView
 MAX_ITEMS = 1_000
 MAX_KEYWORD_IDS = 1_000
 _HEADS_A_TURN = 5_000
+_ITEMS_A_TURN = 25
+_SAID_OF_LINK = ("relation", "created_by")
 _PLACE = {relation: place for place, relation in enumerate(RelationType)}
 
 
@@ -75,6 +79,7 @@ class InfoService:
         `decided` tells what `auto_link` linked and created; it is `degraded` when a model was needed and failed.
         Raises InvalidInput, and Forbidden when the owner is somebody else.
         """
+        fresh = self._fresh(ctx, new)
         auto = AutoLinks()
         if new.auto_link:
             # A retry costs no second question.
@@ -84,14 +89,14 @@ class InfoService:
             await self._store.refresh()
             view = self._store.view(ctx.account)
             # What will be refused is refused before a model is asked.
-            self._info_and_links(view, ctx, new)
-            auto = await self._linker.choose(ctx, new.content)
+            _check_seen(view, ctx, fresh)
+            auto = await self._linker.choose(ctx, fresh.row["content"])
 
         def decide(view: KeywordView) -> Draft:
-            writes = self._info_and_links(view, ctx, new)
+            writes = _info_and_links(view, ctx, fresh)
             if not new.auto_link:
                 return Draft("create_info", writes)
-            linked = self._linker.writes(view, ctx, writes[0].id, auto, explicit=frozenset(_linked(new)))
+            linked = self._linker.writes(view, ctx, writes[0].id, auto, explicit=frozenset(fresh.linked))
             reply = {"degraded": list(auto.degraded), "decided": _decided(linked)}
             return Draft("create_info", [*writes, *linked], reply=reply, agent_io=list(auto.calls) or None)
 
@@ -105,17 +110,19 @@ class InfoService:
         """Save up to 1,000 infos with their links in one operation, or none.
 
         `auto_link` links an item to every keyword that it mentions, as RELATED: a batch asks no model. Raises
-        InvalidInput naming `items.<index>.<field>` for the first one that cannot be saved.
+        InvalidInput naming `items.<index>.<field>` for the first one that cannot be saved, Forbidden with its index.
         """
         if not 1 <= len(items) <= MAX_ITEMS:
             raise InvalidInput.of("items", f"must have between 1 and {MAX_ITEMS} entries")
-        autos = await self._mentions(ctx, items)
+        freshes = await self._fresh_items(ctx, items)
+        autos = await self._mentions(ctx, freshes)
 
         def decide(view: KeywordView) -> Draft:
             writes: list[Write] = []
-            for index, (new, auto) in enumerate(zip(items, autos, strict=True)):
-                item = self._item(view, ctx, new, index)
-                explicit = frozenset(_linked(new))
+            for index, (fresh, auto) in enumerate(zip(freshes, autos, strict=True)):
+                with naming_item(index):
+                    item = _info_and_links(view, ctx, fresh)
+                explicit = frozenset(fresh.linked)
                 writes += [*item, *self._linker.writes(view, ctx, item[0].id, auto, explicit=explicit)]
             return Draft("batch_create_infos", writes)
 
@@ -166,37 +173,44 @@ class InfoService:
         ctx: RequestContext,
         info_id: str,
         keyword_id: str,
-        relation: RelationType = RelationType.PRIMARY,
-        created_by: str = "user",
+        how: Linking | None = None,
         key: IdempotencyKey | None = None,
     ) -> Written:
-        """Link an info to a keyword that the caller sees; a pair that is linked gets the new relation (G-05, C-28).
+        """Link an info to a keyword that the caller sees; a pair that is linked gets relation and maker (G-05, C-28).
 
-        `row` is the link's. Raises NotFound, Forbidden, InvalidInput.
+        `row` is the link's. Raises NotFound, Forbidden, InvalidInput, and VersionConflict when the link has moved on.
         """
-        info_decisions.check_creator(created_by)
+        how = how or Linking()
+        info_decisions.check_creator(how.created_by)
 
         def decide(view: KeywordView) -> Draft | Unchanged:
             _editable(view, ctx, info_id, None)
             rendering.visible_node(view, ctx, keyword_id)
             before = view.get(LINKS, link_id(info_id, keyword_id))
-            if before is not None and is_live(before) and before["relation"] == relation.value:
+            _check_version(before, how.expected)
+            row = info_decisions.new_link_row(info_id, keyword_id, how.relation, how.created_by, before, view.now)
+            if before is not None and is_live(before) and all(before[name] == row[name] for name in _SAID_OF_LINK):
                 return Unchanged(before)
-            row = info_decisions.new_link_row(info_id, keyword_id, relation, created_by, before, view.now)
             return Draft("link_info", [info_decisions.write_link(row)])
 
         return await self._change(ctx, decide, key)
 
     async def unlink(
-        self, ctx: RequestContext, info_id: str, keyword_id: str, key: IdempotencyKey | None = None
+        self,
+        ctx: RequestContext,
+        info_id: str,
+        keyword_id: str,
+        expected: int | None = None,
+        key: IdempotencyKey | None = None,
     ) -> str:
-        """Take a link away and return the operation. Raises NotFound, also where nothing is linked; Forbidden."""
+        """Take a link away and return the operation. Raises as `link`, NotFound also where nothing is linked."""
 
         def decide(view: KeywordView) -> Draft:
             _editable(view, ctx, info_id, None)
             row = view.get(LINKS, link_id(info_id, keyword_id))
             if row is None or not is_live(row) or rendering.seen_node(view, ctx, keyword_id) is None:
                 raise NotFound.of("link", link_id(info_id, keyword_id))
+            _check_version(row, expected)
             return Draft("unlink_info", [info_decisions.write_link(info_decisions.unlinked(row, view.now))])
 
         return _committed(await self._store.commit(ctx.account, ctx.actor, decide, key)).operation_id
@@ -264,32 +278,31 @@ class InfoService:
             # A million infos may be somebody else's: others take their turns.
             await asyncio.sleep(0)
 
-    async def _mentions(self, ctx: RequestContext, items: Sequence[NewInfo]) -> list[AutoLinks]:
+    async def _fresh_items(self, ctx: RequestContext, items: Sequence[NewInfo]) -> list["_Fresh"]:
+        freshes = []
+        for index, new in enumerate(items, 1):
+            with naming_item(index - 1):
+                freshes.append(self._fresh(ctx, new))
+            if index % _ITEMS_A_TURN == 0:
+                await asyncio.sleep(0)
+        return freshes
+
+    async def _mentions(self, ctx: RequestContext, freshes: Sequence["_Fresh"]) -> list[AutoLinks]:
         await self._store.refresh()
         autos = []
-        for new in items:
-            autos.append(self._linker.mentions(ctx, new.content) if new.auto_link else AutoLinks())
-            if new.auto_link:
+        for fresh in freshes:
+            is_read = fresh.new.auto_link
+            autos.append(self._linker.mentions(ctx, fresh.row["content"]) if is_read else AutoLinks())
+            if is_read:
                 # A thousand long texts are read here; others take their turns.
                 await asyncio.sleep(0)
         return autos
 
-    def _item(self, view: KeywordView, ctx: RequestContext, new: NewInfo, index: int) -> list[Write]:
-        try:
-            return self._info_and_links(view, ctx, new)
-        except InvalidInput as problem:
-            first = problem.errors[0]
-            raise InvalidInput.of(f"items.{index}.{first.field}", first.message) from problem
-
-    def _info_and_links(self, view: KeywordView, ctx: RequestContext, new: NewInfo) -> list[Write]:
+    def _fresh(self, ctx: RequestContext, new: NewInfo) -> "_Fresh":
+        # Before the decision: reading a thousand of them takes a while, and nobody else writes meanwhile.
         info_decisions.check_creator(new.created_by)
-        row = info_decisions.new_info_row(new, uuid4_id(self._ids), view.now, ctx)
-        _check_seen(view, ctx, new)
-        links = [
-            info_decisions.new_link_row(row["id"], keyword_id, relation, new.created_by, None, view.now)
-            for keyword_id, relation in _linked(new).items()
-        ]
-        return [info_decisions.write_info(row), *map(info_decisions.write_link, links)]
+        row = info_decisions.new_info_row(new, uuid4_id(self._ids), self._store.view(ctx.account).now, ctx)
+        return _Fresh(new, row, fields.texts("keyword_ids", new.keyword_ids), fields.links("links", new.links))
 
     async def _change(self, ctx: RequestContext, decide: Decide[KeywordView], key: IdempotencyKey | None) -> Written:
         outcome = await self._store.commit(ctx.account, ctx.actor, decide, key)
@@ -298,18 +311,34 @@ class InfoService:
         return Written(outcome.answer, None)
 
 
-def _linked(new: NewInfo) -> dict[str, RelationType]:
-    """Return the keywords that an info is linked to by who saves it, each once."""
-    try:
-        links = {keyword_id: RelationType(relation) for keyword_id, relation in new.links}
-    except ValueError as problem:
-        raise InvalidInput.of("links", str(problem)) from problem
-    return {**dict.fromkeys(new.keyword_ids, RelationType.PRIMARY), **links}
+@dataclass(frozen=True, slots=True)
+class _Fresh:
+    """An info that is about to be saved: its row, times left open, and the keywords that its maker links it to."""
+
+    new: NewInfo
+    row: Row
+    keyword_ids: Sequence[str]
+    links: Sequence[tuple[str, RelationType]]
+
+    @property
+    def linked(self) -> dict[str, RelationType]:
+        """Return each of those keywords once."""
+        return {**dict.fromkeys(self.keyword_ids, RelationType.PRIMARY), **dict(self.links)}
 
 
-def _check_seen(view: KeywordView, ctx: RequestContext, new: NewInfo) -> None:
-    named = {f"keyword_ids.{index}": keyword_id for index, keyword_id in enumerate(new.keyword_ids)}
-    named |= {f"links.{index}.keyword_id": keyword_id for index, (keyword_id, _) in enumerate(new.links)}
+def _info_and_links(view: KeywordView, ctx: RequestContext, fresh: _Fresh) -> list[Write]:
+    _check_seen(view, ctx, fresh)
+    row = info_decisions.saved_at(fresh.row, view.now)
+    links = [
+        info_decisions.new_link_row(row["id"], keyword_id, relation, fresh.new.created_by, None, view.now)
+        for keyword_id, relation in fresh.linked.items()
+    ]
+    return [info_decisions.write_info(row), *map(info_decisions.write_link, links)]
+
+
+def _check_seen(view: KeywordView, ctx: RequestContext, fresh: _Fresh) -> None:
+    named = {f"keyword_ids.{index}": keyword_id for index, keyword_id in enumerate(fresh.keyword_ids)}
+    named |= {f"links.{index}.keyword_id": keyword_id for index, (keyword_id, _) in enumerate(fresh.links)}
     if len(named) > MAX_KEYWORD_IDS:
         raise InvalidInput.of("keyword_ids", f"must have at most {MAX_KEYWORD_IDS} entries, with those of `links`")
     for field, keyword_id in named.items():
@@ -324,9 +353,17 @@ def _editable(view: KeywordView, ctx: RequestContext, info_id: str, expected: in
     row = view.get(INFOS, info_id)
     if row is None:
         raise NotFound.of("info", info_id)
-    if expected is not None and expected != row["version"]:
-        raise VersionConflict(row["version"])
+    _check_version(row, expected)
     return row
+
+
+def _check_version(row: Row | None, expected: int | None) -> None:
+    if expected is None:
+        return
+    if row is None or not is_live(row):
+        raise Conflict("nothing is linked; leave the version out to link them", {"current_version": None})
+    if expected != row["version"]:
+        raise VersionConflict(row["version"])
 
 
 def _committed(outcome: Outcome) -> Operation:

@@ -119,6 +119,15 @@ class NewInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class Linking:
+    """How an info shall belong to a keyword, who says so, and the version of their link that was read."""
+
+    relation: RelationType = RelationType.PRIMARY
+    created_by: str = "user"
+    expected: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class InfoQuery:
     """A page of a keyword's infos; `page` counts from 0, `size` is how many a page holds."""
 

@@ -43,7 +43,7 @@ def listed(eyes: Eyes, nodes: Sequence[Node]) -> list[dict[str, Any]]:
     ]
 
 
-def read(answer: Mapping[str, Any], choices: Choices, eyes: Eyes, calls: Sequence[Row]) -> Proposals:
+def read(answer: Mapping[str, Any], choices: Choices, eyes: Eyes) -> Proposals:
     """Return the proposals that the tree as it was shown could take, one by one; never raises."""
     reader = _Reader(choices, eyes)
     return Proposals(
@@ -52,7 +52,6 @@ def read(answer: Mapping[str, Any], choices: Choices, eyes: Eyes, calls: Sequenc
         descriptions=reader.descriptions(answer.get("descriptions")),
         splits=reader.splits(answer.get("splits")),
         reason=short_text(answer.get("reason"), _MAX_REASON),
-        calls=calls,
     )
 
 

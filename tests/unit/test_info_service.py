@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from knowhub.core.chat import Question, Reply
-from knowhub.core.errors import Forbidden, InvalidInput, NotFound, VersionConflict
+from knowhub.core.errors import Conflict, Forbidden, InvalidInput, NotFound, VersionConflict
 from knowhub.core.operation import Operation, is_live
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords.agent import KeywordAgent
@@ -21,6 +21,7 @@ from knowhub.keywords.model import (
     ROOT_ID,
     InfoQuery,
     InfoSort,
+    Linking,
     NewInfo,
     NewKeyword,
     Options,
@@ -249,17 +250,19 @@ async def test_deleting_an_info_takes_its_links_with_it_in_one_operation(hub: Hu
         await hub.infos.get(ANN, info)
 
 
-async def test_linking_again_replaces_the_relation_and_the_same_one_changes_nothing(hub: Hub) -> None:
+async def test_linking_again_replaces_relation_and_maker_and_the_same_ones_change_nothing(hub: Hub) -> None:
     keyword = await hub.keyword("k")
     info = await hub.info("x")
 
     first = await hub.infos.link(ANN, info, keyword)
-    same = await hub.infos.link(ANN, info, keyword, created_by="someone else")
-    other = await hub.infos.link(ANN, info, keyword, RelationType.EXAMPLE, "crawler-7")
+    same = await hub.infos.link(ANN, info, keyword)
+    taken_over = await hub.infos.link(ANN, info, keyword, Linking(created_by="someone else"))
+    other = await hub.infos.link(ANN, info, keyword, Linking(RelationType.EXAMPLE, "crawler-7"))
 
     assert (first.row["relation"], first.row["version"]) == ("PRIMARY", 1)
     assert (same.operation_id, same.row) == (None, first.row)
-    assert (other.row["relation"], other.row["version"]) == ("EXAMPLE", 2)
+    assert (taken_over.row["created_by"], taken_over.row["version"]) == ("someone else", 2)
+    assert (other.row["relation"], other.row["version"]) == ("EXAMPLE", 3)
     assert await hub.contents_of(keyword) == ["x"]
     assert await hub.contents_of(keyword, relation=RelationType.EXAMPLE) == ["x"]
     assert await hub.contents_of(keyword, relation=RelationType.PRIMARY) == []
@@ -271,11 +274,42 @@ async def test_a_pair_that_was_unlinked_is_linked_anew_with_a_higher_version(hub
 
     await hub.infos.unlink(ANN, info, keyword)
     gone = await hub.names_of(info)
-    again = await hub.infos.link(ANN, info, keyword, RelationType.SOURCE)
+    again = await hub.infos.link(ANN, info, keyword, Linking(RelationType.SOURCE))
 
     assert gone == {}
     assert (again.row["version"], again.row["relation"]) == (3, "SOURCE")
     assert await hub.names_of(info) == {"k": ("SOURCE", "user")}
+
+
+async def test_a_link_is_changed_and_taken_away_at_the_version_that_was_read_only(hub: Hub) -> None:
+    keyword = await hub.keyword("k")
+    info = await hub.info("x", keyword)
+    await hub.infos.link(ANN, info, keyword, Linking(RelationType.SOURCE, expected=1))
+    seq = hub.store.last_seq
+
+    for refused in (
+        hub.infos.link(ANN, info, keyword, Linking(RelationType.EXAMPLE, expected=1)),
+        # Also where it would change nothing: who read version 1 does not know that.
+        hub.infos.link(ANN, info, keyword, Linking(RelationType.SOURCE, expected=1)),
+        hub.infos.unlink(ANN, info, keyword, expected=1),
+    ):
+        with pytest.raises(VersionConflict) as conflict:
+            await refused
+        assert conflict.value.extra == {"current_version": 2}
+    with pytest.raises(Conflict) as unlinked:
+        await hub.infos.link(ANN, info, ROOT_ID, Linking(expected=1))
+
+    assert unlinked.value.extra == {"current_version": None}
+    assert hub.store.last_seq == seq
+    await hub.infos.unlink(ANN, info, keyword, expected=2)
+    assert await hub.names_of(info) == {}
+
+
+async def test_an_item_for_somebody_else_is_refused_by_its_number(hub: Hub) -> None:
+    with pytest.raises(Forbidden, match=r"^items\.1: ") as refused:
+        await hub.infos.create_batch(ANN, [NewInfo("mine"), NewInfo("theirs", owner="user:bob")])
+
+    assert refused.value.extra["item"] == 1
 
 
 async def test_what_is_not_linked_is_not_unlinked(hub: Hub) -> None:
@@ -304,7 +338,7 @@ async def test_a_link_needs_a_maker(hub: Hub) -> None:
     info = await hub.info("x")
 
     with pytest.raises(InvalidInput, match="created_by"):
-        await hub.infos.link(ANN, info, ROOT_ID, created_by=" ")
+        await hub.infos.link(ANN, info, ROOT_ID, Linking(created_by=" "))
 
 
 async def test_pages_are_cut_after_what_the_caller_does_not_see_is_left_out(hub: Hub) -> None:
@@ -332,7 +366,7 @@ async def test_a_page_that_no_list_has_is_refused(hub: Hub, query: InfoQuery, fi
 async def test_infos_of_a_keyword_come_newest_first_or_by_relation_and_say_how_they_belong(hub: Hub) -> None:
     keyword = await hub.keyword("k")
     for relation in (RelationType.RELATED, RelationType.PRIMARY, RelationType.SOURCE, RelationType.EXAMPLE):
-        await hub.infos.link(ANN, await hub.info(relation.value), keyword, relation, "me")
+        await hub.infos.link(ANN, await hub.info(relation.value), keyword, Linking(relation, "me"))
     newest = await hub.info("newest", keyword)
 
     rows = [orjson.loads(row) for row in await hub.infos.of_keyword(ANN, keyword, InfoQuery())]
@@ -354,7 +388,7 @@ async def test_the_keywords_of_an_info_come_primary_first_without_those_that_the
     primary, example = await hub.keyword("primary"), await hub.keyword("example")
     hidden = await hub.keyword("hidden", scopes=["user:owner"])
     info = await hub.info("x", hidden)
-    await hub.infos.link(ANN, info, example, RelationType.EXAMPLE)
+    await hub.infos.link(ANN, info, example, Linking(RelationType.EXAMPLE))
     await hub.infos.link(ANN, info, primary)
 
     assert list(await hub.names_of(info)) == ["primary", "hidden", "example"]

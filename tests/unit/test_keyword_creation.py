@@ -19,7 +19,7 @@ from knowhub.keywords.model import (
 )
 from knowhub.keywords.ports import KeywordView
 from knowhub.keywords.recent import Recents
-from knowhub.keywords.service import KeywordService
+from knowhub.keywords.service import Deletion, KeywordService
 from tests.builders import CountedIds, FakeClock
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.queued_chat import QueuedChat, pointing
@@ -155,6 +155,60 @@ async def test_a_model_that_fails_stops_no_creation(store: MemoryStore, answer: 
     assert (created.row["parent_id"], created.degraded) == (ROOT_ID, ["llm"])
     assert (created.decided["placed"], created.decided["parent_id"]) == ("root", ROOT_ID)
     assert [call["failure"] is None for call in (await last(store)).agent_io or ()] == [False]
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (FAILED, "agent_timeout"),
+        (RuntimeError("down"), "agent_failure"),
+        ({"action": "jump", "node_id": 99}, "invalid_jump"),
+        ({"action": "match", "node_id": 99}, "agent_failure"),
+    ],
+)
+async def test_where_the_model_fails_on_its_way_the_keyword_goes_as_far_as_it_had_come(
+    store: MemoryStore, answer: object, reason: str
+) -> None:
+    others = service_on(store)
+    top = await made(others, "技术")
+    languages = await made(others, "编程语言", parent_id=top)
+    await made(others, "Python", parent_id=languages)
+    way = [pointing("技术", "jump"), pointing("编程语言", "jump"), answer]
+    options = Options(uncategorized_name="未分类")
+
+    agent = KeywordAgent(QueuedChat(way), Recents(), options)
+    suggested = await agent.suggest_parent(ANN, lambda: store.view("default"), "Rust", 5.0)
+    created = await service_on(store, QueuedChat(way), options).create(ANN, NewKeyword("Rust"))
+
+    assert (created.row["parent_id"], suggested.parent_id) == (languages, languages)
+    assert created.degraded == ["llm"]
+    assert created.decided == {"placed": "suggested", "parent_id": languages, "reason": reason}
+    assert len((await last(store)).agent_io or ()) == 3
+
+
+async def test_where_the_place_that_a_failed_model_had_come_to_goes_it_is_not_asked_again(store: MemoryStore) -> None:
+    others = service_on(store)
+    top = await made(others, "技术")
+    await made(others, "编程语言", parent_id=top)
+
+    agent = MeddledAgent(
+        [pointing("技术", "jump"), FAILED, FAILED], lambda: others.delete(ANN, top, Deletion(cascade=True))
+    )
+    created = await service_with(store, agent).create(ANN, NewKeyword("Rust"))
+
+    assert created.row["parent_id"] == ROOT_ID
+    assert created.decided == {"placed": "root", "parent_id": ROOT_ID, "reason": "the suggested parent is gone"}
+    assert (created.degraded, len(agent.chat.questions)) == (["llm"], 2)
+
+
+async def test_a_model_that_fails_at_the_root_leaves_the_keyword_uncategorised(store: MemoryStore) -> None:
+    await made(service_on(store), "top")
+    options = Options(uncategorized_name="未分类")
+
+    created = await service_on(store, QueuedChat([FAILED]), options).create(ANN, NewKeyword("x"))
+
+    assert (created.decided["placed"], created.decided["reason"]) == ("uncategorized", "agent_timeout")
+    assert (created.row["level"], created.degraded) == (2, ["llm"])
 
 
 async def test_what_will_be_refused_is_refused_before_the_model_is_asked(store: MemoryStore) -> None:

@@ -154,8 +154,9 @@ def test_the_root_is_renamed_and_described_and_never_found() -> None:
     for patch in ({"aliases": ["all"]}, {"scopes": ["user:ann"]}):
         with pytest.raises(Conflict, match="root"):
             patched(root, **patch)
-    with pytest.raises(InvalidInput):
-        patched(root, name=" ")
+    for name in (" ", "!!!", "x" * 201):
+        with pytest.raises(InvalidInput, match="name"):
+            patched(root, name=name)
 
 
 def test_an_alias_is_added_once_and_another_spelling_beside_it() -> None:
@@ -219,6 +220,15 @@ def test_more_aliases_than_there_is_room_for_are_not_taken_in() -> None:
 
     with pytest.raises(Conflict) as refused:
         decisions.absorbed(full, row_of("B"), TEXT, LATER)
+
+    assert refused.value.extra == {"id": "k-1"}
+
+
+def test_more_metadata_than_there_is_room_for_is_not_taken_in() -> None:
+    into, other = row_of("A", metadata={"mine": "x" * 40_000}), row_of("B", metadata={"theirs": "x" * 40_000})
+
+    with pytest.raises(Conflict, match="metadata") as refused:
+        decisions.absorbed(into, other, TEXT, LATER)
 
     assert refused.value.extra == {"id": "k-1"}
 

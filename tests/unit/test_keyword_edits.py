@@ -219,12 +219,16 @@ def test_a_merge_needs_the_right_to_both_and_to_every_child() -> None:
     assert refused.value.extra == {"ids": [seen.id]}
 
 
-def test_a_merge_that_adds_nothing_does_not_write_the_other(view: FakeKeywordView) -> None:
+def test_a_merge_that_adds_nothing_writes_the_other_all_the_same_so_that_its_answer_can_be_repeated(
+    view: FakeKeywordView,
+) -> None:
     view.put("go ", view.id_of("算法"))
 
     edit = merged(view, "go ", "Go")
 
-    assert list(by_id(edit.writes, KEYWORDS)) == [view.id_of("go ")]
+    keywords = by_id(edit.writes, KEYWORDS)
+    assert list(keywords) == [view.id_of("Go"), view.id_of("go ")]
+    assert (keywords[view.id_of("Go")]["version"], keywords[view.id_of("Go")]["aliases"]) == (2, [])
 
 
 # delete
