@@ -1,9 +1,9 @@
 """The keyword tree's agent: each thing that a language model decides here, and what holds when it fails."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
 from knowhub.core.chat import ChatFailed, ChatModel, Question
 from knowhub.core.operation import Row
@@ -24,6 +24,8 @@ MAX_SUGGESTED_NAMES = 5
 _MAX_NAME = 200
 _MAX_REASON = 500
 _MAX_LINKS = 1_000
+
+AnswerT = TypeVar("AnswerT")
 
 
 class DedupAction(StrEnum):
@@ -68,7 +70,10 @@ class LinkChoices:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where a new keyword goes; the root when nothing better was found (KT-154…156)."""
+    """Where a new keyword goes; the root when nothing better was found (KT-154…156).
+
+    After a failure it is where the model stood by then (KT-133).
+    """
 
     parent_id: str
     reason: str = ""
@@ -117,10 +122,12 @@ class KeywordAgent:
         """Return which keyword of the same name the query means (KT-162)."""
         shown = self._shown(Eyes(view, ctx), nodes)
         choices = _choices(shown)
-        answer, calls, failure = await self._asked(prompts.disambiguate(query, shown), choices, budget_s)
-        if answer is None:
-            return Chosen(None, failure or NO_MODEL, calls, failure)
-        return Chosen(choices.pick(answer.get("node_id")), _reason(answer), calls)
+
+        def read(answer: Mapping[str, Any]) -> Chosen:
+            return Chosen(choices.pick(answer.get("node_id")), _reason(answer))
+
+        chosen, calls, failure = await self._asked(prompts.disambiguate(query, shown), choices, budget_s, read)
+        return Chosen(None, failure or NO_MODEL, calls, failure) if chosen is None else replace(chosen, calls=calls)
 
     async def dedup_check(
         self, ctx: RequestContext, view: KeywordView, new: NewKeyword, nodes: Sequence[Node], budget_s: float
@@ -131,14 +138,13 @@ class KeywordAgent:
         choices = _choices(shown)
         parent = eyes.node(new.parent_id) if new.parent_id not in (None, ROOT_ID) else None
         parent_path = eyes.candidate(parent).path if parent is not None else ""
-        answer, calls, failure = await self._asked(prompts.dedup_check(new, parent_path, shown), choices, budget_s)
-        if answer is None:
+        question = prompts.dedup_check(new, parent_path, shown)
+        decision, calls, failure = await self._asked(
+            question, choices, budget_s, lambda answer: _dedup_decision(answer, choices)
+        )
+        if decision is None:
             return DedupDecision(DedupAction.CREATE_NEW, None, failure or NO_MODEL, calls, failure)
-        node_id = choices.pick(answer.get("node_id"))
-        action = next((one for one in DedupAction if one == answer.get("action")), DedupAction.CREATE_NEW)
-        if action is DedupAction.CREATE_NEW or node_id is None:
-            return DedupDecision(DedupAction.CREATE_NEW, None, _reason(answer), calls)
-        return DedupDecision(action, node_id, _reason(answer), calls)
+        return replace(decision, calls=calls)
 
     async def link_info(
         self, ctx: RequestContext, view: KeywordView, content: str, nodes: Sequence[Node], budget_s: float
@@ -146,10 +152,13 @@ class KeywordAgent:
         """Return to which of these keywords an info belongs, each once (KT-237)."""
         shown = self._shown(Eyes(view, ctx), nodes)
         choices = _choices(shown)
-        answer, calls, failure = await self._asked(prompts.link_info(content, shown), choices, budget_s, "links")
-        if answer is None:
+        question = prompts.link_info(content, shown)
+        chosen, calls, failure = await self._asked(
+            question, choices, budget_s, lambda answer: _link_choices(answer, choices)
+        )
+        if chosen is None:
             return LinkChoices(reason=failure or NO_MODEL, calls=calls, failure=failure)
-        return LinkChoices(_links(answer, choices), _names(answer), _reason(answer), calls)
+        return replace(chosen, calls=calls)
 
     async def propose(
         self, ctx: RequestContext, view: KeywordView, nodes: Sequence[Node], budget_s: float
@@ -162,24 +171,26 @@ class KeywordAgent:
         there = [node for node in nodes[: proposals.MAX_NODES] if eyes.sees(node)]
         choices = Choices([node.id for node in there])
         question = prompts.reorganize(proposals.listed(eyes, there))
-        answer, calls, failure = await self._asked(question, choices, budget_s)
-        if answer is None:
+        proposed, calls, failure = await self._asked(
+            question, choices, budget_s, lambda answer: proposals.read(answer, choices, eyes)
+        )
+        if proposed is None:
             return Proposals(reason=failure or NO_MODEL, calls=calls, failure=failure)
-        return proposals.read(answer, choices, eyes, calls)
+        return replace(proposed, calls=calls)
 
     async def _asked(
-        self, question: Question, choices: Choices, budget_s: float, needed: str | None = None
-    ) -> tuple[Mapping[str, Any] | None, Sequence[Row], str | None]:
-        # The answer, its calls, and the name of the failure. `needed` is a list without which it is no answer.
+        self,
+        question: Question,
+        choices: Choices,
+        budget_s: float,
+        read: Callable[[Mapping[str, Any]], AnswerT | None],
+    ) -> tuple[AnswerT | None, Sequence[Row], str | None]:
+        # The answer as `read` understands it, its calls, and the name of the failure.
         if self._chat is None:
             return None, (), None
         asking = Asking(self._chat, budget_s)
-
-        def fitting(answer: Mapping[str, Any]) -> Mapping[str, Any] | None:
-            return answer if needed is None or isinstance(answer.get(needed), list) else None
-
         try:
-            answer = await asking.ask(question, choices.by_idx, fitting)
+            answer = await asking.ask(question, choices.by_idx, read)
         except ChatFailed as failed:
             return None, asking.calls, failed.reason.value
         return answer, asking.calls, None
@@ -191,6 +202,20 @@ class KeywordAgent:
 
 def _choices(shown: Sequence[Candidate]) -> Choices:
     return Choices([one.id for one in shown])
+
+
+def _dedup_decision(answer: Mapping[str, Any], choices: Choices) -> DedupDecision:
+    node_id = choices.pick(answer.get("node_id"))
+    action = next((one for one in DedupAction if one == answer.get("action")), DedupAction.CREATE_NEW)
+    if action is DedupAction.CREATE_NEW or node_id is None:
+        return DedupDecision(DedupAction.CREATE_NEW, None, _reason(answer))
+    return DedupDecision(action, node_id, _reason(answer))
+
+
+def _link_choices(answer: Mapping[str, Any], choices: Choices) -> LinkChoices | None:
+    if not isinstance(answer.get("links"), list):
+        return None
+    return LinkChoices(_links(answer, choices), _names(answer), _reason(answer))
 
 
 def _links(answer: Mapping[str, Any], choices: Choices) -> list[tuple[str, RelationType]]:

@@ -75,7 +75,11 @@ class AgentDecision:
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """Where a jump or a match goes: `node_ids` first, else `node_id` (KT-122)."""
+        """Where a jump or a match goes: `node_ids` first, else `node_id` (KT-122).
+
+        "First" by its letter: `node_ids` that name something decide, even where nothing of it was shown; a good
+        `node_id` beside them is not looked at. Only blank ones leave the word to `node_id`.
+        """
         return self.node_ids or ((self.node_id,) if self.node_id is not None else ())
 
     def as_row(self) -> Row:
@@ -92,15 +96,16 @@ class AgentDecision:
 
 
 def decode(answer: object, choices: Choices) -> AgentDecision | None:
-    """Read an answer; None when it is no decision at all. Never raises, whatever the model said (KT-137).
+    """Read an answer; None when it is no decision at all. Never raises, whatever JSON the model said (KT-137).
 
     What points at nothing that was shown is dropped: a model chooses among what it saw, and invents nothing.
     """
     if not isinstance(answer, Mapping):
         return None
-    try:
-        action = Action(str(answer.get("action")))
-    except ValueError:
+    said = answer.get("action")
+    # Only text is compared: the text of anything else, such as lists in lists, may cost more than there is.
+    action = next((one for one in Action if one == said), None) if isinstance(said, str) else None
+    if action is None:
         return None
     listed, single = pointed_at(answer.get("node_ids")), pointed_at(answer.get("node_id"))
     offered = pointed_at(answer.get("candidate_ids"))
@@ -116,6 +121,22 @@ def decode(answer: object, choices: Choices) -> AgentDecision | None:
         reason=short_text(answer.get("reason"), _MAX_REASON),
         strays=any(choices.pick(one) is None for one in named),
     )
+
+
+def is_row(value: object) -> bool:
+    """Tell whether a value has the shape that `AgentDecision.as_row` gives."""
+    match value:
+        case {
+            "action": str(),
+            "node_id": str() | None,
+            "node_ids": [*node_ids],
+            "jump_depth": int(),
+            "suggest_name": str() | None,
+            "candidate_ids": [*candidate_ids],
+            "reason": str(),
+        }:
+            return all(isinstance(one, str) for one in (*node_ids, *candidate_ids))
+    return False
 
 
 def pointed_at(value: object) -> Sequence[object]:

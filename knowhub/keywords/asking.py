@@ -39,7 +39,8 @@ class Asking:
         """Ask within what is left of the budget and return the answer as `read` understands it.
 
         `choices` says what each idx of the prompt stands for. Raises ChatFailed, and nothing else: a budget that
-        is spent or a call that is late is a TIMEOUT, an answer that `read` returns None for is a FAILURE.
+        is spent or a call that is late is a TIMEOUT, an answer that `read` returns None for, or stumbles over, is a
+        FAILURE. So whatever is taken out of an answer is to be taken within `read`.
         """
         loop = asyncio.get_running_loop()
         started = loop.time()
@@ -50,8 +51,7 @@ class Asking:
         except ChatFailed as failed:
             self._note(question, choices, failed, loop.time() - started)
             raise
-        data: object = reply.data
-        answer = read(data) if isinstance(data, Mapping) else None
+        answer = _understood(reply.data, read)
         if answer is None:
             unusable = ChatFailed(FailureReason.FAILURE, f"the answer is none that {question.function} can have")
             self._note(question, choices, unusable, loop.time() - started, reply)
@@ -63,13 +63,16 @@ class Asking:
         left = self._deadline - asyncio.get_running_loop().time()
         try:
             async with asyncio.timeout_at(self._deadline):
-                return await self._chat.chat(question, left)
+                reply: object = await self._chat.chat(question, left)
         except ChatFailed:
             raise
         except TimeoutError as late:
             raise ChatFailed(FailureReason.TIMEOUT, f"no answer within {left:.1f} s") from late
         except Exception as broken:  # the port promises ChatFailed only; a caller's own client need not keep that
-            raise ChatFailed(FailureReason.FAILURE, f"{type(broken).__name__}: {broken}") from broken
+            raise ChatFailed(FailureReason.FAILURE, _named(broken)) from broken
+        if not isinstance(reply, Reply):
+            raise ChatFailed(FailureReason.FAILURE, f"the model's client returned a {type(reply).__name__}")
+        return reply
 
     def _note(
         self,
@@ -100,7 +103,25 @@ def recordable(value: object) -> Any:  # noqa: ANN401 -- any JSON
 
     What is over a bound, or is not JSON, is replaced by a word about it, so that no answer breaks a log line.
     """
-    return _Recording().copy(value, 0)
+    try:
+        return _Recording().copy(value, 0)
+    except Exception:  # noqa: BLE001 -- a mapping of a caller's own client may raise anything where it is read
+        return f"a {type(value).__name__} that cannot be read"
+
+
+def _understood(data: object, read: Callable[[Mapping[str, Any]], AnswerT | None]) -> AnswerT | None:
+    try:
+        return read(data) if isinstance(data, Mapping) else None
+    except Exception:  # noqa: BLE001 -- what reading an answer raises is the answer's fault, whatever it is
+        return None
+
+
+def _named(broken: Exception) -> str:
+    name = type(broken).__name__
+    try:
+        return f"{name}: {broken}"
+    except Exception:  # noqa: BLE001 -- an error of a caller's own client need not even have a text
+        return name
 
 
 class _Recording:
@@ -118,7 +139,7 @@ class _Recording:
             return value
         if isinstance(value, int):
             return int(value) if abs(value) < _BIGGEST_INT else f"an int of {value.bit_length()} bits"
-        return value if isinstance(value, float) and math.isfinite(value) else f"a {type(value).__name__}"
+        return float(value) if isinstance(value, float) and math.isfinite(value) else f"a {type(value).__name__}"
 
     def _many(self, value: Mapping[Any, Any] | list[Any] | tuple[Any, ...], depth: int) -> Any:  # noqa: ANN401 -- any JSON
         if depth == _MAX_RECORDED_DEPTH:

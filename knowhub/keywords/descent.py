@@ -71,11 +71,12 @@ class PickCache(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Round:
-    """What one round shows, and from where."""
+    """What one round shows, and from where; `jumped` are the jumps that led there, each as the set of its targets."""
 
     path: Sequence[Node]
     start_ids: tuple[str, ...]
     candidates: Sequence[Candidate]
+    jumped: frozenset[frozenset[str]] = frozenset()
 
     @property
     def pointable(self) -> list[str]:
@@ -110,48 +111,51 @@ class Descent:
     async def _rounds(self, views: ViewOf, query: str, intent: Intent, picks: PickCache | None) -> Descended:
         eyes = Eyes(views(), self._ctx)
         position = ROOT_ID
-        starts: tuple[str, ...] = (ROOT_ID,)
         shown = self._first_round(eyes)
+        targets: tuple[str, ...] = ()
         for number in range(max(self._options.max_rounds, 1)):
             if number:
-                shown = self._next_round(eyes, position, starts)
+                shown = self._next_round(eyes, position, targets, shown)
             try:
-                decision = await self._decide(shown, query, intent, picks)
+                decision = await self._decide(views, shown, query, intent, picks)
             except ChatFailed as failed:
                 return self._failed(Eyes(views(), self._ctx), position, shown, failed.reason.value)
             # What was chosen counts as the tree is now, not as it was when the model was asked.
             eyes = Eyes(views(), self._ctx)
             if decision.action is not Action.JUMP:
                 return self._ended(eyes, position, shown, decision, intent)
-            targets = self._there(eyes, decision.targets)
-            ended = self._jumped_to_end(eyes, position, shown, decision, targets)
+            ended = self._jumped_to_end(eyes, position, shown, decision)
             if ended is not None:
                 return ended
-            starts, position = tuple(targets), tree.lowest_common_ancestor(eyes.view, targets)
+            targets = decision.targets
+            position = tree.lowest_common_ancestor(eyes.view, targets)
         return self._failed(eyes, position, shown, FailureReason.TIMEOUT.value)
 
     def _first_round(self, eyes: Eyes) -> _Round:
         nodes = eyes.first_view(self._recent.snapshot(), self._options.max_candidates)
         return self._round(eyes, ROOT_ID, (ROOT_ID,), nodes)
 
-    def _next_round(self, eyes: Eyes, position: str, starts: tuple[str, ...]) -> _Round:
-        return self._round(eyes, position, starts, eyes.below(starts, self._options.max_candidates))
+    def _next_round(self, eyes: Eyes, position: str, targets: tuple[str, ...], before: _Round) -> _Round:
+        shown = self._round(eyes, position, targets, eyes.below(targets, self._options.max_candidates))
+        return replace(shown, jumped=before.jumped | {frozenset(targets)})
 
     def _round(self, eyes: Eyes, position: str, starts: tuple[str, ...], nodes: Sequence[Node]) -> _Round:
         described = self._options.describe_candidates
         return _Round(eyes.path(position), starts, [eyes.candidate(node, described=described) for node in nodes])
 
-    async def _decide(self, shown: _Round, query: str, intent: Intent, picks: PickCache | None) -> AgentDecision:
+    async def _decide(
+        self, views: ViewOf, shown: _Round, query: str, intent: Intent, picks: PickCache | None
+    ) -> AgentDecision:
         choices = Choices(shown.pointable, also=[node.id for node in shown.path])
         asked = self._asked(shown, query, intent)
         kept = agent_decision.decode(picks.get(asked), choices) if picks is not None else None
-        if kept is not None and not kept.strays:
+        if kept is not None and self._is_sound(views, shown, kept):
             return kept
         names = [node.name for node in shown.path if node.id != ROOT_ID][-_MAX_PATH_NAMES:]
         question = prompts.pick_branch(intent, query, names, shown.candidates, shown.current_idx)
         decision = await self._asking.ask(question, choices.by_idx, lambda data: agent_decision.decode(data, choices))
-        # What strays is answered as a failure, and a failure is asked again.
-        if picks is not None and not decision.strays:
+        # What strays or leads nowhere is answered as a failure, and a failure is asked again.
+        if picks is not None and self._is_sound(views, shown, decision):
             picks.put(asked, decision.as_row())
         return decision
 
@@ -175,20 +179,39 @@ class Descent:
             # The root is a place to put something, and never what somebody looks for.
             found = [keyword_id for keyword_id in found if keyword_id != ROOT_ID]
         if not found:
-            return self._nothing_meant(eyes, position, shown, decision, FailureReason.FAILURE.value)
+            return self._nothing_meant(eyes, position, shown, decision)
         if is_match and len(found) == 1:
             return self._matched(eyes, found[0], decision)
         return self._ambiguous(found, decision)
 
-    def _jumped_to_end(
-        self, eyes: Eyes, position: str, shown: _Round, decision: AgentDecision, targets: Sequence[str]
-    ) -> Descended | None:
-        if not targets:
-            return self._nothing_meant(eyes, position, shown, decision, INVALID_JUMP)
+    def _jumped_to_end(self, eyes: Eyes, position: str, shown: _Round, decision: AgentDecision) -> Descended | None:
+        targets = decision.targets
+        if not targets and not decision.strays:
+            # To name nothing is to say that nothing fits (KT-123).
+            return self._missing(eyes, position, decision)
+        if decision.strays or self._leads_nowhere(eyes, shown, targets):
+            return self._failed(eyes, position, shown, INVALID_JUMP)
         if ROOT_ID in targets or not all(eyes.is_leaf(keyword_id) for keyword_id in targets):
             return None
         # Nothing is left to show below a leaf: to jump there is to mean it (C-24, KT-127).
         return self._matched(eyes, targets[0], decision) if len(targets) == 1 else self._ambiguous(targets, decision)
+
+    def _is_sound(self, views: ViewOf, shown: _Round, decision: AgentDecision) -> bool:
+        if decision.strays or decision.action is not Action.JUMP:
+            return not decision.strays
+        return not self._leads_nowhere(Eyes(views(), self._ctx), shown, decision.targets)
+
+    def _leads_nowhere(self, eyes: Eyes, shown: _Round, targets: Sequence[str]) -> bool:
+        """Tell whether a jump goes to what is gone, or would show again what was shown (KT-136).
+
+        Back up the path is a way on, once: the same jump twice is a circle, which only rounds would end.
+        """
+        if len(self._there(eyes, targets)) < len(targets):
+            return True
+        if set(targets) == set(shown.start_ids) or frozenset(targets) in shown.jumped:
+            return True
+        below = eyes.below(targets, self._options.max_candidates)
+        return bool(below) and {node.id for node in below} == {one.id for one in shown.candidates}
 
     def _matched(self, eyes: Eyes, keyword_id: str, decision: AgentDecision) -> Descended:
         return Descended(
@@ -213,12 +236,11 @@ class Descent:
             reason=decision.reason or Action.MISSING.value,
         )
 
-    def _nothing_meant(
-        self, eyes: Eyes, position: str, shown: _Round, decision: AgentDecision, failure: str
-    ) -> Descended:
-        # To name nothing is to say that nothing fits (KT-123, KT-128); to name what is not there is to fail.
-        named = decision.strays or decision.targets or decision.candidate_ids
-        return self._failed(eyes, position, shown, failure) if named else self._missing(eyes, position, decision)
+    def _nothing_meant(self, eyes: Eyes, position: str, shown: _Round, decision: AgentDecision) -> Descended:
+        # To name nothing is to say that nothing fits (KT-128); to name what is not there is to fail.
+        if decision.strays or decision.targets or decision.candidate_ids:
+            return self._failed(eyes, position, shown, FailureReason.FAILURE.value)
+        return self._missing(eyes, position, decision)
 
     def _failed(self, eyes: Eyes, position: str, shown: _Round, failure: str) -> Descended:
         return Descended(

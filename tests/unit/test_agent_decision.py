@@ -1,12 +1,22 @@
 """A model points by idx, by idx as text, or by an id that it was shown; everything else points at nothing."""
 
+import json
 import math
 
 import pytest
 
-from knowhub.keywords.agent_decision import MAX_POINTED, Action, Choices, decode
+from knowhub.keywords.agent_decision import MAX_POINTED, Action, Choices, decode, is_row
 
 IDS = ["a1", "b2", "c3"]
+
+
+class Unspeakable:
+    """What has no text."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("nobody may ask for the text of this")
+
+    __repr__ = object.__repr__
 
 
 @pytest.fixture
@@ -112,11 +122,21 @@ def test_a_list_of_any_length_is_cut_and_so_is_text(choices: Choices) -> None:
         {"action": "delete"},
         {"action": ["match"]},
         {"action": {}},
+        {"action": b"match"},
+        {"action": Unspeakable()},
         {"acti": 1},
     ],
 )
 def test_what_is_no_decision_is_none(choices: Choices, answer: object) -> None:
     assert decode(answer, choices) is None
+
+
+def test_lists_in_lists_without_end_are_no_action(choices: Choices) -> None:
+    deep: list[object] = []
+    for _ in range(100_000):
+        deep = [deep]
+
+    assert decode({"action": deep}, choices) is None
 
 
 def test_a_decision_that_was_kept_reads_the_same_again(choices: Choices) -> None:
@@ -130,6 +150,32 @@ def test_a_decision_that_was_kept_reads_the_same_again(choices: Choices) -> None
 
         assert decision is not None
         assert decode(decision.as_row(), choices) == decision
+        assert is_row(json.loads(json.dumps(decision.as_row())))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"action": 1},
+        {"node_id": ["a1"]},
+        {"node_ids": "a1"},
+        {"node_ids": [1]},
+        {"candidate_ids": None},
+        {"candidate_ids": [None]},
+        {"suggest_name": 5},
+        {"jump_depth": "1"},
+        {"reason": None},
+    ],
+)
+def test_what_has_another_shape_than_a_decision_is_none_that_was_kept(
+    choices: Choices, changed: dict[str, object]
+) -> None:
+    decision = decode({"action": "match", "node_id": 3}, choices)
+
+    assert decision is not None
+    assert not is_row({**decision.as_row(), **changed})
+    assert not is_row({name: one for name, one in decision.as_row().items() if name not in changed})
+    assert not is_row([decision.as_row()])
 
 
 def test_what_no_name_can_hold_does_not_get_through(choices: Choices) -> None:

@@ -191,6 +191,8 @@ async def test_an_answer_that_names_nothing_means_missing(answer: Row) -> None:
     [
         ({"action": "jump", "node_id": 99}, "invalid_jump"),
         ({"action": "jump", "node_ids": ["no-such-id", True]}, "invalid_jump"),
+        ({"action": "jump", "node_ids": [99, 1]}, "invalid_jump"),
+        ({"action": "jump", "node_ids": ["1", "no-such-id"]}, "invalid_jump"),
         ({"action": "match", "node_id": 99}, "agent_failure"),
         ({"action": "match", "node_id": ROOT_ID}, "agent_failure"),
         ({"action": "ambiguous", "candidate_ids": [0, -1]}, "agent_failure"),
@@ -227,20 +229,82 @@ async def test_only_what_is_shown_now_or_stands_on_the_path_can_be_jumped_to() -
     assert (taken.outcome, taken.node_id) == ("matched", view.id_of("TCP"))
 
 
-async def test_rounds_that_lead_nowhere_end_at_their_limit() -> None:
-    again = tree_of(SHAPE).id_of("编程语言")
-    walk = Walk([pointing("编程语言", "jump"), *[{"action": "jump", "node_id": again}] * 20])
+async def test_a_jump_to_a_keyword_that_is_gone_beside_one_that_is_there_is_invalid() -> None:
+    view = tree_of(SHAPE)
+
+    def dropping(question: Question) -> object:
+        said = pointing_at(["技术", "菜谱"], "jump")(question)
+        view.drop(view.id_of("菜谱"))
+        return said
+
+    found = await Walk([dropping], view).down()
+
+    assert (found.outcome, found.failure, found.suggested_parent_id) == ("missing", "invalid_jump", ROOT_ID)
+
+
+@pytest.mark.parametrize("action", ["match", "ambiguous"])
+async def test_what_was_not_shown_is_dropped_from_a_match_and_the_rest_decides(action: str) -> None:
+    view = tree_of(SHAPE)
+    field_of = {"match": "node_ids", "ambiguous": "candidate_ids"}
+
+    found = await Walk([{"action": action, field_of[action]: ["no-such-id", view.id_of("Go"), 99]}], view).down()
+
+    assert found.outcome == {"match": "matched", "ambiguous": "ambiguous"}[action]
+    assert view.id_of("Go") in {found.node_id, *found.candidates}
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        pytest.param(["root"], id="to the root, from the root"),
+        pytest.param(["技术", "技术"], id="to where it stands"),
+        pytest.param(["技术", "编程语言", "技术"], id="a second time back up"),
+        pytest.param(["编程语言", "技术", "编程语言"], id="a second time down"),
+        pytest.param([["技术", "编程语言"], "技术"], id="to where all of it was shown"),
+        pytest.param(["技术", ["技术", "编程语言"]], id="to what was shown, in another order"),
+        pytest.param(["编程语言", ["编程语言", "技术"], ["技术", "编程语言"]], id="to the same ones in another order"),
+    ],
+)
+async def test_a_jump_that_leads_nowhere_is_invalid_at_once(names: list[str | list[str]]) -> None:
+    view = tree_of(SHAPE)
+    ids = [
+        [view.id_of(one) if one != ROOT_ID else one for one in ([some] if isinstance(some, str) else some)]
+        for some in names
+    ]
+    walk = Walk([*({"action": "jump", "node_ids": one} for one in ids), pointing("Go")], view)
+
+    found = await walk.down()
+
+    assert (found.outcome, found.failure, found.reason) == ("missing", "invalid_jump", "invalid_jump")
+    assert len(walk.chat.questions) == len(names)
+    assert len(found.candidates) == len(walk.chat.names())
+
+
+async def test_from_where_several_branches_part_all_of_them_can_be_seen() -> None:
+    view = tree_of({"技术": {"编程语言": {"Go": {}}, "网络": {"TCP": {}}, "数据": {"SQL": {}}}})
+    up = {"action": "jump", "node_id": view.id_of("技术")}
+    walk = Walk([pointing_at(["编程语言", "网络"], "jump"), up, pointing("SQL")], view)
+
+    found = await walk.down()
+
+    assert (found.outcome, found.node_id) == ("matched", view.id_of("SQL"))
+
+
+async def test_rounds_that_come_to_no_end_end_at_their_limit() -> None:
+    deep: Shape = {"leaf": {}, "other": {}}
+    for number in range(9, -1, -1):
+        deep = {f"level {number}": deep}
+    walk = Walk([pointing(f"level {number}", "jump") for number in range(10)], tree_of(deep))
 
     found = await walk.down()
 
     assert (found.outcome, found.reason, len(walk.chat.questions)) == ("missing", "agent_timeout", 6)
-    assert found.suggested_parent_id == again
-    assert found.candidates == [walk.view.id_of("Python"), walk.view.id_of("Go")]
+    assert found.suggested_parent_id == walk.view.id_of("level 5")
+    assert found.candidates == [walk.view.id_of(name) for name in walk.chat.names()]
 
 
 async def test_the_budget_holds_over_all_rounds_together() -> None:
-    again = {"action": "jump", "node_id": tree_of(SHAPE).id_of("技术")}
-    walk = Walk([again, again, NEVER, again], budget_s=0.1)
+    walk = Walk([pointing("技术", "jump"), pointing("编程语言", "jump"), NEVER, pointing("Go")], budget_s=0.1)
 
     found = await asyncio.wait_for(walk.down(), 5)
 
@@ -356,9 +420,16 @@ async def test_a_tree_that_is_empty_is_asked_about_all_the_same() -> None:
 async def test_the_root_is_never_a_match_of_a_search() -> None:
     to_root = {"action": "jump", "node_id": ROOT_ID}
 
-    found = await Walk([to_root, to_root, {"action": "missing"}], FakeKeywordView()).down()
+    of_nothing = await Walk([to_root, {"action": "missing"}], FakeKeywordView()).down()
+    back = Walk([pointing("技术", "jump"), to_root, pointing("菜谱")])
+    taken = await back.down()
 
-    assert (found.outcome, found.suggested_parent_id) == ("missing", ROOT_ID)
+    assert (of_nothing.outcome, of_nothing.reason, of_nothing.suggested_parent_id) == (
+        "missing",
+        "invalid_jump",
+        ROOT_ID,
+    )
+    assert (back.chat.shown()["current_path"], taken.node_id) == ([], back.view.id_of("菜谱"))
 
 
 async def test_without_a_model_nothing_is_asked() -> None:
@@ -449,6 +520,31 @@ async def test_a_failure_and_an_invented_target_are_not_kept() -> None:
         await Walk([answer], picks=picks).down()
 
     assert picks.rows == {}
+
+
+async def test_a_jump_in_a_circle_is_not_kept() -> None:
+    picks, view = KeptPicks(), tree_of(SHAPE)
+    up = {"action": "jump", "node_id": view.id_of("技术")}
+    await Walk([pointing("技术", "jump"), pointing("编程语言", "jump"), up], view, picks=picks).down()
+    walk = Walk([pointing("Go")], view, picks=picks)
+
+    found = await walk.down()
+
+    assert (found.node_id, len(walk.chat.questions)) == (view.id_of("Go"), 1)
+
+
+async def test_a_kept_jump_that_would_be_a_circle_on_this_way_is_asked_again() -> None:
+    picks, view = KeptPicks(), tree_of(SHAPE)
+    up = {"action": "jump", "node_id": view.id_of("技术")}
+    # Without 技术 on its way, to go back up to it is a way on, and is kept.
+    await Walk([pointing("编程语言", "jump"), up, pointing("TCP")], view, picks=picks).down("a")
+    back = next(asked for asked, row in picks.rows.items() if row["node_id"] == view.id_of("技术"))
+    picks.rows = {back: picks.rows[back]}
+    walk = Walk([pointing("技术", "jump"), pointing("编程语言", "jump"), pointing("Go")], view, picks=picks)
+
+    found = await walk.down("a")
+
+    assert (found.node_id, len(walk.chat.questions)) == (view.id_of("Go"), 3)
 
 
 async def test_a_kept_decision_that_makes_no_sense_is_asked_again() -> None:

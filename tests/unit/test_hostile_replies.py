@@ -1,11 +1,13 @@
 """Whatever a model answers: nothing raises, nothing is chosen that was not shown, and every outcome can be logged."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import orjson
 import pytest
 
+from knowhub.core.chat import Question, Reply
 from knowhub.core.operation import Row
 from knowhub.keywords.agent import DedupAction, KeywordAgent
 from knowhub.keywords.agent_decision import Intent
@@ -153,3 +155,97 @@ def twelve(view: FakeKeywordView) -> Sequence[Node]:
 
 
 FUNCTIONS = (search, place, choose, dedup, link, propose)
+
+
+class Raising(Mapping[str, object]):
+    """A mapping of a caller's own making that raises wherever it is read."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def __getitem__(self, key: str) -> object:
+        raise self._error
+
+    def __iter__(self) -> Iterator[str]:
+        raise self._error
+
+    def __len__(self) -> int:
+        raise self._error
+
+    def get(self, key: str, default: object = None) -> object:
+        raise self._error
+
+
+class Unspeakable:
+    """What has no text."""
+
+    def __str__(self) -> str:
+        raise ValueError("nobody may ask for the text of this")
+
+    __repr__ = object.__repr__
+
+
+class UnspeakableError(Unspeakable, Exception):
+    """An error without a text."""
+
+
+def nested(depth: int) -> object:
+    deep: list[object] = []
+    for _ in range(depth):
+        deep = [deep]
+    return deep
+
+
+FIELDS = ("action", "node_id", "node_ids", "reason", "links", "suggested_names", "moves", "splits")
+
+
+@pytest.mark.parametrize("ask", FUNCTIONS)
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(Raising(RuntimeError("get")), id="raises"),
+        pytest.param(Raising(RecursionError("get")), id="recurses"),
+        pytest.param(Raising(KeyError("action")), id="KeyError"),
+        pytest.param(UnspeakableError(), id="an error without a text"),
+    ],
+)
+async def test_an_answer_that_raises_where_it_is_read_is_a_failure(
+    ask: Callable[[KeywordAgent, FakeKeywordView], Awaitable[Ended]], answer: object
+) -> None:
+    view, chat = hostile_tree(), QueuedChat([answer])
+
+    ended = await ask(KeywordAgent(chat, Recents(), Options(max_candidates=12)), view)
+
+    check(ended, chat, view)
+    assert ended.failure == "agent_failure"
+    assert [call["failure"] for call in ended.calls] == ["agent_failure"]
+
+
+@pytest.mark.parametrize("ask", FUNCTIONS)
+@pytest.mark.parametrize("field", FIELDS)
+async def test_a_field_that_has_no_text_or_no_end_is_answered_like_any_other(
+    ask: Callable[[KeywordAgent, FakeKeywordView], Awaitable[Ended]], field: str
+) -> None:
+    good: dict[str, object] = {"action": "match", "node_id": 1, "links": [{"keyword_id": 1, "relation": "PRIMARY"}]}
+    for strange in (nested(100_000), Unspeakable(), [Unspeakable()], [Raising(RuntimeError("get"))]):
+        view, chat = hostile_tree(), QueuedChat([good | {field: strange}])
+
+        ended = await ask(KeywordAgent(chat, Recents(), Options(max_candidates=12)), view)
+
+        check(ended, chat, view)
+
+
+async def test_a_client_that_returns_no_reply_at_all_has_failed() -> None:
+    class Mute(QueuedChat):
+        async def chat(self, question: Question, timeout_s: float) -> Reply:
+            await super().chat(question, timeout_s)
+            nothing: Any = None
+            reply: Reply = nothing
+            return reply
+
+    chat, view = Mute(), hostile_tree()
+
+    ended = await search(KeywordAgent(chat, Recents(), Options()), view)
+
+    check(ended, chat, view)
+    assert ended.failure == "agent_failure"
