@@ -122,7 +122,7 @@ async def open_hub(settings: Settings, world: World | None = None, *, keep: bool
             store = open_store(directory.root, Environment(files, clock, ids, time.sleep), _options(settings))
             stack.push_async_callback(store.close)
         index = _index(directory, store)
-        cache = ResultCache(clock, settings.result_cache_entries) if settings.result_cache else None
+        cache = _result_cache(settings, clock)
         recents = Recents(settings.recent_keywords)
         store.subscribe(_Invalidation(cache, recents))
         records = RecordFiles(directory.records, store.history, store.log_id)
@@ -171,10 +171,16 @@ async def open_hub(settings: Settings, world: World | None = None, *, keep: bool
 
 @asynccontextmanager
 async def chat_model(
-    settings: Settings, *, model: str | None = None, clock: Clock | None = None, ids: Ids | None = None
+    settings: Settings,
+    *,
+    model: str | None = None,
+    has_breaker: bool = True,
+    clock: Clock | None = None,
+    ids: Ids | None = None,
 ) -> AsyncIterator[ChatModel | None]:
     """Build the language model that the settings name, or another `model` at the same place; None without a place.
 
+    Without its breaker it asks every question, however many failed before.
     Raises InvalidInput when the place, the proxy or the certificates cannot be used.
     """
     if settings.llm_base_url is None:
@@ -186,7 +192,10 @@ async def chat_model(
         model=model or settings.llm_model,
         attempt_timeout_s=settings.llm_timeout_s,
         max_attempts=settings.llm_attempts,
+        max_answer_bytes=settings.llm_max_answer_bytes,
         tokens_per_hour=settings.llm_tokens_per_hour,
+        breaker_failures=settings.llm_breaker_failures if has_breaker else 0,
+        breaker_cool_down_s=settings.llm_breaker_cool_down_s,
     )
     try:
         client = http.client(settings.llm_proxy, settings.llm_ca_file)
@@ -260,6 +269,12 @@ def _index(directory: DataDirectory, store: FileStore) -> LexicalIndex:
         index.account(account)
     store.subscribe(index)
     return index
+
+
+def _result_cache(settings: Settings, clock: Clock) -> ResultCache | None:
+    if not settings.result_cache:
+        return None
+    return ResultCache(clock, settings.result_cache_entries, settings.result_cache_bytes)
 
 
 def _tree_options(settings: Settings) -> Options:

@@ -9,19 +9,24 @@ from typing import Any, Final, TypeAlias
 
 from knowhub.core.clock import Clock
 from knowhub.core.operation import Row, is_live
+from knowhub.keywords import agent_decision
 from knowhub.keywords.descent import PickQuestion
-from knowhub.keywords.model import INFOS, KEYWORDS, LINKS
+from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, Found
 
 EXACT_TTL_S: Final = 3_600.0
 DESCEND_TTL_S: Final = 3_600.0
 INFOS_TTL_S: Final = 3_600.0
 PICK_TTL_S: Final = 6 * 3_600.0
 CAPACITY: Final = 10_000
+CAPACITY_BYTES: Final = 64 * 1024 * 1024
 
-_LONGEST_TTL_S: Final = PICK_TTL_S
+_DESCENDS: Final = "descend:"
+_PICKS: Final = "agent:pick:"
 # What a model was paid for; the rest is found again in microseconds. Their values are JSON.
-_PERSISTED: Final = ("descend:", "agent:pick:")
+_PERSISTED: Final = (_DESCENDS, _PICKS)
 _USES_A_PLACE: Final = 32
+# No one answer may take the place of more than a sixteenth of all others.
+_SHARE: Final = 16
 
 Use: TypeAlias = tuple[str, str]
 """An account, and in it the id of a keyword or an info, or `token:<normal form>`."""
@@ -30,8 +35,14 @@ Use: TypeAlias = tuple[str, str]
 @dataclass(frozen=True, slots=True)
 class _Entry:
     value: Any
+    put_at: float
     expires_at: float
     uses: frozenset[Use]
+    size: int
+
+    def is_over(self, now: float) -> bool:
+        # Before it was put is over too: a clock that was set back would let it live for as long again.
+        return not self.put_at <= now < self.expires_at
 
 
 class ResultCache:
@@ -41,9 +52,11 @@ class ResultCache:
     that a few thousand wide answers cannot fill the memory.
     """
 
-    def __init__(self, clock: Clock, capacity: int = CAPACITY) -> None:
+    def __init__(self, clock: Clock, capacity: int = CAPACITY, capacity_bytes: int = CAPACITY_BYTES) -> None:
         self._clock = clock
         self._capacity = capacity
+        self._capacity_bytes = capacity_bytes
+        self._bytes = 0
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
         # `node_used_by_keys` of the seed, for infos and tokens too (KT-209).
         self._used_by: dict[Use, set[str]] = {}
@@ -63,7 +76,7 @@ class ResultCache:
         entry = self._entries.get(key)
         if entry is None:
             return None
-        if self._clock.now() >= entry.expires_at:
+        if entry.is_over(self._clock.now()):
             self._drop(key)
             return None
         self._entries.move_to_end(key)
@@ -71,7 +84,13 @@ class ResultCache:
 
     def put(self, key: str, value: Any, ttl_s: float, uses: Iterable[Use]) -> None:  # noqa: ANN401 -- as `get`
         """Keep a value for `ttl_s` seconds, or until one of `uses` is touched."""
-        self._put(key, _Entry(value, self._clock.now() + ttl_s, frozenset(uses)))
+        now = self._clock.now()
+        self._put(key, _Entry(value, now, now + ttl_s, frozenset(uses), _size_of(value)))
+
+    def left_s(self, key: str) -> float:
+        """Return for how many seconds `get` will give the value; 0 where it gives none."""
+        entry, now = self._entries.get(key), self._clock.now()
+        return 0.0 if entry is None or entry.is_over(now) else entry.expires_at - now
 
     def touch(self, account: str, used: Iterable[str]) -> int:
         """Drop exactly the entries that rest on one of `used`, and return how many they were."""
@@ -96,43 +115,63 @@ class ResultCache:
                 "expires_at": entry.expires_at,
             }
             for key, entry in self._entries.items()
-            if key.startswith(_PERSISTED) and entry.expires_at > now
+            if key.startswith(_PERSISTED) and not entry.is_over(now)
         ]
 
     def restore(self, entries: Iterable[Mapping[str, Any]]) -> None:
         """Take back what `persistable` listed.
 
-        Not what is over, and not what another version wrote in another shape: it is only asked again. The caller
-        leaves out, or touches, what operations have touched since.
+        Not what is over, nor what `persistable` lists never, nor what another version wrote in another shape: it is
+        only asked again. The caller leaves out, or touches, what operations have touched since.
         """
         now = self._clock.now()
         for listed in entries:
-            match _restored(listed, now + _LONGEST_TTL_S):
-                case key, entry if entry.expires_at > now:
+            match _restored(listed, now):
+                case key, entry if not entry.is_over(now):
                     self._put(key, entry)
 
     def _put(self, key: str, entry: _Entry) -> None:
         self._drop(key)
-        if len(entry.uses) > self._capacity * _USES_A_PLACE:
-            # All others would have to go for it.
+        if len(entry.uses) > self._capacity * _USES_A_PLACE or entry.size > self._capacity_bytes // _SHARE:
+            # Too many others would have to go for it.
             return
         self._entries[key] = entry
         self._uses += len(entry.uses)
+        self._bytes += entry.size
         for use in entry.uses:
             self._used_by.setdefault(use, set()).add(key)
-        while len(self._entries) > self._capacity or self._uses > self._capacity * _USES_A_PLACE:
+        while self._is_over():
             self._drop(next(iter(self._entries)))
+
+    def _is_over(self) -> bool:
+        return (
+            len(self._entries) > self._capacity
+            or self._uses > self._capacity * _USES_A_PLACE
+            or self._bytes > self._capacity_bytes
+        )
 
     def _drop(self, key: str) -> None:
         entry = self._entries.pop(key, None)
         if entry is None:
             return
         self._uses -= len(entry.uses)
+        self._bytes -= entry.size
         for use in entry.uses:
             keys = self._used_by[use]
             keys.remove(key)
             if not keys:
                 del self._used_by[use]
+
+
+def _size_of(value: object) -> int:
+    """Count the bytes of the texts in a value, about; all else in it is small."""
+    if isinstance(value, bytes | str):
+        return len(value)
+    if isinstance(value, Found):
+        return _size_of((value.node, value.path, value.infos, value.candidates))
+    if isinstance(value, Mapping):
+        return _size_of(tuple(value.values()))
+    return sum(map(_size_of, value)) if isinstance(value, list | tuple) else 0
 
 
 class Picks:
@@ -183,24 +222,35 @@ def _touched_by_keyword(before: Row | None, after: Row) -> set[str]:
 
 def _place(row: Row) -> tuple[Any, ...]:
     """Return what decides under whom, and for whom, a keyword is among the children."""
-    return is_live(row), row["parent_id"], sorted(row["scopes"]), row["owner"]
+    return is_live(row), row["parent_id"], sorted(map(str, row["scopes"])), row["owner"]
 
 
 def _pick_key(asked: PickQuestion) -> str:
     """Name a question by all that the answer could depend on, the fingerprint of the candidates with it."""
     reader = None if asked.reader is None else sorted(asked.reader)
     told = [reader, asked.model, asked.intent, asked.query, asked.start_ids, asked.candidates]
-    return f"agent:pick:{asked.account}:{sha256(json.dumps(told).encode()).hexdigest()}"
+    return f"{_PICKS}{asked.account}:{sha256(json.dumps(told).encode()).hexdigest()}"
 
 
-def _restored(listed: Mapping[str, Any], latest: float) -> tuple[str, _Entry] | None:
+def _restored(listed: Mapping[str, Any], now: float) -> tuple[str, _Entry] | None:
     match listed:
         case {"key": str(key), "value": value, "uses": [*pairs], "expires_at": float() | int() as expires_at}:
             uses = [_use(pair) for pair in pairs]
-            if None in uses:
+            ttl_s = _persisted_ttl_s(key, value)
+            # What ends later than it could if it were put now was put before the clock was set back.
+            if None in uses or ttl_s is None or expires_at > now + ttl_s:
                 return None
-            # A clock that was set back must not make an entry immortal.
-            return key, _Entry(value, min(float(expires_at), latest), frozenset(filter(None, uses)))
+            return key, _Entry(value, now, float(expires_at), frozenset(filter(None, uses)), _size_of(value))
+    return None
+
+
+def _persisted_ttl_s(key: str, value: object) -> float | None:
+    """Return how long a value of this kind lives; None where it is none of those, or has not the shape of its kind."""
+    if key.startswith(_PICKS):
+        return PICK_TTL_S if agent_decision.is_row(value) else None
+    match value:
+        case {"path": [_, *_] as path, "reason": str()} if key.startswith(_DESCENDS):
+            return DESCEND_TTL_S if all(isinstance(one, str) for one in path) else None
     return None
 
 

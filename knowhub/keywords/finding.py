@@ -126,12 +126,13 @@ class KeywordSearch:
         whole: Found | None = self._kept(asked.key("exact", "descended"))
         if whole is not None:
             return whole
-        kept: Row | None = self._kept(asked.key("descend"))
-        if kept is None:
-            return None
-        view = self._store.view(asked.ctx.account)
-        node = rendering.seen_node(view, asked.ctx, kept["path"][-1])
-        return self._reached(view, asked, node, kept["reason"]) if node is not None else None
+        key, view = asked.key("descend"), self._store.view(asked.ctx.account)
+        # What a file brought back is looked at before it is used.
+        match self._kept(key):
+            case {"path": [*_, str(keyword_id)], "reason": str(reason)} if keyword_id != ROOT_ID:
+                node = rendering.seen_node(view, asked.ctx, keyword_id)
+                return self._reached(view, asked, node, reason, self._left_s(key)) if node is not None else None
+        return None
 
     async def _descend(self, asked: "_Asked") -> Found:
         ctx, touches = asked.ctx, self._touches(asked)
@@ -157,11 +158,12 @@ class KeywordSearch:
             # What was written while the model thought, it did not see.
             return self._matched(view, ctx, node, descended.reason)[0]
         self._keep(asked.key("descend"), asked, {"path": path, "reason": descended.reason}, path, DESCEND_TTL_S)
-        return self._reached(view, asked, node, descended.reason)
+        return self._reached(view, asked, node, descended.reason, DESCEND_TTL_S)
 
-    def _reached(self, view: KeywordView, asked: "_Asked", node: Node, reason: str) -> Found:
+    def _reached(self, view: KeywordView, asked: "_Asked", node: Node, reason: str, ttl_s: float) -> Found:
+        # `ttl_s` is what the descent has left: an answer made of it again must not outlive it.
         found, uses = self._matched(view, asked.ctx, node, reason)
-        self._keep(asked.key("exact", "descended"), asked, found, uses)
+        self._keep(asked.key("exact", "descended"), asked, found, uses, min(ttl_s, EXACT_TTL_S))
         return found
 
     def _one_or_many(
@@ -192,7 +194,7 @@ class KeywordSearch:
             SearchStatus.MATCHED,
             node=rendering.keyword_json(view, ctx, node, with_children=True, level=level),
             path=(*above, rendering.keyword_json(view, ctx, node, with_children=False, level=level)),
-            infos=tuple(info_pages.info_rows(view, page.shown)),
+            infos=tuple(info_pages.first_rows(view, page.shown)),
             reason=reason,
         )
         return found, [*above_ids, node.id, *page.examined]
@@ -233,6 +235,9 @@ class KeywordSearch:
 
     def _kept(self, key: str) -> Any:  # noqa: ANN401 -- each key has its own kind of value
         return self._caches.get(key) if self._caches is not None else None
+
+    def _left_s(self, key: str) -> float:
+        return self._caches.left_s(key) if self._caches is not None else 0.0
 
     def _keep(self, key: str, asked: "_Asked", value: object, uses: Iterable[str], ttl_s: float = EXACT_TTL_S) -> None:
         # Whatever happens to a keyword of this name touches the name: one that was hidden may come into sight.

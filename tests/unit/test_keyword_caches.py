@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from knowhub.keywords.caches import PICK_TTL_S, Picks, ResultCache, touched
+from knowhub.keywords.caches import Picks, ResultCache, touched
 from knowhub.keywords.descent import PickQuestion
 from knowhub.keywords.model import INFOS, KEYWORDS, LINKS
 from tests.builders import FakeClock
@@ -29,6 +29,16 @@ def keyword_row(**fields: Any) -> dict[str, Any]:  # noqa: ANN401 -- any field
     } | fields
 
 
+DESCENDED = {"path": ["root", "a"], "reason": "r"}
+DECISION = {
+    "action": "match",
+    "node_id": "a",
+    "node_ids": [],
+    "jump_depth": 1,
+    "suggest_name": None,
+    "candidate_ids": [],
+    "reason": "",
+}
 QUESTION = PickQuestion(
     account="default",
     reader=None,
@@ -122,8 +132,8 @@ def test_what_was_paid_for_survives_a_restart_and_nothing_else() -> None:
     clock = FakeClock()
     cache = ResultCache(clock)
     cache.put("exact:x", b"rows", 3_600, [A])
-    cache.put("descend:x", {"path": ["root", "a"]}, 3_600, [A])
-    cache.put("agent:pick:x", {"action": "match"}, 7_200, [B])
+    cache.put("descend:x", DESCENDED, 3_600, [A])
+    cache.put("agent:pick:x", DECISION, 7_200, [B])
 
     written = json.dumps(cache.persistable())
     clock.advance(3_599)
@@ -131,7 +141,7 @@ def test_what_was_paid_for_survives_a_restart_and_nothing_else() -> None:
     again.restore(json.loads(written))
 
     assert again.get("exact:x") is None
-    assert again.get("descend:x") == {"path": ["root", "a"]}
+    assert again.get("descend:x") == DESCENDED
     assert again.touch("default", ["b"]) == 1
     clock.advance(1)
     assert again.get("descend:x") is None
@@ -140,7 +150,7 @@ def test_what_was_paid_for_survives_a_restart_and_nothing_else() -> None:
 def test_what_is_over_is_neither_written_nor_read_back() -> None:
     clock = FakeClock()
     cache = ResultCache(clock)
-    cache.put("descend:x", {"path": []}, 60, [A])
+    cache.put("descend:x", DESCENDED, 60, [A])
     written = cache.persistable()
 
     clock.advance(60)
@@ -150,17 +160,50 @@ def test_what_is_over_is_neither_written_nor_read_back() -> None:
     assert cache.persistable() == []
 
 
-def test_a_clock_that_was_set_back_makes_nothing_immortal() -> None:
+@pytest.mark.parametrize(
+    ("key", "value", "ttl_s"), [("descend:x", DESCENDED, 3_600), ("agent:pick:x", DECISION, 21_600)]
+)
+def test_what_was_put_before_the_clock_was_set_back_is_not_read_back(
+    key: str, value: dict[str, Any], ttl_s: float
+) -> None:
     clock = FakeClock()
     cache = ResultCache(clock)
-    cache.put("descend:x", {"path": []}, 3_600, [A])
-    earlier = FakeClock(clock.now() - 1_000_000)
-    again = ResultCache(earlier)
+    cache.put(key, value, ttl_s, [A])
+    written = cache.persistable()
 
-    again.restore(cache.persistable())
-    earlier.advance(PICK_TTL_S)
+    now, earlier = ResultCache(clock), ResultCache(FakeClock(clock.now() - 1))
+    now.restore(written)
+    earlier.restore(written)
 
-    assert again.get("descend:x") is None
+    assert (now.get(key), earlier.get(key)) == (value, None)
+
+
+def test_a_clock_that_is_set_back_makes_nothing_immortal() -> None:
+    clock = FakeClock()
+    cache, read_back = ResultCache(clock), ResultCache(clock)
+    cache.put("descend:x", DESCENDED, 3_600, [A])
+    read_back.restore(cache.persistable())
+
+    clock.advance(-365 * 86_400)
+    left = [one.left_s("descend:x") for one in (cache, read_back)]
+    listed = cache.persistable()
+    clock.advance(300 * 86_400)
+
+    assert (left, listed) == ([0, 0], [])
+    assert [one.get("descend:x") for one in (cache, read_back)] == [None, None]
+    assert (len(cache), cache.uses) == (0, 0)
+
+
+def test_what_a_value_has_left_is_told() -> None:
+    clock = FakeClock()
+    cache = ResultCache(clock)
+    cache.put("x", 1, 60, [A])
+
+    clock.advance(45)
+    before = cache.left_s("x")
+    clock.advance(15)
+
+    assert (before, cache.left_s("x"), cache.left_s("never")) == (15, 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -174,16 +217,34 @@ def test_a_clock_that_was_set_back_makes_nothing_immortal() -> None:
         {"uses": [["default", 1]]},
         {"expires_at": "soon"},
         {"expires_at": float("nan")},
+        {"expires_at": 10**400},
+        {"key": "exact:y"},
+        {"key": "path:y"},
+        {"key": "descended"},
+        {"key": "agent:pick:y"},
+        {"value": None},
+        {"value": []},
+        {"value": {}},
+        {"value": {"path": ["root", "a"]}},
+        {"value": {"reason": "r"}},
+        {"value": {"path": [], "reason": "r"}},
+        {"value": {"path": "root", "reason": "r"}},
+        {"value": {"path": ["root", 5], "reason": "r"}},
+        {"value": {"path": ["root"], "reason": ["r"]}},
+        {"value": DECISION},
+        {"key": "agent:pick:y", "value": DECISION | {"node_ids": [1]}},
+        {"key": "agent:pick:y", "value": {"action": "match"}},
+        {"key": "agent:pick:y", "value": None},
     ],
 )
 def test_what_another_version_wrote_in_another_shape_is_left_out(broken: dict[str, Any]) -> None:
     clock = FakeClock()
     cache = ResultCache(clock)
-    good = {"key": "descend:x", "value": 1, "uses": [["default", "a"]], "expires_at": clock.now() + 60}
+    good = {"key": "descend:x", "value": DESCENDED, "uses": [["default", "a"]], "expires_at": clock.now() + 60}
 
     cache.restore([good | {"key": "descend:y"} | broken if broken else {}, good])
 
-    assert cache.get("descend:x") == 1
+    assert cache.get("descend:x") == DESCENDED
     assert len(cache) == 1
 
 
@@ -191,7 +252,7 @@ def test_those_read_last_stay_longest_over_a_restart_too() -> None:
     clock = FakeClock()
     cache = ResultCache(clock)
     for key in ("descend:x", "descend:y", "descend:z"):
-        cache.put(key, key, 60, [A])
+        cache.put(key, DESCENDED, 60, [A])
     cache.get("descend:x")
 
     smaller = ResultCache(clock, capacity=2)
@@ -305,8 +366,17 @@ class Kept:
     """An entry of the naive model."""
 
     value: int
+    put_at: float
     expires_at: float
     uses: set[tuple[str, str]]
+
+    def holds(self, now: float) -> bool:
+        return self.put_at <= now < self.expires_at
+
+
+def descended(value: int) -> dict[str, Any]:
+    """What a descent keeps; the cache asks nothing of a value, until it reads it back."""
+    return {"path": ["root", str(value)], "reason": ""}
 
 
 class CacheMachine(RuleBasedStateMachine):
@@ -323,9 +393,9 @@ class CacheMachine(RuleBasedStateMachine):
     @rule(key=KEYS, value=st.integers(), ttl_s=st.sampled_from([1, 5, 10]), account=ACCOUNTS, used=USED)
     def put(self, key: str, value: int, ttl_s: float, account: str, used: set[str]) -> None:
         uses = {(account, one) for one in used}
-        self.cache.put(key, value, ttl_s, uses)
+        self.cache.put(key, descended(value), ttl_s, uses)
         self.kept.pop(key, None)
-        self.kept[key] = Kept(value, self.clock.now() + ttl_s, uses)
+        self.kept[key] = Kept(value, self.clock.now(), self.clock.now() + ttl_s, uses)
         if len(self.kept) > self.CAPACITY:
             del self.kept[next(iter(self.kept))]
 
@@ -333,9 +403,9 @@ class CacheMachine(RuleBasedStateMachine):
     def get(self, key: str) -> None:
         kept = self.kept.pop(key, None)
         expected = None
-        if kept is not None and kept.expires_at > self.clock.now():
+        if kept is not None and kept.holds(self.clock.now()):
             self.kept[key] = kept
-            expected = kept.value
+            expected = descended(kept.value)
 
         assert self.cache.get(key) == expected
 
@@ -347,7 +417,7 @@ class CacheMachine(RuleBasedStateMachine):
 
         assert self.cache.touch(account, used) == len(gone)
 
-    @rule(seconds=st.sampled_from([0.5, 1, 4]))
+    @rule(seconds=st.sampled_from([0.5, 1, 4, -0.5, -4]))
     def wait(self, seconds: float) -> None:
         self.clock.advance(seconds)
 
@@ -358,7 +428,9 @@ class CacheMachine(RuleBasedStateMachine):
         self.cache.restore(json.loads(written))
         now = self.clock.now()
         self.kept = {
-            key: kept for key, kept in self.kept.items() if key.startswith("descend:") and kept.expires_at > now
+            key: replace(kept, put_at=now)
+            for key, kept in self.kept.items()
+            if key.startswith("descend:") and kept.holds(now)
         }
 
     @invariant()
@@ -369,3 +441,14 @@ class CacheMachine(RuleBasedStateMachine):
 
 TestCacheAgainstModel = CacheMachine.TestCase
 TestCacheAgainstModel.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+
+
+def test_the_texts_of_all_answers_have_a_bound_and_no_answer_takes_it_all() -> None:
+    cache = ResultCache(FakeClock(), capacity_bytes=1600)
+
+    for number in range(40):
+        cache.put(f"exact:{number}", (b"x" * 50, {"path": ["y" * 50]}), 60, [])
+    cache.put("exact:wide", [b"x" * 101], 60, [])
+
+    assert [number for number in range(40) if cache.get(f"exact:{number}")] == list(range(24, 40))
+    assert cache.get("exact:wide") is None

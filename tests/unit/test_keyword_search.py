@@ -27,6 +27,7 @@ from knowhub.keywords.model import (
     ROOT_ID,
     Found,
     InfoPolicy,
+    Linking,
     NewInfo,
     NewKeyword,
     Options,
@@ -391,6 +392,48 @@ async def test_a_descent_is_kept_for_an_hour_and_asked_again_after_it() -> None:
     assert (first.reason, again, later.reason) == ("one", first, "two")
 
 
+async def test_a_descent_is_kept_for_its_own_hour_though_its_answer_was_made_again_meanwhile() -> None:
+    hub = hub_with([match("Python", reason="one"), match("Python", reason="two")], cached=True)
+    python = await hub.keyword("Python")
+    info = await hub.info("x", python)
+    await hub.search("the snake language")
+
+    hub.clock.advance(3_000)
+    # The answer goes, for it showed the info; what the model decided stays, and the answer is made of it again.
+    await hub.infos.update(ANN, info, {"content": "y"})
+    again = await hub.search("the snake language")
+    hub.clock.advance(601)
+    later = await hub.search("the snake language")
+
+    assert (again.reason, later.reason) == ("one", "two")
+
+
+LAST: Sequence[object] = (None, "gone", "root", [], 5)
+REASONS: Sequence[object] = (None, ["r"], 5)
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        *(None, 5, "path", [], ["path"], {}, {"path": ["root"]}, {"reason": "r"}),
+        *({"path": [], "reason": "r"}, {"path": "root", "reason": "r"}, {"path": {}, "reason": "r"}),
+        *({"path": [last], "reason": "r"} for last in LAST),
+        *({"path": ["root", "<python>"], "reason": reason} for reason in REASONS),
+    ],
+)
+async def test_a_kept_descent_of_a_wrong_shape_is_only_asked_again(kept: Any) -> None:  # noqa: ANN401 -- any shape
+    hub = hub_with([match("Python", reason="one")] * 2, cached=True)
+    python = await hub.keyword("Python")
+    await hub.search("the snake language")
+    [descend] = [entry["key"] for entry in hub.caches.persistable() if entry["key"].startswith("descend:")]
+    hub.caches.touch("default", ["token:thesnakelanguage"])
+    hub.caches.put(descend, orjson.loads(orjson.dumps(kept).replace(b"<python>", python.encode())), 60, [])
+
+    found = await hub.search("the snake language")
+
+    assert (found.status, found.reason, len(hub.chat.questions)) == (SearchStatus.MATCHED, "one", 2)
+
+
 async def test_a_kept_descent_is_no_answer_for_who_wants_no_model_or_sees_something_else() -> None:
     hub = hub_with([match("Python"), match("Python")], cached=True)
     await hub.keyword("Python")
@@ -522,7 +565,7 @@ class Busy:
             lambda: infos.create(ctx, NewInfo(name, keyword_ids=[one], scopes=scopes)),
             lambda: infos.create(ctx, NewInfo(name, keyword_ids=[one, other], scopes=scopes)),
             lambda: infos.update(ctx, info, {"scopes": scopes, "content": name}),
-            lambda: infos.link(ctx, info, one, relation),
+            lambda: infos.link(ctx, info, one, Linking(relation)),
             lambda: infos.unlink(ctx, info, one),
             lambda: infos.delete(ctx, info),
             lambda: self._undo(ctx),
