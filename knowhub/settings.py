@@ -40,6 +40,9 @@ class Settings(BaseSettings):
     llm_timeout_s: float = Field(default=20.0, gt=0)
     llm_attempts: int = Field(default=3, ge=1, le=10)
     llm_tokens_per_hour: int = Field(default=2_000_000, ge=0)
+    llm_breaker_failures: int = Field(default=5, ge=0)
+    llm_breaker_cool_down_s: float = Field(default=30.0, gt=0)
+    llm_max_answer_bytes: int = Field(default=1024 * 1024, ge=1024)
     llm_proxy: str | None = Field(default=None, repr=False)
     llm_ca_file: Path | None = None
     llm_write_budget_s: float = Field(default=30.0, gt=0)
@@ -54,6 +57,7 @@ class Settings(BaseSettings):
     log_agent_decisions: bool = True
     result_cache: bool = True
     result_cache_entries: int = Field(default=10_000, ge=1)
+    result_cache_bytes: int = Field(default=64 * 1024 * 1024, ge=1024)
 
     @field_validator("llm_base_url", "llm_api_key", "llm_proxy", "llm_ca_file", "uncategorized_name", mode="before")
     @classmethod

@@ -71,7 +71,8 @@ async def _asked(settings: Settings, model: str | None, lines: Sequence[str] | N
     if lines is not None:
         yield keyword_replay.ScriptedModel(lines)
         return
-    async with bootstrap.chat_model(settings, model=model) as chat:
+    # A breaker would leave out the calls behind five that failed, and the summary would count them as differences.
+    async with bootstrap.chat_model(settings, model=model, has_breaker=False) as chat:
         if chat is None:
             raise Unavailable("there is no model to ask: set KNOWHUB_LLM_BASE_URL, or give answers with --script")
         yield chat
@@ -83,6 +84,7 @@ def _answer(name: str, differences: Sequence[Difference]) -> dict[str, Any]:
         "results": [{**asdict(one), "names": _named(one)} for one in differences],
         "count": len(differences),
         "same": sum(one.same for one in differences),
+        "not_asked": sum(not one.was_asked for one in differences),
         "tokens": _tokens(differences),
         "seconds": round(sum(one.seconds for one in differences), 3),
     }
@@ -107,7 +109,8 @@ def _ids(decision: Any) -> set[str]:  # noqa: ANN401 -- any JSON value
 def _print_difference(difference: Difference) -> None:
     output.say(f"{difference.function}  {difference.asked}  (operation {difference.operation_id})")
     output.say(f"  was  {_told(difference.was, difference.names)}")
-    output.say(f"  now  {_told(difference.now, difference.names)}")
+    now = _told(difference.now, difference.names) if difference.was_asked else "not asked"
+    output.say(f"  now  {now}")
     if difference.detail:
         output.say(f"       {output.one_line(difference.detail)}")
 
@@ -129,8 +132,9 @@ def _summary(name: str, differences: Sequence[Difference]) -> str:
     tokens = _tokens(differences)
     counted = "tokens not counted" if tokens is None else f"{tokens} tokens"
     seconds = sum(one.seconds for one in differences)
-    same = sum(one.same for one in differences)
-    return f"{name} decides the same in {same} of {len(differences)} calls; {counted}, {seconds:.1f} s"
+    same, asked = sum(one.same for one in differences), sum(one.was_asked for one in differences)
+    left_out = "" if asked == len(differences) else f"; {len(differences) - asked} were not asked"
+    return f"{name} decides the same in {same} of {asked} calls{left_out}; {counted}, {seconds:.1f} s"
 
 
 def _tokens(differences: Sequence[Difference]) -> int | None:

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from knowhub.core.chat import ChatFailed, ChatModel, FailureReason, Message, Question, Reply
+from knowhub.core.chat import ChatFailed, ChatModel, FailureReason, Message, NotAsked, Question, Reply
 from knowhub.core.errors import InvalidInput
 from knowhub.core.operation import Operation, Row
 from knowhub.keywords import prompts
@@ -34,6 +34,7 @@ class Difference:
 
     `was` and `now` are decisions with ids, or `{"failure": reason}`. `asked` is what it was about, in short; `names`
     tells the names of the ids. `tokens` (both directions, None where nobody counted) and `seconds` are of the new call.
+    Not `was_asked`: the question was not sent, `now` is the failure that says so, and it is never the same.
     """
 
     operation_id: str
@@ -42,6 +43,7 @@ class Difference:
     was: Row
     now: Row
     same: bool
+    was_asked: bool = True
     names: Mapping[str, str] = field(default_factory=dict)
     detail: str = ""
     tokens: int | None = None
@@ -68,7 +70,7 @@ class ScriptedModel:
         """Return the next answer, whatever is asked. Raises ChatFailed."""
         answer = next(self._answers, None)
         if answer is None:
-            raise ChatFailed(FailureReason.FAILURE, "the script has no answer left")
+            raise NotAsked(FailureReason.FAILURE, "the script has no answer left")
         if set(answer) == {"failure"}:
             raise ChatFailed(_reason(answer["failure"]), "as the script says")
         return Reply(answer, self._name, 0.0)
@@ -96,20 +98,21 @@ def recorded_calls(operations: Iterable[Operation]) -> Iterator[Recorded]:
 async def replay(calls: Iterable[Recorded], chat: ChatModel, timeout_s: float) -> AsyncIterator[Difference]:
     """Ask `chat` each recorded question again, `timeout_s` for each, and yield how its answer compares.
 
-    Nothing is written. A call that fails is a difference that says so, unless it failed alike when it was recorded.
+    Nothing is written. A call that fails is a difference that says so, unless it failed alike when it was recorded; one
+    that was never sent tells nothing about the model, and says that.
     """
     for call in calls:
         question = Question(call.function, call.messages, prompts.SCHEMAS[call.function])
         reply: Reply | None = None
-        detail = ""
+        failure: ChatFailed | None = None
         try:
             reply = await chat.chat(question, timeout_s)
         except ChatFailed as failed:
             now: Row = {"failure": failed.reason.value}
-            detail = failed.detail
+            failure = failed
         else:
             now = meaning(call.function, reply.data, call.choices)
-        yield _difference(call, now, detail, reply)
+        yield _difference(call, now, failure, reply)
 
 
 def meaning(function: str, output: object, choices: Mapping[str, str]) -> Row:
@@ -124,18 +127,20 @@ def meaning(function: str, output: object, choices: Mapping[str, str]) -> Row:
     return _MEANINGS[function](output, Choices([choices[idx] for idx in ordered]))
 
 
-def _difference(call: Recorded, now: Row, detail: str, reply: Reply | None) -> Difference:
+def _difference(call: Recorded, now: Row, failure: ChatFailed | None, reply: Reply | None) -> Difference:
     was: Row = {"failure": call.failure} if call.failure else meaning(call.function, call.output, call.choices)
     data = _shown(call.messages)
+    was_asked = not isinstance(failure, NotAsked)
     return Difference(
         operation_id=call.operation_id,
         function=call.function,
         asked=_asked(data),
         was=was,
         now=now,
-        same=was == now,
+        same=was_asked and was == now,
+        was_asked=was_asked,
         names=_names(data, call.choices),
-        detail=detail,
+        detail="" if failure is None else failure.detail,
         tokens=None if reply is None else _tokens(reply),
         seconds=0.0 if reply is None else reply.seconds,
     )

@@ -13,13 +13,18 @@ class Verdict(Enum):
 
 
 class Breaker:
-    """Opens after `threshold` failed calls in a row; after `cool_down_s` one call probes, the others wait for it."""
+    """Opens after `threshold` failed calls in a row, 0 never; after `cool_down_s` one call probes, the others wait.
+
+    Each opening, probe and closing begins an epoch. A call that was admitted in an earlier one is a straggler: what
+    it tells is old, and it neither frees the probe's place nor opens or closes anything.
+    """
 
     def __init__(self, threshold: int, cool_down_s: float, monotonic: Callable[[], float]) -> None:
         self._threshold = threshold
         self._cool_down_s = cool_down_s
         self._monotonic = monotonic
         self._failures = 0
+        self._epoch = 0
         self._opened_at: float | None = None
         self._is_probing = False
 
@@ -35,23 +40,30 @@ class Breaker:
             return 0.0
         return max(0.0, self._opened_at + self._cool_down_s - self._monotonic())
 
-    def admits(self) -> bool:
-        """Say whether a call may be made; whoever is admitted tells how it went, in any case."""
+    def admit(self) -> int | None:
+        """Return the epoch in which a call may be made, None when none may; `note` is told of it in any case."""
         if self.is_open:
-            return False
-        self._is_probing = self._opened_at is not None
-        return True
+            return None
+        if self._opened_at is not None:
+            self._is_probing = True
+            self._epoch += 1
+        return self._epoch
 
-    def note(self, verdict: Verdict) -> None:
-        """Take in how an admitted call went."""
-        self._is_probing = False
+    def note(self, epoch: int, verdict: Verdict) -> None:
+        """Take in how a call went that was admitted in `epoch`."""
+        if epoch != self._epoch:
+            return
+        was_probing, self._is_probing = self._is_probing, False
         match verdict:
             case Verdict.WELL:
-                self._failures, self._opened_at = 0, None
+                self._failures = 0
+                if was_probing:
+                    self._opened_at = None
+                    self._epoch += 1
             case Verdict.ILL:
                 self._failures += 1
-                # A probe that fails opens anew; calls that began before it opened do not lengthen the cool-down.
-                if self._failures >= self._threshold and self.remaining_s == 0:
+                if self._threshold and self._failures >= self._threshold:
                     self._opened_at = self._monotonic()
+                    self._epoch += 1
             case Verdict.NOTHING:
                 return

@@ -5,19 +5,20 @@ by its deadline, by the breaker and by the tokens of the hour.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
 import orjson
 
-from knowhub.core.chat import ChatFailed, FailureReason, Message, Question, Reply, Usage
+from knowhub.core.chat import ChatFailed, FailureReason, Message, NotAsked, Question, Reply, Usage
 from knowhub.providers.breaker import Breaker, Verdict
-from knowhub.providers.http import CallFailed, Endpoint, EndpointOptions, Refused, Timing, Unusable
+from knowhub.providers.http import CallFailed, Endpoint, EndpointOptions, Refused, Timing
 from knowhub.providers.json_answers import UnfitAnswer, answer_in
 from knowhub.providers.json_schema import unchecked
-from knowhub.providers.rungs import Rung, refuses, request_body, text_of, with_repair, with_schema
+from knowhub.providers.rungs import Rung, refuses, request_body, texts_of, with_repair, with_schema
 from knowhub.providers.spending import Spending, estimated_tokens
 
 DEFAULT_MODEL = "google/gemini-2.0-flash-001"
@@ -31,7 +32,7 @@ _OF_THE_QUESTION = frozenset({400, 413, 422})
 class ChatOptions:
     """Where the model is and what it may cost; `tokens_per_hour` 0 is no limit.
 
-    The breaker opens after `breaker_failures` failed calls in a row, for `breaker_cool_down_s`.
+    The breaker opens after `breaker_failures` failed calls in a row, for `breaker_cool_down_s`; after 0, never.
     """
 
     base_url: str
@@ -51,6 +52,7 @@ class _Call:
 
     question: Question
     deadline: float
+    is_sent: bool = False
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
 
@@ -95,32 +97,36 @@ class ChatClient:
     async def chat(self, question: Question, timeout_s: float) -> Reply:
         """Ask, and return an answer that fits the question's schema within `timeout_s`, retries included.
 
-        Raises ChatFailed, and nothing else, whatever the model or its server does.
+        Raises ChatFailed, and nothing else, whatever the model or its server does; NotAsked when nothing was sent
+        because it may not be.
         """
         self._calls += 1
         try:
-            self._check(question, timeout_s)
-            return await self._judged(question, timeout_s)
+            epoch = self._admitted(question, timeout_s)
+            return await self._judged(question, timeout_s, epoch)
         except ChatFailed:
             self._failures += 1
             raise
 
-    def _check(self, question: Question, timeout_s: float) -> None:
+    def _admitted(self, question: Question, timeout_s: float) -> int:
+        """Return the breaker's epoch in which the question is asked."""
         unknown = unchecked(question.schema)
         if unknown:
-            raise ChatFailed(FailureReason.FAILURE, f"the schema says {unknown[0]!r}, which is not checked here")
+            raise NotAsked(FailureReason.FAILURE, f"the schema says {unknown[0]!r}, which is not checked here")
         try:
             orjson.dumps(question.schema, default=dict)
         except TypeError as error:
-            raise ChatFailed(FailureReason.FAILURE, f"the schema cannot be written as JSON: {error}") from error
+            raise NotAsked(FailureReason.FAILURE, f"the schema cannot be written as JSON: {error}") from error
         # Also true of NaN.
         if not timeout_s > 0:
-            raise ChatFailed(FailureReason.TIMEOUT, "no time is left to ask the model")
-        if not self._breaker.admits():
+            raise NotAsked(FailureReason.TIMEOUT, "no time is left to ask the model")
+        epoch = self._breaker.admit()
+        if epoch is None:
             wait_s = self._breaker.remaining_s
-            raise ChatFailed(FailureReason.FAILURE, f"the breaker is open: the model failed; ask in {wait_s:.0f} s")
+            raise NotAsked(FailureReason.FAILURE, f"the breaker is open: the model failed; ask in {wait_s:.0f} s")
+        return epoch
 
-    async def _judged(self, question: Question, timeout_s: float) -> Reply:
+    async def _judged(self, question: Question, timeout_s: float, epoch: int) -> Reply:
         verdict = Verdict.NOTHING
         try:
             async with asyncio.timeout(timeout_s):
@@ -137,23 +143,35 @@ class ChatClient:
             raise ChatFailed(reason, failure.detail) from failure
         except UnfitAnswer as error:
             verdict = Verdict.ILL
-            raise ChatFailed(FailureReason.FAILURE, f"the model's answer does not fit, twice: {error}") from error
+            # The answer is redacted, and yet the names of its fields may make up the key where they are joined.
+            detail = self._endpoint.redaction.error(f"the model's answer does not fit, twice: {error}")
+            raise ChatFailed(FailureReason.FAILURE, detail) from None
         finally:
-            self._breaker.note(verdict)
+            self._breaker.note(epoch, verdict)
 
     async def _replied(self, call: _Call) -> Reply:
         started = self._timing.monotonic()
         messages = with_schema(call.question.messages, call.question.schema)
-        text = await self._down_the_ladder(call, messages)
+        texts = await self._down_the_ladder(call, messages)
         try:
-            data = answer_in(text, call.question.schema)
+            data = self._fitting(texts, call.question.schema)
         except UnfitAnswer as error:
-            text = await self._down_the_ladder(call, with_repair(messages, text, str(error)))
-            data = answer_in(text, call.question.schema)
+            texts = await self._down_the_ladder(call, with_repair(messages, texts[0], str(error)))
+            data = self._fitting(texts, call.question.schema)
         seconds = self._timing.monotonic() - started
         return Reply(data, self.model, seconds, call.prompt_tokens, call.completion_tokens)
 
-    async def _down_the_ladder(self, call: _Call, messages: Sequence[Message]) -> str:
+    def _fitting(self, texts: Sequence[str], schema: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the answer of the first text that holds one. Raises UnfitAnswer, about the first of them."""
+        problems = []
+        for text in texts:
+            try:
+                return answer_in(text, schema, self._endpoint.redaction)
+            except UnfitAnswer as error:
+                problems.append(error)
+        raise problems[0]
+
+    async def _down_the_ladder(self, call: _Call, messages: Sequence[Message]) -> list[str]:
         for rung in list(Rung)[self._rung : -1]:
             try:
                 return await self._on_rung(rung, call, messages)
@@ -162,23 +180,29 @@ class ChatClient:
                     raise
         return await self._on_rung(Rung.PROMPT, call, messages)
 
-    async def _on_rung(self, rung: Rung, call: _Call, messages: Sequence[Message]) -> str:
+    async def _on_rung(self, rung: Rung, call: _Call, messages: Sequence[Message]) -> list[str]:
         body = request_body(rung, self.model, call.question, messages)
         reserved = estimated_tokens(body)
-        if not self._spending.reserve(reserved):
-            limit = self._options.tokens_per_hour
-            raise ChatFailed(FailureReason.FAILURE, f"the spend limit of {limit} tokens an hour is reached")
-        try:
-            answer = await self._endpoint.post(_PATH, body, call.deadline)
-        except CallFailed as failure:
-            # A late answer, or one of no use, is billed all the same; a refusal is not.
-            if not (failure.late or isinstance(failure, Unusable)):
-                self._spending.add(-reserved)
-            raise
+        answer = await self._endpoint.post(_PATH, body, call.deadline, lambda: self._paid_for(call, reserved))
         self._count(call, answer, reserved)
-        text = text_of(answer)
+        texts = [self._endpoint.redaction.answer(text) for text in texts_of(rung, answer)]
         self._rung = rung
-        return text
+        return texts
+
+    @contextmanager
+    def _paid_for(self, call: _Call, tokens: int) -> Iterator[None]:
+        """Reserve for one attempt: a late answer, or one of no use, is billed all the same, and so is the next."""
+        if not self._spending.reserve(tokens):
+            failed = ChatFailed if call.is_sent else NotAsked
+            limit = self._options.tokens_per_hour
+            raise failed(FailureReason.FAILURE, f"the spend limit of {limit} tokens an hour is reached")
+        call.is_sent = True
+        try:
+            yield
+        except CallFailed as failure:
+            if failure.is_free:
+                self._spending.add(-tokens)
+            raise
 
     def _count(self, call: _Call, answer: Mapping[str, Any], reserved: int) -> None:
         counts = answer.get("usage")

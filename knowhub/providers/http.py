@@ -1,10 +1,12 @@
 """The one HTTP client for servers that think, and a request to such a server: bounded, retried, never redirected."""
 
 import asyncio
+import codecs
 import re
 import ssl
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from pathlib import Path
@@ -15,6 +17,7 @@ import httpx
 from knowhub.core.clock import Clock
 from knowhub.core.ids import Ids
 from knowhub.providers.json_objects import loaded_object
+from knowhub.providers.redaction import Redaction
 
 _CONNECT_TIMEOUT_S = 5.0
 _IDLE_CONNECTION_S = 30.0
@@ -27,6 +30,9 @@ _MOST_DOUBLINGS = 10
 _TOO_MANY_REQUESTS = 429
 _SERVER_ERROR, _NOT_IMPLEMENTED = 500, 501
 _PASSES = frozenset({408, 409, 425, _TOO_MANY_REQUESTS})
+# A request that timed out, or that its caller left (nginx), may have been worked on.
+_MAYBE_BILLED = frozenset({408, 499})
+_NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError, httpx.UnsupportedProtocol)
 _SECONDS = re.compile(r"\d{1,9}(\.\d{1,9})?", re.ASCII)
 
 
@@ -52,27 +58,33 @@ class Timing:
 
 
 class CallFailed(Exception):
-    """A request came to nothing; `detail` holds no key and is short. `late` when it was time that ran out."""
+    """A request came to nothing; `detail` holds no key and is short. `late` when it was time that ran out.
 
-    def __init__(self, detail: str, *, late: bool = False) -> None:
+    `is_free` when the server surely did not work for it, and so bills nothing: it was not reached, or refused.
+    """
+
+    def __init__(self, detail: str, *, late: bool = False, is_free: bool = False) -> None:
         super().__init__(detail)
         self.detail = detail
         self.late = late
+        self.is_free = is_free
 
 
 class Transient(CallFailed):
     """It may go well the next time; `retry_after_s` is what the server asked for."""
 
-    def __init__(self, detail: str, *, late: bool = False, retry_after_s: float | None = None) -> None:
-        super().__init__(detail, late=late)
+    def __init__(
+        self, detail: str, *, late: bool = False, is_free: bool = False, retry_after_s: float | None = None
+    ) -> None:
+        super().__init__(detail, late=late, is_free=is_free)
         self.retry_after_s = retry_after_s
 
 
 class Refused(CallFailed):
     """The server does not want this request; `said` is its body, cut."""
 
-    def __init__(self, detail: str, status: int, said: str) -> None:
-        super().__init__(detail)
+    def __init__(self, detail: str, status: int, said: str, *, is_free: bool = False) -> None:
+        super().__init__(detail, is_free=is_free)
         self.status = status
         self.said = said
 
@@ -108,34 +120,39 @@ class Endpoint:
         self._http = http
         self._timing = timing
         self._base = _checked_base(options.base_url)
-        self._key = _checked_key(options.api_key)
+        key = _checked_key(options.api_key)
+        self.redaction = Redaction(key)
         # Not compressed: a megabyte of it would be a gigabyte in memory before anyone could count.
         self._headers = {
             "Content-Type": "application/json",
             "Accept": "application/json",
             "Accept-Encoding": "identity",
         }
-        if self._key:
-            self._headers["Authorization"] = f"Bearer {self._key}"
+        if key:
+            self._headers["Authorization"] = f"Bearer {key}"
         self._timeout = httpx.Timeout(
             options.attempt_timeout_s, connect=min(_CONNECT_TIMEOUT_S, options.attempt_timeout_s)
         )
 
-    async def post(self, path: str, body: bytes, deadline: float) -> dict[str, Any]:
+    async def post(
+        self, path: str, body: bytes, deadline: float, sending: Callable[[], AbstractContextManager[None]]
+    ) -> dict[str, Any]:
         """Send `body` to `path` below the base URL and return the JSON object that answers it.
 
-        What may pass is tried again, as long as the pause before it ends before `deadline` (the loop's time). Raises
-        CallFailed.
+        What may pass is tried again, as long as the pause before it ends before `deadline` (the loop's time). Each
+        attempt runs within a `sending()`, which may forbid it by an error of its own. Raises CallFailed.
         """
         for attempt in range(self._options.max_attempts - 1):
             try:
-                return await self._attempt(path, body)
+                with sending():
+                    return await self._attempt(path, body)
             except Transient as failure:
                 pause_s = self._pause_s(failure, attempt)
                 if pause_s >= deadline - asyncio.get_running_loop().time():
                     raise
             await self._timing.sleep(pause_s)
-        return await self._attempt(path, body)
+        with sending():
+            return await self._attempt(path, body)
 
     def _pause_s(self, failure: Transient, attempt: int) -> float:
         if failure.retry_after_s is not None:
@@ -153,12 +170,14 @@ class Endpoint:
                 self._http.stream("POST", url, content=body, headers=self._headers, timeout=self._timeout) as response,
             ):
                 received = await self._received(response)
-        except (TimeoutError, httpx.TimeoutException):
+        except (TimeoutError, httpx.TimeoutException) as error:
             limit_s = self._options.attempt_timeout_s
-            raise Transient(f"the server did not answer within {limit_s:g} s", late=True) from None
+            is_free = isinstance(error, _NEVER_SENT)
+            raise Transient(f"the server did not answer within {limit_s:g} s", late=True, is_free=is_free) from None
         except (httpx.HTTPError, httpx.StreamError, httpx.InvalidURL, OSError, OverflowError, RuntimeError) as error:
             # Its text may repeat what the server sent; the cause is not chained, so that no log shows it uncleaned.
-            raise Transient(self._clean(f"the server cannot be reached: {type(error).__name__}: {error}")) from None
+            detail = self._clean(f"the server cannot be reached: {type(error).__name__}: {error}")
+            raise Transient(detail, is_free=isinstance(error, _NEVER_SENT)) from None
         return self._judged(response, received)
 
     async def _received(self, response: httpx.Response) -> bytes:
@@ -177,6 +196,7 @@ class Endpoint:
         return bytes(received[:limit])
 
     def _judged(self, response: httpx.Response, received: bytes) -> dict[str, Any]:
+        received = received.removeprefix(codecs.BOM_UTF8)
         parsed = loaded_object(received)
         status = response.status_code
         if response.is_success:
@@ -191,14 +211,12 @@ class Endpoint:
         detail = self._clean(f"the server answered {status}: {_message_of(parsed) or said}")
         if status in _PASSES or (status >= _SERVER_ERROR and status != _NOT_IMPLEMENTED):
             retry_after_s = _retry_after_s(response.headers, self._timing.clock)
-            raise Transient(detail, retry_after_s=retry_after_s)
-        raise Refused(detail, status, said)
+            raise Transient(detail, is_free=_is_free(response.status_code), retry_after_s=retry_after_s)
+        raise Refused(detail, status, said, is_free=_is_free(response.status_code))
 
     def _clean(self, text: str) -> str:
         """Put `text` on one short line without the key, which some servers repeat."""
-        if self._key:
-            text = text.replace(self._key, "[key]")
-        line = " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
+        line = " ".join("".join(sign if sign.isprintable() else " " for sign in self.redaction.error(text)).split())
         return line if len(line) <= _DETAIL_CHARACTERS else line[: _DETAIL_CHARACTERS - 1] + "…"
 
 
@@ -223,6 +241,15 @@ def _checked_key(api_key: str | None) -> str:
     if not (key.isascii() and key.isprintable()):
         raise ValueError("the model server's API key holds characters that a header cannot carry")
     return key
+
+
+def _is_free(status: int) -> bool:
+    """Say whether this answer's own status means that no model was asked.
+
+    A failure named inside of a 200, and one of the 5xx, may come after the work was done.
+    """
+    refuses = not httpx.codes.is_success(status) and status < _SERVER_ERROR
+    return status == _NOT_IMPLEMENTED or (refuses and status not in _MAYBE_BILLED)
 
 
 def _code_of(error: object) -> int:

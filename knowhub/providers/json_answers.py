@@ -7,6 +7,7 @@ from typing import Any
 
 from knowhub.providers.json_objects import loaded_object
 from knowhub.providers.json_schema import mismatch
+from knowhub.providers.redaction import NO_KEY, Redaction
 
 _MOST_TRIES = 32
 _THOUGHTS = re.compile(r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
@@ -17,14 +18,16 @@ class UnfitAnswer(Exception):
     """The model's text holds no object that fits; the message says what is wrong, in words for the model."""
 
 
-def answer_in(text: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+def answer_in(text: str, schema: Mapping[str, Any], redaction: Redaction = NO_KEY) -> dict[str, Any]:
     """Return the object in `text` that fits `schema`, also from a fenced block or with prose around it.
 
+    It is redacted before it is looked at, so that no word about what is wrong repeats the key.
     Where several fit it is the last: models think first and answer then. Raises UnfitAnswer.
     """
     problem = "there is no JSON object in it"
     fitting = None
-    for found in _objects(_THOUGHTS.sub("", text, count=1).strip()):
+    for read in _objects(_THOUGHTS.sub("", text, count=1).strip()):
+        found: dict[str, Any] = redaction.value(read)
         unfit = mismatch(found, schema)
         if unfit is None:
             fitting = found

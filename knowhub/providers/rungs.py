@@ -90,30 +90,40 @@ def with_repair(messages: Sequence[Message], answer: str, problem: str) -> list[
     return [*messages, {"role": "assistant", "content": shown}, {"role": "user", "content": asked}]
 
 
-def text_of(answer: Mapping[str, Any]) -> str:
-    """Return what the model wrote: its text, or the arguments of the tool that it called. Raises Unusable."""
+def texts_of(rung: Rung, answer: Mapping[str, Any]) -> list[str]:
+    """Return what the model wrote, one text or two: its words and the arguments of the tool that it called.
+
+    First comes where this rung asks for the answer: on that of tools the arguments, since words beside a call are
+    mere company, elsewhere the words. Raises Unusable when there is neither.
+    """
     choices = answer.get("choices")
     first = choices[0] if isinstance(choices, list) and choices else None
     message = first.get("message") if isinstance(first, Mapping) else None
     if not isinstance(message, Mapping):
         raise Unusable("the server's answer holds no choice with a message")
-    text = _content_text(message.get("content")) or _arguments(message.get("tool_calls"))
-    if not text.strip():
+    found = [_content_text(message.get("content")), _arguments(message)]
+    texts = [text for text in (reversed(found) if rung is Rung.TOOL else found) if text.strip()]
+    if not texts:
         raise Unusable("the model answered with no text")
-    return text
+    return texts
 
 
 def _content_text(content: object) -> str:
     if isinstance(content, str):
         return content
+    if isinstance(content, Mapping):
+        # Parsed already by a server that was asked for JSON.
+        return orjson.dumps(content).decode()
     parts = content if isinstance(content, list) else []
     texts = (part.get("text") if isinstance(part, Mapping) else part for part in parts)
     return "".join(text for text in texts if isinstance(text, str))
 
 
-def _arguments(calls: object) -> str:
+def _arguments(message: Mapping[str, Any]) -> str:
+    calls = message.get("tool_calls")
     call = calls[0] if isinstance(calls, list) and calls else None
-    function = call.get("function") if isinstance(call, Mapping) else None
+    # `function_call` is how servers said it before there were tools.
+    function = call.get("function") if isinstance(call, Mapping) else message.get("function_call")
     arguments = function.get("arguments") if isinstance(function, Mapping) else None
     if isinstance(arguments, Mapping):
         return orjson.dumps(arguments).decode()

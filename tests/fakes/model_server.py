@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 import httpx
+import pytest
 
-from knowhub.core.chat import Question
+from knowhub.core.chat import ChatFailed, ChatModel, Question
 from knowhub.providers.chat import ChatClient, ChatOptions
 from knowhub.providers.http import Timing
 from tests.builders import CountedIds, FakeClock
@@ -59,6 +60,13 @@ def completion(content: object = None, **message: object) -> httpx.Response:
 
 def refusal(status: int, message: str, **headers: str) -> httpx.Response:
     return httpx.Response(status, json={"error": {"message": message}}, headers=headers)
+
+
+async def failure_of(model: ChatModel, timeout_s: float = 60) -> ChatFailed:
+    """Ask in vain, and return why."""
+    with pytest.raises(ChatFailed) as caught:
+        await model.chat(QUESTION, timeout_s)
+    return caught.value
 
 
 def sent(call: Any) -> Any:  # noqa: ANN401 -- respx's call, JSON

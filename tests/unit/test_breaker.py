@@ -18,10 +18,15 @@ def breaker(clock: FakeClock) -> Breaker:
     return Breaker(3, COOL_DOWN_S, clock.now)
 
 
+def admitted(breaker: Breaker) -> int:
+    epoch = breaker.admit()
+    assert epoch is not None
+    return epoch
+
+
 def fail(breaker: Breaker, times: int) -> None:
     for _ in range(times):
-        assert breaker.admits()
-        breaker.note(Verdict.ILL)
+        breaker.note(admitted(breaker), Verdict.ILL)
 
 
 def test_it_opens_at_the_last_failure_in_a_row_and_not_before(breaker: Breaker) -> None:
@@ -32,13 +37,13 @@ def test_it_opens_at_the_last_failure_in_a_row_and_not_before(breaker: Breaker) 
 
     assert not before
     assert breaker.is_open
-    assert not breaker.admits()
+    assert breaker.admit() is None
     assert breaker.remaining_s == COOL_DOWN_S
 
 
 def test_a_success_begins_the_count_anew(breaker: Breaker) -> None:
     fail(breaker, 2)
-    breaker.note(Verdict.WELL)
+    breaker.note(admitted(breaker), Verdict.WELL)
 
     fail(breaker, 2)
 
@@ -48,7 +53,7 @@ def test_a_success_begins_the_count_anew(breaker: Breaker) -> None:
 def test_a_call_that_says_nothing_is_neither_failure_nor_success(breaker: Breaker) -> None:
     fail(breaker, 2)
 
-    breaker.note(Verdict.NOTHING)
+    breaker.note(admitted(breaker), Verdict.NOTHING)
 
     assert not breaker.is_open
     fail(breaker, 1)
@@ -59,9 +64,9 @@ def test_after_the_cool_down_one_call_probes_and_the_others_wait_for_it(breaker:
     fail(breaker, 3)
     clock.advance(COOL_DOWN_S)
 
-    admitted = [breaker.admits() for _ in range(3)]
+    may_ask = [breaker.admit() is not None for _ in range(3)]
 
-    assert admitted == [True, False, False]
+    assert may_ask == [True, False, False]
     assert breaker.is_open
 
 
@@ -71,12 +76,12 @@ def test_the_probe_closes_it_or_opens_it_anew_or_leaves_the_probe_to_another(
 ) -> None:
     fail(breaker, 3)
     clock.advance(COOL_DOWN_S)
-    assert breaker.admits()
+    probe = admitted(breaker)
 
-    breaker.note(verdict)
+    breaker.note(probe, verdict)
 
     assert breaker.is_open is is_open
-    assert breaker.admits() is not is_open
+    assert (breaker.admit() is None) is is_open
 
 
 def test_one_failed_probe_is_enough_to_open_it_for_the_whole_cool_down(breaker: Breaker, clock: FakeClock) -> None:
@@ -91,9 +96,71 @@ def test_one_failed_probe_is_enough_to_open_it_for_the_whole_cool_down(breaker: 
 
 
 def test_calls_that_fail_after_it_opened_do_not_lengthen_the_cool_down(breaker: Breaker, clock: FakeClock) -> None:
+    straggler = admitted(breaker)
     fail(breaker, 3)
     clock.advance(10)
 
-    breaker.note(Verdict.ILL)
+    breaker.note(straggler, Verdict.ILL)
 
     assert breaker.remaining_s == COOL_DOWN_S - 10
+
+
+@pytest.mark.parametrize("verdict", list(Verdict))
+def test_a_straggler_neither_frees_the_probes_place_nor_decides_for_it(
+    breaker: Breaker, clock: FakeClock, verdict: Verdict
+) -> None:
+    straggler = admitted(breaker)
+    fail(breaker, 3)
+    clock.advance(COOL_DOWN_S)
+    probe = admitted(breaker)
+
+    breaker.note(straggler, verdict)
+
+    assert breaker.admit() is None
+    assert breaker.remaining_s == 0
+    breaker.note(probe, Verdict.WELL)
+    assert not breaker.is_open
+
+
+@pytest.mark.parametrize("verdict", [Verdict.WELL, Verdict.ILL])
+def test_a_straggler_of_before_does_not_count_once_the_probe_has_closed_it(clock: FakeClock, verdict: Verdict) -> None:
+    breaker = Breaker(1, COOL_DOWN_S, clock.now)
+    straggler = admitted(breaker)
+    fail(breaker, 1)
+    clock.advance(COOL_DOWN_S)
+    breaker.note(admitted(breaker), Verdict.WELL)
+
+    breaker.note(straggler, verdict)
+
+    assert not breaker.is_open
+
+
+def test_a_straggler_does_not_close_what_has_opened(breaker: Breaker) -> None:
+    straggler = admitted(breaker)
+    fail(breaker, 3)
+
+    breaker.note(straggler, Verdict.WELL)
+
+    assert breaker.is_open
+
+
+def test_a_probe_that_was_given_up_is_a_straggler_to_the_next_one(breaker: Breaker, clock: FakeClock) -> None:
+    fail(breaker, 3)
+    clock.advance(COOL_DOWN_S)
+    first = admitted(breaker)
+    breaker.note(first, Verdict.NOTHING)
+    second = admitted(breaker)
+
+    breaker.note(first, Verdict.WELL)
+
+    assert breaker.is_open
+    breaker.note(second, Verdict.WELL)
+    assert not breaker.is_open
+
+
+def test_with_a_threshold_of_nothing_it_never_opens(clock: FakeClock) -> None:
+    breaker = Breaker(0, COOL_DOWN_S, clock.now)
+
+    fail(breaker, 100)
+
+    assert not breaker.is_open

@@ -17,6 +17,7 @@ from tests.fakes.model_server import KEY, MATCH, QUESTION, SCHEMA, URL, chat_cli
 pytestmark = pytest.mark.anyio
 
 UNFIT = {"action": "dance", "node_id": 1}
+MISSING = {"action": "missing", "node_id": None}
 
 
 @pytest.fixture
@@ -154,6 +155,12 @@ async def test_a_rung_that_never_worked_is_not_remembered(http: httpx.AsyncClien
         {"content": None, "tool_calls": [{"function": {"name": "f", "arguments": MATCH}}]},
         {"content": "", "tool_calls": [{"function": {"name": "f", "arguments": json.dumps(MATCH)}}]},
         {"content": [{"type": "image"}, None, 7, "```json\n", {"text": json.dumps(MATCH)}, "\n```"]},
+        {"content": MATCH},
+        {"content": None, "function_call": {"name": "f", "arguments": json.dumps(MATCH)}},
+        {"content": " \n", "tool_calls": [{"function": {"name": "f", "arguments": json.dumps(MATCH)}}]},
+        {"content": "I call f.", "tool_calls": [{"function": {"name": "f", "arguments": json.dumps(MATCH)}}]},
+        {"content": json.dumps(MATCH), "tool_calls": [{"function": {"name": "f", "arguments": json.dumps(MISSING)}}]},
+        {"content": json.dumps(MATCH), "tool_calls": [{"function": {"name": "f", "arguments": "none"}}]},
     ],
 )
 async def test_an_answer_may_come_in_parts_or_as_the_arguments_of_a_tool(
@@ -165,6 +172,40 @@ async def test_an_answer_may_come_in_parts_or_as_the_arguments_of_a_tool(
 
     assert reply.data == MATCH
     assert (reply.prompt_tokens, reply.completion_tokens) == (None, None)
+
+
+@pytest.mark.parametrize("words", ["Sure, let me call.", json.dumps(MISSING), {"action": "missing", "node_id": None}])
+async def test_where_a_tool_was_asked_for_its_arguments_win_over_words_beside_the_call(
+    http: httpx.AsyncClient, server: respx.Route, words: object
+) -> None:
+    called = [{"function": {"name": "pick_branch", "arguments": json.dumps(MATCH)}}]
+    refused = refusal(400, "response_format is unsupported")
+    server.side_effect = [refused, refused, completion(words, tool_calls=called)]
+
+    reply = await chat_client(http).chat(QUESTION, 10)
+
+    assert reply.data == MATCH
+    assert server.call_count == 3
+
+
+async def test_where_a_tool_was_asked_for_words_are_an_answer_too(http: httpx.AsyncClient, server: respx.Route) -> None:
+    refused = refusal(400, "response_format is unsupported")
+    called = [{"function": {"name": "pick_branch", "arguments": "{}"}}]
+    server.side_effect = [refused, refused, completion(MATCH), completion(MATCH, tool_calls=called)]
+    model = chat_client(http)
+
+    replies = [await model.chat(QUESTION, 10), await model.chat(QUESTION, 10)]
+
+    assert [reply.data for reply in replies] == [MATCH, MATCH]
+    assert server.call_count == 4
+
+
+async def test_a_body_may_begin_with_a_byte_order_mark(http: httpx.AsyncClient, server: respx.Route) -> None:
+    server.mock(return_value=httpx.Response(200, content=b"\xef\xbb\xbf" + completion(MATCH).content))
+
+    reply = await chat_client(http).chat(QUESTION, 10)
+
+    assert reply.data == MATCH
 
 
 async def test_an_unfit_answer_is_shown_to_the_model_once_with_what_is_wrong(

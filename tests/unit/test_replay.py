@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from knowhub.core.chat import ChatFailed, FailureReason
+from knowhub.core.chat import ChatFailed, FailureReason, NotAsked
 from knowhub.core.errors import InvalidInput
 from knowhub.core.operation import Operation, Row
 from knowhub.keywords import prompts
@@ -92,6 +92,28 @@ async def test_what_failed_when_it_was_recorded_is_the_same_only_when_it_fails_a
     assert [one.same for one in await replayed(operation, {"failure": "agent_timeout"})] == [True]
     assert [one.same for one in await replayed(operation, {"failure": "agent_failure"})] == [False]
     assert [one.same for one in await replayed(operation, {"action": "match", "node_id": 1})] == [False]
+
+
+@pytest.mark.parametrize("recorded", [{"action": "match", "node_id": 1}, ChatFailed(FailureReason.FAILURE, "down")])
+async def test_a_call_that_was_never_sent_is_told_apart_from_one_that_differs_or_fails_alike(recorded: object) -> None:
+    operation = await recorded_search(recorded)
+    refusing = QueuedChat([NotAsked(FailureReason.FAILURE, "the spend limit is reached")])
+    failing = QueuedChat([ChatFailed(FailureReason.FAILURE, "down")])
+
+    (unasked,) = [one async for one in replay(recorded_calls([operation]), refusing, 5.0)]
+    (failed,) = [one async for one in replay(recorded_calls([operation]), failing, 5.0)]
+
+    assert (unasked.was_asked, unasked.same, unasked.detail) == (False, False, "the spend limit is reached")
+    assert failed.was_asked
+    assert failed.same is isinstance(recorded, ChatFailed)
+
+
+async def test_a_script_that_is_over_was_not_asked() -> None:
+    operation = await recorded_search({"action": "match", "node_id": 1})
+
+    (exhausted,), (late,) = await replayed(operation), await replayed(operation, {"failure": "agent_timeout"})
+
+    assert (exhausted.was_asked, late.was_asked) == (False, True)
 
 
 async def test_a_dedup_check_is_about_the_new_name() -> None:

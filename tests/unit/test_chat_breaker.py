@@ -1,0 +1,171 @@
+"""The chat provider's breaker: what opens it, what it lets through, and whose word counts."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+import respx
+
+from knowhub.core.chat import FailureReason, NotAsked, Question
+from knowhub.providers.http import client
+from tests.fakes.model_server import (
+    MATCH,
+    QUESTION,
+    SCHEMA,
+    URL,
+    FakeTime,
+    chat_client,
+    completion,
+    failure_of,
+    refusal,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[httpx.AsyncClient]:
+    async with client() as shared:
+        yield shared
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[respx.Route]:
+    async with respx.mock(assert_all_called=False) as router:
+        yield router.post(URL).mock(return_value=completion(MATCH))
+
+
+@pytest.fixture
+def time() -> FakeTime:
+    return FakeTime()
+
+
+async def test_the_breaker_opens_refuses_at_once_and_lets_one_probe_through(
+    http: httpx.AsyncClient, server: respx.Route, time: FakeTime
+) -> None:
+    model = chat_client(http, time, breaker_failures=2, breaker_cool_down_s=30.0)
+    server.mock(return_value=refusal(401, "who are you"))
+    await failure_of(model)
+    await failure_of(model)
+
+    refused = await failure_of(model)
+    opened = model.is_open
+    time.advance(30)
+    server.mock(return_value=completion(MATCH))
+    reply = await model.chat(QUESTION, 60)
+
+    assert isinstance(refused, NotAsked)
+    assert refused.reason is FailureReason.FAILURE
+    assert refused.detail == "the breaker is open: the model failed; ask in 30 s"
+    assert opened
+    assert server.call_count == 3
+    assert reply.data == MATCH
+    assert not model.is_open
+    assert (model.usage.calls, model.usage.failures) == (4, 3)
+
+
+@pytest.mark.parametrize("status", [400, 413, 422])
+async def test_a_question_that_is_refused_does_not_open_the_breaker_for_others(
+    http: httpx.AsyncClient, server: respx.Route, status: int
+) -> None:
+    model = chat_client(http, breaker_failures=1)
+    server.mock(return_value=refusal(status, "too long"))
+
+    await failure_of(model)
+
+    assert not model.is_open
+
+
+async def test_unfit_answers_and_late_ones_open_the_breaker_too(http: httpx.AsyncClient, server: respx.Route) -> None:
+    unfit, late = chat_client(http, breaker_failures=1), chat_client(http, breaker_failures=1)
+    server.mock(return_value=completion("no"))
+    await failure_of(unfit)
+
+    async def slowly(request: httpx.Request) -> httpx.Response:
+        await asyncio.sleep(10)
+        return completion(MATCH)
+
+    server.mock(side_effect=slowly)
+    await failure_of(late, 0.05)
+
+    assert (unfit.is_open, late.is_open) == (True, True)
+
+
+async def test_a_probe_that_is_cancelled_leaves_the_probe_to_another(
+    http: httpx.AsyncClient, server: respx.Route, time: FakeTime
+) -> None:
+    model = chat_client(http, time, breaker_failures=1, max_attempts=1)
+    server.mock(return_value=refusal(500, "ill"))
+    await failure_of(model)
+    time.advance(30)
+    asked = asyncio.Event()
+
+    async def never(request: httpx.Request) -> httpx.Response:
+        asked.set()
+        await asyncio.sleep(60)
+        return completion(MATCH)
+
+    server.mock(side_effect=never)
+    probe = asyncio.create_task(model.chat(QUESTION, 60))
+    await asked.wait()
+    probe.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await probe
+    server.mock(side_effect=None, return_value=completion(MATCH))
+
+    reply = await model.chat(QUESTION, 60)
+
+    assert reply.data == MATCH
+
+
+@pytest.mark.parametrize("ending", [refusal(500, "ill"), completion(MATCH)], ids=["ill", "well"])
+async def test_calls_of_before_it_opened_leave_the_probe_alone(
+    http: httpx.AsyncClient, server: respx.Route, time: FakeTime, ending: httpx.Response
+) -> None:
+    model = chat_client(http, time, breaker_failures=1, max_attempts=1)
+    arrived = {word: asyncio.Event() for word in ("straggler", "probe")}
+    may_answer = {word: asyncio.Event() for word in arrived}
+
+    async def answered(request: httpx.Request) -> httpx.Response:
+        word = next((word for word in arrived if word.encode() in request.content), None)
+        if word is None:
+            return refusal(500, "ill")
+        arrived[word].set()
+        await may_answer[word].wait()
+        return ending if word == "straggler" else completion(MATCH)
+
+    server.mock(side_effect=answered)
+    straggler = asyncio.create_task(model.chat(asking("straggler"), 60))
+    await arrived["straggler"].wait()
+    await failure_of(model)
+    time.advance(30)
+    probe = asyncio.create_task(model.chat(asking("probe"), 60))
+    await arrived["probe"].wait()
+
+    may_answer["straggler"].set()
+    await asyncio.wait([straggler])
+    refused = await failure_of(model)
+    may_answer["probe"].set()
+    reply = await probe
+
+    assert isinstance(refused, NotAsked)
+    assert straggler.exception() is None or str(straggler.exception()) == "the server answered 500: ill"
+    assert reply.data == MATCH
+    assert server.call_count == 3
+    assert not model.is_open
+
+
+async def test_without_a_breaker_every_question_is_asked(http: httpx.AsyncClient, server: respx.Route) -> None:
+    model = chat_client(http, breaker_failures=0, max_attempts=1)
+    server.mock(return_value=refusal(500, "ill"))
+
+    for _ in range(20):
+        await failure_of(model)
+
+    assert server.call_count == 20
+    assert not model.is_open
+
+
+def asking(words: str) -> Question:
+    return Question("pick_branch", [{"role": "user", "content": words}], SCHEMA)

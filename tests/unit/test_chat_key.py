@@ -1,0 +1,175 @@
+"""The API key, which servers and models repeat: it is in no answer, no error and no log."""
+
+import json
+import logging
+import traceback
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+import respx
+
+from knowhub.core.chat import Question
+from knowhub.providers.chat import ChatOptions
+from knowhub.providers.http import client
+from knowhub.providers.redaction import Redaction
+from tests.fakes.model_server import KEY, QUESTION, URL, chat_client, completion, failure_of, refusal
+
+ANY: dict[str, Any] = {"type": "object", "properties": {"reason": {"type": "string"}}, "required": ["reason"]}
+ESCAPED = "".join(f"\\u{ord(sign):04x}" for sign in KEY)
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[httpx.AsyncClient]:
+    async with client() as shared:
+        yield shared
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[respx.Route]:
+    async with respx.mock(assert_all_called=False) as router:
+        yield router.post(URL)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        httpx.Response(401, json={"error": {"message": f"Incorrect API key provided: {KEY}"}}),
+        httpx.Response(403, text=f"{KEY} " * 100),
+        httpx.Response(400, text="x" * 190 + KEY),
+        httpx.Response(200, json={"error": f"Bearer {KEY}"}),
+        httpx.RemoteProtocolError(f"illegal header line: bytearray(b'Authorization Bearer {KEY}')"),
+    ],
+)
+async def test_the_key_stands_in_no_error_and_no_log(
+    http: httpx.AsyncClient,
+    server: respx.Route,
+    caplog: pytest.LogCaptureFixture,
+    answer: httpx.Response | httpx.RemoteProtocolError,
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    server.mock(side_effect=[answer] * 9)
+    model = chat_client(http)
+
+    failed = await failure_of(model)
+
+    told = "".join(traceback.format_exception(failed)) + caplog.text + failed.detail + repr(ChatOptions("", KEY))
+    assert KEY not in told
+    assert KEY[:8] not in told
+    assert len(failed.detail) < 260
+
+
+def asking(schema: dict[str, Any]) -> Question:
+    return Question("f", QUESTION.messages, schema)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"content": json.dumps({"reason": f"Authorization: Bearer {KEY}", KEY: [{"deep": KEY}]})},
+        {"content": f'{{"reason": "{ESCAPED}"}}'},
+        {"content": {"reason": KEY}},
+        {"content": [{"text": '{"reason": "' + KEY[:9]}, {"text": KEY[9:] + '"}'}]},
+        {"content": None, "tool_calls": [{"function": {"arguments": {"reason": KEY}}}]},
+        {"content": None, "function_call": {"arguments": json.dumps({"reason": KEY})}},
+    ],
+)
+async def test_the_key_stands_in_no_answer(
+    http: httpx.AsyncClient, server: respx.Route, message: dict[str, Any]
+) -> None:
+    server.mock(return_value=httpx.Response(200, json={"choices": [{"message": message}]}))
+
+    reply = await chat_client(http).chat(asking(ANY), 10)
+
+    assert KEY not in json.dumps(reply.data)
+    assert "[key]" in reply.data["reason"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps({"reason": ["Bearer " + KEY]}),
+        json.dumps({"reason": ["x" * 40 + KEY]}),
+        f'{{"reason": ["{ESCAPED}"]}}',
+    ],
+)
+async def test_the_key_stands_in_no_word_about_an_unfit_answer(
+    http: httpx.AsyncClient, server: respx.Route, caplog: pytest.LogCaptureFixture, text: str
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    server.mock(return_value=completion(text))
+    model = chat_client(http)
+
+    with pytest.raises(Exception, match="does not fit, twice") as caught:
+        await model.chat(asking(ANY), 10)
+
+    told = "".join(traceback.format_exception(caught.value)) + caplog.text
+    assert "[key]" in str(caught.value)
+    assert KEY[:4] not in told
+
+
+async def test_a_key_that_the_names_of_fields_make_up_is_not_told(http: httpx.AsyncClient, server: respx.Route) -> None:
+    key = "sk.canary.0123456789"
+    schema = {"additionalProperties": {"additionalProperties": {"additionalProperties": {"type": "string"}}}}
+    server.mock(return_value=completion({"sk": {"canary": {"0123456789": 1}}}))
+
+    with pytest.raises(Exception, match=r"\[key\]") as caught:
+        await chat_client(http, api_key=key).chat(asking(schema), 10)
+
+    assert key not in "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.parametrize("said", [ESCAPED, ESCAPED.upper().replace("\\U", "\\u"), KEY.replace("-", "\\u002D")])
+async def test_an_error_that_writes_the_key_with_escapes_does_not_tell_it(
+    http: httpx.AsyncClient, server: respx.Route, said: str
+) -> None:
+    server.mock(return_value=httpx.Response(401, content=f'["{said}"]'.encode()))
+
+    failed = await failure_of(chat_client(http))
+
+    assert failed.detail == 'the server answered 401: ["[key]"]'
+
+
+async def test_a_slash_in_the_key_may_be_escaped_too(http: httpx.AsyncClient, server: respx.Route) -> None:
+    server.mock(return_value=httpx.Response(401, content=rb'["sk-ab\/cd+ef=="]'))
+
+    failed = await failure_of(chat_client(http, api_key="sk-ab/cd+ef=="))
+
+    assert failed.detail == 'the server answered 401: ["[key]"]'
+
+
+async def test_a_short_key_is_a_placeholder_and_spoils_no_answer(http: httpx.AsyncClient, server: respx.Route) -> None:
+    answer = {"reason": "ollama runs ollamas; it was asked with Bearer ollama, bearer ollamas and Bearer ollama."}
+    server.mock(return_value=completion(answer))
+
+    reply = await chat_client(http, api_key="ollama").chat(asking(ANY), 10)
+
+    assert reply.data == {
+        "reason": "ollama runs ollamas; it was asked with Bearer [key], bearer ollamas and Bearer [key]."
+    }
+
+
+async def test_a_short_key_stands_in_no_error_as_a_word(http: httpx.AsyncClient, server: respx.Route) -> None:
+    server.mock(return_value=refusal(401, "wrong key: abc; abcdef is another, x-abc too"))
+
+    failed = await failure_of(chat_client(http, api_key="abc"))
+
+    assert failed.detail == "the server answered 401: wrong key: [key]; abcdef is another, x-abc too"
+
+
+@pytest.mark.parametrize(("key", "text"), [("1234567", "[1234567]"), ("12345678", "[[key]]")])
+def test_a_key_is_taken_for_a_secret_from_eight_characters_on(key: str, text: str) -> None:
+    assert Redaction(key).answer(f"[{key}]") == text
+
+
+def test_without_a_key_nothing_is_replaced() -> None:
+    none = Redaction("")
+
+    assert (none.answer("Bearer x"), none.error("Bearer x"), none.value({"a": ["b", 1]})) == (
+        "Bearer x",
+        "Bearer x",
+        {"a": ["b", 1]},
+    )

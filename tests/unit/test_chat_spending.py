@@ -1,0 +1,175 @@
+"""What the chat provider spends: every request that is sent is paid for, but for what no server can have billed."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+import respx
+
+from knowhub.core.chat import ChatFailed, FailureReason, NotAsked
+from knowhub.providers.chat import DEFAULT_MODEL
+from knowhub.providers.http import client
+from knowhub.providers.rungs import Rung, request_body, with_schema
+from knowhub.providers.spending import estimated_tokens
+from tests.fakes.model_server import (
+    MATCH,
+    QUESTION,
+    SCHEMA,
+    URL,
+    FakeTime,
+    chat_client,
+    completion,
+    failure_of,
+    refusal,
+)
+
+# What one request for the question reserves.
+PRICE = estimated_tokens(
+    request_body(Rung.SCHEMA, DEFAULT_MODEL, QUESTION, with_schema(QUESTION.messages, SCHEMA)),
+)
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[httpx.AsyncClient]:
+    async with client() as shared:
+        yield shared
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[respx.Route]:
+    async with respx.mock(assert_all_called=False) as router:
+        yield router.post(URL).mock(return_value=completion(MATCH))
+
+
+@pytest.fixture
+def time() -> FakeTime:
+    return FakeTime()
+
+
+async def test_the_spend_limit_refuses_until_the_hour_is_over(
+    http: httpx.AsyncClient, server: respx.Route, time: FakeTime
+) -> None:
+    # One call is counted as 110 tokens; a third is reserved at more than the 230 that are left of 450.
+    model = chat_client(http, time, tokens_per_hour=450)
+    await model.chat(QUESTION, 60)
+    await model.chat(QUESTION, 60)
+
+    refused = await failure_of(model)
+    time.advance(3600)
+    reply = await model.chat(QUESTION, 60)
+
+    assert refused.reason is FailureReason.FAILURE
+    assert refused.detail == "the spend limit of 450 tokens an hour is reached"
+    assert reply.data == MATCH
+    assert server.call_count == 3
+    assert not model.is_open
+
+
+async def test_calls_side_by_side_do_not_overspend_together(http: httpx.AsyncClient, server: respx.Route) -> None:
+    model = chat_client(http, tokens_per_hour=1000)
+
+    outcomes = await asyncio.gather(*(model.chat(QUESTION, 60) for _ in range(50)), return_exceptions=True)
+
+    assert 0 < server.call_count < 9
+    assert sum(isinstance(outcome, ChatFailed) for outcome in outcomes) == 50 - server.call_count
+
+
+LATE = httpx.ReadTimeout("late")
+
+
+async def test_each_late_attempt_is_paid_for_and_the_limit_ends_them(
+    http: httpx.AsyncClient, server: respx.Route
+) -> None:
+    model = chat_client(http, tokens_per_hour=2 * PRICE, max_attempts=3)
+    server.mock(side_effect=LATE)
+
+    failed = await failure_of(model)
+
+    assert server.call_count == 2
+    assert "the spend limit" in failed.detail
+    assert not isinstance(failed, NotAsked)
+
+
+async def test_attempts_that_were_late_stay_paid_for_however_the_last_one_ends(
+    http: httpx.AsyncClient, server: respx.Route
+) -> None:
+    model = chat_client(http, tokens_per_hour=3 * PRICE - 1, max_attempts=3)
+    server.mock(side_effect=[LATE, LATE, refusal(401, "who are you"), completion(MATCH)])
+    first = await failure_of(chat_client(http, tokens_per_hour=3 * PRICE, max_attempts=3))
+    server.mock(side_effect=[LATE, httpx.ConnectError("refused"), refusal(401, "who are you"), LATE])
+
+    second, third = await failure_of(model), await failure_of(model)
+
+    assert first.detail == second.detail == "the server answered 401: who are you"
+    assert server.call_count == 3 + 4
+    assert "the spend limit" in third.detail
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        httpx.ConnectError("refused"),
+        httpx.ConnectTimeout("nobody there"),
+        httpx.PoolTimeout("no place"),
+        httpx.ProxyError("no way"),
+        *(refusal(status, "no") for status in (302, 400, 401, 403, 404, 413, 422, 429, 501)),
+    ],
+    ids=repr,
+)
+async def test_what_was_refused_or_never_sent_costs_nothing(
+    http: httpx.AsyncClient, server: respx.Route, answer: httpx.Response | httpx.TransportError
+) -> None:
+    model = chat_client(http, tokens_per_hour=PRICE, max_attempts=1)
+    server.mock(side_effect=[answer, answer, completion(MATCH)])
+    await failure_of(model)
+    await failure_of(model)
+
+    reply = await model.chat(QUESTION, 60)
+
+    assert reply.data == MATCH
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        LATE,
+        httpx.ReadError("reset"),
+        httpx.WriteError("reset"),
+        httpx.RemoteProtocolError("gone"),
+        *(refusal(status, "ill") for status in (408, 499, 500, 502, 503, 504)),
+        httpx.Response(200, json={"error": {"code": 429, "message": "the model behind is busy"}}),
+        httpx.Response(200, text="no JSON"),
+        httpx.Response(200, headers={"content-encoding": "gzip"}),
+    ],
+    ids=repr,
+)
+async def test_what_may_have_been_worked_on_is_paid_for(
+    http: httpx.AsyncClient, server: respx.Route, answer: httpx.Response | httpx.TransportError
+) -> None:
+    model = chat_client(http, tokens_per_hour=2 * PRICE - 1, max_attempts=1)
+    server.mock(side_effect=[answer, completion(MATCH)])
+    await failure_of(model)
+
+    refused = await failure_of(model)
+
+    assert isinstance(refused, NotAsked)
+    assert "the spend limit" in refused.detail
+    assert server.call_count == 1
+
+
+async def test_a_request_that_the_deadline_cuts_off_is_paid_for(http: httpx.AsyncClient, server: respx.Route) -> None:
+    model = chat_client(http, tokens_per_hour=2 * PRICE - 1)
+
+    async def slowly(request: httpx.Request) -> httpx.Response:
+        await asyncio.sleep(10)
+        return completion(MATCH)
+
+    server.mock(side_effect=slowly)
+    await failure_of(model, 0.05)
+
+    refused = await failure_of(model)
+
+    assert "the spend limit" in refused.detail
