@@ -42,7 +42,7 @@ class KeywordTree(TreeVerbs):
     ) -> KeywordNode:
         return self.CreateKeyword(name, parent_id, aliases, description, use_agent_for_parent)
 
-    def update_keyword(self, id: str, patch: Mapping[str, Any], version: int | None = None) -> KeywordNode:
+    def update_keyword(self, id: str, patch: Mapping[str, Any], version: int) -> KeywordNode:
         return self.UpdateKeyword(id, patch, version)
 
     def move_keyword(self, id: str, new_parent_id: str) -> str | None:

@@ -1,13 +1,18 @@
 """The model that a caller in the same process brings along (seed 000 §5)."""
 
 import asyncio
+import contextlib
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any, Final
 
 from knowhub.core.chat import ChatFailed, FailureReason, Question, Reply
 from knowhub.providers.rungs import with_schema
+
+MAX_STUCK: Final = 8
 
 
 class LLMClient(ABC):
@@ -50,10 +55,15 @@ class StubLLMClient(LLMClient):
 
 
 class InjectedModel:
-    """Asks a caller's client in a thread of its own, as a ChatModel."""
+    """Asks a caller's client in a thread of its own, as a ChatModel.
+
+    A call that nobody waits for any more cannot be ended. While MAX_STUCK of them have not returned, the client is
+    not asked: a search then fails at once, and no thread is added.
+    """
 
     def __init__(self, client: Any) -> None:
         self._client = client
+        self._stuck = 0
 
     @property
     def model(self) -> str:
@@ -62,44 +72,71 @@ class InjectedModel:
 
     async def chat(self, question: Question, timeout_s: float) -> Reply:
         """Ask; see `core.chat.ChatModel`."""
+        if self._stuck >= MAX_STUCK:
+            raise ChatFailed(FailureReason.FAILURE, f"{self._stuck} calls are still waiting for an answer")
         loop = asyncio.get_running_loop()
         started = loop.time()
+        # The client's own: what it does to them must not reach the next call, nor the log.
         messages = [dict(message) for message in with_schema(question.messages, question.schema)]
+        schema = deepcopy(dict(question.schema))
         try:
             async with asyncio.timeout(timeout_s):
-                answer = await _in_a_thread(lambda: self._client.Chat(messages, dict(question.schema)))
+                answer = await self._in_a_thread(lambda: self._client.Chat(messages, schema))
         except TimeoutError as problem:
-            raise ChatFailed(FailureReason.TIMEOUT, str(problem) or f"no answer in {timeout_s:g} s") from problem
-        except Exception as problem:
-            # The client is the caller's own code: whatever it raises, a search goes on without it.
-            raise ChatFailed(FailureReason.FAILURE, f"{type(problem).__name__}: {problem}") from problem
+            raise ChatFailed(FailureReason.TIMEOUT, f"no answer in {timeout_s:g} s") from problem
+        if isinstance(answer, _Raised):
+            raise ChatFailed(answer.reason, answer.detail)
         if not isinstance(answer, Mapping):
             raise ChatFailed(FailureReason.FAILURE, f"the answer is no object but {type(answer).__name__}")
         return Reply(answer, self.model, loop.time() - started)
 
+    async def _in_a_thread(self, work: Callable[[], Any]) -> Any:
+        """Run `work` in a daemon thread: a client that never answers must not keep the process from ending."""
+        loop = asyncio.get_running_loop()
+        waiting: asyncio.Future[Any] = loop.create_future()
 
-async def _in_a_thread(work: Callable[[], Any]) -> Any:
-    """Run `work` in a daemon thread: a client that never answers must not keep the process from ending."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[Any] = loop.create_future()
+        def settle(answer: Any) -> None:
+            if waiting.cancelled():
+                self._stuck -= 1
+            else:
+                waiting.set_result(answer)
 
-    def settle(answer: Any, problem: Exception | None) -> None:
-        if future.done():
-            # Nobody waits any more.
-            return
-        if problem is None:
-            future.set_result(answer)
-        else:
-            future.set_exception(problem)
+        def run() -> None:
+            answer = _answer_of(work)
+            # A loop that is closed has no use for it: the tree was closed meanwhile.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(settle, answer)
 
-    def run() -> None:
-        answer, problem = None, None
         try:
-            answer = work()
-        except Exception as raised:  # noqa: BLE001 -- it is raised again where it is waited for
-            problem = raised
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(settle, answer, problem)
+            threading.Thread(target=run, name="llm-client", daemon=True).start()
+        except RuntimeError as problem:
+            raise ChatFailed(FailureReason.FAILURE, str(problem)) from problem
+        try:
+            return await waiting
+        finally:
+            if waiting.cancelled():
+                self._stuck += 1
 
-    threading.Thread(target=run, name="llm-client", daemon=True).start()
-    return await future
+
+@dataclass(frozen=True, slots=True)
+class _Raised:
+    """What a client raised, in words: the exception itself leads to frames that would live as long as it."""
+
+    reason: FailureReason
+    detail: str
+
+
+def _answer_of(work: Callable[[], Any]) -> Any:
+    try:
+        return work()
+    except TimeoutError as problem:
+        return _Raised(FailureReason.TIMEOUT, _in_words(problem))
+    except BaseException as problem:  # noqa: BLE001 -- the caller's own code: whatever it raises, the tree goes on
+        return _Raised(FailureReason.FAILURE, _in_words(problem))
+
+
+def _in_words(problem: BaseException) -> str:
+    try:
+        return f"{type(problem).__name__}: {problem}"
+    except Exception:  # noqa: BLE001 -- an exception of the caller's own that cannot even be shown
+        return type(problem).__name__

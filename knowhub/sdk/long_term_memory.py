@@ -21,7 +21,7 @@ class LongTermMemory:
     def Close(self) -> None:
         return self._tree.Close()
 
-    def Search(self, query: str, llm_expand_query: bool = True, llm_disambiguate: bool = False) -> SearchResult:
+    def Search(self, query: str, llm_expand_query: bool = True, llm_disambiguate: bool | None = None) -> SearchResult:
         return self._tree.Search(query, llm_expand_query, llm_disambiguate)
 
     def GetKeyword(self, id: str) -> KeywordNode | None:
@@ -48,11 +48,11 @@ class LongTermMemory:
         aliases: list[str] | None = None,
         description: str = "",
         llm_auto_place: bool = True,
-        llm_dedup_check: bool = False,
+        llm_dedup_check: bool | None = None,
     ) -> KeywordNode:
         return self._tree.CreateKeyword(name, parent_id, aliases, description, llm_auto_place, llm_dedup_check)
 
-    def UpdateKeyword(self, id: str, patch: Mapping[str, Any], version: int | None = None) -> KeywordNode:
+    def UpdateKeyword(self, id: str, patch: Mapping[str, Any], version: int) -> KeywordNode:
         return self._tree.UpdateKeyword(id, patch, version)
 
     def MoveKeyword(self, id: str, new_parent_id: str, version: int | None = None) -> str | None:

@@ -1,6 +1,7 @@
 """The values of seed 000 §3, as callers in the same process get them: times are float seconds since the epoch."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -69,9 +70,14 @@ class SearchResult:
     reason: str = ""
 
 
-def node_of(row: Mapping[str, Any] | bytes) -> KeywordNode:
-    """Make a node of an answer's row; where that leaves the children out, it has none."""
+ChildrenOf = Callable[[str], Sequence[str]]
+"""Gives the children of a keyword by its id."""
+
+
+def node_of(row: Mapping[str, Any] | bytes, children_of: ChildrenOf | None = None) -> KeywordNode:
+    """Make a node of an answer's row; `children_of` is asked where the row leaves the children out."""
     row = _parsed(row)
+    children = row["children"] if children_of is None else children_of(row["id"])
     return KeywordNode(
         id=row["id"],
         name=row["name"],
@@ -79,9 +85,9 @@ def node_of(row: Mapping[str, Any] | bytes) -> KeywordNode:
         normalized=list(row["normalized"]),
         level=row["level"],
         parent_id=row["parent_id"],
-        children=list(row.get("children", ())),
+        children=list(children),
         description=row["description"],
-        metadata=dict(row["metadata"]),
+        metadata=deepcopy(row["metadata"]),
         version=row["version"],
         created_at=clock.parse_iso(row["created_at"]),
         updated_at=clock.parse_iso(row["updated_at"]),
@@ -96,7 +102,7 @@ def info_of(row: Mapping[str, Any] | bytes) -> Info:
         id=row["id"],
         content=row["content"],
         source=row["source"],
-        metadata=dict(row["metadata"]),
+        metadata=deepcopy(row["metadata"]),
         version=row["version"],
         created_at=clock.parse_iso(row["created_at"]),
         updated_at=clock.parse_iso(row["updated_at"]),
@@ -123,14 +129,14 @@ def _parsed(row: Mapping[str, Any] | bytes) -> Mapping[str, Any]:
     return parsed
 
 
-def result_of(found: Found) -> SearchResult:
-    """Make a result of what a search found."""
+def result_of(found: Found, children_of: ChildrenOf) -> SearchResult:
+    """Make a result of what a search found, whose rows leave the children out."""
     return SearchResult(
         status=found.status,
-        node=None if found.node is None else node_of(found.node),
-        path=[node_of(row) for row in found.path],
+        node=None if found.node is None else node_of(found.node, children_of),
+        path=[node_of(row, children_of) for row in found.path],
         infos=[info_of(row) for row in found.infos],
-        candidates=[node_of(row) for row in found.candidates],
+        candidates=[node_of(row, children_of) for row in found.candidates],
         suggested_parent_id=found.suggested_parent_id,
         suggested_name=found.suggested_name,
         reason=found.reason,
