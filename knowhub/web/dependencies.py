@@ -17,11 +17,14 @@ from knowhub.core.errors import InvalidInput
 from knowhub.core.operation import IdempotencyKey
 from knowhub.core.request_context import RequestContext
 from knowhub.web.middleware import BODY
-from knowhub.web.schemas.parts import CallerIds, DeleteBody
+from knowhub.web.schemas.parts import CallerIds, CommaSeparated, DeleteBody
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 _MAX_KEY_CHARS = 200
+# Beyond 64 bits there are 19 digits at least; orjson makes such integers floats.
+_LONG_INTEGER = b"0" * 19
+_DIGITS_AS_ZEROS = bytes(ord("0") if chr(byte).isascii() and chr(byte).isdigit() else ord(" ") for byte in range(256))
 _ENTITY_TAG = re.compile(r'^(?:W/)?"(\d{1,15})"$')
 
 
@@ -35,11 +38,7 @@ def body(request: Request, model: type[ModelT], *, beside_query: bool = False) -
     if request.scope["query_string"] and not beside_query:
         raise InvalidInput.of("query", "takes no parameters here; send them as fields of the body")
     try:
-        parsed = orjson.loads(raw) if raw else {}
-    except orjson.JSONDecodeError:
-        parsed = _loosely_parsed(raw)
-    try:
-        return model.model_validate(parsed)
+        return model.model_validate(_parsed(raw) if raw else {})
     except ValidationError as problem:
         raise _invalid("body", problem) from None
 
@@ -51,15 +50,18 @@ def raw_body(request: Request) -> bytes:
 
 
 def query(request: Request, model: type[ModelT], *, beside_body: bool = False) -> ModelT:
-    """Parse the query into its model; a name that comes twice is a list. Raises RequestValidationError.
+    """Parse the query into its model; a list may come as several parameters of one name.
 
-    A body is refused where the route has none: who named a caller there would be taken for somebody else.
+    Raises RequestValidationError, and InvalidInput for a second value where one is wanted. A body is refused where
+    the route has none: who named a caller there would be taken for somebody else.
     """
     if not beside_body and raw_body(request):
         raise InvalidInput.of("body", "is not read here; send its fields as query parameters")
     raw = request.scope["query_string"]
     pairs: dict[str, str] = {}
     for name, value in _decoded(raw) if raw else ():
+        if name in pairs and not _is_list(model, name):
+            raise InvalidInput.of(name, "comes more than once in the query")
         pairs[name] = f"{pairs[name]},{value}" if name in pairs else value
     try:
         return model.model_validate(pairs)
@@ -157,14 +159,34 @@ def _decoded(raw: bytes) -> list[tuple[str, str]]:
         raise InvalidInput.of("query", "is not UTF-8") from None
 
 
+def _is_list(model: type[BaseModel], name: str) -> bool:
+    field = model.model_fields.get(name)
+    return field is not None and CommaSeparated in field.metadata
+
+
+def _parsed(raw: bytes) -> Any:  # noqa: ANN401 -- any JSON value
+    # A search for 19 digits with a regular expression would take five times as long (1 ms for 1 MB as it is).
+    if _LONG_INTEGER in raw.translate(_DIGITS_AS_ZEROS):
+        return _loosely_parsed(raw)
+    try:
+        return orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        return _loosely_parsed(raw)
+
+
 def _loosely_parsed(raw: bytes) -> Any:  # noqa: ANN401 -- any JSON value
     """Parse what is JSON but holds no text or number that could be kept, so that its field can be named."""
     try:
         # As text: of bytes, json would also take UTF-16, in which brackets hide from the depth that is allowed.
-        return json.loads(raw.decode())
+        return json.loads(raw.decode(), parse_int=_integer)
     except ValueError as problem:
         fault = {"type": "json_invalid", "loc": ("body",), "msg": str(problem), "input": {}}
         raise RequestValidationError([fault]) from None
+
+
+def _integer(digits: str) -> int:
+    # Beyond 64 bits it is refused, whatever it is; Python refuses to convert one of thousands of digits.
+    return int(digits[:32])
 
 
 def _invalid(place: str, problem: ValidationError) -> RequestValidationError:

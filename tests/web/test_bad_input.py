@@ -176,6 +176,38 @@ async def test_a_wrong_search_is_refused_by_field(api: httpx.AsyncClient, params
     assert response.json()["errors"][0]["field"] == field
 
 
+@pytest.mark.parametrize(
+    ("path", "field"),
+    [
+        ("/api/knowledge/search?q=a&q=b", "q"),
+        ("/api/knowledge/search?q=a&q=a", "q"),
+        ("/api/knowledge/search?q=a&user_id=ann&user_id=bob", "user_id"),
+        ("/api/knowledge?limit=1&limit=2", "limit"),
+        ("/api/knowledge?account=a&types=tool&account=b", "account"),
+        ("/api/keywords/search?q=a&q=b", "q"),
+        ("/api/keywords/root?user_id=ann&user_id=ann,eve", "user_id"),
+        ("/api/knowledge?tag.domain=web&tag.domain=api", "tag.domain"),
+        ("/api/infos?nonsense=1&nonsense=2", "nonsense"),
+    ],
+)
+async def test_a_parameter_of_one_value_that_comes_twice_is_refused_by_name(
+    api: httpx.AsyncClient, path: str, field: str
+) -> None:
+    response = await api.get(path)
+
+    assert response.status_code == 422
+    assert [error["field"] for error in response.json()["errors"]] == [field]
+
+
+async def test_a_list_may_come_in_several_parameters(api: httpx.AsyncClient, saved: Saved) -> None:
+    for kind in ("tool", "plan", "strategy", "definition"):
+        await saved(f"wait for {kind}", types=[kind])
+
+    found = await api.get("/api/knowledge?types=tool&types=plan,definition")
+
+    assert [one["types"] for one in found.json()["results"]] == [["definition"], ["plan"], ["tool"]]
+
+
 @pytest.mark.parametrize("query", ["q=%ff", "q=x&%ff=1", "q=%ed%a0%80"])
 async def test_a_query_that_is_no_text_is_refused(api: httpx.AsyncClient, query: str) -> None:
     response = await api.get(f"/api/knowledge/search?{query}")

@@ -160,6 +160,40 @@ async def test_a_keyword_that_cannot_be_made_is_refused_by_field(
     assert await everything(api) == before
 
 
+@pytest.mark.parametrize("integer", ["9223372036854775808", "-9223372036854775809", "1" + "0" * 30, "1" + "0" * 5_000])
+@pytest.mark.parametrize(
+    "kind", ["keyword", "keyword batch", "info", "info batch", "keyword patch", "info patch", "plan"]
+)
+async def test_an_integer_of_more_than_64_bits_is_refused_and_not_rounded(
+    api: httpx.AsyncClient, kind: str, integer: str
+) -> None:
+    made = await tree(api)
+    before = await everything(api)
+    deep = f'{{"a":[1,{{"b":{integer}}}]}}'
+    method, path, sent, field = {
+        "keyword": ("POST", "/api/keywords", '{"name":"x","metadata":%s}', "metadata"),
+        "keyword batch": ("POST", "/api/keywords/batch", '{"items":[{"name":"x","metadata":%s}]}', "items.0.metadata"),
+        "info": ("POST", "/api/infos", '{"content":"x","metadata":%s}', "metadata"),
+        "info batch": ("POST", "/api/infos/batch", '{"items":[{"content":"x","metadata":%s}]}', "items.0.metadata"),
+        "keyword patch": ("PATCH", f"/api/keywords/{made['top']['id']}", '{"metadata":%s}', "metadata"),
+        "info patch": ("PATCH", f"/api/infos/{made['info']['id']}", '{"metadata":%s}', "metadata"),
+        "plan": ("POST", "/api/keywords/reorganize/apply", '{"plan":%s}', "plan"),
+    }[kind]
+
+    response = await api.request(method, path, content=sent % deep, headers=JSON)
+
+    assert (response.status_code, response.json()["errors"][0]["field"]) == (422, field)
+    assert await everything(api) == before
+
+
+async def test_the_longest_integers_and_long_digits_in_a_text_are_kept_exactly(api: httpx.AsyncClient) -> None:
+    metadata = {"most": 2**63 - 1, "least": -(2**63), "text": "1" * 30, "real": 0.1234567890123456789}
+
+    made = await keyword(api, "x" + "1" * 30, metadata=metadata)
+
+    assert (made["metadata"], made["name"]) == (metadata, "x" + "1" * 30)
+
+
 async def test_a_number_that_no_log_line_can_hold_is_refused_however_it_comes_in(api: httpx.AsyncClient) -> None:
     # NaN has the body read by another parser, to which the second metadata is the one that counts.
     twice = b'{"name":"x","metadata":{"a":NaN},"metadata":{"a":%d}}' % (10**30)

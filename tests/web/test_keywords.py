@@ -303,6 +303,44 @@ async def test_a_batch_may_be_larger_than_other_bodies(api: httpx.AsyncClient) -
     assert (await api.post("/api/keywords", json={"name": "x" * 2_000_000})).status_code == 413
 
 
+@pytest.mark.parametrize("since", ["renamed", "deleted"])
+async def test_a_merge_that_gave_nothing_is_answered_again_as_it_was(api: httpx.AsyncClient, since: str) -> None:
+    # Names of one normal form: the one that stays has nothing to gain.
+    kept, gone = await keyword(api, "Python"), await keyword(api, "python")
+    path, body, key = f"/api/keywords/{gone['id']}/merge", {"into": kept["id"]}, {"Idempotency-Key": "k"}
+    first = await api.post(path, json=body, headers=key)
+    if since == "renamed":
+        await api.patch(f"/api/keywords/{kept['id']}", json={"name": "Snake"})
+    else:
+        await api.delete(f"/api/keywords/{kept['id']}")
+
+    again = await api.post(path, json=body, headers=key)
+
+    assert (first.json()["version"], first.headers["etag"]) == (2, '"2"')
+    assert (again.status_code, again.json(), again.headers["etag"]) == (200, first.json(), first.headers["etag"])
+
+
+async def test_a_merge_for_which_there_is_no_room_is_refused(api: httpx.AsyncClient) -> None:
+    kept = await keyword(api, "Python", metadata={"mine": "x" * 40_000})
+    gone = await keyword(api, "CPython", metadata={"theirs": "x" * 40_000})
+    before = await everything(api)
+
+    refused = await api.post(f"/api/keywords/{gone['id']}/merge", json={"into": kept["id"]})
+
+    assert refused.status_code == 409
+    assert "metadata" in refused.json()["detail"]
+    assert await everything(api) == before
+
+
+async def test_the_root_needs_a_name_that_says_something(api: httpx.AsyncClient) -> None:
+    before = await everything(api)
+
+    refused = await api.patch("/api/keywords/root", json={"name": "!!!"})
+
+    assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "name")
+    assert await everything(api) == before
+
+
 async def test_a_write_is_answered_again_to_the_same_key(api: httpx.AsyncClient, another: Opened) -> None:
     key = {"Idempotency-Key": "k-1"}
     body = {"name": "Python", "aliases": ["py"]}

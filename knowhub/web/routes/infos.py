@@ -5,6 +5,7 @@ from typing import Any
 import orjson
 from fastapi import APIRouter, Request, Response
 
+from knowhub.keywords.model import Linking
 from knowhub.web.dependencies import (
     JsonText,
     body,
@@ -13,7 +14,6 @@ from knowhub.web.dependencies import (
     expected_version,
     hub_of,
     query,
-    raw_body,
     retry_key,
     written,
 )
@@ -22,7 +22,7 @@ from knowhub.web.openapi import IF_MATCH, RETRY, WRITES, answers, examples, para
 from knowhub.web.routes.keywords import batch_answer, created_answer, list_answer, row_answer
 from knowhub.web.schemas import keyword_answers as shapes
 from knowhub.web.schemas import keywords as schemas
-from knowhub.web.schemas.parts import Body, CallerIds, OperationAnswer
+from knowhub.web.schemas.parts import CallerIds, OperationAnswer
 
 router = APIRouter(prefix="/api/infos", tags=["infos"], route_class=EdgeRoute)
 
@@ -127,28 +127,26 @@ async def get_keywords_of_info(request: Request, info_id: str) -> Response:
     "/{info_id}/keywords/{keyword_id}",
     summary="Link an info to a keyword",
     responses=answers(200, shapes.SavedLink) | WRITES | problems(404, 409),
-    openapi_extra=RETRY | examples("link", schemas.LinkBody),
+    openapi_extra=IF_MATCH | examples("link", schemas.LinkBody),
 )
 async def link_info(request: Request, info_id: str, keyword_id: str) -> Response:
-    """Link them, or give the link that they have another relation: a pair has one link at most."""
+    """Link them, or say anew how they are linked: a pair has one link at most. `ETag` is the link's version."""
     sent = body(request, schemas.LinkBody)
     ctx = context_of(request, sent)
-    key = retry_key(request, ctx)
-    linked = await hub_of(request).infos.link(ctx, info_id, keyword_id, sent.relation, sent.created_by, key)
-    return written(linked.row, linked.operation_id)
+    how = Linking(sent.relation, sent.created_by, expected_version(request, sent.version))
+    return row_answer(await hub_of(request).infos.link(ctx, info_id, keyword_id, how, retry_key(request, ctx)))
 
 
 @router.delete(
     "/{info_id}/keywords/{keyword_id}",
     summary="Take an info away from a keyword",
     responses=answers(200, OperationAnswer) | WRITES | problems(404, 409),
-    openapi_extra=parameters(CallerIds, headers=RETRY),
+    openapi_extra=parameters(CallerIds, headers=IF_MATCH),
 )
 async def unlink_info(request: Request, info_id: str, keyword_id: str) -> Response:
     """Remove the link between them; both stay."""
-    sent = body(request, Body) if raw_body(request) else query(request, CallerIds)
-    ctx = context_of(request, sent)
-    return written({}, await hub_of(request).infos.unlink(ctx, info_id, keyword_id, retry_key(request, ctx)))
+    ctx, version, key = deletion_of(request)
+    return written({}, await hub_of(request).infos.unlink(ctx, info_id, keyword_id, version, key))
 
 
 def _beside(row: bytes, relation: str, created_by: str) -> bytes:

@@ -234,7 +234,7 @@ async def get_subtree(request: Request, keyword_id: str) -> Response:
 @router.get(
     "/{keyword_id}/infos",
     summary="The infos of a keyword",
-    responses=answers(200, shapes.LinkedInfoList) | problems(404, 422),
+    responses=answers(200, shapes.LinkedInfoList) | problems(404, 413, 422),
     openapi_extra=parameters(schemas.KeywordInfosParams),
 )
 async def get_infos_of_keyword(request: Request, keyword_id: str) -> Response:

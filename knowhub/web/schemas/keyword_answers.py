@@ -231,7 +231,6 @@ class PlanAnswer(Answer):
 class AppliedMerge(Answer):
     source: str
     into: str
-    links: dict[str, int] = Field(description="How many links went over, and how many the other had already.")
     children: list[str]
 
 

@@ -8,6 +8,7 @@ import orjson
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
 from knowhub.keywords.decisions import MAX_ALIASES, MAX_DESCRIPTION_CHARS, MAX_NAME_CHARS
+from knowhub.keywords.fields import MAX_METADATA_BYTES
 from knowhub.keywords.info_decisions import MAX_CREATOR_CHARS, MAX_SOURCE_CHARS
 from knowhub.keywords.infos import MAX_KEYWORD_IDS
 from knowhub.keywords.model import (
@@ -24,7 +25,6 @@ from knowhub.web.schemas.knowledge import MAX_ITEMS, Question, Scopes
 from knowhub.web.schemas.parts import Body, CallerIds, Label, Owner, Part, Text, clean
 
 MAX_LINKS = MAX_KEYWORD_IDS
-MAX_METADATA_BYTES = 64 * 1024
 MAX_PAGE = 1_000_000_000
 _INT64 = range(-(2**63), 2**63)
 
@@ -325,3 +325,4 @@ class LinkBody(Body):
 
     relation: Relation = RelationType.PRIMARY
     created_by: Maker = Field(default="user", description="Who made the link: `user`, `agent`, or a source's id.")
+    version: Version | None = Field(default=None, description="The version of the link that you read.")
