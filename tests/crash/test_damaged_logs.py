@@ -3,7 +3,7 @@
 import asyncio
 import random
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -240,10 +240,12 @@ def is_silently_wrong(log: bytes, start: int, bit: int, good: dict[str, Row]) ->
 
 def is_wrong_near(near: bytes, offset: int, seq: int, bit: int, known: dict[str, Row]) -> bool:
     judged = judge(Path("log"), flipped(near, bit), offset, seq, durable=True)
-    return not judged.damage or not rows_in(judged.lines).items() <= known.items()
+    # What is damaged is known when the lines have been read.
+    rows = rows_in(judged.lines)
+    return not judged.damage or not rows.items() <= known.items()
 
 
-def rows_in(lines: Sequence[Any]) -> dict[str, Row]:
+def rows_in(lines: Iterable[Any]) -> dict[str, Row]:
     return {change["id"]: change["after"] for line in lines for change in line.record["changes"]}
 
 

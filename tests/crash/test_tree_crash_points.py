@@ -13,7 +13,7 @@ from knowhub.core.ids import RandomIds
 from knowhub.keywords.agent import KeywordAgent
 from knowhub.keywords.curator import Curator
 from knowhub.keywords.infos import InfoService
-from knowhub.keywords.model import InfoPolicy, NewInfo, NewKeyword, Options, RelationType
+from knowhub.keywords.model import InfoPolicy, Linking, NewInfo, NewKeyword, Options, RelationType
 from knowhub.keywords.recent import Recents
 from knowhub.keywords.service import Deletion, KeywordService
 from knowhub.operations.service import OperationsService
@@ -117,7 +117,7 @@ async def delete_info(tree: Tree, known: Known) -> object:
 
 
 async def relink(tree: Tree, known: Known) -> object:
-    return await tree.infos.link(local(), known.ids["info 0"], known.ids["Python"], RelationType.SOURCE)
+    return await tree.infos.link(local(), known.ids["info 0"], known.ids["Python"], Linking(RelationType.SOURCE))
 
 
 async def apply_plan(tree: Tree, known: Known) -> object:

@@ -11,7 +11,7 @@ import typer
 from typer.main import get_command
 
 from knowhub.cli.main import app
-from tests.e2e.scripted_llm import running_llm
+from tests.e2e.scripted_llm import Step, running_llm
 from tests.e2e.test_cli import Cli, Ended, serving
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -67,8 +67,8 @@ def test_the_example_is_loaded_and_found_in_every_spelling(tmp_path: Path) -> No
     loaded = cli.json("tree", "load", str(EXAMPLE))
 
     assert (loaded["keywords"], loaded["infos"], loaded["links"]) == (493, 227, 380)
-    # The keywords, the infos with all that is PRIMARY, and each other link.
-    assert len(loaded["operation_ids"]) == 2 + 380 - 227
+    # The keywords, and the infos with all their links.
+    assert len(loaded["operation_ids"]) == 2
     with serving(cli.data) as url:
         for spelling in ("数据库", "資料庫", "DATABASE", "shujuku"):
             found = httpx.get(f"{url}/api/keywords/search", params={"q": spelling, "llm_expand_query": False}).json()
@@ -240,9 +240,12 @@ def test_a_stranger_sees_no_keyword_of_mine_and_moves_nothing(cli: Cli) -> None:
 
 @pytest.mark.anyio
 async def test_a_search_that_the_model_walks_is_recorded_and_replayed(cli: Cli, tmp_path: Path) -> None:
-    async with running_llm({"jump": "编程语言"}, {"match": "C++"}, {"match": "Java"}) as llm:
+    steps: list[Step] = [{"jump": "编程语言"}, {"match": "C++"}, {"match": "Java"}, {"status": 500}, {"match": "C++"}]
+    async with running_llm(*steps) as llm:
         found = cli("tree", "search", "the language with templates", "--json", KNOWHUB_LLM_BASE_URL=llm.url)
         same = cli("replay", "--limit", "1", "--json", KNOWHUB_LLM_BASE_URL=llm.url, KNOWHUB_LLM_MODEL="another")
+        quick = {"KNOWHUB_LLM_BASE_URL": llm.url, "KNOWHUB_LLM_ATTEMPTS": "1", "KNOWHUB_LLM_BREAKER_FAILURES": "1"}
+        failing = cli("replay", "--json", stdin=b"", **quick)
 
     assert found.json["node"]["name"] == "C++"
     assert (same.json["model"], same.json["count"], same.json["same"]) == ("another", 1, 0)
@@ -250,12 +253,14 @@ async def test_a_search_that_the_model_walks_is_recorded_and_replayed(cli: Cli, 
     assert difference["was"]["action"] == "match"
     assert sorted(difference["names"].values()) == ["C++", "Java"]
     assert same.json["tokens"] == 132
+    assert [(one["same"], one["was_asked"]) for one in failing.json["results"]] == [(False, True), (True, True)]
+    assert (failing.json["same"], failing.json["not_asked"]) == (1, 0)
 
     script = tmp_path / "answers.jsonl"
     recorded = cli("replay", "--json", "--script", str(script_of(script, {"failure": "agent_timeout"}))).json
     assert [one["now"] for one in recorded["results"]] == [{"failure": "agent_timeout"}, {"failure": "agent_failure"}]
     told = cli("replay", "--function", "pick_branch", "--script", str(script))
-    assert "scripted decides the same in 0 of 2 calls" in told.out
+    assert "scripted decides the same in 0 of 1 calls; 1 were not asked" in told.out
     assert "the language with templates" in told.out
     assert "action match, node_ids [C++]" in told.out
     assert cli.json("replay", "--function", "reorganize", "--script", str(script))["count"] == 0

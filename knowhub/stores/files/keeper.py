@@ -10,7 +10,7 @@ from typing import Any
 import structlog
 
 from knowhub.stores.files.filesystem import FileSystem
-from knowhub.stores.files.lock import try_flock
+from knowhub.stores.files.lock import try_flock, unlock
 
 _log = structlog.get_logger("knowhub.keeper")
 
@@ -66,6 +66,8 @@ class Keeper:
         if self._task is not None:
             await self._task
         await self.run_once()
+        # A process that was forked off shares the open file, and would be keeper for as long as it lives.
+        unlock(self._descriptor)
         self._files.close(self._descriptor)
 
     async def _run(self) -> None:

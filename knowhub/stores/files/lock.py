@@ -46,6 +46,8 @@ class LockFile:
         self._boot = boot_words()
 
     def close(self) -> None:
+        # A process that was forked off shares the open file: closing it here would leave a lock with that one.
+        unlock(self._descriptor)
         self._words.release()
         self._map.close()
         self._files.close(self._descriptor)
@@ -72,7 +74,7 @@ class LockFile:
         return True
 
     def release(self) -> None:
-        fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+        unlock(self._descriptor)
 
     @property
     def is_in_place(self) -> bool:
@@ -155,6 +157,11 @@ def try_flock(descriptor: int) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def unlock(descriptor: int) -> None:
+    """Let go of the lock on an open file for every process that shares it; nothing happens where there is none."""
+    fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
 def boot_words() -> tuple[int, int]:
