@@ -1,6 +1,7 @@
 """The truth: append-only segments of sealed lines, one operation a line (seed 001 §3, `change_log.jsonl`)."""
 
 import os
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,11 +9,17 @@ from typing import Any
 
 import orjson
 
+from knowhub.stores.files.base import BASE, BaseHeader, header_of, is_end
 from knowhub.stores.files.filesystem import FileSystem, replace_file, write_all
+from knowhub.stores.files.lock import share, try_flock, unlock
 from knowhub.stores.files.log_line import parsed, seal
 
-_PREFIX, _SUFFIX = "segment-", ".jsonl"
+_SEGMENT, _BASE, _SUFFIX = "segment-", "base-", ".jsonl"
 _LINE_BYTES = 4 * 1024
+_PIECE_BYTES = 4 * 1024 * 1024
+_END_BYTES = 1024
+_READ_TRIES = 5
+_READ_AGAIN_S = 0.001
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +34,13 @@ class Header:
 
 
 class ChangeLog:
-    """The segment files of one data directory. It knows bytes and lines, not what they mean."""
+    """The segments and bases of one data directory, by number. It knows bytes and lines, not what they mean."""
 
     def __init__(self, files: FileSystem, folder: Path) -> None:
         self._files = files
         self._folder = folder
         self._readers: dict[int, int] = {}
+        self._held: int | None = None
         self._writer: tuple[int, int] | None = None
 
     def close(self) -> None:
@@ -40,6 +48,7 @@ class ChangeLog:
         for descriptor in self._readers.values():
             self._files.close(descriptor)
         self._readers.clear()
+        self._held = None
         self.stop_writing()
 
     def stop_writing(self) -> None:
@@ -48,15 +57,16 @@ class ChangeLog:
             self._writer = None
 
     def segments(self) -> list[int]:
-        """Return the numbers of the segments on disk, oldest first."""
-        return [
-            int(name[len(_PREFIX) : -len(_SUFFIX)])
-            for name in self._files.names(self._folder)
-            if name.startswith(_PREFIX) and name.endswith(_SUFFIX)
-        ]
+        """Return the numbers of the segments on disk, oldest first, also of those that a base has made superfluous."""
+        return self._numbers(_SEGMENT)
 
-    def path(self, segment: int) -> Path:
-        return self._folder / f"{_PREFIX}{segment:08d}{_SUFFIX}"
+    def bases(self) -> list[int]:
+        """Return the numbers of the bases on disk, each `BASE` and the segment that follows it, oldest first."""
+        return [BASE | segment for segment in self._numbers(_BASE)]
+
+    def path(self, number: int) -> Path:
+        prefix, segment = (_BASE, number ^ BASE) if number & BASE else (_SEGMENT, number)
+        return self._folder / f"{prefix}{segment:08d}{_SUFFIX}"
 
     def create(self, header: Header) -> int:
         """Make a segment that holds its header, durable; return its length. Raises OSError."""
@@ -77,6 +87,44 @@ class ChangeLog:
         line = self.line_at(segment, 0)
         record = parsed(line)
         return (_header(record) if record and "knowhub_log" in record else None), len(line)
+
+    def base_header(self, base: int) -> tuple[BaseHeader | None, int]:
+        """Return a base's header and its length in bytes; None for one that is not whole, or for a base without end."""
+        line = self.line_at(base, 0)
+        size = self.size(base)
+        tail = self.read(base, max(len(line), size - _END_BYTES), size)
+        last = tail[tail.rfind(b"\n", 0, -1) + 1 :]
+        return (header_of(parsed(line)) if is_end(parsed(last)) else None), len(line)
+
+    def hold(self, segment: int) -> None:
+        """Keep a segment, and all after it, from being dropped: this process stands there. The one before goes free."""
+        if segment != self._held:
+            share(self._reader(segment))
+            if self._held is not None:
+                unlock(self._reader(self._held))
+            self._held = segment
+
+    def is_free(self, number: int) -> bool:
+        """Tell whether no process stands in a segment, or reads a base to copy it."""
+        descriptor = self._files.open(self.path(number), os.O_RDONLY)
+        try:
+            return try_flock(descriptor)
+        finally:
+            self._files.close(descriptor)
+
+    def drop(self, number: int) -> None:
+        """Remove a file of the log. What is open here can still be read. Raises OSError."""
+        self._files.remove(self.path(number))
+
+    def forget(self, number: int) -> None:
+        """Close a file that nothing is read from any more."""
+        descriptor = self._readers.pop(number, None)
+        if descriptor is not None:
+            self._files.close(descriptor)
+
+    def opened(self) -> list[int]:
+        """Return the numbers of the files that are open for reading."""
+        return list(self._readers)
 
     def inode(self, segment: int) -> int:
         return os.fstat(self._reader(segment)).st_ino
@@ -114,6 +162,19 @@ class ChangeLog:
             start += len(piece)
         return b"".join(pieces)
 
+    def lines(self, number: int, start: int, end: int) -> Iterator["Line"]:
+        """Yield the lines that begin between two offsets, a few megabytes in memory at a time."""
+        while start < end:
+            piece = self.read(number, start, min(end, start + _PIECE_BYTES))
+            if not piece:
+                return
+            whole = piece.rfind(b"\n") + 1
+            if not whole:
+                piece = self.line_at(number, start)
+                whole = len(piece)
+            yield from lines_of(piece[:whole], start)
+            start += whole
+
     def line_at(self, segment: int, offset: int) -> bytes:
         """Return the line that begins at `offset`, its newline included where there is one."""
         pieces: list[bytes] = []
@@ -127,6 +188,23 @@ class ChangeLog:
             pieces.append(piece)
             offset += len(piece)
             length *= 4
+
+    def read_again(self, number: int, line: "Line") -> "Line":
+        """Read a line that was not whole until it is, a few times: another process may be erasing something in it."""
+        for _ in range(_READ_TRIES):
+            if line.record is not None:
+                break
+            time.sleep(_READ_AGAIN_S)
+            data = self.line_at(number, line.offset)
+            line = Line(line.offset, data, parsed(data))
+        return line
+
+    def _numbers(self, prefix: str) -> list[int]:
+        return [
+            int(name[len(prefix) : -len(_SUFFIX)])
+            for name in self._files.names(self._folder)
+            if name.startswith(prefix) and name.endswith(_SUFFIX)
+        ]
 
     def _reader(self, segment: int) -> int:
         if segment not in self._readers:

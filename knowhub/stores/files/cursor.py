@@ -23,8 +23,20 @@ class LogCursor:
         self._take_in = take_in
         self._last_seq = last_seq
         self._stamp = start[1]
-        self.position = start[0]
+        self._position = start[0]
         self.damage: list[Damage] = []
+        log.hold(start[0].segment)
+
+    @property
+    def position(self) -> Position:
+        return self._position
+
+    @position.setter
+    def position(self, position: Position) -> None:
+        if position.segment != self._position.segment:
+            # What others have not yet read from here on, no compaction may drop.
+            self._log.hold(position.segment)
+        self._position = position
 
     @property
     def is_behind(self) -> bool:
@@ -58,6 +70,8 @@ class LogCursor:
         if not self._apply_to(target.offset, limit):
             return bool(self.damage)
         self._stamp = stamp
+        # A compaction raises the generation, and leaves the segment and the offset as they are.
+        self.position = target
         return True
 
     def catch_up_torn(self, limit: int) -> None:
@@ -95,7 +109,8 @@ class LogCursor:
         if stop < end:
             # Never cut a line in two: the piece ends where the line that crosses the limit does.
             stop += len(self._log.line_at(segment, stop))
-        for line in lines_of(self._log.read(segment, start, stop), start):
+        for read in lines_of(self._log.read(segment, start, stop), start):
+            line = self._log.read_again(segment, read)
             if line.record is None or line.record.get("seq") != self._last_seq() + 1:
                 self._name_damage(segment, line.offset, "an acknowledged line is damaged")
                 return False

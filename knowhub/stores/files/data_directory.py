@@ -48,6 +48,10 @@ class DataDirectory:
         return self.root / "indexes"
 
     @property
+    def snapshots(self) -> Path:
+        return self.root / "snapshots"
+
+    @property
     def quarantine(self) -> Path:
         return self.root / "quarantine"
 
@@ -76,7 +80,7 @@ def check_log(files: FileSystem, directory: DataDirectory) -> None:
     """
     # The witnesses are heard before the log is looked for: whoever makes the directory meanwhile makes the log first.
     witness = log_witness(files, directory)
-    if witness is None or any(name.startswith("segment-") for name in files.names(directory.change_log)):
+    if witness is None or any(name.startswith(("segment-", "base-")) for name in files.names(directory.change_log)):
         return
     raise Unavailable(
         f"{directory.change_log} is gone or empty, and {witness} tells of a log. Nothing was touched: {PUT_LOG_BACK}"

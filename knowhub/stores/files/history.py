@@ -10,8 +10,8 @@ import orjson
 
 from knowhub.core.ids import seq_of
 from knowhub.core.operation import Operation
-from knowhub.stores.files.change_log import ChangeLog
-from knowhub.stores.files.log_line import decode, parsed
+from knowhub.stores.files.change_log import ChangeLog, Line
+from knowhub.stores.files.log_line import decode, line_checksum, parsed
 from knowhub.stores.files.recovery import Damage
 
 _OFFSET_BITS = 40
@@ -25,27 +25,41 @@ class History:
     def __init__(self, log: ChangeLog) -> None:
         self._log = log
         self.damage: list[Damage] = []
-        self._places = array("Q", [0])
+        # The operation after the base has the first place; those in the base are not known any more.
+        self._places = array("Q")
         self._groups: dict[str, list[int]] = {}
+        self.base_seq = 0
+        self._base_checksum = ""
 
     @property
     def last_seq(self) -> int:
-        return len(self._places) - 1
+        return self.base_seq + len(self._places)
+
+    def begin_after(self, base_seq: int, checksum: str) -> None:
+        """Forget the operations up to `base_seq`, whose line carried `checksum`: a base stands in their place."""
+        del self._places[: base_seq - self.base_seq]
+        self.base_seq, self._base_checksum = base_seq, checksum
+        self._groups = {group_id: seqs for group_id, seqs in self._groups.items() if seqs[-1] > base_seq}
 
     def remember(self, seq: int, group_id: str | None, segment: int, offset: int) -> None:
         # A damaged line leaves a hole in the sequence: nothing stands there.
-        while len(self._places) < seq:
-            self._places.append(0)
+        self._places.extend([0] * (seq - self.last_seq - 1))
         self._places.append(segment << _OFFSET_BITS | offset)
         if group_id is not None:
             self._groups.setdefault(group_id, []).append(seq)
 
     def line(self, seq: int) -> bytes | None:
         """Return the line of an operation as it stands in the log; None when there is none."""
-        if not 0 < seq < len(self._places) or self._places[seq] == 0:
-            return None
-        place = self._places[seq]
-        return self._log.line_at(place >> _OFFSET_BITS, place & _OFFSET_MASK)
+        place = self._place(seq)
+        return self._log.line_at(place >> _OFFSET_BITS, place & _OFFSET_MASK) if place else None
+
+    def checksum(self, seq: int) -> str:
+        """Return the checksum of an operation's line, also of the last one in the base; empty when there is none."""
+        return self._base_checksum if seq == self.base_seq else line_checksum(self.line(seq) or b"")
+
+    def segment_of(self, seq: int) -> int:
+        """Return the segment that an operation stands in; 0 when there is none."""
+        return self._place(seq) >> _OFFSET_BITS
 
     def at(self, seq: int) -> Operation | None:
         line = self.line(seq)
@@ -86,7 +100,7 @@ class History:
                     break
 
     async def _lines_down(self, seq: int, needle: bytes | None) -> AsyncIterator[dict[str, object]]:
-        for count, number in enumerate(range(seq, 0, -1)):
+        for count, number in enumerate(range(seq, self.base_seq, -1)):
             if count % _LINES_PER_TURN == _LINES_PER_TURN - 1:
                 # A long history is read a little at a time: other requests go on between.
                 await asyncio.sleep(0)
@@ -99,9 +113,10 @@ class History:
 
     def _read(self, seq: int, line: bytes) -> dict[str, Any] | None:
         """Parse a line that was whole when it was taken in; one that is not any more is named as damage."""
-        record = parsed(line)
+        place = self._place(seq)
+        found = Line(place & _OFFSET_MASK, line, parsed(line))
+        record = self._log.read_again(place >> _OFFSET_BITS, found).record
         if record is None:
-            place = self._places[seq]
             path, offset = str(self._log.path(place >> _OFFSET_BITS)), place & _OFFSET_MASK
             if all((known.path, known.offset) != (path, offset) for known in self.damage):
                 self.damage.append(Damage(path, offset, "an acknowledged line was damaged since it was read"))
@@ -112,7 +127,8 @@ class History:
 
         Up to `limit` of them, fewer when they begin more than `limit_bytes` behind the first one.
         """
-        places = [place for place in self._places[after_seq + 1 : after_seq + 1 + limit] if place]
+        first_place = after_seq - self.base_seq
+        places = [place for place in self._places[first_place : first_place + limit] if place]
         places = [place for place in places if place - places[0] <= limit_bytes]
         lines: list[bytes] = []
         for segment, group in groupby(places, key=lambda place: place >> _OFFSET_BITS):
@@ -122,3 +138,6 @@ class History:
             # Each up to its own newline: between two of them a damaged line may stand.
             lines += [data[offset - first : data.find(b"\n", offset - first) + 1] for offset in offsets]
         return lines
+
+    def _place(self, seq: int) -> int:
+        return self._places[seq - self.base_seq - 1] if self.base_seq < seq <= self.last_seq else 0

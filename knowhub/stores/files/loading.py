@@ -3,11 +3,14 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from knowhub.core.clock import Clock
+from knowhub.core.errors import Unavailable
 from knowhub.core.ids import Ids
+from knowhub.stores.files.base import BaseHeader
 from knowhub.stores.files.change_log import ChangeLog, Header, Line
-from knowhub.stores.files.data_directory import DataDirectory, write_format
+from knowhub.stores.files.data_directory import PUT_LOG_BACK, DataDirectory, write_format
 from knowhub.stores.files.filesystem import NO_ROOM, FileSystem
 from knowhub.stores.files.lock import LockFile, Position
 from knowhub.stores.files.recovery import Damage, Judged, judge, quarantine
@@ -38,15 +41,27 @@ class Opening:
     ids: Ids
 
 
-def load(opening: Opening, take_in: Callable[[int, Line], None], next_seq: Callable[[], int]) -> Loaded:
-    """Read the whole log under the writers' lock, handing each good line to `take_in(segment, line)`.
+class Taker(Protocol):
+    """Where what is read goes: first a base's header and its lines, then the lines of the segments behind it."""
+
+    def begin_after(self, base: BaseHeader) -> None: ...
+    def take_rows(self, number: int, line: Line) -> None: ...
+    def take_in(self, segment: int, line: Line) -> None: ...
+
+
+def load(opening: Opening, taker: Taker, next_seq: Callable[[], int]) -> Loaded:
+    """Read the newest base and the log behind it under the writers' lock, handing each good line to `taker`.
 
     Idempotent: opening twice writes nothing the second time. Raises OSError and Unavailable.
     """
     log, lock = opening.log, opening.lock
     _make(opening)
-    segments = log.segments()
-    loaded = Loaded(Header("", 0, 1, 1, None), Position(1, segments[-1], 0), 0)
+    loaded = Loaded(Header("", 0, 1, 1, None), Position(1, 0, 0), 0)
+    base = _load_base(opening, taker, loaded)
+    segments = [segment for segment in log.segments() if base is None or segment >= base.segment]
+    if base is not None and segments[:1] != [base.segment]:
+        path = log.path(base.segment)
+        raise Unavailable(f"{path} is missing, with which the log goes on behind its base. {PUT_LOG_BACK}")
     headers = {segment: _header(opening, segment, loaded) for segment in segments}
     trusted = _trusted_length(opening, segments, headers[segments[-1]][1])
     end = 0
@@ -55,12 +70,13 @@ def load(opening: Opening, take_in: Callable[[int, Line], None], next_seq: Calla
         part = (segment, headers[segment][1], length)
         judged, missing = _judge(opening, part, next_seq(), after_damage=bool(loaded.damage))
         for line in judged.lines:
-            take_in(segment, line)
+            taker.take_in(segment, line)
         loaded.damage += [*judged.damage, *missing]
         end = judged.end
     loaded.damage += _vanished(opening, segments)
     loaded.header = headers[segments[-1]][0]
-    loaded.position = Position(loaded.header.generation, segments[-1], end)
+    generation = max(loaded.header.generation, base.generation if base else 1)
+    loaded.position = Position(generation, segments[-1], end)
     loaded.stamp = lock.stamp
     # A segment that a failed write has spoilt stays as it is: the first write goes to a fresh one.
     spoilt = trusted is not None and lock.suspect and lock.segment == segments[-1]
@@ -78,11 +94,29 @@ def start_segment(opening: Opening, previous: Position, log_id: str, first_seq: 
     return Position(previous.generation, segment, length)
 
 
+def _load_base(opening: Opening, taker: Taker, loaded: Loaded) -> BaseHeader | None:
+    """Read the newest base that is whole; None where the log begins with its first segment."""
+    log = opening.log
+    for number in reversed(log.bases()):
+        header, start = log.base_header(number)
+        if header is None:
+            loaded.damage.append(Damage(str(log.path(number)), 0, "the base is damaged: its header or its end"))
+            continue
+        taker.begin_after(header)
+        for line in log.lines(number, start, log.size(number)):
+            if line.record is None:
+                loaded.damage.append(Damage(str(log.path(number)), line.offset, "its checksum or its JSON is wrong"))
+            else:
+                taker.take_rows(number, line)
+        return header
+    return None
+
+
 def _make(opening: Opening) -> None:
     folder = opening.directory.change_log
     opening.files.make_folder(folder)
     write_format(opening.files, opening.directory)
-    if not opening.log.segments():
+    if not opening.log.segments() and not opening.log.bases():
         opening.log.create(Header(opening.ids.hex(_LOG_ID_DIGITS), 1, 1, 1, None))
         opening.files.sync_folder(folder.parent)
 

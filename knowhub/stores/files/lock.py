@@ -159,6 +159,11 @@ def try_flock(descriptor: int) -> bool:
     return True
 
 
+def share(descriptor: int) -> None:
+    """Take a shared lock on an open file; it waits for an exclusive one, which nobody keeps for long."""
+    fcntl.flock(descriptor, fcntl.LOCK_SH)
+
+
 def unlock(descriptor: int) -> None:
     """Let go of the lock on an open file for every process that shares it; nothing happens where there is none."""
     fcntl.flock(descriptor, fcntl.LOCK_UN)

@@ -71,7 +71,9 @@ class AccountState:
         for index, change in enumerate(changes) if len(placed) < len(changes) else ():
             if change["collection"] not in _PLACED:
                 row = change["after"]
-                self._take_kept(change["collection"], change["id"], row, orjson.dumps(row), text_number(seq, index))
+                # A base names the number that the text of a record had.
+                number = change.get("number") or text_number(seq, index)
+                self._take_kept(change["collection"], change["id"], row, orjson.dumps(row), number)
         rows = [change["after"] for change in placed]
         self._take_placed([change["collection"] for change in placed], rows, list(map(orjson.dumps, rows)), line)
 

@@ -1,0 +1,279 @@
+"""Writing: commits that wait together are decided one after another, and made durable with one sync."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from knowhub.core.errors import KnowHubError, ReadOnly, StorageFull, Unavailable
+from knowhub.core.operation import Decide, IdempotencyKey, Outcome
+from knowhub.stores.files.batch import Batch, Request
+from knowhub.stores.files.cursor import LogCursor
+from knowhub.stores.files.filesystem import NO_ROOM
+from knowhub.stores.files.loading import Opening, start_segment
+from knowhub.stores.files.lock import Position
+from knowhub.stores.files.recovery import Damage
+from knowhub.stores.files.replica import Replica
+
+CATCH_UP_BYTES = 4 * 1024 * 1024
+_DECISIONS_PER_BATCH = 512
+_BYTES_PER_BATCH = 64 * 1024 * 1024
+_LOCK_POLL_S = 0.001
+_TORN_WAIT_S = 0.25
+_ROOM_TO_RESUME = 4 * 1024 * 1024
+_FULL = "the disk is full; nothing was written. Reads go on; writing resumes when there is room"
+
+ResultT = TypeVar("ResultT")
+
+
+@dataclass(frozen=True, slots=True)
+class StoreOptions:
+    """The store's limits. Times in seconds, sizes in bytes."""
+
+    lock_timeout_s: float = 10.0
+    segment_bytes: int = 64 * 1024 * 1024
+    retry_key_lifetime_s: float = 24 * 3600.0
+
+
+class GroupCommit:
+    """The one way into the log. Only the write and its sync leave the event loop's thread."""
+
+    def __init__(
+        self, opening: Opening, options: StoreOptions, log_id: str, replica: Replica, cursor: LogCursor
+    ) -> None:
+        self._opening = opening
+        self._options = options
+        self._log_id = log_id
+        self._replica = replica
+        self._cursor = cursor
+        self._log = opening.log
+        self._lock = opening.lock
+        self._queue: deque[Request] = deque()
+        self._flusher: asyncio.Task[None] | None = None
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="log-writer")
+        self._read_only: str | None = None
+        self._is_full = False
+        self._torn = (0, 0.0)
+        self._holds_lock = False
+
+    @property
+    def damage(self) -> Sequence[Damage]:
+        return [*self._cursor.damage, *self._replica.history.damage]
+
+    def why_not(self) -> str | None:
+        """Return why no write is taken now; None where one is."""
+        return self._why_read_only() or (_FULL if self._is_full else None)
+
+    async def commit_group(
+        self, account: str, actor: str, decides: Sequence[Decide[Any]], idempotency: IdempotencyKey | None
+    ) -> Sequence[Outcome]:
+        """Run decisions with nothing between them; all are durable, or none is."""
+        loop = asyncio.get_running_loop()
+        request = Request(account, actor, decides, idempotency, loop.create_future())
+        self._queue.append(request)
+        if self._flusher is None or self._flusher.done():
+            self._flusher = loop.create_task(self._drain(), name="log-flusher")
+        return await request.future
+
+    async def finish(self) -> None:
+        """Write what is queued, and end the thread."""
+        if self._flusher is not None:
+            await self._flusher
+        self._thread.shutdown(wait=True)
+
+    @asynccontextmanager
+    async def writing(self) -> AsyncIterator[None]:
+        """Hold the writers' lock, with all that others wrote taken in and a segment that can be written on.
+
+        Raises ReadOnly, StorageFull and Unavailable.
+        """
+        await self._acquire()
+        try:
+            if self._cursor.is_torn:
+                self._cursor.settle()
+            while not self._cursor.catch_up(CATCH_UP_BYTES):  # noqa: ASYNC110 -- each turn applies more, until nothing is left
+                await asyncio.sleep(0)
+            await self._require_writable()
+            yield
+        finally:
+            self._release()
+
+    async def in_thread(self, work: Callable[[], ResultT]) -> ResultT:
+        """Do something with the log's files that may wait for the disk. Raises ReadOnly and StorageFull."""
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+        except OSError as problem:
+            raise self._failed(problem) from problem
+
+    async def end_segment(self) -> None:
+        """Go on in a fresh segment. Only while `writing`."""
+        await self._start_segment(self._cursor.position)
+
+    async def write(
+        self, requests: Sequence[Request], before: "Callable[[Batch], Awaitable[None]] | None" = None
+    ) -> Batch:
+        """Decide requests, append, sync, publish, apply: nobody is told before the last. Only while `writing`.
+
+        `before(batch)` runs when all is decided and nothing written.
+        """
+        batch = self._new_batch()
+        for request in requests:
+            if batch.size > _BYTES_PER_BATCH:
+                break
+            await self._decide(batch, request)
+        if batch.decided:
+            if before is not None:
+                await before(batch)
+            await self._append(batch)
+        return batch
+
+    async def settle(self) -> bool:
+        """Wait for a writer that is publishing; where it died, find the end of the log in its place.
+
+        False when one publication takes so long that its writer must have been stopped within it.
+        """
+        if self._holds_lock or not self._lock.try_acquire():
+            now, stamp = asyncio.get_running_loop().time(), self._lock.stamp
+            if stamp != self._torn[0]:
+                # Each stamp is waited for once: reads that come later do not wait for it again.
+                self._torn = (stamp, now)
+            if now >= self._torn[1] + _TORN_WAIT_S:
+                # What is being published is not acknowledged yet: an answer without it is a right one.
+                return False
+            await asyncio.sleep(_LOCK_POLL_S)
+            return True
+        try:
+            if self._cursor.is_torn:
+                self._cursor.settle()
+        finally:
+            self._lock.release()
+        return True
+
+    async def resume(self) -> None:
+        """Begin to write again where the disk was full and has room; does nothing otherwise."""
+        if self._is_full and self._opening.files.free(self._opening.directory.root) >= _ROOM_TO_RESUME:
+            async with self.writing():
+                self._is_full = False
+
+    async def _drain(self) -> None:
+        while self._queue:
+            requests: list[Request] = []
+            while self._queue and len(requests) < _DECISIONS_PER_BATCH:
+                requests.append(self._queue.popleft())
+            try:
+                async with self.writing():
+                    batch = await self.write(requests)
+                answers, left = batch.answers, requests[len(batch.answers) :]
+            except Exception as problem:  # noqa: BLE001 -- every waiting request must hear of it, whatever it is
+                answers, left = [(request, problem) for request in requests], []
+            self._queue.extendleft(reversed(left))
+            for request, answer in answers:
+                _answer(request, answer)
+
+    async def _acquire(self) -> None:
+        # Polling, not waiting: a thread that sleeps in flock could not be called back from a stopped process. Within
+        # this process the lock is held by one task at a time: flock does not keep two of one process apart.
+        deadline = asyncio.get_running_loop().time() + self._options.lock_timeout_s
+        while self._holds_lock or not self._lock.try_acquire():
+            if asyncio.get_running_loop().time() > deadline:
+                raise Unavailable(
+                    f"another process has held the log for {self._options.lock_timeout_s:g} s; nothing was written"
+                )
+            await asyncio.sleep(_LOCK_POLL_S)
+        self._holds_lock = True
+
+    def _release(self) -> None:
+        self._holds_lock = False
+        self._lock.release()
+
+    def _why_read_only(self) -> str | None:
+        if self.damage:
+            return f"the log is damaged: {self.damage[0]}; run `knowhub doctor`"
+        return self._read_only
+
+    async def _require_writable(self) -> None:
+        reason = self._why_read_only()
+        if reason is not None:
+            raise ReadOnly(reason)
+        position = self._cursor.position
+        self._require_in_place(position.segment)
+        stale_tail = self._log.size(position.segment) != position.offset
+        if self._lock.suspect or stale_tail or position.offset >= self._options.segment_bytes:
+            await self._start_segment(position)
+
+    def _require_in_place(self, segment: int) -> None:
+        """Stop writing where another file has taken the place of one that is open here."""
+        # A process that opens the directory now locks or reads that other file: what is written here it never sees.
+        for path, is_in_place in (
+            (self._opening.directory.lock, self._lock.is_in_place),
+            (self._log.path(segment), self._log.is_in_place(segment)),
+        ):
+            if not is_in_place:
+                self._read_only = f"{path.name} was replaced or removed under this process; restart it. Reads go on"
+                raise ReadOnly(self._read_only)
+
+    async def _start_segment(self, previous: Position) -> None:
+        """Go on in a fresh segment: bytes behind the durable offset of the old one will never be read."""
+        first_seq = self._replica.history.last_seq + 1
+        position = await self.in_thread(lambda: start_segment(self._opening, previous, self._log_id, first_seq))
+        self._log.stop_writing()
+        try:
+            self._cursor.publish(position)
+        except OSError as problem:
+            raise self._failed(problem) from problem
+
+    def _new_batch(self) -> Batch:
+        replica = self._replica
+        replica.last_time = max(self._opening.clock.now(), replica.last_time)
+        offset, next_seq = self._cursor.position.offset, replica.history.last_seq + 1
+        return Batch(replica.state, self._opening.ids, replica.last_time, offset, next_seq)
+
+    async def _decide(self, batch: Batch, request: Request) -> None:
+        """Answer a retry from the log, anything else by its decisions."""
+        replica = self._replica
+        try:
+            answers = replica.retries.answers(replica.history, request.account, request.idempotency, batch.now)
+        except KnowHubError as problem:
+            batch.answers.append((request, problem))
+            return
+        if answers:
+            batch.answers.append((request, answers))
+        else:
+            await batch.run(request)
+
+    async def _append(self, batch: Batch) -> None:
+        segment, data = self._cursor.position.segment, batch.data()
+        await self.in_thread(lambda: self._log.append(segment, data, batch.offset))
+        self._is_full = False
+        self._cursor.publish(Position(self._cursor.position.generation, segment, batch.offset + len(data)))
+        self._replica.apply(batch, segment)
+
+    def _failed(self, problem: OSError) -> KnowHubError:
+        """Trust nothing behind the durable offset again; the kernel may have forgotten the page."""
+        self._lock.mark_suspect()
+        self._log.stop_writing()
+        failure = _as_failure(problem)
+        if isinstance(failure, ReadOnly):
+            self._read_only = failure.detail
+        else:
+            self._is_full = True
+        return failure
+
+
+def _answer(request: Request, answer: Sequence[Outcome] | Exception) -> None:
+    if request.future.done():
+        # Who asked has gone; what was written stays written.
+        return
+    if isinstance(answer, Exception):
+        request.future.set_exception(answer)
+    else:
+        request.future.set_result(answer)
+
+
+def _as_failure(problem: OSError) -> KnowHubError:
+    if problem.errno in NO_ROOM:
+        return StorageFull(_FULL)
+    return ReadOnly(f"the log could not be written ({problem}); nothing more is taken until a restart. Reads go on")

@@ -1,0 +1,94 @@
+"""What this process knows of the log: rows, history, retry keys; and those who follow it."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from knowhub.core.operation import Operation
+from knowhub.stores.files.base import BaseHeader
+from knowhub.stores.files.batch import Batch
+from knowhub.stores.files.change_log import ChangeLog, Line
+from knowhub.stores.files.history import History
+from knowhub.stores.files.log_line import RawChange, decode
+from knowhub.stores.files.raw_changes import raw_changes
+from knowhub.stores.files.retries import RetryKeys
+from knowhub.stores.files.state import AccountState, PlacedLine
+
+ERASING = "erase_"
+"""How the name of every operation begins after which content is gone for good."""
+
+
+class Follower(Protocol):
+    """Something derived that follows the log: called in order, once for each operation, before its acknowledgement."""
+
+    def follow(self, account: str, seq: int, changes: Sequence[RawChange]) -> None: ...
+
+
+class Replica:
+    """All acknowledged operations as memory holds them. It belongs to the event loop's thread."""
+
+    def __init__(self, log: ChangeLog, retry_key_lifetime_s: float) -> None:
+        self._log = log
+        self.states: dict[str, AccountState] = {}
+        self.history = History(log)
+        self.retries = RetryKeys(retry_key_lifetime_s)
+        self.followers: list[Follower] = []
+        self.last_time = 0.0
+        self.erases = 0
+
+    def state(self, account: str) -> AccountState:
+        """Return the rows of an account. One that never wrote has none, and is not remembered."""
+        return self.states.get(account) or AccountState(self._log.read)
+
+    def begin_after(self, base: BaseHeader) -> None:
+        """Begin with the rows of a base: its operations are not known any more."""
+        self.history.begin_after(base.last_seq, base.checksum)
+        self.last_time = max(self.last_time, base.last_time)
+        self.erases = base.erases
+
+    def take_rows(self, number: int, line: Line) -> None:
+        """Take in a line of the base `number`."""
+        record = line.record or {}
+        if "changes" in record:
+            placed = PlacedLine(number, line.offset, line.data)
+            self._state_of(record["account"]).load(0, record["changes"], placed)
+
+    def take_in(self, segment: int, line: Line) -> None:
+        """Take in an operation that was read back."""
+        record = line.record or {}
+        placed = PlacedLine(segment, line.offset, line.data)
+        # While a log is loaded nobody follows it, and a million rows are taken in: no object is made that nobody needs.
+        operation = decode(record if self.followers else {**record, "changes": ()})
+        self._note(operation, placed)
+        self._state_of(operation.account).load(operation.seq, record["changes"], placed)
+        if self.followers:
+            self._tell(operation, raw_changes(operation))
+
+    def apply(self, batch: Batch, segment: int) -> None:
+        """Take in what was decided and written here."""
+        offset = batch.offset
+        for one in batch.decided:
+            operation, line = one.operation, PlacedLine(segment, offset, one.line)
+            self._note(operation, line)
+            self._state_of(operation.account).apply(operation.seq, one.changes, line, batch.pending(operation.account))
+            self._tell(operation, one.changes)
+            offset += len(one.line)
+
+    def _note(self, operation: Operation, line: PlacedLine) -> None:
+        self.last_time = max(self.last_time, operation.timestamp)
+        group_id = operation.group.id if operation.group else None
+        self.history.remember(operation.seq, group_id, line.segment, line.offset)
+        self.retries.remember(operation, self.last_time)
+        self._state_of(operation.account).note_undo(operation.undo_of, operation.operation_id)
+        if operation.op.startswith(ERASING):
+            self.erases = operation.seq
+
+    def _state_of(self, account: str) -> AccountState:
+        """Return the state of an account that writes, remembered from now on."""
+        state = self.states.get(account)
+        if state is None:
+            state = self.states[account] = self.state(account)
+        return state
+
+    def _tell(self, operation: Operation, changes: Sequence[Any]) -> None:
+        for follower in self.followers:
+            follower.follow(operation.account, operation.seq, changes)
