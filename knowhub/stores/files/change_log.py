@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -109,6 +110,16 @@ class ChangeLog:
         descriptor = self._files.open(self.path(number), os.O_RDONLY)
         try:
             return try_flock(descriptor)
+        finally:
+            self._files.close(descriptor)
+
+    @contextmanager
+    def kept(self, segment: int) -> Iterator[int]:
+        """Keep a segment, and all after it, from being dropped for a while, wherever this process stands."""
+        descriptor = self._files.open(self.path(segment), os.O_RDONLY)
+        try:
+            share(descriptor)
+            yield segment
         finally:
             self._files.close(descriptor)
 

@@ -63,6 +63,11 @@ class DiskRows:
         self._places[number] = segment << _OFFSET_BITS | max(offset, 0)
         self._lengths[number], self._sums[number] = len(text), zlib.crc32(text)
 
+    def move(self, number: int, segment: int, offset: int, text: bytes) -> None:
+        """Take in that the text of row `number`, if this is still it, can also be read elsewhere."""
+        if number not in self._kept and self._lengths[number] == len(text) and self._sums[number] == zlib.crc32(text):
+            self._places[number] = segment << _OFFSET_BITS | offset
+
     def text(self, number: int) -> bytes:
         """Return a row's text. Raises Unavailable when what stands there is not what was written."""
         if number in self._kept:

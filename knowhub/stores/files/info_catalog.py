@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any
 
-from knowhub.keywords.model import InfoHead, InfoQuery, InfoSort, Link, RelationType
+from knowhub.keywords.model import INFOS, InfoHead, InfoQuery, InfoSort, Link, RelationType
 from knowhub.stores.files.disk_rows import DiskRows, PlacedRows, ReadText
 from knowhub.stores.files.keyword_catalog import reach
 
@@ -103,6 +103,15 @@ class InfoCatalog:
         self._list(keyword, info, self._link_state[link - 1], state)
         self._link_state[link - 1] = state
         self._link_rows.replace(link - 1, placed.segment, offset, text)
+
+    def move(self, collection: str, row_id: str, place: tuple[int, int], text: bytes) -> None:
+        """Read a row from another place, a segment and an offset, where it is still this text."""
+        if collection == INFOS:
+            self._info_rows.move(self._numbers[row_id], *place, text)
+        else:
+            info_id, _, keyword_id = row_id.partition(":")
+            link = self._link(self._numbers[info_id], self._keyword_numbers[keyword_id])
+            self._link_rows.move(link - 1, *place, text)
 
     def info_text(self, info_id: str) -> bytes | None:
         number = self._numbers.get(info_id)

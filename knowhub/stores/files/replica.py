@@ -40,10 +40,10 @@ class Replica:
         return self.states.get(account) or AccountState(self._log.read)
 
     def begin_after(self, base: BaseHeader) -> None:
-        """Begin with the rows of a base: its operations are not known any more."""
+        """Forget the operations of a base, of which only the rows are left."""
         self.history.begin_after(base.last_seq, base.checksum)
         self.last_time = max(self.last_time, base.last_time)
-        self.erases = base.erases
+        self.erases = max(self.erases, base.erases)
 
     def take_rows(self, number: int, line: Line) -> None:
         """Take in a line of the base `number`."""
@@ -51,6 +51,12 @@ class Replica:
         if "changes" in record:
             placed = PlacedLine(number, line.offset, line.data)
             self._state_of(record["account"]).load(0, record["changes"], placed)
+
+    def move_rows(self, number: int, line: Line) -> None:
+        """Read the rows that stay on disk from a line of the base `number` from now on, if they are still the same."""
+        record = line.record or {}
+        if "changes" in record:
+            self._state_of(record["account"]).move(record["changes"], PlacedLine(number, line.offset, line.data))
 
     def take_in(self, segment: int, line: Line) -> None:
         """Take in an operation that was read back."""

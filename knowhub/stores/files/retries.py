@@ -43,6 +43,11 @@ class RetryKeys:
         first = history.at(seq) if seq is not None else None
         return [Committed(one, replayed=True) for one in history.siblings(first)] if first is not None else []
 
+    def oldest_seq(self, now: float) -> int | None:
+        """Return the number of the oldest operation that a retry may still ask for; None when there is none."""
+        self._forget_expired(now)
+        return min((used.seq for used in self._used.values()), default=None)
+
     def _forget_expired(self, now: float) -> None:
         # Keys were put in as time went on: the expired ones stand in front.
         while self._used:

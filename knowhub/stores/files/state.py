@@ -77,6 +77,14 @@ class AccountState:
         rows = [change["after"] for change in placed]
         self._take_placed([change["collection"] for change in placed], rows, list(map(orjson.dumps, rows)), line)
 
+    def move(self, changes: Sequence[Mapping[str, Any]], line: PlacedLine) -> None:
+        """Read rows that stay on disk from another line from now on, where they are still the same."""
+        placed = [change for change in changes if change["collection"] in _PLACED]
+        texts = [orjson.dumps(change["after"]) for change in placed]
+        for change, text, offset in zip(placed, texts, line.offsets_of(texts), strict=True):
+            if offset >= 0:
+                self.infos.move(change["collection"], change["id"], (line.segment, offset), text)
+
     def apply(self, seq: int, changes: Sequence[RawChange], line: PlacedLine, decided: "Pending") -> None:
         """Take in an operation that was written here; `decided` has done part of the work already."""
         for index, change in enumerate(changes):

@@ -11,7 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from knowhub.core.operation import Committed, Decide, IdempotencyKey, Operation, Outcome
+from knowhub.stores.files.apart import Apart
+from knowhub.stores.files.compaction import Compacted, Compaction
 from knowhub.stores.files.cursor import LogCursor
+from knowhub.stores.files.erase_commit import ErasingCommit, Erasures
 from knowhub.stores.files.group_commit import CATCH_UP_BYTES, GroupCommit, StoreOptions
 from knowhub.stores.files.history import History
 from knowhub.stores.files.loading import Opening, load
@@ -49,6 +52,10 @@ class FileStore:
         self._cursor = LogCursor(opening.log, opening.lock, replica.take_in, lambda: replica.history.last_seq, start)
         self._cursor.damage += loaded.damage
         self._commits = GroupCommit(opening, options, self._log_id, replica, self._cursor)
+        self._compaction = Compaction(opening, self._log_id, replica, self._cursor, self._commits)
+        self._erasures = Erasures(opening, replica, self._commits)
+        if not loaded.damage:
+            self._erasures.finish()
 
     @property
     def log_id(self) -> str:
@@ -66,6 +73,11 @@ class FileStore:
     def erases(self) -> int:
         """The number of the newest operation that erased something; 0 where there is none."""
         return self._replica.erases
+
+    @property
+    def is_erasing(self) -> bool:
+        """Whether an erasing is going on: what is read from the log now may still tell of what goes."""
+        return self._erasures.is_going_on
 
     def checksum(self, seq: int) -> str:
         """Return the checksum of an operation's line; empty when there is none."""
@@ -98,6 +110,7 @@ class FileStore:
                     self._cursor.catch_up_torn(CATCH_UP_BYTES)
                     return
             elif self._cursor.catch_up(CATCH_UP_BYTES):
+                self._compaction.follow()
                 return
             else:
                 await asyncio.sleep(0)
@@ -105,6 +118,12 @@ class FileStore:
     async def resume(self) -> None:
         """Begin to write again where the disk was full and has room; does nothing otherwise."""
         await self._commits.resume()
+
+    async def compact(self, retention_s: float, apart: Apart) -> Compacted:
+        """Forget the operations older than `retention_s` seconds; see `Compaction.run`."""
+        await self.refresh()
+        await self._erasures.end()
+        return await self._compaction.run(retention_s, apart)
 
     async def commit(
         self, account: str, actor: str, decide: Decide[Any], idempotency: IdempotencyKey | None = None
@@ -117,6 +136,14 @@ class FileStore:
     ) -> Sequence[Outcome]:
         """Run decisions with nothing between them; all are durable, or none is."""
         return await self._commits.commit_group(account, actor, decides, idempotency)
+
+    async def erase(self, wanted: ErasingCommit) -> Outcome:
+        """Erase a row; see `Erasures.commit`."""
+        return await self._erasures.commit(wanted)
+
+    async def end_erasing(self) -> None:
+        """End what a process has begun to erase that died; does nothing otherwise."""
+        await self._erasures.end()
 
     async def replayed(self, account: str, idempotency: IdempotencyKey | None) -> Committed | None:
         await self.refresh()
@@ -141,5 +168,6 @@ class FileStore:
     async def close(self) -> None:
         """Finish what is queued, then let go of every file."""
         await self._commits.finish()
+        await self._compaction.close()
         self._log.close()
         self._lock.close()

@@ -1,0 +1,79 @@
+"""Work on many bytes in a process of its own, so that no request waits for it."""
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from knowhub.core.errors import Unavailable
+from knowhub.stores.files.filesystem import FileSystem, RealFileSystem
+
+Work: TypeAlias = Callable[[FileSystem, Path, Mapping[str, Any]], dict[str, Any]]
+"""From a file system, a data directory and JSON arguments to a JSON result; it raises OSError."""
+
+Apart: TypeAlias = Callable[[str, Path, Mapping[str, Any]], Awaitable[dict[str, Any]]]
+"""Runs the work of a name on a data directory. Raises OSError as the work does, and Unavailable when it was ended."""
+
+_WORK: Final = {
+    "write_maps": "knowhub.stores.files.map_files:write_maps",
+    "write_base": "knowhub.stores.files.base_writer:write_base",
+    "write_snapshot": "knowhub.stores.files.snapshots:write_snapshot",
+}
+_NICENESS: Final = 10
+
+
+async def run_apart(name: str, root: Path, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Run the work in a child process, which ends with the task that waits for it."""
+    child = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "knowhub.stores.files.apart", name, str(root)),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        out, err = await child.communicate(json.dumps(arguments).encode())
+    except asyncio.CancelledError:
+        child.kill()
+        await child.wait()
+        raise
+    if child.returncode:
+        raise Unavailable(f"{name} ended with {child.returncode}: {err.decode(errors='replace')[-1000:].strip()}")
+    answer: dict[str, Any] = json.loads(out)
+    if "errno" in answer:
+        raise OSError(answer["errno"], answer["error"])
+    return answer
+
+
+def run_here(files: FileSystem) -> Apart:
+    """Return what runs the work in this process, on another file system than the real one."""
+
+    async def run(name: str, root: Path, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        return work_of(name)(files, root, arguments)
+
+    return run
+
+
+def work_of(name: str) -> Work:
+    """Return the function that does the work of a name."""
+    module, _, function = _WORK[name].partition(":")
+    work: Work = getattr(import_module(module), function)
+    return work
+
+
+def main() -> None:
+    """Do the work that the command line names, with the arguments of standard input."""
+    name, root = sys.argv[1:]
+    os.nice(_NICENESS)
+    try:
+        answer = work_of(name)(RealFileSystem(), Path(root), json.loads(sys.stdin.buffer.read()))
+    except OSError as problem:
+        answer = {"errno": problem.errno or 0, "error": str(problem)}
+    sys.stdout.write(json.dumps(answer))
+
+
+if __name__ == "__main__":
+    main()

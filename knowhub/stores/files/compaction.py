@@ -1,0 +1,215 @@
+"""Compaction: a base takes the place of the oldest segments, and their operations are forgotten (KT-097, KT-250)."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from knowhub.core.errors import Conflict
+from knowhub.stores.files.apart import Apart
+from knowhub.stores.files.base import BASE, BaseHeader
+from knowhub.stores.files.cursor import LogCursor
+from knowhub.stores.files.group_commit import GroupCommit
+from knowhub.stores.files.loading import Opening
+from knowhub.stores.files.lock import Position
+from knowhub.stores.files.recovery import Damage
+from knowhub.stores.files.replica import Replica
+
+_WAIT_FOR_OTHERS_S = 2.0
+_POLL_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """What a compaction did. Sizes are those of the log in bytes; `held_by_others` is what kept it from doing more."""
+
+    operations: int = 0
+    rows: int = 0
+    bytes_before: int = 0
+    bytes_after: int = 0
+    held_by_others: bool = False
+
+
+class Compaction:
+    """Writes a base apart, puts it in place under the writers' lock, and finds in it the rows that stay on disk."""
+
+    def __init__(
+        self, opening: Opening, log_id: str, replica: Replica, cursor: LogCursor, commits: GroupCommit
+    ) -> None:
+        self._opening = opening
+        self._log_id = log_id
+        self._replica = replica
+        self._cursor = cursor
+        self._commits = commits
+        self._log = opening.log
+        self._generation = cursor.position.generation
+        self._adopting: asyncio.Task[None] | None = None
+        self._running = asyncio.Lock()
+
+    async def run(self, retention_s: float, apart: Apart) -> Compacted:
+        """Forget the operations that are older than `retention_s` seconds, a segment at a time.
+
+        What a retry key may still ask for stays, and so does what another process has yet to read. Raises Conflict
+        when something was erased meanwhile, ReadOnly, StorageFull and Unavailable.
+        """
+        async with self._running:
+            base, held = await self._base_to_write(retention_s)
+            # What a compaction that was killed has left behind goes too.
+            self.drop_superseded()
+            if base is None:
+                size = self._size()
+                return Compacted(bytes_before=size, bytes_after=size, held_by_others=held)
+            forgotten, before = base.last_seq - self._replica.history.base_seq, self._size()
+            root, path = self._opening.directory.root, self._log.path(BASE | base.segment)
+            temporary = path.with_name(f"{path.name}.tmp")
+            try:
+                made = await apart("write_base", root, {"header": asdict(base), "path": str(temporary)})
+                await self._install(base, temporary)
+            except BaseException:
+                with suppress(OSError):
+                    self._opening.files.remove(temporary)
+                raise
+            await self.adopt()
+            self.drop_superseded()
+            return Compacted(forgotten, made["rows"], before, self._size(), held)
+
+    def follow(self) -> None:
+        """Begin to find the rows anew where another process has compacted the log."""
+        if self._cursor.position.generation != self._generation and (self._adopting is None or self._adopting.done()):
+            self._adopting = asyncio.get_running_loop().create_task(self.adopt(), name="adopt-base")
+
+    async def adopt(self) -> None:
+        """Find in the newest base the rows that stay on disk, a little at a time, and close what it stands for."""
+        self._generation, bases = self._cursor.position.generation, self._log.bases()
+        number = bases[-1] if bases else 0
+        header, start = self._log.base_header(number) if bases else (None, 0)
+        if header is None or header.last_seq <= self._replica.history.base_seq:
+            return
+        for line in self._log.lines(number, start, self._log.size(number)):
+            if line.record is None:
+                # What is open here still reads well: it stays open, and the next opening must not be the first to see.
+                what = Damage(str(self._log.path(number)), line.offset, "its checksum or its JSON is wrong")
+                self._replica.history.damage.append(what)
+                return
+            self._replica.move_rows(number, line)
+            await asyncio.sleep(0)
+        self._replica.begin_after(header)
+        for opened in self._log.opened():
+            if _is_superseded(opened, number):
+                self._log.forget(opened)
+
+    def drop_superseded(self) -> None:
+        """Remove the files that the newest base stands for, as far as nobody else needs them. Raises OSError."""
+        bases = self._log.bases()
+        numbers = [*bases, *self._log.segments()]
+        for number in sorted(numbers, key=lambda one: (one & ~BASE, one)):
+            if bases and _is_superseded(number, bases[-1]):
+                if not self._log.is_free(number):
+                    return
+                self._log.drop(number)
+
+    @contextmanager
+    def held(self) -> Iterator[list[int]]:
+        """Keep the log as it is on disk, growth apart; give its files by number, the base first where there is one."""
+        with self._log.kept(self._first_segment()) as first:
+            bases = [number for number in self._log.bases() if number == BASE | first]
+            yield [*bases, *(segment for segment in self._log.segments() if segment >= first)]
+
+    async def close(self) -> None:
+        """Let what is begun come to its end."""
+        if self._adopting is not None:
+            await self._adopting
+
+    async def _base_to_write(self, retention_s: float) -> tuple[BaseHeader | None, bool]:
+        async with self._commits.writing():
+            history = self._replica.history
+            segments = self._droppable(retention_s)
+            if segments and segments[-1] == self._cursor.position.segment:
+                # Only whole segments go: what was written so far becomes one.
+                await self._commits.end_segment()
+            free = await self._free(segments)
+            last_seq = self._last_seq_of(free[-1]) if free else history.base_seq
+            operation = history.at(last_seq)
+            if operation is None:
+                return None, len(free) < len(segments)
+            header = BaseHeader(
+                log_id=self._log_id,
+                segment=free[-1] + 1,
+                generation=self._cursor.position.generation + 1,
+                last_seq=last_seq,
+                checksum=history.checksum(last_seq),
+                last_time=operation.timestamp,
+                erases=self._replica.erases,
+            )
+            return header, len(free) < len(segments)
+
+    def _droppable(self, retention_s: float) -> list[int]:
+        """Return the oldest segments of which every operation is old enough, and answers no retry."""
+        history, now = self._replica.history, self._opening.clock.now()
+        oldest_key = self._replica.retries.oldest_seq(now)
+        found = []
+        for segment in self._segments():
+            last_seq = self._last_seq_of(segment)
+            operation = history.at(last_seq)
+            is_young = operation is not None and operation.timestamp > now - retention_s
+            if last_seq < history.base_seq or is_young or (oldest_key is not None and last_seq >= oldest_key):
+                break
+            found.append(segment)
+        # A segment that nothing was written to yet stays the one that is written to.
+        if found and found[-1] == self._cursor.position.segment and self._is_bare(found[-1]):
+            found.pop()
+        return found
+
+    async def _free(self, segments: list[int]) -> list[int]:
+        """Return the first ones that no other process stands in; wait a little for one that is about to move on."""
+        deadline = asyncio.get_running_loop().time() + _WAIT_FOR_OTHERS_S
+        free: list[int] = []
+        for segment in segments:
+            while not self._log.is_free(segment):
+                if asyncio.get_running_loop().time() > deadline:
+                    return free
+                await asyncio.sleep(_POLL_S)
+            free.append(segment)
+        return free
+
+    async def _install(self, base: BaseHeader, temporary: Path) -> None:
+        files, path = self._opening.files, self._log.path(BASE | base.segment)
+        async with self._commits.writing():
+            if self._replica.erases != base.erases:
+                raise Conflict("something was erased while the log was compacted; compact it again")
+
+            def put_in_place() -> None:
+                files.rename(temporary, path)
+                files.sync_folder(path.parent)
+
+            await self._commits.in_thread(put_in_place)
+            position = self._cursor.position
+            self._cursor.publish(Position(base.generation, position.segment, position.offset))
+
+    def _segments(self) -> list[int]:
+        first = self._first_segment()
+        return [segment for segment in self._log.segments() if segment >= first]
+
+    def _first_segment(self) -> int:
+        bases = self._log.bases()
+        return bases[-1] & ~BASE if bases else self._log.segments()[0]
+
+    def _last_seq_of(self, segment: int) -> int:
+        if segment == self._cursor.position.segment:
+            return self._replica.history.last_seq
+        following, _ = self._log.header(segment + 1)
+        return following.first_seq - 1 if following is not None else 0
+
+    def _is_bare(self, segment: int) -> bool:
+        header, _ = self._log.header(segment)
+        return header is None or header.first_seq > self._replica.history.last_seq
+
+    def _size(self) -> int:
+        bases = self._log.bases()[-1:]
+        return sum(self._log.size(number) for number in (*bases, *self._segments()))
+
+
+def _is_superseded(number: int, base: int) -> bool:
+    """Tell whether a file of the log stands before a base."""
+    return number < base if number & BASE else number < base & ~BASE
