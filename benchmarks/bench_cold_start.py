@@ -53,7 +53,7 @@ def main() -> None:
     """Write the hub once, then open it and parse its rows, each in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
         rows = Path(folder) / "rows.jsonl"
-        asyncio.run(_write(Path(folder) / "data", rows))
+        asyncio.run(write_hub(Path(folder) / "data", rows))
         rounds = [(_measured("opened", folder), _measured("parsed", folder)) for _ in range(ROUNDS)]
         size = rows.stat().st_size
         ratios = [opened["cpu_s"] / parsed["cpu_s"] for opened, parsed in rounds]
@@ -77,7 +77,8 @@ def main() -> None:
         )
 
 
-async def _write(folder: Path, rows: Path) -> None:
+async def write_hub(folder: Path, rows: Path) -> None:
+    """Write the keywords, infos and links to a data directory, and their rows alone to a file."""
     world = Environment(RealFileSystem(), SystemClock(), RandomIds(), time.sleep)
     store = open_store(folder, world)
     with rows.open("wb") as file:

@@ -29,9 +29,15 @@ class Settings(BaseSettings):
     max_json_depth: int = Field(default=64, ge=4)
     index_interval_s: float = Field(default=1.0, gt=0)
     index_batch: int = Field(default=4000, ge=1)
+    maps_interval_s: float = Field(default=30.0, ge=0)
     segment_bytes: int = Field(default=64 * 1024 * 1024, ge=4096)
     retry_key_lifetime_s: float = Field(default=24 * 3600.0, gt=0)
     lock_timeout_s: float = Field(default=10.0, gt=0)
+    undo_retention_days: float = Field(default=30.0, ge=0)
+    compaction_interval_hours: float = Field(default=24.0, ge=0)
+    snapshot_interval_hours: float = Field(default=24.0, ge=0)
+    snapshots_kept: int = Field(default=7, ge=1)
+    snapshot_max_bytes: int = Field(default=64 * 1024**3, ge=1024)
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
     llm_base_url: str | None = None

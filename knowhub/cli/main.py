@@ -9,7 +9,7 @@ from typing import Annotated
 import structlog
 import typer
 
-from knowhub.cli import demo, exchange, maintain, output, query, replay, serve, tree
+from knowhub.cli import audit, demo, exchange, maintain, output, query, replay, serve, snapshot, tree
 from knowhub.core.errors import KnowHubError
 
 app = typer.Typer(
@@ -28,11 +28,14 @@ app.command("get")(query.get)
 app.command("feedback")(query.feedback)
 app.command("undo")(query.undo)
 app.add_typer(tree.app, name="tree")
+app.add_typer(snapshot.app, name="snapshot")
 app.command("replay")(replay.replay)
 app.command("import")(exchange.import_file)
 app.command("export")(exchange.export_file)
 app.command("reindex")(maintain.reindex)
+app.command("compact")(maintain.compact)
 app.command("doctor")(maintain.doctor)
+app.command("audit")(audit.audit)
 
 
 def _show_version(wanted: bool) -> None:

@@ -1,14 +1,17 @@
-"""Upkeep: building indexes anew, and looking at a data directory without opening it."""
+"""Upkeep: building indexes anew, making the log smaller, and looking at a data directory without opening it."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from typing import Annotated
 
 import typer
 
-from knowhub.bootstrap import Hub, examine
+from knowhub.bootstrap import Hub, examine, mend
 from knowhub.cli import output
 from knowhub.cli.hub_access import settings_of, use_hub
 from knowhub.cli.options import Place, spread
 from knowhub.core.errors import Conflict
+from knowhub.operations.model import Compacted
 
 _STYLES = {"ok": "green", "note": "cyan", "problem": "bold red"}
 
@@ -36,20 +39,58 @@ def reindex(place: Place) -> None:
 
 
 @spread
-def doctor(place: Place) -> None:
-    """Look for damage, torn writes and whatever is behind or in the way; writes nothing. Ends with 1 on a problem."""
-    findings = examine(settings_of(place))
-    problems = sum(finding.severity == "problem" for finding in findings)
+def compact(
+    place: Place,
+    keep_undo_days: Annotated[
+        float | None, typer.Option(min=0, help="How far back operations are kept; else KNOWHUB_UNDO_RETENTION_DAYS.")
+    ] = None,
+) -> None:
+    """Forget old operations and free their space, beside a running server too. Every row stays."""
+
+    async def work(hub: Hub) -> Compacted:
+        return await hub.compact(keep_undo_days)
+
+    done = use_hub(place, work)
     if place.as_json:
-        results = [asdict(finding) for finding in findings]
-        output.print_json({"results": results, "count": len(results), "problems": problems})
+        output.print_json(asdict(done))
+        return
+    output.say(f"forgot {done.operations} operations; the log has {done.bytes_after} bytes, it had {done.bytes_before}")
+    if done.held_by_others:
+        output.say("another process still reads older segments: more goes once it has read on")
+
+
+@spread
+def doctor(
+    place: Place,
+    *,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Mend what can be mended first; no KnowHub may have the directory open.")
+    ] = False,
+) -> None:
+    """Look for damage, torn writes and whatever is behind or in the way. Ends with 1 on a problem.
+
+    Writes nothing without --repair.
+    """
+    settings = settings_of(place)
+    done = [asdict(finding) for finding in mend(settings)] if repair and settings.data_dir.is_dir() else []
+    findings = [asdict(finding) for finding in examine(settings)]
+    problems = sum(finding["severity"] == "problem" for finding in findings)
+    if place.as_json:
+        answer = {"results": findings, "count": len(findings), "problems": problems}
+        output.print_json(answer | ({"repaired": done} if repair else {}))
     else:
-        table = output.table("", "what", "found")
-        for finding in findings:
-            text = "\n→ ".join(filter(None, (finding.detail, finding.advice)))
-            style = _STYLES[finding.severity]
-            table.add_row(output.cell(finding.severity, style), output.cell(finding.subject), output.cell(text))
-        output.print_table(table)
+        if done:
+            _print_findings("repaired", done)
+        _print_findings("found", findings)
         output.say("all is well" if not problems else f"problems: {problems}")
     if problems:
         raise typer.Exit(1)
+
+
+def _print_findings(heading: str, findings: Sequence[Mapping[str, str]]) -> None:
+    table = output.table("", "what", heading)
+    for finding in findings:
+        text = "\n→ ".join(filter(None, (finding["detail"], finding["advice"])))
+        style = _STYLES[finding["severity"]]
+        table.add_row(output.cell(finding["severity"], style), output.cell(finding["subject"]), output.cell(text))
+    output.print_table(table)

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 
 import typer
 
-from knowhub import bootstrap
 from knowhub.bootstrap import Hub
 from knowhub.cli import output
 from knowhub.cli.hub_access import use_hub
@@ -21,6 +20,7 @@ from knowhub.core.request_context import DEFAULT_ACCOUNT
 from knowhub.keywords import replay as keyword_replay
 from knowhub.keywords.replay import Difference, Recorded
 from knowhub.settings import Settings
+from knowhub.wiring.language_model import chat_model
 
 
 @spread
@@ -72,7 +72,7 @@ async def _asked(settings: Settings, model: str | None, lines: Sequence[str] | N
         yield keyword_replay.ScriptedModel(lines)
         return
     # A breaker would leave out the calls behind five that failed, and the summary would count them as differences.
-    async with bootstrap.chat_model(settings, model=model, has_breaker=False) as chat:
+    async with chat_model(settings, model=model, has_breaker=False) as chat:
         if chat is None:
             raise Unavailable("there is no model to ask: set KNOWHUB_LLM_BASE_URL, or give answers with --script")
         yield chat

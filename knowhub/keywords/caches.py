@@ -100,6 +100,11 @@ class ResultCache:
             self._drop(key)
         return len(keys)
 
+    def clear(self) -> None:
+        """Drop every entry."""
+        for key in list(self._entries):
+            self._drop(key)
+
     def touches(self, account: str) -> int:
         """Count how often something of an account was touched: an answer that took longer than that is not kept."""
         return self._touches.get(account, 0)

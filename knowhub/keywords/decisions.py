@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from knowhub.core import clock, scopes
+from knowhub.core.erasing import EraseRules
 from knowhub.core.errors import Conflict, Forbidden, InvalidInput, NotFound
 from knowhub.core.operation import Row, Write, is_live, next_version
 from knowhub.core.request_context import RequestContext
@@ -279,4 +280,12 @@ KEYWORD_RULES = RowRules(
     fixed=frozenset({ROOT_ID}),
     # What a keyword is found by is computed from all of its names.
     units=(_NAMES,),
+)
+ERASE_RULES = EraseRules(
+    noun="keyword",
+    kept=frozenset({"id", "parent_id", "scopes", "owner", "version", "created_at", "updated_at", "deleted"}),
+    blanks={"name": "", "aliases": [], "normalized": [], "pinyin": [], "terms": [], "description": "", "metadata": {}},
+    spare=("metadata", "aliases"),
+    says=lambda row: row["name"],
+    is_rooted=True,
 )

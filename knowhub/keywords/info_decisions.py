@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from knowhub.core import clock, scopes
+from knowhub.core.erasing import EraseRules
 from knowhub.core.errors import Forbidden, InvalidInput
 from knowhub.core.operation import Row, Write, is_live, next_version
 from knowhub.core.request_context import RequestContext
@@ -149,3 +150,10 @@ def _stands(lookup: Lookup, end: tuple[str, str]) -> bool:
 
 INFO_RULES = RowRules(check=_check_info)
 LINK_RULES = RowRules(references=_ends, obstacles=_missing_ends, is_bound=True)
+ERASE_RULES = EraseRules(
+    noun="info",
+    kept=frozenset({"id", "scopes", "owner", "version", "created_at", "updated_at", "deleted"}),
+    blanks={"content": "", "source": "", "metadata": {}},
+    spare=("metadata", "source", "content"),
+    says=lambda row: row["content"],
+)

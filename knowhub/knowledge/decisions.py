@@ -4,11 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from knowhub.core import clock, scopes
+from knowhub.core.erasing import EraseRules
 from knowhub.core.errors import Forbidden, InvalidInput
 from knowhub.core.operation import Row, Write, next_version
 from knowhub.core.request_context import RequestContext
 from knowhub.core.undo import RowRules
-from knowhub.knowledge import ranking
+from knowhub.knowledge import heads, ranking
 from knowhub.knowledge.model import (
     COLLECTION,
     DEFAULT_SCORE,
@@ -192,4 +193,34 @@ UNDO_RULES = RowRules(
     settle=_settle,
     check=_check_row,
     references=lambda row: list(_references(row)),
+)
+
+ERASE_RULES = EraseRules(
+    noun="knowledge",
+    kept=frozenset(
+        {"id", "types", "type", "scopes", "owner", "visibility", "version", "created_at", "updated_at", "deleted"}
+    ),
+    blanks={
+        "message_id": None,
+        "task": "",
+        "content": "",
+        "tags": {},
+        "resource_ids": [],
+        "source": {name: None for name in _SOURCE_FIELDS if name not in ("category", "urls", "timestamp")}
+        | {"category": "", "urls": [], "timestamp": ""},
+        "valid_from": None,
+        "valid_to": None,
+        "supersedes": None,
+        "eval": {
+            "score": 0,
+            "helpful": 0,
+            "harmful": 0,
+            "confidence": 0.0,
+            "helpful_history": [],
+            "harmful_history": [],
+        },
+    },
+    spare=("source", "resource_ids", "message_id"),
+    says=lambda row: row["content"] if row["content"].strip() else row["task"],
+    twins=lambda view, row: [head.id for head in view.duplicates(heads.duplicate_key(row))],
 )

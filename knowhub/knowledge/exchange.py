@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
+from knowhub.core.erasing import ERASED, is_erased
 from knowhub.core.errors import Conflict, FieldError, Forbidden, InvalidInput
 from knowhub.core.ids import Ids, knowledge_id
 from knowhub.core.operation import Decide, Draft, Group, IdempotencyKey, Row, Unchanged, is_live
@@ -62,7 +63,8 @@ class KnowledgeExchange:
     ) -> Imported:
         """Import all lines or none, in operations of 1,000 rows that are undone together (KS-058).
 
-        Raises Conflict naming the ids that are taken when `on_conflict` is `fail` (those of other owners always),
+        Raises Conflict naming the ids that are taken when `on_conflict` is `fail` (those of other owners always), and
+        those of records that were erased, which only `skip` lets pass,
         Forbidden for a line that would be or supersede somebody else's, and InvalidInput for an id that stands in
         the import twice.
         """
@@ -132,11 +134,16 @@ class _Tally:
         self.wrote = False
         self._on_conflict = on_conflict
         self._taken: list[str] = []
+        self._erased: list[str] = []
 
     def takes(self, ctx: RequestContext, row_id: str, before: Row | None) -> bool:
         """Count a line and tell whether it is to be written."""
         # What somebody else deleted stays theirs: bringing it back would show what it said.
         own = before is None or ctx.may_edit(before["owner"])
+        if own and is_erased(before) and self._on_conflict is not OnConflict.SKIP:
+            self._erased.append(row_id)
+            return False
+        own = own and not is_erased(before)
         if own and not is_live(before):
             self.imported += 1
             return True
@@ -150,17 +157,26 @@ class _Tally:
         return False
 
     def check(self) -> None:
-        if self._taken:
-            named = ", ".join(repr(row_id) for row_id in self._taken[:_NAMED])
-            more = f" and {len(self._taken) - _NAMED} more" if len(self._taken) > _NAMED else ""
+        if self._erased:
             raise Conflict(
-                f"these ids are taken: {named}{more}; nothing was imported. "
+                f"these records were erased: {_named(self._erased)}; nothing was imported. "
+                "Take them out of the import, or use on_conflict=skip to leave them",
+                {ERASED: self._erased[:ROWS_PER_OPERATION]},
+            )
+        if self._taken:
+            raise Conflict(
+                f"these ids are taken: {_named(self._taken)}; nothing was imported. "
                 "Use on_conflict=skip to leave them or on_conflict=replace to overwrite your own",
                 {"conflicts": self._taken[:ROWS_PER_OPERATION]},
             )
 
     def reply(self) -> dict[str, int]:
         return {"imported": self.imported, "replaced": self.replaced, "skipped": self.skipped}
+
+
+def _named(ids: Sequence[str]) -> str:
+    more = f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else ""
+    return ", ".join(map(repr, ids[:_NAMED])) + more
 
 
 def workspace_files(records: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:

@@ -1,6 +1,6 @@
 """Finding records: recall, then rules, then quality, each step able to say why (seed 003 检索流程, seed 004)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from knowhub.core import scopes
@@ -16,12 +16,22 @@ _FILTERED_SHOWN = 50
 
 
 class KnowledgeRetrieval:
-    """Search over the records that the caller sees; with no LLM and no embedder it is exact arithmetic."""
+    """Search over the records that the caller sees; with no LLM and no embedder it is exact arithmetic.
 
-    def __init__(self, store: KnowledgeStore, index: KnowledgeIndex, clock: Clock) -> None:
+    `note_shown(account, ids)` is told what each search showed; it must not fail.
+    """
+
+    def __init__(
+        self,
+        store: KnowledgeStore,
+        index: KnowledgeIndex,
+        clock: Clock,
+        note_shown: Callable[[str, Sequence[str]], None] | None = None,
+    ) -> None:
         self._store = store
         self._index = index
         self._clock = clock
+        self._note_shown = note_shown
 
     async def search(self, ctx: RequestContext, query: SearchQuery) -> Found:
         """Return the best `top_k` records, always so many when that many match (KM-057…064)."""
@@ -32,6 +42,8 @@ class KnowledgeRetrieval:
         recalled = await self._index.search(ctx.account, query.text, _groups(ctx, query), rules.accept, limit)
         chosen = ranking.select(recalled.hits, query.top_k, query.order, ctx)
         records = [self._present(view, ctx, query, hit, rank) for hit, rank in _with_ranks(chosen, recalled.hits)]
+        if self._note_shown is not None:
+            self._note_shown(ctx.account, [hit.head.id for hit in chosen])
         explanation = rules.explanation() if query.explain else None
         return Found(records, recalled.index_lag, explanation)
 

@@ -35,6 +35,7 @@ class Job:
     finished_at: float | None = None
     result: dict[str, Any] | None = None
     error: str | None = None
+    problem: KnowHubError | None = field(default=None, repr=False)
     task: "asyncio.Task[None] | None" = field(default=None, repr=False)
 
     def progress(self, done: int, total: int) -> None:
@@ -94,6 +95,7 @@ class Jobs:
         except (KnowHubError, OSError) as problem:
             job.status = JobStatus.FAILED
             job.error = str(problem)
+            job.problem = problem if isinstance(problem, KnowHubError) else None
         except Exception as problem:
             # Never left as running: no other of its kind could start until a restart.
             job.status = JobStatus.FAILED

@@ -1,7 +1,8 @@
-"""What is told of an operation without its rows, and what an undo would do."""
+"""What is told of an operation without its rows, what an undo would do, and what is told of a snapshot."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from knowhub.core.operation import Change, Operation
 
@@ -42,3 +43,55 @@ class UndoResult:
     undone: Sequence[str]
     changes: Sequence[Change]
     dry_run: bool
+
+
+class SnapshotReason(StrEnum):
+    """Why a snapshot was made: by itself, as somebody asked for it, or before another one was restored."""
+
+    PERIODIC = "periodic"
+    DEMAND = "demand"
+    BEFORE_RESTORE = "before_restore"
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotEntry:
+    """A snapshot in its folder. Where it does not open, `problem` says why, and what it would say is None.
+
+    `ts` names it; `created_at` is in ISO 8601, `last_seq` the newest operation in it, `size` in bytes.
+    """
+
+    ts: str
+    path: str
+    size: int
+    created_at: str | None = None
+    last_seq: int | None = None
+    reason: SnapshotReason | None = None
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What a restore did. `restore_id` names its operations, which are undone together; None when it wrote nothing.
+
+    `erased` names rows of the snapshot, as collection and id, that were erased since and stay erased, the first
+    thousand of them.
+    """
+
+    ts: str
+    restored: int = 0
+    removed: int = 0
+    erased: Sequence[tuple[str, str]] = ()
+    safety_snapshot: str | None = None
+    restore_id: str | None = None
+    operation_ids: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """What a compaction did. Sizes are those of the log in bytes; `held_by_others` is what kept it from doing more."""
+
+    operations: int = 0
+    rows: int = 0
+    bytes_before: int = 0
+    bytes_after: int = 0
+    held_by_others: bool = False

@@ -9,6 +9,10 @@ from knowhub.core.operation import Commits, Operation, View
 class HistoryView(View, Protocol):
     """The newest state, with the rows that lean on a row."""
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing stands before this decision in its batch: all that it sees is acknowledged."""
+
     def referrers(self, collection: str, row_id: str) -> Sequence[tuple[str, str]]:
         """Return the (collection, id) of live rows that refer to this one."""
 
@@ -18,6 +22,10 @@ class HistoryView(View, Protocol):
 
 class OperationStore(Commits[HistoryView], Protocol):
     """The log as history."""
+
+    @property
+    def last_seq(self) -> int:
+        """The number of the newest acknowledged operation, of any account."""
 
     async def refresh(self) -> None:
         """Take in what other processes have acknowledged."""

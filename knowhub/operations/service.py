@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 
+from knowhub.core.erasing import ERASED, ERASING, is_erased
 from knowhub.core.errors import Conflict, InvalidInput, KnowHubError, NotFound
 from knowhub.core.ids import Ids
 from knowhub.core.operation import (
@@ -24,9 +25,11 @@ from knowhub.core.undo import RowRules
 from knowhub.operations.decisions import Blocked, turned_around
 from knowhub.operations.model import OperationEntry, OperationFilter, OperationPage, UndoResult
 from knowhub.operations.ports import HistoryView, OperationStore
+from knowhub.operations.restore import RESTORE_OP
 from knowhub.operations.sight import Sight
 
 _NAMED = 20
+_TRIES = 10
 _STRUCTURE = (("deleted",), ("parent_id",))
 
 
@@ -67,14 +70,28 @@ class OperationsService:
 
         Raises NotFound, Forbidden without the rights of the original, and Conflict naming what stands on it.
         """
+        for _ in range(_TRIES):
+            try:
+                return await self._undone(ctx, operation_id, dry_run=dry_run, key=key)
+            except _MovedOn:
+                # What was written meanwhile may stand in the way of undoing a restore: look again.
+                continue
+        raise Conflict("the log is being written to without a pause; nothing was undone, try it again")
+
+    async def _undone(
+        self, ctx: RequestContext, operation_id: str, *, dry_run: bool, key: IdempotencyKey | None
+    ) -> UndoResult:
         await self._store.refresh()
         operations = await self._targets(ctx, operation_id)
         for operation in operations:
             self._sight(ctx).check_rights(operation)
+        looked_at = self._store.last_seq
+        if operations[-1].op == RESTORE_OP and await self._store.replayed(ctx.account, key) is None:
+            await self._check_newest(ctx, operations)
         # The newest first: each one is undone on the state that the next older one had left.
         newest_first = list(reversed(operations))
         group_id = f"undo-{self._ids.hex(32)}"
-        plan = _Plan(ctx, dry_run=dry_run)
+        plan = _Plan(ctx, looked_at, dry_run=dry_run)
         decides = [
             self._decide(plan, operation, _group(group_id, index, len(newest_first)))
             for index, operation in enumerate(newest_first)
@@ -83,6 +100,8 @@ class OperationsService:
             outcomes = await self._store.commit_group(ctx.account, ctx.actor, decides, key)
         except _PlannedOnly:
             outcomes = []
+        except _WasErased as gone:
+            raise await self._erased(ctx, gone) from gone
         except _UndoBlocked as blocked:
             raise await self._conflict(ctx, operations, blocked) from blocked
         done = [outcome.operation for outcome in outcomes if not isinstance(outcome, Unchanged)]
@@ -99,13 +118,41 @@ class OperationsService:
     async def _targets(self, ctx: RequestContext, operation_id: str) -> Sequence[Operation]:
         operation = await self._store.operation(ctx.account, operation_id)
         operations = [operation] if operation else await self._store.group(ctx.account, operation_id)
+        if operation is not None and operation.op == RESTORE_OP and operation.group is not None:
+            # A part of a restore is no state that ever was.
+            operations = await self._store.group(ctx.account, operation.group.id)
         sight = self._sight(ctx)
         if not operations or not all(sight.sees(operation) for operation in operations):
             raise NotFound.of("operation", operation_id)
         return operations
 
+    async def _check_newest(self, ctx: RequestContext, operations: Sequence[Operation]) -> None:
+        """Raise Conflict where rows of the account were written after a restore: it is undone as a whole, or not."""
+        newer: list[str] = []
+        async for operation in self._store.operations(ctx.account):
+            if operation.seq <= operations[-1].seq:
+                break
+            undo = operation.undo_of is not None and operation.undo_of in {one.operation_id for one in operations}
+            if operation.changes and not undo:
+                newer.append(operation.operation_id)
+            if len(newer) == _NAMED:
+                break
+        if newer:
+            raise Conflict(
+                "something was written after this restore; undo that first, it is named in `operations`",
+                {"operations": newer},
+            )
+
     def _decide(self, plan: "_Plan", operation: Operation, group: Group | None) -> Decide[HistoryView]:
         def decide(view: HistoryView) -> Draft:
+            is_first = group is None or group.index == 0
+            if (
+                operation.op == RESTORE_OP
+                and is_first
+                and not (view.is_settled and self._store.last_seq == plan.looked_at)
+            ):
+                raise _MovedOn
+            _check_not_erased(operation)
             # Votes never block an undo, so that the rows alone would let one be taken back twice.
             undo = view.undone_by(operation.operation_id)
             if undo is not None:
@@ -120,6 +167,17 @@ class OperationsService:
             return Draft("undo_operation", writes, undo_of=operation.operation_id, group=group)
 
         return decide
+
+    async def _erased(self, ctx: RequestContext, gone: "_WasErased") -> Conflict:
+        """Name the row that no undo brings back, and the operation that erased it, if the log still has that."""
+        eraser = None
+        async for operation in self._store.operations_on(ctx.account, gone.collection, gone.id):
+            if operation.op.startswith(ERASING):
+                eraser = operation.operation_id
+                break
+        named = {"collection": gone.collection, "id": gone.id, "operation_id": eraser}
+        by = f" by operation {eraser}" if eraser else ""
+        return Conflict(f"{gone.id!r} of {gone.collection} was erased{by}; nothing brings it back", {ERASED: [named]})
 
     async def _conflict(
         self, ctx: RequestContext, operations: Sequence[Operation], blocked: "_UndoBlocked"
@@ -171,6 +229,7 @@ class OperationsService:
     def _is_undoable(self, operation: Operation) -> bool:
         return bool(operation.changes) and all(
             change.collection in self._rules
+            and not is_erased(change.after)
             and (change.before is not None or change.id not in self._rules[change.collection].fixed)
             for change in operation.changes
         )
@@ -182,8 +241,9 @@ class OperationsService:
 class _Plan:
     """What the decisions of one undo would write, gathered for a dry run."""
 
-    def __init__(self, ctx: RequestContext, *, dry_run: bool) -> None:
+    def __init__(self, ctx: RequestContext, looked_at: int, *, dry_run: bool) -> None:
         self.ctx = ctx
+        self.looked_at = looked_at
         self.dry_run = dry_run
         self.changes: list[Change] = []
         self.rows: dict[tuple[str, str], Row] = {}
@@ -201,11 +261,34 @@ class _PlannedOnly(KnowHubError):
         super().__init__("dry run")
 
 
+class _MovedOn(KnowHubError):
+    """Raised by the first decision of the undo of a restore where something was written since it was looked for."""
+
+    def __init__(self) -> None:
+        super().__init__("the log has moved on")
+
+
+class _WasErased(KnowHubError):
+    """Raised where an undo would have to bring back what was erased."""
+
+    def __init__(self, collection: str, row_id: str) -> None:
+        super().__init__("erased")
+        self.collection = collection
+        self.id = row_id
+
+
 class _UndoBlocked(KnowHubError):
     def __init__(self, blocks: Sequence[Blocked], referrers: Sequence[tuple[str, str]]) -> None:
         super().__init__("blocked")
         self.blocks = blocks
         self.referrers = referrers
+
+
+def _check_not_erased(operation: Operation) -> None:
+    # The lines of the log say so themselves; a row that was erased since this one was read is found where it stands.
+    gone = next((change for change in operation.changes if is_erased(change.after)), None)
+    if gone is not None and not operation.op.startswith(ERASING):
+        raise _WasErased(gone.collection, gone.id)
 
 
 def _undone_rows(sight: Sight, operation: Operation, plan: _Plan) -> list[tuple[Change, Row]]:
@@ -217,12 +300,17 @@ def _undone_rows(sight: Sight, operation: Operation, plan: _Plan) -> list[tuple[
         if "scopes" in current and not sight.sees_row(change.collection, current):
             # The operation was seen when it was made; what stands there now need not be.
             raise NotFound.of("operation", operation.operation_id)
+        if is_erased(current):
+            raise _WasErased(change.collection, change.id)
         result = turned_around(change, current, rules[change.collection], view.now)
         if isinstance(result, Blocked):
             blocks.append(result)
         else:
             _check_result(result, rules[change.collection])
             rows.append((change, result))
+    if operation.op == RESTORE_OP and not blocks:
+        # Nothing was written since: what stood before stands again as a whole, in whatever order it comes back.
+        return rows
     planned = {**plan.rows, **{(change.collection, change.id): row for change, row in rows}}
     blocks += _in_the_way(view, rules, rows, planned)
     referrers = _left_dangling(view, rows, planned)

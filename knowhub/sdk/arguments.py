@@ -1,5 +1,6 @@
 """Arguments of the verbs, checked where they come in: one of the wrong kind is an InvalidInput that names it."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields
 from enum import StrEnum
@@ -34,6 +35,15 @@ def expected_version(value: object, *, is_needed: bool = False) -> int | None:
     if whole("version", value) < 1:
         raise InvalidInput.of("version", "counts from 1")
     return whole("version", value)
+
+
+def number(field: str, value: object) -> float:
+    """Return a number of at least 0 that is not infinite."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise InvalidInput.of(field, f"must be a number, not {type(value).__name__}")
+    if not 0 <= value < math.inf:
+        raise InvalidInput.of(field, "must be at least 0, and finite")
+    return float(value)
 
 
 def choice(field: str, kind: type[ChoiceT], value: object) -> ChoiceT:

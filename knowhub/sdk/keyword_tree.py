@@ -105,3 +105,12 @@ class KeywordTree(TreeVerbs):
 
     def undo(self, operation_id: str) -> str | None:
         return self.Undo(operation_id)
+
+    def compact_storage(self, keep_undo_days: float | None = None) -> int:
+        return self.CompactStorage(keep_undo_days)
+
+    def snapshot(self) -> str:
+        return self.Snapshot()
+
+    def restore(self, ts: str) -> str | None:
+        return self.Restore(ts)

@@ -108,3 +108,9 @@ class LongTermMemory:
 
     def Undo(self, operation_id: str) -> str | None:
         return self._tree.Undo(operation_id)
+
+    def Snapshot(self) -> str:
+        return self._tree.Snapshot()
+
+    def Restore(self, ts: str) -> str | None:
+        return self._tree.Restore(ts)

@@ -14,7 +14,7 @@ from knowhub.keywords.agent_decision import Intent
 from knowhub.keywords.candidates import Eyes
 from knowhub.keywords.model import InfoPolicy, InfoQuery, Linking, NewInfo, NewKeyword, RelationType
 from knowhub.keywords.service import Deletion
-from knowhub.sdk.arguments import choice, expected_version, flag, items, key
+from knowhub.sdk.arguments import choice, expected_version, flag, items, key, number
 from knowhub.sdk.llm_client import InjectedModel, StubLLMClient
 from knowhub.sdk.open_tree import OpenTree
 from knowhub.sdk.options import read_options
@@ -301,6 +301,29 @@ class TreeVerbs:
         done = self._tree.run(lambda hub, ctx: hub.operations.undo(ctx, operation_id))
         self.LastOperationId = done.operation_ids[-1] if done.operation_ids else None
         return self.LastOperationId
+
+    def CompactStorage(self, keep_undo_days: float | None = None) -> int:
+        """Forget old operations and free their space; return how many are forgotten (KT-250).
+
+        Every keyword, info and link stays. What is younger than `keep_undo_days`, by default the setting
+        `undo_retention_days`, can still be undone.
+        """
+        days = None if keep_undo_days is None else number("keep_undo_days", keep_undo_days)
+        return self._tree.run(lambda hub, _ctx: hub.compact(days)).operations
+
+    def Snapshot(self) -> str:
+        """Keep everything in `snapshots/snapshot_{ts}.tar.gz` of the data directory; return its ts (KT-252)."""
+        return self._tree.run(lambda hub, _ctx: hub.snapshots.create()).ts
+
+    def Restore(self, ts: str) -> str | None:
+        """Bring the tree back to a snapshot; return what `Undo` takes to undo that, None where nothing differed.
+
+        What stands is kept in another snapshot before. Raises NotFound, and InvalidInput naming what is damaged.
+        """
+        named = key("ts", ts)
+        done = self._tree.run(lambda hub, ctx: hub.snapshots.restore(ctx, named))
+        self.LastOperationId = done.operation_ids[-1] if done.operation_ids else None
+        return done.restore_id
 
     def _Normalize(self, text: str) -> list[str]:
         """Return the normal forms that a text is looked up by; a subclass may have its own (KT-023, KT-189)."""

@@ -14,6 +14,7 @@ import tantivy
 
 from knowhub.core.errors import Unavailable
 from knowhub.search.bm25 import Statistics
+from knowhub.search.index_files import are_whole
 from knowhub.search.tail import Document
 
 # Raised when the analyzer or the schema changes: what was built before is then built again.
@@ -28,7 +29,7 @@ _WORTH_FILTERING: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """What an index stands on: the log, and the line that it has absorbed last."""
+    """What an index stands on: the log, the line that it has absorbed last, and the newest erasing that it knows of."""
 
     log_id: str
     seq: int
@@ -37,6 +38,7 @@ class Built:
     terms: int
     build: int
     layout: int = LAYOUT
+    erases: int = 0
 
 
 class FullText:
@@ -74,6 +76,15 @@ class FullText:
         standing = [_build_of(folder) for folder in self._folder.glob("build-*")]
         # The one in use too, which may be gone from the disk: a new one of its number would be taken for it.
         return max([0, *standing, *(built.build for built in (noted, self.built) if built)]) + 1
+
+    @property
+    def noted_erases(self) -> int | None:
+        """The number of the newest erasing that what stands on the disk knows of; None where nothing stands there."""
+        noted = self._noted()
+        if noted is not None:
+            return noted.erases
+        # Without a note nobody can tell what an index may hold.
+        return -1 if next(self._folder.glob("build-*"), None) is not None else None
 
     @property
     def is_gone(self) -> bool:
@@ -242,4 +253,8 @@ def _create(folder: Path) -> tantivy.Index:
 
 
 def _open(folder: Path) -> tantivy.Index:
+    """Open an index whose files are what was written. Raises ValueError and OSError."""
+    if not are_whole(folder):
+        # The library would not refuse it: it panics, or answers what nobody wrote.
+        raise ValueError(f"a file in {folder} is damaged")
     return tantivy.Index.open(str(folder))

@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
@@ -38,6 +39,10 @@ class LogMark(Protocol):
     def log_id(self) -> str: ...
     @property
     def last_seq(self) -> int: ...
+    @property
+    def erases(self) -> int: ...
+    @property
+    def is_erasing(self) -> bool: ...
     def checksum(self, seq: int) -> str: ...
 
 
@@ -62,7 +67,12 @@ class AccountIndex:
     @property
     def is_empty(self) -> bool:
         """Whether the account has no record to be found, in the index or behind it."""
-        return not self.lag and self._disk.built is None
+        return not self.lag and self._disk.noted_erases is None
+
+    @property
+    def noted_erases(self) -> int | None:
+        """The number of the newest erasing that the index on disk knows of; None where there is no index."""
+        return self._disk.noted_erases
 
     def follow(self, knowledge_id: str, seq: int, row: Row) -> None:
         """Note that an operation may have changed what is searched of a record."""
@@ -105,11 +115,14 @@ class AccountIndex:
     async def absorb(self, most: int) -> int:
         """Move up to `most` documents from the tail into the index on disk; return how many moved.
 
-        An index that somebody has deleted is built anew instead. Raises Unavailable.
+        An index that somebody has deleted is built anew instead, and one that may hold what was erased since: what is
+        deleted from it stays in its files. Raises Unavailable.
         """
         async with self._writing:
+            if self._log.is_erasing:
+                return 0
             self.reload()
-            if self._disk.is_gone:
+            if self._disk.is_gone or self._disk.noted_erases not in (None, self._log.erases):
                 return await self._rebuild(lambda _done, _total: None)
             await self._read_unread()
             return await self._absorb(most)
@@ -141,7 +154,8 @@ class AccountIndex:
             return await self._rebuild(progress)
 
     async def _rebuild(self, progress: Callable[[int, int], None]) -> int:
-        seq = self._log.last_seq
+        # Of this moment, as are the heads: what is erased from here on may stand in what is built.
+        seq, erases = self._log.last_seq, self._log.erases
         heads = list(self._records.heads())
         documents: list[Document] = []
         for count, head in enumerate(heads, start=1):
@@ -149,7 +163,7 @@ class AccountIndex:
             if count % _ANALYSED_PER_TURN == 0:
                 progress(count, len(heads))
                 await asyncio.sleep(0)
-        built = self._note(seq, Statistics(0, 0), documents, new_build=True)
+        built = replace(self._note(seq, Statistics(0, 0), documents, new_build=True), erases=erases)
         await self._disk.rebuild(documents, built)
         self.reload()
         progress(len(heads), len(heads))
@@ -218,6 +232,7 @@ class AccountIndex:
             documents=before.documents + len(documents),
             terms=before.terms + sum(len(document.terms) for document in documents),
             build=build,
+            erases=self._disk.built.erases if self._disk.built else self._log.erases,
         )
 
 
@@ -281,6 +296,12 @@ class LexicalIndex:
         """Build the index of one account anew, or of all; return how many records they hold."""
         indexes = list(self._accounts.values()) if account is None else [self.account(account)]
         return sum([await index.rebuild(progress) for index in indexes])
+
+    @property
+    def noted_erases(self) -> int | None:
+        """The number of the newest erasing that every index on disk knows of; None where there is none."""
+        noted = [index.noted_erases for index in self._accounts.values()]
+        return min((erases for erases in noted if erases is not None), default=None)
 
     def reload(self) -> None:
         for index in self._accounts.values():

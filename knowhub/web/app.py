@@ -18,7 +18,7 @@ from knowhub.settings import Settings
 from knowhub.web import error_responses, openapi
 from knowhub.web.metrics import Metrics
 from knowhub.web.middleware import BodyGuard, BodyRules, Frame, HostGuard
-from knowhub.web.routes import exchange, infos, keywords, knowledge, operations, upkeep
+from knowhub.web.routes import audit, exchange, infos, keywords, knowledge, maintenance, operations, upkeep
 
 _LARGE = frozenset(
     {
@@ -70,6 +70,8 @@ def create_app(settings: Settings, hub: Hub | None = None) -> FastAPI:
         infos.router,
         operations.router,
         upkeep.router,
+        maintenance.router,
+        audit.router,
     )
     for router in routers:
         # Not include_router: it would match each request against a router first and a route second.

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
@@ -17,7 +18,7 @@ from knowhub.core.errors import InvalidInput
 from knowhub.core.operation import IdempotencyKey
 from knowhub.core.request_context import RequestContext
 from knowhub.web.middleware import BODY
-from knowhub.web.schemas.parts import CallerIds, CommaSeparated, DeleteBody
+from knowhub.web.schemas.parts import CallerIds, CommaSeparated, DeleteBody, DeleteParams, EraseBody
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
@@ -116,6 +117,32 @@ def deletion_of(request: Request) -> tuple[RequestContext, int | None, Idempoten
     ctx = context_of(request, sent)
     version = expected_version(request, sent.version if isinstance(sent, DeleteBody) else None)
     return ctx, version, retry_key(request, ctx)
+
+
+@dataclass(frozen=True, slots=True)
+class RowDeletion:
+    """Who deletes, which version, the retry key, and whether the content is to be gone for good."""
+
+    ctx: RequestContext
+    version: int | None
+    key: IdempotencyKey | None
+    is_erasing: bool
+
+
+def deletion_or_erasing_of(request: Request) -> RowDeletion:
+    """Return what `deletion_of` does, and whether to erase, where a route can. Raises as that."""
+    sent = body(request, EraseBody) if raw_body(request) else query(request, DeleteParams)
+    ctx = context_of(request, sent)
+    version = expected_version(request, sent.version if isinstance(sent, EraseBody) else None)
+    return RowDeletion(ctx, version, retry_key(request, ctx), sent.erase)
+
+
+async def erased(request: Request, collection: str, row_id: str, deletion: RowDeletion) -> Response:
+    """Erase a row, and answer with what else holds what it said."""
+    erasures = hub_of(request).erasures
+    done = await erasures.erase(deletion.ctx, collection, row_id, deletion.version, deletion.key)
+    told = {"erased": True, "other_rows": done.other_rows, "snapshots": done.snapshots, "pending": done.pending}
+    return written(told, done.operation_id)
 
 
 class JsonText(Response):

@@ -99,7 +99,7 @@ def examples(name: str, model: type[BaseModel] | None = None) -> dict[str, Any]:
     return {"requestBody": {"content": {content_type: content}, "required": name not in _OPTIONAL_BODIES}}
 
 
-WRITES = problems(400, 413, 415, 422, 503, 507)
+WRITES = problems(400, 409, 413, 415, 422, 503, 507)
 
 
 def install(app: FastAPI) -> None:

@@ -61,14 +61,17 @@ def main(root: Path, points: int, seed: int) -> None:
         for _ in range(min(POINTS_A_FOLDER, points - first)):
             kill_once(folder, rng, tally)
             asyncio.run(look_at(folder, tally))
+            if tally.damage:
+                # Nothing more is written on it.
+                break
         named += tally.lost + tally.half_applied + tally.damage
         total.update(points=tally.points, operations=tally.operations, quarantined=tally.quarantined)
         total.update(lost=len(tally.lost), half_applied=len(tally.half_applied), damaged=len(tally.damage))
     sys.stdout.write(json.dumps({**total, "named": named[:20]}) + "\n")
 
 
-def kill_once(folder: Path, rng: random.Random, tally: Tally) -> None:
-    """Fork a writer, let it run for a moment, kill it, and note all that it was told."""
+def kill_once(folder: Path, rng: random.Random, tally: Tally, cut: Callable[[], None] = lambda: None) -> None:
+    """Fork a writer, let it run for a moment, kill it, and note all that it was told; `cut` comes before the kill."""
     read_end, write_end = os.pipe()
     child = os.fork()
     if child == 0:
@@ -82,6 +85,7 @@ def kill_once(folder: Path, rng: random.Random, tally: Tally) -> None:
     if rng.random() < 0.9:
         select.select([read_end], [], [], 20)
     time.sleep(rng.random() * 0.06)
+    cut()
     os.kill(child, signal.SIGKILL)
     with os.fdopen(read_end, "rb") as told:
         lines = told.read().split(b"\n")
@@ -102,6 +106,16 @@ def note(tally: Tally, told: dict[str, Any]) -> None:
 async def look_at(folder: Path, tally: Tally) -> None:
     """Reopen the folder and compare it with what was told; then write, so that the next kill finds that too."""
     store = opened(folder)
+    try:
+        compare(store, tally)
+        if store.status().writable:
+            saved = await domain_on(store).knowledge.save(local(), new_knowledge(f"after {time.monotonic_ns()}"))
+            tally.acknowledged[saved.record["id"]] = {"version": 1}
+    finally:
+        await store.close()
+
+
+def compare(store: FileStore, tally: Tally) -> None:
     rows = {row_id: orjson.loads(raw) for row_id, raw in store.state("default").rows.get(COLLECTION, {}).items()}
     for row_id, told in tally.acknowledged.items():
         row = rows.get(row_id)
@@ -112,9 +126,6 @@ async def look_at(folder: Path, tally: Tally) -> None:
     status = store.status()
     tally.damage += [str(damage) for damage in status.damage]
     tally.quarantined += len(status.quarantined)
-    saved = await domain_on(store).knowledge.save(local(), new_knowledge(f"after {time.monotonic_ns()}"))
-    tally.acknowledged[saved.record["id"]] = {"version": 1}
-    await store.close()
 
 
 async def write_for_ever(folder: Path, told: int) -> None:

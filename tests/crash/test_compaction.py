@@ -15,8 +15,8 @@ from knowhub.keywords.infos import InfoService
 from knowhub.keywords.model import NewInfo, NewKeyword, Options
 from knowhub.keywords.recent import Recents
 from knowhub.keywords.service import KeywordService
+from knowhub.operations.model import Compacted
 from knowhub.stores.files.apart import run_apart, run_here
-from knowhub.stores.files.compaction import Compacted
 from knowhub.stores.files.filesystem import FileSystem, RealFileSystem
 from knowhub.stores.files.store import FileStore, StoreOptions
 from tests.builders import FakeClock, domain_on, local, new_knowledge, open_files, retry_key

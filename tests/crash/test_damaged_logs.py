@@ -249,6 +249,42 @@ def rows_in(lines: Iterable[Any]) -> dict[str, Row]:
     return {change["id"]: change["after"] for line in lines for change in line.record["changes"]}
 
 
+@pytest.mark.parametrize("page_bytes", [512, 4096])
+async def test_a_page_of_the_last_batch_that_never_reached_the_disk_is_torn(tmp_path: Path, page_bytes: int) -> None:
+    store = open_files(tmp_path / "source")
+    await note(store, 0)
+    last_batch = (tmp_path / "source" / SEGMENT).stat().st_size
+    await asyncio.gather(*(note(store, number) for number in range(1, 40)))
+    await store.close()
+    log = (tmp_path / "source" / SEGMENT).read_bytes()
+    source = Written(tmp_path / "source", log, log.splitlines(keepends=True), [])
+    for page in range(-(-last_batch // page_bytes), len(log) // page_bytes):
+        start, end = page * page_bytes, (page + 1) * page_bytes
+        folder = with_log(source, tmp_path / "copy", log[:start] + bytes(page_bytes) + log[end:], believed=False)
+
+        notes, status = await reopened(folder)
+
+        assert set(notes) == source.notes(range(source.line_at(start)))
+        assert status.damage == []
+        assert len(status.quarantined) == 1
+    assert len(log) - last_batch > 3 * page_bytes
+
+
+@pytest.mark.parametrize("believed", [False, True], ids=["LOCK is not believed", "LOCK is believed"])
+async def test_whole_lines_that_change_places_are_named(tmp_path: Path, believed: bool) -> None:
+    source = await written(tmp_path / "source")
+    all_notes, _ = await reopened(source.folder)
+    header, first, second, third, *rest = source.lines
+    for lines in ([header, second, first, third, *rest], [header, first, first, third, *rest]):
+        folder = with_log(source, tmp_path / "copy", b"".join(lines), believed=believed)
+
+        notes, status = await reopened(folder)
+
+        assert status.damage
+        assert notes.items() <= all_notes.items()
+        assert not status.writable
+
+
 async def test_a_damaged_log_is_read_and_never_written(tmp_path: Path) -> None:
     source = await written(tmp_path / "source")
     offset = len(source.lines[0]) + 10

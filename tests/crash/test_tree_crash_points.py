@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from knowhub.bootstrap import UNDO_RULES
 from knowhub.core.ids import RandomIds
 from knowhub.keywords.agent import KeywordAgent
 from knowhub.keywords.curator import Curator
@@ -18,6 +17,7 @@ from knowhub.keywords.recent import Recents
 from knowhub.keywords.service import Deletion, KeywordService
 from knowhub.operations.service import OperationsService
 from knowhub.stores.files.store import FileStore, StoreOptions
+from knowhub.wiring.rules import UNDO_RULES
 from tests.builders import local, open_files
 from tests.crash.dying import dies
 from tests.fakes.faulty_files import FaultyFileSystem, Plan

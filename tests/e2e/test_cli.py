@@ -300,6 +300,34 @@ def test_the_doctor_finds_a_damaged_line_and_ends_with_1(cli: Cli) -> None:
     assert cli("save", "--content", "more").code == 1
 
 
+def test_a_damaged_log_is_repaired_and_written_again(cli: Cli) -> None:
+    for number in range(3):
+        cli.json("save", "--content", f"number {number}")
+    content = (cli.data / SEGMENT).read_bytes()
+    (cli.data / SEGMENT).write_bytes(content.replace(b"number 1", b"number 7"))
+
+    repaired = cli("doctor", "--repair", "--json")
+    told = cli("doctor")
+
+    assert (repaired.code, repaired.json["problems"]) == (0, 0)
+    assert any("operations 2 are lost" in one["detail"] for one in repaired.json["repaired"])
+    assert told.code == 0
+    assert "lost to damage" in told.out
+    assert len(list((cli.data / "quarantine").glob("*-damaged-*.bytes"))) == 1
+    assert cli.json("list")["count"] == 2
+    assert cli("save", "--content", "more").code == 0
+    assert cli.json("doctor", "--repair")["repaired"] == []
+
+
+def test_a_repair_beside_a_running_server_is_refused(cli: Cli) -> None:
+    cli.json("save", "--content", "kept")
+    with serving(cli.data):
+        refused = cli("doctor", "--repair")
+
+    assert refused.code == 1
+    assert "is open in a running KnowHub" in refused.err
+
+
 def test_a_newer_format_is_refused_before_a_byte_is_touched(cli: Cli) -> None:
     cli.data.mkdir()
     (cli.data / "FORMAT").write_text('{"knowhub_data":99}\n')

@@ -9,7 +9,10 @@ from pathlib import Path
 
 from knowhub.stores.files.filesystem import RealFileSystem
 
-CHANGES = ("open", "write_at", "sync_data", "sync", "sync_folder", "truncate", "rename", "remove", "make_folder")
+CHANGES = (
+    "open", "write_at", "sync_data", "sync", "sync_folder", "truncate", "rename", "remove",
+    "make_folder", "remove_folder",
+)  # fmt: skip
 """The calls that change what is on the disk, or decide that it is there."""
 
 
@@ -108,6 +111,10 @@ class FaultyFileSystem:
     def make_folder(self, folder: Path) -> None:
         self._enter("make_folder")
         self._real.make_folder(folder)
+
+    def remove_folder(self, folder: Path) -> None:
+        self._enter("remove_folder")
+        self._real.remove_folder(folder)
 
     def read(self, path: Path) -> bytes:
         self._enter("read")

@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from knowhub.bootstrap import Hub, World, open_hub
-from knowhub.keywords.model import Found, NewInfo, NewKeyword, SearchStatus
+from knowhub.keywords.model import INFOS, Found, NewInfo, NewKeyword, SearchStatus
 from knowhub.settings import Settings
 from knowhub.stores.files.cache_files import CacheFiles
 from knowhub.stores.files.log_line import parsed, seal
@@ -151,7 +151,7 @@ async def test_what_is_written_while_a_thread_saves_is_looked_at_after_a_restart
         python, other = await created(hub, "Python"), await created(hub, "Go")
         # Written one after another: the last of them long after the operation that comes meanwhile.
         kinds = {f"{number:02}.json": f"{number:02}:" for number in range(30)}
-        files = CacheFiles(tmp_path / "cache", hub.store.history, hub.store.log_id, kinds)
+        files = CacheFiles(tmp_path / "cache", hub.store.history, hub.store.log_id, hub.store, kinds)
         entries = [
             {"key": f"{kind}{used}", "value": "x" * 500_000, "uses": [["default", used]], "expires_at": 2e9}
             for kind in kinds.values()
@@ -273,3 +273,23 @@ async def test_a_spoilt_file_is_written_whole_again(tmp_path: Path) -> None:
 
     assert parsed((tmp_path / DESCENTS).read_bytes()) is not None
     assert (await searched(tmp_path))[1] == 0
+
+
+async def test_what_was_kept_before_an_erasing_is_written_anew_and_not_read(tmp_path: Path) -> None:
+    async with hub_on(tmp_path, ScriptedChat([match("Python")])) as (hub, _):
+        await created(hub, "Python")
+        info = await hub.infos.create(local(), NewInfo("to be erased"))
+        await hub.keyword_search.search(local(), QUERY)
+        await hub.keeper.run_once()
+        kept = [(tmp_path / name).read_bytes() for name in (DESCENTS, PICKS)]
+        done = await hub.erasures.erase(local(), INFOS, str(info.row["id"]))
+
+        assert done.pending == []
+        assert [orjson.loads((tmp_path / name).read_bytes())["entries"] for name in (DESCENTS, PICKS)] == [[], []]
+    for name, data in zip((DESCENTS, PICKS), kept, strict=True):
+        # As when a process that is slow writes what it had read before.
+        (tmp_path / name).write_bytes(data)
+
+    _, asked = await searched(tmp_path)
+
+    assert asked == 1

@@ -1,6 +1,7 @@
 """Work on many bytes in a process of its own, so that no request waits for it."""
 
 import asyncio
+import gc
 import json
 import os
 import sys
@@ -22,6 +23,7 @@ _WORK: Final = {
     "write_maps": "knowhub.stores.files.map_files:write_maps",
     "write_base": "knowhub.stores.files.base_writer:write_base",
     "write_snapshot": "knowhub.stores.files.snapshots:write_snapshot",
+    "prepare_restore": "knowhub.stores.files.restore_work:prepare_restore",
 }
 _NICENESS: Final = 10
 
@@ -68,6 +70,8 @@ def main() -> None:
     """Do the work that the command line names, with the arguments of standard input."""
     name, root = sys.argv[1:]
     os.nice(_NICENESS)
+    # It makes millions of objects, and ends before any of them could be collected.
+    gc.disable()
     try:
         answer = work_of(name)(RealFileSystem(), Path(root), json.loads(sys.stdin.buffer.read()))
     except OSError as problem:

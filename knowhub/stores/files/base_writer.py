@@ -8,10 +8,10 @@ from typing import Any, Final
 import orjson
 
 from knowhub.knowledge.model import COLLECTION
-from knowhub.stores.files.base import BaseHeader, end_line, header_line
 from knowhub.stores.files.change_log import ChangeLog
 from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.filesystem import FileSystem, write_all
+from knowhub.stores.files.log_base import BaseHeader, end_line, header_line
 from knowhub.stores.files.log_line import seal
 from knowhub.stores.files.log_rows import DamagedLog, LogEnd, LogRows, latest_rows
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import orjson
 
+from knowhub.core.erasing import is_erased
 from knowhub.core.errors import InvalidInput, TooLarge
 from knowhub.core.ids import Ids, operation_id
-from knowhub.core.operation import Change, Committed, Draft, IdempotencyKey, Operation, Outcome, Unchanged, Write
+from knowhub.core.operation import Change, Committed, Draft, IdempotencyKey, Operation, Outcome, Row, Unchanged, Write
 from knowhub.stores.files.log_line import RawChange, encode
 from knowhub.stores.files.state import AccountState, Pending
 from knowhub.stores.files.state_view import StateView
@@ -150,4 +151,13 @@ def replayed(outcome: Outcome) -> Outcome:
 def _raw_change(view: StateView, write: Write) -> RawChange:
     before = view.raw(write.collection, write.id)
     before_row = None if before is None else orjson.loads(before)
+    if before_row is not None and is_erased(write.after):
+        before_row = _stub_before(before_row, write.after)
+        before = orjson.dumps(before_row)
     return RawChange(write.collection, write.id, before, orjson.dumps(write.after), write.after, before_row)
+
+
+def _stub_before(before: Row, after: Row) -> Row:
+    """Return a row that is being erased as its operation may tell of it: with what the erased one keeps."""
+    kept = {name: before[name] for name in ("version", "updated_at", "owner", "scopes") if name in before}
+    return {name: value for name, value in {**after, **kept}.items() if name != "deleted" or name in before}

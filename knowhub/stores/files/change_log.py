@@ -3,19 +3,21 @@
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from knowhub.stores.files.base import BASE, BaseHeader, header_of, is_end
 from knowhub.stores.files.filesystem import FileSystem, replace_file, write_all
 from knowhub.stores.files.lock import share, try_flock, unlock
-from knowhub.stores.files.log_line import parsed, seal
+from knowhub.stores.files.log_base import BASE, BaseHeader, header_of, is_end
+from knowhub.stores.files.log_line import is_sealed, parsed, seal
 
 _SEGMENT, _BASE, _SUFFIX = "segment-", "base-", ".jsonl"
+JOURNAL = "erase.journal"
+"""In the log's folder: what an erasing that is going on, or was broken off, overwrites."""
+
 _LINE_BYTES = 4 * 1024
 _PIECE_BYTES = 4 * 1024 * 1024
 _END_BYTES = 1024
@@ -71,15 +73,7 @@ class ChangeLog:
 
     def create(self, header: Header) -> int:
         """Make a segment that holds its header, durable; return its length. Raises OSError."""
-        record = {
-            "knowhub_log": 1,
-            "log_id": header.log_id,
-            "segment": header.segment,
-            "generation": header.generation,
-            "first_seq": header.first_seq,
-            "previous_length": header.previous_length,
-        }
-        line = seal(orjson.dumps(record)[:-1])
+        line = header_text(header)
         replace_file(self._files, self.path(header.segment), line)
         return len(line)
 
@@ -106,22 +100,17 @@ class ChangeLog:
             self._held = segment
 
     def is_free(self, number: int) -> bool:
-        """Tell whether no process stands in a segment, or reads a base to copy it."""
+        """Tell whether no process stands in a segment."""
         descriptor = self._files.open(self.path(number), os.O_RDONLY)
         try:
             return try_flock(descriptor)
         finally:
             self._files.close(descriptor)
 
-    @contextmanager
-    def kept(self, segment: int) -> Iterator[int]:
-        """Keep a segment, and all after it, from being dropped for a while, wherever this process stands."""
-        descriptor = self._files.open(self.path(segment), os.O_RDONLY)
-        try:
-            share(descriptor)
-            yield segment
-        finally:
-            self._files.close(descriptor)
+    @property
+    def is_being_erased(self) -> bool:
+        """Whether lines may be half overwritten, by an erasing that goes on or whose process died."""
+        return self._files.inode_at(self._folder / JOURNAL) is not None
 
     def drop(self, number: int) -> None:
         """Remove a file of the log. What is open here can still be read. Raises OSError."""
@@ -203,11 +192,11 @@ class ChangeLog:
     def read_again(self, number: int, line: "Line") -> "Line":
         """Read a line that was not whole until it is, a few times: another process may be erasing something in it."""
         for _ in range(_READ_TRIES):
-            if line.record is not None:
+            if line.is_whole:
                 break
             time.sleep(_READ_AGAIN_S)
             data = self.line_at(number, line.offset)
-            line = Line(line.offset, data, parsed(data))
+            line = Line(line.offset, data, is_sealed(data))
         return line
 
     def _numbers(self, prefix: str) -> list[int]:
@@ -229,13 +218,34 @@ class ChangeLog:
         return self._writer[1]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Line:
-    """A line of a segment where it stands; `record` is None when it is not whole."""
+    """A line of a segment where it stands. It is whole when its checksum is right."""
 
     offset: int
     data: bytes
-    record: dict[str, Any] | None
+    is_whole: bool
+    _record: dict[str, Any] | None = None
+
+    @property
+    def record(self) -> dict[str, Any] | None:
+        """Its object, parsed when it is first asked for; None when the line is not whole, or no JSON object."""
+        if self._record is None and self.is_whole:
+            self._record = parsed(self.data)
+        return self._record
+
+
+def header_text(header: Header) -> bytes:
+    """Return the sealed first line of a segment."""
+    record = {
+        "knowhub_log": 1,
+        "log_id": header.log_id,
+        "segment": header.segment,
+        "generation": header.generation,
+        "first_seq": header.first_seq,
+        "previous_length": header.previous_length,
+    }
+    return seal(orjson.dumps(record)[:-1])
 
 
 def lines_of(data: bytes, start: int) -> Iterator[Line]:
@@ -245,7 +255,7 @@ def lines_of(data: bytes, start: int) -> Iterator[Line]:
         newline = data.find(b"\n", begin)
         end = len(data) if newline < 0 else newline + 1
         line = data[begin:end]
-        yield Line(start + begin, line, parsed(line))
+        yield Line(start + begin, line, is_sealed(line))
         begin = end
 
 

@@ -1,34 +1,23 @@
 """Compaction: a base takes the place of the oldest segments, and their operations are forgotten (KT-097, KT-250)."""
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 
 from knowhub.core.errors import Conflict
+from knowhub.operations.model import Compacted
 from knowhub.stores.files.apart import Apart
-from knowhub.stores.files.base import BASE, BaseHeader
 from knowhub.stores.files.cursor import LogCursor
 from knowhub.stores.files.group_commit import GroupCommit
 from knowhub.stores.files.loading import Opening
 from knowhub.stores.files.lock import Position
+from knowhub.stores.files.log_base import BASE, BaseHeader
 from knowhub.stores.files.recovery import Damage
 from knowhub.stores.files.replica import Replica
 
 _WAIT_FOR_OTHERS_S = 2.0
 _POLL_S = 0.05
-
-
-@dataclass(frozen=True, slots=True)
-class Compacted:
-    """What a compaction did. Sizes are those of the log in bytes; `held_by_others` is what kept it from doing more."""
-
-    operations: int = 0
-    rows: int = 0
-    bytes_before: int = 0
-    bytes_after: int = 0
-    held_by_others: bool = False
 
 
 class Compaction:
@@ -46,6 +35,12 @@ class Compaction:
         self._generation = cursor.position.generation
         self._adopting: asyncio.Task[None] | None = None
         self._running = asyncio.Lock()
+
+    def is_worth_it(self, retention_s: float) -> bool:
+        """Tell whether so much would go that a base is worth its writing: half of what the last one had, and more."""
+        base, _ = self.files()
+        going = [segment for segment in self._droppable(retention_s) if segment != self._cursor.position.segment]
+        return sum(map(self._log.size, going)) > (self._log.size(base) // 2 if base is not None else 0)
 
     async def run(self, retention_s: float, apart: Apart) -> Compacted:
         """Forget the operations that are older than `retention_s` seconds, a segment at a time.
@@ -70,22 +65,28 @@ class Compaction:
                 with suppress(OSError):
                     self._opening.files.remove(temporary)
                 raise
-            await self.adopt()
+            self.follow()
             self.drop_superseded()
             return Compacted(forgotten, made["rows"], before, self._size(), held)
 
     def follow(self) -> None:
-        """Begin to find the rows anew where another process has compacted the log."""
-        if self._cursor.position.generation != self._generation and (self._adopting is None or self._adopting.done()):
-            self._adopting = asyncio.get_running_loop().create_task(self.adopt(), name="adopt-base")
+        """Take in that the log was compacted, here or by another process: what is in the base is history no more.
 
-    async def adopt(self) -> None:
-        """Find in the newest base the rows that stay on disk, a little at a time, and close what it stands for."""
-        self._generation, bases = self._cursor.position.generation, self._log.bases()
-        number = bases[-1] if bases else 0
-        header, start = self._log.base_header(number) if bases else (None, 0)
-        if header is None or header.last_seq <= self._replica.history.base_seq:
+        The rows that stay on disk are looked up in it in the background: until then they are read from what is open.
+        """
+        if self._cursor.position.generation == self._generation:
             return
+        self._generation, bases = self._cursor.position.generation, self._log.bases()
+        header, start = self._log.base_header(bases[-1]) if bases else (None, 0)
+        if header is not None and header.last_seq > self._replica.history.base_seq:
+            self._replica.begin_after(header)
+            if self._adopting is not None:
+                self._adopting.cancel()
+            adopting = self._adopt(bases[-1], start)
+            self._adopting = asyncio.get_running_loop().create_task(adopting, name="adopt-base")
+
+    async def _adopt(self, number: int, start: int) -> None:
+        """Find in a base the rows that stay on disk, a little at a time, and close what it stands for."""
         for line in self._log.lines(number, start, self._log.size(number)):
             if line.record is None:
                 # What is open here still reads well: it stays open, and the next opening must not be the first to see.
@@ -94,7 +95,6 @@ class Compaction:
                 return
             self._replica.move_rows(number, line)
             await asyncio.sleep(0)
-        self._replica.begin_after(header)
         for opened in self._log.opened():
             if _is_superseded(opened, number):
                 self._log.forget(opened)
@@ -109,17 +109,16 @@ class Compaction:
                     return
                 self._log.drop(number)
 
-    @contextmanager
-    def held(self) -> Iterator[list[int]]:
-        """Keep the log as it is on disk, growth apart; give its files by number, the base first where there is one."""
-        with self._log.kept(self._first_segment()) as first:
-            bases = [number for number in self._log.bases() if number == BASE | first]
-            yield [*bases, *(segment for segment in self._log.segments() if segment >= first)]
+    def files(self) -> tuple[int | None, list[int]]:
+        """Return the numbers of the base that the log begins with, None where there is none, and of its segments."""
+        bases = self._log.bases()
+        return bases[-1] if bases else None, self._segments()
 
     async def close(self) -> None:
-        """Let what is begun come to its end."""
+        """Break off looking up rows: nobody will read them."""
         if self._adopting is not None:
-            await self._adopting
+            self._adopting.cancel()
+            await asyncio.wait([self._adopting])
 
     async def _base_to_write(self, retention_s: float) -> tuple[BaseHeader | None, bool]:
         async with self._commits.writing():

@@ -55,6 +55,10 @@ class DataDirectory:
     def quarantine(self) -> Path:
         return self.root / "quarantine"
 
+    def quarantined(self) -> list[Path]:
+        """Return the files that were cut from the log, or taken out of it."""
+        return sorted(self.quarantine.iterdir()) if self.quarantine.is_dir() else []
+
 
 def check_format(files: FileSystem, directory: DataDirectory) -> None:
     """Refuse a directory that a newer KnowHub wrote, before a byte of it is touched. Raises Unavailable."""

@@ -90,13 +90,19 @@ class GroupCommit:
 
         Raises ReadOnly, StorageFull and Unavailable.
         """
+        async with self.alone():
+            await self._require_writable()
+            yield
+
+    @asynccontextmanager
+    async def alone(self) -> AsyncIterator[None]:
+        """Hold the writers' lock, with all that others wrote taken in. Raises Unavailable."""
         await self._acquire()
         try:
             if self._cursor.is_torn:
                 self._cursor.settle()
             while not self._cursor.catch_up(CATCH_UP_BYTES):  # noqa: ASYNC110 -- each turn applies more, until nothing is left
                 await asyncio.sleep(0)
-            await self._require_writable()
             yield
         finally:
             self._release()

@@ -2,7 +2,7 @@
 
 import asyncio
 from array import array
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from itertools import groupby
 from typing import Any
 
@@ -11,7 +11,7 @@ import orjson
 from knowhub.core.ids import seq_of
 from knowhub.core.operation import Operation
 from knowhub.stores.files.change_log import ChangeLog, Line
-from knowhub.stores.files.log_line import decode, line_checksum, parsed
+from knowhub.stores.files.log_line import decode, is_sealed, line_checksum
 from knowhub.stores.files.recovery import Damage
 
 _OFFSET_BITS = 40
@@ -57,9 +57,15 @@ class History:
         """Return the checksum of an operation's line, also of the last one in the base; empty when there is none."""
         return self._base_checksum if seq == self.base_seq else line_checksum(self.line(seq) or b"")
 
-    def segment_of(self, seq: int) -> int:
-        """Return the segment that an operation stands in; 0 when there is none."""
-        return self._place(seq) >> _OFFSET_BITS
+    def base_lines(self) -> Iterator[bytes]:
+        """Yield the lines of the base that hold rows; none where the log begins with its first operation."""
+        for number in reversed(self._log.bases()):
+            header, start = self._log.base_header(number)
+            if header is not None and header.last_seq == self.base_seq:
+                for line in self._log.lines(number, start, self._log.size(number)):
+                    if line.record is not None and "changes" in line.record:
+                        yield line.data
+                return
 
     def at(self, seq: int) -> Operation | None:
         line = self.line(seq)
@@ -114,9 +120,9 @@ class History:
     def _read(self, seq: int, line: bytes) -> dict[str, Any] | None:
         """Parse a line that was whole when it was taken in; one that is not any more is named as damage."""
         place = self._place(seq)
-        found = Line(place & _OFFSET_MASK, line, parsed(line))
+        found = Line(place & _OFFSET_MASK, line, is_sealed(line))
         record = self._log.read_again(place >> _OFFSET_BITS, found).record
-        if record is None:
+        if record is None and not self._log.is_being_erased:
             path, offset = str(self._log.path(place >> _OFFSET_BITS)), place & _OFFSET_MASK
             if all((known.path, known.offset) != (path, offset) for known in self.damage):
                 self.damage.append(Damage(path, offset, "an acknowledged line was damaged since it was read"))

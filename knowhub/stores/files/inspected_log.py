@@ -4,15 +4,22 @@ import mmap
 import os
 import zlib
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+from knowhub.core.erasing import ERASING
 from knowhub.stores.files.change_log import ChangeLog
 from knowhub.stores.files.filesystem import FileSystem
+from knowhub.stores.files.inspected_tree import TreeRead
 from knowhub.stores.files.lock import LOCK_BYTES, LockFile, Position, boot_words
+from knowhub.stores.files.log_base import BASE, BaseHeader
 from knowhub.stores.files.log_line import line_checksum
-from knowhub.stores.files.records import rows_of
+from knowhub.stores.files.record_rows import record_file, record_of
+
+LOST = "lose_operation"
+"""The name of what stands in the log where operations were lost to damage: it changes no row."""
 
 
 @dataclass(slots=True)
@@ -21,42 +28,82 @@ class LogRead:
 
     rows_up_to: int
     log_id: str = ""
-    checksums: "array[int]" = field(default_factory=lambda: array("I", [0]))
+    base_seq: int = 0
+    checksums: "array[int]" = field(default_factory=lambda: array("I"))
     rows: dict[str, int] = field(default_factory=dict)
+    trees: dict[str, TreeRead] = field(default_factory=dict)
+    lost: list[int] = field(default_factory=list)
+    erasings: set[tuple[str, str]] = field(default_factory=set)
+    erases: int = 0
     damaged: bool = False
+    base_checksum: str = ""
 
     @property
     def last_seq(self) -> int:
-        return len(self.checksums) - 1
+        return self.base_seq + len(self.checksums)
 
-    def take(self, seq: int, data: bytes) -> None:
+    def begin_after(self, base: BaseHeader) -> None:
+        """Begin with a base: the operations up to its last one are known no more."""
+        self.log_id, self.base_seq, self.erases = base.log_id, base.last_seq, base.erases
+        self.base_checksum = base.checksum
+
+    def take_rows(self, record: Mapping[str, Any]) -> int:
+        """Take in a line of a base; return how many rows it has."""
+        changes = record.get("changes", ())
+        self._take(record.get("account", ""), changes, self.base_seq)
+        return len(changes)
+
+    def take(self, record: Mapping[str, Any], data: bytes) -> None:
+        """Take in the line of an operation."""
+        seq = record["seq"]
         # A damaged line leaves a hole in the sequence: nothing stands there.
-        self.checksums.extend([0] * (seq - len(self.checksums)))
+        self.checksums.extend([0] * (seq - self.last_seq - 1))
         self.checksums.append(int(line_checksum(data), 16))
-        if seq <= self.rows_up_to:
-            for name, text in rows_of([data]):
-                self.rows[name] = zlib.crc32(text, self.rows.get(name, 0))
+        if record["op"] == LOST:
+            self.lost.append(seq)
+        if record["op"].startswith(ERASING):
+            self.erases = seq
+            self.erasings.add((record["account"], record["operation_id"]))
+        self._take(record["account"], record["changes"], seq)
 
     def holds(self, log_id: str, seq: int, checksum: str) -> bool:
         """Tell whether something derived that says it stands on this line does."""
-        if log_id != self.log_id or not 0 <= seq <= self.last_seq:
+        if log_id != self.log_id or not self.base_seq <= seq <= self.last_seq:
             return False
-        return checksum == (f"{self.checksums[seq]:08x}" if seq else "")
+        if seq == self.base_seq:
+            return checksum == self.base_checksum
+        return checksum == f"{self.checksums[seq - self.base_seq - 1]:08x}"
+
+    def _take(self, account: str, changes: Sequence[Mapping[str, Any]], seq: int) -> None:
+        tree = self.trees.setdefault(account, TreeRead())
+        for change in changes:
+            collection, row = change["collection"], change["after"]
+            tree.take(collection, row)
+            if seq <= self.rows_up_to:
+                name, text = record_file(account, collection), record_of(collection, row) + b"\n"
+                self.rows[name] = zlib.crc32(text, self.rows.get(name, 0))
 
 
 @dataclass(frozen=True, slots=True)
 class LogEnd:
-    """Where the log ended at one moment. `position` is the durable end as LOCK tells it, where that is believed."""
+    """Where the log ended at one moment. `position` is the durable end as LOCK tells it, where that is believed.
+
+    `vanished` is that end where the segment that it lies in is not there.
+    """
 
     segments: Sequence[int]
+    base: int | None
     size: int
     position: Position | None
+    vanished: Position | None = None
 
     @classmethod
     def of(cls, log: ChangeLog, position: Position | None) -> "LogEnd":
-        """Look at the segments on disk. Raises ValueError for a segment file whose name is no number."""
-        segments = log.segments()
-        return cls(segments, log.size(segments[-1]) if segments else 0, position)
+        """Look at the files on disk. Raises ValueError for one whose name is no number."""
+        base = next((number for number in reversed(log.bases()) if log.base_header(number)[0] is not None), None)
+        first = 0 if base is None else base ^ BASE
+        segments = [segment for segment in log.segments() if segment >= first]
+        return cls(segments, base, log.size(segments[-1]) if segments else 0, position)
 
     def durable(self, log: ChangeLog, segment: int, header_length: int) -> int | None:
         """Return where the acknowledged bytes of a segment end; None when only the log itself can tell."""

@@ -32,6 +32,7 @@ class Keeper:
         self._task: asyncio.Task[None] | None = None
         self._is_keeper = False
         self._closing = False
+        self._turn = asyncio.Lock()
         self.failures: dict[str, str] = {}
 
     @property
@@ -47,7 +48,14 @@ class Keeper:
         self._woken.set()
 
     async def run_once(self) -> None:
-        """Run each job once; one that fails is named in `failures` and tried again, and hinders no other."""
+        """Run each job once; one that fails is named in `failures` and tried again, and hinders no other.
+
+        Who calls it while the jobs run waits until they have, and then has them run again.
+        """
+        async with self._turn:
+            await self._run_each()
+
+    async def _run_each(self) -> None:
         self._is_keeper = self._is_keeper or try_flock(self._descriptor)
         for name, job in (self._kept if self._is_keeper else self._followed).items():
             try:

@@ -8,11 +8,11 @@ from typing import Protocol
 from knowhub.core.clock import Clock
 from knowhub.core.errors import Unavailable
 from knowhub.core.ids import Ids
-from knowhub.stores.files.base import BaseHeader
 from knowhub.stores.files.change_log import ChangeLog, Header, Line
 from knowhub.stores.files.data_directory import PUT_LOG_BACK, DataDirectory, write_format
 from knowhub.stores.files.filesystem import NO_ROOM, FileSystem
 from knowhub.stores.files.lock import LockFile, Position
+from knowhub.stores.files.log_base import BaseHeader
 from knowhub.stores.files.recovery import Damage, Judged, judge, quarantine
 
 _LOG_ID_DIGITS = 32
@@ -149,7 +149,8 @@ def _judge(
     log, (segment, start, length) = opening.log, part
     size = log.size(segment)
     end = size if length is None else length
-    data, durable = log.read(segment, start, end), length is not None
+    # A LOCK with a flipped bit may tell of more bytes than there is memory for.
+    data, durable = log.read(segment, start, min(end, size)), length is not None
     judged = judge(log.path(segment), data, start, next_seq, durable=durable, after_damage=after_damage)
     if size >= end:
         return judged, []

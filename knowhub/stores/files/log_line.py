@@ -42,6 +42,26 @@ def unsealed(line: bytes) -> bytes | None:
     return line
 
 
+def object_of(line: bytes) -> bytes:
+    """Return the JSON object of a whole line as it was before it was sealed: without the checksum."""
+    return line[:-_SEAL_BYTES] + b"}"
+
+
+def resealed(line: bytes, text: bytes) -> bytes:
+    """Close `text`, which takes the place of `object_of(line)`, as that line was closed.
+
+    Raises ValueError when it would not take exactly its place.
+    """
+    if len(text) != len(line) - _SEAL_BYTES + 1:
+        raise ValueError(f"{len(text)} bytes do not take the place of {len(line) - _SEAL_BYTES + 1}")
+    return seal(text[:-1])
+
+
+def is_sealed(line: bytes) -> bool:
+    """Tell whether a line is whole: whether its checksum is there, and right."""
+    return unsealed(line) is not None
+
+
 def line_checksum(line: bytes) -> str:
     """Return the checksum that a line carries; empty when it carries none."""
     return line[-_CRC_CHARS - len(_CRC_TAIL) : -len(_CRC_TAIL)].decode("ascii", "replace") if line else ""

@@ -1,6 +1,6 @@
 """The newest row under every key, read out of a log with every check: for a new base, and for what a snapshot held."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,14 +8,15 @@ from typing import Any
 
 import orjson
 
+from knowhub.core.erasing import ERASING
 from knowhub.core.errors import Unavailable
 from knowhub.knowledge import model as knowledge
 from knowhub.knowledge.heads import signature, tag_facets
-from knowhub.stores.files.base import BASE, BaseHeader, is_end
 from knowhub.stores.files.change_log import ChangeLog, Header, Line
 from knowhub.stores.files.filesystem import FileSystem
+from knowhub.stores.files.log_base import BASE, BaseHeader
 from knowhub.stores.files.log_line import line_checksum
-from knowhub.stores.files.replica import ERASING
+from knowhub.stores.files.sliced_line import SlicedChange, SlicedOperation, sliced_base_line, sliced_operation
 from knowhub.stores.files.state import text_number
 
 
@@ -61,25 +62,24 @@ class LogRows:
         self.last_seq, self.checksum = base.last_seq, base.checksum
         self.last_time, self.erases = base.last_time, base.erases
 
-    def note(self, record: Mapping[str, Any], line: bytes) -> None:
+    def note(self, operation: SlicedOperation, line: bytes) -> None:
         """Take in that an operation is the newest one."""
-        self.last_seq, self.checksum = record["seq"], line_checksum(line)
-        self.last_time = max(self.last_time, float(record["timestamp"]))
-        if record["op"].startswith(ERASING):
+        self.last_seq, self.checksum = operation.seq, line_checksum(line)
+        self.last_time = max(self.last_time, operation.timestamp)
+        if operation.op.startswith(ERASING):
             self.erases = self.last_seq
 
-    def take_rows(self, record: Mapping[str, Any], *, numbered: bool) -> None:
+    def take_rows(self, account: str, changes: Sequence[SlicedChange], *, numbered: bool) -> None:
         """Take in the rows of a line, of an operation or of a base."""
-        account = record["account"]
         rows = self.rows.setdefault(account, {})
-        for index, change in enumerate(record["changes"]):
-            row = change["after"]
-            if not isinstance(row, dict):
-                raise TypeError(f"a row is an object, not {type(row).__name__}")
-            rows[change["collection"], change["id"]] = orjson.dumps(row)
-            if numbered and change["collection"] == knowledge.COLLECTION:
-                number = change.get("number", text_number(self.last_seq, index))
-                self._take_number(account, change["id"], row, number)
+        for index, change in enumerate(changes):
+            text = change.text
+            if not text.startswith(b"{"):
+                raise TypeError("a row is an object")
+            rows[change.collection, change.id] = text
+            if numbered and change.collection == knowledge.COLLECTION:
+                number = text_number(self.last_seq, index) if change.number is None else change.number
+                self._take_number(account, change.id, orjson.loads(text), number)
 
     def _take_number(self, account: str, row_id: str, row: Mapping[str, Any], number: int) -> None:
         # As in memory: the number stays while the text is the same.
@@ -134,16 +134,21 @@ class _Reading:
         if base is None or base.segment != number ^ BASE:
             raise self._damage(number, 0, "the base is damaged: its header or its end")
         self.found.begin_after(base)
+        told = -1
         for line in self.log.lines(number, start, self.log.size(number)):
-            record, _ = self._whole(number, line)
-            if is_end(record):
-                if record.get("rows") != count:
-                    raise self._damage(number, line.offset, f"the base says that it ends after other than {count} rows")
-                return base.segment
+            data = self._whole(number, line)
             with self._shaped(number, line.offset):
-                count += len(record["changes"])
-                self._take_rows(record)
-        raise self._damage(number, self.log.size(number), "the base has no end")
+                read = sliced_base_line(data)
+                if read.knowhub_base_end is not None:
+                    told = -1 if read.rows is None else read.rows
+                elif read.account is None or read.changes is None:
+                    raise ValueError("neither rows nor the end of a base")
+                else:
+                    count += len(read.changes)
+                    self._take_rows(read.account, read.changes)
+        if told != count:
+            raise self._damage(number, 0, f"the base says that it has {told} rows, and it has {count}")
+        return base.segment
 
     def _segments(self, first: int) -> list[int]:
         there = [number for number in self.log.segments() if number >= first]
@@ -179,27 +184,25 @@ class _Reading:
         return length
 
     def _read_segment(self, number: int, start: int, end: int) -> None:
-        offset = start
         for line in self.log.lines(number, start, end):
-            record, data = self._whole(number, line)
-            offset = line.offset + len(data)
-            if record.get("seq") != self.found.last_seq + 1 or offset > end:
+            data = self._whole(number, line)
+            with self._shaped(number, line.offset):
+                operation = sliced_operation(data)
+            if operation.seq != self.found.last_seq + 1 or line.offset + len(data) > end:
                 raise self._damage(number, line.offset, f"operation {self.found.last_seq + 1} was to stand here")
             with self._shaped(number, line.offset):
-                self.found.note(record, data)
-                self._take_rows(record)
-        if offset != end:
-            raise self._damage(number, offset, "the file ends here, acknowledged bytes are gone")
+                self.found.note(operation, data)
+                self._take_rows(operation.account, operation.changes)
 
-    def _take_rows(self, record: Mapping[str, Any]) -> None:
-        if self.account in (None, record["account"]):
-            self.found.take_rows(record, numbered=self.numbered)
+    def _take_rows(self, account: str, changes: Sequence[SlicedChange]) -> None:
+        if self.account in (None, account):
+            self.found.take_rows(account, changes, numbered=self.numbered)
 
-    def _whole(self, number: int, line: Line) -> tuple[dict[str, Any], bytes]:
+    def _whole(self, number: int, line: Line) -> bytes:
         line = self.log.read_again(number, line)
-        if line.record is None:
+        if not line.is_whole:
             raise self._damage(number, line.offset, "its checksum or its JSON is wrong")
-        return line.record, line.data
+        return line.data
 
     @contextmanager
     def _shaped(self, number: int, offset: int) -> Iterator[None]:

@@ -79,7 +79,7 @@ def _sequenced(lines: Iterator[Line], next_seq: int, *, after_bad: bool) -> Iter
         in_sequence = isinstance(seq, int) and (seq == next_seq or (after_bad and seq > next_seq))
         if not in_sequence:
             after_bad = True
-            yield Line(line.offset, line.data, None)
+            yield Line(line.offset, line.data, is_whole=False)
             continue
         after_bad = False
         next_seq = seq + 1 if seq is not None else next_seq

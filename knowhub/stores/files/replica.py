@@ -3,18 +3,16 @@
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from knowhub.core.erasing import ERASING
 from knowhub.core.operation import Operation
-from knowhub.stores.files.base import BaseHeader
 from knowhub.stores.files.batch import Batch
 from knowhub.stores.files.change_log import ChangeLog, Line
 from knowhub.stores.files.history import History
+from knowhub.stores.files.log_base import BaseHeader
 from knowhub.stores.files.log_line import RawChange, decode
 from knowhub.stores.files.raw_changes import raw_changes
 from knowhub.stores.files.retries import RetryKeys
 from knowhub.stores.files.state import AccountState, PlacedLine
-
-ERASING = "erase_"
-"""How the name of every operation begins after which content is gone for good."""
 
 
 class Follower(Protocol):

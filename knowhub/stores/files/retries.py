@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from knowhub.core.erasing import ERASED, ERASING, is_erased
+from knowhub.core.errors import Conflict
 from knowhub.core.operation import Committed, IdempotencyKey, Operation
 from knowhub.stores.files.batch import check_same_body, key_name
 from knowhub.stores.files.history import History
@@ -38,10 +40,18 @@ class RetryKeys:
         return used.seq
 
     def answers(self, history: History, account: str, key: IdempotencyKey | None, now: float) -> Sequence[Committed]:
-        """Return all that the request of this key wrote; nothing for a fresh one. Raises InvalidInput as `find`."""
+        """Return all that the request of this key wrote; nothing for a fresh one.
+
+        Raises InvalidInput as `find`, and Conflict where what it wrote was erased since: the first answer is gone.
+        """
         seq = self.find(account, key, now) if key is not None else None
         first = history.at(seq) if seq is not None else None
-        return [Committed(one, replayed=True) for one in history.siblings(first)] if first is not None else []
+        operations = history.siblings(first) if first is not None else []
+        for operation in operations:
+            erased = [change.id for change in operation.changes if is_erased(change.after)]
+            if erased and not operation.op.startswith(ERASING):
+                raise Conflict(f"the request was answered before, and {erased[0]!r} was erased since", {ERASED: erased})
+        return [Committed(one, replayed=True) for one in operations]
 
     def oldest_seq(self, now: float) -> int | None:
         """Return the number of the oldest operation that a retry may still ask for; None when there is none."""

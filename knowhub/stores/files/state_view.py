@@ -21,6 +21,10 @@ class StateView:
     now: float
     pending: Pending | None = None
 
+    @property
+    def is_settled(self) -> bool:
+        return self.pending is None or not self.pending.rows
+
     def raw(self, collection: str, row_id: str) -> bytes | None:
         if self.pending is not None:
             decided = self.pending.rows.get((collection, row_id))

@@ -10,20 +10,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from knowhub.core.erasing import Erasing
 from knowhub.core.operation import Committed, Decide, IdempotencyKey, Operation, Outcome
+from knowhub.operations.model import Compacted
+from knowhub.stores.files import erasing
 from knowhub.stores.files.apart import Apart
-from knowhub.stores.files.compaction import Compacted, Compaction
+from knowhub.stores.files.compaction import Compaction
 from knowhub.stores.files.cursor import LogCursor
-from knowhub.stores.files.erase_commit import ErasingCommit, Erasures
+from knowhub.stores.files.erase_commit import Erasures
 from knowhub.stores.files.group_commit import CATCH_UP_BYTES, GroupCommit, StoreOptions
 from knowhub.stores.files.history import History
 from knowhub.stores.files.loading import Opening, load
+from knowhub.stores.files.lock import Position
 from knowhub.stores.files.recovery import Damage
 from knowhub.stores.files.replica import Follower, Replica
 from knowhub.stores.files.state import AccountState
 from knowhub.stores.files.state_view import StateView
 
-__all__ = ["FileStore", "StoreOptions", "StoreStatus"]
+__all__ = ["FileStore", "LogPlace", "StoreOptions", "StoreStatus"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,18 @@ class StoreStatus:
     last_seq: int
 
 
+@dataclass(frozen=True, slots=True)
+class LogPlace:
+    """A moment of the log: the numbers of its base, if it has one, and of its segments, and where it then ended."""
+
+    base: int | None
+    segments: Sequence[int]
+    end: Position
+    last_seq: int
+    log_id: str
+    erases: int
+
+
 class FileStore:
     """Operations of every account in one data directory. Make it with an event loop running; close it."""
 
@@ -45,6 +61,7 @@ class FileStore:
         self._lock = opening.lock
         self._clock = opening.clock
         self._replica = replica = Replica(opening.log, options.retry_key_lifetime_s)
+        erasing.resume(opening.files, opening.directory)
         loaded = load(opening, replica, lambda: replica.history.last_seq + 1)
         self._log_id = loaded.header.log_id
         self._quarantined = loaded.quarantined
@@ -119,6 +136,17 @@ class FileStore:
         """Begin to write again where the disk was full and has room; does nothing otherwise."""
         await self._commits.resume()
 
+    async def place(self) -> LogPlace:
+        """Return where the log stands at a moment at which nobody writes. Raises Unavailable."""
+        await self._erasures.end()
+        async with self._commits.alone():
+            base, segments = self._compaction.files()
+            return LogPlace(base, segments, self._cursor.position, self.last_seq, self._log_id, self.erases)
+
+    def is_compaction_worth_it(self, retention_s: float) -> bool:
+        """Tell whether a compaction would make the log much smaller."""
+        return self._compaction.is_worth_it(retention_s)
+
     async def compact(self, retention_s: float, apart: Apart) -> Compacted:
         """Forget the operations older than `retention_s` seconds; see `Compaction.run`."""
         await self.refresh()
@@ -137,7 +165,7 @@ class FileStore:
         """Run decisions with nothing between them; all are durable, or none is."""
         return await self._commits.commit_group(account, actor, decides, idempotency)
 
-    async def erase(self, wanted: ErasingCommit) -> Outcome:
+    async def erase(self, wanted: Erasing) -> Outcome:
         """Erase a row; see `Erasures.commit`."""
         return await self._erasures.commit(wanted)
 

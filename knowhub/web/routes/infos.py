@@ -5,12 +5,14 @@ from typing import Any
 import orjson
 from fastapi import APIRouter, Request, Response
 
-from knowhub.keywords.model import Linking
+from knowhub.keywords.model import INFOS, Linking
 from knowhub.web.dependencies import (
     JsonText,
     body,
     context_of,
     deletion_of,
+    deletion_or_erasing_of,
+    erased,
     expected_version,
     hub_of,
     query,
@@ -22,7 +24,7 @@ from knowhub.web.openapi import IF_MATCH, RETRY, WRITES, answers, examples, para
 from knowhub.web.routes.keywords import batch_answer, created_answer, list_answer, row_answer
 from knowhub.web.schemas import keyword_answers as shapes
 from knowhub.web.schemas import keywords as schemas
-from knowhub.web.schemas.parts import CallerIds, OperationAnswer
+from knowhub.web.schemas.parts import CallerIds, DeleteParams, DeletionAnswer, OperationAnswer
 
 router = APIRouter(prefix="/api/infos", tags=["infos"], route_class=EdgeRoute)
 
@@ -101,13 +103,16 @@ async def update_info(request: Request, info_id: str) -> Response:
 @router.delete(
     "/{info_id}",
     summary="Delete an info",
-    responses=answers(200, OperationAnswer) | WRITES | problems(404, 409),
-    openapi_extra=parameters(CallerIds, headers=IF_MATCH),
+    responses=answers(200, DeletionAnswer) | WRITES | problems(404, 409),
+    openapi_extra=parameters(DeleteParams, headers=IF_MATCH),
 )
 async def delete_info(request: Request, info_id: str) -> Response:
-    """Delete an info and its links; undoing the operation brings them back."""
-    ctx, version, key = deletion_of(request)
-    return written({}, await hub_of(request).infos.delete(ctx, info_id, version, key))
+    """Delete an info and its links; undoing the operation brings them back. With `erase` nothing does."""
+    wanted = deletion_or_erasing_of(request)
+    if wanted.is_erasing:
+        return await erased(request, INFOS, info_id, wanted)
+    service = hub_of(request).infos
+    return written({}, await service.delete(wanted.ctx, info_id, wanted.version, wanted.key))
 
 
 @router.get(

@@ -7,13 +7,15 @@ import orjson
 from fastapi import APIRouter, Request, Response
 
 from knowhub.core.errors import Forbidden, InvalidInput, NotFound
-from knowhub.keywords.model import Found, Written, WrittenBatch
+from knowhub.keywords.model import KEYWORDS, Found, Written, WrittenBatch
 from knowhub.keywords.service import Deletion
 from knowhub.web.dependencies import (
     JsonText,
+    RowDeletion,
     body,
     context_of,
     deletion_of,
+    erased,
     expected_version,
     hub_of,
     json_response,
@@ -27,7 +29,7 @@ from knowhub.web.openapi import IF_MATCH, RETRY, WRITES, answers, examples, para
 from knowhub.web.schemas import keyword_answers as shapes
 from knowhub.web.schemas import keywords as schemas
 from knowhub.web.schemas.answers import JobStarted
-from knowhub.web.schemas.parts import CallerIds, OperationAnswer
+from knowhub.web.schemas.parts import CallerIds, DeletionAnswer
 
 router = APIRouter(prefix="/api/keywords", tags=["keywords"], route_class=EdgeRoute)
 
@@ -181,18 +183,24 @@ async def update_keyword(request: Request, keyword_id: str) -> Response:
 @router.delete(
     "/{keyword_id}",
     summary="Delete a keyword",
-    responses=answers(200, OperationAnswer) | WRITES | problems(404, 409),
+    responses=answers(200, DeletionAnswer) | WRITES | problems(404, 409),
     openapi_extra=parameters(schemas.KeywordDeleteParams, headers=IF_MATCH),
 )
 async def delete_keyword(request: Request, keyword_id: str) -> Response:
-    """Delete a keyword, with `cascade` all that is below it too; undoing the operation brings all back."""
+    """Delete a keyword, with `cascade` all that is below it too; undoing the operation brings all back.
+
+    With `erase` nothing tells any more of a keyword that was deleted before, and no undo brings it back.
+    """
     sent: schemas.KeywordDeleteBody | schemas.KeywordDeleteParams = (
         body(request, schemas.KeywordDeleteBody) if raw_body(request) else query(request, schemas.KeywordDeleteParams)
     )
     ctx = context_of(request, sent)
     version = expected_version(request, sent.version if isinstance(sent, schemas.KeywordDeleteBody) else None)
+    key = retry_key(request, ctx)
+    if sent.erase:
+        return await erased(request, KEYWORDS, keyword_id, RowDeletion(ctx, version, key, is_erasing=True))
     how = Deletion(cascade=sent.cascade, policy=sent.info_policy, expected=version)
-    return written({}, await hub_of(request).keywords.delete(ctx, keyword_id, how, retry_key(request, ctx)))
+    return written({}, await hub_of(request).keywords.delete(ctx, keyword_id, how, key))
 
 
 @router.get(

@@ -8,12 +8,13 @@ from fastapi import APIRouter, Request, Response
 from knowhub.core.clock import iso
 from knowhub.core.errors import InvalidInput
 from knowhub.knowledge.heads import facet
-from knowhub.knowledge.model import ListQuery, Saved
+from knowhub.knowledge.model import COLLECTION, ListQuery, Saved
 from knowhub.web.dependencies import (
     JsonText,
     body,
     context_of,
-    deletion_of,
+    deletion_or_erasing_of,
+    erased,
     expected_version,
     hub_of,
     json_response,
@@ -25,7 +26,7 @@ from knowhub.web.edge_route import EdgeRoute
 from knowhub.web.openapi import IF_MATCH, RETRY, WRITES, answers, examples, parameters, problems
 from knowhub.web.schemas import answers as shapes
 from knowhub.web.schemas import knowledge as schemas
-from knowhub.web.schemas.parts import CallerIds, OperationAnswer
+from knowhub.web.schemas.parts import CallerIds, DeleteParams, DeletionAnswer
 
 router = APIRouter(prefix="/api/knowledge", tags=["knowledge"], route_class=EdgeRoute)
 
@@ -177,13 +178,16 @@ async def update_knowledge(request: Request, knowledge_id: str) -> Response:
 @router.delete(
     "/{knowledge_id}",
     summary="Delete a record",
-    responses=answers(200, OperationAnswer) | WRITES | problems(404, 409),
-    openapi_extra=parameters(CallerIds, headers=IF_MATCH),
+    responses=answers(200, DeletionAnswer) | WRITES | problems(404, 409),
+    openapi_extra=parameters(DeleteParams, headers=IF_MATCH),
 )
 async def delete_knowledge(request: Request, knowledge_id: str) -> Response:
-    """Delete a record; undoing the operation brings it back."""
-    ctx, version, key = deletion_of(request)
-    return written({}, await hub_of(request).knowledge.delete(ctx, knowledge_id, version, key))
+    """Delete a record; undoing the operation brings it back. With `erase` nothing does, and nothing tells of it."""
+    wanted = deletion_or_erasing_of(request)
+    if wanted.is_erasing:
+        return await erased(request, COLLECTION, knowledge_id, wanted)
+    service = hub_of(request).knowledge
+    return written({}, await service.delete(wanted.ctx, knowledge_id, wanted.version, wanted.key))
 
 
 @router.get(

@@ -9,11 +9,10 @@ from fastapi import APIRouter, Request, Response
 from knowhub.bootstrap import Hub
 from knowhub.core.chat import CountedChatModel
 from knowhub.core.clock import iso
-from knowhub.core.errors import Forbidden, Unavailable
-from knowhub.core.request_context import RequestContext
-from knowhub.operations.jobs import Job, JobStatus
-from knowhub.web.dependencies import context_of, hub_of, json_response, query
+from knowhub.operations.jobs import Job
+from knowhub.web.dependencies import hub_of, json_response, query
 from knowhub.web.edge_route import EdgeRoute
+from knowhub.web.long_work import result_of, upkeep_context
 from knowhub.web.openapi import WRITES, answers, content, parameters, problems
 from knowhub.web.schemas import answers as shapes
 from knowhub.web.schemas.operations import LongWorkParams
@@ -37,7 +36,7 @@ async def health(request: Request) -> Response:
     responses=answers(200, shapes.ReadyAnswer) | answers(503, shapes.ReadyAnswer, "Writes are refused.") | problems(),
 )
 async def ready(request: Request) -> Response:
-    """Tell whether writes are taken, how far the index is behind, and what is wrong with the log."""
+    """Tell whether writes are taken, how far what is derived is behind, and what is wrong."""
     hub = hub_of(request)
     status = hub.store.status()
     answer = {
@@ -45,11 +44,14 @@ async def ready(request: Request) -> Response:
         "writable": status.writable,
         "reason": status.reason,
         "index_lag": hub.index.lag,
+        "records_lag": hub.records.lag,
+        "maps_lag": hub.maps.lag,
         "degraded": sorted({*hub.keeper.failures, *_silent(hub)}),
+        "failures": dict(hub.keeper.failures),
         "keeper": hub.keeper.is_keeper,
         "last_seq": status.last_seq,
         "damage": [str(damage) for damage in status.damage],
-        "quarantined": [str(path) for path in status.quarantined],
+        "quarantined": hub.quarantined(),
     }
     return json_response(answer, 200 if status.writable else 503)
 
@@ -84,7 +86,7 @@ async def reindex(request: Request) -> Response:
     """Build every derived index from the log, beside the one in use; searches go on meanwhile."""
     params = query(request, LongWorkParams)
     hub = hub_of(request)
-    ctx = _upkeep_context(request, params)
+    ctx = upkeep_context(request, params)
 
     async def work(progress: Any) -> dict[str, Any]:  # noqa: ANN401 -- the job's own callback
         return {"records": await hub.reindex(progress, ctx.account)}
@@ -92,7 +94,7 @@ async def reindex(request: Request) -> Response:
     job = hub.jobs.start("reindex", ctx.account, work)
     if not params.wait:
         return json_response({"job_id": job.job_id}, 202)
-    return _finished(await hub.jobs.finish(job))
+    return json_response(result_of(await hub.jobs.finish(job)))
 
 
 @router.get(
@@ -104,7 +106,7 @@ async def reindex(request: Request) -> Response:
 async def get_job(request: Request, job_id: str) -> Response:
     """Tell a job's status, stage and progress."""
     ids = query(request, CallerIds)
-    return json_response(_job(hub_of(request).jobs.get(_upkeep_context(request, ids).account, job_id)))
+    return json_response(_job(hub_of(request).jobs.get(upkeep_context(request, ids).account, job_id)))
 
 
 @router.delete(
@@ -116,28 +118,12 @@ async def get_job(request: Request, job_id: str) -> Response:
 async def cancel_job(request: Request, job_id: str) -> Response:
     """Cancel a job; one that has ended stays as it ended."""
     ids = query(request, CallerIds)
-    return json_response(_job(await hub_of(request).jobs.cancel(_upkeep_context(request, ids).account, job_id)))
+    return json_response(_job(await hub_of(request).jobs.cancel(upkeep_context(request, ids).account, job_id)))
 
 
 def _silent(hub: Hub) -> Sequence[str]:
     """Name the model where it is not asked at present; without it, what it would decide is left undecided."""
     return ["llm"] if isinstance(hub.chat, CountedChatModel) and hub.chat.is_open else []
-
-
-def _upkeep_context(request: Request, ids: CallerIds) -> RequestContext:
-    ctx = context_of(request, ids)
-    if not ctx.unrestricted:
-        raise Forbidden("upkeep is for the local principal; leave the caller's ids away")
-    return ctx
-
-
-def _finished(job: Job) -> Response:
-    """Answer with what a job that was waited for did. Raises Unavailable when it did not end well."""
-    if job.status is JobStatus.DONE:
-        return json_response(job.result)
-    raise Unavailable(
-        f"{job.kind} {job.status.value}: {job.error or 'another request ended it'}", {"job_id": job.job_id}
-    )
 
 
 def _job(job: Job) -> dict[str, Any]:

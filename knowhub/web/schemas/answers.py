@@ -203,7 +203,10 @@ class ReadyAnswer(Answer):
     writable: bool
     reason: str | None
     index_lag: int
+    records_lag: int
+    maps_lag: int
     degraded: list[str]
+    failures: dict[str, str] = Field(examples=[{"snapshots": "[Errno 5] Input/output error"}])
     keeper: bool
     last_seq: int
     damage: list[str]

@@ -175,6 +175,7 @@ class KeywordDeleteParams(CallerIds):
         default=InfoPolicy.REATTACH,
         description="What becomes of its infos: they move to the nearest ancestor, forbid it, or only lose it.",
     )
+    erase: bool = Field(default=False, description="Have the content of a deleted keyword gone for good.")
 
 
 class KeywordDeleteBody(Body):
@@ -182,6 +183,7 @@ class KeywordDeleteBody(Body):
 
     cascade: bool = False
     info_policy: Policy = InfoPolicy.REATTACH
+    erase: bool = False
     version: Version | None = None
 
 

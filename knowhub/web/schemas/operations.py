@@ -53,5 +53,13 @@ class LongWorkParams(CallerIds):
     wait: bool = Field(default=True, description="false answers at once with a job id.")
 
 
+class CompactParams(LongWorkParams):
+    """How far back operations are kept, for once."""
+
+    undo_retention_days: float | None = Field(
+        default=None, ge=0, le=36_500, description="For once in the place of KNOWHUB_UNDO_RETENTION_DAYS."
+    )
+
+
 def _is_seq(value: str) -> bool:
     return value.isascii() and value.isdigit() and len(value) <= _MAX_DIGITS

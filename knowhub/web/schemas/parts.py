@@ -162,6 +162,21 @@ class DeleteBody(Body):
     version: Annotated[int, Field(ge=1)] | None = None
 
 
+_ERASE = "Have the content gone for good, wherever it stands; no undo brings it back. A deleted row can be erased too."
+
+
+class EraseBody(DeleteBody):
+    """A deletion that may be an erasing."""
+
+    erase: bool = Field(default=False, description=_ERASE)
+
+
+class DeleteParams(CallerIds):
+    """Who deletes, and whether the content is to be gone for good."""
+
+    erase: bool = Field(default=False, description=_ERASE)
+
+
 class FieldProblem(BaseModel):
     """One wrong field of a request."""
 
@@ -185,3 +200,18 @@ class OperationAnswer(BaseModel):
     """The operation that a write made; null when it changed nothing."""
 
     operation_id: str | None
+
+
+class DeletionAnswer(OperationAnswer):
+    """What a deletion did; all but the operation only where it was an erasing."""
+
+    erased: bool | None = Field(default=None, description="True where the content is gone for good.")
+    other_rows: list[str] | None = Field(
+        default=None, description="Ids of live rows that hold the same text, as far as the caller sees them."
+    )
+    snapshots: list[str] | None = Field(
+        default=None, description="Snapshots that still hold the content; they can be deleted."
+    )
+    pending: list[str] | None = Field(
+        default=None, description="What is derived and another process has yet to build anew."
+    )

@@ -1,0 +1,101 @@
+"""Credentials in text: where they stand and what they are, never what they say."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from knowhub.audit.secret_patterns import PATTERNS, PLACEHOLDER, Pattern
+
+PIECE_CHARS = 8_192
+# As long as the longest that is looked for: the private key of 4,096 bits.
+_OVERLAP_CHARS = 4_400
+_SHOWN_FROM_CHARS = 12
+_CLOSING = "\"'`“”‘’」,;，。；、)）]}"
+_MOST_FOUND = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """A credential at `start` to `end` of a text. It does not hold it: what names a secret may come into a log."""
+
+    pattern: str
+    start: int
+    end: int
+    redacted: str
+
+
+def find_secrets(text: str, offset: int = 0) -> list[Secret]:
+    """Return the credentials in a text, in the order in which they stand, none inside another; the first 20.
+
+    `offset` is where the text begins in the whole that the positions shall refer to.
+    """
+    lowered = text.lower()
+    found = [
+        secret
+        for pattern in PATTERNS
+        if any(hint in lowered for hint in pattern.hints)
+        for secret in _matches(pattern, text, offset)
+    ]
+    found.sort(key=lambda one: (one.start, -one.end))
+    kept: list[Secret] = []
+    for secret in found:
+        if not kept or secret.start >= kept[-1].end:
+            kept.append(secret)
+    return kept[:_MOST_FOUND]
+
+
+def pieces(text: str) -> Iterator[tuple[str, int]]:
+    """Cut a long text into pieces with their offsets, each short enough to be searched within a turn.
+
+    They overlap, so that what is cut in one of them is whole in the next.
+    """
+    start = 0
+    while True:
+        yield text[start : start + PIECE_CHARS + _OVERLAP_CHARS], start
+        start += PIECE_CHARS
+        if start >= len(text):
+            return
+
+
+def redacted(text: str) -> str:
+    """Return a text with every credential in it replaced by what may be shown of it."""
+    parts: list[str] = []
+    end = 0
+    for secret in find_secrets(text):
+        parts += (text[end : secret.start], f"[{secret.pattern}: {secret.redacted}]")
+        end = secret.end
+    return "".join([*parts, text[end:]])
+
+
+def excerpt(text: str, chars: int = 120) -> str:
+    """Return the beginning of a text on one line, without credentials."""
+    # Far more is searched than is shown: a credential that is cut is none any more.
+    shown = " ".join(redacted(text[:PIECE_CHARS]).split())
+    return shown if len(shown) <= chars else f"{shown[: chars - 1]}…"
+
+
+def _matches(pattern: Pattern, text: str, offset: int) -> Iterator[Secret]:
+    for match in pattern.expression.finditer(text):
+        start, value = match.start("secret"), match["secret"]
+        if pattern.is_chosen:
+            value = value.rstrip(_CLOSING) if "(" not in value else value
+            if not _is_chosen(value):
+                continue
+        elif value.endswith("EXAMPLE"):
+            # The key of Amazon's own manuals.
+            continue
+        yield Secret(pattern.name, offset + start, offset + start + len(value), _shown(value))
+
+
+def _is_chosen(value: str) -> bool:
+    """Tell whether somebody may have chosen this: letters with figures or signs, and no word of a manual."""
+    if len(value) < 6 or PLACEHOLDER.search(value):  # noqa: PLR2004 -- as short as passwords come
+        return False
+    letters = any(char.isalpha() for char in value)
+    return letters and re.search(r"[0-9!@#%^&*+=?~]", value) is not None
+
+
+def _shown(value: str) -> str:
+    # Of a short one, four characters would be half of it.
+    beginning, end = (value[:2], value[-2:]) if len(value) >= _SHOWN_FROM_CHARS else ("", "")
+    return f"{beginning}…{end} ({len(value)} characters)"

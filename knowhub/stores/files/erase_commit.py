@@ -1,0 +1,68 @@
+"""Erasing as a commit: the operation is made durable between its journal and the overwriting."""
+
+import asyncio
+from collections.abc import Sequence
+
+from knowhub.core.erasing import Erasing
+from knowhub.core.operation import Outcome
+from knowhub.stores.files import erasing
+from knowhub.stores.files.batch import Batch, Request
+from knowhub.stores.files.erased_lines import Target
+from knowhub.stores.files.group_commit import GroupCommit
+from knowhub.stores.files.loading import Opening
+from knowhub.stores.files.replica import Replica
+
+
+class Erasures:
+    """Erases rows of one data directory, and ends what another process, or an earlier one, has begun."""
+
+    def __init__(self, opening: Opening, replica: Replica, commits: GroupCommit) -> None:
+        self._files = opening.files
+        self._directory = opening.directory
+        self._replica = replica
+        self._commits = commits
+
+    @property
+    def is_going_on(self) -> bool:
+        """Whether what is read from the log may still tell of a row whose erasing stands in it."""
+        return erasing.is_noted(self._files, self._directory)
+
+    async def commit(self, wanted: Erasing) -> Outcome:
+        """Make an erasing durable and carry it out: when it returns, the log tells nothing of the row any more.
+
+        Raises what its decision raises, with nothing written; ReadOnly, StorageFull and Unavailable. When it fails
+        behind its operation, whoever opens the directory next carries it out.
+        """
+        async with self._commits.writing():
+            await self._commits.in_thread(self.finish)
+            target = Target(wanted.account, wanted.collection, wanted.id)
+            survey = await self._commits.in_thread(
+                lambda: erasing.survey(self._files, self._directory, target, wanted.rules)
+            )
+
+            async def note(batch: Batch) -> None:
+                operation = batch.decided[0].operation
+                await self._commits.in_thread(lambda: erasing.note(self._files, self._directory, survey, operation))
+
+            future: asyncio.Future[Sequence[Outcome]] = asyncio.get_running_loop().create_future()
+            decides = [lambda view: wanted.decide(view, survey.found)]
+            request = Request(wanted.account, wanted.actor, decides, wanted.idempotency, future)
+            batch = await self._commits.write([request], note)
+            await self._commits.in_thread(self.finish)
+        answer = batch.answers[0][1]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer[0]
+
+    async def end(self) -> None:
+        """Carry out, or throw away, what a process has left that died. Raises as `commit`."""
+        if self.is_going_on:
+            async with self._commits.writing():
+                await self._commits.in_thread(self.finish)
+
+    def finish(self) -> None:
+        """Carry out what is noted, or throw it away. Under the writers' lock. Raises OSError and Unavailable."""
+        erasing.carry_out(self._files, self._directory, self._has_operation)
+
+    def _has_operation(self, account: str, operation_id: str) -> bool:
+        return self._replica.history.find(account, operation_id) is not None

@@ -1,0 +1,52 @@
+"""The parts of a line that are only copied, pointed out where they stand and not made into objects."""
+
+from typing import Final
+
+import msgspec
+
+
+class SlicedChange(msgspec.Struct, frozen=True):
+    """One row of a line; `after` is its text, as it stands there. `number` is told by a base alone."""
+
+    collection: str
+    id: str
+    after: msgspec.Raw
+    number: int | None = None
+
+    @property
+    def text(self) -> bytes:
+        """The row's text, as a copy: what is pointed out keeps the whole line in memory."""
+        return bytes(self.after)
+
+
+class SlicedOperation(msgspec.Struct, frozen=True):
+    """What is read of an operation's line."""
+
+    seq: int
+    op: str
+    account: str
+    timestamp: float
+    changes: list[SlicedChange]
+
+
+class SlicedBaseLine(msgspec.Struct, frozen=True):
+    """What is read of a base's line: rows, or how many rows there were."""
+
+    account: str | None = None
+    changes: list[SlicedChange] | None = None
+    knowhub_base_end: int | None = None
+    rows: int | None = None
+
+
+_OPERATION: Final = msgspec.json.Decoder(SlicedOperation)
+_BASE_LINE: Final = msgspec.json.Decoder(SlicedBaseLine)
+
+
+def sliced_operation(line: bytes) -> SlicedOperation:
+    """Read an operation's line. Raises ValueError where it has another shape."""
+    return _OPERATION.decode(line)
+
+
+def sliced_base_line(line: bytes) -> SlicedBaseLine:
+    """Read a line of a base, behind its header. Raises ValueError where it has another shape."""
+    return _BASE_LINE.decode(line)

@@ -1,0 +1,37 @@
+"""Laying a snapshot out as a data directory of its own, here or on another machine."""
+
+from pathlib import Path
+
+from knowhub.core.errors import Conflict
+from knowhub.stores.files.data_directory import DataDirectory
+from knowhub.stores.files.filesystem import FileSystem
+from knowhub.stores.files.restore_work import check_rows, remove_tree
+from knowhub.stores.files.snapshot_manifest import Manifest
+from knowhub.stores.files.snapshot_reading import unpack_snapshot
+
+_SCRATCH = ".unpack"
+
+
+def unpack_directory(files: FileSystem, archive: Path, root: Path, max_bytes: int) -> Manifest:
+    """Make an empty folder, or one that is not there, a data directory out of a snapshot, with all its history.
+
+    The log is read whole before it gets its place. What a call that died has left is begun anew. Raises Conflict for a
+    folder that is not empty, DamagedSnapshot naming the member, StorageFull and OSError; then the folder is empty.
+    """
+    scratch, directory = root / _SCRATCH, DataDirectory(root)
+    others = [name for name in files.names(root) if name != _SCRATCH]
+    if others or root.is_file():
+        raise Conflict(f"{root} is not empty; a snapshot is unpacked into an empty directory, or a new one")
+    try:
+        remove_tree(files, scratch)
+        files.make_folder(scratch)
+        manifest = unpack_snapshot(files, archive, scratch, max_bytes)
+        check_rows(files, archive.name, scratch, manifest, None)
+        files.sync_folder(scratch / "change_log")
+        # The log first: with it the directory is whole, and FORMAT is written again where it is missing.
+        files.rename(scratch / "change_log", directory.change_log)
+        files.rename(scratch / "FORMAT", directory.format)
+        files.sync_folder(root)
+    finally:
+        remove_tree(files, scratch)
+    return manifest

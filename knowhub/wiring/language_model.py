@@ -1,0 +1,50 @@
+"""The language model that the settings name."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from knowhub.core.chat import ChatModel
+from knowhub.core.clock import Clock, SystemClock
+from knowhub.core.errors import InvalidInput
+from knowhub.core.ids import Ids, RandomIds
+from knowhub.providers import http
+from knowhub.providers.chat import ChatClient, ChatOptions
+from knowhub.providers.http import Timing
+from knowhub.settings import Settings
+
+
+@asynccontextmanager
+async def chat_model(
+    settings: Settings,
+    *,
+    model: str | None = None,
+    has_breaker: bool = True,
+    clock: Clock | None = None,
+    ids: Ids | None = None,
+) -> AsyncIterator[ChatModel | None]:
+    """Build the language model that the settings name, or another `model` at the same place; None without a place.
+
+    Without its breaker it asks every question, however many failed before.
+    Raises InvalidInput when the place, the proxy or the certificates cannot be used.
+    """
+    if settings.llm_base_url is None:
+        yield None
+        return
+    options = ChatOptions(
+        base_url=settings.llm_base_url,
+        api_key=settings.llm_api_key,
+        model=model or settings.llm_model,
+        attempt_timeout_s=settings.llm_timeout_s,
+        max_attempts=settings.llm_attempts,
+        max_answer_bytes=settings.llm_max_answer_bytes,
+        tokens_per_hour=settings.llm_tokens_per_hour,
+        breaker_failures=settings.llm_breaker_failures if has_breaker else 0,
+        breaker_cool_down_s=settings.llm_breaker_cool_down_s,
+    )
+    try:
+        client = http.client(settings.llm_proxy, settings.llm_ca_file)
+        chat = ChatClient(options, client, Timing(clock or SystemClock(), ids or RandomIds()))
+    except (ValueError, OSError) as problem:
+        raise InvalidInput.of("KNOWHUB_LLM_*", str(problem)) from problem
+    async with client:
+        yield chat

@@ -1,0 +1,163 @@
+"""All that is derived from the log, and the keeper that brings it up: built in one place, closed in reverse."""
+
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+
+from knowhub.core.clock import Clock
+from knowhub.core.ids import Ids
+from knowhub.keywords.caches import ResultCache
+from knowhub.operations.background import Background
+from knowhub.operations.snapshot_schedule import PeriodicSnapshots
+from knowhub.search.lexical import LexicalIndex
+from knowhub.settings import Settings
+from knowhub.stores.files.apart import Apart
+from knowhub.stores.files.cache_files import CacheFiles
+from knowhub.stores.files.data_directory import DataDirectory
+from knowhub.stores.files.derived_maps import DerivedMaps, MapOptions
+from knowhub.stores.files.erase_surroundings import Derived, ErasureSurroundings
+from knowhub.stores.files.filesystem import FileSystem
+from knowhub.stores.files.invalidation import touched_since
+from knowhub.stores.files.keeper import Job, Keeper
+from knowhub.stores.files.records import RecordFiles
+from knowhub.stores.files.snapshots import SnapshotFolder, SnapshotLimits, SnapshotParts
+from knowhub.stores.files.state import SearchableRecords
+from knowhub.stores.files.store import FileStore
+from knowhub.wiring.rules import UNDO_RULES
+
+DAY_S = 24 * 3600.0
+_HOUR_S = 3600.0
+_CACHE_KINDS = {"descend_cache.json": "descend:", "agent_decision.json": "agent:pick:"}
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What upkeep works with; `apart` does what is done in a child process."""
+
+    settings: Settings
+    files: FileSystem
+    clock: Clock
+    ids: Ids
+    apart: Apart
+
+    @property
+    def directory(self) -> DataDirectory:
+        """The data directory that the settings name."""
+        return DataDirectory(self.settings.data_dir)
+
+
+@dataclass(frozen=True, slots=True)
+class Upkeep:
+    """What is derived from a store, following it."""
+
+    index: LexicalIndex
+    records: RecordFiles
+    maps: DerivedMaps
+    archives: SnapshotFolder
+    keeper: Keeper
+    surroundings: ErasureSurroundings
+
+
+def upkeep_of(store: FileStore, means: Means, cache: ResultCache | None, stack: AsyncExitStack) -> Upkeep:
+    """Build what follows a store; `stack` closes it."""
+    directory, settings, clock = means.directory, means.settings, means.clock
+    index = _index(directory, store)
+    records = RecordFiles(directory.records, store.history, store.log_id, store)
+    store.subscribe(records)
+    pace = MapOptions(settings.maps_interval_s, means.apart)
+    maps = DerivedMaps(means.files, directory, records, store.history, store, pace)
+    archives = _archives(means, store)
+    periodic = _periodic(settings, archives, clock, store)
+    compaction = _compaction(settings, clock, store, means.apart)
+    caches = CacheFiles(directory.cache, store.history, store.log_id, store, _CACHE_KINDS)
+    kept: dict[str, Job] = {
+        "indexes": _absorbing(index, settings.index_batch),
+        "records": records.bring_up,
+        "maps": maps.bring_up,
+        "snapshots": periodic.tend,
+        "compaction": compaction.tend,
+        "caches": caches.drop_outdated if cache is None else _keeping(cache, caches),
+    }
+    keeper = _keeper(means, store, index, kept)
+    derived: dict[str, Derived] = {"indexes": index, "records": records, "maps": maps, "caches": caches}
+    stack.push_async_callback(keeper.close)
+    stack.push_async_callback(periodic.close)
+    stack.push_async_callback(compaction.close)
+    stack.callback(maps.finish)
+    surroundings = ErasureSurroundings(means.files, directory, keeper, derived)
+    return Upkeep(index, records, maps, archives, keeper, surroundings)
+
+
+def _index(directory: DataDirectory, store: FileStore) -> LexicalIndex:
+    index = LexicalIndex(directory.indexes / "lexical", store, lambda name: SearchableRecords(store.state(name)))
+    for account in store.accounts:
+        index.account(account)
+    store.subscribe(index)
+    return index
+
+
+def _archives(means: Means, store: FileStore) -> SnapshotFolder:
+    parts = SnapshotParts(
+        files=means.files,
+        directory=means.directory,
+        log=store,
+        clock=means.clock,
+        ids=means.ids,
+        apart=means.apart,
+        fixed={collection: rules.fixed for collection, rules in UNDO_RULES.items()},
+        limits=SnapshotLimits(means.settings.lock_timeout_s, means.settings.snapshot_max_bytes),
+    )
+    return SnapshotFolder(parts)
+
+
+def _compaction(settings: Settings, clock: Clock, store: FileStore, apart: Apart) -> Background:
+    retention_s, hours = settings.undo_retention_days * DAY_S, settings.compaction_interval_hours
+
+    async def is_due(_now: float) -> bool:
+        return hours > 0 and store.is_compaction_worth_it(retention_s)
+
+    return Background(clock, hours * _HOUR_S, lambda: store.compact(retention_s, apart), is_due)
+
+
+def _periodic(settings: Settings, archives: SnapshotFolder, clock: Clock, store: FileStore) -> PeriodicSnapshots:
+    def begun() -> float | None:
+        oldest = store.history.at(store.history.base_seq + 1)
+        return None if oldest is None else oldest.timestamp
+
+    limits = (settings.snapshot_interval_hours, settings.snapshots_kept)
+    return PeriodicSnapshots(archives, clock, limits, lambda: store.last_seq, begun)
+
+
+def _absorbing(index: LexicalIndex, limit: int) -> Job:
+    async def absorb() -> None:
+        while await index.absorb(limit):
+            continue
+
+    return absorb
+
+
+def _keeping(cache: ResultCache, files: CacheFiles) -> Job:
+    """Take back what was kept over the restart, and return the job that keeps it from now on."""
+    cache.restore(files.load(touched_since))
+
+    async def save() -> None:
+        await files.save(cache.persistable())
+
+    return save
+
+
+def _keeper(means: Means, store: FileStore, index: LexicalIndex, kept: Mapping[str, Job]) -> Keeper:
+    async def reload() -> None:
+        index.reload()
+
+    always: dict[str, Job] = {"refresh": store.refresh, "erasing": store.end_erasing, "room": store.resume}
+    settings = means.settings
+    keeper = Keeper(
+        means.files,
+        means.directory.keeper,
+        settings.index_interval_s,
+        {**always, **kept},
+        {**always, "indexes": reload},
+    )
+    index.wake_at(settings.index_batch, keeper.wake)
+    return keeper

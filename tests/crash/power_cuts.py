@@ -1,0 +1,123 @@
+"""A program that cuts the power of a small disk under writers, again and again, and looks at what is left on it.
+
+`python -m tests.crash.power_cuts ext4|xfs FOLDER POINTS SEED` prints one line of JSON. It needs root, loop devices and
+the `mkfs` of that file system. The shutdown ioctl drops, as a power cut does, all that was not made durable: dirty
+pages, and the part of the journal that is still in memory.
+"""
+
+import asyncio
+import fcntl
+import json
+import os
+import random
+import shutil
+import struct
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.crash.killed_writers import POINTS_A_FOLDER, Tally, kill_once, look_at
+
+# _IOR('X', 125, __u32), which ext4 and xfs share; what it is given says whether the journal in memory is written first.
+SHUTDOWN = 0x8004587D
+JOURNAL_WRITTEN, JOURNAL_LOST = 1, 2
+# xfs makes no file system below 300 MB. The image is a file with holes: it takes what is written to it.
+IMAGE_BYTES = 320 * 1024 * 1024
+MAKE = {"ext4": ["mkfs.ext4", "-q", "-F"], "xfs": ["mkfs.xfs", "-q", "-f"]}
+LOCK_BOOT_AT, LOCK_BOOT_BYTES = 64, 16
+
+
+@dataclass(frozen=True, slots=True)
+class SmallDisk:
+    """A file system in a file, mounted while it has power."""
+
+    image: Path
+    folder: Path
+
+    @classmethod
+    def made(cls, kind: str, root: Path) -> "SmallDisk":
+        disk = cls(root / f"{kind}.img", root / kind)
+        disk.folder.mkdir(parents=True)
+        with disk.image.open("wb") as file:
+            file.truncate(IMAGE_BYTES)
+        subprocess.run([*MAKE[kind], str(disk.image)], check=True)
+        return disk
+
+    def power_on(self) -> None:
+        """Mount it, which replays its journal."""
+        subprocess.run(["mount", "-o", "loop", str(self.image), str(self.folder)], check=True)
+
+    def cut(self, how: int) -> None:
+        """Take the power away under whoever writes: every call on the disk fails from now on."""
+        descriptor = os.open(self.folder, os.O_RDONLY)
+        try:
+            fcntl.ioctl(descriptor, SHUTDOWN, struct.pack("I", how))
+        finally:
+            os.close(descriptor)
+
+    def power_off(self) -> None:
+        subprocess.run(["umount", str(self.folder)], check=True)
+
+    @contextmanager
+    def powered(self) -> Iterator[None]:
+        self.power_on()
+        try:
+            yield
+        finally:
+            self.power_off()
+
+
+def main(kind: str, root: Path, points: int, seed: int) -> None:
+    """Cut the power at `points` moments, ten in each folder, and print what came of it."""
+    rng = random.Random(seed)
+    disk = SmallDisk.made(kind, root)
+    total: Counter[str] = Counter()
+    named: list[str] = []
+    for first in range(0, points, POINTS_A_FOLDER):
+        tally = Tally()
+        for _ in range(min(POINTS_A_FOLDER, points - first)):
+            cut_once(disk, rng, tally)
+            look_again(disk, tally)
+            if tally.damage:
+                # Nothing more is written on it.
+                break
+        with disk.powered():
+            shutil.rmtree(disk.folder / "data")
+        named += tally.lost + tally.half_applied + tally.damage
+        total.update(points=tally.points, operations=tally.operations, quarantined=tally.quarantined)
+        total.update(lost=len(tally.lost), half_applied=len(tally.half_applied), damaged=len(tally.damage))
+    sys.stdout.write(json.dumps({**total, "named": named[:20]}) + "\n")
+
+
+def cut_once(disk: SmallDisk, rng: random.Random, tally: Tally) -> None:
+    """Cut the power under many writers."""
+    how = rng.choice((JOURNAL_LOST, JOURNAL_LOST, JOURNAL_LOST, JOURNAL_WRITTEN))
+    with disk.powered():
+        kill_once(disk.folder / "data", rng, tally, lambda: disk.cut(how))
+
+
+def look_again(disk: SmallDisk, tally: Tally) -> None:
+    """Recover the disk, compare it with what was told, write, and cut the power again."""
+    with disk.powered():
+        reboot(disk.folder / "data")
+        asyncio.run(look_at(disk.folder / "data", tally))
+        disk.cut(JOURNAL_LOST)
+
+
+def reboot(folder: Path) -> None:
+    """Have LOCK be of another boot, as it is after every power cut; this machine only plays one."""
+    if not (folder / "LOCK").exists():
+        return
+    with (folder / "LOCK").open("r+b") as lock:
+        lock.seek(LOCK_BOOT_AT)
+        boot = lock.read(LOCK_BOOT_BYTES)
+        lock.seek(LOCK_BOOT_AT)
+        lock.write(bytes(byte ^ 0xFF for byte in boot))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]))

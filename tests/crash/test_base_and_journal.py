@@ -1,0 +1,78 @@
+"""A base, or the journal of an erasing, cut after each of its bytes or with a tail: recovered exactly, or named."""
+
+import random
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from knowhub.core.errors import Unavailable
+from knowhub.stores.files.change_log import JOURNAL
+from tests.builders import open_files
+from tests.crash import test_compaction as compaction
+from tests.crash import test_erasing_faults as erasing
+from tests.erasing import files_with
+
+pytestmark = pytest.mark.anyio
+
+EVERY = [
+    pytest.param(31, id="some"),
+    pytest.param(1, id="every", marks=[pytest.mark.nightly, pytest.mark.timeout(3600)]),
+]
+
+
+def tails() -> Iterator[bytes]:
+    rng = random.Random(13)
+    for size in (1, 2, 512, 4095, 4096, 8192):
+        yield bytes(size)
+        yield rng.randbytes(size)
+
+
+def damages(good: bytes, step: int) -> Iterator[bytes]:
+    """Yield prefixes, the longest first, and the whole with tails."""
+    yield from (good[:length] for length in range(len(good) - 1, -1, -step))
+    yield b""
+    yield from (good + tail for tail in tails())
+
+
+@pytest.mark.parametrize("step", EVERY)
+async def test_a_base_that_is_not_whole_is_named_and_what_is_read_of_it_is_right(tmp_path: Path, step: int) -> None:
+    async with compaction.opened(tmp_path) as store:
+        known = await compaction.fill(store, 3)
+        await compaction.compacted(store)
+        expected = compaction.state_of(store, known)
+    (base,) = (tmp_path / "change_log").glob("base-*")
+    good = base.read_bytes()
+    for data in damages(good, step):
+        base.write_bytes(data)
+
+        async with compaction.opened(tmp_path) as store:
+            found, status = compaction.state_of(store, known), store.status()
+
+        assert not status.writable
+        assert base.name in status.damage[0].path
+        assert all(text is None or text == expected[key] for key, text in found.items())
+        assert base.read_bytes() == data
+    base.write_bytes(good)
+    async with compaction.opened(tmp_path) as store:
+        assert (compaction.state_of(store, known), store.status().damage) == (expected, [])
+
+
+@pytest.mark.parametrize("step", EVERY)
+async def test_a_journal_that_is_not_whole_is_named_and_overwrites_nothing(tmp_path: Path, step: int) -> None:
+    source, folder = tmp_path / "source", tmp_path / "copy"
+    await erasing.broken_off(source)
+    good = (source / "change_log" / JOURNAL).read_bytes()
+    shutil.copytree(source, folder)
+    before = files_with(folder, erasing.SECRET)
+    for data in damages(good, step):
+        (folder / "change_log" / JOURNAL).write_bytes(data)
+
+        with pytest.raises(Unavailable, match=f"{JOURNAL} is damaged"):
+            open_files(folder)
+
+        assert files_with(folder, erasing.SECRET) == before
+    (folder / "change_log" / JOURNAL).write_bytes(good)
+    assert await erasing.is_erased_after_opening(folder, erasing.ONE_SEGMENT)
+    assert before != []

@@ -1,0 +1,168 @@
+"""Every derived file cut short, or with a tail: the answers are those of the log, and upkeep makes the file right."""
+
+import gc
+import random
+import shutil
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from knowhub.bootstrap import Hub, examine
+from knowhub.keywords.model import NewInfo, NewKeyword, SearchStatus
+from knowhub.knowledge.model import SearchQuery
+from knowhub.settings import Settings
+from knowhub.stores.files.records import rows_of
+from tests.builders import local, new_knowledge
+from tests.hubs import hub_on, saved
+
+pytestmark = pytest.mark.anyio
+
+# One pattern for each kind of derived file; each has to match a file of the directory that is made here.
+KINDS = (
+    "records/*.jsonl",
+    "records/checkpoint.json",
+    "indexes/*.json",
+    "indexes/lexical/*/built.json",
+    "indexes/lexical/*/build-*/*",
+    "cache/*.json",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What is asked of a directory, whatever is derived from its log."""
+
+    found: Sequence[str]
+    keyword: object
+    infos: Sequence[str]
+
+
+async def filled(folder: Path) -> Answers:
+    """Make a directory with one of every kind of derived file."""
+    async with hub_on(folder) as hub:
+        for number in range(3):
+            await saved(hub, new_knowledge(f"zebra {number} 登录"))
+        made = await hub.keywords.create_batch(local(), [NewKeyword("Python"), NewKeyword("asyncio")])
+        await hub.infos.create(local(), NewInfo("info", keyword_ids=[str(row["id"]) for row in made.rows]))
+        await hub.keyword_search.search(local(), "python")
+        await hub.keeper.run_once()
+        return await answers_of(hub)
+
+
+async def answers_of(hub: Hub) -> Answers:
+    found = await hub.retrieval.search(local(), SearchQuery("zebra"))
+    keyword = await hub.keyword_search.search(local(), "python")
+    infos = [head.id for head in hub.store.view("default").infos_newest()]
+    return Answers([str(one["id"]) for one in found.records], keyword, infos)
+
+
+async def written_on(hub: Hub, name: str) -> str:
+    """Write a row of every collection, so that every derived file is to be brought up."""
+    keyword = (await hub.keywords.create(local(), NewKeyword(name))).row
+    await hub.infos.create(local(), NewInfo(name, keyword_ids=[str(keyword["id"])]))
+    return await saved(hub, new_knowledge(f"lion {name}"))
+
+
+async def holds(source: Path, path: Path, data: bytes, expected: Answers, *, mends: bool = True) -> None:
+    """Fail where a directory with `data` for one of its derived files answers otherwise, or upkeep does not mend it."""
+    # A fresh name each time: a thread of the index's library may still tidy up in a folder that was closed.
+    folder = Path(tempfile.mkdtemp(dir=source.parent)) / "data"
+    shutil.copytree(source, folder)
+    (folder / path).write_bytes(data)
+    async with hub_on(folder) as hub:
+        assert await answers_of(hub) == expected
+        if mends:
+            lion = await written_on(hub, "later")
+            await hub.keeper.run_once()
+            assert hub.keeper.failures == {}
+            assert hub.store.status().damage == []
+    if mends:
+        await mended(folder, lion, expected)
+    shutil.rmtree(folder.parent, ignore_errors=True)
+
+
+async def mended(folder: Path, lion: str, expected: Answers) -> None:
+    async with hub_on(folder) as hub:
+        found = await hub.retrieval.search(local(), SearchQuery("lion"))
+        assert [one["id"] for one in found.records] == [lion]
+        assert (await answers_of(hub)).found == expected.found
+        assert (await hub.keyword_search.search(local(), "later")).status is SearchStatus.MATCHED
+    assert record_files(folder) == rows_in_log(folder)
+    assert [found for found in examine(Settings(data_dir=folder)) if found.severity == "problem"] == []
+
+
+def record_files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in (folder / "records").glob("*.jsonl")}
+
+
+def rows_in_log(folder: Path) -> dict[str, bytes]:
+    lines = (folder / "change_log" / "segment-00000001.jsonl").read_bytes().splitlines(keepends=True)
+    texts: defaultdict[str, bytes] = defaultdict(bytes)
+    for name, row in rows_of(lines[1:]):
+        texts[name] += row
+    return texts
+
+
+def paths_of(folder: Path, kind: str) -> list[Path]:
+    paths = sorted(path.relative_to(folder) for path in folder.glob(kind))
+    assert paths, f"no {kind} was made"
+    return paths
+
+
+def some_damages(data: bytes) -> Iterator[bytes]:
+    """Yield nothing of it, half of it, all but a byte, and all with a tail of NUL and of garbage."""
+    yield from (b"", data[: len(data) // 2], data[:-1])
+    yield data + bytes(1)
+    yield data + random.Random(11).randbytes(8192)
+
+
+def tails() -> Iterator[bytes]:
+    rng = random.Random(11)
+    for size in (1, 2, 7, 64, 511, 512, 513, 4095, 4096, 4097, 8191, 8192):
+        yield bytes(size)
+        yield rng.randbytes(size)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_derived_file_cut_short_or_with_a_tail_changes_no_answer(tmp_path: Path, kind: str) -> None:
+    source = tmp_path / "source"
+    expected = await filled(source)
+
+    for path in paths_of(source, kind):
+        for data in some_damages((source / path).read_bytes()):
+            await holds(source, path, data, expected)
+
+
+async def test_a_flipped_bit_in_a_file_of_the_index_changes_no_answer(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    expected = await filled(source)
+
+    for path in paths_of(source, "indexes/lexical/*/build-*/*.*"):
+        data = bytearray((source / path).read_bytes())
+        if data:
+            data[len(data) // 2] ^= 4
+            await holds(source, path, bytes(data), expected)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("kind", KINDS)
+async def test_every_prefix_of_every_derived_file_changes_no_answer(tmp_path: Path, kind: str) -> None:
+    source = tmp_path / "source"
+    expected = await filled(source)
+
+    for path in paths_of(source, kind):
+        data = (source / path).read_bytes()
+        for length in range(len(data)):
+            # Upkeep takes ten times as long as asking: it is watched at every eighth.
+            await holds(source, path, data[:length], expected, mends=length % 8 == 0)
+            if length % 64 == 0:
+                # A hub freezes what it has loaded: the threads of thousands of closed indexes would wait in here.
+                gc.unfreeze()
+                gc.collect()
+        for tail in tails():
+            await holds(source, path, data + tail, expected)

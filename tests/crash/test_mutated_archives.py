@@ -1,0 +1,169 @@
+"""Snapshots that were changed at random: each is refused, with nothing changed, or restores what was in it."""
+
+import gzip
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import orjson
+import pytest
+
+from knowhub.bootstrap import Hub, World, open_hub
+from knowhub.core.errors import InvalidInput, StorageFull
+from knowhub.keywords.model import NewInfo, NewKeyword
+from knowhub.settings import Settings
+from knowhub.stores.files.filesystem import RealFileSystem
+from tests.archives import MANIFEST, Archive, Piece, members_of
+from tests.builders import OWNER, local, new_knowledge
+from tests.whole_state import state_of
+
+pytestmark = pytest.mark.anyio
+
+MAX_BYTES = 4 * 1024 * 1024
+
+
+def flip(rng: random.Random, data: bytes) -> bytes:
+    place = rng.randrange(len(data))
+    return data[:place] + bytes([data[place] ^ 1 << rng.randrange(8)]) + data[place + 1 :]
+
+
+def cut(rng: random.Random, data: bytes) -> bytes:
+    return data[: rng.randrange(len(data))]
+
+
+def take_out(rng: random.Random, data: bytes) -> bytes:
+    start = rng.randrange(len(data))
+    return data[:start] + data[start + rng.randrange(1, 2000) :]
+
+
+def put_in(rng: random.Random, data: bytes) -> bytes:
+    place, piece = rng.randrange(len(data)), rng.randbytes(rng.randrange(1, 2000))
+    return data[:place] + piece + data[place:]
+
+
+def overwrite(rng: random.Random, data: bytes) -> bytes:
+    place, piece = rng.randrange(len(data)), rng.choice([bytes(512), b"../" * 40, rng.randbytes(100), b"9" * 12])
+    return data[:place] + piece + data[place + len(piece) :]
+
+
+def repeat(rng: random.Random, data: bytes) -> bytes:
+    start = rng.randrange(0, len(data), 512)
+    return data + data[start : start + 512 * rng.randrange(1, 9)]
+
+
+BYTES: tuple[Callable[[random.Random, bytes], bytes], ...] = (flip, cut, take_out, put_in, overwrite, repeat)
+
+
+def of_the_file(rng: random.Random, path: Path) -> bytes:
+    return rng.choice(BYTES)(rng, path.read_bytes())
+
+
+def of_the_tar(rng: random.Random, path: Path) -> bytes:
+    return gzip.compress(rng.choice(BYTES)(rng, gzip.decompress(path.read_bytes())), 1)
+
+
+def of_a_header(rng: random.Random, path: Path) -> bytes:
+    """Change a name, a size or a kind, and make the header's own checksum right again."""
+    data = bytearray(gzip.decompress(path.read_bytes()))
+    start = rng.choice([place for place in range(0, len(data), 512) if data[place + 257 : place + 262] == b"ustar"])
+    place, value = rng.choice(
+        [(0, b"../../outside\0"), (0, b"/tmp/outside\0"), (156, rng.choice([b"1", b"2", b"3", b"5", b"S", b"x", b"L"])),
+         (124, b"77777777777\0"), (124, b"\x80" + rng.randbytes(11)), (124, b"\xff" * 12), (157, b"../../LOCK\0")]
+    )  # fmt: skip
+    data[start + place : start + place + len(value)] = value
+    data[start + 148 : start + 156] = b" " * 8
+    data[start + 148 : start + 156] = b"%06o\0 " % sum(data[start : start + 512])
+    return gzip.compress(bytes(data), 1)
+
+
+def of_a_member(rng: random.Random, path: Path) -> bytes:
+    """Change the log itself, under a manifest that says the truth of it."""
+    archive = Archive.of(path)
+    layout, log = archive.pieces
+    mutated = archive.with_pieces(layout, Piece(log.name, rng.choice(BYTES)(rng, log.data)))
+    return gzip.compress(mutated.unpacked(), 1)
+
+
+def of_the_manifest(rng: random.Random, path: Path) -> bytes:
+    archive = Archive.of(path)
+    text = rng.choice(BYTES)(rng, orjson.dumps(archive.manifest))
+    whole = Archive({}, [Piece(MANIFEST, text), *archive.pieces]).unpacked()
+    # Less the manifest that packing put in front.
+    return gzip.compress(whole[1024:], 1)
+
+
+def bomb(rng: random.Random, path: Path) -> bytes:
+    archive = Archive.of(path)
+    huge = Piece(archive.pieces[1].name, bytes(MAX_BYTES * rng.randrange(2, 4)))
+    told = archive.with_pieces(archive.pieces[0], huge)
+    return gzip.compress((told if rng.random() < 0.5 else Archive(archive.manifest, told.pieces)).unpacked(), 1)
+
+
+MUTATIONS = (of_the_file, of_the_tar, of_a_header, of_a_member, of_the_manifest)
+
+
+async def filled(hub: Hub) -> None:
+    await hub.knowledge.save(local(), new_knowledge("as it was"))
+    made = await hub.keywords.create(local(), NewKeyword("zebra"), auto_place=False)
+    await hub.infos.create(local(), NewInfo("striped", keyword_ids=[made.row["id"]]))
+
+
+async def changed_since(hub: Hub) -> None:
+    await hub.knowledge.save(local(), new_knowledge("written since"))
+    found = next(iter(hub.store.view("default").by_token("zebra")))
+    await hub.keywords.delete(local(), found.id)
+
+
+def copy(path: Path, data: Callable[[], bytes]) -> None:
+    path.write_bytes(data())
+
+
+async def restored_or_not(tmp_path: Path, rounds: int, seed: int) -> tuple[int, int]:
+    """Restore a mutated archive in each round; return how many were refused, and how many restored."""
+    rng, root = random.Random(seed), tmp_path / "around" / "data"
+    settings = Settings(data_dir=root, owner=OWNER, snapshot_max_bytes=MAX_BYTES, segment_bytes=1024**3)
+    refused = done = 0
+    async with open_hub(settings, World(files=RealFileSystem()), keep=False) as hub:
+        await filled(hub)
+        then, entry = state_of(hub.store), await hub.snapshots.create()
+        await changed_since(hub)
+        now, source, kept = state_of(hub.store), Path(entry.path), tmp_path / "kept.tar.gz"
+        copy(kept, source.read_bytes)
+        outside = members_of(tmp_path).keys()
+        for number in range(rounds):
+            mutate = bomb if number % 100 == 0 else rng.choice(MUTATIONS)
+            copy(source, lambda: mutate(rng, kept))  # noqa: B023 -- called at once
+            size = hub.store.last_seq
+            try:
+                restored = await hub.snapshots.restore(local(), entry.ts)
+            except (InvalidInput, StorageFull):
+                refused += 1
+                assert hub.store.last_seq == size
+            else:
+                done += 1
+                assert state_of(hub.store) == then
+                assert restored.restore_id is not None
+                await hub.operations.undo(local(), restored.restore_id)
+                await hub.snapshots.delete(str(restored.safety_snapshot))
+            assert state_of(hub.store) == now
+            assert {path.name for path in source.parent.iterdir()} == {source.name}
+        after = members_of(tmp_path).keys()
+    assert after == outside
+    return refused, done
+
+
+async def test_a_thousand_mutated_archives_are_refused_or_restore_what_was_in_them(tmp_path: Path) -> None:
+    refused, done = await restored_or_not(tmp_path, 1000, seed=1)
+
+    # Padding, and a few bits of a gzip header, mean nothing.
+    assert refused > 900
+    assert refused + done == 1000
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(1800)
+async def test_ten_thousand_mutated_archives_are_refused_or_restore_what_was_in_them(tmp_path: Path) -> None:
+    refused, done = await restored_or_not(tmp_path, 10_000, seed=2)
+
+    assert refused > 9_000
+    assert refused + done == 10_000

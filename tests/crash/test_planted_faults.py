@@ -1,0 +1,274 @@
+"""Faults planted in a copy of the storage code: the suite has to catch each one, or it would not catch a real one.
+
+Each names a text that stands exactly once in a file, what takes its place, and the tests that must then fail. Where
+the code has moved on, the text is not found, and this list is to be mended: it cannot go stale unnoticed.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+STORE = Path("knowhub") / "stores" / "files"
+# What the chosen tests import; the copy must not reach back into this tree.
+COPIED = ("knowhub", "tests/crash", "tests/fakes", "tests/*.py", "pyproject.toml")
+
+CRASH_POINTS = "test_crash_points.py::test_a_crash_leaves_the_state_before_or_after"
+FAILED_WRITE = "test_write_faults.py::test_after_a_failed_write_or_sync_nothing_is_acknowledged_until_a_restart"
+FULL_DISK = "test_write_faults.py::test_a_full_disk_answers_so_and_writing_resumes_by_itself"
+TAILS = "test_damaged_logs.py::test_bytes_behind_the_end_are_cut_and_kept"
+PREFIXES = "test_damaged_logs.py::test_every_prefix_of_a_log_is_recovered_up_to_its_last_whole_line"
+BITS = "test_damaged_logs.py::test_every_single_bit_of_a_small_log_is_guarded"
+SAVE_APPENDING, SAVE_ROTATING = "[save-append-half]", "[save-rotate-whole]"
+ROTATING_PROCESSES = "test_two_processes.py::test_two_processes_that_rotate_segments_follow_each_other"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One way to write the storage code wrongly, and who has to notice."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    caught_by: Sequence[str]
+    folder: Path = STORE
+
+
+FAULTS = (
+    Fault(
+        "skip the data sync",
+        "change_log.py",
+        "write_all(self._files, descriptor, data, offset)\n        self._files.sync_data(descriptor)\n",
+        "write_all(self._files, descriptor, data, offset)\n",
+        ["test_log_syncs.py::test_one_writer_costs_one_sync_a_write_and_nothing_else_that_waits"],
+    ),
+    Fault(
+        "acknowledge before the write and its sync",
+        "group_commit.py",
+        "await self.in_thread(lambda: self._log.append(",
+        "self._thread.submit(lambda: self._log.append(",
+        [FAILED_WRITE],
+    ),
+    Fault(
+        "publish the durable offset before the sync",
+        "group_commit.py",
+        "        await self.in_thread(lambda: self._log.append(segment, data, batch.offset))\n",
+        "        self._cursor.publish(Position(self._cursor.position.generation, segment, batch.offset + len(data)))\n"
+        "        await self.in_thread(lambda: self._log.append(segment, data, batch.offset))\n",
+        [CRASH_POINTS + SAVE_APPENDING],
+    ),
+    Fault(
+        "drop the checksum test",
+        "log_line.py",
+        'b"%08x" % zlib.crc32(memoryview(line)[:cut])',
+        "line[cut + len(_CRC_HEAD) : -len(_CRC_TAIL)]",
+        [BITS],
+    ),
+    Fault("keep the torn tail", "loading.py", "opening.log.cut(segment, end)", "segment + end", [TAILS]),
+    Fault(
+        "throw away what is cut",
+        "recovery.py",
+        "replace_file(files, kept, data)",
+        "replace_file(files, kept, data[:0])",
+        [TAILS],
+    ),
+    Fault(
+        "replay each line twice",
+        "loading.py",
+        "taker.take_in(segment, line)",
+        "taker.take_in(segment, line) or taker.take_in(segment, line)",
+        [CRASH_POINTS + SAVE_APPENDING],
+    ),
+    Fault("apply half a group", "recovery.py", 'group["index"] == group["of"] - 1', 'group["index"] >= 0', [PREFIXES]),
+    Fault(
+        "take a line that is out of sequence",
+        "recovery.py",
+        "isinstance(seq, int) and (",
+        "isinstance(seq, int) and (seq > 0 or ",
+        ["test_damaged_logs.py::test_whole_lines_that_change_places_are_named"],
+    ),
+    Fault(
+        "reuse the descriptor after EIO",
+        "group_commit.py",
+        "self._read_only = failure.detail",
+        "failure.detail",
+        [FAILED_WRITE],
+    ),
+    Fault(
+        "write on in a segment that a failed write has spoilt",
+        "group_commit.py",
+        "if self._lock.suspect or stale_tail or",
+        "if",
+        [FULL_DISK, FAILED_WRITE],
+    ),
+    Fault(
+        "not sync the folder of a new segment",
+        "filesystem.py",
+        "    files.sync_folder(path.parent)\n",
+        "",
+        [CRASH_POINTS + SAVE_ROTATING],
+    ),
+    Fault(
+        "ignore where the segment before ended",
+        "loading.py",
+        "headers[following][0].previous_length if following else trusted",
+        "log.size(segment) if following else trusted",
+        [FAILED_WRITE],
+    ),
+    Fault(
+        "decide without catching up",
+        "group_commit.py",
+        "while not self._cursor.catch_up(CATCH_UP_BYTES)",
+        "while False",
+        [ROTATING_PROCESSES],
+    ),
+    Fault(
+        "read without catching up",
+        "cursor.py",
+        "return self._lock.stamp != self._stamp",
+        "return False",
+        [ROTATING_PROCESSES],
+    ),
+    Fault(
+        "believe a LOCK of another boot",
+        "lock.py",
+        "and tuple(words[_BOOT_AT : _BOOT_AT + 2]) == self._boot",
+        "",
+        ["test_lock_and_format.py::test_a_lock_of_another_boot_is_not_believed"],
+    ),
+    Fault(
+        "write without the lock",
+        "group_commit.py",
+        "while self._holds_lock or not self._lock.try_acquire():",
+        "while self._holds_lock:",
+        ["test_two_processes.py::test_a_stopped_writer_holds_up_writes_for_the_timeout_and_reads_not_at_all"],
+    ),
+    Fault(
+        "write on a damaged log",
+        "group_commit.py",
+        "if self.damage:",
+        "if not self.damage:",
+        ["test_damaged_logs.py::test_a_damaged_log_is_read_and_never_written"],
+    ),
+    Fault(
+        "take a short write for a whole one",
+        "filesystem.py",
+        "rest = rest[written:]",
+        "rest = rest[len(rest) :]",
+        ["test_write_faults.py::test_short_writes_are_gone_on_with"],
+    ),
+    Fault(
+        "begin a new log where the old one is gone",
+        "data_directory.py",
+        "if witness is None or",
+        "if witness is not None or",
+        ["test_files_gone.py::test_a_log_that_is_gone_is_not_begun_anew"],
+    ),
+    Fault(
+        "not look for replaced files",
+        "group_commit.py",
+        "if not is_in_place:",
+        "if is_in_place is None:",
+        ["test_files_gone.py::test_two_processes_never_write_under_two_locks"],
+    ),
+    Fault(
+        "compact away what another process has not read",
+        "compaction.py",
+        "while not self._log.is_free(segment):",
+        "while False:",
+        ["test_compaction.py::test_what_another_process_has_not_read_yet_is_not_dropped"],
+    ),
+    Fault(
+        "forget what is younger than the retention",
+        "compaction.py",
+        "if last_seq < history.base_seq or is_young or",
+        "if last_seq < history.base_seq or",
+        ["test_compaction.py::test_what_is_younger_than_the_retention_can_still_be_undone"],
+    ),
+    Fault(
+        "carry out an erasing that never came to stand",
+        "erasing.py",
+        'if has_operation(header["account"], header["operation_id"]):',
+        "if header:",
+        ["test_erasing_faults.py::test_a_journal_of_an_operation_that_never_stood_is_thrown_away"],
+    ),
+)
+IN_MAKE_TEST = 6
+"""So many of them, spread over the list, are planted in `make test`; all are nightly."""
+
+
+def copied(folder: Path) -> Path:
+    for source in (path for name in COPIED for path in ROOT.glob(name)):
+        target = folder / source.relative_to(ROOT)
+        if source.is_dir():
+            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, target)
+    return folder
+
+
+def run_there(folder: Path, tests: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """Run tests of a copy, on the copy."""
+    names = [f"tests/crash/{name}" for name in tests]
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--tb=line", *names]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    environment |= {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
+def text_of(fault: Fault) -> str:
+    return (ROOT / fault.folder / fault.file).read_text(encoding="utf-8")
+
+
+def in_make_test() -> list[Fault]:
+    return [FAULTS[index * len(FAULTS) // IN_MAKE_TEST] for index in range(IN_MAKE_TEST)]
+
+
+def planted() -> list[object]:
+    """Mark as nightly all but those that `make test` plants."""
+    chosen = in_make_test()
+    return [
+        pytest.param(fault, id=fault.name, marks=[] if fault in chosen else [pytest.mark.nightly]) for fault in FAULTS
+    ]
+
+
+def test_each_fault_names_a_text_that_stands_once_and_becomes_a_program() -> None:
+    for fault in FAULTS:
+        text = text_of(fault)
+        assert text.count(fault.old) == 1, fault.name
+        compile(text.replace(fault.old, fault.new), fault.file, "exec")
+
+    assert len({fault.name for fault in FAULTS}) == len(FAULTS) >= 10
+
+
+@pytest.mark.parametrize(
+    "faults", [in_make_test(), pytest.param(FAULTS, marks=pytest.mark.nightly)], ids=["some", "all"]
+)
+def test_without_a_fault_the_chosen_tests_pass(tmp_path: Path, faults: Sequence[Fault]) -> None:
+    tests = sorted({test for fault in faults for test in fault.caught_by})
+
+    finished = run_there(copied(tmp_path), tests)
+
+    assert finished.returncode == 0, finished.stdout
+    assert re.search(r"\d+ passed", finished.stdout)
+
+
+@pytest.mark.parametrize("fault", planted())
+def test_a_planted_fault_is_caught(tmp_path: Path, fault: Fault) -> None:
+    folder = copied(tmp_path)
+    (folder / fault.folder / fault.file).write_text(text_of(fault).replace(fault.old, fault.new), encoding="utf-8")
+
+    finished = run_there(folder, fault.caught_by)
+
+    # 1: tests ran and failed. Anything else is not the fault that was planted.
+    assert finished.returncode == 1, finished.stdout + finished.stderr
+    assert not re.search(r"NameError|SyntaxError|ImportError|UnboundLocalError", finished.stdout), finished.stdout

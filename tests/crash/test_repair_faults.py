@@ -1,0 +1,161 @@
+"""`doctor --repair` that dies, fails, or meets a damaged base: nothing more is lost, and the next one finishes."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.builders import open_files
+from tests.crash.mended_logs import (
+    ALL,
+    COUNT,
+    NOTES,
+    SMALL_SEGMENTS,
+    compacted,
+    flipped,
+    found,
+    mended,
+    names,
+    problems,
+    reopened,
+    segments,
+    struck,
+    written,
+)
+from tests.fakes.faulty_files import CrashNow, FaultyFileSystem, Plan
+
+pytestmark = pytest.mark.anyio
+
+
+DAMAGE: dict[str, Callable[[Path], object]] = {
+    "one line": lambda folder: struck(segments(folder)[1], 1, flipped),
+    "a line taken out": lambda folder: struck(segments(folder)[0], 2, lambda _line: b""),
+    "a header": lambda folder: struck(segments(folder)[1], 0, flipped),
+    "a missing segment": lambda folder: segments(folder)[1].unlink(),
+    "the first segment": lambda folder: segments(folder)[0].unlink(),
+    "the last segment": lambda folder: segments(folder)[-1].unlink(),
+}
+
+
+@pytest.mark.parametrize("half_written", [False, True], ids=["whole", "half"])
+@pytest.mark.parametrize("damage", DAMAGE)
+async def test_a_crash_while_repairing_loses_nothing_more(tmp_path: Path, damage: str, half_written: bool) -> None:
+    source = await written(tmp_path / "source", SMALL_SEGMENTS)
+    expected: set[str] | None = None
+    call = 0
+    while True:
+        # In its place, so that LOCK is believed as long as it is.
+        shutil.rmtree(tmp_path / "kept", ignore_errors=True)
+        shutil.copytree(source, tmp_path / "kept")
+        DAMAGE[damage](source)
+        files = FaultyFileSystem()
+        files.begin(Plan(crash_at=call or None, half_written=half_written))
+        died = False
+        try:
+            mended(source, files)
+        except CrashNow:
+            died = True
+            files.bury()
+        mended(source)
+
+        assert problems(source) == []
+        store = open_files(source)
+        notes = set(store.state("default").rows[NOTES])
+        assert store.status().damage == []
+        await store.close()
+        expected = notes if expected is None else expected
+        assert notes == expected
+        if call and not died:
+            break
+        call += 1
+        shutil.rmtree(source)
+        source = await written(tmp_path / "source", SMALL_SEGMENTS)
+    assert call > 8
+
+
+async def test_a_fault_while_repairing_is_raised_and_the_next_repair_finishes(tmp_path: Path) -> None:
+    call = 0
+    while True:
+        call += 1
+        folder = await written(tmp_path / str(call), SMALL_SEGMENTS)
+        struck(segments(folder)[1], 1, flipped)
+        files = FaultyFileSystem()
+        files.begin(Plan(fail_at=call))
+        try:
+            mended(folder, files)
+            break
+        except OSError:
+            mended(folder)
+
+        assert problems(folder) == []
+        assert len((await reopened(folder)).notes) == COUNT - 1
+    assert call > 8
+
+
+@pytest.mark.parametrize("line", ["header", "rows", "end"])
+async def test_a_damaged_base_keeps_every_line_that_is_whole(tmp_path: Path, line: str) -> None:
+    base = await compacted(tmp_path)
+    number = {"header": 0, "rows": 1, "end": -1}[line]
+    lines = base.read_bytes().splitlines(keepends=True)
+    bad = bytes([lines[number][12] ^ 1])
+    lines[number] = lines[number][:12] + bad + lines[number][13:]
+    base.write_bytes(b"".join(lines))
+    held = {f"note-{index}" for index in range(COUNT) if f'"note-{index}"'.encode() in lines[1]}
+    assert held
+    assert problems(tmp_path) != []
+
+    done = mended(tmp_path)
+
+    assert problems(tmp_path) == []
+    (kept,) = (tmp_path / "quarantine").iterdir()
+    assert kept.read_bytes() == lines[number]
+    after = await reopened(tmp_path)
+    everything = ALL | names(COUNT, COUNT + 1)
+    assert after.notes == (everything - held if line == "rows" else everything)
+    assert after.last_seq == COUNT + 2
+    assert mended(tmp_path) == []
+    assert any("rows of it are kept" in one.detail for one in done)
+
+
+async def test_a_base_whose_older_files_are_still_there_is_put_aside(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    base = await compacted(folder, tmp_path / "old")
+    for path in (tmp_path / "old").iterdir():
+        if not (folder / "change_log" / path.name).exists():
+            shutil.copy(path, folder / "change_log")
+    base.write_bytes(base.read_bytes()[:-5])
+
+    mended(folder)
+
+    assert not base.exists()
+    assert problems(folder) == []
+    assert (await reopened(folder)).notes == ALL | names(COUNT, COUNT + 1)
+
+
+async def test_a_base_that_is_gone_is_named_and_the_rest_goes_on(tmp_path: Path) -> None:
+    base = await compacted(tmp_path)
+    base.unlink()
+
+    done = mended(tmp_path)
+
+    assert problems(tmp_path) == []
+    assert any("are lost" in one.detail for one in done)
+    after = await reopened(tmp_path)
+    assert names(COUNT, COUNT + 1) <= after.notes
+    assert after.last_seq == COUNT + 2
+
+
+async def test_the_record_files_of_a_damaged_log_are_kept(tmp_path: Path) -> None:
+    folder = await written(tmp_path)
+    (folder / "records" / "accounts" / "a").mkdir(parents=True)
+    (folder / "records" / "notes.jsonl").write_bytes(b"what it was\n")
+    (folder / "records" / "accounts" / "a" / "notes.jsonl").write_bytes(b"elsewhere\n")
+    struck(segments(folder)[0], 3, flipped)
+
+    mended(folder)
+
+    kept = {path.name: path.read_bytes() for path in (folder / "quarantine").glob("records-*")}
+    assert kept == {"records-1-notes.jsonl": b"what it was\n", "records-1-accounts%2Fa%2Fnotes.jsonl": b"elsewhere\n"}
+    assert not list((folder / "records").rglob("*.jsonl"))
+    assert sum("it may tell of what is lost" in one.detail for one in found(folder)) == 2

@@ -1,0 +1,162 @@
+"""The process dies at each file-system call of a snapshot, of a restore and of unpacking: before or after, whole."""
+
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from knowhub.core.ids import RandomIds
+from knowhub.core.request_context import RequestContext
+from knowhub.operations.snapshots import Snapshots
+from knowhub.stores.files.apart import run_here
+from knowhub.stores.files.data_directory import DataDirectory
+from knowhub.stores.files.filesystem import FileSystem, RealFileSystem
+from knowhub.stores.files.snapshot_reading import check_snapshot
+from knowhub.stores.files.snapshot_unpacking import unpack_directory
+from knowhub.stores.files.snapshots import SnapshotFolder, SnapshotParts
+from knowhub.stores.files.store import FileStore, StoreOptions
+from knowhub.wiring.rules import UNDO_RULES
+from tests.archives import members_of
+from tests.builders import FakeClock, domain_on, local, new_knowledge, open_files, opened
+from tests.crash.dying import dies
+from tests.fakes.faulty_files import CrashNow, FaultyFileSystem, Plan
+from tests.whole_state import State, state_of
+
+pytestmark = pytest.mark.anyio
+
+# Every write after the first begins a fresh segment.
+MANY_SEGMENTS = StoreOptions(segment_bytes=1)
+NEVER_REACHED = 300
+MANY = 10**9
+
+Verb = Callable[[Snapshots], Coroutine[Any, Any, object]]
+
+
+def snapshots_on(store: FileStore, root: Path, files: FileSystem) -> Snapshots:
+    ids = RandomIds()
+    fixed = {collection: rules.fixed for collection, rules in UNDO_RULES.items()}
+    parts = SnapshotParts(files, DataDirectory(root), store, FakeClock(), ids, run_here(files), fixed)
+
+    async def make_nothing(_ctx: RequestContext) -> None:
+        pass
+
+    return Snapshots(SnapshotFolder(parts), store, ids, UNDO_RULES, make_nothing)
+
+
+async def prepare(folder: Path) -> tuple[str, State, State]:
+    """Make a folder with a snapshot and changes since; return its name, the state in it, and the state now."""
+    async with opened(folder, None, MANY_SEGMENTS) as hub:
+        saved = [await hub.knowledge.save(local(), new_knowledge(f"zebra {number}")) for number in range(3)]
+        then = state_of(hub.store)
+        entry = await snapshots_on(hub.store, folder, RealFileSystem()).create()
+        await hub.knowledge.patch(local(), saved[0].record["id"], {"content": "lion"})
+        await hub.knowledge.delete(local(), saved[1].record["id"])
+        await hub.knowledge.save(local(), new_knowledge("written since"))
+        return entry.ts, then, state_of(hub.store)
+
+
+async def written_then_reopened(folder: Path, found: State) -> None:
+    """Write, make a snapshot and restore it: what a dead process left is in nobody's way, and goes."""
+    async with opened(folder, None, MANY_SEGMENTS) as hub:
+        assert hub.store.status().damage == []
+        assert state_of(hub.store) == found
+        snapshots = snapshots_on(hub.store, folder, RealFileSystem())
+        entry = await snapshots.create()
+        await hub.knowledge.save(local(), new_knowledge("written after the crash"))
+        await snapshots.restore(local(), entry.ts)
+        assert state_of(hub.store) == found
+        for one in await snapshots.entries():
+            check_snapshot(RealFileSystem(), Path(one.path), MANY)
+        assert not any(name.startswith(".") or name.endswith(".tmp") for name in members_of(folder / "snapshots"))
+
+
+@pytest.mark.parametrize("half_written", [False, True], ids=["whole", "half"])
+@pytest.mark.parametrize("verb", ["create", "restore", "delete"])
+async def test_a_crash_leaves_the_state_before_or_after_and_no_half_snapshot(
+    tmp_path: Path, verb: str, half_written: bool
+) -> None:
+    deaths = 0
+    for call in range(1, NEVER_REACHED):
+        folder = tmp_path / str(call)
+        ts, then, before = await prepare(folder)
+        files = FaultyFileSystem()
+        store = open_files(folder, files, MANY_SEGMENTS)
+        snapshots = snapshots_on(store, folder, files)
+        doing: dict[str, Coroutine[Any, Any, object]] = {
+            "create": snapshots.create(),
+            "restore": snapshots.restore(local(), ts),
+            "delete": snapshots.delete(ts),
+        }
+        chosen = doing.pop(verb)
+        for other in doing.values():
+            other.close()
+        files.begin(Plan(crash_at=call, half_written=half_written))
+
+        died = await dies(files, chosen)
+
+        if not died:
+            await store.close()
+        async with opened(folder, None, MANY_SEGMENTS) as hub:
+            found = state_of(hub.store)
+        if not died:
+            assert found == (then if verb == "restore" else before)
+            break
+        deaths += 1
+        assert found == before or (verb == "restore" and found == then)
+        await written_then_reopened(folder, found)
+    assert deaths >= {"create": 7, "restore": 25, "delete": 2}[verb]
+
+
+async def test_a_crash_while_a_restore_is_undone_leaves_the_state_before_or_after(tmp_path: Path) -> None:
+    deaths = 0
+    for call in range(1, NEVER_REACHED):
+        folder = tmp_path / str(call)
+        ts, then, before = await prepare(folder)
+        async with opened(folder, None, MANY_SEGMENTS) as hub:
+            done = await snapshots_on(hub.store, folder, RealFileSystem()).restore(local(), ts)
+        files = FaultyFileSystem()
+        store = open_files(folder, files, MANY_SEGMENTS)
+        files.begin(Plan(crash_at=call))
+
+        died = await dies(files, domain_on(store).operations.undo(local(), str(done.restore_id)))
+
+        if not died:
+            assert state_of(store) == before
+            await store.close()
+            break
+        deaths += 1
+        async with opened(folder, None, MANY_SEGMENTS) as hub:
+            found = state_of(hub.store)
+        assert found in (then, before)
+        await written_then_reopened(folder, found)
+    assert deaths >= 2
+
+
+@pytest.mark.parametrize("half_written", [False, True], ids=["whole", "half"])
+async def test_a_crash_while_a_snapshot_is_unpacked_leaves_a_directory_that_can_be_unpacked_into_or_is_whole(
+    tmp_path: Path, half_written: bool
+) -> None:
+    ts, then, _ = await prepare(tmp_path / "old")
+    archive = tmp_path / "old" / "snapshots" / f"snapshot_{ts}.tar.gz"
+    deaths = 0
+    for call in range(1, NEVER_REACHED):
+        folder = tmp_path / str(call)
+        files = FaultyFileSystem(Plan(crash_at=call, half_written=half_written))
+        died = False
+        try:
+            unpack_directory(files, archive, folder, MANY)
+        except CrashNow:
+            files.bury()
+            died = True
+            deaths += 1
+
+        if not (folder / "change_log").exists():
+            unpack_directory(RealFileSystem(), archive, folder, MANY)
+
+        async with opened(folder, None, MANY_SEGMENTS) as hub:
+            assert state_of(hub.store) == then
+        await written_then_reopened(folder, then)
+        if not died:
+            break
+    assert deaths >= 15

@@ -1,0 +1,110 @@
+"""`knowhub snapshot`: back up, go back, and move a directory to another machine, as a person does it."""
+
+import shutil
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from tests.archives import members_of
+from tests.e2e.test_cli import Cli, serving
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Cli:
+    return Cli(tmp_path / "data")
+
+
+def contents(cli: Cli) -> set[str]:
+    return {record["content"] for record in cli.json("list")["results"]}
+
+
+def test_a_snapshot_is_made_listed_restored_undone_and_deleted(cli: Cli) -> None:
+    cli.json("save", "--content", "as it was")
+    made = cli.json("snapshot", "create")
+    cli.json("save", "--content", "written since")
+
+    restored = cli.json("snapshot", "restore", made["ts"])
+    after_restore = contents(cli)
+    cli.json("undo", restored["restore_id"])
+
+    assert after_restore == {"as it was"}
+    assert contents(cli) == {"as it was", "written since"}
+    listed = cli.json("snapshot", "list")["results"]
+    assert [one["ts"] for one in listed] == [restored["safety_snapshot"], made["ts"]]
+    assert [one["reason"] for one in listed] == ["before_restore", "demand"]
+    assert cli.json("snapshot", "delete", made["ts"]) == {"ts": made["ts"], "deleted": True}
+    shown = cli("snapshot", "list").out
+    assert restored["safety_snapshot"] in shown
+    assert made["ts"] not in shown.replace(restored["safety_snapshot"], "")
+
+
+def test_a_person_is_told_what_became_of_it_and_how_to_take_it_back(cli: Cli) -> None:
+    cli("save", "--content", "as it was")
+    ts = cli("snapshot", "create").out.split()[1].rstrip(":")
+    cli("save", "--content", "written since")
+
+    told = cli("snapshot", "restore", ts)
+
+    assert told.code == 0
+    assert "restored 0 rows and removed 1" in told.out
+    assert "undo it with: knowhub undo restore-" in told.out
+    assert cli("snapshot", "delete", ts).out == f"deleted snapshot {ts}\n"
+
+
+def test_a_restore_beside_a_running_server_shows_there_at_once(cli: Cli) -> None:
+    import httpx  # noqa: PLC0415 -- only this test asks a server
+
+    cli.json("save", "--content", "as it was")
+    ts = cli.json("snapshot", "create")["ts"]
+    with serving(cli.data) as url:
+        httpx.post(f"{url}/api/knowledge", json={"content": "written since"}).raise_for_status()
+
+        cli.json("snapshot", "restore", ts)
+
+        found = httpx.get(f"{url}/api/knowledge").json()["results"]
+    assert [record["content"] for record in found] == ["as it was"]
+
+
+def test_a_snapshot_is_unpacked_on_another_machine_with_all_its_history(cli: Cli, tmp_path: Path) -> None:
+    cli.json("save", "--content", "as it was")
+    made = cli.json("snapshot", "create")
+    cli.json("save", "--content", "written since")
+    carried = Path(shutil.copy(made["path"], tmp_path / "carried.tar.gz"))
+    shutil.rmtree(cli.data)
+    elsewhere = Cli(tmp_path / "elsewhere" / "data")
+    elsewhere.data.parent.mkdir()
+
+    unpacked = elsewhere.json("snapshot", "unpack", str(carried))
+
+    assert unpacked == {"ts": made["ts"], "path": str(elsewhere.data), "last_seq": 1}
+    assert contents(elsewhere) == {"as it was"}
+    assert members_of(elsewhere.data).keys() >= {"FORMAT", "change_log/segment-00000001.jsonl"}
+    again = elsewhere("snapshot", "unpack", str(carried))
+    assert again.code == 1
+    assert "is not empty" in again.err
+
+
+def test_tar_alone_unpacks_a_directory_that_opens(cli: Cli, tmp_path: Path) -> None:
+    cli.json("save", "--content", "as it was")
+    made = cli.json("snapshot", "create")
+    by_hand = Cli(tmp_path / "by hand")
+    with tarfile.open(made["path"]) as archive:
+        archive.extractall(by_hand.data, filter="data")
+
+    assert contents(by_hand) == {"as it was"}
+
+
+def test_a_damaged_snapshot_and_one_that_is_not_there_are_refused(cli: Cli, tmp_path: Path) -> None:
+    cli.json("save", "--content", "as it was")
+    path = Path(cli.json("snapshot", "create")["path"])
+    spoilt = tmp_path / "spoilt.tar.gz"
+    spoilt.write_bytes(path.read_bytes()[:-30])
+
+    damaged = cli("snapshot", "unpack", str(spoilt), "--data-dir", str(tmp_path / "new"))
+    missing = cli("snapshot", "restore", "20200101T000000Z")
+
+    assert (damaged.code, missing.code) == (1, 1)
+    assert "spoilt.tar.gz: change_log/segment-00000001.jsonl: " in damaged.err
+    assert "no snapshot with id '20200101T000000Z'" in missing.err
+    assert members_of(tmp_path / "new") == {}

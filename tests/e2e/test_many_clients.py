@@ -1,0 +1,85 @@
+"""Sixty-four clients change one record of a real server at once: no update is lost, and no vote."""
+
+import asyncio
+import shutil
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.e2e.server_process import Server, serving
+
+pytestmark = pytest.mark.anyio
+
+NUMBERS = [
+    (16, 15),
+    pytest.param(64, 1000, marks=[pytest.mark.nightly, pytest.mark.timeout(3600)]),
+]
+
+
+def clients_of(server: Server, count: int) -> httpx.AsyncClient:
+    limits = httpx.Limits(max_connections=count, max_keepalive_connections=count)
+    return httpx.AsyncClient(base_url=server.url, limits=limits, timeout=60)
+
+
+async def saved(client: httpx.AsyncClient, body: dict[str, Any]) -> dict[str, Any]:
+    answer: dict[str, Any] = (await client.post("/api/knowledge", json=body)).raise_for_status().json()
+    return answer
+
+
+async def count_up(client: httpx.AsyncClient, record: dict[str, Any], times: int) -> int:
+    """Read the number in the record, and write the next one on that version, `times` times; return how often it won."""
+    path, won = f"/api/knowledge/{record['id']}", 0
+    for _ in range(times):
+        known = (await client.get(path)).raise_for_status().json()
+        following = {"tags": {"count": str(int(known["tags"]["count"]) + 1)}}
+        answer = await client.patch(path, json=following, headers={"If-Match": f'"{known["version"]}"'})
+        if answer.status_code == 200:
+            assert answer.json()["version"] == known["version"] + 1
+            won += 1
+        else:
+            assert answer.status_code == 409, answer.text
+            assert answer.json()["current_version"] > known["version"]
+    return won
+
+
+@pytest.mark.parametrize(("count", "times"), NUMBERS)
+async def test_no_conditional_change_of_one_record_is_lost(tmp_path: Path, count: int, times: int) -> None:
+    with serving(tmp_path / "data") as server:
+        async with clients_of(server, count) as client:
+            record = await saved(client, {"content": "counted", "tags": {"count": "0"}})
+
+            won = await asyncio.gather(*(count_up(client, record, times) for _ in range(count)))
+
+            after = (await client.get(f"/api/knowledge/{record['id']}")).json()
+
+    # Each round has a winner, and many have losers.
+    assert times <= sum(won) < count * times
+    assert (after["tags"]["count"], after["version"]) == (str(sum(won)), 1 + sum(won))
+    shutil.rmtree(tmp_path)
+
+
+async def vote(client: httpx.AsyncClient, path: str, times: int) -> None:
+    """Vote for the record twice and against it once, in turns; none is ever refused."""
+    for number in range(times):
+        case = "add_harmful_case" if number % 3 == 2 else "add_helpful_case"
+        (await client.put(path, json={case: {}})).raise_for_status()
+
+
+@pytest.mark.parametrize(("count", "times"), NUMBERS)
+async def test_no_vote_on_one_record_is_lost_and_none_needs_a_second_try(
+    tmp_path: Path, count: int, times: int
+) -> None:
+    with serving(tmp_path / "data") as server:
+        async with clients_of(server, count) as client:
+            path = f"/api/knowledge/{(await saved(client, {'content': 'voted on'}))['id']}"
+
+            await asyncio.gather(*(vote(client, path, times) for _ in range(count)))
+
+            after = (await client.get(path)).json()
+
+    harmful = count * (times // 3)
+    assert after["version"] == 1 + count * times
+    assert (after["eval"]["helpful"], after["eval"]["harmful"]) == (1 + count * times - harmful, harmful)
+    shutil.rmtree(tmp_path)

@@ -1,0 +1,74 @@
+"""A folder of snapshots beside which others write while one is being restored."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from knowhub.core.operation import Row
+from knowhub.knowledge.model import COLLECTION
+from knowhub.operations.model import SnapshotEntry, SnapshotReason
+from knowhub.operations.restore import Key, Wanted
+from knowhub.stores.files.snapshots import PreparedSnapshot, SnapshotFolder
+from knowhub.stores.files.state_view import StateView
+
+_AFTER_KEEPING = 2
+
+
+@dataclass(slots=True)
+class CrowdedPrepared:
+    """A snapshot to be restored, with more going on.
+
+    Within each decision `rows` more were touched; `meanwhile` runs after what stands was kept, `at_last` while the rest
+    is parted for the first time after that.
+    """
+
+    real: PreparedSnapshot
+    rows: int
+    meanwhile: Callable[[], Awaitable[None]] | None
+    at_last: Callable[[], None] | None
+    looks: int = 0
+
+    @property
+    def last_seq(self) -> int:
+        return self.real.last_seq
+
+    def differences(self) -> AsyncIterator[Wanted]:
+        return self.real.differences()
+
+    def touched(self, after_seq: int, view: StateView) -> Iterable[tuple[Key, Row | None]]:
+        self.looks += 1
+        if self.looks == _AFTER_KEEPING and self.at_last is not None:
+            self.at_last()
+        yield from self.real.touched(after_seq, view)
+        for number in range(self.rows if view.pending is not None else 0):
+            yield (COLLECTION, f"none-{self.looks}-{number}"), None
+
+    async def keep_what_stands(self) -> SnapshotEntry:
+        kept = await self.real.keep_what_stands()
+        if self.meanwhile is not None:
+            await self.meanwhile()
+        return kept
+
+
+@dataclass(frozen=True, slots=True)
+class CrowdedSnapshots:
+    """The real folder, with more going on around it."""
+
+    real: SnapshotFolder
+    rows: int = 0
+    meanwhile: Callable[[], Awaitable[None]] | None = None
+    at_last: Callable[[], None] | None = None
+
+    async def entries(self) -> Sequence[SnapshotEntry]:
+        return await self.real.entries()
+
+    async def create(self, reason: SnapshotReason) -> SnapshotEntry:
+        return await self.real.create(reason)
+
+    async def delete(self, ts: str) -> None:
+        await self.real.delete(ts)
+
+    @asynccontextmanager
+    async def prepared(self, ts: str, account: str) -> AsyncIterator[CrowdedPrepared]:
+        async with self.real.prepared(ts, account) as prepared:
+            yield CrowdedPrepared(prepared, self.rows, self.meanwhile, self.at_last)

@@ -1,0 +1,237 @@
+"""Copies and near copies: none that is exact is missed, and what is reported is as similar as is said."""
+
+import random
+from collections.abc import Callable, Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from knowhub.audit.clusters import LEAST_SIMILARITY, Cluster, Clusters
+from knowhub.audit.model import Document
+from knowhub.audit.shingles import COMPARED_CHARS, digest, jaccard, shingles
+from knowhub.audit.sketch import band_keys
+
+RNG = random.Random(11)
+WORDS = ["".join(RNG.choice("abcdefghijklmnopqrstuvwxyz") for _ in range(RNG.randint(2, 9))) for _ in range(3000)]
+CHARS = [chr(0x4E00 + number) for number in range(1500)]
+LEAST_RECALL = 0.97
+
+
+def documents(texts: Sequence[str], collection: str = "knowledge") -> list[Document]:
+    return [
+        Document(collection, f"{collection}-{number}", float(number), "user:a", {"content": text}, {})
+        for number, text in enumerate(texts)
+    ]
+
+
+def clustered(all_of: Sequence[Document]) -> list[Cluster]:
+    clusters = Clusters(lambda number: all_of[number].whole)
+    for number, one in enumerate(all_of):
+        clusters.put(number, one)
+    for _ in clusters.gathering():
+        continue
+    return [cluster for cluster in clusters.clusters() if cluster is not None]
+
+
+def english(length: int, rng: random.Random = RNG) -> list[str]:
+    return [rng.choice(WORDS) + " " for _ in range(length)]
+
+
+def chinese(length: int, rng: random.Random = RNG) -> list[str]:
+    return [rng.choice(CHARS) for _ in range(length)]
+
+
+def edited(words: Sequence[str], edits: int, rng: random.Random) -> str:
+    """Replace, drop or add so many words, each somewhere."""
+    changed = list(words)
+    for _ in range(edits):
+        at = rng.randrange(len(changed))
+        changed[at : at + 1] = rng.choice(([rng.choice(words)], [], [changed[at], rng.choice(words)]))
+    return "".join(changed)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("Restart the worker after a deploy.", "restart  the WORKER\nafter a deploy. "),
+        ("部署之后重启服务", "部署之后重启服务 "),
+        ("ＡＢＣ１２３", "abc123"),
+        ("!!!", "!!!"),
+        ("ok", "OK"),
+    ],
+)
+def test_width_case_and_space_make_no_difference_to_a_copy(first: str, second: str) -> None:
+    assert digest(first) == digest(second)
+    assert [(one.kept, one.copies) for one in clustered(documents([first, second]))] == [(0, [1])]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("Restart the worker after a deploy.", "Restart the server after a deploy."),
+        ("部署之后重启服务", "部署之前停止服务"),
+        ("x" * 70_000 + "one", "x" * 70_000 + "two"),
+        ("!!!", "???"),
+    ],
+)
+def test_what_says_something_else_is_no_copy(first: str, second: str) -> None:
+    assert clustered(documents([first, second])) == []
+
+
+def test_near_copies_gather_around_the_oldest_with_their_similarity() -> None:
+    vim = "The user prefers Vim as the editor for all of their Python and Rust projects at work"
+    texts = [
+        vim,
+        "An altogether different sentence about the weather in Lisbon during the month of March",
+        vim.replace("all of their", "all their"),
+        vim + ".",
+        vim.replace("prefers", "likes"),
+    ]
+
+    (cluster,) = clustered(documents(texts))
+
+    assert (cluster.kept, cluster.copies) == (0, [])
+    # Of the last one, 14 of 18 pairs of words are shared: too few.
+    assert [(near.number, near.to, near.similarity) for near in cluster.near] == [(2, 0, 0.8235), (3, 0, 1.0)]
+
+
+def test_chinese_near_copies_are_found_and_other_chinese_is_not() -> None:
+    advice = "部署之前先备份数据库，然后再运行迁移脚本，最后检查健康状态是否正常"
+    texts = [
+        advice,
+        "用户喜欢在周末去山里徒步，不喜欢在城市里逛商场",
+        advice.replace("然后再", "然后"),
+        "备份" + advice,
+    ]
+
+    (cluster,) = clustered(documents(texts))
+
+    assert (cluster.kept, [near.number for near in cluster.near]) == (0, [2, 3])
+    assert all(near.similarity >= LEAST_SIMILARITY for near in cluster.near)
+
+
+def test_a_copy_of_a_near_copy_is_in_its_cluster() -> None:
+    words = english(40)
+    first, second = "".join(words), "".join([*words, "more "])
+
+    (cluster,) = clustered(documents([first, second, second, first]))
+
+    assert (cluster.kept, cluster.copies) == (0, [3])
+    assert sorted((near.number, near.to) for near in cluster.near) == [(1, 0), (2, 0)]
+
+
+def test_a_row_that_resembles_a_near_copy_alone_names_that_one() -> None:
+    words = english(60)
+    chain = ["".join(words[start : start + 44]) for start in (0, 4, 8)]
+    assert jaccard(shingles(chain[0]), shingles(chain[2])) < LEAST_SIMILARITY
+
+    (cluster,) = clustered(documents(chain))
+
+    assert [(near.number, near.to) for near in cluster.near] == [(1, 0), (2, 1)]
+
+
+def test_records_and_infos_are_not_compared_with_each_other() -> None:
+    text = "".join(english(30))
+
+    assert clustered([*documents([text]), *documents([text], "infos")]) == []
+
+
+def test_long_texts_that_begin_alike_and_differ_in_length_are_not_near_copies() -> None:
+    begun = "".join(english(COMPARED_CHARS // 4))
+    assert len(begun) > COMPARED_CHARS
+
+    assert clustered(documents([begun, begun + "".join(english(10_000))])) == []
+    assert len(clustered(documents([begun, begun + " more"]))) == 1
+
+
+def test_one_text_668_times_is_one_cluster() -> None:
+    text = "".join(chinese(60))
+    others = ["".join(chinese(60)) for _ in range(20)]
+
+    (cluster,) = clustered(documents([*others, *[text] * 668]))
+
+    assert (cluster.kept, len(cluster.copies)) == (20, 667)
+
+
+def test_a_row_that_changed_meanwhile_is_compared_as_it_stands() -> None:
+    text = "".join(english(30))
+    both = documents([text, text + "end"])
+    now = [text, "something else altogether that nobody has said before in this place"]
+    clusters = Clusters(lambda number: now[number])
+    for number, one in enumerate(both):
+        clusters.put(number, one)
+
+    for _ in clusters.gathering():
+        continue
+
+    assert [one for one in clusters.clusters() if one is not None] == []
+
+
+def test_a_row_that_changes_between_two_comparisons_is_read_again() -> None:
+    text = "".join(english(30))
+    three = documents([text, text + "end", text + "more"])
+    first = iter([text])
+    clusters = Clusters(
+        lambda number: next(first, "something else that nobody has said before") if number == 0 else three[number].whole
+    )
+    for number, one in enumerate(three):
+        clusters.put(number, one)
+
+    for _ in clusters.gathering():
+        continue
+
+    (cluster,) = [one for one in clusters.clusters() if one is not None]
+    assert [(near.number, near.to) for near in cluster.near] == [(1, 0), (2, 1)]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.text("abc 部署。", min_size=1, max_size=40), min_size=1, max_size=60))
+def test_no_exact_copy_is_missed_and_every_near_copy_is_as_similar_as_is_said(texts: list[str]) -> None:
+    gathered = clustered(documents(texts))
+
+    copies: dict[int, int] = {}
+    firsts: dict[bytes, int] = {}
+    for number, text in enumerate(texts):
+        first = firsts.setdefault(digest(text), number)
+        if first != number:
+            copies[number] = first
+    near = {one.number: one for cluster in gathered for one in cluster.near}
+    exact = {number: cluster.kept for cluster in gathered for number in cluster.copies}
+    assert copies.keys() <= exact.keys() | near.keys()
+    assert all(digest(texts[number]) == digest(texts[kept]) for number, kept in exact.items())
+    for one in near.values():
+        really = jaccard(shingles(texts[one.number]), shingles(texts[one.to]))
+        assert one.similarity == round(really, 4)
+        assert really >= LEAST_SIMILARITY
+    assert not exact.keys() & near.keys()
+
+
+@given(st.lists(st.sampled_from(WORDS), min_size=6, max_size=80))
+def test_equal_sets_have_equal_keys(words: list[str]) -> None:
+    pairs = shingles(" ".join(words))
+
+    assert not pairs or band_keys(pairs) == band_keys(frozenset(sorted(pairs)))
+
+
+@pytest.mark.parametrize(
+    ("make", "length"), [(english, 16), (english, 40), (english, 150), (chinese, 30), (chinese, 120)]
+)
+def test_of_near_copies_made_by_known_edits_nearly_all_are_found(
+    make: Callable[[int, random.Random], list[str]], length: int
+) -> None:
+    rng = random.Random(f"{make.__name__} {length}")
+    texts: list[str] = []
+    wanted: set[int] = set()
+    for _ in range(500):
+        words = make(length, rng)
+        first, second = "".join(words), edited(words, rng.randint(1, max(1, length // 15)), rng)
+        texts += (first, second)
+        similar = jaccard(shingles(first), shingles(second)) >= LEAST_SIMILARITY
+        if similar and digest(first) != digest(second):
+            wanted.add(len(texts) - 1)
+
+    found = {near.number for cluster in clustered(documents(texts)) for near in cluster.near}
+
+    assert len(wanted) > 200
+    assert len(found & wanted) / len(wanted) >= LEAST_RECALL

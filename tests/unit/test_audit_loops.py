@@ -1,0 +1,148 @@
+"""What came out of KnowHub and was saved again is known by its words, its form or its source."""
+
+import json
+
+import pytest
+
+from agent_tools import records
+from knowhub.audit.quotes import Anchors, Hit, quotable, quote
+from knowhub.audit.renderings import FENCE_NOTE, quoted_ids, rendering_in, source_is_a_search
+
+API = "http://127.0.0.1:8000/api/knowledge"
+ADVICE = "Wait for the element to be clickable before you click it, and never sleep for a fixed time."
+RATSCHLAG = "部署之前先备份数据库，然后再运行迁移脚本，最后检查健康状态是否正常，出错就回滚到上一个版本。"
+RECORD = {
+    "id": "knowledge-20261121-a3f9",
+    "types": ["tool"],
+    "task": "Log in with Selenium",
+    "content": ADVICE + "\n" + RATSCHLAG,
+    "quality_score": 4.0,
+    "eval": {"score": 3, "helpful": 1, "harmful": 0, "confidence": 0.5},
+}
+
+
+def quoted_in(earlier: str, later: str) -> float | None:
+    """Return the share of the earlier text that is found as a quote in the later one."""
+    anchors = Anchors()
+    anchors.put(0, quotable(earlier))
+    hits: list[Hit] = []
+    for _ in anchors.hits(quotable(later), hits):
+        continue
+    found = [quote(quotable(earlier), quotable(later), hit) for hit in hits]
+    return next((one.share for one in found if one is not None), None)
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        f"From the knowledge base: {ADVICE}",
+        f"{ADVICE} This helped when logging in.",
+        f"I LEARNED THAT {ADVICE.upper()}",
+        "> " + ADVICE.replace("you", "you\n>") + "\n\nso I did",
+        json.dumps({"remembered": ADVICE, "n": 1}),
+    ],
+)
+def test_a_text_that_quotes_an_earlier_one_in_full_is_found(later: str) -> None:
+    assert quoted_in(ADVICE, later) == 1.0
+
+
+def test_a_chinese_quote_is_found_with_half_as_many_characters() -> None:
+    assert len(RATSCHLAG) < 60
+    assert quoted_in(RATSCHLAG, f"根据知识库的记录：{RATSCHLAG}这次也照做了。") == 1.0
+    assert quoted_in(RATSCHLAG[:24], f"根据知识库的记录：{RATSCHLAG[:24]}这次也照做了。") is None
+
+
+def test_a_quote_that_is_cut_or_stands_among_much_else_is_found_by_its_part() -> None:
+    begun = ADVICE[:70]
+
+    cut = quoted_in(ADVICE, f"Remembered: {begun}[…21 more characters] end")
+    among = quoted_in(ADVICE, f"{begun} -- {'and other things were said too ' * 3}")
+
+    assert cut == among == pytest.approx(70 / len(ADVICE), abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        ADVICE,
+        ADVICE.replace("fixed", "given"),
+        ADVICE[:40] + " some other end of the sentence which is not in the first one at all, as it is new.",
+        "Wait for the network to be idle before you take the picture, and never trust a fixed time.",
+        "",
+    ],
+)
+def test_a_bare_copy_an_edit_and_a_common_phrase_are_no_quotes(later: str) -> None:
+    assert quoted_in(ADVICE, later) is None
+
+
+def test_less_than_three_fifths_of_a_text_are_no_quote_however_much_stands_around() -> None:
+    around = " and something else that is said nowhere before" * 4
+
+    assert quoted_in(f"{ADVICE} {RATSCHLAG} {ADVICE.upper()[::-1]}", ADVICE + around) is None
+    assert quoted_in(f"{ADVICE} {RATSCHLAG}", ADVICE + around) is not None
+
+
+def test_short_texts_are_not_quoted_by_those_that_hold_them() -> None:
+    assert quoted_in("Use the staging key.", "I was told: Use the staging key. So I used the staging key.") is None
+
+
+def test_what_the_tools_show_is_known_when_it_is_saved() -> None:
+    shown = records.as_data([RECORD])
+
+    whole, part = rendering_in(f"I found this:\n{shown}"), rendering_in(shown.split("\n\n", 1)[1])
+
+    assert records.FENCE_NOTE.startswith(FENCE_NOTE)
+    assert whole is not None
+    assert part is not None
+    assert (whole.how, whole.ids) == ("tool_output", [RECORD["id"]])
+    assert (part.how, part.ids) == ("tool_output", [RECORD["id"]])
+
+
+def test_what_the_tools_show_is_a_quote_of_the_record_too() -> None:
+    shown = records.as_data([{**RECORD, "content": ADVICE + "\n" + ADVICE.replace("element", "page")}])
+
+    assert quoted_in(ADVICE + "\n" + ADVICE.replace("element", "page"), f"Saved: {shown} done") == 1.0
+
+
+def test_an_answer_of_the_api_is_known_when_it_is_saved() -> None:
+    answer = json.dumps({"results": [RECORD], "count": 1}, ensure_ascii=False)
+
+    for text in (answer, json.dumps({"seen": answer})):
+        found = rendering_in(text)
+
+        assert found is not None
+        assert (found.how, found.ids) == ("api_answer", [RECORD["id"]])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "This corrects knowledge-20261121-a3f9, which was wrong about the port.",
+        "| id | name |\n| 1: a | b |",
+        'The field "quality_score": is computed by the server.',
+        "quality: high, task: none, content: empty",
+        "参见 knowledge-20261121-a3f9。",
+    ],
+)
+def test_a_reference_and_a_table_are_no_renderings(text: str) -> None:
+    assert rendering_in(text) is None
+
+
+def test_ids_are_read_once_each_and_only_where_they_stand_alone() -> None:
+    text = "knowledge-20261121-a3f9, knowledge-20261121-a3f9；knowledge-20261121-00ff。knowledge-20261121-a3f9x"
+
+    assert quoted_ids(text) == ["knowledge-20261121-a3f9", "knowledge-20261121-00ff"]
+
+
+@pytest.mark.parametrize(
+    ("source", "named"),
+    [
+        ({"name": "knowledge_search", "urls": []}, "knowledge_search"),
+        ({"name": "KnowHub", "urls": []}, "KnowHub"),
+        ({"name": None, "urls": [f"{API}/knowledge-1"]}, f"{API}/knowledge-1"),
+        ({"name": "Selenium docs", "urls": ["https://selenium.dev/api/known"]}, None),
+        ({"name": None, "urls": None}, None),
+    ],
+)
+def test_a_source_that_is_knowhub_itself_is_named(source: dict[str, object], named: str | None) -> None:
+    assert source_is_a_search(source) == named

@@ -1,0 +1,148 @@
+"""Credentials are found in English and Chinese text by their form; what only looks like one is left alone."""
+
+import base64
+import hashlib
+import random
+import uuid
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from knowhub.audit.pasted_secrets import PIECE_CHARS, excerpt, find_secrets, pieces, redacted
+
+RNG = random.Random(5)
+ALPHANUMERIC = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+
+
+def made(prefix: str, length: int, alphabet: str = ALPHANUMERIC) -> str:
+    """Make a credential of a maker's form; none stands in this file, so that no scanner takes it for one."""
+    return prefix + "".join(RNG.choice(alphabet) for _ in range(length))
+
+
+PRIVATE_KEY = "\n".join(
+    ("-----BEGIN RSA " + "PRIVATE KEY-----", made("MII", 61), made("", 64), "-----END RSA " + "PRIVATE KEY-----")
+)
+JWT = ".".join((made("eyJ", 30), made("eyJ", 60), made("", 43)))
+
+PASTED = {
+    "private_key": (f"the deploy key:\n{PRIVATE_KEY}\nkeep it", PRIVATE_KEY),
+    "aws_access_key_id": (found := made("AKIA", 16, "ABCDEFGHJKMNPQRSTUVWXYZ234567"), found),
+    "aws_secret_access_key": (f"aws_secret_access_key = {(found := made('', 40))}", found),
+    "gcp_api_key": (f"用这个：{(found := made('AIza', 35))}。", found),
+    "github_token": (f"git clone https://{(found := made('ghp_', 36))}@github.com/a/b", found),
+    "github_fine_grained_token": (f"use {(found := made('github_pat_', 82))}", found),
+    "gitlab_token": (f"PRIVATE-TOKEN: {(found := made('glpat-', 20))}", found),
+    "slack_token": (f"xoxb is {(found := made('xoxb-', 40))}", found),
+    "slack_webhook": (f"https://hooks.slack.com/{(found := made('services/T00000000/B00000000/', 24))}", found),
+    "anthropic_key": (f"调用时带上 {(found := made('sk-ant-api03-', 80))}", found),
+    "openai_key": (f"OPENAI: {(found := made('sk-proj-', 60))}", found),
+    "stripe_key": (f"stripe {(found := made('sk_live_', 24))} works", found),
+    "npm_token": (f"//registry/:_authToken {(found := made('npm_', 36))}", found),
+    "huggingface_token": (f"hf login {(found := made('hf_', 34))}", found),
+    "aliyun_access_key_id": (f"阿里云 {(found := made('LTAI', 20))}", found),
+    "tencent_secret_id": (f"腾讯云 {(found := made('AKID', 32))}", found),
+    "jwt": (f"token: {JWT}", JWT),
+    "connection_string": ("postgres://app:s3cr3t-pw@db.internal/main", "s3cr3t-pw"),
+    "authorization_header": (f'curl -H "Authorization: Bearer {(found := made("", 30) + "9z")}"', found),
+    "password": ('password = "hunter2abc9"', "hunter2abc9"),
+    "named_key": (f"API_KEY={(found := made('k', 30) + '7')}", found),
+    "password_zh": ("服务器的登录密码是 Tr0ub4dor&3，别告诉别人", "Tr0ub4dor&3"),
+    "named_key_zh": (f"密钥：{(found := made('q', 23) + '5')}", found),
+}
+
+MORE_PASSWORDS = (
+    ("DB_PASSWORD=Sup3rS3cret!", "Sup3rS3cret!"),
+    ('{"password": "q1w2e3r4"}', "q1w2e3r4"),
+    ("the password is Hunter2hunter2.", "Hunter2hunter2."),
+    ("密码：Xk9#mm2q", "Xk9#mm2q"),
+    ("数据库密码为「Xk9#mm2q」", "Xk9#mm2q"),
+    ("口令: abc123XYZ!", "abc123XYZ!"),
+    ("redis://:p4ssw0rd!!@10.0.0.1:6379/0", "p4ssw0rd!!"),
+)
+
+INNOCENT = (
+    "AKIA" + "IOSFODNN7EXAMPLE",
+    "knowledge-20261121-a3f9 supersedes knowledge-20261120-00aa",
+    "token: knowledge-20261121-a3f9",
+    str(uuid.UUID(int=RNG.getrandbits(128), version=4)),
+    "sha256 " + hashlib.sha256(b"x").hexdigest(),
+    "commit 3f786850e387550fdaab836ed7e6dc881de23001",
+    "data:image/png;base64," + base64.b64encode(RNG.randbytes(30_000)).decode(),
+    "password: required, at least 8 characters",
+    'password="<your password>"',
+    'password=os.environ["DB_PASSWORD"]',
+    "password = getpass.getpass()",
+    "password: $DB_PASS",
+    "api_key = settings.llm_api_key",
+    "api_key: str",
+    "max_tokens: 4096",
+    "access_token=token_response.access_token",
+    "token: user_session_identifier",
+    "postgres://user:password@localhost/db",
+    "postgres://user:${PASS}@localhost/db",
+    "https://example.com:8080/a@b and git@github.com:a/b.git",
+    "A file that begins with -----BEGIN RSA " + "PRIVATE KEY----- holds a key.",
+    "请把密码保存在安全的地方，不要写在代码里",
+    "密码：请联系管理员",
+    "密码为6-20位字母和数字",
+    "密码是 sha256 加密的",
+    "密钥：RSA-2048，令牌是 JWT",
+    "the secret is to retry 3 times",
+)
+
+
+@pytest.mark.parametrize("pattern", PASTED)
+def test_each_form_is_found_under_its_name(pattern: str) -> None:
+    text, secret = PASTED[pattern]
+
+    found = find_secrets(text)
+
+    assert [one.pattern for one in found] == [pattern]
+    assert text[found[0].start : found[0].end] == secret
+
+
+@pytest.mark.parametrize(("text", "secret"), MORE_PASSWORDS)
+def test_a_password_is_found_as_people_write_it(text: str, secret: str) -> None:
+    found = find_secrets(text)
+
+    assert [text[one.start : one.end] for one in found] == [secret]
+
+
+@pytest.mark.parametrize("text", INNOCENT, ids=lambda text: text[:30])
+def test_what_is_no_secret_is_left_alone(text: str) -> None:
+    assert find_secrets(text) == []
+
+
+@pytest.mark.parametrize(("text", "secret"), [*PASTED.values(), *MORE_PASSWORDS])
+def test_what_is_shown_never_holds_the_secret(text: str, secret: str) -> None:
+    (found,) = find_secrets(text)
+
+    shown = (found.redacted, redacted(text), excerpt(text, 1000))
+
+    assert all(secret not in one for one in shown)
+    assert all(secret[2:-2] not in one for one in shown)
+    assert f"({len(secret)} characters)" in found.redacted
+
+
+def test_a_short_secret_shows_none_of_its_characters() -> None:
+    (short,), (long,) = find_secrets("密码：abc12X"), find_secrets("密码：abc12Xdef34Y")
+
+    assert (short.redacted, long.redacted) == ("… (6 characters)", "ab…4Y (12 characters)")
+
+
+def test_a_secret_is_found_wherever_a_long_text_is_cut() -> None:
+    token = made("ghp_", 36)
+    for start in range(PIECE_CHARS - 41, PIECE_CHARS + 2):
+        text = "x" * (start - 1) + " " + token + " " + "y" * 40_000
+
+        found = {(one.start, one.end) for piece, offset in pieces(text) for one in find_secrets(piece, offset)}
+
+        assert (start, start + len(token)) in found
+
+
+@given(st.text(alphabet=st.characters(codec="utf-8"), max_size=300))
+def test_redaction_leaves_no_secret_behind_and_other_text_as_it_is(text: str) -> None:
+    shown = redacted(text)
+
+    assert shown == text if not find_secrets(text) else find_secrets(shown) == []

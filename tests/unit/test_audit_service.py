@@ -1,0 +1,379 @@
+"""An audit of a whole account: every kind of finding, its evidence, the junk rate, and turns for the others."""
+
+import asyncio
+import random
+import time
+from typing import Any
+
+import pytest
+
+from knowhub.audit.model import Finding, Kind, Question, Report, Severity
+from knowhub.audit.service import AuditService
+from knowhub.audit.shown import ShownLately
+from knowhub.core.clock import iso
+from knowhub.core.operation import Draft
+from knowhub.core.request_context import RequestContext
+from knowhub.keywords import decisions as keyword_decisions
+from knowhub.keywords import info_decisions
+from knowhub.keywords.model import KEYWORDS, NewInfo
+from knowhub.knowledge.model import NewKnowledge
+from knowhub.knowledge.service import KnowledgeService
+from knowhub.stores.files.state_view import StateView
+from tests.builders import START, CountedIds, FakeClock, caller, local, new_knowledge
+from tests.fakes.memory_store import MemoryStore
+from tests.keyword_rows import keyword_row
+
+pytestmark = pytest.mark.anyio
+
+DAY_S = 86_400.0
+ADVICE = "Wait for the element to be clickable before you click it, and never sleep for a fixed time."
+PASSWORD = "Tr0ub4dor&3xyz"
+
+
+class Account:
+    """An account in memory with its audit; the clock moves on by a second with every save."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        ids = CountedIds()
+        self.store = MemoryStore(self.clock, ids)
+        self.shown = ShownLately(self.clock)
+        self.knowledge = KnowledgeService(self.store, ids)
+        self.service = AuditService(self.store, self.clock, self.shown)
+
+    async def save(self, content: str, ctx: RequestContext | None = None, **fields: Any) -> str:  # noqa: ANN401 -- any field
+        new = NewKnowledge(content=content, **{"dedup": False} | fields)
+        saved = await self.knowledge.save(ctx or local(), new)
+        self.clock.advance(1)
+        return str(saved.record["id"])
+
+    async def save_info(self, content: str, info_id: str) -> str:
+        row = info_decisions.new_info_row(NewInfo(content), info_id, self.clock.now(), local())
+        write = info_decisions.write_info(row)
+        await self.store.commit("default", "user:local", lambda _: Draft("create_info", [write]))
+        self.clock.advance(1)
+        return info_id
+
+    async def audit(self, ctx: RequestContext | None = None, **asked: Any) -> Report:  # noqa: ANN401 -- any field
+        return await self.service.report(ctx or local(), Question(**asked))
+
+
+@pytest.fixture
+def account() -> Account:
+    return Account()
+
+
+def of_kind(report: Report, kind: Kind) -> list[Finding]:
+    return [finding for finding in report.findings if finding.kind is kind]
+
+
+async def test_nothing_is_wrong_with_an_empty_account_and_with_good_records(account: Account) -> None:
+    empty = await account.audit()
+    await account.save(ADVICE)
+    await account.save("部署之前先备份数据库，然后再运行迁移脚本")
+
+    good = await account.audit()
+
+    assert (empty.records, empty.infos, empty.junk_rate, empty.findings) == (0, 0, 0.0, [])
+    assert (good.records, good.junk, good.findings, good.is_truncated) == (2, 0, [], False)
+    assert good.summary == dict.fromkeys((kind.value for kind in Kind), 0)
+
+
+async def test_copies_name_the_oldest_their_authors_and_count_as_junk(account: Account) -> None:
+    first = await account.save(ADVICE)
+    second = await account.save("  " + ADVICE.upper(), caller(agent_id="crawler"))
+    third = await account.save(ADVICE, source={"agent_id": "crawler"})
+
+    report = await account.audit()
+
+    (finding,) = report.findings
+    assert (finding.kind, finding.collection, finding.id) == (Kind.DUPLICATE, "knowledge", first)
+    assert finding.related == [second, third]
+    assert finding.evidence == {
+        "copies": 2,
+        "authors": ["user:local", "agent:crawler"],
+        "author_count": 2,
+        "first_at": iso(START),
+        "last_at": iso(START + 2),
+        "excerpt": ADVICE,
+    }
+    assert (report.junk, report.junk_rate) == (2, round(2 / 3, 6))
+
+
+async def test_near_copies_say_how_similar_they_are(account: Account) -> None:
+    first = await account.save(ADVICE + " It holds for every page.")
+    second = await account.save(ADVICE + " It holds for each page.")
+
+    (finding,) = of_kind(await account.audit(), Kind.NEAR_DUPLICATE)
+
+    assert (finding.id, finding.related) == (first, [second])
+    (similar,) = finding.evidence["similar"]
+    assert similar == {"id": second, "to": first, "similarity": finding.evidence["similarity"]["least"]}
+    assert 0.8 <= similar["similarity"] < 1
+
+
+async def test_a_record_that_quotes_what_a_search_had_shown_says_so(account: Account) -> None:
+    first = await account.save(ADVICE)
+    account.shown.note("default", [first])
+    account.clock.advance(60)
+    second = await account.save(
+        f"I searched and found this: {ADVICE} So this is what I did on that day, and it helped."
+    )
+
+    report = await account.audit(kinds=frozenset({Kind.FEEDBACK_LOOP}))
+
+    (finding,) = report.findings
+    assert (finding.id, finding.related, finding.severity) == (second, [first], Severity.WARNING)
+    assert finding.evidence["how"] == ["quotes_a_row"]
+    (quotation,) = finding.evidence["quotes"]
+    assert quotation["shown_s_before"] == 60.0
+    assert (quotation["id"], quotation["chars"], quotation["share"]) == (first, len(ADVICE), 1.0)
+    assert report.junk == 1
+
+
+@pytest.mark.parametrize(
+    ("shown_s", "saved_s", "said"), [(0.0004, 0.0006, 0.0), (0.0, 0.002, 0.002), (0.5, 0.25, None)]
+)
+async def test_what_was_shown_in_the_millisecond_of_the_save_came_before_it(
+    account: Account, shown_s: float, saved_s: float, said: float | None
+) -> None:
+    first = await account.save(ADVICE)
+    account.clock.advance(shown_s)
+    account.shown.note("default", [first])
+    account.clock.advance(saved_s - shown_s)
+    await account.save(f"I searched and found this: {ADVICE} So I did.")
+
+    (finding,) = of_kind(await account.audit(), Kind.FEEDBACK_LOOP)
+
+    assert finding.evidence["quotes"][0].get("shown_s_before") == said
+
+
+async def test_what_replaces_a_record_may_quote_it(account: Account) -> None:
+    first = await account.save(ADVICE)
+    await account.save(f"{ADVICE} And since version 5 it does so by itself, so leave it out there.", supersedes=first)
+
+    report = await account.audit()
+
+    assert of_kind(report, Kind.FEEDBACK_LOOP) == []
+    (stale,) = of_kind(report, Kind.STALE)
+    assert (stale.id, list(stale.evidence["reasons"]), stale.severity) == (first, ["superseded"], Severity.NOTE)
+
+
+async def test_an_info_that_quotes_a_record_is_found_and_a_record_that_quotes_an_info(account: Account) -> None:
+    record = await account.save(ADVICE)
+    info = await account.save_info(f"Out of the knowledge base, word for word: {ADVICE}", "info-1")
+    other = "部署之前先备份数据库，然后再运行迁移脚本，最后检查健康状态是否正常，出错就回滚。"
+    second_info = await account.save_info(other, "info-2")
+    second = await account.save(f"我在知识库里找到了这一条：{other}所以照做。")
+
+    report = await account.audit()
+
+    found = {finding.id: (finding.collection, finding.related) for finding in of_kind(report, Kind.FEEDBACK_LOOP)}
+    assert found == {info: ("infos", [record]), second: ("knowledge", [second_info])}
+    assert (report.records, report.infos, report.junk) == (2, 2, 2)
+
+
+async def test_one_text_by_three_authors_is_a_chain(account: Account) -> None:
+    ids = [await account.save(ADVICE, caller(agent_id=name)) for name in ("a", "b", "c")]
+
+    (finding,) = of_kind(await account.audit(), Kind.FEEDBACK_LOOP)
+
+    assert (finding.id, finding.related, finding.severity) == (ids[0], ids[1:], Severity.NOTE)
+    assert (finding.evidence["how"], finding.evidence["authors"]) == (["handed_on"], ["agent:a", "agent:b", "agent:c"])
+
+
+async def test_a_record_whose_source_is_a_search_is_a_loop(account: Account) -> None:
+    record = await account.save(ADVICE, source={"name": "knowledge_search"})
+
+    (finding,) = (await account.audit()).findings
+
+    assert (finding.id, finding.evidence) == (record, {"how": ["source_is_a_search"], "source": "knowledge_search"})
+
+
+async def test_old_records_that_nothing_speaks_for_are_notes_and_no_junk(account: Account) -> None:
+    record = await account.save(ADVICE)
+    account.clock.advance(90 * DAY_S)
+
+    report = await account.audit()
+    patient = await account.audit(stale_days=91)
+
+    assert [(finding.kind, finding.id, finding.severity) for finding in report.findings] == [
+        (Kind.STALE, record, Severity.NOTE),
+        (Kind.NEVER_FOUND, record, Severity.NOTE),
+    ]
+    assert report.findings[1].evidence["shown_since"] == iso(START)
+    assert (report.junk, patient.findings) == (0, [])
+
+
+async def test_a_record_that_a_search_showed_is_not_never_found(account: Account) -> None:
+    record = await account.save(ADVICE)
+    account.shown.note("default", [record])
+    account.clock.advance(90 * DAY_S)
+
+    assert of_kind(await account.audit(), Kind.NEVER_FOUND) == []
+
+
+async def test_an_expired_record_is_junk(account: Account) -> None:
+    record = await account.save(ADVICE, valid_to=iso(START + 10))
+    account.clock.advance(10)
+
+    report = await account.audit()
+
+    (finding,) = report.findings
+    assert (finding.id, finding.severity, list(finding.evidence["reasons"])) == (record, Severity.WARNING, ["expired"])
+    assert report.junk_rate == 1.0
+
+
+async def test_secrets_come_first_and_no_evidence_of_any_kind_shows_them(account: Account) -> None:
+    text = f"数据库的密码：{PASSWORD}，连接时不要写错，先检查网络是否正常，再检查账号有没有被锁定，最后再试。"
+    await account.save(text)
+    await account.save(text)
+    await account.save(f"根据搜索结果，{text}我照做了以后果然就好了，多谢。")
+    await account.save_info(f"see {text}", "info-1")
+    await account.save("tagged", tags={"password": PASSWORD})
+
+    report = await account.audit()
+
+    assert {finding.kind for finding in report.findings} == {Kind.SECRET, Kind.DUPLICATE, Kind.FEEDBACK_LOOP}
+    assert [finding.kind for finding in report.findings][:5] == [Kind.SECRET] * 5
+    assert report.findings[4].evidence["secrets"][0]["field"] == "tags"
+    assert report.findings[0].evidence["secrets"][0]["redacted"] == "Tr…yz (14 characters)"
+    assert PASSWORD[2:-2] not in str(report)
+
+
+async def test_keywords_of_one_name_are_named_and_are_no_junk(account: Account) -> None:
+    rows = [keyword_row("k1", "Java"), keyword_row("k2", "JAVA", parent_id="k1"), keyword_row("k3", "Rust")]
+    writes = [keyword_decisions.write_keyword(row) for row in rows]
+    await account.store.commit("default", "user:local", lambda _: Draft("create_keywords", writes))
+
+    report = await account.audit()
+
+    (finding,) = report.findings
+    assert (finding.kind, finding.collection, finding.id, finding.related) == (Kind.DUPLICATE, KEYWORDS, "k1", ["k2"])
+    assert (report.summary["duplicate"], report.junk) == (1, 0)
+
+
+async def test_the_limit_and_the_kinds_choose_what_is_shown_and_not_what_is_counted(account: Account) -> None:
+    for number in range(6):
+        text = " ".join(random.Random(number).choices("abcdefghijklmnopqrstuvwxyz", k=60))
+        for _ in range(number):
+            await account.save(text)
+    everything = await account.audit()
+
+    few = await account.audit(limit=2)
+    other = await account.audit(kinds=frozenset({Kind.SECRET}))
+
+    # Of one kind, those with most copies come first.
+    assert [finding.evidence["copies"] for finding in everything.findings] == [4, 3, 2, 1]
+    assert [finding.evidence["copies"] for finding in few.findings] == [4, 3]
+    assert (few.is_truncated, few.summary, few.junk) == (True, everything.summary, everything.junk)
+    assert (other.summary, other.findings, other.junk_rate) == ({"secret": 0}, [], everything.junk_rate)
+
+
+async def test_a_caller_is_told_of_nothing_that_they_do_not_see(account: Account) -> None:
+    hidden = await account.save(ADVICE, caller(user_id="wang"))
+    mine = await account.save(f"It is said that {ADVICE} and so I did.", caller(user_id="li"))
+    await account.save(ADVICE, caller(user_id="li"))
+
+    report = await account.audit(caller(user_id="li"))
+
+    assert report.records == 2
+    assert hidden not in str(report)
+    assert all(finding.id == mine for finding in report.findings)
+
+
+async def test_an_audit_during_writes_ends_with_what_was_there_and_names_nothing_unknown(account: Account) -> None:
+    rng = random.Random(3)
+    ids = [await account.save(" ".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=50))) for _ in range(300)]
+    ids += [await account.save(ADVICE) for _ in range(100)]
+    known = set(ids)
+    is_over = False
+
+    async def write() -> int:
+        written = 0
+        while not is_over:
+            row_id = ids[written % len(ids)]
+            if written % 3 == 0:
+                await account.knowledge.delete(local(), row_id)
+            else:
+                known.add(await account.save(ADVICE))
+            written += 1
+            if written >= len(ids):
+                return written
+        return written
+
+    writer = asyncio.create_task(write())
+    report = await account.audit()
+    is_over = True
+
+    assert await writer > 0
+    assert 200 < report.records <= len(known)
+    named = {finding.id for finding in report.findings} | {one for f in report.findings for one in f.related}
+    assert named <= known
+    assert 0 < report.junk_rate < 1
+
+
+async def test_others_have_their_turns_while_an_audit_runs(account: Account) -> None:
+    rng = random.Random(4)
+    words = ["".join(rng.choices("abcdefgh", k=6)) for _ in range(500)]
+    for number in range(0, 3000, 500):
+        items = [new_knowledge(" ".join(rng.choices(words, k=60)), dedup=False) for _ in range(500)]
+        await account.knowledge.save_batch(local(), items)
+        account.clock.advance(number)
+    gaps: list[float] = []
+    is_over = False
+
+    async def beat() -> None:
+        last = time.monotonic()
+        while not is_over:
+            await asyncio.sleep(0)
+            gaps.append(time.monotonic() - last)
+            last = time.monotonic()
+
+    beating = asyncio.create_task(beat())
+    await asyncio.sleep(0)
+    began = time.monotonic()
+    await account.audit()
+    lasted = time.monotonic() - began
+    is_over = True
+    await beating
+
+    # Turns of 3 ms: one of a tenth of the whole would be ten times too long, on a machine of any speed.
+    assert len(gaps) > 20
+    assert sorted(gaps)[len(gaps) // 2] < lasted / 20
+
+
+class Watched:
+    """A store and what was shown, in one: notes when an audit begins and when it ends."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+        self.seen: list[str] = []
+
+    @property
+    def known_since(self) -> float:
+        self.seen.append("ends")
+        return START
+
+    def last_shown(self, account: str, record_id: str) -> float | None:
+        return None
+
+    async def refresh(self) -> None:
+        self.seen.append("begins")
+        await asyncio.sleep(0)
+
+    def view(self, account: str) -> StateView:
+        return self._store.view(account)
+
+
+async def test_two_audits_take_their_turns_and_find_the_same(account: Account) -> None:
+    for _ in range(5):
+        await account.save(ADVICE)
+    watched = Watched(account.store)
+    service = AuditService(watched, account.clock, watched)
+
+    first, second = await asyncio.gather(*(service.report(local(), Question()) for _ in range(2)))
+
+    assert first == second
+    assert first.summary["duplicate"] == 1
+    assert watched.seen == ["begins", "ends"] * 2

@@ -1,0 +1,322 @@
+"""The maps of seed 001 in indexes/: what they say, when they are written, and that nothing of the erased stays."""
+
+import asyncio
+import os
+import zlib
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from knowhub.bootstrap import Hub, World, open_hub
+from knowhub.core.request_context import RequestContext, local_context
+from knowhub.keywords.model import ROOT_ID, NewInfo, NewKeyword
+from knowhub.settings import Settings
+from knowhub.stores.files.apart import run_apart, run_here
+from knowhub.stores.files.data_directory import DataDirectory
+from knowhub.stores.files.derived_maps import DerivedMaps, MapOptions, read_note
+from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.stores.files.map_files import MAP_NAMES, write_maps
+from knowhub.stores.files.records import ErasingLog
+from tests.builders import OWNER, FakeClock, local, new_knowledge
+from tests.fakes.faulty_files import FaultyFileSystem, Plan
+from tests.fakes.plain_text import PlainText
+
+pytestmark = pytest.mark.anyio
+
+
+@asynccontextmanager
+async def hub_on(folder: Path, interval_s: float = 0, files: FaultyFileSystem | None = None) -> AsyncIterator[Hub]:
+    settings = Settings(data_dir=folder, owner=OWNER, maps_interval_s=interval_s)
+    async with open_hub(settings, World(text=PlainText(), clock=FakeClock(), files=files), keep=False) as hub:
+        yield hub
+
+
+async def keyword(hub: Hub, name: str, parent_id: str | None = None, ctx: RequestContext | None = None) -> str:
+    new = NewKeyword(name, parent_id) if parent_id else NewKeyword(name)
+    return str((await hub.keywords.create(ctx or local(), new, auto_place=False)).row["id"])
+
+
+async def info(hub: Hub, content: str, *keyword_ids: str) -> str:
+    return str((await hub.infos.create(local(), NewInfo(content, keyword_ids=list(keyword_ids)))).row["id"])
+
+
+def maps(folder: Path, name: str, account: str = "") -> Any:  # noqa: ANN401 -- whatever the file holds
+    return orjson.loads((folder / "indexes" / account / name).read_bytes())
+
+
+def lines_by_offset(folder: Path, index: str, file: str) -> dict[str, Any]:
+    """Read what each id of an index points to in its record file."""
+    data = (folder / "records" / file).read_bytes()
+    return {
+        row_id: orjson.loads(data[offset : data.index(b"\n", offset)]) for row_id, offset in maps(folder, index).items()
+    }
+
+
+async def test_the_maps_say_what_the_tree_is(tmp_path: Path) -> None:
+    async with hub_on(tmp_path) as hub:
+        python = await keyword(hub, "Python")
+        go = await keyword(hub, "Go", python)
+        gone = await keyword(hub, "Gone")
+        first = await info(hub, "用 undetected_chromedriver", python, go)
+        second = await info(hub, "Wait", go)
+        third = await info(hub, "unsaid", go)
+        await hub.infos.unlink(local(), first, python)
+        await hub.infos.delete(local(), third)
+        await hub.keywords.delete(local(), gone)
+        await hub.keywords.update(local(), go, {"description": "said later"})
+        await hub.keeper.run_once()
+
+        assert hub.keeper.failures == {}
+        assert maps(tmp_path, "inverted.json") == {"python": [python], "go": [go]}
+        assert maps(tmp_path, "children.json") == {ROOT_ID: [python], python: [go]}
+        assert maps(tmp_path, "info_by_kw.json") == {go: [first, second]}
+        assert maps(tmp_path, "kw_by_info.json") == {first: [go], second: [go]}
+        nodes = lines_by_offset(tmp_path, "nodes.index.json", "nodes.jsonl")
+        assert {row["id"]: row["version"] for row in nodes.values()} == {ROOT_ID: 1, python: 1, go: 2}
+        infos = lines_by_offset(tmp_path, "infos.index.json", "infos.jsonl")
+        assert {row_id: row["content"] for row_id, row in infos.items()} == {
+            first: "用 undetected_chromedriver",
+            second: "Wait",
+        }
+
+
+async def test_a_row_that_an_undo_brings_back_stands_where_it_stood(tmp_path: Path) -> None:
+    async with hub_on(tmp_path) as hub:
+        first, second = await keyword(hub, "first"), await keyword(hub, "second")
+        deleted = await hub.keywords.delete(local(), first)
+        await hub.operations.undo(local(), deleted)
+        await hub.keeper.run_once()
+
+        assert maps(tmp_path, "children.json") == {ROOT_ID: [first, second]}
+
+
+async def test_each_account_has_its_own_maps(tmp_path: Path) -> None:
+    async with hub_on(tmp_path) as hub:
+        here = await keyword(hub, "here")
+        there = await keyword(hub, "there", ctx=local_context(OWNER, "team a"))
+        await hub.keeper.run_once()
+
+        assert maps(tmp_path, "children.json") == {ROOT_ID: [here]}
+        assert maps(tmp_path, "children.json", "accounts/team%20a") == {ROOT_ID: [there]}
+
+
+async def test_every_entry_has_a_line_of_its_own(tmp_path: Path) -> None:
+    async with hub_on(tmp_path) as hub:
+        python, go = await keyword(hub, "Python"), await keyword(hub, "Go")
+        await hub.keeper.run_once()
+
+        text = (tmp_path / "indexes/inverted.json").read_text()
+        assert text == f'{{\n"python":["{python}"],\n"go":["{go}"]\n}}\n'
+        assert (tmp_path / "indexes/info_by_kw.json").read_text() == "{}\n"
+
+
+async def test_maps_are_written_only_where_the_tree_has_changed(tmp_path: Path) -> None:
+    async with hub_on(tmp_path) as hub:
+        await keyword(hub, "Python")
+        await keyword(hub, "there", ctx=local_context(OWNER, "other"))
+        await hub.keeper.run_once()
+        written = [path for path in (tmp_path / "indexes").rglob("*.json") if "lexical" not in path.parts]
+        for path in written:
+            os.utime(path, (0, 0))
+
+        await hub.knowledge.save(local(), new_knowledge())
+        await keyword(hub, "Go", ctx=local_context(OWNER, "other"))
+        await hub.keeper.run_once()
+
+        names = {str(path.relative_to(tmp_path / "indexes")) for path in written if path.stat().st_mtime_ns}
+        assert names == {"derived.json", *(f"accounts/other/{name}" for name in MAP_NAMES)}
+        assert hub.maps.lag == 0
+
+
+async def test_maps_wait_for_their_interval_and_are_written_at_the_end(tmp_path: Path) -> None:
+    async with hub_on(tmp_path, interval_s=3600) as hub:
+        await keyword(hub, "Python")
+        await hub.keeper.run_once()
+        await hub.keeper.run_once()
+
+        assert not (tmp_path / "indexes/children.json").exists()
+        assert hub.maps.lag == hub.store.last_seq
+    assert maps(tmp_path, "inverted.json").keys() == {"python"}
+
+
+async def test_reindexing_writes_them_at_once(tmp_path: Path) -> None:
+    async with hub_on(tmp_path, interval_s=3600) as hub:
+        await keyword(hub, "Python")
+        await hub.reindex(lambda _done, _total: None)
+
+        assert maps(tmp_path, "inverted.json").keys() == {"python"}
+
+
+def emptied(folder: Path) -> None:
+    (folder / "children.json").write_bytes(b"")
+
+
+def without_one(folder: Path) -> None:
+    (folder / "inverted.json").unlink()
+
+
+def without_note(folder: Path) -> None:
+    (folder / "derived.json").unlink()
+
+
+def with_a_damaged_note(folder: Path) -> None:
+    path = folder / "derived.json"
+    path.write_bytes(path.read_bytes().replace(b'"seq":', b'"seq": '))
+
+
+def of_another_log(folder: Path) -> None:
+    path = folder / "derived.json"
+    path.write_bytes(b"{}")
+    (folder / "inverted.json").write_bytes(b'{"other":[]}')
+
+
+@pytest.mark.parametrize("spoil", [emptied, without_one, without_note, with_a_damaged_note, of_another_log])
+async def test_maps_that_do_not_fit_are_written_anew(tmp_path: Path, spoil: Callable[[Path], None]) -> None:
+    async with hub_on(tmp_path) as hub:
+        await keyword(hub, "Python")
+    before = {name: (tmp_path / "indexes" / name).read_bytes() for name in MAP_NAMES}
+    spoil(tmp_path / "indexes")
+
+    async with hub_on(tmp_path) as hub:
+        await hub.knowledge.save(local(), new_knowledge())
+        await hub.keeper.run_once()
+
+        assert {name: (tmp_path / "indexes" / name).read_bytes() for name in MAP_NAMES} == before
+
+
+@dataclass
+class Erasing:
+    """A log in which something is erased after it was asked `asked` times."""
+
+    erased: int = 0
+    asked: int = 0
+    is_erasing: bool = False
+
+    @property
+    def erases(self) -> int:
+        self.asked -= 1
+        return self.erased if self.asked < 0 else 0
+
+
+def maps_of(
+    hub: Hub, folder: Path, log: ErasingLog, files: FaultyFileSystem | None = None, interval_s: float = 0
+) -> DerivedMaps:
+    files = files or FaultyFileSystem()
+    options = MapOptions(interval_s, run_here(files))
+    return DerivedMaps(files, DataDirectory(folder), hub.records, hub.store.history, log, options)
+
+
+async def test_after_an_erasing_they_are_cleared_before_it_is_time(tmp_path: Path) -> None:
+    async with hub_on(tmp_path) as hub:
+        await keyword(hub, "secret")
+        await hub.keeper.run_once()
+        later = maps_of(hub, tmp_path, Erasing(2), interval_s=3600)
+
+        await later.bring_up()
+
+        assert not list((tmp_path / "indexes").glob("*.json*"))
+
+
+async def test_what_is_erased_while_they_are_written_does_not_come_to_stand(tmp_path: Path) -> None:
+    async with hub_on(tmp_path) as hub:
+        await keyword(hub, "secret")
+        await hub.records.bring_up()
+        writing = maps_of(hub, tmp_path, Erasing(2, 1))
+
+        await writing.bring_up()
+        after_one = sorted((tmp_path / "indexes").glob("*.json*"))
+        await writing.bring_up()
+
+        assert after_one == []
+        assert read_note(RealFileSystem(), tmp_path / "indexes").erases == 2
+
+
+async def test_while_something_is_erased_nothing_is_written(tmp_path: Path) -> None:
+    async with hub_on(tmp_path) as hub:
+        await keyword(hub, "secret")
+        await hub.records.bring_up()
+
+        await maps_of(hub, tmp_path, Erasing(is_erasing=True)).bring_up()
+
+        assert not list((tmp_path / "indexes").glob("*.json*"))
+
+
+async def test_a_fault_while_they_are_written_is_named_and_made_good_the_next_time(tmp_path: Path) -> None:
+    files = FaultyFileSystem()
+    async with hub_on(tmp_path) as hub:
+        await keyword(hub, "Python")
+        await hub.records.bring_up()
+        writing = maps_of(hub, tmp_path, hub.store, files)
+        calls = 0
+        while True:
+            calls += 1
+            files.begin(Plan(fail_at=calls))
+            try:
+                await writing.bring_up()
+                break
+            except OSError:
+                continue
+
+        assert calls > 18
+        assert maps(tmp_path, "inverted.json").keys() == {"python"}
+        assert read_note(files, tmp_path / "indexes").seq == hub.store.last_seq
+
+
+async def test_a_record_file_that_is_shorter_than_noted_makes_no_map(tmp_path: Path) -> None:
+    (tmp_path / "records").mkdir()
+    (tmp_path / "records/nodes.jsonl").write_bytes(b"{}")
+
+    with pytest.raises(OSError, match="has 2 bytes, and 10 were noted"):
+        write_maps(RealFileSystem(), tmp_path, {"account": "", "lengths": {"nodes.jsonl": 10}})
+
+
+async def test_a_large_map_is_written_whole(tmp_path: Path) -> None:
+    (tmp_path / "records").mkdir()
+    rows = [{"id": f"{number:0200}", "deleted": False} for number in range(12_000)]
+    data = b"".join(orjson.dumps(row) + b"\n" for row in rows)
+    (tmp_path / "records/infos.jsonl").write_bytes(data)
+
+    noted = write_maps(RealFileSystem(), tmp_path, {"account": "", "lengths": {"infos.jsonl": len(data)}})
+
+    path = tmp_path / "indexes/infos.index.json.tmp"
+    assert noted["infos.index.json"] == [path.stat().st_size, zlib.crc32(path.read_bytes())]
+    index = orjson.loads(path.read_bytes())
+    assert list(index) == [row["id"] for row in rows]
+    assert data[index[rows[7]["id"]] :].startswith(orjson.dumps(rows[7]))
+
+
+async def test_a_second_turn_of_the_keeper_waits_for_the_first(tmp_path: Path) -> None:
+    async with hub_on(tmp_path) as hub:
+        for number in range(30):
+            await keyword(hub, f"number {number}")
+
+        await asyncio.gather(*(hub.keeper.run_once() for _ in range(3)))
+
+        assert hub.keeper.failures == {}
+        assert len(maps(tmp_path, "nodes.index.json")) == 31
+
+
+async def test_much_is_written_in_a_process_of_its_own(tmp_path: Path) -> None:
+    async with hub_on(tmp_path) as hub:
+        python = await keyword(hub, "Python")
+        infos = [await info(hub, f"{number} " + "long " * 200_000, python) for number in range(3)]
+        asked: list[str] = []
+
+        async def apart(name: str, root: Path, arguments: Mapping[str, Any]) -> dict[str, Any]:
+            asked.append(name)
+            return await run_apart(name, root, arguments)
+
+        await hub.records.bring_up()
+        options = MapOptions(0, apart)
+        writing = DerivedMaps(
+            RealFileSystem(), DataDirectory(tmp_path), hub.records, hub.store.history, hub.store, options
+        )
+        await writing.bring_up()
+
+        assert asked == ["write_maps"]
+        assert maps(tmp_path, "info_by_kw.json") == {python: infos}

@@ -1,0 +1,308 @@
+"""A line without what one row said: of the same length, whole, and with all that is not the row's as it was."""
+
+import string
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from knowhub.core.erasing import EraseRules, is_erased
+from knowhub.keywords import decisions as keyword_decisions
+from knowhub.keywords import info_decisions
+from knowhub.keywords.model import INFOS, KEYWORDS
+from knowhub.knowledge import decisions
+from knowhub.knowledge.model import COLLECTION
+from knowhub.stores.files.erased_lines import Target, Traces, erased_line, versions_in
+from knowhub.stores.files.log_base import end_line
+from knowhub.stores.files.log_line import object_of, parsed, resealed, seal
+from tests.builders import knowledge_row
+
+SECRET = "The quagga of platform nine sings at midnight."
+CHINESE = "第九站台的斑驴在午夜歌唱，没有人听见。"
+RULES = {
+    COLLECTION: decisions.ERASE_RULES,
+    INFOS: info_decisions.ERASE_RULES,
+    KEYWORDS: keyword_decisions.ERASE_RULES,
+}
+
+
+def change(row: dict[str, Any], before: dict[str, Any] | None = None, collection: str = COLLECTION) -> dict[str, Any]:
+    return {"collection": collection, "id": row["id"], "before": before, "after": row}
+
+
+def line_of(*changes: dict[str, Any], **fields: Any) -> bytes:  # noqa: ANN401 -- any field of a line
+    record = {"seq": 3, "batch": 0, "op": "save", "operation_id": "o-3", "account": "default", "actor": "user:li"}
+    rest = {"timestamp": 1.5, "changes": list(changes), "agent_io": None, "undo_of": None, "idempotency": None}
+    return seal(orjson.dumps(record | rest | fields)[:-1])
+
+
+def erased(line: bytes, row_id: str = "knowledge-1", collection: str = COLLECTION, *known: bytes) -> bytes | None:
+    target, rules = Target("default", collection, row_id), RULES[collection]
+    versions = [row for one in (line, *known) for row in versions_in(parsed(one) or {}, target)]
+    return erased_line(line, target, rules, Traces.of(row_id, versions, rules))
+
+
+def info_row(row_id: str = "info-1", **fields: Any) -> dict[str, Any]:  # noqa: ANN401 -- any field
+    times = {"created_at": "2026-03-05T12:00:00.000Z", "updated_at": "2026-03-05T12:00:00.000Z"}
+    row = {"id": row_id, "content": "c", "source": "", "metadata": {}, "scopes": ["public"], "owner": "user:li"}
+    return row | {"version": 1} | times | fields
+
+
+def keyword_row(**fields: Any) -> dict[str, Any]:  # noqa: ANN401 -- any field
+    row = info_row("keyword-1") | {"name": "x", "aliases": [], "normalized": ["x"], "pinyin": [], "terms": ["x"]}
+    del row["content"], row["source"]
+    return row | {"parent_id": "root", "description": "", "deleted": True} | fields
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        knowledge_row(content=SECRET),
+        knowledge_row(content=CHINESE, tags={"地": ["斑驴", "x"]}),
+        knowledge_row(content='"quoted" \\ back\\nslash \n\t\u2028 \x01 \U0001f993'),
+        knowledge_row(content="x", task=""),
+        knowledge_row(content=SECRET) | {"deleted": True},
+        knowledge_row(content=SECRET, source={"name": "n", "agent_id": "a", "submitted_by": "s", "timestamp": "t"}),
+    ],
+    ids=["plain", "chinese", "escapes", "tiny", "deleted", "short source"],
+)
+def test_a_line_keeps_its_length_and_loses_what_the_row_said(row: dict[str, Any]) -> None:
+    line = line_of(change(row, row | {"version": 0}))
+
+    new = erased(line)
+
+    assert new is not None
+    record = parsed(new)
+    assert len(new) == len(line)
+    assert record is not None
+    for version in (record["changes"][0]["before"], record["changes"][0]["after"]):
+        assert is_erased(version)
+        assert (version["content"], version["task"], version["tags"]) == ("", "", {})
+        assert version["owner"] == row["owner"]
+        assert version.get("deleted", False) == row.get("deleted", False)
+
+
+@pytest.mark.parametrize(
+    ("row", "collection"),
+    [
+        (info_row(), INFOS),
+        (info_row(content=CHINESE, metadata={"a": [1, {"b": SECRET}]}), INFOS),
+        (info_row(deleted=True), INFOS),
+        (keyword_row(), KEYWORDS),
+        (keyword_row(name="斑驴", pinyin=["banlv", "bl"], description=CHINESE), KEYWORDS),
+    ],
+)
+def test_every_kind_of_row_has_room_for_its_stub(row: dict[str, Any], collection: str) -> None:
+    line = line_of(change(row, None, collection))
+
+    new = erased(line, row["id"], collection)
+
+    record = parsed(new or b"")
+    assert record is not None
+    stub = record["changes"][0]["after"]
+    assert len(new or b"") == len(line)
+    assert is_erased(stub)
+    assert all(stub[name] == row[name] for name in RULES[collection].kept & row.keys())
+    assert all(not stub.get(name) for name in RULES[collection].blanks)
+
+
+def test_the_rows_beside_it_stand_where_they_stood(  # a row that memory knows by its offset must not move
+) -> None:
+    others = [info_row(f"other-{number}", content=f"other {number}") for number in range(5)]
+    rows = [*others[:2], info_row(content=SECRET), *others[2:]]
+    line = line_of(*(change(row, None, INFOS) for row in rows))
+
+    new = erased(line, "info-1", INFOS)
+
+    assert new is not None
+    for row in others:
+        assert new.find(orjson.dumps(row)) == line.find(orjson.dumps(row)) > 0
+    assert SECRET.encode() not in new
+
+
+def test_a_line_of_another_row_or_account_is_left_alone() -> None:
+    line = line_of(change(knowledge_row(content=SECRET)))
+
+    assert erased(line, "knowledge-2") is None
+    assert erased_line(line, Target("other", COLLECTION, "knowledge-1"), RULES[COLLECTION], no_traces()) is None
+    assert (
+        erased_line(end_line(3), Target("default", COLLECTION, "knowledge-1"), RULES[COLLECTION], no_traces()) is None
+    )
+
+
+def no_traces() -> Traces:
+    return Traces.of("knowledge-1", [], RULES[COLLECTION])
+
+
+def test_a_line_that_was_erased_is_erased_no_further() -> None:
+    new = erased(line_of(change(knowledge_row(content=SECRET))))
+
+    assert new is not None
+    assert erased(new) is None
+
+
+def test_a_second_row_of_one_line_is_erased_beside_the_first() -> None:
+    line = line_of(change(knowledge_row("knowledge-1", content=SECRET)), change(knowledge_row("knowledge-2")))
+
+    first = erased(line, "knowledge-1")
+    second = erased(first or b"", "knowledge-2")
+
+    record = parsed(second or b"")
+    assert record is not None
+    assert len(second or b"") == len(line)
+    assert all(is_erased(one["after"]) for one in record["changes"])
+
+
+def test_a_line_of_a_base_is_erased_too() -> None:
+    row = knowledge_row(content=SECRET)
+    entry = {"collection": COLLECTION, "id": row["id"], "after": row, "number": 7}
+    line = seal(orjson.dumps({"account": "default", "changes": [entry]})[:-1])
+
+    new = erased(line)
+
+    record = parsed(new or b"")
+    assert record is not None
+    assert len(new or b"") == len(line)
+    assert record["changes"][0]["number"] == 7
+    assert is_erased(record["changes"][0]["after"])
+
+
+def asked_about(text: str) -> list[dict[str, Any]]:
+    data = orjson.dumps({"candidates": [{"idx": 1, "text": text}]}).decode()
+    return [{"function": "dedup_check", "messages": [{"role": "user", "content": f"<data>\n{data}\n</data>"}]}]
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [SECRET, CHINESE, f"{SECRET[:40]} …", 'it says "two\nlines" \\ and a \U0001f993 of them, all in one'],
+    ids=["whole", "chinese", "cut", "escapes"],
+)
+def test_what_a_model_was_shown_of_the_row_goes_from_other_operations(shown: str) -> None:
+    text = SECRET if shown.startswith("The") else shown
+    known = line_of(change(knowledge_row(content=text)))
+    line = line_of(agent_io=asked_about(shown), op="agent_decision")
+
+    new = erased(line, "knowledge-1", COLLECTION, known)
+
+    record = parsed(new or b"")
+    assert record is not None
+    assert len(new or b"") == len(line)
+    assert record["agent_io"] is None
+
+
+def test_what_a_model_was_asked_when_the_row_was_made_goes_too() -> None:
+    line = line_of(change(knowledge_row(content=SECRET)), agent_io=asked_about("something else"))
+
+    record = parsed(erased(line) or b"")
+
+    assert record is not None
+    assert record["agent_io"] is None
+
+
+def test_what_a_model_was_asked_of_other_things_stays() -> None:
+    known = line_of(change(knowledge_row(content=SECRET)))
+
+    assert erased(line_of(agent_io=asked_about("The quagga")), "knowledge-1", COLLECTION, known) is None
+
+
+def test_a_reply_loses_the_row_and_keeps_the_ids_that_an_answer_is_made_of() -> None:
+    row, other = knowledge_row(content=SECRET), knowledge_row("knowledge-2", content="other")
+    known = line_of(change(row))
+    reply = {"ids": ["knowledge-1", "knowledge-2"], "duplicates": {"knowledge-1": row}, "said": f"as in: {SECRET}"}
+    line = line_of(change(other), reply=reply)
+
+    new = erased(line, "knowledge-1", COLLECTION, known)
+
+    record = parsed(new or b"")
+    assert record is not None
+    assert len(new or b"") == len(line)
+    assert record["reply"]["ids"] == ["knowledge-1", "knowledge-2"]
+    assert is_erased(record["reply"]["duplicates"]["knowledge-1"])
+    assert record["reply"]["said"] == ""
+    assert record["changes"][0]["after"] == other
+
+
+def test_a_part_of_the_row_in_a_reply_is_emptied_where_it_has_no_room_for_more() -> None:
+    known = line_of(change(info_row(content=SECRET)), change(info_row(content="short"), None, INFOS))
+    line = line_of(reply={"row": {"id": "info-1", "content": "short", "n": 1}})
+
+    record = parsed(erased(line, "info-1", INFOS, known) or b"")
+
+    assert record is not None
+    assert record["reply"] == {"row": {"id": "info-1", "content": "", "n": 1}}
+
+
+def test_bytes_that_are_no_line_are_known_by_a_piece_of_the_text() -> None:
+    traces = Traces.of("knowledge-1", [knowledge_row(content=SECRET), knowledge_row(content="斑驴")], RULES[COLLECTION])
+
+    assert traces.stand_in_bytes(b'\0\0,"content":"' + SECRET[:44].encode())
+    assert traces.stand_in_bytes('…"content":"斑驴"'.encode())
+    assert traces.stand_in_bytes(b'"id":"knowledge-1","co')
+    assert not traces.stand_in_bytes(b'"id":"knowledge-12"')
+    assert not traces.stand_in_bytes(b'{"content":"something else that is long enough to be found"}')
+
+
+def test_a_text_or_an_id_of_a_few_letters_is_known_only_where_it_stands_alone() -> None:
+    traces = Traces.of("7", [knowledge_row(content="x1")], RULES[COLLECTION])
+
+    assert traces.stand_in({"choices": {"1": "7"}})
+    assert traces.stand_in(['as in {"name": "x1"}'])
+    assert not traces.stand_in(["version 7 of x10", {"n": 7}])
+    assert not traces.stand_in_bytes(b"version 7 of x10")
+
+
+def test_a_row_that_no_stub_fits_is_named_and_not_cut() -> None:
+    line = line_of(change({"id": "info-1", "content": "", "scopes": []}, None, INFOS))
+
+    with pytest.raises(ValueError, match="has no room"):
+        erased(line, "info-1", INFOS)
+
+
+def test_a_line_is_not_sealed_in_another_length() -> None:
+    line = line_of(change(knowledge_row()))
+
+    with pytest.raises(ValueError, match="do not take the place"):
+        resealed(line, object_of(line) + b" ")
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=120).filter(str.strip)
+IDS = st.text(string.ascii_letters + string.digits + '-"\\斑', min_size=1, max_size=12)
+
+
+@given(content=TEXT, metadata=st.dictionaries(st.text(), JSON, max_size=3), other=TEXT, row_id=IDS, reply=JSON)
+def test_any_line_keeps_its_length_and_its_other_rows(
+    content: str, metadata: dict[str, Any], other: str, row_id: str, reply: object
+) -> None:
+    row = info_row(row_id, content=content, metadata=metadata)
+    neighbour = info_row(f"{row_id}-other", content=other)
+    line = line_of(change(row, row, INFOS), change(neighbour, None, INFOS), reply={"said": reply})
+
+    new = erased(line, row_id, INFOS)
+
+    assert new is not None
+    record = parsed(new)
+    assert record is not None
+    assert len(new) == len(line)
+    assert record["changes"][1]["after"] == neighbour
+    assert new.find(orjson.dumps(neighbour)) == line.find(orjson.dumps(neighbour))
+    assert is_erased(record["changes"][0]["before"])
+    assert is_erased(record["changes"][0]["after"])
+    assert not record["changes"][0]["after"].get("content")
+
+
+def test_rules_name_every_field_of_their_rows() -> None:
+    for rules, row in (
+        (RULES[COLLECTION], knowledge_row()),
+        (RULES[INFOS], info_row()),
+        (RULES[KEYWORDS], keyword_row()),
+    ):
+        assert isinstance(rules, EraseRules)
+        assert rules.kept | rules.blanks.keys() >= row.keys()
+        assert rules.kept.isdisjoint(rules.blanks)

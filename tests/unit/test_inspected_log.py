@@ -1,0 +1,243 @@
+"""The doctor on bases, headers, LOCK and the disk; and on what was derived before an erasing or a compaction."""
+
+import asyncio
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from knowhub.bootstrap import Hub, World, examine, mend, open_hub
+from knowhub.core.errors import Conflict, Unavailable
+from knowhub.keywords.model import NewKeyword
+from knowhub.knowledge.model import COLLECTION
+from knowhub.settings import Settings
+from knowhub.stores.files.data_directory import DataDirectory
+from knowhub.stores.files.filesystem import FileSystem, RealFileSystem
+from knowhub.stores.files.findings import Severity
+from knowhub.stores.files.inspection import inspect
+from knowhub.stores.files.lock import LockFile
+from knowhub.stores.files.log_line import seal
+from tests.builders import OWNER, local, new_knowledge
+from tests.fakes.faulty_files import FaultyFileSystem, Plan
+from tests.fakes.plain_text import PlainText
+
+SEGMENT_BYTES = 4096
+
+
+def settings(root: Path) -> Settings:
+    return Settings(data_dir=root, owner=OWNER, maps_interval_s=0, segment_bytes=SEGMENT_BYTES)
+
+
+def in_a_hub(root: Path, work: Callable[[Hub], Any] | None = None) -> None:
+    async def run() -> None:
+        world = World(text=PlainText(), files=FaultyFileSystem())
+        async with open_hub(settings(root), world, keep=False) as hub:
+            if work is not None:
+                await work(hub)
+
+    asyncio.run(run())
+
+
+async def fill(hub: Hub) -> None:
+    await hub.keywords.create(local(), NewKeyword("Python"), auto_place=False)
+    for number in range(12):
+        await hub.knowledge.save(local(), new_knowledge(f"text {number}"))
+
+
+async def compact(hub: Hub) -> None:
+    await hub.compact(0)
+
+
+async def erase(hub: Hub) -> None:
+    (record,) = [head.id for head in hub.store.view("default").live_heads()][:1]
+    await hub.erasures.erase(local(), COLLECTION, record)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    root = tmp_path / "data"
+    in_a_hub(root, fill)
+    return root
+
+
+def said(root: Path, severity: Severity, files: FileSystem | None = None) -> dict[str, str]:
+    found = inspect(files or RealFileSystem(), DataDirectory(root))
+    return {Path(finding.subject).name: finding.detail for finding in found if finding.severity is severity}
+
+
+def segments(root: Path) -> list[Path]:
+    return sorted((root / "change_log").glob("segment-*"))
+
+
+def rewritten(path: Path, line: int, **fields: object) -> None:
+    """Seal one line of a file anew with other fields."""
+    lines = path.read_bytes().splitlines(keepends=True)
+    record = orjson.loads(lines[line])
+    del record["crc"]
+    lines[line] = seal(orjson.dumps(record | fields)[:-1])
+    path.write_bytes(b"".join(lines))
+
+
+def test_a_directory_that_was_compacted_has_no_problem(data: Path) -> None:
+    in_a_hub(data, compact)
+
+    assert said(data, Severity.PROBLEM) == {}
+    assert "operations since operation" in said(data, Severity.OK)["change_log"]
+    assert said(data, Severity.OK)["records"] == "as the log says"
+    assert said(data, Severity.OK)["maps"] == "as the record files say"
+
+
+def test_files_that_a_compaction_left_behind_are_noted(data: Path, tmp_path: Path) -> None:
+    oldest = segments(data)[0]
+    shutil.copy(oldest, tmp_path)
+    in_a_hub(data, compact)
+    shutil.copy(tmp_path / oldest.name, oldest)
+
+    assert said(data, Severity.PROBLEM) == {}
+    assert "stands in the base that came after it" in said(data, Severity.NOTE)[oldest.name]
+
+
+def test_a_base_that_lost_rows_is_a_problem(data: Path) -> None:
+    in_a_hub(data, compact)
+    (base,) = (data / "change_log").glob("base-*")
+    rewritten(base, -1, rows=99)
+
+    assert said(data, Severity.PROBLEM)[base.name] == "holds 14 rows, and by its end it held 99"
+    mend(settings(data))
+    assert said(data, Severity.PROBLEM) == {}
+
+
+def test_a_base_without_the_segment_that_follows_it_is_a_problem_and_mended(data: Path) -> None:
+    in_a_hub(data, compact)
+    for path in segments(data):
+        path.unlink()
+
+    name = next(iter((data / "change_log").glob("base-*"))).name.replace("base", "segment")
+    assert said(data, Severity.PROBLEM)[name] == "is missing; the log goes on with it behind its base"
+    mend(settings(data))
+    assert said(data, Severity.PROBLEM) == {}
+
+
+def test_a_header_of_another_segment_is_named_and_written_anew(data: Path) -> None:
+    first, second = segments(data)[:2]
+    length = orjson.loads(second.read_bytes().split(b"\n")[0])["previous_length"]
+    rewritten(first, 0, segment=1_111_111)
+    rewritten(second, 0, previous_length=length + 6)
+    before = said(data, Severity.PROBLEM)
+
+    done = mend(settings(data))
+
+    assert before[first.name] == "offset 0: by its header this is segment 1111111"
+    assert "its header did not fit, and was written anew" in [one.detail for one in done]
+    assert first.stat().st_size == length + 6
+    assert said(data, Severity.PROBLEM) == {}
+
+
+def test_what_was_derived_before_an_erasing_is_noted_and_not_called_a_problem(data: Path, tmp_path: Path) -> None:
+    for name in ("records", "indexes"):
+        shutil.copytree(data / name, tmp_path / name)
+    in_a_hub(data, erase)
+    after = said(data, Severity.NOTE)
+    for name in ("records", "indexes"):
+        shutil.rmtree(data / name)
+        shutil.copytree(tmp_path / name, data / name)
+
+    noted = said(data, Severity.NOTE)
+    mend(settings(data))
+
+    assert "records" not in after
+    assert noted["records"] == noted["maps"] == "do not fit the log; the keeper writes them anew"
+    assert "was built before something was erased; the keeper builds it anew" in noted.values()
+    assert not list((data / "records").rglob("*.jsonl"))
+    assert not (data / "quarantine").exists()
+
+
+def test_an_index_that_is_older_than_the_base_is_noted(data: Path, tmp_path: Path) -> None:
+    shutil.copytree(data / "indexes", tmp_path / "indexes")
+    in_a_hub(data, fill)
+    in_a_hub(data, compact)
+    shutil.rmtree(data / "indexes")
+    shutil.copytree(tmp_path / "indexes", data / "indexes")
+
+    assert said(data, Severity.PROBLEM) == {}
+    assert "is older than the base of the log; the keeper builds it anew" in said(data, Severity.NOTE).values()
+
+
+def test_a_lock_behind_which_a_write_failed_is_noted(data: Path) -> None:
+    lock = LockFile(RealFileSystem(), data / "LOCK")
+    lock.mark_suspect()
+    lock.close()
+
+    assert said(data, Severity.NOTE)["LOCK"].endswith(
+        "; a write behind it failed, so the next one begins a fresh segment"
+    )
+
+
+class LittleRoom(FaultyFileSystem):
+    """A disk with so many bytes free."""
+
+    room = 0
+
+    def free(self, folder: Path) -> int:
+        del folder
+        return self.room
+
+
+@pytest.mark.parametrize(
+    ("room", "severity", "detail"),
+    [
+        (100, Severity.PROBLEM, "100 bytes free"),
+        (200 * 1024 * 1024, Severity.NOTE, "200 MiB free"),
+        (2048 * 1024 * 1024, Severity.OK, "2048 MiB free"),
+    ],
+)
+def test_a_disk_that_runs_full_is_named_in_time(data: Path, room: int, severity: Severity, detail: str) -> None:
+    files = LittleRoom()
+    files.room = room
+
+    assert said(data, severity, files)["disk"] == detail
+
+
+def test_a_file_that_cannot_be_read_is_a_problem_and_the_rest_is_looked_at(data: Path) -> None:
+    files = FaultyFileSystem()
+    files.begin(Plan(fail_at=1, kinds=("read_at",)))
+
+    assert "could not be read: [Errno 5]" in said(data, Severity.PROBLEM, files)["change_log"]
+    assert "disk" in said(data, Severity.OK, files)
+
+
+def test_a_repair_waits_for_no_writer(data: Path) -> None:
+    lock = LockFile(RealFileSystem(), data / "LOCK")
+    try:
+        assert lock.try_acquire()
+
+        with pytest.raises(Conflict, match="is open in a running KnowHub"):
+            mend(settings(data))
+    finally:
+        lock.close()
+
+
+def test_a_repair_makes_do_without_a_lock_and_names_a_strange_file(data: Path) -> None:
+    (data / "LOCK").write_bytes(b"short")
+    assert mend(settings(data)) == []
+
+    (data / "change_log/segment-x.jsonl").write_bytes(b"")
+    with pytest.raises(Unavailable, match="no number"):
+        mend(settings(data))
+
+
+def test_each_repair_keeps_the_record_files_that_it_found(data: Path) -> None:
+    for _ in range(2):
+        path = segments(data)[0]
+        content = path.read_bytes()
+        at = content.index(b'"content":"text')
+        path.write_bytes(content[:at] + b"#" + content[at + 1 :])
+        mend(settings(data))
+        in_a_hub(data)
+
+    kept = sorted(path.name for path in (data / "quarantine").glob("records-*knowledge.jsonl"))
+    assert kept == ["records-1-knowledge.jsonl", "records-2-knowledge.jsonl"]
+    assert [one.severity for one in examine(settings(data)) if one.severity is Severity.PROBLEM] == []

@@ -1,0 +1,311 @@
+"""The doctor on what surrounds the log: maps, caches, the tree's structure, snapshots, and what is left over."""
+
+import asyncio
+import gzip
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from knowhub.bootstrap import Hub, World, examine, mend, open_hub
+from knowhub.core.errors import Conflict, Unavailable
+from knowhub.keywords.model import NewInfo, NewKeyword
+from knowhub.settings import Settings
+from knowhub.stores.files.findings import Finding, Severity, ranges_text, some_of
+from knowhub.stores.files.inspected_tree import TreeRead, tree_findings
+from knowhub.stores.files.log_line import seal
+from tests.builders import OWNER, local, new_knowledge
+from tests.fakes.plain_text import PlainText
+from tests.keyword_rows import info_row, keyword_row, link_row
+
+
+def settings(root: Path) -> Settings:
+    return Settings(data_dir=root, owner=OWNER, maps_interval_s=0)
+
+
+def in_a_hub(root: Path, work: Callable[[Hub], Any] | None = None) -> None:
+    async def run() -> None:
+        async with open_hub(settings(root), World(text=PlainText()), keep=False) as hub:
+            python = (await hub.keywords.create(local(), NewKeyword("Python"), auto_place=False)).row["id"]
+            await hub.infos.create(local(), NewInfo("said", keyword_ids=[python]))
+            await hub.knowledge.save(local(), new_knowledge())
+            if work is not None:
+                await work(hub)
+
+    asyncio.run(run())
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    root = tmp_path / "data"
+    in_a_hub(root)
+    return root
+
+
+def problems(root: Path) -> list[Finding]:
+    return [finding for finding in examine(settings(root)) if finding.severity is Severity.PROBLEM]
+
+
+def said_of(root: Path, subject: str) -> list[tuple[str, str]]:
+    found = examine(settings(root))
+    return [(finding.severity.value, finding.detail) for finding in found if finding.subject.endswith(subject)]
+
+
+def test_maps_that_are_right_say_so(data: Path) -> None:
+    assert said_of(data, "maps") == [("ok", "as the record files say")]
+
+
+def test_a_map_that_was_edited_is_a_problem(data: Path) -> None:
+    path = data / "indexes/children.json"
+    path.write_bytes(path.read_bytes().replace(b"root", b"toor"))
+
+    (found,) = problems(data)
+
+    assert (found.subject, found.detail) == (str(path), "does not say what the record files say")
+    assert "knowhub reindex" in found.advice
+
+
+def test_a_map_whose_note_was_edited_with_it_is_a_problem_all_the_same(data: Path) -> None:
+    path, note = data / "indexes/kw_by_info.json", data / "indexes/derived.json"
+    path.write_bytes(b"{}\n")
+    said = orjson.loads(note.read_bytes())
+    del said["crc"]
+    said["files"]["kw_by_info.json"] = [3, 3_741_042_253]
+    note.write_bytes(seal(orjson.dumps(said)[:-1]))
+
+    assert [found.subject for found in problems(data)] == [str(path)]
+
+
+def without_note(root: Path) -> None:
+    (root / "indexes/derived.json").unlink()
+
+
+def of_another_log(root: Path) -> None:
+    note = root / "indexes/derived.json"
+    said = orjson.loads(note.read_bytes())
+    del said["crc"]
+    note.write_bytes(seal(orjson.dumps(said | {"log_id": "f" * 32})[:-1]))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "detail"),
+    [
+        (without_note, "derived.json is missing or damaged; the keeper writes them anew"),
+        (of_another_log, "do not fit the log; the keeper writes them anew"),
+    ],
+)
+def test_maps_that_do_not_fit_are_noted(data: Path, spoil: Callable[[Path], None], detail: str) -> None:
+    spoil(data)
+
+    assert problems(data) == []
+    assert said_of(data, "maps") == [("note", detail)]
+
+
+def test_maps_that_were_never_written_are_noted(data: Path) -> None:
+    for path in (data / "indexes").glob("*.json"):
+        path.unlink()
+
+    assert said_of(data, "maps") == [("note", "not written yet; the keeper writes them")]
+
+
+def test_maps_that_are_behind_say_by_how_much(data: Path) -> None:
+    kept = {path: path.read_bytes() for path in (data / "indexes").glob("*.json")}
+    in_a_hub(data)
+    for path, content in kept.items():
+        path.write_bytes(content)
+
+    assert said_of(data, "maps") == [
+        ("note", "as the record files say; 2 operations behind the log, which the keeper brings in")
+    ]
+
+
+def test_a_cache_that_is_damaged_or_of_another_log_is_noted(data: Path) -> None:
+    (data / "cache").mkdir(exist_ok=True)
+    (data / "cache/descend_cache.json").write_bytes(b"{")
+    head = {"log_id": "f" * 32, "seq": 1, "checksum": "0" * 8, "entries": []}
+    (data / "cache/agent_decision.json").write_bytes(seal(orjson.dumps(head)[:-1]))
+
+    assert problems(data) == []
+    assert said_of(data, "descend_cache.json") == [
+        ("note", "is damaged; it counts as empty, and the keeper writes it anew")
+    ]
+    assert said_of(data, "agent_decision.json") == [
+        ("note", "does not fit the log; it counts as empty, and the keeper writes it anew")
+    ]
+
+
+def tree_of(rows: Sequence[tuple[str, dict[str, Any]]]) -> TreeRead:
+    tree = TreeRead()
+    for collection, row in rows:
+        tree.take(collection, row)
+    return tree
+
+
+ROOT = ("keywords", keyword_row("root", "root") | {"parent_id": None})
+
+
+def below(row_id: str, parent_id: str | None) -> tuple[str, dict[str, Any]]:
+    return "keywords", keyword_row(row_id, row_id) | {"parent_id": parent_id}
+
+
+@pytest.mark.parametrize(
+    ("rows", "detail"),
+    [
+        ([below("a", "root")], "there is no root: root"),
+        ([ROOT, below("a", None)], "hangs below nothing and is not the root: a"),
+        ([ROOT, below("a", "gone")], "its parent is not there: a"),
+        ([ROOT, below("a", "b"), below("b", "a"), below("c", "a")], "hangs below itself: a, b, c"),
+        ([ROOT, ("links", link_row("i", "root"))], "a link whose info is not there: i:root"),
+        ([ROOT, ("infos", info_row("i")), ("links", link_row("i", "k"))], "a link whose keyword is not there: i:k"),
+    ],
+)
+def test_what_is_wrong_with_a_tree_is_named(rows: Sequence[tuple[str, dict[str, Any]]], detail: str) -> None:
+    found = list(tree_findings({"default": tree_of(rows)}))
+
+    assert detail in [finding.detail for finding in found]
+    assert {finding.subject for finding in found} == {"tree of default"}
+    assert {finding.severity for finding in found} == {Severity.PROBLEM}
+
+
+def test_a_tree_that_is_right_is_counted_with_its_deleted_rows_left_out() -> None:
+    gone = ("keywords", keyword_row("a", "a") | {"parent_id": "root", "deleted": True})
+    rows = [ROOT, below("a", "root"), gone, ("infos", info_row("i")), ("links", link_row("i", "root"))]
+
+    (found,) = tree_findings({"default": tree_of(rows), "empty": TreeRead()})
+
+    assert (found.severity, found.detail) == (
+        Severity.OK,
+        "keywords: 1, infos: 1, links: 1; every parent and both ends of every link exist",
+    )
+
+
+def test_of_many_names_the_first_few_are_told() -> None:
+    assert some_of(list("abcdefg")) == "a, b, c, d, e and 2 more"
+    assert ranges_text([1, 3, 4, 5, 9]) == "1, 3-5, 9"
+
+
+def test_a_snapshot_that_does_not_open_is_a_problem(data: Path) -> None:
+    (data / "snapshots").mkdir(exist_ok=True)
+    (data / "snapshots/snapshot_20261121T120000Z.tar.gz").write_bytes(gzip.compress(b"no archive"))
+    (data / "snapshots/snapshot_20261121T120001Z.tar.gz.tmp").write_bytes(b"half")
+
+    (found,) = problems(data)
+
+    assert found.subject.endswith("snapshot_20261121T120000Z.tar.gz")
+    assert found.detail.startswith("does not open: manifest.json: ")
+    assert said_of(data, ".tmp") == [("note", "is left over from a snapshot that was broken off")]
+
+
+def test_snapshots_that_open_are_counted(data: Path) -> None:
+    async def snap(hub: Hub) -> None:
+        await hub.snapshots.create()
+
+    in_a_hub(data, snap)
+
+    ((severity, detail),) = said_of(data, "snapshots")
+    assert severity == "ok"
+    assert detail.startswith("snapshots: 1, the newest of ")
+
+
+def test_what_writes_left_over_is_noted_and_removed_by_a_repair(data: Path) -> None:
+    (data / "change_log/base-00000002.jsonl.tmp").write_bytes(b"half")
+
+    before = said_of(data, ".jsonl.tmp")
+    mend(settings(data))
+
+    assert before == [("note", "is left over from a write that was broken off; nothing reads it")]
+    assert said_of(data, ".jsonl.tmp") == []
+
+
+def test_an_erase_journal_that_is_damaged_goes_to_quarantine(data: Path) -> None:
+    (data / "change_log/erase.journal").write_bytes(b"half")
+
+    before = said_of(data, "erase.journal")
+    (done,) = mend(settings(data))
+
+    assert [severity for severity, _ in before] == ["note"]
+    assert "erase the record again" in done.detail
+    assert [path.read_bytes() for path in (data / "quarantine").iterdir()] == [b"half"]
+    in_a_hub(data)
+
+
+def test_an_erase_journal_whose_operation_never_came_to_stand_is_thrown_away(data: Path) -> None:
+    header = {"knowhub_erase": 1, "account": "default", "operation_id": "none", "overwrites": 0}
+    (data / "change_log/erase.journal").write_bytes(seal(orjson.dumps(header)[:-1]))
+
+    (done,) = mend(settings(data))
+
+    assert done.detail == "an erasing that was broken off was carried out, or thrown away"
+    assert not (data / "change_log/erase.journal").exists()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["records/nodes.jsonl", "records/knowledge.jsonl", "indexes/inverted.json", "indexes/derived.json", "LEXICAL"],
+)
+def test_a_repair_removes_what_is_derived_and_wrong_and_the_next_keeper_writes_it_anew(data: Path, name: str) -> None:
+    path = next(data.glob("indexes/lexical/*/built.json")) if name == "LEXICAL" else data / name
+    content = path.read_bytes()
+    path.write_bytes(b"#" + content[1:])
+
+    mend(settings(data))
+    after_repair = problems(data)
+    in_a_hub(data)
+
+    assert after_repair == []
+    assert problems(data) == []
+    assert not (data / "quarantine").exists()
+    assert path.exists()
+    assert path.read_bytes()[:1] == content[:1]
+
+
+def test_a_repair_of_a_healthy_directory_changes_nothing(data: Path) -> None:
+    before = {path: path.read_bytes() for path in data.rglob("*") if path.is_file()}
+
+    done = mend(settings(data))
+
+    assert done == []
+    assert {path: path.read_bytes() for path in data.rglob("*") if path.is_file()} == before
+
+
+def test_a_repair_is_refused_while_a_hub_has_the_directory_open(data: Path) -> None:
+    async def repair(_hub: Hub) -> None:
+        with pytest.raises(Conflict, match="is open in a running KnowHub"):
+            mend(settings(data))
+
+    in_a_hub(data, repair)
+
+
+def test_a_repair_of_a_newer_format_or_of_a_log_that_is_gone_is_refused(data: Path, tmp_path: Path) -> None:
+    (data / "FORMAT").write_text('{"knowhub_data":99}\n')
+    with pytest.raises(Unavailable, match="99"):
+        mend(settings(data))
+
+    (data / "FORMAT").unlink()
+    for path in (data / "change_log").iterdir():
+        path.unlink()
+    with pytest.raises(Unavailable, match="is gone or empty"):
+        mend(settings(data))
+
+    (tmp_path / "empty").mkdir()
+    assert mend(settings(tmp_path / "empty")) == []
+
+
+def test_after_the_loss_of_a_parent_the_doctor_names_what_hangs_in_the_air(data: Path) -> None:
+    async def deeper(hub: Hub) -> None:
+        parent = (await hub.keywords.create(local(), NewKeyword("lost"), auto_place=False)).row["id"]
+        await hub.keywords.create(local(), NewKeyword("orphan", parent), auto_place=False)
+
+    in_a_hub(data, deeper)
+    (path,) = (data / "change_log").glob("segment-*")
+    content = path.read_bytes()
+    at = content.index(b'"name":"lost"')
+    path.write_bytes(content[:at] + b"#" + content[at + 1 :])
+
+    mend(settings(data))
+
+    (found,) = problems(data)
+    assert found.subject == "tree of default"
+    assert found.detail.startswith("its parent is not there: ")

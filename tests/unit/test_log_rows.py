@@ -1,0 +1,232 @@
+"""The newest row under every key, read out of a log: as an open store has it, or with the damage named."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from knowhub.knowledge.model import COLLECTION, Feedback
+from knowhub.stores.files.apart import run_here
+from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.stores.files.log_line import seal
+from knowhub.stores.files.log_rows import DamagedLog, LogEnd, LogRows, latest_rows
+from knowhub.stores.files.store import StoreOptions
+from tests.builders import Domain, FakeClock, local, new_knowledge, opened, rows_of
+
+pytestmark = pytest.mark.anyio
+
+ONE_SEGMENT, MANY_SEGMENTS = StoreOptions(), StoreOptions(segment_bytes=1)
+
+
+async def written(hub: Domain) -> None:
+    """Save, change what is searched, change what is not, and delete."""
+    ids = [(await hub.knowledge.save(local(), new_knowledge(f"zebra {number}"))).record["id"] for number in range(4)]
+    await hub.knowledge.patch(local(), ids[0], {"content": "lion"})
+    await hub.knowledge.give_feedback(local(), ids[1], Feedback(helpful_case={"task": "t"}))
+    await hub.knowledge.delete(local(), ids[2])
+
+
+def read(folder: Path, *, end: LogEnd | None = None, account: str | None = None, numbered: bool = True) -> LogRows:
+    return latest_rows(RealFileSystem(), folder / "change_log", end=end, account=account, numbered=numbered)
+
+
+@pytest.mark.parametrize("options", [ONE_SEGMENT, MANY_SEGMENTS], ids=["one segment", "many"])
+async def test_rows_and_text_numbers_are_those_of_an_open_store(tmp_path: Path, options: StoreOptions) -> None:
+    async with opened(tmp_path, None, options) as hub:
+        await written(hub)
+        state = hub.store.state("default")
+        rows, checksum = rows_of(hub.store), hub.store.checksum(hub.store.last_seq)
+        numbers = {row_id: head.text_num for row_id in rows if (head := state.knowledge.head(row_id))}
+
+        found = read(tmp_path)
+
+        assert {row_id: text for (_, row_id), text in found.rows["default"].items()} == rows
+        assert list(found.rows["default"]) == [(COLLECTION, row_id) for row_id in rows]
+        assert found.numbers["default"] == numbers
+        assert (found.log_id, found.last_seq, found.checksum) == (hub.store.log_id, hub.store.last_seq, checksum)
+        assert found.last_time > 0
+
+
+async def test_what_stands_behind_the_end_that_is_named_is_not_read(tmp_path: Path) -> None:
+    async with opened(tmp_path) as hub:
+        await hub.knowledge.save(local(), new_knowledge("before"))
+        segment = tmp_path / "change_log" / "segment-00000001.jsonl"
+        end = LogEnd(1, segment.stat().st_size)
+        await hub.knowledge.save(local(), new_knowledge("after"))
+
+        found = read(tmp_path, end=end, account="default", numbered=False)
+
+        assert found.last_seq == 1
+        assert [b"before" in text for text in found.rows["default"].values()] == [True]
+        assert found.numbers == {}
+
+
+async def test_rows_of_another_account_are_left_out(tmp_path: Path) -> None:
+    async with opened(tmp_path) as hub:
+        await hub.knowledge.save(local(), new_knowledge())
+
+        assert read(tmp_path, account="other").rows == {}
+
+
+def cut(data: bytes) -> bytes:
+    return data[:-10]
+
+
+def flipped(data: bytes) -> bytes:
+    place = data.index(b"zebra 1")
+    return data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
+
+
+def without_a_line(data: bytes) -> bytes:
+    lines = data.splitlines(keepends=True)
+    return b"".join([*lines[:2], *lines[3:]])
+
+
+def with_a_line_of_another_kind(data: bytes) -> bytes:
+    return data + seal(b'{"seq":8,"op":"x","timestamp":1,"account":"default","changes":[{"collection":"knowledge"}]')
+
+
+def with_a_row_that_is_a_list(data: bytes) -> bytes:
+    change = b'{"collection":"knowledge","id":"a","after":[]}'
+    return data + seal(b'{"seq":8,"op":"x","timestamp":1,"account":"default","changes":[' + change + b"]")
+
+
+def of_another_log(data: bytes) -> bytes:
+    return (
+        seal(b'{"knowhub_log":1,"log_id":"other","segment":2,"generation":1,"first_seq":1,"previous_length":null')
+        + data
+    )
+
+
+def without_header(data: bytes) -> bytes:
+    return b""
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        cut,
+        flipped,
+        without_a_line,
+        with_a_line_of_another_kind,
+        with_a_row_that_is_a_list,
+        of_another_log,
+        without_header,
+    ],
+)
+async def test_a_log_that_is_not_whole_is_named_with_file_and_offset(
+    tmp_path: Path, spoil: Callable[[bytes], bytes]
+) -> None:
+    async with opened(tmp_path) as hub:
+        await written(hub)
+    segment = tmp_path / "change_log" / "segment-00000001.jsonl"
+    segment.write_bytes(spoil(segment.read_bytes()))
+
+    with pytest.raises(DamagedLog) as found:
+        read(tmp_path)
+
+    assert found.value.path == segment
+    assert 0 <= found.value.offset <= segment.stat().st_size
+
+
+async def test_a_missing_segment_and_a_shorter_one_are_named(tmp_path: Path) -> None:
+    async with opened(tmp_path, None, MANY_SEGMENTS) as hub:
+        await written(hub)
+    first, second = (tmp_path / "change_log" / f"segment-{number:08d}.jsonl" for number in (2, 3))
+    whole = first.read_bytes()
+
+    first.write_bytes(whole[:-1])
+    with pytest.raises(DamagedLog, match="1 acknowledged bytes are gone"):
+        read(tmp_path)
+    first.write_bytes(whole)
+    second.unlink()
+    with pytest.raises(DamagedLog, match="this segment is missing") as found:
+        read(tmp_path)
+
+    assert found.value.path == second
+
+
+async def compacted(folder: Path) -> Path:
+    """Make a folder whose log begins with a base; return the base's file."""
+    clock = FakeClock()
+    async with opened(folder, clock=clock) as hub:
+        await written(hub)
+        clock.advance(48 * 3600.0)
+        await hub.store.compact(0.0, run_here(RealFileSystem()))
+        await hub.knowledge.save(local(), new_knowledge("behind the base"))
+    return next((folder / "change_log").glob("base-*.jsonl"))
+
+
+async def test_rows_and_text_numbers_go_on_behind_a_base(tmp_path: Path) -> None:
+    await compacted(tmp_path)
+    async with opened(tmp_path) as hub:
+        state, rows = hub.store.state("default"), rows_of(hub.store)
+        numbers = {row_id: head.text_num for row_id in rows if (head := state.knowledge.head(row_id))}
+
+        found = read(tmp_path)
+
+        assert {row_id: text for (_, row_id), text in found.rows["default"].items()} == rows
+        assert (found.numbers["default"], found.last_seq) == (numbers, hub.store.last_seq)
+
+
+def without_its_end(data: bytes) -> bytes:
+    return b"".join(data.splitlines(keepends=True)[:-1])
+
+
+def with_another_count(data: bytes) -> bytes:
+    return without_its_end(data) + seal(b'{"knowhub_base_end":1,"rows":99')
+
+
+def with_a_line_of_its_own_kind(data: bytes) -> bytes:
+    return without_its_end(data) + seal(b'{"account":"default"') + data.splitlines(keepends=True)[-1]
+
+
+def with_a_bad_line(data: bytes) -> bytes:
+    return without_its_end(data) + b"garbage\n" + data.splitlines(keepends=True)[-1]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "named"),
+    [
+        (without_its_end, "its header or its end"),
+        (with_another_count, "says that it has 99 rows, and it has 4"),
+        (with_a_line_of_its_own_kind, "no line of this KnowHub's log"),
+        (with_a_bad_line, "its checksum or its JSON"),
+    ],
+)
+async def test_a_base_that_is_not_whole_is_named(tmp_path: Path, spoil: Callable[[bytes], bytes], named: str) -> None:
+    base = await compacted(tmp_path)
+    base.write_bytes(spoil(base.read_bytes()))
+
+    with pytest.raises(DamagedLog, match=named) as found:
+        read(tmp_path)
+
+    assert found.value.path == base
+
+
+async def test_a_segment_with_the_header_of_another_is_named(tmp_path: Path) -> None:
+    async with opened(tmp_path, None, MANY_SEGMENTS) as hub:
+        await written(hub)
+    folder = tmp_path / "change_log"
+    third = folder / "segment-00000003.jsonl"
+    header, rest = third.read_bytes().split(b"\n", 1)
+    said = header.rpartition(b',"crc"')[0]
+
+    third.write_bytes(seal(said.replace(b'"segment":3', b'"segment":9')) + rest)
+    with pytest.raises(DamagedLog, match="it is another segment"):
+        read(tmp_path)
+    third.write_bytes(seal(said.replace(b'"first_seq":2', b'"first_seq":7')) + rest)
+    with pytest.raises(DamagedLog, match="operation 2 was to follow, not 7"):
+        read(tmp_path)
+    third.write_bytes(seal(said.replace(b'"first_seq"', b'"other"')) + rest)
+    with pytest.raises(DamagedLog, match="no line of this KnowHub's log"):
+        read(tmp_path)
+
+
+async def test_an_end_within_a_line_is_named(tmp_path: Path) -> None:
+    async with opened(tmp_path) as hub:
+        await written(hub)
+    size = (tmp_path / "change_log" / "segment-00000001.jsonl").stat().st_size
+
+    with pytest.raises(DamagedLog, match="operation 7 was to stand here"):
+        read(tmp_path, end=LogEnd(1, size - 5))

@@ -1,0 +1,332 @@
+"""Opening a snapshot that anybody may have made: what is wrong is named, and nothing leaves the folder."""
+
+import asyncio
+import errno
+import gzip
+import tarfile
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+
+import orjson
+import pytest
+
+from knowhub.core.errors import Conflict, StorageFull
+from knowhub.stores.files.data_directory import DataDirectory
+from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.stores.files.snapshot_manifest import DamagedSnapshot, Manifest
+from knowhub.stores.files.snapshot_reading import check_snapshot, read_manifest, unpack_snapshot
+from knowhub.stores.files.snapshot_unpacking import unpack_directory
+from knowhub.stores.files.snapshot_writing import temporary_path, write_archive
+from knowhub.stores.files.store import StoreOptions
+from tests.archives import MANIFEST, Archive, Piece, members_of, packed
+from tests.builders import local, new_knowledge, opened
+from tests.fakes.faulty_files import FaultyFileSystem, Plan
+
+pytestmark = pytest.mark.anyio
+
+FILES = RealFileSystem()
+SEGMENT = "change_log/segment-00000001.jsonl"
+MANY = 10**9
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Path:
+    """Return the snapshot of a small directory."""
+    return asyncio.run(snapshot_of(tmp_path / "data"))
+
+
+async def snapshot_of(root: Path) -> Path:
+    async with opened(root) as hub:
+        for number in range(3):
+            await hub.knowledge.save(local(), new_knowledge(f"zebra {number}"))
+        place = await hub.store.place()
+    directory = DataDirectory(root)
+    directory.snapshots.mkdir()
+    manifest = Manifest("20261120T154500Z", place.log_id, 3, 1, 0, "demand", "2026-11-20T15:45:00.000Z", {})
+    write_archive(FILES, directory, manifest, place.segments, place.end.offset)
+    return temporary_path(directory, manifest.ts)
+
+
+def test_a_snapshot_holds_the_log_and_says_what_it_holds(made: Path, tmp_path: Path) -> None:
+    manifest = unpack_snapshot(FILES, made, tmp_path / "out", MANY)
+
+    log = tmp_path / "data" / "change_log"
+    assert members_of(tmp_path / "out" / "change_log") == members_of(log)
+    assert (tmp_path / "out" / "FORMAT").read_bytes() == (tmp_path / "data" / "FORMAT").read_bytes()
+    assert set(manifest.members) == {"FORMAT", SEGMENT}
+    assert manifest.members[SEGMENT].sha256 == sha256((log / "segment-00000001.jsonl").read_bytes()).hexdigest()
+    assert check_snapshot(FILES, made, MANY) == read_manifest(FILES, made) == manifest
+
+
+def test_ordinary_tools_unpack_it_the_manifest_first(made: Path, tmp_path: Path) -> None:
+    with tarfile.open(made) as archive:
+        assert archive.getnames() == [MANIFEST, "FORMAT", SEGMENT]
+        archive.extractall(tmp_path / "out", filter="data")
+
+    assert (tmp_path / "out" / SEGMENT).read_bytes() == (tmp_path / "data" / SEGMENT).read_bytes()
+
+
+def absolute(archive: Archive) -> Archive:
+    return archive.and_pieces(Piece("/tmp/knowhub-outside", b"x"))  # noqa: S108 -- it must not be made
+
+
+def upwards(archive: Archive) -> Archive:
+    return archive.and_pieces(Piece("change_log/../../outside", b"x"))
+
+
+def upwards_with_a_manifest_that_says_so(archive: Archive) -> Archive:
+    return archive.with_pieces(*archive.pieces, Piece("../outside", b"x"))
+
+
+def symbolic_link(archive: Archive) -> Archive:
+    return archive.with_pieces(archive.pieces[0], Piece(SEGMENT, b"", tarfile.SYMTYPE, "/etc/passwd"))
+
+
+def hard_link(archive: Archive) -> Archive:
+    return archive.with_pieces(archive.pieces[0], Piece(SEGMENT, b"", tarfile.LNKTYPE, "../../LOCK"))
+
+
+def device(archive: Archive) -> Archive:
+    return archive.with_pieces(archive.pieces[0], Piece(SEGMENT, b"", tarfile.CHRTYPE))
+
+
+def folder(archive: Archive) -> Archive:
+    return archive.with_pieces(archive.pieces[0], Piece(SEGMENT, b"", tarfile.DIRTYPE))
+
+
+def sparse(archive: Archive) -> Archive:
+    return archive.with_pieces(archive.pieces[0], Piece(SEGMENT, b"", tarfile.GNUTYPE_SPARSE))
+
+
+def long_name(archive: Archive) -> Archive:
+    return archive.and_pieces(Piece("change_log/" + "a" * 300, b"x"))
+
+
+def twice(archive: Archive) -> Archive:
+    return archive.and_pieces(archive.pieces[1])
+
+
+def not_in_the_manifest(archive: Archive) -> Archive:
+    return archive.and_pieces(Piece("change_log/segment-00000002.jsonl", b"x"))
+
+
+def missing(archive: Archive) -> Archive:
+    return Archive(archive.manifest, archive.pieces[:1])
+
+
+def longer(archive: Archive) -> Archive:
+    return Archive(archive.manifest, [archive.pieces[0], Piece(SEGMENT, archive.pieces[1].data + b"\n")])
+
+
+def otherwise(archive: Archive) -> Archive:
+    return Archive(archive.manifest, [archive.pieces[0], Piece(SEGMENT, archive.pieces[1].data[::-1])])
+
+
+def of_another_format(archive: Archive) -> Archive:
+    return archive.with_pieces(Piece("FORMAT", b'{"knowhub_data":2}\n'), archive.pieces[1])
+
+
+def without_a_log(archive: Archive) -> Archive:
+    return archive.with_pieces(archive.pieces[0])
+
+
+def of_another_kind(archive: Archive) -> Archive:
+    return archive.changed(knowhub_snapshot=2)
+
+
+def with_a_number_for_a_time(archive: Archive) -> Archive:
+    return archive.changed(created_at=5)
+
+
+def with_a_bad_checksum(archive: Archive) -> Archive:
+    return archive.changed(members={"FORMAT": {"bytes": 1, "sha256": "../"}})
+
+
+@pytest.mark.parametrize(
+    ("spoil", "named"),
+    [
+        (absolute, "/tmp/knowhub-outside"),  # noqa: S108 -- as above
+        (upwards, "change_log/../../outside"),
+        (upwards_with_a_manifest_that_says_so, MANIFEST),
+        (symbolic_link, SEGMENT),
+        (hard_link, SEGMENT),
+        (device, SEGMENT),
+        (folder, SEGMENT),
+        (sparse, SEGMENT),
+        (long_name, "././@LongLink"),
+        (twice, SEGMENT),
+        (not_in_the_manifest, "change_log/segment-00000002.jsonl"),
+        (missing, SEGMENT),
+        (longer, SEGMENT),
+        (otherwise, SEGMENT),
+        (of_another_format, "FORMAT"),
+        (without_a_log, MANIFEST),
+        (of_another_kind, MANIFEST),
+        (with_a_number_for_a_time, MANIFEST),
+        (with_a_bad_checksum, MANIFEST),
+    ],
+)
+def test_what_no_snapshot_holds_is_refused_by_its_name(
+    made: Path, tmp_path: Path, spoil: Callable[[Archive], Archive], named: str
+) -> None:
+    spoilt = spoil(Archive.of(made)).write(tmp_path / "spoilt.tar.gz")
+    before = members_of(tmp_path)
+
+    with pytest.raises(DamagedSnapshot) as refused:
+        unpack_snapshot(FILES, spoilt, tmp_path / "out", MANY)
+
+    assert refused.value.member == named
+    assert [error.field for error in refused.value.errors] == [named]
+    after = {name: data for name, data in members_of(tmp_path).items() if not name.startswith("out/")}
+    assert after == before
+    assert not Path("/tmp/knowhub-outside").exists()  # noqa: S108 -- as above
+
+
+def test_the_manifest_comes_first_or_it_is_no_snapshot(made: Path, tmp_path: Path) -> None:
+    archive = Archive.of(made)
+    manifest = Piece(MANIFEST, orjson.dumps(archive.manifest))
+    (tmp_path / "late.tar.gz").write_bytes(gzip.compress(packed([*archive.pieces, manifest])))
+
+    with pytest.raises(DamagedSnapshot, match="is not the first member"):
+        check_snapshot(FILES, tmp_path / "late.tar.gz", MANY)
+
+
+def test_every_prefix_of_an_archive_is_refused(made: Path, tmp_path: Path) -> None:
+    whole, part = made.read_bytes(), tmp_path / "part.tar.gz"
+
+    for length in range(len(whole)):
+        part.write_bytes(whole[:length])
+        with pytest.raises(DamagedSnapshot):
+            check_snapshot(FILES, part, MANY)
+
+
+@pytest.mark.parametrize(
+    "tail",
+    [b"x", gzip.compress(b"more"), gzip.compress(bytes(2 * 1024 * 1024)), b"\x1f\x8b"],
+    ids=["a byte", "another file", "no end of zeros", "half a header"],
+)
+def test_what_goes_on_behind_its_end_is_refused(made: Path, tmp_path: Path, tail: bytes) -> None:
+    longer = tmp_path / "longer.tar.gz"
+    longer.write_bytes(made.read_bytes() + tail)
+
+    with pytest.raises(DamagedSnapshot):
+        check_snapshot(FILES, longer, MANY)
+
+
+def test_a_bomb_is_refused_before_a_byte_of_it_is_written(made: Path, tmp_path: Path) -> None:
+    archive = Archive.of(made)
+    bomb = archive.with_pieces(archive.pieces[0], Piece(SEGMENT, bytes(50 * 1024 * 1024)))
+    told = bomb.write(tmp_path / "told.tar.gz")
+    # One whose manifest keeps silent about it ends where the manifest says that the member does.
+    lying = Archive(archive.manifest, bomb.pieces).write(tmp_path / "lying.tar.gz")
+
+    with pytest.raises(DamagedSnapshot, match="KNOWHUB_SNAPSHOT_MAX_BYTES"):
+        unpack_snapshot(FILES, told, tmp_path / "out", 1024 * 1024)
+    with pytest.raises(DamagedSnapshot, match="the manifest says"):
+        unpack_snapshot(FILES, lying, tmp_path / "out", MANY)
+
+    assert sum(map(len, members_of(tmp_path / "out").values())) < 1024
+
+
+def test_a_snapshot_for_which_there_is_no_room_is_not_begun(made: Path, tmp_path: Path) -> None:
+    huge = Archive.of(made)
+    huge.manifest["members"][SEGMENT]["bytes"] = 2**60
+    path = huge.write(tmp_path / "huge.tar.gz")
+
+    with pytest.raises(StorageFull, match="are free"):
+        unpack_snapshot(FILES, path, tmp_path / "out", 2**61)
+
+    assert members_of(tmp_path / "out") == {}
+
+
+def test_a_manifest_without_end_is_not_read_into_memory(tmp_path: Path) -> None:
+    path = tmp_path / "endless.tar.gz"
+    path.write_bytes(gzip.compress(packed([Piece(MANIFEST, bytes(8 * 1024 * 1024))])))
+
+    with pytest.raises(DamagedSnapshot, match="is longer than"):
+        read_manifest(FILES, path)
+
+
+@pytest.mark.parametrize("kind", ["write_at", "sync"])
+async def test_a_fault_while_a_snapshot_is_written_leaves_nothing(tmp_path: Path, kind: str) -> None:
+    async with opened(tmp_path) as hub:
+        await hub.knowledge.save(local(), new_knowledge())
+        place = await hub.store.place()
+    directory = DataDirectory(tmp_path)
+    directory.snapshots.mkdir()
+    files = FaultyFileSystem(Plan(fail_at=1, error=errno.ENOSPC, kinds=(kind,)))
+    manifest = Manifest("20261120T154500Z", place.log_id, 1, 1, 0, "demand", "2026-11-20T15:45:00.000Z", {})
+
+    with pytest.raises(OSError, match="No space"):
+        write_archive(files, directory, manifest, place.segments, place.end.offset)
+
+    assert members_of(directory.snapshots) == {}
+
+
+async def test_a_log_that_is_shorter_than_it_was_is_not_kept_as_a_snapshot(tmp_path: Path) -> None:
+    async with opened(tmp_path) as hub:
+        await hub.knowledge.save(local(), new_knowledge())
+        place = await hub.store.place()
+    directory = DataDirectory(tmp_path)
+    directory.snapshots.mkdir()
+    manifest = Manifest("20261120T154500Z", place.log_id, 1, 1, 0, "demand", "2026-11-20T15:45:00.000Z", {})
+
+    with pytest.raises(OSError, match="is damaged, so that no snapshot can be made"):
+        write_archive(FILES, directory, manifest, place.segments, place.end.offset + 1)
+
+    assert members_of(directory.snapshots) == {}
+
+
+async def test_a_log_with_a_damaged_header_is_not_kept_as_a_snapshot(tmp_path: Path) -> None:
+    async with opened(tmp_path, None, StoreOptions(segment_bytes=1)) as hub:
+        await hub.knowledge.save(local(), new_knowledge())
+        place = await hub.store.place()
+    directory = DataDirectory(tmp_path)
+    directory.snapshots.mkdir()
+    last = tmp_path / "change_log" / f"segment-{place.segments[-1]:08d}.jsonl"
+    last.write_bytes(b"x" + last.read_bytes()[1:])
+    manifest = Manifest("20261120T154500Z", place.log_id, 1, 1, 0, "demand", "2026-11-20T15:45:00.000Z", {})
+
+    with pytest.raises(OSError, match=f"{last.name} is damaged"):
+        write_archive(FILES, directory, manifest, place.segments, place.end.offset)
+
+    assert members_of(directory.snapshots) == {}
+
+
+def test_a_snapshot_is_unpacked_into_an_empty_directory_alone(made: Path, tmp_path: Path) -> None:
+    taken, file = tmp_path / "taken", tmp_path / "file"
+    taken.mkdir()
+    (taken / "a note of mine.txt").write_bytes(b"stays")
+    file.write_bytes(b"stays")
+    # As a call leaves it that died.
+    (tmp_path / "begun" / ".unpack" / "change_log").mkdir(parents=True)
+
+    for root in (taken, file, tmp_path / "data"):
+        with pytest.raises(Conflict, match="is not empty"):
+            unpack_directory(FILES, made, root, MANY)
+    unpack_directory(FILES, made, tmp_path / "begun", MANY)
+
+    assert members_of(taken) == {"a note of mine.txt": b"stays"}
+    assert set(members_of(tmp_path / "begun")) == {"FORMAT", SEGMENT}
+
+
+async def test_what_was_never_acknowledged_is_in_no_snapshot(tmp_path: Path) -> None:
+    root = tmp_path / "data"
+    async with opened(root, None, StoreOptions(segment_bytes=1)) as hub:
+        for number in range(2):
+            await hub.knowledge.save(local(), new_knowledge(f"zebra {number}"))
+        place = await hub.store.place()
+        for number in place.segments[-2:]:
+            with (root / "change_log" / f"segment-{number:08d}.jsonl").open("ab") as segment:
+                segment.write(b"torn bytes of a write that failed")
+    directory = DataDirectory(root)
+    directory.snapshots.mkdir()
+    manifest = Manifest("20261120T154500Z", place.log_id, 2, 1, 0, "demand", "2026-11-20T15:45:00.000Z", {})
+    write_archive(FILES, directory, manifest, place.segments, place.end.offset)
+
+    unpack_directory(FILES, temporary_path(directory, manifest.ts), tmp_path / "out", MANY)
+
+    assert not any(b"torn" in data for data in members_of(tmp_path / "out").values())
+    async with opened(tmp_path / "out") as hub:
+        assert (hub.store.last_seq, hub.store.status().quarantined) == (2, [])

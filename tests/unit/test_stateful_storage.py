@@ -1,0 +1,335 @@
+"""Every domain through compaction, snapshot, restore, erasing and reopening, by two processes: what is said holds."""
+
+import asyncio
+import gc
+import shutil
+import tempfile
+from collections.abc import Coroutine, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any, TypeVar
+
+import orjson
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import run_state_machine_as_test as run_machine
+
+from knowhub.bootstrap import Hub, World, examine, open_hub
+from knowhub.core.errors import Conflict, NotFound
+from knowhub.keywords.model import INFOS, KEYWORDS, ROOT_ID, InfoPolicy, NewInfo, NewKeyword
+from knowhub.keywords.service import Deletion
+from knowhub.knowledge.model import COLLECTION, Feedback
+from knowhub.settings import Settings
+from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.stores.files.findings import Severity
+from knowhub.stores.files.log_line import RawChange
+from tests.builders import OWNER, CountedIds, FakeClock, local, new_knowledge
+from tests.fakes.plain_text import PlainText
+
+T = TypeVar("T")
+Key = tuple[str, str]
+Said = dict[Key, dict[str, Any]]
+
+WHO = st.integers(0, 1)
+PICK = st.integers(0, 10_000)
+MOVED = {"version", "updated_at", "created_at"}
+QUIET = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
+
+
+class Keys:
+    """Every key that was ever written, as one who follows the log hears of it."""
+
+    def __init__(self) -> None:
+        self.all: dict[Key, None] = {}
+
+    def follow(self, account: str, seq: int, changes: Sequence[RawChange]) -> None:
+        self.all |= {(change.collection, change.id): None for change in changes}
+
+
+class StorageMachine(RuleBasedStateMachine):
+    """`said` is what every live row says, less versions and times; `undoable` what undoing the newest brings back."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = asyncio.new_event_loop()
+        self.folder = Path(tempfile.mkdtemp(prefix="knowhub-storage-"))
+        self.clock, self.ids, self.keys = FakeClock(), CountedIds(), Keys()
+        self.said: Said = {}
+        self.versions: dict[Key, int] = {}
+        self.undoable: list[tuple[str, Said]] = []
+        self.snapshots: dict[str, Said] = {}
+        self.erased: dict[Key, str] = {}
+        self.count = 0
+
+    @initialize(segment_bytes=st.sampled_from([4096, 20_000, 64 * 1024 * 1024]))
+    def open_both(self, segment_bytes: int) -> None:
+        self.settings = Settings(data_dir=self.folder, owner=OWNER, segment_bytes=segment_bytes)
+        self.opened = [self.open(), self.open()]
+
+    def teardown(self) -> None:
+        for _, stack in getattr(self, "opened", ()):
+            self.run(stack.aclose())
+        problems = [one for one in examine(self.settings) if one.severity is Severity.PROBLEM]
+        self.loop.close()
+        shutil.rmtree(self.folder)
+        gc.unfreeze()
+        assert problems == []
+
+    def open(self) -> tuple[Hub, AsyncExitStack]:
+        async def entered() -> tuple[Hub, AsyncExitStack]:
+            stack = AsyncExitStack()
+            # Named, the file system has all work done in this process.
+            world = World(clock=self.clock, ids=self.ids, text=PlainText(), files=RealFileSystem())
+            hub = await stack.enter_async_context(open_hub(self.settings, world, keep=False))
+            hub.store.subscribe(self.keys)
+            return hub, stack
+
+        return self.run(entered())
+
+    def run(self, doing: Coroutine[Any, Any, T]) -> T:
+        return self.loop.run_until_complete(doing)
+
+    def hub(self, who: int) -> Hub:
+        return self.opened[who][0]
+
+    def beside(self, who: int, doing: Coroutine[Any, Any, T]) -> T:
+        """Have one process do something while the other one keeps up, as servers do."""
+
+        async def both() -> T:
+            task = asyncio.ensure_future(doing)
+            while not task.done():
+                await self.hub(1 - who).store.refresh()
+                await self.hub(1 - who).keeper.run_once()
+                await asyncio.wait([task], timeout=0.001)
+            return await task
+
+        return self.run(both())
+
+    def rows(self, who: int) -> Said:
+        """Return every live row, as this process reads it."""
+        self.run(self.hub(who).store.refresh())
+        state = self.hub(who).store.state("default")
+        found = {}
+        for key in self.keys.all:
+            text = state.raw(*key)
+            assert text is not None, key
+            row = orjson.loads(text)
+            assert row["version"] >= self.versions.get(key, 1)
+            self.versions[key] = row["version"]
+            if not row.get("deleted"):
+                found[key] = {name: value for name, value in row.items() if name not in MOVED}
+        return found
+
+    def ids_of(self, collection: str) -> list[str]:
+        return [row_id for held, row_id in self.said if held == collection and row_id != ROOT_ID]
+
+    def pick(self, collection: str, number: int) -> str:
+        ids = self.ids_of(collection)
+        return ids[number % len(ids)]
+
+    def text(self) -> str:
+        self.count += 1
+        return f"内容 number {self.count} stands in one row alone"
+
+    def wrote(self, who: int, operation_id: str | None) -> None:
+        """Note what an operation has made of the rows, and that undoing it brings the others back."""
+        before, self.said = self.said, self.rows(who)
+        if operation_id is None:
+            assert self.said == before
+        else:
+            self.undoable.append((operation_id, before))
+
+    @rule(who=WHO)
+    def save(self, who: int) -> None:
+        saved = self.run(self.hub(who).knowledge.save(local(), new_knowledge(self.text())))
+        self.wrote(who, saved.operation_id)
+
+    @rule(who=WHO, many=st.integers(1, 12))
+    def save_several(self, who: int, many: int) -> None:
+        items = [new_knowledge(self.text()) for _ in range(many)]
+        self.wrote(who, self.run(self.hub(who).knowledge.save_batch(local(), items)).operation_id)
+
+    @precondition(lambda self: self.ids_of(COLLECTION))
+    @rule(who=WHO, pick=PICK)
+    def patch(self, who: int, pick: int) -> None:
+        patched = self.hub(who).knowledge.patch(local(), self.pick(COLLECTION, pick), {"content": self.text()})
+        self.wrote(who, self.run(patched).operation_id)
+
+    @precondition(lambda self: self.ids_of(COLLECTION))
+    @rule(who=WHO, pick=PICK)
+    def vote(self, who: int, pick: int) -> None:
+        case = Feedback(helpful_case={"task": self.text()})
+        voted = self.run(self.hub(who).knowledge.give_feedback(local(), self.pick(COLLECTION, pick), case))
+        self.wrote(who, voted.operation_id)
+
+    @precondition(lambda self: self.ids_of(COLLECTION))
+    @rule(who=WHO, pick=PICK)
+    def delete(self, who: int, pick: int) -> None:
+        self.wrote(who, self.run(self.hub(who).knowledge.delete(local(), self.pick(COLLECTION, pick))))
+
+    @rule(who=WHO, pick=PICK, many=st.integers(1, 4))
+    def grow(self, who: int, pick: int, many: int) -> None:
+        self.run(self.hub(who).keywords.make_root(local()))
+        self.said = self.rows(who)
+        parent = self.pick(KEYWORDS, pick) if pick % 3 and self.ids_of(KEYWORDS) else None
+        items = [NewKeyword(self.text(), parent) for _ in range(many)]
+        self.wrote(who, self.run(self.hub(who).keywords.create_batch(local(), items)).operation_id)
+
+    @precondition(lambda self: self.ids_of(KEYWORDS))
+    @rule(who=WHO, pick=PICK)
+    def rename(self, who: int, pick: int) -> None:
+        renamed = self.hub(who).keywords.update(local(), self.pick(KEYWORDS, pick), {"name": self.text()})
+        self.wrote(who, self.run(renamed).operation_id)
+
+    @precondition(lambda self: self.ids_of(KEYWORDS))
+    @rule(who=WHO, pick=PICK)
+    def prune(self, who: int, pick: int) -> None:
+        how = Deletion(cascade=True, policy=InfoPolicy.DETACH)
+        self.wrote(who, self.run(self.hub(who).keywords.delete(local(), self.pick(KEYWORDS, pick), how)))
+
+    @precondition(lambda self: self.ids_of(KEYWORDS))
+    @rule(who=WHO, picks=st.lists(PICK, min_size=1, max_size=3))
+    def inform(self, who: int, picks: list[int]) -> None:
+        ids = list(dict.fromkeys(self.pick(KEYWORDS, pick) for pick in picks))
+        created = self.run(self.hub(who).infos.create(local(), NewInfo(self.text(), keyword_ids=ids)))
+        self.wrote(who, created.operation_id)
+
+    @precondition(lambda self: self.ids_of(INFOS))
+    @rule(who=WHO, pick=PICK)
+    def change_info(self, who: int, pick: int) -> None:
+        updated = self.hub(who).infos.update(local(), self.pick(INFOS, pick), {"content": self.text()})
+        self.wrote(who, self.run(updated).operation_id)
+
+    @precondition(lambda self: self.ids_of(INFOS))
+    @rule(who=WHO, pick=PICK)
+    def delete_info(self, who: int, pick: int) -> None:
+        self.wrote(who, self.run(self.hub(who).infos.delete(local(), self.pick(INFOS, pick))))
+
+    @precondition(lambda self: self.undoable)
+    @rule(who=WHO)
+    def undo(self, who: int) -> None:
+        operation_id, before = self.undoable.pop()
+
+        undone = self.run(self.hub(who).operations.undo(local(), operation_id))
+
+        stood, self.said = self.said, self.rows(who)
+        assert self.said == before
+        again = undone.operation_ids if len(undone.operation_ids) == 1 else []
+        self.undoable += [(one, stood) for one in again]
+
+    @rule(who=WHO, days=st.sampled_from([0.0, 0.0, 1.0]))
+    def compact(self, who: int, days: float) -> None:
+        for hub, _ in self.opened:
+            self.run(hub.store.refresh())
+
+        done = self.beside(who, self.hub(who).compact(days))
+
+        if done.operations:
+            # What stood in the segments that went cannot be undone any more.
+            base_seq = self.hub(who).store.history.base_seq
+            self.undoable = [one for one in self.undoable if self.is_known(who, one[0])]
+            assert base_seq > 0
+
+    def is_known(self, who: int, operation_id: str) -> bool:
+        store = self.hub(who).store
+        try:
+            self.run(self.hub(who).operations.undo(local(), operation_id, dry_run=True))
+        except NotFound:
+            assert self.run(store.operation("default", operation_id)) is None
+            return False
+        except Conflict:
+            return True
+        return True
+
+    @rule(who=WHO)
+    def snapshot(self, who: int) -> None:
+        entry = self.run(self.hub(who).snapshots.create())
+        self.snapshots[entry.ts] = dict(self.said)
+
+    @precondition(lambda self: self.snapshots)
+    @rule(who=WHO, pick=PICK)
+    def restore(self, who: int, pick: int) -> None:
+        ts = sorted(self.snapshots)[pick % len(self.snapshots)]
+
+        done = self.run(self.hub(who).snapshots.restore(local(), ts))
+
+        gone = {row_id for _, row_id in self.erased}
+        expected = {key: row for key, row in self.snapshots[ts].items() if not gone & {key[1], *map(str, row.values())}}
+        before, self.said = self.said, self.rows(who)
+        # The root is made once for all; it does not go.
+        expected |= {key: row for key, row in self.said.items() if key[1] == ROOT_ID}
+        assert self.said == expected
+        if done.restore_id is not None:
+            self.undoable.append((done.restore_id, before))
+
+    @precondition(lambda self: self.undoable)
+    @rule(who=WHO)
+    def write_after_a_restore(self, who: int) -> None:
+        operation_id, _ = self.undoable[-1]
+        if operation_id.startswith("restore-"):
+            self.save(who)
+            with pytest.raises(Conflict):
+                self.run(self.hub(who).operations.undo(local(), operation_id))
+
+    @precondition(lambda self: self.ids_of(COLLECTION) or self.ids_of(INFOS))
+    @rule(who=WHO, pick=PICK)
+    def erase(self, who: int, pick: int) -> None:
+        collection = COLLECTION if self.ids_of(COLLECTION) and (pick % 2 or not self.ids_of(INFOS)) else INFOS
+        row_id = self.pick(collection, pick // 2)
+        text = str(self.said[collection, row_id]["content"])
+
+        erased = self.beside(who, self.hub(who).erasures.erase(local(), collection, row_id))
+
+        self.said = self.rows(who)
+        self.erased[collection, row_id] = text
+        assert (collection, row_id) not in self.said
+        with pytest.raises(Conflict):
+            self.run(self.hub(who).operations.undo(local(), erased.operation_id))
+        # What is left to undo would bring it back, or stands before something that cannot be undone.
+        self.undoable.clear()
+        assert erased.pending == []
+        self.check_gone()
+
+    def check_gone(self) -> None:
+        for path in self.folder.rglob("*"):
+            if path.is_file() and "snapshots" not in path.parts:
+                data = path.read_bytes()
+                assert [text for text in self.erased.values() if text.encode() in data] == [], path
+
+    @rule(who=WHO, upkeep=st.booleans())
+    def reopen(self, who: int, upkeep: bool) -> None:
+        if upkeep:
+            self.run(self.hub(who).keeper.run_once())
+            assert self.hub(who).keeper.failures == {}
+        self.run(self.opened[who][1].aclose())
+        self.opened[who] = self.open()
+
+    @rule(seconds=st.integers(1, 200_000))
+    def wait(self, seconds: int) -> None:
+        self.clock.advance(seconds)
+
+    @invariant()
+    def both_say_it(self) -> None:
+        for who in range(len(getattr(self, "opened", ()))):
+            assert self.rows(who) == self.said
+            assert self.hub(who).store.status().damage == []
+
+
+def test_any_order_of_verbs_and_upkeep_keeps_what_is_said() -> None:
+    fast = settings(
+        max_examples=65, stateful_step_count=40, deadline=None, suppress_health_check=QUIET, derandomize=True
+    )
+
+    run_machine(StorageMachine, settings=fast)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("turn", range(13))
+def test_a_hundred_thousand_verbs_and_upkeep_keep_what_is_said(turn: int) -> None:
+    """Thirteen turns of a hundred directories are over 100,000 steps; between turns hypothesis forgets its tries."""
+    long = settings(max_examples=100, stateful_step_count=80, deadline=None, suppress_health_check=QUIET, database=None)
+
+    run_machine(StorageMachine, settings=long)

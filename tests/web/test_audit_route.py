@@ -1,0 +1,110 @@
+"""GET /api/maintenance/audit: the junk-rate report, for the local principal alone."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from knowhub.audit.model import Kind
+from tests.web.conftest import Saved
+
+pytestmark = pytest.mark.anyio
+
+PATH = "/api/maintenance/audit"
+ADVICE = "Wait for the element to be clickable before you click it, and never sleep for a fixed time."
+PASSWORD = "Tr0ub4dor&3xyz"
+
+
+async def audit(api: httpx.AsyncClient, **params: object) -> dict[str, Any]:
+    answer = await api.get(PATH, params={name: str(value) for name, value in params.items()})
+    assert answer.status_code == 200, answer.text
+    told: dict[str, Any] = answer.json()
+    return told
+
+
+async def test_a_saved_search_result_a_copy_and_a_password_are_reported(api: httpx.AsyncClient, saved: Saved) -> None:
+    first = await saved(ADVICE, user_id="li")
+    copy = await saved(ADVICE, user_id="wang")
+    found = (await api.get("/api/knowledge/search", params={"q": "clickable element"})).text
+    looped = await saved(f"Searched the hub: {found}")
+    secret = await saved(f"密码：{PASSWORD}")
+
+    report = await audit(api)
+
+    told = {(finding["kind"], finding["id"]): finding for finding in report["findings"]}
+    assert told.keys() == {("secret", secret["id"]), ("duplicate", first["id"]), ("feedback_loop", looped["id"])}
+    assert told["duplicate", first["id"]]["related"] == [copy["id"]]
+    loop = told["feedback_loop", looped["id"]]
+    assert loop["evidence"]["how"] == ["api_answer", "quotes_a_row"]
+    assert loop["evidence"]["quotes"][0]["shown_s_before"] >= 0
+    assert set(loop["related"]) <= {first["id"], copy["id"]}
+    assert (report["account"], report["records"], report["infos"], report["junk"]) == ("default", 4, 0, 2)
+    assert report["junk_rate"] == 0.5
+    assert report["summary"] == {kind.value: 0 for kind in Kind} | {"secret": 1, "duplicate": 1, "feedback_loop": 1}
+    assert (report["count"], report["truncated"]) == (3, False)
+    assert all(finding["suggestion"] for finding in report["findings"])
+
+
+async def test_the_secret_itself_is_never_answered(api: httpx.AsyncClient, saved: Saved) -> None:
+    for user in ("li", "wang"):
+        await saved(f"{ADVICE} 密码：{PASSWORD}", user_id=user)
+
+    answer = await api.get(PATH)
+
+    assert answer.json()["summary"]["secret"] == 2
+    assert answer.json()["summary"]["duplicate"] == 1
+    assert PASSWORD[2:-2] not in answer.text
+
+
+async def test_kinds_and_limit_choose_and_stale_days_moves_what_is_old(api: httpx.AsyncClient, saved: Saved) -> None:
+    await saved("密码：abc12X!")
+    await saved("口令：abc12Y!", valid_to="2020-01-01")
+
+    secrets = await audit(api, kinds="secret,duplicate", limit=1)
+    stale = await audit(api, kinds="stale", stale_days=36_500)
+
+    assert (secrets["summary"], secrets["count"], secrets["truncated"]) == ({"secret": 2, "duplicate": 0}, 1, True)
+    assert [list(finding["evidence"]["reasons"]) for finding in stale["findings"]] == [["expired"]]
+    assert (secrets["junk_rate"], stale["junk_rate"]) == (0.5, 0.5)
+
+
+async def test_a_named_caller_is_refused_and_told_nothing(api: httpx.AsyncClient, saved: Saved) -> None:
+    record = await saved(f"密码：{PASSWORD}", user_id="li")
+
+    for ids in ({"user_id": "wang"}, {"user_id": "li"}, {"agent_id": "a"}, {"project_id": "atlas"}):
+        answer = await api.get(PATH, params=ids)
+
+        assert answer.status_code == 403
+        assert record["id"] not in answer.text
+
+
+async def test_an_audit_stays_within_its_account_and_sees_deleted_rows_nowhere(
+    api: httpx.AsyncClient, saved: Saved
+) -> None:
+    record = await saved("密码：abc12X!", account="elsewhere")
+    gone = await saved("密码：abc12Y!")
+    await api.request("DELETE", f"/api/knowledge/{gone['id']}")
+
+    here, there = await audit(api), await audit(api, account="elsewhere")
+
+    assert (here["records"], here["findings"]) == (0, [])
+    assert [finding["id"] for finding in there["findings"]] == [record["id"]]
+
+
+@pytest.mark.parametrize(
+    "params",
+    [{"limit": "0"}, {"limit": "1001"}, {"kinds": "junk"}, {"stale_days": "0"}, {"stale_days": "x"}, {"bogus": "1"}],
+)
+async def test_what_cannot_be_asked_is_named(api: httpx.AsyncClient, params: dict[str, str]) -> None:
+    answer = await api.get(PATH, params=params)
+
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["field"].partition(".")[0] == next(iter(params))
+
+
+async def test_the_document_lists_the_kinds(api: httpx.AsyncClient) -> None:
+    described = (await api.get("/openapi.json")).json()["paths"][PATH]["get"]["parameters"]
+
+    kinds = next(one for one in described if one["name"] == "kinds")
+
+    assert kinds["schema"]["items"] == {"enum": [kind.value for kind in Kind], "type": "string"}

@@ -1,0 +1,181 @@
+"""Erasing over HTTP: what is gone, what is told of it, and what is refused afterwards."""
+
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from knowhub.settings import Settings
+from tests.erasing import files_with
+from tests.web.conftest import Opened, Saved
+from tests.web.trees import info, keyword
+
+pytestmark = pytest.mark.anyio
+
+SECRET = "quaggaplatformnine sings the midnightsong of veldtgrass"
+ERASE = {"erase": "true"}
+
+
+@pytest.fixture
+def folder(settings: Settings) -> Path:
+    return settings.data_dir
+
+
+async def erased(api: httpx.AsyncClient, path: str, **params: str) -> dict[str, Any]:
+    response = await api.delete(path, params=ERASE | params)
+    assert response.status_code == 200, response.text
+    answer: dict[str, Any] = response.json()
+    assert response.headers["x-operation-id"] == answer["operation_id"]
+    return answer
+
+
+async def test_an_erased_record_is_nowhere_and_the_fact_is_told(
+    api: httpx.AsyncClient, saved: Saved, folder: Path
+) -> None:
+    record, same = await saved(SECRET), await saved(f"{SECRET}, they say")
+
+    answer = await erased(api, f"/api/knowledge/{record['id']}")
+
+    assert answer == {
+        "erased": True,
+        "other_rows": [same["id"]],
+        "snapshots": [],
+        "pending": [],
+        "operation_id": answer["operation_id"],
+    }
+    assert (await api.delete(f"/api/knowledge/{same['id']}", params=ERASE)).json()["other_rows"] == []
+    assert files_with(folder, SECRET) == []
+    history = (await api.get(f"/api/knowledge/{record['id']}/history")).json()
+    assert [(entry["op"], entry["version"]) for entry in history["results"]] == [
+        ("erase_knowledge", 2),
+        ("save_knowledge", 1),
+    ]
+    operation = (await api.get(f"/api/operations/{answer['operation_id']}")).json()
+    assert (operation["op"], operation["actor"], operation["undoable"]) == ("erase_knowledge", "user:local", False)
+
+
+async def test_what_was_deleted_before_is_erased_and_not_brought_back(
+    api: httpx.AsyncClient, saved: Saved, folder: Path
+) -> None:
+    record = await saved(SECRET)
+    deletion = (await api.delete(f"/api/knowledge/{record['id']}")).json()
+
+    answer = await erased(api, f"/api/knowledge/{record['id']}")
+
+    undo = await api.post(f"/api/operations/{deletion['operation_id']}/undo")
+    named = {"collection": "knowledge", "id": record["id"], "operation_id": answer["operation_id"]}
+    assert (undo.status_code, undo.json()["erased"]) == (409, [named])
+    assert record["id"] in undo.json()["detail"]
+    again = await api.delete(f"/api/knowledge/{record['id']}", params=ERASE)
+    assert (again.status_code, again.json()["erased"]) == (409, True)
+    assert files_with(folder, SECRET) == []
+
+
+async def test_an_info_is_erased_with_its_links(api: httpx.AsyncClient, folder: Path) -> None:
+    parent = await keyword(api, "zoology")
+    secret, kept = await info(api, SECRET, parent["id"]), await info(api, "kept", parent["id"])
+
+    answer = await erased(api, f"/api/infos/{secret['id']}")
+
+    assert answer["erased"] is True
+    assert files_with(folder, SECRET) == []
+    listed = (await api.get("/api/infos", params={"keyword_id": parent["id"]})).json()["results"]
+    assert [one["id"] for one in listed] == [kept["id"]]
+    assert (await api.get(f"/api/infos/{secret['id']}")).status_code == 404
+
+
+async def test_a_keyword_is_erased_once_it_is_deleted(api: httpx.AsyncClient, folder: Path) -> None:
+    secret = await keyword(api, "quaggaplatformnine")
+    path = f"/api/keywords/{secret['id']}"
+    early = await api.delete(path, params=ERASE)
+    assert (early.status_code, (await api.get(path)).status_code) == (409, 200)
+    deletion = (await api.delete(path)).json()
+
+    answer = await erased(api, path)
+
+    assert answer["pending"] == []
+    assert files_with(folder, "quaggaplatformnine") == []
+    assert (await api.post(f"/api/operations/{deletion['operation_id']}/undo")).status_code == 409
+    assert (await api.delete("/api/keywords/root", params=ERASE)).status_code in (404, 409)
+
+
+async def test_the_wish_may_stand_in_the_body_with_caller_and_version(api: httpx.AsyncClient, folder: Path) -> None:
+    sent = {"content": SECRET, "user_id": "li", "scopes": ["public"]}
+    row_id = (await api.post("/api/knowledge", json=sent)).json()["id"]
+
+    async def deleted(**fields: object) -> httpx.Response:
+        return await api.request("DELETE", f"/api/knowledge/{row_id}", json={"erase": True, **fields})
+
+    assert (await deleted(user_id="wu")).status_code == 403
+    assert (await deleted(user_id="li", version=7)).json()["current_version"] == 1
+    assert (await deleted(user_id="li", version=1)).json()["erased"] is True
+    assert files_with(folder, SECRET) == []
+
+
+@pytest.mark.parametrize("path", ["/api/knowledge/none", "/api/infos/none"])
+async def test_what_is_not_there_cannot_be_erased(api: httpx.AsyncClient, path: str) -> None:
+    assert (await api.delete(path, params=ERASE)).status_code == 404
+
+
+@pytest.mark.parametrize("value", ["perhaps", "", "2"])
+async def test_a_wish_that_is_not_clear_is_refused(api: httpx.AsyncClient, saved: Saved, value: str) -> None:
+    record = await saved(SECRET)
+
+    response = await api.delete(f"/api/knowledge/{record['id']}", params={"erase": value})
+
+    assert (response.status_code, response.json()["errors"][0]["field"]) == (422, "erase")
+    assert (await api.get(f"/api/knowledge/{record['id']}")).status_code == 200
+
+
+async def test_without_the_wish_a_deletion_is_undone_as_ever(api: httpx.AsyncClient, saved: Saved) -> None:
+    record = await saved(SECRET)
+
+    answer = (await api.delete(f"/api/knowledge/{record['id']}", params={"erase": "false"})).json()
+
+    assert list(answer) == ["operation_id"]
+    assert (await api.post(f"/api/operations/{answer['operation_id']}/undo")).status_code == 200
+    assert (await api.get(f"/api/knowledge/{record['id']}")).json()["content"] == SECRET
+
+
+async def test_a_retry_is_answered_again_and_one_of_the_save_is_refused(api: httpx.AsyncClient) -> None:
+    key = {"Idempotency-Key": "k-1"}
+    record = (await api.post("/api/knowledge", json={"content": SECRET}, headers=key)).json()
+    path = f"/api/knowledge/{record['id']}"
+    first = (await api.delete(path, params=ERASE, headers=key)).json()
+
+    again = await api.delete(path, params=ERASE, headers=key)
+    save = await api.post("/api/knowledge", json={"content": SECRET}, headers=key)
+
+    assert (again.status_code, again.json()) == (200, first)
+    assert (save.status_code, save.json()["erased"]) == (409, [record["id"]])
+
+
+async def test_an_import_of_an_erased_id_is_refused_by_name(api: httpx.AsyncClient, saved: Saved, folder: Path) -> None:
+    record = await saved(SECRET)
+    exported = (await api.get("/api/knowledge/export")).content
+    await erased(api, f"/api/knowledge/{record['id']}")
+
+    lines = {"content-type": "application/x-ndjson"}
+    response = await api.post("/api/knowledge/import?on_conflict=replace", content=exported, headers=lines)
+
+    assert (response.status_code, response.json()["erased"]) == (409, [record["id"]])
+    assert files_with(folder, SECRET) == []
+
+
+async def test_a_second_server_on_the_directory_shows_it_no_more(
+    api: httpx.AsyncClient, saved: Saved, folder: Path, another: Opened
+) -> None:
+    record, other = await saved(SECRET), await saved("other")
+    async with another() as second:
+        assert (await second.get(f"/api/knowledge/{record['id']}")).json()["content"] == SECRET
+
+        answer = await erased(second, f"/api/knowledge/{record['id']}")
+
+        assert answer["pending"] == []
+        assert files_with(folder, SECRET) == []
+        for server in (api, second):
+            assert (await server.get(f"/api/knowledge/{record['id']}")).status_code == 404
+            assert (await server.get(f"/api/knowledge/{other['id']}")).status_code == 200
+            assert (await server.get("/api/knowledge/search", params={"q": SECRET})).json()["results"] == []
+            assert (await server.get("/ready")).json()["damage"] == []

@@ -1,0 +1,72 @@
+"""What /ready tells of the directory while it runs: what is behind, what fails, what is damaged or in quarantine."""
+
+from pathlib import Path
+
+import httpx
+import pytest
+
+from knowhub.bootstrap import Hub, open_hub
+from knowhub.settings import Settings
+from knowhub.web.app import create_app
+from tests.web.conftest import Saved, client_of
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_it_tells_how_far_what_is_derived_is_behind(settings: Settings) -> None:
+    async with open_hub(settings, keep=False) as hub, client_of(create_app(settings, hub)) as api:
+        for content in ("one", "two"):
+            await api.post("/api/knowledge", json={"content": content})
+
+        behind = (await api.get("/ready")).json()
+        await hub.keeper.run_once()
+        await api.post("/api/maintenance/reindex")
+        after = (await api.get("/ready")).json()
+
+    assert [behind[name] for name in ("index_lag", "records_lag", "maps_lag")] == [2, 2, 2]
+    assert [after[name] for name in ("index_lag", "records_lag", "maps_lag")] == [0, 0, 0]
+
+
+async def test_it_names_the_upkeep_that_fails_and_why(settings: Settings, hub: Hub, api: httpx.AsyncClient) -> None:
+    before = (await api.get("/ready")).json()
+    # A folder in the place of a file: no record can be appended.
+    (settings.data_dir / "records" / "knowledge.jsonl").mkdir(parents=True)
+    await api.post("/api/knowledge", json={"content": "one"})
+    await hub.keeper.run_once()
+
+    ready = await api.get("/ready")
+
+    assert (before["degraded"], before["failures"]) == ([], {})
+    assert ready.status_code == 200
+    assert ready.json()["degraded"] == ["records"]
+    assert "Is a directory" in ready.json()["failures"]["records"]
+
+
+async def test_it_names_damage_and_is_503(settings: Settings, saved: Saved) -> None:
+    await saved("kept")
+    await saved("struck")
+    path = settings.data_dir / "change_log" / "segment-00000001.jsonl"
+    path.write_bytes(path.read_bytes().replace(b"struck", b"spoilt"))
+
+    async with open_hub(settings, keep=False) as hub, client_of(create_app(settings, hub)) as api:
+        ready = await api.get("/ready")
+
+    assert ready.status_code == 503
+    assert [str(path) in damage for damage in ready.json()["damage"]] == [True]
+    assert "knowhub doctor" in ready.json()["reason"]
+
+
+async def test_it_names_what_lies_in_quarantine_after_a_restart_too(tmp_path: Path) -> None:
+    settings = Settings(data_dir=tmp_path, owner="user:local")
+    async with open_hub(settings, keep=False) as hub, client_of(create_app(settings, hub)) as api:
+        await api.post("/api/knowledge", json={"content": "one"})
+    with (tmp_path / "change_log/segment-00000001.jsonl").open("ab") as file:
+        file.write(b"torn")
+
+    told = []
+    for _ in range(2):
+        async with open_hub(settings, keep=False) as hub, client_of(create_app(settings, hub)) as api:
+            told.append((await api.get("/ready")).json()["quarantined"])
+
+    (kept,) = (tmp_path / "quarantine").iterdir()
+    assert told == [[str(kept)]] * 2

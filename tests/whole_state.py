@@ -1,0 +1,29 @@
+"""All that an account says, so that a test can tell whether it says the same again."""
+
+from typing import Any
+
+import orjson
+
+from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, link_id
+from knowhub.knowledge.model import COLLECTION
+from knowhub.stores.files.store import FileStore
+
+State = dict[tuple[str, str], dict[str, Any]]
+
+
+def state_of(store: FileStore, account: str = "default") -> State:
+    """Return every live row of an account by collection and id, without versions and times of change."""
+    view = store.view(account)
+    infos = [head.id for head in view.infos_newest()]
+    keys = [
+        *((COLLECTION, head.id) for head in view.live_heads()),
+        *((KEYWORDS, node.id) for node in view.nodes()),
+        *((INFOS, info_id) for info_id in infos),
+        *((LINKS, link_id(info_id, link.keyword_id)) for info_id in infos for link in view.links_of_info(info_id)),
+    ]
+    return {key: _said(view.raw(*key) or b"{}") for key in keys}
+
+
+def _said(text: bytes) -> dict[str, Any]:
+    row: dict[str, Any] = orjson.loads(text)
+    return {name: value for name, value in row.items() if name not in {"version", "updated_at"}}
