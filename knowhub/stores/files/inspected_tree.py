@@ -53,7 +53,9 @@ def _findings(account: str, tree: TreeRead) -> Iterator[Finding]:
     orphans = sorted(child for child, parent in parents.items() if parent is not None and parent not in parents)
     tops = sorted(child for child, parent in parents.items() if parent is None and child != ROOT_ID)
     loose = sorted(f"{info}:{keyword}" for info, keyword in tree.links if info not in tree.infos)
-    dangling = sorted(f"{info}:{keyword}" for info, keyword in tree.links if keyword not in parents)
+    # The root is there before it is made.
+    there = {*parents, ROOT_ID}
+    dangling = sorted(f"{info}:{keyword}" for info, keyword in tree.links if keyword not in there)
     kinds = [
         ([ROOT_ID] if parents and parents.get(ROOT_ID, "") is not None else [], "there is no root", _ROOT_ADVICE),
         (tops, "hangs below nothing and is not the root", _ADVICE),
