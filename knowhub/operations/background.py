@@ -1,7 +1,7 @@
 """Upkeep that takes long and is due now and then: begun by the keeper, and not waited for."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from typing import Any
 
@@ -17,14 +17,14 @@ class Background:
         self,
         clock: Clock,
         interval_s: float,
-        work: Callable[[], Awaitable[Any]],
-        is_due: Callable[[float], Awaitable[bool]] | None = None,
+        work: Callable[[], Coroutine[Any, Any, object]],
+        is_due: Callable[[float], Awaitable[bool]],
     ) -> None:
         self._clock = clock
         self._interval_s = interval_s
         self._work = work
         self._is_due = is_due
-        self._task: asyncio.Future[Any] | None = None
+        self._task: asyncio.Task[object] | None = None
         self._look_at = 0.0
         self._problem: BaseException | None = None
         self._is_closed = False
@@ -42,8 +42,8 @@ class Background:
                 self._look_at = now + _RETRY_S
         if self._task is None and not self._is_closed and now >= self._look_at:
             self._look_at = now + self._interval_s
-            if self._is_due is None or await self._is_due(now):
-                self._task = asyncio.ensure_future(self._work())
+            if await self._is_due(now):
+                self._task = asyncio.create_task(self._work(), name="background-upkeep")
         if self._problem is not None:
             raise self._problem
 

@@ -1,16 +1,14 @@
 """Snapshots that are made by themselves, and how many of them are kept."""
 
-import asyncio
 from collections.abc import Callable
-from contextlib import suppress
 
 from knowhub.core.clock import Clock, parse_iso
+from knowhub.operations.background import Background
 from knowhub.operations.model import SnapshotEntry, SnapshotReason
 from knowhub.operations.snapshots import SnapshotArchives
 
 _HOUR_S = 3600.0
 _LOOK_AGAIN_S = 60.0
-_RETRY_S = 600.0
 
 
 class PeriodicSnapshots:
@@ -29,40 +27,22 @@ class PeriodicSnapshots:
         begun: Callable[[], float | None],
     ) -> None:
         self._archives = archives
-        self._clock = clock
         self._interval_s, self._kept = limits[0] * _HOUR_S, limits[1]
         self._newest = newest
         self._begun = begun
-        self._task: asyncio.Task[None] | None = None
-        self._look_at = 0.0
-        self._problem: BaseException | None = None
-        self._is_closed = False
+        self._background = Background(clock, _LOOK_AGAIN_S, self._make, self._is_due)
 
     async def tend(self) -> None:
-        """Begin a snapshot in the background where one is due; other upkeep does not wait for it.
-
-        Raises what the last one failed with, until one succeeds.
-        """
-        now = self._clock.now()
-        if self._task is not None and self._task.done():
-            self._problem = None if self._task.cancelled() else self._task.exception()
-            self._task, self._look_at = None, now + _RETRY_S if self._problem else 0.0
-        if self._interval_s and self._task is None and not self._is_closed and now >= self._look_at:
-            self._look_at = now + _LOOK_AGAIN_S
-            if await self._is_due(now):
-                self._task = asyncio.create_task(self._make(), name="periodic-snapshot")
-        if self._problem is not None:
-            raise self._problem
+        """Begin a snapshot in the background where one is due. Raises what the last one failed with."""
+        await self._background.tend()
 
     async def close(self) -> None:
         """Break off what is under way; a snapshot that is not whole has no name yet."""
-        self._is_closed = True
-        if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await asyncio.wait([self._task])
+        await self._background.close()
 
     async def _is_due(self, now: float) -> bool:
+        if not self._interval_s:
+            return False
         begun = self._begun()
         whole = [entry for entry in await self._archives.entries() if entry.created_at is not None]
         if whole:

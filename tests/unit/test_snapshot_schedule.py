@@ -17,7 +17,7 @@ from tests.hubs import folder_of, hub_at
 pytestmark = pytest.mark.anyio
 
 HOUR_S = 3600.0
-TASK = "periodic-snapshot"
+TASK = "background-upkeep"
 
 
 async def test_a_snapshot_is_made_each_day_on_which_something_was_written_and_seven_are_kept(tmp_path: Path) -> None:
