@@ -18,7 +18,7 @@ from knowhub.core.chat import ChatModel
 from knowhub.core.errors import Unavailable
 from knowhub.core.request_context import DEFAULT_ACCOUNT
 from knowhub.keywords import replay as keyword_replay
-from knowhub.keywords.replay import Difference, Recorded
+from knowhub.keywords.replay import FUNCTIONS, Difference, Recorded
 from knowhub.settings import Settings
 from knowhub.wiring.language_model import chat_model
 
@@ -37,6 +37,8 @@ def replay(
     if model is not None and script is not None:
         raise typer.BadParameter("--script: takes the place of a model; leave --model away")
 
+    if function is not None and function not in FUNCTIONS:
+        raise typer.BadParameter(f"--function: must be one of {', '.join(FUNCTIONS)}")
     lines = None if script is None else script.read_text(encoding="utf-8").splitlines()
 
     async def work(hub: Hub) -> tuple[str, list[Difference]]:

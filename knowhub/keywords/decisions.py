@@ -278,8 +278,8 @@ KEYWORD_RULES = RowRules(
     obstacles=_in_the_way,
     is_bound=True,
     fixed=frozenset({ROOT_ID}),
-    # What a keyword is found by is computed from all of its names.
-    units=(_NAMES,),
+    # What a keyword is found by is computed from all of its names; where it was merged away, they went along.
+    units=(_NAMES | {("deleted",)},),
 )
 ERASE_RULES = EraseRules(
     noun="keyword",

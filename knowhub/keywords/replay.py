@@ -11,6 +11,8 @@ from knowhub.core.operation import Operation, Row
 from knowhub.keywords import prompts
 from knowhub.keywords.agent_decision import Action, Choices, decode, pointed_at, short_text
 
+FUNCTIONS: Sequence[str] = tuple(prompts.SCHEMAS)
+"""What of the tree is asked of a model; `reorganize` and the like ask by several of these."""
 UNUSABLE: Row = {"failure": "unusable_answer"}
 _MAX_ASKED = 200
 

@@ -10,7 +10,6 @@ from knowhub.core.row_paths import changed_paths, flatten, unflatten
 from knowhub.core.undo import Path, RowRules
 
 _GONE = object()
-_DELETED: Path = ("deleted",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +35,7 @@ def turned_around(change: Change, current: Row, rules: RowRules, now: float) -> 
         touched = [path for path in changed_paths(before, after) if not rules.is_evidence(path)]
         compared = _with_units(touched, rules)
         blocked = [path for path in compared if present.get(path, _GONE) != after.get(path, _GONE)]
+        blocked += _in_the_place_of(touched, before, after, present)
         merged = _merged(present, before, touched)
         _carry_evidence(merged, before, after, rules)
         result = _settled(change.before, unflatten(merged), before, after, rules)
@@ -48,6 +48,24 @@ def _with_units(touched: Sequence[Path], rules: RowRules) -> list[Path]:
     """Add to what an operation touched all that stands or falls with it."""
     joined = [path for unit in rules.units if not unit.isdisjoint(touched) for path in sorted(unit)]
     return list(dict.fromkeys([*touched, *joined]))
+
+
+def _in_the_place_of(
+    touched: Sequence[Path], before: Mapping[Path, Any], after: Mapping[Path, Any], present: Mapping[Path, Any]
+) -> list[Path]:
+    """List what came since to where a value would be put back: entries below it, or a value above it.
+
+    An object and what is no object cannot stand in one place, so that one of them would be lost.
+    """
+    back = [path for path in touched if path in before]
+    solid = {path for path in back if before[path] != {}}
+    above = {path[:size] for path in back for size in range(1, len(path))}
+    came = [path for path, value in present.items() if after.get(path, _GONE) != value]
+    return [
+        path
+        for path in came
+        if (path in above and present[path] != {}) or any(path[:size] in solid for size in range(1, len(path)))
+    ]
 
 
 def _merged(present: Mapping[Path, Any], before: Mapping[Path, Any], touched: Sequence[Path]) -> dict[Path, Any]:

@@ -114,3 +114,6 @@ class LongTermMemory:
 
     def Restore(self, ts: str) -> str | None:
         return self._tree.Restore(ts)
+
+    def CompactStorage(self, keep_undo_days: float | None = None) -> int:
+        return self._tree.CompactStorage(keep_undo_days)

@@ -263,7 +263,9 @@ async def test_a_search_that_the_model_walks_is_recorded_and_replayed(cli: Cli, 
     assert "scripted decides the same in 0 of 1 calls; 1 were not asked" in told.out
     assert "the language with templates" in told.out
     assert "action match, node_ids [C++]" in told.out
-    assert cli.json("replay", "--function", "reorganize", "--script", str(script))["count"] == 0
+    assert cli.json("replay", "--function", "link_info", "--script", str(script))["count"] == 0
+    unknown = cli("replay", "--function", "pick_branches", "--script", str(script))
+    assert (unknown.code, "pick_branch, " in unknown.err) == (2, True)
 
 
 def script_of(path: Path, *answers: dict[str, Any]) -> Path:

@@ -1,5 +1,6 @@
 """Snapshot and Restore of the in-process tree (KT-252): it stands as it stood, in memory and caches too."""
 
+import inspect
 from collections.abc import Callable
 from pathlib import Path
 
@@ -64,3 +65,12 @@ def test_a_long_term_memory_goes_back_too_and_names_what_is_damaged(tmp_path: Pa
         assert memory.GetChildren("root") == []
         with pytest.raises(InvalidInput, match="change_log"):
             memory.Restore(ts)
+
+
+def test_the_memory_has_every_verb_of_its_tree_with_the_same_parameters() -> None:
+    verbs = {name: verb for name, verb in inspect.getmembers(KeywordTree, inspect.isfunction) if name[0].isupper()}
+
+    forwarded = {name: inspect.signature(getattr(LongTermMemory, name)) for name in verbs}
+
+    assert len(forwarded) > 25
+    assert forwarded == {name: inspect.signature(verb) for name, verb in verbs.items()}

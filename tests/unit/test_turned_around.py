@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowhub.core.operation import Change, Row
+from knowhub.core.row_paths import flatten
 from knowhub.core.undo import BOOKKEEPING
 from knowhub.knowledge import decisions
 from knowhub.knowledge.decisions import UNDO_RULES
@@ -177,3 +178,60 @@ def test_an_undo_takes_back_its_own_entries_or_says_which_stand_in_the_way(
     else:
         expected = {name: (one if name in moved else three).get(name) for name in "abc"}
         assert result["tags"] == {name: value for name, value in expected.items() if value is not None}
+
+
+def noted(row: Row, source: object) -> Row:
+    return {**row, "tags": source, "version": row["version"] + 1}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "now", "in_the_way"),
+    [
+        pytest.param({"a": 1}, {"a": {"x": 1}}, {"a": {"x": 1, "y": 2}}, ["tags.a.y"], id="an entry below a value"),
+        pytest.param({"a": {"x": 1, "z": 3}}, {"a": {"z": 3}}, {"a": 7}, ["tags.a"], id="a value above an entry"),
+        pytest.param(
+            {"a": None}, {"a": {"x": {"y": 1}}}, {"a": {"x": {"z": 1}}}, ["tags.a.x.y", "tags.a.x.z"], id="deep"
+        ),
+        pytest.param({"a": [1]}, {"b": 2}, {"b": 2, "a": {"x": 1}}, ["tags.a.x"], id="where a list was"),
+    ],
+)
+def test_what_came_since_to_the_place_of_a_value_stands_in_the_way(
+    before: object, after: object, now: object, in_the_way: list[str]
+) -> None:
+    row = knowledge_row("a")
+
+    fields = blocked(noted(row, before), noted(row, after), noted(row, now))
+
+    assert [field for field in fields if field in in_the_way] == in_the_way
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "now", "then"),
+    [
+        pytest.param({}, {"x": 1}, {"x": 1, "y": 2}, {"y": 2}, id="beside an added entry"),
+        pytest.param({"a": {}}, {"a": {"x": 1}}, {"a": {"x": 1, "y": 2}}, {"a": {"y": 2}}, id="in an empty object"),
+        pytest.param({"a": 1}, {"a": {"x": 1}}, {"a": {"x": 1}, "b": 2}, {"a": 1, "b": 2}, id="beside the place"),
+    ],
+)
+def test_what_came_since_beside_a_place_is_kept(before: object, after: object, now: object, then: object) -> None:
+    row = knowledge_row("a")
+
+    assert undone(noted(row, before), noted(row, after), noted(row, now))["tags"] == then
+
+
+LEAVES = st.sampled_from([1, 2, None, "x"])
+OBJECTS = st.recursive(LEAVES, lambda inner: st.dictionaries(st.sampled_from("ab"), inner, max_size=2), max_leaves=4)
+ROWS = st.dictionaries(st.sampled_from("ab"), OBJECTS, max_size=2)
+
+
+@given(before=ROWS, after=ROWS, now=ROWS)
+def test_an_undo_keeps_all_that_came_since_or_is_blocked(before: Row, after: Row, now: Row) -> None:
+    row = knowledge_row("a")
+
+    result = turned_around(change(noted(row, before), noted(row, after)), noted(row, now), UNDO_RULES, LATER)
+
+    if not isinstance(result, Blocked):
+        done, was, own = (flatten({"tags": one}) for one in (now, after, result["tags"]))
+        assert {
+            path: value for path, value in done.items() if was.get(path) != value and value != {}
+        }.items() <= own.items()

@@ -85,3 +85,39 @@ async def test_a_chain_of_two_thousand_comes_back_without_walking_it_for_each(ap
 
     assert undone.status_code == 200
     assert (await api.get(f"{KEYWORDS}/{second[-1]['id']}")).json()["level"] == 2000
+
+
+@pytest.mark.parametrize("end", ["merged away", "deleted"])
+async def test_a_merge_is_not_undone_while_its_target_is_gone_and_then_exactly(
+    api: httpx.AsyncClient, end: str
+) -> None:
+    source, target, other = [await made(api, KEYWORDS, name=name) for name in ("ma", "mb", "mc")]
+    merge = (await api.post(f"{KEYWORDS}/{source['id']}/merge", json={"into": target["id"]})).json()["operation_id"]
+    gone = (
+        await api.post(f"{KEYWORDS}/{target['id']}/merge", json={"into": other["id"]})
+        if end == "merged away"
+        else await api.delete(f"{KEYWORDS}/{target['id']}")
+    ).json()["operation_id"]
+
+    refused = await api.post(f"{OPERATIONS}/{merge}/undo")
+
+    assert refused.status_code == 409
+    assert gone in refused.text
+    for operation in (gone, merge):
+        assert (await api.post(f"{OPERATIONS}/{operation}/undo")).status_code == 200
+    for name, row in zip(("ma", "mb", "mc"), (source, target, other), strict=True):
+        found = (await api.get(f"{KEYWORDS}/search", params={"q": name})).json()
+        assert (found["status"], found["node"]["id"]) == ("matched", row["id"])
+
+
+async def test_what_was_put_into_a_place_of_metadata_since_stands_in_the_way(api: httpx.AsyncClient) -> None:
+    keyword = await made(api, KEYWORDS, name="u", metadata={"a": 1})
+    path = f"{KEYWORDS}/{keyword['id']}"
+    first = (await api.patch(path, json={"metadata": {"a": {"x": 1}}, "version": 1})).json()["operation_id"]
+    second = (await api.patch(path, json={"metadata": {"a": {"x": 1, "y": 2}}, "version": 2})).json()["operation_id"]
+
+    refused = await api.post(f"{OPERATIONS}/{first}/undo")
+
+    assert refused.status_code == 409
+    assert second in refused.text
+    assert (await api.get(path)).json()["metadata"] == {"a": {"x": 1, "y": 2}}
