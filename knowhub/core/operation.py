@@ -92,13 +92,6 @@ class Operation:
     idempotency: IdempotencyKey | None = None
     agent_io: Sequence[Row] | None = None
 
-    def after(self, collection: str, row_id: str) -> Row:
-        """Return the row that this operation wrote. Raises KeyError when it did not."""
-        for change in self.changes:
-            if change.collection == collection and change.id == row_id:
-                return change.after
-        raise KeyError(row_id)
-
 
 @dataclass(frozen=True, slots=True)
 class Committed:

@@ -159,6 +159,17 @@ async def test_a_group_that_fails_is_not_seen_by_what_is_decided_after_it(store:
     assert operations_of(answers)[0].changes[0].after["version"] == 1
 
 
+async def test_a_group_that_fails_takes_nothing_back_of_what_was_decided_before_it(store: Store) -> None:
+    answers = await asyncio.gather(
+        store.commit(ACCOUNT, ACTOR, saving("a")),
+        store.commit_group(ACCOUNT, ACTOR, [saving("a"), refusing]),
+        store.commit(ACCOUNT, ACTOR, saving("a")),
+        return_exceptions=True,
+    )
+
+    assert [operation.changes[0].after["version"] for operation in operations_of(answers)] == [1, 2]
+
+
 async def test_a_retry_gets_the_first_answer_and_writes_nothing(store: Store) -> None:
     first = await committed(store, saving("a"), idempotency=retry_key())
 

@@ -9,13 +9,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import orjson
 import pytest
 
 from knowhub.bootstrap import Hub, examine
 from knowhub.keywords.model import NewInfo, NewKeyword, SearchStatus
 from knowhub.knowledge.model import SearchQuery
 from knowhub.settings import Settings
-from knowhub.stores.files.records import rows_of
+from knowhub.stores.files.record_rows import record_file, record_of
 from tests.builders import local, new_knowledge
 from tests.hubs import hub_on, saved
 
@@ -102,8 +103,10 @@ def record_files(folder: Path) -> dict[str, bytes]:
 def rows_in_log(folder: Path) -> dict[str, bytes]:
     lines = (folder / "change_log" / "segment-00000001.jsonl").read_bytes().splitlines(keepends=True)
     texts: defaultdict[str, bytes] = defaultdict(bytes)
-    for name, row in rows_of(lines[1:]):
-        texts[name] += row
+    for line in map(orjson.loads, lines[1:]):
+        for change in line["changes"]:
+            row = record_of(change["collection"], change["after"])
+            texts[record_file(line["account"], change["collection"])] += row + b"\n"
     return texts
 
 

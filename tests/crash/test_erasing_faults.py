@@ -4,17 +4,20 @@ import asyncio
 import errno
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from knowhub.core.errors import KnowHubError, ReadOnly, StorageFull, Unavailable
+from knowhub.core.errors import Conflict, KnowHubError, ReadOnly, StorageFull, Unavailable
 from knowhub.core.operation import Operation
 from knowhub.knowledge.model import COLLECTION
 from knowhub.operations.erasure import ErasureService
+from knowhub.stores.files.apart import run_here
 from knowhub.stores.files.change_log import JOURNAL
+from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.stores.files.store import FileStore, StoreOptions
 from knowhub.wiring.rules import ERASE_RULES, UNDO_RULES
 from tests.builders import Domain, domain_on, local, new_knowledge, open_files, opened, rows_of
@@ -283,3 +286,31 @@ async def test_another_process_that_reads_without_a_pause_never_sees_damage(tmp_
 
             assert await asyncio.to_thread(process.stdout.readline) == "gone []\n"
             assert await asyncio.to_thread(process.wait, 30) == 0
+
+
+async def test_a_file_of_the_quarantine_that_was_deleted_since_holds_up_no_opening(tmp_path: Path) -> None:
+    await broken_off(tmp_path)
+    (tmp_path / "quarantine" / "torn.bytes").unlink()
+
+    assert await is_erased_after_opening(tmp_path, ONE_SEGMENT)
+
+
+async def test_a_base_that_tells_of_what_was_erased_meanwhile_is_not_taken(tmp_path: Path) -> None:
+    known = await prepare(tmp_path)
+    async with opened(tmp_path) as hub:
+
+        async def while_one_erases(name: str, root: Path, arguments: Mapping[str, Any]) -> dict[str, Any]:
+            made = await run_here(RealFileSystem())(name, root, arguments)
+            await erase(hub, known)
+            return made
+
+        with pytest.raises(Conflict, match="compact it again"):
+            await hub.store.compact(0.0, while_one_erases)
+        told = files_with(tmp_path, SECRET)
+        names = [path.name for path in (tmp_path / "change_log").iterdir()]
+        done = await hub.store.compact(0.0, run_here(RealFileSystem()))
+
+        assert told == []
+        assert not any(name.startswith("base-") for name in names)
+        assert done.operations == hub.store.last_seq
+    assert await is_erased_after_opening(tmp_path, ONE_SEGMENT)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from knowhub.core.errors import ReadOnly, Unavailable
+from knowhub.stores.files.apart import run_here
 from knowhub.stores.files.data_directory import PUT_LOG_BACK, DataDirectory, write_format
 from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.stores.files.inspection import inspect
@@ -145,3 +146,20 @@ async def test_looking_for_replaced_files_costs_two_stats_a_batch(tmp_path: Path
             await hub.knowledge.save(local(), new_knowledge(f"number {number}"))
 
         assert files.counts["inode_at"] == 10
+
+
+async def test_a_base_without_the_segment_that_goes_on_behind_it_is_not_opened(tmp_path: Path) -> None:
+    async with opened(tmp_path) as hub:
+        await hub.knowledge.save(local(), new_knowledge())
+        await hub.store.compact(0.0, run_here(RealFileSystem()))
+    (segment,) = (tmp_path / "change_log").glob("segment-*")
+    segment.rename(tmp_path / "elsewhere")
+    before = snapshot(tmp_path)
+
+    with pytest.raises(Unavailable, match=f"{segment.name} is missing"):
+        open_files(tmp_path)
+
+    assert snapshot(tmp_path) == before
+    (tmp_path / "elsewhere").rename(segment)
+    async with opened(tmp_path) as hub:
+        assert len(rows_of(hub.store)) == 1

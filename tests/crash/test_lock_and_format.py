@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 
 from knowhub.core.errors import Unavailable
+from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.stores.files.lock import LockFile, Position
 from knowhub.stores.files.store import StoreOptions
 from tests.builders import local, new_knowledge, open_files, opened, rows_of
+from tests.fakes.faulty_files import FaultyFileSystem
 
 pytestmark = pytest.mark.anyio
 
@@ -135,3 +138,56 @@ async def test_a_damaged_format_is_named_and_nothing_is_touched(tmp_path: Path) 
         assert files_in(tmp_path) == before
     (tmp_path / "FORMAT").write_bytes(good)
     assert list(await found_in(tmp_path)) == [kept]
+
+
+class NoBootId(FaultyFileSystem):
+    """A system that does not say when it was started."""
+
+    def read(self, path: Path) -> bytes:
+        if path.name == "boot_id":
+            raise FileNotFoundError(path)
+        return super().read(path)
+
+
+@pytest.mark.parametrize(("files", "syncs"), [(FaultyFileSystem(), 0), (NoBootId(), 1)], ids=["known", "unknown"])
+async def test_where_no_boot_is_known_the_log_is_synced_before_it_is_believed(
+    tmp_path: Path, files: FaultyFileSystem, syncs: int
+) -> None:
+    kept = await said(tmp_path, "kept")
+
+    async with opened(tmp_path, files) as hub:
+        synced = files.log_syncs
+
+        assert synced == syncs
+        assert list(rows_of(hub.store)) == [kept]
+        assert hub.store.status().damage == []
+
+
+class Overtaken(RealFileSystem):
+    """Something else happens between its first look at a file and what follows from it."""
+
+    def __init__(self, meanwhile: Callable[[], None]) -> None:
+        self._meanwhile = [meanwhile]
+
+    def size(self, descriptor: int) -> int:
+        size = super().size(descriptor)
+        while self._meanwhile:
+            self._meanwhile.pop()()
+        return size
+
+
+def test_of_two_that_make_a_lock_at_once_neither_wipes_what_the_other_says(tmp_path: Path) -> None:
+    path, said_there = tmp_path / "LOCK", Position(1, 2, 3)
+    others: list[LockFile] = []
+
+    def make_another() -> None:
+        others.append(LockFile(RealFileSystem(), path))
+        others[0].publish(said_there, 7)
+
+    lock = LockFile(Overtaken(make_another), path)
+    read = lock.read()
+    for one in (lock, *others):
+        one.close()
+
+    assert read is not None
+    assert read[1] == said_there

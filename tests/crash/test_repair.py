@@ -17,6 +17,7 @@ from tests.crash.mended_logs import (
     NOTES,
     ONE_SEGMENT,
     SMALL_SEGMENTS,
+    compacted,
     contents,
     flipped,
     found,
@@ -309,3 +310,37 @@ async def test_concurrent_repairs_do_not_meet(tmp_path: Path) -> None:
     assert sum(isinstance(one, list) and len(one) == 1 for one in done) == 1
     assert all(isinstance(one, list | Conflict) for one in done)
     assert (await reopened(folder)).notes == ALL - names(2)
+
+
+async def test_the_lines_of_a_segment_without_header_tell_what_is_lost_with_the_one_before_it(tmp_path: Path) -> None:
+    folder = await written(tmp_path, SMALL_SEGMENTS)
+    gone, behind = segments(folder)[1:]
+    gone.unlink()
+    struck(behind, 0, flipped)
+
+    done = mended(folder)
+
+    assert any("operations 3-4 are lost" in one.detail for one in done if one.subject == str(gone))
+    assert problems(folder) == []
+    assert (await reopened(folder)).notes == ALL - names(2, 3)
+
+
+@pytest.mark.parametrize("all_of_them", [False, True], ids=["some line tells", "nothing tells"])
+async def test_a_base_that_lost_its_header_takes_its_place_from_what_follows(tmp_path: Path, all_of_them: bool) -> None:
+    base = await compacted(tmp_path)
+    store = open_files(tmp_path, options=SMALL_SEGMENTS)
+    for number in range(10, 15):
+        await note(store, number)
+    await store.close()
+    behind = segments(tmp_path)
+    struck(base, 0, flipped)
+    for path in behind if all_of_them else behind[:1]:
+        path.write_bytes(b"garbage\n")
+
+    mended(tmp_path)
+
+    assert problems(tmp_path) == []
+    assert len(behind) > 1
+    after = await reopened(tmp_path)
+    assert after.notes >= ALL
+    assert ("note-14" in after.notes) != all_of_them

@@ -12,7 +12,7 @@ import pytest
 from knowhub.core.errors import KnowHubError, ReadOnly, StorageFull
 from knowhub.knowledge.model import NewKnowledge
 from knowhub.stores.files.store import StoreOptions
-from tests.builders import Domain, local, new_knowledge, opened, rows_of
+from tests.builders import Domain, local, new_knowledge, open_files, opened, rows_of
 from tests.fakes.faulty_files import CHANGES, FaultyFileSystem, Plan
 
 pytestmark = pytest.mark.anyio
@@ -224,3 +224,61 @@ async def test_a_full_disk_is_told_until_there_is_room_and_writing_then_resumes_
         assert "full" in str(told.reason)
         assert hub.store.status().writable
         assert await said(hub, "room again")
+
+
+class Stuck(FaultyFileSystem):
+    """A file system that takes nothing, and names no reason."""
+
+    is_stuck = False
+
+    def write_at(self, descriptor: int, data: memoryview, offset: int) -> int:
+        return 0 if self.is_stuck else super().write_at(descriptor, data, offset)
+
+
+async def test_a_write_that_takes_nothing_and_names_no_reason_is_a_failed_one(tmp_path: Path) -> None:
+    files = Stuck()
+    async with opened(tmp_path, files) as hub:
+        kept = await said(hub, "kept")
+        files.is_stuck = True
+
+        with pytest.raises(ReadOnly, match="wrote nothing and named no reason"):
+            await said(hub, "lost")
+
+        assert await is_read(hub, kept)
+    async with opened(tmp_path) as hub:
+        assert list(rows_of(hub.store)) == [kept]
+
+
+async def test_a_fresh_segment_that_does_not_open_ends_writing_and_loses_nothing(tmp_path: Path) -> None:
+    files = FaultyFileSystem()
+    async with opened(tmp_path, files, SMALL_SEGMENTS) as hub:
+        kept = [await said(hub, "one")]
+        files.begin(Plan(fail_at=1, kinds=("open_existing",), error=errno.EMFILE))
+
+        with pytest.raises(ReadOnly, match="Too many open files"):
+            await said(hub, "two")
+
+        assert await is_read(hub, kept[0])
+        assert not hub.store.status().writable
+    async with opened(tmp_path, None, SMALL_SEGMENTS) as hub:
+        kept.append(await said(hub, "three"))
+    async with opened(tmp_path) as hub:
+        assert sorted(rows_of(hub.store)) == sorted(kept)
+        assert hub.store.status().damage == []
+
+
+async def test_a_torn_end_that_cannot_be_kept_is_not_cut(tmp_path: Path) -> None:
+    async with opened(tmp_path) as hub:
+        kept = await said(hub, "kept")
+    segment = tmp_path / "change_log" / "segment-00000001.jsonl"
+    torn = segment.read_bytes() + b'{"seq":2,"torn'
+    segment.write_bytes(torn)
+    files = FaultyFileSystem(Plan(fail_at=1, kinds=("write_at",)))
+
+    with pytest.raises(OSError, match="Input/output error"):
+        open_files(tmp_path, files)
+
+    assert segment.read_bytes() == torn
+    async with opened(tmp_path) as hub:
+        assert [path.read_bytes() for path in hub.store.status().quarantined] == [b'{"seq":2,"torn']
+        assert list(rows_of(hub.store)) == [kept]

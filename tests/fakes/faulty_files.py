@@ -140,6 +140,10 @@ class FaultyFileSystem:
         self._enter("free")
         return self._real.free(folder)
 
+    def allows(self, path: Path, mode: int) -> bool:
+        self._enter("allows")
+        return self._real.allows(path, mode)
+
     def _enter(self, kind: str) -> None:
         if self.crashed:
             raise CrashNow

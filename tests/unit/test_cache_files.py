@@ -10,11 +10,13 @@ import orjson
 import pytest
 
 from knowhub.bootstrap import Hub, World, open_hub
+from knowhub.core.operation import Draft, Write
 from knowhub.keywords.model import INFOS, Found, NewInfo, NewKeyword, SearchStatus
 from knowhub.settings import Settings
 from knowhub.stores.files.cache_files import CacheFiles
 from knowhub.stores.files.log_line import parsed, seal
-from tests.builders import OWNER, FakeClock, local
+from knowhub.stores.files.store import FileStore
+from tests.builders import OWNER, FakeClock, local, open_files
 from tests.fakes.plain_text import PlainText
 from tests.fakes.scripted_chat import ScriptedChat, match
 
@@ -293,3 +295,58 @@ async def test_what_was_kept_before_an_erasing_is_written_anew_and_not_read(tmp_
     _, asked = await searched(tmp_path)
 
     assert asked == 1
+
+
+async def test_a_process_that_keeps_no_caches_removes_those_of_before_an_erasing(tmp_path: Path) -> None:
+    ids = await found_once(tmp_path)
+    before = [(tmp_path / name).exists() for name in (DESCENTS, PICKS)]
+
+    await changed_elsewhere(tmp_path, lambda hub: hub.erasures.erase(local(), INFOS, ids["info"]))
+
+    assert (before, [(tmp_path / name).exists() for name in (DESCENTS, PICKS)]) == ([True, True], [False, False])
+
+
+ENTRY = {"key": "descend:snake", "value": "Python", "uses": [["default", "python"]], "expires_at": 2e9}
+
+
+async def note(store: FileStore, count: int) -> None:
+    """Write operations that touch nothing that an entry uses."""
+    draft = Draft("save_note", [Write("notes", "n", {"id": "n", "text": "said", "version": 1})])
+    await store.commit_group("default", OWNER, [lambda _view: draft] * count)
+
+
+def found_in(folder: Path, store: FileStore) -> list[Any]:
+    files = CacheFiles(folder / "cache", store.history, store.log_id, store, {"descend_cache.json": "descend:"})
+    return list(files.load(lambda account, changes: {(account, change["id"]) for change in changes}))
+
+
+async def kept_in(folder: Path, store: FileStore) -> None:
+    files = CacheFiles(folder / "cache", store.history, store.log_id, store, {"descend_cache.json": "descend:"})
+    await files.save([ENTRY])
+
+
+async def test_what_would_be_dearer_to_hold_against_the_log_than_to_ask_again_holds_nothing(tmp_path: Path) -> None:
+    store = open_files(tmp_path)
+    await note(store, 1)
+    await kept_in(tmp_path, store)
+
+    await note(store, 10_000)
+    at_the_limit = found_in(tmp_path, store)
+    await note(store, 1)
+
+    assert (at_the_limit, found_in(tmp_path, store)) == ([ENTRY], [])
+    await store.close()
+
+
+async def test_behind_a_line_that_does_not_read_back_nothing_holds(tmp_path: Path) -> None:
+    store = open_files(tmp_path)
+    await note(store, 1)
+    await kept_in(tmp_path, store)
+    await note(store, 2)
+    before = found_in(tmp_path, store)
+    segment = tmp_path / "change_log" / "segment-00000001.jsonl"
+
+    segment.write_bytes(segment.read_bytes().replace(b'"said"', b'"sa1d"'))
+
+    assert (before, found_in(tmp_path, store)) == ([ENTRY], [])
+    await store.close()

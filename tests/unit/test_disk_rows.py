@@ -1,7 +1,9 @@
 """Rows whose text stays in the log are read back as they were written, or named as damaged; never anything else."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -98,13 +100,17 @@ def test_a_kept_text_gives_way_to_a_newer_one_on_the_disk_and_the_other_way_roun
     assert rows.text(0) == first.texts[0]
 
 
+def spelt_otherwise(change: Mapping[str, Any]) -> bytes:
+    """Return a line that says the same with other spaces and escapes: our text of the row stands nowhere in it."""
+    spelt = orjson.dumps({"changes": [change]}, option=orjson.OPT_INDENT_2).replace(b"\n", b" ")
+    line = seal(spelt.rstrip(b" }"))
+    return line if parsed(line) else seal(spelt[: spelt.rindex(b"}")])
+
+
 def test_a_line_that_another_program_spelt_is_read_all_the_same() -> None:
     row = info_row("i-1", content="中文 / a")
     change = {"collection": INFOS, "id": "i-1", "before": None, "after": row}
-    # The same object with other spaces and escapes: our text of the row stands nowhere in it.
-    spelt = orjson.dumps({"changes": [change]}, option=orjson.OPT_INDENT_2).replace(b"\n", b" ")
-    line = seal(spelt.rstrip(b" }"))
-    line = line if parsed(line) else seal(spelt[: spelt.rindex(b"}")])
+    line = spelt_otherwise(change)
     state = AccountState(lambda _segment, start, end: line[start:end])
 
     state.load(1, [change], PlacedLine(1, 0, line))
@@ -142,3 +148,31 @@ def test_an_info_is_what_it_was_made_of() -> None:
 
     assert made["content"] == NewInfo("said").content
     assert made["owner"] == local().default_owner
+
+
+@pytest.mark.parametrize("spelt", [orjson.dumps, spelt_otherwise], ids=["as we do", "otherwise"])
+def test_a_row_that_a_base_holds_too_is_read_from_there_only_where_it_stands_there_as_it_is(
+    spelt: Callable[[Mapping[str, Any]], bytes],
+) -> None:
+    change = {"collection": INFOS, "id": "i-1", "before": None, "after": info_row("i-1", content="中文 / a")}
+    lines = {1: orjson.dumps(change), 2: spelt(change)}
+    state = AccountState(lambda segment, start, end: lines[segment][start:end])
+    state.load(1, [change], PlacedLine(1, 0, lines[1]))
+
+    state.move([change], PlacedLine(2, 0, lines[2]))
+    # What is read from the base now, and only that, no longer needs the segment.
+    lines[1] = lines[1] if spelt is spelt_otherwise else b""
+
+    assert orjson.loads(state.raw(INFOS, "i-1") or b"") == change["after"]
+
+
+def test_a_row_that_is_newer_than_the_one_elsewhere_is_read_where_it_was() -> None:
+    log = PlacedLog()
+    rows = DiskRows(log.read)
+    older, newer, longer = (log.place({"n": number}) for number in (1, 2, 300))
+    rows.extend(newer)
+
+    for place in (older, longer):
+        rows.move(0, SEGMENT, place.offsets[0], place.texts[0])
+
+    assert rows.text(0) == newer.texts[0]

@@ -19,7 +19,18 @@ def test_an_operation_is_found_by_its_id(seq: int) -> None:
     assert (uuid.UUID(made).version, str(uuid.UUID(made))) == (8, made)
 
 
-@pytest.mark.parametrize("text", ["", "knowledge-20260305-0001", "x" * 36, "0" * 32, "import-" + "0" * 32, "é" * 36])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "knowledge-20260305-0001",
+        "x" * 36,
+        "0" * 32,
+        "import-" + "0" * 32,
+        "é" * 36,
+        "x" * 8 + "-0000" * 3 + "-" + "0" * 12,
+    ],
+)
 def test_anything_else_is_no_operation_id(text: str) -> None:
     assert seq_of(text) is None
 

@@ -1,6 +1,7 @@
 """The doctor on bases, headers, LOCK and the disk; and on what was derived before an erasing or a compaction."""
 
 import asyncio
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -241,3 +242,27 @@ def test_each_repair_keeps_the_record_files_that_it_found(data: Path) -> None:
     kept = sorted(path.name for path in (data / "quarantine").glob("records-*knowledge.jsonl"))
     assert kept == ["records-1-knowledge.jsonl", "records-2-knowledge.jsonl"]
     assert [one.severity for one in examine(settings(data)) if one.severity is Severity.PROBLEM] == []
+
+
+class Forbidding(FaultyFileSystem):
+    """A user who may not do everything; the one that runs tests may."""
+
+    forbidden = 0
+
+    def allows(self, path: Path, mode: int) -> bool:
+        return not mode & self.forbidden and super().allows(path, mode)
+
+
+@pytest.mark.parametrize(
+    ("forbidden", "detail"),
+    [
+        (os.R_OK, "is not readable"),
+        (os.X_OK, "is not readable"),
+        (os.W_OK, "is not writable for this user"),
+    ],
+)
+def test_a_directory_that_this_user_may_not_use_is_a_problem(data: Path, forbidden: int, detail: str) -> None:
+    files = Forbidding()
+    files.forbidden = forbidden
+
+    assert said(data, Severity.PROBLEM, files) == {data.name: detail}

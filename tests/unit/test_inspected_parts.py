@@ -1,6 +1,7 @@
 """The doctor on what surrounds the log: maps, caches, the tree's structure, snapshots, and what is left over."""
 
 import asyncio
+import errno
 import gzip
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,10 +14,13 @@ from knowhub.bootstrap import Hub, World, examine, mend, open_hub
 from knowhub.core.errors import Conflict, Unavailable
 from knowhub.keywords.model import NewInfo, NewKeyword
 from knowhub.settings import Settings
+from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.findings import Finding, Severity, ranges_text, some_of
 from knowhub.stores.files.inspected_tree import TreeRead, tree_findings
+from knowhub.stores.files.inspection import inspect
 from knowhub.stores.files.log_line import seal
 from tests.builders import OWNER, local, new_knowledge
+from tests.fakes.faulty_files import FaultyFileSystem
 from tests.fakes.plain_text import PlainText
 from tests.keyword_rows import info_row, keyword_row, link_row
 
@@ -207,6 +211,42 @@ def test_snapshots_that_open_are_counted(data: Path) -> None:
     ((severity, detail),) = said_of(data, "snapshots")
     assert severity == "ok"
     assert detail.startswith("snapshots: 1, the newest of ")
+
+
+def test_a_file_that_is_no_snapshot_is_passed_over(data: Path) -> None:
+    (data / "snapshots").mkdir(exist_ok=True)
+    (data / "snapshots/read me.txt").write_text("weekly ones lie elsewhere")
+
+    assert said_of(data, "read me.txt") == []
+    assert problems(data) == []
+
+
+class Unreadable(FaultyFileSystem):
+    """A disk that gives some files back no more."""
+
+    def read(self, path: Path) -> bytes:
+        if path.parent.name == "cache":
+            raise OSError(errno.EIO, "Input/output error")
+        return super().read(path)
+
+
+def test_a_cache_that_cannot_be_read_is_noted(data: Path) -> None:
+    (data / "cache").mkdir(exist_ok=True)
+    (data / "cache/descend_cache.json").write_bytes(b"whatever")
+
+    found = {Path(one.subject).name: one for one in inspect(Unreadable(), DataDirectory(data))}
+
+    assert found["descend_cache.json"].detail == "is damaged; it counts as empty, and the keeper writes it anew"
+    assert problems(data) == []
+
+
+def test_a_record_file_that_the_checkpoint_does_not_name_is_a_problem(data: Path) -> None:
+    checkpoint = data / "records/checkpoint.json"
+    said = orjson.loads(checkpoint.read_bytes())
+    del said["lengths"]["links.jsonl"]
+    checkpoint.write_bytes(orjson.dumps(said))
+
+    assert [Path(one.subject).name for one in problems(data)] == ["links.jsonl"]
 
 
 def test_what_writes_left_over_is_noted_and_removed_by_a_repair(data: Path) -> None:

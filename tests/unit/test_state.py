@@ -6,7 +6,8 @@ from pathlib import Path
 import orjson
 import pytest
 
-from knowhub.knowledge.model import Feedback, ListQuery
+from knowhub.knowledge.heads import duplicate_key
+from knowhub.knowledge.model import Feedback, ImportedKnowledge, ListQuery, OnConflict
 from tests.builders import Domain, local, new_knowledge, opened
 
 pytestmark = pytest.mark.anyio
@@ -50,3 +51,39 @@ async def test_a_page_that_begins_below_all_records_is_empty(tmp_path: Path) -> 
         page = await hub.knowledge.page(local(), ListQuery(before=0))
 
         assert (page.records, page.next_before) == ([], None)
+
+
+async def test_an_older_record_that_gains_a_tag_is_listed_under_it_in_its_place(tmp_path: Path) -> None:
+    async with opened(tmp_path) as hub:
+        old = await hub.knowledge.save(local(), new_knowledge("old"))
+        await hub.knowledge.save(local(), new_knowledge("new", tags={"k": "v"}))
+
+        await hub.knowledge.patch(local(), old.record["id"], {"tags": {"k": "v"}})
+
+        tagged = await hub.knowledge.page(local(), ListQuery(filters=[frozenset({"tag.k:v"})]))
+        assert [orjson.loads(record)["content"] for record in tagged.records] == ["new", "old"]
+
+
+async def test_records_that_say_the_same_are_known_without_a_decision_under_way(tmp_path: Path) -> None:
+    async with opened(tmp_path) as hub:
+        saved = await hub.knowledge.save(local(), new_knowledge("said"))
+        await hub.knowledge.save(local(), new_knowledge("said otherwise"))
+
+        found = hub.store.view("default").duplicates(duplicate_key(saved.record))
+
+        assert [head.id for head in found] == [saved.record["id"]]
+
+
+@pytest.mark.parametrize("supersedes", ["new-old", None])
+async def test_a_record_supersedes_what_it_says_now_and_not_what_it_said(
+    tmp_path: Path, supersedes: str | None
+) -> None:
+    async with opened(tmp_path) as hub:
+        for said in ("old", supersedes):
+            line = ImportedKnowledge("b", new_knowledge(supersedes=said), {})
+            await hub.exchange.import_lines(local(), [line], OnConflict.REPLACE)
+
+        view = hub.store.view("default")
+
+        assert view.superseders("old") == []
+        assert [head.id for head in view.superseders("new-old")] == (["b"] if supersedes else [])

@@ -164,16 +164,20 @@ class ChangeLog:
 
     def lines(self, number: int, start: int, end: int) -> Iterator["Line"]:
         """Yield the lines that begin between two offsets, a few megabytes in memory at a time."""
+        for offset, piece in self.pieces(number, start, end):
+            yield from lines_of(piece, offset)
+
+    def pieces(self, number: int, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+        """Yield what lies between two offsets in pieces of whole lines, each with its offset; the last may be torn."""
         while start < end:
             piece = self.read(number, start, min(end, start + _PIECE_BYTES))
-            if not piece:
-                return
             whole = piece.rfind(b"\n") + 1
-            if not whole:
-                piece = self.line_at(number, start)
-                whole = len(piece)
-            yield from lines_of(piece[:whole], start)
-            start += whole
+            piece = piece[:whole] if whole else self.line_at(number, start)
+            if not piece:
+                # The file has become shorter than it was said to be.
+                return
+            yield start, piece
+            start += len(piece)
 
     def line_at(self, segment: int, offset: int) -> bytes:
         """Return the line that begins at `offset`, its newline included where there is one."""

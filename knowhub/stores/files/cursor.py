@@ -33,9 +33,8 @@ class LogCursor:
 
     @position.setter
     def position(self, position: Position) -> None:
-        if position.segment != self._position.segment:
-            # What others have not yet read from here on, no compaction may drop.
-            self._log.hold(position.segment)
+        # What others have not yet read from here on, no compaction may drop.
+        self._log.hold(position.segment)
         self._position = position
 
     @property

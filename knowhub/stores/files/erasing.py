@@ -31,7 +31,6 @@ from knowhub.stores.files.snapshots import SCRATCH
 
 _TEMPORARY = ".tmp"
 _LOG_SUFFIX = ".jsonl"
-_PIECE_BYTES = 4 * 1024 * 1024
 _ASKED, _REPLIED = b'"agent_io":[', b'"reply":{'
 # A shorter text stands within others by chance.
 _WORTH_FINDING = 24
@@ -143,7 +142,7 @@ def _journal(directory: DataDirectory) -> Path:
 
 def _lines_with(log: ChangeLog, number: int, needles: Sequence[bytes]) -> Iterator[tuple[int, bytes]]:
     """Yield offset and bytes of each line that has one of `needles` in it, in their order."""
-    for start, piece in _pieces(log, number):
+    for start, piece in log.pieces(number, 0, log.size(number)):
         begins: set[int] = set()
         for needle in needles:
             at = piece.find(needle)
@@ -154,19 +153,6 @@ def _lines_with(log: ChangeLog, number: int, needles: Sequence[bytes]) -> Iterat
         for begin in sorted(begins):
             end = piece.find(b"\n", begin) + 1
             yield start + begin, piece[begin : end or len(piece)]
-
-
-def _pieces(log: ChangeLog, number: int) -> Iterator[tuple[int, bytes]]:
-    """Yield a file of the log in pieces of whole lines; only its last one may be without an end."""
-    start, end = 0, log.size(number)
-    while start < end:
-        piece = log.read(number, start, min(end, start + _PIECE_BYTES))
-        whole = piece.rfind(b"\n") + 1
-        piece = piece[:whole] if whole else log.line_at(number, start) or piece
-        if not piece:
-            return
-        yield start, piece
-        start += len(piece)
 
 
 def _needle(text: str) -> list[bytes]:

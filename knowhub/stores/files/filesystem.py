@@ -32,6 +32,7 @@ class FileSystem(Protocol):
     def inode_at(self, path: Path) -> int | None: ...
     def names(self, folder: Path) -> Sequence[str]: ...
     def free(self, folder: Path) -> int: ...
+    def allows(self, path: Path, mode: int) -> bool: ...
 
 
 class RealFileSystem:
@@ -97,6 +98,10 @@ class RealFileSystem:
         """Return how many bytes there is room for."""
         usage = os.statvfs(folder)
         return usage.f_bavail * usage.f_frsize
+
+    def allows(self, path: Path, mode: int) -> bool:
+        """Tell whether this user may do with a path what `os.R_OK`, `os.W_OK` and `os.X_OK` stand for."""
+        return os.access(path, mode)
 
 
 def write_all(files: FileSystem, descriptor: int, data: bytes, offset: int) -> None:

@@ -42,10 +42,10 @@ class DerivedNotes:
     @classmethod
     def of(cls, files: FileSystem, directory: DataDirectory) -> "DerivedNotes":
         return cls(
-            _json(directory.records / "checkpoint.json"),
-            {path: _json(path) for path in sorted(directory.indexes.glob("*/*/built.json"))},
+            _json(files, directory.records / "checkpoint.json"),
+            {path: _json(files, path) for path in sorted(directory.indexes.glob("*/*/built.json"))},
             read_note(files, directory.indexes),
-            {path: _sealed(path) for path in sorted(directory.cache.glob("*.json"))},
+            {path: _sealed(files, path) for path in sorted(directory.cache.glob("*.json"))},
         )
 
     @property
@@ -186,17 +186,17 @@ def _is_old(note: Mapping[str, Any] | None, read: LogRead) -> bool:
     return note is not None and "erases" in note and _number(note, "erases") != read.erases
 
 
-def _json(path: Path) -> Mapping[str, Any] | None:
+def _json(files: FileSystem, path: Path) -> Mapping[str, Any] | None:
     try:
-        value = orjson.loads(path.read_bytes())
+        value = orjson.loads(files.read(path))
     except (OSError, orjson.JSONDecodeError):
         return None
     return value if isinstance(value, dict) else None
 
 
-def _sealed(path: Path) -> Mapping[str, Any] | None:
+def _sealed(files: FileSystem, path: Path) -> Mapping[str, Any] | None:
     try:
-        return parsed(path.read_bytes())
+        return parsed(files.read(path))
     except OSError:
         return None
 

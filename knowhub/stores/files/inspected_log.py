@@ -130,4 +130,4 @@ class ReadOnlyLock(LockFile):
             raise
         self._words = memoryview(self._map).cast("Q")
         self._inode = os.fstat(self._descriptor).st_ino
-        self._boot = boot_words()
+        self._boot = boot_words(files)

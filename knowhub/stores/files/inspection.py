@@ -25,7 +25,7 @@ _ARCHIVE, _TEMPORARY = ".tar.gz", ".tmp"
 
 def inspect(files: FileSystem, directory: DataDirectory) -> list[Finding]:
     """Check format, lock, log, tree, what is derived, snapshots and quarantine of a directory; writes nothing."""
-    unreachable = _unreachable(directory.root)
+    unreachable = _unreachable(files, directory.root)
     if unreachable:
         return [unreachable]
     findings = [*_directory(files, directory.root), _format(files, directory)]
@@ -54,18 +54,18 @@ def inspect(files: FileSystem, directory: DataDirectory) -> list[Finding]:
     return findings
 
 
-def _unreachable(root: Path) -> Finding | None:
+def _unreachable(files: FileSystem, root: Path) -> Finding | None:
     if not root.is_dir():
         what = "is not a directory" if root.exists() else "there is no such directory"
         advice = "name the right one with --data-dir or KNOWHUB_DATA_DIR; `knowhub serve` makes one that is missing"
         return Finding(Severity.PROBLEM, str(root), what, advice)
-    if not os.access(root, os.R_OK | os.X_OK):
+    if not files.allows(root, os.R_OK | os.X_OK):
         return Finding(Severity.PROBLEM, str(root), "is not readable", "run this as the user that runs the server")
     return None
 
 
 def _directory(files: FileSystem, root: Path) -> Iterator[Finding]:
-    if os.access(root, os.W_OK):
+    if files.allows(root, os.W_OK):
         yield Finding(Severity.OK, str(root), "is readable and writable")
     else:
         advice = "run this as the user that runs the server, or give that user the right to write"

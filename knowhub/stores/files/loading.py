@@ -187,5 +187,5 @@ def _cut_tail(opening: Opening, loaded: Loaded, segment: int, end: int) -> None:
             raise
         # A full disk must not stop reading: the torn bytes stay behind the end, and writing leaves the segment.
         return
-    loaded.quarantined += [kept] if kept else []
+    loaded.quarantined.append(kept)
     opening.log.cut(segment, end)

@@ -43,7 +43,7 @@ class LockFile:
         self._map = mmap.mmap(self._descriptor, LOCK_BYTES)
         self._words = memoryview(self._map).cast("Q")
         self._inode = os.fstat(self._descriptor).st_ino
-        self._boot = boot_words()
+        self._boot = boot_words(files)
 
     def close(self) -> None:
         # A process that was forked off shares the open file: closing it here would leave a lock with that one.
@@ -169,10 +169,10 @@ def unlock(descriptor: int) -> None:
     fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
-def boot_words() -> tuple[int, int]:
+def boot_words(files: FileSystem) -> tuple[int, int]:
     """Return the boot id of this system as two words; random ones where it has none."""
     try:
-        digits = _BOOT_ID.read_text().strip().replace("-", "")
+        digits = files.read(_BOOT_ID).decode().strip().replace("-", "")
     except OSError:
         # No boot id on this system: nothing can vouch for LOCK across a reboot, so nothing is believed.
         return struct.unpack("QQ", os.urandom(16))

@@ -149,8 +149,7 @@ def _segment(log: ChangeLog, number: int, end: LogEnd, read: LogRead) -> Iterato
         after_damage=read.damaged or bool(wrong),
     )
     for line in judged.lines:
-        if line.record is not None:
-            read.take(line.record, line.data)
+        read.take(line.record or {}, line.data)
     wrong += ((damage.offset, damage.reason) for damage in judged.damage)
     if durable is not None and size < durable:
         wrong.append((size, f"the file ends here, {durable - size} acknowledged bytes are gone"))

@@ -110,11 +110,11 @@ def part_of(lines: Iterator[Line], after_seq: int, start: int, end: int) -> Part
             pieces.append(Gap(line.offset, line.data))
         at = line.offset + len(line.data)
     if at < end:
-        if not pieces or not isinstance(pieces[-1], Gap):
-            pieces.append(Gap(at, b""))
-        gap = pieces[-1]
-        if isinstance(gap, Gap):
-            gap.missing = end - at
+        gap = pieces[-1] if pieces else None
+        if not isinstance(gap, Gap):
+            gap = Gap(at, b"")
+            pieces.append(gap)
+        gap.missing = end - at
     return Part(pieces)
 
 

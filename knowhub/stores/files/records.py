@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -183,13 +183,6 @@ class RecordFiles:
     def _clear(self) -> None:
         for path in sorted(self._folder.rglob("*.jsonl")):
             path.unlink()
-
-
-def rows_of(lines: Iterable[bytes]) -> Iterator[tuple[str, bytes]]:
-    """Yield (file name, row as a line of JSON) for every change in lines of the log."""
-    for line in lines:
-        for name, row in _rows_of(line)[1]:
-            yield name, row + b"\n"
 
 
 def _rows_of(line: bytes) -> tuple[int, list[tuple[str, bytes]]]:

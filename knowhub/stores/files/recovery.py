@@ -60,11 +60,9 @@ def _good_lines(judged: Judged, path: Path, lines: Iterator[Line]) -> Iterator[L
             yield line
 
 
-def quarantine(files: FileSystem, folder: Path, log: ChangeLog, segment: int, start: int, clock: Clock) -> Path | None:
-    """Keep the bytes of a segment from `start` on in a file of their own; return it, None when there are none."""
+def quarantine(files: FileSystem, folder: Path, log: ChangeLog, segment: int, start: int, clock: Clock) -> Path:
+    """Keep the bytes of a segment from `start` on in a file of their own; return it."""
     data = log.read(segment, start, log.size(segment))
-    if not data:
-        return None
     files.make_folder(folder)
     moment = iso(clock.now()).replace(":", "").replace("-", "").replace(".", "")
     kept = folder / f"{log.path(segment).stem}-at-{start}-{moment}.bytes"

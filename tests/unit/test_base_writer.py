@@ -1,0 +1,83 @@
+"""A base holds every row as it was, however large, and is not written from a log that is not what was said."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from knowhub.core.operation import Draft, Write
+from knowhub.knowledge.model import COLLECTION
+from knowhub.stores.files.apart import run_here
+from knowhub.stores.files.base_writer import write_base
+from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.stores.files.log_base import BaseHeader
+from knowhub.stores.files.log_rows import DamagedLog
+from knowhub.stores.files.store import FileStore, StoreOptions
+from tests.builders import knowledge_row, open_files
+
+pytestmark = pytest.mark.anyio
+
+ACCOUNT = "default"
+ONE_LINE_EACH = StoreOptions(segment_bytes=1)
+
+
+async def save(store: FileStore, row_id: str, content: str) -> None:
+    row = knowledge_row(row_id, content=content)
+    await store.commit(ACCOUNT, "user:li", lambda _view: Draft("save_knowledge", [Write(COLLECTION, row_id, row)]))
+
+
+async def test_rows_of_megabytes_are_all_in_the_base(tmp_path: Path) -> None:
+    store = open_files(tmp_path)
+    # Each is longer than a line of a base is to be, so that none is left over at the end.
+    ids = [f"knowledge-{number}" for number in range(20)]
+    for row_id in ids:
+        await save(store, row_id, row_id * 6_000)
+    before = rows_in(store, ids)
+
+    done = await store.compact(0.0, run_here(RealFileSystem()))
+    await store.close()
+
+    reopened = open_files(tmp_path)
+    assert done.rows == len(ids)
+    assert rows_in(reopened, ids) == before
+    assert reopened.status().damage == []
+    await reopened.close()
+
+
+@pytest.mark.parametrize("said", [{"last_seq": 2}, {"checksum": "00000000"}, {"log_id": "another"}])
+async def test_a_base_is_not_written_from_another_log_than_was_said(tmp_path: Path, said: Mapping[str, Any]) -> None:
+    header = await two_segments(tmp_path)
+    order = {"header": {**asdict(header), **said}, "path": str(tmp_path / "base.tmp")}
+
+    with pytest.raises(DamagedLog, match="was to stand before it"):
+        write_base(RealFileSystem(), tmp_path, order)
+
+    assert not (tmp_path / "base.tmp").exists()
+
+
+async def test_a_base_is_not_written_where_the_segment_behind_it_does_not_say_where_it_begins(tmp_path: Path) -> None:
+    header = await two_segments(tmp_path)
+    segment = tmp_path / "change_log" / "segment-00000002.jsonl"
+    segment.write_bytes(b"#" + segment.read_bytes()[1:])
+
+    with pytest.raises(DamagedLog, match="header is damaged"):
+        write_base(RealFileSystem(), tmp_path, {"header": asdict(header), "path": str(tmp_path / "base.tmp")})
+
+    assert not (tmp_path / "base.tmp").exists()
+
+
+async def two_segments(folder: Path) -> BaseHeader:
+    """Leave a log whose first segment ends with operation 1; return what a base in its place says."""
+    store = open_files(folder, options=ONE_LINE_EACH)
+    for row_id in ("a", "b"):
+        await save(store, row_id, "said")
+    # The first segment was full before anything was written to it.
+    header = BaseHeader(store.log_id, 3, 2, 1, store.checksum(1), 0.0, 0)
+    await store.close()
+    return header
+
+
+def rows_in(store: FileStore, ids: list[str]) -> list[bytes | None]:
+    return [store.state(ACCOUNT).raw(COLLECTION, row_id) for row_id in ids]

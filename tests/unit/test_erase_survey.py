@@ -1,0 +1,90 @@
+"""What an erasing looks for and into: other rows that say the same, snapshots, and what restores have left."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from knowhub.core.operation import Draft, Row, Write
+from knowhub.keywords.model import INFOS
+from knowhub.knowledge.model import COLLECTION
+from knowhub.stores.files.data_directory import DataDirectory
+from knowhub.stores.files.erase_surroundings import ErasureSurroundings
+from knowhub.stores.files.erased_lines import Target
+from knowhub.stores.files.erasing import survey
+from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.stores.files.lock import share
+from knowhub.stores.files.store import FileStore
+from knowhub.wiring.rules import ERASE_RULES
+from tests.builders import local, new_knowledge, open_files
+from tests.erasing import files_with
+from tests.hubs import hub_on, saved
+from tests.keyword_rows import info_row
+
+pytestmark = pytest.mark.anyio
+
+SECRET = "quaggaplatformnine sings the midnightsong of veldtgrass"
+
+
+@pytest.mark.parametrize(("content", "named"), [("said twice", ["info-2"]), ("  ", [])])
+async def test_rows_that_say_nothing_do_not_say_the_same(tmp_path: Path, content: str, named: Sequence[str]) -> None:
+    store = open_files(tmp_path)
+    for row_id in ("info-1", "info-2"):
+        await create(store, info_row(row_id) | {"content": content})
+    await store.close()
+
+    found = survey(
+        RealFileSystem(), DataDirectory(tmp_path), Target("default", INFOS, "info-1"), ERASE_RULES[INFOS]
+    ).found
+
+    assert [row_id for _, row_id in found.rows] == named
+    assert list(found.texts) == [content]
+
+
+async def create(store: FileStore, row: Row) -> None:
+    """Write a row as it is: no service would take one that says nothing."""
+    await store.commit("default", "user:li", lambda _view: Draft("create_info", [Write(INFOS, row["id"], row)]))
+
+
+class Emptied(RealFileSystem):
+    """Files go between the moment at which they are named and the one at which they are opened."""
+
+    def names(self, folder: Path) -> Sequence[str]:
+        names = super().names(folder)
+        for name in names:
+            (folder / name).unlink()
+        return names
+
+
+async def test_a_snapshot_that_is_deleted_while_it_is_looked_for_holds_nothing(tmp_path: Path) -> None:
+    async with hub_on(tmp_path) as hub:
+        row_id = await saved(hub, new_knowledge(SECRET))
+        made = await hub.snapshots.create()
+        directory = DataDirectory(tmp_path)
+        here = ErasureSurroundings(RealFileSystem(), directory, hub.keeper, {})
+        meanwhile = ErasureSurroundings(Emptied(), directory, hub.keeper, {})
+
+        before = await here.snapshots_with("default", COLLECTION, row_id)
+        found = await meanwhile.snapshots_with("default", COLLECTION, row_id)
+
+        assert (before, found) == ([made.ts], [])
+
+
+async def test_what_a_restore_that_goes_on_has_unpacked_is_left_to_it(tmp_path: Path) -> None:
+    scratch = tmp_path / "snapshots" / ".restore-0123"
+    async with hub_on(tmp_path) as hub:
+        first, second = await saved(hub, new_knowledge(SECRET)), await saved(hub, new_knowledge("other"))
+        scratch.mkdir(parents=True)
+        (scratch / "segment-00000001.jsonl").write_text(SECRET)
+        # As a restore does for as long as it goes on.
+        restoring = os.open(scratch.parent, os.O_RDONLY)
+        share(restoring)
+
+        await hub.erasures.erase(local(), COLLECTION, first)
+        meanwhile = files_with(tmp_path, SECRET)
+        os.close(restoring)
+        await hub.erasures.erase(local(), COLLECTION, second)
+
+        assert meanwhile == ["snapshots/.restore-0123/segment-00000001.jsonl"]
+        assert files_with(tmp_path, SECRET) == []

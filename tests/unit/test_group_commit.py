@@ -1,0 +1,84 @@
+"""Commits that wait together: how much is written at once, and what becomes of a commit whose caller has gone."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from knowhub.core.operation import Committed, Draft, Outcome, Write
+from knowhub.knowledge.model import COLLECTION
+from knowhub.stores.files.store import FileStore, StoreOptions
+from tests.builders import knowledge_row, open_files
+from tests.fakes.faulty_files import FaultyFileSystem, Plan
+
+pytestmark = pytest.mark.anyio
+
+ACCOUNT = "default"
+HALF_A_BATCH = 33 * 1024 * 1024
+
+
+def save(store: FileStore, row_id: str, content: str = "said") -> "asyncio.Task[Outcome]":
+    row = knowledge_row(row_id, content=content)
+    draft = Draft("save_knowledge", [Write(COLLECTION, row_id, row)])
+    return asyncio.ensure_future(store.commit(ACCOUNT, "user:li", lambda _view: draft))
+
+
+async def test_what_waits_beyond_the_bytes_of_one_batch_is_written_in_the_next(tmp_path: Path) -> None:
+    files = FaultyFileSystem()
+    store = open_files(tmp_path, files)
+    files.begin(Plan())
+
+    done = await asyncio.gather(*(save(store, row_id, "x" * HALF_A_BATCH) for row_id in "abc"))
+    await store.close()
+
+    assert [one.operation.seq for one in done if isinstance(one, Committed)] == [1, 2, 3]
+    assert files.log_syncs == 2
+
+
+async def test_what_is_written_stays_written_when_who_asked_has_gone(tmp_path: Path) -> None:
+    store = open_files(tmp_path)
+    gone = save(store, "a")
+    await asyncio.sleep(0)
+
+    gone.cancel()
+    later = await save(store, "b")
+
+    assert gone.cancelled()
+    assert isinstance(later, Committed)
+    assert later.operation.seq == 2
+    assert store.view(ACCOUNT).get(COLLECTION, "a") is not None
+    await store.close()
+
+
+@pytest.mark.parametrize("writes", [False, True], ids=["by reading", "by writing"])
+async def test_a_process_that_is_many_megabytes_behind_catches_up(tmp_path: Path, writes: bool) -> None:
+    options = StoreOptions(segment_bytes=8 * 1024 * 1024)
+    one, other = (open_files(tmp_path, options=options) for _ in range(2))
+    for number in range(6):
+        await save(one, f"row-{number}", "x" * 3_000_000)
+
+    if writes:
+        await save(other, "mine")
+    else:
+        await other.refresh()
+
+    assert other.last_seq == 6 + writes
+    assert all(other.view(ACCOUNT).get(COLLECTION, f"row-{number}") for number in range(6))
+    await one.close()
+    await other.close()
+
+
+async def test_a_segment_whose_header_was_damaged_before_another_process_read_it_is_named(tmp_path: Path) -> None:
+    options = StoreOptions(segment_bytes=1)
+    one, other = (open_files(tmp_path, options=options) for _ in range(2))
+    await save(one, "a")
+    newest = tmp_path / "change_log" / "segment-00000002.jsonl"
+    newest.write_bytes(b"#" + newest.read_bytes()[1:])
+
+    await other.refresh()
+
+    (damage,) = other.status().damage
+    assert (damage.path, damage.reason) == (str(newest), "the segment's header is damaged")
+    assert not other.status().writable
+    await one.close()
+    await other.close()

@@ -1,0 +1,71 @@
+"""The log as history: whose operations they are, and what is said of a line that was good once."""
+
+from pathlib import Path
+
+import pytest
+
+from knowhub.core.errors import ReadOnly
+from knowhub.core.operation import Draft, Write
+from knowhub.knowledge.model import COLLECTION
+from knowhub.stores.files.apart import run_here
+from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.stores.files.store import FileStore, StoreOptions
+from tests.builders import knowledge_row, open_files
+
+pytestmark = pytest.mark.anyio
+
+SEGMENT = Path("change_log") / "segment-00000001.jsonl"
+
+
+async def save(store: FileStore, row_id: str, account: str = "default", content: str = "said") -> None:
+    row = knowledge_row(row_id, content=content)
+    await store.commit(account, "user:li", lambda _view: Draft("save_knowledge", [Write(COLLECTION, row_id, row)]))
+
+
+async def touching(store: FileStore, row_id: str, account: str = "default") -> list[int]:
+    return [operation.seq async for operation in store.operations_on(account, COLLECTION, row_id)]
+
+
+async def test_an_id_that_two_accounts_use_has_a_history_in_each(tmp_path: Path) -> None:
+    store = open_files(tmp_path)
+    for account in ("default", "other", "default"):
+        await save(store, "a", account)
+
+    assert (await touching(store, "a"), await touching(store, "a", "other")) == ([3, 1], [2])
+    await store.close()
+
+
+async def test_a_line_that_was_damaged_since_it_was_read_is_named_once_and_ends_writing(tmp_path: Path) -> None:
+    store = open_files(tmp_path)
+    for row_id in ("a", "b", "a"):
+        await save(store, row_id, content=f"content of {row_id}")
+    path = tmp_path / SEGMENT
+    data = bytearray(path.read_bytes())
+    data[data.index(b"content of b")] ^= 1
+    path.write_bytes(data)
+
+    for _ in range(3):
+        assert await touching(store, "b") == []
+
+    (damage,) = store.status().damage
+    assert (damage.path, damage.offset) == (str(path), data.rindex(b"\n", 0, data.index(b"ontent of b")) + 1)
+    assert await touching(store, "a") == [3, 1]
+    with pytest.raises(ReadOnly, match="damaged since it was read"):
+        await save(store, "c")
+    await store.close()
+
+
+async def test_of_a_base_that_it_has_not_taken_in_history_tells_nothing(tmp_path: Path) -> None:
+    store, other = (open_files(tmp_path, options=StoreOptions(segment_bytes=1)) for _ in range(2))
+    for row_id in ("a", "b"):
+        await save(store, row_id)
+    await other.refresh()
+    await store.compact(0.0, run_here(RealFileSystem()))
+
+    before = list(other.history.base_lines())
+    await other.refresh()
+
+    assert (before, len(list(other.history.base_lines()))) == ([], 1)
+    assert list(other.history.base_lines()) == list(store.history.base_lines())
+    await store.close()
+    await other.close()
