@@ -27,6 +27,10 @@ class OperationStore(Commits[HistoryView], Protocol):
     def last_seq(self) -> int:
         """The number of the newest acknowledged operation, of any account."""
 
+    @property
+    def base_seq(self) -> int:
+        """The number up to which operations are forgotten; 0 where none is."""
+
     async def refresh(self) -> None:
         """Take in what other processes have acknowledged."""
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from knowhub.core.erasing import ERASED, ERASING, is_erased
 from knowhub.core.errors import Conflict, InvalidInput, KnowHubError, NotFound
-from knowhub.core.ids import Ids
+from knowhub.core.ids import Ids, seq_of
 from knowhub.core.operation import (
     Change,
     Decide,
@@ -60,7 +60,7 @@ class OperationsService:
         await self._store.refresh()
         operation = await self._store.operation(ctx.account, operation_id)
         if operation is None or not self._sight(ctx).sees(operation):
-            raise NotFound.of("operation", operation_id)
+            raise self._missing(operation_id)
         return self._entry(ctx, operation)
 
     async def undo(
@@ -123,8 +123,18 @@ class OperationsService:
             operations = await self._store.group(ctx.account, operation.group.id)
         sight = self._sight(ctx)
         if not operations or not all(sight.sees(operation) for operation in operations):
-            raise NotFound.of("operation", operation_id)
+            raise self._missing(operation_id)
         return operations
+
+    def _missing(self, operation_id: str) -> NotFound:
+        seq = seq_of(operation_id)
+        if seq is None or not 0 < seq <= self._store.base_seq:
+            return NotFound.of("operation", operation_id)
+        return NotFound(
+            f"operation {operation_id!r} is older than what the log keeps: a compaction has forgotten all up to number "
+            f"{self._store.base_seq} (KNOWHUB_UNDO_RETENTION_DAYS). What it wrote stands; a snapshot may hold what was "
+            "there before"
+        )
 
     async def _check_newest(self, ctx: RequestContext, operations: Sequence[Operation]) -> None:
         """Raise Conflict where rows of the account were written after a restore: it is undone as a whole, or not."""

@@ -1,6 +1,7 @@
 """The full-text index on disk: a derived thing that says up to which line of the log it is built."""
 
 import asyncio
+import errno
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -12,7 +13,7 @@ from typing import Final
 import orjson
 import tantivy
 
-from knowhub.core.errors import Unavailable
+from knowhub.core.errors import StorageFull, Unavailable
 from knowhub.search.bm25 import Statistics
 from knowhub.search.index_files import are_whole
 from knowhub.search.tail import Document
@@ -123,7 +124,7 @@ class FullText:
     async def absorb(self, documents: Iterable[Document], gone: Iterable[str], built: Built) -> None:
         """Write documents and removals, durable before the note says so.
 
-        Doing it twice does no harm: a document replaces what its record had. Raises Unavailable.
+        Doing it twice does no harm: a document replaces what its record had. Raises StorageFull, Unavailable.
         """
         if self._index is None:
             await self.rebuild(documents, built)
@@ -138,7 +139,7 @@ class FullText:
         self._has_written = True
 
     async def rebuild(self, documents: Iterable[Document], built: Built) -> None:
-        """Build a new index beside the one in use; the note makes it the one. Raises Unavailable."""
+        """Build a new index beside the one in use; the note makes it the one. Raises StorageFull, Unavailable."""
         folder = self._build_folder(built.build)
         with self._named_failure():
             writer = _create(folder).writer(_HEAP_BYTES, 1)
@@ -151,11 +152,13 @@ class FullText:
 
     @contextmanager
     def _named_failure(self) -> Iterator[None]:
-        """Raise Unavailable for what the library or the disk refuses."""
+        """Raise StorageFull or Unavailable for what the library or the disk refuses."""
         try:
             yield
         except (ValueError, OSError) as problem:
             # The library gives a ValueError for a file that it cannot write, as for anything else.
+            if f"os error {errno.ENOSPC}" in str(problem) or getattr(problem, "errno", None) == errno.ENOSPC:
+                raise StorageFull(f"the disk is full: the index in {self._folder} was not written") from problem
             raise Unavailable(f"the index in {self._folder} could not be written: {problem}") from problem
 
     async def _add(self, writer: tantivy.IndexWriter, documents: Iterable[Document]) -> None:

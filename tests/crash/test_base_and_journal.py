@@ -10,7 +10,7 @@ import pytest
 from knowhub.core.errors import Unavailable
 from knowhub.stores.files.change_log import JOURNAL
 from tests.builders import open_files
-from tests.crash import test_compaction as compaction
+from tests.crash import compacting as compaction
 from tests.crash import test_erasing_faults as erasing
 from tests.erasing import files_with
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -18,6 +19,7 @@ from knowhub.operations.erasure import ErasureService
 from knowhub.stores.files.apart import run_here
 from knowhub.stores.files.change_log import JOURNAL
 from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.stores.files.lock import try_flock
 from knowhub.stores.files.store import FileStore, StoreOptions
 from knowhub.wiring.rules import ERASE_RULES, UNDO_RULES
 from tests.builders import Domain, domain_on, local, new_knowledge, open_files, opened, rows_of
@@ -170,7 +172,7 @@ async def test_a_write_or_sync_that_fails_erases_nothing_or_is_made_good(tmp_pat
         if failure is None:
             assert stands
             break
-        assert isinstance(failure, StorageFull if error == errno.ENOSPC else ReadOnly)
+        assert isinstance(failure, StorageFull if error == errno.ENOSPC else ReadOnly | Unavailable)
         outcomes.append(stands)
     assert outcomes == sorted(outcomes)
     assert set(outcomes) == {False, True}
@@ -295,22 +297,31 @@ async def test_a_file_of_the_quarantine_that_was_deleted_since_holds_up_no_openi
     assert await is_erased_after_opening(tmp_path, ONE_SEGMENT)
 
 
-async def test_a_base_that_tells_of_what_was_erased_meanwhile_is_not_taken(tmp_path: Path) -> None:
+async def test_nothing_is_erased_while_the_log_is_compacted_and_all_of_it_afterwards(tmp_path: Path) -> None:
     known = await prepare(tmp_path)
-    async with opened(tmp_path) as hub:
+    options = StoreOptions(lock_timeout_s=0.1)
+    async with opened(tmp_path, options=options) as hub, opened(tmp_path, options=options) as other:
 
-        async def while_one_erases(name: str, root: Path, arguments: Mapping[str, Any]) -> dict[str, Any]:
-            made = await run_here(RealFileSystem())(name, root, arguments)
-            await erase(hub, known)
-            return made
+        async def while_others_erase(name: str, root: Path, arguments: Mapping[str, Any]) -> dict[str, Any]:
+            for one in (hub, other):
+                with pytest.raises(Conflict, match="being compacted"):
+                    await erase(one, known)
+            return await run_here(RealFileSystem())(name, root, arguments)
 
-        with pytest.raises(Conflict, match="compact it again"):
-            await hub.store.compact(0.0, while_one_erases)
-        told = files_with(tmp_path, SECRET)
-        names = [path.name for path in (tmp_path / "change_log").iterdir()]
-        done = await hub.store.compact(0.0, run_here(RealFileSystem()))
+        await hub.store.compact(0.0, while_others_erase)
+        await erase(other, known)
 
-        assert told == []
-        assert not any(name.startswith("base-") for name in names)
-        assert done.operations == hub.store.last_seq
     assert await is_erased_after_opening(tmp_path, ONE_SEGMENT)
+
+
+async def test_nothing_is_compacted_while_a_row_is_being_erased(tmp_path: Path) -> None:
+    await prepare(tmp_path)
+    async with opened(tmp_path, options=StoreOptions(lock_timeout_s=0.1)) as hub:
+        held = os.open(tmp_path / "change_log", os.O_RDONLY)
+        assert try_flock(held)
+
+        with pytest.raises(Conflict, match="erases from it"):
+            await hub.store.compact(0.0, run_here(RealFileSystem()))
+
+        os.close(held)
+        assert (await hub.store.compact(0.0, run_here(RealFileSystem()))).operations > 0

@@ -35,6 +35,10 @@ class MemoryStore:
     def last_seq(self) -> int:
         return len(self._operations)
 
+    @property
+    def base_seq(self) -> int:
+        return 0
+
     def state(self, account: str) -> AccountState:
         return self._states.setdefault(account, AccountState(self._text))
 

@@ -3,6 +3,9 @@
 import asyncio
 import errno
 import os
+import select
+import signal
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +32,17 @@ async def test_a_system_call_that_failed_there_is_raised_here_with_its_number(tm
     assert failed.value.errno == errno.ENOENT
 
 
-async def test_any_other_end_is_unavailable_with_the_last_words_of_the_process(tmp_path: Path) -> None:
+async def test_any_other_end_is_unavailable_and_its_last_words_go_to_the_log_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "change_log").mkdir()
     (tmp_path / SEGMENT).write_bytes(b"no header\n")
 
-    with pytest.raises(Unavailable, match=r"(?s)write_base ended with 1: .*header is damaged"):
+    with pytest.raises(Unavailable, match=r"^write_base ended with 1; the server's log says more$"):
         await run_apart("write_base", tmp_path, order(tmp_path))
+
+    written = capsys.readouterr()
+    assert "header is damaged" in written.out + written.err
 
 
 async def test_the_process_ends_with_the_task_that_waits_for_it(tmp_path: Path) -> None:
@@ -53,6 +61,22 @@ async def test_the_process_ends_with_the_task_that_waits_for_it(tmp_path: Path) 
     os.close(pipe)
 
 
+async def test_the_process_ends_with_the_one_that_asked_for_it_even_while_it_is_stopped(tmp_path: Path) -> None:
+    (tmp_path / "change_log").mkdir()
+    os.mkfifo(tmp_path / SEGMENT)
+    asking = "import asyncio, sys; from knowhub.stores.files.apart import run_apart; from pathlib import Path\n"
+    asking += f"asyncio.run(run_apart('write_base', Path({str(tmp_path)!r}), {order(tmp_path)!r}))"
+    parent = await asyncio.create_subprocess_exec(sys.executable, "-c", asking)
+    pipe = await opened_by_a_reader(tmp_path / SEGMENT)
+    os.kill(child_of(parent.pid), signal.SIGSTOP)
+
+    parent.kill()
+    await parent.wait()
+
+    await asyncio.to_thread(wait_until_nobody_reads, pipe)
+    os.close(pipe)
+
+
 async def opened_by_a_reader(pipe: Path) -> int:
     while True:
         try:
@@ -61,3 +85,14 @@ async def opened_by_a_reader(pipe: Path) -> int:
             if problem.errno != errno.ENXIO:
                 raise
             await asyncio.sleep(0.01)
+
+
+def wait_until_nobody_reads(pipe: int) -> None:
+    waiting = select.poll()
+    waiting.register(pipe, 0)
+    # A pipe without a reader is in error; nothing else is waited for.
+    assert waiting.poll(30_000) == [(pipe, select.POLLERR)]
+
+
+def child_of(process: int) -> int:
+    return int(Path(f"/proc/{process}/task/{process}/children").read_text().split()[0])

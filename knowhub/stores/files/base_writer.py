@@ -32,7 +32,7 @@ def write_base(files: FileSystem, root: Path, arguments: Mapping[str, Any]) -> d
         log = ChangeLog(files, folder)
         raise DamagedLog(log.path(header.segment), 0, f"operation {header.last_seq} was to stand before it")
     count, size = 0, 0
-    descriptor = files.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    descriptor = files.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     try:
         for piece, rows in _pieces(header, found):
             write_all(files, descriptor, piece, size)
@@ -43,6 +43,23 @@ def write_base(files: FileSystem, root: Path, arguments: Mapping[str, Any]) -> d
     finally:
         files.close(descriptor)
     return {"rows": count, "bytes": size + len(end)}
+
+
+def check_base(files: FileSystem, path: Path, header: BaseHeader, made: Mapping[str, Any]) -> None:
+    """Make sure that a file is the base that `write_base` has made, from its first line to its last.
+
+    Raises DamagedLog and OSError. Whoever puts it in place drops what it stands for.
+    """
+    first, last = header_line(header), end_line(made["rows"])
+    descriptor = files.open(path, os.O_RDONLY)
+    try:
+        size = files.size(descriptor)
+        begins = files.read_at(descriptor, len(first), 0) == first
+        ends = size == made["bytes"] and files.read_at(descriptor, len(last), size - len(last)) == last
+    finally:
+        files.close(descriptor)
+    if not (begins and ends):
+        raise DamagedLog(path, size, "it is not the base that was written; the log was not compacted")
 
 
 def _end(files: FileSystem, folder: Path, segment: int) -> LogEnd:

@@ -1,14 +1,18 @@
 """Compaction: a base takes the place of the oldest segments, and their operations are forgotten (KT-097, KT-250)."""
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
-from knowhub.core.errors import Conflict
 from knowhub.operations.model import Compacted
 from knowhub.stores.files.apart import Apart
+from knowhub.stores.files.base_writer import check_base
+from knowhub.stores.files.claims import claimed
 from knowhub.stores.files.cursor import LogCursor
+from knowhub.stores.files.filesystem import failure_of
 from knowhub.stores.files.group_commit import GroupCommit
 from knowhub.stores.files.loading import Opening
 from knowhub.stores.files.lock import Position
@@ -18,6 +22,8 @@ from knowhub.stores.files.replica import Replica
 
 _WAIT_FOR_OTHERS_S = 2.0
 _POLL_S = 0.05
+_TEMPORARY, _TEMPORARY_DIGITS = ".tmp", 16
+_REFUSAL = "another process compacts this directory, or erases from it; try again when it has ended"
 
 
 class Compaction:
@@ -46,24 +52,28 @@ class Compaction:
         """Forget the operations that are older than `retention_s` seconds, a segment at a time.
 
         What a retry key may still ask for stays, and so does what another process has yet to read. Raises Conflict
-        when something was erased meanwhile, ReadOnly, StorageFull and Unavailable.
+        while another process compacts or erases, ReadOnly, StorageFull and Unavailable.
         """
-        async with self._running:
+        directory, files = self._opening.directory, self._opening.files
+        async with self._running, claimed(files, directory.change_log, self._commits.patience_s, _REFUSAL):
             base, held = await self._base_to_write(retention_s)
             # What a compaction that was killed has left behind goes too.
+            self._sweep()
             self.drop_superseded()
             if base is None:
                 size = self._size()
                 return Compacted(bytes_before=size, bytes_after=size, held_by_others=held)
             forgotten, before = base.last_seq - self._replica.history.base_seq, self._size()
-            root, path = self._opening.directory.root, self._log.path(BASE | base.segment)
-            temporary = path.with_name(f"{path.name}.tmp")
+            path = self._log.path(BASE | base.segment)
+            # No other may ever write to it: whoever was to write an earlier one may still do so.
+            temporary = path.with_name(f"{path.name}.{self._opening.ids.hex(_TEMPORARY_DIGITS)}{_TEMPORARY}")
+            order = {"header": asdict(base), "path": str(temporary)}
             try:
-                made = await apart("write_base", root, {"header": asdict(base), "path": str(temporary)})
-                await self._install(base, temporary)
+                made = await apart("write_base", directory.root, order)
+                await self._install(base, temporary, made)
             except BaseException:
                 with suppress(OSError):
-                    self._opening.files.remove(temporary)
+                    files.remove(temporary)
                 raise
             self.follow()
             self.drop_superseded()
@@ -172,17 +182,27 @@ class Compaction:
             free.append(segment)
         return free
 
-    async def _install(self, base: BaseHeader, temporary: Path) -> None:
+    def _sweep(self) -> None:
+        """Remove what compactions were writing that died. Only while this one has its claim."""
+        folder = self._opening.directory.change_log
+        for name in self._opening.files.names(folder):
+            if name.startswith("base-") and name.endswith(_TEMPORARY):
+                self._opening.files.remove(folder / name)
+
+    async def _install(self, base: BaseHeader, temporary: Path, made: Mapping[str, Any]) -> None:
         files, path = self._opening.files, self._log.path(BASE | base.segment)
         async with self._commits.writing():
-            if self._replica.erases != base.erases:
-                raise Conflict("something was erased while the log was compacted; compact it again")
 
             def put_in_place() -> None:
+                check_base(files, temporary, base, made)
                 files.rename(temporary, path)
                 files.sync_folder(path.parent)
 
-            await self._commits.in_thread(put_in_place)
+            try:
+                await asyncio.to_thread(put_in_place)
+            except OSError as problem:
+                # The log stands as it was: writing goes on.
+                raise failure_of(problem, "the log was not compacted") from problem
             position = self._cursor.position
             self._cursor.publish(Position(base.generation, position.segment, position.offset))
 

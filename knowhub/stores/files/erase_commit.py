@@ -1,12 +1,14 @@
 """Erasing as a commit: the operation is made durable between its journal and the overwriting."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 
 from knowhub.core.erasing import Erasing
 from knowhub.core.operation import Outcome
 from knowhub.stores.files import erasing
 from knowhub.stores.files.batch import Batch, Request
+from knowhub.stores.files.claims import claimed
 from knowhub.stores.files.erased_lines import Target
 from knowhub.stores.files.group_commit import GroupCommit
 from knowhub.stores.files.loading import Opening
@@ -30,10 +32,11 @@ class Erasures:
     async def commit(self, wanted: Erasing) -> Outcome:
         """Make an erasing durable and carry it out: when it returns, the log tells nothing of the row any more.
 
-        Raises what its decision raises, with nothing written; ReadOnly, StorageFull and Unavailable. When it fails
-        behind its operation, whoever opens the directory next carries it out.
+        Raises what its decision raises, with nothing written, Conflict while the log is compacted or a snapshot is made
+        for longer than writes wait for their lock; ReadOnly, StorageFull and Unavailable. When it fails behind its
+        operation, whoever opens the directory next carries it out.
         """
-        async with self._commits.writing():
+        async with self._unread(), self._commits.writing():
             await self._commits.in_thread(self.finish)
             target = Target(wanted.account, wanted.collection, wanted.id)
             survey = await self._commits.in_thread(
@@ -53,6 +56,16 @@ class Erasures:
         if isinstance(answer, Exception):
             raise answer
         return answer[0]
+
+    @asynccontextmanager
+    async def _unread(self) -> AsyncIterator[None]:
+        """Wait until nobody writes down anew what is read from the log, and keep it so."""
+        directory, wait_s = self._directory, self._commits.patience_s
+        async with (
+            claimed(self._files, directory.change_log, wait_s, "the log is being compacted; erase when that has ended"),
+            claimed(self._files, directory.snapshots, wait_s, "a snapshot is being made or restored; erase after that"),
+        ):
+            yield
 
     async def end(self) -> None:
         """Carry out, or throw away, what a process has left that died. Raises as `commit`."""

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
+from knowhub.core.errors import KnowHubError, StorageFull, Unavailable
+
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 _FILE_MODE = 0o640
@@ -113,6 +115,13 @@ def write_all(files: FileSystem, descriptor: int, data: bytes, offset: int) -> N
             raise OSError(errno.EIO, "the file system wrote nothing and named no reason")
         rest = rest[written:]
         offset += written
+
+
+def failure_of(problem: OSError, outcome: str) -> KnowHubError:
+    """Make an answer of what the operating system refuses; `outcome` says what that means."""
+    if problem.errno in NO_ROOM:
+        return StorageFull(f"the disk is full: {outcome}")
+    return Unavailable(f"{problem}: {outcome}")
 
 
 def replace_file(files: FileSystem, path: Path, data: bytes) -> None:

@@ -63,6 +63,11 @@ class GroupCommit:
     def damage(self) -> Sequence[Damage]:
         return [*self._cursor.damage, *self._replica.history.damage]
 
+    @property
+    def patience_s(self) -> float:
+        """How long a write waits for what another process holds, in seconds."""
+        return self._options.lock_timeout_s
+
     def why_not(self) -> str | None:
         """Return why no write is taken now; None where one is."""
         return self._why_read_only() or (_FULL if self._is_full else None)

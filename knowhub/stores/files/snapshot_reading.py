@@ -83,7 +83,8 @@ def _read(files: FileSystem, archive: Path, max_bytes: int, sink: Sink) -> Manif
 
 @contextmanager
 def _opened(files: FileSystem, archive: Path) -> Iterator["_Stream"]:
-    descriptor = files.open(archive, os.O_RDONLY)
+    # A pipe of that name, in a folder that anybody may fill, would be waited for without end.
+    descriptor = files.open(archive, os.O_RDONLY | os.O_NONBLOCK)
     try:
         yield _Stream(files, descriptor, archive.name)
     finally:

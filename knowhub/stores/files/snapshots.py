@@ -1,7 +1,6 @@
 """The folder of snapshots: making, listing and removing them, and one that is about to be restored."""
 
 import asyncio
-import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -12,16 +11,17 @@ from typing import Any, Protocol
 import orjson
 
 from knowhub.core.clock import Clock, iso
-from knowhub.core.errors import Conflict, KnowHubError, NotFound, StorageFull, Unavailable
+from knowhub.core.errors import Conflict, NotFound, StorageFull, Unavailable
 from knowhub.core.ids import Ids
 from knowhub.core.operation import Row
 from knowhub.operations.model import SnapshotEntry, SnapshotReason
 from knowhub.operations.restore import Key, Wanted
 from knowhub.stores.files.apart import Apart
+from knowhub.stores.files.claims import claimed
 from knowhub.stores.files.data_directory import DataDirectory
-from knowhub.stores.files.filesystem import NO_ROOM, FileSystem
+from knowhub.stores.files.filesystem import FileSystem, failure_of
 from knowhub.stores.files.history import History
-from knowhub.stores.files.lock import Position, try_flock, unlock
+from knowhub.stores.files.lock import Position
 from knowhub.stores.files.log_base import BASE
 from knowhub.stores.files.restore_work import DIFFERENCES, remove_tree
 from knowhub.stores.files.snapshot_manifest import TIMESTAMP, DamagedSnapshot, Manifest
@@ -29,10 +29,10 @@ from knowhub.stores.files.snapshot_reading import read_manifest
 from knowhub.stores.files.snapshot_writing import temporary_path, write_archive
 from knowhub.stores.files.state_view import StateView
 
+_REFUSAL = "another snapshot is being made or restored in this directory; wait for its end"
 _PREFIX, _SUFFIX, _TEMPORARY, SCRATCH = "snapshot_", ".tar.gz", ".tmp", ".restore-"
 _SCRATCH_DIGITS = 16
 _TRIES = 5
-_POLL_S = 0.02
 _LINES_A_TURN = 200
 
 
@@ -108,7 +108,7 @@ class SnapshotFolder:
                 self._files.remove(path)
                 await asyncio.to_thread(self._files.sync_folder, path.parent)
             except OSError as problem:
-                raise _failure(problem, f"it is not certain that snapshot {ts} is gone") from problem
+                raise failure_of(problem, f"it is not certain that snapshot {ts} is gone") from problem
 
     @asynccontextmanager
     async def prepared(self, ts: str, account: str) -> AsyncIterator["PreparedSnapshot"]:
@@ -139,7 +139,7 @@ class SnapshotFolder:
             self._files.make_folder(scratch)
             answer = await self._parts.apart("prepare_restore", self._directory.root, order)
         except OSError as problem:
-            raise _failure(problem, "nothing was restored") from problem
+            raise failure_of(problem, "nothing was restored") from problem
         if "damaged" in answer:
             raise DamagedSnapshot(*answer["damaged"])
         if "no_room" in answer:
@@ -190,26 +190,15 @@ class SnapshotFolder:
         except FileNotFoundError:
             raise
         except OSError as problem:
-            raise _failure(problem, "no snapshot was made") from problem
+            raise failure_of(problem, "no snapshot was made") from problem
         return SnapshotEntry(ts, str(path), answer["bytes"], created_at, place.last_seq, reason)
 
     @asynccontextmanager
     async def _claimed(self) -> AsyncIterator[None]:
-        folder, deadline = self._directory.snapshots, time.monotonic() + self._parts.limits.wait_s
-        if not folder.is_dir():
-            self._files.make_folder(folder)
-            await asyncio.to_thread(self._files.sync_folder, folder.parent)
-        descriptor = self._files.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            while not try_flock(descriptor):
-                if time.monotonic() > deadline:
-                    raise Conflict("another snapshot is being made or restored in this directory; wait for its end")
-                await asyncio.sleep(_POLL_S)
+        wait_s = self._parts.limits.wait_s
+        async with claimed(self._files, self._directory.snapshots, wait_s, _REFUSAL):
             self._sweep()
             yield
-        finally:
-            unlock(descriptor)
-            self._files.close(descriptor)
 
     def _sweep(self) -> None:
         """Remove what a process left that died: nobody else is at work here."""
@@ -305,9 +294,3 @@ def _entry(files: FileSystem, directory: DataDirectory, ts: str) -> SnapshotEntr
     except (DamagedSnapshot, ValueError, OSError) as problem:
         return SnapshotEntry(ts, str(path), size, problem=str(problem))
     return SnapshotEntry(ts, str(path), size, manifest.created_at, manifest.last_seq, reason)
-
-
-def _failure(problem: OSError, outcome: str) -> KnowHubError:
-    if problem.errno in NO_ROOM:
-        return StorageFull(f"the disk is full: {outcome}")
-    return Unavailable(f"{problem}: {outcome}")

@@ -87,6 +87,11 @@ class FileStore:
         return self._replica.history.last_seq
 
     @property
+    def base_seq(self) -> int:
+        """The number up to which operations are forgotten; 0 where none is."""
+        return self._replica.history.base_seq
+
+    @property
     def erases(self) -> int:
         """The number of the newest operation that erased something; 0 where there is none."""
         return self._replica.erases

@@ -57,7 +57,11 @@ class CompactParams(LongWorkParams):
     """How far back operations are kept, for once."""
 
     undo_retention_days: float | None = Field(
-        default=None, ge=0, le=36_500, description="For once in the place of KNOWHUB_UNDO_RETENTION_DAYS."
+        default=None,
+        ge=0,
+        le=36_500,
+        allow_inf_nan=False,
+        description="For once in the place of KNOWHUB_UNDO_RETENTION_DAYS.",
     )
 
 

@@ -1,0 +1,79 @@
+"""A store with some of everything in many small segments, for tests of what compaction leaves."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from knowhub.core.ids import RandomIds
+from knowhub.keywords.agent import KeywordAgent
+from knowhub.keywords.infos import InfoService
+from knowhub.keywords.model import NewInfo, NewKeyword, Options
+from knowhub.keywords.recent import Recents
+from knowhub.keywords.service import KeywordService
+from knowhub.operations.model import Compacted
+from knowhub.stores.files.apart import run_here
+from knowhub.stores.files.filesystem import FileSystem, RealFileSystem
+from knowhub.stores.files.store import FileStore, StoreOptions
+from tests.builders import FakeClock, domain_on, local, new_knowledge, open_files
+from tests.fakes.plain_text import PlainText
+
+DAY_S = 24 * 3600.0
+SMALL_SEGMENTS = StoreOptions(segment_bytes=4096)
+NEVER_REACHED = 200
+
+Key = tuple[str, str]
+State = Mapping[Key, bytes | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """What is known of a folder with some of everything: its keys, and one operation of each."""
+
+    keys: list[Key]
+    operation_id: str
+    knowledge_id: str
+
+
+@asynccontextmanager
+async def opened(
+    folder: Path, clock: FakeClock | None = None, files: FileSystem | None = None
+) -> AsyncIterator[FileStore]:
+    store = open_files(folder, files, SMALL_SEGMENTS, clock=clock)
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+async def fill(store: FileStore, count: int = 30) -> Filled:
+    """Save records, keywords and infos; change, delete and undo some."""
+    ctx, ids, text, options = local(), RandomIds(), PlainText(), Options()
+    hub, agent = domain_on(store), KeywordAgent(None, Recents(), options)
+    keywords, infos = KeywordService(store, text, ids, agent, options), InfoService(store, text, ids, agent, options)
+    saved = [await hub.knowledge.save(ctx, new_knowledge(f"记录 {number}")) for number in range(count)]
+    for done in saved[::3]:
+        patched = await hub.knowledge.patch(ctx, done.record["id"], {"content": f"changed {done.record['id']}"})
+    await hub.knowledge.delete(ctx, saved[1].record["id"])
+    await hub.operations.undo(ctx, saved[2].operation_id or "")
+    made = await keywords.create_batch(ctx, [NewKeyword(f"keyword {number}") for number in range(5)])
+    keyword_ids = [str(row["id"]) for row in made.rows]
+    for number in range(count):
+        await infos.create(ctx, NewInfo(f"info {number}", keyword_ids=[keyword_ids[number % 5], keyword_ids[0]]))
+    keys: dict[Key, None] = {}
+    async for operation in store.operations("default"):
+        keys |= {(change.collection, change.id): None for change in operation.changes}
+    return Filled(list(keys), patched.operation_id or "", saved[0].record["id"])
+
+
+def state_of(store: FileStore, known: Filled) -> State:
+    state = store.state("default")
+    return {key: state.raw(*key) for key in known.keys}
+
+
+async def compacted(store: FileStore, retention_s: float = 0.0, files: FileSystem | None = None) -> Compacted:
+    return await store.compact(retention_s, run_here(files or RealFileSystem()))
+
+
+def names_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in (folder / "change_log").iterdir())

@@ -1,0 +1,100 @@
+"""Compaction beside others: one at a time, nothing but what was written is put in place, and what is gone is named."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from knowhub.core.errors import NotFound, Unavailable
+from knowhub.core.ids import RandomIds, operation_id
+from knowhub.stores.files.apart import run_here
+from knowhub.stores.files.filesystem import RealFileSystem
+from tests.builders import domain_on, local
+from tests.crash.compacting import (
+    compacted,
+    fill,
+    names_in,
+    opened,
+    state_of,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_two_processes_that_compact_at_once_wait_for_each_other(tmp_path: Path) -> None:
+    async with opened(tmp_path) as one, opened(tmp_path) as other:
+        known = await fill(one)
+        await other.refresh()
+        before, seen = state_of(one, known), list[Sequence[str]]()
+
+        async def looked_at(name: str, root: Path, arguments: Mapping[str, Any]) -> dict[str, Any]:
+            await asyncio.sleep(0.2)
+            made = await run_here(RealFileSystem())(name, root, arguments)
+            seen.append([one for one in names_in(tmp_path) if one.endswith(".tmp")])
+            return made
+
+        await asyncio.gather(one.compact(0.0, looked_at), other.compact(0.0, looked_at))
+
+        assert [len(names) for names in seen] in ([1], [1, 1])
+        assert (one.status().writable, other.status().writable) == (True, True)
+        assert state_of(one, known) == state_of(other, known) == before
+    async with opened(tmp_path) as store:
+        assert (state_of(store, known), store.status().damage) == (before, [])
+
+
+@pytest.mark.parametrize("spoiling", ["emptied", "cut", "of another", "gone"])
+async def test_a_base_that_is_not_what_was_written_is_not_put_in_place(tmp_path: Path, spoiling: str) -> None:
+    async with opened(tmp_path) as store:
+        known = await fill(store)
+        before = state_of(store, known)
+
+        async def spoilt(name: str, root: Path, arguments: Mapping[str, Any]) -> dict[str, Any]:
+            made = await run_here(RealFileSystem())(name, root, arguments)
+            spoil(Path(arguments["path"]), spoiling)
+            return made
+
+        with pytest.raises(Unavailable):
+            await store.compact(0.0, spoilt)
+
+        assert not any(name.startswith("base-") for name in names_in(tmp_path))
+        assert store.status().writable
+        patched = await domain_on(store).knowledge.patch(local(), known.knowledge_id, {"content": "written since"})
+        await domain_on(store).operations.undo(local(), patched.operation_id or "")
+        assert (await compacted(store)).operations > 0
+        assert {key: row for key, row in state_of(store, known).items() if key[1] != known.knowledge_id} == {
+            key: row for key, row in before.items() if key[1] != known.knowledge_id
+        }
+
+
+async def test_what_a_dead_compaction_was_writing_goes_with_the_next(tmp_path: Path) -> None:
+    async with opened(tmp_path) as store:
+        await fill(store)
+        (tmp_path / "change_log" / "base-00000099.jsonl.0123.tmp").write_bytes(b"old")
+
+        await compacted(store)
+
+        assert not any(name.endswith(".tmp") for name in names_in(tmp_path))
+
+
+async def test_an_operation_that_was_forgotten_is_told_from_one_that_never_was(tmp_path: Path) -> None:
+    async with opened(tmp_path) as store:
+        known = await fill(store)
+        await compacted(store)
+        operations = domain_on(store).operations
+
+        with pytest.raises(NotFound, match="a compaction has forgotten all up to number"):
+            await operations.undo(local(), known.operation_id)
+        with pytest.raises(NotFound, match="a compaction has forgotten"):
+            await operations.get(local(), known.operation_id)
+        with pytest.raises(NotFound, match=r"^no operation with id"):
+            await operations.get(local(), operation_id(store.last_seq + 1, RandomIds()))
+
+
+def spoil(path: Path, how: str) -> None:
+    content = path.read_bytes()
+    path.unlink()
+    spoilt = {"emptied": b"", "cut": content[:-1] + b" ", "of another": b"X" + content[1:]}
+    if how in spoilt:
+        path.write_bytes(spoilt[how])
