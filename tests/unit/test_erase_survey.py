@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from knowhub.core.errors import Conflict
 from knowhub.core.operation import Draft, Row, Write
 from knowhub.keywords.model import INFOS
 from knowhub.knowledge.model import COLLECTION
@@ -19,7 +20,7 @@ from knowhub.stores.files.store import FileStore
 from knowhub.wiring.rules import ERASE_RULES
 from tests.builders import local, new_knowledge, open_files
 from tests.erasing import files_with
-from tests.hubs import hub_on, saved
+from tests.hubs import hub_at, hub_on, saved
 from tests.keyword_rows import info_row
 
 pytestmark = pytest.mark.anyio
@@ -71,20 +72,21 @@ async def test_a_snapshot_that_is_deleted_while_it_is_looked_for_holds_nothing(t
         assert (before, found) == ([made.ts], [])
 
 
-async def test_what_a_restore_that_goes_on_has_unpacked_is_left_to_it(tmp_path: Path) -> None:
+async def test_nothing_is_erased_while_a_restore_goes_on_and_what_one_left_goes_with_the_next(tmp_path: Path) -> None:
     scratch = tmp_path / "snapshots" / ".restore-0123"
-    async with hub_on(tmp_path) as hub:
-        first, second = await saved(hub, new_knowledge(SECRET)), await saved(hub, new_knowledge("other"))
+    async with hub_at(tmp_path, lock_timeout_s=0.1) as hub:
+        known = await saved(hub, new_knowledge(SECRET))
         scratch.mkdir(parents=True)
         (scratch / "segment-00000001.jsonl").write_text(SECRET)
         # As a restore does for as long as it goes on.
         restoring = os.open(scratch.parent, os.O_RDONLY)
         share(restoring)
 
-        await hub.erasures.erase(local(), COLLECTION, first)
-        meanwhile = files_with(tmp_path, SECRET)
+        with pytest.raises(Conflict, match="being made or restored"):
+            await hub.erasures.erase(local(), COLLECTION, known)
+        stands = (await hub.knowledge.get(local(), known)).version
         os.close(restoring)
-        await hub.erasures.erase(local(), COLLECTION, second)
+        await hub.erasures.erase(local(), COLLECTION, known)
 
-        assert meanwhile == ["snapshots/.restore-0123/segment-00000001.jsonl"]
+        assert stands == 1
         assert files_with(tmp_path, SECRET) == []

@@ -51,7 +51,7 @@ class Erasures:
             decides = [lambda view: wanted.decide(view, survey.found)]
             request = Request(wanted.account, wanted.actor, decides, wanted.idempotency, future)
             batch = await self._commits.write([request], note)
-            await self._commits.in_thread(self.finish)
+            await self._commits.in_thread(self._finish_alone)
         answer = batch.answers[0][1]
         if isinstance(answer, Exception):
             raise answer
@@ -76,6 +76,10 @@ class Erasures:
     def finish(self) -> None:
         """Carry out what is noted, or throw it away. Under the writers' lock. Raises OSError and Unavailable."""
         erasing.carry_out(self._files, self._directory, self._has_operation)
+
+    def _finish_alone(self) -> None:
+        self.finish()
+        erasing.remove_scratches(self._files, self._directory)
 
     def _has_operation(self, account: str, operation_id: str) -> bool:
         return self._replica.history.find(account, operation_id) is not None

@@ -115,6 +115,12 @@ def carry_out(files: FileSystem, directory: DataDirectory, has_operation: Callab
     files.sync_folder(directory.change_log)
 
 
+def remove_scratches(files: FileSystem, directory: DataDirectory) -> None:
+    """Remove what restores have unpacked and left. Only with the claim on the folder of snapshots. Raises OSError."""
+    for name in _scratches(files, directory):
+        remove_tree(files, directory.snapshots / name)
+
+
 def resume(files: FileSystem, directory: DataDirectory) -> None:
     """Carry out an erasing that was broken off while it overwrote: a line may be half old, half new.
 
@@ -248,18 +254,16 @@ def _remove_leftovers(files: FileSystem, directory: DataDirectory) -> None:
             if name.endswith(_TEMPORARY):
                 with suppress(FileNotFoundError):
                     files.remove(folder / name)
-    scratches = [name for name in files.names(directory.snapshots) if name.startswith(SCRATCH)]
-    if scratches:
-        _remove_scratches(files, directory.snapshots, scratches)
+    if _scratches(files, directory):
+        descriptor = files.open(directory.snapshots, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            # A restore that goes on holds the folder, and removes its own.
+            if try_flock(descriptor):
+                remove_scratches(files, directory)
+                unlock(descriptor)
+        finally:
+            files.close(descriptor)
 
 
-def _remove_scratches(files: FileSystem, folder: Path, names: Sequence[str]) -> None:
-    """Remove what restores have unpacked and left. One that goes on holds the folder, and removes its own."""
-    descriptor = files.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        if try_flock(descriptor):
-            for name in names:
-                remove_tree(files, folder / name)
-            unlock(descriptor)
-    finally:
-        files.close(descriptor)
+def _scratches(files: FileSystem, directory: DataDirectory) -> list[str]:
+    return [name for name in files.names(directory.snapshots) if name.startswith(SCRATCH)]
