@@ -19,6 +19,8 @@ from knowhub.stores.files.log_line import line_checksum
 from knowhub.stores.files.sliced_line import SlicedChange, SlicedOperation, sliced_base_line, sliced_operation
 from knowhub.stores.files.state import text_number
 
+_OBJECT = ord("{")
+
 
 class DamagedLog(Unavailable):
     """A log does not read back: `path` is the file, `offset` where its first bad line begins."""
@@ -73,11 +75,13 @@ class LogRows:
         """Take in the rows of a line, of an operation or of a base."""
         rows = self.rows.setdefault(account, {})
         for index, change in enumerate(changes):
-            text = change.text
-            if not text.startswith(b"{"):
+            # A copy: what is pointed out keeps the whole line in memory. There are millions, so no call is made.
+            text = bytes(change.after)
+            if text[0] != _OBJECT:
                 raise TypeError("a row is an object")
-            rows[change.collection, change.id] = text
-            if numbered and change.collection == knowledge.COLLECTION:
+            collection = change.collection
+            rows[collection, change.id] = text
+            if numbered and collection == knowledge.COLLECTION:
                 number = text_number(self.last_seq, index) if change.number is None else change.number
                 self._take_number(account, change.id, orjson.loads(text), number)
 

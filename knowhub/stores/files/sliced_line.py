@@ -13,11 +13,6 @@ class SlicedChange(msgspec.Struct, frozen=True):
     after: msgspec.Raw
     number: int | None = None
 
-    @property
-    def text(self) -> bytes:
-        """The row's text, as a copy: what is pointed out keeps the whole line in memory."""
-        return bytes(self.after)
-
 
 class SlicedOperation(msgspec.Struct, frozen=True):
     """What is read of an operation's line."""
