@@ -297,6 +297,17 @@ async def test_a_file_of_the_quarantine_that_was_deleted_since_holds_up_no_openi
     assert await is_erased_after_opening(tmp_path, ONE_SEGMENT)
 
 
+async def test_what_a_dead_restore_has_unpacked_goes_when_a_broken_erasing_is_ended(tmp_path: Path) -> None:
+    await broken_off(tmp_path)
+    scratch = tmp_path / "snapshots" / ".restore-0123"
+    scratch.mkdir(parents=True)
+    (scratch / "segment-00000001.jsonl").write_text(SECRET)
+
+    assert await is_erased_after_opening(tmp_path, ONE_SEGMENT)
+
+    assert not scratch.exists()
+
+
 async def test_nothing_is_erased_while_the_log_is_compacted_and_all_of_it_afterwards(tmp_path: Path) -> None:
     known = await prepare(tmp_path)
     options = StoreOptions(lock_timeout_s=0.1)

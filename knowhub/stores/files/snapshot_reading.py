@@ -32,6 +32,8 @@ _KINDS = {
     tarfile.DIRTYPE: "a folder",
     tarfile.FIFOTYPE: "a pipe",
 }
+# Python before 3.11.4 has none; what is looked at before refuses all that it would.
+_FILTER = getattr(tarfile, "data_filter", lambda member, _folder: member)
 
 
 class Sink(Protocol):
@@ -220,12 +222,9 @@ class _Members:
             raise self._stream.damaged(f"is {_KINDS.get(member.type, 'something else')}, not a file")
         if member.size < 0:
             raise self._stream.damaged("has a negative length")
-        if not hasattr(tarfile, "data_filter"):
-            # Python before 3.11.4: what stands above refuses all that it would.
-            return
         try:
-            tarfile.data_filter(member, str(self._archive.parent))
-        except tarfile.FilterError as problem:
+            _FILTER(member, str(self._archive.parent))
+        except tarfile.TarError as problem:
             raise self._stream.damaged(f"is refused: {problem}") from None
 
     def _copy(self, member: tarfile.TarInfo, sink: Sink) -> str:

@@ -1,0 +1,30 @@
+"""Times as they are sent and answered: any ISO 8601 form comes in, one goes out."""
+
+import pytest
+
+from knowhub.core.clock import normalised_iso, parse_iso
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("1970-01-02", 86_400.0), ("1970-01-01T00:00:01Z", 1.0), ("1970-01-01T08:00:00.5+08:00", 0.5)],
+)
+def test_a_time_without_a_zone_is_utc_and_a_date_its_first_second(text: str, seconds: float) -> None:
+    assert parse_iso(text) == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "normal"),
+    [
+        ("2026-03-03", "2026-03-03T00:00:00Z"),
+        ("2026-03-03T08:00:00+08:00", "2026-03-03T00:00:00Z"),
+        ("2026-03-03T00:00:00.123456Z", "2026-03-03T00:00:00.123Z"),
+    ],
+)
+def test_every_form_is_brought_to_one(text: str, normal: str) -> None:
+    assert normalised_iso(text) == normal
+
+
+def test_what_is_no_time_is_refused() -> None:
+    with pytest.raises(ValueError, match="tomorrow"):
+        normalised_iso("tomorrow")
