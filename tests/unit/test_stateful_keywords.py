@@ -71,6 +71,8 @@ class KeywordMachine(RuleBasedStateMachine):
         shutil.rmtree(self.folder)
         # Each opening freezes what is there; thousands of examples would never be collected.
         gc.unfreeze()
+        # Each index has a thread that watches its files, for as long as nobody has looked for what is garbage.
+        gc.collect()
         assert problems == []
 
     def open(self) -> tuple[Hub, AsyncExitStack]:

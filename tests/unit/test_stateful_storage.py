@@ -75,6 +75,8 @@ class StorageMachine(RuleBasedStateMachine):
         self.loop.close()
         shutil.rmtree(self.folder)
         gc.unfreeze()
+        # Each index has a thread that watches its files, for as long as nobody has looked for what is garbage.
+        gc.collect()
         assert problems == []
 
     def open(self) -> tuple[Hub, AsyncExitStack]:
