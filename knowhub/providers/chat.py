@@ -24,8 +24,6 @@ from knowhub.providers.spending import Spending, estimated_tokens
 DEFAULT_MODEL = "google/gemini-2.0-flash-001"
 _PATH = "/chat/completions"
 _MOST_TOKENS = 1_000_000_000
-# By these a server says that the question is wrong, not that it is ill: they do not open the breaker for others.
-_OF_THE_QUESTION = frozenset({400, 413, 422})
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +135,7 @@ class ChatClient:
             verdict = Verdict.ILL
             raise ChatFailed(FailureReason.TIMEOUT, f"the model did not answer within {timeout_s:g} s") from error
         except CallFailed as failure:
-            if not (isinstance(failure, Refused) and failure.status in _OF_THE_QUESTION):
+            if not (isinstance(failure, Refused) and failure.is_of_the_request):
                 verdict = Verdict.ILL
             reason = FailureReason.TIMEOUT if failure.late else FailureReason.FAILURE
             raise ChatFailed(reason, failure.detail) from failure

@@ -6,17 +6,17 @@ import re
 import ssl
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import httpx
 
 from knowhub.core.clock import Clock
 from knowhub.core.ids import Ids
-from knowhub.providers.json_objects import loaded_object
+from knowhub.providers.json_objects import loaded
 from knowhub.providers.redaction import Redaction
 
 _CONNECT_TIMEOUT_S = 5.0
@@ -32,6 +32,8 @@ _SERVER_ERROR, _NOT_IMPLEMENTED = 500, 501
 _PASSES = frozenset({408, 409, 425, _TOO_MANY_REQUESTS})
 # A request that timed out, or that its caller left (nginx), may have been worked on.
 _MAYBE_BILLED = frozenset({408, 499})
+# By these a server says that the request is wrong, not that it is ill: they do not open the breaker for others.
+_OF_THE_REQUEST = frozenset({400, 413, 422})
 _NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError, httpx.UnsupportedProtocol)
 _SECONDS = re.compile(r"\d{1,9}(\.\d{1,9})?", re.ASCII)
 
@@ -88,9 +90,17 @@ class Refused(CallFailed):
         self.status = status
         self.said = said
 
+    @property
+    def is_of_the_request(self) -> bool:
+        """Whether the server says that what it was sent is wrong: another request may go well."""
+        return self.status in _OF_THE_REQUEST
+
 
 class Unusable(CallFailed):
     """The server answered something that is no answer."""
+
+
+Sending: TypeAlias = Callable[[], AbstractContextManager[None]]
 
 
 def client(proxy: str | None = None, ca_file: Path | None = None) -> httpx.AsyncClient:
@@ -134,14 +144,21 @@ class Endpoint:
             options.attempt_timeout_s, connect=min(_CONNECT_TIMEOUT_S, options.attempt_timeout_s)
         )
 
-    async def post(
-        self, path: str, body: bytes, deadline: float, sending: Callable[[], AbstractContextManager[None]]
-    ) -> dict[str, Any]:
+    async def post(self, path: str, body: bytes, deadline: float, sending: Sending = nullcontext) -> dict[str, Any]:
         """Send `body` to `path` below the base URL and return the JSON object that answers it.
 
         What may pass is tried again, as long as the pause before it ends before `deadline` (the loop's time). Each
         attempt runs within a `sending()`, which may forbid it by an error of its own. Raises CallFailed.
         """
+        answer = await self.post_for_any(path, body, deadline, sending)
+        if not isinstance(answer, dict):
+            raise Unusable("the server's answer is no JSON object")
+        return answer
+
+    async def post_for_any(
+        self, path: str, body: bytes, deadline: float, sending: Sending = nullcontext
+    ) -> dict[str, Any] | list[Any]:
+        """Do as `post` does, and return a JSON list where the server answers with one."""
         for attempt in range(self._options.max_attempts - 1):
             try:
                 with sending():
@@ -161,7 +178,7 @@ class Endpoint:
         share = 0.5 + int(self._timing.ids.hex(4), 16) / 0x20000
         return share * min(_FIRST_PAUSE_S * 2.0 ** min(attempt, _MOST_DOUBLINGS), _LONGEST_PAUSE_S)
 
-    async def _attempt(self, path: str, body: bytes) -> dict[str, Any]:
+    async def _attempt(self, path: str, body: bytes) -> dict[str, Any] | list[Any]:
         url = self._base + path
         try:
             # httpx counts its timeout anew at every byte: a server that drips would hold the caller for ever.
@@ -195,13 +212,13 @@ class Endpoint:
                 break
         return bytes(received[:limit])
 
-    def _judged(self, response: httpx.Response, received: bytes) -> dict[str, Any]:
+    def _judged(self, response: httpx.Response, received: bytes) -> dict[str, Any] | list[Any]:
         received = received.removeprefix(codecs.BOM_UTF8)
-        parsed = loaded_object(received)
+        parsed = loaded(received)
         status = response.status_code
         if response.is_success:
             # Some servers, OpenRouter among them, answer 200 and name the failure inside.
-            hidden = parsed.get("error") if parsed else None
+            hidden = parsed.get("error") if isinstance(parsed, dict) else None
             if not hidden:
                 if parsed is None:
                     raise Unusable("the server's answer is no JSON object")
@@ -258,8 +275,8 @@ def _code_of(error: object) -> int:
     return code if isinstance(code, int) and is_status else _SERVER_ERROR
 
 
-def _message_of(parsed: Mapping[str, Any] | None) -> str:
-    error = (parsed or {}).get("error", parsed)
+def _message_of(parsed: object) -> str:
+    error = parsed.get("error", parsed) if isinstance(parsed, Mapping) else None
     if isinstance(error, Mapping):
         error = next((error[name] for name in ("message", "detail") if error.get(name)), None)
     return error if isinstance(error, str) else ""

@@ -13,11 +13,17 @@ def loaded_object(text: str | bytes) -> dict[str, Any] | None:
 
     NaN, infinities and halves of surrogate pairs are none.
     """
+    found = loaded(text)
+    return found if isinstance(found, dict) else None
+
+
+def loaded(text: str | bytes) -> dict[str, Any] | list[Any] | None:
+    """Return the object or list that `text` is, held to the same; None when it is neither."""
     try:
         found = orjson.loads(text)
     except orjson.JSONDecodeError:
         return None
-    return found if isinstance(found, dict) and _is_shallow(found) else None
+    return found if isinstance(found, dict | list) and _is_shallow(found) else None
 
 
 def _is_shallow(value: object) -> bool:

@@ -1,7 +1,7 @@
 """The language model that the settings name."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from knowhub.core.chat import ChatModel
 from knowhub.core.clock import Clock, SystemClock
@@ -10,7 +10,7 @@ from knowhub.core.ids import Ids, RandomIds
 from knowhub.providers import http
 from knowhub.providers.chat import ChatClient, ChatOptions
 from knowhub.providers.http import Timing
-from knowhub.settings import Settings
+from knowhub.settings import DEFAULT_MODEL, Settings
 
 
 @asynccontextmanager
@@ -48,3 +48,22 @@ async def chat_model(
         raise InvalidInput.of("KNOWHUB_LLM_*", str(problem)) from problem
     async with client:
         yield chat
+
+
+def model_named(
+    settings: Settings, chat: ChatModel | None, clock: Clock, ids: Ids
+) -> Callable[[str | None], AbstractAsyncContextManager[ChatModel | None]]:
+    """Return what opens the model of a name at the place that the settings name; without a place, `chat` answers.
+
+    The default of seed 003's own body (C-66) means the model of the settings, as no name does: tools send it unasked.
+    """
+
+    @asynccontextmanager
+    async def opened(name: str | None) -> AsyncIterator[ChatModel | None]:
+        if settings.llm_base_url is None or name in (None, DEFAULT_MODEL, settings.llm_model):
+            yield chat
+            return
+        async with chat_model(settings, model=name, clock=clock, ids=ids) as other:
+            yield other
+
+    return opened

@@ -1,0 +1,146 @@
+"""A reranker behind a server with `/rerank`, of Cohere's shape or of TEI's (`core.reranking.Reranker`)."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+import httpx
+import orjson
+
+from knowhub.core.chat import Usage
+from knowhub.core.reranking import RerankFailed
+from knowhub.providers.breaker import Breaker
+from knowhub.providers.guard import Guard, GuardedFailure
+from knowhub.providers.http import Endpoint, EndpointOptions, Refused, Timing, Unusable
+from knowhub.providers.spending import estimated_tokens
+from knowhub.providers.vector_answers import in_order
+
+DEFAULT_MODEL = "rerank-v3.5"
+_PATH = "/rerank"
+# How many texts Hugging Face's server takes at a time unless it was started otherwise; scores do not depend on it.
+_TEI_BATCH = 32
+# A server of the other shape misses its fields: what it says then differs, and that it refuses does not.
+_OF_ANOTHER_SHAPE = frozenset({400, 404, 415, 422})
+
+
+class RerankStyle(StrEnum):
+    """How a server wants to be asked; AUTO tries Cohere's shape, then TEI's, and keeps what worked."""
+
+    AUTO = "auto"
+    COHERE = "cohere"
+    TEI = "tei"
+
+
+@dataclass(frozen=True, slots=True)
+class RerankOptions:
+    """Where the reranker is and how it is asked; lengths are characters."""
+
+    base_url: str
+    api_key: str | None = field(default=None, repr=False)
+    model: str = DEFAULT_MODEL
+    style: RerankStyle = RerankStyle.AUTO
+    text_characters: int = 4000
+    attempt_timeout_s: float = 10.0
+    max_attempts: int = 2
+    max_answer_bytes: int = 16 * 1024 * 1024
+    breaker_failures: int = 5
+    breaker_cool_down_s: float = 30.0
+
+
+class RerankClient:
+    """Asks one server over `http`, which its maker closes. Raises ValueError for an address or key of no use."""
+
+    def __init__(self, options: RerankOptions, http: httpx.AsyncClient, timing: Timing) -> None:
+        endpoint = EndpointOptions(
+            options.base_url,
+            options.api_key,
+            options.attempt_timeout_s,
+            options.max_attempts,
+            options.max_answer_bytes,
+        )
+        self._options = options
+        self._endpoint = Endpoint(endpoint, http, timing)
+        breaker = Breaker(options.breaker_failures, options.breaker_cool_down_s, timing.monotonic)
+        self._guard = Guard("reranker", breaker)
+        self._style = options.style
+        self._tokens = 0
+
+    @property
+    def model(self) -> str:
+        """Its name, as the server has it."""
+        return self._options.model
+
+    @property
+    def is_open(self) -> bool:
+        """Say whether the breaker refuses calls at present."""
+        return self._guard.is_open
+
+    @property
+    def usage(self) -> Usage:
+        """What was asked up to now, its tokens estimated; calls that were refused here count as failures."""
+        return Usage(self._guard.calls, self._guard.failures, self._tokens, 0)
+
+    async def rerank(self, query: str, texts: Sequence[str], timeout_s: float) -> Sequence[float]:
+        """Return one score for each text within `timeout_s`, retries included; more is better.
+
+        Raises RerankFailed, and nothing else, whatever the server does.
+        """
+        if not texts:
+            return []
+        asked = _writable(query[: self._options.text_characters])
+        sent = [_writable(text[: self._options.text_characters]) for text in texts]
+        try:
+            async with self._guard.call(timeout_s) as deadline:
+                return await self._scored(asked, sent, deadline)
+        except GuardedFailure as failure:
+            raise RerankFailed(failure.reason, failure.detail) from failure
+
+    async def _scored(self, query: str, texts: Sequence[str], deadline: float) -> list[float]:
+        if self._style is not RerankStyle.AUTO:
+            return await self._in_style(self._style, query, texts, deadline)
+        try:
+            scores = await self._in_style(RerankStyle.COHERE, query, texts, deadline)
+            self._style = RerankStyle.COHERE
+        except Refused as refusal:
+            if refusal.status not in _OF_ANOTHER_SHAPE:
+                raise
+            scores = await self._in_style(RerankStyle.TEI, query, texts, deadline)
+            self._style = RerankStyle.TEI
+        return scores
+
+    async def _in_style(self, style: RerankStyle, query: str, texts: Sequence[str], deadline: float) -> list[float]:
+        batch = _TEI_BATCH if style is RerankStyle.TEI else len(texts)
+        scores: list[float] = []
+        for start in range(0, len(texts), batch):
+            some = texts[start : start + batch]
+            body = orjson.dumps(self._request(style, query, some))
+            scores += _scores_in(await self._endpoint.post_for_any(_PATH, body, deadline), len(some))
+            self._tokens += estimated_tokens(body)
+        return scores
+
+    def _request(self, style: RerankStyle, query: str, texts: Sequence[str]) -> dict[str, Any]:
+        if style is RerankStyle.TEI:
+            return {"query": query, "texts": texts, "truncate": True}
+        # All of them: without `top_n` some servers score a few.
+        return {"model": self._options.model, "query": query, "documents": texts, "top_n": len(texts)}
+
+
+def _scores_in(answer: dict[str, Any] | list[Any], count: int) -> list[float]:
+    """Read `{"results": [{"index", "relevance_score"}]}` or `[{"index", "score"}]`, whatever was asked for."""
+    # Voyage's server says `data` where the others say `results`.
+    results = (answer.get("results") or answer.get("data")) if isinstance(answer, dict) else answer
+    parts = [part for part in results if isinstance(part, dict)] if isinstance(results, list) else []
+    if len(parts) != count or not isinstance(results, list) or len(results) != count:
+        raise Unusable(f"the server's answer holds {len(parts)} scores, and {count} were asked for")
+    scores = [part.get("relevance_score", part.get("score")) for part in in_order(parts)]
+    numbers = [float(score) for score in scores if isinstance(score, int | float) and not isinstance(score, bool)]
+    if len(numbers) != count or not all(map(math.isfinite, numbers)):
+        raise Unusable("a score in the server's answer is no number")
+    return numbers
+
+
+def _writable(text: str) -> str:
+    # Half of a surrogate pair: no JSON text can hold it, and it means nothing to a model.
+    return text.encode("utf-8", "replace").decode()

@@ -1,0 +1,47 @@
+"""What servers of embeddings and rerankers answer, for respx, and clients of theirs whose waiting takes no time."""
+
+import base64
+import json
+from array import array
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import httpx
+
+from knowhub.providers.embeddings import EmbeddingClient, EmbeddingOptions
+from knowhub.providers.rerank import RerankClient, RerankOptions
+from tests.e2e import scripted_vectors
+from tests.fakes.model_server import BASE_URL, KEY, FakeTime
+
+EMBEDDINGS_URL = f"{BASE_URL}/embeddings"
+RERANK_URL = f"{BASE_URL}/rerank"
+
+
+def embedding_client(http: httpx.AsyncClient, time: FakeTime | None = None, **options: Any) -> EmbeddingClient:  # noqa: ANN401 -- any option
+    given = replace(EmbeddingOptions(BASE_URL, KEY), **options)
+    return EmbeddingClient(given, http, (time or FakeTime()).timing())
+
+
+def rerank_client(http: httpx.AsyncClient, time: FakeTime | None = None, **options: Any) -> RerankClient:  # noqa: ANN401 -- any option
+    given = replace(RerankOptions(BASE_URL, KEY), **options)
+    return RerankClient(given, http, (time or FakeTime()).timing())
+
+
+def hashed(request: httpx.Request) -> httpx.Response:
+    """Answer as the scripted server does that has no script."""
+    return httpx.Response(200, json=scripted_vectors.embeddings(json.loads(request.content), {}))
+
+
+def reranked(request: httpx.Request) -> httpx.Response:
+    return httpx.Response(200, json=scripted_vectors.rerank(json.loads(request.content)))
+
+
+def embedded(*vectors: object, **more: object) -> httpx.Response:
+    """Answer with these embeddings, whatever they are."""
+    data = [{"object": "embedding", "index": at, "embedding": vector} for at, vector in enumerate(vectors)]
+    return httpx.Response(200, json={"data": data, **more})
+
+
+def in_base64(numbers: Sequence[float]) -> str:
+    return base64.b64encode(array("f", numbers).tobytes()).decode()

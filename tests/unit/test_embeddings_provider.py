@@ -1,0 +1,298 @@
+"""What the embeddings provider sends, and what it makes of what comes back; the server is played by respx."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any
+
+import httpx
+import pytest
+import respx
+
+from knowhub.core.chat import FailureReason, Usage
+from knowhub.core.embedding import EmbeddingFailed, TextRefused
+from knowhub.providers.embeddings import DEFAULT_MODEL, EmbeddingClient
+from knowhub.providers.http import client
+from tests.fakes.model_server import KEY, FakeTime, refusal, sent
+from tests.fakes.vector_server import EMBEDDINGS_URL, embedded, embedding_client, hashed, in_base64
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[httpx.AsyncClient]:
+    async with client() as shared:
+        yield shared
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[respx.Route]:
+    async with respx.mock(assert_all_called=False) as router:
+        yield router.post(EMBEDDINGS_URL).mock(side_effect=hashed)
+
+
+async def failure_of(embedder: EmbeddingClient, texts: Sequence[str] = ("text",), timeout_s: float = 60) -> Any:  # noqa: ANN401 -- an EmbeddingFailed
+    with pytest.raises(EmbeddingFailed) as caught:
+        await embedder.embed(texts, timeout_s)
+    return caught.value
+
+
+def inputs(server: respx.Route) -> list[list[str]]:
+    return [sent(call)["input"] for call in server.calls]
+
+
+def refusing(wrong: Callable[[list[str]], bool], status: int = 400) -> Callable[[httpx.Request], httpx.Response]:
+    """Play a server that does not want some batches."""
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        texts = json.loads(request.content)["input"]
+        return refusal(status, "the input is too long") if wrong(texts) else hashed(request)
+
+    return answer
+
+
+async def test_texts_are_sent_with_the_model_and_the_key(http: httpx.AsyncClient, server: respx.Route) -> None:
+    embedder = embedding_client(http)
+
+    await embedder.embed(["索引", "tree"], 10)
+
+    assert sent(server.calls[0]) == {"model": DEFAULT_MODEL, "input": ["索引", "tree"], "encoding_format": "base64"}
+    assert server.calls[0].request.headers["authorization"] == f"Bearer {KEY}"
+    assert embedder.usage == Usage(1, 0, len("索引tree"), 0)
+
+
+async def test_a_prefix_goes_before_queries_and_another_before_texts(
+    http: httpx.AsyncClient, server: respx.Route
+) -> None:
+    embedder = embedding_client(http, model="e5", query_prefix="query: ", text_prefix="passage: ", dimensions=64)
+
+    await embedder.embed(["a"], 10)
+    await embedder.embed(["a"], 10, query=True)
+
+    assert inputs(server) == [["passage: a"], ["query: a"]]
+    assert sent(server.calls[0])["dimensions"] == 64
+    assert embedder.model == "e5@64|passage: "
+
+
+async def test_batches_are_bounded_by_texts_and_by_characters(http: httpx.AsyncClient, server: respx.Route) -> None:
+    texts = ["aaaa", "bbbb", "cc", "dd", "ee", "f" * 100, "g"]
+
+    vectors = await embedding_client(http, batch=3, batch_characters=9, text_characters=20).embed(texts, 10)
+
+    assert inputs(server) == [["aaaa", "bbbb"], ["cc", "dd", "ee"], ["f" * 20], ["g"]]
+    assert len(vectors) == len(texts)
+
+
+async def test_a_server_that_does_not_know_base64_is_asked_for_lists_from_then_on(
+    http: httpx.AsyncClient, server: respx.Route
+) -> None:
+    server.side_effect = [refusal(422, "Extra inputs: encoding_format"), embedded([3.0, 4.0]), embedded([0.0, 2.0])]
+    embedder = embedding_client(http)
+
+    found = [(await embedder.embed(["text"], 10))[0].tolist() for _ in range(2)]
+
+    assert found == [pytest.approx([0.6, 0.8]), [0.0, 1.0]]
+    assert ["encoding_format" in sent(call) for call in server.calls] == [True, False, False]
+
+
+async def test_a_batch_that_is_refused_is_sent_by_halves_and_the_size_that_went_well_is_kept(
+    http: httpx.AsyncClient, server: respx.Route
+) -> None:
+    server.side_effect = refusing(lambda texts: len(texts) > 2, 413)
+    embedder = embedding_client(http)
+    texts = ["a", "b", "c", "d", "e", "f", "g", "h"]
+
+    vectors = await embedder.embed(texts, 10)
+    again = await embedder.embed(texts, 10)
+
+    assert vectors == again
+    assert list(map(len, inputs(server))) == [8, 4, 2, 2, 4, 2, 2, *[2] * 4]
+
+
+async def test_a_text_that_is_too_long_is_embedded_by_its_beginning_and_costs_the_others_nothing(
+    http: httpx.AsyncClient, server: respx.Route
+) -> None:
+    server.side_effect = refusing(lambda texts: any(len(text) > 500 for text in texts))
+    embedder = embedding_client(http)
+
+    long = "tree " * 300
+    vectors = await embedder.embed(["short", long, "other"], 10)
+    await embedder.embed(["a", "b", "c"], 10)
+
+    assert inputs(server)[-2:] == [["other"], ["a", "b", "c"]]
+    assert vectors[1] == (await embedder.embed([long[:375]], 10))[0]
+    assert vectors[2] == (await embedder.embed(["other"], 10))[0]
+
+
+async def test_a_text_that_is_never_wanted_is_refused_and_does_not_open_the_breaker(
+    http: httpx.AsyncClient, server: respx.Route
+) -> None:
+    server.side_effect = refusing(lambda texts: "poison" in texts)
+    embedder = embedding_client(http, breaker_failures=1)
+    await embedder.embed(["fine"], 10)
+
+    refused = await failure_of(embedder, ["fine", "poison", "fine too"])
+
+    assert isinstance(refused, TextRefused)
+    assert refused.detail == "the server answered 400: the input is too long"
+    assert not embedder.is_open
+
+
+async def test_a_server_that_has_refused_everything_is_no_judge_of_a_text(
+    http: httpx.AsyncClient, server: respx.Route
+) -> None:
+    server.side_effect = refusing(lambda texts: True)
+
+    failed = await failure_of(embedding_client(http))
+
+    assert not isinstance(failed, TextRefused)
+
+
+async def test_what_may_pass_is_tried_again_when_the_server_says(http: httpx.AsyncClient, server: respx.Route) -> None:
+    busy = httpx.Response(429, json={"error": "slow down"}, headers={"Retry-After": "7"})
+    server.side_effect = [busy, httpx.ConnectError("gone"), embedded(in_base64([1.0, 0.0]))]
+    time = FakeTime()
+
+    vectors = await embedding_client(http, time).embed(["text"], 60)
+
+    assert vectors[0].tolist() == [1.0, 0.0]
+    assert time.pauses[0] == 7.0
+    assert len(time.pauses) == 2
+
+
+async def test_the_deadline_holds_over_all_batches(http: httpx.AsyncClient, server: respx.Route) -> None:
+    async def slowly(request: httpx.Request) -> httpx.Response:
+        await asyncio.sleep(0.3)
+        return hashed(request)
+
+    server.mock(side_effect=slowly)
+
+    failed = await failure_of(embedding_client(http, batch=1), ["text"] * 100, 1.0)
+
+    assert failed.reason is FailureReason.TIMEOUT
+    assert server.call_count < 5
+
+
+async def test_the_breaker_opens_refuses_at_once_and_lets_a_probe_through(
+    http: httpx.AsyncClient, server: respx.Route
+) -> None:
+    time = FakeTime()
+    embedder = embedding_client(http, time, breaker_failures=2, breaker_cool_down_s=30.0)
+    server.mock(return_value=refusal(401, "who are you"))
+    for _ in range(2):
+        await failure_of(embedder)
+
+    refused = await failure_of(embedder)
+    was_open = embedder.is_open
+    time.advance(30)
+    server.mock(side_effect=hashed)
+    await embedder.embed(["text"], 10)
+
+    assert refused.detail == "the breaker is open: the embedder failed; ask in 30 s"
+    assert was_open
+    assert not embedder.is_open
+    assert server.call_count == 3
+    assert (embedder.usage.calls, embedder.usage.failures) == (4, 3)
+
+
+async def test_vectors_of_another_dimension_are_refused_later_too(http: httpx.AsyncClient, server: respx.Route) -> None:
+    server.side_effect = [embedded([1.0, 0.0]), embedded([1.0, 0.0, 0.0]), embedded([0.0, 1.0])]
+    embedder = embedding_client(http)
+    await embedder.embed(["text"], 10)
+
+    failed = await failure_of(embedder)
+
+    assert failed.detail == "the server's embeddings have 3 dimensions in place of 2"
+    assert (await embedder.embed(["text"], 10))[0].tolist() == [0.0, 1.0]
+
+
+async def test_the_dimension_that_is_set_is_held_from_the_first_answer(
+    http: httpx.AsyncClient, server: respx.Route
+) -> None:
+    server.mock(return_value=embedded([1.0, 0.0, 0.0]))
+
+    failed = await failure_of(embedding_client(http, dimensions=2))
+
+    assert failed.detail == "the server's embeddings have 3 dimensions in place of 2"
+
+
+@pytest.mark.parametrize(
+    ("data", "detail"),
+    [
+        (None, "holds 0 embeddings, and 2 were asked for"),
+        ({}, "holds 0 embeddings, and 2 were asked for"),
+        ([{"index": 0, "embedding": [1.0]}], "holds 1 embeddings, and 2 were asked for"),
+        ([{"index": at, "embedding": [1.0]} for at in range(3)], "holds 3 embeddings, and 2 were asked for"),
+        ([{"index": 0, "embedding": [1.0]}, "text"], "holds 1 embeddings, and 2 were asked for"),
+        ([{"index": 0, "embedding": [1.0]}, {"index": 0, "embedding": [1.0]}], "the indexes in the server's answer"),
+        ([{"index": 1, "embedding": [1.0]}, {"index": 2, "embedding": [1.0]}], "the indexes in the server's answer"),
+        ([{"index": -1, "embedding": [1.0]}, {"index": 0, "embedding": [1.0]}], "the indexes in the server's answer"),
+        ([{"index": True, "embedding": [1.0]}, {"index": 0, "embedding": [1.0]}], "the indexes in the server's answer"),
+        ([{"embedding": [1.0]}, {"index": 1, "embedding": [1.0]}], "the indexes in the server's answer"),
+        ([{"index": {}, "embedding": [1.0]}, {"index": [], "embedding": [1.0]}], "the indexes in the server's answer"),
+        ([{"embedding": [1.0]}, {"embedding": [1.0, 2.0]}], "are not of one dimension"),
+        ([{"embedding": []}, {"embedding": []}], "are not of one dimension"),
+        ([{"embedding": [1.0]}, {"embedding": None}], "is no list of numbers"),
+        ([{"embedding": [1.0]}, {"embedding": ["1.0"]}], "is no list of numbers"),
+        ([{"embedding": [1.0]}, {"embedding": [None]}], "is no list of numbers"),
+        ([{"embedding": [1.0]}, {"embedding": [[1.0]]}], "is no list of numbers"),
+        ([{"embedding": [1.0]}, {"embedding": "not base64!"}], "is no list of numbers"),
+        ([{"embedding": [1.0]}, {"embedding": "AAA="}], "is no list of numbers"),
+        ([{"embedding": [1.0]}, {"embedding": in_base64([float("nan")])}], "is not finite"),
+        ([{"embedding": [1.0]}, {"embedding": in_base64([float("inf")])}], "is not finite"),
+    ],
+)
+async def test_an_answer_of_no_use_is_a_failure_that_says_what_is_wrong(
+    http: httpx.AsyncClient, server: respx.Route, data: object, detail: str
+) -> None:
+    server.mock(return_value=httpx.Response(200, json={"data": data}))
+
+    failed = await failure_of(embedding_client(http), ["a", "b"])
+
+    assert failed.reason is FailureReason.FAILURE
+    assert detail in failed.detail
+    assert server.call_count == 1
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"null", b"{", b'{"data": [{"embedding": [NaN]}]}', b"\xff\xfe"])
+async def test_what_is_no_object_is_a_failure(http: httpx.AsyncClient, server: respx.Route, body: bytes) -> None:
+    server.mock(return_value=httpx.Response(200, content=body))
+
+    failed = await failure_of(embedding_client(http))
+
+    assert failed.detail == "the server's answer is no JSON object"
+
+
+@pytest.mark.parametrize(
+    ("numbers", "unit"),
+    [
+        ([1e300, 0], [1.0, 0.0]),
+        ([3e-320, 4e-320], [0.6, 0.8]),
+        ([0, 0], [0.0, 0.0]),
+        ([-5, 0.0], [-1.0, 0.0]),
+    ],
+)
+async def test_every_finite_vector_has_length_1_or_none(
+    http: httpx.AsyncClient, server: respx.Route, numbers: list[float], unit: list[float]
+) -> None:
+    server.mock(return_value=embedded(numbers))
+
+    vectors = await embedding_client(http).embed(["text"], 10)
+
+    assert vectors[0].tolist() == pytest.approx(unit, rel=1e-3)
+
+
+async def test_the_key_stands_in_no_error(http: httpx.AsyncClient, server: respx.Route) -> None:
+    server.mock(return_value=refusal(401, f"the key {KEY} is wrong"))
+
+    failed = await failure_of(embedding_client(http))
+
+    assert failed.detail == "the server answered 401: the key [key] is wrong"
+
+
+async def test_half_of_a_surrogate_pair_is_sent_as_a_question_mark(
+    http: httpx.AsyncClient, server: respx.Route
+) -> None:
+    await embedding_client(http).embed(["a\ud800b"], 10)
+
+    assert inputs(server) == [["a?b"]]
