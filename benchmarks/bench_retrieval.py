@@ -1,9 +1,10 @@
-"""How well search finds, over HTTP with nothing configured: recall@10 and nDCG@10 on test sets named by path.
+"""How well search finds, over HTTP: recall@10 and nDCG@10 on test sets named by path, by words and with an embedder.
 
-    python -m benchmarks.bench_retrieval FOLDER [SET ...]
+    python -m benchmarks.bench_retrieval FOLDER [SET ...] [--weights DIRECTORY [--cache FILE]]
 
 FOLDER holds `<set>/docs.jsonl`, `queries.jsonl` and `qrels.jsonl`; each document is one record: `task` its title
 or empty, `content` its text; documents without text are left out. Without a folder it says so and measures nothing.
+DIRECTORY is that of all-MiniLM-L6-v2, as `benchmarks/minilm.py` has it: with it each set is measured a second time.
 """
 
 import argparse
@@ -13,7 +14,8 @@ import math
 import os
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,12 @@ GOALS = {
     "drcd_zh": ("ndcg@10", 0.962),
     "cranfield": ("ndcg@10", 0.363),
 }
+HYBRID_GOALS = {
+    "metatool": ("recall@10", 0.85),
+    "squad_dev": ("ndcg@10", 0.914),
+    "cranfield": ("ndcg@10", 0.393),
+}
+MODEL = "all-MiniLM-L6-v2"
 
 
 async def main() -> None:
@@ -38,20 +46,45 @@ async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", nargs="?", default=os.environ.get("BENCH_RETRIEVAL"), type=Path)
     parser.add_argument("sets", nargs="*", default=list(GOALS))
+    parser.add_argument("--weights", default=os.environ.get("BENCH_WEIGHTS"), type=Path)
+    parser.add_argument("--cache", default=os.environ.get("BENCH_VECTORS"), type=Path)
     arguments = parser.parse_args()
     if arguments.folder is None:
         print("retrieval: no test sets named (make bench BENCH_RETRIEVAL=FOLDER); nothing was measured")
         return
-    for name in arguments.sets:
-        scores = await _measure(arguments.folder / name)
-        measure, goal = GOALS.get(name, ("ndcg@10", 0.0))
-        figures = ", ".join(f"{what} {value:.4f}" for what, value in scores.items())
-        print(f"{name}: {figures} (goal: {measure} >= {goal})")
+    async with _embedder(arguments.weights, arguments.cache) as embedder:
+        for name in arguments.sets:
+            by_words = await _measure(arguments.folder / name, {})
+            measure, goal = GOALS.get(name, ("ndcg@10", 0.0))
+            _print(name, by_words, measure, goal)
+            if embedder:
+                measure, goal = HYBRID_GOALS.get(name, (measure, by_words[measure]))
+                _print(f"{name} with vectors", await _measure(arguments.folder / name, embedder), measure, goal)
 
 
-async def _measure(folder: Path) -> Mapping[str, float]:
+@asynccontextmanager
+async def _embedder(weights: Path | None, cache: Path | None) -> AsyncIterator[Mapping[str, str]]:
+    """Run the embedder, where there are weights for it; yield the settings that name it."""
+    if weights is None:
+        yield {}
+        return
+    named = ["--weights", str(weights), *(["--cache", str(cache)] if cache is not None else [])]
+    async with running(["benchmarks.minilm", *named]) as server:
+        yield {
+            "KNOWHUB_EMBEDDING_BASE_URL": f"http://127.0.0.1:{server.port}/v1",
+            "KNOWHUB_EMBEDDING_MODEL": MODEL,
+        }
+
+
+def _print(name: str, scores: Mapping[str, float], measure: str, goal: float) -> None:
+    figures = ", ".join(f"{what} {value:.4f}" for what, value in scores.items())
+    print(f"{name}: {figures} (goal: {measure} >= {goal:.4g})", flush=True)
+
+
+async def _measure(folder: Path, settings: Mapping[str, str]) -> Mapping[str, float]:
     with tempfile.TemporaryDirectory() as data_dir:
         arguments, environment = knowhub(Path(data_dir))
+        environment = {**environment, **settings}
         async with (
             running(arguments, environment) as hub,
             httpx.AsyncClient(base_url=f"http://127.0.0.1:{hub.port}", timeout=60) as client,

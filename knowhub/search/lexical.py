@@ -2,48 +2,25 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from knowhub.core.operation import Row
 from knowhub.knowledge.heads import tag_facets
 from knowhub.knowledge.model import COLLECTION, Head, Hit, Recalled
 from knowhub.search.analysis import index_terms, query_terms, weighted_query
 from knowhub.search.bm25 import Statistics, WeighedTerm
+from knowhub.search.following import LogMark, Records
 from knowhub.search.full_text import Built, FullText
 from knowhub.search.tail import Document, Tail
 
 _TASK_WEIGHT: Final = 3
 _ANALYSED_PER_TURN: Final = 64
 _SPARE_HITS: Final = 8
-
-
-class Records(Protocol):
-    """What the index reads of the store: heads, and text by id."""
-
-    def head(self, knowledge_id: str) -> Head | None: ...
-    def by_text_num(self, text_num: int) -> Head | None: ...
-    def row(self, knowledge_id: str) -> Row: ...
-    def heads(self) -> Iterator[Head]: ...
-    def seq_of(self, text_num: int) -> int: ...
-
-
-class LogMark(Protocol):
-    """Where the log stands, for an index that must fit it."""
-
-    @property
-    def log_id(self) -> str: ...
-    @property
-    def last_seq(self) -> int: ...
-    @property
-    def erases(self) -> int: ...
-    @property
-    def is_erasing(self) -> bool: ...
-    def checksum(self, seq: int) -> str: ...
 
 
 class AccountIndex:

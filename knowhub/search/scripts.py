@@ -1,0 +1,122 @@
+"""Which script a text is written in, and how well an embedder reads it: measured, so that no model need be known."""
+
+import asyncio
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from knowhub.core.embedding import Embedder, EmbeddingFailed, Vector
+from knowhub.search.script_probes import PROBES
+
+_CHARACTERS: Final = {
+    "latin": "A-Za-zªº\u00c0-\u024f\u1e00-\u1eff",
+    "greek": "\u0370-\u03ff\u1f00-\u1fff",
+    "cyrillic": "\u0400-\u052f",
+    "hebrew": "\u05d0-\u05ea",
+    "arabic": "\u0620-\u06ff\u0750-\u077f",
+    "devanagari": "\u0900-\u097f",
+    "thai": "\u0e00-\u0e7f",
+    "kana": "\u3041-\u30ff",
+    "hangul": "\u1100-\u11ff\uac00-\ud7af",
+    "han": "々〇\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff",
+}
+_SCRIPTS: Final = {name: re.compile(f"[{characters}]") for name, characters in _CHARACTERS.items()}
+_OTHER: Final = re.compile(rf"[^\W\d_{''.join(_CHARACTERS.values())}]")
+# Less than this of a query is a name or a quotation in it.
+_WORTH_READING: Final = 0.1
+_MOST: Final = 0.5
+# How often an answer must lie closer to its question than strangers lie to each other: where an embedder does not
+# know a script it is 0.1 to 0.9, by the characters that it happens to know, and 1.0 where it does.
+_STRANGE: Final = 0.9
+_FAMILIAR: Final = 0.98
+_PROBE_TIMEOUT_S: Final = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How well an embedder reads a script, 0 to 1, and how like each other texts are to it that have nothing in common.
+
+    The second is the zero of its scale: it is 0.05 for some embedders and 0.75 for others.
+    """
+
+    skill: float
+    strangers: float
+
+
+UNREAD: Final = Reading(0.0, 0.0)
+
+
+class Literacy:
+    """Finds out how well an embedder reads each script, when the script is first asked for."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+        self._probing: dict[str, asyncio.Task[Reading]] = {}
+
+    async def reading(self, text: str) -> Reading:
+        """Return how well the embedder reads `text`: as well as the script in it that it reads worst.
+
+        Raises EmbeddingFailed when that is not known and the embedder does not answer.
+        """
+        shares = script_shares(text)
+        readings = [await self._of_script(name) for name, share in shares.items() if share >= _WORTH_READING]
+        return min(readings, key=lambda reading: reading.skill, default=UNREAD)
+
+    async def reads_most_of(self, text: str) -> bool:
+        """Tell whether the embedder can make something of a text that is to be found: of half of its letters at least.
+
+        Raises EmbeddingFailed as `reading` does.
+        """
+        read = [share for name, share in script_shares(text).items() if (await self._of_script(name)).skill]
+        return sum(read) >= _MOST
+
+    async def _of_script(self, name: str) -> Reading:
+        if name not in PROBES:
+            return UNREAD
+        task = self._probing.get(name)
+        if task is None or (task.done() and (task.cancelled() or task.exception() is not None)):
+            task = self._probing[name] = asyncio.create_task(self._probe(name), name=f"probe {name}")
+        # Whoever gives up waiting leaves the answer to those that come after.
+        return await asyncio.shield(task)
+
+    async def _probe(self, name: str) -> Reading:
+        questions, answers = zip(*PROBES[name], strict=True)
+        asked = await self._embedder.embed(questions, _PROBE_TIMEOUT_S, query=True)
+        answered = await self._embedder.embed(answers, _PROBE_TIMEOUT_S)
+        return _judged(_matrix(asked), _matrix(answered))
+
+    async def close(self) -> None:
+        """Give up what is being found out."""
+        for task in self._probing.values():
+            task.cancel()
+        outcomes = await asyncio.gather(*self._probing.values(), return_exceptions=True)
+        for outcome in outcomes:
+            if isinstance(outcome, Exception) and not isinstance(outcome, EmbeddingFailed):
+                raise outcome
+
+
+def script_shares(text: str) -> Mapping[str, float]:
+    """Return which part of a text's letters is of which script; nothing when it has none."""
+    if text.isascii():
+        return {"latin": 1.0} if _SCRIPTS["latin"].search(text) else {}
+    counts = {name: len(pattern.findall(text)) for name, pattern in _SCRIPTS.items()}
+    counts["other"] = len(_OTHER.findall(text))
+    letters = sum(counts.values())
+    return {name: count / letters for name, count in counts.items() if count}
+
+
+def _judged(questions: NDArray[np.float32], answers: NDArray[np.float32]) -> Reading:
+    likeness = questions @ answers.T
+    own = np.eye(len(likeness), dtype=bool)
+    strangers = likeness[~own]
+    closer = float((likeness[own][:, None] > strangers).mean())
+    skill = min(1.0, max(0.0, (closer - _STRANGE) / (_FAMILIAR - _STRANGE)))
+    return Reading(skill, float(strangers.mean()))
+
+
+def _matrix(vectors: Sequence[Vector]) -> NDArray[np.float32]:
+    return np.array(vectors, dtype=np.float32)

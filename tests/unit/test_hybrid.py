@@ -1,0 +1,195 @@
+"""Recall by words and by meaning together: the sum, the filters, and an embedder that is late or cannot read."""
+
+import asyncio
+import random
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from knowhub.bootstrap import Hub, World, open_hub
+from knowhub.core.embedding import Embedder, Vector
+from knowhub.knowledge.heads import head_of
+from knowhub.knowledge.model import Head, Hit, Order, SearchQuery
+from knowhub.search.hybrid import fused
+from knowhub.search.scripts import Literacy, Reading, script_shares
+from knowhub.settings import Settings
+from tests.builders import OWNER, caller, knowledge_row, local, new_knowledge
+from tests.fakes.hashing_embedder import HashingEmbedder
+from tests.hubs import saved
+
+pytestmark = pytest.mark.anyio
+WELL = Reading(1.0, 0.0)
+
+
+class LatinOnly(HashingEmbedder):
+    """An embedder to which every text of another script is one and the same."""
+
+    async def embed(self, texts: Sequence[str], timeout_s: float, *, query: bool = False) -> Sequence[Vector]:
+        ascii_only = ["".join(letter if letter.isascii() else "x" for letter in text) for text in texts]
+        return await super().embed(ascii_only, timeout_s, query=query)
+
+
+class Hanging(HashingEmbedder):
+    """An embedder that takes a query and never answers."""
+
+    async def embed(self, texts: Sequence[str], timeout_s: float, *, query: bool = False) -> Sequence[Vector]:
+        if query:
+            await asyncio.sleep(3600)
+        return await super().embed(texts, timeout_s, query=query)
+
+
+def heads(count: int) -> list[Head]:
+    return [head_of(knowledge_row(f"knowledge-{number}"), number, number) for number in range(count)]
+
+
+def order(
+    words: Mapping[int, float], near: Mapping[int, float], reading: Reading = WELL, weight: float = 0.5
+) -> list[tuple[int, float]]:
+    """Fuse what was found of ten records, named by number; every one of `near` has been compared."""
+    every = heads(10)
+    ranked = sorted(near.items(), key=lambda one: -one[1])
+    hits = [Hit(every[number], score) for number, score in sorted(words.items(), key=lambda one: -one[1])]
+    found = fused(hits, [(value, every[number]) for number, value in ranked], near, reading, weight)
+    return [(hit.head.text_num, round(hit.relevance, 4)) for hit in found]
+
+
+def test_both_sides_count_from_nothing_to_their_best() -> None:
+    assert order({1: 20.0, 2: 10.0}, {1: 0.2, 2: 0.8, 3: 0.4}) == [(2, 0.75), (1, 0.625), (3, 0.25)]
+
+
+def test_what_is_no_nearer_than_strangers_are_counts_nothing_and_comes_last() -> None:
+    found = order({1: 9.0}, {1: 0.7, 2: 0.9, 3: 0.7, 4: 0.1}, Reading(1.0, 0.7))
+
+    assert found == [(2, 0.5), (1, 0.5), (4, 0.0), (3, 0.0)]
+
+
+def test_a_record_without_a_vector_stands_where_its_words_put_it() -> None:
+    assert order({1: 10.0, 2: 5.0}, {2: 0.5, 3: 0.5}) == [(1, 1.0), (2, 0.75), (3, 0.5)]
+
+
+def test_vectors_count_as_much_as_the_embedder_can_read() -> None:
+    assert order({1: 10.0}, {1: 0.1, 2: 0.5}, Reading(0.2, 0.0)) == [(1, 0.92), (2, 0.1)]
+
+
+def test_the_share_of_each_script_is_by_letters() -> None:
+    assert script_shares("hello, 12 worlds") == {"latin": 1.0}
+    assert script_shares("反爬ab，12") == {"latin": 0.5, "han": 0.5}
+    assert script_shares("ひらがな漢字") == {"kana": pytest.approx(4 / 6), "han": pytest.approx(2 / 6)}
+    assert script_shares("საქართველო") == {"other": 1.0}
+    assert script_shares("2026 — 11") == {}
+
+
+async def test_an_embedder_shows_by_itself_which_scripts_it_reads() -> None:
+    reads_both, reads_latin = Literacy(HashingEmbedder()), Literacy(LatinOnly())
+
+    assert (await reads_both.reading("how to log in")).skill > 0.5
+    assert (await reads_both.reading("怎么登录")).skill > 0.5
+    assert (await reads_latin.reading("how to log in")).skill > 0.5
+    assert (await reads_latin.reading("怎么登录")).skill == 0.0
+    assert (await reads_latin.reading("Selenium 怎么登录")).skill == 0.0
+    assert (await reads_latin.reading("საქართველო")).skill == 0.0
+    assert await reads_latin.reads_most_of("Selenium waits 反爬")
+    assert not await reads_latin.reads_most_of("反爬检测 web")
+
+
+def opened(folder: Path, embedder: Embedder | None, budget_s: float = 30.0) -> AbstractAsyncContextManager[Hub]:
+    settings = Settings(data_dir=folder, owner=OWNER, embedding_search_budget_s=budget_s)
+    return open_hub(settings, World(embedder=embedder), keep=False)
+
+
+async def brought_up(hub: Hub) -> None:
+    if hub.recall.vectors is not None:
+        await hub.recall.vectors.embed_waiting()
+    await hub.keeper.run_once()
+
+
+async def test_in_a_script_that_the_embedder_cannot_read_the_order_is_that_of_the_words(tmp_path: Path) -> None:
+    chance, words = random.Random(5), ["登录", "导出", "订单", "支付", "回调", "限流", "缓存", "分页", "签名", "证书"]
+    texts = ["".join(chance.choices(words, k=chance.randint(3, 20))) for _ in range(60)]
+    texts += [f"selenium {number} {chance.choice(words)}" for number in range(10)]
+    queries = ["登录怎么导出", "支付回调的签名 API", "selenium 缓存"]
+    answers: list[list[list[str]]] = []
+    for number, embedder in enumerate((None, LatinOnly())):
+        async with opened(tmp_path / str(number), embedder) as hub:
+            for text in texts:
+                await saved(hub, new_knowledge(text, task="", dedup=False))
+            await brought_up(hub)
+            found = [
+                (await hub.retrieval.search(local(), SearchQuery(query, top_k=70, order=Order.RELEVANCE))).records
+                for query in queries
+            ]
+            answers.append([[str(record["content"]) for record in records] for records in found])
+
+    assert answers[0] == answers[1]
+    assert all(len(contents) >= 10 for contents in answers[0])
+
+
+async def test_a_late_embedder_costs_its_budget_and_no_more_and_is_named(tmp_path: Path) -> None:
+    async with opened(tmp_path, Hanging(), budget_s=0.2) as hub:
+        zebra = await saved(hub, new_knowledge("zebra"))
+
+        started = asyncio.get_running_loop().time()
+        found = await hub.retrieval.search(local(), SearchQuery("zebra"))
+        waited = asyncio.get_running_loop().time() - started
+
+        assert [record["id"] for record in found.records] == [zebra]
+        assert found.degraded == ["embedder"]
+        assert 0.2 <= waited < 5
+
+
+async def test_a_query_that_comes_again_is_not_embedded_again(tmp_path: Path) -> None:
+    embedder = HashingEmbedder()
+    async with opened(tmp_path, embedder) as hub:
+        await saved(hub, new_knowledge("zebra"))
+        await brought_up(hub)
+        for _ in range(3):
+            await hub.retrieval.search(local(), SearchQuery("zebra in the zoo"))
+
+    assert embedder.queries.count("zebra in the zoo") == 1
+
+
+async def test_a_query_without_a_word_finds_nothing_and_asks_nobody(tmp_path: Path) -> None:
+    embedder = HashingEmbedder()
+    async with opened(tmp_path, embedder) as hub:
+        await saved(hub, new_knowledge("zebra"))
+        found = await hub.retrieval.search(local(), SearchQuery("?!"))
+
+    assert (found.records, embedder.queries) == ([], [])
+
+
+async def test_by_vectors_too_a_caller_finds_all_that_they_see_and_nothing_else(tmp_path: Path) -> None:
+    chance, words = random.Random(11), ["login", "cookie", "proxy", "retry", "timeout", "browser", "python", "async"]
+    scopes = ["public", "user:ann", "team:web", "project:x"]
+    callers = [local(), caller(user_id="ann"), caller(user_id="nobody"), caller(team_id="web", project_id="x")]
+    async with opened(tmp_path, HashingEmbedder()) as hub:
+        scope_of: dict[str, str] = {}
+        for number in range(120):
+            scope = "project:x" if number % 40 == 0 else chance.choice(scopes[:3])
+            text = " ".join(chance.choices(words, k=6))
+            scope_of[await saved(hub, new_knowledge(text, scopes=[scope], dedup=False))] = scope
+        await brought_up(hub)
+
+        for ctx in callers:
+            query = SearchQuery("login proxy", top_k=100, order=Order.RELEVANCE, explain=True)
+            for asked in (query, replace(query, scopes=frozenset({"project:x"}))):
+                found = (await hub.retrieval.search(ctx, asked)).records
+                visible = {
+                    one
+                    for one, scope in scope_of.items()
+                    if (ctx.visible is None or scope in ctx.visible) and (not asked.scopes or scope in asked.scopes)
+                }
+                ids = [str(record["id"]) for record in found]
+                assert set(ids) <= visible
+                by_vector = sorted(
+                    (stage["rank"], stage["score"])
+                    for record in found
+                    for stage in record["why"]["stages"]
+                    if stage["stage"] == "vector"
+                )
+                assert [rank for rank, _ in by_vector] == sorted({rank for rank, _ in by_vector})
+                assert list(np.diff([score for _, score in by_vector]) <= 0) == [True] * max(0, len(by_vector) - 1)
+                assert len(ids) == min(100, len(visible))

@@ -1,0 +1,325 @@
+"""Vectors that follow the log: nothing that was saved is lost, nothing that is gone stays, and no save waits."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from itertools import repeat
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from knowhub.bootstrap import Hub, World, examine, open_hub
+from knowhub.core.chat import FailureReason
+from knowhub.core.embedding import EmbeddingFailed, TextRefused
+from knowhub.core.errors import Unavailable
+from knowhub.knowledge.model import Found, Order, SearchQuery
+from knowhub.search.vector_files import VectorFiles
+from knowhub.search.vector_index import VectorIndex
+from knowhub.settings import Settings
+from tests.builders import OWNER, local, new_knowledge
+from tests.fakes.hashing_embedder import HashingEmbedder, hashed_vector
+from tests.hubs import saved
+
+pytestmark = pytest.mark.anyio
+
+
+def hub_with(folder: Path, embedder: HashingEmbedder | None) -> AbstractAsyncContextManager[Hub]:
+    """Open a hub whose upkeep runs only when the test says so."""
+    settings = Settings(data_dir=folder, owner=OWNER, embedding_search_budget_s=30.0)
+    return open_hub(settings, World(embedder=embedder), keep=False)
+
+
+def vectors_of(hub: Hub) -> VectorIndex:
+    assert hub.recall.vectors is not None
+    return hub.recall.vectors
+
+
+async def brought_up(hub: Hub) -> None:
+    """Absorb and embed all that waits."""
+    await vectors_of(hub).embed_waiting()
+    await hub.keeper.run_once()
+
+
+def on_disk(folder: Path) -> Mapping[int, bytes]:
+    """Return every vector on the disk by the number of its text."""
+    kept: dict[int, bytes] = {}
+    for account in sorted((folder / "indexes" / "vectors").glob("*")):
+        files = VectorFiles(account)
+        note = files.noted()
+        assert note is not None
+        rows = files.read(note)
+        kept |= {int(row["number"]): row["vector"].tobytes() for row in rows}
+    return kept
+
+
+def texts_of_records(embedder: HashingEmbedder) -> list[list[str]]:
+    """Return the batches that were embedded, less what only shows which scripts the embedder knows."""
+    return [texts for texts in embedder.asked if any("Selenium" in text for text in texts)]
+
+
+def live(hub: Hub) -> set[int]:
+    return {head.text_num for head in hub.store.state("default").knowledge.live_heads()}
+
+
+async def answer(hub: Hub, text: str) -> Found:
+    return await hub.retrieval.search(local(), SearchQuery(text, top_k=10, order=Order.RELEVANCE, explain=True))
+
+
+def ids(found: Found) -> list[str]:
+    return [str(record["id"]) for record in found.records]
+
+
+def stages(found: Found) -> list[list[str]]:
+    return [[stage["stage"] for stage in record["why"]["stages"]] for record in found.records]
+
+
+async def test_a_record_is_found_by_its_words_at_once_and_by_its_vector_when_it_has_one(tmp_path: Path) -> None:
+    async with hub_with(tmp_path, HashingEmbedder()) as hub:
+        zebra = await saved(hub, new_knowledge("zebra stripes"))
+        before, lag = await answer(hub, "zebra"), hub.recall.lag
+
+        await brought_up(hub)
+        after = await answer(hub, "zebra")
+
+        assert (ids(before), stages(before), before.index_lag, before.degraded) == ([zebra], [["lexical"]], 1, [])
+        assert (ids(after), stages(after), after.index_lag) == ([zebra], [["lexical", "vector"]], 0)
+        assert (lag, hub.recall.lag) == (1, 0)
+
+
+async def test_the_keeper_embeds_in_the_background_and_no_save_waits_for_it(tmp_path: Path) -> None:
+    embedder = HashingEmbedder()
+    async with hub_with(tmp_path, embedder) as hub:
+        await saved(hub, new_knowledge("zebra"))
+        asked_by_the_save = len(embedder.asked)
+
+        await hub.keeper.run_once()
+        async with asyncio.timeout(30):
+            while hub.recall.lag:  # noqa: ASYNC110 -- the background work has no event of ours
+                await asyncio.sleep(0.01)
+
+        assert asked_by_the_save == 0
+        assert set(on_disk(tmp_path)) == live(hub)
+
+
+async def test_a_thousand_saves_while_the_embedder_is_down_lose_nothing_and_end_as_a_rebuild_does(
+    tmp_path: Path,
+) -> None:
+    embedder = HashingEmbedder()
+    async with hub_with(tmp_path, embedder) as hub:
+        embedder.is_down = True
+        for start in range(0, 1000, 100):
+            items = [new_knowledge(f"widget-{number} 部件", dedup=False) for number in range(start, start + 100)]
+            await hub.knowledge.save_batch(local(), items)
+        with pytest.raises(Unavailable, match="the embedder gives no vectors"):
+            await vectors_of(hub).embed_waiting()
+        down, lag = await answer(hub, "widget-77"), hub.recall.lag
+
+        embedder.is_down = False
+        await brought_up(hub)
+        embedded = on_disk(tmp_path)
+        up = await answer(hub, "widget-77")
+        await hub.reindex(lambda _done, _total: None)
+
+        assert (len(down.records), down.degraded, lag) == (10, ["embedder"], 1000)
+        assert (up.degraded, up.index_lag) == ([], 0)
+        assert len(embedded) == 1000
+        assert embedded == on_disk(tmp_path)
+        assert ids(up) == ids(await answer(hub, "widget-77"))
+
+
+async def test_a_hub_that_is_opened_again_embeds_only_what_it_lacks(tmp_path: Path) -> None:
+    embedder = HashingEmbedder()
+    async with hub_with(tmp_path, embedder) as hub:
+        await saved(hub, new_knowledge("first"))
+        await brought_up(hub)
+        second = await saved(hub, new_knowledge("second"))
+    embedder.asked.clear()
+
+    async with hub_with(tmp_path, embedder) as hub:
+        await vectors_of(hub).embed_waiting()
+
+        assert texts_of_records(embedder) == [["Log in with Selenium\nsecond"]]
+        assert ids(await answer(hub, "second"))[0] == second
+
+
+async def test_what_was_edited_or_deleted_is_found_by_what_it_means_now(tmp_path: Path) -> None:
+    async with hub_with(tmp_path, HashingEmbedder()) as hub:
+        edited = await saved(hub, new_knowledge("giraffe neck", task="one"))
+        deleted = await saved(hub, new_knowledge("giraffe legs", task="two"))
+        await brought_up(hub)
+
+        await hub.knowledge.patch(local(), edited, {"content": "elephant trunk"})
+        operation_id = await hub.knowledge.delete(local(), deleted)
+        await brought_up(hub)
+        gone = await answer(hub, "giraffe")
+        await hub.operations.undo(local(), operation_id)
+        await brought_up(hub)
+
+        assert (ids(gone), stages(gone)) == ([edited], [["vector"]])
+        assert ids(await answer(hub, "elephant"))[0] == edited
+        assert ids(await answer(hub, "giraffe"))[0] == deleted
+        assert set(on_disk(tmp_path)) >= live(hub)
+
+
+async def test_a_record_whose_tags_change_keeps_the_vector_of_its_text(tmp_path: Path) -> None:
+    embedder = HashingEmbedder()
+    async with hub_with(tmp_path, embedder) as hub:
+        zebra = await saved(hub, new_knowledge("zebra"))
+        await brought_up(hub)
+        embedder.asked.clear()
+
+        await hub.knowledge.patch(local(), zebra, {"tags": {"animal": "zebra"}})
+        lag = hub.recall.lag
+        await brought_up(hub)
+
+        assert (lag, hub.recall.lag, texts_of_records(embedder)) == (1, 0, [])
+        assert live(hub) <= set(on_disk(tmp_path))
+
+
+async def test_another_model_embeds_everything_again_and_words_serve_meanwhile(tmp_path: Path) -> None:
+    async with hub_with(tmp_path, HashingEmbedder()) as hub:
+        zebra = await saved(hub, new_knowledge("zebra"))
+        await brought_up(hub)
+
+    async with hub_with(tmp_path, HashingEmbedder(model="another", dimensions=512)) as hub:
+        meanwhile = await answer(hub, "zebra")
+        await brought_up(hub)
+        after = await answer(hub, "zebra")
+
+        assert (ids(meanwhile), stages(meanwhile), meanwhile.index_lag) == ([zebra], [["lexical"]], 1)
+        assert stages(after) == [["lexical", "vector"]]
+        assert [len(vector) for vector in on_disk(tmp_path).values()] == [2 * 512]
+
+
+async def test_a_model_that_changes_its_dimensions_is_embedded_anew(tmp_path: Path) -> None:
+    async with hub_with(tmp_path, HashingEmbedder()) as hub:
+        await saved(hub, new_knowledge("zebra"))
+        await brought_up(hub)
+
+    async with hub_with(tmp_path, HashingEmbedder(dimensions=64)) as hub:
+        await saved(hub, new_knowledge("lion"))
+        await brought_up(hub)
+
+        assert [len(vector) for vector in on_disk(tmp_path).values()] == [2 * 64] * 2
+        assert hub.recall.lag == 0
+
+
+def refusing(word: str, problem: EmbeddingFailed) -> HashingEmbedder:
+    def fault(texts: Sequence[str]) -> Exception | None:
+        return problem if any(word in text for text in texts) else None
+
+    return HashingEmbedder(repeat(fault))
+
+
+@pytest.mark.parametrize("kind", [TextRefused, EmbeddingFailed])
+async def test_a_text_that_the_embedder_refuses_hinders_no_other_and_is_named(
+    tmp_path: Path, kind: type[EmbeddingFailed]
+) -> None:
+    async with hub_with(tmp_path, refusing("poison", kind(FailureReason.FAILURE, "400"))) as hub:
+        poison = [await saved(hub, new_knowledge(f"poison {number}")) for number in range(2)]
+        others = [await saved(hub, new_knowledge(f"harmless {number}")) for number in range(9)]
+
+        await brought_up(hub)
+        found = await answer(hub, "harmless")
+
+        assert sorted(ids(found)[:9]) == sorted(others)
+        assert len(on_disk(tmp_path)) == 9
+        assert hub.recall.lag == 0
+        assert "refuses 2 records" in hub.keeper.failures["vectors"]
+        assert all(one in hub.keeper.failures["vectors"] for one in poison)
+
+
+async def test_what_is_erased_is_in_no_file_of_vectors_when_the_erasing_has_ended(tmp_path: Path) -> None:
+    async with hub_with(tmp_path, HashingEmbedder()) as hub:
+        secret = await saved(hub, new_knowledge("zebra secret", task=""))
+        kept = await saved(hub, new_knowledge("lion", task=""))
+        await brought_up(hub)
+        await hub.knowledge.delete(local(), secret)
+
+        erased = await hub.erasures.erase(local(), "knowledge", secret)
+
+        vector = np.array(hashed_vector("zebra secret"), dtype=np.float16).tobytes()
+        files = [path for path in (tmp_path / "indexes" / "vectors").rglob("*") if path.is_file()]
+        assert "vectors" not in erased.pending
+        assert [path for path in files if vector in path.read_bytes()] == []
+        assert set(on_disk(tmp_path)) == live(hub)
+        assert ids(await answer(hub, "lion")) == [kept]
+
+
+async def test_vectors_do_not_outlive_an_erasing_where_no_embedder_is_configured_any_more(tmp_path: Path) -> None:
+    async with hub_with(tmp_path, HashingEmbedder()) as hub:
+        secret = await saved(hub, new_knowledge("zebra secret"))
+        await brought_up(hub)
+
+    async with hub_with(tmp_path, None) as hub:
+        await hub.keeper.run_once()
+        before = len(on_disk(tmp_path))
+        await hub.knowledge.delete(local(), secret)
+        await hub.erasures.erase(local(), "knowledge", secret)
+
+        assert before == 1
+        assert on_disk(tmp_path) == {}
+
+
+async def test_a_second_process_finds_by_the_vectors_that_the_keeper_has_written(tmp_path: Path) -> None:
+    other_embedder = HashingEmbedder()
+    async with hub_with(tmp_path, HashingEmbedder()) as hub, hub_with(tmp_path, other_embedder) as other:
+        await hub.keeper.run_once()
+        await other.keeper.run_once()
+        for number in range(3):
+            await saved(hub, new_knowledge(f"zebra {number}", dedup=False))
+            await brought_up(hub)
+            await other.keeper.run_once()
+        found = await answer(other, "zebra")
+
+        assert not other.keeper.is_keeper
+        assert stages(found) == [["lexical", "vector"]] * 3
+        assert other.recall.lag == 0
+        assert texts_of_records(other_embedder) == []
+
+
+def damages(data: bytes) -> list[bytes]:
+    flipped = bytearray(data)
+    flipped[len(data) // 2] ^= 1
+    return [b"", data[: len(data) // 2], data[:-1], bytes(flipped), bytes(len(data))]
+
+
+@pytest.mark.parametrize("name", ["built.json", "rows.bin"])
+async def test_a_damaged_file_is_made_anew_from_the_log(tmp_path: Path, name: str) -> None:
+    async with hub_with(tmp_path, HashingEmbedder()) as hub:
+        zebra = await saved(hub, new_knowledge("zebra"))
+        await brought_up(hub)
+    expected = on_disk(tmp_path)
+    path = next((tmp_path / "indexes" / "vectors").rglob(name))
+
+    for data in damages(path.read_bytes()):
+        path.write_bytes(data)
+        assert [
+            one
+            for one in examine(Settings(data_dir=tmp_path))
+            if "vectors" in one.subject and one.severity == "problem"
+        ]
+        async with hub_with(tmp_path, HashingEmbedder()) as hub:
+            await hub.keeper.run_once()
+            await brought_up(hub)
+            assert ids(await answer(hub, "zebra")) == [zebra]
+        assert on_disk(tmp_path) == expected
+        assert [one for one in examine(Settings(data_dir=tmp_path)) if one.severity == "problem"] == []
+        path = next((tmp_path / "indexes" / "vectors").rglob(name))
+
+
+async def test_a_file_with_many_outdated_rows_is_written_anew(tmp_path: Path) -> None:
+    async with hub_with(tmp_path, HashingEmbedder()) as hub:
+        items = [new_knowledge(f"widget {number}", dedup=False) for number in range(2000)]
+        batches = [await hub.knowledge.save_batch(local(), part) for part in (items[:1000], items[1000:2000])]
+        made = [str(one.record["id"]) for batch in batches for one in batch.records]
+        await brought_up(hub)
+        for knowledge_id in made[:1200]:
+            await hub.knowledge.delete(local(), knowledge_id)
+        before = len(on_disk(tmp_path))
+
+        await hub.keeper.run_once()
+
+        assert before == 2000
+        assert set(on_disk(tmp_path)) == live(hub)

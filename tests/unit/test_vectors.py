@@ -1,0 +1,118 @@
+"""Vectors in memory: exact under every filter, in one order however the rows lie, and through a graph when many."""
+
+import numpy as np
+import pytest
+
+from knowhub.search.vectors import Matrix, Rows, Vectors, row_type
+
+DIMENSIONS = 24
+EVERY_TENTH, EVERY_THOUSANDTH = frozenset({"scope:tenth"}), frozenset({"scope:thousandth"})
+
+
+def some_rows(count: int, seed: int = 7) -> Rows:
+    chance = np.random.default_rng(seed)
+    # Around a few centres, as meanings are: among points without any order a graph finds no way.
+    centres = chance.standard_normal((20, DIMENSIONS))
+    found = centres[chance.integers(0, 20, count)] + chance.standard_normal((count, DIMENSIONS)) * 0.7
+    rows = np.empty(count, row_type(DIMENSIONS))
+    rows["number"] = np.arange(count) + 1_000_000
+    rows["digest"] = np.arange(count)
+    rows["vector"] = found / np.linalg.norm(found, axis=1, keepdims=True)
+    return rows
+
+
+def facets(count: int) -> list[frozenset[str]]:
+    return [
+        frozenset({"scope:all"})
+        | (EVERY_TENTH if number % 10 == 0 else frozenset())
+        | (EVERY_THOUSANDTH if number % 1000 == 0 else frozenset())
+        for number in range(count)
+    ]
+
+
+def filled(rows: Rows, vectors: Vectors | None = None) -> Vectors:
+    vectors = Vectors(DIMENSIONS, rows_per_block=4096) if vectors is None else vectors
+    names = facets(len(rows))
+    for start in range(0, len(rows), 1777):
+        vectors.add(rows[start : start + 1777], names[start : start + 1777])
+    return vectors
+
+
+def nearest(rows: Rows, query: Matrix, step: int, many: int) -> list[int]:
+    chosen = rows[::step]
+    order = np.argsort(-(chosen["vector"].astype(np.float32) @ query), kind="stable")[:many]
+    return [int(number) for number in chosen["number"][order]]
+
+
+def found(vectors: Vectors, query: Matrix, groups: list[frozenset[str]], many: int) -> list[int]:
+    likeness = vectors.likeness(vectors.comparison(query, groups), many)
+    return [number for _, number in likeness.best_first(many)][:many]
+
+
+@pytest.mark.parametrize(
+    ("groups", "step"),
+    [
+        ([], 1),
+        ([frozenset({"scope:all"})], 1),
+        ([EVERY_TENTH], 10),
+        ([frozenset({"scope:all"}), EVERY_THOUSANDTH], 1000),
+    ],
+)
+def test_the_nearest_that_pass_a_filter_are_found_exactly(groups: list[frozenset[str]], step: int) -> None:
+    rows = some_rows(10_000)
+    vectors = filled(rows)
+    queries = some_rows(20, seed=8)["vector"].astype(np.float32)
+
+    answers = [found(vectors, query, groups, 10) for query in queries]
+
+    assert answers == [nearest(rows, query, step, 10) for query in queries]
+
+
+def test_a_filter_that_nothing_passes_finds_nothing() -> None:
+    vectors = filled(some_rows(50))
+
+    assert found(vectors, some_rows(1)["vector"][0].astype(np.float32), [frozenset({"scope:none"})], 10) == []
+
+
+def test_all_rows_come_in_the_end_and_those_that_are_alike_newest_first() -> None:
+    rows = some_rows(100)
+    rows["vector"][::2] = rows["vector"][0]
+    query = rows["vector"][0].astype(np.float32)
+    turned = rows[np.random.default_rng(5).permutation(100)]
+
+    orders = [
+        [number for _, number in v.likeness(v.comparison(query, []), 3).best_first(3)]
+        for v in (filled(rows), filled(turned))
+    ]
+
+    assert orders[0] == orders[1]
+    assert sorted(orders[0]) == sorted(rows["number"].tolist())
+    assert orders[0][:50] == sorted((int(number) for number in rows["number"][::2]), reverse=True)
+
+
+def test_rows_come_back_as_they_were_taken_in_and_texts_by_their_hash() -> None:
+    rows = some_rows(5_000)
+    vectors = filled(rows)
+
+    back = vectors.rows([1_000_000, 1_004_999])
+    same = vectors.of_text(4_321)
+
+    assert np.array_equal(back, rows[[0, 4_999]])
+    assert same is not None
+    assert np.array_equal(same, rows["vector"][4_321].astype(np.float32))
+    assert vectors.of_text(99_999) is None
+
+
+@pytest.mark.parametrize(("groups", "step"), [([], 1), ([EVERY_TENTH], 10), ([EVERY_THOUSANDTH], 1000)])
+def test_a_graph_of_neighbours_finds_nearly_all_that_comparing_with_each_finds(
+    groups: list[frozenset[str]], step: int
+) -> None:
+    rows = some_rows(12_000)
+    vectors = filled(rows, Vectors(DIMENSIONS, 3_000 * DIMENSIONS, rows_per_block=4096))
+    while vectors.wants_neighbours:
+        vectors.add_neighbours()
+    queries = some_rows(30, seed=9)["vector"].astype(np.float32)
+
+    hits = sum(len(set(found(vectors, query, groups, 10)) & set(nearest(rows, query, step, 10))) for query in queries)
+
+    assert hits >= 0.95 * 300
