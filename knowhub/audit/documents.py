@@ -6,10 +6,10 @@ from itertools import islice
 from typing import Any
 
 from knowhub.audit.model import Document
-from knowhub.audit.pace import Pace
 from knowhub.audit.ports import AuditView
 from knowhub.core.clock import parse_iso
 from knowhub.core.operation import is_live
+from knowhub.core.pace import Pace
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords.model import INFOS
 from knowhub.knowledge.model import COLLECTION, ListQuery

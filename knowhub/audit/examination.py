@@ -6,17 +6,17 @@ from itertools import islice
 from typing import Any
 
 from knowhub.audit import suggestions
-from knowhub.audit.clusters import Cluster, Clusters
 from knowhub.audit.collected import Collected
 from knowhub.audit.documents import document, live_documents
 from knowhub.audit.model import Document, Finding, Kind, Question, Report, Severity
-from knowhub.audit.pace import Pace
 from knowhub.audit.pasted_secrets import Secret, excerpt, find_secrets, pieces
 from knowhub.audit.ports import AuditView, Showings
 from knowhub.audit.quotes import Anchors, Hit, Quote, quotable, quote
 from knowhub.audit.renderings import rendering_in, source_is_a_search
 from knowhub.audit.staleness import never_found, stale_reasons
 from knowhub.core.clock import iso
+from knowhub.core.clusters import Cluster, Clusters
+from knowhub.core.pace import Pace
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords.model import INFOS, KEYWORDS
 from knowhub.keywords.tree_metrics import TreeMetrics
@@ -81,7 +81,7 @@ class Examination:
         await self._look_for_secrets(one)
         if one.collection == COLLECTION:
             self._look_at_its_time(number, one, now)
-        is_copy = self._clusters.put(number, one) is not None
+        is_copy = self._clusters.put(number, one.whole, one.collection) is not None
         await self._look_for_a_loop(number, one, is_copy=is_copy)
 
     def _take_in(self, one: Document) -> int:

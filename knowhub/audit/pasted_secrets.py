@@ -1,10 +1,10 @@
 """Credentials in text: where they stand and what they are, never what they say."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from knowhub.audit.secret_patterns import PATTERNS, PLACEHOLDER, Pattern
+from knowhub.audit.secret_patterns import PATTERNS, PLACEHOLDER, SPOKEN_PATTERNS, Pattern
 
 PIECE_CHARS = 8_192
 # As long as the longest that is looked for: the private key of 4,096 bits.
@@ -25,14 +25,26 @@ class Secret:
 
 
 def find_secrets(text: str, offset: int = 0) -> list[Secret]:
-    """Return the credentials in a text, in the order in which they stand, none inside another; the first 20.
+    """Return the first 20 credentials in a text, in the order in which they stand, none inside another.
 
     `offset` is where the text begins in the whole that the positions shall refer to.
     """
+    return _found(text, PATTERNS, offset)[:_MOST_FOUND]
+
+
+def withheld_secrets(text: str) -> list[Secret]:
+    """Return every credential in what somebody says, and what may be one: it is to go nowhere.
+
+    The audit shows what it is sure of; here a password that is kept costs more than a word that is left out.
+    """
+    return _found(text, (*PATTERNS, *SPOKEN_PATTERNS), 0)
+
+
+def _found(text: str, patterns: Sequence[Pattern], offset: int) -> list[Secret]:
     lowered = text.lower()
     found = [
         secret
-        for pattern in PATTERNS
+        for pattern in patterns
         if any(hint in lowered for hint in pattern.hints)
         for secret in _matches(pattern, text, offset)
     ]
@@ -41,7 +53,7 @@ def find_secrets(text: str, offset: int = 0) -> list[Secret]:
     for secret in found:
         if not kept or secret.start >= kept[-1].end:
             kept.append(secret)
-    return kept[:_MOST_FOUND]
+    return kept
 
 
 def pieces(text: str) -> Iterator[tuple[str, int]]:
@@ -61,7 +73,7 @@ def redacted(text: str) -> str:
     """Return a text with every credential in it replaced by what may be shown of it."""
     parts: list[str] = []
     end = 0
-    for secret in find_secrets(text):
+    for secret in _found(text, PATTERNS, 0):
         parts += (text[end : secret.start], f"[{secret.pattern}: {secret.redacted}]")
         end = secret.end
     return "".join([*parts, text[end:]])

@@ -4,8 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from knowhub.audit.shingles import weight
-from knowhub.knowledge.heads import normalised_text
+from knowhub.core.shingles import normalised_text, weight
 
 QUOTED_CHARS = 65_536
 LEAST_WEIGHT = 60

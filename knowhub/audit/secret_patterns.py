@@ -137,3 +137,65 @@ PLACEHOLDER = re.compile(
     """,
     re.VERBOSE,
 )
+
+# Of what somebody says, not of what stands in a file: names without a sign behind them, PINs, words of Chinese.
+_FIGURE_OR_SIGN = r"(?=[!-~]{0,64}(?:[0-9]|[@#$%^&*+=~!][!-~]))"
+_MEASURE = (
+    r"(?!\d{1,6}\s{0,2}(?:[-–~到至]\s{0,2}\d{1,6})?\s{0,2}"
+    r"(?:位|个|字符|天|次|分钟|小时|年|月|周|characters|chars|days|hours|times|minutes))"
+)
+_IS = r"\s{0,4}(?:(?:is|are|was|to|as|code|码|碼|是|为|為|用|设为|設為|设置为|改为|改成|换成|[:：=＝])\s{0,4}){0,3}+"
+SPOKEN_PATTERNS = (
+    Pattern(
+        "password",
+        ("password", "passwd", "passphrase", "passcode", "pwd", "密码", "密碼", "口令", "暗号", "验证码", "pin"),
+        re.compile(
+            r"(?:(?i:\b(?:passwords?|passwd|passphrase|passcode|pwd))(?=[\s:：=＝])|\bPIN\b|\b[Pp]in(?= ?(?:code|码))"
+            rf"|密码|密碼|口令|暗号|验证码){_IS}{_QUOTE}?+{_MEASURE}(?P<secret>{_FIGURE_OR_SIGN}[!-~]{{4,256}})"
+        ),
+    ),
+    Pattern(
+        "password",
+        ("密码", "密碼", "口令", "暗号"),
+        re.compile(
+            rf"(?:密码|密碼|口令|暗号)\s{{0,4}}(?:是|为|為|[:：=＝])\s{{0,4}}{_QUOTE}?+{_MEASURE}"
+            r"(?P<secret>(?=[\u3400-\u9fff]{1,32}[!-~]{0,64}\d)[\u3400-\u9fff]{1,32}[!-~]{1,64})"
+        ),
+    ),
+    Pattern(
+        "password",
+        ("passphrase",),
+        re.compile(
+            r"(?i:\bpassphrase)(?:\s+is|\s*[:=])?\s+"
+            r"(?!(?i:for|to|in|on|when|and|or|with|that|which|before|at|from|as|instead|is|must|should|manager)\b)"
+            r"(?P<secret>[A-Za-z]{2,20}(?:[ -][A-Za-z]{2,20}){2,9})"
+        ),
+    ),
+    Pattern(
+        "password",
+        ("mysql", "mariadb", "sshpass"),
+        re.compile(r"(?:mysql\w{0,10}|mariadb\w{0,10}|sshpass)\b[^\n]{0,80}?\s-p ?(?P<secret>[^\s-][!-~]{3,255})"),
+        is_chosen=True,
+    ),
+    Pattern(
+        "password",
+        ("@", "-u", "--user"),
+        re.compile(r"(?:(?<![\w/:.+-])[\w.+-]{1,64}:(?P<secret>[^\s/:@\"'<>，。；]{4,256})(?=@[\w\[]))"),
+        is_chosen=True,
+    ),
+    Pattern(
+        "password",
+        ("-u ", "--user"),
+        re.compile(r"\s(?:-u\s{0,4}|--user[ =])[\w.@+-]{1,64}:(?P<secret>[^\s\"']{4,256})"),
+        is_chosen=True,
+    ),
+    Pattern(
+        "cookie",
+        ("=",),
+        re.compile(
+            r"(?i:(?<![a-z0-9])[a-z_-]{0,32}(?:sess|session|session_?id|sid|auth|token|csrf|cookie|secret))"
+            r"=(?P<secret>[^\s;,，。；\"']{6,4096})"
+        ),
+        is_chosen=True,
+    ),
+)

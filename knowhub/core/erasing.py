@@ -18,9 +18,11 @@ class EraseRules:
 
     `noun` names a row to people. `kept` are the fields that stay as they are, `blanks` those that go, each with what
     stands there instead. `spare` are the blanks that a row can do without, where an old line has no room for them.
-    `says(row)` is the text by which rows are known to say the same, and `twins(view, row)` names live rows that say it
-    in another spelling. Where `is_rooted`, a row that stands holds others
-    up: it must have been deleted before it is erased.
+    `told` are the fields of an operation's reply in which somebody, a model perhaps, tells of the row in words of their
+    own: no search for its texts would find them. `joined` is the field by which a row names another that it became
+    part of. `says(row)` is the text by which rows are known to say the same, and `twins(view, row)` names live rows
+    that say it in another spelling. Where `is_rooted`, a row that stands holds others up: it must have been deleted
+    before it is erased.
     """
 
     noun: str
@@ -28,6 +30,8 @@ class EraseRules:
     blanks: Mapping[str, Any]
     says: Callable[[Mapping[str, Any]], str]
     spare: tuple[str, ...] = ()
+    told: frozenset[str] = frozenset()
+    joined: str | None = None
     is_rooted: bool = False
     twins: Callable[[Any, Mapping[str, Any]], Sequence[str]] = lambda _view, _row: ()
 
@@ -51,11 +55,13 @@ def is_erased(row: Mapping[str, Any] | None) -> bool:
 class Found:
     """What a store finds of a row before it is erased: the texts that it said, and who else said one at some time.
 
-    `rows` are collections and ids of other rows; how they stand now is not looked at.
+    `rows` are collections and ids of other rows; how they stand now is not looked at. `parts` are ids of rows of its
+    collection that became part of it at some time, or of such a part.
     """
 
     texts: Sequence[str]
     rows: Sequence[tuple[str, str]]
+    parts: Sequence[str] = ()
 
 
 DecideErasing: TypeAlias = Callable[[Any, Found], "Draft | Unchanged"]

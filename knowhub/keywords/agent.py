@@ -5,12 +5,13 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, TypeVar
 
+from knowhub.core.asking import Asking
 from knowhub.core.chat import ChatFailed, ChatModel, Question
+from knowhub.core.choices import Choices, pointed_at, short_text
 from knowhub.core.operation import Row
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import prompts, proposals
-from knowhub.keywords.agent_decision import Choices, Intent, pointed_at, short_text
-from knowhub.keywords.asking import Asking
+from knowhub.keywords.agent_decision import Intent
 from knowhub.keywords.candidates import Eyes
 from knowhub.keywords.descent import Descended, Descent, PickCache, ViewOf
 from knowhub.keywords.model import ROOT_ID, NewKeyword, Node, Options, RelationType

@@ -286,6 +286,8 @@ ERASE_RULES = EraseRules(
     kept=frozenset({"id", "parent_id", "scopes", "owner", "version", "created_at", "updated_at", "deleted"}),
     blanks={"name": "", "aliases": [], "normalized": [], "pinyin": [], "terms": [], "description": "", "metadata": {}},
     spare=("metadata", "aliases"),
+    # Why a model placed it where it hangs.
+    told=frozenset({"reason"}),
     says=lambda row: row["name"],
     is_rooted=True,
 )

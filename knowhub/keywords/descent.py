@@ -4,12 +4,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol, TypeAlias
 
+from knowhub.core.asking import Asking
 from knowhub.core.chat import ChatFailed, FailureReason
+from knowhub.core.choices import Choices
 from knowhub.core.operation import Row
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import agent_decision, prompts, tree
-from knowhub.keywords.agent_decision import Action, AgentDecision, Choices, Intent
-from knowhub.keywords.asking import Asking
+from knowhub.keywords.agent_decision import Action, AgentDecision, Intent
 from knowhub.keywords.candidates import Eyes
 from knowhub.keywords.model import ROOT_ID, Node, Options
 from knowhub.keywords.ports import KeywordView

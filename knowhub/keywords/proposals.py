@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from knowhub.core.choices import Choices, pointed_at, short_text
 from knowhub.core.operation import Row
 from knowhub.keywords import tree
-from knowhub.keywords.agent_decision import Choices, pointed_at, short_text
 from knowhub.keywords.candidates import Eyes
 from knowhub.keywords.model import ROOT_ID, Node
 

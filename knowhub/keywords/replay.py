@@ -1,18 +1,18 @@
 """Recorded decisions of a language model, asked again, to see what another one would decide (KT-251)."""
 
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from knowhub.core.chat import ChatFailed, ChatModel, FailureReason, Message, NotAsked, Question, Reply
+from knowhub.core.choices import Choices, pointed_at, short_text
 from knowhub.core.errors import InvalidInput
 from knowhub.core.operation import Operation, Row
+from knowhub.core.replaying import Replayable
 from knowhub.keywords import prompts
-from knowhub.keywords.agent_decision import Action, Choices, decode, pointed_at, short_text
+from knowhub.keywords.agent_decision import Action, decode
 
-FUNCTIONS: Sequence[str] = tuple(prompts.SCHEMAS)
-"""What of the tree is asked of a model; `reorganize` and the like ask by several of these."""
 UNUSABLE: Row = {"failure": "unusable_answer"}
 _MAX_ASKED = 200
 
@@ -78,14 +78,14 @@ class ScriptedModel:
         return Reply(answer, self._name, 0.0)
 
 
-def recorded_calls(operations: Iterable[Operation]) -> Iterator[Recorded]:
-    """Yield the calls about keywords that these operations hold, in their order.
-
-    Other domains ask other functions; their calls are not the tree's.
-    """
+def recorded_calls(
+    operations: Iterable[Operation], functions: Mapping[str, Replayable] | None = None
+) -> Iterator[Recorded]:
+    """Yield the calls of `functions` that these operations hold, in their order; without any, those of the tree."""
+    known = FUNCTIONS if functions is None else functions
     for operation in operations:
         for call in operation.agent_io or ():
-            if call.get("function") in prompts.SCHEMAS:
+            if call.get("function") in known:
                 yield Recorded(
                     operation.operation_id,
                     call["function"],
@@ -97,14 +97,21 @@ def recorded_calls(operations: Iterable[Operation]) -> Iterator[Recorded]:
                 )
 
 
-async def replay(calls: Iterable[Recorded], chat: ChatModel, timeout_s: float) -> AsyncIterator[Difference]:
+async def replay(
+    calls: Iterable[Recorded],
+    chat: ChatModel,
+    timeout_s: float,
+    functions: Mapping[str, Replayable] | None = None,
+) -> AsyncIterator[Difference]:
     """Ask `chat` each recorded question again, `timeout_s` for each, and yield how its answer compares.
 
     Nothing is written. A call that fails is a difference that says so, unless it failed alike when it was recorded; one
     that was never sent tells nothing about the model, and says that.
     """
+    known = FUNCTIONS if functions is None else functions
     for call in calls:
-        question = Question(call.function, call.messages, prompts.SCHEMAS[call.function])
+        function = known[call.function]
+        question = Question(call.function, call.messages, function.schema)
         reply: Reply | None = None
         failure: ChatFailed | None = None
         try:
@@ -113,11 +120,12 @@ async def replay(calls: Iterable[Recorded], chat: ChatModel, timeout_s: float) -
             now: Row = {"failure": failed.reason.value}
             failure = failed
         else:
-            now = meaning(call.function, reply.data, call.choices)
-        yield _difference(call, now, failure, reply)
+            now = meaning(function, reply.data, call.choices)
+        was: Row = {"failure": call.failure} if call.failure else meaning(function, call.output, call.choices)
+        yield _difference(call, (was, now), failure, reply)
 
 
-def meaning(function: str, output: object, choices: Mapping[str, str]) -> Row:
+def meaning(function: Replayable, output: object, choices: Mapping[str, str]) -> Row:
     """Return what an answer decides, with ids in place of idx, without its reasons and the order of its lists.
 
     A description counts by whom it describes: no two models write the same words. Raises nothing, whatever
@@ -126,11 +134,13 @@ def meaning(function: str, output: object, choices: Mapping[str, str]) -> Row:
     if not isinstance(output, Mapping):
         return UNUSABLE
     ordered = sorted((idx for idx in choices if idx.isdecimal()), key=int)
-    return _MEANINGS[function](output, Choices([choices[idx] for idx in ordered]))
+    return function.meaning(output, Choices([choices[idx] for idx in ordered]))
 
 
-def _difference(call: Recorded, now: Row, failure: ChatFailed | None, reply: Reply | None) -> Difference:
-    was: Row = {"failure": call.failure} if call.failure else meaning(call.function, call.output, call.choices)
+def _difference(
+    call: Recorded, decided: tuple[Row, Row], failure: ChatFailed | None, reply: Reply | None
+) -> Difference:
+    was, now = decided
     data = _shown(call.messages)
     was_asked = not isinstance(failure, NotAsked)
     return Difference(
@@ -205,13 +215,17 @@ def _group(group: Mapping[str, Any], choices: Choices) -> list[Any]:
     ]
 
 
-_MEANINGS: Mapping[str, Callable[[Mapping[str, Any], Choices], Row]] = {
-    prompts.PICK_BRANCH: _branch,
-    prompts.DISAMBIGUATE: _same_name,
-    prompts.DEDUP_CHECK: _dedup,
-    prompts.LINK_INFO: _links,
-    prompts.REORGANIZE: _tidying,
+FUNCTIONS: Mapping[str, Replayable] = {
+    name: Replayable(prompts.SCHEMAS[name], meaning_of)
+    for name, meaning_of in (
+        (prompts.PICK_BRANCH, _branch),
+        (prompts.DISAMBIGUATE, _same_name),
+        (prompts.DEDUP_CHECK, _dedup),
+        (prompts.LINK_INFO, _links),
+        (prompts.REORGANIZE, _tidying),
+    )
 }
+"""What is asked about the tree. Other domains ask other functions, and hand them in."""
 
 
 def _picked(choices: Choices, pointed: object) -> str:
@@ -245,8 +259,9 @@ def _asked(data: Mapping[str, Any]) -> str:
 
 def _names(data: Mapping[str, Any], choices: Mapping[str, str]) -> dict[str, str]:
     shown = _objects(data, "candidates") or _objects(data, "nodes")
-    named = ((choices.get(str(one.get("idx"))), one.get("name")) for one in shown)
-    return {keyword_id: str(name) for keyword_id, name in named if keyword_id is not None}
+    # Keywords are shown by idx and name, records by id and task.
+    named = ((choices.get(str(one.get("idx")), one.get("id")), one.get("name", one.get("task"))) for one in shown)
+    return {str(row_id): str(name) for row_id, name in named if row_id is not None}
 
 
 def _tokens(reply: Reply) -> int | None:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from knowhub.core.chat import ChatFailed, ChatModel, FailureReason, Question, Reply
+from knowhub.core.choices import short_text
 from knowhub.core.operation import Row
-from knowhub.keywords.agent_decision import short_text
 
 MAX_RECORDED_TEXT = 4_000
 MAX_RECORDED_VALUES = 2_000

@@ -4,9 +4,8 @@ from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from knowhub.audit.model import Document
-from knowhub.audit.shingles import COMPARED_CHARS, digest, jaccard, shingles
-from knowhub.audit.sketch import FEWEST_SHINGLES, Sketches, band_keys, ranked
+from knowhub.core.shingles import COMPARED_CHARS, digest, jaccard, shingles
+from knowhub.core.sketch import FEWEST_SHINGLES, Sketches, band_keys, ranked
 
 LEAST_SIMILARITY = 0.8
 _SETS_KEPT = 512
@@ -44,20 +43,19 @@ class Clusters:
         self._sets: dict[int, tuple[int, frozenset[int]]] = {}
         self._count = 0
 
-    def put(self, number: int, document: Document) -> int | None:
+    def put(self, number: int, text: str, kind: str) -> int | None:
         """Take in a row; return the number of the older one that says exactly the same, None where there is none.
 
-        Numbers count from 0. Rows of different collections are not compared.
+        Numbers count from 0. Rows of different kinds are not compared.
         """
-        text = document.whole
         self._count = number + 1
-        first = self._firsts.setdefault(digest(f"{document.collection}\n{text}"), number)
+        first = self._firsts.setdefault(digest(f"{kind}\n{text}"), number)
         if first != number:
             self._copies.setdefault(first, array("q")).append(number)
             return first
         pairs = shingles(text)
         if len(pairs) >= FEWEST_SHINGLES:
-            self._sketches.put(number, [hash((document.collection == "infos", key)) for key in band_keys(pairs)])
+            self._sketches.put(number, [hash((kind, key)) for key in band_keys(pairs)])
         return None
 
     def gathering(self) -> Iterator[None]:
