@@ -78,10 +78,16 @@ def with_feedback(row: Row, feedback: Feedback, now: float) -> Row:
             evaluation[f"{kind}_history"] = history[-HISTORY_SHOWN:]
     if feedback.score is not None:
         evaluation["score"] = feedback.score
-    evaluation["confidence"] = _shifted_confidence(row["eval"], evaluation)
+    evaluation["confidence"] = shifted_confidence(row["eval"], evaluation)
     if evaluation == row["eval"]:
         return row
     return _touched({**row, "eval": evaluation}, row, now)
+
+
+def with_content(row: Row, content: str, before: Row, now: float) -> Row:
+    """Return `row` with another content, as the version after `before`. Raises InvalidInput as `patched` does."""
+    check_says_something(row["task"], content)
+    return _touched({**row, "content": content}, before, now)
 
 
 def deleted(row: Row, now: float) -> Row:
@@ -104,6 +110,20 @@ def check_validity(valid_from: str | None, valid_to: str | None) -> None:
     """Raise InvalidInput when a record would stop being valid before it begins to be."""
     if valid_from and valid_to and clock.parse_iso(valid_to) <= clock.parse_iso(valid_from):
         raise InvalidInput.of("valid_to", "must be later than valid_from")
+
+
+def shifted_confidence(before: Mapping[str, Any], after: Mapping[str, Any]) -> float:
+    """Move the confidence as the evidence moved; an imported figure keeps its lead and stays within 0 and 1."""
+    was = ranking.confidence(before["helpful"], before["harmful"])
+    now_is = ranking.confidence(after["helpful"], after["harmful"])
+    current = float(before["confidence"])
+    if now_is > was:
+        current += (1 - current) * (now_is - was) / (1 - was)
+    elif now_is < was:
+        current *= now_is / was
+    else:
+        return current
+    return round(current, _CONFIDENCE_DIGITS)
 
 
 def owner_for(new: NewKnowledge, ctx: RequestContext) -> str:
@@ -157,23 +177,9 @@ def _dated(case: Mapping[str, Any], now: float) -> dict[str, Any]:
     return {**case, "timestamp": case.get("timestamp") or clock.iso(now)}
 
 
-def _shifted_confidence(before: Mapping[str, Any], after: Mapping[str, Any]) -> float:
-    """Move the confidence as the evidence moved; an imported figure keeps its lead and stays within 0 and 1."""
-    was = ranking.confidence(before["helpful"], before["harmful"])
-    now_is = ranking.confidence(after["helpful"], after["harmful"])
-    current = float(before["confidence"])
-    if now_is > was:
-        current += (1 - current) * (now_is - was) / (1 - was)
-    elif now_is < was:
-        current *= now_is / was
-    else:
-        return current
-    return round(current, _CONFIDENCE_DIGITS)
-
-
 def _settle(before: Mapping[str, Any], after: dict[str, Any]) -> dict[str, Any]:
     evaluation = dict(after["eval"])
-    evaluation["confidence"] = _shifted_confidence(before["eval"], evaluation)
+    evaluation["confidence"] = shifted_confidence(before["eval"], evaluation)
     return {**after, "eval": evaluation}
 
 
@@ -198,7 +204,10 @@ UNDO_RULES = RowRules(
 ERASE_RULES = EraseRules(
     noun="knowledge",
     kept=frozenset(
-        {"id", "types", "type", "scopes", "owner", "visibility", "version", "created_at", "updated_at", "deleted"}
+        {
+            *("id", "types", "type", "scopes", "owner", "visibility", "merged_into"),
+            *("version", "created_at", "updated_at", "deleted"),
+        }
     ),
     blanks={
         "message_id": None,
@@ -221,6 +230,10 @@ ERASE_RULES = EraseRules(
         },
     },
     spare=("source", "resource_ids", "message_id"),
+    # A diff holds the content line by line; what is said of a change, of a failure, or of why records stay apart may
+    # quote it.
+    told=frozenset({"diff", "detail", "reason"}),
+    joined="merged_into",
     says=lambda row: row["content"] if row["content"].strip() else row["task"],
     twins=lambda view, row: [head.id for head in view.duplicates(heads.duplicate_key(row))],
 )

@@ -1,6 +1,5 @@
 """From a record's row to its head, and to the key by which duplicates are known."""
 
-import unicodedata
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
@@ -8,6 +7,7 @@ from typing import Any
 
 from knowhub.core import scopes
 from knowhub.core.clock import parse_iso
+from knowhub.core.shingles import normalised_text
 from knowhub.knowledge.model import Head
 
 _KINDS_CACHED = 65_536
@@ -19,13 +19,14 @@ def head_of(row: Mapping[str, Any], ordinal: int, text_num: int, earlier: Head |
     text = signature(row, tags)
     same_text = earlier is not None and earlier.signature == text
     evaluation = row["eval"]
+    merged_into = None if row.get("deleted") else row.get("merged_into")
     kind = _kind(tuple(row["types"]), tuple(row["scopes"]), row["owner"], tags)
     return Head(
         id=row["id"],
         ordinal=earlier.ordinal if earlier else ordinal,
         text_num=earlier.text_num if same_text and earlier else text_num,
         signature=text,
-        live=not row.get("deleted"),
+        live=not row.get("deleted") and merged_into is None,
         version=row["version"],
         owner=row["owner"],
         scopes=kind[0],
@@ -39,6 +40,7 @@ def head_of(row: Mapping[str, Any], ordinal: int, text_num: int, earlier: Head |
         valid_from=_seconds(row["valid_from"]),
         valid_to=_seconds(row["valid_to"]),
         supersedes=row["supersedes"],
+        merged_into=merged_into,
     )
 
 
@@ -53,6 +55,7 @@ def signature(row: Mapping[str, Any], tags: tuple[str, ...]) -> int:
             row["owner"],
             tags,
             bool(row.get("deleted")),
+            row.get("merged_into"),
         )
     )
 
@@ -60,13 +63,6 @@ def signature(row: Mapping[str, Any], tags: tuple[str, ...]) -> int:
 def duplicate_key(row: Mapping[str, Any]) -> bytes:
     """Hash owner, scopes, types and the normalised text: two records with one key say the same."""
     return _duplicate_key(row["owner"], tuple(row["scopes"]), tuple(row["types"]), row["task"], row["content"])
-
-
-def normalised_text(text: str) -> str:
-    """Fold width, case and white space: what a person would call the same text."""
-    if not text.isascii():
-        text = unicodedata.normalize("NFKC", text)
-    return " ".join(text.casefold().split())
 
 
 def facet(name: str, value: str) -> str:

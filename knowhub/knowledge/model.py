@@ -71,11 +71,15 @@ class ImportedKnowledge:
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """Evidence on one record; each part is optional and they combine (KM-069…072)."""
+    """Evidence on one record; each part is optional and they combine (KM-069…073).
+
+    `words` say what somebody learnt, for a model to write the content anew.
+    """
 
     helpful_case: Mapping[str, Any] | None = None
     harmful_case: Mapping[str, Any] | None = None
     score: int | None = None
+    words: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +93,11 @@ class Vote:
 
 @dataclass(frozen=True, slots=True)
 class SearchQuery:
-    """A search. `as_of` in seconds since the epoch; empty `types` and `scopes` filter nothing."""
+    """A search. `as_of` in seconds since the epoch; empty `types` and `scopes` filter nothing.
+
+    `budget_tokens` bounds how much text comes back; `session_id` and `goal_id` say for whom it is shown, and `unseen`
+    leaves out what was shown there before.
+    """
 
     text: str
     top_k: int = 5
@@ -99,6 +107,10 @@ class SearchQuery:
     as_of: float | None = None
     order: Order = Order.AUTO
     explain: bool = False
+    budget_tokens: int | None = None
+    session_id: str | None = None
+    goal_id: str | None = None
+    unseen: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +127,8 @@ class Head:
     """A record without its text: what filters, ranking and duplicates need.
 
     `ordinal` counts records in the order of their creation. `text_num` names the operation that last changed
-    what is searched, so that an index entry that carries an older number is known to be stale.
+    what is searched, so that an index entry that carries an older number is known to be stale. `live` is what search,
+    lists and duplicates know: a record that was merged into another is not, and can still be read by its id.
     """
 
     id: str
@@ -136,6 +149,12 @@ class Head:
     valid_from: float | None
     valid_to: float | None
     supersedes: str | None
+    merged_into: str | None = None
+
+    @property
+    def is_readable(self) -> bool:
+        """Tell whether the record can be read by its id: it was not deleted."""
+        return self.live or self.merged_into is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,29 +174,48 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """What one stage said of a record: its place there, counted from 1, and the stage's own score.
+
+    `stage` is `lexical`, `vector`, `routing` or `rerank`. Scores of two stages are not comparable; None where a stage
+    gives none.
+    """
+
+    stage: str
+    rank: int
+    score: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Hit:
-    """A record that recall found, with its relevance: the higher, the better."""
+    """A record that recall found, with its relevance: the higher, the better. `parts` names the stages it came by."""
 
     head: Head
     relevance: float
+    parts: tuple[Part, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """What recall answers: hits best first, and how many records the index had not yet absorbed."""
+    """What recall answers: hits best first, how many records the index had not yet absorbed, and which part failed."""
 
     hits: Sequence[Hit]
     index_lag: int
+    degraded: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A search's answer: `records` best first, each with `quality_score` (and `why` when asked)."""
+    """A search's answer: `records` best first, each with `quality_score` (and `why` when asked).
+
+    `tokens` is what their texts cost by estimate, where a budget was given.
+    """
 
     records: Sequence[Mapping[str, Any]]
     index_lag: int
     explanation: Mapping[str, Any] | None = None
     degraded: Sequence[str] = ()
+    tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,9 @@ class KnowledgeStore(Commits[KnowledgeView], Protocol):
     def view(self, account: str) -> KnowledgeView:
         """Return the acknowledged state of one account."""
 
+    async def group(self, account: str, group_id: str) -> Sequence[Operation]:
+        """Return the operations of a group, in order."""
+
     def operations_on(self, account: str, collection: str, row_id: str) -> AsyncIterator[Operation]:
         """Yield the operations that touched a row, newest first."""
 

@@ -41,17 +41,26 @@ def validity_against(head: Head, as_of: float) -> str | None:
 
 
 def select(hits: Sequence[Hit], top_k: int, order: Order, ctx: RequestContext) -> list[Hit]:
-    """Choose `top_k` of the hits, which come best first, and put them in the order in which they are shown.
+    """Choose `top_k` of the hits, which come best first, and put them in the order in which they are shown."""
+    return arranged(chosen(hits, top_k, order), order, ctx)
+
+
+def chosen(hits: Sequence[Hit], top_k: int, order: Order) -> list[Hit]:
+    """Choose `top_k` of the hits, which come best first; the one that is missed the most comes first.
 
     The pool is the best 2·k by relevance; k are taken by quality. Every tie keeps recall's order.
     """
     if order is Order.RELEVANCE:
         return list(hits[:top_k])
     pool = hits[: 2 * top_k]
-    chosen = sorted(pool, key=lambda hit: -head_quality(hit.head))[:top_k]
-    if order is Order.QUALITY or (order is Order.AUTO and ctx.unrestricted):
-        return chosen
-    return sorted(chosen, key=lambda hit: _precedence(hit.head, order, ctx))
+    return sorted(pool, key=lambda hit: -head_quality(hit.head))[:top_k]
+
+
+def arranged(hits: Sequence[Hit], order: Order, ctx: RequestContext) -> list[Hit]:
+    """Put chosen hits in the order in which they are shown."""
+    if order in {Order.RELEVANCE, Order.QUALITY} or (order is Order.AUTO and ctx.unrestricted):
+        return list(hits)
+    return sorted(hits, key=lambda hit: _precedence(hit.head, order, ctx))
 
 
 def _precedence(head: Head, order: Order, ctx: RequestContext) -> tuple[bool, int]:

@@ -1,153 +1,118 @@
-"""Finding records: recall, then rules, then quality, each step able to say why (seed 003 检索流程, seed 004)."""
+"""Finding records: recall, routing, rules, then quality, each step able to say why (seed 003 检索流程, seed 004)."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from knowhub.core import scopes
-from knowhub.core.clock import Clock, parse_iso
+from knowhub.core.clock import Clock
 from knowhub.core.request_context import RequestContext
-from knowhub.knowledge import heads, ranking
-from knowhub.knowledge.model import COLLECTION, Found, Head, Hit, Order, SearchQuery
+from knowhub.knowledge import ranking
+from knowhub.knowledge.explanation import why
+from knowhub.knowledge.model import COLLECTION, Found, Hit, Part, SearchQuery
 from knowhub.knowledge.ports import KnowledgeIndex, KnowledgeStore, KnowledgeView
+from knowhub.knowledge.rules import OVER_BUDGET, Rules
+from knowhub.knowledge.showings import Showings, Shown
+from knowhub.knowledge.stages import Stages
+from knowhub.knowledge.token_budget import cut_to, estimated_tokens, fitting
 
 _SHOWN = ("id", "task", "content", "types", "type", "tags", "scopes", "owner", "resource_ids")
 _EVALUATION_SHOWN = ("score", "helpful", "harmful", "confidence")
-_FILTERED_SHOWN = 50
+_TEXTS = ("task", "content")
+_LEXICAL = "lexical"
 
 
-class KnowledgeRetrieval:
-    """Search over the records that the caller sees; with no LLM and no embedder it is exact arithmetic.
+@dataclass(frozen=True, slots=True)
+class Aids:
+    """What helps a search, none of it needed: a hub with nothing configured has no stages.
 
     `note_shown(account, ids)` is told what each search showed; it must not fail.
     """
 
-    def __init__(
-        self,
-        store: KnowledgeStore,
-        index: KnowledgeIndex,
-        clock: Clock,
-        note_shown: Callable[[str, Sequence[str]], None] | None = None,
-    ) -> None:
+    stages: Stages = field(default_factory=Stages)
+    showings: Showings | None = None
+    note_shown: Callable[[str, Sequence[str]], None] | None = None
+
+
+class KnowledgeRetrieval:
+    """Search over the records that the caller sees; with no LLM and no embedder it is exact arithmetic."""
+
+    def __init__(self, store: KnowledgeStore, index: KnowledgeIndex, clock: Clock, aids: Aids | None = None) -> None:
         self._store = store
         self._index = index
         self._clock = clock
-        self._note_shown = note_shown
+        self._aids = aids or Aids()
 
     async def search(self, ctx: RequestContext, query: SearchQuery) -> Found:
-        """Return the best `top_k` records, always so many when that many match (KM-057…064)."""
+        """Return the best `top_k` records, always so many when that many match (KM-057…066).
+
+        Fewer only where a token budget ends before. A part that fails is named in `degraded` and costs no more than
+        its own say.
+        """
         await self._store.refresh()
         view = self._store.view(ctx.account)
-        rules = _Rules(view, ctx, query, self._clock.now() if query.as_of is None else query.as_of)
-        limit = query.top_k if query.order is Order.RELEVANCE else 2 * query.top_k
-        recalled = await self._index.search(ctx.account, query.text, _groups(ctx, query), rules.accept, limit)
-        chosen = ranking.select(recalled.hits, query.top_k, query.order, ctx)
-        records = [self._present(view, ctx, query, hit, rank) for hit, rank in _with_ranks(chosen, recalled.hits)]
-        if self._note_shown is not None:
-            self._note_shown(ctx.account, [hit.head.id for hit in chosen])
-        explanation = rules.explanation() if query.explain else None
-        return Found(records, recalled.index_lag, explanation)
+        shown = Shown(query.session_id, query.goal_id)
+        known = self._aids.showings.known(ctx, shown) if self._aids.showings is not None else frozenset()
+        as_of = self._clock.now() if query.as_of is None else query.as_of
+        rules = Rules(view, ctx, query, as_of, known if query.unseen else frozenset())
+        stages = self._aids.stages
+        limit = stages.recalled_at_most(query)
+        recalled = await self._index.search(ctx.account, query.text, rules.groups(), rules.accept, limit)
+        pooled = await stages.ordered(ctx, query, view, rules, _with_parts(recalled.hits))
+        chosen = _within_budget(view, query, rules, ranking.chosen(pooled.hits, query.top_k, query.order))
+        hits = ranking.arranged(chosen, query.order, ctx)
+        records = [self._present(view, ctx, query, hit) for hit in hits]
+        if shown.is_named:
+            records = [{**record, "shown": record["id"] in known} for record in records]
+        self._note(ctx, shown, [hit.head.id for hit in hits])
+        return Found(
+            records,
+            recalled.index_lag,
+            rules.explanation() if query.explain else None,
+            [*recalled.degraded, *pooled.degraded],
+            None if query.budget_tokens is None else sum(map(_cost, records)),
+        )
 
-    def _present(
-        self, view: KnowledgeView, ctx: RequestContext, query: SearchQuery, hit: Hit, rank: int
-    ) -> Mapping[str, Any]:
+    def _present(self, view: KnowledgeView, ctx: RequestContext, query: SearchQuery, hit: Hit) -> Mapping[str, Any]:
         row = view.get(COLLECTION, hit.head.id) or {}
         record = {name: row[name] for name in _SHOWN}
         record["eval"] = {name: row["eval"][name] for name in _EVALUATION_SHOWN}
         record["quality_score"] = ranking.head_quality(hit.head)
+        if query.budget_tokens is not None:
+            record |= _cut(record, query.budget_tokens)
         if query.explain:
-            record["why"] = self._why(ctx, query, hit, rank, row)
+            record["why"] = why(ctx, query, self._index, hit, row)
         return record
 
-    def _why(
-        self, ctx: RequestContext, query: SearchQuery, hit: Hit, rank: int, row: Mapping[str, Any]
-    ) -> dict[str, Any]:
-        head = hit.head
-        tags = " ".join(f"{name} {value}" for name, value in row["tags"].items())
-        return {
-            "recall": {
-                "stage": "lexical",
-                "rank": rank,
-                "score": round(hit.relevance, 4),
-                "matched": self._index.matched_terms(query.text, row["task"], row["content"], tags),
-            },
-            "quality": {
-                "score": head.score,
-                "helpful": head.helpful,
-                "harmful": head.harmful,
-                "formula": "score + helpful - 2.0*harmful",
-                "quality_score": ranking.head_quality(head),
-            },
-            "scope": {
-                "seen_by": scopes.best(head.scopes, head.owner, ctx.visible),
-                "rank": scopes.rank(head.scopes, head.owner, ctx.visible),
-            },
-            "order": query.order.value,
-        }
+    def _note(self, ctx: RequestContext, shown: Shown, ids: Sequence[str]) -> None:
+        if self._aids.note_shown is not None:
+            self._aids.note_shown(ctx.account, ids)
+        if self._aids.showings is not None:
+            self._aids.showings.note(ctx, shown, ids)
 
 
-class _Rules:
-    """The rules that every candidate must pass; remembers for an explanation which rule dropped which."""
-
-    def __init__(self, view: KnowledgeView, ctx: RequestContext, query: SearchQuery, as_of: float) -> None:
-        self._view = view
-        self._ctx = ctx
-        self._query = query
-        self._as_of = as_of
-        self._dropped: dict[str, str] = {}
-
-    def accept(self, head: Head) -> bool:
-        # What the caller may not see is dropped before any rule could name it.
-        if not head.live or not self._ctx.sees(head.audience):
-            return False
-        rule = self._rule_against(head)
-        if rule is not None and self._query.explain:
-            self._dropped[head.id] = rule
-        return rule is None
-
-    def explanation(self) -> Mapping[str, Any]:
-        """Return what was dropped and why, in the order of relevance, the first 50."""
-        dropped = [{"id": row_id, "rule": rule} for row_id, rule in self._dropped.items()]
-        return {"filtered": dropped[:_FILTERED_SHOWN], "filtered_count": len(dropped)}
-
-    def _rule_against(self, head: Head) -> str | None:
-        return (
-            ranking.validity_against(head, self._as_of)
-            or self._not_yet_made(head)
-            or self._superseded(head)
-            or ranking.rule_against(head, self._query.min_score)
-        )
-
-    def _not_yet_made(self, head: Head) -> str | None:
-        # What replaces another does so from one moment on: before it the old one stands, and only that.
-        if head.supersedes is not None and self._as_of < self._effective_from(head):
-            return "not_yet_valid"
-        return None
-
-    def _superseded(self, head: Head) -> str | None:
-        # A record that the caller cannot see must not make one disappear that they can.
-        for newer in self._view.superseders(head.id):
-            if newer.id != head.id and self._ctx.sees(newer.audience) and self._effective_from(newer) <= self._as_of:
-                return "superseded"
-        return None
-
-    def _effective_from(self, newer: Head) -> float:
-        """Return when a record begins to replace the one that it supersedes: as it says, or as it was made."""
-        if newer.valid_from is not None:
-            return newer.valid_from
-        row = self._view.get(COLLECTION, newer.id) or {}
-        return parse_iso(row["created_at"])
+def _with_parts(hits: Sequence[Hit]) -> list[Hit]:
+    # An index over words alone need not say so of each hit.
+    return [
+        hit if hit.parts else replace(hit, parts=(Part(_LEXICAL, rank, hit.relevance),))
+        for rank, hit in enumerate(hits, 1)
+    ]
 
 
-def _groups(ctx: RequestContext, query: SearchQuery) -> list[frozenset[str]]:
-    """Return what every record must have one of: who sees it, then its types and scopes where they are asked."""
-    groups = [heads.audience_facets(ctx.visible)] if ctx.visible is not None else []
-    if query.types:
-        groups.append(frozenset(heads.facet("type", kind) for kind in query.types))
-    if query.scopes:
-        groups.append(frozenset(heads.facet("scope", scope) for scope in query.scopes))
-    return groups
+def _within_budget(view: KnowledgeView, query: SearchQuery, rules: Rules, chosen: list[Hit]) -> list[Hit]:
+    """Return those whose texts fit the budget together, the best before all; the very best in any case."""
+    if query.budget_tokens is None:
+        return chosen
+    kept = fitting([_cost(view.get(COLLECTION, hit.head.id) or {}) for hit in chosen], query.budget_tokens)
+    for place in set(range(len(chosen))).difference(kept):
+        rules.drop(chosen[place].head.id, OVER_BUDGET)
+    return [chosen[place] for place in kept]
 
 
-def _with_ranks(chosen: list[Hit], recalled: Sequence[Hit]) -> list[tuple[Hit, int]]:
-    ranks = {hit.head.id: rank for rank, hit in enumerate(recalled, start=1)}
-    return [(hit, ranks[hit.head.id]) for hit in chosen]
+def _cost(texts: Mapping[str, Any]) -> int:
+    return sum(estimated_tokens(texts[name]) for name in _TEXTS)
+
+
+def _cut(texts: Mapping[str, Any], budget: int) -> dict[str, Any]:
+    task = cut_to(texts["task"], budget)
+    content = cut_to(texts["content"], budget - estimated_tokens(task))
+    return {"task": task, "content": content, "truncated": (task, content) != (texts["task"], texts["content"])}

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from knowhub.core import scopes
-from knowhub.core.errors import Forbidden, InvalidInput, NotFound, VersionConflict
+from knowhub.core.errors import Forbidden, InvalidInput, NotFound
 from knowhub.core.ids import Ids, knowledge_id
 from knowhub.core.operation import (
     Change,
@@ -20,10 +20,10 @@ from knowhub.core.operation import (
 from knowhub.core.request_context import RequestContext
 from knowhub.core.row_paths import differences
 from knowhub.knowledge import decisions, heads
+from knowhub.knowledge.access import access_of
 from knowhub.knowledge.model import (
     COLLECTION,
     Feedback,
-    Head,
     ListQuery,
     NewKnowledge,
     Page,
@@ -34,6 +34,7 @@ from knowhub.knowledge.model import (
     Vote,
 )
 from knowhub.knowledge.ports import KnowledgeStore, KnowledgeView
+from knowhub.knowledge.standing import check_not_merged, readable_head, readable_row, standing_row
 
 
 class KnowledgeService:
@@ -88,11 +89,19 @@ class KnowledgeService:
         return _saved_batch(operation.reply or {}, operation.changes, operation.operation_id)
 
     async def get(self, ctx: RequestContext, knowledge_id: str) -> Stored:
-        """Return one record as it is stored. Raises NotFound."""
+        """Return one record as it is stored, one that was merged into another too. Raises NotFound."""
         await self._store.refresh()
         view = self._store.view(ctx.account)
-        head = visible_head(view, ctx, knowledge_id)
+        head = readable_head(view, ctx, knowledge_id)
         return Stored(view.raw(COLLECTION, knowledge_id) or b"", head.version)
+
+    async def access(self, ctx: RequestContext, knowledge_id: str) -> Mapping[str, Any]:
+        """Return who can see a record, why the caller does, and what they may do with it. Raises NotFound."""
+        await self._store.refresh()
+        view = self._store.view(ctx.account)
+        head = readable_head(view, ctx, knowledge_id)
+        row = view.get(COLLECTION, knowledge_id) or {}
+        return access_of(ctx, head, row["visibility"])
 
     async def page(self, ctx: RequestContext, query: ListQuery) -> Page:
         """Return the newest records that pass every filter and that the caller sees (KM-079)."""
@@ -114,10 +123,14 @@ class KnowledgeService:
         expected: int | None = None,
         key: IdempotencyKey | None = None,
     ) -> Saved:
-        """Change fields of a record. Raises NotFound, Forbidden, VersionConflict, InvalidInput."""
+        """Change fields of a record. Raises NotFound, Forbidden, VersionConflict, InvalidInput.
+
+        Raises Conflict for a record that was merged into another.
+        """
 
         def decide(view: KnowledgeView) -> Draft | Unchanged:
             row = _editable(view, ctx, knowledge_id, expected)
+            check_not_merged(row)
             after = decisions.patched(row, patch, view.now)
             return Unchanged(row) if after is None else Draft("edit_knowledge", [decisions.write(after)])
 
@@ -145,10 +158,13 @@ class KnowledgeService:
         expected: int | None = None,
         key: IdempotencyKey | None = None,
     ) -> Saved:
-        """Add evidence to a record that the caller sees; only its owner sets its score (KM-069, C-41)."""
+        """Add evidence to a record that the caller sees; only its owner sets its score (KM-069, C-41).
+
+        Evidence on a record that was merged into another goes to that one, which is answered.
+        """
 
         def decide(view: KnowledgeView) -> Draft | Unchanged:
-            row = _seen(view, ctx, knowledge_id, expected)
+            row = standing_row(view, ctx, knowledge_id, expected)
             if feedback.score is not None and not ctx.may_edit(row["owner"]):
                 raise Forbidden("only the owner of a record sets its score; add a helpful or harmful case instead")
             after = decisions.with_feedback(row, feedback, view.now)
@@ -214,14 +230,6 @@ class KnowledgeService:
         return Saved(outcome.answer, None)
 
 
-def visible_head(view: KnowledgeView, ctx: RequestContext, knowledge_id: str) -> Head:
-    """Return the head of a live record that the caller sees. Raises NotFound, the same for both."""
-    head = view.head(knowledge_id)
-    if head is None or not head.live or not ctx.sees(head.audience):
-        raise NotFound.of("knowledge", knowledge_id)
-    return head
-
-
 def check_supersedes(view: KnowledgeView, ctx: RequestContext, knowledge_id: str) -> None:
     """Raise InvalidInput when the record is not there to be superseded, Forbidden when it is somebody else's."""
     head = view.head(knowledge_id)
@@ -239,32 +247,23 @@ def _duplicate_of(view: KnowledgeView, ctx: RequestContext, row: Row, pending: M
     return next((other for other in pending.values() if heads.duplicate_key(other) == key), None)
 
 
-def _seen(view: KnowledgeView, ctx: RequestContext, knowledge_id: str, expected: int | None) -> Row:
-    head = visible_head(view, ctx, knowledge_id)
-    if expected is not None and expected != head.version:
-        raise VersionConflict(head.version)
-    row = view.get(COLLECTION, knowledge_id)
-    if row is None:
-        raise NotFound.of("knowledge", knowledge_id)
-    return row
-
-
 def _editable(view: KnowledgeView, ctx: RequestContext, knowledge_id: str, expected: int | None) -> Row:
-    head = visible_head(view, ctx, knowledge_id)
+    head = readable_head(view, ctx, knowledge_id)
     if not ctx.may_edit(head.owner):
         raise Forbidden("only the owner of a record may change or delete it")
-    return _seen(view, ctx, knowledge_id, expected)
+    return readable_row(view, ctx, knowledge_id, expected)
 
 
 def _apply_vote(view: KnowledgeView, ctx: RequestContext, vote: Vote, rows: dict[str, Row]) -> str:
     try:
-        original = _seen(view, ctx, vote.knowledge_id, None)
+        original = standing_row(view, ctx, vote.knowledge_id, None)
     except NotFound:
         return "unknown"
     case = Feedback(helpful_case=vote.case) if vote.is_helpful else Feedback(harmful_case=vote.case)
-    after = decisions.with_feedback(rows.get(vote.knowledge_id, original), case, view.now)
+    row_id = original["id"]
+    after = decisions.with_feedback(rows.get(row_id, original), case, view.now)
     # Several votes on one record are one change of its row: its version rises once.
-    rows[vote.knowledge_id] = {**after, "version": next_version(original)}
+    rows[row_id] = {**after, "version": next_version(original)}
     return "applied"
 
 

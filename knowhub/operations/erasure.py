@@ -57,7 +57,8 @@ class Surroundings(Protocol):
 class Erased:
     """What erasing a row did. `other_rows` are live ones that hold the same text, as far as the caller sees them.
 
-    `snapshots` still hold the row; `pending` names what another process has yet to build anew.
+    Among them are those that became part of it, and those of which it became one. `snapshots` still hold the row;
+    `pending` names what another process has yet to build anew.
     """
 
     operation_id: str
@@ -103,7 +104,8 @@ class ErasureService:
                 for kind, bound_id in view.referrers(collection, row_id)
                 if self._undo_rules[kind].is_bound and (link := view.get(kind, bound_id)) is not None
             ]
-            others = _others(view, ctx, rules.twins(view, row), (collection, row_id), found)
+            kin = [*rules.twins(view, row), *_parts_and_wholes(view, (collection, row_id), rules, found)]
+            others = _others(view, ctx, kin, (collection, row_id), found)
             return Draft(rules.op, [Write(collection, row_id, tombstone), *bound], reply={"other_rows": others})
 
         outcome: Outcome | None = await self._store.replayed(ctx.account, key)
@@ -140,12 +142,36 @@ def _erasable(
     return row
 
 
-def _others(
-    view: HistoryView, ctx: RequestContext, twins: Sequence[str], place: tuple[str, str], found: Found
-) -> list[str]:
-    """Name the live rows that the caller sees and that say the same, or say it among other things."""
+def _parts_and_wholes(view: HistoryView, place: tuple[str, str], rules: EraseRules, found: Found) -> list[str]:
+    """Name the live rows that became part of this one, and those of which it became part, over several steps too.
+
+    What they say need not be what it says: a part may have been written anew in the whole.
+    """
+    if rules.joined is None:
+        return []
     collection, row_id = place
-    named = dict.fromkeys((collection, twin) for twin in twins if twin != row_id)
+
+    def whole_of(part: str) -> str | None:
+        row = view.get(collection, part)
+        # Through one that is deleted or erased as well: what came by it stands on.
+        return row.get(rules.joined) if row is not None and rules.joined is not None else None
+
+    def wholes(part: str) -> list[str]:
+        seen = [part]
+        while (whole := whole_of(seen[-1])) is not None and whole not in seen:
+            seen.append(whole)
+        return seen[1:]
+
+    named = [*wholes(row_id), *(part for part in found.parts if row_id in wholes(part))]
+    return [one for one in named if is_live(view.get(collection, one))]
+
+
+def _others(
+    view: HistoryView, ctx: RequestContext, kin: Sequence[str], place: tuple[str, str], found: Found
+) -> list[str]:
+    """Name the live rows that the caller sees and that say the same, or say it among other things; `kin` as well."""
+    collection, row_id = place
+    named = dict.fromkeys((collection, one) for one in kin if one != row_id)
     for other in found.rows:
         row = view.get(*other)
         if is_live(row) and any(_says(row, text) for text in found.texts):

@@ -84,6 +84,9 @@ class Jobs:
         if job.task is not None and not job.task.done():
             job.task.cancel()
             await asyncio.wait([job.task])
+            if job.status is JobStatus.RUNNING:
+                # Cancelled before its first step: nothing of it ran that could have said so.
+                job.status, job.finished_at = JobStatus.CANCELLED, self._clock.now()
         return job
 
     async def _run(self, job: Job, work: Work) -> None:

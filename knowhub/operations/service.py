@@ -143,7 +143,8 @@ class OperationsService:
             if operation.seq <= operations[-1].seq:
                 break
             undo = operation.undo_of is not None and operation.undo_of in {one.operation_id for one in operations}
-            if operation.changes and not undo:
+            # What a search notes for itself stands in nobody's way.
+            if any(change.collection in self._rules for change in operation.changes) and not undo:
                 newer.append(operation.operation_id)
             if len(newer) == _NAMED:
                 break

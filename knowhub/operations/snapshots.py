@@ -257,6 +257,9 @@ class _Plan:
     def _take_touched(self, view: HistoryView) -> list[Key]:
         touched: dict[Key, None] = {}
         for key, before in self._prepared.touched(self._seq, view):
+            if key[0] not in self._rules:
+                # What a search notes for itself, such as what it showed, is no part of what is restored.
+                continue
             touched[key] = None
             if key not in self._wanted:
                 # It did not differ before it was touched: what it was then is what the snapshot has.

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,8 @@ from knowhub.stores.files.log_line import object_of, parsed, resealed
 _PIECE_BYTES = 24
 _SHORT_ID = 8
 _SHORT_TEXT = 6
+# What may hold a text, and be empty.
+_WORDS = (str, list, dict)
 _SPACES = re.compile(" *")
 _ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})|\\[nrtbf]")
 _NOTHING = re.compile(r"[\s\\\"]+")
@@ -100,8 +102,9 @@ def erased_line(line: bytes, target: Target, rules: EraseRules, traces: Traces) 
     """Return a line of a segment or of a base without what the row said; None when it says nothing of it.
 
     Of each version of the row a stub stays. What a model was asked and said goes as a whole where the operation
-    touched the row or told of it; in the operation's reply the texts that tell of it become empty. Spaces stand
-    for what is gone.
+    touched the row or told of it. In the operation's reply the texts that tell of it become empty: all that are meant
+    to where the operation touched the row or the reply names it there, elsewhere those that repeat it. Spaces stand for
+    what is gone.
     """
     record = parsed(line)
     if record is None or record.get("account") != target.account:
@@ -109,7 +112,7 @@ def erased_line(line: bytes, target: Target, rules: EraseRules, traces: Traces) 
     touched = [number for number, change in enumerate(record.get("changes", ())) if target.is_row(change)]
     asked, reply = record.get("agent_io"), record.get("reply")
     goes = asked is not None and (bool(touched) or traces.stand_in(asked))
-    blanked = _blanked(reply, rules, traces)
+    blanked = _blanked(reply, rules, traces, is_about=bool(touched))
     if not touched and not goes and blanked == reply:
         # Most lines: where everything stands in them need not be looked for.
         return None
@@ -136,25 +139,47 @@ def _spots_of_change(text: str, at: int, rules: EraseRules) -> list[tuple[int, i
     return spots
 
 
-def _blanked(value: Any, rules: EraseRules, traces: Traces) -> Any:  # noqa: ANN401 -- any JSON value
-    """Return a reply with the texts in it that tell of the row emptied; ids stay, which the answer is made of."""
+def _blanked(
+    value: Any,  # noqa: ANN401 -- any JSON value
+    rules: EraseRules,
+    traces: Traces,
+    *,
+    is_about: bool,
+) -> Any:  # noqa: ANN401 -- any JSON value
+    """Return a reply without the texts in it that tell of the row; ids stay, which the answer is made of.
+
+    Where it `is_about` the row, its fields of words go whatever they say: short ones, and a model's own, repeat nothing
+    by which they could be known. Another row within it stays.
+    """
     if isinstance(value, Mapping):
         if value.get("id") == traces.row_id and not rules.blanks.keys().isdisjoint(value):
             return _emptied(value, rules)
-        return {name: _blanked(one, rules, traces) for name, one in value.items()}
+        is_about = _is_about(value, traces.row_id, is_within=is_about)
+        kept = _without(value, rules.told | rules.blanks.keys()) if is_about else value
+        return {name: _blanked(one, rules, traces, is_about=is_about) for name, one in kept.items()}
     if isinstance(value, list):
-        return [_blanked(one, rules, traces) for one in value]
+        return [_blanked(one, rules, traces, is_about=is_about) for one in value]
     if isinstance(value, str) and value != traces.row_id and traces.stand_in(value):
         return ""
     return value
 
 
+def _is_about(value: Mapping[str, Any], row_id: str, *, is_within: bool) -> bool:
+    """Tell whether an object in a reply tells of the row: it names it, or is within one that does."""
+    if "id" in value:
+        return bool(value["id"] == row_id)
+    return is_within or any(one == row_id or (isinstance(one, list) and row_id in one) for one in value.values())
+
+
 def _emptied(value: Mapping[str, Any], rules: EraseRules) -> Mapping[str, Any]:
     """Return the stub of a row that stands in a reply, or, of a part of one that has no room for it, what is left."""
     stub = value if is_erased(value) else rules.stub(value)
-    if len(orjson.dumps(stub)) <= len(orjson.dumps(value)):
-        return stub
-    return {name: type(one)() if name in rules.blanks and one else one for name, one in value.items()}
+    return stub if len(orjson.dumps(stub)) <= len(orjson.dumps(value)) else _without(value, rules.blanks)
+
+
+def _without(value: Mapping[str, Any], names: Container[str]) -> Mapping[str, Any]:
+    """Return an object with these of its fields empty."""
+    return {name: type(one)() if name in names and isinstance(one, _WORDS) else one for name, one in value.items()}
 
 
 def _fitted(value: dict[str, Any], spare: Sequence[str], room: int) -> str:

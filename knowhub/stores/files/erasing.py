@@ -8,7 +8,7 @@ it is not.
 import os
 import zlib
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from itertools import groupby
@@ -73,13 +73,18 @@ def survey(files: FileSystem, directory: DataDirectory, target: Target, rules: E
         needles = [needle for text in texts for needle in _needle(text)]
         overwrites: list[Overwrite] = []
         holders: dict[tuple[str, str], None] = {}
+        joined: dict[tuple[str, str], None] = {}
+        joins = [] if rules.joined is None else [b'"%b":"' % rules.joined.encode()]
         for number in numbers:
-            for offset, data in _lines_with(log, number, [needle, _ASKED, _REPLIED, *needles]):
+            for offset, data in _lines_with(log, number, [needle, _ASKED, _REPLIED, *needles, *joins]):
                 new = _erased(data, target, rules, traces)
                 if new is not None:
                     overwrites.append(_overwrite(directory, log.path(number), offset, new))
                 holders |= dict.fromkeys(_holders(data, target, needles))
-    return Survey([*overwrites, *_of_quarantine(files, directory, traces)], Found(texts, list(holders)))
+                if any(join in data for join in joins):
+                    joined |= dict.fromkeys(_joined(data, target, rules.joined))
+    found = Found(texts, list(holders), _parts(target.id, joined))
+    return Survey([*overwrites, *_of_quarantine(files, directory, traces)], found)
 
 
 def note(files: FileSystem, directory: DataDirectory, found: Survey, operation: Operation) -> None:
@@ -192,6 +197,30 @@ def _holders(data: bytes, target: Target, needles: Sequence[bytes]) -> Iterator[
             row = orjson.dumps(change["after"])
             if any(needle in row for needle in needles):
                 yield change["collection"], change["id"]
+
+
+def _joined(data: bytes, target: Target, name: str | None) -> Iterator[tuple[str, str]]:
+    """Yield the id of each row of the target's collection that becomes part of another, and of that other."""
+    record = parsed(data) or {}
+    if record.get("account") != target.account:
+        return
+    for change in record.get("changes", ()):
+        if change["collection"] == target.collection and (into := change["after"].get(name)) is not None:
+            yield change["id"], into
+
+
+def _parts(row_id: str, joined: Iterable[tuple[str, str]]) -> list[str]:
+    """Return the ids of all rows that became part of one, or of a part of it, those nearest to it first."""
+    parts_of: dict[str, list[str]] = {}
+    for part, into in joined:
+        parts_of.setdefault(into, []).append(part)
+    reached = {row_id: None}
+    waiting = [row_id]
+    for whole in waiting:
+        fresh = [part for part in parts_of.get(whole, ()) if part not in reached]
+        reached |= dict.fromkeys(fresh)
+        waiting += fresh
+    return list(reached)[1:]
 
 
 def _of_quarantine(files: FileSystem, directory: DataDirectory, traces: Traces) -> Iterator[Overwrite]:

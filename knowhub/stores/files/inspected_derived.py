@@ -17,6 +17,7 @@ from knowhub.stores.files.log_line import parsed
 from knowhub.stores.files.map_files import INFOS, LINKS, NODES, map_plan, map_sums
 
 _PIECE_BYTES = 1024 * 1024
+_ROW_BYTES = 16
 _REPAIR = "or stop every KnowHub on this directory and run `knowhub doctor --repair`"
 _REINDEX = f"run `knowhub reindex`; searching goes on meanwhile, by reading what the index lacks; {_REPAIR}"
 _ANEW = "the keeper writes them anew"
@@ -95,7 +96,7 @@ def _indexes(
         yield _note("indexes", "not built yet; the keeper builds them, search reads the records")
     for path, built in notes.items():
         subject, seq = str(path.parent.relative_to(directory.root)), _number(built, "seq")
-        if built is None or not (path.parent / f"build-{_number(built, 'build')}").is_dir():
+        if built is None or not _stands(path.parent / f"build-{_number(built, 'build')}", built):
             yield Judgement(Finding(Severity.PROBLEM, subject, "is damaged", _REINDEX), [path])
         elif not read.damaged and _is_old(built, read):
             yield _note(subject, "was built before something was erased; the keeper builds it anew", [path])
@@ -105,6 +106,15 @@ def _indexes(
             yield Judgement(Finding(Severity.PROBLEM, subject, "was built for another log", _REINDEX), [path])
         else:
             yield _lag(subject, seq, read, f"{_number(built, 'documents')} records")
+
+
+def _stands(build: Path, built: Mapping[str, Any]) -> bool:
+    """Tell whether what a note speaks of is there; of vectors, which have no library that would look, every byte."""
+    if "crc" not in built:
+        return build.is_dir()
+    length = _number(built, "documents") * (_ROW_BYTES + 2 * _number(built, "dimensions"))
+    rows = build / "rows.bin"
+    return _length(rows) >= length and _checksum(rows, length) == _number(built, "crc")
 
 
 def _maps(
