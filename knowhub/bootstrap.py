@@ -6,27 +6,33 @@ import gc
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from knowhub.audit.service import AuditService
 from knowhub.audit.shown import ShownLately
 from knowhub.core.chat import ChatModel
 from knowhub.core.clock import Clock, SystemClock
+from knowhub.core.embedding import Embedder
 from knowhub.core.ids import Ids, RandomIds
+from knowhub.core.reranking import Reranker
 from knowhub.keywords.agent import KeywordAgent
 from knowhub.keywords.audit import DecisionLog
-from knowhub.keywords.caches import Picks, ResultCache
 from knowhub.keywords.curator import Curator
 from knowhub.keywords.finding import KeywordSearch
 from knowhub.keywords.infos import InfoService
-from knowhub.keywords.model import Options
 from knowhub.keywords.ports import KeywordText
-from knowhub.keywords.recent import Recents
 from knowhub.keywords.service import KeywordService
+from knowhub.knowledge.evolution import Evolution
 from knowhub.knowledge.exchange import KnowledgeExchange
+from knowhub.knowledge.extraction import KnowledgeExtraction
+from knowhub.knowledge.outcome import OutcomeService
+from knowhub.knowledge.own_profile import OwnProfile
 from knowhub.knowledge.retrieval import KnowledgeRetrieval
 from knowhub.knowledge.service import KnowledgeService
+from knowhub.knowledge.showings import Showings
+from knowhub.knowledge.similarity import Similarity
+from knowhub.knowledge.slimming import Slimming
 from knowhub.operations.erasure import ErasureService
 from knowhub.operations.jobs import Jobs
 from knowhub.operations.model import Compacted
@@ -49,8 +55,11 @@ from knowhub.stores.files.repairing import repair
 from knowhub.stores.files.snapshot_manifest import Manifest
 from knowhub.stores.files.snapshot_unpacking import unpack_directory
 from knowhub.stores.files.store import FileStore, StoreOptions
-from knowhub.wiring.language_model import chat_model
+from knowhub.wiring.ground import Ground, Models, models_of
+from knowhub.wiring.knowledge import KnowledgeServices, knowledge_on
+from knowhub.wiring.recall import Recall
 from knowhub.wiring.rules import ERASE_RULES, UNDO_RULES
+from knowhub.wiring.tree import TreeServices, kept_by, tree_on
 from knowhub.wiring.upkeep import DAY_S, Means, upkeep_of
 
 _REBUILD_BEFORE_SERVING = 10_000
@@ -66,13 +75,22 @@ class Hub:
     default_owner: str
     knowledge: KnowledgeService
     retrieval: KnowledgeRetrieval
+    outcomes: OutcomeService
+    own_profile: OwnProfile
+    showings: Showings
     exchange: KnowledgeExchange
+    evolution: Evolution
+    slimming: Slimming
+    similarity: Similarity
+    extraction: KnowledgeExtraction
     keywords: KeywordService
     infos: InfoService
     keyword_search: KeywordSearch
     curator: Curator
     agent: KeywordAgent
     chat: ChatModel | None
+    embedder: Embedder | None
+    reranker: Reranker | None
     decisions: DecisionLog
     operations: OperationsService
     erasures: ErasureService
@@ -81,6 +99,7 @@ class Hub:
     snapshots: Snapshots
     store: FileStore
     index: LexicalIndex
+    recall: Recall
     records: RecordFiles
     maps: DerivedMaps
     keeper: Keeper
@@ -94,7 +113,7 @@ class Hub:
         """Build the indexes of one account anew, or of all, and every map; return how many records the indexes hold."""
         await self.store.refresh()
         self.maps.forget()
-        records = await self.index.rebuild(progress, account)
+        records = await self.recall.rebuild(progress, account)
         await self.keeper.run_once()
         return records
 
@@ -111,13 +130,16 @@ class Hub:
 class World:
     """What a hub needs beside its settings; what is left out is the real thing.
 
-    `llm` takes the place of the model that the settings name, and `text` of the rules by which names are read.
+    `llm`, `embedder` and `reranker` take the place of those that the settings name, and `text` of the rules by which
+    names are read.
     """
 
     clock: Clock | None = None
     ids: Ids | None = None
     files: FileSystem | None = None
     llm: ChatModel | None = None
+    embedder: Embedder | None = None
+    reranker: Reranker | None = None
     text: KeywordText | None = None
 
 
@@ -132,54 +154,69 @@ async def open_hub(settings: Settings, world: World | None = None, *, keep: bool
     means = _means(settings, world)
     clock, ids = means.clock, means.ids
     async with contextlib.AsyncExitStack() as stack:
-        chat = world.llm or await stack.enter_async_context(chat_model(settings, clock=clock, ids=ids))
+        given = Models(world.llm, world.embedder, world.reranker)
+        models = await models_of(settings, given, clock, ids, stack)
         store = _store(means)
         stack.push_async_callback(store.close)
-        cache, recents, shown = _result_cache(settings, clock), Recents(settings.recent_keywords), ShownLately(clock)
-        store.subscribe(Invalidation(cache, recents))
-        upkeep = upkeep_of(store, means, cache, stack)
-        index = upkeep.index
-        if index.lag > _REBUILD_BEFORE_SERVING:
+        kept = kept_by(settings, clock)
+        store.subscribe(Invalidation(kept.answers, kept.recents))
+        upkeep = upkeep_of(store, replace(means, embedder=models.embedder), kept.answers, stack)
+        words = upkeep.recall.lexical
+        if words.lag > _REBUILD_BEFORE_SERVING:
             # So much could not be scanned at each search; the index is missing or was made for another log.
-            await index.rebuild(lambda _done, _total: None)
+            await words.rebuild(lambda _done, _total: None)
         text = world.text or KeywordTextRules()
-        options = _tree_options(settings)
-        agent = KeywordAgent(chat, recents, options, Picks(cache) if cache is not None else None)
-        keyword_service = KeywordService(store, text, ids, agent, options)
         decisions = DecisionLog(store, enabled=settings.log_agent_decisions)
         stack.push_async_callback(decisions.close)
+        ground = Ground(settings, clock, ids, store, upkeep, models, decisions, ShownLately(clock))
+        knowledge, tree = knowledge_on(ground, stack), tree_on(ground, text, kept)
         # One full collection over everything just loaded would stall the loop: it is never looked at again.
         gc.freeze()
         if keep:
             await asyncio.to_thread(text.load)
             upkeep.keeper.start()
-        yield Hub(
-            settings=settings,
-            clock=clock,
-            ids=ids,
-            default_owner=default_owner(settings),
-            knowledge=KnowledgeService(store, ids),
-            retrieval=KnowledgeRetrieval(store, index, clock, shown.note),
-            exchange=KnowledgeExchange(store, ids),
-            keywords=keyword_service,
-            infos=InfoService(store, text, ids, agent, options, cache),
-            keyword_search=KeywordSearch(store, text, agent, options, cache, decisions),
-            curator=Curator(store, text, ids, agent, options, decisions),
-            agent=agent,
-            chat=chat,
-            decisions=decisions,
-            operations=OperationsService(store, ids, UNDO_RULES),
-            erasures=ErasureService(store, upkeep.surroundings, ERASE_RULES, UNDO_RULES),
-            audit=AuditService(store, clock, shown),
-            jobs=Jobs(clock, ids),
-            snapshots=Snapshots(upkeep.archives, store, ids, UNDO_RULES, keyword_service.make_root),
-            store=store,
-            index=index,
-            records=upkeep.records,
-            maps=upkeep.maps,
-            keeper=upkeep.keeper,
-            apart=means.apart,
-        )
+        yield _hub(ground, knowledge, tree, means.apart)
+
+
+def _hub(ground: Ground, knowledge: KnowledgeServices, tree: TreeServices, apart: Apart) -> Hub:
+    settings, clock, ids, store, upkeep = ground.settings, ground.clock, ground.ids, ground.store, ground.upkeep
+    return Hub(
+        settings=settings,
+        clock=clock,
+        ids=ids,
+        default_owner=default_owner(settings),
+        knowledge=knowledge.records,
+        retrieval=knowledge.retrieval,
+        outcomes=knowledge.outcomes,
+        own_profile=knowledge.own_profile,
+        showings=knowledge.showings,
+        exchange=knowledge.exchange,
+        evolution=knowledge.evolution,
+        slimming=knowledge.slimming,
+        similarity=knowledge.similarity,
+        extraction=knowledge.extraction,
+        keywords=tree.keywords,
+        infos=tree.infos,
+        keyword_search=tree.search,
+        curator=tree.curator,
+        agent=tree.agent,
+        chat=ground.models.chat,
+        embedder=ground.models.embedder,
+        reranker=ground.models.reranker,
+        decisions=ground.decisions,
+        operations=OperationsService(store, ids, UNDO_RULES),
+        erasures=ErasureService(store, upkeep.surroundings, ERASE_RULES, UNDO_RULES),
+        audit=AuditService(store, clock, ground.shown),
+        jobs=Jobs(clock, ids),
+        snapshots=Snapshots(upkeep.archives, store, ids, UNDO_RULES, tree.keywords.make_root),
+        store=store,
+        index=upkeep.recall.lexical,
+        recall=upkeep.recall,
+        records=upkeep.records,
+        maps=upkeep.maps,
+        keeper=upkeep.keeper,
+        apart=apart,
+    )
 
 
 def examine(settings: Settings) -> list[Finding]:
@@ -229,22 +266,3 @@ def _no_collection() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
-
-
-def _result_cache(settings: Settings, clock: Clock) -> ResultCache | None:
-    if not settings.result_cache:
-        return None
-    return ResultCache(clock, settings.result_cache_entries, settings.result_cache_bytes)
-
-
-def _tree_options(settings: Settings) -> Options:
-    return Options(
-        max_candidates=settings.max_candidates,
-        max_rounds=settings.descend_max_rounds,
-        recent_capacity=settings.recent_keywords,
-        descent_budget_s=settings.descent_budget_s,
-        write_budget_s=settings.llm_write_budget_s,
-        describe_candidates=settings.describe_candidates,
-        uncategorized_name=settings.uncategorized_name,
-        auto_link_creates=settings.auto_link_creates,
-    )

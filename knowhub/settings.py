@@ -9,6 +9,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from knowhub.core import scopes
 
+DEFAULT_MODEL = "google/gemini-2.0-flash-001"
 _GIT_TIMEOUT_S = 2.0
 
 
@@ -42,7 +43,7 @@ class Settings(BaseSettings):
 
     llm_base_url: str | None = None
     llm_api_key: str | None = Field(default=None, repr=False)
-    llm_model: str = Field(default="google/gemini-2.0-flash-001", min_length=1)
+    llm_model: str = Field(default=DEFAULT_MODEL, min_length=1)
     llm_timeout_s: float = Field(default=20.0, gt=0)
     llm_attempts: int = Field(default=3, ge=1, le=10)
     llm_tokens_per_hour: int = Field(default=2_000_000, ge=0)
@@ -53,6 +54,32 @@ class Settings(BaseSettings):
     llm_ca_file: Path | None = None
     llm_write_budget_s: float = Field(default=30.0, gt=0)
     descent_budget_s: float = Field(default=15.0, gt=0)
+    llm_budget_s: float = Field(default=3.0, gt=0)
+    routing_candidates: int = Field(default=100, ge=0, le=1000)
+
+    embedding_base_url: str | None = None
+    embedding_api_key: str | None = Field(default=None, repr=False)
+    embedding_model: str = Field(default="text-embedding-3-small", min_length=1)
+    embedding_dir: Path | None = None
+    embedding_dimensions: int | None = Field(default=None, ge=1, le=65536)
+    embedding_query_prefix: str = ""
+    embedding_text_prefix: str = ""
+    embedding_text_characters: int = Field(default=8000, ge=100)
+    embedding_batch: int = Field(default=64, ge=1, le=2048)
+    embedding_timeout_s: float = Field(default=20.0, gt=0)
+    embedding_attempts: int = Field(default=3, ge=1, le=10)
+    embedding_search_budget_s: float = Field(default=2.0, gt=0)
+    vector_weight: float = Field(default=0.45, ge=0, le=1)
+    embedding_proxy: str | None = Field(default=None, repr=False)
+    embedding_ca_file: Path | None = None
+
+    rerank_base_url: str | None = None
+    rerank_api_key: str | None = Field(default=None, repr=False)
+    rerank_model: str = Field(default="rerank-v3.5", min_length=1)
+    rerank_style: Literal["auto", "cohere", "tei"] = "auto"
+    rerank_budget_s: float = Field(default=2.0, gt=0)
+    rerank_proxy: str | None = Field(default=None, repr=False)
+    rerank_ca_file: Path | None = None
 
     max_candidates: int = Field(default=50, ge=2, le=1000)
     descend_max_rounds: int = Field(default=6, ge=1, le=50)
@@ -65,13 +92,22 @@ class Settings(BaseSettings):
     result_cache_entries: int = Field(default=10_000, ge=1)
     result_cache_bytes: int = Field(default=64 * 1024 * 1024, ge=1024)
 
-    @field_validator("llm_base_url", "llm_api_key", "llm_proxy", "llm_ca_file", "uncategorized_name", mode="before")
+    @field_validator(
+        *("llm_base_url", "llm_api_key", "llm_proxy", "llm_ca_file"),
+        *("embedding_base_url", "embedding_api_key", "embedding_dir", "embedding_dimensions"),
+        *("embedding_proxy", "embedding_ca_file"),
+        *("rerank_base_url", "rerank_api_key", "rerank_proxy", "rerank_ca_file"),
+        "uncategorized_name",
+        mode="before",
+    )
     @classmethod
     def _empty_is_none(cls, value: object) -> object:
         # A compose file hands through what is not set as an empty text.
         return None if value == "" else value
 
-    @field_validator("llm_base_url", "llm_proxy")
+    @field_validator(
+        *("llm_base_url", "llm_proxy", "embedding_base_url", "embedding_proxy", "rerank_base_url", "rerank_proxy")
+    )
     @classmethod
     def _is_address(cls, value: str | None) -> str | None:
         if value is not None and not value.startswith(("http://", "https://")):

@@ -90,7 +90,9 @@ def _option(location: tuple[int | str, ...], names: Mapping[str, str]) -> str:
     if not location:
         return ""
     name = str(location[0])
-    return f"{names.get(name, '--' + name.replace('_', '-'))}: "
+    # Within what is structured, the place says more than the option does.
+    inner = f"{'.'.join(map(str, location))}: " if len(location) > 2 else ""  # noqa: PLR2004 -- more than an item of a list
+    return f"{names.get(name, '--' + name.replace('_', '-'))}: {inner}"
 
 
 def _setting(location: tuple[int | str, ...]) -> str:

@@ -57,6 +57,12 @@ class Asked:
     as_of: Annotated[str | None, typer.Option(metavar="TIME", help="What was valid then.")] = None
     order: Annotated[Order, typer.Option(help="How the results are put in order.")] = Order.AUTO
     explain: Annotated[bool, typer.Option("--explain", help="Say why each is there, and what was left out.")] = False
+    budget_tokens: Annotated[int | None, typer.Option(min=1, help="At most so many tokens of text, by estimate.")] = (
+        None
+    )
+    session_id: Annotated[str | None, typer.Option(help="Remember what this session was shown.")] = None
+    goal_id: Annotated[str | None, typer.Option(help="Remember what was shown for this goal.")] = None
+    unseen: Annotated[bool, typer.Option("--unseen", help="Leave out what was shown there before.")] = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Annotated
 import structlog
 import typer
 
-from knowhub.cli import audit, demo, exchange, maintain, output, query, replay, serve, snapshot, tree
+from knowhub.cli import audit, demo, exchange, extract, maintain, output, query, replay, serve, slim, snapshot, tree
 from knowhub.core.errors import KnowHubError
 
 app = typer.Typer(
@@ -26,6 +26,8 @@ app.command("search")(query.search)
 app.command("list")(query.list_records)
 app.command("get")(query.get)
 app.command("feedback")(query.feedback)
+app.command("extract")(extract.extract)
+app.command("slim")(slim.slim)
 app.command("undo")(query.undo)
 app.add_typer(tree.app, name="tree")
 app.add_typer(snapshot.app, name="snapshot")

@@ -141,7 +141,8 @@ def _found_answer(found: Found) -> dict[str, Any]:
         "degraded": found.degraded,
         "index_lag": found.index_lag,
     }
-    return answer if found.explanation is None else {**answer, "explanation": found.explanation}
+    asked_for = {"explanation": found.explanation, "tokens": found.tokens}
+    return answer | {name: value for name, value in asked_for.items() if value is not None}
 
 
 def _undo_answer(done: UndoResult) -> dict[str, Any]:
@@ -174,9 +175,15 @@ def _print_found(found: Found) -> None:
         if "why" in record:
             why = record["why"]
             words = ", ".join(why["recall"]["matched"])
-            output.say(f"        by {why['scope']['seen_by']}; relevance {why['recall']['score']} for: {words}")
+            stages = ", ".join(map(_stage, why["stages"]))
+            output.say(f"        by {why['scope']['seen_by']}; {stages} for: {words}")
     for dropped in (found.explanation or {}).get("filtered", ()):
         output.say(f"  left out  {dropped['id']}  {dropped['rule']}")
+
+
+def _stage(stage: Mapping[str, Any]) -> str:
+    score = "" if stage["score"] is None else f" ({stage['score']})"
+    return f"{stage['stage']} {stage['rank']}.{score}"
 
 
 def _print_records(records: list[dict[str, Any]], cursor: str | None) -> None:

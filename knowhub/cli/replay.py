@@ -18,9 +18,12 @@ from knowhub.core.chat import ChatModel
 from knowhub.core.errors import Unavailable
 from knowhub.core.request_context import DEFAULT_ACCOUNT
 from knowhub.keywords import replay as keyword_replay
-from knowhub.keywords.replay import FUNCTIONS, Difference, Recorded
+from knowhub.keywords.replay import Difference, Recorded
+from knowhub.knowledge import routing
 from knowhub.settings import Settings
 from knowhub.wiring.language_model import chat_model
+
+_FUNCTIONS = {**keyword_replay.FUNCTIONS, **routing.REPLAYED}
 
 
 @spread
@@ -37,14 +40,14 @@ def replay(
     if model is not None and script is not None:
         raise typer.BadParameter("--script: takes the place of a model; leave --model away")
 
-    if function is not None and function not in FUNCTIONS:
-        raise typer.BadParameter(f"--function: must be one of {', '.join(FUNCTIONS)}")
+    if function is not None and function not in _FUNCTIONS:
+        raise typer.BadParameter(f"--function: must be one of {', '.join(_FUNCTIONS)}")
     lines = None if script is None else script.read_text(encoding="utf-8").splitlines()
 
     async def work(hub: Hub) -> tuple[str, list[Difference]]:
         calls = await _recorded(hub, limit, function)
         async with _asked(hub.settings, model, lines) as chat:
-            answers = keyword_replay.replay(calls, chat, hub.settings.llm_timeout_s)
+            answers = keyword_replay.replay(calls, chat, hub.settings.llm_timeout_s, _FUNCTIONS)
             return chat.model, [difference async for difference in answers]
 
     name, differences = use_hub(place, work)
@@ -61,7 +64,8 @@ async def _recorded(hub: Hub, limit: int, function: str | None) -> Sequence[Reco
     """Return the newest `limit` calls, the oldest of them first."""
     found: deque[Recorded] = deque()
     async for operation in hub.store.operations(DEFAULT_ACCOUNT):
-        calls = [one for one in keyword_replay.recorded_calls([operation]) if function in {None, one.function}]
+        recorded = keyword_replay.recorded_calls([operation], _FUNCTIONS)
+        calls = [one for one in recorded if function in {None, one.function}]
         found.extendleft(islice(reversed(calls), limit - len(found)))
         if len(found) == limit:
             break

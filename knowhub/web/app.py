@@ -18,12 +18,24 @@ from knowhub.settings import Settings
 from knowhub.web import error_responses, openapi
 from knowhub.web.metrics import Metrics
 from knowhub.web.middleware import BodyGuard, BodyRules, Frame, HostGuard
-from knowhub.web.routes import audit, exchange, infos, keywords, knowledge, maintenance, operations, upkeep
+from knowhub.web.routes import (
+    audit,
+    exchange,
+    extraction,
+    infos,
+    keywords,
+    knowledge,
+    maintenance,
+    operations,
+    slimming,
+    upkeep,
+)
 
 _LARGE = frozenset(
     {
         "/api/knowledge/batch",
         "/api/knowledge/batch_update",
+        "/api/knowledge/extract",
         "/api/knowledge/import",
         "/api/keywords/batch",
         "/api/keywords/reorganize/apply",
@@ -66,7 +78,9 @@ def create_app(settings: Settings, hub: Hub | None = None) -> FastAPI:
     routers = (
         keywords.router,
         exchange.router,
+        extraction.router,
         knowledge.router,
+        slimming.router,
         infos.router,
         operations.router,
         upkeep.router,

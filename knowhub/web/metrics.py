@@ -10,6 +10,8 @@ from starlette.types import Scope
 
 from knowhub.bootstrap import Hub
 from knowhub.core.chat import CountedChatModel, Usage
+from knowhub.core.embedding import CountedEmbedder
+from knowhub.core.reranking import CountedReranker
 
 _BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
@@ -66,11 +68,22 @@ class _HubCollector:
         status = self._hub.store.status()
         yield GaugeMetricFamily("knowhub_writable", "1 while writes are taken.", value=float(status.writable))
         yield GaugeMetricFamily("knowhub_log_sequence", "Operations acknowledged so far.", value=status.last_seq)
-        yield GaugeMetricFamily("knowhub_index_lag", "Records not yet in the index.", value=self._hub.index.lag)
+        yield GaugeMetricFamily("knowhub_index_lag", "Records not yet in the index.", value=self._hub.recall.lag)
         yield GaugeMetricFamily("knowhub_keeper", "1 in the keeper process.", value=float(self._hub.keeper.is_keeper))
+        yield CounterMetricFamily(
+            "knowhub_showings_dropped",
+            "Times that what a search showed could not be noted in the log.",
+            value=self._hub.showings.dropped + self._hub.showings.failed,
+        )
         chat, decisions = self._hub.chat, self._hub.decisions
         if isinstance(chat, CountedChatModel):
             yield from _of_the_model(chat.usage)
+        if isinstance(self._hub.embedder, CountedEmbedder):
+            yield from _of_calls("embedder", "Calls of the embedder", self._hub.embedder.usage)
+            tokens = self._hub.embedder.usage.prompt_tokens
+            yield CounterMetricFamily("knowhub_embedder_tokens", "Tokens of embedded texts.", value=tokens)
+        if isinstance(self._hub.reranker, CountedReranker):
+            yield from _of_calls("reranker", "Calls of the reranker", self._hub.reranker.usage)
         if chat is not None:
             yield CounterMetricFamily(
                 "knowhub_agent_decisions_dropped",
@@ -80,9 +93,13 @@ class _HubCollector:
 
 
 def _of_the_model(usage: Usage) -> Iterator[Metric]:
-    yield CounterMetricFamily("knowhub_llm_calls", "Questions to the language model.", value=usage.calls)
-    yield CounterMetricFamily("knowhub_llm_failures", "Questions without a usable answer.", value=usage.failures)
+    yield from _of_calls("llm", "Questions to the language model", usage)
     tokens = CounterMetricFamily("knowhub_llm_tokens", "Tokens of questions and answers.", labels=["kind"])
     tokens.add_metric(["prompt"], usage.prompt_tokens)
     tokens.add_metric(["completion"], usage.completion_tokens)
     yield tokens
+
+
+def _of_calls(name: str, what: str, usage: Usage) -> Iterator[Metric]:
+    yield CounterMetricFamily(f"knowhub_{name}_calls", f"{what}.", value=usage.calls)
+    yield CounterMetricFamily(f"knowhub_{name}_failures", f"{what} without a usable answer.", value=usage.failures)

@@ -46,7 +46,7 @@ _IF_MATCH_HEADER = {
 }
 
 _COMPONENT = "#/components/schemas/{model}"
-_OPTIONAL_BODIES = ("undo", "reorganize", "link")
+_OPTIONAL_BODIES = ("undo", "reorganize", "link", "slim")
 _BODY_MODELS: dict[str, type[BaseModel]] = {}
 
 RETRY: dict[str, Any] = {"parameters": [_RETRY_HEADER]}

@@ -5,6 +5,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 from knowhub.core.clock import Clock
+from knowhub.core.embedding import Embedder
 from knowhub.core.ids import Ids
 from knowhub.keywords.caches import ResultCache
 from knowhub.operations.background import Background
@@ -21,8 +22,8 @@ from knowhub.stores.files.invalidation import touched_since
 from knowhub.stores.files.keeper import Job, Keeper
 from knowhub.stores.files.records import RecordFiles
 from knowhub.stores.files.snapshots import SnapshotFolder, SnapshotLimits, SnapshotParts
-from knowhub.stores.files.state import SearchableRecords
 from knowhub.stores.files.store import FileStore
+from knowhub.wiring.recall import Recall, recall_of
 from knowhub.wiring.rules import UNDO_RULES
 
 DAY_S = 24 * 3600.0
@@ -32,13 +33,14 @@ _CACHE_KINDS = {"descend_cache.json": "descend:", "agent_decision.json": "agent:
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What upkeep works with; `apart` does what is done in a child process."""
+    """What upkeep works with; `apart` does what is done in a child process, `embedder` may be missing."""
 
     settings: Settings
     files: FileSystem
     clock: Clock
     ids: Ids
     apart: Apart
+    embedder: Embedder | None = None
 
     @property
     def directory(self) -> DataDirectory:
@@ -50,7 +52,7 @@ class Means:
 class Upkeep:
     """What is derived from a store, following it."""
 
-    index: LexicalIndex
+    recall: Recall
     records: RecordFiles
     maps: DerivedMaps
     archives: SnapshotFolder
@@ -61,7 +63,7 @@ class Upkeep:
 def upkeep_of(store: FileStore, means: Means, cache: ResultCache | None, stack: AsyncExitStack) -> Upkeep:
     """Build what follows a store; `stack` closes it."""
     directory, settings, clock = means.directory, means.settings, means.clock
-    index = _index(directory, store)
+    recall = recall_of(store, directory, means.embedder, settings, stack)
     records = RecordFiles(directory.records, store.history, store.log_id, store)
     store.subscribe(records)
     pace = MapOptions(settings.maps_interval_s, means.apart)
@@ -71,29 +73,30 @@ def upkeep_of(store: FileStore, means: Means, cache: ResultCache | None, stack: 
     compaction = _compaction(settings, clock, store, means.apart)
     caches = CacheFiles(directory.cache, store.history, store.log_id, store, _CACHE_KINDS)
     kept: dict[str, Job] = {
-        "indexes": _absorbing(index, settings.index_batch),
+        "indexes": _absorbing(recall.lexical, settings.index_batch),
+        "vectors": recall.kept,
         "records": records.bring_up,
         "maps": maps.bring_up,
         "snapshots": periodic.tend,
         "compaction": compaction.tend,
         "caches": caches.drop_outdated if cache is None else _keeping(cache, caches),
     }
-    keeper = _keeper(means, store, index, kept)
-    derived: dict[str, Derived] = {"indexes": index, "records": records, "maps": maps, "caches": caches}
+    keeper = _keeper(means, store, recall, kept)
+    derived: dict[str, Derived] = {
+        "indexes": recall.lexical,
+        "vectors": recall.derived,
+        "records": records,
+        "maps": maps,
+        "caches": caches,
+    }
     stack.push_async_callback(keeper.close)
+    if recall.vectors is not None:
+        stack.push_async_callback(recall.vectors.close)
     stack.push_async_callback(periodic.close)
     stack.push_async_callback(compaction.close)
     stack.callback(maps.finish)
     surroundings = ErasureSurroundings(means.files, directory, keeper, derived)
-    return Upkeep(index, records, maps, archives, keeper, surroundings)
-
-
-def _index(directory: DataDirectory, store: FileStore) -> LexicalIndex:
-    index = LexicalIndex(directory.indexes / "lexical", store, lambda name: SearchableRecords(store.state(name)))
-    for account in store.accounts:
-        index.account(account)
-    store.subscribe(index)
-    return index
+    return Upkeep(recall, records, maps, archives, keeper, surroundings)
 
 
 def _archives(means: Means, store: FileStore) -> SnapshotFolder:
@@ -146,9 +149,9 @@ def _keeping(cache: ResultCache, files: CacheFiles) -> Job:
     return save
 
 
-def _keeper(means: Means, store: FileStore, index: LexicalIndex, kept: Mapping[str, Job]) -> Keeper:
+def _keeper(means: Means, store: FileStore, recall: Recall, kept: Mapping[str, Job]) -> Keeper:
     async def reload() -> None:
-        index.reload()
+        recall.lexical.reload()
 
     always: dict[str, Job] = {"refresh": store.refresh, "erasing": store.end_erasing, "room": store.resume}
     settings = means.settings
@@ -157,7 +160,7 @@ def _keeper(means: Means, store: FileStore, index: LexicalIndex, kept: Mapping[s
         means.directory.keeper,
         settings.index_interval_s,
         {**always, **kept},
-        {**always, "indexes": reload},
+        {**always, "indexes": reload} | ({"vectors": recall.followed} if recall.followed is not None else {}),
     )
-    index.wake_at(settings.index_batch, keeper.wake)
+    recall.lexical.wake_at(settings.index_batch, keeper.wake)
     return keeper

@@ -1,8 +1,10 @@
 """The knowledge routes: parse, call the service, answer (seeds 003, 004; names of the seed in brackets)."""
 
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
+import orjson
 from fastapi import APIRouter, Request, Response
 
 from knowhub.core.clock import iso
@@ -27,6 +29,7 @@ from knowhub.web.openapi import IF_MATCH, RETRY, WRITES, answers, examples, para
 from knowhub.web.schemas import answers as shapes
 from knowhub.web.schemas import knowledge as schemas
 from knowhub.web.schemas.parts import CallerIds, DeleteParams, DeletionAnswer
+from knowhub.web.schemas.slimming import EvolvedRecord
 
 router = APIRouter(prefix="/api/knowledge", tags=["knowledge"], route_class=EdgeRoute)
 
@@ -81,7 +84,7 @@ async def save_knowledge_batch(request: Request) -> Response:
     openapi_extra=parameters(schemas.SearchParams),
 )
 async def knowledge_search(request: Request) -> Response:
-    """Find what is known: recall by words, then rules, then quality (seed 003 `knowledge_search`)."""
+    """Find what is known: recall, routing where a model is configured, then quality (seed 003 `knowledge_search`)."""
     params = query(request, schemas.SearchParams)
     ctx = context_of(request, params)
     found = await hub_of(request).retrieval.search(ctx, params.query())
@@ -93,6 +96,8 @@ async def knowledge_search(request: Request) -> Response:
     }
     if found.explanation is not None:
         answer["explanation"] = found.explanation
+    if found.tokens is not None:
+        answer["tokens"] = found.tokens
     return json_response(answer)
 
 
@@ -107,14 +112,7 @@ async def list_knowledge(request: Request) -> Response:
     params = query(request, schemas.ListParams)
     ctx = context_of(request, params)
     page = await hub_of(request).knowledge.page(ctx, _list_query(params))
-    cursor = "null" if page.next_before is None else f'"{page.next_before}"'
-    # The records are JSON text already; writing them again would cost more than everything else.
-    body = b'{"results":[%s],"count":%d,"next_cursor":%s}' % (
-        b",".join(page.records),
-        len(page.records),
-        cursor.encode(),
-    )
-    return Response(body, media_type="application/json")
+    return _listed(page.records, page.next_before)
 
 
 @router.post(
@@ -134,17 +132,47 @@ async def batch_update_knowledge(request: Request) -> Response:
     return written({"results": results, "count": len(results)}, operation_id)
 
 
+@router.post(
+    "/outcome",
+    summary="Give evidence on all that was shown for a goal",
+    responses=answers(200, shapes.OutcomeAnswer) | WRITES,
+    openapi_extra=RETRY | examples("outcome", schemas.OutcomeBody),
+)
+async def report_outcome(request: Request) -> Response:
+    """Tell how it went: each record that searches showed for the goal, or in the session, gets the case, once."""
+    sent = body(request, schemas.OutcomeBody)
+    ctx = context_of(request, sent)
+    results, operation_id = await hub_of(request).outcomes.report(ctx, sent.outcome(), retry_key(request, ctx))
+    return written({"results": results, "count": len(results)}, operation_id)
+
+
+@router.get(
+    "/profile",
+    summary="What is known about the caller",
+    responses=answers(200, shapes.KnowledgeList) | problems(422),
+    openapi_extra=parameters(schemas.ProfileParams),
+)
+async def own_profile(request: Request) -> Response:
+    """Load the caller's `user_profile` records, the surest first: what an agent needs at its start (seed 004)."""
+    params = query(request, schemas.ProfileParams)
+    records = await hub_of(request).own_profile.records(context_of(request, params), params.limit)
+    return _listed(records, None)
+
+
 @router.get(
     "/{knowledge_id}",
     summary="Read a record",
-    responses=answers(200, shapes.KnowledgeRecord) | problems(404, 422),
+    responses=answers(200, shapes.ReadRecord) | problems(404, 422),
     openapi_extra=parameters(CallerIds),
 )
 async def get_knowledge(request: Request, knowledge_id: str) -> Response:
-    """Read one record, whole; `ETag` is its version."""
-    ids = query(request, CallerIds)
-    stored = await hub_of(request).knowledge.get(context_of(request, ids), knowledge_id)
-    return JsonText(stored.json, 200, {"ETag": f'"{stored.version}"'})
+    """Read one record, whole, with the records that nearly say the same; `ETag` is its version."""
+    ctx, hub = context_of(request, query(request, CallerIds)), hub_of(request)
+    stored = await hub.knowledge.get(ctx, knowledge_id)
+    similar = [{"id": one, "similarity": similarity} for one, similarity in await hub.similarity.of(ctx, knowledge_id)]
+    # The record is JSON text already; reading it to write it again would cost more than everything else.
+    text = b'%s,"similar":%s}' % (stored.json[:-1], orjson.dumps(similar))
+    return JsonText(text, 200, {"ETag": f'"{stored.version}"'})
 
 
 @router.patch(
@@ -164,15 +192,22 @@ async def patch_knowledge(request: Request, knowledge_id: str) -> Response:
 @router.put(
     "/{knowledge_id}",
     summary="Give evidence on a record",
-    responses=answers(200, shapes.SavedRecord) | WRITES | problems(404, 409),
+    responses=answers(200, EvolvedRecord) | WRITES | problems(404, 409),
     openapi_extra=IF_MATCH | examples("feedback", schemas.FeedbackBody),
 )
 async def update_knowledge(request: Request, knowledge_id: str) -> Response:
-    """Add a helpful or harmful case, or set the score (seed 003 `update_knowledge`)."""
+    """Add a helpful or harmful case, set the score, have the content rewritten (seed 003 `update_knowledge`).
+
+    Evidence on a record that was merged into another goes to that one, which is answered.
+    """
     sent = body(request, schemas.FeedbackBody)
     ctx = context_of(request, sent)
-    version, key = expected_version(request, sent.version), retry_key(request, ctx)
-    return _saved(await hub_of(request).knowledge.give_feedback(ctx, knowledge_id, sent.feedback(), version, key))
+    version, key, hub = expected_version(request, sent.version), retry_key(request, ctx), hub_of(request)
+    if sent.evolve_feedback is None:
+        return _saved(await hub.knowledge.give_feedback(ctx, knowledge_id, sent.feedback(), version, key))
+    done = await hub.evolution.evolve(ctx, knowledge_id, sent.feedback(), version, key)
+    told = {"evolved": done.evolved, "diff": done.diff, "degraded": done.degraded, "detail": done.detail}
+    return _saved(Saved({**done.saved.record, **told}, done.saved.operation_id))
 
 
 @router.delete(
@@ -214,10 +249,29 @@ async def knowledge_history(request: Request, knowledge_id: str) -> Response:
     return json_response({"results": results, "count": len(results), "next_cursor": None})
 
 
+@router.get(
+    "/{knowledge_id}/access",
+    summary="Who can see a record",
+    responses=answers(200, shapes.AccessAnswer) | problems(404, 422),
+    openapi_extra=parameters(CallerIds),
+)
+async def knowledge_access(request: Request, knowledge_id: str) -> Response:
+    """Tell who can see a record, why the caller does, and what they may do with it."""
+    ids = query(request, CallerIds)
+    return json_response(await hub_of(request).knowledge.access(context_of(request, ids), knowledge_id))
+
+
 def _saved(saved: Saved, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     tag = {"ETag": f'"{saved.record["version"]}"', **(headers or {})}
     body = saved.record if saved.duplicate_of is None else {**saved.record, "duplicate_of": saved.duplicate_of}
     return written(body, saved.operation_id, status, tag)
+
+
+def _listed(records: Sequence[bytes], next_before: int | None) -> Response:
+    cursor = "null" if next_before is None else f'"{next_before}"'
+    # The records are JSON text already; writing them again would cost more than everything else.
+    text = b'{"results":[%s],"count":%d,"next_cursor":%s}' % (b",".join(records), len(records), cursor.encode())
+    return Response(text, media_type="application/json")
 
 
 def _list_query(params: schemas.ListParams) -> ListQuery:

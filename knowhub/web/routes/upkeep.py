@@ -9,6 +9,8 @@ from fastapi import APIRouter, Request, Response
 from knowhub.bootstrap import Hub
 from knowhub.core.chat import CountedChatModel
 from knowhub.core.clock import iso
+from knowhub.core.embedding import CountedEmbedder
+from knowhub.core.reranking import CountedReranker
 from knowhub.operations.jobs import Job
 from knowhub.web.dependencies import hub_of, json_response, query
 from knowhub.web.edge_route import EdgeRoute
@@ -43,7 +45,7 @@ async def ready(request: Request) -> Response:
         "status": "ready" if status.writable else "read_only",
         "writable": status.writable,
         "reason": status.reason,
-        "index_lag": hub.index.lag,
+        "index_lag": hub.recall.lag,
         "records_lag": hub.records.lag,
         "maps_lag": hub.maps.lag,
         "degraded": sorted({*hub.keeper.failures, *_silent(hub)}),
@@ -122,8 +124,10 @@ async def cancel_job(request: Request, job_id: str) -> Response:
 
 
 def _silent(hub: Hub) -> Sequence[str]:
-    """Name the model where it is not asked at present; without it, what it would decide is left undecided."""
-    return ["llm"] if isinstance(hub.chat, CountedChatModel) and hub.chat.is_open else []
+    """Name each model that is not asked at present; without it, what it would decide is left undecided."""
+    models = {"llm": hub.chat, "embedder": hub.embedder, "reranker": hub.reranker}
+    counted = CountedChatModel | CountedEmbedder | CountedReranker
+    return [name for name, model in models.items() if isinstance(model, counted) and model.is_open]
 
 
 def _job(job: Job) -> dict[str, Any]:

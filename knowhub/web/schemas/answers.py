@@ -52,10 +52,24 @@ class KnowledgeRecord(Answer):
     valid_from: str | None
     valid_to: str | None
     supersedes: str | None
+    merged_into: str | None = Field(default=None, description="The record that this one became part of, if it did.")
     eval: FullEvaluationAnswer
     version: int
     created_at: str
     updated_at: str
+
+
+class SimilarRecord(Answer):
+    id: str
+    similarity: float = Field(description="The share of pairs of words that both have, 0.8 to 1.")
+
+
+class ReadRecord(KnowledgeRecord):
+    """A record, read by its id."""
+
+    similar: list[SimilarRecord] = Field(
+        description="Live records that nearly say the same, as far as the caller sees them, the first ten."
+    )
 
 
 class SavedRecord(KnowledgeRecord, OperationAnswer):
@@ -87,6 +101,8 @@ class FoundRecord(Answer):
     resource_ids: list[str]
     eval: EvaluationAnswer
     quality_score: float
+    shown: bool | None = Field(default=None, description="With `session_id` or `goal_id`: it was shown there before.")
+    truncated: bool | None = Field(default=None, description="With `budget_tokens`: its text was cut to fit.")
     why: dict[str, Any] | None = Field(default=None, description="With `explain=true`.")
 
 
@@ -94,20 +110,47 @@ class SearchAnswer(Answer):
     results: list[FoundRecord]
     count: int
     degraded: list[str] = Field(description="Each configured part that was needed and failed.")
-    index_lag: int = Field(description="Records that were scanned because the index had not absorbed them yet.")
+    index_lag: int = Field(description="Records that were scanned instead of looked up, or had no vector yet.")
     explanation: dict[str, Any] | None = Field(
         default=None, description="With `explain=true`: what was left out, and why."
     )
+    tokens: int | None = Field(default=None, description="With `budget_tokens`: what the texts cost, by estimate.")
 
 
 class FeedbackStatus(Answer):
     knowledge_id: str
-    status: str = Field(examples=["applied", "unknown"])
+    status: str = Field(examples=["applied", "unknown", "counted_before"])
 
 
 class BatchFeedbackAnswer(OperationAnswer):
     results: list[FeedbackStatus]
     count: int
+
+
+class OutcomeAnswer(OperationAnswer):
+    results: list[FeedbackStatus]
+    count: int
+
+
+class ReaderAnswer(Answer):
+    scope: str = Field(examples=["team:web"])
+    because: str = Field(examples=["owner", "scope"])
+
+
+class CallerAccess(Answer):
+    principal: str
+    seen_by: str = Field(examples=["team:web"], description="The scope by which the caller sees it.")
+    is_owner: bool
+    rights: list[str] = Field(examples=[["read", "add_evidence"]])
+
+
+class AccessAnswer(Answer):
+    knowledge_id: str
+    owner: str
+    scopes: list[str]
+    visibility: str
+    readers: list[ReaderAnswer]
+    caller: CallerAccess
 
 
 class HistoryEntry(Answer):

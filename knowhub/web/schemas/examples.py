@@ -54,7 +54,50 @@ BODIES: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
         _JSON,
         {
             "it helped": {"value": {"add_helpful_case": {"task": "登录某网站", "outcome": "成功"}, "update_score": 5}},
+            "it taught something": {"value": {"evolve_feedback": "新版需要先调用 driver.get，再等待元素"}},
             "it did harm": {"value": {"add_harmful_case": {"outcome": "banned", "reason": "too many requests"}}},
+        },
+    ),
+    "slim": (_JSON, {"see what would be merged": {"value": {"dry_run": True}}}),
+    "outcome": (
+        _JSON,
+        {
+            "the goal was reached": {
+                "value": {
+                    "session_id": "trace-2026-03-05",
+                    "goal_id": "goal-123",
+                    "is_helpful": True,
+                    "case": {"task": "登录某网站", "outcome": "成功"},
+                }
+            }
+        },
+    ),
+    "extract": (
+        _JSON,
+        {
+            "what a user prefers": {
+                "value": {
+                    "messages": [
+                        {"role": "user", "content": "请以后都用中文回答我。", "message_id": "msg-1"},
+                        {"role": "assistant", "content": "好的。"},
+                    ],
+                    "trigger": "user_expression",
+                    "user_id": "123",
+                    "project_id": "456",
+                    "agent_id": "general_assistant",
+                    "trace_id": "trace-xxx",
+                }
+            },
+            "a look before messages are compacted": {
+                "value": {
+                    "messages": [
+                        {"role": "tool", "name": "bash", "content": "Error: EACCES: permission denied"},
+                        {"role": "assistant", "content": "I will install with a user prefix instead."},
+                        {"role": "tool", "name": "bash", "content": "added 12 packages"},
+                    ],
+                    "dry_run": True,
+                }
+            },
         },
     ),
     "batch_update": (

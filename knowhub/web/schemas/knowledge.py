@@ -2,7 +2,15 @@
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from knowhub.core import clock
 from knowhub.knowledge.model import (
@@ -17,6 +25,8 @@ from knowhub.knowledge.model import (
     SearchQuery,
     Vote,
 )
+from knowhub.knowledge.outcome import Outcome
+from knowhub.knowledge.showings import Shown
 from knowhub.web.schemas.parts import (
     MAX_LIST,
     Body,
@@ -36,7 +46,7 @@ from knowhub.web.schemas.parts import (
 MAX_ITEMS = 1000
 MAX_IMPORT_LINES = 10_000
 MAX_QUERY_CHARS = 4096
-_WORDS = frozenset({"search", "batch", "batch_update", "export", "import"})
+_WORDS = frozenset({"search", "batch", "batch_update", "export", "extract", "import", "outcome", "profile", "slim"})
 MAX_CASE_CHARS = 4096
 # Enough for every honest count; above it, figures would leave what JSON readers agree on.
 MAX_COUNT = 1_000_000_000
@@ -204,6 +214,9 @@ class FeedbackBody(Body):
     add_helpful_case: Case | None = None
     add_harmful_case: Case | None = None
     update_score: Score | None = None
+    evolve_feedback: Question | None = Field(
+        default=None, description="What was learnt, in words; a model writes the content anew. Its owner's to say."
+    )
     version: Annotated[int, Field(ge=1)] | None = None
 
     def feedback(self) -> Feedback:
@@ -212,6 +225,7 @@ class FeedbackBody(Body):
             self.add_helpful_case.to_case() if self.add_helpful_case else None,
             self.add_harmful_case.to_case() if self.add_harmful_case else None,
             self.update_score,
+            self.evolve_feedback,
         )
 
 
@@ -233,6 +247,31 @@ class BatchFeedbackBody(Body):
         return [Vote(one.knowledge_id, one.is_helpful, one.case.to_case()) for one in self.feedback_list]
 
 
+class OutcomeBody(Body):
+    """How it went with a goal, or with a whole session."""
+
+    session_id: EntityId | None = None
+    goal_id: EntityId | None = None
+    is_helpful: bool
+    case: Case = Field(default_factory=Case)
+
+    def outcome(self) -> Outcome:
+        """Return the parsed outcome."""
+        return Outcome(Shown(self.session_id, self.goal_id), self.is_helpful, self.case.to_case())
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.session_id is None and self.goal_id is None:
+            raise ValueError("needs session_id or goal_id: the outcome of what?")
+        return self
+
+
+class ProfileParams(CallerIds):
+    """Whose profile, and how much of it."""
+
+    limit: int = Field(default=20, ge=1, le=1000)
+
+
 class SearchParams(CallerIds):
     """The query of a search (KM-057)."""
 
@@ -244,6 +283,19 @@ class SearchParams(CallerIds):
     as_of: Moment | None = Field(default=None, description="Search what was valid at this time.")
     order: Order = Order.AUTO
     explain: bool = Field(default=False, description="Say why each result is there, and what was left out.")
+    budget_tokens: int | None = Field(
+        default=None, ge=1, le=MAX_COUNT, description="At most so many tokens of task and content in all, by estimate."
+    )
+    session_id: EntityId | None = Field(default=None, description="Each result says whether it was `shown` there.")
+    goal_id: EntityId | None = Field(default=None, description="Likewise, for this goal alone.")
+    unseen: bool = Field(default=False, description="Leave out what was shown there before.")
+
+    @field_validator("unseen")
+    @classmethod
+    def _check(cls, unseen: bool, info: ValidationInfo) -> bool:  # noqa: FBT001 -- pydantic calls it so
+        if unseen and info.data.get("session_id") is None and info.data.get("goal_id") is None:
+            raise ValueError("needs session_id or goal_id: unseen by whom?")
+        return unseen
 
     def query(self) -> SearchQuery:
         """Return the parsed search."""
@@ -256,6 +308,10 @@ class SearchParams(CallerIds):
             as_of=None if self.as_of is None else clock.parse_iso(self.as_of),
             order=self.order,
             explain=self.explain,
+            budget_tokens=self.budget_tokens,
+            session_id=self.session_id,
+            goal_id=self.goal_id,
+            unseen=self.unseen,
         )
 
 

@@ -207,7 +207,8 @@ class DeletionAnswer(OperationAnswer):
 
     erased: bool | None = Field(default=None, description="True where the content is gone for good.")
     other_rows: list[str] | None = Field(
-        default=None, description="Ids of live rows that hold the same text, as far as the caller sees them."
+        default=None,
+        description="Ids of live rows that hold the same text or were merged with it, as far as the caller sees them.",
     )
     snapshots: list[str] | None = Field(
         default=None, description="Snapshots that still hold the content; they can be deleted."
