@@ -27,6 +27,9 @@ async def knowledge_search(
     project_id: str | None = None,
     team_id: str | None = None,
     org_id: str | None = None,
+    session_id: str | None = None,
+    goal_id: str | None = None,
+    unseen: bool | None = None,
 ) -> ToolResult:
     """Find what was learned before about a task, best first. Use it before you research or plan anew.
 
@@ -40,6 +43,9 @@ async def knowledge_search(
         project_id: Search with what this project sees.
         team_id: Search with what this team sees.
         org_id: Search with what this organisation sees.
+        session_id: The run that this belongs to: the server remembers what it showed there.
+        goal_id: The goal of the run that this is for.
+        unseen: Leave out what was shown for that session and goal before.
     """
     context = {
         "user_id": user_id,
@@ -47,6 +53,9 @@ async def knowledge_search(
         "project_id": project_id,
         "team_id": team_id,
         "org_id": org_id,
+        "session_id": session_id,
+        "goal_id": goal_id,
+        "unseen": "true" if unseen else None,
     }
     params = {"q": query, "top_k": top_k, "min_score": min_score, "types": _commas(types), **context}
     reply = await client.request("GET", "/api/knowledge/search", params=params)

@@ -1,0 +1,86 @@
+"""Where the goals of a run are kept: one durable file a trace (seed 003, trace_store.update_goal_tree)."""
+
+import asyncio
+import json
+import os
+from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import quote
+
+from agent_tools.goal_tree import GoalTree
+
+_LONGEST_NAME_BYTES = 200
+
+
+class TraceDamaged(Exception):
+    """A kept tree cannot be read; the message names its file."""
+
+
+class TraceStore(Protocol):
+    """Keeps the goals of each trace."""
+
+    async def update_goal_tree(self, trace_id: str, tree: GoalTree) -> None:
+        """Keep the tree as it stands now. Raises OSError."""
+
+    async def load_goal_tree(self, trace_id: str) -> GoalTree | None:
+        """Return the tree as it was kept last; None for a trace that is not known. Raises OSError, TraceDamaged."""
+
+
+class FileTraceStore:
+    """Trees as JSON files in one directory. After `update_goal_tree` the tree survives a crash, or the one before."""
+
+    def __init__(self, directory: Path | str) -> None:
+        self._directory = Path(directory)
+        # One thread: what is kept last is what was handed in last.
+        self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="trace-store")
+
+    async def update_goal_tree(self, trace_id: str, tree: GoalTree) -> None:
+        """Keep the tree as it stands now. Raises OSError, and ValueError for what JSON cannot hold."""
+        # Of this moment: the tree may change while the disk is slow.
+        text = json.dumps({"trace_id": trace_id, **tree.to_dict()}, ensure_ascii=False, allow_nan=False)
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._writer, _replace, self._path(trace_id), text.encode())
+
+    async def load_goal_tree(self, trace_id: str) -> GoalTree | None:
+        """Return the tree as it was kept last; None for a trace that is not known. Raises OSError, TraceDamaged."""
+        path = self._path(trace_id)
+        loop = asyncio.get_running_loop()
+        content = await loop.run_in_executor(self._writer, _read, path)
+        if content is None:
+            return None
+        try:
+            return GoalTree.from_dict(json.loads(content))
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise TraceDamaged(f"{path} holds no goal tree ({error}); move it away to begin anew") from error
+
+    def _path(self, trace_id: str) -> Path:
+        # Any id is one file name in this folder: neither a slash nor dots lead out of it.
+        name = quote(trace_id, safe="", errors="surrogatepass").replace(".", "%2E")
+        if len(name) > _LONGEST_NAME_BYTES:
+            name = f"{name[:100]}-{sha256(name.encode()).hexdigest()}"
+        return self._directory / f"{name}.json"
+
+
+def _replace(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    with unfinished.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    unfinished.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        # The new name too must be there after a power cut.
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None

@@ -1,0 +1,43 @@
+"""The texts that go into an agent's prompt, and which tools count as changing something."""
+
+import pytest
+
+from agent_tools.prompts.system import KNOWLEDGE_MANAGEMENT_PROMPT
+from agent_tools.risk import is_write_like
+from agent_tools.skill_texts import load_skill
+
+
+def test_the_system_prompt_is_that_of_the_seed() -> None:
+    lines = KNOWLEDGE_MANAGEMENT_PROMPT.splitlines()
+
+    assert lines[0] == "## 知识管理"
+    assert lines[2] == (
+        '当你使用 `goal(action="focus")` 聚焦到某个 goal 时,系统会自动检索相关知识并显示在 GoalTree 的'
+        "「📚 相关知识」部分。"
+    )
+    assert lines[-1] == "调研完成后,再次 focus 该 goal,新保存的知识会被自动注入。"
+
+
+def test_the_research_skill_is_a_file_of_the_package_and_an_unknown_one_is_named() -> None:
+    assert load_skill("research").startswith("# 调研 Skill")
+    with pytest.raises(ValueError, match="research"):
+        load_skill("../research")
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("send_email", True),
+        ("deleteFile", True),
+        ("http_POST", True),
+        ("提交表单", True),
+        ("shell", True),
+        ("read_file", False),
+        ("list_deployments", False),
+        ("searchWeb", False),
+        ("getSettings", False),
+        ("查询余额", False),
+    ],
+)
+def test_tools_that_change_something_are_told_by_their_names(name: str, changes: bool) -> None:
+    assert is_write_like(name) is changes
