@@ -5,13 +5,19 @@ takes a list of steps in place of those that are left, `GET /requests` tells wha
 answer takes the next step; after the last one the model says `missing`. A step is a JSON object with one of:
 
     jump, match, ambiguous   a name or a list of them, as the prompt shows them (`jump` to two is a list of two)
-    missing                  the name to suggest, or null
+    missing                  the name to suggest, or null      pick      words of tasks: the records that hold one
     answer                   an object, answered as it is      text      what the model writes, as it is
     garbage, other_schema, invented_ids                        true
     huge                     how many bytes to write           slow_drip seconds between two bytes
     late                     seconds; the answer is `missing`  close     true: the connection is dropped
     status                   such as 429, with `retry_after`   refuse_rung  `response_format`, `tools` or `schema`:
                                                                what this request may not hold
+
+It is an embedder and a reranker too: `/v1/embeddings` and `/v1/rerank` have steps of their own, which `POST
+/script/embeddings` and `POST /script/rerank` take; behind the last one they answer as `HashingEmbedder` of the fakes
+would. `status`, `close`, `huge`, `slow_drip`, `late`, `garbage`, `answer` and `refuse_rung` are as above; embeddings
+may be spoiled by `dimensions` (so many), `missing` (so many are left out), `shift` (added to each index) and `numbers`
+(the first embedding). A step with `"stays": true` is not used up, so that a server can be down.
 """
 
 import argparse
@@ -27,10 +33,12 @@ from typing import Any, TypeAlias
 
 import httpx
 
+from tests.e2e.scripted_vectors import embeddings, rerank
 from tests.e2e.server_process import ROOT, WAIT_S, environment
 from tests.fakes.scripted_chat import EXHAUSTED, choosing, fitted, nothing
 
 Step: TypeAlias = Mapping[str, Any]
+_CHAT = "chat/completions"
 _MEGABYTE = b"x" * (1024 * 1024)
 _LOOK_S = 0.02
 _USAGE = {"prompt_tokens": 120, "completion_tokens": 12, "total_tokens": 132}
@@ -39,6 +47,8 @@ _REFUSED = {
     "response_format": "response_format is not supported",
     "schema": "response_format.type json_schema is not supported",
     "tools": "tools are not supported by this model",
+    "encoding_format": "unknown field: encoding_format",
+    "documents": "missing field `texts`",
 }
 
 
@@ -53,10 +63,14 @@ class ScriptedLLM:
         """Replace the steps that are left."""
         (await self.http.post("/script", json=list(steps))).raise_for_status()
 
-    async def requests(self) -> list[dict[str, Any]]:
-        """Return what was asked: `{"body", "authorization", "broken_off"}` each, the oldest first."""
+    async def script_for(self, path: str, *steps: Step) -> None:
+        """Replace the steps that are left for `embeddings` or `rerank`."""
+        (await self.http.post(f"/script/{path}", json=list(steps))).raise_for_status()
+
+    async def requests(self, path: str = "chat/completions") -> list[dict[str, Any]]:
+        """Return what was asked there: `{"path", "body", "authorization", "broken_off"}` each, the oldest first."""
         answer: list[dict[str, Any]] = (await self.http.get("/requests")).raise_for_status().json()
-        return answer
+        return [one for one in answer if one["path"] == path]
 
 
 @asynccontextmanager
@@ -87,7 +101,7 @@ class _Broken(Exception):
 
 class _Server:
     def __init__(self, steps: Sequence[Step]) -> None:
-        self._steps = list(steps)
+        self._steps: dict[str, list[Step]] = {_CHAT: list(steps), "embeddings": [], "rerank": []}
         self._requests: list[dict[str, Any]] = []
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -108,15 +122,19 @@ class _Server:
     ) -> None:
         match line.split()[:2]:
             case ["POST", "/script"]:
-                self._steps = json.loads(body)
-                await _send(writer, 200, {"steps": len(self._steps)})
+                self._steps[_CHAT] = json.loads(body)
+                await _send(writer, 200, {"steps": len(self._steps[_CHAT])})
+            case ["POST", "/script/embeddings" | "/script/rerank" as where]:
+                self._steps[where.removeprefix("/script/")] = json.loads(body)
+                await _send(writer, 200, {})
             case ["GET", "/requests"]:
                 await _send(writer, 200, self._requests)
-            case ["POST", "/v1/chat/completions"]:
-                asked = json.loads(body)
-                seen = {"body": asked, "authorization": headers.get("authorization"), "broken_off": False}
+            case ["POST", "/v1/chat/completions" | "/v1/embeddings" | "/v1/rerank" as where]:
+                asked, path = json.loads(body), where.removeprefix("/v1/")
+                key = headers.get("authorization")
+                seen = {"path": path, "body": asked, "authorization": key, "broken_off": False}
                 self._requests.append(seen)
-                await self._until_gone(seen, self._complete(asked, writer), reader)
+                await self._until_gone(seen, self._complete(path, asked, writer), reader)
             case _:
                 await _send(writer, 404, {"error": {"message": f"there is no {line}"}})
 
@@ -135,8 +153,14 @@ class _Server:
             gone.cancel()
             await asyncio.gather(answer, gone, return_exceptions=True)
 
-    async def _complete(self, asked: Mapping[str, Any], writer: asyncio.StreamWriter) -> None:
-        step = self._steps.pop(0) if self._steps else {"missing": None}
+    def _next_step(self, path: str) -> Step:
+        steps = self._steps[path]
+        if steps and steps[0].get("stays"):
+            return steps[0]
+        return steps.pop(0) if steps else {"missing": None} if path == _CHAT else {}
+
+    async def _complete(self, path: str, asked: Mapping[str, Any], writer: asyncio.StreamWriter) -> None:
+        step = self._next_step(path)
         match step:
             case {"status": int(status)}:
                 after = {"Retry-After": str(step["retry_after"])} if "retry_after" in step else {}
@@ -149,23 +173,33 @@ class _Server:
             case {"huge": int(size)}:
                 await _send_huge(writer, size)
             case {"slow_drip": float(pause_s) | int(pause_s)}:
-                await _drip(writer, _completion(asked, json.dumps(_decision({"missing": None}, asked))), pause_s)
+                await _drip(writer, _answer(path, {"missing": None} if path == _CHAT else {}, asked), pause_s)
             case _:
                 late_s: float = step.get("late") or 0.0
                 await asyncio.sleep(late_s)
                 try:
-                    written = _written(step, asked)
+                    answer = _answer(path, step, asked)
                 except AssertionError as error:
                     # Not a status that a client tries again: the script is wrong.
                     await _send(writer, 418, {"error": {"message": str(error)}})
                 else:
-                    await _send(writer, 200, _completion(asked, written))
+                    await _send(writer, 200, answer)
 
 
 def _holds(asked: Mapping[str, Any], what: str) -> bool:
     if what == "schema":
         return bool(asked.get("response_format", {}).get("type") == "json_schema")
     return what in asked
+
+
+def _answer(path: str, step: Step, asked: Mapping[str, Any]) -> object:
+    if path == _CHAT:
+        return _completion(asked, _written(step, asked))
+    if "garbage" in step:
+        return "not the object that was expected"
+    if "answer" in step:
+        return step["answer"]
+    return embeddings(asked, step) if path == "embeddings" else rerank(asked)
 
 
 def _written(step: Step, asked: Mapping[str, Any]) -> str:
@@ -190,9 +224,16 @@ def _decision(step: Step, asked: Mapping[str, Any]) -> dict[str, Any]:
         if action in step:
             names = [step[action]] if isinstance(step[action], str) else step[action]
             return choosing(action, names, asked["messages"], schema, "scripted")
+    if "pick" in step:
+        return fitted({"ids": _ids_of(step["pick"], asked["messages"]), "reason": "scripted"}, schema)
     if step.get("missing"):
         return nothing(step["missing"], schema, "scripted")
     return fitted(EXHAUSTED, schema)
+
+
+def _ids_of(words: Sequence[str], messages: Sequence[Mapping[str, str]]) -> list[str]:
+    shown = json.loads(messages[-1]["content"].split("\n")[1])["candidates"]
+    return [one["id"] for word in words for one in shown if word in one["task"]]
 
 
 def _schema_of(asked: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -182,12 +182,16 @@ async def test_list_shows_what_is_there_by_type_and_scope() -> None:
     assert [item["id"] for item in tools.metadata["items"]] == [first]
 
 
-async def test_slim_says_that_this_server_has_none() -> None:
+async def test_slim_merges_without_loss_and_reports_how_to_take_it_back() -> None:
+    first = await saved("等待元素出现再点击")
+    second = await saved("等待元素出现，再点击")
+
     result = await knowledge_slim()
 
-    assert result.error is not None
-    assert result.metadata["items"] == []
-    assert result.metadata["status"] == 404
+    report = result.metadata["report"]
+    assert result.error is None
+    assert [(merge["into"], merge["sources"]) for merge in report["merged"]] == [(first, [second])]
+    assert report["slim_id"] in result.output
 
 
 async def test_what_the_server_refuses_becomes_advice_that_names_the_field() -> None:
@@ -199,7 +203,7 @@ async def test_what_the_server_refuses_becomes_advice_that_names_the_field() -> 
         "scopes": await knowledge_save(task="t", content="c", types=["tool"], scopes=["user:"]),
         "top_k": await knowledge_search("登录", top_k=0),
         "update_score": await knowledge_update(knowledge_id, update_score=6),
-        "evolve_feedback": await knowledge_update(knowledge_id, evolve_feedback="更短"),
+        "evolve_feedback": await knowledge_update(knowledge_id, evolve_feedback=" "),
         "limit": await knowledge_list(limit=1001),
     }
 

@@ -5,7 +5,8 @@ import math
 
 import pytest
 
-from knowhub.keywords.agent_decision import MAX_POINTED, Action, Choices, decode, is_row
+from knowhub.core.choices import MAX_POINTED, Choices
+from knowhub.keywords.agent_decision import Action, decode, is_row
 
 IDS = ["a1", "b2", "c3"]
 

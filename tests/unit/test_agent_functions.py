@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from knowhub.core.asking import MAX_RECORDED_CHARS, recordable
 from knowhub.core.chat import ChatFailed, FailureReason, Question
 from knowhub.keywords import prompts
 from knowhub.keywords.agent import DedupAction, KeywordAgent
 from knowhub.keywords.agent_decision import Intent
-from knowhub.keywords.asking import MAX_RECORDED_CHARS, recordable
 from knowhub.keywords.model import ROOT_ID, NewKeyword, Node, Options, RelationType
 from knowhub.keywords.prompts import MAX_SUMMARY, Candidate
 from knowhub.keywords.recent import Recents

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowhub.audit.clusters import LEAST_SIMILARITY, Cluster, Clusters
 from knowhub.audit.model import Document
-from knowhub.audit.shingles import COMPARED_CHARS, digest, jaccard, shingles
-from knowhub.audit.sketch import band_keys
+from knowhub.core.clusters import LEAST_SIMILARITY, Cluster, Clusters
+from knowhub.core.shingles import COMPARED_CHARS, digest, jaccard, shingles
+from knowhub.core.sketch import band_keys
 
 RNG = random.Random(11)
 WORDS = ["".join(RNG.choice("abcdefghijklmnopqrstuvwxyz") for _ in range(RNG.randint(2, 9))) for _ in range(3000)]
@@ -28,7 +28,7 @@ def documents(texts: Sequence[str], collection: str = "knowledge") -> list[Docum
 def clustered(all_of: Sequence[Document]) -> list[Cluster]:
     clusters = Clusters(lambda number: all_of[number].whole)
     for number, one in enumerate(all_of):
-        clusters.put(number, one)
+        clusters.put(number, one.whole, one.collection)
     for _ in clusters.gathering():
         continue
     return [cluster for cluster in clusters.clusters() if cluster is not None]
@@ -160,7 +160,7 @@ def test_a_row_that_changed_meanwhile_is_compared_as_it_stands() -> None:
     now = [text, "something else altogether that nobody has said before in this place"]
     clusters = Clusters(lambda number: now[number])
     for number, one in enumerate(both):
-        clusters.put(number, one)
+        clusters.put(number, one.whole, one.collection)
 
     for _ in clusters.gathering():
         continue
@@ -176,7 +176,7 @@ def test_a_row_that_changes_between_two_comparisons_is_read_again() -> None:
         lambda number: next(first, "something else that nobody has said before") if number == 0 else three[number].whole
     )
     for number, one in enumerate(three):
-        clusters.put(number, one)
+        clusters.put(number, one.whole, one.collection)
 
     for _ in clusters.gathering():
         continue

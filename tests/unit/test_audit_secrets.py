@@ -3,13 +3,14 @@
 import base64
 import hashlib
 import random
+import time
 import uuid
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowhub.audit.pasted_secrets import PIECE_CHARS, excerpt, find_secrets, pieces, redacted
+from knowhub.audit.pasted_secrets import PIECE_CHARS, excerpt, find_secrets, pieces, redacted, withheld_secrets
 
 RNG = random.Random(5)
 ALPHANUMERIC = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
@@ -61,6 +62,28 @@ MORE_PASSWORDS = (
     ("redis://:p4ssw0rd!!@10.0.0.1:6379/0", "p4ssw0rd!!"),
 )
 
+SPOKEN = (
+    ("以后都用密码 Zx9#kkQ2w 登录数据库", "Zx9#kkQ2w"),
+    ("Always log in with password Tr0ub4dor&3 on staging", "Tr0ub4dor&3"),
+    ("以后都用口令：芝麻开门123", "芝麻开门123"),
+    ("记住:PIN 码是 884213", "884213"),
+    ("从现在起登录密码改成 Qw3rty!!z", "Qw3rty!!z"),
+    ("I always use passphrase correct horse battery staple", "correct horse battery staple"),
+    ("always mysql -u root -pHunter2!", "Hunter2!"),
+    ("Always connect as user:Pa55w0rd!@db.example.com", "Pa55w0rd!"),
+    ("Always use the cookie auth_token=xyz789uvw", "xyz789uvw"),
+)
+HARMLESS = (
+    "密码:6-20位",
+    "密码长度不得少于12位",
+    "I prefer passwords with 12 characters or more",
+    "Always rotate passwords every 90 days",
+    "I always use a passphrase for my ssh keys",
+    "Always pin versions to 3.12",
+    "Email me at li:work@example.com",
+    "max_tokens=4096",
+)
+
 INNOCENT = (
     "AKIA" + "IOSFODNN7EXAMPLE",
     "knowledge-20261121-a3f9 supersedes knowledge-20261120-00aa",
@@ -107,6 +130,38 @@ def test_a_password_is_found_as_people_write_it(text: str, secret: str) -> None:
     found = find_secrets(text)
 
     assert [text[one.start : one.end] for one in found] == [secret]
+
+
+@pytest.mark.parametrize(("text", "secret"), [*SPOKEN, *PASTED.values(), *MORE_PASSWORDS])
+def test_what_somebody_says_is_searched_for_more(text: str, secret: str) -> None:
+    (found,) = withheld_secrets(text)
+
+    assert secret in text[found.start : found.end]
+
+
+@pytest.mark.parametrize("text", HARMLESS)
+def test_who_speaks_about_passwords_tells_none(text: str) -> None:
+    assert withheld_secrets(text) == []
+
+
+def test_the_first_20_are_shown_and_all_are_withheld() -> None:
+    secrets = [f"hunter{number}Xq!z" for number in range(50)]
+    text = " ".join(f"password: {one} ;" for one in secrets)
+
+    shown, withheld, safe = find_secrets(text), withheld_secrets(text), redacted(text)
+
+    assert len(shown) == 20
+    assert [text[one.start : one.end] for one in withheld] == secrets
+    assert [one for one in secrets if one in safe] == []
+
+
+@pytest.mark.parametrize("unit", ["password:", "passphrase a ", "-u a", "a:", "mysql ", "a_", "密码是", "口令：芝"])
+def test_no_expression_runs_away_on_repetitions(unit: str) -> None:
+    started = time.process_time()
+
+    withheld_secrets((unit * 20_800)[:20_800])
+
+    assert time.process_time() - started < 1
 
 
 @pytest.mark.parametrize("text", INNOCENT, ids=lambda text: text[:30])

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from knowhub.bootstrap import Hub
 from knowhub.core.errors import Conflict
 from knowhub.core.operation import Draft, Row, Write
 from knowhub.keywords.model import INFOS
@@ -18,7 +19,7 @@ from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.stores.files.lock import share
 from knowhub.stores.files.store import FileStore
 from knowhub.wiring.rules import ERASE_RULES
-from tests.builders import local, new_knowledge, open_files
+from tests.builders import caller, knowledge_row, local, new_knowledge, open_files
 from tests.erasing import files_with
 from tests.hubs import hub_at, hub_on, saved
 from tests.keyword_rows import info_row
@@ -46,6 +47,40 @@ async def test_rows_that_say_nothing_do_not_say_the_same(tmp_path: Path, content
 async def create(store: FileStore, row: Row) -> None:
     """Write a row as it is: no service would take one that says nothing."""
     await store.commit("default", "user:li", lambda _view: Draft("create_info", [Write(INFOS, row["id"], row)]))
+
+
+@pytest.mark.parametrize("is_compacted", [False, True])
+async def test_what_became_part_of_a_row_is_named_over_several_steps_as_far_as_the_caller_sees_it(
+    tmp_path: Path, *, is_compacted: bool
+) -> None:
+    async with hub_on(tmp_path) as hub:
+        rows: dict[str, Row] = {
+            "knowledge-whole": {},
+            "knowledge-gone": {"merged_into": "knowledge-whole", "deleted": True},
+            "knowledge-part-of-gone": {"merged_into": "knowledge-gone"},
+            "knowledge-hidden": {"merged_into": "knowledge-whole", "scopes": ["user:wu"], "owner": "user:wu"},
+            "knowledge-elsewhere": {"merged_into": "knowledge-other"},
+            "knowledge-other": {},
+            "knowledge-freed": {"merged_into": "knowledge-whole"},
+        }
+        for row_id, fields in rows.items():
+            await put(hub, {**knowledge_row(row_id, content=f"of {row_id}"), "owner": "user:li", **fields})
+        await put(hub, {**knowledge_row("knowledge-freed", content="of freed"), "owner": "user:li", "version": 2})
+        if is_compacted:
+            await hub.compact(0.0)
+
+        async def others(row_id: str) -> Sequence[str]:
+            return (await hub.erasures.erase(caller(user_id="li"), COLLECTION, row_id)).other_rows
+
+        assert await others("knowledge-whole") == ["knowledge-part-of-gone"]
+        assert await others("knowledge-elsewhere") == ["knowledge-other"]
+
+
+async def put(hub: Hub, row: Row) -> None:
+    """Write a record as it is: no service would make one that is merged, and no other of it."""
+    await hub.store.commit(
+        "default", "user:li", lambda _view: Draft("slim_knowledge", [Write(COLLECTION, row["id"], row)])
+    )
 
 
 class Emptied(RealFileSystem):

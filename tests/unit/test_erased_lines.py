@@ -234,6 +234,51 @@ def test_a_part_of_the_row_in_a_reply_is_emptied_where_it_has_no_room_for_more()
     assert record["reply"] == {"row": {"id": "info-1", "content": "", "n": 1}}
 
 
+EVOLVED = {"evolved": True, "diff": "@@\n-pw: Old9\n+pw: Hx7!", "degraded": ["llm"], "detail": "Old9 became Hx7!"}
+
+
+def test_a_reply_of_an_operation_on_the_row_loses_words_by_which_it_could_not_be_known() -> None:
+    row = knowledge_row(content="pw: Hx7!")
+    line = line_of(change(row, row | {"content": "pw: Old9"}), reply=EVOLVED)
+
+    new = erased(line)
+
+    record = parsed(new or b"")
+    assert record is not None
+    assert len(new or b"") == len(line)
+    assert record["reply"] == {"evolved": True, "diff": "", "degraded": ["llm"], "detail": ""}
+    assert erased(new or b"") is None
+
+
+def test_where_a_reply_of_another_operation_names_the_row_only_that_part_of_it_loses_its_words() -> None:
+    ours = {"into": "knowledge-5", "sources": ["knowledge-1"], "how": "model", "task": "t", "content": "Old9 or Hx7!"}
+    others = ours | {"sources": ["knowledge-6"], "content": "theirs"}
+    row = knowledge_row("knowledge-7", content="a duplicate", supersedes="knowledge-1")
+    apart = {"ids": ["knowledge-1", "knowledge-6"], "reason": "Hx7! would be lost"}
+    reply = {"merged": [ours, others], "skipped": [apart], "duplicates": {"7": row}}
+    line = line_of(change(knowledge_row("knowledge-5")), reply=reply)
+
+    new = erased(line, "knowledge-1", COLLECTION, line_of(change(knowledge_row(content="pw: Old9"))))
+
+    record = parsed(new or b"")
+    assert record is not None
+    assert record["reply"] == reply | {
+        "merged": [ours | {"task": "", "content": ""}, others],
+        "skipped": [apart | {"reason": ""}],
+    }
+
+
+def test_why_a_model_placed_a_keyword_goes_with_it() -> None:
+    decided = {"placed": "root", "parent_id": "root", "reason": "x is nobody's child"}
+    reply = {"id": "keyword-1", "degraded": [], "decided": decided}
+    line = line_of(change(keyword_row(), None, KEYWORDS), reply=reply)
+
+    record = parsed(erased(line, "keyword-1", KEYWORDS) or b"")
+
+    assert record is not None
+    assert record["reply"] == reply | {"decided": decided | {"reason": ""}}
+
+
 def test_bytes_that_are_no_line_are_known_by_a_piece_of_the_text() -> None:
     traces = Traces.of("knowledge-1", [knowledge_row(content=SECRET), knowledge_row(content="斑驴")], RULES[COLLECTION])
 

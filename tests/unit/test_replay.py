@@ -13,7 +13,7 @@ from knowhub.keywords.agent import KeywordAgent
 from knowhub.keywords.agent_decision import Intent
 from knowhub.keywords.model import NewKeyword, Options
 from knowhub.keywords.recent import Recents
-from knowhub.keywords.replay import UNUSABLE, Difference, ScriptedModel, meaning, recorded_calls, replay
+from knowhub.keywords.replay import FUNCTIONS, UNUSABLE, Difference, ScriptedModel, meaning, recorded_calls, replay
 from tests.builders import START, local
 from tests.fakes.keyword_view import tree_of
 from tests.fakes.queued_chat import QueuedChat
@@ -176,7 +176,7 @@ def test_calls_of_other_domains_and_operations_without_any_are_passed_over() -> 
     ],
 )
 def test_answers_that_mean_the_same_are_the_same(function: str, one: Row, other: Row) -> None:
-    assert meaning(function, one, CHOICES) == meaning(function, other, CHOICES) != UNUSABLE
+    assert meaning(FUNCTIONS[function], one, CHOICES) == meaning(FUNCTIONS[function], other, CHOICES) != UNUSABLE
 
 
 @pytest.mark.parametrize(
@@ -198,14 +198,14 @@ def test_answers_that_mean_the_same_are_the_same(function: str, one: Row, other:
     ],
 )
 def test_answers_that_decide_otherwise_differ(function: str, one: Row, other: Row) -> None:
-    assert meaning(function, one, CHOICES) != meaning(function, other, CHOICES)
+    assert meaning(FUNCTIONS[function], one, CHOICES) != meaning(FUNCTIONS[function], other, CHOICES)
 
 
 def test_an_idx_stands_for_the_keyword_that_the_prompt_gave_it_beyond_nine_too() -> None:
     shuffled = dict(sorted(TEN.items()))
 
-    assert meaning(prompts.DISAMBIGUATE, {"node_id": 10}, shuffled) == {"node_id": "k10"}
-    assert meaning(prompts.DISAMBIGUATE, {"node_id": 2}, shuffled) == {"node_id": "k2"}
+    assert meaning(FUNCTIONS[prompts.DISAMBIGUATE], {"node_id": 10}, shuffled) == {"node_id": "k10"}
+    assert meaning(FUNCTIONS[prompts.DISAMBIGUATE], {"node_id": 2}, shuffled) == {"node_id": "k2"}
 
 
 @pytest.mark.parametrize("function", sorted(prompts.SCHEMAS))
@@ -214,7 +214,7 @@ def test_an_idx_stands_for_the_keyword_that_the_prompt_gave_it_beyond_nine_too()
     [None, [], "match", {}, {"action": 7, "links": 7, "moves": "x", "splits": [1, {"groups": {}}]}, {"links": [None]}],
 )
 def test_no_answer_breaks_a_replay(function: str, output: Any) -> None:  # noqa: ANN401 -- anything a model may say
-    json.dumps(meaning(function, output, CHOICES))
+    json.dumps(meaning(FUNCTIONS[function], output, CHOICES))
 
 
 def test_a_script_with_a_bad_line_is_refused_by_its_number() -> None:

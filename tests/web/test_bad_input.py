@@ -175,7 +175,11 @@ async def test_json_of_the_depth_that_is_allowed_is_read(api: httpx.AsyncClient)
         ({"q": "x", "as_of": "soon"}, "as_of"),
         ({"q": "x", "order": "random"}, "order"),
         ({"q": "x", "explain": "perhaps"}, "explain"),
-        ({"q": "x", "session_id": "later"}, "session_id"),
+        ({"q": "x", "session_id": " "}, "session_id"),
+        ({"q": "x", "goal_id": "g" * 201}, "goal_id"),
+        ({"q": "x", "budget_tokens": "0"}, "budget_tokens"),
+        ({"q": "x", "unseen": "true"}, "unseen"),
+        ({"q": "x", "tree_id": "no such parameter"}, "tree_id"),
         ({"q": "x", "org_id": "a\x07"}, "org_id"),
     ],
 )

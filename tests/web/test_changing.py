@@ -242,7 +242,7 @@ async def test_feedback_that_says_nothing_writes_nothing(
         ({"add_helpful_case": "good"}, "add_helpful_case"),
         ({"add_helpful_case": {"mood": "x"}}, "add_helpful_case.mood"),
         ({"add_harmful_case": {"timestamp": "soon"}}, "add_harmful_case.timestamp"),
-        ({"evolve_feedback": "shorter"}, "evolve_feedback"),
+        ({"evolve_feedback": " "}, "evolve_feedback"),
         ({"helpful": 5}, "helpful"),
     ],
 )

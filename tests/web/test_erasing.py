@@ -1,14 +1,19 @@
 """Erasing over HTTP: what is gone, what is told of it, and what is refused afterwards."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from knowhub.bootstrap import World, open_hub
 from knowhub.settings import Settings
+from knowhub.web.app import create_app
 from tests.erasing import files_with
-from tests.web.conftest import Opened, Saved
+from tests.fakes.queued_chat import Answer, QueuedChat
+from tests.web.conftest import Opened, Saved, client_of
 from tests.web.trees import info, keyword
 
 pytestmark = pytest.mark.anyio
@@ -136,6 +141,81 @@ async def test_without_the_wish_a_deletion_is_undone_as_ever(api: httpx.AsyncCli
     assert list(answer) == ["operation_id"]
     assert (await api.post(f"/api/operations/{answer['operation_id']}/undo")).status_code == 200
     assert (await api.get(f"/api/knowledge/{record['id']}")).json()["content"] == SECRET
+
+
+@asynccontextmanager
+async def answering(settings: Settings, *answers: Answer) -> AsyncIterator[httpx.AsyncClient]:
+    """A server whose model gives these answers."""
+    model = QueuedChat(iter(answers))
+    async with open_hub(settings, World(llm=model)) as hub, client_of(create_app(settings, hub)) as client:
+        yield client
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "summary"),
+    [
+        ("door 4711QX", "door 4711QY", "new code"),
+        ("door 4711QX", "door 4711QY", "the code 4711QX of the north door became 4711QY, as the feedback said"),
+        (
+            "The guard of the north door changes at nine.\ncode 4711QX\nCall him before.",
+            "The guard of the north door changes at nine.\ncode 4711QY\nCall him before.",
+            "4711QX is 4711QY",
+        ),
+    ],
+    ids=["short", "a summary of a short one", "a line of a long one"],
+)
+async def test_what_a_model_made_of_a_record_goes_with_it_however_short(
+    settings: Settings, folder: Path, before: str, after: str, summary: str
+) -> None:
+    async with answering(settings, {"content": after, "summary_of_change": summary}) as api:
+        row_id = (await api.post("/api/knowledge", json={"task": "vault", "content": before})).json()["id"]
+        key = {"Idempotency-Key": "k-1"}
+        evolve = {"evolve_feedback": "it changed"}
+        evolved = (await api.put(f"/api/knowledge/{row_id}", json=evolve, headers=key)).json()
+        assert "4711QX" in evolved["diff"]
+        assert files_with(folder, "4711QY") != []
+
+        await erased(api, f"/api/knowledge/{row_id}")
+
+        again = await api.put(f"/api/knowledge/{row_id}", json=evolve, headers=key)
+        assert (files_with(folder, "4711QX"), files_with(folder, "4711QY")) == ([], [])
+        assert (again.status_code, again.json()["erased"]) == (409, [row_id])
+        operation = (await api.get(f"/api/operations/{evolved['operation_id']}")).json()
+        assert (operation["op"], "4711" in str(operation)) == ("evolve_knowledge", False)
+        assert (await api.get("/ready")).json()["damage"] == []
+
+
+async def merged(api: httpx.AsyncClient, *contents: str) -> list[str]:
+    """Save records, merge them into the first, and return their ids."""
+    bodies = ({"content": content, "task": "vault", "dedup": False} for content in contents)
+    ids = [(await api.post("/api/knowledge", json=body)).json()["id"] for body in bodies]
+    report = (await api.post("/api/knowledge/slim", json={})).json()
+    assert [(one["into"], one["sources"]) for one in report["merged"]] == [(ids[0], ids[1:])]
+    return ids
+
+
+async def test_what_was_merged_into_an_erased_record_is_named_and_nothing_stays_when_it_is_erased_too(
+    settings: Settings, folder: Path
+) -> None:
+    answer = {"same": [1, 2], "task": "vault", "content": "KODE1 or KODE2 or KODE3"}
+    async with answering(settings, answer) as api:
+        kept, source = await merged(api, "first KODE1 at the vault door", "the vault door has KODE2")
+
+        first = await erased(api, f"/api/knowledge/{kept}")
+
+        assert first["other_rows"] == [source]
+        assert files_with(folder, "KODE3") == []
+        assert (await api.get(f"/api/knowledge/{source}")).json()["content"] == "the vault door has KODE2"
+        assert (await erased(api, f"/api/knowledge/{source}"))["other_rows"] == []
+        assert [files_with(folder, code) for code in ("KODE1", "KODE2")] == [[], []]
+
+
+async def test_an_erased_part_names_what_it_was_merged_into(settings: Settings) -> None:
+    answer = {"same": [1, 2], "task": "vault", "content": "KODE1 or KODE2"}
+    async with answering(settings, answer) as api:
+        kept, source = await merged(api, "first KODE1 at the vault door", "the vault door has KODE2")
+
+        assert (await erased(api, f"/api/knowledge/{source}"))["other_rows"] == [kept]
 
 
 async def test_a_retry_is_answered_again_and_one_of_the_save_is_refused(api: httpx.AsyncClient) -> None:

@@ -119,7 +119,7 @@ async def test_a_path_that_is_nowhere_is_a_problem(api: httpx.AsyncClient, path:
     assert response.json()["instance"] == httpx.URL(f"http://h{path}").path
 
 
-@pytest.mark.parametrize("path", ["/api/knowledge/slim", "/api/knowledge/extract", "/api/knowledge/outcome"])
+@pytest.mark.parametrize("path", ["/api/resources", "/api/context/commit", "/api/sessions"])
 async def test_what_is_not_built_yet_is_not_there(api: httpx.AsyncClient, path: str) -> None:
     assert (await api.post(path, json={})).status_code == 404
 

@@ -114,7 +114,7 @@ async def test_every_change_of_a_record_is_undone_one_by_one_after_a_restart(
             assert (await undo(later, operation_id)).status_code == 200
         restored = (await later.get(f"/api/knowledge/{record['id']}")).json()
 
-    apart = {"version": None, "updated_at": None, "operation_id": None}
+    apart: dict[str, object] = {"version": None, "updated_at": None, "operation_id": None, "similar": []}
     assert restored | apart == record | apart
     assert restored["version"] == 11
     found = (await api.get("/api/knowledge/search", params={"q": "old"})).json()

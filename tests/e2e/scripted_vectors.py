@@ -1,0 +1,39 @@
+"""What the scripted server answers at `/embeddings` and `/rerank`: the vectors of the hashing embedder."""
+
+import base64
+from collections.abc import Mapping
+from typing import Any
+
+from tests.fakes.hashing_embedder import DIMENSIONS, hashed_vector
+
+
+def embeddings(asked: Mapping[str, Any], step: Mapping[str, Any]) -> dict[str, Any]:
+    """Answer with a vector for each text, backwards, as only `index` counts; a step may spoil it."""
+    texts = [asked["input"]] if isinstance(asked["input"], str) else asked["input"]
+    dimensions = step.get("dimensions") or asked.get("dimensions") or DIMENSIONS
+    vectors = [hashed_vector(text, dimensions) for text in texts][: -step.get("missing", 0) or None]
+    is_base64 = asked.get("encoding_format") == "base64"
+    data = [
+        {
+            "object": "embedding",
+            "index": at + step.get("shift", 0),
+            "embedding": base64.b64encode(vector.tobytes()).decode() if is_base64 else list(vector),
+        }
+        for at, vector in enumerate(vectors)
+    ]
+    if "numbers" in step:
+        data[0]["embedding"] = step["numbers"]
+    tokens = sum(map(len, texts))
+    usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+    return {"object": "list", "model": asked["model"], "data": data[::-1], "usage": usage}
+
+
+def rerank(asked: Mapping[str, Any]) -> dict[str, Any] | list[dict[str, Any]]:
+    """Answer with how alike each text and the query are, the best first, in the shape of the question."""
+    texts = asked["texts"] if "texts" in asked else asked["documents"]
+    query = hashed_vector(asked["query"])
+    scores = [sum(one * other for one, other in zip(query, hashed_vector(text), strict=True)) for text in texts]
+    order = sorted(range(len(texts)), key=lambda at: -scores[at])
+    if "texts" in asked:
+        return [{"index": at, "score": scores[at]} for at in order]
+    return {"id": "scripted", "results": [{"index": at, "relevance_score": scores[at]} for at in order]}

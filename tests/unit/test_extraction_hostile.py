@@ -1,0 +1,90 @@
+"""Texts that nobody says: the rules neither raise nor go astray on them."""
+
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from knowhub.knowledge.candidates import by_rules
+from knowhub.knowledge.extraction_model import Message, Trigger
+from knowhub.knowledge.profile import completed, is_against, likeness, statement
+from knowhub.knowledge.spoken import READ_CHARS, masked
+
+PIECES = [
+    "我",
+    "我们",
+    "喜欢",
+    "不要",
+    "以后",
+    "I prefer ",
+    "always use ",
+    "“",
+    "”",
+    '"',
+    "```",
+    "\n",
+    "| ",
+    "> ",
+    "。",
+    "?",
+    "1. ",
+    "📚",
+    "x",
+]
+TEXTS = st.lists(st.sampled_from(PIECES) | st.text(max_size=8), max_size=40).map("".join)
+ROLES = st.sampled_from(["user", "assistant", "tool", "system", ""])
+UNITS = [
+    "a ",
+    "we ",
+    "我们",
+    "i have been ",
+    "our team ",
+    "the api ",
+    "不是",
+    "“",
+    "use ",
+    "每次",
+    "error ",
+    "步骤\n",
+    "```\n",
+]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.tuples(ROLES, TEXTS), max_size=6), st.sampled_from(Trigger))
+def test_every_candidate_names_its_messages_and_says_something(said: list[tuple[str, str]], trigger: Trigger) -> None:
+    messages = [Message(role, text) for role, text in said]
+
+    for candidate in by_rules(messages, trigger):
+        assert candidate.content.strip()
+        assert candidate.tags["category"] == candidate.category
+        assert all(0 <= number < len(messages) for number in candidate.cited)
+        assert not candidate.expressed or messages[candidate.cited[-1]].is_user
+
+
+@settings(max_examples=150, deadline=None)
+@given(TEXTS, TEXTS)
+def test_statements_are_compared_whatever_they_are(one: str, other: str) -> None:
+    first, second = statement(one), statement(other)
+
+    assert 0 <= likeness(first, second) <= 1
+    assert not (is_against(first, second) and likeness(first, second))
+    assert completed(one, one) == one
+
+
+@given(TEXTS)
+def test_masking_keeps_the_length(text: str) -> None:
+    assert len(masked(text)) == len(text)
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_no_expression_runs_away_on_repetitions(unit: str) -> None:
+    honest, hostile = "The weather was fine today. " * 600, unit * READ_CHARS
+
+    def seconds(text: str) -> float:
+        started = time.process_time()
+        by_rules([Message("user", text[:READ_CHARS]), Message("assistant", text[:READ_CHARS])], Trigger.COMPACTION)
+        return time.process_time() - started
+
+    assert seconds(hostile) < 20 * max(seconds(honest), 0.02)

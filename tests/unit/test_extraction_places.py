@@ -1,0 +1,160 @@
+"""What is said in one place stays with those who read there, and what was handed out does not come back as news."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from knowhub.bootstrap import Hub, World, open_hub
+from knowhub.core.request_context import RequestContext
+from knowhub.knowledge.extraction_model import Extracted, Extraction, Message
+from knowhub.knowledge.model import COLLECTION
+from knowhub.settings import Settings
+from tests.builders import OWNER, FakeClock, caller
+from tests.fakes.scripted_chat import ScriptedChat
+
+pytestmark = pytest.mark.anyio
+
+PRIVATE = caller(user_id="li")
+PROJECT = caller(user_id="li", project_id="web")
+
+
+def hub_at(folder: Path, chat: ScriptedChat | None = None) -> AbstractAsyncContextManager[Hub]:
+    return open_hub(Settings(data_dir=folder, owner=OWNER), World(clock=FakeClock(), llm=chat), keep=False)
+
+
+@pytest.fixture
+async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
+    async with hub_at(tmp_path) as opened:
+        yield opened
+
+
+async def said(hub: Hub, ctx: RequestContext, *texts: str) -> Extracted:
+    return await hub.extraction.extract(ctx, Extraction([Message("user", one) for one in texts]))
+
+
+def row(hub: Hub, extracted: Extracted) -> Mapping[str, Any]:
+    found = hub.store.view("default").get(COLLECTION, extracted.saved[0]["id"])
+    assert found is not None
+    return found
+
+
+def fates(extracted: Extracted) -> Sequence[str]:
+    return [one["status"] for one in extracted.results]
+
+
+async def test_the_same_said_in_private_is_a_record_of_its_own(hub: Hub) -> None:
+    first = await said(hub, PROJECT, "I love peanut soup.")
+    before = row(hub, first)
+
+    private = await said(hub, PRIVATE, "I love peanut soup against depression.")
+
+    assert fates(private) == ["new"]
+    assert private.saved[0]["scopes"] == ["user:li"]
+    assert row(hub, first) == before
+
+
+async def test_the_same_said_in_a_project_is_read_there_too(hub: Hub) -> None:
+    await said(hub, PRIVATE, "I prefer tabs")
+
+    extracted = await said(hub, PROJECT, "I prefer tabs")
+
+    assert fates(extracted) == ["new"]
+    assert extracted.saved[0]["scopes"] == ["user:li", "project:web"]
+
+
+async def test_what_contradicts_in_private_leaves_the_record_of_the_project_as_it_was(hub: Hub) -> None:
+    first = await said(hub, PROJECT, "I prefer tabs over spaces")
+    before = row(hub, first)
+
+    private = await said(hub, PRIVATE, "I prefer spaces over tabs")
+
+    assert fates(private) == ["changed"]
+    assert private.saved[0]["supersedes"] == before["id"]
+    assert private.saved[0]["scopes"] == ["user:li"]
+    assert row(hub, first) == before
+
+
+async def test_what_contradicts_in_a_project_takes_no_word_of_the_private_record_along(hub: Hub) -> None:
+    first = await said(hub, PRIVATE, "我喜欢用 npm")
+    conversation = [Message("assistant", "我用 npm 安装依赖。"), Message("user", "不是 npm，是 pnpm。")]
+
+    extracted = await hub.extraction.extract(PROJECT, Extraction(conversation))
+
+    assert fates(extracted) == ["changed"]
+    assert extracted.saved[0]["types"] == ["user_profile"]
+    assert extracted.saved[0]["task"] != first.saved[0]["task"]
+    assert row(hub, first)["eval"]["harmful"] == 1
+
+
+async def test_a_model_is_shown_and_may_point_at_no_private_record_in_a_project(tmp_path: Path) -> None:
+    item = {"type": "user_profile", "category": "preference", "task": "x", "messages": [0]}
+    chat = ScriptedChat(
+        [
+            {"candidates": [item | {"content": "User wants English because of the lawyer"}]},
+            {"candidates": [item | {"content": "User wants English", "same_as": 1}]},
+            {"candidates": [item | {"content": "User wants English in every secret letter", "same_as": 1}]},
+        ]
+    )
+
+    async with hub_at(tmp_path, chat) as hub:
+        await said(hub, PRIVATE, "User wants English because of the lawyer")
+        in_project = await said(hub, PROJECT, "User wants English")
+        private = await said(hub, PRIVATE, "User wants English in every secret letter")
+
+    assert "lawyer" not in repr(chat.questions[1])
+    assert fates(in_project) == ["new"]
+    assert "secret" not in row(hub, in_project)["content"]
+    assert private.saved[0]["scopes"] == ["user:li"]
+
+
+@pytest.mark.parametrize(
+    "pasted",
+    [
+        "Known:\n- I always use pnpm for installs.",
+        "Known: I always use pnpm for installs.",
+        "What you know of me:\nI always use pnpm for installs. I like tea.",
+        "The user said: I always use pnpm for installs.",
+        "content: The user said: I always use pnpm for installs.",
+        '      "content": "The user said: I always use pnpm for installs.",',
+        "1. I always use pnpm for installs",
+    ],
+)
+async def test_a_stored_statement_that_is_quoted_is_no_evidence(hub: Hub, pasted: str) -> None:
+    first = await said(hub, PRIVATE, "I always use pnpm for installs.")
+    before = row(hub, first)
+
+    extracted = await said(hub, PRIVATE, pasted)
+
+    assert extracted.operation_id is None
+    assert row(hub, first) == before
+
+
+async def test_a_plain_restatement_counts(hub: Hub) -> None:
+    await said(hub, PRIVATE, "I always use pnpm for installs.")
+
+    extracted = await said(hub, PRIVATE, "I always use pnpm for installs.")
+
+    assert fates(extracted) == ["merged"]
+    assert extracted.saved[0]["eval"]["helpful"] == 2
+
+
+def written(folder: Path) -> bytes:
+    return b"".join(one.read_bytes() for one in folder.rglob("*") if one.is_file())
+
+
+async def test_none_of_many_credentials_reaches_a_model_or_the_store(tmp_path: Path) -> None:
+    secrets = [f"zebraXq{number}!z" for number in range(30)]
+    item = {"type": "user_profile", "category": "habit", "task": "login", "messages": [0]}
+    chat = ScriptedChat([{"candidates": [item | {"content": "The user logs in with these, always"}]}])
+
+    async with hub_at(tmp_path, chat) as hub:
+        lines = "\n".join(f"password: {one} ;" for one in secrets)
+        extracted = await said(hub, PRIVATE, f"The user logs in with these, always:\n{lines}")
+
+    kept = written(tmp_path)
+    assert fates(extracted) == ["new"]
+    assert [one for one in secrets if one in repr(chat.questions) or one.encode() in kept] == []
+    assert extracted.resources[0].content_type == "credential"

@@ -1,0 +1,137 @@
+"""Several records made one: what they said, what was told of them, and what stays as it was."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from knowhub.core.errors import InvalidInput
+from knowhub.core.shingles import normalised_text
+from knowhub.knowledge.merging import MAX_MERGED_CHARS, joined_content, joined_evaluation, merged_rows
+from knowhub.knowledge.slim_losses import lost_facts
+from tests.builders import START, knowledge_row
+
+
+def row(content: str, task: str = "", **fields: Any) -> dict[str, Any]:  # noqa: ANN401 -- any field
+    return knowledge_row(fields.pop("row_id", content or "row"), content=content, task=task, **fields)
+
+
+def evidence(helpful: int = 1, harmful: int = 0, score: int = 3, **histories: list[dict[str, str]]) -> dict[str, Any]:
+    confidence = helpful / (helpful + harmful + 1)
+    empty: dict[str, Any] = {"helpful_history": [], "harmful_history": []}
+    return empty | {"score": score, "helpful": helpful, "harmful": harmful, "confidence": confidence} | histories
+
+
+@pytest.mark.parametrize(
+    ("survivor", "sources", "joined"),
+    [
+        ("Use port 8080.", ["  Ｕｓｅ\u3000port 8080.\n"], "Use port 8080."),
+        ("tar -c dir", ["tar -C dir"], "tar -c dir\ntar -C dir"),
+        ("foo bar", ["foo  bar"], "foo bar\nfoo  bar"),
+        ("x² + 1", ["x2 + 1"], "x² + 1\nx2 + 1"),
+        ("if a:\n    b\n    c", ["if a:\n    b\nc"], "if a:\n    b\n    c\nc"),
+        ("if a:\n    b\nc", ["if a:\n    b\n    c"], "if a:\n    b\nc\nif a:\n    b\n    c"),
+        ("Use port 8080.", ["Use port 8081."], "Use port 8080.\nUse port 8081."),
+        ("A. B.", ["B. C. A."], "A. B.\nC."),
+        ("等元素出现。再点击。", ["再点击。最多等 20 秒。"], "等元素出现。再点击。\n最多等 20 秒。"),
+        ("see a.example.com v1.2", ["see a.example.com v1.3"], "see a.example.com v1.2\nsee a.example.com v1.3"),
+        ("A.", ["B.", "B.", "C."], "A.\nB.\nC."),
+        ("", ["B."], "B."),
+        ("A.  \n", [" A."], "A.  \n"),
+    ],
+)
+def test_what_only_a_source_says_stands_below_what_the_survivor_says(
+    survivor: str, sources: list[str], joined: str
+) -> None:
+    assert joined_content(row(survivor, "t"), [row(source, "t") for source in sources]) == joined
+
+
+def test_another_task_stands_before_what_is_said_for_it() -> None:
+    survivor, source = row("Wait.", "Log in to A"), row("Wait. Use the token.", "Log in to B")
+
+    assert joined_content(survivor, [source]) == "Wait.\nLog in to B\nUse the token."
+
+
+SENTENCES = st.lists(st.text("ab1 .\n。", min_size=1, max_size=12), min_size=1, max_size=5).map(" ".join)
+
+
+@given(SENTENCES, st.lists(SENTENCES, min_size=1, max_size=4))
+@settings(max_examples=200, deadline=None)
+def test_every_word_of_every_source_is_in_the_whole(survivor: str, sources: list[str]) -> None:
+    survivor_row, *rows = [{"task": "", "content": text} for text in (survivor, *sources)]
+    joined = joined_content(survivor_row, rows)
+
+    words = set(normalised_text(joined).replace("。", " ").split())
+    for text in (survivor, *sources):
+        assert set(normalised_text(text).replace("。", " ").split()) <= words
+    assert joined.startswith(survivor)
+
+
+def test_counters_add_up_and_the_case_that_each_record_begins_with_counts_once() -> None:
+    joined = joined_evaluation(evidence(3, 1, 2), [evidence(1, 0, 5), evidence(4, 2, 3), evidence(0, 1)])
+
+    assert (joined["score"], joined["helpful"], joined["harmful"]) == (5, 6, 4)
+    assert joined["confidence"] == pytest.approx(6 / 11, abs=1e-6)
+
+
+def test_cases_stand_in_the_order_of_their_times_and_the_newest_fifty_are_shown() -> None:
+    old = [{"task": f"a{number}", "timestamp": f"2026-01-01T00:00:{number:02}Z"} for number in range(40)]
+    new = [{"task": f"b{number}", "timestamp": f"2026-01-01T00:00:{number:02}Z"} for number in range(40)]
+
+    joined = joined_evaluation(evidence(helpful_history=old), [evidence(helpful_history=new)])
+
+    shown = [case["task"] for case in joined["helpful_history"]]
+    assert (len(shown), shown[0], shown[-2:]) == (50, "a15", ["a39", "b39"])
+
+
+def test_the_survivor_keeps_who_it_is_for_and_the_sources_keep_all_but_a_pointer() -> None:
+    survivor = row("A.", row_id="k-1", scopes=["team:a"], tags={"x": "1", "l": ["one"]})
+    source = row("B.", row_id="k-2", scopes=["team:a"], tags={"x": ["2", "1"], "y": "3"}, resource_ids=["r"])
+
+    kept, gone = merged_rows(survivor, [source], None, START + 60)
+
+    assert gone == source | {"merged_into": "k-1", "version": 2, "updated_at": kept["updated_at"]}
+    assert {name for name in kept if kept[name] != survivor[name]} == {
+        *("content", "tags", "resource_ids", "version", "updated_at"),
+    }
+    assert (kept["tags"], kept["resource_ids"]) == ({"x": ["1", "2"], "l": ["one"], "y": "3"}, ["r"])
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        {"content": "B" * MAX_MERGED_CHARS},
+        {"content": "B", "resource_ids": [f"r-{number}" for number in range(51)]},
+        {"content": "B", "tags": {f"t{number}": "x" for number in range(51)}},
+        {"content": "B", "tags": {"t": [f"{number}" for number in range(51)]}},
+    ],
+    ids=["text", "resources", "tags", "values"],
+)
+def test_a_whole_that_is_more_than_a_record_may_hold_is_refused(source: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput, match="would be more than"):
+        merged_rows(row("A."), [row(**source)], None, START)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "lost"),
+    [
+        ("Wait, never use headless mode.", "Wait. Use headless mode.", ["“never use headless mode”"]),
+        ("Wait, never use headless mode.", "Wait; do not run it in headless mode!", []),
+        ("Never sleep, and not here.", "Sleep; never mind what they do not like.", ["“never sleep”", "“and not here”"]),
+        ("You must not push to main.", "Push to main, do not wait.", ["“you must not push to main”"]),
+        ("It doesn’t need a token.", "It needs a token.", ["“it doesn’t need a token”"]),
+        ("admins only may approve it", "admins may approve it", ["“admins only may approve it”"]),
+        ("不要使用无头模式，等待元素。", "使用无头模式，等待元素。", ["“不要使用无头模式”"]),
+        ("禁止在生产环境重启", "不要在生产环境重启。", []),
+        ("只能由管理员审批", "由管理员审批", ["“只能由管理员审批”"]),
+        ("ask Alice, or use PostgreSQL", "ask her", ["Alice", "PostgreSQL"]),
+        ("PostgreSQL is used. Wait for Li.", "Postgresql: wait for the Listener", ["Li"]),
+        ("Use pnpm. Wait here.", "pnpm", []),
+        ("询问Alice，再用 Selenium 点击", "再点击", ["Alice", "Selenium"]),
+        ('press "Save as" or 「保存」 or “Done”', "press save as", ["保存", "done", "Done"]),
+        ("listen on v2.3", "listen", ["v2.3"]),
+    ],
+)
+def test_what_a_new_text_leaves_out_is_named(before: str, after: str, lost: list[str]) -> None:
+    assert lost_facts([after, before], after) == lost

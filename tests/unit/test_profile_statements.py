@@ -1,0 +1,100 @@
+"""When two statements of a user say the same, and when they contradict each other, by their words alone."""
+
+import pytest
+
+from knowhub.knowledge.extraction_model import Category
+from knowhub.knowledge.profile import SAME, can_meet, completed, is_against, is_exclusive, likeness, statement
+
+SAME_PAIRS = [
+    ("我更习惯用 TypeScript 而不是 JavaScript。", "我喜欢用 TypeScript"),
+    ("I prefer tabs over spaces.", "I really like tabs"),
+    ("请以后都用中文回答我。", "Please always answer in Chinese from now on."),
+    ("我喜欢简洁的代码，不要写多余的注释。", "我更喜欢简洁代码"),
+    ("我是一名后端工程师", "我是后端工程师"),
+    ("I prefer concise answers", "I like short answers"),
+    ("Never use emojis", "不要用表情符号"),
+]
+OPPOSITES = [
+    ("我喜欢用 TypeScript", "以后不要用 TypeScript 了"),
+    ("I prefer tabs over spaces", "I prefer spaces over tabs"),
+    ("请以后都用中文回答我", "From now on answer in English, not Chinese"),
+    ("Please always answer in Chinese", "请以后都用英文回答我"),
+    ("I am a data scientist", "I'm no longer a data scientist"),
+    ("I don't like dark mode", "I like dark mode"),
+    ("预算不能超过五万块", "预算不能超过八万块"),
+    ("The deadline is March 15", "The deadline is March 20"),
+    ("We use MySQL", "No, it should be PostgreSQL, not MySQL."),
+    ("我们用 npm", "不是 npm，是 pnpm。"),
+]
+STRANGERS = [
+    ("我喜欢喝茶", "我喜欢喝咖啡"),
+    ("I like Python", "I prefer short functions with type hints"),
+    ("I prefer TypeScript over JavaScript", "I like JavaScript"),
+    ("请用中文回答", "请用中文写注释和提交信息"),
+    ("My timezone is UTC+8", "My editor is Vim"),
+]
+
+
+@pytest.mark.parametrize(("stored", "said"), SAME_PAIRS)
+def test_the_same_wish_in_other_words_is_the_same(stored: str, said: str) -> None:
+    assert likeness(statement(said), statement(stored)) >= SAME
+
+
+@pytest.mark.parametrize(("stored", "said"), OPPOSITES)
+def test_an_opposite_wish_is_against_it_and_not_like_it(stored: str, said: str) -> None:
+    assert is_against(statement(said), statement(stored))
+    assert likeness(statement(said), statement(stored)) == 0
+
+
+@pytest.mark.parametrize(("stored", "said"), STRANGERS)
+def test_two_matters_have_nothing_to_do_with_each_other(stored: str, said: str) -> None:
+    assert not is_against(statement(said), statement(stored))
+    assert likeness(statement(said), statement(stored)) < SAME
+
+
+TOGETHER = [
+    (Category.BACKGROUND, "I speak English.", "I speak Chinese."),
+    (Category.HABIT, "I have a meeting every Monday.", "I have a meeting every Friday."),
+    (Category.HABIT, "I always use npm for frontend.", "I always use yarn for frontend."),
+    (Category.PREFERENCE, "Always run tests on Python 3.10.", "Always run tests on Python 3.12."),
+]
+INSTEAD = [
+    (Category.PREFERENCE, "Always answer in Chinese.", "Always answer in English."),
+    (Category.PREFERENCE, "Always run tests on Python 3.10.", "From now on always run tests on Python 3.12."),
+    (Category.HABIT, "I always use tabs.", "I always use spaces."),
+    (Category.CONSTRAINT, "My budget is 500 euros.", "My budget is 800 euros."),
+    (Category.CORRECTION, "I speak English.", "No, I speak Chinese."),
+]
+
+
+@pytest.mark.parametrize(("category", "stored", "said"), TOGETHER)
+def test_what_goes_together_is_neither_against_nor_the_same(category: Category, stored: str, said: str) -> None:
+    exclusive = is_exclusive(category, said)
+
+    assert not is_against(statement(said), statement(stored), is_exclusive=exclusive)
+    assert likeness(statement(said), statement(stored)) < SAME
+
+
+@pytest.mark.parametrize(("category", "stored", "said"), INSTEAD)
+def test_of_what_there_can_be_but_one_the_last_word_counts(category: Category, stored: str, said: str) -> None:
+    assert is_against(statement(said), statement(stored), is_exclusive=is_exclusive(category, said))
+
+
+def test_a_record_said_again_as_it_was_shown_is_not_nested() -> None:
+    said = "The user said: content: The user said: I prefer tabs in Go"
+
+    assert completed("The user said: I prefer tabs", said) == "The user said: I prefer tabs in Go"
+
+
+def test_what_was_said_completes_what_is_stored_and_never_repeats_it() -> None:
+    assert completed("I prefer tabs", "I prefer tabs") == "I prefer tabs"
+    assert completed("I prefer tabs", "I prefer tabs in Go code") == "I prefer tabs in Go code"
+    assert completed("I prefer tabs in Go", "I prefer tabs in C") == "I prefer tabs in Go\nI prefer tabs in C"
+    assert completed("word " * 399, "I prefer tabs") == "word " * 399
+
+
+def test_who_somebody_is_and_how_they_work_are_two_matters() -> None:
+    assert can_meet(Category.HABIT, "preference")
+    assert can_meet(Category.CORRECTION, "background")
+    assert not can_meet(Category.BACKGROUND, "preference")
+    assert not can_meet(Category.PITFALL, "preference")

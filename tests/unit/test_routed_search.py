@@ -1,0 +1,263 @@
+"""A search with its stages: who is asked about what, whose order counts, and what their failures leave (KM-058…066)."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from knowhub.bootstrap import Hub, World, open_hub
+from knowhub.core.chat import ChatFailed, FailureReason, Question
+from knowhub.core.request_context import RequestContext
+from knowhub.core.reranking import RerankFailed
+from knowhub.knowledge.model import Found, Order, SearchQuery
+from knowhub.settings import Settings
+from tests.builders import OWNER, caller, local, new_knowledge
+from tests.fakes.queued_chat import NEVER, Answer, QueuedChat, fenced_data
+from tests.fakes.scripted_reranker import Scores, ScriptedReranker, longest_first
+
+pytestmark = pytest.mark.anyio
+
+
+@asynccontextmanager
+async def hub_with(
+    folder: Path,
+    chat: QueuedChat | None = None,
+    reranker: ScriptedReranker | None = None,
+    **settings: Any,  # noqa: ANN401 -- any setting
+) -> AsyncIterator[Hub]:
+    place = Settings(data_dir=folder, owner=OWNER, **settings)
+    async with open_hub(place, World(llm=chat, reranker=reranker), keep=False) as hub:
+        yield hub
+
+
+async def save(hub: Hub, *names: str, ctx: RequestContext | None = None, **fields: Any) -> None:  # noqa: ANN401 -- any field
+    for name in names:
+        new = new_knowledge(**{"task": f"wait {name}", "content": f"secret content of {name}"} | fields)
+        await hub.knowledge.save(ctx or local(), new)
+
+
+def picking(*names: str) -> Callable[[Question], object]:
+    """Pick the candidates whose tasks end in these names."""
+
+    def answer(question: Question) -> object:
+        ids = {one["task"].rpartition(" ")[2]: one["id"] for one in fenced_data(question)["candidates"]}
+        return {"ids": [ids[name] for name in names]}
+
+    return answer
+
+
+def named(found: Found) -> list[str]:
+    return [record["task"].rpartition(" ")[2] for record in found.records]
+
+
+async def search(hub: Hub, text: str = "wait", top_k: int = 1, ctx: RequestContext | None = None, **rest: Any) -> Found:  # noqa: ANN401 -- any field
+    return await hub.retrieval.search(ctx or local(), SearchQuery(text, top_k=top_k, **rest))
+
+
+async def test_what_the_model_picks_goes_before_what_was_recalled(tmp_path: Path) -> None:
+    chat = QueuedChat([picking("b"), picking("b", "a")])
+    async with hub_with(tmp_path, chat) as hub:
+        await save(hub, "a", "b", "c", "d")
+
+        first = await search(hub, order=Order.RELEVANCE)
+        both = await search(hub, order=Order.RELEVANCE, top_k=3)
+
+    assert named(first) == ["b"]
+    assert (named(both)[:2], len(both.records)) == (["b", "a"], 3)
+    assert first.degraded == []
+
+
+async def test_the_model_brings_in_what_shares_no_word_with_the_question(tmp_path: Path) -> None:
+    chat = QueuedChat([picking("网站")])
+    async with hub_with(tmp_path, chat) as hub:
+        await save(hub, "网站", task="登录 网站", content="captcha")
+
+        found = await search(hub, "sign in to a page", top_k=5, explain=True)
+
+    assert named(found) == ["网站"]
+    why = found.records[0]["why"]
+    assert why["stages"] == [{"stage": "routing", "rank": 1, "score": None}]
+    assert why["recall"] == {"stage": "routing", "rank": 1, "score": None, "matched": []}
+
+
+async def test_quality_chooses_from_the_pool_that_was_routed(tmp_path: Path) -> None:
+    chat = QueuedChat([picking("low", "fine")])
+    async with hub_with(tmp_path, chat) as hub:
+        await save(hub, "low", score=3)
+        await save(hub, "fine", score=4)
+        await save(hub, "best", "other", score=5)
+
+        found = await search(hub, top_k=1)
+
+    assert named(found) == ["fine"]
+    assert chat.shown()["most"] == 2
+
+
+async def test_only_what_the_caller_may_find_is_told_to_the_model(tmp_path: Path) -> None:
+    chat = QueuedChat([{"ids": []}])
+    async with hub_with(tmp_path, chat) as hub:
+        await save(hub, "mine", ctx=caller(user_id="li"))
+        await save(hub, "open", scopes=["public"])
+        await save(hub, "hidden", "private", ctx=caller(user_id="chen"))
+        await save(hub, "low", scopes=["public"], score=1)
+        await save(hub, "over", scopes=["public"], valid_to="2020-01-01T00:00:00Z")
+        await save(hub, "plan", scopes=["public"], types=("plan",))
+
+        await search(hub, "anything", ctx=caller(user_id="li"), types=frozenset({"tool"}), explain=True)
+
+    told = str(chat.questions[0].messages)
+    assert sorted(one["task"] for one in chat.shown()["candidates"]) == ["wait mine", "wait open"]
+    assert "secret content" not in told
+
+
+async def test_beyond_the_budget_the_model_chooses_among_what_was_recalled(tmp_path: Path) -> None:
+    chat = QueuedChat([{"ids": []}, {"ids": []}])
+    async with hub_with(tmp_path, chat, routing_candidates=3) as hub:
+        await save(hub, "a", "b")
+        await save(hub, "x", task="other x")
+
+        await search(hub)
+        await save(hub, "y", task="other y")
+        await search(hub)
+
+    assert sorted(one["task"] for one in chat.shown(0)["candidates"]) == ["other x", "wait a", "wait b"]
+    assert sorted(one["task"] for one in chat.shown(1)["candidates"]) == ["wait a", "wait b"]
+
+
+async def test_recall_fills_what_the_model_leaves_and_no_pick_at_all_is_an_answer(tmp_path: Path) -> None:
+    async with hub_with(tmp_path / "plain") as plain:
+        await save(plain, "a", "b", "c")
+        without = named(await search(plain, top_k=2))
+    async with hub_with(tmp_path / "routed", QueuedChat([{"ids": []}])) as hub:
+        await save(hub, "a", "b", "c")
+
+        found = await search(hub, top_k=2)
+
+    assert (named(found), found.degraded) == (without, [])
+
+
+@pytest.mark.parametrize(
+    "answer", [NEVER, ChatFailed(FailureReason.FAILURE, "down"), {"ids": ["knowledge-0"]}, "gibberish"]
+)
+async def test_a_model_that_fails_leaves_recalls_order_and_is_named(tmp_path: Path, answer: Answer) -> None:
+    async with hub_with(tmp_path, QueuedChat([answer]), llm_budget_s=0.2) as hub:
+        await save(hub, "a", "b", "c")
+
+        found = await search(hub, top_k=2, order=Order.RELEVANCE)
+
+    assert (named(found), found.degraded) == (["c", "b"], ["llm"])
+
+
+@pytest.mark.parametrize(("records", "top_k", "asked"), [(0, 5, 0), (1, 1, 0), (5, 5, 0), (6, 5, 1)])
+async def test_the_model_is_not_asked_where_there_is_nothing_to_choose(
+    tmp_path: Path, records: int, top_k: int, asked: int
+) -> None:
+    chat = QueuedChat([{"ids": []}])
+    async with hub_with(tmp_path, chat) as hub:
+        await save(hub, *(f"r{number}" for number in range(records)))
+
+        found = await search(hub, top_k=top_k)
+
+    assert (len(chat.questions), len(found.records)) == (asked, min(records, top_k))
+
+
+async def test_routing_can_be_turned_off(tmp_path: Path) -> None:
+    chat = QueuedChat()
+    async with hub_with(tmp_path, chat, routing_candidates=0) as hub:
+        await save(hub, "a", "b", "c")
+
+        await search(hub)
+
+    assert chat.questions == []
+
+
+async def test_what_is_deleted_or_hidden_while_the_model_thinks_is_not_answered(tmp_path: Path) -> None:
+    chat = QueuedChat()
+
+    class Deleting(QueuedChat):
+        async def chat(self, question: Question, timeout_s: float) -> Any:  # noqa: ANN401 -- a Reply
+            ids = {one["task"]: one["id"] for one in fenced_data(question)["candidates"]}
+            await hub.knowledge.delete(local(), ids["wait gone"])
+            await hub.knowledge.patch(local(), ids["wait hidden"], {"scopes": ["user:chen"]})
+            return await super().chat(question, timeout_s)
+
+    chat = Deleting([picking("gone", "hidden", "stays")])
+    async with hub_with(tmp_path, chat) as hub:
+        await save(hub, "gone", "hidden", "stays", "more", scopes=["public"])
+
+        found = await search(hub, top_k=2, ctx=caller(user_id="li"))
+
+    assert sorted(named(found)) == ["more", "stays"]
+
+
+async def test_decisions_are_kept_in_the_log_and_erasing_a_record_takes_them_along(tmp_path: Path) -> None:
+    chat = QueuedChat([picking("zebra-42")])
+    async with hub_with(tmp_path, chat) as hub:
+        await save(hub, "a", "zebra-42")
+        await search(hub)
+        await hub.decisions.close()
+        operations = [one async for one in hub.store.operations("default") if one.op == "agent_decision"]
+        noted = [call["function"] for one in operations for call in one.agent_io or ()]
+        record = operations[0].agent_io[0]["output"]["ids"][0] if operations[0].agent_io else ""
+        await hub.erasures.erase(local(), "knowledge", record)
+        after = [one async for one in hub.store.operations("default") if one.op == "agent_decision"]
+    logged = b"".join(path.read_bytes() for path in (tmp_path / "change_log").iterdir())
+
+    assert noted == ["route_knowledge"]
+    assert [one.agent_io for one in after] == [None]
+    assert b"zebra-42" not in logged
+
+
+@pytest.mark.parametrize("is_routed", [True, False])
+async def test_the_reranker_orders_what_was_routed_or_else_what_was_recalled(
+    tmp_path: Path, *, is_routed: bool
+) -> None:
+    reranker = ScriptedReranker([longest_first])
+    chat = QueuedChat([picking("a", "cc")]) if is_routed else None
+    async with hub_with(tmp_path, chat, reranker) as hub:
+        await save(hub, "a", "bbbb", "cc", "ddd", content="x")
+
+        found = await search(hub, top_k=1, order=Order.RELEVANCE, explain=True)
+
+    assert named(found) == (["cc"] if is_routed else ["bbbb"])
+    assert len(reranker.asked[0][1]) == (2 if is_routed else 4)
+    stages = [one["stage"] for one in found.records[0]["why"]["stages"]]
+    assert stages == (["lexical", "routing", "rerank"] if is_routed else ["lexical", "rerank"])
+    assert found.records[0]["why"]["stages"][-1]["rank"] == 1
+
+
+@pytest.mark.parametrize(
+    "scores",
+    [RerankFailed(FailureReason.FAILURE, "down"), None, [1.0], [float("nan"), 1.0, 2.0], [float("inf"), 1.0, 2.0]],
+)
+async def test_a_reranker_that_fails_leaves_the_order_and_is_named(tmp_path: Path, scores: Scores) -> None:
+    async with hub_with(tmp_path, None, ScriptedReranker([scores]), rerank_budget_s=0.2) as hub:
+        await save(hub, "a", "b", "c")
+
+        found = await search(hub, top_k=2, order=Order.RELEVANCE)
+
+    assert (named(found), found.degraded) == (["c", "b"], ["reranker"])
+
+
+async def test_equal_scores_of_a_reranker_keep_the_order_of_recall(tmp_path: Path) -> None:
+    async with hub_with(tmp_path, None, ScriptedReranker([[1.0, 1.0, 1.0]])) as hub:
+        await save(hub, "a", "b", "c")
+
+        found = await search(hub, top_k=3, order=Order.RELEVANCE)
+
+    assert (named(found), found.degraded) == (["c", "b", "a"], [])
+
+
+async def test_a_reranker_reads_task_and_content_of_fifty_and_of_each_only_the_beginning(tmp_path: Path) -> None:
+    reranker = ScriptedReranker()
+    async with hub_with(tmp_path, None, reranker) as hub:
+        await save(hub, *(f"r{number}" for number in range(60)), content="y" * 5_000)
+
+        found = await search(hub, top_k=60)
+
+    query, texts = reranker.asked[0]
+    assert (query, len(texts), len(found.records)) == ("wait", 50, 60)
+    assert {len(text) for text in texts} == {2_000}
+    assert all(text.startswith("wait r") for text in texts)

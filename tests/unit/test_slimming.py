@@ -1,0 +1,157 @@
+"""A slimming as it is written: cancelled too late, overtaken in part, in several operations."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from knowhub.bootstrap import Hub, open_hub
+from knowhub.core.chat import ChatModel
+from knowhub.core.operation import Decide, IdempotencyKey, Outcome
+from knowhub.knowledge.slimming import SlimMeans, Slimming
+from knowhub.settings import Settings
+from tests.builders import CountedIds, local, new_knowledge
+
+pytestmark = pytest.mark.anyio
+
+
+class Gate:
+    """A store of which each writing waits until it is let through; `begun` says that one does."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._store = hub.store
+        self.begun, self.let_through = asyncio.Event(), asyncio.Event()
+        self.refresh, self.view = hub.store.refresh, hub.store.view
+        self.replayed, self.group = hub.store.replayed, hub.store.group
+        self.commit, self.operations_on = hub.store.commit, hub.store.operations_on
+
+    async def commit_group(
+        self, account: str, actor: str, decides: Sequence[Decide[Any]], idempotency: IdempotencyKey | None = None
+    ) -> Sequence[Outcome]:
+        self.begun.set()
+        await self.let_through.wait()
+        return await self._store.commit_group(account, actor, decides, idempotency)
+
+
+@asynccontextmanager
+async def no_model(_name: str | None) -> AsyncIterator[ChatModel | None]:
+    yield None
+
+
+@pytest.fixture
+async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
+    async with open_hub(Settings(data_dir=tmp_path, owner="user:local"), keep=False) as opened:
+        yield opened
+
+
+@pytest.fixture
+def gate(hub: Hub) -> Gate:
+    return Gate(hub)
+
+
+@pytest.fixture
+def slimming(hub: Hub, gate: Gate) -> Slimming:
+    return Slimming(gate, hub.index, SlimMeans(CountedIds(), no_model, 1.0))
+
+
+async def keep(hub: Hub, content: str, count: int) -> list[str]:
+    saved = await hub.knowledge.save_batch(local(), [new_knowledge(content, dedup=False) for _ in range(count)])
+    return [str(one.record["id"]) for one in saved.records]
+
+
+async def live(hub: Hub) -> list[str]:
+    return [head.id for head in hub.store.view("default").live_heads()]
+
+
+async def test_who_cancels_while_it_is_written_is_told_that_it_was_done(
+    hub: Hub, gate: Gate, slimming: Slimming
+) -> None:
+    first, _ = await keep(hub, "one", 2)
+    work = asyncio.create_task(slimming.slim(local()))
+    await gate.begun.wait()
+
+    work.cancel()
+    await asyncio.sleep(0)
+    gate.let_through.set()
+    done = await work
+
+    assert (done.report["records_after"], len(done.operation_ids)) == (1, 1)
+    assert await live(hub) == [first]
+
+
+async def test_many_copies_of_one_record_are_several_operations_of_one_undo(
+    hub: Hub, gate: Gate, slimming: Slimming
+) -> None:
+    ids = await keep(hub, "one", 500)
+    gate.let_through.set()
+
+    done = await slimming.slim(local())
+
+    assert (len(done.operation_ids), done.report["merged_count"], await live(hub)) == (6, 6, ids[:1])
+    assert hub.store.view("default").get("knowledge", ids[0])["version"] == 7  # type: ignore[index]  # it is there
+    await hub.operations.undo(local(), done.slim_id or "")
+    assert await live(hub) == ids
+
+
+async def test_what_is_overtaken_in_the_last_operation_leaves_the_others_whole(
+    hub: Hub, gate: Gate, slimming: Slimming
+) -> None:
+    ids = await keep(hub, "one", 300)
+    work = asyncio.create_task(slimming.slim(local()))
+    await gate.begun.wait()
+
+    await hub.knowledge.patch(local(), ids[-1], {"content": "moved"})
+    gate.let_through.set()
+    done = await work
+
+    assert [one["reason"] for one in done.report["skipped"]] == ["one of these was changed meanwhile"]
+    assert done.report["skipped"][0]["ids"][-1] == ids[-1]
+    assert await live(hub) == [ids[0], *ids[298:]]
+    await hub.operations.undo(local(), done.slim_id or "")
+    assert await live(hub) == ids
+
+
+async def test_a_pair_that_cannot_be_one_record_alone_in_the_last_operation_does_not_hinder_the_others(
+    hub: Hub, gate: Gate, slimming: Slimming
+) -> None:
+    for number in range(50):
+        await keep(hub, f"fact {number}", 2)
+    bad = await keep(hub, "too many resources", 2)
+    for name, row_id in zip("ab", bad, strict=True):
+        await hub.knowledge.patch(local(), row_id, {"resource_ids": [f"{name}-{number}" for number in range(30)]})
+    planned = await slimming.slim(local(), dry_run=True)
+    gate.let_through.set()
+
+    done = await slimming.slim(local())
+
+    assert (done.report["merged_count"], [one["ids"] for one in done.report["skipped"]]) == (50, [bad])
+    assert done.report == {**planned.report, "dry_run": False}
+    assert len(done.operation_ids) == 1
+
+
+async def test_the_report_is_kept_with_the_last_operation_and_tells_it_again(
+    hub: Hub, gate: Gate, slimming: Slimming
+) -> None:
+    await keep(hub, "one", 2)
+    gate.let_through.set()
+    key = IdempotencyKey("user:local", "POST", "/api/knowledge/slim", "k", "b")
+
+    first, again = [await slimming.slim(local(), key=key) for _ in range(2)]
+
+    assert first == again
+    assert first.report["records_before"] == 2
+
+
+async def test_one_slimming_runs_at_a_time(hub: Hub, gate: Gate, slimming: Slimming) -> None:
+    await keep(hub, "one", 3)
+    both = [asyncio.create_task(slimming.slim(local())) for _ in range(2)]
+    await gate.begun.wait()
+
+    gate.let_through.set()
+    first, second = await asyncio.gather(*both)
+
+    assert (first.report["merged_count"], second.report["merged_count"]) == (1, 0)
+    assert second.slim_id is None

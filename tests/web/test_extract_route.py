@@ -1,0 +1,122 @@
+"""`POST /api/knowledge/extract`: what it takes, what it answers, and that what it saved is found."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+pytestmark = pytest.mark.anyio
+
+URL = "/api/knowledge/extract"
+LI = {"user_id": "li", "agent_id": "coder", "project_id": "web"}
+
+
+def said(content: str, **fields: object) -> list[dict[str, Any]]:
+    return [{"role": "user", "content": content, **fields}]
+
+
+async def test_what_was_learnt_is_found_by_its_user_and_by_nobody_else(api: httpx.AsyncClient) -> None:
+    answer = await api.post(URL, json={"messages": said("请以后都用中文回答我。", message_id="m-1"), **LI})
+
+    found = await api.get("/api/knowledge/search", params={"q": "中文 回答", "user_id": "li"})
+    others = await api.get("/api/knowledge/search", params={"q": "中文 回答", "user_id": "eve"})
+    told = answer.json()
+    assert answer.status_code == 200
+    assert answer.headers["X-Operation-Id"] == told["operation_id"]
+    assert [one["status"] for one in told["candidates"]] == ["new"]
+    assert told["count"] == 1
+    assert [one["id"] for one in found.json()["results"]] == [told["saved"][0]["id"]]
+    assert others.json()["count"] == 0
+
+
+async def test_what_contradicts_leaves_only_the_newer_one_in_search_until_it_is_undone(api: httpx.AsyncClient) -> None:
+    first = await api.post(URL, json={"messages": said("I prefer tabs over spaces", message_id="m-1"), **LI})
+    second = await api.post(URL, json={"messages": said("I prefer spaces over tabs", message_id="m-2"), **LI})
+    query = {"q": "tabs spaces", "user_id": "li"}
+    after = await api.get("/api/knowledge/search", params=query)
+
+    undone = await api.post(f"/api/operations/{second.json()['operation_id']}/undo", json={"user_id": "li"})
+    before = await api.get("/api/knowledge/search", params=query)
+
+    assert [one["id"] for one in after.json()["results"]] == [second.json()["saved"][0]["id"]]
+    assert undone.status_code == 200
+    assert [one["id"] for one in before.json()["results"]] == [first.json()["saved"][0]["id"]]
+
+
+async def test_a_conversation_that_says_nothing_is_answered_so(api: httpx.AsyncClient) -> None:
+    answer = await api.post(URL, json={"messages": said("Good morning! How are you?")})
+
+    assert answer.status_code == 200
+    assert answer.json() == {
+        "candidates": [],
+        "saved": [],
+        "count": 0,
+        "resources": [],
+        "rejected": [],
+        "degraded": [],
+        "messages_read": 1,
+        "dry_run": False,
+        "operation_id": None,
+    }
+
+
+async def test_a_retry_with_the_same_key_writes_once(api: httpx.AsyncClient) -> None:
+    body = {"messages": said("I prefer tabs")}
+
+    answers = [await api.post(URL, json=body, headers={"Idempotency-Key": "k-1"}) for _ in range(2)]
+
+    assert answers[0].json() == answers[1].json()
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({}, "messages"),
+        ({"messages": []}, "messages"),
+        ({"messages": [{"role": "user"}]}, "messages.0.content"),
+        ({"messages": [{"role": "", "content": "x"}]}, "messages.0.role"),
+        ({"messages": [{"role": "user", "content": "x", "tool_calls": []}]}, "messages.0.tool_calls"),
+        ({"messages": said("x", timestamp="yesterday")}, "messages.0.timestamp"),
+        ({"messages": said("x"), "trigger": "whenever"}, "trigger"),
+        ({"messages": said("x"), "model": "m"}, "model"),
+    ],
+)
+async def test_what_cannot_be_read_is_named(api: httpx.AsyncClient, body: dict[str, Any], field: str) -> None:
+    answer = await api.post(URL, json=body)
+
+    assert answer.status_code == 422
+    assert [one["field"] for one in answer.json()["errors"]] == [field]
+
+
+async def test_a_message_without_text_says_nothing(api: httpx.AsyncClient) -> None:
+    silent = {"role": "assistant", "content": None}
+
+    answer = await api.post(URL, json={"messages": [silent, *said("I prefer tabs")]})
+
+    assert answer.status_code == 200
+    assert [one["messages"] for one in answer.json()["candidates"]] == [[1]]
+
+
+async def test_what_is_said_in_private_is_read_in_no_project(api: httpx.AsyncClient) -> None:
+    private, project = {"user_id": "li"}, {"user_id": "li", "project_id": "web"}
+    for words, place in (
+        ("我喜欢深色主题。", project),
+        ("我喜欢深色主题，因为我得了青光眼。", private),
+        ("I prefer tabs over spaces", project),
+        ("I prefer spaces over tabs because of my surgery", private),
+    ):
+        await api.post(URL, json={"messages": said(words), **place})
+
+    read = await api.get("/api/knowledge", params={"project_id": "web"})
+
+    texts = [one["content"] for one in read.json()["results"]]
+    assert sorted(texts) == ["The user said: I prefer tabs over spaces", "用户说：我喜欢深色主题。"]
+    assert "青光眼" not in read.text
+    assert "surgery" not in read.text
+
+
+async def test_a_body_may_have_16_mib(api: httpx.AsyncClient) -> None:
+    large, too_large = ({"messages": said("x" * size)} for size in (2 * 1024 * 1024, 17 * 1024 * 1024))
+
+    assert (await api.post(URL, json=large)).status_code == 200
+    assert (await api.post(URL, json=too_large)).status_code == 413

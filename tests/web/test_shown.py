@@ -1,0 +1,217 @@
+"""Sessions and goals over HTTP: what was shown before, what is left out, and an outcome for all that was shown."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from knowhub.bootstrap import Hub
+from tests.web.conftest import Opened, Saved
+
+pytestmark = pytest.mark.anyio
+
+
+async def search(api: httpx.AsyncClient, q: str = "wait", **params: str | int) -> dict[str, bool | None]:
+    """Return the content of each result, with what it says of having been shown."""
+    answer = (await api.get("/api/knowledge/search", params={"q": q, **params})).json()
+    return {one["content"]: one.get("shown") for one in answer["results"]}
+
+
+async def outcome(api: httpx.AsyncClient, **fields: Any) -> dict[str, Any]:  # noqa: ANN401 -- any field of the body
+    response = await api.post("/api/knowledge/outcome", json={"is_helpful": True} | fields)
+    assert response.status_code == 200, response.text
+    answer: dict[str, Any] = response.json()
+    return answer
+
+
+async def evidence(api: httpx.AsyncClient, record: dict[str, Any]) -> tuple[int, int]:
+    found = (await api.get(f"/api/knowledge/{record['id']}")).json()["eval"]
+    return found["helpful"], found["harmful"]
+
+
+async def test_a_result_says_whether_it_was_shown_to_this_session_before(api: httpx.AsyncClient, saved: Saved) -> None:
+    await saved("wait a")
+
+    assert await search(api) == {"wait a": None}
+    assert await search(api, session_id="s-1") == {"wait a": False}
+    await saved("wait b")
+    assert await search(api, session_id="s-1") == {"wait a": True, "wait b": False}
+    assert await search(api, session_id="s-1") == {"wait a": True, "wait b": True}
+    assert await search(api, session_id="s-2") == {"wait a": False, "wait b": False}
+    assert await search(api) == {"wait a": None, "wait b": None}
+
+
+async def test_a_goal_is_its_own_and_its_session_knows_of_all_its_goals(api: httpx.AsyncClient, saved: Saved) -> None:
+    await saved("wait a")
+
+    await search(api, session_id="s", goal_id="g-1")
+
+    assert await search(api, session_id="s", goal_id="g-1") == {"wait a": True}
+    assert await search(api, session_id="s", goal_id="g-2") == {"wait a": False}
+    assert await search(api, session_id="s") == {"wait a": True}
+    assert await search(api, session_id="other", goal_id="g-1") == {"wait a": False}
+    assert await search(api, goal_id="g-1") == {"wait a": False}
+    assert await search(api, goal_id="g-1") == {"wait a": True}
+
+
+async def test_unseen_gives_the_next_best_in_place_of_what_was_shown(api: httpx.AsyncClient, saved: Saved) -> None:
+    for number in range(5):
+        await saved(f"wait {number}")
+
+    pages = [await search(api, session_id="s", top_k=2, unseen="true") for _ in range(4)]
+
+    assert [len(page) for page in pages] == [2, 2, 1, 0]
+    assert len({name for page in pages for name in page}) == 5
+    assert {shown for page in pages for shown in page.values()} == {False}
+    assert len(await search(api, session_id="s", top_k=2)) == 2
+
+
+async def test_an_explanation_names_what_was_left_out_as_shown(api: httpx.AsyncClient, saved: Saved) -> None:
+    record = await saved("wait a")
+    await search(api, session_id="s")
+
+    params = {"q": "wait", "session_id": "s", "unseen": "true", "explain": "true"}
+    answer = (await api.get("/api/knowledge/search", params=params)).json()
+
+    assert answer["explanation"]["filtered"] == [{"id": record["id"], "rule": "already_shown"}]
+
+
+async def test_unseen_by_nobody_and_the_outcome_of_nothing_are_refused(api: httpx.AsyncClient) -> None:
+    search_answer = await api.get("/api/knowledge/search", params={"q": "wait", "unseen": "true"})
+    outcome_answer = await api.post("/api/knowledge/outcome", json={"is_helpful": True})
+
+    assert (search_answer.status_code, outcome_answer.status_code) == (422, 422)
+    assert "session_id or goal_id" in search_answer.text
+    assert "session_id or goal_id" in outcome_answer.text
+
+
+async def test_what_was_shown_outlives_the_process_and_another_one_knows_of_it(
+    api: httpx.AsyncClient, hub: Hub, saved: Saved, another: Opened
+) -> None:
+    await saved("wait a")
+    await search(api, session_id="会话 1/2", goal_id="目标:一")
+    await hub.showings.close()
+
+    async with another() as second:
+        assert await search(second, session_id="会话 1/2", goal_id="目标:一") == {"wait a": True}
+
+
+async def test_what_is_shown_is_seen_by_its_caller_alone(api: httpx.AsyncClient, hub: Hub, saved: Saved) -> None:
+    await saved("wait a", scopes=["public"])
+    li, chen, wang = [{"user_id": name} for name in ("li", "chen", "wang")]
+
+    await search(api, session_id="s", **li)
+    await hub.showings.close()
+
+    assert await search(api, session_id="s", **chen) == {"wait a": False}
+    assert await search(api, session_id="s", **li) == {"wait a": True}
+    assert (await outcome(api, session_id="s", **wang))["results"] == []
+    ops = [(await api.get("/api/operations", params={"op": "note_showing", **who})).json() for who in (li, wang)]
+    assert [one["count"] for one in ops] == [1, 0]
+    assert ops[0]["results"][0]["undoable"] is False
+
+
+async def test_what_was_shown_already_is_not_written_again(api: httpx.AsyncClient, hub: Hub, saved: Saved) -> None:
+    await saved("wait a")
+    await search(api, session_id="s")
+    await hub.showings.close()
+    before = hub.store.last_seq
+
+    for _ in range(5):
+        await search(api, session_id="s")
+    await hub.showings.close()
+
+    assert hub.store.last_seq == before
+
+
+async def test_an_outcome_is_evidence_for_all_that_was_shown_for_the_goal(api: httpx.AsyncClient, saved: Saved) -> None:
+    first, second, other = await saved("wait a"), await saved("wait b"), await saved("zebra")
+    await search(api, session_id="s", goal_id="g")
+    await search(api, "zebra", session_id="s", goal_id="other")
+
+    told = await outcome(api, session_id="s", goal_id="g", case={"task": "t", "outcome": "成功"})
+
+    assert told["count"] == 2
+    assert sorted(one["knowledge_id"] for one in told["results"]) == sorted([first["id"], second["id"]])
+    assert {one["status"] for one in told["results"]} == {"applied"}
+    assert [await evidence(api, one) for one in (first, second, other)] == [(2, 0), (2, 0), (1, 0)]
+    record = (await api.get(f"/api/knowledge/{first['id']}")).json()
+    assert [case["outcome"] for case in record["eval"]["helpful_history"]] == ["成功"]
+
+
+async def test_an_outcome_that_is_told_again_counts_once_and_one_that_differs_counts_too(
+    api: httpx.AsyncClient, saved: Saved
+) -> None:
+    record = await saved("wait a")
+    await search(api, session_id="s", goal_id="g")
+    goal = {"session_id": "s", "goal_id": "g"}
+
+    await outcome(api, **goal)
+    again = await outcome(api, **goal)
+    harmful = await outcome(api, is_helpful=False, **goal)
+    newer = await saved("wait b")
+    await search(api, **goal)
+    once_more = await outcome(api, **goal)
+
+    status = {record["id"]: "counted_before"}
+    assert (again["operation_id"], {one["knowledge_id"]: one["status"] for one in again["results"]}) == (None, status)
+    assert harmful["operation_id"] is not None
+    assert {one["knowledge_id"]: one["status"] for one in once_more["results"]} == status | {newer["id"]: "applied"}
+    assert (await evidence(api, record), await evidence(api, newer)) == ((2, 1), (2, 0))
+
+
+async def test_an_outcome_is_undone_as_one_and_can_then_be_told_anew(api: httpx.AsyncClient, saved: Saved) -> None:
+    record = await saved("wait a")
+    await search(api, session_id="s")
+    told = await outcome(api, session_id="s")
+
+    undone = await api.post(f"/api/operations/{told['operation_id']}/undo")
+
+    assert undone.status_code == 200, undone.text
+    assert await evidence(api, record) == (1, 0)
+    assert (await outcome(api, session_id="s"))["operation_id"] is not None
+    assert await evidence(api, record) == (2, 0)
+
+
+async def test_a_retried_outcome_is_answered_as_the_first(api: httpx.AsyncClient, saved: Saved) -> None:
+    await saved("wait a")
+    await search(api, session_id="s")
+    sent, key = {"session_id": "s", "is_helpful": True}, {"Idempotency-Key": "k"}
+
+    first, second = [(await api.post("/api/knowledge/outcome", json=sent, headers=key)).json() for _ in range(2)]
+
+    assert first == second
+    assert first["operation_id"] is not None
+
+
+async def test_nothing_shown_is_nothing_to_tell_and_what_is_gone_or_hidden_gets_no_evidence(
+    api: httpx.AsyncClient, saved: Saved
+) -> None:
+    nothing = await outcome(api, session_id="s", goal_id="g")
+    gone, hidden = await saved("wait a", scopes=["public"]), await saved("wait b", scopes=["public"])
+    await search(api, session_id="s", user_id="li")
+    await api.delete(f"/api/knowledge/{gone['id']}")
+    await api.patch(f"/api/knowledge/{hidden['id']}", json={"scopes": ["user:chen"]})
+
+    told = await outcome(api, session_id="s", user_id="li")
+
+    assert nothing == {"results": [], "count": 0, "operation_id": None}
+    assert told == {"results": [], "count": 0, "operation_id": None}
+    assert await evidence(api, hidden) == (1, 0)
+
+
+async def test_what_a_search_notes_stands_in_no_restores_way(api: httpx.AsyncClient, hub: Hub, saved: Saved) -> None:
+    await saved("wait a")
+    ts = (await api.post("/api/maintenance/snapshots")).json()["ts"]
+    late = await saved("wait b")
+    await search(api, session_id="s")
+    await hub.showings.close()
+
+    restored = await api.post(f"/api/maintenance/snapshots/{ts}/restore")
+    await search(api, session_id="other")
+    await hub.showings.close()
+    undone = await api.post(f"/api/operations/{restored.json()['operation_id']}/undo")
+
+    assert (restored.status_code, undone.status_code) == (200, 200), undone.text
+    assert (await api.get(f"/api/knowledge/{late['id']}")).status_code == 200
+    assert await search(api, session_id="s") == {"wait a": True, "wait b": True}

@@ -1,0 +1,340 @@
+"""Slimming over HTTP: what is merged, that nothing is lost by it, and that one undo brings all of it back."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import httpx
+import pytest
+
+from knowhub.bootstrap import Hub
+from tests.web.conftest import Opened, Saved
+
+pytestmark = pytest.mark.anyio
+
+SLIM = "/api/knowledge/slim"
+LONG = (
+    "To log in with Selenium, open the page, wait until the form is there, type the name and the password, press the "
+    "button and wait for the address to change; never sleep for a fixed time, because pages load slowly in the morning."
+)
+LONGER = f"{LONG} The mobile form has the id login-2."
+
+
+async def slim(api: httpx.AsyncClient, **body: object) -> dict[str, Any]:
+    response = await api.post(SLIM, json=body)
+    assert response.status_code == 200, response.text
+    answer: dict[str, Any] = response.json()
+    return answer
+
+
+async def listed(api: httpx.AsyncClient) -> list[str]:
+    return [one["id"] for one in (await api.get("/api/knowledge", params={"limit": 1000})).json()["results"]]
+
+
+async def read(api: httpx.AsyncClient, row_id: str) -> dict[str, Any]:
+    response = await api.get(f"/api/knowledge/{row_id}")
+    assert response.status_code == 200, response.text
+    record: dict[str, Any] = response.json()
+    return record
+
+
+async def found(api: httpx.AsyncClient, q: str) -> list[str]:
+    answer = (await api.get("/api/knowledge/search", params={"q": q, "min_score": 1})).json()
+    return [one["id"] for one in answer["results"]]
+
+
+async def vote(api: httpx.AsyncClient, row_id: str, *cases: Mapping[str, Any], harmful: bool = False) -> None:
+    name = "add_harmful_case" if harmful else "add_helpful_case"
+    for case in cases:
+        assert (await api.put(f"/api/knowledge/{row_id}", json={name: case})).status_code == 200
+
+
+async def everything(api: httpx.AsyncClient) -> list[dict[str, Any]]:
+    """Return all records less their bookkeeping, as a reader of the list sees them."""
+    rows = (await api.get("/api/knowledge", params={"limit": 1000})).json()["results"]
+    return [{name: row[name] for name in row if name not in ("version", "updated_at")} for row in rows]
+
+
+async def test_copies_become_one_record_with_the_evidence_on_all_of_them(api: httpx.AsyncClient, saved: Saved) -> None:
+    first = await saved("Use pnpm here.", score=3, tags={"domain": "web"}, resource_ids=["r-1"])
+    second = await saved(" Use pnpm ｈｅｒｅ.", score=5, dedup=False, tags={"domain": "tooling", "by": "li"})
+    third = await saved("Use pnpm here.", dedup=False, resource_ids=["r-2"], source={"urls": ["https://pnpm.io"]})
+    await vote(api, first["id"], {"task": "b", "timestamp": "2026-03-02T00:00:00Z"})
+    await vote(api, second["id"], {"task": "a", "timestamp": "2026-03-01T00:00:00Z"})
+    await vote(api, third["id"], {"reason": "c"}, harmful=True)
+
+    done = await slim(api)
+
+    kept = await read(api, first["id"])
+    assert (done["records_before"], done["records_after"], done["sources_by"]["duplicate"]) == (3, 1, 2)
+    assert done["merged"] == [
+        {"into": first["id"], "sources": [second["id"], third["id"]], "how": "duplicate", "similarity": 1.0}
+    ]
+    assert await listed(api) == [first["id"]]
+    assert await found(api, "pnpm") == [first["id"]]
+    assert kept["content"] == "Use pnpm here."
+    assert (kept["eval"]["score"], kept["eval"]["helpful"], kept["eval"]["harmful"]) == (5, 3, 1)
+    assert [case["task"] for case in kept["eval"]["helpful_history"]] == ["a", "b"]
+    assert kept["tags"] == {"domain": ["web", "tooling"], "by": "li"}
+    assert (kept["resource_ids"], kept["source"]["urls"]) == (["r-1", "r-2"], ["https://pnpm.io"])
+
+
+async def test_copies_that_differ_in_case_or_indentation_become_one_that_says_both(
+    api: httpx.AsyncClient, saved: Saved
+) -> None:
+    first, second = await saved("tar -c makes one"), await saved("tar -C makes one", dedup=False)
+
+    done = await slim(api)
+
+    assert (done["merged"][0]["how"], done["merged"][0]["sources"]) == ("duplicate", [second["id"]])
+    assert (await read(api, first["id"]))["content"] == "tar -c makes one\ntar -C makes one"
+
+
+async def test_near_copies_become_one_that_says_all_that_one_of_them_said(api: httpx.AsyncClient, saved: Saved) -> None:
+    first, second = await saved(LONG), await saved(LONGER)
+
+    done = await slim(api)
+
+    assert [(one["into"], one["sources"], one["how"]) for one in done["merged"]] == [
+        (first["id"], [second["id"]], "near_duplicate")
+    ]
+    assert 0.8 <= done["merged"][0]["similarity"] < 1
+    assert (await read(api, first["id"]))["content"] == f"{LONG}\nThe mobile form has the id login-2."
+    assert await found(api, "mobile form id") == [first["id"]]
+
+
+async def test_what_was_merged_is_read_by_its_id_and_is_in_no_list(api: httpx.AsyncClient, saved: Saved) -> None:
+    first, second = await saved("one"), await saved("ｏｎｅ", dedup=False)
+
+    done = await slim(api)
+
+    source = await read(api, second["id"])
+    history = (await api.get(f"/api/knowledge/{second['id']}/history")).json()["results"]
+    saved_again = await api.post("/api/knowledge", json={"content": "ONE"})
+    assert (source["merged_into"], source["content"], source["version"]) == (first["id"], "ｏｎｅ", 2)
+    assert history[0]["op"] == "slim_knowledge"
+    assert history[0]["changes"]["merged_into"] == {"before": None, "after": first["id"]}
+    assert saved_again.json()["duplicate_of"] == first["id"]
+    assert "merged_into" not in await read(api, first["id"])
+    assert done["operation_ids"] == [done["operation_id"]]
+
+
+async def test_no_record_is_lost_and_one_undo_brings_all_of_them_back(api: httpx.AsyncClient, saved: Saved) -> None:
+    # A consolidation that wiped a bank and said "completed" (peers: Hindsight #3876).
+    ids = [(await saved(f"fact {number // 3} of the bank", dedup=False))["id"] for number in range(60)]
+    ids += [(await saved(LONG))["id"], (await saved(LONGER))["id"]]
+    before = await everything(api)
+
+    done = await slim(api)
+
+    sources = {one for merge in done["merged"] for one in merge["sources"]}
+    assert (done["records_after"], len(sources)) == (21, 41)
+    assert set(await listed(api)) | sources == set(ids)
+    for row_id in ids:
+        row = await read(api, row_id)
+        assert row.get("merged_into") in (None, *await listed(api))
+    undone = await api.post(f"/api/operations/{done['slim_id']}/undo", json={})
+    assert undone.status_code == 200
+    assert await everything(api) == before
+
+
+async def test_evidence_that_came_after_it_outlives_its_undo(api: httpx.AsyncClient, saved: Saved) -> None:
+    first, second = await saved("one"), await saved("one", dedup=False)
+    await vote(api, second["id"], {"task": "before"})
+    done = await slim(api)
+    await vote(api, first["id"], {"task": "after"})
+
+    await api.post(f"/api/operations/{done['slim_id']}/undo", json={})
+
+    kept, source = await read(api, first["id"]), await read(api, second["id"])
+    assert [case["task"] for case in kept["eval"]["helpful_history"]] == ["after"]
+    assert (kept["eval"]["helpful"], source["eval"]["helpful"]) == (2, 2)
+
+
+async def test_a_preview_answers_the_same_plan_and_writes_nothing(api: httpx.AsyncClient, saved: Saved) -> None:
+    for content in ("one", "One", LONG, LONGER, LONGER):
+        await saved(content, dedup=False)
+    before = (await api.get("/api/operations")).json()
+
+    planned = await slim(api, dry_run=True)
+
+    assert (await api.get("/api/operations")).json() == before
+    assert (planned["dry_run"], planned["operation_id"], planned["slim_id"]) == (True, None, None)
+    done = await slim(api)
+    told = ("dry_run", "operation_id", "operation_ids", "slim_id")
+    assert {**planned, **dict.fromkeys(told)} == {**done, **dict.fromkeys(told)}
+    assert (planned["merged_count"], planned["records_after"]) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("contents", "fields", "reason"),
+    [
+        (["same", "same"], [{"resource_ids": [f"{name}-{n}" for n in range(30)]} for name in "ab"], "resource_ids"),
+        (
+            [f"{LONG * 400}\n{tail}" for tail in ("alpha", "omega")],
+            [{"task": "a" * 9_000}, {"task": "b" * 9_000}],
+            "content",
+        ),
+    ],
+    ids=["resources", "characters"],
+)
+async def test_copies_that_no_one_record_can_hold_stay_apart_and_are_named(
+    api: httpx.AsyncClient, saved: Saved, contents: list[str], fields: list[dict[str, Any]], reason: str
+) -> None:
+    pair = [await saved(text, dedup=False, **more) for text, more in zip(contents, fields, strict=True)]
+
+    planned, done = await slim(api, dry_run=True), await slim(api)
+
+    assert done == planned | {"dry_run": False}
+    assert [one["ids"] for one in done["skipped"]] == [[row["id"] for row in pair]]
+    assert f"the whole cannot stand: {reason}" in done["skipped"][0]["reason"]
+    assert (done["merged"], done["operation_id"], len(await listed(api))) == ([], None, 2)
+
+
+async def test_records_of_different_owners_readers_types_or_times_stay_apart(
+    api: httpx.AsyncClient, saved: Saved
+) -> None:
+    fields: list[dict[str, Any]] = [
+        {},
+        {"owner": "user:li"},
+        {"scopes": ["public"]},
+        {"scopes": ["public", "team:web"]},
+        {"type": "tool"},
+        {"valid_to": "2099-01-01T00:00:00Z"},
+    ]
+    for one in fields:
+        await saved(LONG, dedup=False, **one)
+        await saved(LONGER, dedup=False, **one)
+
+    done = await slim(api)
+
+    assert (done["merged_count"], done["records_after"]) == (6, 6)
+    for merge in done["merged"]:
+        into, source = await read(api, merge["into"]), await read(api, merge["sources"][0])
+        for name in ("owner", "scopes", "types", "visibility", "valid_to"):
+            assert into[name] == source[name]
+
+
+async def test_what_is_superseded_or_spoken_against_does_not_come_back_within_another(
+    api: httpx.AsyncClient, saved: Saved
+) -> None:
+    old = await saved(LONG)
+    new = await saved("Ask the identity service for a session.", supersedes=old["id"])
+    bad = await saved(f"{LONG} Then sleep for ten seconds.")
+    await vote(api, bad["id"], *({"reason": "banned"} for _ in range(3)), harmful=True)
+    other = await saved(LONGER)
+
+    done = await slim(api)
+
+    assert done["merged"] == []
+    assert await listed(api) == [other["id"], bad["id"], new["id"], old["id"]]
+
+
+async def test_a_named_caller_slims_what_they_own_and_nothing_else(api: httpx.AsyncClient, saved: Saved) -> None:
+    own = [await saved("same", owner="user:li", scopes=["team:web"], dedup=False) for _ in range(2)]
+    for _ in range(2):
+        await saved("same", owner="user:wang", scopes=["team:web"], dedup=False)
+
+    done = await slim(api, user_id="li", team_id="web")
+
+    job = await api.post(SLIM, json={"user_id": "li"}, params={"wait": "false"})
+    assert done["records_before"] == 2
+    assert [merge["into"] for merge in done["merged"]] == [own[0]["id"]]
+    assert len(await listed(api)) == 3
+    assert job.status_code == 403
+
+
+async def test_evidence_on_what_was_merged_goes_where_it_went(api: httpx.AsyncClient, saved: Saved) -> None:
+    first, second = await saved("one"), await saved("one", dedup=False)
+    await slim(api)
+
+    put = await api.put(f"/api/knowledge/{second['id']}", json={"add_helpful_case": {"task": "t"}})
+    feedback = [{"knowledge_id": row["id"], "is_helpful": True} for row in (first, second)]
+    batch = await api.post("/api/knowledge/batch_update", json={"feedback_list": feedback})
+
+    assert (put.status_code, put.json()["id"]) == (200, first["id"])
+    assert [one["status"] for one in batch.json()["results"]] == ["applied", "applied"]
+    assert (await read(api, first["id"]))["eval"]["helpful"] == 4
+    assert (await read(api, second["id"]))["eval"]["helpful"] == 1
+
+
+async def test_what_was_merged_is_not_edited_and_can_be_deleted(api: httpx.AsyncClient, saved: Saved) -> None:
+    first, second = await saved("one"), await saved("one", dedup=False)
+    done = await slim(api)
+
+    patched = await api.patch(f"/api/knowledge/{second['id']}", json={"content": "two"})
+    deleted = await api.delete(f"/api/knowledge/{second['id']}")
+
+    assert (patched.status_code, patched.json()["merged_into"]) == (409, first["id"])
+    assert deleted.status_code == 200
+    assert (await api.get(f"/api/knowledge/{second['id']}")).status_code == 404
+    await api.post(f"/api/operations/{done['slim_id']}/undo", json={})
+    assert await listed(api) == [first["id"]]
+
+
+async def test_a_retry_is_answered_as_the_first_was(api: httpx.AsyncClient, saved: Saved) -> None:
+    for _ in range(2):
+        await saved("one", dedup=False)
+
+    first = await api.post(SLIM, json={}, headers={"Idempotency-Key": "k"})
+    again = await api.post(SLIM, json={}, headers={"Idempotency-Key": "k"})
+
+    assert first.json()["records_after"] == 1
+    assert again.json() == first.json()
+
+
+async def test_it_runs_in_the_background_with_progress_and_is_the_only_one(
+    api: httpx.AsyncClient, hub: Hub, saved: Saved
+) -> None:
+    for number in range(6):
+        await saved(f"{LONG} {number // 2}", dedup=False)
+
+    started = await api.post(SLIM, params={"wait": "false"})
+    second = await api.post(SLIM, params={"wait": "false"})
+    job_id = started.json()["job_id"]
+    await hub.jobs.finish(hub.jobs.get("default", job_id))
+    job = (await api.get(f"/api/jobs/{job_id}")).json()
+
+    assert (started.status_code, second.status_code, second.json()["job_id"]) == (202, 409, job_id)
+    assert (job["status"], job["kind"]) == ("done", "slim")
+    assert job["progress"]["done"] > 0
+    assert job["result"]["records_after"] == len(await listed(api))
+
+
+@pytest.mark.parametrize("turns", [0, 1, 5, 20])
+async def test_a_cancelled_slimming_has_written_all_or_nothing(
+    api: httpx.AsyncClient, saved: Saved, turns: int
+) -> None:
+    items = [{"content": f"{LONG} {number}", "dedup": False} for number in range(300)]
+    await api.post("/api/knowledge/batch", json={"items": items})
+
+    started = await api.post(SLIM, params={"wait": "false"})
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    ended = (await api.delete(f"/api/jobs/{started.json()['job_id']}")).json()
+
+    left = len(await listed(api))
+    assert (ended["status"], left) in (("cancelled", 300), ("done", 1))
+    assert (await slim(api))["records_after"] == 1
+
+
+async def test_a_restart_keeps_what_was_merged_merged(api: httpx.AsyncClient, another: Opened, saved: Saved) -> None:
+    first, second = await saved("one"), await saved("one", dedup=False)
+    await slim(api)
+
+    async with another() as later:
+        assert await listed(later) == [first["id"]]
+        assert (await read(later, second["id"]))["merged_into"] == first["id"]
+        assert await found(later, "one") == [first["id"]]
+        assert (await slim(later))["merged"] == []
+
+
+async def test_erasing_names_the_record_that_the_text_went_into(api: httpx.AsyncClient, saved: Saved) -> None:
+    first, second = await saved(LONG), await saved(LONGER)
+    await slim(api)
+
+    of_source = await api.delete(f"/api/knowledge/{second['id']}", params={"erase": "true"})
+
+    assert of_source.status_code == 200, of_source.text
+    assert (await api.get(f"/api/knowledge/{second['id']}")).status_code == 404
+    assert "login-2" in (await read(api, first["id"]))["content"]

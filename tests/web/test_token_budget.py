@@ -1,0 +1,83 @@
+"""A search with a budget of tokens: whole records while they fit, and never nothing where something was found."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from knowhub.knowledge.token_budget import estimated_tokens
+from tests.web.conftest import Saved
+
+pytestmark = pytest.mark.anyio
+
+
+async def search(api: httpx.AsyncClient, **params: str | int) -> dict[str, Any]:
+    answer: dict[str, Any] = (await api.get("/api/knowledge/search", params={"q": "wait", **params})).json()
+    return answer
+
+
+def cost(answer: dict[str, Any]) -> int:
+    return sum(estimated_tokens(one["task"]) + estimated_tokens(one["content"]) for one in answer["results"])
+
+
+@pytest.mark.parametrize("budget", [1, 5, 30, 100, 400, 100_000])
+async def test_the_texts_of_all_results_together_keep_to_the_budget(
+    api: httpx.AsyncClient, saved: Saved, budget: int
+) -> None:
+    for number in range(8):
+        await saved(f"wait {'等待元素的出现。' * (number * 3 + 1)}", task=f"task {number}")
+
+    answer = await search(api, top_k=8, budget_tokens=budget)
+
+    assert answer["results"]
+    assert answer["tokens"] == cost(answer) <= budget
+    assert (len(answer["results"]) == 8) == (budget == 100_000)
+
+
+async def test_the_best_records_are_kept_whole_whoever_is_shown_first(api: httpx.AsyncClient, saved: Saved) -> None:
+    await saved("wait " + "mine " * 20, user_id="li", score=3)
+    await saved("wait " + "team " * 20, scopes=["team:web"], owner="user:chen", score=5)
+
+    answer = await search(api, user_id="li", team_id="web", budget_tokens=30)
+
+    assert [one["owner"] for one in answer["results"]] == ["user:chen"]
+    assert [one["truncated"] for one in answer["results"]] == [False]
+
+
+async def test_what_does_not_fit_leaves_its_place_to_what_does(api: httpx.AsyncClient, saved: Saved) -> None:
+    await saved("wait best", score=5)
+    long = await saved("wait " + "long " * 200, score=4)
+    await saved("wait last", score=3)
+
+    answer = await search(api, budget_tokens=20, explain="true")
+
+    assert [one["content"] for one in answer["results"]] == ["wait best", "wait last"]
+    assert answer["explanation"]["filtered"] == [{"id": long["id"], "rule": "over_budget"}]
+
+
+async def test_the_best_record_is_cut_where_it_alone_is_too_long(api: httpx.AsyncClient, saved: Saved) -> None:
+    record = await saved("wait " + "等待元素的出现。" * 100, task="登录网站")
+
+    answer = await search(api, budget_tokens=50)
+
+    result = answer["results"][0]
+    assert (result["id"], result["task"], result["truncated"]) == (record["id"], "登录网站", True)
+    assert record["content"].startswith(result["content"].removesuffix("…"))
+    assert 40 < answer["tokens"] <= 50
+
+
+async def test_without_a_budget_nothing_is_counted_or_cut(api: httpx.AsyncClient, saved: Saved) -> None:
+    record = await saved("wait " + "等待" * 20_000)
+
+    answer = await search(api)
+
+    assert "tokens" not in answer
+    assert "truncated" not in answer["results"][0]
+    assert answer["results"][0]["content"] == record["content"]
+
+
+@pytest.mark.parametrize("budget", [0, -1, "many", 10**12])
+async def test_a_budget_that_is_none_is_refused(api: httpx.AsyncClient, budget: int | str) -> None:
+    answer = await api.get("/api/knowledge/search", params={"q": "wait", "budget_tokens": budget})
+
+    assert answer.status_code == 422

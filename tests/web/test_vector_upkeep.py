@@ -1,0 +1,74 @@
+"""What /metrics and /ready tell of an embedder and a reranker: what they were asked, and when they are left alone."""
+
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+
+from knowhub.bootstrap import World, open_hub
+from knowhub.core.reranking import RerankFailed
+from knowhub.settings import Settings
+from knowhub.web.app import create_app
+from tests.fakes.hashing_embedder import HashingEmbedder
+from tests.fakes.hashing_reranker import HashingReranker
+from tests.web.conftest import client_of
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def embedder() -> HashingEmbedder:
+    return HashingEmbedder()
+
+
+@pytest.fixture
+def reranker() -> HashingReranker:
+    return HashingReranker([ConnectionError("down")])
+
+
+@pytest.fixture
+async def api(
+    settings: Settings, embedder: HashingEmbedder, reranker: HashingReranker
+) -> AsyncIterator[httpx.AsyncClient]:
+    world = World(embedder=embedder, reranker=reranker)
+    async with open_hub(settings, world) as hub, client_of(create_app(settings, hub)) as client:
+        yield client
+
+
+async def counted(api: httpx.AsyncClient) -> dict[str, float]:
+    lines = [line.rpartition(" ") for line in (await api.get("/metrics")).text.splitlines()]
+    return {name: float(value) for name, _, value in lines if name.startswith(("knowhub_embedder", "knowhub_reranker"))}
+
+
+async def test_calls_and_failures_are_counted(
+    api: httpx.AsyncClient, embedder: HashingEmbedder, reranker: HashingReranker
+) -> None:
+    await embedder.embed(["索引"], 10)
+    with pytest.raises(RerankFailed):
+        await reranker.rerank("query", ["text"], 10)
+
+    assert await counted(api) == {
+        "knowhub_embedder_calls_total": 1.0,
+        "knowhub_embedder_failures_total": 0.0,
+        "knowhub_embedder_tokens_total": 2.0,
+        "knowhub_reranker_calls_total": 1.0,
+        "knowhub_reranker_failures_total": 1.0,
+    }
+
+
+async def test_what_is_left_alone_is_named_and_writes_are_taken(
+    api: httpx.AsyncClient, embedder: HashingEmbedder, reranker: HashingReranker
+) -> None:
+    before = (await api.get("/ready")).json()["degraded"]
+
+    embedder.is_open = reranker.is_open = True
+    ready = await api.get("/ready")
+
+    assert before == []
+    assert (ready.status_code, ready.json()["degraded"]) == (200, ["embedder", "reranker"])
+
+
+async def test_without_them_nothing_is_said_of_them(settings: Settings) -> None:
+    async with open_hub(settings) as hub, client_of(create_app(settings, hub)) as api:
+        assert (hub.embedder, hub.reranker) == (None, None)
+        assert await counted(api) == {}
