@@ -78,3 +78,10 @@ def pointing_at(names: Iterable[str], action: str = "match", field: str = "node_
         return {"action": action, field: [by_name[name] for name in wanted]}
 
     return answer
+
+
+class Reading(QueuedChat):
+    """Reads its script as it is when it is asked; has no answer behind its end."""
+
+    def __init__(self, script: list[Answer]) -> None:
+        super().__init__(iter(lambda: script.pop(0) if script else RuntimeError("exhausted"), None))

@@ -9,7 +9,7 @@ from knowhub.bootstrap import World, open_hub
 from knowhub.core.chat import FailureReason, NotAsked, Question, Reply
 from knowhub.settings import Settings
 from knowhub.web.app import create_app
-from tests.fakes.queued_chat import Answer, QueuedChat, fenced_data
+from tests.fakes.queued_chat import Answer, QueuedChat, Reading, fenced_data
 from tests.web.conftest import client_of
 from tests.web.test_slimming import LONG, LONGER, listed, read, slim
 
@@ -24,13 +24,6 @@ MERGED = {"same": [1, 2], "task": "用 Selenium 点击", "content": "打开页�
 def script() -> list[Answer]:
     """What the model will answer, in order; a test fills it."""
     return []
-
-
-class Reading(QueuedChat):
-    """Reads its script as it is when it is asked; has no answer behind its end."""
-
-    def __init__(self, script: list[Answer]) -> None:
-        super().__init__(iter(lambda: script.pop(0) if script else RuntimeError("exhausted"), None))
 
 
 @pytest.fixture
