@@ -15,7 +15,8 @@ async def dies(files: FaultyFileSystem, doing: Awaitable[object]) -> bool:
     if files.crashed:
         # What the dead process still tries does nothing; it is waited for, so that it does not try it later.
         flushers = [other for other in asyncio.all_tasks() if other.get_name() == "log-flusher"]
-        await asyncio.gather(*flushers, return_exceptions=True)
+        adopting = [other for other in asyncio.all_tasks() if other.get_name() == "adopt-base"]
+        await asyncio.gather(*flushers, *adopting, return_exceptions=True)
         if not flushers:
             # It was no commit, which would wait for ever: a thread that works for it must have ended first.
             await asyncio.wait([task], timeout=1)

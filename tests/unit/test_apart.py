@@ -79,7 +79,7 @@ async def test_the_process_ends_with_the_one_that_asked_for_it_even_while_it_is_
 
 async def test_a_process_whose_parent_has_gone_before_it_began_does_nothing(tmp_path: Path) -> None:
     nobody = str(os.getppid())
-    command = (sys.executable, "-m", "knowhub.stores.files.apart", "write_base", str(tmp_path), nobody)
+    command = (sys.executable, "-m", "knowhub.stores.files.child", "write_base", str(tmp_path), nobody)
 
     child = await asyncio.create_subprocess_exec(
         *command, stdin=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE

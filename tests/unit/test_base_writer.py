@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from knowhub.core.operation import Draft, Write
-from knowhub.knowledge.model import COLLECTION
+from knowhub.knowledge.model import COLLECTION, Feedback
 from knowhub.stores.files.apart import run_here
 from knowhub.stores.files.base_writer import write_base
 from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.stores.files.log_base import BaseHeader
-from knowhub.stores.files.log_rows import DamagedLog
+from knowhub.stores.files.log_reading import DamagedLog
 from knowhub.stores.files.store import FileStore, StoreOptions
-from tests.builders import knowledge_row, open_files
+from tests.builders import FakeClock, knowledge_row, local, new_knowledge, open_files, opened
 
 pytestmark = pytest.mark.anyio
 
@@ -23,9 +23,9 @@ ACCOUNT = "default"
 ONE_LINE_EACH = StoreOptions(segment_bytes=1)
 
 
-async def save(store: FileStore, row_id: str, content: str) -> None:
+async def save(store: FileStore, row_id: str, content: str, account: str = ACCOUNT) -> None:
     row = knowledge_row(row_id, content=content)
-    await store.commit(ACCOUNT, "user:li", lambda _view: Draft("save_knowledge", [Write(COLLECTION, row_id, row)]))
+    await store.commit(account, "user:li", lambda _view: Draft("save_knowledge", [Write(COLLECTION, row_id, row)]))
 
 
 async def test_rows_of_megabytes_are_all_in_the_base(tmp_path: Path) -> None:
@@ -44,6 +44,48 @@ async def test_rows_of_megabytes_are_all_in_the_base(tmp_path: Path) -> None:
     assert rows_in(reopened, ids) == before
     assert reopened.status().damage == []
     await reopened.close()
+
+
+async def test_rows_keep_their_order_their_newest_text_and_their_text_numbers(tmp_path: Path) -> None:
+    clock = FakeClock()
+    before = after = None
+    for turn in (1, 2):
+        # The second base is made of the first one and of what stands behind it.
+        async with opened(tmp_path, clock=clock) as hub:
+            ids = [
+                (await hub.knowledge.save(local(), new_knowledge(f"{word} {turn}"))).record["id"] for word in ("a", "b")
+            ]
+            await save(hub.store, "elsewhere", f"another account {turn}", account="other")
+            await hub.knowledge.save(local(), new_knowledge(f"c {turn}"))
+            await hub.knowledge.patch(local(), ids[0], {"content": f"a {turn} again"})
+            await hub.knowledge.give_feedback(local(), ids[1], Feedback(helpful_case={"task": "t"}))
+            await hub.knowledge.delete(local(), ids[0])
+            clock.advance(48 * 3600.0)
+            before = known(hub.store)
+            await hub.store.compact(0.0, run_here(RealFileSystem()))
+        async with opened(tmp_path, clock=clock) as hub:
+            after = known(hub.store)
+
+            assert after == before
+            assert [name.name[:5] for name in (tmp_path / "change_log").iterdir()].count("base-") == 1
+    assert after is not None
+    assert [len(rows) for rows in after] == [6, 1]
+
+
+def known(store: FileStore) -> list[list[tuple[str, bytes, int]]]:
+    """Return id, text and text number of all rows of two accounts, in their order."""
+    found = []
+    for account in (ACCOUNT, "other"):
+        state = store.state(account)
+        heads = {row_id: state.knowledge.head(row_id) for row_id in state.rows[COLLECTION]}
+        found.append(
+            [
+                (row_id, text, head.text_num)
+                for row_id, text in state.rows[COLLECTION].items()
+                if (head := heads[row_id])
+            ]
+        )
+    return found
 
 
 @pytest.mark.parametrize("said", [{"last_seq": 2}, {"checksum": "00000000"}, {"log_id": "another"}])

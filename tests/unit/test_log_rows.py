@@ -9,7 +9,8 @@ from knowhub.knowledge.model import COLLECTION, Feedback
 from knowhub.stores.files.apart import run_here
 from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.stores.files.log_line import seal
-from knowhub.stores.files.log_rows import DamagedLog, LogEnd, LogRows, latest_rows
+from knowhub.stores.files.log_reading import DamagedLog, LogEnd
+from knowhub.stores.files.log_rows import LogRows, latest_rows
 from knowhub.stores.files.store import StoreOptions
 from tests.builders import Domain, FakeClock, local, new_knowledge, opened, rows_of
 
@@ -26,25 +27,23 @@ async def written(hub: Domain) -> None:
     await hub.knowledge.delete(local(), ids[2])
 
 
-def read(folder: Path, *, end: LogEnd | None = None, account: str | None = None, numbered: bool = True) -> LogRows:
-    return latest_rows(RealFileSystem(), folder / "change_log", end=end, account=account, numbered=numbered)
+def read(folder: Path, *, end: LogEnd | None = None, account: str | None = "default") -> LogRows:
+    return latest_rows(RealFileSystem(), folder / "change_log", account, end=end)
 
 
 @pytest.mark.parametrize("options", [ONE_SEGMENT, MANY_SEGMENTS], ids=["one segment", "many"])
-async def test_rows_and_text_numbers_are_those_of_an_open_store(tmp_path: Path, options: StoreOptions) -> None:
+async def test_rows_are_those_of_an_open_store(tmp_path: Path, options: StoreOptions) -> None:
     async with opened(tmp_path, None, options) as hub:
         await written(hub)
-        state = hub.store.state("default")
         rows, checksum = rows_of(hub.store), hub.store.checksum(hub.store.last_seq)
-        numbers = {row_id: head.text_num for row_id in rows if (head := state.knowledge.head(row_id))}
 
         found = read(tmp_path)
 
-        assert {row_id: text for (_, row_id), text in found.rows["default"].items()} == rows
-        assert list(found.rows["default"]) == [(COLLECTION, row_id) for row_id in rows]
-        assert found.numbers["default"] == numbers
-        assert (found.log_id, found.last_seq, found.checksum) == (hub.store.log_id, hub.store.last_seq, checksum)
-        assert found.last_time > 0
+        assert {row_id: text for (_, row_id), text in found.rows.items()} == rows
+        assert list(found.rows) == [(COLLECTION, row_id) for row_id in rows]
+        told = found.told
+        assert (told.log_id, told.last_seq, told.checksum) == (hub.store.log_id, hub.store.last_seq, checksum)
+        assert told.last_time > 0
 
 
 async def test_what_stands_behind_the_end_that_is_named_is_not_read(tmp_path: Path) -> None:
@@ -54,18 +53,20 @@ async def test_what_stands_behind_the_end_that_is_named_is_not_read(tmp_path: Pa
         end = LogEnd(1, segment.stat().st_size)
         await hub.knowledge.save(local(), new_knowledge("after"))
 
-        found = read(tmp_path, end=end, account="default", numbered=False)
+        found = read(tmp_path, end=end)
 
-        assert found.last_seq == 1
-        assert [b"before" in text for text in found.rows["default"].values()] == [True]
-        assert found.numbers == {}
+        assert found.told.last_seq == 1
+        assert [b"before" in text for text in found.rows.values()] == [True]
 
 
-async def test_rows_of_another_account_are_left_out(tmp_path: Path) -> None:
+@pytest.mark.parametrize("account", ["other", None])
+async def test_rows_of_another_account_are_left_out(tmp_path: Path, account: str | None) -> None:
     async with opened(tmp_path) as hub:
         await hub.knowledge.save(local(), new_knowledge())
 
-        assert read(tmp_path, account="other").rows == {}
+        found = read(tmp_path, account=account)
+
+    assert (found.rows, found.told.last_seq) == ({}, 1)
 
 
 def cut(data: bytes) -> bytes:
@@ -157,16 +158,15 @@ async def compacted(folder: Path) -> Path:
     return next((folder / "change_log").glob("base-*.jsonl"))
 
 
-async def test_rows_and_text_numbers_go_on_behind_a_base(tmp_path: Path) -> None:
+async def test_rows_go_on_behind_a_base(tmp_path: Path) -> None:
     await compacted(tmp_path)
     async with opened(tmp_path) as hub:
-        state, rows = hub.store.state("default"), rows_of(hub.store)
-        numbers = {row_id: head.text_num for row_id in rows if (head := state.knowledge.head(row_id))}
+        rows = rows_of(hub.store)
 
         found = read(tmp_path)
 
-        assert {row_id: text for (_, row_id), text in found.rows["default"].items()} == rows
-        assert (found.numbers["default"], found.last_seq) == (numbers, hub.store.last_seq)
+        assert {row_id: text for (_, row_id), text in found.rows.items()} == rows
+        assert found.told.last_seq == hub.store.last_seq
 
 
 def without_its_end(data: bytes) -> bytes:

@@ -19,7 +19,7 @@ JOURNAL = "erase.journal"
 """In the log's folder: what an erasing that is going on, or was broken off, overwrites."""
 
 _LINE_BYTES = 4 * 1024
-_PIECE_BYTES = 4 * 1024 * 1024
+_PIECE_BYTES = 1024 * 1024
 _END_BYTES = 1024
 _READ_TRIES = 5
 _READ_AGAIN_S = 0.001
@@ -118,9 +118,16 @@ class ChangeLog:
 
     def forget(self, number: int) -> None:
         """Close a file that nothing is read from any more."""
-        descriptor = self._readers.pop(number, None)
+        descriptor = self.release(number)
         if descriptor is not None:
             self._files.close(descriptor)
+
+    def release(self, number: int) -> int | None:
+        """Give away the descriptor of a file that nothing is read from any more; None when it is not open.
+
+        The caller closes it.
+        """
+        return self._readers.pop(number, None)
 
     def opened(self) -> list[int]:
         """Return the numbers of the files that are open for reading."""

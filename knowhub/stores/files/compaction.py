@@ -59,7 +59,7 @@ class Compaction:
             base, held = await self._base_to_write(retention_s)
             # What a compaction that was killed has left behind goes too.
             self._sweep()
-            self.drop_superseded()
+            await self._drop_superseded()
             if base is None:
                 size = self._size()
                 return Compacted(bytes_before=size, bytes_after=size, held_by_others=held)
@@ -76,7 +76,7 @@ class Compaction:
                     files.remove(temporary)
                 raise
             self.follow()
-            self.drop_superseded()
+            await self._drop_superseded()
             return Compacted(forgotten, made["rows"], before, self._size(), held)
 
     def follow(self) -> None:
@@ -110,18 +110,9 @@ class Compaction:
             await asyncio.sleep(loop.time() - began)
             began = loop.time()
         for opened in self._log.opened():
-            if _is_superseded(opened, number):
-                self._log.forget(opened)
-
-    def drop_superseded(self) -> None:
-        """Remove the files that the newest base stands for, as far as nobody else needs them. Raises OSError."""
-        bases = self._log.bases()
-        numbers = [*bases, *self._log.segments()]
-        for number in sorted(numbers, key=lambda one: (one & ~BASE, one)):
-            if bases and _is_superseded(number, bases[-1]):
-                if not self._log.is_free(number):
-                    return
-                self._log.drop(number)
+            if _is_superseded(opened, number) and (descriptor := self._log.release(opened)) is not None:
+                # The file is gone already: closing it frees its room, which takes tens of milliseconds.
+                await asyncio.to_thread(self._opening.files.close, descriptor)
 
     def files(self) -> tuple[int | None, list[int]]:
         """Return the numbers of the base that the log begins with, None where there is none, and of its segments."""
@@ -133,6 +124,17 @@ class Compaction:
         if self._adopting is not None:
             self._adopting.cancel()
             await asyncio.wait([self._adopting])
+
+    async def _drop_superseded(self) -> None:
+        """Remove the files that the newest base stands for, as far as nobody else needs them. Raises OSError."""
+        bases = self._log.bases()
+        numbers = [*bases, *self._log.segments()]
+        for number in sorted(numbers, key=lambda one: (one & ~BASE, one)):
+            if bases and _is_superseded(number, bases[-1]):
+                if not self._log.is_free(number):
+                    return
+                # Freeing the room of a large file takes tens of milliseconds.
+                await asyncio.to_thread(self._log.drop, number)
 
     async def _base_to_write(self, retention_s: float) -> tuple[BaseHeader | None, bool]:
         async with self._commits.writing():

@@ -16,7 +16,8 @@ from knowhub.operations.restore import differs
 from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.filesystem import FileSystem, write_all
 from knowhub.stores.files.log_line import RawChange
-from knowhub.stores.files.log_rows import DamagedLog, LogEnd, LogRows, latest_rows
+from knowhub.stores.files.log_reading import DamagedLog, LogEnd
+from knowhub.stores.files.log_rows import LogRows, latest_rows
 from knowhub.stores.files.snapshot_manifest import DamagedSnapshot, Manifest
 from knowhub.stores.files.snapshot_reading import unpack_snapshot
 from knowhub.stores.files.state import AccountState, Pending
@@ -59,8 +60,8 @@ def prepare_restore(files: FileSystem, root: Path, arguments: Mapping[str, Any])
     directory = DataDirectory(root)
     try:
         then = _rows_then(files, order)
-        now = latest_rows(files, directory.change_log, end=order.end, account=order.account, numbered=False)
-        return {"count": _write_differences(files, order, then, now.rows.get(order.account, {}))}
+        now = latest_rows(files, directory.change_log, order.account, end=order.end)
+        return {"count": _write_differences(files, order, then, now.rows)}
     except DamagedSnapshot as problem:
         return {"damaged": [problem.archive, problem.member, problem.reason]}
     except StorageFull as problem:
@@ -82,13 +83,16 @@ def remove_tree(files: FileSystem, folder: Path) -> None:
 
 
 def check_rows(files: FileSystem, archive: str, folder: Path, manifest: Manifest, account: str | None) -> LogRows:
-    """Read the rows of a snapshot that was laid out in a folder. Raises DamagedSnapshot where its log is not whole."""
+    """Read a snapshot that was laid out in a folder, and return the rows of an account, of none if it is None.
+
+    Raises DamagedSnapshot where its log is not whole.
+    """
     try:
-        found = latest_rows(files, folder / "change_log", account=account, numbered=False)
+        found = latest_rows(files, folder / "change_log", account)
     except DamagedLog as problem:
         member = f"change_log/{problem.path.name}"
         raise DamagedSnapshot(archive, member, f"offset {problem.offset}: {problem.reason}") from problem
-    if (found.log_id, found.last_seq) != (manifest.log_id, manifest.last_seq):
+    if (found.told.log_id, found.told.last_seq) != (manifest.log_id, manifest.last_seq):
         raise DamagedSnapshot(archive, "manifest.json", "tells of another log than the one that is in the archive")
     return found
 
@@ -98,7 +102,7 @@ def _rows_then(files: FileSystem, order: _Order) -> _Rows:
     found = check_rows(files, order.archive.name, order.scratch, manifest, order.account)
     # From here on the log that was laid out is not needed, and what is to be written may be as much again.
     remove_tree(files, order.scratch / "change_log")
-    return found.rows.get(order.account, {})
+    return found.rows
 
 
 def _write_differences(files: FileSystem, order: _Order, then: _Rows, now: _Rows) -> int:

@@ -33,6 +33,7 @@ class SlicedBaseLine(msgspec.Struct, frozen=True):
     rows: int | None = None
 
 
+_OBJECT: Final = ord("{")
 _OPERATION: Final = msgspec.json.Decoder(SlicedOperation)
 _BASE_LINE: Final = msgspec.json.Decoder(SlicedBaseLine)
 
@@ -45,3 +46,11 @@ def sliced_operation(line: bytes) -> SlicedOperation:
 def sliced_base_line(line: bytes) -> SlicedBaseLine:
     """Read a line of a base, behind its header. Raises ValueError where it has another shape."""
     return _BASE_LINE.decode(line)
+
+
+def row_text(change: SlicedChange) -> bytes:
+    """Return the text of a row: a copy, for what is pointed out keeps its whole line in memory. Raises TypeError."""
+    text = bytes(change.after)
+    if text[0] != _OBJECT:
+        raise TypeError("a row is an object")
+    return text
