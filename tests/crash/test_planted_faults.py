@@ -87,12 +87,12 @@ FAULTS = (
         "taker.take_in(segment, line) or taker.take_in(segment, line)",
         [CRASH_POINTS + SAVE_APPENDING],
     ),
-    Fault("apply half a group", "recovery.py", 'group["index"] == group["of"] - 1', 'group["index"] >= 0', [PREFIXES]),
+    Fault("apply half a group", "recovery.py", "group.index == group.of - 1", "group.index >= 0", [PREFIXES]),
     Fault(
         "take a line that is out of sequence",
         "recovery.py",
-        "isinstance(seq, int) and (",
-        "isinstance(seq, int) and (seq > 0 or ",
+        "seq is not None and (",
+        "seq is not None and (seq > 0 or ",
         ["test_damaged_logs.py::test_whole_lines_that_change_places_are_named"],
     ),
     Fault(

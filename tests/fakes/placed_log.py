@@ -1,6 +1,6 @@
 """A segment of a log in memory: rows as operations place them there, and what a catalog reads of them again."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import orjson
@@ -16,15 +16,15 @@ class PlacedLog:
     def __init__(self) -> None:
         self.data = bytearray()
 
-    def place(self, *rows: Mapping[str, Any]) -> PlacedRows:
-        """Write the rows of one operation."""
+    def place(self, *rows: Mapping[str, Any], read: Callable[[bytes], Any] = orjson.loads) -> PlacedRows[Any]:
+        """Write the rows of one operation; `read` makes of a text what a catalog takes in."""
         texts = [orjson.dumps(row) for row in rows]
         offsets = []
         for text in texts:
             self.data += b'{"after":'
             offsets.append(len(self.data))
             self.data += text + b"}"
-        return PlacedRows(SEGMENT, list(rows), texts, offsets)
+        return PlacedRows(SEGMENT, list(map(read, texts)), texts, offsets)
 
     def read(self, segment: int, start: int, end: int) -> bytes:
         assert segment == SEGMENT

@@ -13,6 +13,7 @@ from knowhub.core.operation import Draft, Write
 from knowhub.keywords.model import INFOS, NewInfo
 from knowhub.stores.files.disk_rows import DiskRows
 from knowhub.stores.files.log_line import parsed, seal
+from knowhub.stores.files.sliced_line import SlicedChange, sliced_base_line
 from knowhub.stores.files.state import AccountState, PlacedLine
 from knowhub.stores.files.store import FileStore
 from tests.builders import CountedIds, local, open_files
@@ -100,6 +101,16 @@ def test_a_kept_text_gives_way_to_a_newer_one_on_the_disk_and_the_other_way_roun
     assert rows.text(0) == first.texts[0]
 
 
+def in_a_base(change: Mapping[str, Any]) -> bytes:
+    return orjson.dumps({"changes": [change]})
+
+
+def sliced(line: bytes) -> list[SlicedChange]:
+    changes = sliced_base_line(line).changes
+    assert changes is not None
+    return changes
+
+
 def spelt_otherwise(change: Mapping[str, Any]) -> bytes:
     """Return a line that says the same with other spaces and escapes: our text of the row stands nowhere in it."""
     spelt = orjson.dumps({"changes": [change]}, option=orjson.OPT_INDENT_2).replace(b"\n", b" ")
@@ -113,7 +124,7 @@ def test_a_line_that_another_program_spelt_is_read_all_the_same() -> None:
     line = spelt_otherwise(change)
     state = AccountState(lambda _segment, start, end: line[start:end])
 
-    state.load(1, [change], PlacedLine(1, 0, line))
+    state.load(1, sliced(line), PlacedLine(1, 0, line))
 
     assert orjson.loads(state.raw(INFOS, "i-1") or b"") == row
 
@@ -150,16 +161,16 @@ def test_an_info_is_what_it_was_made_of() -> None:
     assert made["owner"] == local().default_owner
 
 
-@pytest.mark.parametrize("spelt", [orjson.dumps, spelt_otherwise], ids=["as we do", "otherwise"])
+@pytest.mark.parametrize("spelt", [in_a_base, spelt_otherwise], ids=["as we do", "otherwise"])
 def test_a_row_that_a_base_holds_too_is_read_from_there_only_where_it_stands_there_as_it_is(
     spelt: Callable[[Mapping[str, Any]], bytes],
 ) -> None:
     change = {"collection": INFOS, "id": "i-1", "before": None, "after": info_row("i-1", content="中文 / a")}
-    lines = {1: orjson.dumps(change), 2: spelt(change)}
+    lines = {1: in_a_base(change), 2: spelt(change)}
     state = AccountState(lambda segment, start, end: lines[segment][start:end])
-    state.load(1, [change], PlacedLine(1, 0, lines[1]))
+    state.load(1, sliced(lines[1]), PlacedLine(1, 0, lines[1]))
 
-    state.move([change], PlacedLine(2, 0, lines[2]))
+    state.move(sliced(lines[2]), PlacedLine(2, 0, lines[2]))
     # What is read from the base now, and only that, no longer needs the segment.
     lines[1] = lines[1] if spelt is spelt_otherwise else b""
 

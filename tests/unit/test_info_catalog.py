@@ -7,6 +7,7 @@ import orjson
 import pytest
 
 from knowhub.keywords.model import InfoQuery, InfoSort, RelationType
+from knowhub.stores.files import sliced_line
 from knowhub.stores.files.info_catalog import InfoCatalog, PendingInfos
 from tests.builders import OWNER
 from tests.fakes.placed_log import PlacedLog
@@ -24,10 +25,10 @@ class Kept:
         self.infos(*(info_row(info_id) for info_id in info_ids))
 
     def infos(self, *rows: dict[str, object]) -> None:
-        self.catalog.put_infos(self.log.place(*rows))
+        self.catalog.put_infos(self.log.place(*rows, read=sliced_line.info_row))
 
     def links(self, *rows: dict[str, object]) -> None:
-        self.catalog.put_links(self.log.place(*rows))
+        self.catalog.put_links(self.log.place(*rows, read=sliced_line.link_row))
 
     def of_keyword(self, keyword_id: str, query: InfoQuery | None = None) -> list[str]:
         return [head.id for head in self.catalog.infos_of_keyword(keyword_id, query or InfoQuery())]

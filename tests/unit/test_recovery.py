@@ -9,6 +9,7 @@ from knowhub.stores.files.log_line import seal
 from knowhub.stores.files.recovery import Judged, judge
 
 START = 100
+OPERATION = {"op": "save_knowledge", "account": "default", "timestamp": 1.0, "changes": []}
 
 
 class Log:
@@ -20,7 +21,7 @@ class Log:
     def batch(self, count: int, group_of: int = 0) -> "Log":
         begin = START + sum(map(len, self.lines))
         for index in range(count):
-            record: dict[str, object] = {"seq": len(self.lines) + 1, "batch": begin}
+            record: dict[str, object] = {"seq": len(self.lines) + 1, "batch": begin, **OPERATION}
             if group_of:
                 record["group"] = {"id": f"g-{begin}", "index": index, "of": group_of}
             self.lines.append(seal(orjson.dumps(record)[:-1]))
@@ -47,7 +48,7 @@ def judged(data: bytes, *, durable: bool, next_seq: int = 1, after_damage: bool 
 
 
 def numbers(found: Judged) -> list[int]:
-    return [line.record["seq"] for line in found.lines if line.record]
+    return [line.operation.seq for line in found.lines if line.operation]
 
 
 @pytest.mark.parametrize("durable", [True, False])

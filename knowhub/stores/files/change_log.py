@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from knowhub.stores.files.filesystem import FileSystem, replace_file, write_all
 from knowhub.stores.files.lock import share, try_flock, unlock
 from knowhub.stores.files.log_base import BASE, BaseHeader, header_of, is_end
 from knowhub.stores.files.log_line import is_sealed, parsed, seal
+from knowhub.stores.files.sliced_line import SlicedBaseLine, SlicedOperation, sliced_base_line, sliced_operation
 
 _SEGMENT, _BASE, _SUFFIX = "segment-", "base-", ".jsonl"
 JOURNAL = "erase.journal"
@@ -237,6 +239,8 @@ class Line:
     data: bytes
     is_whole: bool
     _record: dict[str, Any] | None = None
+    _operation: SlicedOperation | None = None
+    _base_line: SlicedBaseLine | None = None
 
     @property
     def record(self) -> dict[str, Any] | None:
@@ -244,6 +248,22 @@ class Line:
         if self._record is None and self.is_whole:
             self._record = parsed(self.data)
         return self._record
+
+    @property
+    def operation(self) -> SlicedOperation | None:
+        """Its operation, whose rows are text that is pointed out; None when the line is not whole, or tells none."""
+        if self._operation is None and self.is_whole:
+            with suppress(ValueError):
+                self._operation = sliced_operation(self.data)
+        return self._operation
+
+    @property
+    def base_line(self) -> SlicedBaseLine | None:
+        """What it tells as the line of a base; None when it is not whole, or is no such line."""
+        if self._base_line is None and self.is_whole:
+            with suppress(ValueError):
+                self._base_line = sliced_base_line(self.data)
+        return self._base_line
 
 
 def header_text(header: Header) -> bytes:

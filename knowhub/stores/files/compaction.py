@@ -100,7 +100,7 @@ class Compaction:
         loop = asyncio.get_running_loop()
         began = loop.time()
         for line in self._log.lines(number, start, self._log.size(number)):
-            if line.record is None:
+            if line.base_line is None:
                 # What is open here still reads well: it stays open, and the next opening must not be the first to see.
                 what = Damage(str(self._log.path(number)), line.offset, "its checksum or its JSON is wrong")
                 self._replica.history.damage.append(what)

@@ -2,11 +2,13 @@
 
 import zlib
 from array import array
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from knowhub.core.errors import Unavailable
+
+RowT = TypeVar("RowT")
 
 ReadText = Callable[[int, int, int], bytes]
 """From segment, offset and length to the bytes that stand there."""
@@ -16,18 +18,18 @@ _OFFSET_MASK = (1 << _OFFSET_BITS) - 1
 
 
 @dataclass(frozen=True, slots=True)
-class PlacedRows:
+class PlacedRows(Generic[RowT]):
     """Rows of one collection that one operation wrote: each row, its text, and the offset at which that stands.
 
-    Where a line spells a row in another way than ours, it has no place there, and its offset is -1.
+    A row whose own line is damaged has no place; its offset is -1.
     """
 
     segment: int
-    rows: list[Mapping[str, Any]]
+    rows: list[RowT]
     texts: list[bytes]
     offsets: list[int]
 
-    def part(self, start: int, end: int) -> "PlacedRows":
+    def part(self, start: int, end: int) -> "PlacedRows[RowT]":
         """Return some of them; all of them are themselves."""
         if start == 0 and end == len(self.rows):
             return self
@@ -44,7 +46,7 @@ class DiskRows:
         self._sums = array("I")
         self._kept: dict[int, bytes] = {}
 
-    def extend(self, placed: PlacedRows) -> None:
+    def extend(self, placed: PlacedRows[Any]) -> None:
         """Take in new rows: they take the next numbers."""
         base = placed.segment << _OFFSET_BITS
         if min(placed.offsets, default=0) < 0:

@@ -9,6 +9,7 @@ from typing import Any
 from knowhub.keywords.model import INFOS, InfoHead, InfoQuery, InfoSort, Link, RelationType
 from knowhub.stores.files.disk_rows import DiskRows, PlacedRows, ReadText
 from knowhub.stores.files.keyword_catalog import reach
+from knowhub.stores.files.sliced_line import InfoRow, LinkRow
 
 RELATIONS = tuple(RelationType)
 _CODE = {relation.value: code for code, relation in enumerate(RELATIONS)}
@@ -42,24 +43,24 @@ class InfoCatalog:
         self._keyword_ids: list[str] = []
         self._of_keyword: list[array[int]] = []
 
-    def put_infos(self, placed: PlacedRows) -> None:
+    def put_infos(self, placed: PlacedRows[InfoRow]) -> None:
         """Take in infos with their new content; a thousand new ones at once, as in a batch, cost little each."""
         first = len(self._ids)
-        numbers = list(map(self._numbers.setdefault, [row["id"] for row in placed.rows], count(first)))
+        numbers = list(map(self._numbers.setdefault, [row.id for row in placed.rows], count(first)))
         if numbers == list(range(first, first + len(numbers))):
             self._add_infos(placed)
             return
         for row, text, offset in zip(placed.rows, placed.texts, placed.offsets, strict=True):
-            number = self._numbers[row["id"]]
+            number = self._numbers[row.id]
             if number >= len(self._ids):
-                self._numbers[row["id"]] = len(self._ids)
+                self._numbers[row.id] = len(self._ids)
                 self._add_infos(PlacedRows(placed.segment, [row], [text], [offset]))
             else:
                 self._info_reach[number] = self._reach_number(row)
-                self._info_live[number] = not row.get("deleted", False)
+                self._info_live[number] = not row.deleted
                 self._info_rows.replace(number, placed.segment, offset, text)
 
-    def put_links(self, placed: PlacedRows) -> None:
+    def put_links(self, placed: PlacedRows[LinkRow]) -> None:
         """Take in links with their new content; new ones, of which a batch mostly consists, cost least."""
         taken = self._take_new_links(placed)
         self._link_rows.extend(placed.part(0, taken))
@@ -70,17 +71,17 @@ class InfoCatalog:
             else:
                 self._replace_link(one)
 
-    def _take_new_links(self, placed: PlacedRows) -> int:
+    def _take_new_links(self, placed: PlacedRows[LinkRow]) -> int:
         """Take in links, but not their texts, up to the first one that is known; return how many that were."""
         # A hub of a million links is opened by this loop.
         numbers, keyword_numbers, first_link = self._numbers, self._keyword_numbers, self._first_link
         for index, row in enumerate(placed.rows):
-            info = numbers.get(row["info_id"])
+            info = numbers.get(row.info_id)
             if info is None:
-                info = self._stand_in(row["info_id"])
-            keyword = keyword_numbers.get(row["keyword_id"])
+                info = self._stand_in(row.info_id)
+            keyword = keyword_numbers.get(row.keyword_id)
             if keyword is None:
-                keyword = self._add_keyword(row["keyword_id"])
+                keyword = self._add_keyword(row.keyword_id)
             first = first_link[info]
             if first and self._link(info, keyword):
                 return index
@@ -96,9 +97,9 @@ class InfoCatalog:
                 self._list(keyword, info, 0, state)
         return len(placed.rows)
 
-    def _replace_link(self, placed: PlacedRows) -> None:
+    def _replace_link(self, placed: PlacedRows[LinkRow]) -> None:
         row, text, offset = placed.rows[0], placed.texts[0], placed.offsets[0]
-        info, keyword = self._numbers[row["info_id"]], self._keyword_numbers[row["keyword_id"]]
+        info, keyword = self._numbers[row.info_id], self._keyword_numbers[row.keyword_id]
         link, state = self._link(info, keyword), _state_of(row)
         self._list(keyword, info, self._link_state[link - 1], state)
         self._link_state[link - 1] = state
@@ -158,34 +159,34 @@ class InfoCatalog:
     def __len__(self) -> int:
         return len(self._ids)
 
-    def _add_infos(self, placed: PlacedRows) -> None:
+    def _add_infos(self, placed: PlacedRows[InfoRow]) -> None:
         """Take in new infos, which have their numbers."""
-        self._ids.extend([row["id"] for row in placed.rows])
+        self._ids.extend([row.id for row in placed.rows])
         self._info_reach.extend(self._reach_numbers_of(placed.rows))
-        self._info_live.extend(["deleted" not in row for row in placed.rows])
+        self._info_live.extend([not row.deleted for row in placed.rows])
         self._first_link.frombytes(bytes(self._first_link.itemsize * len(placed.rows)))
         self._info_rows.extend(placed)
 
     def _stand_in(self, info_id: str) -> int:
         """Give a number to an info whose own line is damaged, and named so: what is left is read all the same."""
-        row = {"id": info_id, "owner": "", "scopes": [], "deleted": True}
+        row = InfoRow(info_id, "", [], deleted=True)
         self.put_infos(PlacedRows(0, [row], [b""], [-1]))
         return len(self._ids) - 1
 
-    def _reach_numbers_of(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[int]:
+    def _reach_numbers_of(self, rows: Sequence[InfoRow]) -> Iterator[int]:
         # Those of a batch mostly have one owner and the same scopes.
         owner, own_scopes, number = None, None, 0
         for row in rows:
-            if row["owner"] != owner or row["scopes"] != own_scopes:
-                owner, own_scopes, number = row["owner"], row["scopes"], self._reach_number(row)
+            if row.owner != owner or row.scopes != own_scopes:
+                owner, own_scopes, number = row.owner, row.scopes, self._reach_number(row)
             yield number
 
-    def _reach_number(self, row: Mapping[str, Any]) -> int:
-        key = (row["owner"], *row["scopes"])
+    def _reach_number(self, row: InfoRow) -> int:
+        key = (row.owner, *row.scopes)
         number = self._reach_numbers.get(key)
         if number is None:
             number = self._reach_numbers[key] = len(self._reaches)
-            self._reaches.append(reach(row["owner"], tuple(row["scopes"])))
+            self._reaches.append(reach(row.owner, tuple(row.scopes)))
         return number
 
     def _add_keyword(self, keyword_id: str) -> int:
@@ -222,8 +223,8 @@ class InfoCatalog:
         return InfoHead(self._ids[number], number, owner, audience, live=bool(self._info_live[number]))
 
 
-def _state_of(row: Mapping[str, Any]) -> int:
-    return _CODE[row["relation"]] | (0 if "deleted" in row else _LIVE)
+def _state_of(row: LinkRow) -> int:
+    return _CODE[row.relation] | (0 if row.deleted else _LIVE)
 
 
 class PendingInfos:

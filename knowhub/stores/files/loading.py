@@ -104,7 +104,7 @@ def _load_base(opening: Opening, taker: Taker, loaded: Loaded) -> BaseHeader | N
             continue
         taker.begin_after(header)
         for line in log.lines(number, start, log.size(number)):
-            if line.record is None:
+            if line.base_line is None:
                 loaded.damage.append(Damage(str(log.path(number)), line.offset, "its checksum or its JSON is wrong"))
             else:
                 taker.take_rows(number, line)

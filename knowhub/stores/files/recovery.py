@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from knowhub.core.clock import Clock, iso
+from knowhub.core.operation import Group
 from knowhub.stores.files.change_log import ChangeLog, Line, lines_of
 from knowhub.stores.files.filesystem import FileSystem, replace_file
 
@@ -54,7 +54,7 @@ def _good_lines(judged: Judged, path: Path, lines: Iterator[Line]) -> Iterator[L
     for line in lines:
         if line.offset >= judged.end:
             return
-        if line.record is None:
+        if line.operation is None:
             judged.damage.append(Damage(str(path), line.offset, _reason(line)))
         else:
             yield line
@@ -73,8 +73,8 @@ def quarantine(files: FileSystem, folder: Path, log: ChangeLog, segment: int, st
 def _sequenced(lines: Iterator[Line], next_seq: int, *, after_bad: bool) -> Iterator[Line]:
     """Take a line that stands out of sequence for a bad one; a gap is believed only behind a bad line."""
     for line in lines:
-        seq = line.record.get("seq") if line.record else None
-        in_sequence = isinstance(seq, int) and (seq == next_seq or (after_bad and seq > next_seq))
+        seq = line.operation.seq if line.operation else None
+        in_sequence = seq is not None and (seq == next_seq or (after_bad and seq > next_seq))
         if not in_sequence:
             after_bad = True
             yield Line(line.offset, line.data, is_whole=False)
@@ -91,12 +91,14 @@ class _Mark:
     offset: int
     is_good: bool
     batch: int
-    group: dict[str, Any] | None
+    group: Group | None
 
 
 def _mark(line: Line) -> _Mark:
-    record = line.record or {}
-    return _Mark(line.offset, line.record is not None, record.get("batch", 0), record.get("group"))
+    operation = line.operation
+    if operation is None:
+        return _Mark(line.offset, is_good=False, batch=0, group=None)
+    return _Mark(line.offset, is_good=True, batch=operation.batch, group=operation.group)
 
 
 def _durable_end(marks: Sequence[_Mark], end: int) -> int:
@@ -112,10 +114,10 @@ def _durable_end(marks: Sequence[_Mark], end: int) -> int:
 def _whole_group_end(marks: Sequence[_Mark], end: int) -> int:
     """Cut a group of operations of which the last is missing: they were to be all or none."""
     group = marks[-1].group if marks else None
-    if not group or group["index"] == group["of"] - 1:
+    if group is None or group.index == group.of - 1:
         return end
     for mark in reversed(marks):
-        if not mark.is_good or (mark.group or {}).get("id") != group["id"]:
+        if not mark.is_good or mark.group is None or mark.group.id != group.id:
             break
         end = mark.offset
     return end

@@ -12,6 +12,7 @@ from knowhub.stores.files.log_base import BaseHeader
 from knowhub.stores.files.log_line import RawChange, decode
 from knowhub.stores.files.raw_changes import raw_changes
 from knowhub.stores.files.retries import RetryKeys
+from knowhub.stores.files.sliced_line import outline
 from knowhub.stores.files.state import AccountState, PlacedLine
 
 
@@ -45,25 +46,25 @@ class Replica:
 
     def take_rows(self, number: int, line: Line) -> None:
         """Take in a line of the base `number`."""
-        record = line.record or {}
-        if "changes" in record:
-            placed = PlacedLine(number, line.offset, line.data)
-            self._state_of(record["account"]).load(0, record["changes"], placed)
+        read = line.base_line
+        if read is not None and read.account is not None and read.changes is not None:
+            self._state_of(read.account).load(0, read.changes, PlacedLine(number, line.offset, line.data))
 
     def move_rows(self, number: int, line: Line) -> None:
         """Read the rows that stay on disk from a line of the base `number` from now on, if they are still the same."""
-        record = line.record or {}
-        if "changes" in record:
-            self._state_of(record["account"]).move(record["changes"], PlacedLine(number, line.offset, line.data))
+        read = line.base_line
+        if read is not None and read.account is not None and read.changes is not None:
+            self._state_of(read.account).move(read.changes, PlacedLine(number, line.offset, line.data))
 
     def take_in(self, segment: int, line: Line) -> None:
         """Take in an operation that was read back."""
-        record = line.record or {}
-        placed = PlacedLine(segment, line.offset, line.data)
+        read, placed = line.operation, PlacedLine(segment, line.offset, line.data)
+        if read is None:
+            raise ValueError(f"offset {line.offset} of segment {segment} holds no operation")
         # While a log is loaded nobody follows it, and a million rows are taken in: no object is made that nobody needs.
-        operation = decode(record if self.followers else {**record, "changes": ()})
+        operation = decode(line.record or {}) if self.followers else outline(read)
         self._note(operation, placed)
-        self._state_of(operation.account).load(operation.seq, record["changes"], placed)
+        self._state_of(operation.account).load(operation.seq, read.changes, placed)
         if self.followers:
             self._tell(operation, raw_changes(operation))
 

@@ -4,6 +4,8 @@ from typing import Final
 
 import msgspec
 
+from knowhub.core.operation import Group, IdempotencyKey, Operation
+
 
 class SlicedChange(msgspec.Struct, frozen=True):
     """One row of a line; `after` is its text, as it stands there. `number` is told by a base alone."""
@@ -22,6 +24,30 @@ class SlicedOperation(msgspec.Struct, frozen=True):
     account: str
     timestamp: float
     changes: list[SlicedChange]
+    actor: str = ""
+    batch: int = 0
+    operation_id: str = ""
+    undo_of: str | None = None
+    idempotency: IdempotencyKey | None = None
+    group: Group | None = None
+
+
+class InfoRow(msgspec.Struct, frozen=True):
+    """What a catalog reads of an info."""
+
+    id: str
+    owner: str
+    scopes: list[str]
+    deleted: bool = False
+
+
+class LinkRow(msgspec.Struct, frozen=True):
+    """What a catalog reads of a link."""
+
+    info_id: str
+    keyword_id: str
+    relation: str
+    deleted: bool = False
 
 
 class SlicedBaseLine(msgspec.Struct, frozen=True):
@@ -35,12 +61,34 @@ class SlicedBaseLine(msgspec.Struct, frozen=True):
 
 _OBJECT: Final = ord("{")
 _OPERATION: Final = msgspec.json.Decoder(SlicedOperation)
+info_row: Final = msgspec.json.Decoder(InfoRow).decode
+"""From the JSON text of an info; raises ValueError where it has another shape."""
+
+link_row: Final = msgspec.json.Decoder(LinkRow).decode
+"""From the JSON text of a link; raises ValueError where it has another shape."""
+
 _BASE_LINE: Final = msgspec.json.Decoder(SlicedBaseLine)
 
 
 def sliced_operation(line: bytes) -> SlicedOperation:
     """Read an operation's line. Raises ValueError where it has another shape."""
     return _OPERATION.decode(line)
+
+
+def outline(read: SlicedOperation) -> Operation:
+    """Return what is known of an operation without its rows and its talk with a model."""
+    return Operation(
+        seq=read.seq,
+        operation_id=read.operation_id,
+        op=read.op,
+        account=read.account,
+        actor=read.actor,
+        timestamp=read.timestamp,
+        changes=(),
+        undo_of=read.undo_of,
+        group=read.group,
+        idempotency=read.idempotency,
+    )
 
 
 def sliced_base_line(line: bytes) -> SlicedBaseLine:

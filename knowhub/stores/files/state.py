@@ -15,6 +15,7 @@ from knowhub.stores.files.info_catalog import InfoCatalog, PendingInfos
 from knowhub.stores.files.keyword_catalog import KeywordCatalog, PendingKeywords
 from knowhub.stores.files.knowledge_catalog import KnowledgeCatalog
 from knowhub.stores.files.log_line import RawChange
+from knowhub.stores.files.sliced_line import SlicedChange, info_row, link_row
 
 _ROWS_PER_OPERATION_BITS = 20
 _PLACED = frozenset({INFOS, LINKS})
@@ -30,22 +31,16 @@ class PlacedLine:
     data: bytes
 
     def offsets_of(self, texts: Sequence[bytes]) -> list[int]:
-        """Find where rows stand, given as text in their order; -1 for one that the line spells in another way.
-
-        Wherever the same bytes stand is a right place for them.
-        """
+        """Find where rows stand, given as their texts, each as it stands in the line, in their order."""
         starts_with, find, base = self.data.startswith, self.data.find, self.offset
         offsets, end, gap = [], 0, 0
         for text in texts:
             # In a batch of new rows all that stands between two of them has the same length.
             at = end + gap
             if not starts_with(text, at):
-                at = find(_AFTER, end) + len(_AFTER)
-                while at >= len(_AFTER) and not starts_with(text, at):
-                    at = find(_AFTER, at) + len(_AFTER)
-            if at < len(_AFTER):
-                offsets.append(-1)
-                continue
+                # Another row may quote this one; where a line has blanks of its own, the same bytes will do.
+                found = find(_AFTER + text, end)
+                at = found + len(_AFTER) if found >= 0 else find(text, end)
             offsets.append(base + at)
             gap = at - end
             end = at + len(text)
@@ -65,25 +60,23 @@ class AccountState:
         self.keywords = KeywordCatalog()
         self.infos = InfoCatalog(read)
 
-    def load(self, seq: int, changes: Sequence[Mapping[str, Any]], line: PlacedLine) -> None:
-        """Take in an operation that was read back, as the objects of its line."""
-        placed = [change for change in changes if change["collection"] in _PLACED]
-        for index, change in enumerate(changes) if len(placed) < len(changes) else ():
-            if change["collection"] not in _PLACED:
-                row = change["after"]
+    def load(self, seq: int, changes: Sequence[SlicedChange], line: PlacedLine) -> None:
+        """Take in an operation that was read back, as its line was sliced."""
+        texts = [bytes(change.after) for change in changes]
+        for index, change in enumerate(changes):
+            if change.collection not in _PLACED:
                 # A base names the number that the text of a record had.
-                number = change.get("number") or text_number(seq, index)
-                self._take_kept(change["collection"], change["id"], row, orjson.dumps(row), number)
-        rows = [change["after"] for change in placed]
-        self._take_placed([change["collection"] for change in placed], rows, list(map(orjson.dumps, rows)), line)
+                number = text_number(seq, index) if change.number is None else change.number
+                row = orjson.loads(texts[index])
+                self._take_kept(change.collection, change.id, row, texts[index], number)
+        self._take_placed(changes, texts, line)
 
-    def move(self, changes: Sequence[Mapping[str, Any]], line: PlacedLine) -> None:
+    def move(self, changes: Sequence[SlicedChange], line: PlacedLine) -> None:
         """Read rows that stay on disk from another line from now on, where they are still the same."""
-        placed = [change for change in changes if change["collection"] in _PLACED]
-        texts = [orjson.dumps(change["after"]) for change in placed]
+        placed = [change for change in changes if change.collection in _PLACED]
+        texts = [bytes(change.after) for change in placed]
         for change, text, offset in zip(placed, texts, line.offsets_of(texts), strict=True):
-            if offset >= 0:
-                self.infos.move(change["collection"], change["id"], (line.segment, offset), text)
+            self.infos.move(change.collection, change.id, (line.segment, offset), text)
 
     def apply(self, seq: int, changes: Sequence[RawChange], line: PlacedLine, decided: "Pending") -> None:
         """Take in an operation that was written here; `decided` has done part of the work already."""
@@ -99,9 +92,7 @@ class AccountState:
             else:
                 row, number = change.after_row, text_number(seq, index)
                 self._take_kept(change.collection, change.id, row, change.after, number)
-        placed = [change for change in changes if change.collection in _PLACED]
-        rows, texts = [change.after_row for change in placed], [change.after for change in placed]
-        self._take_placed([change.collection for change in placed], rows, texts, line)
+        self._take_placed(changes, [change.after for change in changes], line)
 
     def note_undo(self, undo_of: str | None, operation_id: str) -> None:
         """Remember which operation undid which."""
@@ -117,22 +108,15 @@ class AccountState:
             return self.infos.link_text(info_id, keyword_id)
         return self.rows.get(collection, {}).get(row_id)
 
-    def _take_placed(self, collections: Sequence[str], rows: list[Row], texts: list[bytes], line: PlacedLine) -> None:
-        offsets = line.offsets_of(texts)
+    def _take_placed(
+        self, changes: Sequence[SlicedChange | RawChange], texts: Sequence[bytes], line: PlacedLine
+    ) -> None:
         # Infos before links, which need their numbers.
-        for collection, put in ((INFOS, self.infos.put_infos), (LINKS, self.infos.put_links)):
-            if collections.count(collection) == len(collections):
-                put(PlacedRows(line.segment, rows, texts, offsets))
-                return
-            here = [index for index, one in enumerate(collections) if one == collection]
-            put(
-                PlacedRows(
-                    line.segment,
-                    [rows[index] for index in here],
-                    [texts[index] for index in here],
-                    [offsets[index] for index in here],
-                )
-            )
+        if infos := [text for change, text in zip(changes, texts, strict=True) if change.collection == INFOS]:
+            rows = list(map(info_row, infos))
+            self.infos.put_infos(PlacedRows(line.segment, rows, infos, line.offsets_of(infos)))
+        if links := [text for change, text in zip(changes, texts, strict=True) if change.collection == LINKS]:
+            self.infos.put_links(PlacedRows(line.segment, list(map(link_row, links)), links, line.offsets_of(links)))
 
     def _take_kept(self, collection: str, row_id: str, row: Mapping[str, Any], text: bytes, number: int) -> None:
         self._keep(collection, row_id, text)
