@@ -5,6 +5,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import chain
 from typing import Any, Final, TypeAlias
 
 from knowhub.core.clock import Clock
@@ -17,7 +18,7 @@ EXACT_TTL_S: Final = 3_600.0
 DESCEND_TTL_S: Final = 3_600.0
 INFOS_TTL_S: Final = 3_600.0
 PICK_TTL_S: Final = 6 * 3_600.0
-CAPACITY: Final = 10_000
+CAPACITY: Final = 20_000
 CAPACITY_BYTES: Final = 64 * 1024 * 1024
 
 _DESCENDS: Final = "descend:"
@@ -143,8 +144,13 @@ class ResultCache:
         self._entries[key] = entry
         self._uses += len(entry.uses)
         self._bytes += entry.size
+        used_by = self._used_by
         for use in entry.uses:
-            self._used_by.setdefault(use, set()).add(key)
+            keys = used_by.get(use)
+            if keys is None:
+                used_by[use] = {key}
+            else:
+                keys.add(key)
         while self._is_over():
             self._drop(next(iter(self._entries)))
 
@@ -170,10 +176,12 @@ class ResultCache:
 
 def _size_of(value: object) -> int:
     """Count the bytes of the texts in a value, about; all else in it is small."""
+    if isinstance(value, Found):
+        # Of these there are the most, and they hold nothing but texts.
+        rows = chain(value.path, value.infos, value.candidates)
+        return len(value.node or b"") + sum(map(len, rows))
     if isinstance(value, bytes | str):
         return len(value)
-    if isinstance(value, Found):
-        return _size_of((value.node, value.path, value.infos, value.candidates))
     if isinstance(value, Mapping):
         return _size_of(tuple(value.values()))
     return sum(map(_size_of, value)) if isinstance(value, list | tuple) else 0

@@ -189,11 +189,11 @@ class KeywordSearch:
         """Return a match with its path and first infos, and all on which that answer rests."""
         above_ids, above = self._above(view, ctx, node)
         page = info_pages.page_of_keyword(view, ctx, node.id, InfoQuery())
-        level = len(above_ids)
+        with_children, alone = rendering.keyword_json_twice(view, ctx, node, len(above_ids))
         found = Found(
             SearchStatus.MATCHED,
-            node=rendering.keyword_json(view, ctx, node, with_children=True, level=level),
-            path=(*above, rendering.keyword_json(view, ctx, node, with_children=False, level=level)),
+            node=with_children,
+            path=(*above, alone),
             infos=tuple(info_pages.first_rows(view, page.shown)),
             reason=reason,
         )
@@ -241,9 +241,13 @@ class KeywordSearch:
 
     def _keep(self, key: str, asked: "_Asked", value: object, uses: Iterable[str], ttl_s: float = EXACT_TTL_S) -> None:
         # Whatever happens to a keyword of this name touches the name: one that was hidden may come into sight.
-        used = dict.fromkeys([*uses, *(f"token:{token}" for token in asked.tokens)])
-        if self._caches is not None and len(used) <= info_pages.MAX_USES:
-            self._caches.put(key, value, ttl_s, [(asked.ctx.account, one) for one in used])
+        if self._caches is None:
+            return
+        account = asked.ctx.account
+        used = {(account, one) for one in uses}
+        used.update((account, f"token:{token}") for token in asked.tokens)
+        if len(used) <= info_pages.MAX_USES:
+            self._caches.put(key, value, ttl_s, used)
 
 
 def _path_key(ctx: RequestContext, keyword_id: str) -> str:
@@ -281,7 +285,10 @@ def _seen(view: KeywordView, ctx: RequestContext, keyword_ids: Iterable[str]) ->
 
 def _union(found: Iterable[Sequence[Node]]) -> list[Node]:
     """Join what several tokens found, each keyword once, oldest first (KT-190)."""
-    nodes = {node.id: node for some in found for node in some}
+    some = list(found)
+    if len(some) == 1 and len(some[0]) == 1:
+        return list(some[0])
+    nodes = {node.id: node for one in some for node in one}
     return sorted(nodes.values(), key=lambda node: node.ordinal)
 
 

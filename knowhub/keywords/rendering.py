@@ -25,11 +25,14 @@ def keyword_json(
     raw = view.raw(KEYWORDS, node.id) or _UNCHANGED_ROOT
     level = tree.level_of(view, node.id) if level is None else level
     if not with_children:
-        return b'%s,"level":%d,"child_count":%d}' % (raw[:-1], level, _visible_child_count(view, ctx, node.id))
-    ids = visible_child_ids(view, ctx, node.id)
-    # Ids are UUIDs or "root": nothing in them needs escaping.
-    children = b'"%s"' % '","'.join(ids).encode() if ids else b""
-    return b'%s,"level":%d,"children":[%s],"child_count":%d}' % (raw[:-1], level, children, len(ids))
+        return _alone(raw[:-1], level, _visible_child_count(view, ctx, node.id))
+    return _with_children(raw[:-1], level, visible_child_ids(view, ctx, node.id))
+
+
+def keyword_json_twice(view: KeywordView, ctx: RequestContext, node: Node, level: int) -> tuple[bytes, bytes]:
+    """Return `keyword_json` with the children and without, as a match is told and as the end of its path."""
+    row, ids = (view.raw(KEYWORDS, node.id) or _UNCHANGED_ROOT)[:-1], visible_child_ids(view, ctx, node.id)
+    return _with_children(row, level, ids), _alone(row, level, len(ids))
 
 
 def keyword_answer(view: KeywordView, ctx: RequestContext, row: Row, *, level: int | None = None) -> dict[str, Any]:
@@ -96,6 +99,16 @@ def visible_child_ids(view: KeywordView, ctx: RequestContext, keyword_id: str) -
     if ctx.unrestricted:
         return view.child_ids(keyword_id)
     return [child.id for child in visible_children(view, ctx, keyword_id)]
+
+
+def _with_children(row: bytes, level: int, ids: Sequence[str]) -> bytes:
+    # Ids are UUIDs or "root": nothing in them needs escaping.
+    children = b'"%s"' % '","'.join(ids).encode() if ids else b""
+    return b'%s,"level":%d,"children":[%s],"child_count":%d}' % (row, level, children, len(ids))
+
+
+def _alone(row: bytes, level: int, child_count: int) -> bytes:
+    return b'%s,"level":%d,"child_count":%d}' % (row, level, child_count)
 
 
 def _visible_child_count(view: KeywordView, ctx: RequestContext, keyword_id: str) -> int:
