@@ -2,7 +2,7 @@
 
 import json
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import chain
@@ -20,6 +20,7 @@ INFOS_TTL_S: Final = 3_600.0
 PICK_TTL_S: Final = 6 * 3_600.0
 CAPACITY: Final = 20_000
 CAPACITY_BYTES: Final = 64 * 1024 * 1024
+REMEMBERED: Final = 50_000
 
 _DESCENDS: Final = "descend:"
 _PICKS: Final = "agent:pick:"
@@ -33,13 +34,14 @@ Use: TypeAlias = tuple[str, str]
 """An account, and in it the id of a keyword or an info, or `token:<normal form>`."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Entry:
     value: Any
     put_at: float
     expires_at: float
-    uses: frozenset[Use]
+    uses: Sequence[Use]
     size: int
+    known_at: int
 
     def is_over(self, now: float) -> bool:
         # Before it was put is over too: a clock that was set back would let it live for as long again.
@@ -51,55 +53,59 @@ class ResultCache:
 
     It knows no caller: a key names the account and who reads. All together rest on at most 32 things per place, so
     that a few thousand wide answers cannot fill the memory.
+
+    What is touched is remembered, not who rests on it (`node_used_by_keys` of the seed, turned around; KT-209): a value
+    is put a thousand times for each time that one is touched. Whether it still holds is asked when it is read.
     """
 
-    def __init__(self, clock: Clock, capacity: int = CAPACITY, capacity_bytes: int = CAPACITY_BYTES) -> None:
+    def __init__(
+        self, clock: Clock, capacity: int = CAPACITY, capacity_bytes: int = CAPACITY_BYTES, remembered: int = REMEMBERED
+    ) -> None:
         self._clock = clock
         self._capacity = capacity
         self._capacity_bytes = capacity_bytes
-        self._bytes = 0
+        self._remembered = remembered
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
-        # `node_used_by_keys` of the seed, for infos and tokens too (KT-209).
-        self._used_by: dict[Use, set[str]] = {}
+        self._bytes = 0
         self._uses = 0
+        # Moments are counted by touches: an entry is known to hold at one, and a thing was last touched at one.
+        self._moment = 0
+        self._touched_at: OrderedDict[Use, int] = OrderedDict()
+        self._forgotten = 0
         self._touches: dict[str, int] = {}
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    @property
-    def uses(self) -> int:
-        """How many things its entries rest on, each once."""
-        return len(self._used_by)
-
     def get(self, key: str) -> Any | None:  # noqa: ANN401 -- each kind of key has its own kind of value
-        """Return the value; None when there is none, or its time is over."""
-        entry = self._entries.get(key)
+        """Return the value; None when there is none, its time is over, or something that it rests on was touched."""
+        entry = self._held(key)
         if entry is None:
-            return None
-        if entry.is_over(self._clock.now()):
-            self._drop(key)
             return None
         self._entries.move_to_end(key)
         return entry.value
 
-    def put(self, key: str, value: Any, ttl_s: float, uses: Iterable[Use]) -> None:  # noqa: ANN401 -- as `get`
+    def put(self, key: str, value: Any, ttl_s: float, uses: Sequence[Use]) -> None:  # noqa: ANN401 -- as `get`
         """Keep a value for `ttl_s` seconds, or until one of `uses` is touched."""
         now = self._clock.now()
-        self._put(key, _Entry(value, now, now + ttl_s, frozenset(uses), _size_of(value)))
+        self._put(key, _Entry(value, now, now + ttl_s, uses, _size_of(value), self._moment))
 
     def left_s(self, key: str) -> float:
         """Return for how many seconds `get` will give the value; 0 where it gives none."""
-        entry, now = self._entries.get(key), self._clock.now()
-        return 0.0 if entry is None or entry.is_over(now) else entry.expires_at - now
+        entry = self._held(key)
+        return 0.0 if entry is None else entry.expires_at - self._clock.now()
 
-    def touch(self, account: str, used: Iterable[str]) -> int:
-        """Drop exactly the entries that rest on one of `used`, and return how many they were."""
+    def touch(self, account: str, used: Iterable[str]) -> None:
+        """Have exactly the entries that rest on one of `used` hold no more."""
         self._touches[account] = self._touches.get(account, 0) + 1
-        keys = {key for one in used for key in self._used_by.get((account, one), ())}
-        for key in keys:
-            self._drop(key)
-        return len(keys)
+        self._moment += 1
+        if not self._entries:
+            return
+        for one in used:
+            self._touched_at[account, one] = self._moment
+            self._touched_at.move_to_end((account, one))
+        while len(self._touched_at) > self._remembered:
+            _, self._forgotten = self._touched_at.popitem(last=False)
 
     def clear(self) -> None:
         """Drop every entry."""
@@ -112,7 +118,7 @@ class ResultCache:
 
     def persistable(self) -> list[dict[str, Any]]:
         """List the entries worth keeping over a restart as JSON objects, those read last at the end."""
-        now = self._clock.now()
+        held = [(key, self._held(key)) for key in list(self._entries) if key.startswith(_PERSISTED)]
         return [
             {
                 "key": key,
@@ -120,8 +126,8 @@ class ResultCache:
                 "uses": [list(use) for use in sorted(entry.uses)],
                 "expires_at": entry.expires_at,
             }
-            for key, entry in self._entries.items()
-            if key.startswith(_PERSISTED) and not entry.is_over(now)
+            for key, entry in held
+            if entry is not None
         ]
 
     def restore(self, entries: Iterable[Mapping[str, Any]]) -> None:
@@ -134,7 +140,28 @@ class ResultCache:
         for listed in entries:
             match _restored(listed, now):
                 case key, entry if not entry.is_over(now):
+                    entry.known_at = self._moment
                     self._put(key, entry)
+
+    def _held(self, key: str) -> _Entry | None:
+        """Return an entry that still holds; one that does not is dropped."""
+        entry = self._entries.get(key)
+        if entry is None:
+            return None
+        if entry.is_over(self._clock.now()) or not self._stands(entry):
+            self._drop(key)
+            return None
+        return entry
+
+    def _stands(self, entry: _Entry) -> bool:
+        known_at, touched_at = entry.known_at, self._touched_at
+        if known_at == self._moment:
+            return True
+        # What was touched before the oldest touch that is remembered, nobody can say any more.
+        if known_at < self._forgotten or any(touched_at.get(use, 0) > known_at for use in entry.uses):
+            return False
+        entry.known_at = self._moment
+        return True
 
     def _put(self, key: str, entry: _Entry) -> None:
         self._drop(key)
@@ -144,13 +171,6 @@ class ResultCache:
         self._entries[key] = entry
         self._uses += len(entry.uses)
         self._bytes += entry.size
-        used_by = self._used_by
-        for use in entry.uses:
-            keys = used_by.get(use)
-            if keys is None:
-                used_by[use] = {key}
-            else:
-                keys.add(key)
         while self._is_over():
             self._drop(next(iter(self._entries)))
 
@@ -163,15 +183,9 @@ class ResultCache:
 
     def _drop(self, key: str) -> None:
         entry = self._entries.pop(key, None)
-        if entry is None:
-            return
-        self._uses -= len(entry.uses)
-        self._bytes -= entry.size
-        for use in entry.uses:
-            keys = self._used_by[use]
-            keys.remove(key)
-            if not keys:
-                del self._used_by[use]
+        if entry is not None:
+            self._uses -= len(entry.uses)
+            self._bytes -= entry.size
 
 
 def _size_of(value: object) -> int:
@@ -253,7 +267,7 @@ def _restored(listed: Mapping[str, Any], now: float) -> tuple[str, _Entry] | Non
             # What ends later than it could if it were put now was put before the clock was set back.
             if None in uses or ttl_s is None or expires_at > now + ttl_s:
                 return None
-            return key, _Entry(value, now, float(expires_at), frozenset(filter(None, uses)), _size_of(value))
+            return key, _Entry(value, now, float(expires_at), list(filter(None, uses)), _size_of(value), 0)
     return None
 
 

@@ -244,8 +244,8 @@ class KeywordSearch:
         if self._caches is None:
             return
         account = asked.ctx.account
-        used = {(account, one) for one in uses}
-        used.update((account, f"token:{token}") for token in asked.tokens)
+        used = [(account, one) for one in dict.fromkeys(uses)]
+        used += [(account, f"token:{token}") for token in asked.tokens]
         if len(used) <= info_pages.MAX_USES:
             self._caches.put(key, value, ttl_s, used)
 
