@@ -8,6 +8,7 @@ from typing import Any
 COLLECTION = "knowledge"
 DEFAULT_SCORE = 3
 HISTORY_SHOWN = 50
+HISTORY_PAGE = 100
 
 
 class KnowledgeType(StrEnum):
@@ -243,3 +244,11 @@ class VersionEntry:
     actor: str
     timestamp: float
     changes: Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryPage:
+    """A page of a record's history, newest first; `next_before` is the version to go on below, None on the last."""
+
+    entries: Sequence[VersionEntry]
+    next_before: int | None

@@ -23,7 +23,9 @@ from knowhub.knowledge import decisions, heads
 from knowhub.knowledge.access import access_of
 from knowhub.knowledge.model import (
     COLLECTION,
+    HISTORY_PAGE,
     Feedback,
+    HistoryPage,
     ListQuery,
     NewKnowledge,
     Page,
@@ -189,8 +191,10 @@ class KnowledgeService:
             return outcome.answer["statuses"], None
         return (outcome.operation.reply or {})["statuses"], outcome.operation.operation_id
 
-    async def history(self, ctx: RequestContext, knowledge_id: str) -> list[VersionEntry]:
-        """Return every version of a record, newest first, a deleted one's too. Raises NotFound.
+    async def history(
+        self, ctx: RequestContext, knowledge_id: str, limit: int = HISTORY_PAGE, before: int | None = None
+    ) -> HistoryPage:
+        """Return the versions of a record below `before`, newest first, a deleted one's too. Raises NotFound.
 
         A caller who sees the record now is not told of what it was while they did not.
         """
@@ -199,8 +203,15 @@ class KnowledgeService:
         if head is None or not ctx.sees(head.audience):
             raise NotFound.of("knowledge", knowledge_id)
         operations = self._store.operations_on(ctx.account, COLLECTION, knowledge_id)
-        changes = [(operation, _change_of(operation, knowledge_id)) async for operation in operations]
-        return [_version_entry(operation, change) for operation, change in changes if _saw(ctx, change)]
+        entries: list[VersionEntry] = []
+        async for operation in operations:
+            change = _change_of(operation, knowledge_id)
+            if (before is not None and change.after["version"] >= before) or not _saw(ctx, change):
+                continue
+            if len(entries) == limit:
+                return HistoryPage(entries, entries[-1].version)
+            entries.append(_version_entry(operation, change))
+        return HistoryPage(entries, None)
 
     def _item(
         self, view: KnowledgeView, ctx: RequestContext, new: NewKnowledge, pending: Mapping[str, Row], index: int

@@ -260,7 +260,7 @@ async def read(folder, row_id):
     async with opened(Path(folder)) as hub:
         print("open", flush=True)
         while not hub.store.erases:
-            entries = await hub.knowledge.history(local(), row_id)
+            entries = (await hub.knowledge.history(local(), row_id)).entries
             operations = [one async for one in hub.store.operations("default")]
             assert len(entries) >= 3 and len(operations) >= 3, (entries, operations)
             assert hub.store.status().damage == [], hub.store.status()

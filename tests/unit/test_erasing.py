@@ -128,7 +128,7 @@ async def assert_tells_only_the_fact(hub: Hub, row_id: str, operation_id: str) -
     with pytest.raises(NotFound):
         await hub.knowledge.get(local(), row_id)
     assert (await hub.retrieval.search(local(), SearchQuery(SECRET, min_score=1))).records == []
-    entries = await hub.knowledge.history(local(), row_id)
+    entries = (await hub.knowledge.history(local(), row_id)).entries
     assert (entries[0].op, entries[0].actor, entries[0].operation_id) == ("erase_knowledge", OWNER, operation_id)
     assert SECRET not in str(entries)
     entry = await hub.operations.get(local(), operation_id)
@@ -502,7 +502,7 @@ async def test_a_base_is_erased_from_as_the_segments_are(tmp_path: Path) -> None
         assert hub.store.status().damage == []
         assert (await hub.infos.get(local(), str(kept.row["id"]))).version == 1
         assert hub.store.erases == hub.store.last_seq
-        assert [entry.op for entry in await hub.knowledge.history(local(), row_id)] == ["erase_knowledge"]
+        assert [entry.op for entry in (await hub.knowledge.history(local(), row_id)).entries] == ["erase_knowledge"]
 
 
 async def test_the_process_that_writes_what_is_derived_is_waited_for(tmp_path: Path) -> None:

@@ -168,7 +168,7 @@ async def test_history_tells_each_version_newest_first_and_a_deleted_records_too
     await service.patch(ANN, shared, {"content": "two"})
     await service.delete(ANN, shared)
 
-    entries = await service.history(BOB, shared)
+    entries = (await service.history(BOB, shared)).entries
 
     assert [(entry.version, entry.op, entry.actor) for entry in entries] == [
         (3, "delete_knowledge", "user:ann"),

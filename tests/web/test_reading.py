@@ -157,6 +157,22 @@ async def test_a_history_names_each_version_with_what_it_changed(api: httpx.Asyn
     assert (history["count"], history["next_cursor"]) == (4, None)
 
 
+async def test_a_long_history_comes_in_pages(api: httpx.AsyncClient, saved: Saved) -> None:
+    record = await saved("first")
+    path = f"/api/knowledge/{record['id']}"
+    for number in range(6):
+        await api.patch(path, json={"content": f"said {number}"})
+
+    pages: list[list[int]] = []
+    params = {"limit": "3"}
+    while "cursor" not in params or params["cursor"]:
+        page = (await api.get(f"{path}/history", params=params)).json()
+        pages.append([entry["version"] for entry in page["results"]])
+        params["cursor"] = page["next_cursor"]
+
+    assert pages == [[7, 6, 5], [4, 3, 2], [1]]
+
+
 async def test_a_history_does_not_tell_what_was_hidden_then(api: httpx.AsyncClient, saved: Saved) -> None:
     record = await saved("the password is 1234", user_id="li")
     path = f"/api/knowledge/{record['id']}"

@@ -28,6 +28,7 @@ from knowhub.web.edge_route import EdgeRoute
 from knowhub.web.openapi import IF_MATCH, RETRY, WRITES, answers, examples, parameters, problems
 from knowhub.web.schemas import answers as shapes
 from knowhub.web.schemas import knowledge as schemas
+from knowhub.web.schemas.operations import HistoryParams
 from knowhub.web.schemas.parts import CallerIds, DeleteParams, DeletionAnswer
 from knowhub.web.schemas.slimming import EvolvedRecord
 
@@ -229,12 +230,13 @@ async def delete_knowledge(request: Request, knowledge_id: str) -> Response:
     "/{knowledge_id}/history",
     summary="Every version of a record",
     responses=answers(200, shapes.HistoryAnswer) | problems(404, 422),
-    openapi_extra=parameters(CallerIds),
+    openapi_extra=parameters(HistoryParams),
 )
 async def knowledge_history(request: Request, knowledge_id: str) -> Response:
     """Tell who changed what and when, newest first; a deleted record's history too."""
-    ids = query(request, CallerIds)
-    entries = await hub_of(request).knowledge.history(context_of(request, ids), knowledge_id)
+    params = query(request, HistoryParams)
+    ctx = context_of(request, params)
+    page = await hub_of(request).knowledge.history(ctx, knowledge_id, params.limit, params.before)
     results = [
         {
             "version": entry.version,
@@ -244,9 +246,10 @@ async def knowledge_history(request: Request, knowledge_id: str) -> Response:
             "timestamp": iso(entry.timestamp),
             "changes": entry.changes,
         }
-        for entry in entries
+        for entry in page.entries
     ]
-    return json_response({"results": results, "count": len(results), "next_cursor": None})
+    cursor = None if page.next_before is None else str(page.next_before)
+    return json_response({"results": results, "count": len(results), "next_cursor": cursor})
 
 
 @router.get(

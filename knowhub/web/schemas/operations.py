@@ -67,3 +67,17 @@ class CompactParams(LongWorkParams):
 
 def _is_seq(value: str) -> bool:
     return value.isascii() and value.isdigit() and len(value) <= _MAX_DIGITS
+
+
+class HistoryParams(CallerIds):
+    """Which part of a record's history."""
+
+    limit: int = Field(default=100, ge=1, le=1000)
+    cursor: Annotated[str, Field(pattern=r"^[0-9]{1,15}$")] | None = Field(
+        default=None, description="`next_cursor` of the page before."
+    )
+
+    @property
+    def before(self) -> int | None:
+        """The version below which the page goes on."""
+        return int(self.cursor) if self.cursor else None
