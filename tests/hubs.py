@@ -5,6 +5,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 from knowhub.bootstrap import Hub, World, open_hub
+from knowhub.core.embedding import Embedder
 from knowhub.knowledge.model import NewKnowledge
 from knowhub.settings import Settings
 from knowhub.stores.files.apart import Apart, run_here
@@ -16,9 +17,10 @@ from tests.builders import OWNER, FakeClock, local
 
 
 @asynccontextmanager
-async def hub_on(folder: Path, index_batch: int = 1000) -> AsyncIterator[Hub]:
+async def hub_on(folder: Path, index_batch: int = 1000, embedder: Embedder | None = None) -> AsyncIterator[Hub]:
     """Open a hub whose upkeep runs only when the test says so, and once at its end."""
-    async with open_hub(Settings(data_dir=folder, owner=OWNER, index_batch=index_batch), keep=False) as hub:
+    settings = Settings(data_dir=folder, owner=OWNER, index_batch=index_batch, embedding_search_budget_s=30.0)
+    async with open_hub(settings, World(embedder=embedder), keep=False) as hub:
         yield hub
 
 

@@ -7,7 +7,7 @@ by its deadline, by the breaker and by the tokens of the hour.
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import httpx
@@ -27,21 +27,11 @@ _MOST_TOKENS = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class ChatOptions:
-    """Where the model is and what it may cost; `tokens_per_hour` 0 is no limit.
+class ChatOptions(EndpointOptions):
+    """Where the model is and what it may cost; `tokens_per_hour` 0 is no limit."""
 
-    The breaker opens after `breaker_failures` failed calls in a row, for `breaker_cool_down_s`; after 0, never.
-    """
-
-    base_url: str
-    api_key: str | None = field(default=None, repr=False)
     model: str = DEFAULT_MODEL
-    attempt_timeout_s: float = 20.0
-    max_attempts: int = 3
-    max_answer_bytes: int = 1024 * 1024
     tokens_per_hour: int = 0
-    breaker_failures: int = 5
-    breaker_cool_down_s: float = 30.0
 
 
 @dataclass(slots=True)
@@ -62,16 +52,9 @@ class ChatClient:
     """
 
     def __init__(self, options: ChatOptions, http: httpx.AsyncClient, timing: Timing) -> None:
-        endpoint = EndpointOptions(
-            options.base_url,
-            options.api_key,
-            options.attempt_timeout_s,
-            options.max_attempts,
-            options.max_answer_bytes,
-        )
         self._options = options
         self._timing = timing
-        self._endpoint = Endpoint(endpoint, http, timing)
+        self._endpoint = Endpoint(options, http, timing)
         self._breaker = Breaker(options.breaker_failures, options.breaker_cool_down_s, timing.monotonic)
         self._spending = Spending(options.tokens_per_hour, timing.monotonic)
         self._rung = Rung.SCHEMA

@@ -6,7 +6,7 @@ batch by halves, a text by its beginning.
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import httpx
@@ -29,15 +29,14 @@ _ABOUT_FORMAT = re.compile(r"encoding.?format|base64", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class EmbeddingOptions:
+class EmbeddingOptions(EndpointOptions):
     """Where the embedder is and how it wants its texts; lengths are characters.
 
     `dimensions` is asked for and checked, None takes what comes. A prefix is what a model was trained to see before a
     query or before a text that is to be found.
     """
 
-    base_url: str
-    api_key: str | None = field(default=None, repr=False)
+    max_answer_bytes: int = 16 * 1024 * 1024
     model: str = DEFAULT_MODEL
     dimensions: int | None = None
     query_prefix: str = ""
@@ -45,11 +44,6 @@ class EmbeddingOptions:
     batch: int = 64
     batch_characters: int = 100_000
     text_characters: int = 8000
-    attempt_timeout_s: float = 20.0
-    max_attempts: int = 3
-    max_answer_bytes: int = 16 * 1024 * 1024
-    breaker_failures: int = 5
-    breaker_cool_down_s: float = 30.0
 
 
 class EmbeddingClient:
@@ -60,15 +54,8 @@ class EmbeddingClient:
     """
 
     def __init__(self, options: EmbeddingOptions, http: httpx.AsyncClient, timing: Timing) -> None:
-        endpoint = EndpointOptions(
-            options.base_url,
-            options.api_key,
-            options.attempt_timeout_s,
-            options.max_attempts,
-            options.max_answer_bytes,
-        )
         self._options = options
-        self._endpoint = Endpoint(endpoint, http, timing)
+        self._endpoint = Endpoint(options, http, timing)
         breaker = Breaker(options.breaker_failures, options.breaker_cool_down_s, timing.monotonic)
         self._guard = Guard("embedder", breaker)
         self._asks_base64 = True

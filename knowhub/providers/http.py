@@ -40,13 +40,19 @@ _SECONDS = re.compile(r"\d{1,9}(\.\d{1,9})?", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class EndpointOptions:
-    """Where a server is and what a request to it may take; `max_attempts` counts the first one too."""
+    """Where a server is, what a request to it may take, and when it is left alone.
+
+    `max_attempts` counts the first one too. The breaker opens after `breaker_failures` failed calls in a row, for
+    `breaker_cool_down_s`; after 0, never.
+    """
 
     base_url: str
     api_key: str | None = field(default=None, repr=False)
     attempt_timeout_s: float = 20.0
     max_attempts: int = 3
     max_answer_bytes: int = 1024 * 1024
+    breaker_failures: int = 5
+    breaker_cool_down_s: float = 30.0
 
 
 @dataclass(frozen=True, slots=True)

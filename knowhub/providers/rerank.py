@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -34,34 +34,23 @@ class RerankStyle(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class RerankOptions:
+class RerankOptions(EndpointOptions):
     """Where the reranker is and how it is asked; lengths are characters."""
 
-    base_url: str
-    api_key: str | None = field(default=None, repr=False)
-    model: str = DEFAULT_MODEL
-    style: RerankStyle = RerankStyle.AUTO
-    text_characters: int = 4000
     attempt_timeout_s: float = 10.0
     max_attempts: int = 2
     max_answer_bytes: int = 16 * 1024 * 1024
-    breaker_failures: int = 5
-    breaker_cool_down_s: float = 30.0
+    model: str = DEFAULT_MODEL
+    style: RerankStyle = RerankStyle.AUTO
+    text_characters: int = 4000
 
 
 class RerankClient:
     """Asks one server over `http`, which its maker closes. Raises ValueError for an address or key of no use."""
 
     def __init__(self, options: RerankOptions, http: httpx.AsyncClient, timing: Timing) -> None:
-        endpoint = EndpointOptions(
-            options.base_url,
-            options.api_key,
-            options.attempt_timeout_s,
-            options.max_attempts,
-            options.max_answer_bytes,
-        )
         self._options = options
-        self._endpoint = Endpoint(endpoint, http, timing)
+        self._endpoint = Endpoint(options, http, timing)
         breaker = Breaker(options.breaker_failures, options.breaker_cool_down_s, timing.monotonic)
         self._guard = Guard("reranker", breaker)
         self._style = options.style

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tests.fakes.hashing_embedder import DIMENSIONS, hashed_vector
+from tests.fakes.scripted_reranker import by_likeness
 
 
 def embeddings(asked: Mapping[str, Any], step: Mapping[str, Any]) -> dict[str, Any]:
@@ -31,8 +32,7 @@ def embeddings(asked: Mapping[str, Any], step: Mapping[str, Any]) -> dict[str, A
 def rerank(asked: Mapping[str, Any]) -> dict[str, Any] | list[dict[str, Any]]:
     """Answer with how alike each text and the query are, the best first, in the shape of the question."""
     texts = asked["texts"] if "texts" in asked else asked["documents"]
-    query = hashed_vector(asked["query"])
-    scores = [sum(one * other for one, other in zip(query, hashed_vector(text), strict=True)) for text in texts]
+    scores = by_likeness(asked["query"], texts)
     order = sorted(range(len(texts)), key=lambda at: -scores[at])
     if "texts" in asked:
         return [{"index": at, "score": scores[at]} for at in order]

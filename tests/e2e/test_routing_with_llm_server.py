@@ -2,13 +2,13 @@
 
 import json
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import pytest
 
-from tests.e2e.scripted_llm import ScriptedLLM, Step, running_llm
+from tests.e2e.scripted_llm import ScriptedLLM, Step
 from tests.e2e.server_process import WAIT_S, Server, serving
 
 pytestmark = pytest.mark.anyio
@@ -16,18 +16,6 @@ pytestmark = pytest.mark.anyio
 BUDGET_S = 1.5
 SLACK_S = 2.0
 TASKS = ("登录 网站", "request limits", "the color of walls", "wait for elements", "wait for pages")
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    """The model is started once for the module, so the loop is the module's too."""
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
-async def llm() -> AsyncIterator[ScriptedLLM]:
-    async with running_llm() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

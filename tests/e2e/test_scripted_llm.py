@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from knowhub.core.chat import ChatFailed, FailureReason, Question
 from knowhub.core.clock import SystemClock
 from knowhub.core.ids import RandomIds
 from knowhub.providers.chat import ChatClient, ChatOptions
-from knowhub.providers.http import Timing, client
+from knowhub.providers.http import Timing
 from tests.e2e.scripted_llm import ScriptedLLM, Step, running_llm
 from tests.e2e.server_process import WAIT_S
 
@@ -49,29 +49,11 @@ ENOUGH_S = 20.0
 Chat = Callable[..., ChatClient]
 
 
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    """The server is started once for the module, so the loop is the module's too."""
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
-async def server() -> AsyncIterator[ScriptedLLM]:
-    async with running_llm() as running:
-        yield running
-
-
 @pytest.fixture
-async def http() -> AsyncIterator[httpx.AsyncClient]:
-    async with client() as shared:
-        yield shared
-
-
-@pytest.fixture
-def chat(server: ScriptedLLM, http: httpx.AsyncClient) -> Chat:
+def chat(llm: ScriptedLLM, http: httpx.AsyncClient) -> Chat:
     def build(**options: Any) -> ChatClient:  # noqa: ANN401 -- any option
         given = {"max_attempts": 1, "api_key": "sk-canary", **options}
-        return ChatClient(ChatOptions(server.url, **given), http, Timing(SystemClock(), RandomIds()))
+        return ChatClient(ChatOptions(llm.url, **given), http, Timing(SystemClock(), RandomIds()))
 
     return build
 
@@ -82,8 +64,8 @@ async def failure_of(model: ChatClient, timeout_s: float = ENOUGH_S) -> ChatFail
     return caught.value
 
 
-async def asked_since(server: ScriptedLLM, before: int) -> list[dict[str, Any]]:
-    return (await server.requests())[before:]
+async def asked_since(llm: ScriptedLLM, before: int) -> list[dict[str, Any]]:
+    return (await llm.requests())[before:]
 
 
 @pytest.mark.parametrize(
@@ -100,9 +82,9 @@ async def asked_since(server: ScriptedLLM, before: int) -> list[dict[str, Any]]:
     ],
 )
 async def test_the_server_decides_by_name_and_the_client_hands_it_on(
-    server: ScriptedLLM, chat: Chat, step: Step | None, expected: dict[str, Any]
+    llm: ScriptedLLM, chat: Chat, step: Step | None, expected: dict[str, Any]
 ) -> None:
-    await server.script(*([step] if step else []))
+    await llm.script(*([step] if step else []))
 
     reply = await chat().chat(QUESTION, ENOUGH_S)
 
@@ -110,9 +92,9 @@ async def test_the_server_decides_by_name_and_the_client_hands_it_on(
     assert (reply.prompt_tokens, reply.completion_tokens) == (120, 12)
 
 
-async def test_a_raw_object_and_prose_around_one_are_answers(server: ScriptedLLM, chat: Chat) -> None:
+async def test_a_raw_object_and_prose_around_one_are_answers(llm: ScriptedLLM, chat: Chat) -> None:
     answer = {"action": "match", "node_id": 1, "node_ids": [], "reason": "raw"}
-    await server.script({"answer": answer}, {"text": f"Sure!\n```json\n{json.dumps(answer)}\n```\nThat is it."})
+    await llm.script({"answer": answer}, {"text": f"Sure!\n```json\n{json.dumps(answer)}\n```\nThat is it."})
 
     raw = await chat().chat(QUESTION, ENOUGH_S)
     fenced = await chat().chat(QUESTION, ENOUGH_S)
@@ -121,8 +103,8 @@ async def test_a_raw_object_and_prose_around_one_are_answers(server: ScriptedLLM
 
 
 @pytest.mark.parametrize("step", [{"garbage": True}, {"other_schema": True}])
-async def test_an_unfit_answer_is_repaired_once_and_then_fails(server: ScriptedLLM, chat: Chat, step: Step) -> None:
-    await server.script(step, {"match": "Python"}, step, step, {"match": "Python"})
+async def test_an_unfit_answer_is_repaired_once_and_then_fails(llm: ScriptedLLM, chat: Chat, step: Step) -> None:
+    await llm.script(step, {"match": "Python"}, step, step, {"match": "Python"})
 
     repaired = await chat().chat(QUESTION, ENOUGH_S)
     failed = await failure_of(chat())
@@ -132,57 +114,57 @@ async def test_an_unfit_answer_is_repaired_once_and_then_fails(server: ScriptedL
     assert "does not fit, twice" in failed.detail
 
 
-async def test_a_gigabyte_is_cut_off_and_the_connection_with_it(server: ScriptedLLM, chat: Chat) -> None:
-    before = len(await server.requests())
-    await server.script({"huge": A_GIGABYTE})
+async def test_a_gigabyte_is_cut_off_and_the_connection_with_it(llm: ScriptedLLM, chat: Chat) -> None:
+    before = len(await llm.requests())
+    await llm.script({"huge": A_GIGABYTE})
 
     failed = await failure_of(chat())
 
     assert failed.reason is FailureReason.FAILURE
     assert "over 1048576 bytes" in failed.detail
-    assert await broken_off(server, before)
+    assert await broken_off(llm, before)
 
 
 @pytest.mark.parametrize("step", [{"late": 30}, {"slow_drip": 0.1}])
 async def test_a_late_answer_is_a_timeout_and_its_connection_is_closed(
-    server: ScriptedLLM, chat: Chat, step: Step
+    llm: ScriptedLLM, chat: Chat, step: Step
 ) -> None:
-    before = len(await server.requests())
-    await server.script(step)
+    before = len(await llm.requests())
+    await llm.script(step)
 
     failed = await failure_of(chat(), 0.3)
 
     assert failed.reason is FailureReason.TIMEOUT
-    assert await broken_off(server, before)
+    assert await broken_off(llm, before)
 
 
-async def test_cancelling_the_call_closes_the_connection(server: ScriptedLLM, chat: Chat) -> None:
-    before = len(await server.requests())
-    await server.script({"late": 30})
+async def test_cancelling_the_call_closes_the_connection(llm: ScriptedLLM, chat: Chat) -> None:
+    before = len(await llm.requests())
+    await llm.script({"late": 30})
     asking = asyncio.create_task(chat().chat(QUESTION, ENOUGH_S))
     async with asyncio.timeout(WAIT_S):
-        while not await asked_since(server, before):  # noqa: ASYNC110 -- another process's state
+        while not await asked_since(llm, before):  # noqa: ASYNC110 -- another process's state
             await asyncio.sleep(0.02)
 
     asking.cancel()
 
     with pytest.raises(asyncio.CancelledError):
         await asking
-    assert await broken_off(server, before)
+    assert await broken_off(llm, before)
 
 
-async def test_429_and_500_and_a_dropped_connection_are_tried_again(server: ScriptedLLM, chat: Chat) -> None:
-    before = len(await server.requests())
-    await server.script({"status": 429, "retry_after": 0}, {"status": 500}, {"close": True}, {"match": "Python"})
+async def test_429_and_500_and_a_dropped_connection_are_tried_again(llm: ScriptedLLM, chat: Chat) -> None:
+    before = len(await llm.requests())
+    await llm.script({"status": 429, "retry_after": 0}, {"status": 500}, {"close": True}, {"match": "Python"})
 
     reply = await chat(max_attempts=4).chat(QUESTION, ENOUGH_S)
 
     assert reply.data["node_id"] == 2
-    assert len(await asked_since(server, before)) == 4
+    assert len(await asked_since(llm, before)) == 4
 
 
-async def test_a_wait_that_the_deadline_forbids_is_not_begun(server: ScriptedLLM, chat: Chat) -> None:
-    await server.script({"status": 429, "retry_after": 600})
+async def test_a_wait_that_the_deadline_forbids_is_not_begun(llm: ScriptedLLM, chat: Chat) -> None:
+    await llm.script({"status": 429, "retry_after": 600})
 
     failed = await failure_of(chat(max_attempts=3))
 
@@ -190,13 +172,13 @@ async def test_a_wait_that_the_deadline_forbids_is_not_begun(server: ScriptedLLM
     assert "answered 429" in failed.detail
 
 
-async def test_a_wrong_key_fails_at_once_and_is_not_repeated(server: ScriptedLLM, chat: Chat) -> None:
-    before = len(await server.requests())
-    await server.script({"status": 401, "echo": "sk-canary"})
+async def test_a_wrong_key_fails_at_once_and_is_not_repeated(llm: ScriptedLLM, chat: Chat) -> None:
+    before = len(await llm.requests())
+    await llm.script({"status": 401, "echo": "sk-canary"})
 
     failed = await failure_of(chat(max_attempts=3))
 
-    (asked,) = await asked_since(server, before)
+    (asked,) = await asked_since(llm, before)
     assert asked["authorization"] == "Bearer sk-canary"
     assert "to the key [key]" in failed.detail
 
@@ -210,16 +192,16 @@ async def test_a_wrong_key_fails_at_once_and_is_not_repeated(server: ScriptedLLM
     ],
 )
 async def test_a_server_that_refuses_a_way_to_ask_is_asked_another_way(
-    server: ScriptedLLM, chat: Chat, refused: list[str], asked_with: dict[str, Any]
+    llm: ScriptedLLM, chat: Chat, refused: list[str], asked_with: dict[str, Any]
 ) -> None:
-    before = len(await server.requests())
-    await server.script(*({"refuse_rung": what} for what in refused), {"match": "Python"}, {"match": "编程语言"})
+    before = len(await llm.requests())
+    await llm.script(*({"refuse_rung": what} for what in refused), {"match": "Python"}, {"match": "编程语言"})
     model = chat()
 
     first = await model.chat(QUESTION, ENOUGH_S)
     second = await model.chat(QUESTION, ENOUGH_S)
 
-    bodies = [asked["body"] for asked in await asked_since(server, before)]
+    bodies = [asked["body"] for asked in await asked_since(llm, before)]
     assert (first.data["node_id"], second.data["node_id"]) == (2, 1)
     # One request for each refusal, one for each answer: the second call began where the first one ended.
     assert len(bodies) == len(refused) + 2
@@ -227,8 +209,8 @@ async def test_a_server_that_refuses_a_way_to_ask_is_asked_another_way(
     assert ("tools" in bodies[-1]) == ("tools" in asked_with)
 
 
-async def test_a_name_that_was_not_offered_fails_by_that_name(server: ScriptedLLM, chat: Chat) -> None:
-    await server.script({"match": "Rust"})
+async def test_a_name_that_was_not_offered_fails_by_that_name(llm: ScriptedLLM, chat: Chat) -> None:
+    await llm.script({"match": "Rust"})
 
     failed = await failure_of(chat())
 
@@ -239,16 +221,16 @@ async def test_a_script_can_lie_in_a_file(tmp_path: Path) -> None:
     script = tmp_path / "script.json"
     script.write_text(json.dumps([{"text": "from a file"}]), encoding="utf-8")
 
-    async with running_llm(script=script) as server:
+    async with running_llm(script=script) as llm:
         body = {"model": "m", "messages": []}
-        answer = (await server.http.post("/v1/chat/completions", json=body)).json()
+        answer = (await llm.http.post("/v1/chat/completions", json=body)).json()
 
     assert answer["choices"][0]["message"]["content"] == "from a file"
 
 
-async def broken_off(server: ScriptedLLM, before: int) -> bool:
+async def broken_off(llm: ScriptedLLM, before: int) -> bool:
     """Wait until the server has noticed that the one request since `before` was given up."""
     async with asyncio.timeout(WAIT_S):
-        while not (await asked_since(server, before))[0]["broken_off"]:  # noqa: ASYNC110 -- another process's state
+        while not (await asked_since(llm, before))[0]["broken_off"]:  # noqa: ASYNC110 -- another process's state
             await asyncio.sleep(0.02)
     return True

@@ -1,7 +1,7 @@
 """Embedder and reranker over a real socket, against a server process that does all that a bad server does."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -13,9 +13,9 @@ from knowhub.core.embedding import EmbeddingFailed
 from knowhub.core.ids import RandomIds
 from knowhub.core.reranking import RerankFailed
 from knowhub.providers.embeddings import EmbeddingClient, EmbeddingOptions
-from knowhub.providers.http import Timing, client
+from knowhub.providers.http import Timing
 from knowhub.providers.rerank import RerankClient, RerankOptions
-from tests.e2e.scripted_llm import ScriptedLLM, Step, running_llm
+from tests.e2e.scripted_llm import ScriptedLLM, Step
 from tests.fakes.hashing_embedder import hashed_vector
 
 pytestmark = pytest.mark.anyio
@@ -27,40 +27,22 @@ ENOUGH_S = 60.0
 Embed = Callable[..., EmbeddingClient]
 
 
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    """The server is started once for the module, so the loop is the module's too."""
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
-async def server() -> AsyncIterator[ScriptedLLM]:
-    async with running_llm() as running:
-        yield running
-
-
 @pytest.fixture
-async def http() -> AsyncIterator[httpx.AsyncClient]:
-    async with client() as shared:
-        yield shared
-
-
-@pytest.fixture
-def embedder(server: ScriptedLLM, http: httpx.AsyncClient) -> Embed:
+def embedder(llm: ScriptedLLM, http: httpx.AsyncClient) -> Embed:
     def build(**options: Any) -> EmbeddingClient:  # noqa: ANN401 -- any option
         given = {"max_attempts": 1, **options}
-        return EmbeddingClient(EmbeddingOptions(server.url, **given), http, Timing(SystemClock(), RandomIds()))
+        return EmbeddingClient(EmbeddingOptions(llm.url, **given), http, Timing(SystemClock(), RandomIds()))
 
     return build
 
 
-async def test_vectors_are_those_of_the_hashing_embedder(server: ScriptedLLM, embedder: Embed) -> None:
-    await server.script_for("embeddings", {"refuse_rung": "encoding_format"})
+async def test_vectors_are_those_of_the_hashing_embedder(llm: ScriptedLLM, embedder: Embed) -> None:
+    await llm.script_for("embeddings", {"refuse_rung": "encoding_format"})
 
     vectors = await embedder().embed(TEXTS, ENOUGH_S)
 
     assert vectors == [hashed_vector(text) for text in TEXTS]
-    assert [list(one["body"]) for one in await server.requests("embeddings")] == [
+    assert [list(one["body"]) for one in await llm.requests("embeddings")] == [
         ["model", "input", "encoding_format"],
         ["model", "input"],
     ]
@@ -80,8 +62,8 @@ async def test_vectors_are_those_of_the_hashing_embedder(server: ScriptedLLM, em
         ({"answer": {"error": {"message": "overloaded", "code": 503}}}, "the server answered 503: overloaded"),
     ],
 )
-async def test_a_hostile_answer_is_a_failure(server: ScriptedLLM, embedder: Embed, step: Step, detail: str) -> None:
-    await server.script_for("embeddings", step)
+async def test_a_hostile_answer_is_a_failure(llm: ScriptedLLM, embedder: Embed, step: Step, detail: str) -> None:
+    await llm.script_for("embeddings", step)
 
     with pytest.raises(EmbeddingFailed) as caught:
         await embedder().embed(TEXTS, ENOUGH_S)
@@ -91,8 +73,8 @@ async def test_a_hostile_answer_is_a_failure(server: ScriptedLLM, embedder: Embe
 
 
 @pytest.mark.parametrize("step", [{"late": 60}, {"slow_drip": 0.2}])
-async def test_a_late_answer_is_a_timeout(server: ScriptedLLM, embedder: Embed, step: Step) -> None:
-    await server.script_for("embeddings", step)
+async def test_a_late_answer_is_a_timeout(llm: ScriptedLLM, embedder: Embed, step: Step) -> None:
+    await llm.script_for("embeddings", step)
 
     with pytest.raises(EmbeddingFailed) as caught:
         await embedder().embed(TEXTS, 1.0)
@@ -101,29 +83,29 @@ async def test_a_late_answer_is_a_timeout(server: ScriptedLLM, embedder: Embed, 
 
 
 async def test_a_server_that_is_down_opens_the_breaker_and_is_asked_again_after_it(
-    server: ScriptedLLM, embedder: Embed
+    llm: ScriptedLLM, embedder: Embed
 ) -> None:
-    await server.script_for("embeddings", {"status": 503, "stays": True})
-    asked_before = len(await server.requests("embeddings"))
+    await llm.script_for("embeddings", {"status": 503, "stays": True})
+    asked_before = len(await llm.requests("embeddings"))
     asked = embedder(breaker_failures=2, breaker_cool_down_s=1.0)
     for _ in range(2):
         with pytest.raises(EmbeddingFailed, match="503"):
             await asked.embed(TEXTS, ENOUGH_S)
     with pytest.raises(EmbeddingFailed, match="the breaker is open"):
         await asked.embed(TEXTS, ENOUGH_S)
-    await server.script_for("embeddings")
+    await llm.script_for("embeddings")
 
     while asked.is_open:  # noqa: ASYNC110 -- a breaker closes by the clock and tells nobody
         await asyncio.sleep(0.01)
     vectors = await asked.embed(TEXTS, ENOUGH_S)
 
     assert vectors == [hashed_vector(text) for text in TEXTS]
-    assert len(await server.requests("embeddings")) == asked_before + 3
+    assert len(await llm.requests("embeddings")) == asked_before + 3
 
 
-async def test_the_reranker_finds_the_shape_that_the_server_takes(server: ScriptedLLM, http: httpx.AsyncClient) -> None:
-    await server.script_for("rerank", {"refuse_rung": "documents"}, {}, {"garbage": True})
-    reranker = RerankClient(RerankOptions(server.url, max_attempts=1), http, Timing(SystemClock(), RandomIds()))
+async def test_the_reranker_finds_the_shape_that_the_server_takes(llm: ScriptedLLM, http: httpx.AsyncClient) -> None:
+    await llm.script_for("rerank", {"refuse_rung": "documents"}, {}, {"garbage": True})
+    reranker = RerankClient(RerankOptions(llm.url, max_attempts=1), http, Timing(SystemClock(), RandomIds()))
 
     scores = await reranker.rerank("索引", TEXTS, ENOUGH_S)
     with pytest.raises(RerankFailed) as caught:
@@ -131,4 +113,4 @@ async def test_the_reranker_finds_the_shape_that_the_server_takes(server: Script
 
     assert scores[0] > scores[1]
     assert caught.value.reason is FailureReason.FAILURE
-    assert ["texts" in one["body"] for one in await server.requests("rerank")] == [False, True, True]
+    assert ["texts" in one["body"] for one in await llm.requests("rerank")] == [False, True, True]

@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.e2e.scripted_llm import ScriptedLLM, Step, running_llm
+from tests.e2e.scripted_llm import ScriptedLLM, Step
 from tests.e2e.server_process import WAIT_S, Server, serving
 from tests.e2e.test_cli import Cli
 
@@ -75,18 +75,6 @@ class Caller:
 
 def caller_of(server: Server, llm: ScriptedLLM) -> Caller:
     return Caller(f"u{next(_numbers)}", httpx.AsyncClient(base_url=server.url, timeout=WAIT_S, trust_env=False), llm)
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    """The model is started once for the module, so the loop is the module's too."""
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
-async def llm() -> AsyncIterator[ScriptedLLM]:
-    async with running_llm() as running:
-        yield running
 
 
 def variables(llm: ScriptedLLM) -> dict[str, str]:

@@ -16,11 +16,6 @@ RECORDS = 300
 NOWHERE = "http://127.0.0.1:9/v1"
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def client_of(server: Server) -> httpx.Client:
     return httpx.Client(base_url=server.url, timeout=WAIT_S, trust_env=False)
 

@@ -1,33 +1,71 @@
-"""A reranker that gives the scores of a queue, or of a function of the texts, and keeps what it was asked."""
+"""A reranker that gives the scores of a queue, and behind it scores a text by how alike it and the query are."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
+from enum import Enum
 from typing import TypeAlias
 
-Scores: TypeAlias = Sequence[float] | Exception | Callable[[str, Sequence[str]], Sequence[float]] | None
+from knowhub.core.chat import FailureReason, Usage
+from knowhub.core.reranking import RerankFailed
+from tests.fakes.hashing_embedder import hashed_vector
+
+
+class Silence(Enum):
+    """In a queue: this call is not answered at all."""
+
+    NEVER = "never"
+
+
+Scores: TypeAlias = Sequence[float] | Exception | Callable[[str, Sequence[str]], Sequence[float]] | Silence
 
 
 class ScriptedReranker:
-    """Implements `Reranker`. An exception is raised, None is never answered; behind the queue all score alike."""
+    """Implements `CountedReranker`. `asked` is what it was given, by query and texts.
+
+    An exception is raised as a RerankFailed: as it is, TIMEOUT for a TimeoutError and FAILURE for any other. The scores
+    behind the queue are those of the scripted server of `tests/e2e/scripted_llm.py`.
+    """
 
     model = "scripted"
 
     def __init__(self, answers: Iterable[Scores] = ()) -> None:
-        self._answers = iter(answers)
+        self.is_open = False
         self.asked: list[tuple[str, list[str]]] = []
+        self._answers = iter(answers)
+        self._failures = 0
+
+    @property
+    def usage(self) -> Usage:
+        return Usage(len(self.asked), self._failures)
 
     async def rerank(self, query: str, texts: Sequence[str], timeout_s: float) -> Sequence[float]:
+        if not texts:
+            return []
         self.asked.append((query, list(texts)))
         await asyncio.sleep(0)
-        scores = next(self._answers, [0.0] * len(texts))
-        if scores is None:
+        answer = next(self._answers, by_likeness) if timeout_s > 0 else TimeoutError("no time is left to ask")
+        if isinstance(answer, Silence):
             await asyncio.Event().wait()
             return ()
-        if isinstance(scores, Exception):
-            raise scores
-        return scores(query, texts) if callable(scores) else scores
+        if isinstance(answer, Exception):
+            self._failures += 1
+            raise _failed(answer)
+        return answer(query, texts) if callable(answer) else answer
+
+
+def by_likeness(query: str, texts: Sequence[str]) -> Sequence[float]:
+    """Score a text by how alike it and the query are to the hashing embedder."""
+    wanted = hashed_vector(query)
+    return [sum(one * other for one, other in zip(wanted, hashed_vector(text), strict=True)) for text in texts]
 
 
 def longest_first(_query: str, texts: Sequence[str]) -> Sequence[float]:
     """Score a text by its length."""
     return [float(len(text)) for text in texts]
+
+
+def _failed(fault: Exception) -> RerankFailed:
+    if isinstance(fault, RerankFailed):
+        return fault
+    late = isinstance(fault, TimeoutError)
+    return RerankFailed(FailureReason.TIMEOUT if late else FailureReason.FAILURE, str(fault))

@@ -11,8 +11,8 @@ from knowhub.core.chat import FailureReason
 from knowhub.core.reranking import CountedReranker, RerankFailed
 from knowhub.providers.http import client
 from knowhub.providers.rerank import DEFAULT_MODEL, RerankClient, RerankStyle
-from tests.fakes.hashing_reranker import HashingReranker
 from tests.fakes.model_server import KEY, FakeTime, refusal, sent
+from tests.fakes.scripted_reranker import ScriptedReranker
 from tests.fakes.vector_server import RERANK_URL, rerank_client, reranked
 
 pytestmark = pytest.mark.anyio
@@ -59,7 +59,7 @@ async def test_the_text_that_answers_has_the_higher_score_in_the_order_of_the_te
 
 
 async def test_the_fake_scores_as_the_scripted_server_does(http: httpx.AsyncClient, server: respx.Route) -> None:
-    fake: CountedReranker = HashingReranker()
+    fake: CountedReranker = ScriptedReranker()
 
     scores = await fake.rerank("database index", TEXTS, 10)
 

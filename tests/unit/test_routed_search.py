@@ -15,7 +15,7 @@ from knowhub.knowledge.model import Found, Order, SearchQuery
 from knowhub.settings import Settings
 from tests.builders import OWNER, caller, local, new_knowledge
 from tests.fakes.queued_chat import NEVER, Answer, QueuedChat, fenced_data
-from tests.fakes.scripted_reranker import Scores, ScriptedReranker, longest_first
+from tests.fakes.scripted_reranker import Scores, ScriptedReranker, Silence, longest_first
 
 pytestmark = pytest.mark.anyio
 
@@ -230,7 +230,13 @@ async def test_the_reranker_orders_what_was_routed_or_else_what_was_recalled(
 
 @pytest.mark.parametrize(
     "scores",
-    [RerankFailed(FailureReason.FAILURE, "down"), None, [1.0], [float("nan"), 1.0, 2.0], [float("inf"), 1.0, 2.0]],
+    [
+        RerankFailed(FailureReason.FAILURE, "down"),
+        Silence.NEVER,
+        [1.0],
+        [float("nan"), 1.0, 2.0],
+        [float("inf"), 1.0, 2.0],
+    ],
 )
 async def test_a_reranker_that_fails_leaves_the_order_and_is_named(tmp_path: Path, scores: Scores) -> None:
     async with hub_with(tmp_path, None, ScriptedReranker([scores]), rerank_budget_s=0.2) as hub:

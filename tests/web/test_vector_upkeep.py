@@ -10,7 +10,7 @@ from knowhub.core.reranking import RerankFailed
 from knowhub.settings import Settings
 from knowhub.web.app import create_app
 from tests.fakes.hashing_embedder import HashingEmbedder
-from tests.fakes.hashing_reranker import HashingReranker
+from tests.fakes.scripted_reranker import ScriptedReranker
 from tests.web.conftest import client_of
 
 pytestmark = pytest.mark.anyio
@@ -22,13 +22,13 @@ def embedder() -> HashingEmbedder:
 
 
 @pytest.fixture
-def reranker() -> HashingReranker:
-    return HashingReranker([ConnectionError("down")])
+def reranker() -> ScriptedReranker:
+    return ScriptedReranker([ConnectionError("down")])
 
 
 @pytest.fixture
 async def api(
-    settings: Settings, embedder: HashingEmbedder, reranker: HashingReranker
+    settings: Settings, embedder: HashingEmbedder, reranker: ScriptedReranker
 ) -> AsyncIterator[httpx.AsyncClient]:
     world = World(embedder=embedder, reranker=reranker)
     async with open_hub(settings, world) as hub, client_of(create_app(settings, hub)) as client:
@@ -41,7 +41,7 @@ async def counted(api: httpx.AsyncClient) -> dict[str, float]:
 
 
 async def test_calls_and_failures_are_counted(
-    api: httpx.AsyncClient, embedder: HashingEmbedder, reranker: HashingReranker
+    api: httpx.AsyncClient, embedder: HashingEmbedder, reranker: ScriptedReranker
 ) -> None:
     await embedder.embed(["索引"], 10)
     with pytest.raises(RerankFailed):
@@ -57,7 +57,7 @@ async def test_calls_and_failures_are_counted(
 
 
 async def test_what_is_left_alone_is_named_and_writes_are_taken(
-    api: httpx.AsyncClient, embedder: HashingEmbedder, reranker: HashingReranker
+    api: httpx.AsyncClient, embedder: HashingEmbedder, reranker: ScriptedReranker
 ) -> None:
     before = (await api.get("/ready")).json()["degraded"]
 

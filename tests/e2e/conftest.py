@@ -1,0 +1,27 @@
+"""What tests share that talk to the scripted server."""
+
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+
+from knowhub.providers.http import client
+from tests.e2e.scripted_llm import ScriptedLLM, running_llm
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    """The scripted server is started once for a module, so the loop is the module's too."""
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+async def llm() -> AsyncIterator[ScriptedLLM]:
+    async with running_llm() as running:
+        yield running
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[httpx.AsyncClient]:
+    async with client() as shared:
+        yield shared
