@@ -15,6 +15,7 @@ from knowhub.knowledge.model import COLLECTION, Head, KnowledgeType, ListQuery
 from knowhub.knowledge.ports import KnowledgeIndex, KnowledgeView
 
 MOST_SOURCES = 99
+MOST_CHARACTERS = 100_000
 MOST_ASKED_TOGETHER = 8
 MOST_ASKED_CHARS = 4_000
 LEAST_SHARED_WORDS = 0.3
@@ -32,10 +33,11 @@ class How(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """A record at the version at which it was looked at."""
+    """A record at the version at which it was looked at, and how long its text was."""
 
     id: str
     version: int
+    characters: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,11 @@ class Merge:
     def ids(self) -> list[str]:
         """Return the ids of all its records, that which stays first."""
         return [self.into.id, *(source.id for source in self.sources)]
+
+    @property
+    def characters(self) -> int:
+        """Return how long the texts of all its records are together."""
+        return self.into.characters + sum(source.characters for source in self.sources)
 
 
 class Survey:
@@ -127,12 +134,12 @@ class Survey:
         return self._view.get(COLLECTION, ref.id) or {}
 
     def _take_in(self, head: Head, row: Row) -> None:
-        kind = kind_of(row)
+        kind, text = kind_of(row), whole(row)
         number = len(self._refs)
-        self._refs.append(Ref(head.id, head.version))
+        self._refs.append(Ref(head.id, head.version, len(text)))
         self._kinds.append(self._known_kinds.setdefault(kind, kind))
         self._numbers[head.id] = number
-        self._clusters.put(number, whole(row), kind)
+        self._clusters.put(number, text, kind)
 
     async def _heads(self) -> list[Head]:
         found: list[Head] = []
@@ -146,15 +153,12 @@ class Survey:
     def _merges_of(self, cluster: Cluster) -> Iterator[Merge]:
         into = self._refs[cluster.kept]
         self._taken.update(cluster.copies)
-        for start in range(0, len(cluster.copies), MOST_SOURCES):
-            copies = cluster.copies[start : start + MOST_SOURCES]
-            yield Merge(into, [self._refs[number] for number in copies], How.DUPLICATE, 1.0)
+        for copies in _shared_out([(self._refs[number], 1.0) for number in cluster.copies]):
+            yield Merge(into, [ref for ref, _ in copies], How.DUPLICATE, 1.0)
         if cluster.near:
             self._taken.update((cluster.kept, *(one.number for one in cluster.near)))
-        for start in range(0, len(cluster.near), MOST_SOURCES):
-            near = cluster.near[start : start + MOST_SOURCES]
-            least = min(one.similarity for one in near)
-            yield Merge(into, [self._refs[one.number] for one in near], How.NEAR_DUPLICATE, least)
+        for near in _shared_out([(self._refs[one.number], one.similarity) for one in cluster.near]):
+            yield Merge(into, [ref for ref, _ in near], How.NEAR_DUPLICATE, min(similarity for _, similarity in near))
 
     async def _family(self, index: KnowledgeIndex, number: int) -> list[int]:
         row = self.row(self._refs[number])
@@ -209,6 +213,20 @@ def kind_of(row: Row) -> str:
 def whole(row: Row) -> str:
     """Return what of a record is compared."""
     return "\n".join(filter(None, (row["task"], row["content"])))
+
+
+def _shared_out(sources: Sequence[tuple[Ref, float]]) -> Iterator[list[tuple[Ref, float]]]:
+    """Share sources out to merges, at most 99 to each, of 100,000 characters together where it is more than one."""
+    share: list[tuple[Ref, float]] = []
+    room = MOST_CHARACTERS
+    for source in sources:
+        room -= source[0].characters
+        if share and (room < 0 or len(share) == MOST_SOURCES):
+            yield share
+            share, room = [], MOST_CHARACTERS - source[0].characters
+        share.append(source)
+    if share:
+        yield share
 
 
 def _is_askable(row: Row) -> bool:

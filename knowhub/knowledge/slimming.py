@@ -37,7 +37,7 @@ class Slimmed:
 class SlimMeans:
     """What slimming needs beside records. `budget_s` is for one question to the model.
 
-    `note(ctx, calls)` keeps what a model was asked where nothing is written; it must not fail.
+    `note(ctx, calls)` keeps what a model was asked where no merge came of it; it must not fail.
     """
 
     ids: Ids
@@ -80,11 +80,12 @@ class Slimming:
             merges = await survey.merges()
             asker = await self._asked(survey, model, progress)
             plan = _plan(survey, merges, asker)
-            if plan.merges and not dry_run:
-                return await self._write(ctx, plan, key)
-            if asker is not None:
-                self._means.note(ctx, asker.calls)
-            return Slimmed(await self._preview(ctx, plan, dry_run=dry_run))
+            is_written = bool(plan.merges) and not dry_run
+            slimmed = await (self._write(ctx, plan, key) if is_written else self._preview(ctx, plan, dry_run=dry_run))
+            # What led to a merge stands with it; that a model kept records apart is a decision, too.
+            told = {id(call) for merge in plan.merges for call in merge.calls} if is_written else set()
+            self._means.note(ctx, [call for call in (asker.calls if asker else ()) if id(call) not in told])
+            return slimmed
 
     async def _asked(self, survey: Survey, model: str | None, progress: Progress) -> Asker | None:
         async with self._means.chat_for(model) as chat:
@@ -101,12 +102,12 @@ class Slimming:
                     break
             return asker
 
-    async def _preview(self, ctx: RequestContext, plan: Plan, *, dry_run: bool) -> dict[str, Any]:
+    async def _preview(self, ctx: RequestContext, plan: Plan, *, dry_run: bool) -> Slimmed:
         view, tally, pace = self._store.view(ctx.account), Tally(plan), Pace()
         for merge in plan.merges:
             tally.take(view, merge)
             await pace.pause()
-        return tally.report(dry_run=dry_run)
+        return Slimmed(tally.report(dry_run=dry_run))
 
     async def _write(self, ctx: RequestContext, plan: Plan, key: IdempotencyKey | None) -> Slimmed:
         slim_id = f"slim-{self._means.ids.hex(32)}"
@@ -122,16 +123,20 @@ class Slimming:
                 outcomes = await _to_its_end(commit)
             except Moved:
                 continue
-            operations = [outcome.operation for outcome in outcomes if isinstance(outcome, Committed)]
-            return await self._answer(ctx, operations[-1])
+            return _slimmed([outcome.operation for outcome in outcomes if isinstance(outcome, Committed)])
         raise Conflict("the records change faster than they can be merged; nothing was written, try again")
 
     async def _answer(self, ctx: RequestContext, operation: Operation) -> Slimmed:
         if operation.group is None:
             raise TypeError("a slimming was answered with an operation of no group")
-        operations = await self._store.group(ctx.account, operation.group.id)
-        report = operations[-1].reply or {}
-        return Slimmed(report, operation.group.id, [one.operation_id for one in operations])
+        return _slimmed(await self._store.group(ctx.account, operation.group.id))
+
+
+def _slimmed(operations: Sequence[Operation]) -> Slimmed:
+    """Return the answer that the operations of a slimming hold: the last one bears the report."""
+    last = operations[-1]
+    slim_id = None if last.group is None else last.group.id
+    return Slimmed(last.reply or {}, slim_id, [one.operation_id for one in operations])
 
 
 def _plan(survey: Survey, merges: Sequence[Merge], asker: Asker | None) -> Plan:

@@ -60,9 +60,9 @@ FAULTS = (
     Fault(
         "publish the durable offset before the sync",
         "group_commit.py",
-        "        await self.in_thread(lambda: self._log.append(segment, data, batch.offset))\n",
-        "        self._cursor.publish(Position(self._cursor.position.generation, segment, batch.offset + len(data)))\n"
-        "        await self.in_thread(lambda: self._log.append(segment, data, batch.offset))\n",
+        "        await self.in_thread(lambda: self._log.append(segment, batch.data(), batch.offset))\n",
+        "        self._cursor.publish(Position(self._cursor.position.generation, segment, batch.offset + batch.size))\n"
+        "        await self.in_thread(lambda: self._log.append(segment, batch.data(), batch.offset))\n",
         [CRASH_POINTS + SAVE_APPENDING],
     ),
     Fault(

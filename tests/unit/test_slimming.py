@@ -96,6 +96,18 @@ async def test_many_copies_of_one_record_are_several_operations_of_one_undo(
     assert await live(hub) == ids
 
 
+async def test_long_copies_are_shared_out_to_merges_of_a_hundred_thousand_characters(
+    hub: Hub, gate: Gate, slimming: Slimming
+) -> None:
+    ids = await keep(hub, "x" * 30_000, 8)
+    gate.let_through.set()
+
+    done = await slimming.slim(local())
+
+    assert [len(one["sources"]) for one in done.report["merged"]] == [3, 3, 1]
+    assert (len(done.operation_ids), await live(hub)) == (3, ids[:1])
+
+
 async def test_what_is_overtaken_in_the_last_operation_leaves_the_others_whole(
     hub: Hub, gate: Gate, slimming: Slimming
 ) -> None:

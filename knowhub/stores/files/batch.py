@@ -154,7 +154,10 @@ def _raw_change(view: StateView, write: Write) -> RawChange:
     if before_row is not None and is_erased(write.after):
         before_row = _stub_before(before_row, write.after)
         before = orjson.dumps(before_row)
-    return RawChange(write.collection, write.id, before, orjson.dumps(write.after), write.after, before_row)
+    # A copy: orjson returns small texts in buffers of four kilobytes, and these stay. Here, and not where a group is
+    # applied: there nobody has a turn before all of it is taken in.
+    after = bytes(memoryview(orjson.dumps(write.after)))
+    return RawChange(write.collection, write.id, before, after, write.after, before_row)
 
 
 def _stub_before(before: Row, after: Row) -> Row:

@@ -246,7 +246,7 @@ class GroupCommit:
         """Answer a retry from the log, anything else by its decisions."""
         replica = self._replica
         try:
-            answers = replica.retries.answers(replica.history, request.account, request.idempotency, batch.now)
+            answers = await replica.retries.answers(replica.history, request.account, request.idempotency, batch.now)
         except KnowHubError as problem:
             batch.answers.append((request, problem))
             return
@@ -256,10 +256,11 @@ class GroupCommit:
             await batch.run(request)
 
     async def _append(self, batch: Batch) -> None:
-        segment, data = self._cursor.position.segment, batch.data()
-        await self.in_thread(lambda: self._log.append(segment, data, batch.offset))
+        segment = self._cursor.position.segment
+        # Joined there too: of a large group that alone would hold the event loop for long.
+        await self.in_thread(lambda: self._log.append(segment, batch.data(), batch.offset))
         self._is_full = False
-        self._cursor.publish(Position(self._cursor.position.generation, segment, batch.offset + len(data)))
+        self._cursor.publish(Position(self._cursor.position.generation, segment, batch.offset + batch.size))
         self._replica.apply(batch, segment)
 
     def _failed(self, problem: OSError) -> KnowHubError:

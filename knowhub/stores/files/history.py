@@ -10,6 +10,7 @@ import orjson
 
 from knowhub.core.ids import seq_of
 from knowhub.core.operation import Operation
+from knowhub.core.pace import Pace
 from knowhub.stores.files.change_log import ChangeLog, Line
 from knowhub.stores.files.log_line import decode, is_sealed, line_checksum
 from knowhub.stores.files.recovery import Damage
@@ -79,13 +80,18 @@ class History:
             return None
         return operation
 
-    def group(self, account: str, group_id: str) -> list[Operation]:
-        found = [self.at(seq) for seq in self._groups.get(group_id, ())]
+    async def group(self, account: str, group_id: str) -> list[Operation]:
+        found: list[Operation | None] = []
+        pace = Pace()
+        for seq in tuple(self._groups.get(group_id, ())):
+            found.append(self.at(seq))
+            # Of an import or a slimming each line is long: other requests go on between.
+            await pace.pause()
         return [operation for operation in found if operation is not None and operation.account == account]
 
-    def siblings(self, operation: Operation) -> list[Operation]:
+    async def siblings(self, operation: Operation) -> list[Operation]:
         """Return all operations of an operation's group, or the operation alone."""
-        return self.group(operation.account, operation.group.id) if operation.group else [operation]
+        return await self.group(operation.account, operation.group.id) if operation.group else [operation]
 
     async def newest_first(self, account: str, before_seq: int | None) -> AsyncIterator[Operation]:
         start = self.last_seq if before_seq is None else min(before_seq - 1, self.last_seq)

@@ -39,14 +39,16 @@ class RetryKeys:
         check_same_body(used.key, key)
         return used.seq
 
-    def answers(self, history: History, account: str, key: IdempotencyKey | None, now: float) -> Sequence[Committed]:
+    async def answers(
+        self, history: History, account: str, key: IdempotencyKey | None, now: float
+    ) -> Sequence[Committed]:
         """Return all that the request of this key wrote; nothing for a fresh one.
 
         Raises InvalidInput as `find`, and Conflict where what it wrote was erased since: the first answer is gone.
         """
         seq = self.find(account, key, now) if key is not None else None
         first = history.at(seq) if seq is not None else None
-        operations = history.siblings(first) if first is not None else []
+        operations = await history.siblings(first) if first is not None else []
         for operation in operations:
             erased = [change.id for change in operation.changes if is_erased(change.after)]
             if erased and not operation.op.startswith(ERASING):

@@ -126,8 +126,7 @@ class AccountState:
             self.keywords.put(self.keywords.node_for(row))
 
     def _keep(self, collection: str, row_id: str, text: bytes) -> None:
-        # A copy: orjson returns small texts in buffers of four kilobytes, and these stay.
-        self.rows.setdefault(collection, {})[row_id] = bytes(memoryview(text))
+        self.rows.setdefault(collection, {})[row_id] = text
 
 
 class Pending:

@@ -181,13 +181,13 @@ class FileStore:
     async def replayed(self, account: str, idempotency: IdempotencyKey | None) -> Committed | None:
         await self.refresh()
         retries = self._replica.retries
-        return next(iter(retries.answers(self.history, account, idempotency, self._clock.now())), None)
+        return next(iter(await retries.answers(self.history, account, idempotency, self._clock.now())), None)
 
     async def operation(self, account: str, operation_id: str) -> Operation | None:
         return self.history.find(account, operation_id)
 
     async def group(self, account: str, group_id: str) -> Sequence[Operation]:
-        return self.history.group(account, group_id)
+        return await self.history.group(account, group_id)
 
     def operations(self, account: str, before_seq: int | None = None) -> AsyncIterator[Operation]:
         return self.history.newest_first(account, before_seq)

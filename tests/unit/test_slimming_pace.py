@@ -1,0 +1,70 @@
+"""How long a slimming of many records keeps everybody else of its event loop waiting."""
+
+import asyncio
+import gc
+import time
+from collections.abc import Awaitable, Iterator
+from pathlib import Path
+
+import pytest
+
+from knowhub.bootstrap import open_hub
+from knowhub.core.operation import IdempotencyKey
+from knowhub.knowledge.slim_plan import MOST_CHARACTERS, How, Merge, Ref
+from knowhub.knowledge.slim_writing import parted
+from knowhub.knowledge.slimming import Slimmed
+from knowhub.settings import Settings
+from tests.builders import local, new_knowledge
+
+pytestmark = pytest.mark.anyio
+
+PAIRS = 400
+KEY = IdempotencyKey("user:local", "POST", "/api/knowledge/slim", "once", "body")
+
+
+@pytest.fixture
+def _no_collection() -> Iterator[None]:
+    """Keep the collector of the whole test run, which holds every loop, out of what is measured."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+async def steps_of(work: Awaitable[Slimmed]) -> tuple[Slimmed, list[float]]:
+    """Do it, and return the processor time of each turn that others had to wait for meanwhile, in seconds."""
+    working = asyncio.ensure_future(work)
+    steps: list[float] = []
+    while not working.done():
+        before = time.thread_time()
+        await asyncio.sleep(0)
+        steps.append(time.thread_time() - before)
+    return await working, steps
+
+
+@pytest.mark.usefixtures("_no_collection")
+async def test_no_step_of_a_slimming_or_of_its_retry_takes_a_large_part_of_it(tmp_path: Path) -> None:
+    # Pairs that share no pair of words with others, of a sentence or two more.
+    texts = [" ".join(f"w{number}x{word}" for word in range(100)) for number in range(PAIRS)]
+    drafts = [new_knowledge(f"{text}{more}", dedup=False) for text in texts for more in ("", " and one thing more")]
+    async with open_hub(Settings(data_dir=tmp_path), keep=False) as hub:
+        for start in range(0, len(drafts), 100):
+            await hub.knowledge.save_batch(local(), drafts[start : start + 100])
+
+        done, steps = await steps_of(hub.slimming.slim(local(), key=KEY))
+        again, steps_again = await steps_of(hub.slimming.slim(local(), key=KEY))
+
+    assert (done.report["merged_count"], again) == (PAIRS, done)
+    assert max(steps) * 10 < sum(steps)
+    # Of a retry reading back what was written is nearly all: in one go it would be one step.
+    assert max(steps_again) * 3 < sum(steps_again) * 2
+
+
+def test_an_operation_is_of_a_hundred_rows_or_of_a_hundred_thousand_characters_at_most() -> None:
+    def pairs(count: int, characters: int) -> list[Merge]:
+        refs = [[Ref(f"{side}{number}", 1, characters) for side in "ab"] for number in range(count)]
+        return [Merge(into, [source], How.DUPLICATE) for into, source in refs]
+
+    assert [len(part) for part in parted(pairs(120, 10))] == [50, 50, 20]
+    assert [len(part) for part in parted(pairs(5, MOST_CHARACTERS // 4))] == [2, 2, 1]
+    assert [len(part) for part in parted(pairs(3, MOST_CHARACTERS))] == [1, 1, 1]
