@@ -1,0 +1,139 @@
+"""A real server whose embedder hangs and fails: no save waits for it or is lost, and all get their vectors."""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from knowhub.search.vector_files import VectorFiles
+from tests.e2e.scripted_llm import ScriptedLLM
+from tests.e2e.server_process import WAIT_S, Server, serving
+from tests.fakes.hashing_embedder import hashed_vector
+
+pytestmark = pytest.mark.anyio
+
+WRITERS = 16
+SLOWER = 8
+HANGS = {"late": 600, "stays": True}
+FAILS = {"status": 503, "stays": True}
+MANY = [100, pytest.param(1_000, marks=[pytest.mark.nightly, pytest.mark.timeout(600)])]
+
+
+@asynccontextmanager
+async def client_of(server: Server) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(base_url=server.url, timeout=WAIT_S, trust_env=False) as http:
+        yield http
+
+
+def embedded_by(llm: ScriptedLLM) -> dict[str, str]:
+    return {
+        "KNOWHUB_EMBEDDING_BASE_URL": llm.url,
+        "KNOWHUB_EMBEDDING_ATTEMPTS": "1",
+        "KNOWHUB_EMBEDDING_TIMEOUT_S": "1",
+        "KNOWHUB_EMBEDDING_SEARCH_BUDGET_S": "0.5",
+    }
+
+
+def texts(count: int) -> list[str]:
+    return [f"widget-{number} 部件 {number * 7919}" for number in range(count)]
+
+
+async def save_each(http: httpx.AsyncClient, contents: Sequence[str]) -> float:
+    """Save each by a request of its own, many at a time; return how many seconds it took, all acknowledged."""
+    waiting = iter(contents)
+
+    async def write() -> None:
+        for content in waiting:
+            answer = await http.post("/api/knowledge", json={"content": content, "dedup": False})
+            assert answer.status_code == 201, answer.text
+
+    started = time.monotonic()
+    async with asyncio.TaskGroup() as group:
+        for _ in range(WRITERS):
+            group.create_task(write())
+    return time.monotonic() - started
+
+
+async def search(http: httpx.AsyncClient, text: str) -> dict[str, Any]:
+    asked = {"q": text, "explain": "true", "order": "relevance"}
+    answer: dict[str, Any] = (await http.get("/api/knowledge/search", params=asked)).raise_for_status().json()
+    return answer
+
+
+async def lag(http: httpx.AsyncClient) -> int:
+    return int((await http.get("/ready")).json()["index_lag"])
+
+
+async def seconds_without_an_embedder(folder: Path, contents: Sequence[str]) -> float:
+    with serving(folder) as server:
+        async with client_of(server) as http:
+            return await save_each(http, contents)
+
+
+async def settled(http: httpx.AsyncClient) -> None:
+    # Behind failures it is asked again after up to 30 seconds, which nothing else shortens.
+    async with asyncio.timeout(5 * WAIT_S):
+        while await lag(http):  # noqa: ASYNC110 -- another process's state
+            await asyncio.sleep(0.1)
+
+
+def vectors_on_disk(folder: Path) -> Counter[bytes]:
+    (account,) = (folder / "indexes" / "vectors").glob("*")
+    files = VectorFiles(account)
+    note = files.noted()
+    assert note is not None
+    return Counter(row.tobytes() for row in files.read(note)["vector"])
+
+
+def vectors_of(contents: Sequence[str]) -> Counter[bytes]:
+    return Counter(np.array(hashed_vector(content), np.float16).tobytes() for content in contents)
+
+
+def stages(found: dict[str, Any]) -> list[str]:
+    return [stage["stage"] for stage in found["results"][0]["why"]["stages"]]
+
+
+@pytest.mark.parametrize("count", MANY)
+@pytest.mark.parametrize("is_killed", [False, True], ids=["running", "killed"])
+async def test_what_is_saved_while_the_embedder_is_down_is_found_by_words_and_has_its_vector_when_it_is_up(
+    tmp_path: Path, llm: ScriptedLLM, count: int, *, is_killed: bool
+) -> None:
+    folder, contents = tmp_path / "data", texts(count)
+    wanted = contents[count // 2]
+    plain_s = await seconds_without_an_embedder(tmp_path / "plain", contents)
+    await llm.script_for("embeddings", HANGS)
+    with serving(folder, **embedded_by(llm)) as server:
+        async with client_of(server) as http:
+            took_s = await save_each(http, contents)
+            down, lag_down = await search(http, wanted), await lag(http)
+            if is_killed:
+                server.kill()
+            else:
+                await llm.script_for("embeddings")
+                await settled(http)
+                up = await search(http, wanted)
+    if is_killed:
+        await llm.script_for("embeddings", FAILS)
+        with serving(folder, **embedded_by(llm)) as server:
+            async with client_of(server) as http:
+                still_down, lag_still_down = await search(http, wanted), await lag(http)
+                await llm.script_for("embeddings")
+                await settled(http)
+                up = await search(http, wanted)
+        assert (still_down["degraded"], lag_still_down) == (["embedder"], count)
+        assert (still_down["results"][0]["content"], stages(still_down)) == (wanted, ["lexical"])
+
+    # Saves that waited for the embedder, a second each, would take many times as long.
+    assert took_s < SLOWER * plain_s
+    assert (down["degraded"], lag_down) == (["embedder"], count)
+    assert (down["results"][0]["content"], stages(down)) == (wanted, ["lexical"])
+    assert (up["degraded"], up["index_lag"], up["results"][0]["content"]) == ([], 0, wanted)
+    assert stages(up) == ["lexical", "vector"]
+    assert vectors_on_disk(folder) == vectors_of(contents)
