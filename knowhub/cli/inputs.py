@@ -10,7 +10,7 @@ from knowhub.cli.hub_access import checked, tags_of
 from knowhub.keywords.model import PAGE_SIZE, InfoSort, RelationType
 from knowhub.knowledge.model import KnowledgeType, Order
 from knowhub.web.schemas.keywords import InfoBody, KeywordBody
-from knowhub.web.schemas.knowledge import FeedbackBody, SaveBody
+from knowhub.web.schemas.knowledge import Case, FeedbackBody, SaveBody
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,20 +87,24 @@ class Evidence:
     task: Annotated[str | None, typer.Option(help="In which task it was used.")] = None
     outcome: Annotated[str | None, typer.Option(help="What came of it.")] = None
     reason: Annotated[str | None, typer.Option(help="Why it did harm.")] = None
+    evolve: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="What was learnt, in words; a model writes the content anew.")
+    ] = None
 
     def body(self) -> FeedbackBody:
         """Return what the HTTP API would take. Ends with 2 when nothing was said."""
-        if not (self.helpful or self.harmful or self.score is not None):
-            raise typer.BadParameter("say --helpful, --harmful or --score")
-        case = {"task": self.task, "outcome": self.outcome, "reason": self.reason}
-        said = {name: value for name, value in case.items() if value is not None}
+        if not (self.helpful or self.harmful or self.score is not None or self.evolve is not None):
+            raise typer.BadParameter("say --helpful, --harmful, --score or --evolve")
+        texts = {"task": self.task, "outcome": self.outcome, "reason": self.reason}
+        said = {name: value for name, value in texts.items() if value is not None}
         if said and not (self.helpful or self.harmful):
             raise typer.BadParameter("--task, --outcome and --reason belong to --helpful or --harmful")
-        values: dict[str, Any] = {"update_score": self.score}
+        values: dict[str, Any] = {"update_score": self.score, "evolve_feedback": self.evolve}
         # An empty case is evidence too.
-        values |= {"add_helpful_case": said} if self.helpful else {}
-        values |= {"add_harmful_case": said} if self.harmful else {}
-        return FeedbackBody.model_validate(values)
+        case = checked(Case, said)
+        values |= {"add_helpful_case": case} if self.helpful else {}
+        values |= {"add_harmful_case": case} if self.harmful else {}
+        return checked(FeedbackBody, values, {"evolve_feedback": "--evolve"})
 
 
 @dataclass(frozen=True, slots=True)

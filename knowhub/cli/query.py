@@ -13,6 +13,7 @@ from knowhub.cli.hub_access import checked, ids_of, tags_of, use_hub
 from knowhub.cli.inputs import Asked, Draft, Evidence, Listed
 from knowhub.cli.options import Caller, Filters, Place, spread
 from knowhub.core.row_paths import differences
+from knowhub.knowledge.evolution import Evolved
 from knowhub.knowledge.heads import facet
 from knowhub.knowledge.model import Found, ListQuery, Page, Saved, Stored
 from knowhub.operations.model import UndoResult
@@ -90,14 +91,20 @@ def get(knowledge_id: Id, caller: Caller, place: Place) -> None:
 
 @spread
 def feedback(knowledge_id: Id, evidence: Evidence, caller: Caller, place: Place) -> None:
-    """Say whether a record helped, did harm, or deserves another score; search ranks by it."""
+    """Say whether a record helped, did harm, deserves another score, or what was learnt since; search ranks by it."""
     body, ids = evidence.body(), ids_of(caller)
 
-    async def work(hub: Hub) -> Saved:
-        return await hub.knowledge.give_feedback(ids.context(hub.default_owner), knowledge_id, body.feedback())
+    async def work(hub: Hub) -> Saved | Evolved:
+        ctx = ids.context(hub.default_owner)
+        if body.evolve_feedback is None:
+            return await hub.knowledge.give_feedback(ctx, knowledge_id, body.feedback())
+        return await hub.evolution.evolve(ctx, knowledge_id, body.feedback())
 
-    saved = use_hub(place, work)
-    _print_saved(saved, "changed" if saved.operation_id else "unchanged", place)
+    done = use_hub(place, work)
+    if isinstance(done, Evolved):
+        _print_evolved(done, place)
+    else:
+        _print_saved(done, _changed(done), place)
 
 
 @spread
@@ -163,6 +170,19 @@ def _print_saved(saved: Saved, what: str, place: Place) -> None:
     output.say(f"{what}  {saved.record['id']}  (version {saved.record['version']})")
     if saved.operation_id:
         output.say(f"undo it with: knowhub undo {saved.operation_id}")
+
+
+def _changed(saved: Saved) -> str:
+    return "changed" if saved.operation_id else "unchanged"
+
+
+def _print_evolved(done: Evolved, place: Place) -> None:
+    if place.as_json:
+        output.print_json({**done.saved.record, **done.told, "operation_id": done.saved.operation_id})
+        return
+    for line in filter(None, (*(done.diff or "").splitlines(), done.detail)):
+        output.say(line)
+    _print_saved(done.saved, _changed(done.saved), place)
 
 
 def _print_found(found: Found) -> None:

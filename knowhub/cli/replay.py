@@ -19,11 +19,11 @@ from knowhub.core.errors import Unavailable
 from knowhub.core.request_context import DEFAULT_ACCOUNT
 from knowhub.keywords import replay as keyword_replay
 from knowhub.keywords.replay import Difference, Recorded
-from knowhub.knowledge import routing
+from knowhub.knowledge import replaying, routing
 from knowhub.settings import Settings
 from knowhub.wiring.language_model import chat_model
 
-_FUNCTIONS = {**keyword_replay.FUNCTIONS, **routing.REPLAYED}
+_FUNCTIONS = {**keyword_replay.FUNCTIONS, **routing.REPLAYED, **replaying.REPLAYED}
 
 
 @spread
@@ -119,6 +119,9 @@ def _print_difference(difference: Difference) -> None:
     output.say(f"  now  {now}")
     if difference.detail:
         output.say(f"       {output.one_line(difference.detail)}")
+    if difference.was_text or difference.now_text:
+        output.say(f"  was text  {output.one_line(difference.was_text)}")
+        output.say(f"  now text  {output.one_line(difference.now_text)}")
 
 
 def _told(decision: Any, names: Mapping[str, str]) -> str:  # noqa: ANN401 -- any JSON value

@@ -9,11 +9,10 @@ from knowhub.core.chat import ChatFailed, ChatModel, FailureReason, Message, Not
 from knowhub.core.choices import Choices, pointed_at, short_text
 from knowhub.core.errors import InvalidInput
 from knowhub.core.operation import Operation, Row
-from knowhub.core.replaying import Replayable
+from knowhub.core.replaying import UNUSABLE, Replayable, Shown, by_choices
 from knowhub.keywords import prompts
 from knowhub.keywords.agent_decision import Action, decode
 
-UNUSABLE: Row = {"failure": "unusable_answer"}
 _MAX_ASKED = 200
 
 
@@ -35,7 +34,8 @@ class Difference:
     """What was decided, and what a model decides now; `same` when both mean the same.
 
     `was` and `now` are decisions with ids, or `{"failure": reason}`. `asked` is what it was about, in short; `names`
-    tells the names of the ids. `tokens` (both directions, None where nobody counted) and `seconds` are of the new call.
+    tells the names of the ids. `was_text` and `now_text` are what the answers write, which is not compared. `tokens`
+    (both directions, None where nobody counted) and `seconds` are of the new call.
     Not `was_asked`: the question was not sent, `now` is the failure that says so, and it is never the same.
     """
 
@@ -47,6 +47,8 @@ class Difference:
     same: bool
     was_asked: bool = True
     names: Mapping[str, str] = field(default_factory=dict)
+    was_text: str = ""
+    now_text: str = ""
     detail: str = ""
     tokens: int | None = None
     seconds: float = 0.0
@@ -112,37 +114,37 @@ async def replay(
     for call in calls:
         function = known[call.function]
         question = Question(call.function, call.messages, function.schema)
-        reply: Reply | None = None
-        failure: ChatFailed | None = None
         try:
-            reply = await chat.chat(question, timeout_s)
+            answer: Reply | ChatFailed = await chat.chat(question, timeout_s)
         except ChatFailed as failed:
-            now: Row = {"failure": failed.reason.value}
-            failure = failed
-        else:
-            now = meaning(function, reply.data, call.choices)
-        was: Row = {"failure": call.failure} if call.failure else meaning(function, call.output, call.choices)
-        yield _difference(call, (was, now), failure, reply)
+            answer = failed
+        yield _difference(call, function, answer)
 
 
-def meaning(function: Replayable, output: object, choices: Mapping[str, str]) -> Row:
+def meaning(
+    function: Replayable, output: object, choices: Mapping[str, str], data: Mapping[str, Any] | None = None
+) -> Row:
     """Return what an answer decides, with ids in place of idx, without its reasons and the order of its lists.
 
     A description counts by whom it describes: no two models write the same words. Raises nothing, whatever
-    `output` is.
+    `output` is. `data` is what the prompt showed.
     """
     if not isinstance(output, Mapping):
         return UNUSABLE
     ordered = sorted((idx for idx in choices if idx.isdecimal()), key=int)
-    return function.meaning(output, Choices([choices[idx] for idx in ordered]))
+    return function.meaning(output, Shown(Choices([choices[idx] for idx in ordered]), data or {}))
 
 
-def _difference(
-    call: Recorded, decided: tuple[Row, Row], failure: ChatFailed | None, reply: Reply | None
-) -> Difference:
-    was, now = decided
+def _difference(call: Recorded, function: Replayable, answer: Reply | ChatFailed) -> Difference:
     data = _shown(call.messages)
-    was_asked = not isinstance(failure, NotAsked)
+
+    def decided(output: object, failure: str | None) -> Row:
+        return {"failure": failure} if failure else meaning(function, output, call.choices, data)
+
+    reply, failed = (answer, None) if isinstance(answer, Reply) else (None, answer)
+    was = decided(call.output, call.failure)
+    now = decided(reply and reply.data, None if failed is None else failed.reason.value)
+    was_asked = not isinstance(failed, NotAsked)
     return Difference(
         operation_id=call.operation_id,
         function=call.function,
@@ -152,10 +154,17 @@ def _difference(
         same=was_asked and was == now,
         was_asked=was_asked,
         names=_names(data, call.choices),
-        detail="" if failure is None else failure.detail,
+        was_text=_written(function, call.output),
+        now_text=_written(function, reply and reply.data),
+        detail="" if failed is None else failed.detail,
         tokens=None if reply is None else _tokens(reply),
         seconds=0.0 if reply is None else reply.seconds,
     )
+
+
+def _written(function: Replayable, output: object) -> str:
+    text = function.text(output) if isinstance(output, Mapping) else ""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _branch(output: Mapping[str, Any], choices: Choices) -> Row:
@@ -216,7 +225,7 @@ def _group(group: Mapping[str, Any], choices: Choices) -> list[Any]:
 
 
 FUNCTIONS: Mapping[str, Replayable] = {
-    name: Replayable(prompts.SCHEMAS[name], meaning_of)
+    name: by_choices(prompts.SCHEMAS[name], meaning_of)
     for name, meaning_of in (
         (prompts.PICK_BRANCH, _branch),
         (prompts.DISAMBIGUATE, _same_name),
@@ -253,15 +262,24 @@ def _shown(messages: Sequence[Message]) -> Mapping[str, Any]:
 
 def _asked(data: Mapping[str, Any]) -> str:
     new = data.get("new")
-    words = data.get("query") or data.get("info") or (new.get("name") if isinstance(new, Mapping) else "")
-    return short_text(words, _MAX_ASKED)
+    words = data.get("query") or data.get("info") or data.get("feedback")
+    named = (one.get("name") or one.get("task") or one.get("text") for one in _listed(data, "records", "messages"))
+    return short_text(words or (new.get("name") if isinstance(new, Mapping) else next(named, "")), _MAX_ASKED)
 
 
 def _names(data: Mapping[str, Any], choices: Mapping[str, str]) -> dict[str, str]:
-    shown = _objects(data, "candidates") or _objects(data, "nodes")
-    # Keywords are shown by idx and name, records by id and task.
-    named = ((choices.get(str(one.get("idx")), one.get("id")), one.get("name", one.get("task"))) for one in shown)
-    return {str(row_id): str(name) for row_id, name in named if row_id is not None}
+    # Keywords are shown by idx and name, records by id or idx, and task or content.
+    shown = _listed(data, "candidates", "nodes", "records", "known")
+    named = (
+        (choices.get(str(one.get("idx")), one.get("id")), one.get("name") or one.get("task") or one.get("content"))
+        for one in shown
+    )
+    return {str(row_id): short_text(str(name), _MAX_ASKED) for row_id, name in named if row_id is not None}
+
+
+def _listed(data: Mapping[str, Any], *names: str) -> list[Mapping[str, Any]]:
+    """Return the objects of the first of these lists that has any."""
+    return next(filter(None, (_objects(data, name) for name in names)), [])
 
 
 def _tokens(reply: Reply) -> int | None:

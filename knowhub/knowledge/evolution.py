@@ -33,6 +33,11 @@ class Evolved:
     degraded: Sequence[str]
     detail: str
 
+    @property
+    def told(self) -> dict[str, Any]:
+        """Return what an answer tells beside the record."""
+        return {"evolved": self.evolved, "diff": self.diff, "degraded": list(self.degraded), "detail": self.detail}
+
 
 @dataclass(frozen=True, slots=True)
 class _Rewrite:
@@ -109,7 +114,7 @@ class Evolution:
         asking = Asking(self._chat, self._budget_s)
         try:
             question = prompts.evolve(row["task"], row["content"], words)
-            content, summary = await asking.ask(question, {}, lambda answer: _read(answer, row))
+            content, summary = await asking.ask(question, {}, lambda answer: read(answer, row["content"]))
         except ChatFailed as failed:
             detail = f"the language model gave no usable answer ({short_text(failed.detail, _MAX_SUMMARY)})"
             return replace(shown, summary=f"{detail}; the content stays as it is", degraded=["llm"], calls=asking.calls)
@@ -146,6 +151,18 @@ class Evolution:
         return _answer(operation.changes[0].after, operation.operation_id, operation.reply or {})
 
 
+def read(answer: Mapping[str, Any], before: str) -> tuple[str, str] | None:
+    """Return the content, in place of the one before, and what was changed; None where no content can be so."""
+    content = answer.get("content")
+    if not isinstance(content, str) or not 0 < len(content) <= max(MAX_CONTENT_CHARS, len(before)):
+        return None
+    if "\0" in content or not content.strip():
+        return None
+    # A lone half of a surrogate pair is text that no file can hold: such an answer raises here.
+    content.encode()
+    return content, short_text(answer.get("summary_of_change"), _MAX_SUMMARY)
+
+
 class _Moved(KnowHubError):
     """Raised by a decision, so that nothing is written, where the text is no more what the model was shown."""
 
@@ -158,18 +175,6 @@ def _evolvable(view: KnowledgeView, ctx: RequestContext, knowledge_id: str, expe
     if not ctx.may_edit(row["owner"]):
         raise Forbidden("only the owner of a record may evolve it; add a helpful or harmful case instead")
     return row
-
-
-def _read(answer: Mapping[str, Any], row: Row) -> tuple[str, str] | None:
-    """Return the content and what was changed; None for an answer that no content can be."""
-    content = answer.get("content")
-    if not isinstance(content, str) or not 0 < len(content) <= max(MAX_CONTENT_CHARS, len(row["content"])):
-        return None
-    if "\0" in content or not content.strip():
-        return None
-    # A lone half of a surrogate pair is text that no file can hold: such an answer raises here.
-    content.encode()
-    return content, short_text(answer.get("summary_of_change"), _MAX_SUMMARY)
 
 
 def _reply(rewrite: _Rewrite) -> dict[str, Any]:

@@ -39,7 +39,7 @@ An empty list is a fine answer. Never write passwords, keys or cookies; the plac
 Answer with one JSON object: {{"candidates": [...]}}."""
 
 # Items have no required fields: one bad item must not make the whole answer unusable. The reader checks each.
-_SCHEMA: Final[Mapping[str, Any]] = {
+SCHEMA: Final[Mapping[str, Any]] = {
     "type": "object",
     "properties": {"candidates": {"type": "array", "items": {"description": "an object, see the fields above"}}},
     "required": ["candidates"],
@@ -57,5 +57,5 @@ def extract(messages: Sequence[tuple[int, Message]], known: Sequence[str]) -> Qu
     return Question(
         EXTRACT_KNOWLEDGE,
         [{"role": "system", "content": _TASK.strip()}, {"role": "user", "content": fenced(data)}],
-        _SCHEMA,
+        SCHEMA,
     )

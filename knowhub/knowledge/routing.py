@@ -9,7 +9,7 @@ from knowhub.core.chat import ChatFailed, ChatModel, Question
 from knowhub.core.choices import Choices, pointed_at
 from knowhub.core.fences import FENCE, fenced
 from knowhub.core.operation import Row
-from knowhub.core.replaying import Replayable
+from knowhub.core.replaying import Replayable, by_choices
 from knowhub.core.request_context import RequestContext
 
 ROUTE = "route_knowledge"
@@ -126,4 +126,4 @@ def _meaning(answer: Mapping[str, Any], choices: Choices) -> Row:
     return {"ids": sorted(picked)} | ({"invents": True} if invents else {})
 
 
-REPLAYED: Mapping[str, Replayable] = {ROUTE: Replayable(SCHEMA, _meaning)}
+REPLAYED: Mapping[str, Replayable] = {ROUTE: by_choices(SCHEMA, _meaning)}

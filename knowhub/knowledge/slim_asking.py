@@ -37,7 +37,7 @@ class Asker:
         question = prompts.merge([(row["task"], row["content"]) for _, row in family])
         asking = Asking(self._chat, self._budget_s)
         try:
-            same, text = await asking.ask(question, choices.by_idx, lambda answer: _read(answer, choices))
+            same, text = await asking.ask(question, choices.by_idx, lambda answer: read(answer, choices))
         except ChatFailed as failed:
             self.has_failed = True
             # A model that is left alone at present need not be tried for each of the others.
@@ -64,7 +64,7 @@ def left_apart(ids: Sequence[str], reason: str) -> dict[str, Any]:
     return {"ids": list(ids), "reason": reason}
 
 
-def _read(answer: Mapping[str, Any], choices: Choices) -> tuple[tuple[str, ...], tuple[str, str]] | None:
+def read(answer: Mapping[str, Any], choices: Choices) -> tuple[tuple[str, ...], tuple[str, str]] | None:
     """Return which records are one and its task and content; None for an answer that no record can be."""
     if not isinstance(answer.get("same"), list):
         return None

@@ -8,12 +8,13 @@ import pytest
 from knowhub.core.chat import ChatFailed, FailureReason, NotAsked
 from knowhub.core.errors import InvalidInput
 from knowhub.core.operation import Operation, Row
+from knowhub.core.replaying import UNUSABLE
 from knowhub.keywords import prompts
 from knowhub.keywords.agent import KeywordAgent
 from knowhub.keywords.agent_decision import Intent
 from knowhub.keywords.model import NewKeyword, Options
 from knowhub.keywords.recent import Recents
-from knowhub.keywords.replay import FUNCTIONS, UNUSABLE, Difference, ScriptedModel, meaning, recorded_calls, replay
+from knowhub.keywords.replay import FUNCTIONS, Difference, ScriptedModel, meaning, recorded_calls, replay
 from tests.builders import START, local
 from tests.fakes.keyword_view import tree_of
 from tests.fakes.queued_chat import QueuedChat

@@ -1,6 +1,8 @@
 """A model's part in slimming: it says which records are one and what that says, and can do nothing else."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any
 
 import httpx
 import pytest
@@ -157,6 +159,27 @@ async def test_a_preview_asks_the_model_and_writes_nothing(api: httpx.AsyncClien
     assert [(one["into"], one["content"]) for one in planned["merged"]] == [(first, MERGED["content"])]
     assert await listed(api) == [second, first]
     assert (await read(api, second)).get("merged_into") is None
+
+
+async def test_that_a_model_keeps_records_apart_is_kept_beside_what_it_merges(
+    api: httpx.AsyncClient, script: list[Answer]
+) -> None:
+    await keep(api, ONE, OTHER)
+    apart = await keep(api, ONE, OTHER, types=["tool"])
+    script += [MERGED, {"same": []}]
+
+    done = await slim(api)
+
+    async def decided() -> list[dict[str, Any]]:
+        operations = (await api.get("/api/operations")).json()["results"]
+        return [one for one in operations if one["op"] == "agent_decision"]
+
+    async with asyncio.timeout(5):
+        while not (noted := await decided()):  # noqa: ASYNC110 -- it is noted behind the answer
+            await asyncio.sleep(0)
+    (call,) = (await api.get(f"/api/operations/{noted[0]['operation_id']}")).json()["agent_io"]
+    assert len(done["merged"]) == 1
+    assert (call["function"], sorted(call["choices"].values())) == ("merge_knowledge", sorted(apart))
 
 
 async def test_a_model_that_is_left_alone_at_present_is_not_tried_for_each_of_the_others(

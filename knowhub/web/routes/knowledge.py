@@ -207,8 +207,7 @@ async def update_knowledge(request: Request, knowledge_id: str) -> Response:
     if sent.evolve_feedback is None:
         return _saved(await hub.knowledge.give_feedback(ctx, knowledge_id, sent.feedback(), version, key))
     done = await hub.evolution.evolve(ctx, knowledge_id, sent.feedback(), version, key)
-    told = {"evolved": done.evolved, "diff": done.diff, "degraded": done.degraded, "detail": done.detail}
-    return _saved(Saved({**done.saved.record, **told}, done.saved.operation_id))
+    return _saved(Saved({**done.saved.record, **done.told}, done.saved.operation_id))
 
 
 @router.delete(

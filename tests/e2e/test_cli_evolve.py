@@ -1,0 +1,87 @@
+"""`knowhub feedback --evolve` and the replay of it as a person uses them: real processes, a scripted model."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.scripted_llm import running_llm
+from tests.e2e.test_cli import Cli
+
+pytestmark = pytest.mark.anyio
+
+BEFORE = "Call driver.get.\nThen click at once."
+AFTER = "Call driver.get.\nThen wait for the element, and click."
+FEEDBACK = "the click came too early"
+REWRITE = {"content": AFTER, "summary_of_change": "waits before the click"}
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Cli:
+    return Cli(tmp_path / "data")
+
+
+def saved(cli: Cli) -> str:
+    return str(cli.json("save", "--task", "登录", "--content", BEFORE)["id"])
+
+
+async def test_feedback_in_words_rewrites_the_content_and_one_undo_brings_it_back(cli: Cli) -> None:
+    row_id = saved(cli)
+    async with running_llm({"answer": REWRITE}) as llm:
+        done = cli("feedback", row_id, "--evolve", FEEDBACK, "--helpful", "--json", KNOWHUB_LLM_BASE_URL=llm.url).json
+
+    stands = cli.json("get", row_id)
+    assert (done["evolved"], done["degraded"], done["detail"]) == (True, [], "waits before the click")
+    assert "+Then wait for the element, and click." in done["diff"]
+    assert (stands["content"], stands["eval"]["helpful"]) == (AFTER, 2)
+    assert cli("undo", done["operation_id"]).code == 0
+    stands = cli.json("get", row_id)
+    assert (stands["content"], stands["eval"]["helpful"]) == (BEFORE, 1)
+
+
+async def test_a_person_is_shown_what_changed_and_what_another_model_would_make_of_it(cli: Cli, tmp_path: Path) -> None:
+    row_id, script = saved(cli), tmp_path / "answers.jsonl"
+    async with running_llm({"answer": REWRITE}) as llm:
+        told = cli("feedback", row_id, "--evolve", FEEDBACK, KNOWHUB_LLM_BASE_URL=llm.url).out
+    script.write_text(json.dumps({"content": BEFORE, "summary_of_change": "nothing"}), encoding="utf-8")
+
+    replayed = cli("replay", "--function", "evolve_knowledge", "--script", str(script)).out
+
+    assert "-Then click at once.\n+Then wait for the element, and click.\n" in told
+    assert "waits before the click" in told
+    assert f"changed  {row_id}  (version 2)" in told
+    assert "undo it with: knowhub undo " in told
+    assert f"evolve_knowledge  {FEEDBACK}" in replayed
+    assert "now  changes False" in replayed
+    assert "now text  Call driver.get. Then click at once." in replayed
+    assert "decides the same in 0 of 1 calls" in replayed
+
+
+async def test_without_a_model_the_content_stays_the_rest_counts_and_it_says_so(cli: Cli) -> None:
+    row_id = saved(cli)
+
+    told = cli("feedback", row_id, "--evolve", FEEDBACK, "--score", "5")
+    again = cli("feedback", row_id, "--evolve", FEEDBACK)
+
+    assert (told.code, "there is no language model; the content stays as it is" in told.out) == (0, True)
+    assert f"unchanged  {row_id}" in again.out
+    stands = cli.json("get", row_id)
+    assert (stands["content"], stands["eval"]["score"]) == (BEFORE, 5)
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["--evolve", " "], "--evolve"),
+        (["--evolve", "x" * 20_000], "--evolve"),
+        (["--evolve", "x", "--task", "y"], "--task"),
+        (["--helpful", "--outcome", "x" * 60_000], "--outcome"),
+    ],
+)
+def test_words_that_are_none_end_with_2_and_name_the_option(cli: Cli, words: list[str], named: str) -> None:
+    row_id = saved(cli)
+
+    ended = cli("feedback", row_id, *words)
+
+    assert (ended.code, ended.out) == (2, "")
+    assert named in ended.err
