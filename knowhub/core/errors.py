@@ -7,6 +7,7 @@ KnowHubError
 ├── Conflict          the request is well formed, and the state does not allow it
 │   └── VersionConflict
 ├── TooLarge          over a documented limit
+├── TooManyRequests   too soon again; says after how many seconds
 └── Unavailable       the server cannot do this now
     ├── ReadOnly      the log could not be written; restart after mending the cause
     └── StorageFull   no room on the disk; writing resumes by itself when there is
@@ -69,6 +70,12 @@ class VersionConflict(Conflict):
 
 class TooLarge(KnowHubError):
     pass
+
+
+class TooManyRequests(KnowHubError):
+    def __init__(self, detail: str, retry_after_s: float) -> None:
+        super().__init__(detail)
+        self.retry_after_s = retry_after_s
 
 
 class Unavailable(KnowHubError):

@@ -31,6 +31,11 @@ class RandomIds:
         return taken
 
 
+def random_bytes(count: int) -> bytes:
+    """Return bytes for keys and nonces, fresh from the system's generator in any thread, and kept in no pool."""
+    return secrets.token_bytes(count)
+
+
 def uuid4_id(ids: Ids) -> str:
     """Make a random version 4 UUID, the id of a keyword or an info (seed 000 §2, KT-024)."""
     digits = ids.hex(30)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import lru_cache
 
 from knowhub.core import scopes
@@ -10,13 +11,23 @@ DEFAULT_ACCOUNT = "default"
 CONTEXT_IDS = ("user_id", "agent_id", "project_id", "team_id", "org_id")
 
 
+class Role(StrEnum):
+    """What a caller may do; each may also do what those before it may."""
+
+    READER = "reader"  # reads, and gives evidence
+    WRITER = "writer"  # saves, and edits its own
+    ADMIN = "admin"  # sees and edits everything of its account
+    ROOT = "root"  # the root key, and the local principal where auth is off: every account, and the upkeep
+
+
 @dataclass(frozen=True, slots=True)
 class RequestContext:
     """The caller of one request.
 
     `actor` is the principal written into the log, `own` the principals whose rows are the caller's,
-    `visible` the scopes that they see, None meaning all: the local principal, who may do everything.
-    `default_scopes` are those of a record that is saved without any.
+    `visible` the scopes that they see, None meaning all: the local principal, root and an account's admins.
+    `default_scopes` are those of a record that is saved without any. `grantable` are the scopes and owners that the
+    caller may give to what they write, None meaning any. `key_id` names the key that the request came with.
     """
 
     account: str
@@ -25,26 +36,49 @@ class RequestContext:
     visible: frozenset[str] | None
     default_owner: str
     default_scopes: tuple[str, ...] = (scopes.OWNER,)
+    role: Role = Role.WRITER
+    grantable: frozenset[str] | None = None
+    key_id: str | None = None
 
     @property
     def unrestricted(self) -> bool:
-        """Tell whether this is the local principal."""
+        """Tell whether the caller sees everything of the account; who may keep the server up is `is_root`."""
         return self.visible is None
+
+    @property
+    def may_write(self) -> bool:
+        """Tell whether the caller may do more than read and give evidence."""
+        return self.role is not Role.READER
+
+    @property
+    def is_admin(self) -> bool:
+        """Tell whether the caller may do everything in the account."""
+        return self.role in {Role.ADMIN, Role.ROOT}
+
+    @property
+    def is_root(self) -> bool:
+        """Tell whether the caller may keep the server up, in every account."""
+        return self.role is Role.ROOT
 
     def sees(self, audience: frozenset[str]) -> bool:
         """Tell whether a row with this audience exists for the caller."""
         return self.visible is None or not self.visible.isdisjoint(audience)
 
     def may_edit(self, owner: str) -> bool:
-        """Only the owner changes or deletes a row (KS-018); the local principal may do everything."""
-        return self.visible is None or owner in self.own
+        """Only the owner changes or deletes a row (KS-018), and who sees everything of the account; never a reader."""
+        return self.may_write and (self.visible is None or owner in self.own)
 
 
 @lru_cache(maxsize=256)
 def local_context(default_owner: str, account: str = DEFAULT_ACCOUNT) -> RequestContext:
     """Return the context of a request that names nobody: the local principal."""
     return RequestContext(
-        account=account, actor=default_owner, own=frozenset({default_owner}), visible=None, default_owner=default_owner
+        account=account,
+        actor=default_owner,
+        own=frozenset({default_owner}),
+        visible=None,
+        default_owner=default_owner,
+        role=Role.ROOT,
     )
 
 

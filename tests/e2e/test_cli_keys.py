@@ -1,0 +1,126 @@
+"""`knowhub keys` beside a server that asks for them, and what such a server is to whoever has none."""
+
+import socket
+import subprocess
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from tests.e2e.server_process import COMMAND, WAIT_S, environment, serving
+from tests.e2e.test_cli import Cli
+from tests.keys import ROOT_KEY
+
+ASKING = {"KNOWHUB_AUTH": "api-key"}
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Cli:
+    return Cli(tmp_path / "data")
+
+
+def status(url: str, key: str) -> int:
+    return httpx.get(f"{url}/api/knowledge", headers={"X-API-Key": key}).status_code
+
+
+def test_a_key_is_made_listed_replaced_and_ended_beside_a_running_server(cli: Cli) -> None:
+    with serving(cli.data, **ASKING) as server:
+        made = cli("keys", "create", "--user-id", "li", "--agent-id", "爬虫", "--team-id", "web", "--team-id", "ops")
+        key = made.out.strip()
+        listed = cli("keys", "list")
+        key_id = made.err.partition(":")[0]
+
+        assert (made.code, len(made.out.splitlines())) == (0, 1)
+        assert "user:li, agent:爬虫, team:web, team:ops, writer in account default" in made.err
+        assert key_id in listed.out
+        assert key not in listed.out
+        assert status(server.url, key) == 200
+        new = cli.json("keys", "rotate", key_id)
+        assert (status(server.url, key), status(server.url, new["key"])) == (401, 200)
+        assert cli("keys", "revoke", new["key_id"]).out == f"revoked {new['key_id']}\n"
+        assert cli("keys", "revoke", new["key_id"]).out == f"{new['key_id']} was revoked before\n"
+        assert status(server.url, new["key"]) == 401
+    assert [one["replaced_by"] for one in cli.json("keys", "list")["results"]] == [new["key_id"], None]
+
+
+def test_keys_are_made_before_there_is_a_directory_and_listed_by_account(cli: Cli) -> None:
+    made = cli.json("keys", "create", "--user-id", "li", "--account", "acme", "--role", "reader")
+
+    assert (made["account"], made["role"], made["replaces"]) == ("acme", "reader", None)
+    assert [one["key_id"] for one in cli.json("keys", "list")["results"]] == [made["key_id"]]
+    assert cli.json("keys", "list", "--account", "default")["count"] == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (("create",), 1, "user_id"),
+        (("create", "--user-id", "li", "--role", "root"), 2, "--role"),
+        (("create", "--user-id", "li", "--expires-at", "soon"), 2, "--expires-at"),
+        (("create", "--user-id", "li", "--account", ""), 2, "--account"),
+        (("create", "--user-id", "li", "--team-id", ""), 2, "--team-id"),
+        (("rotate", "key-1"), 1, "no key with id 'key-1'"),
+        (("revoke", "key-1"), 1, "no key with id 'key-1'"),
+    ],
+)
+def test_what_cannot_be_is_refused_by_name(cli: Cli, words: tuple[str, ...], code: int, told: str) -> None:
+    cli.json("keys", "create", "--user-id", "chen")
+
+    ended = cli("keys", *words)
+
+    assert ended.code == code
+    assert told in ended.err
+    assert ended.out == ""
+    assert cli.json("keys", "list")["count"] == 1
+
+
+def test_a_server_with_which_nobody_could_speak_says_how_to_make_a_key(cli: Cli) -> None:
+    told = said_at_start(cli, **ASKING)
+    cli.json("keys", "create", "--user-id", "li")
+
+    assert "knowhub keys create" in told
+    assert "no_key_yet" not in said_at_start(cli, **ASKING)
+    assert "no_key_yet" not in said_at_start(Cli(cli.data.parent / "other"), **ASKING, KNOWHUB_ROOT_KEY=ROOT_KEY)
+
+
+def test_a_server_that_asks_for_keys_listens_beyond_loopback(cli: Cli) -> None:
+    with serving(cli.data, **ASKING, KNOWHUB_HOST="0.0.0.0", KNOWHUB_ROOT_KEY=ROOT_KEY) as server:  # noqa: S104 -- that
+        url = f"http://127.0.0.1:{urlsplit(server.url).port}"
+
+        assert status(url, ROOT_KEY) == 200
+        assert status(url, "forged") == 401
+
+
+def test_a_root_key_that_is_too_short_ends_the_start_without_being_told(cli: Cli) -> None:
+    ended = cli("serve", KNOWHUB_AUTH="api-key", KNOWHUB_ROOT_KEY="a-short-secret")
+
+    assert ended.code == 2
+    assert "KNOWHUB_ROOT_KEY" in ended.err
+    assert "a-short-secret" not in ended.err + ended.out
+
+
+def test_who_has_no_key_is_refused_while_their_body_is_still_to_come(cli: Cli) -> None:
+    with serving(cli.data, **ASKING, KNOWHUB_ROOT_KEY=ROOT_KEY) as server:
+        address = urlsplit(server.url)
+        with socket.create_connection((address.hostname or "", address.port or 0), WAIT_S) as connection:
+            connection.sendall(
+                b"POST /api/knowledge HTTP/1.1\r\nHost: hub\r\nContent-Type: application/json\r\n"
+                b"Content-Length: 900000\r\n\r\n{"
+            )
+            answer = connection.recv(65536)
+
+    assert answer.startswith(b"HTTP/1.1 401 ")
+    assert b"\r\nwww-authenticate: Bearer\r\n" in answer.lower().replace(b"bearer", b"Bearer")
+
+
+def said_at_start(cli: Cli, **variables: str) -> str:
+    """Start a server, end it, and return what it said on stderr."""
+    process = subprocess.Popen(
+        COMMAND, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(cli.data, **variables)
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline()
+    process.terminate()
+    _, told = process.communicate(timeout=WAIT_S)
+    return told.decode()

@@ -1,0 +1,86 @@
+"""The agent tools at a server that asks for keys: the key decides whose a record is, and what is found."""
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from agent_tools.client import aclose_client
+from agent_tools.keywords import keyword_create
+from agent_tools.knowledge import knowledge_list, knowledge_save, knowledge_search
+from tests.e2e.server_process import serving
+from tests.keys import ROOT_KEY
+
+pytestmark = pytest.mark.anyio
+
+ROOT = {"X-API-Key": ROOT_KEY}
+
+
+@pytest.fixture(scope="module")
+def server_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder: Path = tmp_path_factory.mktemp("keyed")
+    with serving(folder / "data", KNOWHUB_AUTH="api-key", KNOWHUB_ROOT_KEY=ROOT_KEY) as server:
+        yield server.url
+
+
+@pytest.fixture(autouse=True)
+async def url(server_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[str]:
+    monkeypatch.setenv("KNOWHUB_API_URL", server_url)
+    monkeypatch.delenv("KNOWHUB_API_KEY", raising=False)
+    yield server_url
+    await aclose_client()
+
+
+async def key_for(url: str, **holder: object) -> str:
+    async with httpx.AsyncClient(base_url=url, headers=ROOT) as client:
+        made = await client.post("/api/admin/keys", json=holder)
+        assert made.status_code == 201
+        return str(made.json()["key"])
+
+
+async def test_with_a_key_a_record_is_the_agents_that_the_key_names(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KNOWHUB_API_KEY", await key_for(url, user_id="li", agent_id="crawler", team_ids=["web"]))
+
+    plain = await knowledge_save(task="登录", content="等元素出现", types=["tool"])
+    shared = await knowledge_save(task="登录", content="先等再点", types=["tool"], scopes=["team:web"])
+
+    assert (plain.error, shared.error) == (None, None)
+    async with httpx.AsyncClient(base_url=url, headers=ROOT) as client:
+        records = [(await client.get(f"/api/knowledge/{one.metadata['id']}")).json() for one in (plain, shared)]
+    assert [one["owner"] for one in records] == ["agent:crawler"] * 2
+    assert [one["scopes"] for one in records] == [["user:owner"], ["team:web"]]
+
+
+async def test_two_agents_find_what_is_shared_and_their_own(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other = [await key_for(url, agent_id=name, project_ids=["atlas"]) for name in ("one", "other")]
+    monkeypatch.setenv("KNOWHUB_API_KEY", one)
+    await knowledge_save(task="deploy", content="mine alone", types=["tool"])
+    await knowledge_save(task="deploy", content="for both", types=["tool"], scopes=["project:atlas"])
+    await aclose_client()
+    monkeypatch.setenv("KNOWHUB_API_KEY", other)
+
+    found, listed = await knowledge_search("deploy"), await knowledge_list()
+
+    assert [item["content"] for item in found.metadata["items"]] == ["for both"]
+    assert [item["content"] for item in listed.metadata["items"]] == ["for both"]
+
+
+@pytest.mark.parametrize("key", ["", "kh_0000000000000000_forged"])
+async def test_without_a_valid_key_a_tool_says_which_variable_to_set(
+    url: str, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    monkeypatch.setenv("KNOWHUB_API_KEY", key)
+
+    results = [await knowledge_search("deploy"), await keyword_create("Python")]
+
+    assert all("KNOWHUB_API_KEY" in (result.error or "") for result in results)
+    assert all("forged" not in str(result) for result in results)
+
+
+async def test_a_reader_is_told_that_it_may_not_save(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KNOWHUB_API_KEY", await key_for(url, agent_id="guest", role="reader"))
+
+    refused = await knowledge_save(task="deploy", content="by a reader", types=["tool"])
+
+    assert "may not" in (refused.error or "")

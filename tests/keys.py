@@ -1,0 +1,44 @@
+"""Hubs that ask for keys, and keys for them."""
+
+from pathlib import Path
+
+from knowhub.bootstrap import Hub
+from knowhub.core.request_context import RequestContext, Role
+from knowhub.identity.decisions import root_context
+from knowhub.identity.model import Holder, Minted, NewKey
+from knowhub.settings import Settings
+
+ROOT_KEY = "root-" + "r" * 40
+
+
+def keyed(folder: Path, root_key: str | None = ROOT_KEY) -> Settings:
+    """Return the settings of a hub that asks for keys."""
+    return Settings(data_dir=folder, owner="user:local", auth="api-key", root_key=root_key)
+
+
+def root(account: str = "default") -> RequestContext:
+    """Return the context of a request with the root key."""
+    return root_context(account)
+
+
+async def minted(
+    hub: Hub,
+    holder: Holder,
+    role: Role = Role.WRITER,
+    *,
+    account: str = "default",
+    expires_at: str | None = None,
+) -> Minted:
+    """Make a key, with its text."""
+    return await hub.identity.mint(root(account), NewKey(holder, role, expires_at))
+
+
+async def key_for(hub: Hub, user_id: str, role: Role = Role.WRITER, *, account: str = "default") -> str:
+    """Make a key for a user, and return its text."""
+    return text_of(await minted(hub, Holder(user_id), role, account=account))
+
+
+def text_of(key: Minted) -> str:
+    """Return the text of a key that was just made."""
+    assert key.text is not None
+    return key.text

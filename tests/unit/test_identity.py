@@ -1,0 +1,239 @@
+"""Keys: made, found, replaced and ended."""
+
+import random
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from knowhub.bootstrap import Hub, World, open_hub
+from knowhub.core.errors import Conflict, Forbidden, InvalidInput, NotFound
+from knowhub.core.request_context import Role
+from knowhub.identity.decisions import digest_of, named_by
+from knowhub.identity.model import Caller, Holder, NewKey
+from tests.builders import START, FakeClock
+from tests.keys import ROOT_KEY, keyed, minted, root, text_of
+
+pytestmark = pytest.mark.anyio
+
+LI = Holder("li", "crawler", ("atlas", "zeus"), ("web",), ("acme",))
+HOUR = 3600.0
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+async def hub(tmp_path: Path, clock: FakeClock) -> AsyncIterator[Hub]:
+    async with open_hub(keyed(tmp_path), World(clock=clock), keep=False) as opened:
+        yield opened
+
+
+async def caller_of(hub: Hub, text: str) -> Caller:
+    caller = await hub.identity.caller(text)
+    assert caller is not None
+    return caller
+
+
+# ── what a key is ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_key_says_whose_it_is_and_the_log_has_its_hash_only(hub: Hub, tmp_path: Path) -> None:
+    key = await minted(hub, LI, account="acme")
+    text = text_of(key)
+
+    assert (await caller_of(hub, text)).holder == LI
+    assert (await caller_of(hub, text)).account == "acme"
+    assert key.key.digest == digest_of(text)
+    kept = _bytes_below(tmp_path)
+    assert digest_of(text).encode() in kept
+    assert text.encode() not in kept
+    assert text.rpartition("_")[2].encode() not in kept
+
+
+async def test_a_key_is_its_name_and_256_random_bits_that_fit_a_header_and_a_url(hub: Hub) -> None:
+    keys = [text_of(await minted(hub, LI)) for _ in range(20)]
+
+    for text in keys:
+        prefix, named, secret = text.split("_", 2)
+        assert (prefix, len(named)) == ("kh", 16)
+        assert len(secret) * 6 >= 256
+        assert text.replace("-", "").replace("_", "").isalnum()
+        assert text.isascii()
+    assert len(set(keys)) == 20
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        "",
+        "kh",
+        "kh__",
+        "kh_0000000000000000_" + "A" * 43,
+        ROOT_KEY[:-1],
+        ROOT_KEY + "r",
+        "kh_" + "0" * 5000,
+        "密钥",
+        "\ud800",
+    ],
+)
+async def test_what_is_no_key_is_nobody(hub: Hub, forged: str) -> None:
+    await minted(hub, LI)
+
+    assert await hub.identity.caller(forged) is None
+
+
+async def test_a_key_with_another_secret_or_another_name_is_nobody(hub: Hub) -> None:
+    text, other = text_of(await minted(hub, LI)), text_of(await minted(hub, LI))
+    prefix, named, secret = text.split("_", 2)
+    changed = ("A" if secret[0] != "A" else "B") + secret[1:]
+
+    assert named_by(f"{prefix}_{named}_{changed}") == named_by(text)
+    assert await hub.identity.caller(f"{prefix}_{named}_{changed}") is None
+    assert await hub.identity.caller(f"{prefix}_{other.split('_', 2)[1]}_{secret}") is None
+    assert await hub.identity.caller(text.upper()) is None
+    assert await hub.identity.caller(text) is not None
+
+
+async def test_of_ten_thousand_keys_that_are_nearly_right_none_opens_anything(hub: Hub) -> None:
+    texts = [text_of(await minted(hub, LI)), text_of(await minted(hub, LI)), ROOT_KEY]
+    rng = random.Random(5)
+
+    for _ in range(10_000):
+        spoilt = list(rng.choice(texts))
+        place = rng.randrange(len(spoilt))
+        spoilt[place] = rng.choice(["", "A", "a", "_", "-", "0", "=", " ", spoilt[place] * 2, spoilt[place].swapcase()])
+        text = "".join(spoilt)
+        assert text in texts or await hub.identity.caller(text) is None, text
+
+
+async def test_the_hash_of_a_key_opens_nothing(hub: Hub) -> None:
+    key = await minted(hub, LI)
+
+    assert await hub.identity.caller(key.key.digest) is None
+    assert await hub.identity.caller(digest_of(ROOT_KEY)) is None
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [
+        (NewKey(Holder(project_ids=("atlas",)), Role.WRITER), "user_id"),
+        (NewKey(Holder("owner"), Role.WRITER), "user_id"),
+        (NewKey(LI, Role.WRITER, "2020-01-01T00:00:00Z"), "expires_at"),
+    ],
+)
+async def test_a_key_that_stands_for_nobody_or_opens_nothing_is_not_made(hub: Hub, wrong: NewKey, field: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        await hub.identity.mint(root(), wrong)
+
+    assert [one.field for one in refused.value.errors] == [field]
+    assert await hub.identity.keys(root(), None) == []
+
+
+@pytest.mark.parametrize("role", [Role.READER, Role.WRITER])
+async def test_who_is_no_admin_is_refused_before_anything_is_looked_up(hub: Hub, role: Role) -> None:
+    there = await minted(hub, LI)
+    ctx = (await minted(hub, Holder("chen"), role)).key.caller.context
+    refusals = set()
+
+    for key_id in (there.key.key_id, "key-0000000000000000"):
+        for deed in (hub.identity.rotate, hub.identity.revoke):
+            with pytest.raises(Forbidden) as refused:
+                await deed(ctx, key_id)
+            refusals.add(refused.value.detail)
+    with pytest.raises(Forbidden):
+        await hub.identity.mint(ctx, NewKey(LI, Role.READER))
+    with pytest.raises(Forbidden):
+        await hub.identity.keys(ctx, ctx.account)
+
+    assert len(refusals) == 1
+
+
+# ── how it ends ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_key_opens_until_the_second_in_which_it_expires(hub: Hub, clock: FakeClock) -> None:
+    text = text_of(await minted(hub, LI, expires_at="2026-03-05T13:00:00Z"))
+
+    clock.seconds = START + HOUR - 0.001
+    assert await hub.identity.caller(text) is not None
+    clock.seconds = START + HOUR
+    assert await hub.identity.caller(text) is None
+
+
+async def test_a_key_that_is_revoked_opens_nothing_at_once_and_for_good(hub: Hub, clock: FakeClock) -> None:
+    key = await minted(hub, LI)
+
+    operation_id = await hub.identity.revoke(root(), key.key.key_id)
+
+    assert operation_id is not None
+    assert await hub.identity.caller(text_of(key)) is None
+    assert await hub.identity.revoke(root(), key.key.key_id) is None
+    assert [one.row["revoked_at"] for one in await hub.identity.keys(root(), "default")] == ["2026-03-05T12:00:00.000Z"]
+
+
+async def test_a_rotated_key_ends_as_the_new_one_begins_which_opens_the_same(hub: Hub) -> None:
+    old = await minted(hub, LI, Role.READER, expires_at="2030-01-01T00:00:00Z")
+
+    new = await hub.identity.rotate(root(), old.key.key_id)
+
+    assert await hub.identity.caller(text_of(old)) is None
+    caller = await caller_of(hub, text_of(new))
+    assert (caller.holder, caller.role, caller.key_id) == (LI, Role.READER, new.key.key_id)
+    assert new.key.expires_at == old.key.expires_at
+    assert new.replaces == old.key.key_id
+    ended, begun = await hub.identity.keys(root(), None)
+    assert (ended.row["replaced_by"], begun.row["replaced_by"]) == (new.key.key_id, None)
+    assert (ended.row["version"], begun.row["version"]) == (2, 1)
+
+
+async def test_a_key_that_has_ended_is_not_rotated(hub: Hub, clock: FakeClock) -> None:
+    revoked, expired = await minted(hub, LI), await minted(hub, LI, expires_at="2026-03-06")
+    await hub.identity.revoke(root(), revoked.key.key_id)
+    clock.advance(24 * HOUR)
+
+    for key in (revoked, expired):
+        with pytest.raises(Conflict):
+            await hub.identity.rotate(root(), key.key.key_id)
+
+
+async def test_a_key_of_another_account_is_as_unknown_as_one_that_never_was(hub: Hub) -> None:
+    key = await minted(hub, LI, account="acme")
+    admin = (await minted(hub, Holder("boss"), Role.ADMIN)).key.caller.context
+    told = set()
+
+    for key_id in (key.key.key_id, "key-0000000000000000"):
+        for deed in (hub.identity.rotate, hub.identity.revoke):
+            with pytest.raises(NotFound) as refused:
+                await deed(admin, key_id)
+            told.add(refused.value.detail.replace(key_id, "KEY"))
+
+    assert told == {"no key with id 'KEY'"}
+    assert await hub.identity.caller(text_of(key)) is not None
+
+
+async def test_keys_are_there_again_when_the_hub_is_opened_again_ended_ones_as_ended(tmp_path: Path) -> None:
+    settings = keyed(tmp_path / "again")
+    async with open_hub(settings, keep=False) as hub:
+        kept, ended = await minted(hub, LI, account="acme"), await minted(hub, LI)
+        await hub.identity.revoke(root(), ended.key.key_id)
+        await hub.compact(0)
+    async with open_hub(settings, keep=False) as hub:
+        assert (await caller_of(hub, text_of(kept))).account == "acme"
+        assert await hub.identity.caller(text_of(ended)) is None
+        assert [one.key_id for one in await hub.identity.keys(root(), None)] == [kept.key.key_id, ended.key.key_id]
+
+
+async def test_what_one_process_makes_or_ends_holds_in_another_at_once(tmp_path: Path) -> None:
+    settings = keyed(tmp_path / "both")
+    async with open_hub(settings, keep=False) as one, open_hub(settings, keep=False) as other:
+        key = await minted(one, LI)
+        assert await other.identity.caller(text_of(key)) is not None
+        await one.identity.revoke(root(), key.key.key_id)
+        assert await other.identity.caller(text_of(key)) is None
+
+
+def _bytes_below(folder: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())

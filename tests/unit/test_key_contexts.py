@@ -1,0 +1,181 @@
+"""The context of a request that comes with a key: what the key says, which the request may only narrow."""
+
+import random
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from knowhub.bootstrap import Hub, World, open_hub
+from knowhub.core.errors import Forbidden
+from knowhub.core.request_context import CONTEXT_IDS, RequestContext, Role
+from knowhub.identity.decisions import context_for
+from knowhub.identity.model import Caller, Holder
+from knowhub.settings import Settings
+from tests.builders import FakeClock
+from tests.keys import ROOT_KEY, keyed, minted, root, text_of
+
+pytestmark = pytest.mark.anyio
+
+LI = Holder("li", "crawler", ("atlas", "zeus"), ("web",), ("acme",))
+HOUR = 3600.0
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+async def hub(tmp_path: Path, clock: FakeClock) -> AsyncIterator[Hub]:
+    async with open_hub(keyed(tmp_path), World(clock=clock), keep=False) as opened:
+        yield opened
+
+
+async def caller_of(hub: Hub, text: str) -> Caller:
+    caller = await hub.identity.caller(text)
+    assert caller is not None
+    return caller
+
+
+def context(caller: Caller, account: str | None = None, **ids: str) -> RequestContext:
+    return context_for(caller, ids, account)
+
+
+async def test_a_writer_sees_and_gives_the_scopes_of_its_key_and_what_is_public(hub: Hub) -> None:
+    caller = await caller_of(hub, text_of(await minted(hub, LI, account="acme")))
+
+    ctx = context(caller)
+
+    own = frozenset({"user:li", "agent:crawler"})
+    assert ctx.visible == own.union(("project:atlas", "project:zeus", "team:web", "org:acme", "public"))
+    assert ctx.grantable == ctx.visible
+    assert (ctx.account, ctx.actor, ctx.default_owner, ctx.own) == ("acme", "agent:crawler", "agent:crawler", own)
+    assert (ctx.role, ctx.may_write, ctx.is_admin, ctx.is_root) == (Role.WRITER, True, False, False)
+    assert ctx.default_scopes == ("user:owner",)
+    assert ctx.key_id == caller.key_id
+
+
+async def test_a_user_owns_what_a_key_without_an_agent_saves(hub: Hub) -> None:
+    ctx = context(await caller_of(hub, text_of(await minted(hub, Holder("li")))))
+
+    assert (ctx.actor, ctx.default_owner) == ("user:li", "user:li")
+
+
+async def test_a_reader_sees_the_same_and_gives_nothing(hub: Hub) -> None:
+    ctx = context(await caller_of(hub, text_of(await minted(hub, LI, Role.READER))))
+
+    assert ctx.visible is not None
+    assert "team:web" in ctx.visible
+    assert ctx.grantable == frozenset()
+    assert not ctx.may_write
+
+
+async def test_an_admin_sees_and_gives_everything_in_the_account_and_keeps_nothing_up(hub: Hub) -> None:
+    ctx = context(await caller_of(hub, text_of(await minted(hub, LI, Role.ADMIN))))
+
+    assert (ctx.visible, ctx.grantable) == (None, None)
+    assert (ctx.is_admin, ctx.is_root) == (True, False)
+    assert (ctx.actor, ctx.own) == ("agent:crawler", frozenset({"agent:crawler", "user:li"}))
+
+
+async def test_naming_one_of_several_narrows_that_kind_and_leaves_the_others(hub: Hub) -> None:
+    caller = await caller_of(hub, text_of(await minted(hub, LI)))
+
+    ctx = context(caller, user_id="li", project_id="zeus")
+
+    assert ctx.visible == frozenset({"user:li", "agent:crawler", "project:zeus", "team:web", "org:acme", "public"})
+    assert ctx.grantable == ctx.visible
+    assert ctx.actor == "agent:crawler"
+    assert context(caller, account="default") == context(caller)
+
+
+@pytest.mark.parametrize("role", [Role.READER, Role.WRITER, Role.ADMIN])
+@pytest.mark.parametrize(
+    "ids",
+    [
+        {"user_id": "chen"},
+        {"agent_id": "other"},
+        {"project_id": "hera"},
+        {"team_id": "atlas"},
+        {"org_id": "web"},
+        {"user_id": "li", "team_id": "ops"},
+        {"account": "acme"},
+    ],
+)
+async def test_ids_that_are_not_the_keys_are_refused(hub: Hub, role: Role, ids: dict[str, Any]) -> None:
+    caller = await caller_of(hub, text_of(await minted(hub, LI, role)))
+
+    with pytest.raises(Forbidden):
+        context(caller, **ids)
+
+
+async def test_a_user_is_not_the_agent_of_the_same_name(hub: Hub) -> None:
+    caller = await caller_of(hub, text_of(await minted(hub, Holder("li"))))
+
+    with pytest.raises(Forbidden):
+        context(caller, agent_id="li")
+
+
+async def test_the_root_key_takes_account_and_ids_from_the_request(hub: Hub) -> None:
+    caller = await caller_of(hub, ROOT_KEY)
+
+    plain, named = context(caller), context(caller, "acme", user_id="li", agent_id="crawler")
+
+    assert (plain.account, plain.default_owner, plain.own) == ("default", "user:root", frozenset({"user:root"}))
+    assert (named.account, named.default_owner) == ("acme", "agent:crawler")
+    assert named.own == frozenset({"agent:crawler", "user:li", "user:root"})
+    assert plain.actor == named.actor == "user:root"
+    assert named.visible is None
+    assert named.is_root
+
+
+async def test_without_a_root_key_nobody_is_root(tmp_path: Path) -> None:
+    async with open_hub(keyed(tmp_path / "rootless", root_key=None), keep=False) as hub:
+        assert await hub.identity.caller(ROOT_KEY) is None
+        assert not await hub.identity.can_anybody_call()
+        key = await minted(hub, LI)
+        assert await hub.identity.can_anybody_call()
+        await hub.identity.revoke(root(), key.key.key_id)
+        assert not await hub.identity.can_anybody_call()
+
+
+@pytest.mark.parametrize("wrong", ["short", "r" * 31, "r" * 513, "密" * 40, "r " * 20, "r" * 40 + "\n"])
+def test_a_root_key_that_is_short_or_fits_no_header_is_refused_without_being_told(wrong: str) -> None:
+    with pytest.raises(ValueError, match="root_key") as refused:
+        Settings(root_key=wrong)
+
+    assert all(one["loc"] == ("root_key",) for one in refused.value.errors())  # type: ignore[attr-defined]  # pydantic's
+    assert ROOT_KEY not in repr(Settings(root_key=ROOT_KEY))
+
+
+async def test_whatever_a_request_names_it_sees_and_gives_no_more_than_its_key(hub: Hub) -> None:
+    rng = random.Random(5)
+    names = ("li", "chen", "web", "ops")
+    callers = []
+    for _ in range(40):
+        groups = [tuple(rng.sample(names, rng.randrange(3))) for _ in range(3)]
+        holder = Holder(rng.choice(names), rng.choice([None, *names]), *groups)
+        role = rng.choice([Role.READER, Role.WRITER])
+        callers.append((await minted(hub, holder, role, account=rng.choice(["default", "acme"]))).key.caller)
+    narrowed = refused = 0
+
+    for _ in range(4_000):
+        caller = rng.choice(callers)
+        whole = caller.context
+        ids = {name: rng.choice(names) for name in CONTEXT_IDS if rng.random() < 0.25}
+        try:
+            ctx = context_for(caller, ids, rng.choice([None, None, "default", "acme"]))
+        except Forbidden:
+            refused += 1
+            continue
+        assert ctx.visible is not None
+        assert whole.visible is not None
+        assert ctx.visible <= whole.visible
+        assert (ctx.grantable or frozenset()) <= (whole.grantable or frozenset())
+        assert (ctx.account, ctx.actor, ctx.own) == (whole.account, whole.actor, whole.own)
+        assert (ctx.role, ctx.key_id, ctx.default_owner) == (whole.role, whole.key_id, whole.default_owner)
+        narrowed += ctx.visible < whole.visible
+    assert narrowed > 50
+    assert refused > 500

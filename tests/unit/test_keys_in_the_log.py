@@ -1,0 +1,153 @@
+"""What the log says of keys, and to whom; what no undo and no restore brings back; when a key was used."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from knowhub.bootstrap import Hub, World, open_hub
+from knowhub.core.errors import Conflict
+from knowhub.core.operation import IdempotencyKey
+from knowhub.core.request_context import RequestContext, Role
+from knowhub.identity.model import API_KEYS, KEY_USES, Holder, NewKey
+from knowhub.operations.model import OperationFilter
+from tests.builders import FakeClock
+from tests.keys import keyed, minted, root, text_of
+
+pytestmark = pytest.mark.anyio
+
+LI = Holder("li", "crawler", ("atlas", "zeus"), ("web",), ("acme",))
+HOUR = 3600.0
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+async def hub(tmp_path: Path, clock: FakeClock) -> AsyncIterator[Hub]:
+    async with open_hub(keyed(tmp_path), World(clock=clock), keep=False) as opened:
+        yield opened
+
+
+# ── keys in the log ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_operations_on_keys_are_told_without_hashes_and_never_undone(hub: Hub) -> None:
+    made = await minted(hub, LI)
+    await hub.identity.revoke(root(), made.key.key_id)
+
+    page = await hub.operations.page(root(), _any())
+    for entry in page.entries:
+        told = await hub.operations.get(root(), entry.operation.operation_id)
+        assert all("hash" not in {**(one.before or {}), **one.after} for one in told.operation.changes)
+        assert told.operation.changes
+        assert not told.undoable
+        with pytest.raises(Conflict, match="cannot be undone"):
+            await hub.operations.undo(root(), entry.operation.operation_id)
+
+    assert [entry.operation.op for entry in page.entries] == ["revoke_key", "create_key"]
+    assert await hub.identity.caller(text_of(made)) is None
+
+
+async def test_operations_on_keys_are_seen_by_admins_of_the_account_only(hub: Hub) -> None:
+    made = await minted(hub, LI)
+    admin, elsewhere = [
+        (await minted(hub, Holder("boss"), Role.ADMIN, account=account)).key.caller.context
+        for account in ("default", "acme")
+    ]
+
+    assert made.operation_id in await _listed(hub, admin)
+    assert made.operation_id not in await _listed(hub, elsewhere)
+    for role in (Role.READER, Role.WRITER):
+        ctx = (await minted(hub, LI, role)).key.caller.context
+        assert await _listed(hub, ctx) == []
+
+
+async def test_an_admin_who_is_none_any_more_is_not_told_of_the_keys_that_they_made(hub: Hub) -> None:
+    admin = (await minted(hub, Holder("boss"), Role.ADMIN)).key.caller.context
+    made = await hub.identity.mint(admin, NewKey(LI, Role.READER))
+    writer = (await minted(hub, Holder("boss"))).key.caller.context
+
+    told = await hub.operations.get(writer, made.operation_id)
+
+    assert list(told.operation.changes) == []
+
+
+async def test_a_restore_brings_no_revoked_key_back(tmp_path: Path) -> None:
+    async with open_hub(keyed(tmp_path / "kept"), keep=False) as hub:
+        key = await minted(hub, LI)
+        snapshot = await hub.snapshots.create()
+        await hub.identity.revoke(root(), key.key.key_id)
+        later = await minted(hub, LI)
+
+        await hub.snapshots.restore(root(), snapshot.ts)
+
+        assert await hub.identity.caller(text_of(key)) is None
+        assert await hub.identity.caller(text_of(later)) is not None
+
+
+async def test_a_retry_is_told_which_key_was_made_and_not_its_text_again(hub: Hub) -> None:
+    retry = IdempotencyKey("user:root", "POST", "/api/admin/keys", "k", "b")
+
+    first = await hub.identity.mint(root(), NewKey(LI, Role.WRITER), retry)
+    again = await hub.identity.mint(root(), NewKey(LI, Role.WRITER), retry)
+
+    assert (again.key.key_id, again.operation_id, again.text) == (first.key.key_id, first.operation_id, None)
+    assert len(await hub.identity.keys(root(), None)) == 1
+
+
+# ── when it was used ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_the_last_use_is_known_at_once_and_written_once_an_hour(hub: Hub, clock: FakeClock) -> None:
+    key = await minted(hub, LI)
+    assert hub.identity.uses.last(key.key.key_id) is None
+
+    for _ in range(3):
+        await hub.identity.caller(text_of(key))
+        clock.advance(HOUR / 2)
+    await hub.identity.uses.close()
+
+    assert hub.identity.uses.last(key.key.key_id) == "2026-03-05T13:00:00.000Z"
+    row = hub.store.view("default").get(KEY_USES, key.key.key_id)
+    assert row is not None
+    assert (row["last_used_at"], row["version"]) == ("2026-03-05T13:00:00.000Z", 2)
+    assert (hub.store.view("default").get(API_KEYS, key.key.key_id) or {})["version"] == 1
+
+
+async def test_the_last_use_outlives_the_process_and_is_no_entry_of_the_list(tmp_path: Path, clock: FakeClock) -> None:
+    settings = keyed(tmp_path / "again")
+    async with open_hub(settings, World(clock=clock), keep=False) as hub:
+        key = await minted(hub, LI)
+        await hub.identity.caller(text_of(key))
+    async with open_hub(settings, World(clock=clock), keep=False) as hub:
+        assert hub.identity.uses.last(key.key.key_id) == "2026-03-05T12:00:00.000Z"
+        assert [one.operation.op for one in (await hub.operations.page(root(), _any())).entries] == ["create_key"]
+        assert [one.operation.op for one in (await hub.operations.page(root(), _any(op="note_key_use"))).entries] == [
+            "note_key_use"
+        ]
+
+
+async def test_two_processes_note_one_use_an_hour_between_them(tmp_path: Path, clock: FakeClock) -> None:
+    settings, world = keyed(tmp_path / "both"), World(clock=clock)
+    async with open_hub(settings, world, keep=False) as one, open_hub(settings, world, keep=False) as other:
+        text = text_of(await minted(one, LI))
+        await one.identity.caller(text)
+        await one.identity.uses.close()
+        await other.identity.caller(text)
+        await other.identity.uses.close()
+        await one.store.refresh()
+
+        page = await one.operations.page(root(), _any(op="note_key_use"))
+
+    assert len(page.entries) == 1
+
+
+def _any(op: str | None = None) -> OperationFilter:
+    return OperationFilter(op=op)
+
+
+async def _listed(hub: Hub, ctx: RequestContext) -> list[str]:
+    return [entry.operation.operation_id for entry in (await hub.operations.page(ctx, _any())).entries]

@@ -1,0 +1,274 @@
+"""The gate before every route where keys are asked for, and whose request it then is."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from knowhub.bootstrap import Hub, World, open_hub
+from knowhub.core.operation import Unchanged
+from knowhub.identity.model import Holder
+from knowhub.identity.service import IdentityService
+from knowhub.settings import Settings
+from knowhub.stores.files.key_table import LogKeyTable
+from knowhub.web.app import create_app
+from knowhub.web.middleware import BODY
+from tests.builders import CountedIds, FakeClock
+from tests.keys import ROOT_KEY, key_for, keyed, minted, text_of
+from tests.web.conftest import client_of
+
+pytestmark = pytest.mark.anyio
+
+KEYS = "/api/admin/keys"
+ROOT = {"X-API-Key": ROOT_KEY}
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return keyed(tmp_path / "data")
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+async def hub(settings: Settings, clock: FakeClock) -> AsyncIterator[Hub]:
+    async with open_hub(settings, World(clock=clock)) as opened:
+        yield opened
+
+
+def bearing(key: str) -> dict[str, str]:
+    return {"X-API-Key": key}
+
+
+# ── the gate ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "path", ["/health", "/ready", "/version", "/docs", "/docs/assets/swagger-ui.css", "/openapi.json", "/"]
+)
+async def test_what_is_open_answers_without_a_key_and_with_any(api: httpx.AsyncClient, path: str) -> None:
+    for headers in ({}, bearing("forged")):
+        assert (await api.get(path, headers=headers, follow_redirects=True)).status_code == 200
+
+
+async def test_every_other_route_and_whatever_is_none_asks_for_a_key(app: FastAPI, api: httpx.AsyncClient) -> None:
+    open_paths = {"/", "/health", "/ready", "/version", "/docs", "/openapi.json"}
+    routes = [
+        (method.upper(), path)
+        for path, methods in app.openapi()["paths"].items()
+        for method in methods
+        if path not in open_paths
+    ]
+
+    assert len(routes) > 40
+    for method, path in [*routes, ("GET", "/api"), ("GET", "/api/nothing"), ("GET", "/debug")]:
+        answer = await api.request(method, path)
+        assert answer.status_code == 401, (method, path)
+        assert answer.headers["www-authenticate"] == "Bearer"
+        assert answer.headers["content-type"] == "application/problem+json"
+
+
+@pytest.mark.parametrize(
+    "path", ["//api/knowledge", "/api//knowledge", "/%61pi/knowledge", "/docs/assets/../../api/knowledge", "/metrics/"]
+)
+async def test_no_spelling_of_a_path_goes_around_the_gate(app: FastAPI, path: str) -> None:
+    async with client_of(app) as client:
+        url = httpx.URL("http://127.0.0.1:8000").copy_with(raw_path=path.encode())
+        answer = await client.get(url)
+
+    assert answer.status_code in {401, 404}
+    assert "results" not in answer.text
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        [("X-API-Key", "KEY")],
+        [("Authorization", "Bearer KEY")],
+        [("Authorization", "bearer  KEY ")],
+        [("X-API-Key", "KEY"), ("Authorization", "Bearer KEY")],
+        [("X-API-Key", "KEY"), ("X-API-Key", "KEY")],
+        [("X-API-Key", "KEY"), ("Authorization", "Basic bGk6bGk=")],
+    ],
+)
+async def test_a_key_comes_in_either_header_or_in_both(
+    api: httpx.AsyncClient, hub: Hub, headers: list[tuple[str, str]]
+) -> None:
+    key = await key_for(hub, "li")
+
+    answer = await api.get("/api/knowledge", headers=[(name, value.replace("KEY", key)) for name, value in headers])
+
+    assert answer.status_code == 200
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        [],
+        [("X-API-Key", "")],
+        [("Authorization", "KEY")],
+        [("Authorization", "Basic KEY")],
+        [("Cookie", "X-API-Key=KEY")],
+        [("X-API-Key", "KEY"), ("Authorization", "Bearer OTHER")],
+        [("X-API-Key", "KEY"), ("X-API-Key", "OTHER")],
+        [("X-API-Key", "KEY"), ("Authorization", "Bearer ")],
+    ],
+)
+async def test_no_key_or_two_that_differ_open_nothing(
+    api: httpx.AsyncClient, hub: Hub, headers: list[tuple[str, str]]
+) -> None:
+    key, other = await key_for(hub, "li"), await key_for(hub, "chen")
+    sent = [(name, value.replace("KEY", key).replace("OTHER", other)) for name, value in headers]
+
+    assert (await api.get("/api/knowledge", headers=sent)).status_code == 401
+    assert (await api.get(f"/api/knowledge?api_key={key}", headers=sent)).status_code == 401
+
+
+async def test_a_key_that_is_unknown_expired_or_revoked_is_refused_in_the_same_bytes(
+    api: httpx.AsyncClient, hub: Hub, clock: FakeClock
+) -> None:
+    expired = await minted(hub, Holder("li"), expires_at="2026-03-06")
+    revoked, rotated = await minted(hub, Holder("li")), await minted(hub, Holder("li"))
+    assert (await api.get("/api/knowledge", headers=bearing(text_of(expired)))).status_code == 200
+    await api.delete(f"{KEYS}/{revoked.key.key_id}", headers=ROOT)
+    await api.post(f"{KEYS}/{rotated.key.key_id}/rotate", headers=ROOT)
+    clock.advance(24 * 3600)
+
+    keys = [text_of(expired), text_of(revoked), text_of(rotated), text_of(revoked)[:-1], "forged", "kh_x_y"]
+    refused = [await api.get("/api/knowledge", headers=bearing(key)) for key in keys]
+
+    assert {(one.status_code, one.content) for one in refused} == {(401, refused[0].content)}
+    assert all(key not in one.text for key, one in zip(keys, refused, strict=True))
+
+
+async def test_who_has_no_key_is_refused_before_the_body_is_read(app: FastAPI) -> None:
+    sent: list[dict[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        pytest.fail("the body was asked for")
+
+    async def send(message: Any) -> None:  # noqa: ANN401 -- an ASGI message
+        sent.append(dict(message))
+
+    scope: dict[str, Any] = {
+        "type": "http",
+        "method": "POST",
+        "path": "/api/knowledge",
+        "raw_path": b"/api/knowledge",
+        "query_string": b"",
+        "headers": [(b"host", b"hub"), (b"content-type", b"application/json")],
+    }
+    await app(scope, receive, send)
+
+    assert sent[0]["status"] == 401
+    assert BODY not in scope
+
+
+async def test_any_host_will_do_where_keys_are_asked_for(api: httpx.AsyncClient, hub: Hub) -> None:
+    headers = bearing(await key_for(hub, "li")) | {"Host": "hub.example.com:9000"}
+
+    assert (await api.get("/api/knowledge", headers=headers)).status_code == 200
+    assert (await api.get("/api/knowledge", headers={"Host": "hub.example.com"})).status_code == 401
+
+
+class UnreadableStore:
+    """A store whose log cannot be read."""
+
+    async def refresh(self) -> None:
+        raise OSError(5, "Input/output error")
+
+    async def commit(self, *_: object) -> Unchanged:
+        return Unchanged()
+
+    async def commit_group(self, *_: object) -> list[Unchanged]:
+        return []
+
+    async def replayed(self, *_: object) -> None:
+        return None
+
+
+async def test_keys_that_cannot_be_read_open_nothing(hub: Hub, clock: FakeClock) -> None:
+    key = await key_for(hub, "li")
+    table = LogKeyTable(hub.store)
+    identity = IdentityService(UnreadableStore(), table, clock, CountedIds(), None)
+    app = create_app(hub.settings, replace(hub, identity=identity))
+    async with client_of(app) as client:
+        answer = await client.get("/api/knowledge", headers=bearing(key))
+
+    assert answer.status_code == 503
+    assert answer.headers["retry-after"] == "1"
+
+
+# ── whose request it is ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_what_a_key_saves_is_its_agents_in_its_account(api: httpx.AsyncClient, hub: Hub) -> None:
+    key = text_of(await minted(hub, Holder("li", "crawler"), account="acme"))
+
+    saved = await api.post("/api/knowledge", json={"content": "wait"}, headers=bearing(key))
+    read = await api.get(f"/api/knowledge/{saved.json()['id']}", headers=ROOT, params={"account": "acme"})
+    elsewhere = await api.get(f"/api/knowledge/{saved.json()['id']}", headers=ROOT)
+
+    assert saved.status_code == 201
+    assert (read.json()["owner"], read.json()["scopes"]) == ("agent:crawler", ["user:owner"])
+    assert elsewhere.status_code == 404
+
+
+async def test_the_root_key_saves_as_root_or_as_whom_it_names(api: httpx.AsyncClient) -> None:
+    plain = await api.post("/api/knowledge", json={"content": "wait"}, headers=ROOT)
+    named = await api.post("/api/knowledge", json={"content": "wait", "user_id": "li"}, headers=ROOT)
+
+    assert (plain.json()["owner"], named.json()["owner"]) == ("user:root", "user:li")
+    operations = (await api.get("/api/operations", headers=ROOT)).json()["results"]
+    assert {one["actor"] for one in operations} == {"user:root"}
+
+
+async def test_ids_of_others_are_refused_in_body_and_query_alike(api: httpx.AsyncClient, hub: Hub) -> None:
+    headers = bearing(await key_for(hub, "li"))
+
+    for ids in ({"user_id": "chen"}, {"team_id": "web"}, {"account": "acme"}):
+        by_query = await api.get("/api/knowledge", params=ids, headers=headers)
+        by_body = await api.post("/api/knowledge", json={"content": "wait", **ids}, headers=headers)
+        assert (by_query.status_code, by_body.status_code) == (403, 403)
+    assert (await api.get("/api/knowledge", params={"user_id": "li"}, headers=headers)).status_code == 200
+
+
+async def test_retry_keys_of_two_principals_are_apart(api: httpx.AsyncClient, hub: Hub) -> None:
+    answers = [
+        await api.post(
+            "/api/knowledge",
+            json={"content": "wait"},
+            headers=bearing(await key_for(hub, user)) | {"Idempotency-Key": "same"},
+        )
+        for user in ("li", "chen")
+    ]
+
+    assert len({answer.json()["id"] for answer in answers}) == 2
+
+
+# ── what the document tells ───────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_the_document_tells_how_keys_are_sent_and_what_is_open(app: FastAPI, tmp_path: Path) -> None:
+    asking, open_one = app.openapi(), create_app(Settings(data_dir=tmp_path / "open")).openapi()
+
+    assert asking["components"]["securitySchemes"]["key"] == {
+        "type": "apiKey",
+        "in": "header",
+        "name": "X-API-Key",
+        "description": "An API key, or the root key.",
+    }
+    assert asking["security"] == [{"key": []}, {"bearer": []}]
+    assert asking["paths"]["/health"]["get"]["security"] == []
+    assert "401" not in asking["paths"]["/health"]["get"]["responses"]
+    assert "401" in asking["paths"]["/api/knowledge"]["get"]["responses"]
+    assert open_one["components"]["securitySchemes"] == asking["components"]["securitySchemes"]
+    assert "security" not in open_one
+    assert "security" not in open_one["paths"]["/health"]["get"]

@@ -1,0 +1,194 @@
+"""The routes that make, list, replace and end keys."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from knowhub.bootstrap import Hub, World, open_hub
+from knowhub.core.request_context import Role
+from knowhub.identity.model import Holder
+from knowhub.settings import Settings
+from knowhub.web.app import create_app
+from tests.builders import FakeClock
+from tests.keys import ROOT_KEY, key_for, keyed, minted, text_of
+from tests.web.conftest import client_of
+
+pytestmark = pytest.mark.anyio
+
+KEYS = "/api/admin/keys"
+ROOT = {"X-API-Key": ROOT_KEY}
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return keyed(tmp_path / "data")
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+async def hub(settings: Settings, clock: FakeClock) -> AsyncIterator[Hub]:
+    async with open_hub(settings, World(clock=clock)) as opened:
+        yield opened
+
+
+def bearing(key: str) -> dict[str, str]:
+    return {"X-API-Key": key}
+
+
+async def test_a_key_is_made_told_once_listed_without_it_and_used(api: httpx.AsyncClient) -> None:
+    wanted = {
+        "account": "acme",
+        "user_id": "li",
+        "agent_id": "crawler",
+        "role": "writer",
+        "project_ids": ["atlas"],
+        "team_ids": ["web", "web"],
+        "org_ids": [],
+        "expires_at": "2099-01-01",
+    }
+
+    made = await api.post(KEYS, json=wanted, headers=ROOT)
+    listed = await api.get(KEYS, headers=ROOT)
+
+    assert made.status_code == 201
+    answer = made.json()
+    assert answer["key"].startswith("kh_")
+    expected = wanted | {"team_ids": ["web"], "expires_at": "2099-01-01T00:00:00Z"}
+    assert {name: answer[name] for name in wanted} == expected
+    assert made.headers["x-operation-id"] == answer["operation_id"]
+    (one,) = listed.json()["results"]
+    assert one["key_id"] == answer["key_id"]
+    assert answer["key"] not in listed.text
+    assert "hash" not in made.text + listed.text
+    assert (await api.get("/api/knowledge", headers=bearing(answer["key"]))).status_code == 200
+    assert (await api.get(KEYS, headers=ROOT)).json()["results"][0]["last_used_at"] is not None
+
+
+async def test_an_admin_keeps_the_keys_of_their_account_and_no_others(api: httpx.AsyncClient, hub: Hub) -> None:
+    admin = bearing(await key_for(hub, "boss", Role.ADMIN, account="acme"))
+    foreign = await minted(hub, Holder("li"))
+
+    made = await api.post(KEYS, json={"user_id": "chen", "role": "reader"}, headers=admin)
+    named = await api.post(KEYS, json={"user_id": "ann", "role": "admin", "account": "acme"}, headers=admin)
+    elsewhere = await api.post(KEYS, json={"user_id": "ann", "account": "default"}, headers=admin)
+    listed = await api.get(KEYS, headers=admin)
+
+    assert (made.status_code, named.status_code, elsewhere.status_code) == (201, 201, 403)
+    assert made.json()["account"] == "acme"
+    assert [one["user_id"] for one in listed.json()["results"]] == ["boss", "chen", "ann"]
+    assert (await api.get(KEYS, params={"account": "default"}, headers=admin)).status_code == 403
+    for verb in ("", "/rotate"):
+        method = "POST" if verb else "DELETE"
+        told = set()
+        for key_id in (foreign.key.key_id, "key-0000000000000000"):
+            answer = await api.request(method, f"{KEYS}/{key_id}{verb}", headers=admin)
+            told.add((answer.status_code, answer.text.replace(key_id, "KEY")))
+        assert len(told) == 1
+        assert told.pop()[0] == 404
+
+
+@pytest.mark.parametrize("role", [Role.READER, Role.WRITER])
+async def test_who_is_no_admin_makes_lists_and_ends_no_key(api: httpx.AsyncClient, hub: Hub, role: Role) -> None:
+    own = await minted(hub, Holder("li"), role)
+    headers = bearing(text_of(own))
+
+    answers = [
+        await api.post(KEYS, json={"user_id": "li", "role": "admin"}, headers=headers),
+        await api.get(KEYS, headers=headers),
+        await api.delete(f"{KEYS}/{own.key.key_id}", headers=headers),
+        await api.delete(f"{KEYS}/key-0000000000000000", headers=headers),
+        await api.post(f"{KEYS}/{own.key.key_id}/rotate", headers=headers),
+        await api.post(f"{KEYS}/key-0000000000000000/rotate", headers=headers),
+    ]
+
+    assert [one.status_code for one in answers] == [403] * 6
+    assert len({one.json()["detail"] for one in answers}) == 1
+    assert (await api.get("/api/knowledge", headers=headers)).status_code == 200
+
+
+async def test_the_root_key_rotates_and_revokes_in_any_account_named_or_not(api: httpx.AsyncClient, hub: Hub) -> None:
+    key = await minted(hub, Holder("li"), account="acme")
+
+    wrong = await api.post(f"{KEYS}/{key.key.key_id}/rotate", params={"account": "other"}, headers=ROOT)
+    rotated = await api.post(f"{KEYS}/{key.key.key_id}/rotate", headers=ROOT, json={})
+    revoked = await api.delete(f"{KEYS}/{rotated.json()['key_id']}", params={"account": "acme"}, headers=ROOT)
+    again = await api.delete(f"{KEYS}/{rotated.json()['key_id']}", headers=ROOT)
+
+    assert wrong.status_code == 404
+    assert (rotated.status_code, rotated.json()["replaces"]) == (200, key.key.key_id)
+    assert (await api.post(f"{KEYS}/{key.key.key_id}/rotate", headers=ROOT)).status_code == 409
+    assert revoked.json()["operation_id"] is not None
+    assert again.json() == {"operation_id": None}
+    for text in (text_of(key), rotated.json()["key"]):
+        assert (await api.get("/api/knowledge", headers=bearing(text))).status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [
+        ({}, "user_id"),
+        ({"user_id": "owner"}, "user_id"),
+        ({"user_id": ""}, "user_id"),
+        ({"user_id": "li", "role": "root"}, "role"),
+        ({"user_id": "li", "role": None}, "role"),
+        ({"user_id": "li", "expires_at": "2020-01-01"}, "expires_at"),
+        ({"user_id": "li", "expires_at": "soon"}, "expires_at"),
+        ({"user_id": "li", "project_ids": ["a\nb"]}, "project_ids.0"),
+        ({"user_id": "li", "team_ids": "web"}, "team_ids"),
+        ({"user_id": "li", "org_ids": ["o"] * 51}, "org_ids"),
+        ({"user_id": "li", "team_id": "web"}, "team_id"),
+        ({"user_id": "li", "key": "kh_mine"}, "key"),
+        ({"user_id": "li", "hash": "00"}, "hash"),
+        ({"user_id": "li", "id": "key-1"}, "id"),
+        ({"user_id": "li", "revoked_at": None}, "revoked_at"),
+        ({"user_id": "li", "version": 7}, "version"),
+    ],
+)
+async def test_a_key_that_cannot_be_is_refused_by_its_field(
+    api: httpx.AsyncClient, wrong: dict[str, Any], field: str
+) -> None:
+    answer = await api.post(KEYS, json=wrong, headers=ROOT)
+
+    assert answer.status_code == 422
+    assert [one["field"] for one in answer.json()["errors"]] == [field]
+    assert (await api.get(KEYS, headers=ROOT)).json()["count"] == 0
+
+
+async def test_a_retry_makes_no_second_key_and_tells_no_text(api: httpx.AsyncClient) -> None:
+    headers = ROOT | {"Idempotency-Key": "once"}
+
+    first, again = [await api.post(KEYS, json={"user_id": "li"}, headers=headers) for _ in range(2)]
+
+    assert (first.status_code, again.status_code) == (201, 201)
+    assert again.json()["key_id"] == first.json()["key_id"]
+    assert (first.json()["key"] is None, again.json()["key"]) == (False, None)
+
+
+async def test_operations_on_keys_tell_no_hash_and_are_not_undone(api: httpx.AsyncClient, hub: Hub) -> None:
+    made = await api.post(KEYS, json={"user_id": "li"}, headers=ROOT)
+    operation = f"/api/operations/{made.json()['operation_id']}"
+
+    told, undone = await api.get(operation, headers=ROOT), await api.post(f"{operation}/undo", headers=ROOT)
+    by_holder = await api.get(operation, headers=bearing(made.json()["key"]))
+
+    assert told.json()["changes"][0]["after"]["user_id"] == "li"
+    assert "hash" not in told.text
+    assert (undone.status_code, undone.json()["undoable"]) == (409, False)
+    assert by_holder.status_code == 404
+
+
+async def test_with_auth_off_the_local_principal_makes_keys_beforehand_and_named_callers_none(tmp_path: Path) -> None:
+    settings = Settings(data_dir=tmp_path / "open", owner="user:local")
+    async with open_hub(settings) as hub, client_of(create_app(settings, hub)) as client:
+        made = await client.post(KEYS, json={"user_id": "li"})
+        listed = [await client.get(KEYS, params=params) for params in ({}, {"user_id": "li"})]
+
+    assert made.status_code == 201
+    assert [one.status_code for one in listed] == [200, 403]
