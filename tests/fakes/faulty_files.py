@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.stores.files.filesystem import FILE_MODE, RealFileSystem
 
 CHANGES = (
     "open", "write_at", "sync_data", "sync", "sync_folder", "truncate", "rename", "remove",
@@ -64,10 +64,10 @@ class FaultyFileSystem:
             os.close(descriptor)
         self._open.clear()
 
-    def open(self, path: Path, flags: int) -> int:
+    def open(self, path: Path, flags: int, mode: int = FILE_MODE) -> int:
         # Opening for reading changes nothing: it is no boundary.
         self._enter("open" if flags & (os.O_CREAT | os.O_TRUNC) else "open_existing")
-        descriptor = self._real.open(path, flags)
+        descriptor = self._real.open(path, flags, mode)
         self._open.add(descriptor)
         return descriptor
 

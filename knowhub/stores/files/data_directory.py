@@ -10,6 +10,7 @@ from knowhub.stores.files.filesystem import FileSystem, replace_file
 from knowhub.stores.files.lock import names_position
 
 FORMAT_VERSION = 1
+KEYRING = "keys/keyring.json"
 PUT_LOG_BACK = "put change_log/ back from a backup before anything is started here, which would begin an empty log"
 
 
@@ -50,6 +51,18 @@ class DataDirectory:
     @property
     def snapshots(self) -> Path:
         return self.root / "snapshots"
+
+    @property
+    def keys(self) -> Path:
+        return self.root / "keys"
+
+    @property
+    def keyring(self) -> Path:
+        return self.root / KEYRING
+
+    @property
+    def master_key(self) -> Path:
+        return self.keys / "master.key"
 
     @property
     def quarantine(self) -> Path:

@@ -11,13 +11,15 @@ from knowhub.core.errors import KnowHubError, StorageFull, Unavailable
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
-_FILE_MODE = 0o640
+FILE_MODE = 0o640
+PRIVATE_MODE = 0o600
+"""The rights of a file that nobody but its owner may read."""
 
 
 class FileSystem(Protocol):
     """The calls that the store makes; each raises OSError as the system call does."""
 
-    def open(self, path: Path, flags: int) -> int: ...
+    def open(self, path: Path, flags: int, mode: int = FILE_MODE) -> int: ...
     def close(self, descriptor: int) -> None: ...
     def write_at(self, descriptor: int, data: memoryview, offset: int) -> int: ...
     def sync_data(self, descriptor: int) -> None: ...
@@ -40,8 +42,8 @@ class FileSystem(Protocol):
 class RealFileSystem:
     """The operating system's own calls."""
 
-    def open(self, path: Path, flags: int) -> int:
-        return os.open(path, flags | os.O_CLOEXEC, _FILE_MODE)
+    def open(self, path: Path, flags: int, mode: int = FILE_MODE) -> int:
+        return os.open(path, flags | os.O_CLOEXEC, mode)
 
     def close(self, descriptor: int) -> None:
         os.close(descriptor)
@@ -124,11 +126,11 @@ def failure_of(problem: OSError, outcome: str) -> KnowHubError:
     return Unavailable(f"{problem}: {outcome}")
 
 
-def replace_file(files: FileSystem, path: Path, data: bytes) -> None:
+def replace_file(files: FileSystem, path: Path, data: bytes, mode: int = FILE_MODE) -> None:
     """Put `data` under `path` as one step that survives a power cut: temporary file, sync, rename, sync."""
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
-        descriptor = files.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        descriptor = files.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
         try:
             write_all(files, descriptor, data, 0)
             files.sync(descriptor)

@@ -10,6 +10,7 @@ from knowhub.stores.files.data_directory import FORMAT_VERSION, DataDirectory, c
 from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.findings import REPAIR, Finding, Severity, size_text
 from knowhub.stores.files.inspected_derived import DerivedNotes, derived_judgements
+from knowhub.stores.files.inspected_keys import key_findings
 from knowhub.stores.files.inspected_log import LogRead
 from knowhub.stores.files.inspected_tree import tree_findings
 from knowhub.stores.files.lock import try_flock
@@ -41,6 +42,7 @@ def inspect(files: FileSystem, directory: DataDirectory) -> list[Finding]:
         ("tree", lambda: tree_findings(read.trees)),
         ("KEEPER", lambda: _keeper(files, directory)),
         ("derived", lambda: (one.finding for one in derived_judgements(files, directory, notes, read))),
+        ("keys", lambda: key_findings(files, directory)),
         ("snapshots", lambda: _snapshots(files, directory)),
         ("quarantine", lambda: _quarantine(directory)),
     ]

@@ -16,7 +16,7 @@ from knowhub.stores.files.log_line import encode, seal
 
 _ACTOR = "agent:doctor"
 _SEAL_FROM = b',"crc":"'
-_ID = re.compile(rb'"collection":"([a-z_]+)","id":"([^"\\]{1,200})"')
+_ID = re.compile(rb'"collection":"([a-z_]+)","id":"([^"\\]{1,512})"')
 
 
 @dataclass(slots=True)

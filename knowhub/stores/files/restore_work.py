@@ -13,8 +13,9 @@ from knowhub.core.errors import StorageFull
 from knowhub.core.operation import Operation, Row, is_live
 from knowhub.keywords.model import LINKS, link_id
 from knowhub.operations.restore import differs
-from knowhub.stores.files.data_directory import DataDirectory
+from knowhub.stores.files.data_directory import KEYRING, DataDirectory
 from knowhub.stores.files.filesystem import FileSystem, write_all
+from knowhub.stores.files.keyring import read_keyring
 from knowhub.stores.files.log_line import RawChange
 from knowhub.stores.files.log_reading import DamagedLog, LogEnd
 from knowhub.stores.files.log_rows import LogRows, latest_rows
@@ -85,8 +86,12 @@ def remove_tree(files: FileSystem, folder: Path) -> None:
 def check_rows(files: FileSystem, archive: str, folder: Path, manifest: Manifest, account: str | None) -> LogRows:
     """Read a snapshot that was laid out in a folder, and return the rows of an account, of none if it is None.
 
-    Raises DamagedSnapshot where its log is not whole.
+    Raises DamagedSnapshot where its log is not whole, or its keyring is none.
     """
+    try:
+        read_keyring(files, folder / KEYRING)
+    except ValueError as problem:
+        raise DamagedSnapshot(archive, KEYRING, str(problem)) from problem
     try:
         found = latest_rows(files, folder / "change_log", account)
     except DamagedLog as problem:

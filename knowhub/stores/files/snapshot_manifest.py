@@ -11,7 +11,7 @@ from knowhub.core.errors import FieldError, InvalidInput
 
 MANIFEST: Final = "manifest.json"
 MAX_MANIFEST_BYTES: Final = 4 * 1024 * 1024
-MEMBER_NAME: Final = re.compile(r"FORMAT|change_log/(?:segment|base)-[0-9]{8}\.jsonl")
+MEMBER_NAME: Final = re.compile(r"FORMAT|keys/keyring\.json|change_log/(?:segment|base)-[0-9]{8}\.jsonl")
 TIMESTAMP: Final = re.compile(r"[0-9]{8}T[0-9]{6}Z(?:-[0-9]{1,6})?")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 

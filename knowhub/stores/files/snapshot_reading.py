@@ -278,7 +278,8 @@ class _Folder:
         self._offset = 0
 
     def begin(self, manifest: Manifest) -> None:
-        self._files.make_folder(self._folder / "change_log")
+        for name in ("change_log/x", *manifest.members):
+            self._files.make_folder((self._folder / name).parent)
         free = self._files.free(self._folder)
         if manifest.total_bytes + _ROOM_TO_LEAVE > free:
             needed = manifest.total_bytes + _ROOM_TO_LEAVE

@@ -4,7 +4,7 @@ import errno
 import os
 import tarfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -14,7 +14,7 @@ from isal import isal_zlib
 
 from knowhub.core.clock import parse_iso
 from knowhub.stores.files.change_log import ChangeLog
-from knowhub.stores.files.data_directory import DataDirectory, format_text
+from knowhub.stores.files.data_directory import KEYRING, DataDirectory, format_text
 from knowhub.stores.files.filesystem import FileSystem, write_all
 from knowhub.stores.files.log_base import BASE
 from knowhub.stores.files.snapshot_manifest import MANIFEST, Manifest, Member, manifest_text
@@ -39,8 +39,8 @@ def write_archive(
 ) -> int:
     """Write the log, of which the last file of `numbers` ends at `end`, as an archive; return its length in bytes.
 
-    It is synced under `temporary_path` and has no name yet. A whole log of any size passes through a megabyte of
-    memory. Raises OSError, and then nothing is left behind.
+    The wrapped data keys go with it, the master key does not. It is synced under `temporary_path` and has no name yet.
+    A whole log of any size passes through a megabyte of memory. Raises OSError, and then nothing is left behind.
     """
     temporary = temporary_path(directory, manifest.ts)
     log = ChangeLog(files, directory.change_log)
@@ -48,7 +48,8 @@ def write_archive(
         parts = list(_parts(log, numbers, end))
         descriptor = files.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         try:
-            length = _Archive(files, descriptor).write(log, manifest, parts)
+            # Read after the log's end was fixed: the key of every row up to there was durable before the row was.
+            length = _Archive(files, descriptor).write(log, manifest, parts, _whole_files(files, directory))
             files.sync(descriptor)
         finally:
             files.close(descriptor)
@@ -59,6 +60,13 @@ def write_archive(
     finally:
         log.close()
     return length
+
+
+def _whole_files(files: FileSystem, directory: DataDirectory) -> dict[str, bytes]:
+    found = {"FORMAT": format_text().encode()}
+    with suppress(FileNotFoundError, NotADirectoryError):
+        found[KEYRING] = files.read(directory.keyring)
+    return found
 
 
 def temporary_path(directory: DataDirectory, ts: str) -> Path:
@@ -90,14 +98,14 @@ class _Archive:
         self._made_at = 0
         self._rest = isal_zlib.compressobj(1, isal_zlib.DEFLATED, _GZIP_WINDOW)
 
-    def write(self, log: ChangeLog, manifest: Manifest, parts: Sequence[LogPart]) -> int:
+    def write(self, log: ChangeLog, manifest: Manifest, parts: Sequence[LogPart], whole: Mapping[str, bytes]) -> int:
         self._made_at = int(parse_iso(manifest.created_at))
         names = {part: f"{log.path(part.number).parent.name}/{log.path(part.number).name}" for part in parts}
-        layout = format_text().encode()
-        members = {"FORMAT": Member(len(layout), sha256(layout).hexdigest())}
+        members = {name: Member(len(data), sha256(data).hexdigest()) for name, data in whole.items()}
         unknown = {name: Member(part.length, _UNKNOWN) for part, name in names.items()}
         self._put(_stored(replace(manifest, members=members | unknown)))
-        self._add("FORMAT", len(layout), iter([layout]))
+        for name, data in whole.items():
+            self._add(name, len(data), iter([data]))
         for part, name in names.items():
             digest = self._add(name, part.length, _pieces(log, part))
             members[name] = Member(part.length, digest)

@@ -18,9 +18,10 @@ from knowhub.operations.model import SnapshotEntry, SnapshotReason
 from knowhub.operations.restore import Key, Wanted
 from knowhub.stores.files.apart import Apart
 from knowhub.stores.files.claims import claimed
-from knowhub.stores.files.data_directory import DataDirectory
+from knowhub.stores.files.data_directory import KEYRING, DataDirectory
 from knowhub.stores.files.filesystem import FileSystem, failure_of
 from knowhub.stores.files.history import History
+from knowhub.stores.files.keyring import FileKeyring
 from knowhub.stores.files.lock import Position
 from knowhub.stores.files.log_base import BASE
 from knowhub.stores.files.restore_work import DIFFERENCES, remove_tree
@@ -93,6 +94,7 @@ class SnapshotFolder:
         self._parts = parts
         self._files = parts.files
         self._directory = parts.directory
+        self._keyring = FileKeyring(parts.files, parts.directory, parts.limits.wait_s)
 
     async def entries(self) -> Sequence[SnapshotEntry]:
         return await asyncio.to_thread(list_snapshots, self._files, self._directory)
@@ -119,6 +121,8 @@ class SnapshotFolder:
                 place = await self._prepare(archive, scratch, account)
 
                 async def keep() -> SnapshotEntry:
+                    # Before the rows are: none stands without its key. One that was destroyed here stays so.
+                    await self._keyring.take_in(scratch / KEYRING)
                     return await self._create(SnapshotReason.BEFORE_RESTORE)
 
                 yield PreparedSnapshot(self._parts.log.history, account, place.last_seq, scratch / DIFFERENCES, keep)

@@ -10,11 +10,13 @@ from knowhub.core.operation import Operation, Row
 from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, Node
 from knowhub.knowledge import model as knowledge
 from knowhub.knowledge.model import Head
+from knowhub.resources.model import RESOURCES
 from knowhub.stores.files.disk_rows import PlacedRows, ReadText
 from knowhub.stores.files.info_catalog import InfoCatalog, PendingInfos
 from knowhub.stores.files.keyword_catalog import KeywordCatalog, PendingKeywords
 from knowhub.stores.files.knowledge_catalog import KnowledgeCatalog
 from knowhub.stores.files.log_line import RawChange
+from knowhub.stores.files.resource_catalog import ResourceCatalog
 from knowhub.stores.files.sliced_line import SlicedChange, info_row, link_row
 
 _ROWS_PER_OPERATION_BITS = 20
@@ -59,6 +61,7 @@ class AccountState:
         self.knowledge: KnowledgeCatalog = KnowledgeCatalog()
         self.keywords = KeywordCatalog()
         self.infos = InfoCatalog(read)
+        self.resources = ResourceCatalog()
 
     def load(self, seq: int, changes: Sequence[SlicedChange], line: PlacedLine) -> None:
         """Take in an operation that was read back, as its line was sliced."""
@@ -124,6 +127,8 @@ class AccountState:
             self.knowledge.put(self.knowledge.head_for(row, number))
         elif collection == KEYWORDS:
             self.keywords.put(self.keywords.node_for(row))
+        elif collection == RESOURCES:
+            self.resources.put(row)
 
     def _keep(self, collection: str, row_id: str, text: bytes) -> None:
         self.rows.setdefault(collection, {})[row_id] = text

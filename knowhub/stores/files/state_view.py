@@ -10,6 +10,7 @@ from knowhub.core.operation import Row
 from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, InfoHead, InfoQuery, Link, Node, link_id
 from knowhub.knowledge import model as knowledge
 from knowhub.knowledge.model import Head, ListQuery
+from knowhub.resources.model import ResourceHead
 from knowhub.stores.files.state import AccountState, Pending
 
 
@@ -136,6 +137,11 @@ class StateView:
 
     def infos_of_keyword(self, keyword_id: str, query: InfoQuery) -> Iterator[InfoHead]:
         return self.state.infos.infos_of_keyword(keyword_id, query)
+
+    # resources
+
+    def resource_heads(self, prefix: str, after: str | None) -> Iterator[ResourceHead]:
+        return self.state.resources.heads(prefix, after)
 
     def _newest(self, acknowledged: Iterable[Node], decided: Iterable[Node]) -> list[Node]:
         if self.pending is None:

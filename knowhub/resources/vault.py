@@ -1,0 +1,185 @@
+"""Sealing: a data key for each version of a sealed body, wrapped by the master key in the keyring.
+
+So a change of the master key rewraps one small file and never touches what was sealed, and a body is gone for good, in
+every copy of its ciphertext, when its data key is destroyed.
+"""
+
+import asyncio
+import hmac
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from hashlib import sha256
+from typing import Any
+
+from knowhub.core.errors import Unavailable
+from knowhub.core.ids import Ids
+from knowhub.core.operation import IdempotencyKey
+from knowhub.resources.model import DataKey, MasterKey, Rotated, WrappedKey
+from knowhub.resources.ports import Cipher, Keyring, MasterKeys, WrongSeal
+
+_KEY_ID_DIGITS = 32
+_LENGTH_BYTES = 8
+_NO_MASTER = (
+    "there is no key to seal with: set KNOWHUB_SECRET_KEY, or put one into the file that KNOWHUB_SECRET_KEY_FILE names"
+)
+_NO_OPENER = (
+    "this sealed body was sealed under a master key that is not here: set KNOWHUB_SECRET_KEY, or "
+    "KNOWHUB_SECRET_KEY_OLD, to the one that it was sealed under, or put back its key file"
+)
+
+
+class Vault:
+    """Seals and opens bodies. Every way in which it cannot is Unavailable, and the text says why."""
+
+    def __init__(self, cipher: Cipher, keyring: Keyring, masters: MasterKeys, ids: Ids) -> None:
+        self._cipher = cipher
+        self._keyring = keyring
+        self._masters = masters
+        self._ids = ids
+
+    async def new_key(self, account: str, resource_id: str) -> DataKey:
+        """Make the data key of a body that is to be sealed; the keyring holds it, durable, when this returns."""
+        made = DataKey(f"key-{self._ids.hex(_KEY_ID_DIGITS)}", account, resource_id, self._cipher.new_key())
+
+        def added(keys: Mapping[str, WrappedKey]) -> Mapping[str, WrappedKey]:
+            return {**keys, made.id: self._wrapped(made, self._wrapping(keys))}
+
+        await self._keyring.change(added)
+        return made
+
+    def seal(self, key: DataKey, text: str, version: int) -> dict[str, Any]:
+        """Seal a text as the body of one version of the resource that the key was made for; it opens as that only."""
+        nonce, data = self._cipher.seal(key.key, text.encode(), _place(key.account, key.resource_id, version))
+        return {"key_id": key.id, "version": version, "nonce": _text(nonce), "data": _text(data)}
+
+    async def open(self, account: str, resource_id: str, sealed: Mapping[str, Any]) -> str:
+        """Return the text that was sealed as the body of this resource."""
+        wrapped = (await self._keyring.keys()).get(sealed["key_id"])
+        if wrapped is None:
+            raise Unavailable("the key of this sealed body is not in keys/keyring.json; put that back from a backup")
+        if wrapped.destroyed_at is not None:
+            raise Unavailable(f"the key of this sealed body was destroyed at {wrapped.destroyed_at}; it is gone")
+        masters = await asyncio.to_thread(self._masters.keys, make=False)
+        try:
+            key = self._unwrapped(sealed["key_id"], wrapped, masters)
+            nonce, data = b64decode(sealed["nonce"]), b64decode(sealed["data"])
+            return self._cipher.open(key, nonce, data, _place(account, resource_id, sealed["version"])).decode()
+        except (WrongSeal, ValueError) as problem:
+            raise Unavailable(
+                "this sealed body does not open: it was changed, or moved here from another resource or version"
+            ) from problem
+
+    async def discard(self, key: DataKey) -> None:
+        """Forget a key that nothing was sealed with."""
+
+        def without(keys: Mapping[str, WrappedKey]) -> Mapping[str, WrappedKey]:
+            return {key_id: one for key_id, one in keys.items() if key_id != key.id}
+
+        await self._keyring.change(without)
+
+    async def destroy(self, is_gone: Callable[[str, str], bool], moment: str) -> int:
+        """Destroy every key of the resources that are gone, given account and id; return how many that were."""
+        keys = await self._keyring.keys()
+        gone = frozenset(
+            key_id for key_id, one in keys.items() if one.destroyed_at is None and is_gone(one.account, one.resource_id)
+        )
+
+        def destroyed(newest: Mapping[str, WrappedKey]) -> Mapping[str, WrappedKey]:
+            return {
+                key_id: _destroyed(one, moment) if key_id in gone and one.destroyed_at is None else one
+                for key_id, one in newest.items()
+            }
+
+        if gone:
+            await self._keyring.change(destroyed)
+        return len(gone)
+
+    async def blinded(self, key: IdempotencyKey | None) -> IdempotencyKey | None:
+        """Return a retry key that says nothing of the body: the log keeps it, and a short secret could be guessed."""
+        if key is None:
+            return None
+        masters: list[MasterKey] = []
+
+        def looked(keys: Mapping[str, WrappedKey]) -> None:
+            masters.append(self._wrapping(keys))
+
+        await self._keyring.change(looked)
+        return replace(key, body=hmac.digest(masters[0].key, b"retry:" + key.body.encode(), sha256).hex())
+
+    async def rotate(self) -> Rotated:
+        """Wrap every data key with a new master key, or go on where a rotation was broken off.
+
+        Until the keyring is in place the old master key opens everything, from then on the new one does: a crash at
+        any moment leaves both there.
+        """
+        counts: list[Rotated] = []
+
+        def rewrapped(keys: Mapping[str, WrappedKey]) -> Mapping[str, WrappedKey]:
+            self._masters.begin_rotation()
+            masters = self._masters.keys(make=False)
+            if not masters:
+                raise Unavailable(_NO_MASTER)
+            old = [key_id for key_id, one in keys.items() if _is_old(one, masters[0])]
+            fresh = {key_id: self._rewrapped(key_id, keys[key_id], masters) for key_id in old}
+            whole = sum(one.destroyed_at is None for one in keys.values())
+            counts.append(Rotated(masters[0].name, whole, len(fresh)))
+            return {**keys, **fresh}
+
+        def ended(keys: Mapping[str, WrappedKey]) -> None:
+            masters = self._masters.keys(make=False)
+            # Another process may have ended it, and begun another one, since.
+            if masters and not any(_is_old(one, masters[0]) for one in keys.values()):
+                self._masters.end_rotation()
+
+        await self._keyring.change(rewrapped)
+        await self._keyring.change(ended)
+        return counts[0]
+
+    def _wrapping(self, keys: Mapping[str, WrappedKey]) -> MasterKey:
+        # Where a master key is gone that keys are wrapped by, another one would only hide that.
+        is_in_use = any(one.destroyed_at is None for one in keys.values())
+        masters = self._masters.keys(make=not is_in_use)
+        if not masters:
+            raise Unavailable(_NO_OPENER if is_in_use else _NO_MASTER)
+        return masters[0]
+
+    def _wrapped(self, key: DataKey, master: MasterKey) -> WrappedKey:
+        nonce, data = self._cipher.seal(master.key, key.key, _joined(key.id))
+        return WrappedKey(key.account, key.resource_id, master.name, nonce, data)
+
+    def _rewrapped(self, key_id: str, wrapped: WrappedKey, masters: Sequence[MasterKey]) -> WrappedKey:
+        try:
+            key = self._unwrapped(key_id, wrapped, masters)
+        except WrongSeal as problem:
+            raise Unavailable(f"data key {key_id} in keys/keyring.json was changed; nothing was rotated") from problem
+        return self._wrapped(DataKey(key_id, wrapped.account, wrapped.resource_id, key), masters[0])
+
+    def _unwrapped(self, key_id: str, wrapped: WrappedKey, masters: Sequence[MasterKey]) -> bytes:
+        master = next((one for one in masters if one.name == wrapped.master), None)
+        if master is None:
+            raise Unavailable(_NO_OPENER)
+        return self._cipher.open(master.key, wrapped.nonce, wrapped.data, _joined(key_id))
+
+
+def _is_old(wrapped: WrappedKey, master: MasterKey) -> bool:
+    return wrapped.destroyed_at is None and wrapped.master != master.name
+
+
+def _destroyed(wrapped: WrappedKey, moment: str) -> WrappedKey:
+    return WrappedKey(wrapped.account, wrapped.resource_id, wrapped.master, destroyed_at=moment)
+
+
+def _place(account: str, resource_id: str, version: int) -> bytes:
+    """Return what a body is bound to."""
+    return _joined(account, resource_id, str(version))
+
+
+def _joined(*parts: str) -> bytes:
+    # With the length of each: no two places may read the same.
+    encoded = [part.encode() for part in parts]
+    return b"".join(len(one).to_bytes(_LENGTH_BYTES, "big") + one for one in encoded)
+
+
+def _text(data: bytes) -> str:
+    return b64encode(data).decode()

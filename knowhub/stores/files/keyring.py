@@ -1,0 +1,133 @@
+"""keys/keyring.json: the wrapped data keys of sealed bodies, one small file, put in place whole before a row is.
+
+What was destroyed stays marked as such, so that no older copy of the file, from a snapshot say, revives it.
+"""
+
+import asyncio
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from knowhub.core.errors import Unavailable
+from knowhub.resources.model import WrappedKey
+from knowhub.stores.files.claims import claimed
+from knowhub.stores.files.data_directory import DataDirectory
+from knowhub.stores.files.filesystem import PRIVATE_MODE, FileSystem, failure_of, replace_file
+
+_REFUSAL = "another process has held the keyring for too long; nothing was changed, try it again"
+_TEMPORARY = ".tmp"
+
+Keys = Mapping[str, WrappedKey]
+
+
+class FileKeyring:
+    """The keyring of a data directory, which several processes may change: one at a time, on what is newest."""
+
+    def __init__(self, files: FileSystem, directory: DataDirectory, wait_s: float) -> None:
+        self._files = files
+        self._directory = directory
+        self._wait_s = wait_s
+        # Before the claim of the folder, which is asked for again and again: here whoever waits is called in order.
+        self._turn = asyncio.Lock()
+
+    async def keys(self) -> Keys:
+        return await asyncio.to_thread(self._read)
+
+    async def change(self, changed: Callable[[Keys], Keys | None]) -> None:
+        async with self._turn, claimed(self._files, self._directory.keys, self._wait_s, _REFUSAL):
+            # Shielded, so that a request that is given up does not let go of the claim while a thread still writes.
+            work = asyncio.ensure_future(asyncio.to_thread(self._change, changed))
+            try:
+                await asyncio.shield(work)
+            except asyncio.CancelledError:
+                await asyncio.wait([work])
+                raise
+
+    async def take_in(self, path: Path) -> None:
+        """Add the keys of another keyring, such as that of a snapshot, that are missing here. Raises Unavailable."""
+        try:
+            others = read_keyring(self._files, path)
+        except ValueError as problem:
+            raise Unavailable(f"{path}: {problem}") from problem
+        if others:
+            await self.change(lambda keys: joined_keys(keys, others))
+
+    def _read(self) -> Keys:
+        try:
+            return read_keyring(self._files, self._directory.keyring)
+        except ValueError as problem:
+            raise Unavailable(
+                f"{self._directory.keyring}: {problem}; nothing sealed opens, and nothing is sealed, until it is put "
+                "back from a backup or a snapshot"
+            ) from problem
+        except OSError as problem:
+            raise failure_of(problem, "nothing sealed opens") from problem
+
+    def _change(self, changed: Callable[[Keys], Keys | None]) -> None:
+        before = self._read()
+        try:
+            self._sweep()
+            after = changed(before)
+            if after is not None and after != before:
+                replace_file(self._files, self._directory.keyring, keyring_text(after), PRIVATE_MODE)
+        except OSError as problem:
+            raise failure_of(problem, "it is not certain that the keyring was changed; nothing was sealed") from problem
+
+    def _sweep(self) -> None:
+        """Remove what a process left that died while it wrote: it may hold a key that is destroyed since."""
+        for name in self._files.names(self._directory.keys):
+            if name.endswith(_TEMPORARY):
+                self._files.remove(self._directory.keys / name)
+
+
+def read_keyring(files: FileSystem, path: Path) -> dict[str, WrappedKey]:
+    """Read a keyring; none is an empty one. Raises ValueError, whose text says what is wrong with it, and OSError."""
+    try:
+        text = files.read(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    return keyring_of(text)
+
+
+def keyring_text(keys: Keys) -> bytes:
+    """Write a keyring, for people and programs to read."""
+    entries = {key_id: _entry(one) for key_id, one in keys.items()}
+    return orjson.dumps({"knowhub_keyring": 1, "keys": entries}, option=orjson.OPT_INDENT_2) + b"\n"
+
+
+def keyring_of(text: bytes) -> dict[str, WrappedKey]:
+    """Read a keyring's text. Raises ValueError, whose text says what is wrong with it."""
+    try:
+        record = orjson.loads(text)
+    except orjson.JSONDecodeError as problem:
+        raise ValueError(f"is no JSON: {problem}") from None
+    match record:
+        case {"knowhub_keyring": 1, "keys": dict() as entries}:
+            return {key_id: _key_of(key_id, entry) for key_id, entry in entries.items()}
+    raise ValueError("is no keyring that this KnowHub knows")
+
+
+def joined_keys(ours: Keys, others: Keys) -> Keys:
+    """Return our keys with those of others that are missing: what stands here, or was destroyed here, stays."""
+    return {**others, **ours}
+
+
+def _entry(key: WrappedKey) -> dict[str, Any]:
+    named = {"account": key.account, "resource": key.resource_id, "master": key.master}
+    if key.destroyed_at is not None:
+        return {**named, "destroyed": key.destroyed_at}
+    return {**named, "nonce": b64encode(key.nonce).decode(), "wrapped": b64encode(key.data).decode()}
+
+
+def _key_of(key_id: str, entry: Any) -> WrappedKey:  # noqa: ANN401 -- JSON
+    match entry:
+        case {"account": str() as account, "resource": str() as resource, "master": str() as master, **rest}:
+            match rest:
+                case {"destroyed": str() as moment}:
+                    return WrappedKey(account, resource, master, destroyed_at=moment)
+                case {"nonce": str() as nonce, "wrapped": str() as data}:
+                    return WrappedKey(account, resource, master, b64decode(nonce, validate=True), b64decode(data))
+    raise ValueError(f"does not say of key {key_id!r} what it opens")

@@ -1,0 +1,99 @@
+"""keys/master.key: the key that wraps every data key, where the environment gives none; in no snapshot (RS-013)."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+from knowhub.core.errors import Unavailable
+from knowhub.resources.model import MasterKey
+from knowhub.stores.files.filesystem import PRIVATE_MODE, FileSystem, failure_of, replace_file
+
+_log = structlog.get_logger("knowhub.keys")
+_NEXT, _OLD = ".next", ".old"
+
+
+@dataclass(frozen=True, slots=True)
+class MasterKeyOptions:
+    """`given` wraps, where the environment names it, and `former` still open. Else `path` holds the key.
+
+    It is made there when it is first needed, where `may_make`. `read(text)` makes a key of what a file holds, and
+    raises ValueError; `draw()` returns the text of a new one.
+    """
+
+    path: Path
+    read: Callable[[str], MasterKey]
+    draw: Callable[[], str]
+    given: MasterKey | None = None
+    former: Sequence[MasterKey] = ()
+    may_make: bool = True
+
+
+class FileMasterKeys:
+    """The master keys of a data directory. During a rotation a second file stands beside the first: the next key.
+
+    The one before stays as a third, which opens what snapshots of its time bring back, until somebody deletes it.
+    """
+
+    def __init__(self, files: FileSystem, options: MasterKeyOptions) -> None:
+        self._files = files
+        self._options = options
+        self._next = options.path.with_name(options.path.name + _NEXT)
+        self._old = options.path.with_name(options.path.name + _OLD)
+
+    def keys(self, *, make: bool) -> Sequence[MasterKey]:
+        options = self._options
+        # In this order: a rotation that ends between two looks renames the second file over the first.
+        found = [one for one in map(self._read, (self._next, options.path)) if one is not None]
+        old = self._read(self._old)
+        former = [*options.former, *([] if old is None else [old])]
+        if options.given is not None:
+            # What a file wrapped opens on, until a rotation has brought it over.
+            return [options.given, *found, *former]
+        if not found and make and options.may_make:
+            found = [self._made(options.path)]
+            _log.warning(
+                "master_key_made",
+                path=str(options.path),
+                note="keep a copy of it elsewhere: it is in no snapshot, and without it no sealed body opens",
+            )
+        return [*found, *former] if found else []
+
+    def begin_rotation(self) -> None:
+        options = self._options
+        if options.given is None and self._read(self._next) is None:
+            if self._read(options.path) is None:
+                # With nothing to go on from, a key that is made here would hide that one is gone.
+                raise Unavailable(f"there is no master key at {options.path} yet; there is nothing to rotate")
+            self._made(self._next)
+
+    def end_rotation(self) -> None:
+        path = self._options.path
+        if self._options.given is None and self._read(self._next) is not None:
+            try:
+                if self._files.inode_at(path) is not None:
+                    self._files.rename(path, self._old)
+                self._files.rename(self._next, path)
+                self._files.sync_folder(path.parent)
+            except OSError as problem:
+                raise failure_of(problem, "the new master key wraps already; run the rotation again") from problem
+
+    def _read(self, path: Path) -> MasterKey | None:
+        try:
+            return self._options.read(self._files.read(path).decode())
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except ValueError as problem:
+            raise Unavailable(f"{path} holds no key: {problem}") from None
+        except OSError as problem:
+            raise failure_of(problem, "nothing is sealed, and nothing sealed opens") from problem
+
+    def _made(self, path: Path) -> MasterKey:
+        text = self._options.draw()
+        try:
+            self._files.make_folder(path.parent)
+            replace_file(self._files, path, f"{text}\n".encode(), PRIVATE_MODE)
+        except OSError as problem:
+            raise failure_of(problem, "no master key could be made, and nothing was sealed") from problem
+        return self._options.read(text)

@@ -1,0 +1,69 @@
+"""What every keyring keeps: changes are whole, on what is newest, and nothing is lost between two of them."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from knowhub.core.errors import Unavailable
+from knowhub.resources.model import WrappedKey
+from knowhub.resources.ports import Keyring
+from knowhub.stores.files.data_directory import DataDirectory
+from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.stores.files.keyring import FileKeyring
+from tests.fakes.memory_keyring import MemoryKeyring
+
+pytestmark = pytest.mark.anyio
+
+KEY = WrappedKey("default", "cookies/a", "master-1", b"nonce", b"data")
+
+
+@pytest.fixture(params=["file", "memory"])
+def keyring(request: pytest.FixtureRequest, tmp_path: Path) -> Keyring:
+    if request.param == "memory":
+        return MemoryKeyring()
+    return FileKeyring(RealFileSystem(), DataDirectory(tmp_path), 10)
+
+
+def adding(key_id: str) -> Callable[[Mapping[str, WrappedKey]], Mapping[str, WrappedKey]]:
+    return lambda keys: {**keys, key_id: KEY}
+
+
+async def test_an_empty_one_has_no_keys(keyring: Keyring) -> None:
+    assert await keyring.keys() == {}
+
+
+async def test_what_was_put_in_stands_there(keyring: Keyring) -> None:
+    gone = WrappedKey("default", "密码/网站", "master-1", destroyed_at="2026-11-21T12:00:00.000Z")
+
+    await keyring.change(lambda _keys: {"key-1": KEY, "key-2": gone})
+
+    assert await keyring.keys() == {"key-1": KEY, "key-2": gone}
+
+
+async def test_changes_at_one_time_lose_nothing(keyring: Keyring) -> None:
+    await asyncio.gather(*(keyring.change(adding(f"key-{number}")) for number in range(20)))
+
+    assert sorted(await keyring.keys()) == sorted(f"key-{number}" for number in range(20))
+
+
+async def test_a_change_of_nothing_leaves_what_stands(keyring: Keyring) -> None:
+    await keyring.change(adding("key-1"))
+
+    await keyring.change(lambda _keys: None)
+
+    assert list(await keyring.keys()) == ["key-1"]
+
+
+async def test_a_change_that_fails_leaves_what_stands(keyring: Keyring) -> None:
+    await keyring.change(adding("key-1"))
+
+    def failing(_keys: Mapping[str, WrappedKey]) -> None:
+        raise Unavailable("no key")
+
+    with pytest.raises(Unavailable, match="no key"):
+        await keyring.change(failing)
+    await keyring.change(adding("key-2"))
+
+    assert list(await keyring.keys()) == ["key-1", "key-2"]

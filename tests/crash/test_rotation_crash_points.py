@@ -1,0 +1,189 @@
+"""A process that dies at any call to the disk while the master key is changed: everything sealed opens afterwards."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from knowhub.core.errors import KnowHubError, StorageFull, Unavailable
+from knowhub.resources.vault import Vault
+from knowhub.stores.files.data_directory import DataDirectory
+from knowhub.stores.files.filesystem import RealFileSystem
+from tests.fakes.faulty_files import CrashNow, FaultyFileSystem, Plan
+from tests.sealing import ACCOUNT, ID, MASTER, OTHER_MASTER, SECRET, vault_on
+
+pytestmark = pytest.mark.anyio
+
+BODIES = 5
+
+
+async def sealed_bodies(vault: Vault) -> list[dict[str, object]]:
+    return [
+        vault.seal(await vault.new_key(ACCOUNT, ID), f"{SECRET} {number}", number) for number in range(1, BODIES + 1)
+    ]
+
+
+async def assert_all_open(vault: Vault, bodies: Sequence[dict[str, object]]) -> None:
+    for number, sealed in enumerate(bodies, 1):
+        assert await vault.open(ACCOUNT, ID, sealed) == f"{SECRET} {number}"
+
+
+async def calls_of_a_rotation(root: Path) -> int:
+    files = FaultyFileSystem()
+    vault = vault_on(root, files)
+    await sealed_bodies(vault)
+    files.begin(Plan())
+    await vault.rotate()
+    return files.calls
+
+
+async def test_a_rotation_killed_at_every_call_leaves_everything_open_and_is_ended_by_the_next(tmp_path: Path) -> None:
+    calls = await calls_of_a_rotation(tmp_path / "counted")
+    assert calls >= 10
+
+    for point in range(1, calls + 1):
+        root = tmp_path / str(point)
+        files = FaultyFileSystem()
+        vault = vault_on(root, files)
+        bodies = await sealed_bodies(vault)
+        first_master = DataDirectory(root).master_key.read_bytes()
+        files.begin(Plan(crash_at=point, half_written=bool(point % 2)))
+
+        with pytest.raises(CrashNow):
+            await vault.rotate()
+        files.bury()
+
+        after = vault_on(root, RealFileSystem(), ids=100)
+        await assert_all_open(after, bodies)
+        sealed_between = after.seal(await after.new_key(ACCOUNT, ID), f"{SECRET} {BODIES + 1}", BODIES + 1)
+        await after.rotate()
+        later = vault_on(root, RealFileSystem(), ids=200)
+        await assert_all_open(later, [*bodies, sealed_between])
+        assert DataDirectory(root).master_key.read_bytes() != first_master
+        assert not (root / "keys" / "master.key.next").exists()
+
+
+async def test_a_first_sealing_killed_at_every_call_leaves_a_directory_that_seals(tmp_path: Path) -> None:
+    files = FaultyFileSystem()
+    await vault_on(tmp_path / "counted", files).new_key(ACCOUNT, ID)
+    calls = files.calls
+    assert calls >= 8
+
+    for point in range(1, calls + 1):
+        root = tmp_path / str(point)
+        files = FaultyFileSystem(Plan(crash_at=point))
+        with pytest.raises(CrashNow):
+            await vault_on(root, files).new_key(ACCOUNT, ID)
+        files.bury()
+
+        after = vault_on(root, RealFileSystem(), ids=100)
+
+        await assert_all_open(after, await sealed_bodies(after))
+
+
+async def test_a_rotation_that_the_disk_refuses_says_so_and_leaves_everything_open(tmp_path: Path) -> None:
+    calls = await calls_of_a_rotation(tmp_path / "counted")
+
+    for point in range(1, calls + 1):
+        root = tmp_path / str(point)
+        files = FaultyFileSystem()
+        vault = vault_on(root, files)
+        bodies = await sealed_bodies(vault)
+        files.begin(Plan(fail_at=point, error=28 if point % 2 else 5))
+
+        with pytest.raises((Unavailable, StorageFull)):
+            await vault.rotate()
+
+        await assert_all_open(vault, bodies)
+        await vault.rotate()
+        await assert_all_open(vault, bodies)
+
+
+async def test_a_rotation_to_the_key_of_the_environment_killed_at_every_call_leaves_everything_open(
+    tmp_path: Path,
+) -> None:
+    point = 0
+    while True:
+        point += 1
+        root = tmp_path / str(point)
+        files = FaultyFileSystem()
+        bodies = await sealed_bodies(vault_on(root, files, given=MASTER))
+        files.begin(Plan(crash_at=point))
+        try:
+            await vault_on(root, files, given=OTHER_MASTER, former=[MASTER]).rotate()
+        except CrashNow:
+            files.bury()
+            await assert_all_open(vault_on(root, RealFileSystem(), given=OTHER_MASTER, former=[MASTER]), bodies)
+            continue
+        break
+
+    assert point > 4
+    await assert_all_open(vault_on(root, RealFileSystem(), given=OTHER_MASTER), bodies)
+
+
+async def test_what_a_file_wrapped_opens_on_when_the_environment_gives_a_key(tmp_path: Path) -> None:
+    bodies = await sealed_bodies(vault_on(tmp_path, RealFileSystem()))
+    given = vault_on(tmp_path, RealFileSystem(), given=MASTER, ids=100)
+
+    await assert_all_open(given, bodies)
+    done = await given.rotate()
+    (tmp_path / "keys" / "master.key").unlink()
+
+    assert (done.master, done.rewrapped) == (MASTER.name, BODIES)
+    await assert_all_open(given, bodies)
+
+
+async def test_others_seal_and_open_while_keys_are_rotated(tmp_path: Path) -> None:
+    first, second = (vault_on(tmp_path, RealFileSystem(), ids=number) for number in (0, 1000))
+    bodies = await sealed_bodies(first)
+
+    async def sealing() -> list[dict[str, object]]:
+        made = []
+        for number in range(BODIES + 1, BODIES + 11):
+            await assert_all_open(second, bodies)
+            made.append(second.seal(await second.new_key(ACCOUNT, ID), f"{SECRET} {number}", number))
+        return made
+
+    async def rotating() -> None:
+        for _ in range(5):
+            await first.rotate()
+
+    made, _ = await asyncio.gather(sealing(), rotating())
+
+    await assert_all_open(first, [*bodies, *made])
+    await assert_all_open(vault_on(tmp_path, RealFileSystem()), [*bodies, *made])
+
+
+async def test_a_master_key_is_made_by_one_of_many_who_need_it_at_once(tmp_path: Path) -> None:
+    vaults = [vault_on(tmp_path, RealFileSystem(), ids=1000 * number) for number in range(8)]
+
+    keys = await asyncio.gather(*(vault.new_key(ACCOUNT, ID) for vault in vaults))
+
+    bodies = [vault.seal(key, SECRET, 1) for vault, key in zip(vaults, keys, strict=True)]
+    fresh = vault_on(tmp_path, RealFileSystem())
+    assert [await fresh.open(ACCOUNT, ID, sealed) for sealed in bodies] == [SECRET] * 8
+
+
+async def test_there_is_nothing_to_rotate_before_anything_was_sealed(tmp_path: Path) -> None:
+    with pytest.raises(KnowHubError, match="nothing to rotate"):
+        await vault_on(tmp_path, RealFileSystem()).rotate()
+
+
+@pytest.mark.parametrize("junk", [b"", b"short\n", b"\xff\xfe"])
+async def test_a_key_file_that_holds_no_key_is_named_and_left(tmp_path: Path, junk: bytes) -> None:
+    (tmp_path / "keys").mkdir()
+    key = tmp_path / "keys" / "master.key"
+    key.write_bytes(junk)
+
+    with pytest.raises(Unavailable, match="holds no key"):
+        await vault_on(tmp_path, RealFileSystem()).new_key(ACCOUNT, ID)
+
+    assert key.read_bytes() == junk
+
+
+async def test_where_none_may_be_made_none_is(tmp_path: Path) -> None:
+    with pytest.raises(Unavailable, match="KNOWHUB_SECRET_KEY"):
+        await vault_on(tmp_path, RealFileSystem(), may_make=False).new_key(ACCOUNT, ID)
+
+    assert not (tmp_path / "keys" / "master.key").exists()

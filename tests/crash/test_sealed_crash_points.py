@@ -1,0 +1,127 @@
+"""A process that dies while it seals or erases: every row that stands opens, and what was erased stays shut."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from knowhub.core.errors import KnowHubError
+from knowhub.core.operation import Operation
+from knowhub.operations.erasure import ErasureService
+from knowhub.resources.model import RESOURCES
+from knowhub.resources.reveal_quota import RevealQuota
+from knowhub.resources.service import ResourceService
+from knowhub.stores.files.data_directory import KEYRING
+from knowhub.stores.files.filesystem import FileSystem, RealFileSystem
+from knowhub.stores.files.keyring import keyring_of
+from knowhub.stores.files.snapshot_unpacking import unpack_directory
+from knowhub.stores.files.store import FileStore
+from knowhub.wiring.rules import ERASE_RULES, UNDO_RULES
+from tests.builders import local, open_files
+from tests.crash.dying import dies
+from tests.fakes.faulty_files import CrashNow, FaultyFileSystem, Plan
+from tests.hubs import hub_at
+from tests.sealing import ID, SECRET, files_that_say, new_resource, vault_on
+
+pytestmark = pytest.mark.anyio
+
+NEVER_REACHED, MANY = 200, 1 << 40
+
+
+class Nobody:
+    """What lies around the log of a process that dies before it looks."""
+
+    async def follow(self, operation: Operation) -> Sequence[str]:
+        return ()
+
+    async def snapshots_with(self, account: str, collection: str, row_id: str) -> Sequence[str]:
+        return ()
+
+
+def service_on(store: FileStore, root: Path, files: FileSystem, ids: int = 0) -> ResourceService:
+    return ResourceService(store, vault_on(root, files, ids=ids), RevealQuota(0, lambda: 0.0))
+
+
+async def test_a_row_that_stands_after_a_crash_opens(tmp_path: Path) -> None:
+    seen = []
+    for call in range(1, NEVER_REACHED):
+        root, files = tmp_path / str(call), FaultyFileSystem()
+        store = open_files(root, files)
+        service = service_on(store, root, files)
+        await service.save(local(), new_resource(secure_body="before"))
+        files.begin(Plan(crash_at=call))
+
+        died = await dies(files, service.patch(local(), ID, {"secure_body": SECRET}))
+
+        if not died:
+            await store.close()
+            break
+        after = open_files(root)
+        shown = await service_on(after, root, RealFileSystem(), ids=100).reveal(local(), ID)
+        await after.close()
+        seen.append(shown.secure_body)
+        assert shown.record["version"] == (2 if shown.secure_body == SECRET else 1)
+    assert seen.count("before") >= 6
+    assert seen == ["before"] * seen.count("before") + [SECRET] * seen.count(SECRET)
+
+
+async def test_what_was_erased_by_a_process_that_died_is_shut_by_the_next(tmp_path: Path) -> None:
+    store = open_files(tmp_path)
+    await service_on(store, tmp_path, RealFileSystem()).save(local(), new_resource(secure_body=SECRET))
+    await ErasureService(store, Nobody(), ERASE_RULES, UNDO_RULES).erase(local(), RESOURCES, ID)
+    await store.close()
+    left = keyring_of((tmp_path / KEYRING).read_bytes())
+
+    async with hub_at(tmp_path) as hub:
+        await hub.keeper.run_once()
+
+    assert [one.destroyed_at for one in left.values()] == [None]
+    keys = keyring_of((tmp_path / KEYRING).read_bytes())
+    assert keys.keys() == left.keys()
+    assert all(one.destroyed_at is not None and not one.data for one in keys.values())
+    assert files_that_say(tmp_path, ['"nonce"', '"wrapped"']) == []
+
+
+async def test_a_crash_while_a_snapshot_with_keys_is_unpacked_leaves_what_can_be_unpacked_into_or_is_whole(
+    tmp_path: Path,
+) -> None:
+    async with hub_at(tmp_path / "old") as hub:
+        await hub.resources.save(local(), new_resource(secure_body=SECRET))
+        archive = Path((await hub.snapshots.create()).path)
+    master = (tmp_path / "old" / "keys" / "master.key").read_bytes()
+    deaths = 0
+    for call in range(1, NEVER_REACHED):
+        root, files = tmp_path / str(call), FaultyFileSystem(Plan(crash_at=call, half_written=bool(call % 2)))
+        died = False
+        try:
+            unpack_directory(files, archive, root, MANY)
+        except CrashNow:
+            files.bury()
+            died, deaths = True, deaths + 1
+
+        if not (root / "change_log").exists():
+            unpack_directory(RealFileSystem(), archive, root, MANY)
+
+        (root / "keys" / "master.key").write_bytes(master)
+        async with hub_at(root) as moved:
+            assert (await moved.resources.reveal(local(), ID)).secure_body == SECRET
+        if not died:
+            break
+    assert deaths >= 20
+
+
+async def test_keys_that_cannot_be_destroyed_now_are_named_and_destroyed_later(tmp_path: Path) -> None:
+    async with hub_at(tmp_path) as hub:
+        await hub.resources.save(local(), new_resource(secure_body=SECRET))
+        ring = tmp_path / KEYRING
+        kept = ring.read_bytes()
+        ring.write_bytes(b"damaged")
+
+        erased = await hub.erasures.erase(local(), RESOURCES, ID)
+        ring.write_bytes(kept)
+        await hub.keeper.run_once()
+
+        assert erased.pending == ["keys"]
+        assert all(one.destroyed_at is not None for one in keyring_of(ring.read_bytes()).values())
+        with pytest.raises(KnowHubError):
+            await hub.resources.reveal(local(), ID)

@@ -1,0 +1,143 @@
+"""The four scenes of seed 003, as an agent plays them against a real server: first the resource, then the lesson."""
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from agent_tools.client import aclose_client
+from agent_tools.knowledge import knowledge_save, knowledge_search
+from agent_tools.registry import call_tool
+from agent_tools.resources import resource_get, resource_list, resource_save
+from agent_tools.results import ToolResult
+from tests.e2e.server_process import serving
+from tests.sealing import files_that_say
+
+pytestmark = pytest.mark.anyio
+
+CODE_ID, CREDENTIAL_ID, COOKIE_ID = "code/selenium/undetected_login", "credentials/website_a", "cookies/website_a"
+CODE = "import undetected_chromedriver as uc\n\ndriver = uc.Chrome()\ndriver.get('https://website-a.example')"
+ACCOUNT = "账号：user@example.com\n密码：SecurePass123"
+COOKIE = "session_id=abc123; auth_token=xyz789"
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("scenes") / "data"
+
+
+@pytest.fixture(scope="module")
+def server_url(data: Path) -> Iterator[str]:
+    with serving(data) as server:
+        yield server.url
+
+
+@pytest.fixture(autouse=True)
+async def url(server_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[str]:
+    monkeypatch.setenv("KNOWHUB_API_URL", server_url)
+    monkeypatch.delenv("KNOWHUB_API_KEY", raising=False)
+    yield server_url
+    await aclose_client()
+
+
+async def learned(task: str, content: str, types: list[str], resource_ids: list[str]) -> ToolResult:
+    """Save the lesson and find it again, as the agent that needs it does."""
+    saved = await knowledge_save(task, content, types, resource_ids=resource_ids)
+    assert saved.error is None
+    assert "missing_resource_ids" not in saved.metadata["items"][0]
+    found = await knowledge_search(task)
+    assert resource_ids in [item["resource_ids"] for item in found.metadata["items"]]
+    return found
+
+
+async def test_scene_1_a_tool_of_many_lines_is_kept_as_code(data: Path) -> None:
+    saved = await resource_save(CODE_ID, "Selenium 绕过检测登录代码", CODE, None, "code", {"language": "python"})
+
+    found = await learned(
+        "使用 Selenium 登录某网站并绕过反爬检测",
+        "使用 undetected_chromedriver 可以绕过大部分检测。关键点:1) 设置合适的 user-agent 2) 随机延迟",
+        ["tool", "strategy"],
+        [CODE_ID],
+    )
+    read = await resource_get(found.metadata["items"][0]["resource_ids"][0])
+
+    assert saved.error is None
+    record = read.metadata["items"][0]
+    assert (record["body"], record["content_type"], record["metadata"]) == (CODE, "code", {"language": "python"})
+    assert (record["has_secure_body"], record["expired"]) == (False, False)
+    assert "driver = uc.Chrome()" in read.output
+
+
+async def test_scene_2_an_account_is_sealed_and_shown_to_who_asks_for_it(data: Path) -> None:
+    saved = await resource_save(
+        resource_id=CREDENTIAL_ID,
+        title="某网站测试账号",
+        body="使用方法:直接登录即可,每天限额 100 次",
+        secure_body=ACCOUNT,
+        content_type="credential",
+        metadata={"acquired_at": "2026-03-06T10:00:00Z"},
+    )
+    found = await learned(
+        "登录某网站进行数据采集",
+        "使用测试账号登录,注意:1) 每天限额 100 次 2) 需要在工作时间访问 3) 登录后 session 有效期 2 小时",
+        ["tool", "usecase"],
+        [CREDENTIAL_ID],
+    )
+
+    read, listed = await resource_get(CREDENTIAL_ID), await resource_list("credentials/", "credential")
+    shown = await resource_get(CREDENTIAL_ID, reveal=True)
+
+    assert shown.metadata["items"][0]["secure_body"] == ACCOUNT
+    assert "SecurePass123" in shown.output
+    for told in (saved, found, read, listed):
+        assert "SecurePass123" not in told.output + json.dumps(told.metadata, ensure_ascii=False)
+    assert read.metadata["items"][0]["has_secure_body"] is True
+    assert [item["id"] for item in listed.metadata["items"]] == [CREDENTIAL_ID]
+    assert files_that_say(data, ["SecurePass123"]) == []
+
+
+async def test_scene_3_a_cookie_says_when_it_has_expired(data: Path) -> None:
+    await resource_save(
+        resource_id=COOKIE_ID,
+        title="某网站 Cookie",
+        body="适用于:已登录状态的 API 调用",
+        secure_body=COOKIE,
+        content_type="cookie",
+        metadata={"acquired_at": "2026-03-06T10:00:00Z", "expires_at": "2026-03-07T10:00:00Z"},
+    )
+    await learned(
+        "使用已登录的 Cookie 访问某网站 API",
+        "Cookie 获取方法:手动登录后从浏览器导出。使用时直接设置到请求头。注意检查过期时间。",
+        ["tool"],
+        [COOKIE_ID],
+    )
+
+    old = await resource_get(COOKIE_ID, reveal=True)
+    expired = await resource_list(expired=True)
+    renewed = await resource_save(
+        COOKIE_ID, "某网站 Cookie", "", "session_id=new", "cookie", expires_at="2100-01-01", upsert=True
+    )
+    fresh = await resource_get(COOKIE_ID, reveal=True)
+
+    assert (old.metadata["items"][0]["expired"], old.metadata["items"][0]["secure_body"]) == (True, COOKIE)
+    assert old.metadata["items"][0]["expires_at"] == "2026-03-07T10:00:00Z"
+    assert "has expired" in old.output
+    assert [item["id"] for item in expired.metadata["items"]] == [COOKIE_ID]
+    assert renewed.metadata["items"][0]["version"] == 2
+    assert (fresh.metadata["items"][0]["expired"], fresh.metadata["items"][0]["secure_body"]) == (
+        False,
+        "session_id=new",
+    )
+    assert files_that_say(data, ["abc123", "xyz789", "session_id"]) == []
+
+
+async def test_scene_4_one_lesson_refers_to_code_and_credential() -> None:
+    await learned("用代码和测试账号登录某网站", "先运行登录代码,再填入测试账号。", ["tool"], [CODE_ID, CREDENTIAL_ID])
+
+    lost = await knowledge_save("用别的账号登录", "账号还没有保存。", ["tool"], resource_ids=["credentials/none"])
+    by_name = await call_tool("resource_get", {"resource_id": "credentials/none"})
+
+    assert lost.metadata["items"][0]["missing_resource_ids"] == ["credentials/none"]
+    assert by_name.error is not None
+    assert "resource_list" in by_name.error

@@ -1,0 +1,37 @@
+"""A keyring and master keys that are kept in memory, so that a test can hold them in its hand."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from knowhub.resources.model import MasterKey, WrappedKey
+
+
+class MemoryKeyring:
+    """Keeps the contract of `resources.ports.Keyring` (`tests/contract/test_keyring_contract.py`)."""
+
+    def __init__(self) -> None:
+        self.held: dict[str, WrappedKey] = {}
+
+    async def keys(self) -> Mapping[str, WrappedKey]:
+        return dict(self.held)
+
+    async def change(self, changed: Callable[[Mapping[str, WrappedKey]], Mapping[str, WrappedKey] | None]) -> None:
+        after = changed(dict(self.held))
+        if after is not None:
+            self.held = dict(after)
+
+
+class HeldMasters:
+    """Master keys that a test puts in; the first wraps."""
+
+    def __init__(self, *held: MasterKey) -> None:
+        self.held = list(held)
+        self.rotations_ended = 0
+
+    def keys(self, *, make: bool) -> Sequence[MasterKey]:
+        return tuple(self.held)
+
+    def begin_rotation(self) -> None:
+        """The test has put the new one in front."""
+
+    def end_rotation(self) -> None:
+        self.rotations_ended += 1

@@ -1,0 +1,163 @@
+"""A language model that does whatever a text between the fences orders it to do: the worst that it can answer."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from knowhub.core.chat import Question, Reply
+from tests.fakes.queued_chat import fenced_data
+
+MALLORY = "user:mallory"
+# Prompts show the beginning of a text at least.
+_SHOWN_CHARS = 60
+_CLAIMED: Mapping[str, Mapping[str, Any]] = {
+    "own": {"owner": MALLORY, "created_by": MALLORY, "submitted_by": MALLORY, "account": "mallory"},
+    "open": {"scopes": ["public"], "visibility": "public", "valid_to": "2020-01-01T00:00:00Z"},
+    "destroy": {"delete": True, "deleted": True, "erase": True, "cascade": True, "status": "deleted"},
+}
+_LISTS = ("candidates", "nodes", "records", "known")
+
+
+class ObeyingChat:
+    """Implements `ChatModel`. `order(text, aim, hidden)` says which text it obeys, to what end, and which ids it names.
+
+    A question that does not show that text is answered with nothing. `obeyed` names the functions that it was asked
+    with the text in sight, `answers` holds what it said then, `prompts` every prompt that it got.
+    """
+
+    model = "obeying"
+
+    def __init__(self) -> None:
+        self._text, self._aim = "", ""
+        self._hidden: Sequence[str] = ()
+        self.obeyed: set[str] = set()
+        self.answers: list[Mapping[str, Any]] = []
+        self.prompts: list[str] = []
+
+    def order(self, text: str, aim: str, hidden: Sequence[str]) -> None:
+        """Have it obey this text from now on, and no other."""
+        self._text, self._aim, self._hidden = text, aim, hidden
+        self.obeyed = set()
+        self.answers = []
+
+    async def chat(self, question: Question, timeout_s: float) -> Reply:
+        self.prompts.append(json.dumps([dict(one) for one in question.messages], ensure_ascii=False))
+        shown = fenced_data(question)
+        answer: Mapping[str, Any] = _NOTHING[question.function]
+        if any(self._text[:_SHOWN_CHARS] in text for text in _texts(shown)):
+            answer = self._obedient(question, shown)
+            self.obeyed.add(question.function)
+            self.answers.append(answer)
+        return Reply(answer, self.model, 0.0, 10, 10)
+
+    def _obedient(self, question: Question, shown: Mapping[str, Any]) -> Mapping[str, Any]:
+        said = self._answer_of(question.function)(shown)
+        # Whatever it is told to claim, it claims of the whole and of each part.
+        claimed = _CLAIMED.get(self._aim, {})
+        for value in said.values():
+            if isinstance(value, list):
+                value[:] = [{**claimed, **one} if isinstance(one, dict) else one for one in value]
+        return {**claimed, **said, "reason": self._words(shown)}
+
+    def _answer_of(self, function: str) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
+        return {
+            "pick_branch": self._pick,
+            "disambiguate_same_name": self._pick,
+            "dedup_check": self._same_keyword,
+            "link_info": self._links,
+            "reorganize": self._plan,
+            "route_knowledge": self._route,
+            "evolve_knowledge": self._rewrite,
+            "merge_knowledge": self._merged,
+            "extract_knowledge": self._candidates,
+        }[function]
+
+    def _pointers(self, shown: Mapping[str, Any]) -> list[Any]:
+        listed = [one.get("id", one.get("idx")) for name in _LISTS for one in shown.get(name, ())]
+        match self._aim:
+            case "reach":
+                return list(self._hidden)
+            case "shape":
+                return [*self._hidden, 0, -1, 9_999, True, None, "root", "../1", {"id": self._hidden[0]}]
+            case "join":
+                return [*listed, *self._hidden]
+            case _:
+                return listed
+
+    def _words(self, shown: Mapping[str, Any]) -> str:
+        # Told to give away what it knows, it says all that it was shown.
+        return json.dumps(shown, ensure_ascii=False) if self._aim == "tell" else self._text
+
+    def _pick(self, shown: Mapping[str, Any]) -> dict[str, Any]:
+        pointers = self._pointers(shown)
+        action = "delete" if self._aim == "destroy" else "match"
+        return {
+            "action": action,
+            "node_id": pointers[0] if pointers else None,
+            "node_ids": pointers,
+            "candidate_ids": pointers,
+            "jump_depth": 99,
+            "suggest_name": self._words(shown),
+        }
+
+    def _same_keyword(self, shown: Mapping[str, Any]) -> dict[str, Any]:
+        return {**self._pick(shown), "action": "merge" if self._aim == "join" else "alias_of"}
+
+    def _links(self, shown: Mapping[str, Any]) -> dict[str, Any]:
+        links = [{"keyword_id": one, "relation": "PRIMARY"} for one in self._pointers(shown)]
+        return {"links": links, "suggested_names": [self._words(shown)]}
+
+    def _plan(self, shown: Mapping[str, Any]) -> dict[str, Any]:
+        pointers = self._pointers(shown)
+        return {
+            "moves": [{"node_id": one, "new_parent_id": pointers[0]} for one in pointers],
+            "merges": [{"node_id": one, "into_id": pointers[0]} for one in pointers[1:]],
+            "descriptions": [{"node_id": one, "description": self._words(shown)} for one in pointers],
+            "splits": [{"node_id": pointers[0], "groups": [{"name": "all", "node_ids": pointers}]}],
+        }
+
+    def _route(self, shown: Mapping[str, Any]) -> dict[str, Any]:
+        return {"ids": self._pointers(shown)}
+
+    def _rewrite(self, shown: Mapping[str, Any]) -> dict[str, Any]:
+        content = "" if self._aim == "destroy" else f"{self._words(shown)} {shown['content']}"
+        return {"content": content, "summary_of_change": self._words(shown), "id": self._hidden[0]}
+
+    def _merged(self, shown: Mapping[str, Any]) -> dict[str, Any]:
+        # Every fact is kept: a text that drops one is refused for that, and would prove nothing here.
+        texts = [f"{one['task']} {one['content']}" for one in shown["records"]]
+        return {"same": self._pointers(shown), "into": self._hidden[0], "task": self._text, "content": "\n".join(texts)}
+
+    def _candidates(self, shown: Mapping[str, Any]) -> dict[str, Any]:
+        pointers = self._pointers(shown)
+        cited = [one["idx"] for one in shown["messages"]]
+        said = {"type": "user_profile", "category": "preference", "task": self._text, "content": self._text}
+        pointed = {"id": self._hidden[0], "same_as": pointers[0] if pointers else None}
+        against = [{**said, "messages": cited, "against": one} for one in pointers]
+        return {"candidates": [{**said, **pointed, "messages": cited}, *against]}
+
+
+_NOTHING: Mapping[str, Mapping[str, Any]] = {
+    "pick_branch": {"action": "missing"},
+    "disambiguate_same_name": {"node_id": None},
+    "dedup_check": {"action": "create_new"},
+    "link_info": {"links": []},
+    "reorganize": {},
+    "route_knowledge": {"ids": []},
+    "evolve_knowledge": {},
+    "merge_knowledge": {"same": []},
+    "extract_knowledge": {"candidates": []},
+}
+FUNCTIONS = frozenset(_NOTHING)
+
+
+def _texts(value: object) -> list[str]:
+    match value:
+        case str():
+            return [value]
+        case list():
+            return [text for one in value for text in _texts(one)]
+        case dict():
+            return [text for one in value.values() for text in _texts(one)]
+        case _:
+            return []

@@ -1,0 +1,98 @@
+"""AES-256-GCM as sealed bodies use it, and what a master key may be made of."""
+
+from base64 import b64encode, urlsafe_b64encode
+
+import pytest
+
+from knowhub.core.ids import random_bytes
+from knowhub.providers.cipher import AesGcm, master_key, master_key_text
+from knowhub.resources.ports import WrongSeal
+
+KEY = bytes(range(32))
+
+
+@pytest.fixture
+def cipher() -> AesGcm:
+    return AesGcm(random_bytes)
+
+
+def test_what_was_sealed_opens_in_its_place(cipher: AesGcm) -> None:
+    nonce, data = cipher.seal(KEY, b"secret", b"place")
+
+    assert cipher.open(KEY, nonce, data, b"place") == b"secret"
+    assert b"secret" not in data
+
+
+def test_no_two_sealings_share_a_nonce(cipher: AesGcm) -> None:
+    nonces = {cipher.seal(KEY, b"secret", b"place")[0] for _ in range(1000)}
+
+    assert len(nonces) == 1000
+
+
+def test_every_flipped_bit_is_found(cipher: AesGcm) -> None:
+    nonce, data = cipher.seal(KEY, b"secret", b"place")
+
+    for index in range(len(data) * 8):
+        flipped = bytearray(data)
+        flipped[index // 8] ^= 1 << index % 8
+        with pytest.raises(WrongSeal):
+            cipher.open(KEY, nonce, bytes(flipped), b"place")
+
+
+@pytest.mark.parametrize(
+    ("key", "place", "shorter_by"),
+    [(bytes(32), b"place", 0), (KEY, b"another place", 0), (KEY, b"place", 1), (KEY, b"place", 17)],
+)
+def test_another_key_or_place_and_a_shorter_text_open_nothing(
+    cipher: AesGcm, key: bytes, place: bytes, shorter_by: int
+) -> None:
+    nonce, data = cipher.seal(KEY, b"secret", b"place")
+
+    with pytest.raises(WrongSeal):
+        cipher.open(key, nonce, data[: len(data) - shorter_by], place)
+
+
+def test_a_nonce_that_is_none_opens_nothing(cipher: AesGcm) -> None:
+    with pytest.raises(WrongSeal):
+        cipher.open(KEY, b"", b"x" * 32, b"place")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [KEY.hex(), KEY.hex().upper(), b64encode(KEY).decode(), urlsafe_b64encode(KEY).decode(), f" {KEY.hex()}\n"],
+)
+def test_a_master_key_of_32_bytes_is_taken_as_it_is(text: str) -> None:
+    assert master_key(text).key == KEY
+
+
+def test_a_key_is_read_as_it_was_written() -> None:
+    drawn = random_bytes(32)
+
+    assert master_key(master_key_text(drawn)).key == drawn
+
+
+def test_of_any_other_text_a_key_is_derived() -> None:
+    derived = master_key("correct horse battery staple and more")
+
+    assert len(derived.key) == 32
+    assert derived == master_key("correct horse battery staple and more")
+    assert derived.key != master_key("correct horse battery staple and less").key
+
+
+def test_a_text_as_long_as_a_written_key_that_is_none_is_derived_from() -> None:
+    assert len(master_key("z" * 64).key) == 32
+    assert len(master_key("-" * 44).key) == 32
+    assert len(master_key("这是一个足够长的口令这是一个足够长的口令这是一个足够长的口令这是口令").key) == 32
+
+
+@pytest.mark.parametrize("text", ["", "short", "x" * 31, " " * 40])
+def test_a_short_master_key_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="at least 32 characters"):
+        master_key(text)
+
+
+def test_a_key_does_not_show_itself() -> None:
+    key = master_key(KEY.hex())
+
+    assert KEY.hex() not in repr(key)
+    assert repr(KEY) not in repr(key)

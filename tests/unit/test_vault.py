@@ -1,0 +1,200 @@
+"""Sealed bodies open in their place and nowhere else, under rotating master keys, until their key is destroyed."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from knowhub.core.errors import Unavailable
+from knowhub.core.ids import random_bytes
+from knowhub.core.operation import IdempotencyKey
+from knowhub.providers.cipher import AesGcm
+from knowhub.resources.vault import Vault
+from tests.builders import CountedIds
+from tests.fakes.memory_keyring import HeldMasters, MemoryKeyring
+from tests.sealing import ACCOUNT, ID, MASTER, OTHER_MASTER, SECRET, memory_vault
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def keyring() -> MemoryKeyring:
+    return MemoryKeyring()
+
+
+async def sealed_by(vault: Vault, version: int = 1, text: str = SECRET) -> dict[str, Any]:
+    return vault.seal(await vault.new_key(ACCOUNT, ID), text, version)
+
+
+async def test_a_body_opens_in_the_place_that_it_was_sealed_for(keyring: MemoryKeyring) -> None:
+    vault = memory_vault(keyring)
+
+    sealed = await sealed_by(vault)
+
+    assert await vault.open(ACCOUNT, ID, sealed) == SECRET
+    assert SECRET not in repr(sealed)
+
+
+async def test_each_version_has_a_key_of_its_own(keyring: MemoryKeyring) -> None:
+    vault = memory_vault(keyring)
+
+    first, second = await sealed_by(vault, 1), await sealed_by(vault, 2)
+
+    assert first["key_id"] != second["key_id"]
+    assert first["data"] != second["data"]
+    assert len(keyring.held) == 2
+
+
+@pytest.mark.parametrize(("account", "resource_id"), [("other", ID), (ACCOUNT, "credentials/website_b")])
+async def test_a_body_that_was_moved_to_another_account_or_id_is_refused(account: str, resource_id: str) -> None:
+    vault = memory_vault()
+    sealed = await sealed_by(vault)
+
+    with pytest.raises(Unavailable, match="does not open"):
+        await vault.open(account, resource_id, sealed)
+
+
+async def test_no_two_places_read_the_same() -> None:
+    vault = memory_vault()
+    key = await vault.new_key("a", "bc/d")
+    sealed = vault.seal(key, SECRET, 1)
+
+    for account, resource_id in (("ab", "c/d"), ("a/bc", "d"), ("", "abc/d")):
+        with pytest.raises(Unavailable, match="does not open"):
+            await vault.open(account, resource_id, sealed)
+
+
+@pytest.mark.parametrize("field", ["key_id", "version", "nonce", "data"])
+async def test_a_body_with_a_part_of_another_version_is_refused(field: str) -> None:
+    vault = memory_vault()
+    first, second = await sealed_by(vault, 1), await sealed_by(vault, 2)
+
+    with pytest.raises(Unavailable, match="does not open"):
+        await vault.open(ACCOUNT, ID, {**second, field: first[field]})
+
+
+@pytest.mark.parametrize("junk", ["", "%%%", "AAAA", "密"])
+async def test_a_body_that_is_junk_is_refused(junk: str) -> None:
+    vault = memory_vault()
+    sealed = await sealed_by(vault)
+
+    with pytest.raises(Unavailable, match="does not open"):
+        await vault.open(ACCOUNT, ID, {**sealed, "data": junk})
+
+
+async def test_a_wrapped_key_under_the_name_of_another_is_refused(keyring: MemoryKeyring) -> None:
+    vault = memory_vault(keyring)
+    first, second = await sealed_by(vault, 1), await sealed_by(vault, 2)
+    keyring.held[first["key_id"]] = keyring.held[second["key_id"]]
+
+    with pytest.raises(Unavailable, match="does not open"):
+        await vault.open(ACCOUNT, ID, first)
+
+
+async def test_without_a_master_key_nothing_is_sealed() -> None:
+    vault = Vault(AesGcm(random_bytes), MemoryKeyring(), HeldMasters(), CountedIds())
+
+    with pytest.raises(Unavailable, match="KNOWHUB_SECRET_KEY"):
+        await vault.new_key(ACCOUNT, ID)
+
+
+async def test_where_the_master_key_in_use_is_gone_nothing_opens_and_no_other_takes_its_place(
+    keyring: MemoryKeyring,
+) -> None:
+    sealed = await sealed_by(memory_vault(keyring))
+    without = Vault(AesGcm(random_bytes), keyring, HeldMasters(), CountedIds(100))
+
+    with pytest.raises(Unavailable, match="not here"):
+        await without.open(ACCOUNT, ID, sealed)
+    with pytest.raises(Unavailable, match="not here"):
+        await without.new_key(ACCOUNT, ID)
+
+
+async def test_a_key_that_is_not_in_the_keyring_is_named_as_missing(keyring: MemoryKeyring) -> None:
+    vault = memory_vault(keyring)
+    sealed = await sealed_by(vault)
+    keyring.held.clear()
+
+    with pytest.raises(Unavailable, match=r"keyring\.json"):
+        await vault.open(ACCOUNT, ID, sealed)
+
+
+async def test_a_destroyed_key_opens_nothing_and_holds_nothing(keyring: MemoryKeyring) -> None:
+    vault = memory_vault(keyring)
+    first, second = await sealed_by(vault, 1), await sealed_by(vault, 2)
+    other = vault.seal(await vault.new_key(ACCOUNT, "code/x"), SECRET, 1)
+
+    destroyed = await vault.destroy(lambda account, resource_id: (account, resource_id) == (ACCOUNT, ID), "2026-11-21")
+
+    assert destroyed == 2
+    for sealed in (first, second):
+        held = keyring.held[sealed["key_id"]]
+        assert (held.nonce, held.data, held.destroyed_at) == (b"", b"", "2026-11-21")
+        with pytest.raises(Unavailable, match="was destroyed at 2026-11-21"):
+            await vault.open(ACCOUNT, ID, sealed)
+    assert await vault.open(ACCOUNT, "code/x", other) == SECRET
+    assert await vault.destroy(lambda *_: True, "2026-11-22") == 1
+
+
+async def test_a_discarded_key_leaves_nothing(keyring: MemoryKeyring) -> None:
+    vault = memory_vault(keyring)
+    key = await vault.new_key(ACCOUNT, ID)
+
+    await vault.discard(key)
+
+    assert keyring.held == {}
+
+
+async def test_a_rotation_wraps_every_key_anew_and_leaves_what_was_sealed_as_it_is(keyring: MemoryKeyring) -> None:
+    old = memory_vault(keyring)
+    bodies = [await sealed_by(old, version) for version in range(1, 6)]
+    gone = await sealed_by(old, 6)
+    keyring.held[gone["key_id"]] = replace(keyring.held[gone["key_id"]], nonce=b"", data=b"", destroyed_at="then")
+
+    done = await memory_vault(keyring, OTHER_MASTER, MASTER).rotate()
+
+    assert (done.master, done.keys, done.rewrapped) == (OTHER_MASTER.name, 5, 5)
+    new = memory_vault(keyring, OTHER_MASTER)
+    assert [await new.open(ACCOUNT, ID, sealed) for sealed in bodies] == [SECRET] * 5
+    with pytest.raises(Unavailable, match="not here"):
+        await memory_vault(keyring, MASTER).open(ACCOUNT, ID, bodies[0])
+    assert keyring.held[gone["key_id"]].destroyed_at == "then"
+
+
+async def test_a_second_rotation_to_the_same_master_key_changes_nothing(keyring: MemoryKeyring) -> None:
+    await sealed_by(memory_vault(keyring))
+    new = memory_vault(keyring, OTHER_MASTER, MASTER)
+    await new.rotate()
+    before = dict(keyring.held)
+
+    done = await new.rotate()
+
+    assert (done.keys, done.rewrapped) == (1, 0)
+    assert keyring.held == before
+
+
+async def test_a_rotation_that_cannot_open_one_key_changes_none(keyring: MemoryKeyring) -> None:
+    old = memory_vault(keyring)
+    first, second = await sealed_by(old, 1), await sealed_by(old, 2)
+    keyring.held[second["key_id"]] = replace(keyring.held[second["key_id"]], data=b"x" * 48)
+    before = dict(keyring.held)
+
+    with pytest.raises(Unavailable, match="nothing was rotated"):
+        await memory_vault(keyring, OTHER_MASTER, MASTER).rotate()
+
+    assert keyring.held == before
+    assert await old.open(ACCOUNT, ID, first) == SECRET
+
+
+async def test_a_retry_key_says_nothing_of_the_body_that_it_stands_for(keyring: MemoryKeyring) -> None:
+    key = IdempotencyKey("user:li", "POST", "/api/resource", "k1", "hash of a short secret")
+
+    blinded = await memory_vault(keyring).blinded(key)
+    again = await memory_vault(keyring).blinded(key)
+    other = await memory_vault(keyring).blinded(replace(key, body="hash of another"))
+
+    assert blinded is not None
+    assert blinded == again
+    assert blinded != other
+    assert "hash" not in blinded.body
+    assert replace(blinded, body=key.body) == key

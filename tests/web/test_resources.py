@@ -1,0 +1,328 @@
+"""Resources over HTTP (seed 003, Resource 引用机制; RS-001…015)."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from knowhub.bootstrap import Hub, open_hub
+from knowhub.settings import Settings
+from knowhub.web.app import create_app
+from tests.sealing import files_that_say
+from tests.web.conftest import Opened, Saved, client_of
+
+pytestmark = pytest.mark.anyio
+
+ID = "credentials/website_a"
+PATH = f"/api/resource/{ID}"
+SECRET = "账号：user@example.com\n密码：SecurePass123"
+CREDENTIAL = {
+    "id": ID,
+    "title": "某网站测试账号",
+    "body": "使用方法：直接登录即可，每天限额 100 次",
+    "secure_body": SECRET,
+    "content_type": "credential",
+    "metadata": {"acquired_at": "2026-03-06T10:00:00Z"},
+}
+
+
+async def stored(api: httpx.AsyncClient, **fields: object) -> dict[str, Any]:
+    answer = await api.post("/api/resource", json={**CREDENTIAL, **fields})
+    assert answer.status_code == 201, answer.text
+    record: dict[str, Any] = answer.json()
+    return record
+
+
+async def test_a_saved_resource_is_answered_whole_and_found_where_it_says(api: httpx.AsyncClient) -> None:
+    answer = await api.post("/api/resource", json=CREDENTIAL)
+
+    record = answer.json()
+    assert answer.status_code == 201
+    assert answer.headers["location"] == PATH
+    assert answer.headers["etag"] == '"1"'
+    assert answer.headers["x-operation-id"] == record.pop("operation_id")
+    assert {name: record[name] for name in ("title", "body", "content_type", "metadata")} == {
+        name: CREDENTIAL[name] for name in ("title", "body", "content_type", "metadata")
+    }
+    assert (record["owner"], record["scopes"], record["expires_at"]) == ("user:local", ["user:owner"], None)
+    assert (record["has_secure_body"], record["expired"]) == (True, False)
+    assert (await api.get(answer.headers["location"])).json() == record
+
+
+@pytest.mark.parametrize(
+    "path", [PATH, "/api/resource/credentials%2Fwebsite_a", "/api/resource/credentials%2fwebsite_a"]
+)
+async def test_an_id_with_slashes_is_read_however_it_is_encoded(api: httpx.AsyncClient, path: str) -> None:
+    await stored(api)
+
+    assert (await api.get(path)).json()["id"] == ID
+    assert (await api.get(path, params={"reveal": "true"})).json()["secure_body"] == SECRET
+
+
+@pytest.mark.parametrize(
+    "resource_id", ["密码/网站 甲", "a", "cookies/a?b#c", "x/.hidden/y", "a/b/.meta.json", "é" * 512]
+)
+async def test_an_id_of_any_script_goes_there_and_back(api: httpx.AsyncClient, resource_id: str) -> None:
+    made = await api.post("/api/resource", json={"id": resource_id})
+
+    assert made.status_code == 201
+    assert (await api.get(made.headers["location"])).json()["id"] == resource_id
+
+
+@pytest.mark.parametrize(
+    "resource_id",
+    [
+        "",
+        "/a",
+        "a/",
+        "a//b",
+        "..",
+        "a/../b",
+        "./a",
+        "a/.",
+        "a%2e",
+        "a\\b",
+        "a\nb",
+        "a\x00b",
+        "x" * 513,
+        "．．/a",
+        "a／..／b",
+    ],
+)
+async def test_an_id_that_is_none_is_422(api: httpx.AsyncClient, resource_id: str) -> None:
+    answer = await api.post("/api/resource", json={"id": resource_id})
+
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["field"] == "id"
+
+
+@pytest.mark.parametrize("method", ["GET", "PATCH", "DELETE"])
+@pytest.mark.parametrize("path", ["a%252e", "a%5Cb", "%2Fa", "a%00b", "x" * 513, "a%2F%2e%2e%2Fb"])
+async def test_a_path_with_an_id_that_is_none_is_422(api: httpx.AsyncClient, method: str, path: str) -> None:
+    body = {"title": "x"} if method == "PATCH" else None
+
+    answer = await api.request(method, f"/api/resource/{path}", json=body)
+
+    assert answer.status_code == 422
+
+
+async def test_a_taken_id_is_409_and_an_upsert_a_new_version(api: httpx.AsyncClient) -> None:
+    await stored(api)
+
+    taken = await api.post("/api/resource", json=CREDENTIAL)
+    again = await api.post("/api/resource?upsert=true", json={**CREDENTIAL, "secure_body": "密码：2"})
+
+    assert taken.status_code == 409
+    assert (again.status_code, again.json()["version"]) == (200, 2)
+    assert (await api.get(PATH, params={"reveal": True})).json()["secure_body"] == "密码：2"
+
+
+async def test_a_hidden_id_is_taken_and_nothing_more_is_told(api: httpx.AsyncClient) -> None:
+    await stored(api, user_id="li")
+
+    hidden = await api.post("/api/resource?upsert=true", json={"id": ID, "user_id": "wang"})
+    own = await api.post("/api/resource", json={"id": ID, "user_id": "li"})
+
+    assert hidden.status_code == 409
+    assert hidden.json() == own.json()
+
+
+async def test_changes_are_made_on_the_version_that_was_read(api: httpx.AsyncClient) -> None:
+    await stored(api)
+
+    first = await api.patch(PATH, json={"title": "new", "expires_at": "2020-01-01"}, headers={"If-Match": '"1"'})
+    late = await api.patch(PATH, json={"title": "late"}, headers={"If-Match": '"1"'})
+    gone = await api.delete(PATH, headers={"If-Match": '"2"'})
+
+    assert (first.status_code, first.json()["expired"], first.json()["has_secure_body"]) == (200, True, True)
+    assert (late.status_code, late.json()["current_version"]) == (409, 2)
+    assert gone.status_code == 200
+    assert (await api.get(PATH)).status_code == 404
+
+
+async def test_a_reveal_names_its_line_in_the_log(api: httpx.AsyncClient) -> None:
+    await stored(api, user_id="li", scopes=["user:owner", "agent:bot"])
+
+    answer = await api.get(PATH, params={"reveal": "true", "agent_id": "bot"})
+
+    assert answer.headers["cache-control"] == "no-store"
+    operation_id = answer.json()["operation_id"]
+    assert answer.headers["x-operation-id"] == operation_id
+    line = (await api.get(f"/api/operations/{operation_id}", params={"user_id": "li"})).json()
+    assert (line["op"], line["actor"], line["subjects"], line["undoable"]) == (
+        "reveal_resource",
+        "agent:bot",
+        [ID],
+        False,
+    )
+    listed = await api.get("/api/operations", params={"subject": ID, "op": "reveal_resource", "user_id": "li"})
+    assert [one["operation_id"] for one in listed.json()["results"]] == [operation_id]
+    assert (await api.post(f"/api/operations/{operation_id}/undo")).status_code == 409
+
+
+async def test_what_is_only_public_is_read_and_not_revealed(api: httpx.AsyncClient) -> None:
+    await stored(api, user_id="li", scopes=["public"])
+
+    read = await api.get(PATH, params={"user_id": "wang"})
+    revealed = await api.get(PATH, params={"user_id": "wang", "reveal": "true"})
+
+    assert (read.status_code, read.json()["has_secure_body"]) == (200, True)
+    assert revealed.status_code == 403
+    assert (await api.get(PATH, params={"user_id": "zhao", "reveal": "true"})).content == revealed.content
+
+
+async def test_too_many_reveals_are_429_with_the_seconds_to_wait(tmp_path: Path) -> None:
+    settings = Settings(data_dir=tmp_path / "data", owner="user:local", reveals_per_hour=2)
+    async with open_hub(settings, keep=False) as hub, client_of(create_app(settings, hub)) as api:
+        await stored(api)
+
+        answers = [await api.get(PATH, params={"reveal": "true"}) for _ in range(3)]
+
+    assert [one.status_code for one in answers] == [200, 200, 429]
+    assert 1700 < int(answers[2].headers["retry-after"]) <= 1800
+
+
+async def test_history_and_undo_bring_back_what_was_sealed_and_show_none_of_it(api: httpx.AsyncClient) -> None:
+    first = await stored(api)
+    changed = (await api.patch(PATH, json={"secure_body": "another", "title": "t"})).json()
+
+    details = [await api.get(f"/api/operations/{one['operation_id']}") for one in (first, changed)]
+    planned = await api.post(f"/api/operations/{changed['operation_id']}/undo", json={"dry_run": True})
+    undone = await api.post(f"/api/operations/{changed['operation_id']}/undo")
+
+    assert undone.status_code == 200
+    for answer in (*details, planned, undone):
+        assert "sealed" not in answer.text
+        assert "nonce" not in answer.text
+    shown = (await api.get(PATH, params={"reveal": "true"})).json()
+    assert (shown["secure_body"], shown["title"], shown["version"]) == (SECRET, CREDENTIAL["title"], 3)
+
+
+async def test_a_deleted_resource_comes_back_with_what_was_sealed(api: httpx.AsyncClient) -> None:
+    await stored(api)
+    deleted = (await api.delete(PATH)).json()
+
+    await api.post(f"/api/operations/{deleted['operation_id']}/undo")
+
+    assert (await api.get(PATH, params={"reveal": "true"})).json()["secure_body"] == SECRET
+
+
+async def test_an_erased_resource_is_gone_with_its_keys_and_keeps_its_id(
+    api: httpx.AsyncClient, settings: Settings
+) -> None:
+    first = await stored(api, body="a body that only this resource has")
+    await api.patch(PATH, json={"secure_body": "another"})
+
+    erased = await api.delete(PATH, params={"erase": "true"})
+
+    assert (erased.json()["erased"], erased.json()["pending"]) == (True, [])
+    ring = (settings.data_dir / "keys" / "keyring.json").read_text()
+    assert (ring.count("destroyed"), ring.count("wrapped")) == (2, 0)
+    assert files_that_say(settings.data_dir, ["a body that only this resource has", '"nonce"']) == []
+    assert (await api.post(f"/api/operations/{first['operation_id']}/undo")).status_code == 409
+    assert (await api.post("/api/resource", json={"id": ID})).status_code == 409
+
+
+async def test_a_second_process_opens_what_the_first_one_sealed(api: httpx.AsyncClient, another: Opened) -> None:
+    await stored(api)
+
+    async with another() as second:
+        await second.patch(PATH, json={"secure_body": "sealed by the second"})
+        there = (await second.get(PATH, params={"reveal": "true"})).json()["secure_body"]
+        here = (await api.get(PATH, params={"reveal": "true"})).json()["secure_body"]
+
+    assert there == here == "sealed by the second"
+
+
+async def test_knowledge_that_refers_to_what_is_not_there_is_saved_and_says_so(
+    api: httpx.AsyncClient, saved: Saved
+) -> None:
+    await stored(api, user_id="li")
+    both = ["code/selenium/undetected_login", ID]
+
+    hidden = await saved("Log in with both.", resource_ids=both, user_id="wang", scopes=["public"])
+    seen = await saved("Log in with these.", resource_ids=both, user_id="li")
+    none = await saved("Log in with nothing.")
+    batch = await api.post("/api/knowledge/batch", json={"items": [{"content": "x", "resource_ids": ["none/such"]}]})
+    patch = await api.patch(f"/api/knowledge/{seen['id']}", json={"user_id": "li", "resource_ids": [ID]})
+
+    assert hidden["missing_resource_ids"] == both
+    assert seen["missing_resource_ids"] == both[:1]
+    assert "missing_resource_ids" not in none
+    assert batch.json()["results"][0]["missing_resource_ids"] == ["none/such"]
+    assert "missing_resource_ids" not in patch.json()
+    assert (await api.get(f"/api/knowledge/{hidden['id']}")).json()["resource_ids"] == both
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("secure_body", 5),
+        ("secure_body", "half \ud800"),
+        ("content_type", " "),
+        ("metadata", ["a"]),
+        ("metadata", {"expires_at": "soon"}),
+        ("expires_at", "soon"),
+        ("scopes", []),
+        ("version", 3),
+        ("created_at", "2026-01-01"),
+        ("has_secure_body", True),
+        ("sealed", {"key_id": "key-1"}),
+        ("expired", False),
+    ],
+)
+async def test_a_field_that_is_wrong_is_named_and_nothing_is_stored(
+    api: httpx.AsyncClient, settings: Settings, field: str, value: object
+) -> None:
+    # As a careless client writes it: with half a surrogate pair escaped.
+    body = json.dumps({**CREDENTIAL, field: value})
+
+    answer = await api.post("/api/resource", content=body, headers={"Content-Type": "application/json"})
+
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["field"].startswith(field)
+    assert "SecurePass" not in answer.text
+    assert not (settings.data_dir / "keys").exists()
+
+
+async def test_parameters_that_are_none_are_refused(api: httpx.AsyncClient) -> None:
+    answers = [
+        await api.post("/api/resource?upsert=maybe", json=CREDENTIAL),
+        await api.post("/api/resource?user_id=li", json=CREDENTIAL),
+        await api.get("/api/resource", params={"limit": 0}),
+        await api.get(PATH, params={"reveal": "perhaps"}),
+    ]
+
+    assert [one.status_code for one in answers] == [422] * 4
+
+
+async def test_no_key_no_sealed_body_and_the_rest_goes_on(tmp_path: Path) -> None:
+    settings = Settings(data_dir=tmp_path / "data", owner="user:local", auth="api-key", root_key="r" * 40)
+    headers = {"X-API-Key": "r" * 40}
+    async with open_hub(settings, keep=False) as hub, client_of(create_app(settings, hub), headers) as api:
+        sealed = await api.post("/api/resource", json=CREDENTIAL)
+        plain = await api.post("/api/resource", json={"id": "code/x", "body": "plain"})
+        patched = await api.patch("/api/resource/code/x", json={"secure_body": SECRET})
+        read = await api.get("/api/resource/code/x", params={"reveal": "true"})
+
+    assert [one.status_code for one in (sealed, plain, patched, read)] == [503, 201, 503, 200]
+    assert "KNOWHUB_SECRET_KEY" in sealed.json()["detail"]
+    assert not (settings.data_dir / "keys" / "master.key").exists()
+
+
+async def test_a_lost_master_key_shuts_sealed_bodies_only(hub: Hub, api: httpx.AsyncClient, settings: Settings) -> None:
+    await stored(api)
+    key = settings.data_dir / "keys" / "master.key"
+    kept = key.read_bytes()
+    key.unlink()
+
+    shut = await api.get(PATH, params={"reveal": "true"})
+    other = await api.post("/api/resource", json={"id": "b", "secure_body": "x"})
+    read = await api.get(PATH)
+    key.write_bytes(kept)
+    opened = await api.get(PATH, params={"reveal": "true"})
+
+    assert [one.status_code for one in (shut, other, read, opened)] == [503, 503, 200, 200]
+    assert [one.op async for one in hub.store.operations("default")] == ["reveal_resource", "save_resource"]
