@@ -1,0 +1,170 @@
+"""What answers tell browsers: which pages may read them, what the docs page may run, and that nobody keeps them."""
+
+import re
+from base64 import b64encode
+from hashlib import sha256
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from knowhub.bootstrap import Hub
+from knowhub.settings import Settings
+from knowhub.web.app import create_app
+from tests.web.conftest import URL
+
+pytestmark = pytest.mark.anyio
+
+PAGE = "https://studio.example"
+ASKS = {"Origin": PAGE, "Access-Control-Request-Method": "PATCH", "Access-Control-Request-Headers": "x-api-key"}
+ROOT_KEY = "root-key-of-a-test-which-is-long-enough"
+
+
+def raw(app: FastAPI) -> httpx.AsyncClient:
+    """Return a client whose answers are held against no route: a preflight has none."""
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app, raise_app_exceptions=False), base_url=URL)
+
+
+@pytest.fixture
+def listed(settings: Settings, hub: Hub) -> FastAPI:
+    return create_app(settings.model_copy(update={"cors_origins": (PAGE,)}), hub)
+
+
+# what every answer carries
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/health", 200),
+        ("/docs", 200),
+        ("/openapi.json", 200),
+        ("/metrics", 200),
+        ("/nowhere", 404),
+        ("/api/knowledge", 200),
+        ("/api/knowledge/none", 404),
+        ("/api/knowledge?limit=x", 422),
+    ],
+)
+async def test_every_answer_says_what_a_browser_must_not_do_with_it(
+    api: httpx.AsyncClient, path: str, status: int
+) -> None:
+    answer = await api.get(path)
+
+    assert answer.status_code == status
+    assert answer.headers.get_list("x-content-type-options") == ["nosniff"]
+    assert answer.headers.get_list("referrer-policy") == ["no-referrer"]
+    assert answer.headers.get_list("cache-control") == (["no-store"] if path.startswith("/api/") else [])
+
+
+async def test_a_failure_of_the_server_carries_the_same(settings: Settings, hub: Hub) -> None:
+    app = create_app(settings, hub)
+
+    async def broken() -> None:
+        raise RuntimeError("a bug")
+
+    app.add_api_route("/api/broken", broken, include_in_schema=False)
+    async with raw(app) as client:
+        answer = await client.get("/api/broken")
+
+    assert answer.status_code == 500
+    assert (answer.headers["cache-control"], answer.headers["x-content-type-options"]) == ("no-store", "nosniff")
+
+
+# the docs page
+
+
+async def test_the_docs_page_may_run_its_own_scripts_and_stands_in_no_frame(api: httpx.AsyncClient) -> None:
+    page = await api.get("/docs")
+    policy = dict(one.split(" ", 1) for one in page.headers["content-security-policy"].split("; "))
+
+    assert policy["default-src"] == policy["frame-ancestors"] == policy["base-uri"] == "'none'"
+    assert page.headers["x-frame-options"] == "DENY"
+    inline = re.findall(r"<script>(.*?)</script>", page.text, re.DOTALL)
+    hashes = [f"'sha256-{b64encode(sha256(script.encode()).digest()).decode()}'" for script in inline]
+    assert policy["script-src"].split() == ["'self'", *hashes]
+    assert len(inline) == 1
+    assert "unsafe" not in policy["script-src"]
+    for address in re.findall(r"""<(?:script|link|img)[^>]*(?:src|href)=["']([^"']+)""", page.text):
+        assert address.startswith("/"), address
+    # What Swagger UI asks for stands at 'self'; what it draws with is in its style sheet as data: addresses.
+    sheet = (await api.get("/docs/assets/swagger-ui.css")).text
+    assert set(re.findall(r"url\(\s*[\"']?([a-z]+:)", sheet)) <= {"data:"}
+    assert "data:" in policy["img-src"]
+
+
+# pages of other origins
+
+
+async def test_without_a_list_no_page_is_let_in(api: httpx.AsyncClient) -> None:
+    answers = [
+        await api.get("/api/knowledge", headers={"Origin": PAGE}),
+        await api.options("/api/knowledge", headers=ASKS),
+    ]
+
+    assert [answer.status_code for answer in answers] == [403, 403]
+    assert not any(name.startswith("access-control") for answer in answers for name in answer.headers)
+
+
+async def test_a_listed_page_asks_first_and_then_reads_the_answer(listed: FastAPI) -> None:
+    async with raw(listed) as client:
+        asked = await client.options("/api/knowledge/x", headers=ASKS)
+        read = await client.get("/api/knowledge", headers={"Origin": PAGE})
+        failed = await client.get("/api/knowledge/none", headers={"Origin": PAGE})
+
+    assert (asked.status_code, asked.content) == (204, b"")
+    assert "PATCH" in asked.headers["access-control-allow-methods"]
+    assert "X-API-Key" in asked.headers["access-control-allow-headers"]
+    assert [read.status_code, failed.status_code] == [200, 404]
+    for answer in (asked, read, failed):
+        assert answer.headers["access-control-allow-origin"] == PAGE
+        assert answer.headers["vary"] == "Origin"
+        # No cookies: nothing that a browser would send by itself opens anything.
+        assert "access-control-allow-credentials" not in answer.headers
+    assert "ETag" in read.headers["access-control-expose-headers"]
+
+
+@pytest.mark.parametrize("origin", ["https://evil.example", f"{PAGE}.evil.example", "null", "http://studio.example"])
+async def test_any_other_page_is_refused_beside_a_list(listed: FastAPI, origin: str) -> None:
+    async with raw(listed) as client:
+        answers = [
+            await client.get("/api/knowledge", headers={"Origin": origin}),
+            await client.options("/api/knowledge", headers=ASKS | {"Origin": origin}),
+        ]
+
+    assert [answer.status_code for answer in answers] == [403, 403]
+    assert not any(name.startswith("access-control") for answer in answers for name in answer.headers)
+
+
+async def test_a_listed_page_needs_a_key_where_keys_are_asked_for(settings: Settings, hub: Hub) -> None:
+    asking = {"auth": "api-key", "root_key": ROOT_KEY, "cors_origins": (PAGE,)}
+    async with raw(create_app(settings.model_copy(update=asking), hub)) as client:
+        asked = await client.options("/api/knowledge", headers=ASKS)
+        refused = await client.get("/api/knowledge", headers={"Origin": PAGE})
+
+    assert (asked.status_code, refused.status_code) == (204, 401)
+    # The page can read why.
+    assert refused.headers["access-control-allow-origin"] == PAGE
+
+
+@pytest.mark.parametrize("origins", ["*", "studio.example", "https://studio.example/", "file://x", "null"])
+def test_what_is_no_origin_is_refused_at_the_start(origins: str) -> None:
+    with pytest.raises(ValueError, match="is no origin"):
+        Settings.model_validate({"cors_origins": origins})
+
+
+# metrics
+
+
+async def test_no_caller_makes_labels_of_its_own(app: FastAPI, api: httpx.AsyncClient) -> None:
+    async with raw(app) as client:
+        for number in range(50):
+            await client.request(f"VERB{number}", "/api/knowledge")
+            await client.request("GET", f"/api/knowledge/secret-{number}", headers={"X-Request-ID": f"secret-{number}"})
+            await client.get(f"/nowhere/secret-{number}", params={"user_id": f"secret-{number}"})
+
+    told = (await api.get("/metrics")).text
+
+    assert "secret" not in told
+    assert "VERB" not in told
+    assert 'knowhub_http_requests_total{method="any",route="/api/knowledge",status="405"} 50.0' in told

@@ -1,0 +1,231 @@
+"""How much one caller may ask, how many are answered at once, and how long a request may take to arrive."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import httpx
+import pytest
+from starlette.types import Message, Receive, Scope, Send
+
+from knowhub.bootstrap import Hub, World, open_hub
+from knowhub.settings import Settings
+from knowhub.web.app import create_app
+from knowhub.web.limits import Buckets, Days, Room
+from tests.builders import FakeClock
+from tests.web.conftest import URL, client_of
+
+pytestmark = pytest.mark.anyio
+
+PROBLEM = "application/problem+json"
+ROOT_KEY = "root-key-of-a-test-which-is-long-enough"
+NOON = 1_772_712_000.0
+
+
+@asynccontextmanager
+async def hub_with(settings: Settings, **limited: object) -> AsyncIterator[Hub]:
+    async with open_hub(settings.model_copy(update=limited), World(clock=FakeClock(NOON)), keep=False) as hub:
+        yield hub
+
+
+def as_root(hub: Hub, **headers: str) -> httpx.AsyncClient:
+    transport = httpx.ASGITransport(create_app(hub.settings, hub))
+    return httpx.AsyncClient(transport=transport, base_url=URL, headers={"X-API-Key": ROOT_KEY} | headers)
+
+
+async def mint(root: httpx.AsyncClient, user_id: str) -> str:
+    made = await root.post("/api/admin/keys", json={"user_id": user_id, "role": "writer"})
+    assert made.status_code == 201, made.text
+    return str(made.json()["key"])
+
+
+# buckets
+
+
+def test_a_bucket_holds_a_minute_of_requests_and_fills_up_evenly() -> None:
+    buckets = Buckets(per_minute=60)
+
+    at_once = [buckets.take("ann", 0.0) for _ in range(61)]
+
+    assert at_once[:60] == [0.0] * 60
+    assert at_once[60] == pytest.approx(1.0)
+    assert buckets.take("ann", 0.5) == pytest.approx(0.5)
+    assert buckets.take("ann", 1.0) == 0.0
+    assert buckets.take("ann", 1.0) > 0
+    assert buckets.take("bob", 1.0) == 0.0
+    assert [buckets.take("ann", 1_000.0) for _ in range(61)].count(0.0) == 60
+
+
+def test_what_is_refused_takes_nothing_out_of_the_bucket() -> None:
+    buckets = Buckets(per_minute=1)
+    buckets.take("ann", 0.0)
+
+    refused = [buckets.take("ann", second) for second in range(1, 60)]
+
+    assert all(wait_s > 0 for wait_s in refused)
+    assert buckets.take("ann", 60.0) == 0.0
+
+
+def test_callers_without_number_take_no_memory_without_bound() -> None:
+    buckets, days = Buckets(per_minute=2, most_callers=100), Days(most=2, most_callers=100)
+
+    for number in range(1_000):
+        for counted in (buckets, days):
+            assert counted.take("who asks all the time", number / 1e6) == 0.0 or number >= 2
+            counted.take(f"caller {number}", number / 1e6)
+
+    # Who asks on is not forgotten, however many others there are.
+    assert buckets.take("who asks all the time", 1.0) > 0
+    assert days.take("who asks all the time", 1.0) > 0
+    assert (len(buckets), len(days)) == (100, 100)
+
+
+def test_writes_are_counted_by_the_day_and_the_answer_says_how_much_of_it_is_left() -> None:
+    days = Days(most=2)
+    midnight = 20_000 * 86_400.0
+
+    told = [days.take("ann", midnight + 100) for _ in range(3)]
+
+    assert told == [0.0, 0.0, 86_300.0]
+    assert days.take("bob", midnight + 100) == 0.0
+    assert days.take("ann", midnight + 86_400) == 0.0
+
+
+# over HTTP
+
+
+async def test_without_a_limit_nobody_is_counted(api: httpx.AsyncClient) -> None:
+    assert {(await api.get("/api/knowledge")).status_code for _ in range(200)} == {200}
+
+
+async def test_an_address_that_asks_too_often_is_told_when_to_come_back(settings: Settings) -> None:
+    async with hub_with(settings, rate_limit_per_minute=2) as hub, client_of(create_app(hub.settings, hub)) as api:
+        answers = [await api.get("/api/knowledge") for _ in range(3)]
+        beside = [(await api.get(path)).status_code for path in ("/health", "/ready", "/metrics", "/docs")]
+
+    assert [answer.status_code for answer in answers] == [200, 200, 429]
+    refused = answers[2]
+    assert (refused.headers["content-type"], refused.headers["retry-after"]) == (PROBLEM, "30")
+    assert refused.json()["title"] == "Too Many Requests"
+    assert "2 times a minute" in refused.json()["detail"]
+    assert beside == [200] * 4
+
+
+async def test_writes_of_a_day_end_and_begin_again_at_midnight(settings: Settings) -> None:
+    clock = FakeClock(NOON)
+    limited = settings.model_copy(update={"writes_per_day": 1})
+    async with (
+        open_hub(limited, World(clock=clock), keep=False) as hub,
+        client_of(create_app(limited, hub)) as api,
+    ):
+        first = await api.post("/api/knowledge", json={"content": "one"})
+        second = await api.post("/api/knowledge", json={"content": "two"})
+        read = await api.get("/api/knowledge")
+        clock.advance(float(second.headers["retry-after"]))
+        third = await api.post("/api/knowledge", json={"content": "three"})
+
+    assert [first.status_code, second.status_code, third.status_code] == [201, 429, 201]
+    assert (read.status_code, read.json()["count"]) == (200, 1)
+
+
+async def test_a_principal_has_one_allowance_however_many_keys_it_has_and_root_has_none(settings: Settings) -> None:
+    with_keys = {"auth": "api-key", "root_key": ROOT_KEY, "rate_limit_per_minute": 3}
+    async with hub_with(settings, **with_keys) as hub, as_root(hub) as root:
+        keys = [await mint(root, user_id) for user_id in ("ann", "ann", "bob")]
+        sent = [keys[0], keys[1], keys[0], keys[1], keys[2]]
+
+        statuses = [(await root.get("/api/knowledge", headers={"X-API-Key": key})).status_code for key in sent]
+        roots = {(await root.get("/api/knowledge")).status_code for _ in range(10)}
+        forged = await root.get("/api/knowledge", headers={"X-API-Key": keys[0][:-1]})
+
+    assert statuses == [200, 200, 200, 429, 200]
+    assert (roots, forged.status_code) == ({200}, 401)
+
+
+async def test_more_requests_at_once_than_there_is_room_for_are_sent_away(settings: Settings) -> None:
+    entered, go = asyncio.Event(), asyncio.Event()
+
+    async def busy(_scope: Scope, _receive: Receive, send: Send) -> None:
+        entered.set()
+        await go.wait()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(Room(busy, most=1)), base_url=URL) as client:
+        first = asyncio.create_task(client.get("/api/knowledge"))
+        await entered.wait()
+        refused = await client.get("/api/knowledge")
+        watched = asyncio.create_task(client.get("/health"))
+        go.set()
+        answered = [(await one).status_code for one in (first, watched)]
+        again = await client.get("/api/knowledge")
+
+    assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+    assert refused.headers["content-type"] == PROBLEM
+    assert (answered, again.status_code) == ([200, 200], 200)
+
+
+async def test_room_is_free_again_after_a_request_that_failed() -> None:
+    async def broken(_scope: Scope, _receive: Receive, _send: Send) -> None:
+        raise RuntimeError("a bug")
+
+    room = Room(broken, most=1)
+    scope: Scope = {"type": "http", "method": "GET", "path": "/api/knowledge"}
+
+    for _ in range(3):
+        with pytest.raises(RuntimeError, match="a bug"):
+            await room(scope, _nothing, _nowhere)
+
+
+async def test_a_body_that_does_not_arrive_is_not_waited_for(settings: Settings, hub: Hub) -> None:
+    app = create_app(settings.model_copy(update={"request_timeout_s": 0.05}), hub)
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/api/knowledge",
+        "raw_path": b"/api/knowledge",
+        "query_string": b"",
+        "headers": [(b"host", b"127.0.0.1"), (b"content-type", b"application/json")],
+    }
+    async with asyncio.timeout(10):
+        await app(scope, _slow(), send)
+
+    assert sent[0]["status"] == 408
+    assert (b"connection", b"close") in sent[0]["headers"]
+    assert b"urn:knowhub:problem:request-timeout" in sent[1]["body"]
+    assert hub.store.status().last_seq == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("rate_limit_per_minute", -1), ("writes_per_day", -1), ("max_concurrent_requests", -1), ("request_timeout_s", 0)],
+)
+def test_a_limit_that_is_none_is_refused(name: str, value: int) -> None:
+    with pytest.raises(ValueError, match=name):
+        Settings.model_validate({name: value})
+
+
+def _slow() -> Receive:
+    """Receive one byte, and then nothing more."""
+    pieces: list[Message] = [{"type": "http.request", "body": b"{", "more_body": True}]
+
+    async def receive() -> Message:
+        if pieces:
+            return pieces.pop()
+        await asyncio.Event().wait()
+        raise AssertionError("an event that nobody sets")
+
+    return receive
+
+
+async def _nothing() -> Message:
+    return {"type": "http.request", "body": b"", "more_body": False}
+
+
+async def _nowhere(_message: Message) -> None:
+    return None
