@@ -16,6 +16,7 @@ from knowhub.core.clock import Clock, SystemClock
 from knowhub.core.embedding import Embedder
 from knowhub.core.ids import Ids, RandomIds
 from knowhub.core.reranking import Reranker
+from knowhub.identity.service import IdentityService
 from knowhub.keywords.agent import KeywordAgent
 from knowhub.keywords.audit import DecisionLog
 from knowhub.keywords.curator import Curator
@@ -38,6 +39,9 @@ from knowhub.operations.jobs import Jobs
 from knowhub.operations.model import Compacted
 from knowhub.operations.service import OperationsService
 from knowhub.operations.snapshots import Snapshots
+from knowhub.resources.service import ResourceService
+from knowhub.resources.shredding import Shredder
+from knowhub.resources.vault import Vault
 from knowhub.search.keyword_text import KeywordTextRules
 from knowhub.search.lexical import LexicalIndex
 from knowhub.settings import Settings, default_owner
@@ -56,9 +60,11 @@ from knowhub.stores.files.snapshot_manifest import Manifest
 from knowhub.stores.files.snapshot_unpacking import unpack_directory
 from knowhub.stores.files.store import FileStore, StoreOptions
 from knowhub.wiring.ground import Ground, Models, models_of
+from knowhub.wiring.identity import identity_on
 from knowhub.wiring.knowledge import KnowledgeServices, knowledge_on
 from knowhub.wiring.recall import Recall
-from knowhub.wiring.rules import ERASE_RULES, UNDO_RULES
+from knowhub.wiring.resources import ResourceServices, resources_on, vault_of
+from knowhub.wiring.rules import DISCRETION, ERASE_RULES, UNDO_RULES
 from knowhub.wiring.tree import TreeServices, kept_by, tree_on
 from knowhub.wiring.upkeep import DAY_S, Means, upkeep_of
 
@@ -73,6 +79,7 @@ class Hub:
     clock: Clock
     ids: Ids
     default_owner: str
+    identity: IdentityService
     knowledge: KnowledgeService
     retrieval: KnowledgeRetrieval
     outcomes: OutcomeService
@@ -85,6 +92,8 @@ class Hub:
     extraction: KnowledgeExtraction
     keywords: KeywordService
     infos: InfoService
+    resources: ResourceService
+    vault: Vault
     keyword_search: KeywordSearch
     curator: Curator
     agent: KeywordAgent
@@ -160,7 +169,9 @@ async def open_hub(settings: Settings, world: World | None = None, *, keep: bool
         stack.push_async_callback(store.close)
         kept = kept_by(settings, clock)
         store.subscribe(Invalidation(kept.answers, kept.recents))
-        upkeep = upkeep_of(store, replace(means, embedder=models.embedder), kept.answers, stack)
+        vault = vault_of(means)
+        shredder = Shredder(store, vault, clock)
+        upkeep = upkeep_of(store, replace(means, embedder=models.embedder), kept.answers, shredder, stack)
         words = upkeep.recall.lexical
         if words.lag > _REBUILD_BEFORE_SERVING:
             # So much could not be scanned at each search; the index is missing or was made for another log.
@@ -170,21 +181,31 @@ async def open_hub(settings: Settings, world: World | None = None, *, keep: bool
         stack.push_async_callback(decisions.close)
         ground = Ground(settings, clock, ids, store, upkeep, models, decisions, ShownLately(clock))
         knowledge, tree = knowledge_on(ground, stack), tree_on(ground, text, kept)
+        identity = identity_on(store, settings, clock, ids, stack)
         # One full collection over everything just loaded would stall the loop: it is never looked at again.
         gc.freeze()
         if keep:
             await asyncio.to_thread(text.load)
             upkeep.keeper.start()
-        yield _hub(ground, knowledge, tree, means.apart)
+        resources = resources_on(store, vault, settings)
+        yield _hub(ground, identity, knowledge, tree, resources, means.apart)
 
 
-def _hub(ground: Ground, knowledge: KnowledgeServices, tree: TreeServices, apart: Apart) -> Hub:
+def _hub(
+    ground: Ground,
+    identity: IdentityService,
+    knowledge: KnowledgeServices,
+    tree: TreeServices,
+    resources: ResourceServices,
+    apart: Apart,
+) -> Hub:
     settings, clock, ids, store, upkeep = ground.settings, ground.clock, ground.ids, ground.store, ground.upkeep
     return Hub(
         settings=settings,
         clock=clock,
         ids=ids,
         default_owner=default_owner(settings),
+        identity=identity,
         knowledge=knowledge.records,
         retrieval=knowledge.retrieval,
         outcomes=knowledge.outcomes,
@@ -197,6 +218,8 @@ def _hub(ground: Ground, knowledge: KnowledgeServices, tree: TreeServices, apart
         extraction=knowledge.extraction,
         keywords=tree.keywords,
         infos=tree.infos,
+        resources=resources.resources,
+        vault=resources.vault,
         keyword_search=tree.search,
         curator=tree.curator,
         agent=tree.agent,
@@ -204,7 +227,7 @@ def _hub(ground: Ground, knowledge: KnowledgeServices, tree: TreeServices, apart
         embedder=ground.models.embedder,
         reranker=ground.models.reranker,
         decisions=ground.decisions,
-        operations=OperationsService(store, ids, UNDO_RULES),
+        operations=OperationsService(store, ids, UNDO_RULES, DISCRETION),
         erasures=ErasureService(store, upkeep.surroundings, ERASE_RULES, UNDO_RULES),
         audit=AuditService(store, clock, ground.shown),
         jobs=Jobs(clock, ids),

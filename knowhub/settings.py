@@ -3,6 +3,7 @@
 import subprocess
 from pathlib import Path
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
@@ -21,13 +22,23 @@ class Settings(BaseSettings):
     host: str = "127.0.0.1"
     port: int = Field(default=8000, ge=0, le=65535)
     data_dir: Path = Path("./data")
-    auth: Literal["none"] = "none"
+    auth: Literal["none", "api-key"] = "none"
+    root_key: str | None = Field(default=None, min_length=32, max_length=512, repr=False)
+    secret_key: str | None = Field(default=None, min_length=32, max_length=512, repr=False)
+    secret_key_old: str | None = Field(default=None, min_length=32, max_length=512, repr=False)
+    secret_key_file: Path | None = None
+    reveals_per_hour: int = Field(default=120, ge=0)
     allow_open_bind: bool = False
     allowed_hosts: Annotated[tuple[str, ...], NoDecode] = ()
     owner: str | None = None
     max_body_bytes: int = Field(default=1024 * 1024, ge=1024)
     max_batch_body_bytes: int = Field(default=16 * 1024 * 1024, ge=1024)
     max_json_depth: int = Field(default=64, ge=4)
+    max_concurrent_requests: int = Field(default=1000, ge=0)
+    request_timeout_s: float = Field(default=60.0, gt=0)
+    rate_limit_per_minute: int = Field(default=0, ge=0)
+    writes_per_day: int = Field(default=0, ge=0)
+    cors_origins: Annotated[tuple[str, ...], NoDecode] = ()
     index_interval_s: float = Field(default=1.0, gt=0)
     index_batch: int = Field(default=4000, ge=1)
     maps_interval_s: float = Field(default=30.0, ge=0)
@@ -97,7 +108,7 @@ class Settings(BaseSettings):
         *("embedding_base_url", "embedding_api_key", "embedding_dir", "embedding_dimensions"),
         *("embedding_proxy", "embedding_ca_file"),
         *("rerank_base_url", "rerank_api_key", "rerank_proxy", "rerank_ca_file"),
-        "uncategorized_name",
+        *("uncategorized_name", "root_key", "secret_key", "secret_key_old", "secret_key_file"),
         mode="before",
     )
     @classmethod
@@ -114,11 +125,28 @@ class Settings(BaseSettings):
             raise ValueError("must be an address that begins with http:// or https://")
         return value
 
-    @field_validator("allowed_hosts", mode="before")
+    @field_validator("root_key")
+    @classmethod
+    def _fits_a_header(cls, value: str | None) -> str | None:
+        if value is not None and not all("!" <= char <= "~" for char in value):
+            raise ValueError("must be printable ASCII without spaces: it is sent as a header")
+        return value
+
+    @field_validator("allowed_hosts", "cors_origins", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
         if isinstance(value, str):
             return tuple(part.strip().lower() for part in value.split(",") if part.strip())
+        return value
+
+    @field_validator("cors_origins")
+    @classmethod
+    def _are_origins(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for origin in value:
+            parts = urlsplit(origin)
+            # As browsers send it: an asterisk, a path or a slash at the end would never be met.
+            if parts.scheme not in ("http", "https") or origin != f"{parts.scheme}://{parts.netloc}":
+                raise ValueError(f"{origin!r} is no origin; write it as http://host:port")
         return value
 
     @field_validator("owner")

@@ -51,6 +51,7 @@ PATTERNS = (
     _token("google_oauth_token", ("ya29.",), r"ya29\.[A-Za-z0-9_-]{30,512}"),
     _token("github_token", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), r"gh[pousr]_[A-Za-z0-9]{36,255}"),
     _token("github_fine_grained_token", ("github_pat_",), r"github_pat_[A-Za-z0-9_]{60,255}"),
+    _token("knowhub_key", ("kh_",), r"kh_[0-9a-f]{16}_[A-Za-z0-9_-]{43}"),
     _token("gitlab_token", ("glpat-",), r"glpat-[A-Za-z0-9_-]{20,64}"),
     _token("slack_token", ("xox",), r"xox[abeoprs]-[A-Za-z0-9-]{20,255}"),
     Pattern(

@@ -74,13 +74,13 @@ def ids_of(caller: Caller) -> CallerIds:
     return checked(CallerIds, asdict(caller))
 
 
-def tags_of(typed: Sequence[str]) -> dict[str, str | list[str]]:
+def tags_of(typed: Sequence[str], option: str = "--tag") -> dict[str, str | list[str]]:
     """Parse `name=value` pairs; a name that comes again has several values. Ends with 2 on anything else."""
     tags: dict[str, str | list[str]] = {}
     for pair in typed:
         name, equals, value = pair.partition("=")
         if not name or not equals:
-            raise typer.BadParameter(f"--tag: {pair!r} is not NAME=VALUE")
+            raise typer.BadParameter(f"{option}: {pair!r} is not NAME=VALUE")
         known = tags.get(name)
         tags[name] = value if known is None else [*(known if isinstance(known, list) else [known]), value]
     return tags

@@ -9,7 +9,23 @@ from typing import Annotated
 import structlog
 import typer
 
-from knowhub.cli import audit, demo, exchange, extract, maintain, output, query, replay, serve, slim, snapshot, tree
+from knowhub.cli import (
+    audit,
+    demo,
+    exchange,
+    extract,
+    keys,
+    maintain,
+    master_key,
+    output,
+    query,
+    replay,
+    resource,
+    serve,
+    slim,
+    snapshot,
+    tree,
+)
 from knowhub.core.errors import KnowHubError
 
 app = typer.Typer(
@@ -31,6 +47,9 @@ app.command("slim")(slim.slim)
 app.command("undo")(query.undo)
 app.add_typer(tree.app, name="tree")
 app.add_typer(snapshot.app, name="snapshot")
+app.add_typer(keys.app, name="keys")
+keys.app.command("rotate-master")(master_key.rotate_master)
+app.add_typer(resource.app, name="resource")
 app.command("replay")(replay.replay)
 app.command("import")(exchange.import_file)
 app.command("export")(exchange.export_file)

@@ -27,11 +27,15 @@ def save(draft: Draft, caller: Caller, place: Place) -> None:
     """Save what was learnt, and print its id. What is there already is not saved twice."""
     body, ids = draft.body(), ids_of(caller)
 
-    async def work(hub: Hub) -> Saved:
-        return await hub.knowledge.save(ids.context(hub.default_owner), body.to_new())
+    async def work(hub: Hub) -> tuple[Saved, list[str]]:
+        ctx = ids.context(hub.default_owner)
+        made = await hub.knowledge.save(ctx, body.to_new())
+        return made, hub.resources.missing(ctx, made.record["resource_ids"])
 
-    saved = use_hub(place, work, make=True)
+    saved, missing = use_hub(place, work, make=True)
     _print_saved(saved, "there already" if saved.duplicate_of else "saved", place)
+    if missing:
+        output.warn(f"it refers to resources that are not there: {', '.join(missing)}")
 
 
 @spread

@@ -44,11 +44,12 @@ def listen(settings: Settings) -> socket.socket:
         raise Unavailable(f"{settings.host!r} is no address of this machine: {problem}") from problem
     # A name such as localhost may have several: the one that our URLs show comes first.
     family, kind, protocol, _, address = min(found, key=lambda one: one[0] != socket.AF_INET)
-    if not ipaddress.ip_address(address[0]).is_loopback and not settings.allow_open_bind:
+    is_guarded = settings.auth != "none" or settings.allow_open_bind
+    if not ipaddress.ip_address(address[0]).is_loopback and not is_guarded:
         raise Forbidden(
             f"without authentication KnowHub listens on loopback only, which {settings.host} is not: whoever reached "
-            "it could read and change everything. Use --host 127.0.0.1, or set KNOWHUB_ALLOW_OPEN_BIND=yes where "
-            "something else keeps strangers out"
+            "it could read and change everything. Use --host 127.0.0.1, set KNOWHUB_AUTH=api-key, or "
+            "KNOWHUB_ALLOW_OPEN_BIND=yes where something else keeps strangers out"
         )
     listening = socket.socket(family, kind, protocol)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -146,6 +147,11 @@ class _ToStructlog(logging.Handler):
         structlog.get_logger(record.name).log(record.levelno, record.getMessage(), exc_info=record.exc_info)
 
 
+def screen_renderer() -> structlog.dev.ConsoleRenderer:
+    """Return what writes log lines for a person; the default one would write the values of variables too."""
+    return structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+
+
 def _log_to_stderr(settings: Settings) -> None:
     on_screen = sys.stderr.isatty()
     structlog.configure(
@@ -153,7 +159,7 @@ def _log_to_stderr(settings: Settings) -> None:
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             *([] if on_screen else [structlog.processors.format_exc_info]),
-            structlog.dev.ConsoleRenderer() if on_screen else structlog.processors.JSONRenderer(ensure_ascii=False),
+            screen_renderer() if on_screen else structlog.processors.JSONRenderer(ensure_ascii=False),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(settings.log_level),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),

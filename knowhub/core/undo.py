@@ -4,9 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from knowhub.core.operation import Change, Row
+
 Path: TypeAlias = tuple[str, ...]
 Lookup: TypeAlias = Callable[[str, str], Mapping[str, Any] | None]
 """From (collection, id) to the row as it would stand after the undo; None when there is none."""
+Balance: TypeAlias = Callable[[Change, Lookup, Mapping[tuple[str, str], Row], Row], Row]
 BOOKKEEPING: frozenset[Path] = frozenset({("version",), ("updated_at",)})
 
 
@@ -23,6 +26,11 @@ class RowRules:
     another stands in the way of its removal, whoever sees it. `obstacles(lookup, rows)` names what keeps live rows from
     coming to stand. Rows in `fixed` cannot be removed. Of each of `units` all fields are one: where an operation
     changed one of them, a later change of another stands in the way, as with names and what is computed from them.
+
+    `names` are the fields by which a row names another of its collection, whose id is told to who sees that one. Where
+    `is_verdict`, a row is nothing but a note of evidence: who gave it may take it back. What is computed of several
+    rows is put right by `balance(change, lookup, undone, row)`: it returns a row as it shall stand when the change is
+    undone, given how rows stand now and what the undo of the operation makes of its other rows.
     """
 
     counters: frozenset[Path] = frozenset()
@@ -35,6 +43,9 @@ class RowRules:
     is_bound: bool = False
     fixed: frozenset[str] = frozenset()
     units: Sequence[frozenset[Path]] = ()
+    names: tuple[str, ...] = ()
+    is_verdict: bool = False
+    balance: Balance = lambda _change, _lookup, _undone, row: row
 
     def is_evidence(self, path: Path) -> bool:
         """Tell whether a field adds up, so that no change of it stands in the way of an undo."""

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from knowhub.core import scopes
+from knowhub.core import permissions, scopes
 from knowhub.core.errors import Conflict, Forbidden, InvalidInput, NotFound
 from knowhub.core.ids import Ids, uuid4_id
 from knowhub.core.operation import Row, Write
@@ -114,7 +114,7 @@ class _CarryingOut:
         if strays:
             detail = f"not all that shall go under {group.name!r} hang directly below {keyword_id!r}, or some twice"
             raise Conflict(detail, {"ids": strays[: edits.MAX_NAMED]})
-        new = NewKeyword(group.name, scopes=_scopes_over(children, self.ctx.default_owner))
+        new = NewKeyword(group.name, scopes=_scopes_over(children, self.ctx))
         row_ids = uuid4_id(self.ids), above.id
         try:
             row = decisions.new_keyword_row(new, row_ids, self.ctx, self.text, self.planned.now)
@@ -129,9 +129,9 @@ class _CarryingOut:
                 raise Conflict(f"{child.id!r} is named twice in one group", {"ids": [child.id]})
 
 
-def _scopes_over(children: Sequence[Node], owner: str) -> list[str]:
-    """Return scopes that show a group to whoever sees one of its children, and its name to nobody else."""
+def _scopes_over(children: Sequence[Node], ctx: RequestContext) -> list[str]:
+    """Return scopes that show a group to whoever sees one of its children, as far as they are the caller's to give."""
     audience = frozenset[str]().union(*(child.audience for child in children))
     if scopes.PUBLIC in audience:
         return [scopes.PUBLIC]
-    return sorted(audience - {owner}) or [scopes.OWNER]
+    return permissions.granted(ctx, sorted(audience - {ctx.default_owner})) or [scopes.OWNER]

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from knowhub.core import permissions
 from knowhub.core.errors import Conflict, Forbidden, InvalidInput
 from knowhub.core.ids import Ids, uuid4_id
 from knowhub.core.operation import Decide, Draft, IdempotencyKey, Operation, Outcome, Row, Unchanged, Write
@@ -46,6 +47,7 @@ class KeywordCreation:
         that name is the same one: then that one is changed and answered, and `decided` says so. A model that fails
         stops nothing: the answer is `degraded`. Raises InvalidInput, Forbidden and Conflict.
         """
+        permissions.check_may_write(ctx)
         await self._store.refresh()
         view = self._store.view(ctx.account)
         fresh = self._fresh(new, ctx, view.now)
@@ -75,6 +77,7 @@ class KeywordCreation:
         No model is asked: who names no parent hangs below the root. Raises InvalidInput naming
         `items.<index>.<field>` for the first one that cannot be made, Conflict and Forbidden with its index.
         """
+        permissions.check_may_write(ctx)
         if not 1 <= len(items) <= MAX_ITEMS:
             raise InvalidInput.of("items", f"must have between 1 and {MAX_ITEMS} entries")
         await self._store.refresh()
@@ -100,7 +103,7 @@ class KeywordCreation:
         for row in (change.after for change in outcome.operation.changes):
             # Of a chain of a thousand each stands one below the one before it.
             above = levels.get(row["parent_id"])
-            levels[row["id"]] = tree.level_of(view, row["id"]) if above is None else above + 1
+            levels[row["id"]] = rendering.level_of(view, ctx, row["id"]) if above is None else above + 1
             rows.append(rendering.keyword_answer(view, ctx, row, level=levels[row["id"]]))
         return WrittenBatch(rows, outcome.operation.operation_id)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from knowhub.core import clock
+from knowhub.core import clock, permissions
 from knowhub.core.errors import InvalidInput
 from knowhub.core.ids import Ids
 from knowhub.core.operation import Draft, IdempotencyKey, Row, Unchanged
@@ -85,8 +85,10 @@ class Curator:
         """Return a plan for what is below `scope_id`, the whole tree by default; nothing is changed (KT-245).
 
         `budget_s` is for all calls of the model together, `write_budget_s` by default. When it fails, the part of
-        the plan that needs none stands, and `degraded` is `["llm"]`. Raises InvalidInput for an unknown scope.
+        the plan that needs none stands, and `degraded` is `["llm"]`. Raises InvalidInput for an unknown scope,
+        and Forbidden for a reader: a plan costs questions to the model.
         """
+        permissions.check_may_write(ctx)
         await self._store.refresh()
         top_id = scope_id or ROOT_ID
         survey = await self._survey(ctx, top_id)
@@ -110,6 +112,7 @@ class Curator:
         Raises InvalidInput for what is no plan, and Conflict, Forbidden as `applied` does: Conflict with `stale`
         when somebody changed a keyword after the plan was made.
         """
+        permissions.check_may_write(ctx)
         steps = parsed_steps(planned)
 
         def decide(view: KeywordView) -> Draft | Unchanged:

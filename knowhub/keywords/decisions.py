@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from knowhub.core import clock, scopes
+from knowhub.core import clock, permissions, scopes
 from knowhub.core.erasing import EraseRules
 from knowhub.core.errors import Conflict, Forbidden, InvalidInput, NotFound
 from knowhub.core.operation import Row, Write, is_live, next_version
@@ -26,7 +26,7 @@ def new_keyword_row(
     """Make the row of a fresh keyword; `ids` are its own and its parent's.
 
     Raises InvalidInput for a name of which nothing is left (G-01), for what is over its limit and for what no row can
-    hold, Forbidden for somebody else's owner.
+    hold, Forbidden for somebody else's owner or scopes.
     """
     name, description = fields.text("name", new.name), fields.text("description", new.description)
     check_name(name, text)
@@ -34,6 +34,8 @@ def new_keyword_row(
     moment = clock.iso(now)
     row_id, parent_id = ids
     aliases = distinct_aliases(name, fields.texts("aliases", new.aliases), text)
+    own_scopes = [scopes.PUBLIC] if new.scopes is None else fields.scopes("scopes", new.scopes)
+    permissions.check_scopes(ctx, own_scopes)
     return {
         "id": row_id,
         "name": name,
@@ -42,7 +44,7 @@ def new_keyword_row(
         "parent_id": parent_id,
         "description": description,
         "metadata": fields.metadata("metadata", new.metadata),
-        "scopes": [scopes.PUBLIC] if new.scopes is None else fields.scopes("scopes", new.scopes),
+        "scopes": own_scopes,
         "owner": _owner_for(new, ctx),
         "version": 1,
         "created_at": moment,
@@ -280,6 +282,7 @@ KEYWORD_RULES = RowRules(
     fixed=frozenset({ROOT_ID}),
     # What a keyword is found by is computed from all of its names; where it was merged away, they went along.
     units=(_NAMES | {("deleted",)},),
+    names=("parent_id",),
 )
 ERASE_RULES = EraseRules(
     noun="keyword",

@@ -189,7 +189,7 @@ class KeywordSearch:
         """Return a match with its path and first infos, and all on which that answer rests."""
         above_ids, above = self._above(view, ctx, node)
         page = info_pages.page_of_keyword(view, ctx, node.id, InfoQuery())
-        with_children, alone = rendering.keyword_json_twice(view, ctx, node, len(above_ids))
+        with_children, alone = rendering.keyword_json_twice(view, ctx, node, len(above))
         found = Found(
             SearchStatus.MATCHED,
             node=with_children,
@@ -214,11 +214,11 @@ class KeywordSearch:
         return self._extended(view, ctx, upper, path[-1:])
 
     def _extended(self, view: KeywordView, ctx: RequestContext, upper: _Path, nodes: Sequence[Node]) -> _Path:
-        # Keywords that the caller does not see are not shown; the levels count them all the same.
+        # Keywords that the caller does not see are neither shown nor counted in the levels.
+        seen = (one for one in nodes if ctx.sees(one.audience))
         rows = [
             rendering.keyword_json(view, ctx, one, with_children=False, level=level)
-            for level, one in enumerate(nodes, len(upper[0]))
-            if ctx.sees(one.audience)
+            for level, one in enumerate(seen, len(upper[1]))
         ]
         path = [*upper[0], *_ids(nodes)], (*upper[1], *rows)
         if self._caches is not None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from knowhub.core import clock, scopes
+from knowhub.core import clock, permissions, scopes
 from knowhub.core.erasing import EraseRules
 from knowhub.core.errors import Forbidden, InvalidInput
 from knowhub.core.operation import Row, Write, is_live, next_version
@@ -18,17 +18,19 @@ PATCHABLE = frozenset({"content", "source", "metadata", "scopes"})
 
 
 def new_info_row(new: NewInfo, row_id: str, now: float, ctx: RequestContext) -> Row:
-    """Make the row of a fresh info (KT-046). Raises InvalidInput, and Forbidden for somebody else's owner."""
+    """Make the row of a fresh info (KT-046). Raises InvalidInput, Forbidden for somebody else's owner or scopes."""
     content, source = fields.text("content", new.content), fields.text("source", new.source)
     check_content(content)
     _check_source(source)
+    own_scopes = [scopes.PUBLIC] if new.scopes is None else fields.scopes("scopes", new.scopes)
+    permissions.check_scopes(ctx, own_scopes)
     moment = clock.iso(now)
     return {
         "id": row_id,
         "content": content,
         "source": source,
         "metadata": fields.metadata("metadata", new.metadata),
-        "scopes": [scopes.PUBLIC] if new.scopes is None else fields.scopes("scopes", new.scopes),
+        "scopes": own_scopes,
         "owner": _owner_for(new, ctx),
         "version": 1,
         "created_at": moment,

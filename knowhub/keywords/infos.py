@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from knowhub.core import permissions
 from knowhub.core.errors import Conflict, Forbidden, InvalidInput, NotFound, VersionConflict
 from knowhub.core.ids import Ids, uuid4_id
 from knowhub.core.operation import (
@@ -79,6 +80,7 @@ class InfoService:
         `decided` tells what `auto_link` linked and created; it is `degraded` when a model was needed and failed.
         Raises InvalidInput, and Forbidden when the owner is somebody else.
         """
+        permissions.check_may_write(ctx)
         fresh = self._fresh(ctx, new)
         auto = AutoLinks()
         if new.auto_link:
@@ -112,6 +114,7 @@ class InfoService:
         `auto_link` links an item to every keyword that it mentions, as RELATED: a batch asks no model. Raises
         InvalidInput naming `items.<index>.<field>` for the first one that cannot be saved, Forbidden with its index.
         """
+        permissions.check_may_write(ctx)
         if not 1 <= len(items) <= MAX_ITEMS:
             raise InvalidInput.of("items", f"must have between 1 and {MAX_ITEMS} entries")
         freshes = await self._fresh_items(ctx, items)
@@ -146,9 +149,11 @@ class InfoService:
         key: IdempotencyKey | None = None,
     ) -> Written:
         """Change content, source, metadata or scopes. Raises NotFound, Forbidden, VersionConflict, InvalidInput."""
+        permissions.check_may_write(ctx)
 
         def decide(view: KeywordView) -> Draft | Unchanged:
             row = _editable(view, ctx, info_id, expected)
+            permissions.check_scopes(ctx, patch.get("scopes", ()), standing=row["scopes"])
             after = info_decisions.patched_info(row, patch, view.now)
             return Unchanged(row) if after is None else Draft("update_info", [info_decisions.write_info(after)])
 
@@ -158,6 +163,7 @@ class InfoService:
         self, ctx: RequestContext, info_id: str, expected: int | None = None, key: IdempotencyKey | None = None
     ) -> str:
         """Delete an info with its links and return the operation, which can be undone. Raises as `update`."""
+        permissions.check_may_write(ctx)
 
         def decide(view: KeywordView) -> Draft:
             row = _editable(view, ctx, info_id, expected)
@@ -180,6 +186,7 @@ class InfoService:
 
         `row` is the link's. Raises NotFound, Forbidden, InvalidInput, and VersionConflict when the link has moved on.
         """
+        permissions.check_may_write(ctx)
         how = how or Linking()
         info_decisions.check_creator(how.created_by)
 
@@ -204,6 +211,7 @@ class InfoService:
         key: IdempotencyKey | None = None,
     ) -> str:
         """Take a link away and return the operation. Raises as `link`, NotFound also where nothing is linked."""
+        permissions.check_may_write(ctx)
 
         def decide(view: KeywordView) -> Draft:
             _editable(view, ctx, info_id, None)

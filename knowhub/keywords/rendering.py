@@ -22,8 +22,8 @@ def keyword_json(
     The row is not parsed: this is the path of every exact search. `level` saves the walk to the root where the
     caller knows it.
     """
-    raw = view.raw(KEYWORDS, node.id) or _UNCHANGED_ROOT
-    level = tree.level_of(view, node.id) if level is None else level
+    raw = _row_json(view, ctx, node)
+    level = level_of(view, ctx, node.id) if level is None else level
     if not with_children:
         return _alone(raw[:-1], level, _visible_child_count(view, ctx, node.id))
     return _with_children(raw[:-1], level, visible_child_ids(view, ctx, node.id))
@@ -31,15 +31,16 @@ def keyword_json(
 
 def keyword_json_twice(view: KeywordView, ctx: RequestContext, node: Node, level: int) -> tuple[bytes, bytes]:
     """Return `keyword_json` with the children and without, as a match is told and as the end of its path."""
-    row, ids = (view.raw(KEYWORDS, node.id) or _UNCHANGED_ROOT)[:-1], visible_child_ids(view, ctx, node.id)
+    row, ids = _row_json(view, ctx, node)[:-1], visible_child_ids(view, ctx, node.id)
     return _with_children(row, level, ids), _alone(row, level, len(ids))
 
 
 def keyword_answer(view: KeywordView, ctx: RequestContext, row: Row, *, level: int | None = None) -> dict[str, Any]:
     """Return the row of a keyword with `level`, `children` and `child_count`, as the answer of a write shows it."""
     children = visible_child_ids(view, ctx, row["id"])
-    level = tree.level_of(view, row["id"]) if level is None else level
-    return {**row, "level": level, "children": children, "child_count": len(children)}
+    level = level_of(view, ctx, row["id"]) if level is None else level
+    parent = {} if _is_parent_told(view, ctx, row["parent_id"]) else {"parent_id": None}
+    return {**row, **parent, "level": level, "children": children, "child_count": len(children)}
 
 
 def keyword_row(view: KeywordView, keyword_id: str) -> Row:
@@ -80,12 +81,18 @@ def visible_path(view: KeywordView, ctx: RequestContext, node: Node) -> list[Nod
 
 
 def path_json(view: KeywordView, ctx: RequestContext, node: Node, *, with_children: bool) -> list[bytes]:
-    """Return `visible_path` as JSON text; who is left out still counts in the levels."""
+    """Return `visible_path` as JSON text; who is left out does not count in the levels."""
     return [
         keyword_json(view, ctx, above, with_children=with_children, level=level)
-        for level, above in enumerate(tree.path_of(view, node.id))
-        if ctx.sees(above.audience)
+        for level, above in enumerate(visible_path(view, ctx, node))
     ]
+
+
+def level_of(view: KeywordView, ctx: RequestContext, keyword_id: str) -> int:
+    """Return how many keywords that the caller sees stand above this one (KT-042)."""
+    if ctx.unrestricted:
+        return tree.level_of(view, keyword_id)
+    return sum(ctx.sees(above.audience) for above in tree.path_of(view, keyword_id)[:-1])
 
 
 def visible_children(view: KeywordView, ctx: RequestContext, keyword_id: str) -> list[Node]:
@@ -109,6 +116,18 @@ def _with_children(row: bytes, level: int, ids: Sequence[str]) -> bytes:
 
 def _alone(row: bytes, level: int, child_count: int) -> bytes:
     return b'%s,"level":%d,"child_count":%d}' % (row, level, child_count)
+
+
+def _row_json(view: KeywordView, ctx: RequestContext, node: Node) -> bytes:
+    """Return the row of a keyword as JSON text, without the id of a parent that the caller does not see."""
+    raw = view.raw(KEYWORDS, node.id) or _UNCHANGED_ROOT
+    if _is_parent_told(view, ctx, node.parent_id):
+        return raw
+    return json.dumps({**json.loads(raw), "parent_id": None}, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _is_parent_told(view: KeywordView, ctx: RequestContext, parent_id: str | None) -> bool:
+    return parent_id is None or ctx.unrestricted or seen_node(view, ctx, parent_id) is not None
 
 
 def _visible_child_count(view: KeywordView, ctx: RequestContext, keyword_id: str) -> int:

@@ -5,11 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from knowhub.core import permissions
 from knowhub.core.errors import InvalidInput
 from knowhub.core.ids import Ids
 from knowhub.core.operation import Committed, Decide, Draft, IdempotencyKey, Unchanged
 from knowhub.core.request_context import RequestContext
-from knowhub.keywords import decisions, edits, rendering, tree
+from knowhub.keywords import decisions, edits, rendering
 from knowhub.keywords.agent import KeywordAgent
 from knowhub.keywords.creation import KeywordCreation, commit_with_root, make_root
 from knowhub.keywords.model import InfoPolicy, NewKeyword, Options, ShownRow, Written, WrittenBatch
@@ -57,7 +58,7 @@ class KeywordService:
         view = await self._view(ctx)
         rendering.visible_node(view, ctx, keyword_id)
         # The same for all: a walk to the root for each of them would cost the depth times their number.
-        level = tree.level_of(view, keyword_id) + 1
+        level = rendering.level_of(view, ctx, keyword_id) + 1
         shown = []
         for number, child in enumerate(rendering.visible_children(view, ctx, keyword_id), 1):
             # It may have been deleted while others took their turns.
@@ -126,9 +127,11 @@ class KeywordService:
 
         Raises NotFound, Forbidden, VersionConflict, InvalidInput, and Conflict for an alias that is another's name.
         """
+        permissions.check_may_write(ctx)
 
         def decide(view: KeywordView) -> Draft | Unchanged:
             row = edits.editable_row(view, ctx, keyword_id, expected)
+            permissions.check_scopes(ctx, patch.get("scopes", ()), standing=row["scopes"])
             after = decisions.patched_keyword(row, patch, self._text, view.now)
             if after is None:
                 return Unchanged(row)
@@ -146,6 +149,7 @@ class KeywordService:
         key: IdempotencyKey | None = None,
     ) -> Written:
         """Hang a keyword, with all below it, under another one (KT-224…226). Raises as `edits.moved`."""
+        permissions.check_may_write(ctx)
 
         def decide(view: KeywordView) -> Draft | Unchanged:
             after = edits.moved(view, ctx, keyword_id, new_parent_id, expected)
@@ -167,6 +171,7 @@ class KeywordService:
 
         `expected` is the version of the one that goes. Raises as `edits.merged`.
         """
+        permissions.check_may_write(ctx)
 
         def decide(view: KeywordView) -> Draft:
             edit = edits.merged(view, ctx, source_id, into_id, self._text, expected)
@@ -181,6 +186,7 @@ class KeywordService:
 
         Raises as `edits.deleted_subtree`.
         """
+        permissions.check_may_write(ctx)
         how = how or Deletion()
 
         def decide(view: KeywordView) -> Draft:
@@ -206,6 +212,7 @@ class KeywordService:
         Raises NotFound, Forbidden, VersionConflict, InvalidInput, and Conflict for the root, for the name of another
         keyword, and where there are 200 already.
         """
+        permissions.check_may_write(ctx)
 
         def decide(view: KeywordView) -> Draft | Unchanged:
             edits.refuse_root(keyword_id, "found by an alias")
@@ -227,6 +234,7 @@ class KeywordService:
         key: IdempotencyKey | None = None,
     ) -> Written:
         """Take an alias away. Raises NotFound, also for an alias that is not there; Forbidden, VersionConflict."""
+        permissions.check_may_write(ctx)
 
         def decide(view: KeywordView) -> Draft:
             row = edits.editable_row(view, ctx, keyword_id, expected)

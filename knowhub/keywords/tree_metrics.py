@@ -28,6 +28,7 @@ class TreeMetrics:
         self._seen: list[Node] = []
         self._parents: dict[str, str | None] = {}
         self._levels: dict[str, int | None] = {ROOT_ID: 0}
+        self._hidden: set[str] = set()
         self._child_counts: Counter[str] = Counter()
         self._bearers: dict[str, Node] = {}
         self._doubles: dict[str, list[Node]] = {}
@@ -43,7 +44,10 @@ class TreeMetrics:
         for node in self._view.nodes():
             # A path leads through what the caller does not see: every parent is known, and only what is seen counts.
             self._parents[node.id] = node.parent_id
-            yield self._take_in(node) if node.id != ROOT_ID and self._ctx.sees(node.audience) else 1
+            is_seen = self._ctx.sees(node.audience)
+            if not is_seen:
+                self._hidden.add(node.id)
+            yield self._take_in(node) if is_seen and node.id != ROOT_ID else 1
         self._note_width(tree.live_node(self._view, ROOT_ID) or tree.ROOT_NODE)
         for node in self._seen:
             self._place(node)
@@ -107,7 +111,7 @@ class TreeMetrics:
         self._leaves += not self._child_counts[node.id]
 
     def _level(self, keyword_id: str) -> int | None:
-        """Return how far below the root a keyword is; None when it does not hang on the root."""
+        """Return how many keywords that the caller sees are above one; None when it does not hang on the root."""
         upwards: dict[str, None] = {}
         above: str | None = keyword_id
         while above is not None and above in self._parents and above not in self._levels and above not in upwards:
@@ -115,7 +119,7 @@ class TreeMetrics:
             above = self._parents[above]
         level = self._levels.get(above) if above is not None else None
         for passed in reversed(upwards):
-            level = None if level is None else level + 1
+            level = None if level is None else level + (passed not in self._hidden)
             self._levels[passed] = level
         return level
 

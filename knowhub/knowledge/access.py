@@ -7,6 +7,7 @@ from knowhub.core.request_context import RequestContext
 from knowhub.knowledge.model import Head
 
 _LOCAL = "local_principal"
+_ADMIN = "admin"
 
 
 def access_of(ctx: RequestContext, head: Head, visibility: str) -> dict[str, Any]:
@@ -23,11 +24,17 @@ def access_of(ctx: RequestContext, head: Head, visibility: str) -> dict[str, Any
         "readers": readers,
         "caller": {
             "principal": ctx.actor,
-            "seen_by": _LOCAL if ctx.unrestricted else scopes.best(head.scopes, head.owner, ctx.visible),
+            "seen_by": _seen_by(ctx, head),
             "is_owner": head.owner in ctx.own,
             "rights": rights,
         },
     }
+
+
+def _seen_by(ctx: RequestContext, head: Head) -> str | None:
+    if ctx.unrestricted:
+        return _LOCAL if ctx.is_root else _ADMIN
+    return scopes.best(head.scopes, head.owner, ctx.visible)
 
 
 def _precedence(scope: str) -> tuple[int, str]:

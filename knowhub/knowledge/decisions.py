@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from knowhub.core import clock, scopes
+from knowhub.core import clock, permissions, scopes
 from knowhub.core.erasing import EraseRules
 from knowhub.core.errors import Forbidden, InvalidInput
 from knowhub.core.operation import Row, Write, next_version
@@ -74,6 +74,8 @@ def with_feedback(row: Row, feedback: Feedback, now: float) -> Row:
     for kind, case in (("helpful", feedback.helpful_case), ("harmful", feedback.harmful_case)):
         if case is not None:
             evaluation[kind] += 1
+            if "effective" in evaluation:
+                evaluation["effective"] = {**evaluation["effective"], kind: evaluation["effective"][kind] + 1}
             history = [*evaluation[f"{kind}_history"], _dated(case, now)]
             evaluation[f"{kind}_history"] = history[-HISTORY_SHOWN:]
     if feedback.score is not None:
@@ -139,6 +141,7 @@ def _row(new: NewKnowledge, row_id: str, moment: str, ctx: RequestContext) -> di
     check_says_something(new.task, new.content)
     check_validity(new.valid_from, new.valid_to)
     own_scopes = list(dict.fromkeys(new.scopes or ctx.default_scopes))
+    permissions.check_scopes(ctx, own_scopes)
     message_id = new.message_id or new.source.get("message_id") or None
     source = {name: new.source.get(name) for name in _SOURCE_FIELDS} | {"message_id": message_id}
     return {
@@ -193,12 +196,15 @@ def _references(row: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
 
 
 UNDO_RULES = RowRules(
-    counters=frozenset({("eval", "helpful"), ("eval", "harmful")}),
+    counters=frozenset(
+        {(*above, kind) for above in (("eval",), ("eval", "effective")) for kind in ("helpful", "harmful")}
+    ),
     logs=frozenset({("eval", "helpful_history"), ("eval", "harmful_history")}),
     settled=frozenset({("eval", "confidence")}),
     settle=_settle,
     check=_check_row,
     references=lambda row: list(_references(row)),
+    names=("supersedes", "merged_into"),
 )
 
 ERASE_RULES = EraseRules(

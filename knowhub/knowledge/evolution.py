@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from knowhub.core import permissions
 from knowhub.core.asking import Asking
 from knowhub.core.chat import ChatFailed, ChatModel
 from knowhub.core.choices import short_text
@@ -14,7 +15,9 @@ from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import decisions, prompts
 from knowhub.knowledge.model import Feedback, Saved
 from knowhub.knowledge.ports import KnowledgeStore, KnowledgeView
+from knowhub.knowledge.shown import shown_row
 from knowhub.knowledge.standing import standing_row
+from knowhub.knowledge.votes import Ballot
 
 OP = "evolve_knowledge"
 MAX_CONTENT_CHARS = 100_000
@@ -94,9 +97,11 @@ class Evolution:
         Forbidden for anybody but the owner, VersionConflict, and Conflict where the text moves faster than it can be
         rewritten.
         """
+        permissions.check_may_write(ctx)
         done = await self._store.replayed(ctx.account, key)
         if done is not None:
-            return _answer(done.operation.changes[0].after, done.operation.operation_id, done.operation.reply or {})
+            row = shown_row(self._store.view(ctx.account), ctx, done.operation.changes[0].after)
+            return _answer(row, done.operation.operation_id, done.operation.reply or {})
         for _ in range(_ROUNDS):
             await self._store.refresh()
             row = _evolvable(self._store.view(ctx.account), ctx, knowledge_id, expected)
@@ -134,21 +139,25 @@ class Evolution:
             row = _evolvable(view, ctx, knowledge_id, expected)
             if not rewrite.fits(row):
                 raise _Moved
-            after = decisions.with_feedback(row, feedback, view.now)
+            ballot = Ballot(view, ctx)
+            after = ballot.give(row, feedback)
             if rewrite.diff is not None:
                 after = decisions.with_content(after, rewrite.content or "", row, view.now)
             if after is row:
                 return Unchanged(row)
             op = OP if rewrite.diff is not None else "update_knowledge"
-            return Draft(op, [decisions.write(after)], reply=_reply(rewrite), agent_io=rewrite.calls or None)
+            return Draft(
+                op, [decisions.write(after), *ballot.writes()], reply=_reply(rewrite), agent_io=rewrite.calls or None
+            )
 
         outcome = await self._store.commit(ctx.account, ctx.actor, decide, key)
         if isinstance(outcome, Unchanged):
             if self._note is not None:
                 self._note(ctx, rewrite.calls)
-            return _answer(outcome.answer, None, _reply(rewrite))
+            return _answer(shown_row(self._store.view(ctx.account), ctx, outcome.answer), None, _reply(rewrite))
         operation = outcome.operation
-        return _answer(operation.changes[0].after, operation.operation_id, operation.reply or {})
+        row = shown_row(self._store.view(ctx.account), ctx, operation.changes[0].after)
+        return _answer(row, operation.operation_id, operation.reply or {})
 
 
 def read(answer: Mapping[str, Any], before: str) -> tuple[str, str] | None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
+from knowhub.core import permissions
 from knowhub.core.erasing import ERASED, is_erased
 from knowhub.core.errors import Conflict, FieldError, Forbidden, InvalidInput
 from knowhub.core.ids import Ids, knowledge_id
@@ -13,6 +14,7 @@ from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import decisions
 from knowhub.knowledge.model import COLLECTION, ImportedKnowledge, KnowledgeType, OnConflict
 from knowhub.knowledge.ports import KnowledgeStore, KnowledgeView
+from knowhub.knowledge.shown import shown_json
 
 ROWS_PER_OPERATION = 1000
 
@@ -52,7 +54,7 @@ class KnowledgeExchange:
         """Return every live record that the caller sees as JSON text, oldest first."""
         await self._store.refresh()
         view = self._store.view(ctx.account)
-        return (view.raw(COLLECTION, head.id) or b"" for head in view.live_heads() if ctx.sees(head.audience))
+        return (shown_json(view, ctx, head) for head in view.live_heads() if ctx.sees(head.audience))
 
     async def import_lines(
         self,
@@ -66,8 +68,9 @@ class KnowledgeExchange:
         Raises Conflict naming the ids that are taken when `on_conflict` is `fail` (those of other owners always), and
         those of records that were erased, which only `skip` lets pass,
         Forbidden for a line that would be or supersede somebody else's, and InvalidInput for an id that stands in
-        the import twice.
+        the import twice. Where a key is asked for it must be an admin's: Forbidden.
         """
+        permissions.check_may_import(ctx)
         _check_repeats(lines)
         chunks = [lines[start : start + ROWS_PER_OPERATION] for start in range(0, len(lines), ROWS_PER_OPERATION)]
         import_id = f"import-{self._ids.hex(32)}"

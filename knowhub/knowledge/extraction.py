@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from knowhub.core import permissions
 from knowhub.core.asking import Asking
 from knowhub.core.chat import ChatFailed, ChatModel
 from knowhub.core.choices import Choices
@@ -82,8 +83,10 @@ class KnowledgeExtraction:
     async def extract(self, ctx: RequestContext, asked: Extraction, key: IdempotencyKey | None = None) -> Extracted:
         """Find what is worth keeping in the newest messages and save it in one operation, or, with `dry_run`, tell it.
 
-        A candidate that cannot be saved is answered as such, and aborts nothing. Raises as the store's commit does.
+        A candidate that cannot be saved is answered as such, and aborts nothing. Raises as the store's commit does, and
+        Forbidden for a reader, of a preview too.
         """
+        permissions.check_may_write(ctx)
         done = await self._store.replayed(ctx.account, key)
         if done is not None:
             return _replayed(done.operation)

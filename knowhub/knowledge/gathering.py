@@ -49,11 +49,11 @@ def users_place(ctx: RequestContext) -> Place:
 
 
 def _place(ctx: RequestContext, *, is_users: bool) -> Place:
-    if ctx.visible is None or not ctx.own:
+    if ctx.is_root or not ctx.own:
         return Place(None, None)
     user = next((one for one in ctx.own if one.startswith("user:")), None)
     agent = next((one for one in ctx.own if one.startswith("agent:")), None)
-    projects = sorted(one for one in ctx.visible if one.startswith("project:"))
+    projects = sorted(one for one in ctx.visible or () if one.startswith("project:"))
     if is_users and user is not None:
         return Place(user, (user, *projects))
     return Place(agent or user, tuple(one for one in (agent, user, *projects) if one is not None))
@@ -155,11 +155,11 @@ class Gathering:
     def _source(self, candidate: Candidate) -> dict[str, Any]:
         last = self._asked.messages[candidate.cited[-1]]
         named = {kind: entity for kind, _, entity in (one.partition(":") for one in sorted(self._ctx.own))}
-        restricted = not self._ctx.unrestricted
+        is_named = not self._ctx.is_root
         return {
             "category": "exp",
-            "agent_id": named.get("agent") if restricted else None,
-            "submitted_by": named.get("user") if restricted else None,
+            "agent_id": named.get("agent") if is_named else None,
+            "submitted_by": named.get("user") if is_named else None,
             "trace_id": self._asked.trace_id,
             "timestamp": last.timestamp,
         }

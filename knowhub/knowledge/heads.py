@@ -19,6 +19,7 @@ def head_of(row: Mapping[str, Any], ordinal: int, text_num: int, earlier: Head |
     text = signature(row, tags)
     same_text = earlier is not None and earlier.signature == text
     evaluation = row["eval"]
+    weight = evaluation.get("effective") or evaluation
     merged_into = None if row.get("deleted") else row.get("merged_into")
     kind = _kind(tuple(row["types"]), tuple(row["scopes"]), row["owner"], tags)
     return Head(
@@ -35,8 +36,8 @@ def head_of(row: Mapping[str, Any], ordinal: int, text_num: int, earlier: Head |
         facets=kind[3],
         duplicate_key=earlier.duplicate_key if same_text and earlier else duplicate_key(row),
         score=evaluation["score"],
-        helpful=evaluation["helpful"],
-        harmful=evaluation["harmful"],
+        helpful=weight["helpful"],
+        harmful=weight["harmful"],
         valid_from=_seconds(row["valid_from"]),
         valid_to=_seconds(row["valid_to"]),
         supersedes=row["supersedes"],

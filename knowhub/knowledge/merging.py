@@ -80,6 +80,12 @@ def joined_evaluation(survivor: Mapping[str, Any], sources: Sequence[Mapping[str
         "helpful_history": _joined_history("helpful_history", (survivor, *sources)),
         "harmful_history": _joined_history("harmful_history", (survivor, *sources)),
     }
+    if any("effective" in one for one in (survivor, *sources)):
+        kept, *gone = (one.get("effective") or one for one in (survivor, *sources))
+        joined["effective"] = {
+            "helpful": kept["helpful"] + sum(max(0, one["helpful"] - _FRESH_HELPFUL) for one in gone),
+            "harmful": kept["harmful"] + sum(one["harmful"] for one in gone),
+        }
     return {**joined, "confidence": decisions.shifted_confidence(survivor, joined)}
 
 

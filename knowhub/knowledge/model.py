@@ -129,7 +129,8 @@ class Head:
 
     `ordinal` counts records in the order of their creation. `text_num` names the operation that last changed
     what is searched, so that an index entry that carries an older number is known to be stale. `live` is what search,
-    lists and duplicates know: a record that was merged into another is not, and can still be read by its id.
+    lists and duplicates know: a record that was merged into another is not, and can still be read by its id. `helpful`
+    and `harmful` are what votes weigh, where that is not their number.
     """
 
     id: str

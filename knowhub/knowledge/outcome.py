@@ -14,12 +14,13 @@ from knowhub.knowledge.model import COLLECTION, Feedback
 from knowhub.knowledge.ports import KnowledgeStore, KnowledgeView
 from knowhub.knowledge.showings import SHOWINGS, Showings, Shown, digest
 from knowhub.knowledge.standing import standing_head
+from knowhub.knowledge.votes import Ballot
 
 OUTCOMES = "outcomes"
 OP = "report_outcome"
 APPLIED = "applied"
 COUNTED = "counted_before"
-UNDO_RULES = RowRules()
+UNDO_RULES = RowRules(is_verdict=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +53,12 @@ class OutcomeService:
         await self._showings.settle(ctx, outcome.shown)
 
         def decide(view: KnowledgeView) -> Draft | Unchanged:
-            rows, reply = _decided(view, ctx, outcome, self._showings.known(ctx, outcome.shown))
+            ballot = Ballot(view, ctx)
+            rows, reply = _decided(view, ctx, outcome, self._showings.known(ctx, outcome.shown), ballot)
             if not rows:
                 return Unchanged(reply)
             writes = [decisions.write(row) for row in rows.values()]
-            return Draft(OP, [*writes, _noted(view, ctx, outcome, list(rows))], reply=reply)
+            return Draft(OP, [*writes, *ballot.writes(), _noted(view, ctx, outcome, list(rows))], reply=reply)
 
         done = await self._store.commit(ctx.account, ctx.actor, decide, key)
         if isinstance(done, Unchanged):
@@ -65,7 +67,7 @@ class OutcomeService:
 
 
 def _decided(
-    view: KnowledgeView, ctx: RequestContext, outcome: Outcome, known: frozenset[str]
+    view: KnowledgeView, ctx: RequestContext, outcome: Outcome, known: frozenset[str], ballot: Ballot
 ) -> tuple[dict[str, Row], dict[str, Any]]:
     """Return the rows with their evidence, and the status of each record that is there."""
     feedback = Feedback(helpful_case=outcome.case) if outcome.is_helpful else Feedback(harmful_case=outcome.case)
@@ -81,7 +83,7 @@ def _decided(
         status = COUNTED if knowledge_id in counted else APPLIED
         if status == APPLIED:
             row = view.get(COLLECTION, knowledge_id) or {}
-            rows[knowledge_id] = decisions.with_feedback(row, feedback, view.now)
+            rows[knowledge_id] = ballot.give(row, feedback)
         results.append({"knowledge_id": knowledge_id, "status": status})
     return rows, {"results": results}
 

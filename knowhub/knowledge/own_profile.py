@@ -7,6 +7,7 @@ from knowhub.knowledge import heads
 from knowhub.knowledge.model import COLLECTION, Head, KnowledgeType, ListQuery, SearchQuery
 from knowhub.knowledge.ports import KnowledgeStore, KnowledgeView
 from knowhub.knowledge.rules import Rules
+from knowhub.knowledge.shown import shown_json
 
 _LOOKED_AT = 1_000
 _ANY_SCORE = 1
@@ -23,17 +24,17 @@ class OwnProfile:
         """Return up to `limit` profile records that stand now, by confidence, then by helpfulness, as JSON text.
 
         A named caller's are those for or of their user and agent: what somebody else shared about themselves with the
-        caller's project is no profile of the caller. The local principal's are all.
+        caller's project is no profile of the caller, nor is what an admin sees. The local principal's are all.
         """
         await self._store.refresh()
         view = self._store.view(ctx.account)
         rules = Rules(view, ctx, SearchQuery("", min_score=_ANY_SCORE), self._clock.now())
         filters = [frozenset({heads.facet("type", KnowledgeType.USER_PROFILE)})]
-        if not ctx.unrestricted:
+        if not ctx.is_root:
             filters.append(heads.audience_facets(ctx.own))
         standing = [head for head in view.page(ListQuery(filters, _LOOKED_AT)) if rules.passes(head)]
         ranked = sorted(standing, key=lambda head: _rank(view, head))
-        return [view.raw(COLLECTION, head.id) or b"" for head in ranked[:limit]]
+        return [shown_json(view, ctx, head) for head in ranked[:limit]]
 
 
 def _rank(view: KnowledgeView, head: Head) -> tuple[float, int]:

@@ -16,7 +16,7 @@ from knowhub.knowledge.stages import Stages
 from knowhub.knowledge.token_budget import cut_to, estimated_tokens, fitting
 
 _SHOWN = ("id", "task", "content", "types", "type", "tags", "scopes", "owner", "resource_ids")
-_EVALUATION_SHOWN = ("score", "helpful", "harmful", "confidence")
+_EVALUATION_SHOWN = ("score", "helpful", "harmful", "confidence", "effective")
 _TEXTS = ("task", "content")
 _LEXICAL = "lexical"
 
@@ -66,7 +66,7 @@ class KnowledgeRetrieval:
         self._note(ctx, shown, [hit.head.id for hit in hits])
         return Found(
             records,
-            recalled.index_lag,
+            _told_lag(ctx, recalled.index_lag),
             rules.explanation() if query.explain else None,
             [*recalled.degraded, *pooled.degraded],
             None if query.budget_tokens is None else sum(map(_cost, records)),
@@ -75,7 +75,7 @@ class KnowledgeRetrieval:
     def _present(self, view: KnowledgeView, ctx: RequestContext, query: SearchQuery, hit: Hit) -> Mapping[str, Any]:
         row = view.get(COLLECTION, hit.head.id) or {}
         record = {name: row[name] for name in _SHOWN}
-        record["eval"] = {name: row["eval"][name] for name in _EVALUATION_SHOWN}
+        record["eval"] = {name: row["eval"][name] for name in _EVALUATION_SHOWN if name in row["eval"]}
         record["quality_score"] = ranking.head_quality(hit.head)
         if query.budget_tokens is not None:
             record |= _cut(record, query.budget_tokens)
@@ -88,6 +88,11 @@ class KnowledgeRetrieval:
             self._aids.note_shown(ctx.account, ids)
         if self._aids.showings is not None:
             self._aids.showings.note(ctx, shown, ids)
+
+
+def _told_lag(ctx: RequestContext, lag: int) -> int:
+    # It counts records of the whole account: how many others have just written is not told to a key that sees a part.
+    return lag if ctx.unrestricted or ctx.key_id is None else 0
 
 
 def _with_parts(hits: Sequence[Hit]) -> list[Hit]:

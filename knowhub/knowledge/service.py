@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from knowhub.core import scopes
+from knowhub.core import permissions, scopes
 from knowhub.core.errors import Forbidden, InvalidInput, NotFound
 from knowhub.core.ids import Ids, knowledge_id
 from knowhub.core.operation import (
@@ -36,7 +36,9 @@ from knowhub.knowledge.model import (
     Vote,
 )
 from knowhub.knowledge.ports import KnowledgeStore, KnowledgeView
+from knowhub.knowledge.shown import shown_json, shown_row
 from knowhub.knowledge.standing import check_not_merged, readable_head, readable_row, standing_row
+from knowhub.knowledge.votes import Ballot
 
 
 class KnowledgeService:
@@ -49,8 +51,10 @@ class KnowledgeService:
     async def save(self, ctx: RequestContext, new: NewKnowledge, key: IdempotencyKey | None = None) -> Saved:
         """Save a record, or return the one that says the same already (KM-067, `dedup`).
 
-        Raises InvalidInput, and Forbidden when the owner or the superseded record is somebody else's.
+        Raises InvalidInput, and Forbidden for a reader, for scopes that are not the caller's, and when the owner or the
+        superseded record is somebody else's.
         """
+        permissions.check_may_write(ctx)
 
         def decide(view: KnowledgeView) -> Draft | Unchanged:
             row, duplicate = self._new_or_duplicate(view, ctx, new, {})
@@ -58,7 +62,8 @@ class KnowledgeService:
 
         outcome = await self._store.commit(ctx.account, ctx.actor, decide, key)
         if isinstance(outcome, Unchanged):
-            return Saved(outcome.answer, None, duplicate_of=outcome.answer["id"])
+            stands = shown_row(self._store.view(ctx.account), ctx, outcome.answer)
+            return Saved(stands, None, duplicate_of=stands["id"])
         return Saved(outcome.operation.changes[0].after, outcome.operation.operation_id)
 
     async def save_batch(
@@ -66,8 +71,9 @@ class KnowledgeService:
     ) -> SavedBatch:
         """Save all records in one operation, or none; duplicates are answered in their places.
 
-        Raises InvalidInput naming `items.<index>` for the first one that cannot be saved.
+        Raises InvalidInput naming `items.<index>` for the first one that cannot be saved, Forbidden as `save` does.
         """
+        permissions.check_may_write(ctx)
 
         def decide(view: KnowledgeView) -> Draft | Unchanged:
             rows: dict[str, Row] = {}
@@ -86,16 +92,16 @@ class KnowledgeService:
 
         outcome = await self._store.commit(ctx.account, ctx.actor, decide, key)
         if isinstance(outcome, Unchanged):
-            return _saved_batch(outcome.answer, (), None)
+            return self._saved_batch(ctx, outcome.answer, (), None)
         operation = outcome.operation
-        return _saved_batch(operation.reply or {}, operation.changes, operation.operation_id)
+        return self._saved_batch(ctx, operation.reply or {}, operation.changes, operation.operation_id)
 
     async def get(self, ctx: RequestContext, knowledge_id: str) -> Stored:
         """Return one record as it is stored, one that was merged into another too. Raises NotFound."""
         await self._store.refresh()
         view = self._store.view(ctx.account)
         head = readable_head(view, ctx, knowledge_id)
-        return Stored(view.raw(COLLECTION, knowledge_id) or b"", head.version)
+        return Stored(shown_json(view, ctx, head), head.version)
 
     async def access(self, ctx: RequestContext, knowledge_id: str) -> Mapping[str, Any]:
         """Return who can see a record, why the caller does, and what they may do with it. Raises NotFound."""
@@ -115,7 +121,7 @@ class KnowledgeService:
         found = view.page(ListQuery(filters, query.limit + 1, query.before))
         shown = found[: query.limit]
         more = len(found) > query.limit
-        return Page([view.raw(COLLECTION, head.id) or b"" for head in shown], shown[-1].ordinal if more else None)
+        return Page([shown_json(view, ctx, head) for head in shown], shown[-1].ordinal if more else None)
 
     async def patch(
         self,
@@ -129,10 +135,12 @@ class KnowledgeService:
 
         Raises Conflict for a record that was merged into another.
         """
+        permissions.check_may_write(ctx)
 
         def decide(view: KnowledgeView) -> Draft | Unchanged:
             row = _editable(view, ctx, knowledge_id, expected)
             check_not_merged(row)
+            permissions.check_scopes(ctx, patch.get("scopes", ()), standing=row["scopes"])
             after = decisions.patched(row, patch, view.now)
             return Unchanged(row) if after is None else Draft("edit_knowledge", [decisions.write(after)])
 
@@ -142,6 +150,7 @@ class KnowledgeService:
         self, ctx: RequestContext, knowledge_id: str, expected: int | None = None, key: IdempotencyKey | None = None
     ) -> str:
         """Delete a record and return the operation, which can be undone. Raises NotFound, Forbidden."""
+        permissions.check_may_write(ctx)
 
         def decide(view: KnowledgeView) -> Draft | Unchanged:
             row = _editable(view, ctx, knowledge_id, expected)
@@ -164,13 +173,17 @@ class KnowledgeService:
 
         Evidence on a record that was merged into another goes to that one, which is answered.
         """
+        if feedback.score is not None:
+            permissions.check_may_write(ctx)
 
         def decide(view: KnowledgeView) -> Draft | Unchanged:
             row = standing_row(view, ctx, knowledge_id, expected)
             if feedback.score is not None and not ctx.may_edit(row["owner"]):
                 raise Forbidden("only the owner of a record sets its score; add a helpful or harmful case instead")
-            after = decisions.with_feedback(row, feedback, view.now)
-            return Unchanged(row) if after is row else Draft("update_knowledge", [decisions.write(after)])
+            ballot = Ballot(view, ctx)
+            after = ballot.give(row, feedback)
+            writes = [decisions.write(after), *ballot.writes()]
+            return Unchanged(row) if after is row else Draft("update_knowledge", writes)
 
         return await self._change(ctx, decide, key)
 
@@ -181,8 +194,9 @@ class KnowledgeService:
 
         def decide(view: KnowledgeView) -> Draft | Unchanged:
             rows: dict[str, Row] = {}
-            statuses = [_apply_vote(view, ctx, vote, rows) for vote in votes]
-            writes = [decisions.write(row) for row in rows.values()]
+            ballot = Ballot(view, ctx)
+            statuses = [_apply_vote(view, ctx, vote, rows, ballot) for vote in votes]
+            writes = [*map(decisions.write, rows.values()), *ballot.writes()]
             reply = {"statuses": statuses}
             return Draft("batch_update_knowledge", writes, reply=reply) if writes else Unchanged(reply)
 
@@ -203,6 +217,7 @@ class KnowledgeService:
         if head is None or not ctx.sees(head.audience):
             raise NotFound.of("knowledge", knowledge_id)
         operations = self._store.operations_on(ctx.account, COLLECTION, knowledge_id)
+        view = self._store.view(ctx.account)
         entries: list[VersionEntry] = []
         async for operation in operations:
             change = _change_of(operation, knowledge_id)
@@ -210,7 +225,7 @@ class KnowledgeService:
                 continue
             if len(entries) == limit:
                 return HistoryPage(entries, entries[-1].version)
-            entries.append(_version_entry(operation, change))
+            entries.append(_version_entry(view, ctx, operation, change))
         return HistoryPage(entries, None)
 
     def _item(
@@ -234,11 +249,29 @@ class KnowledgeService:
         duplicate = _duplicate_of(view, ctx, row, pending) if new.dedup else None
         return (row, None) if duplicate is None else (None, duplicate)
 
+    def _saved_batch(
+        self, ctx: RequestContext, reply: Mapping[str, Any], changes: Sequence[Change], operation_id: str | None
+    ) -> SavedBatch:
+        view = self._store.view(ctx.account)
+        written = {change.id: change.after for change in changes}
+        seen: set[str] = set()
+        saved = []
+        for row_id in reply["ids"]:
+            if row_id in written and row_id not in seen:
+                saved.append(Saved(written[row_id], operation_id))
+            else:
+                row = shown_row(view, ctx, written.get(row_id) or reply["duplicates"][row_id])
+                saved.append(Saved(row, None, duplicate_of=row_id))
+            seen.add(row_id)
+        return SavedBatch(saved, operation_id)
+
     async def _change(self, ctx: RequestContext, decide: Decide[KnowledgeView], key: IdempotencyKey | None) -> Saved:
         outcome = await self._store.commit(ctx.account, ctx.actor, decide, key)
+        view = self._store.view(ctx.account)
         if isinstance(outcome, Committed):
-            return Saved(outcome.operation.changes[0].after, outcome.operation.operation_id)
-        return Saved(outcome.answer, None)
+            operation = outcome.operation
+            return Saved(shown_row(view, ctx, operation.changes[0].after), operation.operation_id)
+        return Saved(shown_row(view, ctx, outcome.answer), None)
 
 
 def check_supersedes(view: KnowledgeView, ctx: RequestContext, knowledge_id: str) -> None:
@@ -265,31 +298,17 @@ def _editable(view: KnowledgeView, ctx: RequestContext, knowledge_id: str, expec
     return readable_row(view, ctx, knowledge_id, expected)
 
 
-def _apply_vote(view: KnowledgeView, ctx: RequestContext, vote: Vote, rows: dict[str, Row]) -> str:
+def _apply_vote(view: KnowledgeView, ctx: RequestContext, vote: Vote, rows: dict[str, Row], ballot: Ballot) -> str:
     try:
         original = standing_row(view, ctx, vote.knowledge_id, None)
     except NotFound:
         return "unknown"
     case = Feedback(helpful_case=vote.case) if vote.is_helpful else Feedback(harmful_case=vote.case)
     row_id = original["id"]
-    after = decisions.with_feedback(rows.get(row_id, original), case, view.now)
+    after = ballot.give(rows.get(row_id, original), case)
     # Several votes on one record are one change of its row: its version rises once.
     rows[row_id] = {**after, "version": next_version(original)}
     return "applied"
-
-
-def _saved_batch(reply: Mapping[str, Any], changes: Sequence[Change], operation_id: str | None) -> SavedBatch:
-    written = {change.id: change.after for change in changes}
-    seen: set[str] = set()
-    saved = []
-    for row_id in reply["ids"]:
-        if row_id in written and row_id not in seen:
-            saved.append(Saved(written[row_id], operation_id))
-        else:
-            row = written.get(row_id) or reply["duplicates"][row_id]
-            saved.append(Saved(row, None, duplicate_of=row_id))
-        seen.add(row_id)
-    return SavedBatch(saved, operation_id)
 
 
 def _change_of(operation: Operation, knowledge_id: str) -> Change:
@@ -301,12 +320,13 @@ def _saw(ctx: RequestContext, change: Change) -> bool:
     return all(ctx.sees(scopes.audience(row["scopes"], row["owner"])) for row in rows)
 
 
-def _version_entry(operation: Operation, change: Change) -> VersionEntry:
+def _version_entry(view: KnowledgeView, ctx: RequestContext, operation: Operation, change: Change) -> VersionEntry:
+    before = None if change.before is None else shown_row(view, ctx, change.before)
     return VersionEntry(
         version=change.after["version"],
         operation_id=operation.operation_id,
         op=operation.op,
         actor=operation.actor,
         timestamp=operation.timestamp,
-        changes=differences(change.before, change.after),
+        changes=differences(before, shown_row(view, ctx, change.after)),
     )

@@ -6,6 +6,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from knowhub.core import permissions
 from knowhub.core.chat import ChatModel
 from knowhub.core.errors import Conflict
 from knowhub.core.ids import Ids
@@ -68,8 +69,10 @@ class Slimming:
         """Merge what the caller owns and sees; with `dry_run` only tell what would be merged (KM-081).
 
         Nothing is written before all is decided: until then it can be cancelled, and nothing was done. What was changed
-        meanwhile is left out and named. A model that fails leaves those records apart that it was asked about.
+        meanwhile is left out and named. A model that fails leaves those records apart that it was asked about. Raises
+        Forbidden for a reader, of a preview too: it costs questions to the model.
         """
+        permissions.check_may_write(ctx)
         done = await self._store.replayed(ctx.account, key)
         if done is not None:
             return await self._answer(ctx, done.operation)

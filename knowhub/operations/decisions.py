@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from knowhub.core import clock
-from knowhub.core.operation import Change, Row, next_version
+from knowhub.core.operation import Change, Row, View, next_version
 from knowhub.core.row_paths import changed_paths, flatten, unflatten
 from knowhub.core.undo import Path, RowRules
 
@@ -42,6 +42,12 @@ def turned_around(change: Change, current: Row, rules: RowRules, now: float) -> 
     if blocked:
         return Blocked(change.collection, change.id, blocked)
     return {**result, "version": next_version(current), "updated_at": clock.iso(now)}
+
+
+def balanced(view: View, rows: Sequence[tuple[Change, Row]], rules: Mapping[str, RowRules]) -> list[tuple[Change, Row]]:
+    """Return the rows that undoing an operation makes, with what is computed of several of them put right."""
+    undone = {(change.collection, change.id): row for change, row in rows}
+    return [(change, rules[change.collection].balance(change, view.get, undone, row)) for change, row in rows]
 
 
 def _with_units(touched: Sequence[Path], rules: RowRules) -> list[Path]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from knowhub.core import clock, scopes
+from knowhub.core import clock, permissions, scopes
 from knowhub.core.erasing import ERASED, EraseRules, Erasing, Found, is_erased
 from knowhub.core.errors import Conflict, Forbidden, NotFound, VersionConflict
 from knowhub.core.operation import (
@@ -94,6 +94,7 @@ class ErasureService:
 
         Raises NotFound, Forbidden, VersionConflict, and Conflict for a row that is erased already.
         """
+        permissions.check_may_write(ctx)
         rules = self._erase_rules[collection]
 
         def decide(view: HistoryView, found: Found) -> Draft:

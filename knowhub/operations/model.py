@@ -1,10 +1,10 @@
 """What is told of an operation without its rows, what an undo would do, and what is told of a snapshot."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from knowhub.core.operation import Change, Operation
+from knowhub.core.operation import Change, Operation, Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +18,28 @@ class OperationFilter:
     subject: str | None = None
     before_seq: int | None = None
     limit: int = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Discretion:
+    """What of the log nobody is told: `withheld` are fields of rows, by collection.
+
+    Operations in `quiet` are notes of the hub on itself, and listed where they are asked for by name. A row of a
+    collection in `leans` is a note on another, whose (collection, id) is told there: who does not see that one does not
+    see the note, whatever its scopes were when it was made.
+    """
+
+    withheld: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    quiet: frozenset[str] = frozenset()
+    leans: Mapping[str, Callable[[Row], tuple[str, str]]] = field(default_factory=dict)
+
+    def told(self, change: Change) -> Change:
+        """Return a change without the fields that are withheld."""
+        hidden = self.withheld.get(change.collection)
+        if hidden is None:
+            return change
+        before = None if change.before is None else _without(change.before, hidden)
+        return replace(change, before=before, after=_without(change.after, hidden))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,3 +117,7 @@ class Compacted:
     bytes_before: int = 0
     bytes_after: int = 0
     held_by_others: bool = False
+
+
+def _without(row: Row, hidden: frozenset[str]) -> Row:
+    return {name: value for name, value in row.items() if name not in hidden}

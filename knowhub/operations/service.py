@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 
+from knowhub.core import permissions
 from knowhub.core.erasing import ERASED, ERASING, is_erased
 from knowhub.core.errors import Conflict, InvalidInput, KnowHubError, NotFound
 from knowhub.core.ids import Ids, seq_of
@@ -22,8 +23,8 @@ from knowhub.core.operation import (
 from knowhub.core.request_context import RequestContext
 from knowhub.core.row_paths import changed_paths, dotted, flatten
 from knowhub.core.undo import RowRules
-from knowhub.operations.decisions import Blocked, turned_around
-from knowhub.operations.model import OperationEntry, OperationFilter, OperationPage, UndoResult
+from knowhub.operations.decisions import Blocked, balanced, turned_around
+from knowhub.operations.model import Discretion, OperationEntry, OperationFilter, OperationPage, UndoResult
 from knowhub.operations.ports import HistoryView, OperationStore
 from knowhub.operations.restore import RESTORE_OP
 from knowhub.operations.sight import Sight
@@ -34,12 +35,15 @@ _STRUCTURE = (("deleted",), ("parent_id",))
 
 
 class OperationsService:
-    """Reads the log as history and turns its operations around; `rules` has one entry a collection."""
+    """Reads the log as history and turns its operations around; `rules` has one entry a collection that it undoes."""
 
-    def __init__(self, store: OperationStore, ids: Ids, rules: Mapping[str, RowRules]) -> None:
+    def __init__(
+        self, store: OperationStore, ids: Ids, rules: Mapping[str, RowRules], discretion: Discretion | None = None
+    ) -> None:
         self._store = store
         self._ids = ids
         self._rules = rules
+        self._discretion = discretion or Discretion()
 
     async def page(self, ctx: RequestContext, wanted: OperationFilter) -> OperationPage:
         """Return the newest operations that pass the filter and that the caller may see."""
@@ -48,7 +52,7 @@ class OperationsService:
         async for operation in self._candidates(ctx, wanted):
             if _is_older(operation, wanted):
                 break
-            if not _passes(operation, wanted) or not self._sight(ctx).sees(operation):
+            if not self._passes(operation, wanted) or not self._sight(ctx).sees(operation):
                 continue
             if len(entries) == wanted.limit:
                 return OperationPage(entries, entries[-1].operation.seq)
@@ -107,11 +111,11 @@ class OperationsService:
         done = [outcome.operation for outcome in outcomes if not isinstance(outcome, Unchanged)]
         changes = [change for operation in done for change in operation.changes] if done else plan.changes
         sight = self._sight(ctx)
-        changes = [change for change in changes if ctx.unrestricted or sight.shows(change)]
+        changes = [sight.told(change) for change in changes if ctx.unrestricted or sight.shows(change)]
         return UndoResult(
             [operation.operation_id for operation in done],
             [operation.operation_id for operation in operations],
-            changes,
+            [self._discretion.told(change) for change in changes],
             dry_run,
         )
 
@@ -170,7 +174,7 @@ class OperationsService:
                 raise Conflict("this operation is undone already; undo the undo to redo it", {"undone_by": undo})
             if not self._is_undoable(operation):
                 raise Conflict(f"{operation.op} cannot be undone", {"undoable": False})
-            rows = _undone_rows(Sight(ctx=plan.ctx, rules=self._rules, view=view), operation, plan)
+            rows = _undone_rows(Sight(plan.ctx, self._rules, view, self._discretion.leans), operation, plan)
             plan.add(view, rows)
             if plan.dry_run and (group is None or group.index == group.of - 1):
                 raise _PlannedOnly
@@ -226,15 +230,22 @@ class OperationsService:
             return self._store.operations_on(ctx.account, None, wanted.subject)
         return self._store.operations(ctx.account, wanted.before_seq)
 
+    def _passes(self, operation: Operation, wanted: OperationFilter) -> bool:
+        return (
+            (operation.op not in self._discretion.quiet if wanted.op is None else operation.op == wanted.op)
+            and (wanted.actor is None or operation.actor == wanted.actor)
+            and (wanted.before_seq is None or operation.seq < wanted.before_seq)
+        )
+
     def _entry(self, ctx: RequestContext, operation: Operation) -> OperationEntry:
         undone_by = self._store.undone_by(ctx.account, operation.operation_id)
         undoable, sight = self._is_undoable(operation), self._sight(ctx)
-        if not sight.made(operation):
-            # What a model was asked may name what only its asker sees.
+        if not sight.hears(operation):
             operation = replace(operation, agent_io=None)
         if not ctx.unrestricted:
             # A link that the operation took along may be one to something that the caller never saw.
-            operation = replace(operation, changes=[one for one in operation.changes if sight.shows(one)])
+            operation = replace(operation, changes=[sight.told(one) for one in operation.changes if sight.tells(one)])
+        operation = replace(operation, changes=[self._discretion.told(one) for one in operation.changes])
         return OperationEntry(operation, undone_by, undone_by is None and undoable)
 
     def _is_undoable(self, operation: Operation) -> bool:
@@ -246,7 +257,7 @@ class OperationsService:
         )
 
     def _sight(self, ctx: RequestContext) -> Sight:
-        return Sight(ctx, self._rules, self._store.view(ctx.account))
+        return Sight(ctx, self._rules, self._store.view(ctx.account), self._discretion.leans)
 
 
 class _Plan:
@@ -317,18 +328,21 @@ def _undone_rows(sight: Sight, operation: Operation, plan: _Plan) -> list[tuple[
         if isinstance(result, Blocked):
             blocks.append(result)
         else:
+            permissions.check_scopes(sight.ctx, result.get("scopes", ()), standing=current.get("scopes", ()))
             _check_result(result, rules[change.collection])
             rows.append((change, result))
     if operation.op == RESTORE_OP and not blocks:
         # Nothing was written since: what stood before stands again as a whole, in whatever order it comes back.
         return rows
+    rows = balanced(view, rows, rules)
     planned = {**plan.rows, **{(change.collection, change.id): row for change, row in rows}}
     blocks += _in_the_way(view, rules, rows, planned)
     referrers = _left_dangling(view, rows, planned)
     # What the caller cannot see is not named. What could not stand without the row stands in the way all the same.
     named = [one for one in referrers if sight.sees_row(one[0], view.get(*one) or {})]
+    named_blocks = [one for one in blocks if sight.sees_row(one.collection, view.get(one.collection, one.id) or {})]
     if blocks or named or any(rules[collection].is_bound for collection, _ in referrers):
-        raise _UndoBlocked(blocks, named)
+        raise _UndoBlocked(named_blocks, named)
     return rows
 
 
@@ -377,14 +391,6 @@ def _is_older(operation: Operation, wanted: OperationFilter) -> bool:
     if wanted.after_seq is not None and operation.seq <= wanted.after_seq:
         return True
     return wanted.after_time is not None and operation.timestamp <= wanted.after_time
-
-
-def _passes(operation: Operation, wanted: OperationFilter) -> bool:
-    return (
-        (wanted.op is None or operation.op == wanted.op)
-        and (wanted.actor is None or operation.actor == wanted.actor)
-        and (wanted.before_seq is None or operation.seq < wanted.before_seq)
-    )
 
 
 def _group(group_id: str, index: int, of: int) -> Group | None:

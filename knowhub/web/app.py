@@ -13,12 +13,18 @@ from starlette.responses import HTMLResponse, RedirectResponse
 from starlette.routing import Route
 
 from knowhub.bootstrap import Hub, open_hub
+from knowhub.core.clock import Clock, SystemClock
 from knowhub.core.ids import RandomIds
 from knowhub.settings import Settings
 from knowhub.web import error_responses, openapi
+from knowhub.web.auth import Gate, say_how_to_begin
+from knowhub.web.browser_headers import page_headers
+from knowhub.web.cors import Cors
+from knowhub.web.limits import Allowance, Allowed, Room
 from knowhub.web.metrics import Metrics
 from knowhub.web.middleware import BodyGuard, BodyRules, Frame, HostGuard
 from knowhub.web.routes import (
+    admin,
     audit,
     exchange,
     extraction,
@@ -27,6 +33,7 @@ from knowhub.web.routes import (
     knowledge,
     maintenance,
     operations,
+    resources,
     slimming,
     upkeep,
 )
@@ -57,6 +64,7 @@ def create_app(settings: Settings, hub: Hub | None = None) -> FastAPI:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with open_hub(settings) as opened:
             _use(app, opened)
+            await say_how_to_begin(opened)
             yield
 
     app = FastAPI(
@@ -82,9 +90,11 @@ def create_app(settings: Settings, hub: Hub | None = None) -> FastAPI:
         knowledge.router,
         slimming.router,
         infos.router,
+        resources.router,
         operations.router,
         upkeep.router,
         maintenance.router,
+        admin.router,
         audit.router,
     )
     for router in routers:
@@ -93,12 +103,34 @@ def create_app(settings: Settings, hub: Hub | None = None) -> FastAPI:
     _serve_docs(app)
     error_responses.install(app, [route for route in app.routes if isinstance(route, Route)])
     openapi.install(app)
-    rules = BodyRules(settings.max_body_bytes, settings.max_batch_body_bytes, settings.max_json_depth, _LARGE, _LINES)
-    # The last one added is the first to see a request.
-    app.add_middleware(BodyGuard, rules=rules)
-    app.add_middleware(HostGuard, allowed_hosts=settings.allowed_hosts)
+    _guard(app, settings, hub.clock if hub else SystemClock())
     app.add_middleware(Frame, ids=RandomIds(), metrics=metrics)
     return app
+
+
+def _guard(app: FastAPI, settings: Settings, clock: Clock) -> None:
+    """Put before the routes what the settings ask for. The last one added is the first to see a request."""
+    rules = BodyRules(
+        max_bytes=settings.max_body_bytes,
+        batch_bytes=settings.max_batch_body_bytes,
+        max_depth=settings.max_json_depth,
+        large=_LARGE,
+        lines=_LINES,
+        arrival_s=settings.request_timeout_s,
+    )
+    app.add_middleware(BodyGuard, rules=rules)
+    allowed = Allowed(settings.rate_limit_per_minute, settings.writes_per_day)
+    if allowed != Allowed(0, 0):
+        app.add_middleware(Allowance, allowed=allowed, clock=clock)
+    if settings.auth == "none":
+        app.add_middleware(HostGuard, allowed_hosts=settings.allowed_hosts, origins=settings.cors_origins)
+    else:
+        # A web page has no key, and keys are for those who come from elsewhere: any Host will do.
+        app.add_middleware(Gate)
+    if settings.max_concurrent_requests:
+        app.add_middleware(Room, most=settings.max_concurrent_requests)
+    if settings.cors_origins:
+        app.add_middleware(Cors, origins=settings.cors_origins)
 
 
 def _use(app: FastAPI, hub: Hub) -> None:
@@ -111,17 +143,20 @@ def _serve_docs(app: FastAPI) -> None:
     assets = Path(fastapi_offline.__file__).parent / "static"
     app.mount("/docs/assets", StaticFiles(directory=assets), name="docs-assets")
 
+    page = get_swagger_ui_html(
+        openapi_url="/openapi.json",
+        title="KnowHub",
+        swagger_js_url="/docs/assets/swagger-ui-bundle.js",
+        swagger_css_url="/docs/assets/swagger-ui.css",
+        swagger_favicon_url="/docs/assets/favicon.png",
+        # Without this, the page of a hub that is not on loopback asks a validator on the internet.
+        swagger_ui_parameters={"validatorUrl": "none"},
+    )
+    page.headers.update(page_headers(bytes(page.body).decode()))
+
     @app.get("/docs", include_in_schema=False)
     async def docs() -> HTMLResponse:
-        return get_swagger_ui_html(
-            openapi_url="/openapi.json",
-            title="KnowHub",
-            swagger_js_url="/docs/assets/swagger-ui-bundle.js",
-            swagger_css_url="/docs/assets/swagger-ui.css",
-            swagger_favicon_url="/docs/assets/favicon.png",
-            # Without this, the page of a hub that is not on loopback asks a validator on the internet.
-            swagger_ui_parameters={"validatorUrl": "none"},
-        )
+        return page
 
     @app.get("/", include_in_schema=False)
     async def home() -> RedirectResponse:

@@ -17,8 +17,12 @@ from knowhub.bootstrap import Hub
 from knowhub.core.errors import InvalidInput
 from knowhub.core.operation import IdempotencyKey
 from knowhub.core.request_context import RequestContext
+from knowhub.web import auth
 from knowhub.web.middleware import BODY
 from knowhub.web.schemas.parts import CallerIds, CommaSeparated, DeleteBody, DeleteParams, EraseBody
+
+# Who is calling is told by `auth`; routes find it here beside all that they take from a request.
+context_of = auth.context_of
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
@@ -74,11 +78,6 @@ def hub_of(request: Request) -> Hub:
     """Return the app's hub."""
     hub: Hub = request.app.state.hub
     return hub
-
-
-def context_of(request: Request, ids: CallerIds) -> RequestContext:
-    """Return who is calling, as the request's context ids say."""
-    return ids.context(hub_of(request).default_owner)
 
 
 def retry_key(request: Request, ctx: RequestContext) -> IdempotencyKey | None:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
+from math import ceil
 from typing import Any
 
 import orjson
@@ -14,6 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Match, Route
 
 from knowhub.core import errors
+from knowhub.web.browser_headers import Headers, headers_of
 
 _log = structlog.get_logger("knowhub.web")
 
@@ -24,6 +26,7 @@ _KINDS: Sequence[tuple[type[errors.KnowHubError], HTTPStatus, str]] = (
     (errors.VersionConflict, HTTPStatus.CONFLICT, "version-conflict"),
     (errors.Conflict, HTTPStatus.CONFLICT, "conflict"),
     (errors.TooLarge, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too-large"),
+    (errors.TooManyRequests, HTTPStatus.TOO_MANY_REQUESTS, "too-many-requests"),
     (errors.StorageFull, HTTPStatus.INSUFFICIENT_STORAGE, "storage-full"),
     (errors.Unavailable, HTTPStatus.SERVICE_UNAVAILABLE, "unavailable"),
 )
@@ -60,7 +63,8 @@ def install(app: FastAPI, routes: Sequence[Route]) -> None:
         extra = dict(error.extra)
         if isinstance(error, errors.InvalidInput):
             extra["errors"] = [{"field": one.field, "message": one.message} for one in error.errors]
-        return _response(request, status, kind, error.detail, extra)
+        headers = {"Retry-After": str(ceil(error.retry_after_s))} if isinstance(error, errors.TooManyRequests) else None
+        return _response(request, status, kind, error.detail, extra, headers)
 
     async def invalid(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)  # noqa: S101 -- as above
@@ -85,13 +89,17 @@ def install(app: FastAPI, routes: Sequence[Route]) -> None:
             "internal-error",
             "something failed that should not; it was logged",
             {},
-            {"X-Request-ID": request_id},
+            {"X-Request-ID": request_id, **_text(headers_of(path))},
         )
 
     app.add_exception_handler(errors.KnowHubError, known)
     app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(HTTPException, http)
     app.add_exception_handler(Exception, unexpected)
+
+
+def _text(headers: Headers) -> dict[str, str]:
+    return {name.decode(): value.decode() for name, value in headers}
 
 
 def _response(

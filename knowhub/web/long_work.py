@@ -4,7 +4,8 @@ from typing import Any
 
 from fastapi import Request
 
-from knowhub.core.errors import Forbidden, Unavailable
+from knowhub.core.errors import Unavailable
+from knowhub.core.permissions import check_may_keep_up
 from knowhub.core.request_context import RequestContext
 from knowhub.operations.jobs import Job, JobStatus
 from knowhub.web.dependencies import context_of
@@ -12,10 +13,9 @@ from knowhub.web.schemas.parts import CallerIds
 
 
 def upkeep_context(request: Request, ids: CallerIds) -> RequestContext:
-    """Return the local principal. Raises Forbidden for anybody else."""
+    """Return who may keep the server up. Raises Forbidden for anybody else."""
     ctx = context_of(request, ids)
-    if not ctx.unrestricted:
-        raise Forbidden("upkeep is for the local principal; leave the caller's ids away")
+    check_may_keep_up(ctx)
     return ctx
 
 

@@ -13,6 +13,7 @@ from knowhub.core.chat import CountedChatModel, Usage
 from knowhub.core.embedding import CountedEmbedder
 from knowhub.core.reranking import CountedReranker
 
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
@@ -44,7 +45,8 @@ class Metrics:
     def observe(self, scope: Scope, status: int, seconds: float) -> None:
         """Count one answered request."""
         route = getattr(scope.get("route"), "path", "unmatched")
-        method = scope["method"] if route != "unmatched" else "any"
+        # A client may send any word as a method, and each would stay here for ever.
+        method = scope["method"] if route != "unmatched" and scope["method"] in _METHODS else "any"
         key = (method, route, status)
         if key not in self._known:
             self._known[key] = (

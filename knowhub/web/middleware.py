@@ -1,8 +1,9 @@
 """What stands before every route, as plain ASGI: request ids, metrics, whom the hub answers, and how much it reads."""
 
+import asyncio
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
 from urllib.parse import urlsplit
@@ -10,6 +11,7 @@ from urllib.parse import urlsplit
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from knowhub.core.ids import Ids
+from knowhub.web.browser_headers import headers_of
 from knowhub.web.error_responses import REQUEST_ID, problem
 from knowhub.web.metrics import Metrics
 
@@ -20,7 +22,7 @@ _TWO = b"two different ones"
 _MAX_REQUEST_ID_CHARS = 200
 _CLIENT_LEFT = 499
 _DRAINED_BYTES = 64 * 1024 * 1024
-_READING = ("GET", "HEAD", "OPTIONS", "TRACE")
+READING = ("GET", "HEAD", "OPTIONS", "TRACE")
 _STRINGS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _BRACKETS = re.compile(rb"[\[\]{}]")
 _JSON, _NDJSON = ("application/json",), ("application/x-ndjson", "application/jsonl", "application/x-jsonlines")
@@ -51,7 +53,7 @@ class Frame:
                 message["headers"] = [
                     *message["headers"],
                     (b"x-request-id", request_id),
-                    (b"x-content-type-options", b"nosniff"),
+                    *headers_of(scope["path"]),
                 ]
             await send(message)
 
@@ -67,9 +69,10 @@ class Frame:
 class HostGuard:
     """Answers only requests that were meant for this hub: a web page must not reach a local one."""
 
-    def __init__(self, app: ASGIApp, allowed_hosts: Sequence[str]) -> None:
+    def __init__(self, app: ASGIApp, allowed_hosts: Sequence[str], origins: Sequence[str] = ()) -> None:
         self._app = app
         self._allowed = frozenset(allowed_hosts)
+        self._origins = frozenset(origins)
         self._known: dict[tuple[bytes | None, bytes | None], str | None] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -85,7 +88,7 @@ class HostGuard:
                 origin = value if origin in (None, value) else _TWO
         refusal = self._refusal(host, origin)
         if refusal is not None:
-            await _answer(send, scope, 403, "forbidden", refusal)
+            await answer_problem(send, scope, (403, "forbidden", refusal))
             return
         await self._app(scope, receive, send)
 
@@ -101,7 +104,7 @@ class HostGuard:
         name, port = _host_and_port(f"//{host}") if host else (None, None)
         if name is None or not (_is_loopback(name) or name in self._allowed or host in self._allowed):
             return f"this hub does not answer for host {host!r}; name it in KNOWHUB_ALLOWED_HOSTS if it should"
-        if origin is None:
+        if origin is None or origin in self._origins:
             return None
         origin_name, origin_port = _host_and_port(origin)
         same = origin_name is not None and (
@@ -114,13 +117,17 @@ class HostGuard:
 
 @dataclass(frozen=True, slots=True)
 class BodyRules:
-    """How large a body may be, in bytes, and how deep its JSON. `large` routes take `batch_bytes`."""
+    """How large a body may be, in bytes, how deep its JSON, and how long it may take to arrive.
+
+    `large` routes take `batch_bytes`.
+    """
 
     max_bytes: int
     batch_bytes: int
     max_depth: int
     large: frozenset[str]
     lines: frozenset[str]
+    arrival_s: float
 
 
 class BodyGuard:
@@ -132,22 +139,29 @@ class BodyGuard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, its body read."""
-        if scope["type"] != "http" or scope["method"] in _READING:
+        if scope["type"] != "http" or scope["method"] in READING:
             await self._app(scope, receive, send)
             return
         path = scope["path"]
         limit = self._rules.batch_bytes if path in self._rules.large else self._rules.max_bytes
-        body, size = await _read(receive, limit)
+        try:
+            async with asyncio.timeout(self._rules.arrival_s):
+                body, size = await _read(receive, limit)
+        except TimeoutError:
+            detail = f"a request must arrive within {self._rules.arrival_s:g} seconds"
+            await answer_problem(send, scope, (408, "request-timeout", detail), ((b"connection", b"close"),))
+            return
         if size is None:
             return
         if body is None:
             more = " or more" if size > _DRAINED_BYTES else ""
-            await _answer(send, scope, 413, "too-large", f"a body here is at most {limit} bytes; this has {size}{more}")
+            detail = f"a body here is at most {limit} bytes; this has {size}{more}"
+            await answer_problem(send, scope, (413, "too-large", detail))
             return
         if body:
             refusal = self._unreadable(scope, body)
             if refusal is not None:
-                await _answer(send, scope, *refusal)
+                await answer_problem(send, scope, refusal)
                 return
         # Routes read it here; for anybody else it can be received as usual.
         scope[BODY] = body
@@ -178,6 +192,18 @@ def is_deeper(body: bytes, limit: int) -> bool:
         if depth > limit:
             return True
     return False
+
+
+async def answer_problem(
+    send: Send, scope: Scope, refusal: tuple[int, str, str], headers: Iterable[tuple[bytes, bytes]] = ()
+) -> None:
+    """Answer a request before any route sees it: with a status, the kind of problem and what to do about it."""
+    status, kind, detail = refusal
+    extra = {"errors": [{"field": "body", "message": detail}]} if status == 422 else None  # noqa: PLR2004 -- a status
+    body, media_type = problem(status, kind, detail, scope["path"], extra)
+    told = [(b"content-type", media_type.encode()), (b"content-length", str(len(body)).encode()), *headers]
+    await send({"type": "http.response.start", "status": status, "headers": told})
+    await send({"type": "http.response.body", "body": body})
 
 
 async def _read(receive: Receive, limit: int) -> tuple[bytes | None, int | None]:
@@ -214,14 +240,6 @@ def _replay(body: bytes, receive: Receive) -> Receive:
         return {"type": "http.request", "body": body, "more_body": False}
 
     return replay
-
-
-async def _answer(send: Send, scope: Scope, status: int, kind: str, detail: str) -> None:
-    extra = {"errors": [{"field": "body", "message": detail}]} if status == 422 else None  # noqa: PLR2004 -- a status
-    body, media_type = problem(status, kind, detail, scope["path"], extra)
-    headers = [(b"content-type", media_type.encode()), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
 
 
 def _sent_request_id(scope: Scope) -> bytes | None:

@@ -7,6 +7,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
 
+from knowhub.web.auth import API_KEY_HEADER, is_open
 from knowhub.web.schemas.examples import BODIES
 from knowhub.web.schemas.parts import Problem
 
@@ -14,22 +15,31 @@ TAGS = [
     {"name": "knowledge", "description": "Experience records: what an agent learnt, with its evidence."},
     {"name": "keywords", "description": "The keyword tree: names, exact in microseconds, and a model where they miss."},
     {"name": "infos", "description": "What hangs on the tree: texts, each linked to any number of keywords."},
+    {"name": "resources", "description": "Code, credentials, cookies and other texts, part of them sealed."},
     {"name": "operations", "description": "The log as history: who did what, and undo of each of it."},
+    {"name": "keys", "description": "Who may call: API keys, their holders and their roles."},
     {"name": "upkeep", "description": "Indexes, long work, health and metrics."},
 ]
 
 _PROBLEM_TEXTS = {
     400: "The body is not JSON.",
+    401: "Where keys are asked for: the request brings none that opens anything.",
     403: "The caller may not do this, or the Host or Origin is foreign.",
     404: "There is no such thing, or the caller may not see it.",
+    408: "The body did not arrive in time.",
     409: "The state does not allow it; on a version, `current_version` names the one that stands.",
     413: "Over a documented limit.",
     415: "Another content type is wanted.",
     422: "A field is wrong; `errors` names it.",
-    503: "The server cannot do this now.",
+    429: "The caller has asked more often than it may; `Retry-After` says for how long.",
+    503: "The server cannot do this now, or answers as many requests as it may.",
     507: "The disk is full.",
 }
 
+_SCHEMES = {
+    "key": {"type": "apiKey", "in": "header", "name": API_KEY_HEADER, "description": "An API key, or the root key."},
+    "bearer": {"type": "http", "scheme": "bearer", "description": "The same key, as a bearer token."},
+}
 _RETRY_HEADER = {
     "name": "Idempotency-Key",
     "in": "header",
@@ -69,13 +79,13 @@ def parameters(model: type[BaseModel], *, headers: Mapping[str, Any] | None = No
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Describe the errors that a route can answer with; 403 is every route's."""
+    """Describe the errors that a route can answer with; 401, 403, 429 and 503 are every route's."""
     return {
         status: {
             "description": _PROBLEM_TEXTS[status],
             "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
         }
-        for status in (403, *statuses)
+        for status in (401, 403, 429, 503, *statuses)
     }
 
 
@@ -99,7 +109,7 @@ def examples(name: str, model: type[BaseModel] | None = None) -> dict[str, Any]:
     return {"requestBody": {"content": {content_type: content}, "required": name not in _OPTIONAL_BODIES}}
 
 
-WRITES = problems(400, 409, 413, 415, 422, 503, 507)
+WRITES = problems(400, 408, 409, 413, 415, 422, 507)
 
 
 def install(app: FastAPI) -> None:
@@ -124,10 +134,24 @@ def install(app: FastAPI) -> None:
                 schema = model.model_json_schema(ref_template=_COMPONENT)
                 schemas |= schema.pop("$defs", {})
                 schemas[model.__name__] = schema
+            _secure(built, is_asking=app.state.settings.auth != "none")
             app.openapi_schema = built
         return app.openapi_schema
 
     app.openapi = document  # type: ignore[method-assign] # FastAPI's own way to extend the document
+
+
+def _secure(document: dict[str, Any], *, is_asking: bool) -> None:
+    """Describe how keys are sent, and, where they are asked for, what is open without one."""
+    document["components"]["securitySchemes"] = _SCHEMES
+    if is_asking:
+        document["security"] = [{name: []} for name in _SCHEMES]
+    for path, methods in document["paths"].items():
+        if is_open(path):
+            for described in methods.values():
+                described["responses"].pop("401", None)
+                if is_asking:
+                    described["security"] = []
 
 
 def _inlined(field: dict[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:

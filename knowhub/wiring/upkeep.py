@@ -10,6 +10,7 @@ from knowhub.core.ids import Ids
 from knowhub.keywords.caches import ResultCache
 from knowhub.operations.background import Background
 from knowhub.operations.snapshot_schedule import PeriodicSnapshots
+from knowhub.resources.shredding import Shredder
 from knowhub.search.lexical import LexicalIndex
 from knowhub.settings import Settings
 from knowhub.stores.files.apart import Apart
@@ -60,7 +61,9 @@ class Upkeep:
     surroundings: ErasureSurroundings
 
 
-def upkeep_of(store: FileStore, means: Means, cache: ResultCache | None, stack: AsyncExitStack) -> Upkeep:
+def upkeep_of(
+    store: FileStore, means: Means, cache: ResultCache | None, shredder: Shredder, stack: AsyncExitStack
+) -> Upkeep:
     """Build what follows a store; `stack` closes it."""
     directory, settings, clock = means.directory, means.settings, means.clock
     recall = recall_of(store, directory, means.embedder, settings, stack)
@@ -81,13 +84,14 @@ def upkeep_of(store: FileStore, means: Means, cache: ResultCache | None, stack: 
         "compaction": compaction.tend,
         "caches": caches.drop_outdated if cache is None else _keeping(cache, caches),
     }
-    keeper = _keeper(means, store, recall, kept)
+    keeper = _keeper(means, store, recall, shredder, kept)
     derived: dict[str, Derived] = {
         "indexes": recall.lexical,
         "vectors": recall.derived,
         "records": records,
         "maps": maps,
         "caches": caches,
+        "keys": shredder,
     }
     stack.push_async_callback(keeper.close)
     if recall.vectors is not None:
@@ -149,11 +153,17 @@ def _keeping(cache: ResultCache, files: CacheFiles) -> Job:
     return save
 
 
-def _keeper(means: Means, store: FileStore, recall: Recall, kept: Mapping[str, Job]) -> Keeper:
+def _keeper(means: Means, store: FileStore, recall: Recall, shredder: Shredder, kept: Mapping[str, Job]) -> Keeper:
     async def reload() -> None:
         recall.lexical.reload()
 
-    always: dict[str, Job] = {"refresh": store.refresh, "erasing": store.end_erasing, "room": store.resume}
+    always: dict[str, Job] = {
+        "refresh": store.refresh,
+        "erasing": store.end_erasing,
+        "room": store.resume,
+        # Whoever erases waits for it: no key outlives the answer, whichever process is keeper.
+        "keys": shredder.tend,
+    }
     settings = means.settings
     keeper = Keeper(
         means.files,

@@ -6,7 +6,8 @@ from typing import Any
 import orjson
 from fastapi import APIRouter, Request, Response
 
-from knowhub.core.errors import Forbidden, InvalidInput, NotFound
+from knowhub.core.errors import InvalidInput, NotFound
+from knowhub.core.permissions import check_may_keep_up
 from knowhub.keywords.model import KEYWORDS, Found, Written, WrittenBatch
 from knowhub.keywords.service import Deletion
 from knowhub.web.dependencies import (
@@ -123,8 +124,7 @@ async def reorganize_keywords(request: Request) -> Response:
     hub, ctx = hub_of(request), context_of(request, sent)
     if params.wait:
         return json_response(await hub.curator.reorganize(ctx, sent.scope_id))
-    if not ctx.unrestricted:
-        raise Forbidden("jobs are for the local principal; wait for the plan, or leave the caller's ids away")
+    check_may_keep_up(ctx)
     if sent.scope_id is not None:
         try:
             # Said now, and not by a job that fails.

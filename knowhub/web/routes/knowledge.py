@@ -1,6 +1,7 @@
 """The knowledge routes: parse, call the service, answer (seeds 003, 004; names of the seed in brackets)."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
@@ -9,6 +10,7 @@ from fastapi import APIRouter, Request, Response
 
 from knowhub.core.clock import iso
 from knowhub.core.errors import InvalidInput
+from knowhub.core.request_context import RequestContext
 from knowhub.knowledge.heads import facet
 from knowhub.knowledge.model import COLLECTION, ListQuery, Saved
 from knowhub.web.dependencies import (
@@ -54,7 +56,7 @@ async def save_knowledge(request: Request) -> Response:
     ctx = context_of(request, sent)
     saved = await hub_of(request).knowledge.save(ctx, sent.to_new(), retry_key(request, ctx))
     location = {"Location": f"/api/knowledge/{quote(saved.record['id'], safe='')}"}
-    return _saved(saved, 200 if saved.duplicate_of else 201, location)
+    return _saved(_with_missing(request, ctx, saved), 200 if saved.duplicate_of else 201, location)
 
 
 @router.post(
@@ -73,7 +75,8 @@ async def save_knowledge_batch(request: Request) -> Response:
     items = [item.to_new() for item in sent.items]
     saved = await hub_of(request).knowledge.save_batch(ctx, items, retry_key(request, ctx))
     results = [
-        {**one.record, "operation_id": one.operation_id, "duplicate_of": one.duplicate_of} for one in saved.records
+        {**one.record, "operation_id": one.operation_id, "duplicate_of": one.duplicate_of}
+        for one in (_with_missing(request, ctx, each) for each in saved.records)
     ]
     return written({"results": results, "count": len(results)}, saved.operation_id, 201 if saved.operation_id else 200)
 
@@ -187,7 +190,8 @@ async def patch_knowledge(request: Request, knowledge_id: str) -> Response:
     sent = body(request, schemas.PatchBody)
     ctx = context_of(request, sent)
     version, key = expected_version(request, sent.version), retry_key(request, ctx)
-    return _saved(await hub_of(request).knowledge.patch(ctx, knowledge_id, sent.patch(), version, key))
+    saved = await hub_of(request).knowledge.patch(ctx, knowledge_id, sent.patch(), version, key)
+    return _saved(_with_missing(request, ctx, saved))
 
 
 @router.put(
@@ -267,6 +271,16 @@ def _saved(saved: Saved, status: int = 200, headers: dict[str, str] | None = Non
     tag = {"ETag": f'"{saved.record["version"]}"', **(headers or {})}
     body = saved.record if saved.duplicate_of is None else {**saved.record, "duplicate_of": saved.duplicate_of}
     return written(body, saved.operation_id, status, tag)
+
+
+def _with_missing(request: Request, ctx: RequestContext, saved: Saved) -> Saved:
+    """Name beside a record the resources that it refers to and that are not there, as far as its maker sees (RS-015).
+
+    It is saved all the same: who saves the lesson first and its code second is to be told, not refused.
+    """
+    referred = saved.record["resource_ids"]
+    missing = hub_of(request).resources.missing(ctx, referred) if referred else []
+    return replace(saved, record={**saved.record, "missing_resource_ids": missing}) if missing else saved
 
 
 def _listed(records: Sequence[bytes], next_before: int | None) -> Response:

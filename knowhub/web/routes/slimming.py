@@ -4,7 +4,7 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from knowhub.core.errors import Forbidden
+from knowhub.core.permissions import check_may_keep_up
 from knowhub.knowledge.slimming import Slimmed
 from knowhub.web.dependencies import body, context_of, hub_of, json_response, query, retry_key, written
 from knowhub.web.edge_route import EdgeRoute
@@ -32,9 +32,9 @@ async def slim_knowledge(request: Request) -> Response:
     params = query(request, WaitParams, beside_body=True)
     hub, ctx = hub_of(request), context_of(request, sent)
     key = retry_key(request, ctx)
-    if not ctx.unrestricted:
-        if not params.wait:
-            raise Forbidden("jobs are for the local principal; wait for the answer, or leave the caller's ids away")
+    if not params.wait:
+        check_may_keep_up(ctx)
+    if not ctx.is_root:
         return _answered(shown(await hub.slimming.slim(ctx, sent.model, dry_run=sent.dry_run, key=key)))
 
     async def work(progress: Any) -> dict[str, Any]:  # noqa: ANN401 -- the job's own callback

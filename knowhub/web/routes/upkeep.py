@@ -10,9 +10,10 @@ from knowhub.bootstrap import Hub
 from knowhub.core.chat import CountedChatModel
 from knowhub.core.clock import iso
 from knowhub.core.embedding import CountedEmbedder
+from knowhub.core.permissions import check_may_keep_up
 from knowhub.core.reranking import CountedReranker
 from knowhub.operations.jobs import Job
-from knowhub.web.dependencies import hub_of, json_response, query
+from knowhub.web.dependencies import context_of, hub_of, json_response, query
 from knowhub.web.edge_route import EdgeRoute
 from knowhub.web.long_work import result_of, upkeep_context
 from knowhub.web.openapi import WRITES, answers, content, parameters, problems
@@ -35,7 +36,7 @@ async def health(request: Request) -> Response:
 @router.get(
     "/ready",
     summary="Writes are taken",
-    responses=answers(200, shapes.ReadyAnswer) | answers(503, shapes.ReadyAnswer, "Writes are refused.") | problems(),
+    responses=problems() | answers(200, shapes.ReadyAnswer) | answers(503, shapes.ReadyAnswer, "Writes are refused."),
 )
 async def ready(request: Request) -> Response:
     """Tell whether writes are taken, how far what is derived is behind, and what is wrong."""
@@ -64,7 +65,8 @@ async def ready(request: Request) -> Response:
     responses=content(200, "Text format.", "text/plain") | problems(),
 )
 async def metrics(request: Request) -> Response:
-    """Show counters and the state of the hub."""
+    """Show counters and the state of the hub; they count what is of every account."""
+    check_may_keep_up(context_of(request, CallerIds()))
     return Response(request.app.state.metrics.render(), media_type="text/plain; version=0.0.4")
 
 

@@ -22,11 +22,19 @@ class SourceAnswer(Answer):
     trace_id: str | None
 
 
+class WeightAnswer(Answer):
+    helpful: int
+    harmful: int
+
+
 class EvaluationAnswer(Answer):
     score: int
     helpful: int
     harmful: int
     confidence: float
+    effective: WeightAnswer | None = Field(
+        default=None, description="What the votes weigh in `quality_score`, once a key has voted: one a principal."
+    )
 
 
 class FullEvaluationAnswer(EvaluationAnswer):
@@ -76,6 +84,9 @@ class SavedRecord(KnowledgeRecord, OperationAnswer):
     """A record after a write; `duplicate_of` when it stood there already."""
 
     duplicate_of: str | None = None
+    missing_resource_ids: list[str] | None = Field(
+        default=None, description="Resources that it refers to and that are not there, or that the caller does not see."
+    )
 
 
 class SavedRecords(OperationAnswer):

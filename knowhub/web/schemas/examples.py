@@ -179,5 +179,50 @@ BODIES: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
         {"two infos": {"value": {"items": [{**_ASYNCIO, "keyword_ids": [KEYWORD_ID]}, {"content": "PEP 703"}]}}},
     ),
     "info_patch": (_JSON, {"mend it": {"value": {"content": "asyncio.TaskGroup 自 3.11 起更稳妥。"}}}),
+    "key": (
+        _JSON,
+        {
+            "an agent of a user": {
+                "value": {"user_id": "li", "agent_id": "crawler", "role": "writer", "team_ids": ["web"]}
+            },
+            "who only reads, for a while": {
+                "value": {"account": "acme", "user_id": "guest", "role": "reader", "expires_at": "2099-12-31"}
+            },
+        },
+    ),
+    "resource": (
+        _JSON,
+        {
+            "code": {
+                "value": {
+                    "id": "code/selenium/undetected_login",
+                    "title": "Selenium 绕过检测登录代码",
+                    "body": "import undetected_chromedriver as uc\n\ndriver = uc.Chrome()",
+                    "content_type": "code",
+                    "metadata": {"language": "python"},
+                }
+            },
+            "a credential": {
+                "value": {
+                    "id": "credentials/website_a",
+                    "title": "某网站测试账号",
+                    "body": "使用方法：直接登录即可，每天限额 100 次",
+                    "secure_body": "账号：user@example.com\n密码：SecurePass123",
+                    "content_type": "credential",
+                    "metadata": {"acquired_at": "2026-03-06T10:00:00Z"},
+                    "scopes": ["project:crawler"],
+                }
+            },
+        },
+    ),
+    "resource_patch": (
+        _JSON,
+        {
+            "a new cookie": {
+                "value": {"secure_body": "session_id=def456", "expires_at": "2026-03-08T10:00:00Z"},
+            },
+            "nothing sealed any more": {"value": {"secure_body": None}},
+        },
+    ),
     "link": (_JSON, {"an example of it": {"value": {"relation": "EXAMPLE", "created_by": "agent"}}}),
 }

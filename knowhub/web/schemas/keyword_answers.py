@@ -19,7 +19,7 @@ class ShortKeyword(Answer):
     normalized: list[str] = Field(description="The forms by which it is looked up: of its name and its aliases.")
     pinyin: list[str] = Field(description="How they are spelt, in full and by initials; asked where the forms miss.")
     terms: list[str] = Field(description="The words by which it is offered as a candidate.")
-    parent_id: str | None = Field(description="null for `root` only.")
+    parent_id: str | None = Field(description="null for `root`, and where the caller does not see the parent.")
     description: str
     metadata: dict[str, Any]
     scopes: list[str]
@@ -27,7 +27,7 @@ class ShortKeyword(Answer):
     version: int
     created_at: str
     updated_at: str
-    level: int = Field(description="0 for `root`, and one more than its parent's for every other.")
+    level: int = Field(description="How many keywords that the caller sees are above it.")
     child_count: int
 
 

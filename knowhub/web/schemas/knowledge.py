@@ -339,14 +339,18 @@ class ExportParams(CallerIds):
     layout: Literal["jsonl", "workspace"] = "jsonl"
 
 
+Count = Annotated[int, Field(ge=0, le=MAX_COUNT, strict=True)]
+
+
 class Evaluation(Part):
     """The evidence of an imported record; what is left out is as for a fresh one."""
 
     model_config = ConfigDict(extra="forbid", strict=False)
 
     score: Score | None = None
-    helpful: Annotated[int, Field(ge=0, le=MAX_COUNT, strict=True)] | None = None
-    harmful: Annotated[int, Field(ge=0, le=MAX_COUNT, strict=True)] | None = None
+    helpful: Count | None = None
+    harmful: Count | None = None
+    effective: Annotated[dict[Literal["helpful", "harmful"], Count], Field(min_length=2)] | None = None
     confidence: Annotated[float, Field(ge=0, le=1)] | None = None
     helpful_history: list[Case] | None = None
     harmful_history: list[Case] | None = None

@@ -1,7 +1,6 @@
 """The parts that every request and answer is made of; the edge at which input is parsed, once."""
 
 import re
-import unicodedata
 from typing import Annotated, Any
 
 from pydantic import (
@@ -16,10 +15,10 @@ from pydantic import (
 
 from knowhub.core import clock, scopes
 from knowhub.core.request_context import CONTEXT_IDS, DEFAULT_ACCOUNT, RequestContext, caller_context, local_context
+from knowhub.resources.ids import MAX_ID_CHARS, resource_id_problem
 
 MAX_LIST = 50
 MAX_LABEL_CHARS = 200
-_MAX_RESOURCE_ID_CHARS = 512
 
 # What the validators below check, in the words of the OpenAPI document.
 _PRINTED = r"[^\x00-\x1f\x7f-\x9f]"
@@ -37,7 +36,7 @@ _OWNER_SCHEMA = {
 _RESOURCE_SCHEMA = {
     "type": "string",
     "pattern": r"^[^/%\\\x00-\x1f\x7f-\x9f]+(/[^/%\\\x00-\x1f\x7f-\x9f]+)*$",
-    "maxLength": _MAX_RESOURCE_ID_CHARS,
+    "maxLength": MAX_ID_CHARS,
 }
 _MOMENT_SCHEMA = {
     "anyOf": [{"type": "string", "format": "date-time"}, {"type": "string", "format": "date"}],
@@ -93,10 +92,9 @@ def _comma_separated(value: Any) -> Any:  # noqa: ANN401 -- whatever came in the
 
 
 def _resource_id(text: str) -> str:
-    if not text.isprintable() and any(unicodedata.category(char) == "Cc" for char in text):
-        raise ValueError("must not hold control characters")
-    if "%" in text or "\\" in text or any(part in {"", ".", ".."} for part in text.split("/")):
-        raise ValueError("must be a path such as code/selenium/login, without %, \\, or an empty, . or .. part")
+    problem = resource_id_problem(text)
+    if problem:
+        raise ValueError(problem)
     return text
 
 
@@ -105,7 +103,7 @@ Label = Annotated[str, StringConstraints(max_length=MAX_LABEL_CHARS), AfterValid
 EntityId = Annotated[str, AfterValidator(_entity_id), WithJsonSchema(_ID_SCHEMA)]
 ResourceId = Annotated[
     Text,
-    StringConstraints(max_length=_MAX_RESOURCE_ID_CHARS),
+    StringConstraints(max_length=MAX_ID_CHARS),
     AfterValidator(_resource_id),
     WithJsonSchema(_RESOURCE_SCHEMA),
 ]
@@ -136,12 +134,14 @@ class CallerIds(BaseModel):
 
     def context(self, default_owner: str) -> RequestContext:
         """Return the caller; with no id at all it is the local principal, who may do everything."""
+        ids = self.named()
+        return caller_context(ids, default_owner, self.account) if ids else local_context(default_owner, self.account)
+
+    def named(self) -> dict[str, str]:
+        """Return the context ids that are given."""
         if self.model_fields_set.isdisjoint(CONTEXT_IDS):
-            return local_context(default_owner, self.account)
-        ids = {name: value for name in CONTEXT_IDS if (value := getattr(self, name)) is not None}
-        if not ids:
-            return local_context(default_owner, self.account)
-        return caller_context(ids, default_owner, self.account)
+            return {}
+        return {name: value for name in CONTEXT_IDS if (value := getattr(self, name)) is not None}
 
 
 class Body(CallerIds):

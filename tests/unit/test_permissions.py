@@ -1,0 +1,86 @@
+"""What each role may do, asked of the one place that says it."""
+
+import pytest
+
+from knowhub.core import permissions
+from knowhub.core.errors import Forbidden
+from knowhub.core.request_context import RequestContext, Role
+from knowhub.identity.decisions import context_for, key_of, new_row, root_context
+from knowhub.identity.model import Holder, NewKey
+from tests.builders import START, caller, local
+
+LI = Holder("li", "coder", ("atlas",), ("web",))
+
+
+def holding(role: Role) -> RequestContext:
+    """Return the context of a request with a key of this role."""
+    return context_for(key_of("default", new_row(NewKey(LI, role), "key-1", "hash", START)).caller, {}, None)
+
+
+EVERYBODY = {
+    "reader": holding(Role.READER),
+    "writer": holding(Role.WRITER),
+    "admin": holding(Role.ADMIN),
+    "root": root_context("default"),
+    "named": caller(user_id="li"),
+    "local": local(),
+}
+
+
+@pytest.mark.parametrize(
+    ("check", "may"),
+    [
+        (permissions.check_may_write, {"writer", "admin", "root", "named", "local"}),
+        # Without keys there is nobody whose word counts for more: who names a caller imports as before.
+        (permissions.check_may_import, {"admin", "root", "named", "local"}),
+        (permissions.check_may_keep_up, {"root", "local"}),
+    ],
+)
+def test_a_role_may_do_what_it_is_for_and_no_more(check: object, may: set[str]) -> None:
+    assert callable(check)
+
+    for who, ctx in EVERYBODY.items():
+        if who in may:
+            check(ctx)
+        else:
+            with pytest.raises(Forbidden):
+                check(ctx)
+
+
+@pytest.mark.parametrize(
+    ("role", "given"),
+    [
+        (Role.READER, {"user:owner"}),
+        (Role.WRITER, {"user:owner", "public", "user:li", "agent:coder", "project:atlas", "team:web"}),
+        (Role.ADMIN, None),
+    ],
+)
+def test_a_key_gives_the_scopes_that_are_its_own_and_a_writers_public_too(role: Role, given: set[str] | None) -> None:
+    wanted = ["user:owner", "public", "user:li", "agent:coder", "project:atlas", "team:web", "user:coder", "org:web"]
+    ctx = holding(role)
+
+    assert set(permissions.granted(ctx, wanted)) == set(wanted if given is None else given)
+    for scope in wanted:
+        if given is None or scope in given:
+            permissions.check_scopes(ctx, [scope])
+        else:
+            with pytest.raises(Forbidden, match=scope):
+                permissions.check_scopes(ctx, ["user:owner", scope])
+
+
+def test_a_scope_that_stands_already_may_stay() -> None:
+    permissions.check_scopes(holding(Role.WRITER), ["org:acme", "team:web"], standing=["org:acme"])
+
+    with pytest.raises(Forbidden, match="org:other"):
+        permissions.check_scopes(holding(Role.WRITER), ["org:acme", "org:other"], standing=["org:acme"])
+
+
+def test_without_keys_any_scope_may_be_given() -> None:
+    for ctx in (local(), caller(user_id="li")):
+        permissions.check_scopes(ctx, ["org:anything"])
+
+
+def test_a_reader_edits_nothing_not_even_what_its_holder_owns() -> None:
+    owned = {who: ctx.may_edit("user:li") for who, ctx in EVERYBODY.items()}
+
+    assert owned == {"reader": False, "writer": True, "admin": True, "root": True, "named": True, "local": True}

@@ -1,0 +1,307 @@
+"""What keys of each role may give, take back and see of the log; and that nothing hidden is named by what is seen."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import orjson
+import pytest
+
+from knowhub.bootstrap import Hub, open_hub
+from knowhub.core.request_context import Role
+from knowhub.identity.model import Holder
+from knowhub.settings import Settings
+from tests.keys import ROOT_KEY, key_for, keyed, minted, text_of
+
+pytestmark = pytest.mark.anyio
+
+KNOWLEDGE, KEYWORDS, INFOS, OPERATIONS = "/api/knowledge", "/api/keywords", "/api/infos", "/api/operations"
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return keyed(tmp_path / "data")
+
+
+@pytest.fixture
+async def hub(settings: Settings) -> AsyncIterator[Hub]:
+    async with open_hub(settings, keep=False) as opened:
+        yield opened
+
+
+class Caller:
+    """Asks with one key."""
+
+    def __init__(self, api: httpx.AsyncClient, key: str) -> None:
+        self._api = api
+        self._headers = {"X-API-Key": key}
+
+    async def ask(self, method: str, path: str, expected: int = 200, **body: object) -> dict[str, Any]:
+        answer = await self._api.request(method, path, json=body or None, headers=self._headers)
+        assert answer.status_code == expected, answer.text
+        told: dict[str, Any] = answer.json()
+        return told
+
+    async def lines(self, *rows: dict[str, object]) -> dict[str, Any]:
+        """Import rows."""
+        headers = self._headers | {"Content-Type": "application/x-ndjson"}
+        answer = await self._api.post(
+            f"{KNOWLEDGE}/import", content=b"\n".join(map(orjson.dumps, rows)), headers=headers
+        )
+        assert answer.status_code == 200, answer.text
+        told: dict[str, Any] = answer.json()
+        return told
+
+
+@pytest.fixture
+async def li(api: httpx.AsyncClient, hub: Hub) -> Caller:
+    return Caller(api, text_of(await minted(hub, Holder("li", "coder", ("atlas",), ("web",)))))
+
+
+@pytest.fixture
+async def chen(api: httpx.AsyncClient, hub: Hub) -> Caller:
+    return Caller(api, text_of(await minted(hub, Holder("chen", project_ids=("atlas",)))))
+
+
+@pytest.fixture
+async def reader(api: httpx.AsyncClient, hub: Hub) -> Caller:
+    return Caller(api, text_of(await minted(hub, Holder("kai", project_ids=("atlas",)), Role.READER)))
+
+
+@pytest.fixture
+async def admin(api: httpx.AsyncClient, hub: Hub) -> Caller:
+    return Caller(api, await key_for(hub, "ada", Role.ADMIN))
+
+
+@pytest.fixture
+def root(api: httpx.AsyncClient) -> Caller:
+    return Caller(api, ROOT_KEY)
+
+
+# ── what may be given ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("path", "item"),
+    [
+        (KNOWLEDGE, {"content": "x"}),
+        (KEYWORDS, {"name": "x", "llm_auto_place": False}),
+        (INFOS, {"content": "x"}),
+        (f"{KNOWLEDGE}/batch", {"content": "x"}),
+        (f"{KEYWORDS}/batch", {"name": "x"}),
+        (f"{INFOS}/batch", {"content": "x"}),
+    ],
+)
+@pytest.mark.parametrize(
+    ("given", "status"),
+    [
+        ({"scopes": ["project:atlas", "team:web", "user:li", "agent:coder", "public", "user:owner"]}, 201),
+        ({"owner": "user:li"}, 201),
+        ({"owner": "agent:coder"}, 201),
+        ({"owner": "user:chen"}, 403),
+        ({"owner": "user:coder"}, 403),
+        ({"scopes": ["user:li", "project:other"]}, 403),
+        ({"scopes": ["user:chen"]}, 403),
+        ({"scopes": ["org:acme"]}, 403),
+    ],
+)
+async def test_owner_and_scopes_that_are_given_are_the_keys_own(
+    li: Caller, path: str, item: dict[str, object], given: dict[str, object], status: int
+) -> None:
+    body = {"items": [item | given]} if path.endswith("batch") else item | given
+
+    await li.ask("POST", path, status, **body)
+
+    assert (await li.ask("GET", OPERATIONS))["count"] >= (status == 201)
+    assert status == 201 or (await li.ask("GET", f"{KNOWLEDGE}?limit=1000"))["count"] == 0
+
+
+@pytest.mark.parametrize("path", [KNOWLEDGE, KEYWORDS, INFOS])
+async def test_who_edits_their_own_gives_it_no_scope_of_others_and_may_leave_one_that_it_has(
+    li: Caller, root: Caller, path: str
+) -> None:
+    named = {"name": "x", "llm_auto_place": False} if path == KEYWORDS else {"content": "x"}
+    row = await root.ask("POST", path, 201, **named, owner="user:li", scopes=["user:li", "org:acme"])
+    at = f"{path}/{row['id']}"
+
+    await li.ask("PATCH", at, 403, scopes=["user:li", "org:acme", "user:chen"])
+    kept = await li.ask("PATCH", at, scopes=["user:li", "org:acme", "project:atlas"])
+    without = await li.ask("PATCH", at, scopes=["project:atlas"])
+    await li.ask("PATCH", at, 403, scopes=["project:atlas", "org:acme"])
+
+    assert kept["scopes"] == ["user:li", "org:acme", "project:atlas"]
+    assert without["scopes"] == ["project:atlas"]
+
+
+async def test_undoing_gives_nobody_a_scope_that_the_key_cannot_give(li: Caller, root: Caller) -> None:
+    row = await root.ask("POST", KNOWLEDGE, 201, content="x", owner="user:li", scopes=["user:li", "org:acme"])
+    narrowed = await li.ask("PATCH", f"{KNOWLEDGE}/{row['id']}", scopes=["user:li"])
+
+    await li.ask("POST", f"{OPERATIONS}/{narrowed['operation_id']}/undo", 403)
+    await root.ask("POST", f"{OPERATIONS}/{narrowed['operation_id']}/undo")
+
+
+async def test_what_is_extracted_from_an_admins_talk_is_the_admins(admin: Caller) -> None:
+    spoken = [{"role": "user", "content": "请以后都用中文回答我。"}]
+
+    saved = (await admin.ask("POST", f"{KNOWLEDGE}/extract", messages=spoken, trigger="user_expression"))["saved"]
+
+    assert [(one["owner"], one["scopes"]) for one in saved] == [("user:ada", ["user:ada"])]
+
+
+async def test_the_profile_of_an_admin_is_their_own_and_not_everybodys(admin: Caller, li: Caller) -> None:
+    await li.ask("POST", KNOWLEDGE, 201, content="prefers tabs", type="user_profile", owner="user:li")
+    await admin.ask("POST", KNOWLEDGE, 201, content="prefers spaces", type="user_profile")
+
+    profile = await admin.ask("GET", f"{KNOWLEDGE}/profile")
+
+    assert [one["content"] for one in profile["results"]] == ["prefers spaces"]
+
+
+async def test_access_tells_each_role_its_rights(li: Caller, reader: Caller, admin: Caller, root: Caller) -> None:
+    row = await li.ask("POST", KNOWLEDGE, 201, content="x", scopes=["project:atlas"])
+
+    seen = [(await one.ask("GET", f"{KNOWLEDGE}/{row['id']}/access"))["caller"] for one in (reader, li, admin, root)]
+
+    assert [one["seen_by"] for one in seen] == ["project:atlas", "project:atlas", "admin", "local_principal"]
+    assert ["edit" in one["rights"] for one in seen] == [False, True, True, True]
+    assert all("add_evidence" in one["rights"] for one in seen)
+
+
+# ── what may be taken back ────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_reader_takes_back_the_evidence_that_it_gave(li: Caller, reader: Caller) -> None:
+    row = await li.ask("POST", KNOWLEDGE, 201, content="x", scopes=["project:atlas"])
+    at = f"{KNOWLEDGE}/{row['id']}"
+    vote = await reader.ask("PUT", at, add_harmful_case={"reason": "stale"})
+
+    await reader.ask("POST", f"{OPERATIONS}/{vote['operation_id']}/undo")
+
+    assert (await reader.ask("GET", at))["eval"]["harmful"] == 0
+
+
+async def test_to_have_written_something_with_another_key_does_not_make_a_reader_a_writer(
+    api: httpx.AsyncClient, hub: Hub
+) -> None:
+    writer = Caller(api, await key_for(hub, "kai"))
+    demoted = Caller(api, await key_for(hub, "kai", Role.READER))
+    saved = await writer.ask("POST", KNOWLEDGE, 201, content="x")
+
+    await demoted.ask("POST", f"{OPERATIONS}/{saved['operation_id']}/undo", 403)
+    await writer.ask("POST", f"{OPERATIONS}/{saved['operation_id']}/undo")
+
+
+async def test_what_an_admin_did_to_somebody_elses_record_it_undoes_as_an_admin_only(
+    api: httpx.AsyncClient, hub: Hub, li: Caller, admin: Caller
+) -> None:
+    row = await li.ask("POST", KNOWLEDGE, 201, content="x", scopes=["public"])
+    edited = await admin.ask("PATCH", f"{KNOWLEDGE}/{row['id']}", content="y")
+    demoted = Caller(api, await key_for(hub, "ada"))
+
+    await demoted.ask("POST", f"{OPERATIONS}/{edited['operation_id']}/undo", 403)
+    await admin.ask("POST", f"{OPERATIONS}/{edited['operation_id']}/undo")
+
+
+async def test_an_import_is_undone_by_an_admin_even_where_all_of_it_is_somebodys(admin: Caller, li: Caller) -> None:
+    done = await admin.lines({"content": "x", "owner": "user:li"})
+
+    await li.ask("POST", f"{OPERATIONS}/{done['import_id']}/undo", 403)
+    await admin.ask("POST", f"{OPERATIONS}/{done['import_id']}/undo")
+
+
+# ── what is told ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_operations_are_told_to_those_who_see_all_rows_to_their_actor_and_to_admins(
+    li: Caller, chen: Caller, admin: Caller
+) -> None:
+    hidden = await li.ask("POST", KNOWLEDGE, 201, content="hidden")
+    shared = await li.ask("POST", KNOWLEDGE, 201, content="shared", scopes=["project:atlas"])
+    both = await li.ask(
+        "POST", f"{KNOWLEDGE}/batch", 201, items=[{"content": "1", "scopes": ["public"]}, {"content": "2"}]
+    )
+    written = [one["operation_id"] for one in (both, shared, hidden)]
+
+    async def told(who: Caller) -> list[str]:
+        results = (await who.ask("GET", OPERATIONS))["results"]
+        return [one["operation_id"] for one in results if one["op"].startswith("save_knowledge")]
+
+    assert [await told(one) for one in (li, chen, admin)] == [written, [shared["operation_id"]], written]
+    for operation_id in (both["operation_id"], hidden["operation_id"]):
+        await chen.ask("GET", f"{OPERATIONS}/{operation_id}", 404)
+        await chen.ask("POST", f"{OPERATIONS}/{operation_id}/undo", 404)
+
+
+async def test_who_changed_a_row_is_told_no_more_of_it_once_it_is_hidden(li: Caller, chen: Caller) -> None:
+    row = await li.ask("POST", KNOWLEDGE, 201, content="secret", scopes=["project:atlas"])
+    vote = await chen.ask("PUT", f"{KNOWLEDGE}/{row['id']}", add_helpful_case={})
+    await li.ask("PATCH", f"{KNOWLEDGE}/{row['id']}", scopes=["user:owner"])
+
+    told = await chen.ask("GET", f"{OPERATIONS}/{vote['operation_id']}")
+
+    assert (told["changes"], told["subjects"]) == ([], [])
+
+
+async def test_the_operations_on_keys_are_told_to_admins(api: httpx.AsyncClient, hub: Hub, admin: Caller) -> None:
+    made = await admin.ask("POST", "/api/admin/keys", 201, user_id="li")
+    demoted = Caller(api, await key_for(hub, "ada"))
+    li = Caller(api, made["key"])
+
+    for who in (demoted, li):
+        told = await who.ask("GET", f"{OPERATIONS}?subject={made['key_id']}")
+        assert made["key_id"] not in str(told)
+    assert (await admin.ask("GET", f"{OPERATIONS}?subject={made['key_id']}"))["count"] == 1
+
+
+async def test_a_record_names_no_record_that_its_reader_does_not_see(li: Caller, chen: Caller, reader: Caller) -> None:
+    older = await li.ask("POST", KNOWLEDGE, 201, content="older")
+    newer = await li.ask("POST", KNOWLEDGE, 201, content="newer", supersedes=older["id"], scopes=["project:atlas"])
+    at = f"{KNOWLEDGE}/{newer['id']}"
+
+    async def everything(who: Caller) -> str:
+        paths = (at, KNOWLEDGE, f"{at}/history", OPERATIONS, f"{OPERATIONS}/{newer['operation_id']}")
+        voted = await who.ask("PUT", at, add_helpful_case={})
+        batch = await who.ask(
+            "POST", f"{KNOWLEDGE}/batch_update", feedback_list=[{"knowledge_id": newer["id"], "is_helpful": True}]
+        )
+        return str([voted, batch, *[await who.ask("GET", path) for path in paths]])
+
+    for who in (chen, reader):
+        told = await everything(who)
+        assert older["id"] not in told
+        assert newer["id"] in told
+    assert older["id"] in await everything(li)
+    assert (await li.ask("GET", at))["supersedes"] == older["id"]
+
+
+async def test_a_keyword_names_no_parent_that_its_reader_does_not_see(li: Caller, chen: Caller, root: Caller) -> None:
+    plain = {"llm_auto_place": False}
+    top = await li.ask("POST", KEYWORDS, 201, name="top", **plain)
+    hidden = await li.ask("POST", KEYWORDS, 201, name="between", parent_id=top["id"], scopes=["user:owner"], **plain)
+    below = await li.ask("POST", KEYWORDS, 201, name="below", parent_id=hidden["id"], **plain)
+    at = f"{KEYWORDS}/{below['id']}"
+    paths = (at, f"{at}/path", f"{at}/subtree", f"{at}/children", f"{KEYWORDS}/search?q=below", f"{KEYWORDS}/metrics")
+
+    told = [await chen.ask("GET", path) for path in (*paths, OPERATIONS, f"{OPERATIONS}/{below['operation_id']}")]
+    seen, path, found = told[0], told[1], told[4]
+
+    assert hidden["id"] not in str(told)
+    assert (seen["parent_id"], seen["level"]) == (None, 2)
+    assert [(one["name"], one["level"]) for one in path["results"]] == [("root", 0), ("top", 1), ("below", 2)]
+    assert found["path"] == [
+        {name: value for name, value in one.items() if name != "children"} for one in path["results"]
+    ]
+    assert told[5]["depths"] == {"0": 1, "1": 1, "2": 1}
+    for who in (li, root):
+        whole = await who.ask("GET", at)
+        assert (whole["parent_id"], whole["level"]) == (hidden["id"], 3)
+
+
+async def test_how_far_an_index_is_behind_is_told_to_those_who_see_the_whole_account(li: Caller, admin: Caller) -> None:
+    await admin.ask("POST", KNOWLEDGE, 201, content="somebody else writes")
+
+    lags = [(await who.ask("GET", f"{KNOWLEDGE}/search?q=writes"))["index_lag"] for who in (li, admin)]
+
+    assert lags == [0, 1]
