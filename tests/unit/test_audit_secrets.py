@@ -50,6 +50,7 @@ PASTED = {
     "named_key": (f"API_KEY={(found := made('k', 30) + '7')}", found),
     "password_zh": ("服务器的登录密码是 Tr0ub4dor&3，别告诉别人", "Tr0ub4dor&3"),
     "named_key_zh": (f"密钥：{(found := made('q', 23) + '5')}", found),
+    "knowhub_key": (f"X-API-Key: {(found := made('kh_0123456789abcdef_', 43))}", found),
 }
 
 MORE_PASSWORDS = (

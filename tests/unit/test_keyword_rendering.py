@@ -5,6 +5,7 @@ import json
 import pytest
 
 from knowhub.core.errors import NotFound
+from knowhub.core.request_context import RequestContext
 from knowhub.keywords import rendering, tree
 from knowhub.keywords.model import KEYWORDS, ROOT_ID, Node
 from tests.builders import caller, local
@@ -73,14 +74,27 @@ def test_a_root_that_was_never_written_is_shown_too(view: FakeKeywordView) -> No
     assert rendering.keyword_row(view, ROOT_ID) == tree.root_row()
 
 
-def test_a_path_leaves_out_what_is_hidden_and_keeps_the_levels(view: FakeKeywordView) -> None:
+def test_a_path_leaves_out_what_is_hidden_from_its_levels_too(view: FakeKeywordView) -> None:
     view.edit(view.id_of("Python"), owner="user:bob", scopes=("user:bob",))
     node = node_of(view, "FastAPI")
 
     seen = [(one["name"], one["level"]) for one in map(json.loads, path(view, node))]
 
-    assert seen == [("root", 0), ("语言", 1), ("FastAPI", 3)]
+    assert seen == [("root", 0), ("语言", 1), ("FastAPI", 2)]
     assert [one.name for one in rendering.visible_path(view, ANN, node)] == ["root", "语言", "FastAPI"]
+
+
+def test_the_id_of_a_parent_is_told_to_who_sees_the_parent(view: FakeKeywordView) -> None:
+    parent_id = view.id_of("Python")
+    view.edit(parent_id, owner="user:bob", scopes=("user:bob",))
+    node = node_of(view, "FastAPI")
+
+    def parents(ctx: RequestContext) -> set[str | None]:
+        row = rendering.keyword_row(view, node.id)
+        text = rendering.keyword_json(view, ctx, node, with_children=False)
+        return {json.loads(text)["parent_id"], rendering.keyword_answer(view, ctx, row)["parent_id"]}
+
+    assert (parents(ANN), parents(local()), parents(caller(user_id="bob"))) == ({None}, {parent_id}, {parent_id})
 
 
 def path(view: FakeKeywordView, node: Node) -> list[bytes]:

@@ -174,7 +174,7 @@ async def test_a_keyword_that_is_hidden_is_unknown_and_in_no_list(service: Keywo
     assert await names_below(service, top, STRANGER) == []
     assert (await shown(service, top, STRANGER))["child_count"] == 0
     path = [orjson.loads(one) for one in await service.path(STRANGER, below)]
-    assert [(one["name"], one["level"]) for one in path] == [("root", 0), ("top", 1), ("below", 3)]
+    assert [(one["name"], one["level"]) for one in path] == [("root", 0), ("top", 1), ("below", 2)]
     for read in (service.get, service.children, service.path, service.subtree):
         with pytest.raises(NotFound):
             await read(STRANGER, hidden)

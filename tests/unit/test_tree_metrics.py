@@ -116,8 +116,8 @@ def test_what_the_caller_cannot_see_counts_nowhere_and_makes_no_orphans() -> Non
 
     assert (seen["nodes"], seen["orphans"], seen["duplicates"], seen["links"]) == (2, [], [], 1)
     assert (all_of_it["nodes"], all_of_it["links"], all_of_it["duplicate_count"]) == (4, 2, 1)
-    # Its level is that of the tree: what stands between is there, for those who see it.
-    assert seen["depths"] == {"0": 1, "1": 1, "3": 1}
+    # What stands between is there for those who see it.
+    assert (seen["depths"], all_of_it["depths"]) == ({"0": 1, "1": 1, "2": 1}, {"0": 1, "1": 1, "2": 2, "3": 1})
 
 
 @pytest.mark.parametrize("live", [True, False])

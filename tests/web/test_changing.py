@@ -12,6 +12,7 @@ pytestmark = pytest.mark.anyio
 
 async def test_a_patch_changes_what_it_names_and_leaves_the_rest(api: httpx.AsyncClient, saved: Saved) -> None:
     record = await saved("old", task="kept", tags={"a": "1"}, resource_ids=["code/a"])
+    assert record.pop("missing_resource_ids") == ["code/a"]
     patch = {
         "content": "new",
         "types": ["plan", "tool", "plan"],

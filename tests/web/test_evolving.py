@@ -270,3 +270,29 @@ async def test_feedback_that_says_nothing_is_refused(api: httpx.AsyncClient) -> 
     refused = await api.put(f"/api/knowledge/{row_id}", json={"evolve_feedback": " "})
 
     assert refused.status_code == 422
+
+
+@pytest.mark.parametrize(
+    ("reader", "hears"),
+    [
+        ({"user_id": "u1"}, True),
+        ({"user_id": "u2"}, False),
+        ({"user_id": "u2", "agent_id": "claude"}, False),
+        ({"agent_id": "claude"}, False),
+        ({}, True),
+    ],
+)
+@pytest.mark.parametrize("asker", [{"user_id": "u1"}, {"user_id": "u1", "agent_id": "claude"}])
+async def test_what_a_model_was_asked_is_told_to_no_other_user_of_the_same_agent(
+    api: httpx.AsyncClient, script: list[Answer], asker: dict[str, str], reader: dict[str, str], hears: bool
+) -> None:
+    body = {"task": "用 Selenium 登录", "content": BEFORE, "owner": "user:u1", "scopes": ["user:u1"], "user_id": "u1"}
+    record_id = (await api.post("/api/knowledge", json=body)).json()["id"]
+    script.append(REWRITE)
+    done = (await api.put(f"/api/knowledge/{record_id}", json={"evolve_feedback": FEEDBACK, **asker})).json()
+
+    answer = await api.get(f"/api/operations/{done['operation_id']}", params=reader)
+
+    # Whoever calls as an agent too is not told, not even the asker: the log names the agent alone.
+    hears = hears and (reader == {} or "agent_id" not in asker)
+    assert (FEEDBACK in answer.text, bool(answer.json().get("agent_io"))) == (hears, hears)

@@ -34,7 +34,9 @@ async def test_the_document_names_its_servers_and_tags(document: dict[str, Any])
         "knowledge",
         "keywords",
         "infos",
+        "resources",
         "operations",
+        "keys",
         "upkeep",
     }
     assert all(tag["description"] for tag in document["tags"])
@@ -89,7 +91,7 @@ async def test_every_route_with_a_body_shows_an_example(document: dict[str, Any]
     with_body = [(method, path) for method, path, one in operations(document) if "requestBody" in one]
 
     assert {(method, path) for method, path, _ in examples(document)} == set(with_body)
-    assert len(with_body) == 22
+    assert len(with_body) == 25
 
 
 async def test_every_example_is_executed_and_answers_a_declared_success(
@@ -101,11 +103,13 @@ async def test_every_example_is_executed_and_answers_a_declared_success(
             record = await saved(f"for example {executed}")
             made, other = [await keyword(client, f"{name} {executed}") for name in ("made", "other")]
             on_it = await info(client, f"for example {executed}")
+            stored = (await client.post("/api/resource", json={"id": f"examples/{executed}"})).json()
             url = path.format(
                 knowledge_id=record["id"],
                 operation_id=record["operation_id"],
                 keyword_id=made["id"],
                 info_id=on_it["id"],
+                resource_id=stored["id"],
             )
             content = (
                 value if isinstance(value, str) else httpx.Request("POST", "http://h", json=value).content.decode()

@@ -43,6 +43,7 @@ async def test_a_record_keeps_every_field_that_was_sent(api: httpx.AsyncClient) 
     assert response.headers["location"] == f"/api/knowledge/{record['id']}"
     assert response.headers["etag"] == '"1"'
     assert response.headers["x-operation-id"] == record.pop("operation_id")
+    assert record.pop("missing_resource_ids") == WHOLE["resource_ids"]
     fresh = {"helpful": 1, "harmful": 0, "confidence": 0.5, "helpful_history": [], "harmful_history": []}
     assert record == {
         **{name: value for name, value in WHOLE.items() if name != "score"},

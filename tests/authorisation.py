@@ -1,0 +1,164 @@
+"""Every route, what a request to it needs, and how such a request looks: the table of the authorisation matrix."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final, TypeAlias
+
+import orjson
+
+Ids: TypeAlias = Mapping[str, str]
+"""The rows that a request is about, by what they are called in paths; those of another account or nobody as well."""
+
+
+class Need(StrEnum):
+    """What it takes to be answered."""
+
+    NOTHING = "nothing"
+    KEY = "any key; answered is what its holder sees"
+    SIGHT = "to see the row"
+    WRITER = "a writer's key"
+    REVEAL = "to see the row by a scope of one's own, and a writer's key"
+    OWNERSHIP = "to own the row, and a writer's key"
+    ADMIN = "an admin's key"
+    ROOT = "the root key"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request to a route that does what it is for. `tells` is the id that those find in the answer who see its row.
+
+    `uses` are rows beside those that the path names. A `body` that is bytes is JSON lines. Where `reader_is_told`, a
+    reader may do the same with evidence of its own, and is refused as somebody who sees the row.
+    """
+
+    need: Need
+    status: int = 200
+    query: str = ""
+    body: Callable[[Ids], Any] | None = None
+    uses: tuple[str, ...] = ()
+    tells: str | None = None
+    reader_is_told: bool = False
+
+
+def asked(need: Need, status: int = 200, **how: Any) -> list[Asked]:  # noqa: ANN401 -- any field of a request
+    """Return the only request of a route."""
+    return [Asked(need, status, **how)]
+
+
+def sent(**body: Any) -> Callable[[Ids], Any]:  # noqa: ANN401 -- any JSON value
+    """Return a body that names no row."""
+    return lambda _ids: body
+
+
+def line(ids: Ids) -> bytes:
+    """Return an import of one record, of somebody and for somebody whom no key names."""
+    del ids
+    return orjson.dumps({"content": "imported", "owner": "user:nobody", "scopes": ["team:nobodys"]}) + b"\n"
+
+
+def _plan(ids: Ids) -> dict[str, Any]:
+    del ids
+    return {"plan": {"steps": []}}
+
+
+KNOWLEDGE, KEYWORDS, INFOS, RESOURCE = "/api/knowledge", "/api/keywords", "/api/infos", "/api/resource"
+_KNOWLEDGE, _KEYWORD, _INFO = "knowledge_id", "keyword_id", "info_id"
+_OTHER, _RESOURCE = "other_keyword_id", "resource_id"
+_PLAIN_KEYWORD = {"name": "saved by the matrix", "llm_auto_place": False}
+_CASE = {"add_helpful_case": {"task": "matrix"}}
+_SPOKEN = [{"role": "user", "content": "请以后都用中文回答我。"}]
+
+ROWS: Final[dict[tuple[str, str], list[Asked]]] = {
+    ("GET", "/"): asked(Need.NOTHING, 307),
+    ("GET", "/docs"): asked(Need.NOTHING),
+    ("GET", "/openapi.json"): asked(Need.NOTHING),
+    ("GET", "/health"): asked(Need.NOTHING),
+    ("GET", "/ready"): asked(Need.NOTHING),
+    ("GET", "/version"): asked(Need.NOTHING),
+    ("GET", "/metrics"): asked(Need.ROOT),
+    # Knowledge
+    ("POST", KNOWLEDGE): asked(Need.WRITER, 201, body=sent(content="saved by the matrix")),
+    ("POST", f"{KNOWLEDGE}/batch"): asked(Need.WRITER, 201, body=sent(items=[{"content": "saved by the matrix"}])),
+    ("GET", f"{KNOWLEDGE}/search"): asked(Need.KEY, query="q=matrix&top_k=100", uses=(_KNOWLEDGE,), tells=_KNOWLEDGE),
+    ("GET", KNOWLEDGE): asked(Need.KEY, query="limit=1000", uses=(_KNOWLEDGE,), tells=_KNOWLEDGE),
+    ("GET", f"{KNOWLEDGE}/export"): asked(Need.KEY, uses=(_KNOWLEDGE,), tells=_KNOWLEDGE),
+    ("GET", f"{KNOWLEDGE}/profile"): asked(Need.KEY),
+    ("POST", f"{KNOWLEDGE}/import"): asked(Need.ADMIN, body=line),
+    ("POST", f"{KNOWLEDGE}/batch_update"): asked(
+        Need.KEY,
+        body=lambda ids: {"feedback_list": [{"knowledge_id": ids[_KNOWLEDGE], "is_helpful": True}]},
+        uses=(_KNOWLEDGE,),
+    ),
+    ("POST", f"{KNOWLEDGE}/outcome"): asked(Need.KEY, body=sent(session_id="s", goal_id="g", is_helpful=True)),
+    ("POST", f"{KNOWLEDGE}/slim"): asked(Need.WRITER, body=sent(dry_run=True))
+    + asked(Need.ROOT, 202, query="wait=false", body=sent(dry_run=True)),
+    ("POST", f"{KNOWLEDGE}/extract"): asked(Need.WRITER, body=sent(messages=_SPOKEN, dry_run=True)),
+    ("GET", f"{KNOWLEDGE}/{{knowledge_id}}"): asked(Need.SIGHT, tells=_KNOWLEDGE),
+    ("PATCH", f"{KNOWLEDGE}/{{knowledge_id}}"): asked(Need.OWNERSHIP, body=sent(content="mended", version=1)),
+    ("PUT", f"{KNOWLEDGE}/{{knowledge_id}}"): asked(Need.SIGHT, body=sent(**_CASE))
+    + asked(Need.OWNERSHIP, body=sent(update_score=4))
+    + asked(Need.OWNERSHIP, body=sent(evolve_feedback="it moved", **_CASE)),
+    ("DELETE", f"{KNOWLEDGE}/{{knowledge_id}}"): asked(Need.OWNERSHIP) + asked(Need.OWNERSHIP, query="erase=true"),
+    ("GET", f"{KNOWLEDGE}/{{knowledge_id}}/history"): asked(Need.SIGHT),
+    ("GET", f"{KNOWLEDGE}/{{knowledge_id}}/access"): asked(Need.SIGHT, tells=_KNOWLEDGE),
+    # Keywords
+    ("GET", f"{KEYWORDS}/search"): asked(Need.KEY, query="q=matrix%20tree", uses=(_KEYWORD,), tells=_KEYWORD),
+    ("POST", KEYWORDS): asked(Need.WRITER, 201, body=sent(**_PLAIN_KEYWORD)),
+    ("POST", f"{KEYWORDS}/batch"): asked(Need.WRITER, 201, body=sent(items=[{"name": "saved by the matrix"}])),
+    ("GET", f"{KEYWORDS}/metrics"): asked(Need.KEY, uses=(_KEYWORD,)),
+    ("POST", f"{KEYWORDS}/reorganize"): asked(Need.WRITER, body=sent())
+    + asked(Need.ROOT, 202, query="wait=false", body=sent()),
+    ("POST", f"{KEYWORDS}/reorganize/apply"): asked(Need.WRITER, body=_plan),
+    ("GET", f"{KEYWORDS}/{{keyword_id}}"): asked(Need.SIGHT, tells=_KEYWORD),
+    ("PATCH", f"{KEYWORDS}/{{keyword_id}}"): asked(Need.OWNERSHIP, body=sent(description="mended")),
+    ("DELETE", f"{KEYWORDS}/{{keyword_id}}"): asked(Need.OWNERSHIP),
+    ("GET", f"{KEYWORDS}/{{keyword_id}}/children"): asked(Need.SIGHT),
+    ("GET", f"{KEYWORDS}/{{keyword_id}}/path"): asked(Need.SIGHT, tells=_KEYWORD),
+    ("GET", f"{KEYWORDS}/{{keyword_id}}/subtree"): asked(Need.SIGHT, tells=_KEYWORD),
+    ("GET", f"{KEYWORDS}/{{keyword_id}}/infos"): asked(Need.SIGHT, uses=(_INFO,), tells=_INFO),
+    ("POST", f"{KEYWORDS}/{{keyword_id}}/move"): asked(
+        Need.OWNERSHIP, body=lambda ids: {"new_parent_id": ids[_OTHER]}, uses=(_OTHER,)
+    ),
+    ("POST", f"{KEYWORDS}/{{keyword_id}}/merge"): asked(
+        Need.OWNERSHIP, body=lambda ids: {"into": ids[_OTHER]}, uses=(_OTHER,)
+    ),
+    ("POST", f"{KEYWORDS}/{{keyword_id}}/aliases"): asked(Need.OWNERSHIP, body=sent(alias="another of the matrix")),
+    ("DELETE", f"{KEYWORDS}/{{keyword_id}}/aliases/{{alias}}"): asked(Need.OWNERSHIP),
+    # Infos
+    ("POST", INFOS): asked(Need.WRITER, 201, body=sent(content="saved by the matrix")),
+    ("POST", f"{INFOS}/batch"): asked(Need.WRITER, 201, body=sent(items=[{"content": "saved by the matrix"}])),
+    ("GET", INFOS): asked(Need.KEY, query="limit=1000", uses=(_INFO,), tells=_INFO),
+    ("GET", f"{INFOS}/{{info_id}}"): asked(Need.SIGHT, tells=_INFO),
+    ("PATCH", f"{INFOS}/{{info_id}}"): asked(Need.OWNERSHIP, body=sent(content="mended")),
+    ("DELETE", f"{INFOS}/{{info_id}}"): asked(Need.OWNERSHIP) + asked(Need.OWNERSHIP, query="erase=true"),
+    ("GET", f"{INFOS}/{{info_id}}/keywords"): asked(Need.SIGHT, tells=_KEYWORD, uses=(_KEYWORD,)),
+    ("PUT", f"{INFOS}/{{info_id}}/keywords/{{keyword_id}}"): asked(Need.OWNERSHIP, body=sent(relation="EXAMPLE")),
+    ("DELETE", f"{INFOS}/{{info_id}}/keywords/{{keyword_id}}"): asked(Need.OWNERSHIP),
+    # Resources
+    ("POST", RESOURCE): asked(Need.WRITER, 201, body=lambda ids: {"id": ids["fresh"], "body": "x"}, uses=("fresh",)),
+    ("GET", RESOURCE): asked(Need.KEY, query="limit=1000", uses=(_RESOURCE,), tells=_RESOURCE),
+    ("GET", f"{RESOURCE}/{{resource_id:path}}"): asked(Need.SIGHT, tells=_RESOURCE)
+    + asked(Need.REVEAL, query="reveal=true"),
+    ("PATCH", f"{RESOURCE}/{{resource_id:path}}"): asked(Need.OWNERSHIP, body=sent(title="mended")),
+    ("DELETE", f"{RESOURCE}/{{resource_id:path}}"): asked(Need.OWNERSHIP) + asked(Need.OWNERSHIP, query="erase=true"),
+    # Operations
+    ("GET", "/api/operations"): asked(Need.KEY, query="limit=1000", uses=(_KNOWLEDGE,), tells=_KNOWLEDGE),
+    ("GET", "/api/operations/{operation_id}"): asked(Need.SIGHT, tells=_KNOWLEDGE, uses=(_KNOWLEDGE,)),
+    ("POST", "/api/operations/{operation_id}/undo"): asked(Need.OWNERSHIP, body=sent(), reader_is_told=True),
+    # Upkeep
+    ("POST", "/api/maintenance/reindex"): asked(Need.ROOT),
+    ("POST", "/api/maintenance/compact"): asked(Need.ROOT),
+    ("POST", "/api/maintenance/snapshots"): asked(Need.ROOT, 201),
+    ("GET", "/api/maintenance/snapshots"): asked(Need.ROOT),
+    ("DELETE", "/api/maintenance/snapshots/{ts}"): asked(Need.ROOT),
+    ("POST", "/api/maintenance/snapshots/{ts}/restore"): asked(Need.ROOT),
+    ("GET", "/api/maintenance/audit"): asked(Need.ROOT),
+    ("GET", "/api/jobs/{job_id}"): asked(Need.ROOT),
+    ("DELETE", "/api/jobs/{job_id}"): asked(Need.ROOT),
+    # Keys
+    ("POST", "/api/admin/keys"): asked(Need.ADMIN, 201, body=sent(user_id="matrix")),
+    ("GET", "/api/admin/keys"): asked(Need.ADMIN),
+    ("POST", "/api/admin/keys/{key_id}/rotate"): asked(Need.ADMIN),
+    ("DELETE", "/api/admin/keys/{key_id}"): asked(Need.ADMIN),
+}

@@ -1,0 +1,116 @@
+"""Rows for requests of the authorisation matrix to be about, made over HTTP by the holder of one key."""
+
+import httpx
+
+from knowhub.bootstrap import Hub
+from knowhub.identity.model import Holder
+from tests.authorisation import INFOS, KEYWORDS, KNOWLEDGE, RESOURCE, Asked, Ids
+from tests.keys import ROOT_KEY, minted
+
+
+class Made:
+    """Makes rows that the project `atlas` sees and the holder of one key owns, and asks about them."""
+
+    def __init__(
+        self, api: httpx.AsyncClient, hub: Hub, owner: str, scopes: tuple[str, ...] = ("project:atlas",)
+    ) -> None:
+        self.api = api
+        self.hub = hub
+        self._owner = owner
+        self._scopes = scopes
+        self._count = 0
+
+    async def rows(self, path: str, one: Asked) -> dict[str, str]:
+        """Make the rows that a request is about, each of them new."""
+        wanted = {name for name in _MADE if f"{{{name}" in path or name in one.uses}
+        ids: dict[str, str] = {}
+        for name, make in _MADE.items():
+            if name in wanted:
+                ids |= await make(self, ids)
+        return ids
+
+    async def ask(self, method: str, path: str, one: Asked, ids: Ids, key: str | None) -> httpx.Response:
+        """Send a request as it does what it is for, with a key or none."""
+        body = None if one.body is None else one.body(ids)
+        lines = isinstance(body, bytes)
+        url = path.replace(":path}", "}").format(**ids)
+        return await self.api.request(
+            method,
+            f"{url}?{one.query}" if one.query else url,
+            json=None if lines else body,
+            content=body if lines else None,
+            headers=headers(key) | ({"Content-Type": "application/x-ndjson"} if lines else {}),
+        )
+
+    async def knowledge(self, _ids: Ids) -> dict[str, str]:
+        row = await self._saved(
+            KNOWLEDGE, task="matrix", content=f"of the matrix, {self._number()}", scopes=self._scopes
+        )
+        return {"knowledge_id": row["id"], "operation_id": row["operation_id"]}
+
+    async def keyword(self, _ids: Ids) -> dict[str, str]:
+        number = self._number()
+        named = {"name": "matrix tree", "aliases": [f"alias {number}"], "llm_auto_place": False}
+        row = await self._saved(KEYWORDS, **named, scopes=self._scopes)
+        return {"keyword_id": row["id"], "alias": f"alias {number}"}
+
+    async def other_keyword(self, _ids: Ids) -> dict[str, str]:
+        named = {"name": f"another, {self._number()}", "llm_auto_place": False}
+        return {"other_keyword_id": (await self._saved(KEYWORDS, **named, scopes=self._scopes))["id"]}
+
+    async def info(self, ids: Ids) -> dict[str, str]:
+        linked = [ids["keyword_id"]] if "keyword_id" in ids else []
+        text = f"of the matrix, {self._number()}"
+        return {"info_id": (await self._saved(INFOS, content=text, keyword_ids=linked, scopes=self._scopes))["id"]}
+
+    async def resource(self, _ids: Ids) -> dict[str, str]:
+        named = f"matrix/of/{self._number():04}"
+        return {"resource_id": (await self._saved(RESOURCE, id=named, body="x", scopes=self._scopes))["id"]}
+
+    async def fresh(self, _ids: Ids) -> dict[str, str]:
+        return {"fresh": f"matrix/fresh/{self._number():04}"}
+
+    async def snapshot(self, _ids: Ids) -> dict[str, str]:
+        return {"ts": (await self._done("/api/maintenance/snapshots"))["ts"]}
+
+    async def job(self, _ids: Ids) -> dict[str, str]:
+        return {"job_id": (await self._done("/api/maintenance/reindex?wait=false"))["job_id"]}
+
+    async def key(self, _ids: Ids) -> dict[str, str]:
+        return {"key_id": (await minted(self.hub, Holder(f"matrix-{self._number()}"))).key.key_id}
+
+    async def _saved(self, path: str, **body: object) -> dict[str, str]:
+        answer = await self.api.post(path, json=body, headers=headers(self._owner))
+        assert answer.status_code == 201, answer.text
+        row: dict[str, str] = answer.json()
+        return row
+
+    async def _done(self, path: str) -> dict[str, str]:
+        answer = await self.api.post(path, headers=headers(ROOT_KEY))
+        told: dict[str, str] = answer.json()
+        # A job of its kind may run still, which is one as well.
+        assert answer.status_code in {200, 201, 202, 409}, answer.text
+        return told
+
+    def _number(self) -> int:
+        self._count += 1
+        return self._count
+
+
+_MADE = {
+    "knowledge_id": Made.knowledge,
+    "operation_id": Made.knowledge,
+    "keyword_id": Made.keyword,
+    "other_keyword_id": Made.other_keyword,
+    "info_id": Made.info,
+    "resource_id": Made.resource,
+    "fresh": Made.fresh,
+    "ts": Made.snapshot,
+    "job_id": Made.job,
+    "key_id": Made.key,
+}
+
+
+def headers(key: str | None) -> dict[str, str]:
+    """Return the headers of a request with a key, or none."""
+    return {"X-Request-ID": "the-same"} | ({} if key is None else {"X-API-Key": key})

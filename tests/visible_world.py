@@ -1,0 +1,195 @@
+"""Rows with scopes drawn at random, who may see each by an oracle of three lines, and changes of who that is."""
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from knowhub.bootstrap import Hub
+from knowhub.core.request_context import RequestContext, Role, caller_context
+from knowhub.identity.decisions import context_for, key_of, new_row
+from knowhub.identity.model import Holder, NewKey
+from knowhub.keywords.model import ROOT_ID, NewInfo, NewKeyword
+from knowhub.keywords.service import Deletion
+from knowhub.knowledge.model import NewKnowledge
+from knowhub.resources.model import NewResource
+from tests.builders import START
+from tests.keys import root
+
+KNOWLEDGE, KEYWORDS, INFOS, RESOURCES = "knowledge", "keywords", "infos", "resources"
+SIZES = {KNOWLEDGE: 70, KEYWORDS: 45, INFOS: 45, RESOURCES: 30}
+NAMES = tuple(f"主题{letter}" for letter in "甲乙丙丁戊己庚辛壬癸")
+_USERS, _AGENTS = tuple("abcde"), tuple("xyz")
+_GROUPS = ("project:p1", "project:p2", "project:p3", "team:t1", "team:t2", "org:o1")
+_SCOPES = (*(f"user:{one}" for one in _USERS), *(f"agent:{one}" for one in _AGENTS), *_GROUPS, "public", "user:owner")
+_TRIES = 20
+
+
+@dataclass(slots=True)
+class Kept:
+    """A row as the oracle knows it. `above` is what a keyword hangs below, `below` what an info is linked to."""
+
+    owner: str
+    scopes: tuple[str, ...]
+    name: str = ""
+    above: str | None = None
+    linked: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """A caller, with what it may see as its key says; None is all of the account."""
+
+    ctx: RequestContext
+    sees: frozenset[str] | None
+
+    def may_see(self, row: Kept) -> bool:
+        """Tell whether the caller may see a row: this is the oracle."""
+        shown_to = {row.owner} | {row.owner if scope == "user:owner" else scope for scope in row.scopes}
+        return self.sees is None or bool(shown_to & self.sees)
+
+
+@dataclass(slots=True)
+class VisibleWorld:
+    """One account of a hub, changed through it by the root key, and the same as the oracle knows it."""
+
+    hub: Hub
+    dice: random.Random
+    rows: dict[str, dict[str, Kept]] = field(default_factory=lambda: {kind: {} for kind in SIZES})
+    gone: dict[str, Kept] = field(default_factory=dict)
+
+    async def fill(self) -> None:
+        """Make rows of every kind."""
+        for kind, size in SIZES.items():
+            for number in range(size):
+                await self._make(kind, number)
+
+    async def change(self, times: int) -> None:
+        """Give rows other scopes, hang keywords elsewhere, delete some rows, and make others."""
+        for number in range(times):
+            kind = self.dice.choice(tuple(SIZES))
+            row_id = self.dice.choice(tuple(self.rows[kind]))
+            match self.dice.randrange(8):
+                case 0 if kind == KEYWORDS:
+                    await self._move(row_id)
+                case 1 if kind != KEYWORDS or not self._holds_any(row_id):
+                    await self._delete(kind, row_id)
+                    await self._make(kind, 1_000 + self.dice.randrange(10**6) + number)
+                case _:
+                    await self._rescope(kind, row_id)
+
+    def seen(self, asker: Asker, kind: str) -> set[str]:
+        """Return the ids of the rows that a caller may see."""
+        return {row_id for row_id, row in self.rows[kind].items() if asker.may_see(row)}
+
+    def row(self, row_id: str) -> Kept | None:
+        """Return a row of whatever kind, one that was deleted too; None for what is no row's id."""
+        return next((rows[row_id] for rows in (*self.rows.values(), self.gone) if row_id in rows), None)
+
+    def path(self, asker: Asker, keyword_id: str) -> list[str]:
+        """Return the keywords on the way from the root to this one that a caller may see."""
+        upwards: list[str] = []
+        above: str | None = keyword_id
+        while above is not None and above != ROOT_ID:
+            upwards.append(above)
+            above = self.rows[KEYWORDS][above].above
+        return [ROOT_ID, *(one for one in reversed(upwards) if asker.may_see(self.rows[KEYWORDS][one]))]
+
+    def children(self, asker: Asker, keyword_id: str) -> set[str]:
+        """Return the keywords directly below one that a caller may see."""
+        return {one for one in self.seen(asker, KEYWORDS) if self.rows[KEYWORDS][one].above == keyword_id}
+
+    def below(self, asker: Asker, keyword_id: str) -> set[str]:
+        """Return the keywords that a caller reaches from one step by step, without it."""
+        near = self.children(asker, keyword_id)
+        return near.union(*(self.below(asker, one) for one in near))
+
+    async def _make(self, kind: str, number: int) -> None:
+        owner, scopes = self._owner(), self._scopes()
+        kept = Kept(owner, scopes)
+        if kind == KNOWLEDGE:
+            new = NewKnowledge(f"wait {number}", f"element {number}", ("tool",), scopes=scopes, owner=owner)
+            row_id = (await self.hub.knowledge.save(root(), new)).record["id"]
+        elif kind == KEYWORDS:
+            kept.above = self.dice.choice((ROOT_ID, ROOT_ID, *self.rows[KEYWORDS]))
+            kept.name = self.dice.choice(NAMES)
+            named = NewKeyword(kept.name, kept.above, scopes=scopes, owner=owner)
+            row_id = str((await self.hub.keywords.create(root(), named, auto_place=False)).row["id"])
+        elif kind == INFOS:
+            kept.linked = tuple(self.dice.sample(tuple(self.rows[KEYWORDS]), 3))
+            linked = NewInfo(f"info {number}", keyword_ids=kept.linked, scopes=scopes, owner=owner)
+            row_id = str((await self.hub.infos.create(root(), linked)).row["id"])
+        else:
+            row_id = f"of/{number:07}"
+            await self.hub.resources.save(root(), NewResource(row_id, body="text", scopes=scopes, owner=owner))
+        self.rows[kind][row_id] = kept
+
+    async def _rescope(self, kind: str, row_id: str) -> None:
+        patch = {"scopes": list(self._scopes())}
+        services = {
+            KNOWLEDGE: self.hub.knowledge.patch,
+            KEYWORDS: self.hub.keywords.update,
+            INFOS: self.hub.infos.update,
+            RESOURCES: self.hub.resources.patch,
+        }
+        await services[kind](root(), row_id, patch)
+        self.rows[kind][row_id].scopes = tuple(patch["scopes"])
+
+    async def _move(self, keyword_id: str) -> None:
+        everything = Asker(root(), None)
+        elsewhere = set(self.rows[KEYWORDS]) - self.below(everything, keyword_id) - {keyword_id}
+        above = self.dice.choice((ROOT_ID, *sorted(elsewhere)))
+        await self.hub.keywords.move(root(), keyword_id, above)
+        self.rows[KEYWORDS][keyword_id].above = above
+
+    async def _delete(self, kind: str, row_id: str) -> None:
+        if kind == KNOWLEDGE:
+            await self.hub.knowledge.delete(root(), row_id)
+        elif kind == KEYWORDS:
+            await self.hub.keywords.delete(root(), row_id, Deletion())
+        elif kind == INFOS:
+            await self.hub.infos.delete(root(), row_id)
+        else:
+            await self.hub.resources.delete(root(), row_id)
+        self.gone[row_id] = self.rows[kind].pop(row_id)
+
+    def _holds_any(self, keyword_id: str) -> bool:
+        hangs = any(row.above == keyword_id for row in self.rows[KEYWORDS].values())
+        return hangs or any(keyword_id in row.linked for row in self.rows[INFOS].values())
+
+    def _owner(self) -> str:
+        return self.dice.choice((*(f"user:{one}" for one in _USERS), *(f"agent:{one}" for one in _AGENTS)))
+
+    def _scopes(self) -> tuple[str, ...]:
+        # A fifth is for everybody; of the rest most have one scope, and some several.
+        if self.dice.randrange(5) == 0:
+            return ("public", *self.dice.sample(_GROUPS, self.dice.randrange(2)))
+        return tuple(self.dice.sample([one for one in _SCOPES if one != "public"], self.dice.choice((1, 1, 1, 2, 3))))
+
+
+def askers(dice: random.Random, many: int) -> Sequence[Asker]:
+    """Return callers of every kind: with keys of each role, narrowed by what they name or not, and without keys."""
+    return [_asker(dice, number) for number in range(many)]
+
+
+def _asker(dice: random.Random, number: int) -> Asker:
+    user, agent = dice.choice((*_USERS, "stranger")), dice.choice((*_AGENTS, None))
+    groups = {kind: [one for one in _GROUPS if one.startswith(kind) and dice.randrange(3) == 0] for kind in _KINDS}
+    if number % 4 == 3:
+        ids = {"user_id": user} | {f"{kind}_id": held[0].partition(":")[2] for kind, held in groups.items() if held}
+        return Asker(caller_context(ids, "user:local"), _scopes_of(ids))
+    role = (Role.WRITER, Role.READER, Role.WRITER, Role.ADMIN)[number // 4 % 4]
+    names = {f"{kind}_ids": tuple(one.partition(":")[2] for one in held) for kind, held in groups.items()}
+    key = key_of("default", new_row(NewKey(Holder(user, agent, **names), role), f"key-{number}", "hash", START))
+    named = next((one for one in groups["project"] if dice.randrange(2)), None)
+    narrowing = {} if named is None else {"project_id": named.partition(":")[2]}
+    held = [one for kind, some in groups.items() for one in ([named] if kind == "project" and named else some)]
+    own = {f"user:{user}", *((f"agent:{agent}",) if agent else ())}
+    sees = None if role is Role.ADMIN else frozenset({*own, *held, "public"})
+    return Asker(context_for(key.caller, narrowing, None), sees)
+
+
+def _scopes_of(ids: Mapping[str, str]) -> frozenset[str]:
+    return frozenset({*(f"{name.removesuffix('_id')}:{one}" for name, one in ids.items()), "public"})
+
+
+_KINDS = ("project", "team", "org")

@@ -1,0 +1,203 @@
+"""Every route × every kind of caller: who is answered, who is refused, and that a refusal tells nothing."""
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from pathlib import Path
+from typing import TypeAlias
+
+import httpx
+import pytest
+from fastapi import FastAPI
+from starlette.routing import Route
+
+from knowhub.bootstrap import Hub, World, open_hub
+from knowhub.core.clock import iso
+from knowhub.core.request_context import Role
+from knowhub.identity.model import Holder
+from knowhub.settings import Settings
+from knowhub.stores.files.filesystem import RealFileSystem
+from tests.authorisation import INFOS, KEYWORDS, KNOWLEDGE, ROWS, Asked, Ids, Need
+from tests.authorised_rows import Made, headers
+from tests.builders import FakeClock
+from tests.keys import ROOT_KEY, keyed, minted, root, text_of
+
+pytestmark = pytest.mark.anyio
+
+UNKNOWN = ("nobody", "forged", "expired", "revoked")
+Body: TypeAlias = Callable[[Ids], dict[str, object]]
+SEEING = ("reader", "writer", "owner", "admin", "root")
+STRANGERS = ("stranger", "of another account")
+EVERYBODY = (*UNKNOWN, *STRANGERS, *SEEING)
+# Whoever may do it, and what the others are answered.
+REFUSED: Mapping[Need, Mapping[str, int]] = {
+    Need.NOTHING: {},
+    Need.KEY: dict.fromkeys(UNKNOWN, 401),
+    Need.SIGHT: dict.fromkeys(UNKNOWN, 401) | dict.fromkeys(STRANGERS, 404),
+    Need.WRITER: dict.fromkeys(UNKNOWN, 401) | {"reader": 403},
+    Need.REVEAL: dict.fromkeys(UNKNOWN, 401) | dict.fromkeys(STRANGERS, 404) | {"reader": 403},
+    Need.OWNERSHIP: dict.fromkeys(UNKNOWN, 401) | dict.fromkeys(STRANGERS, 404) | {"reader": 403, "writer": 403},
+    Need.ADMIN: dict.fromkeys(UNKNOWN, 401) | dict.fromkeys((*STRANGERS, "reader", "writer", "owner"), 403),
+    Need.ROOT: dict.fromkeys(UNKNOWN, 401) | dict.fromkeys((*STRANGERS, "reader", "writer", "owner", "admin"), 403),
+}
+CASES = [
+    pytest.param(method, path, one, id=f"{method} {path}{f' #{index}' if index else ''}")
+    for (method, path), several in ROWS.items()
+    for index, one in enumerate(several)
+]
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return keyed(tmp_path / "data")
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+async def hub(settings: Settings, clock: FakeClock) -> AsyncIterator[Hub]:
+    async with open_hub(settings, World(clock=clock, files=RealFileSystem()), keep=False) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def keys(hub: Hub, clock: FakeClock) -> dict[str, str | None]:
+    """Return a key of every kind of caller; the owner owns what the project `atlas` sees."""
+    atlas = Holder("li", project_ids=("atlas",))
+    revoked = await minted(hub, atlas)
+    await hub.identity.revoke(root(), revoked.key.key_id)
+    expired = text_of(await minted(hub, atlas, expires_at=iso(clock.now() + 60)))
+    clock.advance(120)
+    owner = text_of(await minted(hub, atlas))
+    return {
+        "nobody": None,
+        "forged": owner[:-1] + ("A" if owner[-1] != "A" else "B"),
+        "expired": expired,
+        "revoked": text_of(revoked),
+        "of another account": text_of(await minted(hub, atlas, account="another")),
+        "stranger": text_of(await minted(hub, Holder("zhou"))),
+        "reader": text_of(await minted(hub, Holder("kai", project_ids=("atlas",)), Role.READER)),
+        "writer": text_of(await minted(hub, Holder("chen", project_ids=("atlas",)))),
+        "owner": owner,
+        "admin": text_of(await minted(hub, Holder("ada"), Role.ADMIN)),
+        "root": ROOT_KEY,
+    }
+
+
+@pytest.fixture
+async def made(api: httpx.AsyncClient, hub: Hub, keys: dict[str, str | None]) -> Made:
+    return Made(api, hub, str(keys["owner"]))
+
+
+async def test_every_route_has_its_row(app: FastAPI) -> None:
+    routes = {
+        (method, route.path)
+        for route in app.routes
+        if isinstance(route, Route)
+        for method in set(route.methods or ()) - {"HEAD"}
+    }
+
+    assert routes == set(ROWS)
+
+
+@pytest.mark.parametrize(("method", "path", "one"), CASES)
+async def test_who_is_answered_what(
+    method: str, path: str, one: Asked, made: Made, keys: dict[str, str | None]
+) -> None:
+    ids: dict[str, str] = {}
+
+    for who in EVERYBODY:
+        # What is only read is there for all of them; what a request may change, each finds as it was.
+        ids = ids if ids and method == "GET" else await made.rows(path, one)
+        answer = await made.ask(method, path, one, ids, keys[who])
+        refused = REFUSED[one.need].get(who)
+
+        assert answer.status_code == (refused or one.status), (who, answer.text)
+        if refused is None and one.need is not Need.NOTHING:
+            sees = who not in STRANGERS
+            assert one.tells is None or (ids[one.tells] in answer.text) is sees, who
+            assert sees or not any(row_id in answer.text for row_id in ids.values() if method == "GET"), who
+
+
+@pytest.mark.parametrize(("method", "path", "one"), CASES)
+async def test_a_refusal_is_the_same_for_what_is_there_and_what_is_not(
+    method: str, path: str, one: Asked, made: Made, keys: dict[str, str | None]
+) -> None:
+    ids = await made.rows(path, one)
+    missing = {name: _of_nothing(row_id) for name, row_id in ids.items()}
+    # Who sees a row and may not change it is told that it is there.
+    told = {"writer", *(("reader",) if one.reader_is_told else ())} if one.need is Need.OWNERSHIP else set()
+
+    for who in REFUSED[one.need].keys() - told:
+        there = await made.ask(method, path, one, ids, keys[who])
+        nothing = await made.ask(method, path, one, missing, keys[who])
+
+        assert there.status_code == nothing.status_code, who
+        assert _without(there.content, ids) == _without(nothing.content, missing), who
+        assert there.headers == nothing.headers, who
+
+
+async def test_what_a_request_refers_to_is_missing_in_the_same_words_whether_it_is_hidden_or_not_there(
+    made: Made, keys: dict[str, str | None]
+) -> None:
+    hidden = {name: (await made.rows(f"{{{name}}}", Asked(Need.KEY)))[name] for name in ("knowledge_id", "keyword_id")}
+    own = await Made(made.api, made.hub, str(keys["stranger"]), ("user:owner",)).rows(
+        "{keyword_id}{info_id}", Asked(Need.KEY)
+    )
+    missing = {name: _of_nothing(row_id) for name, row_id in hidden.items()}
+
+    for method, path, body in _references(own):
+        answers = [
+            await made.api.request(
+                method,
+                path.format(**ids),
+                json=None if body is None else body(ids),
+                headers=headers(keys["stranger"]),
+            )
+            for ids in (hidden, missing)
+        ]
+
+        assert answers[0].status_code == answers[1].status_code in {200, 404, 409, 422}, (path, answers[0].text)
+        assert _without(answers[0].content, hidden) == _without(answers[1].content, missing), path
+        assert (answers[0].status_code == 200) == (path in {f"{KNOWLEDGE}/batch_update", f"{KNOWLEDGE}/outcome"}), path
+
+
+def _references(own: Ids) -> list[tuple[str, str, Body | None]]:
+    """Return requests on what is the caller's own, or new, each of which refers to a row by its id."""
+    keyword, info = f"{KEYWORDS}/{own['keyword_id']}", f"{INFOS}/{own['info_id']}"
+    named = {"name": "refers", "llm_auto_place": False}
+
+    def step(ids: Ids) -> dict[str, object]:
+        return {"kind": "describe", "node": {"id": ids["keyword_id"], "version": 1}, "description": "x"}
+
+    return [
+        ("POST", KNOWLEDGE, lambda ids: {"content": "x", "supersedes": ids["knowledge_id"]}),
+        ("POST", f"{KNOWLEDGE}/batch", lambda ids: {"items": [{"content": "x", "supersedes": ids["knowledge_id"]}]}),
+        ("POST", f"{KNOWLEDGE}/batch_update", lambda ids: {"feedback_list": [_vote(ids["knowledge_id"])]}),
+        ("POST", KEYWORDS, lambda ids: {**named, "parent_id": ids["keyword_id"]}),
+        ("POST", f"{KEYWORDS}/batch", lambda ids: {"items": [{"name": "refers", "parent_id": ids["keyword_id"]}]}),
+        ("POST", f"{keyword}/move", lambda ids: {"new_parent_id": ids["keyword_id"]}),
+        ("POST", f"{keyword}/merge", lambda ids: {"into": ids["keyword_id"]}),
+        ("POST", f"{KEYWORDS}/reorganize", lambda ids: {"scope_id": ids["keyword_id"]}),
+        ("POST", f"{KEYWORDS}/reorganize/apply", lambda ids: {"plan": {"steps": [step(ids)]}}),
+        ("POST", INFOS, lambda ids: {"content": "x", "keyword_ids": [ids["keyword_id"]]}),
+        ("POST", f"{INFOS}/batch", lambda ids: {"items": [{"content": "x", "keyword_ids": [ids["keyword_id"]]}]}),
+        ("PUT", info + "/keywords/{keyword_id}", lambda _ids: {}),
+        ("DELETE", info + "/keywords/{keyword_id}", None),
+        ("GET", INFOS + "?keyword_id={keyword_id}", None),
+    ]
+
+
+def _vote(knowledge_id: str) -> dict[str, object]:
+    return {"knowledge_id": knowledge_id, "is_helpful": True}
+
+
+def _of_nothing(row_id: str) -> str:
+    return row_id[:-1] + ("0" if row_id[-1] != "0" else "1")
+
+
+def _without(content: bytes, ids: Ids) -> bytes:
+    for name, row_id in ids.items():
+        content = content.replace(row_id.encode(), name.encode())
+    return content

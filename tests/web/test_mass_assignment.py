@@ -1,0 +1,130 @@
+"""Every write route is sent fields that are nobody's to set: each is refused, and nothing is written."""
+
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+import orjson
+import pytest
+
+from knowhub.bootstrap import Hub, World, open_hub
+from knowhub.core.request_context import Role
+from knowhub.identity.model import Holder
+from knowhub.settings import Settings
+from knowhub.stores.files.filesystem import RealFileSystem
+from tests.authorisation import ROWS, Asked, Need
+from tests.authorised_rows import Made, headers
+from tests.keys import keyed, minted, text_of
+
+pytestmark = pytest.mark.anyio
+
+# What the server keeps of a row, a key, a vote or a request, and what peers were seen to take from a body.
+FIELDS: Mapping[str, object] = {
+    "id": "of-my-choosing",
+    "created_at": "2020-01-01T00:00:00Z",
+    "updated_at": "2020-01-01T00:00:00Z",
+    "version": 99,
+    "deleted": False,
+    "erased": True,
+    "merged_into": "knowledge-20260101-0000",
+    "eval": {"helpful": 1_000},
+    "quality_score": 1_000,
+    "duplicate_of": None,
+    "normalized": ["x"],
+    "pinyin": ["x"],
+    "terms": ["x"],
+    "level": 0,
+    "children": [],
+    "child_count": 0,
+    "sealed": {"key_id": "k"},
+    "has_secure_body": True,
+    "expired": False,
+    "actor": "user:somebody",
+    "principal": "user:somebody",
+    "role": "root",
+    "is_admin": True,
+    "key_id": "key-0000000000000000",
+    "hash": "0" * 64,
+    "revoked_at": None,
+    "replaced_by": None,
+    "last_used_at": None,
+    "grantable": ["public"],
+    "visible": None,
+    "operation_id": "x",
+    "undo_of": "x",
+    "undoable": True,
+    "seq": 1,
+    "owner_id": "somebody",
+    "__proto__": {},
+    "account": "another",
+    "user_id": "somebody",
+    "agent_id": "somebody",
+    "project_id": "somebodys",
+    "team_id": "somebodys",
+    "org_id": "somebodys",
+}
+# What a route is there to be told.
+ITS_OWN = {
+    ("POST", "/api/admin/keys"): {"user_id", "agent_id", "role"},
+    ("POST", "/api/resource"): {"id"},
+    # A line as an export writes it; its version and time are read past, and start anew.
+    ("POST", "/api/knowledge/import"): {"id", "created_at", "eval", "updated_at", "version"},
+}
+CASES = [
+    pytest.param(method, path, one, id=f"{method} {path}")
+    for (method, path), (one, *_) in ROWS.items()
+    if method in {"POST", "PUT", "PATCH"} and one.body is not None
+]
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return keyed(tmp_path / "data")
+
+
+@pytest.fixture
+async def hub(settings: Settings) -> AsyncIterator[Hub]:
+    async with open_hub(settings, World(files=RealFileSystem()), keep=False) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize(("method", "path", "one"), CASES)
+async def test_no_write_route_takes_what_is_the_servers_to_say(
+    method: str, path: str, one: Asked, api: httpx.AsyncClient, hub: Hub
+) -> None:
+    role = Role.ADMIN if one.need is Need.ADMIN else Role.WRITER
+    key = text_of(await minted(hub, Holder("li", project_ids=("atlas",)), role))
+    made = Made(api, hub, key)
+    ids = await made.rows(path, one)
+    assert one.body is not None
+    body, before = one.body(ids), hub.store.last_seq
+    # A version in the body of a change is the one that is expected: another is a conflict.
+    own = ITS_OWN.get((method, path), set())
+
+    for field, value in FIELDS.items():
+        for tampered in _with(body, field, value) if field not in own else ():
+            is_lines = isinstance(tampered, bytes)
+            answer = await api.request(
+                method,
+                path.replace(":path}", "}").format(**ids),
+                content=tampered if is_lines else orjson.dumps(tampered),
+                headers=headers(key) | {"Content-Type": "application/x-ndjson" if is_lines else "application/json"},
+            )
+
+            assert answer.status_code in {403, 409, 422}, (field, answer.text)
+            assert answer.status_code != 409 or field == "version", (field, answer.text)
+            assert hub.store.last_seq == before, field
+
+
+def _with(body: Any, field: str, value: object) -> list[Any]:  # noqa: ANN401 -- any body
+    """Return the body with a field that it does not have: at its top, and in the first of its items."""
+    if isinstance(body, bytes):
+        return [orjson.dumps(orjson.loads(body) | {field: value})]
+    tampered = [{**body, field: value}]
+    tampered += [
+        {**body, name: [{**items[0], field: value}]}
+        for name, items in body.items()
+        if isinstance(items, list) and items and isinstance(items[0], dict) and field not in items[0]
+    ]
+    return tampered

@@ -1,0 +1,221 @@
+"""Ten thousand questions of callers drawn at random: each is answered just what an oracle says that they may see."""
+
+import json
+import random
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+
+from knowhub.bootstrap import Hub, World, open_hub
+from knowhub.core.errors import NotFound
+from knowhub.keywords.model import ROOT_ID, InfoQuery, SearchStatus
+from knowhub.knowledge.model import ListQuery, Order, SearchQuery
+from knowhub.operations.model import OperationFilter
+from knowhub.resources.model import ResourceQuery
+from knowhub.stores.files.filesystem import RealFileSystem
+from tests.builders import FakeClock
+from tests.keys import keyed, root
+from tests.visible_world import INFOS, KEYWORDS, KNOWLEDGE, NAMES, RESOURCES, Asker, VisibleWorld, askers
+
+pytestmark = pytest.mark.anyio
+
+Question: TypeAlias = Callable[[VisibleWorld, Asker], Awaitable[None]]
+ALL = 1_000
+_ID = re.compile(
+    r"knowledge-[0-9]{8}-[0-9a-f]+|of/[0-9]{7}|[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}"
+)
+
+
+@pytest.fixture
+async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
+    world = World(clock=FakeClock(), files=RealFileSystem())
+    async with open_hub(keyed(tmp_path / "data"), world, keep=False) as opened:
+        yield opened
+
+
+async def test_what_callers_are_answered_equals_an_oracle_while_scopes_change(hub: Hub) -> None:
+    await _asked(hub, rounds=20, questions=500)
+
+
+@pytest.mark.nightly
+async def test_what_callers_are_answered_equals_an_oracle_a_hundred_thousand_times(hub: Hub) -> None:
+    await _asked(hub, rounds=200, questions=500)
+
+
+async def test_the_oracle_finds_a_leak_where_there_is_one(hub: Hub) -> None:
+    world = VisibleWorld(hub, random.Random(3))
+    await world.fill()
+    # A caller who is told more than the oracle allows, as a filter that is forgotten would tell.
+    told_too_much = Asker(root(), frozenset({"public"}))
+
+    for ask in QUESTIONS:
+        with pytest.raises(AssertionError):
+            await _many_times(ask, world, told_too_much)
+
+
+async def _many_times(ask: Question, world: VisibleWorld, asker: Asker) -> None:
+    for _ in range(50):
+        await ask(world, asker)
+
+
+async def _asked(hub: Hub, rounds: int, questions: int) -> None:
+    dice = random.Random(20261121)
+    world = VisibleWorld(hub, dice)
+    await world.fill()
+    callers = askers(dice, 40)
+    for number in range(rounds):
+        for _ in range(questions):
+            await dice.choices(QUESTIONS, WEIGHTS)[0](world, dice.choice(callers))
+        await world.change(12)
+        if number % 5 == 4:
+            await hub.reindex(lambda _done, _total: None, "default")
+
+
+async def _listed(world: VisibleWorld, asker: Asker) -> None:
+    page = await world.hub.knowledge.page(asker.ctx, ListQuery((), ALL, None))
+
+    _equal(world, asker, {json.loads(one)["id"] for one in page.records}, world.seen(asker, KNOWLEDGE))
+
+
+async def _found(world: VisibleWorld, asker: Asker) -> None:
+    order = world.dice.choice(tuple(Order))
+    query = SearchQuery("wait element", top_k=100, min_score=1, order=order, explain=True)
+
+    found = await world.hub.retrieval.search(asker.ctx, query)
+
+    _equal(world, asker, {one["id"] for one in found.records}, world.seen(asker, KNOWLEDGE), found.explanation)
+
+
+async def _exported(world: VisibleWorld, asker: Asker) -> None:
+    exported = [json.loads(one)["id"] for one in await world.hub.exchange.export(asker.ctx)]
+
+    _equal(world, asker, set(exported), world.seen(asker, KNOWLEDGE))
+
+
+async def _read(world: VisibleWorld, asker: Asker) -> None:
+    knowledge_id, info_id, resource_id = (_any(world, kind) for kind in (KNOWLEDGE, INFOS, RESOURCES))
+    knowledge, infos, resources = world.hub.knowledge, world.hub.infos, world.hub.resources
+
+    await _there_if_seen(world, asker, KNOWLEDGE, knowledge_id, knowledge.get(asker.ctx, knowledge_id))
+    await _there_if_seen(world, asker, KNOWLEDGE, knowledge_id, knowledge.history(asker.ctx, knowledge_id))
+    await _there_if_seen(world, asker, KNOWLEDGE, knowledge_id, knowledge.access(asker.ctx, knowledge_id))
+    if knowledge_id in world.seen(asker, KNOWLEDGE):
+        similar = await world.hub.similarity.of(asker.ctx, knowledge_id)
+        assert {one for one, _ in similar} <= world.seen(asker, KNOWLEDGE)
+    await _there_if_seen(world, asker, INFOS, info_id, infos.get(asker.ctx, info_id))
+    await _there_if_seen(world, asker, RESOURCES, resource_id, resources.get(asker.ctx, resource_id))
+
+
+async def _looked_up(world: VisibleWorld, asker: Asker) -> None:
+    name = world.dice.choice(NAMES)
+    named = {one for one in world.seen(asker, KEYWORDS) if world.rows[KEYWORDS][one].name == name}
+
+    found = await world.hub.keyword_search.search(asker.ctx, name, expand=False)
+
+    if found.status is SearchStatus.NOT_FOUND:
+        assert not named
+    shown = [json.loads(one)["id"] for one in ((found.node,) if found.node else found.candidates)]
+    _equal(world, asker, set(shown) if found.status is not SearchStatus.NOT_FOUND else set(), named, str(found))
+    if found.node is not None:
+        path = [json.loads(one)["id"] for one in found.path]
+        assert path == world.path(asker, shown[0])
+
+
+async def _walked(world: VisibleWorld, asker: Asker) -> None:
+    keyword_id, keywords = _any(world, KEYWORDS), world.hub.keywords
+
+    row = await _there_if_seen(world, asker, KEYWORDS, keyword_id, keywords.get(asker.ctx, keyword_id))
+    children = await _there_if_seen(world, asker, KEYWORDS, keyword_id, keywords.children(asker.ctx, keyword_id))
+    path = await _there_if_seen(world, asker, KEYWORDS, keyword_id, keywords.path(asker.ctx, keyword_id))
+
+    if row is not None:
+        whole, way = json.loads(row.json), world.path(asker, keyword_id)
+        _equal(world, asker, set(whole["children"]), world.children(asker, keyword_id), children)
+        assert [json.loads(one)["id"] for one in path] == way
+        assert (whole["level"], whole["child_count"]) == (len(way) - 1, len(whole["children"]))
+        above = world.rows[KEYWORDS][keyword_id].above
+        assert whole["parent_id"] == (above if above in {ROOT_ID, *world.seen(asker, KEYWORDS)} else None)
+
+
+async def _unfolded(world: VisibleWorld, asker: Asker) -> None:
+    whole = await world.hub.keywords.subtree(asker.ctx, ROOT_ID)
+    metrics = await world.hub.curator.metrics(asker.ctx)
+
+    ids = set(_ID.findall(json.dumps([one["id"] for one in _flat(whole)])))
+    _equal(world, asker, ids, world.below(asker, ROOT_ID), str(whole))
+    assert metrics["nodes"] == len(world.seen(asker, KEYWORDS))
+    _equal(world, asker, set(), set(), metrics)
+
+
+async def _infos(world: VisibleWorld, asker: Asker) -> None:
+    keyword_id, info_id, infos = _any(world, KEYWORDS), _any(world, INFOS), world.hub.infos
+    linked = {one for one in world.seen(asker, INFOS) if keyword_id in world.rows[INFOS][one].linked}
+
+    page = await infos.page(asker.ctx, None, ALL, None)
+    of_one = await _there_if_seen(
+        world, asker, KEYWORDS, keyword_id, infos.of_keyword(asker.ctx, keyword_id, InfoQuery(size=ALL))
+    )
+    keywords = await _there_if_seen(world, asker, INFOS, info_id, infos.keywords_of(asker.ctx, info_id))
+
+    _equal(world, asker, {json.loads(one)["id"] for one in page.records}, world.seen(asker, INFOS))
+    if of_one is not None:
+        _equal(world, asker, {json.loads(one)["id"] for one in of_one}, linked)
+    if keywords is not None:
+        seen = set(world.rows[INFOS][info_id].linked) & world.seen(asker, KEYWORDS)
+        _equal(world, asker, {json.loads(one)["id"] for one, _, _ in keywords}, seen)
+
+
+async def _resources(world: VisibleWorld, asker: Asker) -> None:
+    page = await world.hub.resources.page(asker.ctx, ResourceQuery(limit=ALL))
+    named = tuple(world.rows[RESOURCES])
+    missing = world.hub.resources.missing(asker.ctx, named)
+
+    seen = world.seen(asker, RESOURCES)
+    _equal(world, asker, {str(one["id"]) for one in page.records}, seen)
+    assert set(missing) == set(named) - seen
+
+
+async def _operations(world: VisibleWorld, asker: Asker) -> None:
+    page = await world.hub.operations.page(asker.ctx, OperationFilter(limit=50))
+
+    changes = [change for entry in page.entries for change in entry.operation.changes]
+    told = {one.id for one in changes if one.collection in world.rows} - {ROOT_ID}
+    seen = {row_id for row_id, row in world.gone.items() if asker.may_see(row)}
+    # Which operations there were the oracle does not know, only of which rows they may tell.
+    _equal(world, asker, told, told & seen.union(*(world.seen(asker, kind) for kind in world.rows)), page)
+
+
+QUESTIONS: tuple[Question, ...] = (
+    *(_listed, _found, _exported, _read, _looked_up, _walked, _unfolded, _infos, _resources, _operations),
+)
+# Who sees little has the whole log gone through for it.
+WEIGHTS = tuple(1 if ask is _operations else 4 for ask in QUESTIONS)
+
+
+def _any(world: VisibleWorld, kind: str) -> str:
+    return world.dice.choice(tuple(world.rows[kind]))
+
+
+async def _there_if_seen(world: VisibleWorld, asker: Asker, kind: str, row_id: str, reading: Awaitable[Any]) -> Any:  # noqa: ANN401 -- whatever is read
+    """Return what a reading answers, None where the row is missing for the caller, which it must be just then."""
+    try:
+        answer = await reading
+    except NotFound:
+        answer = None
+    assert (answer is not None) is (row_id in world.seen(asker, kind)), (kind, row_id)
+    _equal(world, asker, set(), set(), answer)
+    return answer
+
+
+def _equal(world: VisibleWorld, asker: Asker, told: set[str], seen: set[str], *whole: object) -> None:
+    """Fail for a row that is told and not seen, or seen and not told, or named in what is told of others."""
+    assert told == seen, f"leaked {sorted(told - seen)}, kept back {sorted(seen - told)}"
+    named = (world.row(one) for one in set(_ID.findall(str(whole))))
+    assert all(row is None or asker.may_see(row) for row in named)
+
+
+def _flat(node: dict[str, Any]) -> list[dict[str, Any]]:
+    return [node, *(one for child in node["children_nodes"] for one in _flat(child))]
