@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from agent_tools import client, failures, records
+from agent_tools import client, failures, records, sendable
 from agent_tools.goal_tree import Goal, GoalStatus, GoalTree, knowledge_section
 from agent_tools.knowledge import knowledge_search
 from agent_tools.registry import tool
@@ -37,7 +37,7 @@ _Found: TypeAlias = tuple[list[dict[str, Any]], str]
 class AgentRun:
     """What the goal tools of one run work on. `caller` holds the context ids, such as `user_id` and `project_id`.
 
-    `timeout_s` bounds each call of the server.
+    A `trace_id` that is no text is taken by its text, None for none. `timeout_s` bounds each call of the server.
     """
 
     tree: GoalTree = field(default_factory=GoalTree)
@@ -45,6 +45,10 @@ class AgentRun:
     trace_store: TraceStore | None = None
     caller: Mapping[str, str] = field(default_factory=dict)
     timeout_s: float = RECALL_TIMEOUT_S
+
+    def __post_init__(self) -> None:
+        given: object = self.trace_id
+        self.trace_id = "" if given is None else str(given)
 
 
 _current: ContextVar[AgentRun | None] = ContextVar("agent_run", default=None)
@@ -97,7 +101,7 @@ async def focus_goal(
     goal_tree: GoalTree,
     goal_id: str,
     *,
-    trace_id: str = "",
+    trace_id: str | None = "",
     trace_store: TraceStore | None = None,
     caller: Mapping[str, str] | None = None,
     timeout_s: float = RECALL_TIMEOUT_S,
@@ -106,7 +110,7 @@ async def focus_goal(
 
     It is one call of the server, and succeeds without one. An unknown goal is an error that names those there are.
     """
-    run = AgentRun(goal_tree, trace_id, trace_store, caller or {}, timeout_s)
+    run = AgentRun(goal_tree, trace_id or "", trace_store, caller or {}, timeout_s)
     try:
         return await _focus(run, goal_id)
     except ToolFailure as failure:
@@ -142,9 +146,13 @@ async def before_risky_step(step: str, tool_name: str = "", *, run: AgentRun | N
     run = run or _current.get() or AgentRun()
     focused = run.tree.focused
     about = " ".join(part for part in (step.strip(), tool_name, focused.description if focused else "") if part)
+    had_evidence = focused is not None and focused.was_shown
     items, missed = await _recall(run, about, FOCUS_TOP_K, focused, unseen=True)
+    # What was shown now is judged by how the goal ends, after a restart too.
+    notice = await _keep(run) if focused is not None and focused.was_shown and not had_evidence else ""
     output = f"{_RISK_HEADING}\n\n{knowledge_section(items, missed)}" if items or missed else ""
-    return ToolResult(f"{_RISK_HEADING} ({len(items)})", output, {"items": items, "notice": missed})
+    metadata = {"items": items, "notice": missed or notice}
+    return ToolResult(f"{_RISK_HEADING} ({len(items)})", _joined(output, notice), metadata)
 
 
 async def _create(run: AgentRun, description: str, parent_id: str | None, goal_id: str | None) -> ToolResult:
@@ -157,7 +165,8 @@ async def _focus(run: AgentRun, goal_id: str) -> ToolResult:
     current = run.tree.get(goal_id)
     items, missed = await _recall(run, current.description, FOCUS_TOP_K, current)
     run.tree.focus(current)
-    current.knowledge = items
+    if not missed:
+        current.knowledge = items
     notice = await _keep(run)
     output = f"当前 Goal: {current.description}\n\n{knowledge_section(items, missed)}"
     return ToolResult("✅ Goal 已聚焦", _joined(output, notice), {**_of(current, missed or notice), "items": items})
@@ -166,8 +175,10 @@ async def _focus(run: AgentRun, goal_id: str) -> ToolResult:
 async def _end(run: AgentRun, goal_id: str, outcome: str, *, is_helpful: bool) -> ToolResult:
     ended = run.tree.get(goal_id)
     ended.status = GoalStatus.COMPLETED if is_helpful else GoalStatus.FAILED
-    ended.outcome = outcome.strip()[:_OUTCOME_LIMIT_CHARS]
-    ended.evidence_due = bool(ended.knowledge and run.trace_id)
+    ended.outcome = sendable.plain_text(outcome).strip()[:_OUTCOME_LIMIT_CHARS]
+    # The goal may be taken up again before this could be sent.
+    ended.was_helpful = is_helpful
+    ended.evidence_due = bool(ended.was_shown and run.trace_id)
     missed = await _send_evidence(run)
     notice = await _keep(run)
     title = "✅ Goal 已完成" if is_helpful else "❌ Goal 已失败"
@@ -178,15 +189,15 @@ async def _end(run: AgentRun, goal_id: str, outcome: str, *, is_helpful: bool) -
 async def _send_evidence(run: AgentRun) -> str:
     """Send every outcome that is due, those too that an earlier call could not; say what is in the way."""
     for due in [one for one in run.tree if one.evidence_due]:
-        case = {"task": due.description[:_OUTCOME_LIMIT_CHARS], "outcome": due.outcome}
-        body = {
-            **run.caller,
-            "session_id": run.trace_id,
-            "goal_id": due.id,
-            "is_helpful": due.status is GoalStatus.COMPLETED,
-            "case": case,
-        }
+        case = {"task": due.description, "outcome": due.outcome}
         try:
+            body = {
+                **sendable.caller_ids(run.caller),
+                "session_id": sendable.entity_id(run.trace_id),
+                "goal_id": sendable.entity_id(due.id),
+                "is_helpful": due.was_helpful,
+                "case": {name: sendable.plain_text(text)[:_OUTCOME_LIMIT_CHARS] for name, text in case.items()},
+            }
             await client.request("POST", "/api/knowledge/outcome", body=body, timeout_s=run.timeout_s)
         except ToolFailure as failure:
             return f"The outcome is not yet noted as evidence; the next goal that ends sends it. {failure.advice}"
@@ -197,22 +208,33 @@ async def _send_evidence(run: AgentRun) -> str:
 async def _recall(run: AgentRun, query: str, top_k: int, about: Goal | None = None, *, unseen: bool = False) -> _Found:
     """Search, and return what was found with a word on what was in the way, empty where nothing was.
 
-    The server is told the run and the goal: it remembers what it showed for them.
+    The server is told the run and the goal: it remembers what it showed for them, and the goal that it did.
     """
-    context: dict[str, Any] = dict(run.caller)
-    if run.trace_id and about is not None:
-        context |= {"session_id": run.trace_id, "goal_id": about.id, "unseen": unseen or None}
+    words = sendable.query(query)
+    if not words:
+        return [], "There are no words to search with."
+    noted_for = about if run.trace_id else None
     try:
+        context: dict[str, Any] = dict(sendable.caller_ids(run.caller))
+        if noted_for is not None:
+            session_id, goal_id = sendable.entity_id(run.trace_id), sendable.entity_id(noted_for.id)
+            context |= {"session_id": session_id, "goal_id": goal_id, "unseen": unseen or None}
         async with asyncio.timeout(run.timeout_s):
-            found = await knowledge_search(query, top_k, FOCUS_MIN_SCORE, None, **context)
+            found = await knowledge_search(words, top_k, FOCUS_MIN_SCORE, None, **context)
+    except ToolFailure as failure:
+        return [], failure.advice
     except TimeoutError:
         return [], failures.timed_out("the search", run.timeout_s).advice
-    return found.metadata["items"], found.error or ""
+    items = found.metadata["items"]
+    if items and noted_for is not None:
+        noted_for.was_shown = True
+    return items, found.error or ""
 
 
 async def _profile(run: AgentRun) -> _Found:
     try:
-        reply = await client.request("GET", "/api/knowledge/profile", params=run.caller, timeout_s=run.timeout_s)
+        caller = sendable.caller_ids(run.caller)
+        reply = await client.request("GET", "/api/knowledge/profile", params=caller, timeout_s=run.timeout_s)
         return client.result_list(reply), ""
     except ToolFailure as failure:
         return [], failure.advice
@@ -224,8 +246,8 @@ async def _keep(run: AgentRun) -> str:
         return ""
     try:
         await run.trace_store.update_goal_tree(run.trace_id, run.tree)
-    except (OSError, ValueError) as problem:
-        return f"The goals could not be kept: {failures.one_line(problem)}."
+    except Exception as problem:  # noqa: BLE001 -- a store of the host's own may fail in any way, and is not our bug
+        return f"The goals could not be kept: {failures.one_line(problem) or type(problem).__name__}."
     return ""
 
 

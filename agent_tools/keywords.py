@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from agent_tools import client, failures, records
+from agent_tools import client, failures, records, sendable
 from agent_tools.registry import tool
 from agent_tools.results import ToolResult
 
@@ -16,7 +16,7 @@ _STATUSES = ("matched", "ambiguous", "not_found")
 
 
 @tool()
-async def keyword_search(  # noqa: PLR0913, PLR0917 -- every tool of an agent takes the five ids of a caller
+async def keyword_search(  # noqa: PLR0913, PLR0917 -- every tool of an agent takes the six ids of a caller
     query: str,
     llm_expand_query: bool = True,
     user_id: str | None = None,
@@ -24,6 +24,7 @@ async def keyword_search(  # noqa: PLR0913, PLR0917 -- every tool of an agent ta
     project_id: str | None = None,
     team_id: str | None = None,
     org_id: str | None = None,
+    account: str | None = None,
 ) -> ToolResult:
     """Look a thing up in the keyword tree: where it belongs and what is known of it. Ask with its name.
 
@@ -35,17 +36,18 @@ async def keyword_search(  # noqa: PLR0913, PLR0917 -- every tool of an agent ta
         project_id: Search with what this project sees.
         team_id: Search with what this team sees.
         org_id: Search with what this organisation sees.
+        account: Search in this account; nothing crosses from one to another.
     """
     params = {
         "q": query,
         "llm_expand_query": "true" if llm_expand_query else "false",
-        **_caller(user_id, agent_id, project_id, team_id, org_id),
+        **_caller(user_id, agent_id, project_id, team_id, org_id, account),
     }
     return _found(await client.request("GET", "/api/keywords/search", params=params, timeout_s=SEARCH_TIMEOUT_S))
 
 
 @tool()
-async def keyword_create(  # noqa: PLR0913, PLR0917 -- every tool of an agent takes the five ids of a caller
+async def keyword_create(  # noqa: PLR0913, PLR0917 -- every tool of an agent takes the six ids of a caller
     name: str,
     parent_id: str | None = None,
     aliases: list[str] | None = None,
@@ -56,6 +58,7 @@ async def keyword_create(  # noqa: PLR0913, PLR0917 -- every tool of an agent ta
     project_id: str | None = None,
     team_id: str | None = None,
     org_id: str | None = None,
+    account: str | None = None,
 ) -> ToolResult:
     """Add a keyword to the tree, so that infos can be kept under it. Search first: it may be there.
 
@@ -70,16 +73,21 @@ async def keyword_create(  # noqa: PLR0913, PLR0917 -- every tool of an agent ta
         project_id: Act with what this project sees.
         team_id: Act with what this team sees.
         org_id: Act with what this organisation sees.
+        account: Act in this account; nothing crosses from one to another.
     """
     body: dict[str, Any] = {"name": name, "description": description, "llm_auto_place": llm_auto_place}
-    given = {"parent_id": parent_id, "aliases": aliases, **_caller(user_id, agent_id, project_id, team_id, org_id)}
+    given = {
+        "parent_id": parent_id,
+        "aliases": aliases,
+        **_caller(user_id, agent_id, project_id, team_id, org_id, account),
+    }
     body |= {field: value for field, value in given.items() if value is not None}
     reply = await client.request("POST", "/api/keywords", body=body, timeout_s=PLACE_TIMEOUT_S)
     return _created(_row(reply))
 
 
 @tool()
-async def info_save(  # noqa: PLR0913, PLR0917 -- every tool of an agent takes the five ids of a caller
+async def info_save(  # noqa: PLR0913, PLR0917 -- every tool of an agent takes the six ids of a caller
     content: str,
     keyword_ids: list[str] | None = None,
     source: str = "",
@@ -89,6 +97,7 @@ async def info_save(  # noqa: PLR0913, PLR0917 -- every tool of an agent takes t
     project_id: str | None = None,
     team_id: str | None = None,
     org_id: str | None = None,
+    account: str | None = None,
 ) -> ToolResult:
     """Keep a piece of information under keywords: whoever looks one of them up will read it.
 
@@ -102,24 +111,17 @@ async def info_save(  # noqa: PLR0913, PLR0917 -- every tool of an agent takes t
         project_id: Act with what this project sees.
         team_id: Act with what this team sees.
         org_id: Act with what this organisation sees.
+        account: Act in this account; nothing crosses from one to another.
     """
     body: dict[str, Any] = {"content": content, "source": source, "auto_link": auto_link}
-    given = {"keyword_ids": keyword_ids, **_caller(user_id, agent_id, project_id, team_id, org_id)}
+    given = {"keyword_ids": keyword_ids, **_caller(user_id, agent_id, project_id, team_id, org_id, account)}
     body |= {field: value for field, value in given.items() if value is not None}
     reply = await client.request("POST", "/api/infos", body=body, timeout_s=PLACE_TIMEOUT_S)
     return _saved(_row(reply))
 
 
-def _caller(
-    user_id: str | None, agent_id: str | None, project_id: str | None, team_id: str | None, org_id: str | None
-) -> dict[str, str | None]:
-    return {
-        "user_id": user_id,
-        "agent_id": agent_id,
-        "project_id": project_id,
-        "team_id": team_id,
-        "org_id": org_id,
-    }
+def _caller(*ids: str | None) -> dict[str, str | None]:
+    return dict(zip(sendable.CONTEXT_IDS, ids, strict=True))
 
 
 def _found(reply: Mapping[str, Any]) -> ToolResult:

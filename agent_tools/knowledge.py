@@ -30,6 +30,7 @@ async def knowledge_search(
     session_id: str | None = None,
     goal_id: str | None = None,
     unseen: bool | None = None,
+    account: str | None = None,
 ) -> ToolResult:
     """Find what was learned before about a task, best first. Use it before you research or plan anew.
 
@@ -46,6 +47,7 @@ async def knowledge_search(
         session_id: The run that this belongs to: the server remembers what it showed there.
         goal_id: The goal of the run that this is for.
         unseen: Leave out what was shown for that session and goal before.
+        account: Search in this account; nothing crosses from one to another.
     """
     context = {
         "user_id": user_id,
@@ -56,6 +58,7 @@ async def knowledge_search(
         "session_id": session_id,
         "goal_id": goal_id,
         "unseen": "true" if unseen else None,
+        "account": account,
     }
     params = {"q": query, "top_k": top_k, "min_score": min_score, "types": _commas(types), **context}
     reply = await client.request("GET", "/api/knowledge/search", params=params)

@@ -6,7 +6,7 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
-from typing import Protocol
+from typing import BinaryIO, Protocol
 from urllib.parse import quote
 
 from agent_tools.goal_tree import GoalTree
@@ -41,7 +41,9 @@ class FileTraceStore:
         # Of this moment: the tree may change while the disk is slow.
         text = json.dumps({"trace_id": trace_id, **tree.to_dict()}, ensure_ascii=False, allow_nan=False)
         loop = asyncio.get_running_loop()
-        await loop.run_in_executor(self._writer, _replace, self._path(trace_id), text.encode())
+        # JSON writes half of a surrogate pair as this error handler does.
+        content = text.encode("utf-8", "backslashreplace")
+        await loop.run_in_executor(self._writer, _replace, self._path(trace_id), content)
 
     async def load_goal_tree(self, trace_id: str) -> GoalTree | None:
         """Return the tree as it was kept last; None for a trace that is not known. Raises OSError, TraceDamaged."""
@@ -65,18 +67,34 @@ class FileTraceStore:
 
 def _replace(path: Path, content: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    with unfinished.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    unfinished.replace(path)
+    file = _new_file(path)
+    unfinished = Path(file.name)
+    try:
+        with file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(path)
+    except OSError:
+        # Its name is never taken again: on a full disk these would add up.
+        unfinished.unlink(missing_ok=True)
+        raise
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         # The new name too must be there after a power cut.
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def _new_file(path: Path) -> BinaryIO:
+    """Open a file that nobody else has: no other store here, and no process of the same number in another container."""
+    number = 0
+    while True:
+        try:
+            return path.with_name(f"{path.name}.{os.getpid()}-{number}.tmp").open("xb")
+        except FileExistsError:
+            number += 1
 
 
 def _read(path: Path) -> bytes | None:

@@ -11,6 +11,7 @@ from agent_tools.compaction import extract_on_compaction, knowledge_extract
 from agent_tools.prompts.knowledge import KNOWLEDGE_EXTRACTION_PROMPT
 from agent_tools.records import FENCE_NOTE
 from agent_tools.registry import call_tool
+from agent_tools.spoken import MAX_BODY_CHARS, MAX_MESSAGES
 
 pytestmark = pytest.mark.anyio
 
@@ -92,6 +93,119 @@ async def test_a_conversation_without_text_asks_nobody(hub: respx.MockRouter) ->
     assert result.error is None
     assert result.metadata["items"] == []
     assert hub.calls.call_count == 0
+
+
+GOOD = {"role": "user", "content": "I prefer tabs", "message_id": "good"}
+
+
+@pytest.mark.parametrize(
+    ("bad", "as_sent"),
+    [
+        pytest.param({"timestamp": 1700000000}, {"timestamp": "2023-11-14T22:13:20+00:00"}, id="seconds"),
+        pytest.param(
+            {"timestamp": 1700000000500}, {"timestamp": "2023-11-14T22:13:20.500000+00:00"}, id="milliseconds"
+        ),
+        pytest.param({"name": "n" * 300}, {"name": "n" * 200}, id="long name"),
+        pytest.param({"id": 7}, {"message_id": "7"}, id="number for an id"),
+        pytest.param({"content": {"text": "I use vim"}}, {}, id="one part"),
+    ],
+)
+async def test_what_the_server_would_refuse_is_brought_to_its_form(
+    hub: respx.MockRouter, bad: dict[str, Any], as_sent: dict[str, str]
+) -> None:
+    route = hub.post("/api/knowledge/extract").respond(json=REPLY)
+
+    result = await extract_on_compaction([{"role": "user", "content": "I use vim", **bad}, GOOD])
+
+    first, second = sent(route)["messages"]
+    assert first | {"role": "user", "content": "I use vim", **as_sent} == first
+    assert second == GOOD
+    assert result.metadata["notice"] == ""
+
+
+@pytest.mark.parametrize(
+    ("bad", "content", "told"),
+    [
+        pytest.param({"content": "I use vim\x00"}, "I use vim ", "characters replaced", id="NUL"),
+        pytest.param({"content": "I use vim \ud800"}, "I use vim ?", "characters replaced", id="half a character"),
+        pytest.param({"timestamp": "yesterday"}, "I use vim", "without its timestamp", id="no time"),
+        pytest.param({"timestamp": 1e300}, "I use vim", "without its timestamp", id="beyond the calendar"),
+        pytest.param({"timestamp": "0001-01-01T00:00:00+05:00"}, "I use vim", "without its timestamp", id="before it"),
+    ],
+)
+async def test_what_must_be_changed_for_that_is_said(
+    hub: respx.MockRouter, bad: dict[str, Any], content: str, told: str
+) -> None:
+    route = hub.post("/api/knowledge/extract").respond(json=REPLY)
+
+    result = await extract_on_compaction([GOOD, {"role": "user", "content": "I use vim", **bad}])
+
+    first, second = sent(route)["messages"]
+    assert first == GOOD
+    assert second["content"] == content
+    assert "timestamp" not in second
+    assert f"message 2 was sent {'with ' if 'replaced' in told else ''}{told}" in result.output
+    assert result.metadata["notice"] in result.output
+
+
+@pytest.mark.parametrize("bad", [None, 5, "abc", {"content": "x"}, {"role": "r" * 300, "content": "x"}])
+async def test_a_message_that_cannot_be_sent_is_left_out_and_the_others_are_not(
+    hub: respx.MockRouter, bad: object
+) -> None:
+    route = hub.post("/api/knowledge/extract").respond(json=REPLY)
+
+    result = await extract_on_compaction([bad, GOOD])  # type: ignore[list-item]  # as a host may have it
+
+    assert sent(route)["messages"] == [GOOD]
+    assert "message 1 was left out" in result.output
+
+
+async def test_many_bad_messages_are_told_in_a_few_words(hub: respx.MockRouter) -> None:
+    result = await extract_on_compaction("abc" * 1000)  # type: ignore[arg-type]  # as a host may have it
+
+    assert result.error is None
+    assert "and 2990 more" in result.output
+    assert len(result.output) < 1000
+    assert not hub.calls
+
+
+async def test_a_message_too_long_for_any_request_does_not_keep_the_others_back(hub: respx.MockRouter) -> None:
+    route = hub.post("/api/knowledge/extract").respond(json=REPLY)
+
+    result = await extract_on_compaction([GOOD, {"role": "tool", "content": "x" * (MAX_BODY_CHARS + 1)}])
+
+    assert sent(route)["messages"] == [GOOD]
+    assert "message 2 was left out" in result.output
+
+
+async def test_messages_for_which_there_is_no_room_are_the_oldest_and_are_told(hub: respx.MockRouter) -> None:
+    route = hub.post("/api/knowledge/extract").respond(json=REPLY)
+
+    result = await extract_on_compaction([{**GOOD, "id": number} for number in range(MAX_MESSAGES + 1)])
+
+    assert len(sent(route)["messages"]) == MAX_MESSAGES
+    assert "message 1 and those before it were left out" in result.output
+
+
+@pytest.mark.parametrize("trace_id", [5, "t" * 300, "a\x00b", "half \ud800"])
+async def test_a_trace_of_any_name_is_named_in_a_form_that_the_server_takes(
+    hub: respx.MockRouter,
+    trace_id: Any,  # noqa: ANN401 -- as a host may have it
+) -> None:
+    route = hub.post("/api/knowledge/extract").respond(json=REPLY)
+
+    result = await extract_on_compaction([{"role": "user", "content": "I use vim"}], trace_id=trace_id, account="acme")
+
+    assert result.error is None
+    assert sent(route)["account"] == "acme"
+    assert 0 < len(sent(route)["trace_id"]) <= 200
+    assert "\0" not in sent(route)["trace_id"]
+
+
+async def test_what_is_no_list_of_messages_is_told() -> None:
+    result = await extract_on_compaction(None)  # type: ignore[arg-type]  # as a host may have it
+
+    assert "Pass one, oldest first" in (result.error or "")
 
 
 @pytest.mark.parametrize("failure", [httpx.ConnectError("down"), httpx.ReadTimeout("late")])

@@ -20,7 +20,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "keyword_create": {"name": "数据库"},
     "info_save": {"content": "KEYS 会阻塞服务器"},
 }
-IDS = {"user_id": "u", "agent_id": "a", "project_id": "p", "team_id": "t", "org_id": "o"}
+IDS = {"user_id": "u", "agent_id": "a", "project_id": "p", "team_id": "t", "org_id": "o", "account": "acme"}
 ROOT = {"id": "root", "name": "root", "aliases": [], "description": ""}
 LANGUAGES = {"id": "k-1", "name": "编程语言", "aliases": [], "description": ""}
 JAVA = {"id": "k-2", "name": "Java", "aliases": ["JDK"], "description": "运行在 JVM 上", "parent_id": "k-1"}
@@ -147,7 +147,7 @@ def test_the_ids_of_the_caller_come_last_and_may_be_left_out(name: str) -> None:
     parameters = inspect.signature(registered_tools()[name]).parameters
     schema = registered_tools()[name].openai_schema()["function"]["parameters"]
 
-    assert list(parameters)[-5:] == list(IDS)
+    assert list(parameters)[-6:] == list(IDS)
     assert {parameters[one].default for one in IDS} == {None}
     assert schema["required"] == list(CALLS[name])
     assert all(each["description"] for each in schema["properties"].values())

@@ -1,7 +1,9 @@
 """Goal trees on disk: what was kept last is what is there, whatever the trace is called."""
 
 import asyncio
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -77,6 +79,102 @@ async def test_a_damaged_file_is_named_and_left_as_it_is(tmp_path: Path, content
         await FileTraceStore(tmp_path).load_goal_tree("t")
 
     assert path.read_bytes() == content
+
+
+def kept_goal(**fields: Any) -> dict[str, Any]:  # noqa: ANN401 -- any JSON value
+    goal: dict[str, Any] = {
+        "id": "a",
+        "description": "登录",
+        "parent_id": None,
+        "status": "pending",
+        "knowledge": [],
+        "outcome": "",
+    }
+    return {**goal, "evidence_due": False, **fields}
+
+
+@pytest.mark.parametrize(
+    "goals",
+    [
+        pytest.param([kept_goal(parent_id="b"), kept_goal(id="b", parent_id="a")], id="below each other"),
+        pytest.param([kept_goal(parent_id="a")], id="below itself"),
+        pytest.param([kept_goal(), kept_goal(id="b", parent_id="c")], id="below nothing"),
+        pytest.param([kept_goal(), kept_goal()], id="twice"),
+        pytest.param([kept_goal(knowledge=[1])], id="knowledge of numbers"),
+        pytest.param([kept_goal(knowledge="abc")], id="knowledge of letters"),
+        pytest.param([kept_goal(description=5)], id="no description"),
+        pytest.param([kept_goal(evidence_due="yes")], id="no truth"),
+        pytest.param([kept_goal(status="lost")], id="no status"),
+        pytest.param([kept_goal(colour="red")], id="no such field"),
+        pytest.param([1], id="no goal"),
+        pytest.param({}, id="no list"),
+    ],
+)
+async def test_what_is_no_tree_is_not_taken_for_one(tmp_path: Path, goals: object) -> None:
+    (tmp_path / "t.json").write_text(json.dumps({"trace_id": "t", "goals": goals}))
+
+    with pytest.raises(TraceDamaged, match=r"t\.json"):
+        await FileTraceStore(tmp_path).load_goal_tree("t")
+
+
+async def test_a_child_may_stand_before_its_parent(tmp_path: Path) -> None:
+    goals = [kept_goal(parent_id="c"), kept_goal(id="b", parent_id="a"), kept_goal(id="c")]
+    (tmp_path / "t.json").write_text(json.dumps({"trace_id": "t", "goals": goals}))
+
+    kept = await FileTraceStore(tmp_path).load_goal_tree("t")
+
+    assert kept is not None
+    assert [line.strip()[4:5] for line in kept.render().splitlines()] == ["c", "a", "b"]
+
+
+async def test_a_tree_kept_before_goals_said_what_was_shown_still_counts_as_shown(tmp_path: Path) -> None:
+    goals = [kept_goal(knowledge=[{"id": "k"}], status="completed"), kept_goal(id="b")]
+    (tmp_path / "t.json").write_text(json.dumps({"trace_id": "t", "goals": goals}))
+
+    kept = await FileTraceStore(tmp_path).load_goal_tree("t")
+
+    assert kept is not None
+    assert [(goal.was_shown, goal.was_helpful) for goal in kept] == [(True, True), (False, False)]
+
+
+async def test_two_stores_of_one_process_keep_one_trace_whole(tmp_path: Path) -> None:
+    stores = [FileTraceStore(tmp_path), FileTraceStore(tmp_path)]
+    trees = [GoalTree(), GoalTree()]
+    for tree, count in zip(trees, (40, 2_000), strict=True):
+        for number in range(count):
+            tree.add(f"step {number} " + "y" * 50)
+    found = set()
+
+    for _ in range(40):
+        kept = [store.update_goal_tree("t", tree) for store, tree in zip(stores, trees, strict=True)]
+        await asyncio.gather(*kept)
+        loaded = await stores[0].load_goal_tree("t")
+        found.add(len(loaded or ()))
+
+    assert found <= {40, 2_000}
+    assert names_in(tmp_path) == ["t.json"]
+
+
+async def test_a_tree_that_cannot_be_kept_leaves_nothing_beside_it(tmp_path: Path) -> None:
+    store, tree = FileTraceStore(tmp_path), GoalTree()
+    # A folder in place of the file: what is written beside it cannot take its name.
+    (tmp_path / "t.json").mkdir()
+
+    with pytest.raises(OSError, match=r"t\.json"):
+        await store.update_goal_tree("t", tree)
+
+    assert names_in(tmp_path) == ["t.json"]
+
+
+async def test_half_a_character_in_an_id_is_kept_and_comes_back(tmp_path: Path) -> None:
+    store, tree = FileTraceStore(tmp_path), GoalTree()
+    tree.add("登录", goal_id="half \ud800")
+
+    await store.update_goal_tree("t", tree)
+
+    kept = await store.load_goal_tree("t")
+    assert kept is not None
+    assert kept.to_dict() == tree.to_dict()
 
 
 def names_in(folder: Path) -> list[str]:

@@ -1,0 +1,145 @@
+"""What came of a goal reaches the server as evidence, wherever the knowledge was shown (seed 003, GO-013)."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import respx
+
+from agent_tools import goal as goals
+from agent_tools.goal import AgentRun, before_risky_step, running
+from agent_tools.trace_store import FileTraceStore
+
+pytestmark = pytest.mark.anyio
+
+RECORD: dict[str, Any] = {
+    "id": "knowledge-20260305-a1b2",
+    "task": "rm_file",
+    "content": "use unlink",
+    "types": ["tool"],
+}
+SEARCH, OUTCOME = "/api/knowledge/search", "/api/knowledge/outcome"
+NOTHING: dict[str, Any] = {"results": [], "count": 0}
+ONE: dict[str, Any] = {"results": [RECORD], "count": 1}
+
+
+def taking_outcomes(hub: respx.MockRouter) -> respx.Route:
+    return hub.post(OUTCOME).respond(json={"results": [], "count": 0, "operation_id": None})
+
+
+def told(route: respx.Route) -> list[tuple[str, bool]]:
+    bodies = [json.loads(call.request.content) for call in route.calls]
+    return [(body["goal_id"], body["is_helpful"]) for body in bodies]
+
+
+async def test_what_only_a_reminder_before_a_risky_step_showed_is_judged_by_how_the_goal_ends(
+    hub: respx.MockRouter,
+) -> None:
+    search, outcome = hub.get(SEARCH).respond(json=NOTHING), taking_outcomes(hub)
+    run = AgentRun(trace_id="trace-1")
+    wanted = run.tree.add("remove the link")
+    with running(run):
+        await goals.goal("focus", wanted.id)
+        search.respond(json=ONE)
+        await before_risky_step("remove the target", "rm_file")
+
+        await goals.goal("fail", wanted.id, outcome="it removed the target")
+
+    assert told(outcome) == [(wanted.id, False)]
+
+
+async def test_what_a_reminder_showed_is_known_after_a_restart(hub: respx.MockRouter, tmp_path: Path) -> None:
+    search, outcome = hub.get(SEARCH).respond(json=NOTHING), taking_outcomes(hub)
+    store = FileTraceStore(tmp_path)
+    run = AgentRun(trace_id="trace-1", trace_store=store)
+    wanted = run.tree.add("remove the link")
+    with running(run):
+        await goals.goal("focus", wanted.id)
+        search.respond(json=ONE)
+        await before_risky_step("remove the target", "rm_file")
+    kept = await store.load_goal_tree("trace-1")
+    assert kept is not None
+
+    with running(AgentRun(kept, "trace-1", store)):
+        await goals.goal("fail", wanted.id)
+
+    assert told(outcome) == [(wanted.id, False)]
+
+
+async def test_a_reminder_that_could_not_be_kept_says_so(hub: respx.MockRouter, tmp_path: Path) -> None:
+    hub.get(SEARCH).respond(json=ONE)
+    (tmp_path / "file").write_text("")
+    run = AgentRun(trace_id="trace-1", trace_store=FileTraceStore(tmp_path / "file"))
+    run.tree.focus(run.tree.add("remove the link"))
+
+    result = await before_risky_step("remove the target", "rm_file", run=run)
+
+    assert len(result) == 1
+    assert "could not be kept" in result.output
+
+
+async def test_a_focus_while_the_server_is_away_forgets_neither_what_was_shown_nor_its_evidence(
+    hub: respx.MockRouter,
+) -> None:
+    search, outcome = hub.get(SEARCH).respond(json=ONE), taking_outcomes(hub)
+    run = AgentRun(trace_id="trace-1")
+    wanted = run.tree.add("remove the link")
+    with running(run):
+        await goals.goal("focus", wanted.id)
+        search.mock(side_effect=httpx.ConnectError("refused"))
+        again = await goals.goal("focus", wanted.id)
+
+        await goals.goal("complete", wanted.id)
+
+    assert again.metadata["items"] == []
+    assert wanted.knowledge == [RECORD]
+    assert told(outcome) == [(wanted.id, True)]
+
+
+async def test_a_focus_that_finds_nothing_more_does_not_forget_that_something_was_shown(hub: respx.MockRouter) -> None:
+    search, outcome = hub.get(SEARCH).respond(json=ONE), taking_outcomes(hub)
+    run = AgentRun(trace_id="trace-1")
+    wanted = run.tree.add("remove the link")
+    with running(run):
+        await goals.goal("focus", wanted.id)
+        search.respond(json=NOTHING)
+        await goals.goal("focus", wanted.id)
+
+        await goals.goal("complete", wanted.id)
+
+    assert told(outcome) == [(wanted.id, True)]
+
+
+async def test_a_success_that_is_sent_late_stays_one_when_its_goal_was_taken_up_again(hub: respx.MockRouter) -> None:
+    hub.get(SEARCH).respond(json=ONE)
+    outcome = hub.post(OUTCOME).mock(side_effect=httpx.ConnectError("refused"))
+    run = AgentRun(trace_id="trace-1")
+    first, second = run.tree.add("remove the link"), run.tree.add("remove the file")
+    with running(run):
+        await goals.goal("focus", first.id)
+        await goals.goal("complete", first.id)
+        await goals.goal("focus", first.id)
+        outcome.mock(return_value=httpx.Response(200, json={}))
+        await goals.goal("focus", second.id)
+
+        await goals.goal("fail", second.id)
+
+    assert told(outcome) == [(first.id, True), (first.id, True), (second.id, False)]
+
+
+@pytest.mark.parametrize("outcome_text", ["captcha\x00", "captcha \ud83d"])
+async def test_an_outcome_that_is_no_text_does_not_keep_evidence_back(hub: respx.MockRouter, outcome_text: str) -> None:
+    hub.get(SEARCH).respond(json=ONE)
+    outcome = taking_outcomes(hub)
+    run = AgentRun(trace_id="trace-1")
+    wanted = run.tree.add("remove the link")
+    with running(run):
+        await goals.goal("focus", wanted.id)
+
+        ended = await goals.goal("fail", wanted.id, outcome=outcome_text)
+
+    assert ended.metadata["notice"] == ""
+    assert json.loads(outcome.calls.last.request.content)["case"]["outcome"].startswith("captcha")
+    assert b"\\u0000" not in outcome.calls.last.request.content

@@ -1,0 +1,211 @@
+"""What a host hands in need not fit: no goal tool raises at an agent, and no recall is lost to a refusal (seed 003)."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import respx
+
+from agent_tools import goal as goals
+from agent_tools.goal import AgentRun, GoalTree, agent_start, before_risky_step, focus_goal, running
+from agent_tools.goal_tree import DEEPEST_INDENT
+from agent_tools.results import ToolResult
+from agent_tools.trace_store import FileTraceStore
+from knowhub.core.scopes import entity_id_problem
+from knowhub.web.schemas.knowledge import SearchParams
+
+pytestmark = pytest.mark.anyio
+
+RECORD: dict[str, Any] = {"id": "knowledge-20260305-a1b2", "task": "登录", "content": "随机延迟", "types": ["tool"]}
+ODD_IDS = ["t" * 300, "a\nb", "a\x00b", "half \ud800", "   ", "💥" * 201]
+
+
+def as_the_server_takes_it(request: httpx.Request) -> httpx.Response:
+    """Refuse what the server would."""
+    SearchParams.model_validate(dict(request.url.params.multi_items()))
+    return httpx.Response(200, json={"results": [RECORD], "count": 1})
+
+
+@pytest.fixture
+def search(hub: respx.MockRouter) -> respx.Route:
+    hub.get("/api/knowledge/profile").respond(json={"results": [], "count": 0})
+    return hub.get("/api/knowledge/search").mock(side_effect=as_the_server_takes_it)
+
+
+def asked(route: respx.Route) -> dict[str, str]:
+    return dict(route.calls.last.request.url.params.multi_items())
+
+
+@pytest.mark.parametrize(("trace_id", "session_id"), [(None, None), (5, "5"), ("t", "t")])
+async def test_a_trace_that_is_no_text_is_taken_by_its_text(
+    search: respx.Route,
+    tmp_path: Path,
+    trace_id: Any,  # noqa: ANN401 -- as a host may have it
+    session_id: str | None,
+) -> None:
+    tree, store = GoalTree(), FileTraceStore(tmp_path)
+
+    result = await focus_goal(tree, tree.add("登录").id, trace_id=trace_id, trace_store=store)
+
+    assert (result.error, result.metadata["notice"], len(result)) == (None, "", 1)
+    assert asked(search).get("session_id") == session_id
+    assert await store.load_goal_tree(session_id or "") is not None
+
+
+async def test_a_store_of_the_hosts_own_may_fail_in_its_own_way(search: respx.Route) -> None:
+    class Failing:
+        async def update_goal_tree(self, trace_id: str, tree: GoalTree) -> None:
+            raise LookupError
+
+        async def load_goal_tree(self, trace_id: str) -> GoalTree | None:
+            return None
+
+    tree = GoalTree()
+
+    result = await focus_goal(tree, tree.add("登录").id, trace_id="t", trace_store=Failing())
+
+    assert (result.error, len(result)) == (None, 1)
+    assert result.metadata["notice"] == "The goals could not be kept: LookupError."
+    assert search.called
+
+
+async def as_caller(caller: Any) -> list[ToolResult]:  # noqa: ANN401 -- as a host may have it
+    tree = GoalTree()
+    run = AgentRun(tree, "trace-1", None, caller)
+    return [
+        await focus_goal(tree, tree.add("登录").id, caller=caller),
+        await agent_start("登录", caller=caller),
+        await before_risky_step("删除", "rm_file", run=run),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("caller", "sent"),
+    [
+        pytest.param({"account": "acme"}, {"account": "acme"}, id="account"),
+        pytest.param({"user_id": 5, "org_id": None}, {"user_id": "5"}, id="number"),
+    ],
+)
+async def test_every_recall_is_made_as_the_caller_with_the_account(
+    search: respx.Route, caller: dict[str, Any], sent: dict[str, str]
+) -> None:
+    results = await as_caller(caller)
+
+    assert [(result.error, result.metadata["notice"], len(result)) for result in results] == [(None, "", 1)] * 3
+    queries = [dict(call.request.url.params.multi_items()) for call in search.calls]
+    assert len(queries) == 3
+    assert all(query | sent == query for query in queries)
+    assert all({"user_id", "org_id"} & query.keys() <= sent.keys() for query in queries)
+
+
+@pytest.mark.parametrize("caller", [{"user": "x"}, {"top_k": 1}, {"user_id": ["a"]}, {"user_id": "a", 5: "b"}, "x", 7])
+async def test_a_caller_that_is_none_recalls_nothing_and_is_told(
+    hub: respx.MockRouter,
+    caller: Any,  # noqa: ANN401 -- as a host may have it
+) -> None:
+    results = await as_caller(caller)
+
+    assert [(result.error, len(result)) for result in results] == [(None, 0)] * 3
+    assert all("caller" in result.metadata["notice"].lower() for result in results)
+    assert all(result.metadata["notice"] in result.output for result in results)
+    assert not hub.calls
+
+
+async def test_an_outcome_names_the_account_and_waits_for_a_caller_that_is_one(
+    hub: respx.MockRouter, search: respx.Route
+) -> None:
+    outcome = hub.post("/api/knowledge/outcome").respond(json={})
+    run = AgentRun(trace_id="t", caller={"account": "acme"})
+    wanted = run.tree.add("登录")
+    with running(run):
+        await goals.goal("focus", wanted.id)
+        run.caller = {"user": "x"}
+        missed = await goals.goal("complete", wanted.id)
+        run.caller = {"account": "acme"}
+
+        await goals.goal("complete", wanted.id)
+
+    assert "not yet noted" in missed.output
+    assert search.called
+    assert json.loads(outcome.calls.last.request.content)["account"] == "acme"
+    assert len(outcome.calls) == 1
+
+
+@pytest.mark.parametrize("description", ["登录 " + "x " * 2_500, "登录\x00", "登录 \ud800", "登录" * 3_000])
+async def test_a_description_that_no_search_could_hold_is_cut_to_what_one_can(
+    search: respx.Route, description: str
+) -> None:
+    tree = GoalTree()
+    wanted = tree.add("…")
+    wanted.description = description
+
+    results = [await focus_goal(tree, wanted.id), await agent_start(description)]
+
+    assert [(result.metadata["notice"], len(result)) for result in results] == [("", 1)] * 2
+    assert asked(search)["q"].startswith("登录")
+
+
+async def test_without_words_nothing_is_asked_and_no_goal_is_made(search: respx.Route) -> None:
+    run = AgentRun(trace_id="t")
+
+    with running(run):
+        created = await goals.goal("create", description="\x00 ")
+        reminded = await before_risky_step("\x00")
+
+    assert "needs a description" in (created.error or "")
+    assert (reminded.error, reminded.metadata["notice"]) == (None, "There are no words to search with.")
+    assert not search.called
+
+
+@pytest.mark.parametrize("odd", ODD_IDS)
+async def test_an_id_that_the_server_would_refuse_is_sent_in_a_form_that_it_takes(
+    hub: respx.MockRouter, search: respx.Route, odd: str
+) -> None:
+    outcome = hub.post("/api/knowledge/outcome").respond(json={})
+    run = AgentRun(trace_id=odd)
+    wanted = run.tree.add("登录", goal_id=odd)
+    with running(run):
+        focused = await goals.goal("focus", odd)
+        ended = await goals.goal("complete", odd)
+
+    assert (focused.metadata["notice"], ended.metadata["notice"], len(focused)) == ("", "", 1)
+    names = {name: asked(search)[name] for name in ("session_id", "goal_id")}
+    assert [entity_id_problem(name) for name in names.values()] == [None, None]
+    body = json.loads(outcome.calls.last.request.content)
+    assert {name: body[name] for name in names} == names
+    assert wanted.id == odd
+
+
+async def test_two_long_ids_that_begin_alike_stay_two(search: respx.Route) -> None:
+    tree = GoalTree()
+    sent = []
+
+    for last in "ab":
+        await focus_goal(tree, tree.add("登录", goal_id="g" * 300 + last).id, trace_id="t")
+        sent.append(asked(search)["goal_id"])
+
+    assert sent[0] != sent[1]
+
+
+async def test_goals_deeper_than_pythons_stack_are_listed_focused_and_kept(search: respx.Route, tmp_path: Path) -> None:
+    store = FileTraceStore(tmp_path)
+    run = AgentRun(trace_id="deep", trace_store=store)
+    last = run.tree.add("goal 0")
+    for number in range(1, 3_000):
+        last = run.tree.add(f"goal {number}", last.id)
+
+    with running(run):
+        await goals.goal("focus", last.id)
+        shown = await goals.goal("list")
+
+    lines = [line for line in shown.output.splitlines() if "] goal-" in line]
+    assert len(lines) == 3_000
+    assert lines[DEEPEST_INDENT] == "  " * DEEPEST_INDENT + "[ ] goal-33: goal 32"
+    assert lines[-1] == "  " * DEEPEST_INDENT + "(level 2999) [>] goal-3000: goal 2999"
+    assert len(shown.output) < 500_000
+    kept = await store.load_goal_tree("deep")
+    assert kept is not None
+    assert len(kept) == 3_000
+    assert search.called
