@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from knowhub.audit.secret_patterns import PATTERNS, PLACEHOLDER, SPOKEN_PATTERNS, Pattern
+from knowhub.audit.secret_patterns import PATTERNS, PLACEHOLDER, Pattern
+from knowhub.audit.spoken_secrets import SPOKEN_PATTERNS
 
 PIECE_CHARS = 8_192
 # As long as the longest that is looked for: the private key of 4,096 bits.
@@ -93,8 +94,8 @@ def _matches(pattern: Pattern, text: str, offset: int) -> Iterator[Secret]:
             value = value.rstrip(_CLOSING) if "(" not in value else value
             if not _is_chosen(value):
                 continue
-        elif value.endswith("EXAMPLE"):
-            # The key of Amazon's own manuals.
+        elif value.endswith("EXAMPLE") or not (pattern.is_valid is None or pattern.is_valid(value)):
+            # The key of Amazon's own manuals, or a number of another kind.
             continue
         yield Secret(pattern.name, offset + start, offset + start + len(value), _shown(value))
 

@@ -1,13 +1,14 @@
 """How credentials look: a small table of exact forms, and what only looks like one."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 _NOT_INSIDE = r"(?<![A-Za-z0-9_-])"
 _ENDS = r"(?![A-Za-z0-9_-])"
 _VALUE = r"[!-~]{6,256}"
-_QUOTE = r"[\"'`“”‘’「]"
-_NAME_ENDS = rf"{_QUOTE}?\s{{0,8}}"
+QUOTE = r"[\"'`“”‘’「]"
+_NAME_ENDS = rf"{QUOTE}?\s{{0,8}}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,13 +16,15 @@ class Pattern:
     """One form. Where none of `hints` stands in the text in lower case, the expression need not be tried.
 
     The group `secret` is what must not be shown. A value that is `chosen` by a person, as passwords are, is checked
-    against what stands in manuals; the forms of makers speak for themselves.
+    against what stands in manuals; the forms of makers speak for themselves. `is_valid` tells a number that is one from
+    a number that only has its form.
     """
 
     name: str
     hints: tuple[str, ...]
     expression: re.Pattern[str]
     is_chosen: bool = False
+    is_valid: Callable[[str], bool] | None = None
 
 
 def _token(name: str, hints: tuple[str, ...], form: str) -> Pattern:
@@ -43,7 +46,7 @@ PATTERNS = (
         "aws_secret_access_key",
         ("secret_access_key", "secretaccesskey"),
         re.compile(
-            rf"(?i:secret_?access_?key){_NAME_ENDS}[:=]\s{{0,8}}{_QUOTE}?"
+            rf"(?i:secret_?access_?key){_NAME_ENDS}[:=]\s{{0,8}}{QUOTE}?"
             r"(?P<secret>[A-Za-z0-9/+=]{40})(?![A-Za-z0-9/+=])"
         ),
     ),
@@ -67,6 +70,8 @@ PATTERNS = (
     _token("huggingface_token", ("hf_",), r"hf_[A-Za-z0-9]{34}"),
     _token("aliyun_access_key_id", ("ltai",), r"LTAI[A-Za-z0-9]{16,26}"),
     _token("tencent_secret_id", ("akid",), r"AKID[A-Za-z0-9]{32}"),
+    _token("sendgrid_key", ("sg.",), r"SG\.[A-Za-z0-9_-]{16,32}\.[A-Za-z0-9_-]{32,64}"),
+    _token("telegram_bot_token", (":aa",), r"\d{8,10}:AA[A-Za-z0-9_-]{30,40}"),
     _token("jwt", ("eyj",), r"eyJ[A-Za-z0-9_-]{10,512}\.eyJ[A-Za-z0-9_-]{10,3000}\.[A-Za-z0-9_-]{16,700}"),
     Pattern(
         "connection_string",
@@ -76,9 +81,9 @@ PATTERNS = (
     ),
     Pattern(
         "authorization_header",
-        ("bearer ", "basic "),
+        ("bearer ", "basic ", "token "),
         re.compile(
-            rf"(?i:authorization){_NAME_ENDS}[:=]\s{{0,8}}{_QUOTE}?(?i:bearer|basic)\s{{1,4}}"
+            rf"(?i:authorization){_NAME_ENDS}[:=]\s{{0,8}}{QUOTE}?(?i:bearer|basic|token)\s{{1,4}}"
             r"(?P<secret>[A-Za-z0-9._~+/=-]{16,4096})"
         ),
         is_chosen=True,
@@ -88,7 +93,7 @@ PATTERNS = (
         ("password", "passwd", "passphrase", "pwd"),
         re.compile(
             rf"(?i:password|passwd|passphrase|(?<![a-z])pwd){_NAME_ENDS}(?::|=|：|＝|\bis\b)\s{{0,8}}"
-            rf"{_QUOTE}?(?P<secret>{_VALUE})"
+            rf"{QUOTE}?(?P<secret>{_VALUE})"
         ),
         is_chosen=True,
     ),
@@ -98,7 +103,7 @@ PATTERNS = (
         re.compile(
             r"(?i:(?<![a-z])(?:api|access|auth|account|client|private|signing|encryption|app|refresh|session|bot)"
             rf"[_ -]?(?:key|token|secret)|(?<![a-z])(?:secret|token)(?:[_-]?key)?){_NAME_ENDS}(?::|=|：|＝)\s{{0,8}}"
-            rf"{_QUOTE}?(?P<secret>[A-Za-z0-9_./+=~-]{{16,256}})"
+            rf"{QUOTE}?(?P<secret>[A-Za-z0-9_./+=~-]{{16,256}})"
         ),
         is_chosen=True,
     ),
@@ -107,7 +112,7 @@ PATTERNS = (
         ("密码", "口令", "密碼"),
         re.compile(
             rf"(?:密码|密碼|口令)\s{{0,4}}(?:是|为|為|设为|设置为|改为|[:：=＝]){{1,2}}\s{{0,8}}"
-            rf"{_QUOTE}?(?P<secret>{_VALUE})"
+            rf"{QUOTE}?(?P<secret>{_VALUE})"
         ),
         is_chosen=True,
     ),
@@ -116,7 +121,7 @@ PATTERNS = (
         ("密钥", "秘钥", "密鑰", "令牌"),
         re.compile(
             rf"(?:密钥|秘钥|密鑰|令牌)\s{{0,4}}(?:是|为|為|[:：=＝]){{1,2}}\s{{0,8}}"
-            rf"{_QUOTE}?(?P<secret>[A-Za-z0-9_./+=~-]{{12,256}})"
+            rf"{QUOTE}?(?P<secret>[A-Za-z0-9_./+=~-]{{12,256}})"
         ),
         is_chosen=True,
     ),
@@ -137,66 +142,4 @@ PLACEHOLDER = re.compile(
     | ^https?://
     """,
     re.VERBOSE,
-)
-
-# Of what somebody says, not of what stands in a file: names without a sign behind them, PINs, words of Chinese.
-_FIGURE_OR_SIGN = r"(?=[!-~]{0,64}(?:[0-9]|[@#$%^&*+=~!][!-~]))"
-_MEASURE = (
-    r"(?!\d{1,6}\s{0,2}(?:[-–~到至]\s{0,2}\d{1,6})?\s{0,2}"
-    r"(?:位|个|字符|天|次|分钟|小时|年|月|周|characters|chars|days|hours|times|minutes))"
-)
-_IS = r"\s{0,4}(?:(?:is|are|was|to|as|code|码|碼|是|为|為|用|设为|設為|设置为|改为|改成|换成|[:：=＝])\s{0,4}){0,3}+"
-SPOKEN_PATTERNS = (
-    Pattern(
-        "password",
-        ("password", "passwd", "passphrase", "passcode", "pwd", "密码", "密碼", "口令", "暗号", "验证码", "pin"),
-        re.compile(
-            r"(?:(?i:\b(?:passwords?|passwd|passphrase|passcode|pwd))(?=[\s:：=＝])|\bPIN\b|\b[Pp]in(?= ?(?:code|码))"
-            rf"|密码|密碼|口令|暗号|验证码){_IS}{_QUOTE}?+{_MEASURE}(?P<secret>{_FIGURE_OR_SIGN}[!-~]{{4,256}})"
-        ),
-    ),
-    Pattern(
-        "password",
-        ("密码", "密碼", "口令", "暗号"),
-        re.compile(
-            rf"(?:密码|密碼|口令|暗号)\s{{0,4}}(?:是|为|為|[:：=＝])\s{{0,4}}{_QUOTE}?+{_MEASURE}"
-            r"(?P<secret>(?=[\u3400-\u9fff]{1,32}[!-~]{0,64}\d)[\u3400-\u9fff]{1,32}[!-~]{1,64})"
-        ),
-    ),
-    Pattern(
-        "password",
-        ("passphrase",),
-        re.compile(
-            r"(?i:\bpassphrase)(?:\s+is|\s*[:=])?\s+"
-            r"(?!(?i:for|to|in|on|when|and|or|with|that|which|before|at|from|as|instead|is|must|should|manager)\b)"
-            r"(?P<secret>[A-Za-z]{2,20}(?:[ -][A-Za-z]{2,20}){2,9})"
-        ),
-    ),
-    Pattern(
-        "password",
-        ("mysql", "mariadb", "sshpass"),
-        re.compile(r"(?:mysql\w{0,10}|mariadb\w{0,10}|sshpass)\b[^\n]{0,80}?\s-p ?(?P<secret>[^\s-][!-~]{3,255})"),
-        is_chosen=True,
-    ),
-    Pattern(
-        "password",
-        ("@", "-u", "--user"),
-        re.compile(r"(?:(?<![\w/:.+-])[\w.+-]{1,64}:(?P<secret>[^\s/:@\"'<>，。；]{4,256})(?=@[\w\[]))"),
-        is_chosen=True,
-    ),
-    Pattern(
-        "password",
-        ("-u ", "--user"),
-        re.compile(r"\s(?:-u\s{0,4}|--user[ =])[\w.@+-]{1,64}:(?P<secret>[^\s\"']{4,256})"),
-        is_chosen=True,
-    ),
-    Pattern(
-        "cookie",
-        ("=",),
-        re.compile(
-            r"(?i:(?<![a-z0-9])[a-z_-]{0,32}(?:sess|session|session_?id|sid|auth|token|csrf|cookie|secret))"
-            r"=(?P<secret>[^\s;,，。；\"']{6,4096})"
-        ),
-        is_chosen=True,
-    ),
 )

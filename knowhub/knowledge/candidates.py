@@ -3,24 +3,24 @@
 from collections.abc import Iterator, Sequence
 
 from knowhub.knowledge import episodes, recalled
-from knowhub.knowledge.extraction_model import Candidate, Message, Trigger
+from knowhub.knowledge.extraction_model import Candidate, Fold, Message, Trigger
 from knowhub.knowledge.extraction_rules import said_by_user
 from knowhub.knowledge.spoken import heard
 
 
-def by_rules(messages: Sequence[Message], trigger: Trigger) -> list[Candidate]:
+def by_rules(messages: Sequence[Message], trigger: Trigger, fold: Fold = str) -> list[Candidate]:
     """Return what the rules find, in the order of the conversation, what is said twice once.
 
     What the user says is heard at every trigger (主动表达 comes first, KS-052); what an agent and its tools did when a
     task is done and when messages are compacted, and a user's verdict when feedback is given.
     """
     spoken = [Message("tool", "") if recalled.is_own_answer(one) else one for one in messages]
-    found = sorted(_found(spoken, trigger), key=lambda one: one.cited[-1])
+    found = sorted(_found(spoken, trigger, fold), key=lambda one: one.cited[-1])
     return list({(one.category, one.content): one for one in reversed(found)}.values())[::-1]
 
 
-def _found(messages: Sequence[Message], trigger: Trigger) -> Iterator[Candidate]:
-    conversation = heard(messages)
+def _found(messages: Sequence[Message], trigger: Trigger, fold: Fold) -> Iterator[Candidate]:
+    conversation = heard(messages, fold)
     answers = False
     for number, (message, said) in enumerate((one.message, one.said) for one in conversation):
         if message.is_user:

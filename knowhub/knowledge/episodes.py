@@ -68,6 +68,11 @@ _OUTCOME: Final = re.compile(
     r"|we (?:learned|found|concluded) that|it turned out that|the task (?:failed|succeeded|is complete))\b",
     re.IGNORECASE,
 )
+_OUTCOME_HEADING: Final = re.compile(
+    r"(?:outcome|result|final result|conclusion|root cause|lessons? learned|key takeaways?|takeaways?"
+    r"|结果|最终结果|结论|根因|根本原因|经验教训|经验|教训)[:：]?",
+    re.IGNORECASE,
+)
 # A user who tells a story says «in the end» too.
 _CONCLUDED: Final = re.compile(
     r"经验|教训|结论|心得|根(?:本原)?因|原因|决定|采用|\b(?:lessons?|conclusion|root cause|takeaway)\b", re.IGNORECASE
@@ -120,10 +125,15 @@ def outcomes(conversation: Sequence[Heard]) -> Iterator[Candidate]:
     """Yield how tasks ended and what was concluded, each with the request that it belongs to."""
     asked = ""
     for number, (message, said) in enumerate((one.message, one.said) for one in conversation):
+        # What stands below a heading «Outcome» is one.
+        heading = False
         for sentence in said:
-            is_end = _OUTCOME.match(sentence.text) and (message.is_agent or _CONCLUDED.search(sentence.text))
+            is_end = (heading or _OUTCOME.match(sentence.text)) and (
+                message.is_agent or _CONCLUDED.search(sentence.text)
+            )
             if is_end and _is_substantial(sentence.text):
                 yield _outcome(sentence.text, asked, number, message)
+            heading = _OUTCOME_HEADING.fullmatch(sentence.text) is not None
         if message.is_user:
             asked = _excerpt(_joined_text(said)) or asked
 

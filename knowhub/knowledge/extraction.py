@@ -19,6 +19,7 @@ from knowhub.knowledge.extraction_model import (
     Candidate,
     Extracted,
     Extraction,
+    Fold,
     Message,
     Rejected,
     ResourceOffer,
@@ -27,6 +28,7 @@ from knowhub.knowledge.extraction_model import (
     Status,
 )
 from knowhub.knowledge.gathering import Gathering, owners_of, users_place
+from knowhub.knowledge.meetings import Meetings
 from knowhub.knowledge.model import COLLECTION
 from knowhub.knowledge.offers import MAX_OFFERS, offers, without_secrets
 from knowhub.knowledge.ports import KnowledgeIndex, KnowledgeStore, KnowledgeView
@@ -46,9 +48,13 @@ _WRITTEN = (Status.NEW, Status.MERGED, Status.CHANGED)
 
 @dataclass(frozen=True, slots=True)
 class ExtractionOptions:
-    """`budget_s` is what a model has for all that it is asked, retries included."""
+    """`budget_s` is what a model has for all that it is asked, retries included.
+
+    `fold` brings the characters of Chinese to one form, traditional to simplified, so that both are understood.
+    """
 
     budget_s: float = 30.0
+    fold: Fold = str
 
 
 @dataclass(slots=True)
@@ -93,20 +99,19 @@ class KnowledgeExtraction:
         await self._store.refresh()
         asked = replace(asked, messages=_newest(asked.messages))
         place = users_place(ctx)
-        stock = Stock(ctx, place.owner or ctx.default_owner)
+        stock = Stock(ctx, place.owner or ctx.default_owner, Meetings())
         stock.refresh(self._store.view(ctx.account))
-        messages, resources = await asyncio.to_thread(self._cleaned, asked.messages, stock.lines())
+        messages, resources = await asyncio.to_thread(self._cleaned, asked.messages, stock)
         asked = replace(asked, messages=messages)
         found = await self._found(asked, stock.known(extraction_prompts.MAX_KNOWN, place.audience(ctx)))
         echoes = await self._echoes(ctx, found.candidates)
         return await self._gathered(ctx, asked, found, echoes, resources, key)
 
-    def _cleaned(
-        self, messages: Sequence[Message], stored: frozenset[str]
-    ) -> tuple[list[Message], list[ResourceOffer]]:
+    def _cleaned(self, messages: Sequence[Message], stock: Stock) -> tuple[list[Message], list[ResourceOffer]]:
         """Return the messages without credentials and without KnowHub's words, and what is to become a resource."""
         cleaned: list[Message] = []
         offered: list[ResourceOffer] = []
+        stored = stock.lines()
         for number, message in enumerate(messages):
             safe, secrets = without_secrets(message, self._find_secrets)
             offered += offers(number, safe, secrets)
@@ -140,13 +145,15 @@ class KnowledgeExtraction:
         )
 
     async def _by_rules(self, asked: Extraction) -> list[Candidate]:
-        return (await asyncio.to_thread(by_rules, asked.messages, asked.trigger))[:MAX_CANDIDATES]
+        return (await asyncio.to_thread(by_rules, asked.messages, asked.trigger, self._options.fold))[:MAX_CANDIDATES]
 
     async def _echoes(self, ctx: RequestContext, candidates: Sequence[Candidate]) -> dict[int, str]:
         """Return, by their numbers, the candidates that only repeat a record, and which one that is."""
         echoes: dict[int, str] = {}
         for number, candidate in enumerate(candidates):
             if not candidate.expressed or weight(candidate.content) >= LEAST_QUOTED_WEIGHT:
+                # A search may be done without ever waiting: others are let in between.
+                await asyncio.sleep(0)
                 echo = await self._echo(ctx, candidate)
                 if echo is not None:
                     echoes[number] = echo
@@ -179,10 +186,13 @@ class KnowledgeExtraction:
         resources: Sequence[ResourceOffer],
         key: IdempotencyKey | None,
     ) -> Extracted:
-        stocks = {owner: Stock(ctx, owner) for owner in owners_of(ctx, found.candidates)}
+        meetings = Meetings(self._options.fold)
+        stocks = {owner: Stock(ctx, owner, meetings) for owner in owners_of(ctx, found.candidates)}
         for stock in stocks.values():
-            # Read before the decision, so that within it only what changed since is read.
+            # Read and compared before the decision, so that within it only what changed since is: nothing else runs
+            # while it is made.
             stock.refresh(self._store.view(ctx.account))
+            await asyncio.to_thread(stock.prepare, found.candidates)
         results: list[Result] = []
         rows: list[Row] = []
 

@@ -173,3 +173,6 @@ class FoundSecret(Protocol):
 
 SecretFinder: TypeAlias = Callable[[str], Sequence[FoundSecret]]
 """Finds the credentials in a text of at most some thousand characters, in their order, none inside another."""
+
+Fold: TypeAlias = Callable[[str], str]
+"""Brings variants of characters to one, such as traditional to simplified Chinese, character by character."""

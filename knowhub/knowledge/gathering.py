@@ -110,7 +110,8 @@ class Gathering:
             return Result(candidate, Status.KNOWN, row_id, "its message was counted before")
         if not candidate.expressed:
             return Result(candidate, Status.KNOWN, row_id, "an agent that says it again is no evidence")
-        after = profile.supported(same.row, candidate.content, self._case(candidate, "said again"), self._view.now)
+        case = self._case(candidate, "said again")
+        after = profile.supported(same.row, candidate.content, case, self._view.now, stock.statement)
         self._put(after, stock)
         return Result(candidate, Status.MERGED, row_id)
 

@@ -12,7 +12,7 @@ MAX_OFFERS: Final = 50
 _LEAST_CODE_LINES: Final = 10
 # As long as the longest credential: what is cut at the end of what is read would be recognised by nobody.
 _OVERLAP_CHARS: Final = 4_400
-_CODE: Final = re.compile(r"^(?:```|~~~)[ \t]*([\w+#.-]*)[^\n]*\n(.*?)^(?:```|~~~)", re.MULTILINE | re.DOTALL)
+_FENCE: Final = re.compile(r"(?m)^(?:```|~~~)[ \t]*([\w+#.-]*)")
 _COOKIE: Final = re.compile(r"(?im)^(?:set-)?cookie:\s*\S+=\S+")
 
 
@@ -36,12 +36,21 @@ def offers(number: int, message: Message, found: Sequence[FoundSecret]) -> Itera
         yield _offer("credential", f"credentials/{secret[0]}", title, secret[1], number, message)
     if _COOKIE.search(message.content):
         yield _offer("cookie", "cookies/site", "Cookie from a conversation", "a cookie header", number, message)
-    for block in _CODE.finditer(message.content):
-        lines = block[2].count("\n")
+    for language, lines in _code_blocks(message.content):
         if lines >= _LEAST_CODE_LINES:
-            language = block[1].lower() or "text"
             shown = f"{lines} lines of {language}"
             yield _offer("code", f"code/{language}/snippet", "Code from a conversation", shown, number, message)
+
+
+def _code_blocks(text: str) -> Iterator[tuple[str, int]]:
+    """Yield the language and the number of lines of each block between two fences, in one passage over the text."""
+    opened: re.Match[str] | None = None
+    for fence in _FENCE.finditer(text):
+        if opened is None:
+            opened = fence
+        else:
+            yield opened[1].lower() or "text", text.count("\n", opened.end(), fence.start()) - 1
+            opened = None
 
 
 def _offer(

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from knowhub.knowledge import recalled
-from knowhub.knowledge.extraction_model import Message
+from knowhub.knowledge import recalled, spoken_others
+from knowhub.knowledge.extraction_model import Fold, Message
 
 READ_CHARS = 16_384
 MAX_SENTENCE_CHARS = 400
@@ -29,20 +29,30 @@ _NOT_SPOKEN = re.compile(
     )""",
     re.VERBOSE,
 )
-# From here on, the rest of the message is what shall be worked on.
-_MATERIAL = re.compile(
-    r"(?i)(?:翻译|译成|译为|改写|润色|总结|概括|校对|解释|分析|translate|rewrite|proofread|paraphrase|summari[sz]e"
-    r"|explain|analy[sz]e"
-    r"|correct|classify)[^。.!！?？\n:：]{0,60}[:：]"
+_QUOTED = re.compile(
+    r"[“”„][^“”\n]*[“”]|「[^」\n]*」|『[^』\n]*』|\"\"\"[^\n]*?\"\"\"|[\"＂][^\"＂\n]*[\"＂]|‘[^’\n]{4,}’"
+    r"|(?<![\w'])'[^'\n]{4,}'(?!\w)"
+    r"|《[^》\n]*》|«[^»\n]*»"
 )
-_QUOTED = re.compile(r"“[^”\n]*”|「[^」\n]*」|『[^』\n]*』|\"\"\"[^\n]*?\"\"\"|\"[^\"\n]*\"|‘[^’\n]{4,}’|《[^》\n]*》")
 _END = re.compile(r"(?<=[。！？!?])(?![”」』\"'’)）])|(?<=\.)(?=\s+[\"“A-Z(\u4e00-\u9fff])")
-_BULLET = re.compile(r"^\s*(?:[-*+•·]|\d{1,2}[.)、．]|[（(]\d{1,2}[)）])\s*")
+_BULLET = re.compile(r"^\s*(?:\*(?=\s)|[-+•·]|\d{1,2}[.)、．]|[（(]\d{1,2}[)）]|\#{1,6}(?=\s))\s*")
+_EMPHASIS = re.compile(r"(?<![\w*])(\*{1,3})(?=[^\s*])([^*\n]{1,400}?)(?<=\S)\1(?![\w*])")
+# What looks like letters, spaces and apostrophes, character for character.
+_LOOKS = (
+    {code: code - 0xFEE0 for code in (*range(0xFF10, 0xFF1A), *range(0xFF21, 0xFF3B), *range(0xFF41, 0xFF5B))}
+    | dict.fromkeys((0x00A0, 0x3000, 0x202F, 0x205F, *range(0x2000, 0x200B)), " ")
+    | dict.fromkeys(map(ord, "‘’ʼ＇"), "'")
+)
+_UNSEEN = dict.fromkeys((0x00AD, 0x180E, *range(0x200B, 0x2010), 0x2060, 0xFEFF))
 
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence as it was said; in `bare` what stands in quotation marks is masked, and letters are lower case."""
+    """A sentence as it was said, word for word, and as it is understood.
+
+    In `bare` what stands in quotation marks is masked, letters are lower case, and what looks alike is the same:
+    spaces, apostrophes and letters of any width, traditional and simplified characters.
+    """
 
     text: str
     bare: str
@@ -57,23 +67,27 @@ class Heard:
     said: Sequence[Sentence]
 
 
-def heard(messages: Sequence[Message]) -> list[Heard]:
-    """Take every message apart, once."""
-    return [Heard(one, () if one.is_tool else sentences(one.content)) for one in messages]
+def heard(messages: Sequence[Message], fold: Fold = str) -> list[Heard]:
+    """Take every message apart, once; `fold` brings variants of characters to one."""
+    return [Heard(one, () if one.is_tool else sentences(one.content, fold)) for one in messages]
 
 
-def sentences(content: str) -> list[Sentence]:
+def sentences(content: str, fold: Fold = str) -> list[Sentence]:
     """Return what is said in a message, of its first 16,384 characters; sentences over 400 characters are data."""
     text = content[:READ_CHARS]
-    material = _MATERIAL.search(text)
+    understood = fold(text.translate(_LOOKS)).lower()
+    if spoken_others.is_mail(understood):
+        return []
+    # A letter whose lower case is longer (İ) would shift what follows; then nothing is cut.
+    material = spoken_others.MATERIAL.search(understood) if len(understood) == len(text) else None
     if material is not None:
         text = text[: material.end()]
     said: list[Sentence] = []
     for line in _spoken_lines(text):
-        for part in _END.split(_INLINE_CODE.sub(r"\1", line)):
+        for part in _END.split(_EMPHASIS.sub(r"\2", _INLINE_CODE.sub(r"\1", line))):
             one = part.strip()
             if one and len(one) <= MAX_SENTENCE_CHARS:
-                said.append(Sentence(one, masked(one).lower(), is_first=not said))
+                said.append(Sentence(one, _understood(one, fold), is_first=not said))
     return said
 
 
@@ -96,13 +110,18 @@ def bare_lines(content: str) -> Iterator[str]:
 
 
 def _spoken_lines(text: str) -> Iterator[str]:
-    for line in bare_lines(text):
-        if line.strip() and not _NOT_SPOKEN.match(line):
+    lines = list(bare_lines(text))
+    for line, is_others in zip(lines, spoken_others.of_others(lines), strict=True):
+        if line.strip() and not is_others and not _NOT_SPOKEN.match(line):
             yield _BULLET.sub("", line)
 
 
+def _understood(said: str, fold: Fold) -> str:
+    return fold(masked(said).translate(_LOOKS)).translate(_UNSEEN).lower()
+
+
 def _is_name(quoted: str) -> bool:
-    inner = quoted.strip('“”"「」『』‘’《》')
+    inner = quoted.strip("“”„\"＂「」『』‘’'《》«»")
     return len(inner) <= _SHORT_QUOTE_CHARS and not re.search(
         r"[，。,.!！?？]|我|必须|不得|\b(?:i|must|always|never)\b", inner, re.IGNORECASE
     )

@@ -10,7 +10,8 @@ _ADVERBS: Final = (
     r" |usually |particularly |especially |honestly |do )*"
 )
 _POINTED: Final = (
-    r"(?!\s*(?:this|that(?! you)|it(?! when)|these|those|your|them|him|her|you|how|what|where|to (?:hear|see|know)"
+    r"(?!\s*(?:not (?:to )?(?:say|answer|tell|disclose|share|comment|discuss|talk)\b|this|that(?! you)|it(?! when)"
+    r"|these|those|your|them|him|her|you|how|what|where|to (?:hear|see|know)"
     r"|seeing|hearing|the (?:thought|sound|look|fact|way)|(?:the|your) (?:first|second|third|last"
     r"|latter|former|new|idea|result|way|option|approach|one|look|sound)|option|version)\b)"
 )
@@ -26,11 +27,13 @@ _VERB: Final = (
 )
 _LASTING: Final = r"(?:from now on|going forward|in (?:the )?future|henceforth|from here on)"
 PREFERENCE_HINTS: Final = hints(
-    "prefer|rather|like|love|hate|dislike|enjoy|favo|stand|detest|loathe|despise| fan |always|never|ever |from now"
+    "no longer|emo|exclamation|dash|prefer|rather|like|love|hate|dislike|enjoy|favo|stand|detest|loathe|despise"
+    "| fan |always|never|ever |from now"
     "|forward|future|henceforth|from here|stop |want|keep|default|whenever|every time|each time|call me| all "
     "| each | every | any | your "
 )
 PREFERENCE: Final = any_of(
+    r"\b(?:i|we) no longer (?:prefer|like|love|want|enjoy|use)\b(?! (?:this|that|it)\b) ?\w",
     rf"\b(?:i|we)(?:'d| would|'ll)? {_ADVERBS}(?:prefer|rather)\b{_POINTED} ?\w",
     rf"\b(?:i|we) {_ADVERBS}(?:don't |do not |can't |cannot |dont )?{_ADVERBS}(?:prefer|like|love|hate|dislike"
     rf"|enjoy|favou?r|stand|detest"
@@ -55,14 +58,18 @@ PREFERENCE: Final = any_of(
     rf"|\w+ing)\b[^.?]{{0,80}}\b{_LASTING}\b",
     rf"{_CLAUSE_EN}(?:please,? )?stop \w+ing\b(?! (?:the|this|that|it|now)\b)",
     rf"\b(?:can|could|would|will) you (?:please |kindly )?(?:always|never|stop \w+ing|{_LASTING})",
-    rf"\b(?:i|we)(?: really)? (?:want|need|expect|'d like|would like) (?:you|all|every"
+    rf"\b(?:i|we)(?:'d| would)?(?: really)? (?:want|need|expect|like|love) (?:you|all|every"
     rf"|your)\b[^.?]{{0,60}}\b(?:always|never|every time|{_LASTING})",
     r"\bplease (?:always )?keep (?:your |all |the )?(?:answers|replies|responses|explanations|messages"
     r"|summaries|comments|functions)\b",
+    r"\bi(?:'d| would) (?:much )?(?:rather|prefer it if) you (?:didn't|did not|don't|never|always)\b ?\w",
+    # Nobody asks for no emojis in one answer only.
+    r"^(?:please,? )?(?:don't|do not|dont|never|stop|avoid) (?:use|using|add|adding|include|including|put|putting) "
+    r"(?:any )?(?:emojis?|emoticons|exclamation marks|em[- ]dashes)\b(?! here\b| in (?:this|that|the)\b)",
     rf"{_CLAUSE_EN}(?:by default|whenever (?:you|possible)|every time you|each time you)\b[^?]{{3,}}",
 )
 HABIT_HINTS: Final = hints(
-    "usually|typically|normally|generally|often|tend to|regularly|mostly|always|never|every |used to|habit"
+    "usually|typically|normally|generally|often|tend to|regularly|mostly|always|never|every |used to|habit| only "
 )
 HABIT: Final = any_of(
     r"\b(?:i|we) (?:usually|typically|normally|generally|often|tend to|regularly|mostly|always|never)"
@@ -73,6 +80,8 @@ HABIT: Final = any_of(
     r"\b(?:i|we) [^.?]{3,60} every (?:single )?(?:day|morning|afternoon|evening|night|week|weekend|monday"
     r"|tuesday|wednesday|thursday|friday|saturday|sunday)\b",
     r"\bi(?:'m| am) (?:used to|in the habit of)\b",
+    r"\b(?:i|we) (?:work|meet|ship|release|deploy|merge|review|test|commit|publish|eat|drink|travel|travel|run|code) "
+    r"(?:[\w-]+ ){0,3}?only (?:on|in|at|after|before|from|with|during|every)\b",
 )
 BACKGROUND_HINTS: Final = hints(
     "i am|i'm|i work|i study|i teach|i currently|i now|i mostly|i mainly|my |i live|i come|i grew|i lead|i manage"
@@ -90,7 +99,9 @@ BACKGROUND: Final = any_of(
     r"|editor|ide|location|city"
     r"|hometown|major|profession|username|handle|pronouns|age|background)(?:'s| is| are) (?!not |what|wrong"
     r"|broken|slow|down)\w",
-    r"\b(?:i am|i'm) (?:also |strictly |a )?(?:vegetarian|vegan|allergic to|colou?r[- ]?blind|left[- ]handed"
+    r"\b(?:i am|i'm) no longer (?:an?|the) (?!bit|little|lot|fan|few|couple|moment)\w+",
+    r"\b(?:i am|i'm) (?:also |strictly |actually |not |no longer |now )*(?:a )?(?:vegetarian|vegan|allergic to"
+    r"|colou?r[- ]?blind|left[- ]handed"
     r"|dyslexic|deaf|blind|diabetic|lactose intolerant|gluten|celiac|retired|self[- ]employed|bilingual)",
     r"\bi speak (?!to|with|for|about|of|up)\w+",
     r"\bi (?:live in|come from|am from|'m from|am based in|'m based in|grew up in|lead the|lead a|manage the"
@@ -141,6 +152,8 @@ CONSTRAINT: Final = any_of(
     r"\b(?:is|are) due (?:on|by|next|this|in)\b",
     r"\b(?:the|our|my) (?:\w+ )?(?:budget|limit|quota|maximum|minimum) (?:is|of|for|must|can't|cannot)\b",
     r"\b(?:must not|cannot|can't|may not|should never|must never) exceed\b",
+    r"\b(?:i|we) (?:can't|cannot|can not|may not|must not|mustn't) (?:spend|pay|use|take|allocate|afford|store|go)\b"
+    r"[^.?]{0,20}?\b(?:more than|over|above|longer than|less than|under) \$?€?\d",
     r"\bno (?:more|later|less|fewer) than\b[^?]{2,}",
     r"\b(?:is|are) (?:strictly )?(?:forbidden|prohibited|not permitted)\b",
     r"\bonly python \d|\bstuck on (?:python|node|java|windows|ubuntu)\b",
@@ -159,7 +172,9 @@ CORRECTION_START: Final = any_of(
 CORRECTION: Final = any_of(
     r"\b(?:should|must|needs to|ought to) (?:be|use|have|go|return|say|read|point|live|run)\b"
     r"|\bnot \w[^.]{0,40}\bbut\b|,? not [\w\"'./-]+[.!]?$|\binstead\b|\bi (?:meant|said|asked for)\b"
-    r"|\bit(?:'s| is) (?:actually )?[^.?]{2,60}, not\b|\bis (?:actually|really|in fact)\b",
+    r"|\bit(?:'s| is) (?:actually )?[^.?]{2,60}, not\b|\bis (?:actually|really|in fact)\b"
+    # What is named in the place of what was wrong, and with nothing behind it: «it's 8080».
+    r"|[,.:]\s*(?:it|that|the [\w ]{1,30}?)(?:'s| is) (?:on |in |at |version |port )?[\w./:-]*\d[\w./:-]*[.!]?$",
 )
 QUESTION: Final = any_of(
     r"[?？][\s”」\"')）]*$",
@@ -178,6 +193,9 @@ HEDGE: Final = any_of(
 NOT_SO: Final = any_of(
     r"\bnot that (?:i|we)\b|\bnever said\b|\bdidn't say\b|\bdid not say\b|\b(?:don't|do not|doesn't|does not"
     r"|didn't) (?:have|need) to\b|\bneedn't\b|\bneed not\b"
+    r"|\b(?:don't|do not) (?:think|believe|feel) (?:that )?(?:i|we)\b|\b(?:wouldn't|would not|can't|cannot|won't) say\b"
+    r"|\bdoubt (?:that |if |whether )?(?:i|we)\b|\bi (?:thought|assumed) (?:that )?(?:i|we)\b|\bnot saying\b"
+    r"|\b(?:nobody|no one) (?:says|said)\b|\b(?:not|isn't|hardly) true that\b"
     r"|\bdon't mind\b|\bno need\b|\bdon't (?:always|care)\b|\bnot always\b|\bdon't (?:really )?have a preference\b",
 )
 PAST: Final = any_of(
@@ -195,6 +213,10 @@ REPORTED: Final = any_of(
     r"(?: also| always| really| just| clearly)? (?:said|says|say|told|asked|asks|wrote|writes|prefers?|thinks?"
     r"|likes?|suggests?|suggested|recommends?|recommended|wants?|claims?|claimed|insists?"
     r"|insisted|mentioned|mentions?|reads?|hates?|loves?|states?|stated)\b",
+    r"\bwho (?:also |always |really )?(?:says?|said|thinks?|claims?|insists?)\b",
+    r"^(?!(?:i|we|you|as i|like i|as we)\b)[a-z][\w'-]*(?: [a-z][\w'-]*)? (?:said|says|wrote|writes|told me"
+    r"|asked)\s?[,:]",
+    r"\b(?:my|the|a) (?:\w+ )?(?:character|hero|heroine|protagonist|narrator|persona)\b",
 )
 MADE_TO_ORDER: Final = any_of(
     r"^(?:please,? |can you |could you )*(?:write|draft|compose|generate|create|make up|make|give|tell|show)(?: me"

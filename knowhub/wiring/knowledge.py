@@ -14,6 +14,7 @@ from knowhub.knowledge.service import KnowledgeService
 from knowhub.knowledge.showings import Showings
 from knowhub.knowledge.similarity import Similarity
 from knowhub.knowledge.slimming import SlimMeans, Slimming
+from knowhub.search.simplified import simplified
 from knowhub.wiring.finding import stages_of
 from knowhub.wiring.ground import Ground
 from knowhub.wiring.language_model import model_named
@@ -46,6 +47,7 @@ def knowledge_on(ground: Ground, stack: AsyncExitStack) -> KnowledgeServices:
     stack.push_async_callback(similarity.close)
     stages = stages_of(settings, chat, ground.models.reranker, note)
     slim_means = SlimMeans(ids, model_named(settings, chat, clock, ids), budget_s, note)
+    extraction_options = ExtractionOptions(budget_s, simplified)
     return KnowledgeServices(
         records=KnowledgeService(store, ids),
         retrieval=KnowledgeRetrieval(
@@ -58,5 +60,5 @@ def knowledge_on(ground: Ground, stack: AsyncExitStack) -> KnowledgeServices:
         evolution=Evolution(store, chat, budget_s, note),
         slimming=Slimming(store, words, slim_means),
         similarity=similarity,
-        extraction=KnowledgeExtraction(store, words, ids, chat, withheld_secrets, ExtractionOptions(budget_s)),
+        extraction=KnowledgeExtraction(store, words, ids, chat, withheld_secrets, extraction_options),
     )

@@ -74,7 +74,70 @@ SPOKEN = (
     ("Always connect as user:Pa55w0rd!@db.example.com", "Pa55w0rd!"),
     ("Always use the cookie auth_token=xyz789uvw", "xyz789uvw"),
 )
+TOLD = (
+    ("以后密码统一用 Zx9#kkQ2w", "Zx9#kkQ2w"),
+    ("以后密码改用Zx9#kkQ2w", "Zx9#kkQ2w"),
+    ("以后密码就用 Zx9#kkQ2w 吧", "Zx9#kkQ2w"),
+    ("以后数据库的密码都是 Qw3rty9zz。", "Qw3rty9zz"),
+    ("以后请用这个密码登录：Zx9#kkQ2w", "Zx9#kkQ2w"),
+    ("以后 WiFi 密码都用 12345678。", "12345678"),
+    ("我习惯把密码设成生日 19900307。", "19900307"),
+    ("以後密碼統一用 Zx9#kkQ2w", "Zx9#kkQ2w"),
+    ("以后都用密匙 Zx9kkQ2wPq 解锁。", "Zx9kkQ2wPq"),
+    ("My password for gmail is Hk7ppQ2w and I always use it.", "Hk7ppQ2w"),
+    ("The password of the staging db is Zx9kkQ2w, always use it.", "Zx9kkQ2w"),
+    ("From now on the password = 'abc def 123!'", "abc def 123!"),
+    ("I always use pass: Zx9kkQ2w for the VPN.", "Zx9kkQ2w"),
+    ("Always set DB_PASS=s3cr3tpw in the env.", "s3cr3tpw"),
+    ("From now on use api_key 9f8e7d6c5b4a39281706 for calls.", "9f8e7d6c5b4a39281706"),
+    ("以后接口都用 token 9f8e7d6c5b4a39281706。", "9f8e7d6c5b4a39281706"),
+    ("以后 API key 用 9f8e7d6c5b4a39281706。", "9f8e7d6c5b4a39281706"),
+    ("我们一律用 secret=abcd1234 连接测试库。", "abcd1234"),
+    ("the secret is swordfish99, always use it", "swordfish99"),
+    ("Always use Authorization: Token 9f8e7d6c5b4a3928", "9f8e7d6c5b4a3928"),
+    (f"Always use {(found := made('SG.', 22) + made('.', 43))} for mail.", found),
+    (f"Always use bot {(found := made('123456789:AA', 33))} for alerts.", found),
+    ("The admin credentials are admin:hunter2, always use them.", "hunter2"),
+    ("以后服务器都用 root/Qwe!2345 登录。", "Qwe!2345"),
+    ("I always log in as admin/P@ssw0rd!.", "P@ssw0rd!"),
+    ("my pin is 4921 and I always forget it", "4921"),
+    ("My door code is 4921, always use it.", "4921"),
+    ("I always use the 2FA seed JBSWY3DPEHPK3PXP.", "JBSWY3DPEHPK3PXP"),
+    (
+        "Always use the recovery phrase: apple banana cherry dog eagle fish grape house ink joke kite lemon",
+        "apple banana cherry dog eagle fish grape house ink joke kite lemon",
+    ),
+    ("Always use my card 4111 1111 1111 1111 for payments.", "4111 1111 1111 1111"),
+    ("Pay with 5500005555555559 from now on.", "5500005555555559"),
+    ("以后付款都用我的银行卡 6222021234567890123。", "6222021234567890123"),
+    ("My SSN is 078-05-1120, please always use it.", "078-05-1120"),
+    ("我的身份证号是 110101199003071234。", "110101199003071234"),
+)
 HARMLESS = (
+    "密码都用 bcrypt 加密，不要用 MD5",
+    "以后密码统一用 SHA-256 哈希",
+    "密码每 90 天换一次",
+    "密码改成 12 位以上",
+    "我们的密码用 1Password 管理",
+    "密码字段用 varchar(255)",
+    "密码输入框的宽度是 200px",
+    "密码是用户自己设置的，不要存明文",
+    "The password for the staging db is at least 12 characters long.",
+    "The password of every user is rotated every 90 days.",
+    "Always hash the password with argon2id.",
+    "PASS: tests/unit/test_a1.py",
+    "pass: 120, fail: 3",
+    "The token limit is 4096 tokens.",
+    "Always use token based auth, never API keys.",
+    "The secret is to retry 3 times.",
+    "密钥用 RSA-2048，令牌用 JWT",
+    "Use the credentials from the vault, admin/operator roles only.",
+    "The seed phrase must always stay offline, under lock, with your notary and never in the cloud.",
+    "The order number is 4111 1111 1111 1112.",
+    "Call me at 555-123-4567 before 2026-11-21.",
+    "Always log in as admin/operator first.",
+    "src/main2 登录页面",
+    "status code is 404 and the error code is 1045",
     "密码:6-20位",
     "密码长度不得少于12位",
     "I prefer passwords with 12 characters or more",
@@ -133,7 +196,7 @@ def test_a_password_is_found_as_people_write_it(text: str, secret: str) -> None:
     assert [text[one.start : one.end] for one in found] == [secret]
 
 
-@pytest.mark.parametrize(("text", "secret"), [*SPOKEN, *PASTED.values(), *MORE_PASSWORDS])
+@pytest.mark.parametrize(("text", "secret"), [*SPOKEN, *TOLD, *PASTED.values(), *MORE_PASSWORDS])
 def test_what_somebody_says_is_searched_for_more(text: str, secret: str) -> None:
     (found,) = withheld_secrets(text)
 
@@ -156,7 +219,25 @@ def test_the_first_20_are_shown_and_all_are_withheld() -> None:
     assert [one for one in secrets if one in safe] == []
 
 
-@pytest.mark.parametrize("unit", ["password:", "passphrase a ", "-u a", "a:", "mysql ", "a_", "密码是", "口令：芝"])
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "password:",
+        "passphrase a ",
+        "-u a",
+        "a:",
+        "mysql ",
+        "a_",
+        "密码是",
+        "口令：芝",
+        "密码",
+        "api key ",
+        "recovery phrase is abc ",
+        "4111 ",
+        "2FA A",
+        "password for a ",
+    ],
+)
 def test_no_expression_runs_away_on_repetitions(unit: str) -> None:
     started = time.process_time()
 

@@ -4,6 +4,7 @@ import pytest
 
 from knowhub.knowledge.extraction_model import Category
 from knowhub.knowledge.profile import SAME, can_meet, completed, is_against, is_exclusive, likeness, statement
+from knowhub.search.simplified import simplified
 
 SAME_PAIRS = [
     ("我更习惯用 TypeScript 而不是 JavaScript。", "我喜欢用 TypeScript"),
@@ -13,6 +14,10 @@ SAME_PAIRS = [
     ("我是一名后端工程师", "我是后端工程师"),
     ("I prefer concise answers", "I like short answers"),
     ("Never use emojis", "不要用表情符号"),
+    ("I always run tests before the commit.", "I always commit after the tests run."),
+    ("My name is Ana.", "My name is Ana Costa."),
+    ("我叫小李。", "我的名字叫小李。"),
+    ("我对花生不过敏。", "其实我对花生不过敏"),
 ]
 OPPOSITES = [
     ("我喜欢用 TypeScript", "以后不要用 TypeScript 了"),
@@ -25,8 +30,30 @@ OPPOSITES = [
     ("The deadline is March 15", "The deadline is March 20"),
     ("We use MySQL", "No, it should be PostgreSQL, not MySQL."),
     ("我们用 npm", "不是 npm，是 pnpm。"),
+    ("我对花生过敏。", "我对花生不过敏。"),
+    ("I am allergic to peanuts.", "I am not allergic to peanuts."),
+    ("我吃素。", "我不吃素。"),
+    ("I'm vegetarian.", "I'm no longer vegetarian."),
+    ("我喜欢在提交之前跑测试。", "我喜欢在提交之后跑测试。"),
+    ("I always review before merging.", "I always review after merging."),
+    ("I prefer more comments in code.", "I prefer fewer comments in code."),
+    ("I like answers with examples.", "I like answers without examples."),
+    ("I prefer answers with code first, then text.", "I prefer answers with text first, then code."),
+    ("我喜欢先写代码，再写文档。", "我喜欢先写文档，再写代码。"),
+    ("Alice must approve all deployments to Bob.", "Bob must approve all deployments to Alice."),
+    ("I usually work mornings.", "I usually work evenings."),
+    ("I work as a nurse in Porto.", "I work as a teacher in Porto."),
+    ("My name is Ana Costa.", "My name is Eva Costa."),
+    ("I live in Berlin.", "I live in Munich now."),
+    ("我住在上海。", "我现在住在北京。"),
+    ("以后叫我小李。", "以后叫我老李。"),
+    ("My timezone is UTC+2.", "My timezone is UTC+8."),
 ]
 STRANGERS = [
+    ("I always use Postgres for the frontend work", "I always use MongoDB for the frontend work"),
+    ("I live in Berlin.", "I live in a small flat with two cats."),
+    ("I prefer more tests", "I prefer fewer meetings"),
+    ("Our team eats lunch in the office", "Our team eats dinner in the office"),
     ("我喜欢喝茶", "我喜欢喝咖啡"),
     ("I like Python", "I prefer short functions with type hints"),
     ("I prefer TypeScript over JavaScript", "I like JavaScript"),
@@ -98,3 +125,15 @@ def test_who_somebody_is_and_how_they_work_are_two_matters() -> None:
     assert can_meet(Category.CORRECTION, "background")
     assert not can_meet(Category.BACKGROUND, "preference")
     assert not can_meet(Category.PITFALL, "preference")
+
+
+def test_a_text_says_the_same_in_traditional_characters() -> None:
+    traditional = statement("我喜歡簡短的回答。", simplified)
+
+    assert likeness(traditional, statement("我喜欢简短的回答。")) == 1
+
+
+def test_a_record_that_is_longer_than_what_is_read_is_never_cut() -> None:
+    stored = "I prefer tabs. " * 400
+
+    assert completed(stored, "I prefer tabs and pnpm.") == stored

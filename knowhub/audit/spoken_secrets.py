@@ -1,0 +1,218 @@
+"""How people tell credentials in a sentence: what is withheld from everything that is written and sent.
+
+Of what somebody says, not of what stands in a file: names without a sign behind them, PINs, cards, words of Chinese.
+"""
+
+import re
+
+from knowhub.audit.secret_patterns import QUOTE, Pattern
+
+_FIGURE_OR_SIGN = r"(?=[!-~]{0,64}(?:[0-9]|[@#$%^&*+=~!][!-~]))"
+_FIGURE_AND_LETTER = r"(?=[!-~]{0,64}[0-9])(?=[!-~]{0,64}[A-Za-z])"
+# How long, how often, how wide: no value.
+_MEASURE = (
+    r"(?!\d{1,6}\s{0,2}(?:[-–~到至]\s{0,2}\d{1,6})?[-\s]{0,2}"
+    r"(?:位|个|字符|字|天|次|分钟|小时|秒|年|月|周|号|日|行|倍|%|px|rem|em\b|ms\b|s\b|characters?|chars?|days?|weeks?"
+    r"|months?|years?|hours?|minutes?|seconds?|times?|letters?|digits?|words?|bits?|bytes?|lines?|users?|attempts?))"
+)
+# How passwords are kept and made safe is no password.
+_NO_METHOD = (
+    r"(?!(?i:sha|md5|aes|rsa|des|hmac|hs\d|rs\d|es\d|bcrypt|scrypt|argon|pbkdf|pkcs|utf|base\d|ed\d|x509|ssl|tls"
+    r"|oauth|jwt"
+    r"|1password|keepass|bitwarden|lastpass|vault|https?:|knowledge-|[a-z_]{2,32}\())"
+)
+_WORD_ZH = r"(?:密码|密碼|口令|暗号|暗號|密匙|密钥|密鑰|秘钥|令牌|验证码|驗證碼)"
+_KEY = (
+    r"(?:(?<![a-z])(?:api|access|auth|account|client|private|app|bot|license)[_ -]?(?:key|token|secret)"
+    r"|(?<![a-z])(?:tokens?|secret(?:[_ -]?key)?)|密匙|密钥|密鑰|秘钥|令牌)"
+)
+_SAYS = r"(?:is|are|was|to|as|[:：=＝]|是|为|為|用|都|改|换|換|成|统一|就|设|設|使|填)"
+_IS = r"\s{0,4}(?:(?:is|are|was|to|as|code|码|碼|是|为|為|用|设为|設為|设置为|改为|改成|换成|[:：=＝])\s{0,4}){0,3}+"
+
+
+def _has_check_digit(number: str) -> bool:
+    """Tell whether the figures of a card number agree with its last one (Luhn)."""
+    figures = [int(char) for char in number if char.isdigit()][::-1]
+    doubled = (figure * 2 for figure in figures[1::2])
+    return (sum(figures[::2]) + sum(one - 9 if one > 9 else one for one in doubled)) % 10 == 0  # noqa: PLR2004 -- two figures
+
+
+SPOKEN_PATTERNS = (
+    Pattern(
+        "password",
+        ("password", "passwd", "passphrase", "passcode", "pwd", "密码", "密碼", "口令", "暗号", "验证码", "pin"),
+        re.compile(
+            r"(?:(?i:\b(?:passwords?|passwd|passphrase|passcode|pwd))(?=[\s:：=＝])|\bPIN\b|\b[Pp]in(?= ?(?:code|码))"
+            rf"|密码|密碼|口令|暗号|验证码){_IS}{QUOTE}?+{_MEASURE}{_NO_METHOD}(?P<secret>{_FIGURE_OR_SIGN}[!-~]{{4,256}})"
+        ),
+    ),
+    Pattern(
+        "password",
+        ("密码", "密碼", "口令", "暗号"),
+        re.compile(
+            rf"(?:密码|密碼|口令|暗号)\s{{0,4}}(?:是|为|為|[:：=＝])\s{{0,4}}{QUOTE}?+{_MEASURE}"
+            r"(?P<secret>(?=[\u3400-\u9fff]{1,32}[!-~]{0,64}\d)[\u3400-\u9fff]{1,32}[!-~]{1,64})"
+        ),
+    ),
+    Pattern(
+        "password",
+        ("passphrase",),
+        re.compile(
+            r"(?i:\bpassphrase)(?:\s+is|\s*[:=])?\s+"
+            r"(?!(?i:for|to|in|on|when|and|or|with|that|which|before|at|from|as|instead|is|must|should|manager)\b)"
+            r"(?P<secret>[A-Za-z]{2,20}(?:[ -][A-Za-z]{2,20}){2,9})"
+        ),
+    ),
+    Pattern(
+        "password",
+        ("mysql", "mariadb", "sshpass"),
+        re.compile(r"(?:mysql\w{0,10}|mariadb\w{0,10}|sshpass)\b[^\n]{0,80}?\s-p ?(?P<secret>[^\s-][!-~]{3,255})"),
+        is_chosen=True,
+    ),
+    Pattern(
+        "password",
+        ("@", "-u", "--user"),
+        re.compile(r"(?:(?<![\w/:.+-])[\w.+-]{1,64}:(?P<secret>[^\s/:@\"'<>，。；]{4,256})(?=@[\w\[]))"),
+        is_chosen=True,
+    ),
+    Pattern(
+        "password",
+        ("-u ", "--user"),
+        re.compile(r"\s(?:-u\s{0,4}|--user[ =])[\w.@+-]{1,64}:(?P<secret>[^\s\"']{4,256})"),
+        is_chosen=True,
+    ),
+    Pattern(
+        "cookie",
+        ("=",),
+        re.compile(
+            r"(?i:(?<![a-z0-9])[a-z_-]{0,32}(?:sess|session|session_?id|sid|auth|token|csrf|cookie|secret))"
+            r"=(?P<secret>[^\s;,，。；\"']{6,4096})"
+        ),
+        is_chosen=True,
+    ),
+    Pattern(
+        # 密码统一用 …, 用这个密码登录：…, 密码设成生日 …
+        "password",
+        ("密码", "密碼", "口令", "暗号", "暗號", "密匙", "密钥", "密鑰", "秘钥", "令牌", "验证码", "驗證碼"),
+        re.compile(
+            rf"{_WORD_ZH}[\u3400-\u9fff\s]{{0,12}}?(?:用|是|为|為|成|改|换|換|填|[:：=＝])[\u3400-\u9fff\s:：=]{{0,8}}?"
+            rf"{QUOTE}?+{_MEASURE}{_NO_METHOD}(?P<secret>(?<![!-~]){_FIGURE_OR_SIGN}[!-~]{{4,256}})"
+        ),
+    ),
+    Pattern(
+        # «The password for the mail is …», «the password of the staging db is …»
+        "password",
+        ("password", "passwd", "passphrase", "passcode", "pwd"),
+        re.compile(
+            r"(?i:\b(?:passwords?|passwd|passphrase|passcode|pwd)) (?:for|of|to|on|at|in)(?: [\w'’./@-]{1,40}){1,6}?"
+            rf" ?(?:is|are|was|=|:) {{0,4}}{QUOTE}?+{_MEASURE}{_NO_METHOD}(?P<secret>{_FIGURE_OR_SIGN}[!-~]{{4,256}})"
+        ),
+    ),
+    Pattern(
+        "password",
+        ("password", "passphrase", "密码", "密碼", "口令"),
+        re.compile(
+            rf"(?:(?i:passwords?|passphrase)|{_WORD_ZH})\s{{0,4}}(?:is|are|是|为|為|[:：=])\s{{0,4}}[\"'“「]"
+            r"(?P<secret>(?=[^\"'”」\n]{0,64}\d)[^\"'”」\n]{6,64})[\"'”」]"
+        ),
+    ),
+    Pattern(
+        # DB_PASS=…, «pass: …»
+        "password",
+        ("pass", "pw"),
+        re.compile(
+            r"(?i:(?<![a-z])(?:[a-z0-9]{1,20}_){0,4}(?:pass|pw|pswd))\s?(?:[:=：]|\bis\b)\s{0,4}"
+            rf"{QUOTE}?+{_MEASURE}{_NO_METHOD}"
+            rf"(?![!-~]{{0,64}}[/(]){_FIGURE_AND_LETTER}(?P<secret>[!-~]{{4,256}})"
+        ),
+    ),
+    Pattern(
+        "named_key",
+        ("key", "token", "secret", "密匙", "密钥", "密鑰", "秘钥", "令牌"),
+        re.compile(
+            rf"(?i:{_KEY}){QUOTE}?\s{{0,4}}(?:{_SAYS}\s{{0,4}}){{0,4}}+{QUOTE}?+"
+            rf"{_MEASURE}{_NO_METHOD}{_FIGURE_AND_LETTER}"
+            # A full stop behind it ends the sentence.
+            r"(?P<secret>[A-Za-z0-9_./+=~-]{7,255}[A-Za-z0-9_/+=~-])"
+        ),
+        is_chosen=True,
+    ),
+    Pattern(
+        "login",
+        ("credential", "login", "账号", "帳號", "用户名", "账密"),
+        re.compile(
+            r"(?:(?i:credentials?|logins?)|账号密码|帳號密碼|用户名密码|账密|账号)\s{0,4}"
+            r"(?:(?:are|is|[:：=]|是|为|為|用|都)\s{0,4}){0,3}+"
+            rf"[A-Za-z][\w.@-]{{1,40}}[:/](?P<secret>{_FIGURE_OR_SIGN}[^\s/，。；]{{4,256}})"
+        ),
+    ),
+    Pattern(
+        "login",
+        ("/", ":"),
+        re.compile(
+            r"(?:用|以|是)\s{0,2}[A-Za-z][A-Za-z0-9_.@-]{1,40}[/:]"
+            rf"(?P<secret>{_FIGURE_OR_SIGN}[^\s/:，。；\u3400-\u9fff]{{4,64}})(?=\s?(?:去|来)?登[录陆錄])"
+        ),
+    ),
+    Pattern(
+        "login",
+        ("log", "sign", "connect"),
+        re.compile(
+            r"(?i:\b(?:log|sign)(?:ging|ing)? ?in|\bconnect)(?: \w{1,20}){0,3}? (?:as|with) [A-Za-z][\w.@-]{1,40}[/:]"
+            rf"(?P<secret>{_FIGURE_OR_SIGN}[^\s/:，。；]{{4,64}})"
+        ),
+    ),
+    Pattern(
+        "pin",
+        ("pin", "code"),
+        re.compile(
+            r"(?i:\bmy (?:\w{1,20} ){0,2}pin|\b(?:door|access|gate|alarm|lock|security|entry|unlock) code)"
+            r"\s{0,2}(?:is|=|:)\s{0,2}(?P<secret>\d{4,12})(?!\d)"
+        ),
+    ),
+    Pattern(
+        "totp_seed",
+        ("2fa", "totp", "otp", "mfa", "authenticator", "seed", "两步", "二次验证", "双因素"),
+        re.compile(
+            r"(?:(?i:\b2fa|totp|\botp|\bmfa|authenticator|\bseed)|两步验证|二次验证|双因素)[^\n]{0,30}?(?<![A-Za-z0-9])"
+            r"(?P<secret>[A-Z2-7]{16,64})(?![A-Za-z0-9])"
+        ),
+    ),
+    Pattern(
+        "recovery_phrase",
+        ("phrase", "words", "mnemonic", "助记词", "恢复"),
+        re.compile(
+            r"(?:(?i:\b(?:recovery|seed|mnemonic|backup|wallet)[ -](?:phrase|words?|key)"
+            r"|\bmnemonic)|助记词|恢复(?:短语|词))"
+            rf"\s{{0,4}}(?:(?:is|are|是|为|[:：=])\s{{0,4}}){{1,2}}+{QUOTE}?+"
+            r"(?P<secret>[a-z]{3,8}(?:[ ,]{1,2}[a-z]{3,8}){10,23})"
+        ),
+    ),
+    Pattern(
+        "card_number",
+        ("0", "1", "2", "3", "4", "5", "6", "7", "8", "9"),
+        re.compile(
+            r"(?<![\d.-])(?P<secret>(?:4\d{3}|5[1-5]\d\d|2[2-7]\d\d|6011|65\d\d|62\d\d"
+            r"|3[47]\d\d)(?:[ -]?\d){9,15})(?![\d-])"
+        ),
+        is_valid=_has_check_digit,
+    ),
+    Pattern(
+        "card_number",
+        ("card", "卡"),
+        re.compile(r"(?:(?i:\bcard)|银行卡|信用卡|储蓄卡|卡号)[^\n\d]{0,16}(?P<secret>\d(?:[ -]?\d){12,18})(?!\d)"),
+    ),
+    Pattern(
+        "id_number",
+        ("-",),
+        re.compile(r"(?<![\d-])(?P<secret>(?!000|666|9)\d{3}-(?!00)\d\d-(?!0000)\d{4})(?![\d-])"),
+    ),
+    Pattern(
+        "id_number",
+        ("19", "20"),
+        re.compile(
+            r"(?<!\d)(?P<secret>[1-9]\d{5}(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d"
+            r"|3[01])\d{3}[\dXx])(?![\dA-Za-z])"
+        ),
+    ),
+)
