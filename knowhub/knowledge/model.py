@@ -9,6 +9,9 @@ COLLECTION = "knowledge"
 DEFAULT_SCORE = 3
 HISTORY_SHOWN = 50
 HISTORY_PAGE = 100
+LEXICAL = "lexical"
+ROUTING = "routing"
+RERANK = "rerank"
 
 
 class KnowledgeType(StrEnum):

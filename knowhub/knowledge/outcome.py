@@ -12,7 +12,7 @@ from knowhub.core.undo import RowRules
 from knowhub.knowledge import decisions
 from knowhub.knowledge.model import COLLECTION, Feedback
 from knowhub.knowledge.ports import KnowledgeStore, KnowledgeView
-from knowhub.knowledge.showings import SHOWINGS, Showings, Shown, digest
+from knowhub.knowledge.showings import SHOWINGS, Showings, Shown, digest, principals
 from knowhub.knowledge.standing import standing_head
 from knowhub.knowledge.votes import Ballot
 
@@ -33,7 +33,7 @@ class Outcome:
 
     def row_id(self, ctx: RequestContext) -> str:
         """Return the id of the row that remembers for which records this verdict was counted."""
-        return f"outcome-{digest([ctx.actor, self.shown.session_id, self.shown.goal_id, self.is_helpful])}"
+        return f"outcome-{digest([*principals(ctx), self.shown.session_id, self.shown.goal_id, self.is_helpful])}"
 
 
 class OutcomeService:

@@ -1,10 +1,16 @@
 """Quality ranking: arithmetic on evidence, no text (seed 003 质量精排; scope precedence of seed 004, C-08)."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from knowhub.core import scopes
 from knowhub.core.request_context import RequestContext
-from knowhub.knowledge.model import Head, Hit, KnowledgeType, Order
+from knowhub.knowledge.model import LEXICAL, RERANK, ROUTING, Head, Hit, KnowledgeType, Order
+
+_JUDGES: Final = frozenset({ROUTING, RERANK})
+_WORDS: Final = frozenset({LEXICAL})
+# Of the best hit's relevance. Vectors alone come to less, where words and vectors agree on the best.
+_RELEVANT: Final = 0.4
 
 
 def quality(score: int, helpful: int, harmful: int) -> float:
@@ -48,19 +54,44 @@ def select(hits: Sequence[Hit], top_k: int, order: Order, ctx: RequestContext) -
 def chosen(hits: Sequence[Hit], top_k: int, order: Order) -> list[Hit]:
     """Choose `top_k` of the hits, which come best first; the one that is missed the most comes first.
 
-    The pool is the best 2·k by relevance; k are taken by quality. Every tie keeps recall's order.
+    The pool is the best 2·k by relevance; k are taken by quality. Every tie keeps recall's order. What is far less
+    relevant than the best gets only the places that the others leave: votes for other questions do not make it an
+    answer to this one. What a model has picked or ordered is as relevant as that model says.
     """
     if order is Order.RELEVANCE:
         return list(hits[:top_k])
     pool = hits[: 2 * top_k]
-    return sorted(pool, key=lambda hit: -head_quality(hit.head))[:top_k]
+    enough = _enough(pool)
+    return sorted(pool, key=lambda hit: (_is_weak(hit, enough), -head_quality(hit.head)))[:top_k]
 
 
 def arranged(hits: Sequence[Hit], order: Order, ctx: RequestContext) -> list[Hit]:
-    """Put chosen hits in the order in which they are shown."""
-    if order in {Order.RELEVANCE, Order.QUALITY} or (order is Order.AUTO and ctx.unrestricted):
+    """Put chosen hits in the order in which they are shown: by quality, for a named caller nearest scope first.
+
+    What is far less relevant than the best, and shares no word with the question, comes behind what is not, unless
+    quality alone was asked for.
+    """
+    if order is Order.RELEVANCE:
         return list(hits)
-    return sorted(hits, key=lambda hit: _precedence(hit.head, order, ctx))
+    shown = sorted(hits, key=lambda hit: -head_quality(hit.head))
+    if order is Order.AUTO:
+        enough = _enough(hits)
+        shown.sort(key=lambda hit: _is_weak(hit, enough) and not _was_found_by(hit, _WORDS))
+    if order is Order.QUALITY or (order is Order.AUTO and ctx.unrestricted):
+        return shown
+    return sorted(shown, key=lambda hit: _precedence(hit.head, order, ctx))
+
+
+def _enough(hits: Sequence[Hit]) -> float:
+    return _RELEVANT * max((hit.relevance for hit in hits), default=0.0)
+
+
+def _is_weak(hit: Hit, enough: float) -> bool:
+    return hit.relevance < enough and not _was_found_by(hit, _JUDGES)
+
+
+def _was_found_by(hit: Hit, stages: frozenset[str]) -> bool:
+    return any(part.stage in stages for part in hit.parts)
 
 
 def _precedence(head: Head, order: Order, ctx: RequestContext) -> tuple[bool, int]:

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from knowhub.core.reranking import Reranker, RerankFailed
-from knowhub.knowledge.model import Hit, Part
+from knowhub.knowledge.model import RERANK, Hit, Part
 
-RERANK = "rerank"
 DEFAULT_BUDGET_S = 3.0
 DEFAULT_CANDIDATES = 50
 

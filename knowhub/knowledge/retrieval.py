@@ -8,7 +8,7 @@ from knowhub.core.clock import Clock
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import ranking
 from knowhub.knowledge.explanation import why
-from knowhub.knowledge.model import COLLECTION, Found, Hit, Part, SearchQuery
+from knowhub.knowledge.model import COLLECTION, LEXICAL, Found, Hit, Part, SearchQuery
 from knowhub.knowledge.ports import KnowledgeIndex, KnowledgeStore, KnowledgeView
 from knowhub.knowledge.rules import OVER_BUDGET, Rules
 from knowhub.knowledge.showings import Showings, Shown
@@ -18,7 +18,6 @@ from knowhub.knowledge.token_budget import cut_to, estimated_tokens, fitting
 _SHOWN = ("id", "task", "content", "types", "type", "tags", "scopes", "owner", "resource_ids")
 _EVALUATION_SHOWN = ("score", "helpful", "harmful", "confidence", "effective")
 _TEXTS = ("task", "content")
-_LEXICAL = "lexical"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +97,7 @@ def _told_lag(ctx: RequestContext, lag: int) -> int:
 def _with_parts(hits: Sequence[Hit]) -> list[Hit]:
     # An index over words alone need not say so of each hit.
     return [
-        hit if hit.parts else replace(hit, parts=(Part(_LEXICAL, rank, hit.relevance),))
+        hit if hit.parts else replace(hit, parts=(Part(LEXICAL, rank, hit.relevance),))
         for rank, hit in enumerate(hits, 1)
     ]
 

@@ -37,7 +37,7 @@ from knowhub.knowledge.model import (
 )
 from knowhub.knowledge.ports import KnowledgeStore, KnowledgeView
 from knowhub.knowledge.shown import shown_json, shown_row
-from knowhub.knowledge.standing import check_not_merged, readable_head, readable_row, standing_row
+from knowhub.knowledge.standing import check_not_merged, readable_head, readable_row, standing_head, standing_row
 from knowhub.knowledge.votes import Ballot
 
 
@@ -245,7 +245,7 @@ class KnowledgeService:
 
         row = decisions.new_row(new, knowledge_id(view.now, self._ids, taken), view.now, ctx)
         if new.supersedes is not None:
-            check_supersedes(view, ctx, new.supersedes)
+            row["supersedes"] = superseded_id(view, ctx, new.supersedes)
         duplicate = _duplicate_of(view, ctx, row, pending) if new.dedup else None
         return (row, None) if duplicate is None else (None, duplicate)
 
@@ -274,13 +274,17 @@ class KnowledgeService:
         return Saved(shown_row(view, ctx, outcome.answer), None)
 
 
-def check_supersedes(view: KnowledgeView, ctx: RequestContext, knowledge_id: str) -> None:
-    """Raise InvalidInput when the record is not there to be superseded, Forbidden when it is somebody else's."""
-    head = view.head(knowledge_id)
-    if head is None or not head.live or not ctx.sees(head.audience):
+def superseded_id(view: KnowledgeView, ctx: RequestContext, knowledge_id: str) -> str:
+    """Return the id of the record that is superseded: the one named, or the one that it was merged into.
+
+    Raises InvalidInput when it is not there to be superseded, Forbidden when it is somebody else's.
+    """
+    named, head = view.head(knowledge_id), standing_head(view, knowledge_id)
+    if named is None or head is None or not ctx.sees(named.audience) or not ctx.sees(head.audience):
         raise InvalidInput.of("supersedes", f"no knowledge with id {knowledge_id!r}")
     if not ctx.may_edit(head.owner):
         raise Forbidden("only the owner of a record may supersede it")
+    return head.id
 
 
 def _duplicate_of(view: KnowledgeView, ctx: RequestContext, row: Row, pending: Mapping[str, Row]) -> Row | None:

@@ -1,7 +1,7 @@
 """What was shown to whom: so that a session is not told twice, and a goal's outcome reaches all that was shown for it.
 
-A row of `showings` is one session's, or, without a session, one goal's; it belongs to the principal that searched. It
-is written behind the search, which never waits for it.
+A row of `showings` is one session's, or, without a session, one goal's; it belongs to the caller that searched. It is
+written behind the search, which never waits for it.
 """
 
 import asyncio
@@ -40,9 +40,9 @@ class Shown:
         return self.session_id is not None or self.goal_id is not None
 
     def row_id(self, ctx: RequestContext) -> str:
-        """Return the id of the row that holds what was shown there to this principal."""
+        """Return the id of the row that holds what was shown there to this caller."""
         named = ["goal", self.goal_id] if self.session_id is None else ["session", self.session_id]
-        return f"showing-{digest([ctx.actor, *named])}"
+        return f"showing-{digest([*principals(ctx), *named])}"
 
     def among(self, row: Row | None) -> list[str]:
         """Return the ids that a row says were shown: for the goal, or without one for any, each once."""
@@ -151,6 +151,11 @@ class Showings:
         await self._store.commit(ctx.account, ctx.actor, lambda view: _draft(view, waiting, noted))
         for key in noted:
             waiting.times.pop(key, None)
+
+
+def principals(ctx: RequestContext) -> Sequence[str]:
+    """Return all that a caller is, not the actor alone: two users of one agent are two."""
+    return sorted(ctx.own) or [ctx.actor]
 
 
 def digest(named: Sequence[Any]) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from knowhub.core.errors import InvalidInput, KnowHubError
 from knowhub.core.operation import Decide, Draft, Group, Row, Unchanged, next_version
-from knowhub.knowledge import decisions
+from knowhub.knowledge import decisions, ranking
 from knowhub.knowledge.merging import merged_rows
 from knowhub.knowledge.model import COLLECTION
 from knowhub.knowledge.ports import KnowledgeView
@@ -20,6 +20,7 @@ SHOWN = 500
 MOST_SOURCES = 2_500
 _ROWS_PER_OPERATION = 100
 _MOVED = "one of these was changed meanwhile"
+_HIDDEN = "each is found, and with the harmful cases of all of them the whole would not be"
 
 
 class Moved(KnowHubError):
@@ -70,6 +71,10 @@ class Tally:
             rows = merged_rows(into, sources, merge.text, view.now)
         except InvalidInput as problem:
             self.left_out.append((merge, f"the whole cannot stand: {problem}"))
+            return []
+        evidence = rows[0]["eval"]
+        if ranking.quality(evidence["score"], evidence["helpful"], evidence["harmful"]) < 0:
+            self.left_out.append((merge, _HIDDEN))
             return []
         self._note(merge, into, rows)
         return rows

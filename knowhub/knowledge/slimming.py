@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
+from weakref import WeakValueDictionary
 
 from knowhub.core import permissions
 from knowhub.core.chat import ChatModel
@@ -54,8 +55,9 @@ class Slimming:
         self._store = store
         self._index = index
         self._means = means
-        # Each needs memory for every record: those that come meanwhile wait.
-        self._turn = asyncio.Lock()
+        # Each needs memory for every record of its account: those of one account wait for each other. One that nobody
+        # holds or waits for is forgotten.
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def slim(
         self,
@@ -73,10 +75,11 @@ class Slimming:
         Forbidden for a reader, of a preview too: it costs questions to the model.
         """
         permissions.check_may_write(ctx)
-        done = await self._store.replayed(ctx.account, key)
-        if done is not None:
-            return await self._answer(ctx, done.operation)
-        async with self._turn:
+        async with self._turns.setdefault(ctx.account, asyncio.Lock()):
+            # In its turn: what has waited for the request that it repeats gets the answer to that one.
+            done = await self._store.replayed(ctx.account, key)
+            if done is not None:
+                return await self._answer(ctx, done.operation)
             await self._store.refresh()
             survey = Survey(self._store.view(ctx.account), ctx)
             await survey.read(progress)

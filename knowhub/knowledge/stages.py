@@ -4,13 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from knowhub.core.request_context import RequestContext
-from knowhub.knowledge.model import COLLECTION, Head, Hit, ListQuery, Order, Part, SearchQuery
+from knowhub.knowledge.model import COLLECTION, ROUTING, Head, Hit, ListQuery, Order, Part, SearchQuery
 from knowhub.knowledge.ports import KnowledgeView
 from knowhub.knowledge.reranking import Reranking
 from knowhub.knowledge.routing import Candidate, Router
 from knowhub.knowledge.rules import Rules
 
-ROUTING = "routing"
 LLM = "llm"
 RERANKER = "reranker"
 _RERANKED_CHARS = 2_000

@@ -9,6 +9,7 @@ from typing import Any
 from knowhub.core.clock import Clock
 from knowhub.core.errors import Conflict, KnowHubError, NotFound
 from knowhub.core.ids import Ids
+from knowhub.core.operation import IdempotencyKey
 
 _KEPT = 100
 
@@ -29,6 +30,7 @@ class Job:
     account: str
     started_at: float
     stage: str
+    key: IdempotencyKey | None = field(default=None, repr=False)
     status: JobStatus = JobStatus.RUNNING
     done: int = 0
     total: int = 0
@@ -54,12 +56,17 @@ class Jobs:
         self._ids = ids
         self._jobs: dict[str, Job] = {}
 
-    def start(self, kind: str, account: str, work: Work) -> Job:
-        """Begin `work(progress)` in the background. Raises Conflict while one of its kind is running."""
+    def start(self, kind: str, account: str, work: Work, key: IdempotencyKey | None = None) -> Job:
+        """Begin `work(progress)` in the background. Raises Conflict while one of its kind is running.
+
+        A request that is repeated, with the same `key`, gets the job that it has begun and that is running.
+        """
         for other in self._jobs.values():
             if other.kind == kind and other.account == account and other.status is JobStatus.RUNNING:
+                if key is not None and other.key == key:
+                    return other
                 raise Conflict(f"a {kind} is running already", {"job_id": other.job_id})
-        job = Job(f"job-{self._ids.hex(32)}", kind, account, self._clock.now(), stage=kind)
+        job = Job(f"job-{self._ids.hex(32)}", kind, account, self._clock.now(), stage=kind, key=key)
         job.task = asyncio.get_running_loop().create_task(self._run(job, work), name=job.job_id)
         self._jobs[job.job_id] = job
         self._forget_oldest()

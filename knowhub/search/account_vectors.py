@@ -59,6 +59,7 @@ class AccountVectors:
         self.kept: Vectors | None = None
         self._waiting: dict[str, int] = {}
         self._refused: dict[str, int] = {}
+        self._dimensions: int | None = None
         self._changes = _SPARED_ROWS
         self._writing = asyncio.Lock()
         self._load(self._files.noted())
@@ -88,6 +89,18 @@ class AccountVectors:
     def is_empty(self) -> bool:
         """Whether the account has no record to be found by its meaning, now or later."""
         return not self._waiting and self.noted_erases is None
+
+    def fits(self, query: Matrix) -> bool:
+        """Tell whether a query can be compared with what is here."""
+        return self.kept is None or self.kept.dimensions == len(query)
+
+    def expect(self, dimensions: int) -> None:
+        """Let everything be embedded again where what is here is of other dimensions: it is like no query any more."""
+        if self.kept is None or self.kept.dimensions == dimensions:
+            return
+        self._dimensions = dimensions
+        self._note = self.kept = None
+        self._take_stock()
 
     def follow(self, knowledge_id: str, seq: int) -> None:
         """Note that an operation may have changed what is searched of a record."""
@@ -156,6 +169,11 @@ class AccountVectors:
             del self._waiting[waiting.knowledge_id]
             self._refused[waiting.knowledge_id] = waiting.number
 
+    def retry_refused(self) -> None:
+        """Let what was refused be asked about once more."""
+        self._waiting |= self._refused
+        self._refused = {}
+
     def defer(self, waiting: Sequence[Waiting]) -> None:
         """Let others go first the next time."""
         for one in waiting:
@@ -168,6 +186,9 @@ class AccountVectors:
             if self._log.is_erasing:
                 return
             await self._reload()
+            refused = frozenset(self._refused.values())
+            if refused != self._noted_refused():
+                await asyncio.to_thread(self._files.write_refused, self._log.log_id, self._model, refused)
             noted = self._files.noted_erases
             if self._note is not None:
                 # Somebody may have deleted it, too.
@@ -181,6 +202,7 @@ class AccountVectors:
         """Take in what the keeper has written since."""
         async with self._writing:
             await self._reload()
+            self._take_refused(self._noted_refused())
 
     async def write_all(self, embedded: Sequence[Waiting], vectors: Sequence[Vector]) -> None:
         """Put these vectors in the place of all that stand. Raises Unavailable."""
@@ -188,7 +210,8 @@ class AccountVectors:
             erases, numbers = self._log.erases, [one.number for one in embedded]
             rows = _rows(embedded, np.array(vectors, dtype=np.float32))
             rows = rows[[self._is_current(number) for number in numbers]]
-            fresh = self._fresh_note(numbers, rows["vector"].shape[1], erases)
+            self._dimensions = rows["vector"].shape[1]
+            fresh = self._fresh_note(numbers, self._dimensions, erases)
             self._note = await asyncio.to_thread(self._files.write, rows, fresh)
             await self._replace(rows)
             self._take_stock()
@@ -213,6 +236,7 @@ class AccountVectors:
             # The first of a model, or one that has changed its mind about its dimensions.
             fresh = self._fresh_note(numbers, dimensions, erases)
             self._note = await asyncio.to_thread(self._files.write, rows, fresh)
+            self._dimensions = dimensions
             has_others = self.kept is not None
             self.kept = Vectors(dimensions)
             self._add(self.kept, rows)
@@ -284,10 +308,19 @@ class AccountVectors:
     def _fits(self, note: Embedded) -> bool:
         return (
             note.model == self._model
+            and self._dimensions in (None, note.dimensions)
             and note.log_id == self._log.log_id
             and note.seq <= self._log.last_seq
             and note.checksum == self._log.checksum(note.seq)
         )
+
+    def _noted_refused(self) -> frozenset[int]:
+        return self._files.refused(self._log.log_id, self._model)
+
+    def _take_refused(self, numbers: frozenset[int]) -> None:
+        known = self._waiting | self._refused
+        self._refused = {knowledge_id: number for knowledge_id, number in known.items() if number in numbers}
+        self._waiting = {knowledge_id: number for knowledge_id, number in known.items() if number not in numbers}
 
     def _is_current(self, number: int) -> bool:
         head = self._records.by_text_num(number)
@@ -313,8 +346,11 @@ class AccountVectors:
         is_current = np.array([head is not None for head in heads], bool)
         kept.add(rows[is_current], [head.facets for head in heads if head is not None])
         for head in heads:
-            if head is not None and self._waiting.get(head.id) == head.text_num:
-                del self._waiting[head.id]
+            if head is None:
+                continue
+            for lacking in (self._waiting, self._refused):
+                if lacking.get(head.id) == head.text_num:
+                    del lacking[head.id]
 
     def _take_stock(self) -> None:
         """Note every record that has no vector."""

@@ -7,19 +7,20 @@ from dataclasses import replace
 from typing import Final
 
 from knowhub.core.embedding import EmbeddingFailed
-from knowhub.knowledge.model import Head, Hit, Part, Recalled
+from knowhub.knowledge.model import LEXICAL, Head, Hit, Part, Recalled
 from knowhub.search.analysis import query_terms
 from knowhub.search.lexical import LexicalIndex
 from knowhub.search.query_vectors import QueryVectors
 from knowhub.search.scripts import Reading
 from knowhub.search.vector_index import VectorIndex
 
-LEXICAL: Final = "lexical"
 VECTOR: Final = "vector"
 EMBEDDER: Final = "embedder"
 # Each side proposes so many: what is deeper down than this in one comes up by the other or not at all.
 _PROPOSED: Final = 100
 _LEAST_SCALE: Final = 1e-6
+# Of the way from strangers to the nearest: what is found by its meaning alone must have come so far.
+_NEAR: Final = 0.5
 
 
 class HybridIndex:
@@ -56,6 +57,9 @@ class HybridIndex:
             return Recalled(words.hits[:limit], lag, [EMBEDDER])
         if query is None:
             return Recalled(words.hits[:limit], lag)
+        if not self._vectors.fits(account, query.vector):
+            self._queries.forget(text)
+            return Recalled(words.hits[:limit], lag, [EMBEDDER])
         near = await self._vectors.search(account, query.vector, groups, accept, many)
         # What only words have found is compared too: it must not stand behind for want of a number.
         heads = [*(hit.head for hit in words.hits), *(head for _, head in near)]
@@ -79,18 +83,23 @@ def fused(
 
     Words count from 0 to the best hit's score, likeness from that of strangers to that of the nearest: so neither an
     embedder to which everything is alike nor a long query shifts the balance. A record without a vector, or with one
-    that has no meaning, counts by its words alone.
+    that has no meaning, counts by its words alone. What only vectors propose is left out where it does not stand out
+    from strangers, or is far behind the nearest: something is always nearest.
     """
     share = weight * reading.skill
     best_score = max((hit.relevance for hit in words), default=1.0)
     nearest = max(likeness.values(), default=reading.strangers)
     scale = max(nearest - reading.strangers, _LEAST_SCALE)
+    floor = reading.strangers + max(reading.spread, _NEAR * scale)
     heads = {head.id: head for head in (*(hit.head for hit in words), *(head for _, head in near))}
     by_words = {hit.head.id: hit.relevance / best_score for hit in words}
     hits = []
     for head in heads.values():
-        said = by_words.get(head.id, 0.0)
+        said = by_words.get(head.id)
         like = likeness.get(head.text_num)
+        if said is None and (like is None or like < floor):
+            continue
+        said = said or 0.0
         meant = said if like is None else min(1.0, max(0.0, (like - reading.strangers) / scale))
         hits.append(Hit(head, (1 - share) * said + share * meant))
     parts = _parts(words, near)

@@ -9,7 +9,7 @@ import numpy as np
 
 from knowhub.core.chat import FailureReason
 from knowhub.core.embedding import Embedder, EmbeddingFailed
-from knowhub.search.scripts import Literacy, Reading
+from knowhub.search.scripts import Literacy, Reading, is_blank
 from knowhub.search.vectors import Matrix
 
 _KEPT: Final = 1_000
@@ -49,9 +49,15 @@ class QueryVectors:
                 self._kept.popitem(last=False)
         return found
 
+    def forget(self, text: str) -> None:
+        """Ask again the next time: what the embedder said of a query no longer fits the records' vectors."""
+        self._kept.pop(text, None)
+
     async def _asked(self, text: str) -> QueryVector | None:
         reading = await self._literacy.reading(text)
         if not reading.skill:
             return None
         vectors = await self._embedder.embed([text], self._budget_s, query=True)
+        if is_blank(vectors[0]):
+            raise EmbeddingFailed(FailureReason.FAILURE, "it answered zeros")
         return QueryVector(np.array(vectors[0], dtype=np.float32), reading)

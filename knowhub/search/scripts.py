@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from knowhub.core.chat import FailureReason
 from knowhub.core.embedding import Embedder, EmbeddingFailed, Vector
 from knowhub.search.script_probes import PROBES
 
@@ -34,17 +35,20 @@ _MOST: Final = 0.5
 _STRANGE: Final = 0.9
 _FAMILIAR: Final = 0.98
 _PROBE_TIMEOUT_S: Final = 30.0
+HARMLESS: Final = "hello"
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
     """How well an embedder reads a script, 0 to 1, and how like each other texts are to it that have nothing in common.
 
-    The second is the zero of its scale: it is 0.05 for some embedders and 0.75 for others.
+    The second is the zero of its scale: it is 0.05 for some embedders and 0.75 for others. `spread` is how far such
+    texts stray from it: their standard deviation.
     """
 
     skill: float
     strangers: float
+    spread: float = 0.0
 
 
 UNREAD: Final = Reading(0.0, 0.0)
@@ -84,10 +88,21 @@ class Literacy:
         return await asyncio.shield(task)
 
     async def _probe(self, name: str) -> Reading:
+        asked, answered = await self._probed(name)
+        if not (asked.any(axis=1).all() and answered.any(axis=1).all()):
+            # It cannot read them, or it is not awake yet: what it says once it is awake holds.
+            await self._check_awake()
+            asked, answered = await self._probed(name)
+        return _judged(asked, answered)
+
+    async def _probed(self, name: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         questions, answers = zip(*PROBES[name], strict=True)
         asked = await self._embedder.embed(questions, _PROBE_TIMEOUT_S, query=True)
-        answered = await self._embedder.embed(answers, _PROBE_TIMEOUT_S)
-        return _judged(_matrix(asked), _matrix(answered))
+        return _matrix(asked), _matrix(await self._embedder.embed(answers, _PROBE_TIMEOUT_S))
+
+    async def _check_awake(self) -> None:
+        if is_blank((await self._embedder.embed([HARMLESS], _PROBE_TIMEOUT_S))[0]):
+            raise EmbeddingFailed(FailureReason.FAILURE, "it answers zeros to every text")
 
     async def close(self) -> None:
         """Give up what is being found out."""
@@ -97,6 +112,11 @@ class Literacy:
         for outcome in outcomes:
             if isinstance(outcome, Exception) and not isinstance(outcome, EmbeddingFailed):
                 raise outcome
+
+
+def is_blank(vector: Vector) -> bool:
+    """Tell whether a vector is all zeros: like nothing, not even itself, it is no answer."""
+    return not any(vector)
 
 
 def script_shares(text: str) -> Mapping[str, float]:
@@ -115,7 +135,7 @@ def _judged(questions: NDArray[np.float32], answers: NDArray[np.float32]) -> Rea
     strangers = likeness[~own]
     closer = float((likeness[own][:, None] > strangers).mean())
     skill = min(1.0, max(0.0, (closer - _STRANGE) / (_FAMILIAR - _STRANGE)))
-    return Reading(skill, float(strangers.mean()))
+    return Reading(skill, float(strangers.mean()), float(strangers.std()))
 
 
 def _matrix(vectors: Sequence[Vector]) -> NDArray[np.float32]:

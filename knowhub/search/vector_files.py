@@ -18,6 +18,7 @@ from knowhub.search.vectors import Rows, row_type
 # Raised when a row changes its form, or what of a record is embedded.
 LAYOUT: Final = 1
 ROWS_FILE: Final = "rows.bin"
+REFUSED_FILE: Final = "refused.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,21 @@ class VectorFiles:
             return note.erases
         # Without a note nobody can tell what the rows may hold.
         return -1 if next(self._folder.glob("build-*"), None) is not None else None
+
+    def refused(self, log_id: str, model: str) -> frozenset[int]:
+        """Return the numbers of the texts that the keeper's embedder does not take; none where nothing says so."""
+        try:
+            said = orjson.loads((self._folder / REFUSED_FILE).read_bytes())
+            return frozenset(said["numbers"]) if [said["log_id"], said["model"]] == [log_id, model] else frozenset()
+        except (OSError, orjson.JSONDecodeError, KeyError, TypeError):
+            return frozenset()
+
+    def write_refused(self, log_id: str, model: str, numbers: frozenset[int]) -> None:
+        """Say which texts the embedder does not take, to the other processes. Raises Unavailable."""
+        said = {"log_id": log_id, "model": model, "numbers": sorted(numbers)}
+        with self._named_failure():
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._publish(REFUSED_FILE, orjson.dumps(said))
 
     def read(self, note: Embedded, known: Embedded | None = None) -> Rows:
         """Return the rows of `note` behind those of `known`. Raises ValueError where they are damaged, and OSError."""
@@ -115,10 +131,13 @@ class VectorFiles:
 
     def _note(self, note: Embedded, documents: int, crc: int) -> Embedded:
         written = Embedded(**asdict(note) | {"documents": documents, "crc": crc})
-        temporary = self._folder / f"built.json.{os.getpid()}.tmp"
-        temporary.write_bytes(orjson.dumps(asdict(written)))
-        temporary.rename(self._folder / "built.json")
+        self._publish("built.json", orjson.dumps(asdict(written)))
         return written
+
+    def _publish(self, name: str, data: bytes) -> None:
+        temporary = self._folder / f"{name}.{os.getpid()}.tmp"
+        temporary.write_bytes(data)
+        temporary.rename(self._folder / name)
 
     def _rows_file(self, build: int) -> Path:
         return self._folder / f"build-{build}" / ROWS_FILE

@@ -1,10 +1,10 @@
 """The vectors of all accounts, following the log; what lacks one is embedded in the background, in nobody's way."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from knowhub.core.embedding import EmbeddingFailed, Vector
 from knowhub.core.errors import Unavailable
@@ -15,9 +15,12 @@ from knowhub.search.following import LogMark, Records
 from knowhub.search.vector_files import VectorFiles
 from knowhub.search.vectors import Matrix
 
+_Answer = TypeVar("_Answer")
+
 _BATCH: Final = 64
 _FIRST_PAUSE_S: Final = 1.0
 _LONGEST_PAUSE_S: Final = 30.0
+_REFUSED_AGAIN_S: Final = 300.0
 _NAMED: Final = 3
 
 
@@ -25,7 +28,12 @@ class VectorIndex:
     """Follows the store as the lexical index does. Only the keeper of the directory embeds and writes."""
 
     def __init__(
-        self, folder: Path, log: LogMark, records: Callable[[str], Records], embedding: PatientEmbedding
+        self,
+        folder: Path,
+        log: LogMark,
+        records: Callable[[str], Records],
+        embedding: PatientEmbedding,
+        refused_again_s: float = _REFUSED_AGAIN_S,
     ) -> None:
         self._folder = folder
         self._log = log
@@ -37,6 +45,8 @@ class VectorIndex:
         self._problem: str | None = None
         self._pause_s = 0.0
         self._not_before = 0.0
+        self._refused_again_s = refused_again_s
+        self._refused_since: float | None = None
         self._is_closed = False
 
     @property
@@ -70,6 +80,13 @@ class VectorIndex:
     ) -> list[tuple[float, Head]]:
         return await self.account(account).search(query, groups, accept, limit)
 
+    def fits(self, account: str, query: Matrix) -> bool:
+        """Tell whether a query can be compared with an account's vectors; where not, look what has changed."""
+        fits = self.account(account).fits(query)
+        if not fits:
+            self._embedding.dimensions = None
+        return fits
+
     def compared(self, account: str, query: Matrix, heads: Sequence[Head]) -> Mapping[int, float]:
         return self.account(account).compared(query, heads)
 
@@ -80,22 +97,20 @@ class VectorIndex:
         """
         for account in list(self._accounts.values()):
             await account.tidy()
+        self._retry_refused()
         self._begin(self._embed)
-        refused = [knowledge_id for account in self._accounts.values() for knowledge_id in account.refused]
-        if self._problem is not None:
-            raise Unavailable(self._problem)
-        if refused:
-            names = ", ".join(refused[:_NAMED])
-            raise Unavailable(f"the embedder refuses {len(refused)} records, found by their words alone: {names}")
+        self._check_well()
 
     async def reload(self) -> None:
-        """Take in what the keeper has written since."""
+        """Take in what the keeper has written since. Raises Unavailable as `tend` does."""
         for account in list(self._accounts.values()):
             await account.reload()
-        self._begin(self._link)
+        self._begin(self._look)
+        self._check_well()
 
     async def embed_waiting(self) -> None:
         """Embed until nothing waits. Raises Unavailable when the embedder gives no vectors, or the disk no room."""
+        await self._expect_dimensions()
         for account in list(self._accounts.values()):
             while account.lag and not self._is_closed:
                 batch = await account.next_waiting(_BATCH)
@@ -152,14 +167,55 @@ class VectorIndex:
 
     def _begin(self, work: Callable[[], Any]) -> None:
         now = asyncio.get_running_loop().time()
-        is_wanted = any(account.lag or account.wants_links for account in self._accounts.values())
+        is_wanted = self._is_in_doubt or any(account.lag or account.wants_links for account in self._accounts.values())
         is_busy = self._work is not None and not self._work.done()
         if is_wanted and not is_busy and not self._is_closed and now >= self._not_before:
             self._work = asyncio.create_task(work(), name="embedding")
 
+    @property
+    def _is_in_doubt(self) -> bool:
+        # Before the first vector nobody knows whether those on the disk are of the dimensions that it gives now.
+        kept = [account.kept for account in self._accounts.values() if account.kept is not None]
+        return any(vectors.dimensions != self._embedding.dimensions for vectors in kept)
+
+    def _retry_refused(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if not any(account.refused for account in self._accounts.values()):
+            self._refused_since = None
+        elif self._refused_since is None:
+            self._refused_since = now
+        elif now - self._refused_since >= self._refused_again_s:
+            self._refused_since = now
+            for account in self._accounts.values():
+                account.retry_refused()
+
+    def _check_well(self) -> None:
+        refused = [knowledge_id for account in self._accounts.values() for knowledge_id in account.refused]
+        if self._problem is not None:
+            raise Unavailable(self._problem)
+        if refused:
+            names = ", ".join(refused[:_NAMED])
+            raise Unavailable(f"the embedder refuses {len(refused)} records, found by their words alone: {names}")
+
+    async def _expect_dimensions(self) -> None:
+        """Find out of which dimensions the embedder's vectors are now, where that is not known."""
+        if not self._is_in_doubt:
+            return
+        if self._embedding.dimensions is None:
+            await self._told(self._embedding.learn_dimensions())
+        for account in list(self._accounts.values()):
+            if self._embedding.dimensions is not None:
+                account.expect(self._embedding.dimensions)
+
+    async def _look(self) -> None:
+        await self._patiently(self._expect_dimensions)
+
     async def _embed(self) -> None:
+        await self._patiently(self.embed_waiting)
+
+    async def _patiently(self, work: Callable[[], Awaitable[None]]) -> None:
         try:
-            await self.embed_waiting()
+            await work()
         except Unavailable as problem:
             self._pause_s = min(self._pause_s * 2 or _FIRST_PAUSE_S, _LONGEST_PAUSE_S)
             self._not_before = asyncio.get_running_loop().time() + self._pause_s
@@ -186,9 +242,10 @@ class VectorIndex:
         return not taken or await account.take([one for one, _ in taken], [vector for _, vector in taken])
 
     async def _vectors(self, batch: Sequence[Waiting]) -> "list[Vector | None]":
-        asking = asyncio.create_task(
-            self._embedding.vectors([waiting.text for waiting in batch]), name="embedding texts"
-        )
+        return await self._told(self._embedding.vectors([waiting.text for waiting in batch]))
+
+    async def _told(self, question: Coroutine[Any, Any, _Answer]) -> _Answer:
+        asking = asyncio.create_task(question, name="embedding texts")
         self._asking = asking
         try:
             return await asking

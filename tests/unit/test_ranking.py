@@ -1,5 +1,6 @@
 """Quality, rules and order of what recall found (seed 003 质量精排, KM-057…064)."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import ranking
 from knowhub.knowledge.heads import head_of
-from knowhub.knowledge.model import Head, Hit, Order
+from knowhub.knowledge.model import ROUTING, Head, Hit, Order, Part
 from tests.builders import START, caller, knowledge_row, local
 
 
@@ -67,6 +68,33 @@ def test_the_best_of_the_pool_are_chosen_by_quality_and_ties_keep_their_order() 
     assert chosen(hits, 2, Order.AUTO, local()) == ["b", "d"]
     assert chosen(hits, 2, Order.RELEVANCE, local()) == ["a", "b"]
     assert chosen(hits[:1] + hits[2:3], 5, Order.QUALITY, local()) == ["a", "c"]
+
+
+def found_by(stage: str, row_id: str, relevance: float, score: int) -> Hit:
+    return Hit(head(row_id, score=score), relevance, (Part(stage, 1, None),))
+
+
+def test_votes_do_not_choose_what_is_far_less_relevant_before_what_is_relevant() -> None:
+    hits = [
+        found_by("lexical", "right", 10.0, 3),
+        *(found_by("lexical", f"other-{number}", 3.9, 5) for number in range(3)),
+        found_by("lexical", "near", 4.0, 4),
+    ]
+
+    assert chosen(hits[:1] + hits[4:] + hits[1:4], 3, Order.AUTO, local()) == ["other-0", "near", "right"]
+    assert chosen(hits[:1] + hits[4:] + hits[1:4], 2, Order.QUALITY, local()) == ["near", "right"]
+
+
+def test_what_only_vectors_find_and_is_far_less_relevant_is_shown_behind_whatever_its_quality() -> None:
+    hits = [
+        found_by("lexical", "right", 1.0, 3),
+        found_by("vector", "far", 0.3, 5),
+        found_by("vector", "picked", 0.0, 4),
+    ]
+    hits[2] = replace(hits[2], parts=(*hits[2].parts, Part(ROUTING, 1, None)))
+
+    assert chosen(hits, 3, Order.AUTO, local()) == ["picked", "right", "far"]
+    assert chosen(hits, 3, Order.QUALITY, local()) == ["far", "picked", "right"]
 
 
 def test_a_named_caller_gets_the_nearest_scope_first_and_profiles_before_all() -> None:

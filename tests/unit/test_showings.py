@@ -141,3 +141,25 @@ async def test_where_the_store_refuses_the_oldest_makes_room_for_the_newest(stor
     known = [showings.known(local(), Shown(f"s{number}")) for number in (0, 1, MAX_WAITING)]
 
     assert (known, showings.dropped) == ([frozenset(), {"a"}, {"a"}], 1)
+
+
+async def test_two_users_of_one_agent_are_shown_things_apart(store: RefusingStore) -> None:
+    showings = on(store)
+    one, other = caller(agent_id="claude", user_id="u1"), caller(agent_id="claude", user_id="u2")
+
+    showings.note(one, SESSION, ["a"])
+    await showings.settle(one, SESSION)
+
+    assert showings.known(one, SESSION) == {"a"}
+    assert showings.known(other, SESSION) == frozenset()
+    assert showings.known(caller(agent_id="claude"), SESSION) == frozenset()
+
+
+async def test_who_names_no_owner_is_known_by_their_project(store: RefusingStore) -> None:
+    showings = on(store)
+
+    showings.note(caller(project_id="x"), SESSION, ["a"])
+    await showings.close()
+
+    assert showings.known(caller(project_id="x"), SESSION) == {"a"}
+    assert showings.known(caller(project_id="y"), SESSION) == frozenset()

@@ -13,7 +13,7 @@ from knowhub.settings import Settings
 from knowhub.web.app import create_app
 from tests.fakes.queued_chat import Answer, QueuedChat, Reading, fenced_data
 from tests.web.conftest import client_of
-from tests.web.test_slimming import LONG, LONGER, listed, read, slim
+from tests.web.test_slimming import LONG, LONGER, SLIM, listed, read, slim
 
 pytestmark = pytest.mark.anyio
 
@@ -257,3 +257,25 @@ async def test_what_stored_text_orders_is_data_and_only_the_text_can_change(
     assert {name for name in after if after[name] != before[name]} == {"task", "content", "version", "updated_at"}
     assert order not in model.questions[0].messages[0]["content"]
     assert (await read(api, second))["merged_into"] == first
+
+
+async def test_a_retry_of_a_slimming_that_runs_gets_that_job_and_its_answer(settings: Settings) -> None:
+    model = Editing([MERGED])
+    async with open_hub(settings, World(llm=model)) as hub, client_of(create_app(settings, hub)) as client:
+        await keep(client, ONE, OTHER)
+        retries: list[asyncio.Task[httpx.Response]] = []
+        refused: list[int] = []
+
+        async def retry() -> None:
+            retries.append(asyncio.create_task(client.post(SLIM, json={}, headers={"Idempotency-Key": "k-1"})))
+            for body, key in (({"dry_run": True}, "k-1"), ({}, "k-2")):
+                other = await client.post(SLIM, json=body, headers={"Idempotency-Key": key})
+                refused.append(other.status_code)
+
+        model.edit = retry
+        first = await client.post(SLIM, json={}, headers={"Idempotency-Key": "k-1"})
+        again = await retries[0]
+
+    assert (first.status_code, first.json()["merged_count"]) == (200, 1)
+    assert (again.status_code, again.json()) == (200, first.json())
+    assert refused == [409, 409]

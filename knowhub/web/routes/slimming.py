@@ -40,7 +40,7 @@ async def slim_knowledge(request: Request) -> Response:
     async def work(progress: Any) -> dict[str, Any]:  # noqa: ANN401 -- the job's own callback
         return shown(await hub.slimming.slim(ctx, sent.model, dry_run=sent.dry_run, progress=progress, key=key))
 
-    job = hub.jobs.start("slim", ctx.account, work)
+    job = hub.jobs.start("slim", ctx.account, work, key)
     if not params.wait:
         return json_response({"job_id": job.job_id}, 202)
     return _answered(result_of(await hub.jobs.finish(job)))

@@ -1,0 +1,184 @@
+"""An embedder that is not what it was: of other dimensions, or asleep and answering zeros; and a text it refuses."""
+
+import asyncio
+from array import array
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from knowhub.bootstrap import Hub
+from knowhub.core.chat import FailureReason
+from knowhub.core.embedding import TextRefused, Vector
+from knowhub.core.errors import Unavailable
+from knowhub.search.vector_index import VectorIndex
+from tests.builders import local, new_knowledge
+from tests.fakes.hashing_embedder import HashingEmbedder
+from tests.hubs import saved
+from tests.unit.test_vector_index import answer, brought_up, hub_with, ids, on_disk, refusing, stages, vectors_of
+
+pytestmark = pytest.mark.anyio
+
+
+class Sleepy(HashingEmbedder):
+    """Answers zeros to every text with `zero_word` in it; the empty word stands in all of them, None in none."""
+
+    zero_word: str | None = ""
+
+    async def embed(self, texts: Sequence[str], timeout_s: float, *, query: bool = False) -> Sequence[Vector]:
+        vectors = await super().embed(texts, timeout_s, query=query)
+        is_zero = [self.zero_word is not None and self.zero_word in text for text in texts]
+        return [
+            array("f", bytes(4 * len(vector))) if zero else vector
+            for vector, zero in zip(vectors, is_zero, strict=True)
+        ]
+
+
+async def until(hub: Hub, is_so: Callable[[VectorIndex], bool]) -> None:
+    """Run the upkeep until something is so."""
+    async with asyncio.timeout(30):
+        while not is_so(vectors_of(hub)):
+            await hub.keeper.run_once()
+            await asyncio.sleep(0.01)
+
+
+def blank_rows(folder: Path) -> int:
+    return sum(not any(vector) for vector in on_disk(folder).values())
+
+
+async def test_other_dimensions_after_a_restart_are_told_and_everything_is_embedded_again(tmp_path: Path) -> None:
+    async with hub_with(tmp_path, HashingEmbedder()) as hub:
+        zebra = await saved(hub, new_knowledge("zebra"))
+        await brought_up(hub)
+
+    async with hub_with(tmp_path, HashingEmbedder(dimensions=512)) as hub:
+        first = await answer(hub, "zebra")
+        await brought_up(hub)
+        after = await answer(hub, "zebra")
+
+        # The upkeep at the start may have seen it, and may even have mended it, before the search did.
+        assert ids(first) == [zebra]
+        assert first.degraded == ["embedder"] or first.index_lag == 1 or "vector" in stages(first)[0]
+        assert (stages(after), after.degraded, after.index_lag) == ([["lexical", "vector"]], [], 0)
+        assert [len(vector) for vector in on_disk(tmp_path).values()] == [2 * 512]
+
+
+async def test_other_dimensions_are_noticed_though_nobody_searches_or_saves(tmp_path: Path) -> None:
+    async with hub_with(tmp_path, HashingEmbedder()) as hub:
+        await saved(hub, new_knowledge("zebra"))
+        await brought_up(hub)
+
+    async with hub_with(tmp_path, HashingEmbedder(dimensions=512)) as hub:
+        await until(
+            hub, lambda vectors: [len(one) for one in on_disk(tmp_path).values()] == [2 * 512] and not vectors.lag
+        )
+
+        assert (await answer(hub, "zebra")).degraded == []
+
+
+async def test_an_embedder_that_changes_its_dimensions_while_it_is_asked_is_followed(tmp_path: Path) -> None:
+    embedder = HashingEmbedder()
+    async with hub_with(tmp_path, embedder) as hub:
+        await saved(hub, new_knowledge("zebra"))
+        await brought_up(hub)
+        await answer(hub, "zebra")
+        embedder._dimensions = 512  # noqa: SLF001 -- of the fake
+
+        await answer(hub, "zebra stripes")
+        await brought_up(hub)
+        kept_query, new_query = await answer(hub, "zebra"), await answer(hub, "zebra hooves")
+        again = await answer(hub, "zebra")
+
+        assert (kept_query.degraded, stages(new_query), stages(again)) == (
+            ["embedder"], [["lexical", "vector"]], [["lexical", "vector"]],
+        )  # fmt: skip
+
+
+async def test_zeros_while_the_embedder_wakes_up_are_no_answer_and_are_not_kept(tmp_path: Path) -> None:
+    embedder = Sleepy()
+    async with hub_with(tmp_path, embedder) as hub:
+        zebra = await saved(hub, new_knowledge("zebra"))
+        with pytest.raises(Unavailable, match="zeros"):
+            await vectors_of(hub).embed_waiting()
+        asleep, lag = await answer(hub, "zebra"), hub.recall.lag
+
+        embedder.zero_word = None
+        await brought_up(hub)
+        awake = await answer(hub, "zebra")
+
+        assert (ids(asleep), asleep.degraded, lag) == ([zebra], ["embedder"], 1)
+        assert (stages(awake), awake.degraded, awake.index_lag) == ([["lexical", "vector"]], [], 0)
+        assert blank_rows(tmp_path) == 0
+
+
+async def test_a_query_that_is_answered_with_zeros_is_asked_again(tmp_path: Path) -> None:
+    embedder = Sleepy()
+    embedder.zero_word = None
+    async with hub_with(tmp_path, embedder) as hub:
+        await saved(hub, new_knowledge("zebra"))
+        await brought_up(hub)
+
+        embedder.zero_word = "zebra"
+        asleep = await answer(hub, "zebra")
+        embedder.zero_word = None
+        awake = await answer(hub, "zebra")
+
+        assert (asleep.degraded, awake.degraded, stages(awake)) == (["embedder"], [], [["lexical", "vector"]])
+
+
+async def test_zeros_for_one_text_leave_it_to_its_words_by_name_and_it_is_asked_about_again(tmp_path: Path) -> None:
+    embedder = Sleepy()
+    embedder.zero_word = "tulip"
+    async with hub_with(tmp_path, embedder) as hub:
+        tulip = await saved(hub, new_knowledge("tulip"))
+        await saved(hub, new_knowledge("zebra"))
+        await brought_up(hub)
+        named, lag, blank = dict(hub.keeper.failures), hub.recall.lag, blank_rows(tmp_path)
+
+        embedder.zero_word = None
+        vectors_of(hub).account("default").retry_refused()
+        await brought_up(hub)
+
+        assert (lag, blank) == (0, 0)
+        assert tulip in named["vectors"]
+        assert (len(on_disk(tmp_path)), hub.keeper.failures) == (2, {})
+
+
+async def test_what_was_refused_is_asked_about_again_after_a_while(tmp_path: Path) -> None:
+    embedder = Sleepy()
+    embedder.zero_word = "tulip"
+    async with hub_with(tmp_path, embedder) as hub:
+        vectors_of(hub)._refused_again_s = 0.05  # noqa: SLF001 -- five minutes otherwise
+        await saved(hub, new_knowledge("tulip"))
+        await saved(hub, new_knowledge("zebra"))
+        await brought_up(hub)
+
+        embedder.zero_word = None
+        await until(hub, lambda vectors: not vectors.account("default").refused and not vectors.lag)
+
+        assert (len(on_disk(tmp_path)), blank_rows(tmp_path)) == (2, 0)
+
+
+async def test_a_second_process_says_what_the_keeper_says_of_a_text_that_the_embedder_refuses(tmp_path: Path) -> None:
+    refused = TextRefused(FailureReason.FAILURE, "400")
+    async with hub_with(tmp_path, refusing("poison", refused)) as hub, hub_with(tmp_path, HashingEmbedder()) as other:
+        await hub.keeper.run_once()
+        await other.keeper.run_once()
+        poison = await saved(hub, new_knowledge("poison"))
+        await saved(hub, new_knowledge("zebra"))
+        await brought_up(hub)
+        await hub.keeper.run_once()
+        await answer(other, "zebra")
+        await other.keeper.run_once()
+        lags, named = (hub.recall.lag, other.recall.lag), other.keeper.failures.get("vectors", "")
+
+        await hub.knowledge.patch(local(), poison, {"content": "harmless"})
+        await brought_up(hub)
+        await hub.keeper.run_once()
+        await answer(other, "zebra")
+        await other.keeper.run_once()
+
+        assert not other.keeper.is_keeper
+        assert lags == (0, 0)
+        assert poison in named
+        assert (other.recall.lag, other.keeper.failures) == (0, {})
