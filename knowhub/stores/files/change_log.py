@@ -162,10 +162,7 @@ class ChangeLog:
 
     def read(self, segment: int, start: int, end: int) -> bytes:
         """Return the bytes of a segment from `start` to `end`, fewer when it is shorter."""
-        whole = self._files.read_at(self._reader(segment), end - start, start)
-        if len(whole) == end - start:
-            return whole
-        pieces, start = [whole], start + len(whole)
+        pieces: list[bytes] = []
         while start < end:
             piece = self._files.read_at(self._reader(segment), end - start, start)
             if not piece:
