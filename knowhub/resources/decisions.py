@@ -27,6 +27,9 @@ def saved_row(new: NewResource, before: Row | None, now: float, ctx: RequestCont
     check_resource_id(new.id)
     if before is not None and (is_live(before) or is_erased(before)):
         _check_replaceable(new, before, ctx, upsert=upsert)
+    elif before is not None and not ctx.may_edit(str(before["owner"])):
+        # Whoever deleted it may take that back; and who took its place could have it erased.
+        raise Conflict(f"resource id {new.id!r} is taken")
     standing = before if is_live(before) else None
     owner = _owner_for(new, ctx) if standing is None else str(standing["owner"])
     wanted = new.scopes or (ctx.default_scopes if standing is None else standing["scopes"])

@@ -118,6 +118,9 @@ def _guard(app: FastAPI, settings: Settings, clock: Clock) -> None:
         lines=_LINES,
         arrival_s=settings.request_timeout_s,
     )
+    if settings.max_concurrent_requests:
+        # Behind the body: one that arrives a byte a minute must not take a place from those who ask.
+        app.add_middleware(Room, most=settings.max_concurrent_requests)
     app.add_middleware(BodyGuard, rules=rules)
     allowed = Allowed(settings.rate_limit_per_minute, settings.writes_per_day)
     if allowed != Allowed(0, 0):
@@ -127,8 +130,6 @@ def _guard(app: FastAPI, settings: Settings, clock: Clock) -> None:
     else:
         # A web page has no key, and keys are for those who come from elsewhere: any Host will do.
         app.add_middleware(Gate)
-    if settings.max_concurrent_requests:
-        app.add_middleware(Room, most=settings.max_concurrent_requests)
     if settings.cors_origins:
         app.add_middleware(Cors, origins=settings.cors_origins)
 

@@ -27,6 +27,7 @@ context_of = auth.context_of
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 _MAX_KEY_CHARS = 200
+_ASKER_DIGITS = 32
 # Beyond 64 bits there are 19 digits at least; orjson makes such integers floats.
 _LONG_INTEGER = b"0" * 19
 _DIGITS_AS_ZEROS = bytes(ord("0") if chr(byte).isascii() and chr(byte).isdigit() else ord(" ") for byte in range(256))
@@ -90,7 +91,7 @@ def retry_key(request: Request, ctx: RequestContext) -> IdempotencyKey | None:
     # What is asked is body and query together; the same key for another question is an error.
     asked = sha256(raw_body(request) + b"\0" + request.scope["query_string"]).hexdigest()
     # Not request.url, which is put together from headers, quoted anew and without the line breaks of a path.
-    return IdempotencyKey(ctx.actor, request.method, request.scope["path"], key, asked)
+    return IdempotencyKey(_asker(ctx), request.method, request.scope["path"], key, asked)
 
 
 def expected_version(request: Request, in_body: int | None = None) -> int | None:
@@ -175,6 +176,14 @@ def written(
     if operation_id is not None:
         extra["X-Operation-Id"] = operation_id
     return json_response({**body, "operation_id": operation_id}, status, extra)
+
+
+def _asker(ctx: RequestContext) -> str:
+    """Name who gets the first answer again: who is the same and sees the same; two users may call as one agent."""
+    if ctx.visible is None:
+        return ctx.actor
+    told = "\x1f".join([*sorted(ctx.own), "", *sorted(ctx.visible)])
+    return f"{ctx.actor}#{sha256(told.encode()).hexdigest()[:_ASKER_DIGITS]}"
 
 
 def _decoded(raw: bytes) -> list[tuple[str, str]]:

@@ -10,6 +10,7 @@ from knowhub.core.operation import Draft, Write
 from knowhub.knowledge.model import COLLECTION
 from knowhub.stores.files.apart import run_here
 from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.stores.files.record_rows import record_file
 from knowhub.stores.files.records import RecordFiles
 from knowhub.stores.files.store import FileStore
 from tests.builders import knowledge_row, open_files
@@ -60,3 +61,13 @@ async def test_files_that_a_compaction_overtakes_are_not_taken_for_whole(tmp_pat
     assert records.fits(records.checkpoint())
     assert contents(tmp_path / "records") == contents(tmp_path / "fresh")
     await store.close()
+
+
+def test_an_account_of_any_name_has_a_folder_that_the_disk_takes() -> None:
+    names = ["数" * 200, "数" * 199 + "据", "..", "a/b", "x" * 200]
+
+    folders = [record_file(name, "knowledge").split("/")[1] for name in names]
+
+    assert max(len(folder.encode()) for folder in folders) <= 255
+    assert len(set(folders)) == len(names)
+    assert not {".", ".."} & set(folders)

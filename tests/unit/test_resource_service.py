@@ -210,16 +210,18 @@ async def test_a_change_of_another_version_is_refused(desk: Desk) -> None:
     assert desk.keyring.held == {}
 
 
-async def test_a_deleted_id_can_be_saved_anew_and_its_versions_go_on(desk: Desk) -> None:
+async def test_a_deleted_id_can_be_saved_anew_by_its_owner_and_its_versions_go_on(desk: Desk) -> None:
     await desk.service.save(LI, new_resource(secure_body=SECRET))
     await desk.service.delete(LI, ID)
 
     with pytest.raises(NotFound):
         await desk.service.reveal(LI, ID)
-    saved = await desk.service.save(WANG, new_resource(secure_body="another"))
+    with pytest.raises(Conflict, match="is taken"):
+        await desk.service.save(WANG, new_resource(secure_body="another"))
+    saved = await desk.service.save(LI, new_resource(secure_body="another"))
 
-    assert (saved.is_new, saved.record["version"], saved.record["owner"]) == (True, 3, "user:wang")
-    assert await desk.revealed(WANG) == "another"
+    assert (saved.is_new, saved.record["version"], saved.record["owner"]) == (True, 3, "user:li")
+    assert await desk.revealed(LI) == "another"
 
 
 @pytest.mark.parametrize(

@@ -305,3 +305,35 @@ async def test_how_far_an_index_is_behind_is_told_to_those_who_see_the_whole_acc
     lags = [(await who.ask("GET", f"{KNOWLEDGE}/search?q=writes"))["index_lag"] for who in (li, admin)]
 
     assert lags == [0, 1]
+
+
+async def test_a_retry_key_gives_one_user_of_an_agent_nothing_that_another_was_answered(
+    api: httpx.AsyncClient, hub: Hub
+) -> None:
+    one, other = [
+        {"X-API-Key": text_of(await minted(hub, Holder(user, "coder"))), "Idempotency-Key": "1"}
+        for user in ("li", "wang")
+    ]
+    body = {"task": "t", "content": "li's own", "owner": "user:li", "scopes": ["user:li"]}
+    saved = (await api.post(KNOWLEDGE, json=body, headers=one)).json()
+    path = f"{KNOWLEDGE}/{saved['id']}"
+    vote: dict[str, object] = {"add_helpful_case": {}}
+
+    first, again, foreign = [await api.put(path, json=vote, headers=headers) for headers in (one, one, other)]
+
+    assert (first.status_code, again.json(), foreign.status_code) == (200, first.json(), 404)
+    assert "li's own" not in foreign.text
+
+
+async def test_a_deleted_resource_keeps_its_id_for_its_owner(api: httpx.AsyncClient, hub: Hub) -> None:
+    one, other = [{"X-API-Key": await key_for(hub, user)} for user in ("li", "wang")]
+    body = {"id": "cred/z", "body": "what li noted"}
+    await api.post("/api/resource", json=body, headers=one)
+    gone = (await api.delete("/api/resource/cred/z", headers=one)).json()
+
+    taken = await api.post("/api/resource", json={"id": "cred/z", "body": "wang's"}, headers=other)
+    undone = await api.post(f"{OPERATIONS}/{gone['operation_id']}/undo", json={}, headers=one)
+
+    assert (taken.status_code, taken.json()["detail"]) == (409, "resource id 'cred/z' is taken")
+    assert undone.status_code == 200
+    assert (await api.get("/api/resource/cred/z", headers=one)).json()["body"] == "what li noted"

@@ -1,6 +1,7 @@
 """How a row stands in its record file: the names and the times of the seeds (seed 000 §3, §4.1)."""
 
 from functools import lru_cache
+from hashlib import sha256
 from typing import Any
 from urllib.parse import quote
 
@@ -11,6 +12,8 @@ from knowhub.core.operation import Row
 from knowhub.core.request_context import DEFAULT_ACCOUNT
 from knowhub.keywords.model import INFOS, KEYWORDS, LINKS
 
+_MAX_NAME_BYTES = 200
+_READABLE_CHARS, _DIGEST_DIGITS = 16, 32
 _SEED_NAMES = {KEYWORDS: "nodes"}
 _OF_THE_TREE = frozenset({KEYWORDS, INFOS, LINKS})
 
@@ -18,8 +21,16 @@ _OF_THE_TREE = frozenset({KEYWORDS, INFOS, LINKS})
 @lru_cache(maxsize=1024)
 def record_file(account: str, collection: str) -> str:
     """Return the file, below records/, that holds the rows of a collection."""
-    folder = "" if account == DEFAULT_ACCOUNT else f"accounts/{quote(account, safe='').replace('.', '%2E')}/"
+    folder = "" if account == DEFAULT_ACCOUNT else f"accounts/{_folder_name(account)}/"
     return f"{folder}{_SEED_NAMES.get(collection, collection)}.jsonl"
+
+
+def _folder_name(account: str) -> str:
+    name = quote(account, safe="").replace(".", "%2E")
+    if len(name) <= _MAX_NAME_BYTES:
+        return name
+    # No file system takes such a name whole: as much as one can read, and what tells it from all others.
+    return f"{_folder_name(account[:_READABLE_CHARS])}~{sha256(account.encode()).hexdigest()[:_DIGEST_DIGITS]}"
 
 
 def record_text(collection: str, text: bytes) -> bytes:
