@@ -18,7 +18,7 @@ serve: env ## Run the server (KNOWHUB_HOST, KNOWHUB_PORT, KNOWHUB_DATA_DIR; ARGS
 	@exec $(BIN)/knowhub serve $(ARGS)
 
 test: check ## Run the checks and every test but the nightly ones (ARGS="-k name")
-	$(BIN)/python -m pytest -n 2 $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
 
 check: env ## Check format, lint, types and architecture
 	$(BIN)/ruff format --check .
