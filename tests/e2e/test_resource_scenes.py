@@ -22,12 +22,12 @@ ACCOUNT = "账号：user@example.com\n密码：SecurePass123"
 COOKIE = "session_id=abc123; auth_token=xyz789"
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("scenes") / "data"
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return tmp_path / "data"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def server_url(data: Path) -> Iterator[str]:
     with serving(data) as server:
         yield server.url
@@ -133,6 +133,9 @@ async def test_scene_3_a_cookie_says_when_it_has_expired(data: Path) -> None:
 
 
 async def test_scene_4_one_lesson_refers_to_code_and_credential() -> None:
+    await resource_save(CODE_ID, "Selenium 绕过检测登录代码", CODE, None, "code")
+    await resource_save(CREDENTIAL_ID, "某网站测试账号", "", ACCOUNT, "credential")
+
     await learned("用代码和测试账号登录某网站", "先运行登录代码,再填入测试账号。", ["tool"], [CODE_ID, CREDENTIAL_ID])
 
     lost = await knowledge_save("用别的账号登录", "账号还没有保存。", ["tool"], resource_ids=["credentials/none"])
