@@ -13,6 +13,7 @@ from knowhub.audit.service import AuditService
 from knowhub.audit.shown import ShownLately
 from knowhub.core.chat import ChatModel
 from knowhub.core.clock import Clock, SystemClock
+from knowhub.core.cursors import Cursors
 from knowhub.core.embedding import Embedder
 from knowhub.core.ids import Ids, RandomIds
 from knowhub.core.reranking import Reranker
@@ -79,6 +80,7 @@ class Hub:
     clock: Clock
     ids: Ids
     default_owner: str
+    cursors: Cursors
     identity: IdentityService
     knowledge: KnowledgeService
     retrieval: KnowledgeRetrieval
@@ -205,6 +207,8 @@ def _hub(
         clock=clock,
         ids=ids,
         default_owner=default_owner(settings),
+        # Of all that names a log only this is in no answer, and each process that opens it knows it.
+        cursors=Cursors(store.log_id),
         identity=identity,
         knowledge=knowledge.records,
         retrieval=knowledge.retrieval,

@@ -15,7 +15,7 @@ from knowhub.cli.options import Caller, Filters, Place, spread
 from knowhub.core.row_paths import differences
 from knowhub.knowledge.evolution import Evolved
 from knowhub.knowledge.heads import facet
-from knowhub.knowledge.model import Found, ListQuery, Page, Saved, Stored
+from knowhub.knowledge.model import COLLECTION, Found, ListQuery, Page, Saved, Stored
 from knowhub.operations.model import UndoResult
 from knowhub.web.schemas.knowledge import ListParams, SearchParams
 
@@ -64,14 +64,16 @@ def list_records(listed: Listed, filters: Filters, caller: Caller, place: Place)
     """List records, the newest first."""
     values = {"owner": listed.owner, "limit": listed.limit, "cursor": listed.cursor}
     params = checked(ListParams, {**values, **filters.values(), **asdict(caller)})
-    query = _list_query(params, tags_of(listed.tags))
+    groups = _filters_of(params, tags_of(listed.tags))
 
-    async def work(hub: Hub) -> Page:
-        return await hub.knowledge.page(params.context(hub.default_owner), query)
+    async def work(hub: Hub) -> tuple[Page, str | None]:
+        ctx = params.context(hub.default_owner)
+        before = hub.cursors.place(ctx.account, COLLECTION, params.cursor)
+        page = await hub.knowledge.page(ctx, ListQuery(groups, params.limit, before))
+        return page, hub.cursors.sealed(ctx.account, COLLECTION, page.next_before)
 
-    page = use_hub(place, work)
+    page, cursor = use_hub(place, work)
     records = [orjson.loads(record) for record in page.records]
-    cursor = None if page.next_before is None else str(page.next_before)
     if place.as_json:
         output.print_json({"results": records, "count": len(records), "next_cursor": cursor})
     else:
@@ -131,7 +133,7 @@ def undo(
         _print_undone(done)
 
 
-def _list_query(params: ListParams, tags: Mapping[str, str | list[str]]) -> ListQuery:
+def _filters_of(params: ListParams, tags: Mapping[str, str | list[str]]) -> list[frozenset[str]]:
     filters = [frozenset(facet("type", kind) for kind in params.types)] if params.types else []
     if params.scopes:
         filters.append(frozenset(facet("scope", scope) for scope in params.scopes))
@@ -140,9 +142,7 @@ def _list_query(params: ListParams, tags: Mapping[str, str | list[str]]) -> List
     for name, value in tags.items():
         values = [value] if isinstance(value, str) else value
         filters.append(frozenset(facet(f"tag.{name}", one) for one in values))
-    if params.cursor is not None and not params.cursor.isdecimal():
-        raise typer.BadParameter("--cursor: must be the next_cursor of an earlier page")
-    return ListQuery(filters, params.limit, None if params.cursor is None else int(params.cursor))
+    return filters
 
 
 def _found_answer(found: Found) -> dict[str, Any]:

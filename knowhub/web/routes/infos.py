@@ -69,8 +69,10 @@ async def list_infos(request: Request) -> Response:
     """List the infos that the caller sees, of one keyword or of all."""
     params = query(request, schemas.InfoListParams)
     ctx = context_of(request, params)
-    page = await hub_of(request).infos.page(ctx, params.keyword_id, params.limit, params.before)
-    return list_answer(page.records, page.next_before)
+    hub = hub_of(request)
+    before = hub.cursors.place(ctx.account, INFOS, params.cursor)
+    page = await hub.infos.page(ctx, params.keyword_id, params.limit, before)
+    return list_answer(page.records, hub.cursors.sealed(ctx.account, INFOS, page.next_before))
 
 
 @router.get(

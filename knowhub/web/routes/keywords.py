@@ -326,9 +326,9 @@ def row_answer(done: Written) -> Response:
     return written(done.row, done.operation_id, 200, {"ETag": f'"{done.row["version"]}"'})
 
 
-def list_answer(rows: Sequence[bytes], next_before: int | None = None) -> Response:
+def list_answer(rows: Sequence[bytes], next_cursor: str | None = None) -> Response:
     """Answer with a list of rows that are JSON text already."""
-    cursor = b"null" if next_before is None else b'"%d"' % next_before
+    cursor = b"null" if next_cursor is None else b'"%s"' % next_cursor.encode()
     return JsonText(b'{"results":[%s],"count":%d,"next_cursor":%s}' % (b",".join(rows), len(rows), cursor))
 
 

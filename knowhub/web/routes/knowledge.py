@@ -115,8 +115,10 @@ async def list_knowledge(request: Request) -> Response:
     """List records by type, scope, owner and any `tag.<name>=value` (seed 003 `list_knowledge`)."""
     params = query(request, schemas.ListParams)
     ctx = context_of(request, params)
-    page = await hub_of(request).knowledge.page(ctx, _list_query(params))
-    return _listed(page.records, page.next_before)
+    hub = hub_of(request)
+    before = hub.cursors.place(ctx.account, COLLECTION, params.cursor)
+    page = await hub.knowledge.page(ctx, _list_query(params, before))
+    return _listed(page.records, hub.cursors.sealed(ctx.account, COLLECTION, page.next_before))
 
 
 @router.post(
@@ -283,14 +285,14 @@ def _with_missing(request: Request, ctx: RequestContext, saved: Saved) -> Saved:
     return replace(saved, record={**saved.record, "missing_resource_ids": missing}) if missing else saved
 
 
-def _listed(records: Sequence[bytes], next_before: int | None) -> Response:
-    cursor = "null" if next_before is None else f'"{next_before}"'
+def _listed(records: Sequence[bytes], next_cursor: str | None) -> Response:
+    cursor = "null" if next_cursor is None else f'"{next_cursor}"'
     # The records are JSON text already; writing them again would cost more than everything else.
     text = b'{"results":[%s],"count":%d,"next_cursor":%s}' % (b",".join(records), len(records), cursor.encode())
     return Response(text, media_type="application/json")
 
 
-def _list_query(params: schemas.ListParams) -> ListQuery:
+def _list_query(params: schemas.ListParams, before: int | None) -> ListQuery:
     filters = [frozenset(facet("type", kind) for kind in params.types)] if params.types else []
     if params.scopes:
         filters.append(frozenset(facet("scope", scope) for scope in params.scopes))
@@ -300,12 +302,4 @@ def _list_query(params: schemas.ListParams) -> ListQuery:
         if not name.startswith(_TAG) or not isinstance(value, str):
             raise InvalidInput.of(name, "there is no such parameter; a tag is asked for by tag.<name>=value")
         filters.append(frozenset({facet(name, value)}))
-    return ListQuery(filters, params.limit, _cursor(params.cursor))
-
-
-def _cursor(cursor: str | None) -> int | None:
-    if cursor is None:
-        return None
-    if not (cursor.isascii() and cursor.isdigit() and len(cursor) <= 15):  # noqa: PLR2004 -- digits of any ordinal
-        raise InvalidInput.of("cursor", "must be the next_cursor of an earlier page")
-    return int(cursor)
+    return ListQuery(filters, params.limit, before)

@@ -22,7 +22,7 @@ from knowhub.keywords.model import (
 )
 from knowhub.keywords.service import MAX_DEPTH
 from knowhub.web.schemas.knowledge import MAX_ITEMS, Question, Scopes
-from knowhub.web.schemas.parts import Body, CallerIds, Label, Owner, Part, Text, clean
+from knowhub.web.schemas.parts import Body, CallerIds, Cursor, Label, Owner, Part, Text, clean
 
 MAX_LINKS = MAX_KEYWORD_IDS
 MAX_PAGE = 1_000_000_000
@@ -312,14 +312,7 @@ class InfoListParams(CallerIds):
 
     keyword_id: Text | None = Field(default=None, description="Only those that are linked to this keyword.")
     limit: int = Field(default=PAGE_SIZE, ge=1, le=1000)
-    cursor: Annotated[str, Field(pattern=r"^[0-9]{1,15}$")] | None = Field(
-        default=None, description="`next_cursor` of the page before."
-    )
-
-    @property
-    def before(self) -> int | None:
-        """The ordinal below which the page goes on."""
-        return int(self.cursor) if self.cursor else None
+    cursor: Cursor | None = Field(default=None, description="`next_cursor` of the page before.")
 
 
 class LinkBody(Body):

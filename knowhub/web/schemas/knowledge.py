@@ -32,6 +32,7 @@ from knowhub.web.schemas.parts import (
     Body,
     CallerIds,
     CommaSeparated,
+    Cursor,
     EntityId,
     Label,
     Moment,
@@ -324,7 +325,7 @@ class ListParams(CallerIds):
     types: Annotated[list[TypeName], CommaSeparated] = Field(default_factory=list)
     scopes: Annotated[list[Scope], CommaSeparated] = Field(default_factory=list)
     owner: Owner | None = None
-    cursor: str | None = Field(default=None, description="`next_cursor` of the page before.")
+    cursor: Cursor | None = Field(default=None, description="`next_cursor` of the page before.")
 
 
 class ImportParams(CallerIds):

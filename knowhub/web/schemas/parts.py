@@ -14,6 +14,7 @@ from pydantic import (
 )
 
 from knowhub.core import clock, scopes
+from knowhub.core.cursors import CURSOR_PATTERN
 from knowhub.core.request_context import CONTEXT_IDS, DEFAULT_ACCOUNT, RequestContext, caller_context, local_context
 from knowhub.resources.ids import MAX_ID_CHARS, resource_id_problem
 
@@ -100,6 +101,7 @@ def _resource_id(text: str) -> str:
 
 Text = Annotated[str, AfterValidator(clean)]
 Label = Annotated[str, StringConstraints(max_length=MAX_LABEL_CHARS), AfterValidator(clean)]
+Cursor = Annotated[str, StringConstraints(pattern=CURSOR_PATTERN)]
 EntityId = Annotated[str, AfterValidator(_entity_id), WithJsonSchema(_ID_SCHEMA)]
 ResourceId = Annotated[
     Text,

@@ -1,0 +1,54 @@
+"""Cursors of lists: where a page ended, in a form that tells its holder nothing."""
+
+import hmac
+import re
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from hashlib import sha256
+
+from knowhub.core.errors import InvalidInput
+
+CURSOR_PATTERN = r"^[A-Za-z0-9_-]{32}$"
+
+_TAG_BYTES = 16
+_PLACE_BYTES = 8
+_FORM = re.compile(CURSOR_PATTERN)
+
+
+class Cursors:
+    """Makes cursors of places in lists, and reads them back; `secret` is known to every process of a data directory.
+
+    A place counts rows that its caller may not see, so that a cursor is sealed: it shows no order, and none can be made
+    up to feel for the places of others. One is good for its list and its account, for as long as the secret is.
+    """
+
+    def __init__(self, secret: str) -> None:
+        self._key = sha256(b"knowhub cursors\0" + secret.encode()).digest()
+
+    def sealed(self, account: str, collection: str, place: int | None) -> str | None:
+        """Return the cursor of a place; None where there is none, as on a last page."""
+        if place is None:
+            return None
+        plain = place.to_bytes(_PLACE_BYTES, "big")
+        tag = self._tag(account, collection, plain)
+        return urlsafe_b64encode(tag + self._masked(tag, plain)).decode()
+
+    def place(self, account: str, collection: str, cursor: str | None) -> int | None:
+        """Return the place of a cursor; None without one. Raises InvalidInput for what is none of this list."""
+        if cursor is None:
+            return None
+        if _FORM.fullmatch(cursor) is not None:
+            sent = urlsafe_b64decode(cursor)
+            tag = sent[:_TAG_BYTES]
+            plain = self._masked(tag, sent[_TAG_BYTES:])
+            if hmac.compare_digest(tag, self._tag(account, collection, plain)):
+                return int.from_bytes(plain, "big")
+        raise InvalidInput.of("cursor", "must be the next_cursor of an earlier page")
+
+    def _tag(self, account: str, collection: str, plain: bytes) -> bytes:
+        # Neither name holds a zero byte, so that no two lists share a text.
+        text = b"\0".join((b"place", account.encode(), collection.encode(), plain))
+        return hmac.digest(self._key, text, "sha256")[:_TAG_BYTES]
+
+    def _masked(self, tag: bytes, text: bytes) -> bytes:
+        mask = hmac.digest(self._key, b"mask\0" + tag, "sha256")
+        return bytes(one ^ other for one, other in zip(text, mask, strict=False))

@@ -1,0 +1,58 @@
+"""Cursors: what one says to whoever made it, and that it says nothing to anybody else."""
+
+from itertools import pairwise
+from string import ascii_letters, digits
+
+import pytest
+
+from knowhub.core.cursors import Cursors
+from knowhub.core.errors import InvalidInput
+
+SECRET = "5f" * 16
+PLACES = range(2_000)
+
+
+def text_of(place: int, secret: str = SECRET) -> str:
+    text = Cursors(secret).sealed("default", "knowledge", place)
+    assert text is not None
+    return text
+
+
+@pytest.mark.parametrize("place", [0, 1, 9_999_999, 2**63])
+def test_a_cursor_is_read_by_whoever_shares_the_secret(place: int) -> None:
+    other = Cursors(SECRET)
+
+    assert other.place("default", "knowledge", text_of(place)) == place
+    assert (other.sealed("default", "knowledge", None), other.place("default", "knowledge", None)) == (None, None)
+
+
+def test_cursors_show_neither_order_nor_distance() -> None:
+    texts = [text_of(place) for place in PLACES]
+
+    rising = sum(one < other for one, other in pairwise(texts))
+
+    assert len(set(texts)) == len({text[:8] for text in texts}) == len({text[-8:] for text in texts}) == len(PLACES)
+    assert 0.45 < rising / len(texts) < 0.55
+
+
+def test_what_is_changed_in_a_cursor_makes_it_none() -> None:
+    text = text_of(7)
+    others = [
+        text[:at] + letter + text[at + 1 :]
+        for at in range(len(text))
+        for letter in ascii_letters + digits + "-_ =.٣"
+        if letter != text[at]
+    ]
+
+    for other in [*others, "", text[:-1], f"{text}A", f"{text}\n", "7", *map(str, range(100))]:
+        with pytest.raises(InvalidInput, match="next_cursor"):
+            Cursors(SECRET).place("default", "knowledge", other)
+
+
+@pytest.mark.parametrize(
+    ("secret", "account", "collection"),
+    [(SECRET, "other", "knowledge"), (SECRET, "default", "infos"), ("6a" * 16, "default", "knowledge")],
+)
+def test_a_cursor_is_good_for_one_list_of_one_account_of_one_log(secret: str, account: str, collection: str) -> None:
+    with pytest.raises(InvalidInput, match="next_cursor"):
+        Cursors(secret).place(account, collection, text_of(7))

@@ -1,0 +1,137 @@
+"""Pages for callers who see a part: a cursor counts nothing that is hidden, and goes on whatever became of its row."""
+
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from knowhub.bootstrap import Hub, open_hub
+from knowhub.settings import Settings
+from knowhub.web.app import create_app
+from tests.keys import ROOT_KEY, key_for, keyed
+from tests.web.conftest import Opened, client_of
+
+pytestmark = pytest.mark.anyio
+
+Params = Mapping[str, str | int]
+LISTS = ["/api/knowledge", "/api/infos"]
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return keyed(tmp_path / "data")
+
+
+@pytest.fixture
+async def hub(settings: Settings) -> AsyncIterator[Hub]:
+    async with open_hub(settings, keep=False) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def li(hub: Hub) -> dict[str, str]:
+    return {"X-API-Key": await key_for(hub, "li")}
+
+
+@pytest.fixture
+async def chen(hub: Hub) -> dict[str, str]:
+    return {"X-API-Key": await key_for(hub, "chen")}
+
+
+async def saved(api: httpx.AsyncClient, path: str, who: Mapping[str, str], *contents: str, scope: str) -> list[str]:
+    made = []
+    for content in contents:
+        answer = await api.post(path, json={"content": content, "scopes": [scope]}, headers=who)
+        assert answer.status_code == 201, answer.text
+        made.append(answer.json()["id"])
+    return made
+
+
+async def page(api: httpx.AsyncClient, path: str, who: Mapping[str, str], **params: str | int) -> dict[str, Any]:
+    answer = await api.get(path, params=params, headers=who)
+    assert answer.status_code == 200, answer.text
+    told: dict[str, Any] = answer.json()
+    return told
+
+
+def ids(told: Mapping[str, Any]) -> list[str]:
+    return [one["id"] for one in told["results"]]
+
+
+@pytest.mark.parametrize("path", LISTS)
+async def test_no_cursor_is_a_place_among_rows_that_its_caller_does_not_see(
+    api: httpx.AsyncClient, li: dict[str, str], chen: dict[str, str], path: str
+) -> None:
+    await saved(api, path, li, *map(str, range(7)), scope="user:li")
+    await saved(api, path, chen, "first", "second", scope="public")
+
+    cursor = (await page(api, path, chen, limit=1))["next_cursor"]
+    made_up = [(await api.get(path, params={"cursor": str(place)}, headers=chen)).status_code for place in range(12)]
+
+    assert not cursor.isdecimal()
+    assert made_up == [422] * 12
+
+
+@pytest.mark.parametrize("path", LISTS)
+async def test_a_list_goes_on_from_a_row_that_was_deleted_or_hidden_between_two_pages(
+    api: httpx.AsyncClient, hub: Hub, li: dict[str, str], chen: dict[str, str], path: str
+) -> None:
+    rows = await saved(api, path, li, *map(str, range(8)), scope="public")
+    first = await page(api, path, chen, limit=3)
+    await api.delete(f"{path}/{rows[5]}", headers=li)
+    await saved(api, path, li, "later", scope="public")
+
+    second = await page(api, path, chen, limit=2, cursor=first["next_cursor"])
+    await api.patch(f"{path}/{rows[3]}", json={"scopes": ["user:owner"]}, headers=li)
+    third = await page(api, path, chen, limit=9, cursor=second["next_cursor"])
+
+    assert [ids(first), ids(second), ids(third)] == [rows[:4:-1], [rows[4], rows[3]], rows[2::-1]]
+    assert third["next_cursor"] is None
+
+
+@pytest.mark.parametrize("path", LISTS)
+async def test_another_process_and_a_later_one_go_on_with_a_cursor(
+    api: httpx.AsyncClient, hub: Hub, chen: dict[str, str], another: Opened, path: str
+) -> None:
+    rows = await saved(api, path, chen, *map(str, range(4)), scope="public")
+    first = await page(api, path, chen, limit=2)
+
+    async with another() as beside:
+        there = ids(await page(beside, path, chen, cursor=first["next_cursor"]))
+    compacted = await api.post("/api/maintenance/compact?undo_retention_days=0", headers={"X-API-Key": ROOT_KEY})
+    async with another() as later:
+        afterwards = ids(await page(later, path, chen, cursor=first["next_cursor"]))
+
+    assert compacted.status_code == 200
+    assert [there, afterwards] == [rows[1::-1]] * 2
+
+
+@pytest.mark.parametrize("path", LISTS)
+async def test_a_cursor_opens_no_other_list_and_no_other_account(
+    api: httpx.AsyncClient, hub: Hub, chen: dict[str, str], path: str
+) -> None:
+    await saved(api, path, chen, "1", "2", scope="public")
+    elsewhere = {"X-API-Key": await key_for(hub, "chen", account="elsewhere")}
+    cursor = (await page(api, path, chen, limit=1))["next_cursor"]
+
+    refused = [
+        await api.get(other, params={"cursor": cursor}, headers=who)
+        for other, who in ((path, elsewhere), (LISTS[path == LISTS[0]], chen))
+    ]
+
+    assert [one.status_code for one in refused] == [422, 422]
+    assert {one.json()["errors"][0]["field"] for one in refused} == {"cursor"}
+
+
+async def test_a_restart_gives_the_same_cursor_for_the_same_page(settings: Settings) -> None:
+    root = {"X-API-Key": ROOT_KEY}
+    told = []
+    for number in range(3):
+        async with open_hub(settings, keep=False) as hub, client_of(create_app(settings, hub)) as api:
+            if number == 0:
+                await saved(api, LISTS[0], root, "1", "2", scope="public")
+            told.append((await page(api, LISTS[0], root, limit=1))["next_cursor"])
+
+    assert len(set(told)) == 1
