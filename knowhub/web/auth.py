@@ -84,6 +84,15 @@ def context_of(request: Request, ids: CallerIds) -> RequestContext:
     return context_for(caller, ids.named(), ids.account if "account" in ids.model_fields_set else None)
 
 
+def is_keeper_up(request: Request) -> bool:
+    """Tell whether an open route may say more, as the caller keeps the server up: the local principal, the root key."""
+    hub: Hub = request.app.state.hub
+    if hub.settings.auth == "none":
+        return True
+    sent = _sent_keys(request.scope)
+    return len(sent) == 1 and hub.identity.is_root(sent.pop().decode("latin-1"))
+
+
 async def say_how_to_begin(hub: Hub) -> None:
     """Say in the log how to make a key, where there is none with which anybody could call."""
     if hub.settings.auth == "api-key" and not await hub.identity.can_anybody_call():

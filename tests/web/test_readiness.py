@@ -6,8 +6,10 @@ import httpx
 import pytest
 
 from knowhub.bootstrap import Hub, open_hub
+from knowhub.core.request_context import Role
 from knowhub.settings import Settings
 from knowhub.web.app import create_app
+from tests.keys import ROOT_KEY, key_for, keyed
 from tests.web.conftest import Saved, client_of
 
 pytestmark = pytest.mark.anyio
@@ -70,3 +72,49 @@ async def test_it_names_what_lies_in_quarantine_after_a_restart_too(tmp_path: Pa
 
     (kept,) = (tmp_path / "quarantine").iterdir()
     assert told == [[str(kept)]] * 2
+
+
+FIGURES = {"index_lag", "records_lag", "maps_lag", "last_seq", "damage", "quarantined"}
+
+
+async def test_where_keys_are_asked_for_only_root_is_told_figures(tmp_path: Path) -> None:
+    settings = keyed(tmp_path / "data")
+    root = {"X-API-Key": ROOT_KEY}
+    async with open_hub(settings, keep=False) as hub, client_of(create_app(settings, hub)) as api:
+        others = [{}, {"X-API-Key": "forged"}, root | {"Authorization": "Bearer other"}]
+        others += [{"X-API-Key": await key_for(hub, role, role)} for role in (Role.WRITER, Role.ADMIN)]
+
+        before = [(await api.get("/ready", headers=headers)).json() for headers in others]
+        for content in ("one", "two", "three"):
+            await api.post("/api/knowledge", json={"content": content}, headers=root)
+        after = [(await api.get("/ready", headers=headers)).json() for headers in others]
+        told = (await api.get("/ready", headers=root)).json()
+
+    assert {name for name, value in told.items() if value is not None} >= FIGURES
+    assert (told["last_seq"], told["index_lag"]) == (5, 3)
+    assert before == after
+    assert all(one | dict.fromkeys(FIGURES) == one for one in after)
+    assert [(one["status"], one["degraded"]) for one in after] == [("ready", [])] * 5
+
+
+async def test_where_keys_are_asked_for_strangers_are_told_no_path(tmp_path: Path) -> None:
+    settings = keyed(tmp_path / "data")
+    root = {"X-API-Key": ROOT_KEY}
+    async with open_hub(settings, keep=False) as hub, client_of(create_app(settings, hub)) as api:
+        for content in ("kept", "struck"):
+            await api.post("/api/knowledge", json={"content": content}, headers=root)
+    path = settings.data_dir / "change_log" / "segment-00000001.jsonl"
+    path.write_bytes(path.read_bytes().replace(b"struck", b"spoilt"))
+    records = settings.data_dir / "records" / "knowledge.jsonl"
+    records.unlink()
+    records.mkdir()
+
+    async with open_hub(settings, keep=False) as hub, client_of(create_app(settings, hub)) as api:
+        await hub.keeper.run_once()
+        stranger, known = await api.get("/ready"), await api.get("/ready", headers=root)
+
+    assert [stranger.status_code, known.status_code] == [503, 503]
+    assert str(tmp_path) not in stranger.text
+    assert (str(path) in str(known.json()["damage"]), "knowhub doctor" in known.json()["reason"]) == (True, True)
+    assert stranger.json()["degraded"] == known.json()["degraded"] == ["records"]
+    assert set(stranger.json()["failures"].values()) | {stranger.json()["reason"]} == {"the root key is told more"}

@@ -13,6 +13,7 @@ from knowhub.core.embedding import CountedEmbedder
 from knowhub.core.permissions import check_may_keep_up
 from knowhub.core.reranking import CountedReranker
 from knowhub.operations.jobs import Job
+from knowhub.web.auth import is_keeper_up
 from knowhub.web.dependencies import context_of, hub_of, json_response, query
 from knowhub.web.edge_route import EdgeRoute
 from knowhub.web.long_work import result_of, upkeep_context
@@ -23,6 +24,8 @@ from knowhub.web.schemas.parts import CallerIds
 
 router = APIRouter(tags=["upkeep"], route_class=EdgeRoute)
 
+_UNTOLD = "the root key is told more"
+_NO_FIGURES = dict.fromkeys(("index_lag", "records_lag", "maps_lag", "last_seq", "damage", "quarantined"))
 _VERSION = {"name": "knowhub", "version": version("knowhub")}
 
 
@@ -39,31 +42,35 @@ async def health(request: Request) -> Response:
     responses=problems() | answers(200, shapes.ReadyAnswer) | answers(503, shapes.ReadyAnswer, "Writes are refused."),
 )
 async def ready(request: Request) -> Response:
-    """Tell whether writes are taken, how far what is derived is behind, and what is wrong."""
+    """Tell whether writes are taken, how far what is derived is behind, and what is wrong.
+
+    Where keys are asked for, only the root key is told figures and paths, which are of every account.
+    """
     hub = hub_of(request)
     status = hub.store.status()
+    is_told_all = is_keeper_up(request)
     answer = {
         "status": "ready" if status.writable else "read_only",
         "writable": status.writable,
-        "reason": status.reason,
-        "index_lag": hub.recall.lag,
-        "records_lag": hub.records.lag,
-        "maps_lag": hub.maps.lag,
+        "reason": status.reason if is_told_all or status.writable else _UNTOLD,
         "degraded": sorted({*hub.keeper.failures, *_silent(hub)}),
-        "failures": _told_failures(hub),
+        "failures": dict(hub.keeper.failures) if is_told_all else dict.fromkeys(hub.keeper.failures, _UNTOLD),
         "keeper": hub.keeper.is_keeper,
-        "last_seq": status.last_seq,
-        "damage": [str(damage) for damage in status.damage],
-        "quarantined": hub.quarantined(),
+        **(_figures(hub) if is_told_all else _NO_FIGURES),
     }
     return json_response(answer, 200 if status.writable else 503)
 
 
-def _told_failures(hub: Hub) -> dict[str, str]:
-    """Return what failed last; where keys are asked for without its words, which name paths and accounts to anybody."""
-    if hub.settings.auth == "none":
-        return dict(hub.keeper.failures)
-    return dict.fromkeys(hub.keeper.failures, "the server's log says more")
+def _figures(hub: Hub) -> dict[str, Any]:
+    status = hub.store.status()
+    return {
+        "index_lag": hub.recall.lag,
+        "records_lag": hub.records.lag,
+        "maps_lag": hub.maps.lag,
+        "last_seq": status.last_seq,
+        "damage": [str(damage) for damage in status.damage],
+        "quarantined": hub.quarantined(),
+    }
 
 
 @router.get(

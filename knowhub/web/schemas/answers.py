@@ -256,15 +256,15 @@ class ReadyAnswer(Answer):
     status: str = Field(examples=["ready", "read_only"])
     writable: bool
     reason: str | None
-    index_lag: int
-    records_lag: int
-    maps_lag: int
     degraded: list[str]
     failures: dict[str, str] = Field(examples=[{"snapshots": "[Errno 5] Input/output error"}])
     keeper: bool
-    last_seq: int
-    damage: list[str]
-    quarantined: list[str]
+    index_lag: int | None = Field(description="Like all that follows null to callers without the root key.")
+    records_lag: int | None
+    maps_lag: int | None
+    last_seq: int | None
+    damage: list[str] | None
+    quarantined: list[str] | None
 
 
 class VersionAnswer(Answer):
