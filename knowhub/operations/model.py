@@ -44,7 +44,7 @@ class Discretion:
 
 @dataclass(frozen=True, slots=True)
 class OperationEntry:
-    """An operation, with what has become of it."""
+    """An operation, with what has become of it; `undoable` where this caller may undo it, as far as rights go."""
 
     operation: Operation
     undone_by: str | None

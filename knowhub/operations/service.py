@@ -52,7 +52,7 @@ class OperationsService:
         async for operation in self._candidates(ctx, wanted):
             if _is_older(operation, wanted):
                 break
-            if not self._passes(operation, wanted) or not self._sight(ctx).sees(operation):
+            if not self._passes(operation, wanted) or not self._sight(ctx).lists(operation, wanted.subject):
                 continue
             if len(entries) == wanted.limit:
                 return OperationPage(entries, entries[-1].operation.seq)
@@ -239,14 +239,15 @@ class OperationsService:
 
     def _entry(self, ctx: RequestContext, operation: Operation) -> OperationEntry:
         undone_by = self._store.undone_by(ctx.account, operation.operation_id)
-        undoable, sight = self._is_undoable(operation), self._sight(ctx)
+        sight = self._sight(ctx)
+        undoable = undone_by is None and self._is_undoable(operation) and sight.may_undo(operation)
         if not sight.hears(operation):
             operation = replace(operation, agent_io=None)
         if not ctx.unrestricted:
             # A link that the operation took along may be one to something that the caller never saw.
             operation = replace(operation, changes=[sight.told(one) for one in operation.changes if sight.tells(one)])
         operation = replace(operation, changes=[self._discretion.told(one) for one in operation.changes])
-        return OperationEntry(operation, undone_by, undone_by is None and undoable)
+        return OperationEntry(operation, undone_by, undoable)
 
     def _is_undoable(self, operation: Operation) -> bool:
         return bool(operation.changes) and all(

@@ -32,6 +32,15 @@ class Sight:
         # Without a row it is a note on a search: whose question that was is nobody else's business.
         return bool(operation.changes) and all(map(self.tells, operation.changes))
 
+    def lists(self, operation: Operation, subject: str | None) -> bool:
+        """Tell whether an operation stands in the caller's list, where a subject is named in that of its operations.
+
+        Who made it, as an agent that others are too, sees it, but not whether it touched what they do not see.
+        """
+        return self.sees(operation) and (
+            subject is None or any(change.id == subject and self.tells(change) for change in operation.changes)
+        )
+
     def tells(self, change: Change) -> bool:
         """Tell whether the caller may see both sides of a change, and what stands there now."""
         # What was hidden since is hidden with all that it was.
@@ -97,6 +106,23 @@ class Sight:
         )
         if not all(self.ctx.may_edit(self._owner(collection, row)) for collection, row in rows):
             raise Forbidden("undoing an operation needs the rights that it needed")
+
+    def may_undo(self, operation: Operation) -> bool:
+        """Tell whether an undo is not refused to the caller for want of a right; it may still meet a conflict."""
+        try:
+            self.check_rights(operation)
+        except Forbidden:
+            return False
+        return self.ctx.unrestricted or all(map(self._may_turn, operation.changes))
+
+    def _may_turn(self, change: Change) -> bool:
+        current = self.view.get(change.collection, change.id) or change.after
+        if "scopes" not in current:
+            return True
+        before, after = change.before or current, change.after
+        back = [] if before.get("scopes") == after.get("scopes") else before.get("scopes", ())
+        given = [one for one in back if one not in current["scopes"]]
+        return self.sees_row(change.collection, current) and permissions.granted(self.ctx, given) == given
 
     def _is_evidence(self, change: Change) -> bool:
         rules = self.rules.get(change.collection)

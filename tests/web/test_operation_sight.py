@@ -1,0 +1,147 @@
+"""What the list of operations tells to a caller who sees a part: of ids, and of what they may undo."""
+
+from collections.abc import AsyncIterator, Mapping
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from knowhub.bootstrap import Hub, open_hub
+from knowhub.core.request_context import Role
+from knowhub.identity.model import Holder
+from knowhub.settings import Settings
+from tests.keys import ROOT_KEY, key_for, keyed, minted, text_of
+
+pytestmark = pytest.mark.anyio
+
+KNOWLEDGE, KEYWORDS, INFOS, RESOURCES = "/api/knowledge", "/api/keywords", "/api/infos", "/api/resource"
+OPERATIONS = "/api/operations"
+
+Key = Mapping[str, str]
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return keyed(tmp_path / "data")
+
+
+@pytest.fixture
+async def hub(settings: Settings) -> AsyncIterator[Hub]:
+    async with open_hub(settings, keep=False) as opened:
+        yield opened
+
+
+async def ask(
+    api: httpx.AsyncClient, who: Key, method: str, path: str, body: Mapping[str, object] | None = None
+) -> dict[str, Any]:
+    answer = await api.request(method, path, json=body, headers=dict(who))
+    assert answer.status_code < 300, answer.text
+    told: dict[str, Any] = answer.json()
+    return told
+
+
+async def sharing_an_agent(hub: Hub) -> tuple[Key, Key]:
+    li, wang = [text_of(await minted(hub, Holder(user, "coder"))) for user in ("li", "wang")]
+    return {"X-API-Key": li}, {"X-API-Key": wang}
+
+
+async def rows_of_each_kind(api: httpx.AsyncClient, who: Key, user: str) -> list[str]:
+    """Save a row of each kind that only `user` sees, and return their ids."""
+    own = {"owner": f"user:{user}", "scopes": [f"user:{user}"]}
+    record = await ask(api, who, "POST", KNOWLEDGE, {"content": "secret", **own})
+    keyword = await ask(api, who, "POST", KEYWORDS, {"name": "secret", "llm_auto_place": False, **own})
+    info = await ask(api, who, "POST", INFOS, {"content": "secret", "keyword_ids": [keyword["id"]], **own})
+    resource = await ask(api, who, "POST", RESOURCES, {"id": "secret/thing", "body": "secret", **own})
+    return [record["id"], keyword["id"], info["id"], f"{info['id']}:{keyword['id']}", resource["id"]]
+
+
+@pytest.mark.parametrize("more", ["", "&limit=1", "&actor=agent:coder", "&op=save_knowledge", "&since=1"])
+async def test_a_hidden_id_filters_as_one_that_never_was_also_for_who_acts_as_the_same_agent(
+    api: httpx.AsyncClient, hub: Hub, more: str
+) -> None:
+    li, wang = await sharing_an_agent(hub)
+    secret = await rows_of_each_kind(api, li, "li")
+    path = f"{KNOWLEDGE}/{(await ask(api, li, 'POST', KNOWLEDGE, {'content': 'x', 'owner': 'user:li'}))['id']}"
+    await ask(api, li, "PATCH", path, {"scopes": ["public"]})
+    await ask(api, wang, "PUT", path, {"add_helpful_case": {}})
+    seen = await ask(api, wang, "GET", f"{OPERATIONS}?subject={path.rpartition('/')[2]}")
+    await ask(api, li, "PATCH", path, {"scopes": ["user:li"]})
+    secret.append(path.rpartition("/")[2])
+
+    async def told(who: Key, subject: str) -> bytes:
+        return (await api.get(f"{OPERATIONS}?subject={subject}{more}", headers=dict(who))).content
+
+    nothing = await told(wang, "knowledge-20200101-0000")
+    answers = {subject: await told(wang, subject) for subject in secret}
+
+    assert seen["count"] >= 1
+    assert [(await ask(api, li, "GET", f"{OPERATIONS}?subject={one}"))["count"] >= 1 for one in secret] == [True] * 6
+    assert answers == dict.fromkeys(secret, nothing)
+
+
+async def test_an_actor_keeps_sight_of_their_own_operations_without_the_ids_that_are_hidden(
+    api: httpx.AsyncClient, hub: Hub
+) -> None:
+    li, wang = [{"X-API-Key": await key_for(hub, user)} for user in ("li", "wang")]
+    path = f"{KNOWLEDGE}/{(await ask(api, li, 'POST', KNOWLEDGE, {'content': 'x', 'scopes': ['public']}))['id']}"
+    vote = await ask(api, wang, "PUT", path, {"add_helpful_case": {}})
+    await ask(api, li, "PATCH", path, {"scopes": ["user:li"]})
+
+    listed = (await ask(api, wang, "GET", OPERATIONS))["results"]
+
+    assert [(one["operation_id"], one["actor"], one["subjects"]) for one in listed] == [
+        (vote["operation_id"], "user:wang", [])
+    ]
+    assert (listed[0]["undoable"], (await undo_tried(api, wang, listed[0])).status_code) == (False, 404)
+
+
+async def undo_tried(api: httpx.AsyncClient, who: Key, entry: Mapping[str, Any]) -> httpx.Response:
+    path = f"{OPERATIONS}/{entry['operation_id']}/undo"
+    return await api.post(path, json={"dry_run": True}, headers=dict(who))
+
+
+async def test_an_operation_is_undoable_to_those_whom_an_undo_would_not_be_refused(
+    api: httpx.AsyncClient, hub: Hub
+) -> None:
+    names = {"li": Role.WRITER, "chen": Role.WRITER, "kai": Role.READER, "ada": Role.ADMIN}
+    keys: dict[str, Key] = {name: {"X-API-Key": await key_for(hub, name, role)} for name, role in names.items()}
+    keys["root"] = {"X-API-Key": ROOT_KEY}
+    keys["demoted"] = {"X-API-Key": await key_for(hub, "ada")}
+    await everything_undoable(api, keys)
+
+    told = {
+        (name, entry["seq"]): (entry["undoable"], await undo_tried(api, who, entry))
+        for name, who in keys.items()
+        for entry in (await ask(api, who, "GET", OPERATIONS))["results"]
+    }
+
+    # What newer operations stand in the way of is no matter of rights.
+    may = {one: tried.status_code == 200 or "conflicts" in tried.json() for one, (_, tried) in told.items()}
+    assert {tried.status_code for _, tried in told.values()} == {200, 403, 404, 409}
+    assert len(told) > 60
+    assert {one: is_told for one, (is_told, _) in told.items()} == may
+
+
+async def everything_undoable(api: httpx.AsyncClient, keys: Mapping[str, Key]) -> None:
+    """Do what stands in nobody's way, each operation on rows of its own."""
+    li, chen, kai, ada, root = (keys[name] for name in ("li", "chen", "kai", "ada", "root"))
+    for who in (li, chen, ada):
+        await ask(api, who, "POST", KNOWLEDGE, {"content": "saved", "scopes": ["public"]})
+        await ask(api, who, "POST", INFOS, {"content": "saved"})
+        await ask(api, who, "POST", KEYWORDS, {"name": "saved", "llm_auto_place": False})
+        await ask(api, who, "POST", RESOURCES, {"id": f"saved/{len(str(who))}/{who['X-API-Key'][-4:]}", "body": "x"})
+    for voter, editor in product((chen, kai, ada), (ada, root)):
+        record = await ask(api, li, "POST", KNOWLEDGE, {"content": "judged", "scopes": ["public"], "dedup": False})
+        path = f"{KNOWLEDGE}/{record['id']}"
+        await ask(api, voter, "PUT", path, {"add_harmful_case": {"reason": "stale"}})
+        await ask(api, editor, "PATCH", path, {"tags": {"edited": "yes"}})
+    wide = {"content": "wide", "owner": "user:li", "scopes": ["user:li", "org:acme"]}
+    row = await ask(api, root, "POST", KNOWLEDGE, wide)
+    await ask(api, li, "PATCH", f"{KNOWLEDGE}/{row['id']}", {"scopes": ["user:li"]})
+    shown = await ask(api, li, "POST", KNOWLEDGE, {"content": "shown", "scopes": ["public"]})
+    await ask(api, chen, "PUT", f"{KNOWLEDGE}/{shown['id']}", {"add_helpful_case": {}})
+    await ask(api, li, "PATCH", f"{KNOWLEDGE}/{shown['id']}", {"scopes": ["user:li"]})
+    gone = await ask(api, li, "POST", KNOWLEDGE, {"content": "gone", "scopes": ["public"]})
+    await ask(api, li, "DELETE", f"{KNOWLEDGE}/{gone['id']}")
