@@ -10,6 +10,8 @@ Path: TypeAlias = tuple[str, ...]
 Lookup: TypeAlias = Callable[[str, str], Mapping[str, Any] | None]
 """From (collection, id) to the row as it would stand after the undo; None when there is none."""
 Balance: TypeAlias = Callable[[Change, Lookup, Mapping[tuple[str, str], Row], Row], Row]
+Riders: TypeAlias = Callable[[Sequence[Change]], frozenset[str]]
+Uphold: TypeAlias = Callable[[Row, tuple[str, Row], Lookup, float], list[tuple[str, str, Row]]]
 BOOKKEEPING: frozenset[Path] = frozenset({("version",), ("updated_at",)})
 
 
@@ -22,8 +24,8 @@ class RowRules:
     operation. `check(row)` raises InvalidInput for a live row that could not have been saved.
 
     `references(row)` names the (collection, id) of rows that this one cannot do without; where a row has no scopes of
-    its own, who sees all of them sees it, and who owns the first owns it. Where `is_bound`, a live row that refers to
-    another stands in the way of its removal, whoever sees it. `obstacles(lookup, rows)` names what keeps live rows from
+    its own, who sees all of them sees it, and who owns the first owns it. Where `is_bound`, no live row stands
+    without what it refers to. `obstacles(lookup, rows)` names what keeps live rows from
     coming to stand. Rows in `fixed` cannot be removed. Of each of `units` all fields are one: where an operation
     changed one of them, a later change of another stands in the way, as with names and what is computed from them.
 
@@ -31,6 +33,10 @@ class RowRules:
     `is_verdict`, a row is nothing but a note of evidence: who gave it may take it back. What is computed of several
     rows is put right by `balance(change, lookup, undone, row)`: it returns a row as it shall stand when the change is
     undone, given how rows stand now and what the undo of the operation makes of its other rows.
+
+    `riders(changes)` are the ids of rows that only went along in an operation: no right to them was needed, and none is
+    to undo it. `uphold(row, gone, lookup, now)` returns what a row that refers to one which goes, (collection, row),
+    becomes without it, as (collection, id, row): what the caller does not see cannot stand in the way.
     """
 
     counters: frozenset[Path] = frozenset()
@@ -45,6 +51,8 @@ class RowRules:
     units: Sequence[frozenset[Path]] = ()
     names: tuple[str, ...] = ()
     is_verdict: bool = False
+    riders: Riders = lambda _changes: frozenset()
+    uphold: Uphold = lambda _row, _gone, _lookup, _now: []
     balance: Balance = lambda _change, _lookup, _undone, row: row
 
     def is_evidence(self, path: Path) -> bool:

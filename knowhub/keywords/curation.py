@@ -36,6 +36,10 @@ class Survey:
         """Tell whether the caller may move, merge or describe a keyword; nobody does that to the root."""
         return node.id != ROOT_ID and self.ctx.may_edit(node.owner)
 
+    def children(self, node: Node) -> list[Node]:
+        """Return the children of a keyword that the caller sees."""
+        return [child for child in self.eyes.view.children(node.id) if self.eyes.sees(child)]
+
 
 def below(eyes: Eyes, keyword_id: str) -> Iterator[Node | None]:
     """Yield what the caller sees below a keyword, level by level, and None for what they do not."""
@@ -150,23 +154,22 @@ def _doubles(survey: Survey, bearers: Sequence[Node]) -> Iterator[Step | None]:
                 yield MergeStep(at(node), at(kept), f"{node.name!r} stands twice under one keyword")
     kept, *others = sorted((node for node in bearers if node.id not in merged), key=lambda node: _worth(survey, node))
     for node in others:
-        is_bare = not node.is_described and not survey.eyes.view.children(node.id)
+        is_bare = not node.is_described and not survey.children(node)
         if is_bare and _mergeable(survey, node, kept):
             yield MergeStep(at(node), at(kept), "the same name elsewhere; this one has no description and no children")
 
 
 def _worth(survey: Survey, node: Node) -> tuple[bool, bool, int]:
-    return not node.is_described, not survey.eyes.view.children(node.id), node.ordinal
+    return not node.is_described, not survey.children(node), node.ordinal
 
 
 def _mergeable(survey: Survey, source: Node, into: Node) -> bool:
     # The one's names become the other's aliases: they must not come before other eyes than they were written for.
     is_public = scopes.PUBLIC in source.scopes and scopes.PUBLIC in into.scopes
-    children = survey.eyes.view.children(source.id)
     return (
         (is_public or source.audience == into.audience)
         and all(map(survey.may_edit, (source, into)))
-        and all(map(survey.may_edit, children))
+        and all(map(survey.may_edit, survey.children(source)))
     )
 
 

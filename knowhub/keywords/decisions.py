@@ -12,6 +12,7 @@ from knowhub.core.undo import Lookup, Path, RowRules
 from knowhub.keywords import fields
 from knowhub.keywords.model import KEYWORDS, ROOT_ID, NewKeyword
 from knowhub.keywords.ports import KeywordText
+from knowhub.keywords.riding import riding_keywords, surviving
 
 MAX_NAME_CHARS = 200
 MAX_ALIASES = 200
@@ -253,6 +254,10 @@ def _parent(row: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [] if row["parent_id"] is None else [(KEYWORDS, row["parent_id"])]
 
 
+def _moved_up(row: Row, gone: tuple[str, Row], lookup: Lookup, now: float) -> list[tuple[str, str, Row]]:
+    return [(KEYWORDS, row["id"], with_parent(row, surviving(gone[1]["parent_id"], lookup), now))]
+
+
 def _in_the_way(lookup: Lookup, rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
     """Name what keeps keywords from standing where they say: no parent there, or one that is above itself."""
     # What was found to reach the root is not walked again: a chain of thousands would be, for each of its rows.
@@ -283,6 +288,8 @@ KEYWORD_RULES = RowRules(
     # What a keyword is found by is computed from all of its names; where it was merged away, they went along.
     units=(_NAMES | {("deleted",)},),
     names=("parent_id",),
+    riders=riding_keywords,
+    uphold=_moved_up,
 )
 ERASE_RULES = EraseRules(
     noun="keyword",

@@ -50,10 +50,11 @@ def merged(
 ) -> Edit:
     """Give names, links and children of one keyword to another, and delete it last (KT-227…230).
 
-    A link that the other has already stays as it is. The other is written also where it gains nothing, so that the
-    operation holds what its answer shows. Raises as `editable_row`, InvalidInput when there is no other, Conflict for
-    the root, for a keyword and itself, for one that hangs below it and where names or metadata have no room, Forbidden
-    for children that are not the caller's. `expected` is the version of the one that goes.
+    A link that the other has already stays as it is, and children that the caller does not see go along. The other is
+    written also where it gains nothing, so that the operation holds what its answer shows. Raises as `editable_row`,
+    InvalidInput when there is no other, Conflict for the root, for a keyword and itself, for one that hangs below it
+    and where names or metadata have no room, Forbidden for children that they see and that are not theirs. `expected`
+    is the version of the one that goes.
     """
     refuse_root(source_id, "merged into another")
     refuse_root(into_id, "what another keyword is merged into")
@@ -65,9 +66,9 @@ def merged(
         detail = f"{into_id!r} is the keyword itself or hangs below it; merge the other way round, or move it first"
         raise Conflict(detail, {"ids": [into_id]})
     children = view.children(source_id)
-    _check_rights(ctx, children, "a merge moves what hangs below the keyword")
+    _check_rights(ctx, rendering.visible_children(view, ctx, source_id), "a merge moves what hangs below the keyword")
     richer = decisions.absorbed(into, source, text, view.now) or decisions.written_again(into, view.now)
-    links, counts = _repointed(view, view.links_of_keyword(source_id), into_id)
+    links, counts = _repointed(view, ctx, view.links_of_keyword(source_id), into_id)
     rehomed = [decisions.with_parent(_row(view, child), into_id, view.now) for child in children]
     writes = [
         decisions.write_keyword(richer),
@@ -75,8 +76,8 @@ def merged(
         *map(decisions.write_keyword, rehomed),
         decisions.write_keyword(decisions.deleted_keyword(source, view.now)),
     ]
-    mapping = {"source": source_id, "into": into_id, "links": counts, "children": [row["id"] for row in rehomed]}
-    return Edit(writes, mapping)
+    told = list(rendering.visible_child_ids(view, ctx, source_id))
+    return Edit(writes, {"source": source_id, "into": into_id, "links": counts, "children": told})
 
 
 def deleted_subtree(
@@ -91,12 +92,13 @@ def deleted_subtree(
     """Delete a keyword, with `cascade` all that hangs below it too (KT-231…233).
 
     REATTACH links its infos to what it hung below, DETACH only unlinks them, FORBID refuses where there are any.
-    Raises as `editable_row`, Conflict for the root, for children without `cascade` and for forbidden infos, Forbidden
-    for keywords that are not the caller's.
+    What the caller does not see goes on at what the keyword hung below: keywords, and infos also where they are
+    forbidden. Raises as `editable_row`, Conflict for the root, for children without `cascade` and for forbidden infos,
+    Forbidden for keywords that are not the caller's.
     """
     refuse_root(keyword_id, "deleted")
     editable_row(view, ctx, keyword_id, expected)
-    doomed = tree.subtree(view, keyword_id)
+    doomed, left = _reach(view, ctx, keyword_id)
     if len(doomed) > 1 and not cascade:
         children = rendering.visible_children(view, ctx, keyword_id)
         raise Conflict(
@@ -105,18 +107,20 @@ def deleted_subtree(
         )
     _check_rights(ctx, doomed, "a delete needs the right to each keyword")
     links = [link for node in doomed for link in view.links_of_keyword(node.id)]
-    if links and policy is InfoPolicy.FORBID:
+    seen_infos = _seen_infos(view, ctx, links)
+    if seen_infos and policy is InfoPolicy.FORBID:
         raise Conflict(
             "infos are linked to what would be deleted; unlink them, or choose reattach or detach",
-            {"ids": _seen_infos(view, ctx, links)[:MAX_NAMED]},
+            {"ids": seen_infos[:MAX_NAMED]},
         )
-    above = tree.path_of(view, keyword_id)[-2:-1] or [tree.ROOT_NODE]
-    heir = above[0].id if policy is InfoPolicy.REATTACH else None
-    relinked, counts = _repointed(view, links, heir)
+    above = (tree.path_of(view, keyword_id)[-2:-1] or [tree.ROOT_NODE])[0].id
+    relinked, counts = _repointed(view, ctx, links, None if policy is InfoPolicy.DETACH else above)
+    rehomed = [decisions.with_parent(_row(view, node), above, view.now) for node in left]
     # The deepest first: so an undo, which goes backwards, restores a parent before its children.
     tombstones = [decisions.deleted_keyword(_row(view, node), view.now) for node in reversed(doomed)]
+    heir = above if policy is InfoPolicy.REATTACH else None
     reply = {"keywords": [node.id for node in doomed], "links": counts, "reattached_to": heir}
-    return Edit([*relinked, *map(decisions.write_keyword, tombstones)], reply)
+    return Edit([*relinked, *map(decisions.write_keyword, [*rehomed, *tombstones])], reply)
 
 
 def editable_row(view: KeywordView, ctx: RequestContext, keyword_id: str, expected: int | None = None) -> Row:
@@ -152,8 +156,28 @@ def check_aliases_free(
                 raise Conflict(detail, {"alias": alias, "ids": [node.id]})
 
 
-def _repointed(view: KeywordView, links: Iterable[Link], heir: str | None) -> tuple[list[Write], dict[str, int]]:
-    """Unlink, and link the same infos to `heir` where they are not yet; of several links the strongest goes on."""
+def _reach(view: KeywordView, ctx: RequestContext, keyword_id: str) -> tuple[list[Node], list[Node]]:
+    """Return a keyword with what the caller sees below it, level by level, and what of that is next and not seen."""
+    found, unseen = {keyword_id: rendering.visible_node(view, ctx, keyword_id)}, dict[str, Node]()
+    waiting = [keyword_id]
+    for above in waiting:
+        for child in view.children(above):
+            if not ctx.sees(child.audience):
+                unseen[child.id] = child
+            elif child.id not in found:
+                found[child.id] = child
+                waiting.append(child.id)
+    return list(found.values()), list(unseen.values())
+
+
+def _repointed(
+    view: KeywordView, ctx: RequestContext, links: Sequence[Link], heir: str | None
+) -> tuple[list[Write], dict[str, int]]:
+    """Unlink, and link the same infos to `heir` where they are not yet; of several links the strongest goes on.
+
+    Counts those of infos that the caller sees.
+    """
+    seen = frozenset(_seen_infos(view, ctx, links))
     writes: list[Write] = []
     linked: set[str] = set()
     counts = {"moved": 0, "dropped": 0}
@@ -164,10 +188,10 @@ def _repointed(view: KeywordView, links: Iterable[Link], heir: str | None) -> tu
         writes.append(info_decisions.write_link(info_decisions.unlinked(row, view.now)))
         before = view.get(LINKS, link_id(link.info_id, heir)) if heir is not None else None
         if heir is None or is_live(before) or link.info_id in linked:
-            counts["dropped"] += 1
+            counts["dropped"] += link.info_id in seen
             continue
         linked.add(link.info_id)
-        counts["moved"] += 1
+        counts["moved"] += link.info_id in seen
         fresh = info_decisions.new_link_row(link.info_id, heir, link.relation, row["created_by"], before, view.now)
         writes.append(info_decisions.write_link(fresh))
     return writes, counts
@@ -176,9 +200,8 @@ def _repointed(view: KeywordView, links: Iterable[Link], heir: str | None) -> tu
 def _check_rights(ctx: RequestContext, nodes: Sequence[Node], what: str) -> None:
     others = [node for node in nodes if not ctx.may_edit(node.owner)]
     if others:
-        # Whom the caller does not see is refused too, and not named.
-        seen = [node.id for node in others if ctx.sees(node.audience)]
-        raise Forbidden(f"{what}: not all of them are the caller's", {"ids": seen[:MAX_NAMED]})
+        ids = [node.id for node in others[:MAX_NAMED]]
+        raise Forbidden(f"{what}: not all of them are the caller's", {"ids": ids})
 
 
 def _seen_infos(view: KeywordView, ctx: RequestContext, links: Iterable[Link]) -> list[str]:

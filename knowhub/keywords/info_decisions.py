@@ -11,6 +11,7 @@ from knowhub.core.request_context import RequestContext
 from knowhub.core.undo import Lookup, RowRules
 from knowhub.keywords import fields
 from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, ROOT_ID, NewInfo, RelationType, link_id
+from knowhub.keywords.riding import riding_links, surviving
 
 MAX_SOURCE_CHARS = 2_048
 MAX_CREATOR_CHARS = 200
@@ -145,13 +146,26 @@ def _missing_ends(lookup: Lookup, rows: Sequence[Mapping[str, Any]]) -> list[tup
     return [end for row in rows for end in _ends(row) if not _stands(lookup, end)]
 
 
+def _moved_up(row: Row, gone: tuple[str, Row], lookup: Lookup, now: float) -> list[tuple[str, str, Row]]:
+    """Link an info to what the keyword hung below, where that goes; with the info a link goes too."""
+    found = [(LINKS, link_id(row["info_id"], row["keyword_id"]), unlinked(row, now))]
+    if gone[0] == KEYWORDS:
+        heir = surviving(gone[1]["parent_id"], lookup)
+        before = lookup(LINKS, link_id(row["info_id"], heir))
+        if not is_live(before):
+            kind, maker = RelationType(row["relation"]), row["created_by"]
+            fresh = new_link_row(row["info_id"], heir, kind, maker, before, now)
+            found.append((LINKS, link_id(row["info_id"], heir), fresh))
+    return found
+
+
 def _stands(lookup: Lookup, end: tuple[str, str]) -> bool:
     # Until an account's first keyword the root has no row, and infos hang on it nevertheless.
     return is_live(lookup(*end)) or end == (KEYWORDS, ROOT_ID)
 
 
 INFO_RULES = RowRules(check=_check_info)
-LINK_RULES = RowRules(references=_ends, obstacles=_missing_ends, is_bound=True)
+LINK_RULES = RowRules(references=_ends, obstacles=_missing_ends, is_bound=True, riders=riding_links, uphold=_moved_up)
 ERASE_RULES = EraseRules(
     noun="info",
     kept=frozenset({"id", "scopes", "owner", "version", "created_at", "updated_at", "deleted"}),

@@ -1,12 +1,10 @@
 """History and undo of every operation, whatever it touched (seed 001 §7, KT-188; `design` promise 4)."""
 
-from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 
-from knowhub.core import permissions
 from knowhub.core.erasing import ERASED, ERASING, is_erased
-from knowhub.core.errors import Conflict, InvalidInput, KnowHubError, NotFound
+from knowhub.core.errors import Conflict, KnowHubError, NotFound
 from knowhub.core.ids import Ids, seq_of
 from knowhub.core.operation import (
     Change,
@@ -18,20 +16,19 @@ from knowhub.core.operation import (
     Row,
     Unchanged,
     Write,
-    is_live,
 )
 from knowhub.core.request_context import RequestContext
 from knowhub.core.row_paths import changed_paths, dotted, flatten
 from knowhub.core.undo import RowRules
-from knowhub.operations.decisions import Blocked, balanced, turned_around
+from knowhub.operations.decisions import Blocked
 from knowhub.operations.model import Discretion, OperationEntry, OperationFilter, OperationPage, UndoResult
 from knowhub.operations.ports import HistoryView, OperationStore
 from knowhub.operations.restore import RESTORE_OP
 from knowhub.operations.sight import Sight
+from knowhub.operations.turning import UndoBlocked, WasErased, check_not_erased, undone_rows
 
 _NAMED = 20
 _TRIES = 10
-_STRUCTURE = (("deleted",), ("parent_id",))
 
 
 class OperationsService:
@@ -104,9 +101,9 @@ class OperationsService:
             outcomes = await self._store.commit_group(ctx.account, ctx.actor, decides, key)
         except _PlannedOnly:
             outcomes = []
-        except _WasErased as gone:
+        except WasErased as gone:
             raise await self._erased(ctx, gone) from gone
-        except _UndoBlocked as blocked:
+        except UndoBlocked as blocked:
             raise await self._conflict(ctx, operations, blocked) from blocked
         done = [outcome.operation for outcome in outcomes if not isinstance(outcome, Unchanged)]
         changes = [change for operation in done for change in operation.changes] if done else plan.changes
@@ -167,14 +164,15 @@ class OperationsService:
                 and not (view.is_settled and self._store.last_seq == plan.looked_at)
             ):
                 raise _MovedOn
-            _check_not_erased(operation)
+            check_not_erased(operation)
             # Votes never block an undo, so that the rows alone would let one be taken back twice.
             undo = view.undone_by(operation.operation_id)
             if undo is not None:
                 raise Conflict("this operation is undone already; undo the undo to redo it", {"undone_by": undo})
             if not self._is_undoable(operation):
                 raise Conflict(f"{operation.op} cannot be undone", {"undoable": False})
-            rows = _undone_rows(Sight(plan.ctx, self._rules, view, self._discretion.leans), operation, plan)
+            sight = Sight(plan.ctx, self._rules, view, self._discretion.leans)
+            rows = undone_rows(sight, operation, plan.rows)
             plan.add(view, rows)
             if plan.dry_run and (group is None or group.index == group.of - 1):
                 raise _PlannedOnly
@@ -183,7 +181,7 @@ class OperationsService:
 
         return decide
 
-    async def _erased(self, ctx: RequestContext, gone: "_WasErased") -> Conflict:
+    async def _erased(self, ctx: RequestContext, gone: "WasErased") -> Conflict:
         """Name the row that no undo brings back, and the operation that erased it, if the log still has that."""
         eraser = None
         async for operation in self._store.operations_on(ctx.account, gone.collection, gone.id):
@@ -194,9 +192,7 @@ class OperationsService:
         by = f" by operation {eraser}" if eraser else ""
         return Conflict(f"{gone.id!r} of {gone.collection} was erased{by}; nothing brings it back", {ERASED: [named]})
 
-    async def _conflict(
-        self, ctx: RequestContext, operations: Sequence[Operation], blocked: "_UndoBlocked"
-    ) -> Conflict:
+    async def _conflict(self, ctx: RequestContext, operations: Sequence[Operation], blocked: "UndoBlocked") -> Conflict:
         standing = []
         for block in blocked.blocks:
             newest = max(operation.seq for operation in operations)
@@ -289,103 +285,6 @@ class _MovedOn(KnowHubError):
 
     def __init__(self) -> None:
         super().__init__("the log has moved on")
-
-
-class _WasErased(KnowHubError):
-    """Raised where an undo would have to bring back what was erased."""
-
-    def __init__(self, collection: str, row_id: str) -> None:
-        super().__init__("erased")
-        self.collection = collection
-        self.id = row_id
-
-
-class _UndoBlocked(KnowHubError):
-    def __init__(self, blocks: Sequence[Blocked], referrers: Sequence[tuple[str, str]]) -> None:
-        super().__init__("blocked")
-        self.blocks = blocks
-        self.referrers = referrers
-
-
-def _check_not_erased(operation: Operation) -> None:
-    # The lines of the log say so themselves; a row that was erased since this one was read is found where it stands.
-    gone = next((change for change in operation.changes if is_erased(change.after)), None)
-    if gone is not None and not operation.op.startswith(ERASING):
-        raise _WasErased(gone.collection, gone.id)
-
-
-def _undone_rows(sight: Sight, operation: Operation, plan: _Plan) -> list[tuple[Change, Row]]:
-    view, rules = sight.view, sight.rules
-    rows: list[tuple[Change, Row]] = []
-    blocks: list[Blocked] = []
-    for change in reversed(operation.changes):
-        current = view.get(change.collection, change.id) or change.after
-        if "scopes" in current and not sight.sees_row(change.collection, current):
-            # The operation was seen when it was made; what stands there now need not be.
-            raise NotFound.of("operation", operation.operation_id)
-        if is_erased(current):
-            raise _WasErased(change.collection, change.id)
-        result = turned_around(change, current, rules[change.collection], view.now)
-        if isinstance(result, Blocked):
-            blocks.append(result)
-        else:
-            permissions.check_scopes(sight.ctx, result.get("scopes", ()), standing=current.get("scopes", ()))
-            _check_result(result, rules[change.collection])
-            rows.append((change, result))
-    if operation.op == RESTORE_OP and not blocks:
-        # Nothing was written since: what stood before stands again as a whole, in whatever order it comes back.
-        return rows
-    rows = balanced(view, rows, rules)
-    planned = {**plan.rows, **{(change.collection, change.id): row for change, row in rows}}
-    blocks += _in_the_way(view, rules, rows, planned)
-    referrers = _left_dangling(view, rows, planned)
-    # What the caller cannot see is not named. What could not stand without the row stands in the way all the same.
-    named = [one for one in referrers if sight.sees_row(one[0], view.get(*one) or {})]
-    named_blocks = [one for one in blocks if sight.sees_row(one.collection, view.get(one.collection, one.id) or {})]
-    if blocks or named or any(rules[collection].is_bound for collection, _ in referrers):
-        raise _UndoBlocked(named_blocks, named)
-    return rows
-
-
-def _in_the_way(
-    view: HistoryView,
-    rules: Mapping[str, RowRules],
-    rows: Sequence[tuple[Change, Row]],
-    planned: Mapping[tuple[str, str], Row],
-) -> list[Blocked]:
-    """Name what keeps rows from coming to stand, such as a parent that was deleted since."""
-
-    def lookup(collection: str, row_id: str) -> Row | None:
-        return planned.get((collection, row_id)) or view.get(collection, row_id)
-
-    live: dict[str, list[Row]] = defaultdict(list)
-    for change, row in rows:
-        if is_live(row):
-            live[change.collection].append(row)
-    found = [one for collection, here in live.items() for one in rules[collection].obstacles(lookup, here)]
-    return [Blocked(collection, row_id, _STRUCTURE) for collection, row_id in dict.fromkeys(found)]
-
-
-def _check_result(row: Row, rules: RowRules) -> None:
-    if rules.check is None or not is_live(row):
-        return
-    try:
-        rules.check(row)
-    except InvalidInput as problem:
-        detail = f"with what was changed since, undoing this would leave a record that cannot stand: {problem.detail}"
-        raise Conflict(detail) from problem
-
-
-def _left_dangling(
-    view: HistoryView, rows: Sequence[tuple[Change, Row]], planned: Mapping[tuple[str, str], Row]
-) -> list[tuple[str, str]]:
-    return [
-        referrer
-        for change, row in rows
-        if not is_live(row)
-        for referrer in view.referrers(change.collection, change.id)
-        if referrer not in planned
-    ]
 
 
 def _is_older(operation: Operation, wanted: OperationFilter) -> bool:

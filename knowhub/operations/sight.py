@@ -101,9 +101,9 @@ class Sight:
         permissions.check_may_write(self.ctx)
         if self.ctx.key_id is not None and operation.op in _NEEDED:
             _NEEDED[operation.op](self.ctx)
-        rows = (
-            (one.collection, row) for one in operation.changes for row in (one.before, one.after) if row is not None
-        )
+        riders = self._riders(operation)
+        changes = (one for one in operation.changes if (one.collection, one.id) not in riders)
+        rows = ((one.collection, row) for one in changes for row in (one.before, one.after) if row is not None)
         if not all(self.ctx.may_edit(self._owner(collection, row)) for collection, row in rows):
             raise Forbidden("undoing an operation needs the rights that it needed")
 
@@ -113,7 +113,21 @@ class Sight:
             self.check_rights(operation)
         except Forbidden:
             return False
-        return self.ctx.unrestricted or all(map(self._may_turn, operation.changes))
+        if self.ctx.unrestricted:
+            return True
+        riders = self._riders(operation)
+        return all(self._may_turn(one) for one in operation.changes if (one.collection, one.id) not in riders)
+
+    def carried(self, operation: Operation) -> frozenset[tuple[str, str]]:
+        """Return (collection, id) of rows that went along and that the caller does not see: nothing tells of them."""
+        if self.ctx.unrestricted:
+            return frozenset()
+        rows = ((one, self.view.get(*one) or {}) for one in self._riders(operation))
+        return frozenset(one for one, row in rows if not self.sees_row(one[0], row))
+
+    def _riders(self, operation: Operation) -> frozenset[tuple[str, str]]:
+        rules = self.rules.items()
+        return frozenset((name, one) for name, rule in rules for one in rule.riders(operation.changes))
 
     def _may_turn(self, change: Change) -> bool:
         current = self.view.get(change.collection, change.id) or change.after

@@ -69,9 +69,17 @@ class FakeKeywordView:
         """Delete a keyword, and leave what hangs below it."""
         self.edit(keyword_id, live=False)
 
-    def put_info(self, info_id: str, content: str = "", *, owner: str = OWNER, live: bool = True) -> InfoHead:
-        """Add an info that everybody sees."""
-        head = InfoHead(info_id, len(self._infos), owner, scopes.audience((scopes.PUBLIC,), owner), live)
+    def put_info(
+        self,
+        info_id: str,
+        content: str = "",
+        *,
+        owner: str = OWNER,
+        shown: Sequence[str] = (scopes.PUBLIC,),
+        live: bool = True,
+    ) -> InfoHead:
+        """Add an info."""
+        head = InfoHead(info_id, len(self._infos), owner, scopes.audience(tuple(shown), owner), live)
         self._infos[info_id] = head
         self.rows[INFOS, info_id] = {"id": info_id, "content": content, "owner": owner, "version": 1}
         return head

@@ -213,10 +213,23 @@ def test_a_merge_needs_the_right_to_both_and_to_every_child() -> None:
 
     seen = view.put("seen", mine.id, owner="user:bob")
     view.put("hidden", mine.id, owner="user:bob", scopes=("user:bob",))
+
     with pytest.raises(Forbidden) as refused:
         merged(view, "a", "b", ANN)
 
     assert refused.value.extra == {"ids": [seen.id]}
+
+
+def test_a_merge_takes_along_the_children_that_the_caller_cannot_see_and_tells_of_none() -> None:
+    view = FakeKeywordView()
+    mine = view.put("a", owner="user:ann")
+    into = view.put("b", owner="user:ann")
+    hidden = view.put("hidden", mine.id, owner="user:bob", scopes=("user:bob",))
+
+    edit = merged(view, "a", "b", ANN)
+
+    assert by_id(edit.writes, KEYWORDS)[hidden.id]["parent_id"] == into.id
+    assert edit.reply["children"] == []
 
 
 def test_a_merge_that_adds_nothing_writes_the_other_all_the_same_so_that_its_answer_can_be_repeated(
@@ -253,18 +266,32 @@ def test_a_keyword_with_children_is_deleted_only_with_cascade(view: FakeKeywordV
     assert [write.id for write in edit.writes] == [children[1], children[0], view.id_of("Python")]
 
 
-def test_children_that_the_caller_cannot_see_stand_in_the_way_without_being_counted() -> None:
+@pytest.mark.parametrize("cascade", [False, True])
+def test_children_that_the_caller_cannot_see_go_to_what_the_deleted_hung_below(cascade: bool) -> None:
+    view = FakeKeywordView()
+    above = view.put("above", owner="user:bob")
+    mine = view.put("mine", above.id, owner="user:ann")
+    hidden = view.put("hidden", mine.id, owner="user:bob", scopes=("user:bob",))
+    view.put("mine too", hidden.id, owner="user:ann")
+
+    edit = deleted(view, "mine", ctx=ANN, cascade=cascade)
+
+    told = [(write.id, write.after["parent_id"], "deleted" in write.after) for write in edit.writes]
+    assert told == [(hidden.id, above.id, False), (mine.id, above.id, True)]
+    assert edit.reply["keywords"] == [mine.id]
+
+
+def test_infos_that_the_caller_cannot_see_are_neither_counted_nor_in_the_way_and_keep_a_link() -> None:
     view = FakeKeywordView()
     mine = view.put("mine", owner="user:ann")
-    view.put("hidden", mine.id, owner="user:bob", scopes=("user:bob",))
+    view.put_info("hidden", owner="user:bob", shown=("user:bob",))
+    row_id = link(view, "hidden", "mine")
 
-    with pytest.raises(Conflict) as refused:
-        deleted(view, "mine", ctx=ANN)
-    with pytest.raises(Forbidden) as forbidden:
-        deleted(view, "mine", ctx=ANN, cascade=True)
+    edit = deleted(view, "mine", InfoPolicy.FORBID, ANN)
 
-    assert refused.value.extra == {"children": 0, "ids": []}
-    assert forbidden.value.extra == {"ids": []}
+    links = by_id(edit.writes, LINKS)
+    assert {one: "deleted" in row for one, row in links.items()} == {row_id: True, link_id("hidden", ROOT_ID): False}
+    assert edit.reply == {"keywords": [mine.id], "links": {"moved": 0, "dropped": 0}, "reattached_to": None}
 
 
 def test_infos_of_what_is_deleted_go_to_what_it_hung_below_without_doubles(view: FakeKeywordView) -> None:

@@ -1,0 +1,230 @@
+"""What hangs unseen below a keyword: nothing that is done to the keyword tells of it, and it is never lost."""
+
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from knowhub.bootstrap import Hub, open_hub
+from knowhub.settings import Settings
+from tests.keys import key_for, keyed
+
+pytestmark = pytest.mark.anyio
+
+KEYWORDS, INFOS, OPERATIONS = "/api/keywords", "/api/infos", "/api/operations"
+VARYING = re.compile(r'"?[0-9a-f]{8}-[0-9a-f-]{27}"?|"\d{4}-\d\d-\d\dT[^"]*"|"(?:seq|next_cursor)":"?\d+')
+
+# What li does to her keyword, one after the other; TOP is the keyword, LAST the newest operation.
+JOURNEYS: dict[str, list[tuple[str, str, dict[str, object]]]] = {
+    "delete": [("DELETE", KEYWORDS + "/TOP", {})],
+    "delete all below": [("DELETE", KEYWORDS + "/TOP", {"cascade": True})],
+    "delete and detach": [("DELETE", KEYWORDS + "/TOP", {"info_policy": "detach"})],
+    "delete where infos forbid it": [("DELETE", KEYWORDS + "/TOP", {"info_policy": "forbid"})],
+    "merge": [("POST", KEYWORDS + "/TOP/merge", {"into": "OTHER"})],
+    "delete and bring back": [("DELETE", KEYWORDS + "/TOP", {}), ("POST", OPERATIONS + "/LAST/undo", {})],
+    "merge and bring back": [
+        ("POST", KEYWORDS + "/TOP/merge", {"into": "OTHER"}),
+        ("POST", OPERATIONS + "/LAST/undo", {"dry_run": True}),
+        ("POST", OPERATIONS + "/LAST/undo", {}),
+    ],
+    "undo the making": [
+        ("POST", OPERATIONS + "/MADE/undo", {"dry_run": True}),
+        ("POST", OPERATIONS + "/MADE/undo", {}),
+    ],
+    "undo the making, and redo it": [
+        ("POST", OPERATIONS + "/MADE/undo", {}),
+        ("POST", OPERATIONS + "/LAST/undo", {}),
+    ],
+    "delete, bring back, delete again": [
+        ("DELETE", KEYWORDS + "/TOP", {}),
+        ("POST", OPERATIONS + "/LAST/undo", {}),
+        ("POST", OPERATIONS + "/LAST/undo", {}),
+    ],
+}
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return keyed(tmp_path / "data")
+
+
+@pytest.fixture
+async def hub(settings: Settings) -> AsyncIterator[Hub]:
+    async with open_hub(settings, keep=False) as opened:
+        yield opened
+
+
+class Caller:
+    """Asks with one key."""
+
+    def __init__(self, api: httpx.AsyncClient, key: str) -> None:
+        self._api = api
+        self._headers = {"X-API-Key": key}
+
+    async def try_to(self, method: str, path: str, body: dict[str, object] | None = None) -> httpx.Response:
+        return await self._api.request(method, path, json=body, headers=self._headers)
+
+    async def ask(self, method: str, path: str, **body: object) -> dict[str, Any]:
+        answer = await self.try_to(method, path, body or None)
+        assert answer.status_code < 300, answer.text
+        told: dict[str, Any] = answer.json()
+        return told
+
+    async def names(self, path: str) -> list[str]:
+        return [one["name"] for one in (await self.ask("GET", path))["results"]]
+
+
+@pytest.fixture
+async def li(api: httpx.AsyncClient, hub: Hub) -> Caller:
+    return Caller(api, await key_for(hub, "li"))
+
+
+@pytest.fixture
+async def chen(api: httpx.AsyncClient, hub: Hub) -> Caller:
+    return Caller(api, await key_for(hub, "chen"))
+
+
+async def travelled(li: Caller, journey: str, hang: Callable[[str], Awaitable[None]]) -> list[str]:
+    """Return what li is told at each step, less what no two answers share."""
+    area = await li.ask("POST", KEYWORDS, name=f"area of {journey}", llm_auto_place=False)
+    top, other = [
+        await li.ask("POST", KEYWORDS, name=name, parent_id=area["id"], llm_auto_place=False)
+        for name in (f"top of {journey}", f"other of {journey}")
+    ]
+    await hang(top["id"])
+    named = {"TOP": top["id"], "OTHER": other["id"], "MADE": top["operation_id"], "LAST": ""}
+    told = []
+    for method, path, body in JOURNEYS[journey]:
+        sent = {name: named.get(str(value), value) for name, value in body.items()}
+        for name, value in named.items():
+            path = path.replace(f"/{name}", f"/{value}")  # noqa: PLW2901 -- the path as it is asked for
+        answer = await li.try_to(method, path, sent)
+        told.append(f"{answer.status_code} {VARYING.sub('#', answer.text)}")
+        named["LAST"] = answer.json().get("operation_id") or named["LAST"]
+    listed = await li.try_to("GET", f"{OPERATIONS}?limit=1")
+    return [*told, VARYING.sub("#", listed.text)]
+
+
+async def nothing(_keyword_id: str) -> None:
+    """Hang nothing below."""
+
+
+@pytest.mark.parametrize("journey", JOURNEYS)
+async def test_what_hangs_unseen_below_a_keyword_changes_no_answer_and_stays(
+    li: Caller, chen: Caller, journey: str
+) -> None:
+    own = {"scopes": ["user:chen"], "owner": "user:chen"}
+    hung: dict[str, str] = {}
+
+    async def chens_own(keyword_id: str) -> None:
+        child = await chen.ask("POST", KEYWORDS, name="chen's", parent_id=keyword_id, llm_auto_place=False, **own)
+        await chen.ask("POST", KEYWORDS, name="deeper", parent_id=child["id"], llm_auto_place=False, **own)
+        info = await chen.ask("POST", INFOS, content="chen's", keyword_ids=[keyword_id], **own)
+        hung.update(child=child["id"], info=info["id"])
+
+    with_it = await travelled(li, journey, chens_own)
+    await li.ask("DELETE", f"{KEYWORDS}/{(await area_of(li, journey))}", cascade=True)
+    without = await travelled(li, journey, nothing)
+
+    assert with_it == without
+    assert "chen" not in str(with_it)
+    path = await chen.names(f"{KEYWORDS}/{hung['child']}/path")
+    assert (path[0], path[-1]) == ("root", "chen's")
+    assert await chen.names(f"{KEYWORDS}/{hung['child']}/children") == ["deeper"]
+    assert len(await chen.names(f"{INFOS}/{hung['info']}/keywords")) == (journey != "delete and detach")
+
+
+async def area_of(li: Caller, journey: str) -> str:
+    found = await li.ask("GET", f"{KEYWORDS}/search?q=area of {journey}&llm_expand_query=false")
+    node: dict[str, str] = found["node"]
+    return node["id"]
+
+
+@pytest.mark.parametrize(
+    ("journey", "above"),
+    [
+        ("delete", ["root", "area of delete"]),
+        ("delete all below", ["root", "area of delete all below"]),
+        ("merge", ["root", "area of merge", "other of merge"]),
+        ("merge and bring back", ["root", "area of merge and bring back", "top of merge and bring back"]),
+        ("undo the making", ["root", "area of undo the making"]),
+        (
+            "undo the making, and redo it",
+            ["root", "area of undo the making, and redo it", "top of undo the making, and redo it"],
+        ),
+    ],
+)
+async def test_what_is_not_seen_goes_on_where_it_is_looked_for(
+    li: Caller, chen: Caller, journey: str, above: list[str]
+) -> None:
+    own = {"scopes": ["user:chen"], "owner": "user:chen"}
+    hung: list[str] = []
+
+    async def chens_own(keyword_id: str) -> None:
+        child = await chen.ask("POST", KEYWORDS, name="chen's", parent_id=keyword_id, llm_auto_place=False, **own)
+        info = await chen.ask("POST", INFOS, content="chen's", keyword_ids=[keyword_id], **own)
+        hung.extend([child["id"], info["id"]])
+
+    told = await travelled(li, journey, chens_own)
+
+    assert [one[:3] for one in told[:-1]] == ["200"] * len(JOURNEYS[journey])
+    assert await chen.names(f"{KEYWORDS}/{hung[0]}/path") == [*above, "chen's"]
+    assert await chen.names(f"{INFOS}/{hung[1]}/keywords") == [above[-1]]
+
+
+async def test_what_its_owner_has_put_elsewhere_since_stays_there_when_the_rest_comes_back(
+    li: Caller, chen: Caller
+) -> None:
+    plain: dict[str, Any] = {"llm_auto_place": False}
+    own = {"scopes": ["user:chen"], "owner": "user:chen"}
+    top = await li.ask("POST", KEYWORDS, name="top", **plain)
+    place = await chen.ask("POST", KEYWORDS, name="place", **plain)
+    moved, gone = [
+        await chen.ask("POST", KEYWORDS, name=name, parent_id=top["id"], **plain, **own) for name in ("moved", "gone")
+    ]
+    kept, lost = [
+        await chen.ask("POST", INFOS, content=name, keyword_ids=[top["id"]], **own) for name in ("kept", "lost")
+    ]
+    deleted = await li.ask("DELETE", f"{KEYWORDS}/{top['id']}")
+    await chen.ask("POST", f"{KEYWORDS}/{moved['id']}/move", new_parent_id=place["id"])
+    await chen.ask("DELETE", f"{KEYWORDS}/{gone['id']}")
+    await chen.ask("DELETE", f"{INFOS}/{lost['id']}")
+
+    (entry,) = (await li.ask("GET", f"{OPERATIONS}?limit=1"))["results"]
+    undone = await li.ask("POST", f"{OPERATIONS}/{deleted['operation_id']}/undo", dry_run=False)
+
+    assert (entry["operation_id"], entry["subjects"], entry["undoable"]) == (deleted["operation_id"], [top["id"]], True)
+    assert [change["id"] for change in undone["changes"]] == [top["id"]]
+    assert await chen.names(f"{KEYWORDS}/{moved['id']}/path") == ["root", "place", "moved"]
+    assert await chen.names(f"{INFOS}/{kept['id']}/keywords") == ["top"]
+    for path in (f"{KEYWORDS}/{gone['id']}", f"{INFOS}/{lost['id']}"):
+        assert (await chen.try_to("GET", path)).status_code == 404
+
+
+async def test_what_is_seen_stands_in_the_way_as_before(li: Caller, chen: Caller) -> None:
+    plain: dict[str, Any] = {"llm_auto_place": False}
+    top, other = [await li.ask("POST", KEYWORDS, name=name, **plain) for name in ("top", "other")]
+    child = await chen.ask("POST", KEYWORDS, name="chen's", parent_id=top["id"], **plain)
+
+    refused = [
+        await li.try_to("DELETE", f"{KEYWORDS}/{top['id']}"),
+        await li.try_to("DELETE", f"{KEYWORDS}/{top['id']}?cascade=true"),
+        await li.try_to("POST", f"{KEYWORDS}/{top['id']}/merge", {"into": other["id"]}),
+        await li.try_to("POST", f"{OPERATIONS}/{top['operation_id']}/undo", {}),
+    ]
+
+    assert [one.status_code for one in refused] == [409, 403, 403, 409]
+    assert all(child["id"] in one.text for one in refused)
+
+
+async def test_who_deletes_a_keyword_with_somebodys_info_on_it_may_bring_it_back(li: Caller, chen: Caller) -> None:
+    top = await li.ask("POST", KEYWORDS, name="top", llm_auto_place=False)
+    info = await chen.ask("POST", INFOS, content="seen by all", keyword_ids=[top["id"]])
+    deleted = await li.ask("DELETE", f"{KEYWORDS}/{top['id']}")
+
+    await li.ask("POST", f"{OPERATIONS}/{deleted['operation_id']}/undo", dry_run=False)
+
+    assert await chen.names(f"{INFOS}/{info['id']}/keywords") == ["top"]
