@@ -41,6 +41,7 @@ async def test_what_callers_are_answered_equals_an_oracle_while_scopes_change(hu
 
 
 @pytest.mark.nightly
+@pytest.mark.timeout(3600)
 async def test_what_callers_are_answered_equals_an_oracle_a_hundred_thousand_times(hub: Hub) -> None:
     await _asked(hub, rounds=200, questions=500)
 
