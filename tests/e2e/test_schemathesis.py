@@ -102,12 +102,15 @@ def test_a_thousand_cases_with_a_key_meet_no_failure_and_nothing_undocumented(tm
 
 @pytest.mark.nightly
 @pytest.mark.timeout(7200)
-def test_fifty_thousand_cases_meet_no_failure_and_nothing_undocumented(tmp_path: Path) -> None:
+@pytest.mark.parametrize("roles", [(None,), ("root", "writer")], ids=["without keys", "with keys"])
+def test_fifty_thousand_cases_meet_no_failure_and_nothing_undocumented(
+    tmp_path: Path, roles: Sequence[str | None]
+) -> None:
     cases = 0
     for seed in range(100, 130):
         folder = tmp_path / str(seed)
         folder.mkdir()
-        told = explored(folder, seed, "--max-examples=50", "--max-time=120")
+        told = explored(folder, seed, "--max-examples=50", "--max-time=120", role=roles[seed % len(roles)])
         assert_sound(told)
         cases += told["test_cases"]["generated"]
         if cases >= 50_000:
