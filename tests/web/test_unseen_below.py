@@ -228,3 +228,30 @@ async def test_who_deletes_a_keyword_with_somebodys_info_on_it_may_bring_it_back
     await li.ask("POST", f"{OPERATIONS}/{deleted['operation_id']}/undo", dry_run=False)
 
     assert await chen.names(f"{INFOS}/{info['id']}/keywords") == ["top"]
+
+
+async def test_what_hangs_below_several_that_go_at_once_moves_up_past_all_of_them(li: Caller, chen: Caller) -> None:
+    items = [{"name": "upper", "ref": "1"}, {"name": "lower", "parent_ref": "1"}]
+    made = await li.ask("POST", f"{KEYWORDS}/batch", items=items)
+    own = {"scopes": ["user:chen"], "owner": "user:chen"}
+    upper, lower = (one["id"] for one in made["results"])
+    child = await chen.ask("POST", KEYWORDS, name="chen's", parent_id=lower, llm_auto_place=False, **own)
+    info = await chen.ask("POST", INFOS, content="chen's", keyword_ids=[upper, lower], **own)
+
+    await li.ask("POST", f"{OPERATIONS}/{made['operation_id']}/undo", dry_run=False)
+
+    assert await chen.names(f"{KEYWORDS}/{child['id']}/path") == ["root", "chen's"]
+    assert await chen.names(f"{INFOS}/{info['id']}/keywords") == ["root"]
+
+
+async def test_an_info_goes_with_its_link_to_a_keyword_that_was_hidden_since(li: Caller, chen: Caller) -> None:
+    place = await chen.ask("POST", KEYWORDS, name="place", llm_auto_place=False)
+    info = await li.ask("POST", INFOS, content="li's")
+    await li.ask("PUT", f"{INFOS}/{info['id']}/keywords/{place['id']}", relation="PRIMARY")
+    await chen.ask("PATCH", f"{KEYWORDS}/{place['id']}", scopes=["user:owner"])
+
+    undone = await li.ask("POST", f"{OPERATIONS}/{info['operation_id']}/undo", dry_run=False)
+
+    assert [change["id"] for change in undone["changes"]] == [info["id"]]
+    assert (await chen.ask("GET", f"{KEYWORDS}/{place['id']}/infos"))["count"] == 0
+    assert (await li.try_to("GET", f"{INFOS}/{info['id']}")).status_code == 404
