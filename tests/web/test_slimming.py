@@ -283,6 +283,29 @@ async def test_a_retry_is_answered_as_the_first_was(api: httpx.AsyncClient, save
     assert again.json() == first.json()
 
 
+@pytest.mark.parametrize(("first_wait", "second_wait"), [("false", "true"), ("true", "false"), ("false", "false")])
+async def test_a_retry_is_one_operation_whether_it_is_waited_for_or_not(
+    api: httpx.AsyncClient, hub: Hub, saved: Saved, first_wait: str, second_wait: str
+) -> None:
+    for _ in range(2):
+        await saved("one", dedup=False)
+
+    answers = []
+    for wait in (first_wait, second_wait):
+        response = await api.post(SLIM, json={}, params={"wait": wait}, headers={"Idempotency-Key": "k"})
+        answer = response.json()
+        if wait == "false":
+            answer = (await hub.jobs.finish(hub.jobs.get("default", answer["job_id"]))).result
+        answers.append(answer)
+    other = await api.post(SLIM, json={"dry_run": True}, params={"wait": "false"}, headers={"Idempotency-Key": "k"})
+    refused = await hub.jobs.finish(hub.jobs.get("default", other.json()["job_id"]))
+
+    assert answers[0]["merged_count"] == 1
+    assert answers[1] == answers[0]
+    assert refused.problem is not None
+    assert "another body" in str(refused.problem)
+
+
 async def test_it_runs_in_the_background_with_progress_and_is_the_only_one(
     api: httpx.AsyncClient, hub: Hub, saved: Saved
 ) -> None:
