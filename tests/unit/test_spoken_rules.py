@@ -175,3 +175,23 @@ def test_an_end_is_found_under_emphasis_and_below_a_heading(text: str) -> None:
     found = by_rules([Message("user", "Deploy the site."), Message("assistant", text)], Trigger.TASK_COMPLETION)
 
     assert [one.category.value for one in found] == ["outcome"]
+
+
+@pytest.mark.parametrize(
+    ("text", "category"),
+    [
+        ('I prefer "double quotes" in Python.', "preference"),
+        ("I prefer “double quotes”.", "preference"),
+        ("I prefer 'single quotes' over \"double quotes\".", "preference"),
+        ('I no longer use "yarn".', "preference"),
+        ('I hate "clever" code.', "preference"),
+        ('Call me "Bo".', "preference"),
+        ('He said "I prefer tabs".', None),
+        ('Is it right to say "I prefer tabs"?', None),
+        ('Translate: I prefer "tabs".', None),
+        ('I like "never put off until tomorrow what you can do today".', None),
+        ('I would like "X" now.', None),
+    ],
+)
+def test_what_is_wished_for_may_stand_in_quotation_marks(text: str, category: str | None) -> None:
+    assert heard(text) == ([] if category is None else [(category, text)])
