@@ -337,7 +337,7 @@ def _undone_rows(sight: Sight, operation: Operation, plan: _Plan) -> list[tuple[
     rows = balanced(view, rows, rules)
     planned = {**plan.rows, **{(change.collection, change.id): row for change, row in rows}}
     blocks += _in_the_way(view, rules, rows, planned)
-    referrers = _left_dangling(view, rows, planned)
+    referrers = _left_dangling(view, rules, rows, planned)
     # What the caller cannot see is not named. What could not stand without the row stands in the way all the same.
     named = [one for one in referrers if sight.sees_row(one[0], view.get(*one) or {})]
     named_blocks = [one for one in blocks if sight.sees_row(one.collection, view.get(one.collection, one.id) or {})]
@@ -376,15 +376,18 @@ def _check_result(row: Row, rules: RowRules) -> None:
 
 
 def _left_dangling(
-    view: HistoryView, rows: Sequence[tuple[Change, Row]], planned: Mapping[tuple[str, str], Row]
+    view: HistoryView,
+    rules: Mapping[str, RowRules],
+    rows: Sequence[tuple[Change, Row]],
+    planned: Mapping[tuple[str, str], Row],
 ) -> list[tuple[str, str]]:
-    return [
+    found = (
         referrer
         for change, row in rows
-        if not is_live(row)
-        for referrer in view.referrers(change.collection, change.id)
-        if referrer not in planned
-    ]
+        for row_id in rules[change.collection].let_go(change, row)
+        for referrer in view.referrers(change.collection, row_id)
+    )
+    return [one for one in dict.fromkeys(found) if one not in planned]
 
 
 def _is_older(operation: Operation, wanted: OperationFilter) -> bool:

@@ -383,3 +383,37 @@ async def test_what_was_merged_can_be_superseded_by_its_id(api: httpx.AsyncClien
 
     assert made["supersedes"] == first["id"]
     assert await found(api, "one") == [made["id"]]
+
+
+@pytest.mark.parametrize("named", [0, 1], ids=["what stayed", "what was merged"])
+async def test_its_undo_waits_for_what_superseded_the_whole_since(
+    api: httpx.AsyncClient, saved: Saved, named: int
+) -> None:
+    pair = [(await saved(text, dedup=False))["id"] for text in (LONG, LONGER)]
+    done = await slim(api)
+    made = await saved("Never log in with Selenium.", supersedes=pair[named])
+    undo = f"/api/operations/{done['slim_id']}/undo"
+
+    refused = await api.post(undo)
+    still_found = await found(api, "Selenium")
+    await api.delete(f"/api/knowledge/{made['id']}")
+    undone = await api.post(undo)
+
+    assert refused.status_code == 409
+    assert refused.json()["referrers"] == [{"collection": "knowledge", "id": made["id"]}]
+    assert still_found == [made["id"]]
+    assert undone.status_code == 200
+    assert sorted(await found(api, "Selenium")) == sorted(pair)
+
+
+async def test_it_is_not_redone_over_what_superseded_one_of_them_since(api: httpx.AsyncClient, saved: Saved) -> None:
+    pair = [(await saved(text, dedup=False))["id"] for text in (LONG, LONGER)]
+    done = await slim(api)
+    undone = (await api.post(f"/api/operations/{done['slim_id']}/undo")).json()
+    made = await saved("Never log in with Selenium.", supersedes=pair[0])
+
+    redone = await api.post(f"/api/operations/{undone['operation_ids'][0]}/undo")
+
+    assert redone.status_code == 409
+    assert redone.json()["referrers"] == [{"collection": "knowledge", "id": made["id"]}]
+    assert sorted(await found(api, "Selenium")) == sorted([pair[1], made["id"]])
