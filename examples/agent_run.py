@@ -11,7 +11,7 @@ import argparse
 import asyncio
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
@@ -77,17 +77,18 @@ class Model(Protocol):
 
 
 class Scripted:
-    """Decides by a list: each step is a tool call, made of what the last call brought."""
+    """Decides by a script: each step is a tool call, made of what the last call brought."""
 
-    def __init__(self, steps: Sequence[Callable[[ToolResult | None], Call]]) -> None:
-        self._steps = list(steps)
+    def __init__(self, steps: Generator[Call, ToolResult | None, None]) -> None:
+        self._steps = steps
         self.last: ToolResult | None = None
 
     async def next(self, messages: Sequence[Message]) -> Message:
-        """Return the next step of the list, and at its end a last word."""
-        if not self._steps:
+        """Return the next step of the script, and at its end a last word."""
+        try:
+            name, arguments = self._steps.send(self.last)
+        except StopIteration:
             return {"role": "assistant", "content": "订单已导出:orders.csv"}
-        name, arguments = self._steps.pop(0)(self.last)
         return {"role": "assistant", "content": None, "tool_calls": [_tool_call(len(messages), name, arguments)]}
 
 
@@ -112,38 +113,29 @@ class OpenAICompatible:
         await self._client.aclose()
 
 
-def script() -> list[Callable[[ToolResult | None], Call]]:
-    """Return what the scripted agent does: it follows what it is shown, fails, reflects, and comes back."""
-    followed: list[str] = []
-
-    def blame(_: ToolResult | None) -> Call:
-        case = {"task": TASK, "outcome": "captcha", "reason": "the form was sent at once"}
-        return "knowledge_update", {"knowledge_id": followed[0], "add_harmful_case": case}
-
-    def try_as_shown(last: ToolResult | None) -> Call:
-        followed.extend(item["id"] for item in (last.metadata["items"] if last else [])[:1])
-        return "site_login", {}
-
-    learned = {
-        "task": "登录 website_a",
-        "content": "打开登录页后先等待 2 秒以上再提交表单,否则会出现验证码。2026-11 验证过。",
-        "types": ["tool", "strategy"],
-        "score": 4,
-        "scopes": SCOPES,
-        "owner": "user:li",
-    }
+def script() -> Generator[Call, ToolResult | None, None]:
+    """Yield what the scripted agent does: it follows what it is shown, and where that fails reflects and comes back."""
     focus = ("goal", {"action": "focus", "goal_id": "login"})
-    return [
-        lambda _: ("goal", {"action": "create", "goal_id": "login", "description": "登录 website_a"}),
-        lambda _: focus,
-        try_as_shown,
-        blame,
-        lambda _: ("knowledge_save", learned),
-        lambda _: focus,
-        lambda _: ("site_login", {"wait_s": 3.0}),
-        lambda _: ("site_export", {}),
-        lambda _: ("goal", {"action": "complete", "goal_id": "login", "outcome": "等待后一次登录成功"}),
-    ]
+    yield "goal", {"action": "create", "goal_id": "login", "description": "登录 website_a"}
+    shown = yield focus
+    first = shown.metadata["items"][0] if shown and shown.metadata["items"] else {}
+    tried = yield "site_login", {"wait_s": 3.0} if "等待" in first.get("content", "") else {}
+    if tried and tried.error:
+        case = {"task": TASK, "outcome": "captcha", "reason": "the form was sent at once"}
+        yield "knowledge_update", {"knowledge_id": first.get("id", ""), "add_harmful_case": case}
+        learned = {
+            "task": "登录 website_a",
+            "content": "打开登录页后先等待 2 秒以上再提交表单,否则会出现验证码。2026-11 验证过。",
+            "types": ["tool", "strategy"],
+            "score": 4,
+            "scopes": SCOPES,
+            "owner": "user:li",
+        }
+        yield "knowledge_save", learned
+        yield focus
+        yield "site_login", {"wait_s": 3.0}
+    yield "site_export", {}
+    yield "goal", {"action": "complete", "goal_id": "login", "outcome": "等待后一次登录成功"}
 
 
 async def prepare() -> str | None:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from knowhub.core.operation import Change, Row
+from knowhub.core.operation import Change, Row, is_live
 
 Path: TypeAlias = tuple[str, ...]
 Lookup: TypeAlias = Callable[[str, str], Mapping[str, Any] | None]
@@ -29,6 +29,9 @@ class RowRules:
     coming to stand. Rows in `fixed` cannot be removed. Of each of `units` all fields are one: where an operation
     changed one of them, a later change of another stands in the way, as with names and what is computed from them.
 
+    `joined` is the field that names the row that this one went into; while anything refers to the one or the other, a
+    row neither comes out of another nor goes back into it.
+
     `names` are the fields by which a row names another of its collection, whose id is told to who sees that one. Where
     `is_verdict`, a row is nothing but a note of evidence: who gave it may take it back. What is computed of several
     rows is put right by `balance(change, lookup, undone, row)`: it returns a row as it shall stand when the change is
@@ -49,6 +52,7 @@ class RowRules:
     is_bound: bool = False
     fixed: frozenset[str] = frozenset()
     units: Sequence[frozenset[Path]] = ()
+    joined: str = ""
     names: tuple[str, ...] = ()
     is_verdict: bool = False
     riders: Riders = lambda _changes: frozenset()
@@ -58,3 +62,10 @@ class RowRules:
     def is_evidence(self, path: Path) -> bool:
         """Tell whether a field adds up, so that no change of it stands in the way of an undo."""
         return path in self.counters or path in self.logs or path in self.settled
+
+    def let_go(self, change: Change, row: Row) -> Sequence[str]:
+        """Return the ids of the rows that are not what they were to whoever refers to them, once `row` stands."""
+        if not is_live(row):
+            return [change.id]
+        into, out_of = row.get(self.joined), change.after.get(self.joined)
+        return [] if into == out_of else [change.id, *(one for one in (into, out_of) if one)]

@@ -204,6 +204,7 @@ UNDO_RULES = RowRules(
     settle=_settle,
     check=_check_row,
     references=lambda row: list(_references(row)),
+    joined="merged_into",
     names=("supersedes", "merged_into"),
 )
 

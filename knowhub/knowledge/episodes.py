@@ -87,15 +87,37 @@ _STEP: Final = re.compile(
     r"^\s*(?:\d{1,2}[.)、．]|第[一二三四五六七八九十]步[：:，,]?|step \d{1,2}[:.)]?|[（(]\d{1,2}[)）])\s*(?=\S)",
     re.IGNORECASE,
 )
+# Of a question nothing is praised or blamed; «not perfect» is no praise.
+_NO_QUESTION: Final = r"(?!.*(?:吗|[?？]))"
+_NOT_DENIED: Final = (
+    r"(?!.{0,30}(?:\b(?:not|never|nothing|none|hardly|barely|no longer|if|should|would|could|can|make|please|how)\b"
+    r"|n't\b|不太|不怎么|不是[很太]|不那么|没那么|并不|不算|不完美|还没|没有|没能|如果|要是))"
+)
+_INTO_EN: Final = r"(?:(?:ok|okay|yes|yep|no|nope|wow|hmm|great|thanks|thank you|sorry)[,.!:]* )*"
+_IT_EN: Final = r"(?:it|that|this|everything|(?:your|the) \w+)"
+_VERY_EN: Final = r"(?:(?:very|really|so|super|extremely|absolutely|just|exactly) )*"
 _PRAISE: Final = re.compile(
-    r"^(?!.*(?:吗|[?？]))(?:.{0,12}(?:很有用|有帮助|太好了|解决了|好用|没问题了|管用|成功了|正是我要的|完美)"
-    r"|.{0,30}\b(?:works|worked|that helped|very helpful|solved (?:it|my)|fixed (?:it|my)|perfect|exactly what i)\b)",
+    rf"^{_NO_QUESTION}{_NOT_DENIED}(?:.{{0,12}}(?:很有用|有帮助|太好了|解决了|好用|没问题了|管用|成功了|完美|跑通了|搞定了"
+    r"|[就正]是我(?:想)?要的|符合我的(?:要求|需要|预期)|(?:答|说|写|讲|做)得(?:很|真|太|非常|挺)?(?:好|对|棒|清楚|到位))"
+    r"|(?:很|真|太|非常|挺|特别|超|相当)(?:好|棒|赞|不错|满意|清楚|到位|厉害|专业|给力)(?:了|的|啊|[！!，,。~]|$)|(?:不错|赞|点赞|满意)(?:[！!，,。~]|$)"
+    r"|[👍💯🎉👏]"
+    rf"|{_INTO_EN}{_IT_EN}(?:'s| is| was) {_VERY_EN}(?:helpful|useful|great|perfect|excellent|brilliant|correct|spot on"
+    rf"|what i (?:want|need|meant|asked|was looking))"
+    rf"|{_INTO_EN}{_VERY_EN}(?:helpful|perfect|excellent|brilliant|awesome|amazing|fantastic)\b"
+    rf"|{_INTO_EN}(?:great|good|nice|excellent|amazing|well) (?:job|work|answer|done|explanation|solution)\b"
+    r"|.{0,30}\b(?:works(?! (?:as|at|for|in an?)\b)|worked(?! (?:as|at|for|in an?)\b)|that helped|very helpful"
+    r"|solved (?:it|my)|fixed (?:it|my)|perfect|exactly what i|did the trick)\b)",
     re.IGNORECASE,
 )
 _BLAME: Final = re.compile(
-    r"^(?!.*(?:吗|[?？]))(?:.{0,12}(?:没用|不管用|没有帮助|不好用|还是不行|没解决|不能用|帮倒忙|误导)"
+    rf"^{_NO_QUESTION}(?!我(?:说|写|弄|搞|打|输|记)?错|不行(?:就|的话)|如果|要是|if\b)"
+    r"(?:.{0,12}(?:没用|没什么用|没有用|不(?:太|怎么)?管用|没有?帮助|不(?:太|怎么)?好用|不行|没有?解决|没有?成功|不能用|用不了|帮倒忙|误导"
+    r"|还是(?:报错|失败|不)|失败了|跑不[通起]|是错的|[答搞弄理]错|不是我(?:想)?要的|不符合|不满意|太差|很差|答非所问)|👎"
+    rf"|{_INTO_EN}(?:{_IT_EN}|there)(?:'s| is| was) {_VERY_EN}(?:wrong|incorrect|broken|terrible|nonsense|bad)\b"
+    rf"|{_INTO_EN}(?:{_IT_EN} )?still (?:fails|failing|broken|wrong|crash|not|does|get|the same)"
+    rf"|{_INTO_EN}(?:{_IT_EN} )?(?:never worked|failed|made it worse|makes no sense)\b"
     r"|.{0,30}\b(?:doesn't work|does not work|didn't work|did not work|didn't help|did not help|useless|not helpful"
-    r"|unhelpful|misleading)\b)",
+    r"|unhelpful|misleading|not what i|wrong answer|nothing works)\b)",
     re.IGNORECASE,
 )
 

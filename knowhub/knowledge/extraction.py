@@ -30,7 +30,7 @@ from knowhub.knowledge.extraction_model import (
 from knowhub.knowledge.gathering import Gathering, owners_of, users_place
 from knowhub.knowledge.meetings import Meetings
 from knowhub.knowledge.model import COLLECTION
-from knowhub.knowledge.offers import MAX_OFFERS, offers, without_secrets
+from knowhub.knowledge.offers import MAX_OFFERS, offers, told_across, without_secrets
 from knowhub.knowledge.ports import KnowledgeIndex, KnowledgeStore, KnowledgeView
 from knowhub.knowledge.stock import Stock, Stored
 
@@ -104,8 +104,9 @@ class KnowledgeExtraction:
         messages, resources = await asyncio.to_thread(self._cleaned, asked.messages, stock)
         asked = replace(asked, messages=messages)
         found = await self._found(asked, stock.known(extraction_prompts.MAX_KNOWN, place.audience(ctx)))
+        resources += await asyncio.to_thread(self._withhold, found, messages)
         echoes = await self._echoes(ctx, found.candidates)
-        return await self._gathered(ctx, asked, found, echoes, resources, key)
+        return await self._gathered(ctx, asked, found, echoes, resources[:MAX_OFFERS], key)
 
     def _cleaned(self, messages: Sequence[Message], stock: Stock) -> tuple[list[Message], list[ResourceOffer]]:
         """Return the messages without credentials and without KnowHub's words, and what is to become a resource."""
@@ -116,7 +117,13 @@ class KnowledgeExtraction:
             safe, secrets = without_secrets(message, self._find_secrets)
             offered += offers(number, safe, secrets)
             cleaned.append(_without_own_words(safe, stored))
-        return cleaned, offered[:MAX_OFFERS]
+        return cleaned, offered
+
+    def _withhold(self, found: _Found, messages: Sequence[Message]) -> list[ResourceOffer]:
+        """Take the credentials out of what was found, and return what is to become a resource."""
+        safe = [told_across(one, messages, self._find_secrets) for one in found.candidates]
+        found.candidates = [candidate for candidate, _ in safe]
+        return [offer for _, offered in safe for offer in offered]
 
     async def _found(self, asked: Extraction, known: Sequence[Stored]) -> _Found:
         if self._chat is None or not any(one.content.strip() for one in asked.messages):

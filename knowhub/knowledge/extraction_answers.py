@@ -52,18 +52,22 @@ def _candidate(item: object, shown: Mapping[int, Message], known: Choices) -> Ca
     kind = _kind(item)
     category = None if kind is None else _category(kind, item.get("category"))
     content, cited = _content(item.get("content")), _cited(item.get("messages"), shown)
-    grounded = _is_grounded(content, [shown[number].content for number in cited])
+    # What a tool or an agent says of the user is no word of theirs: a page that was read would write their profile.
+    telling = [shown[number] for number in cited if kind is not KnowledgeType.USER_PROFILE or shown[number].is_user]
+    grounded = _is_grounded(content, [message.content for message in telling])
     problems = (
         (kind is None, "type is none of the six"),
         (category is None, "category is none of preference, habit, background, constraint"),
         (not content, "content is empty"),
         (not cited, "messages name none that was shown"),
+        (not telling, "a user_profile names no message of the user"),
         (not grounded, "content does not stand in the messages that it names"),
     )
     problem = next((text for is_wrong, text in problems if is_wrong), None)
     if problem is not None or kind is None or category is None:
         return problem or "type is none of the six"
     domain = short_text(item.get("domain"), _MAX_LABEL)
+    same_as, against = known.pick(item.get("same_as")), known.pick(item.get("against"))
     tags = {"category": category.value} | ({"domain": domain} if domain else {})
     return Candidate(
         category,
@@ -74,8 +78,9 @@ def _candidate(item: object, shown: Mapping[int, Message], known: Choices) -> Ca
         expressed=shown[cited[-1]].is_user,
         tags=tags,
         by="llm",
-        same_as=known.pick(item.get("same_as")),
-        against=known.pick(item.get("against")),
+        # Both of one is a contradiction: merged, it would write the opposite into what the user said.
+        same_as=None if same_as == against else same_as,
+        against=against,
     )
 
 

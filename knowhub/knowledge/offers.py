@@ -5,13 +5,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from knowhub.knowledge.extraction_model import FoundSecret, Message, ResourceOffer, SecretFinder
+from knowhub.knowledge.extraction_model import Candidate, FoundSecret, Message, ResourceOffer, SecretFinder
 from knowhub.knowledge.spoken import READ_CHARS
 
 MAX_OFFERS: Final = 50
 _LEAST_CODE_LINES: Final = 10
 # As long as the longest credential: what is cut at the end of what is read would be recognised by nobody.
 _OVERLAP_CHARS: Final = 4_400
+# What stands where a credential stood: of a longer one the beginning and the end are shown.
+_STAND_IN: Final = re.compile(r"\[[a-z_]{1,40}: .{0,8}? \(\d+ characters\)\]")
 _FENCE: Final = re.compile(r"(?m)^(?:```|~~~)[ \t]*([\w+#.-]*)")
 _COOKIE: Final = re.compile(r"(?im)^(?:set-)?cookie:\s*\S+=\S+")
 
@@ -20,13 +22,24 @@ def without_secrets(message: Message, find_secrets: SecretFinder) -> tuple[Messa
     """Return a message's beginning with every credential replaced by what may be shown of it, and what was found."""
     text = message.content[: READ_CHARS + _OVERLAP_CHARS]
     found = find_secrets(text)
-    parts: list[str] = []
-    end = 0
-    for secret in found:
-        parts += (text[end : secret.start], f"[{secret.pattern}: {secret.redacted}]")
-        end = secret.end
-    parts.append(text[end:])
-    return replace(message, content="".join(parts)[:READ_CHARS]), found
+    return replace(message, content=_redacted(text, found)[:READ_CHARS]), found
+
+
+def told_across(
+    candidate: Candidate, messages: Sequence[Message], find_secrets: SecretFinder
+) -> tuple[Candidate, Sequence[ResourceOffer]]:
+    """Return a candidate without the credentials that only several messages tell together, and what to do with them.
+
+    «What is the password?» in one and the answer in the next are nothing; a model makes a sentence of the two.
+    """
+    offered: list[ResourceOffer] = []
+    texts: list[str] = []
+    number = candidate.cited[-1]
+    for text in (candidate.task, candidate.content):
+        found = find_secrets(_STAND_IN.sub(lambda stand_in: " " * len(stand_in[0]), text))
+        texts.append(_redacted(text, found))
+        offered += offers(number, replace(messages[number], content=""), found)
+    return replace(candidate, task=texts[0], content=texts[1]), list(dict.fromkeys(offered))
 
 
 def offers(number: int, message: Message, found: Sequence[FoundSecret]) -> Iterator[ResourceOffer]:
@@ -40,6 +53,15 @@ def offers(number: int, message: Message, found: Sequence[FoundSecret]) -> Itera
         if lines >= _LEAST_CODE_LINES:
             shown = f"{lines} lines of {language}"
             yield _offer("code", f"code/{language}/snippet", "Code from a conversation", shown, number, message)
+
+
+def _redacted(text: str, found: Sequence[FoundSecret]) -> str:
+    parts: list[str] = []
+    end = 0
+    for secret in found:
+        parts += (text[end : secret.start], f"[{secret.pattern}: {secret.redacted}]")
+        end = secret.end
+    return "".join([*parts, text[end:]])
 
 
 def _code_blocks(text: str) -> Iterator[tuple[str, int]]:

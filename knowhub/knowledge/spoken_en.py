@@ -4,6 +4,8 @@ from typing import Final
 
 from knowhub.knowledge.spoken_forms import any_of, hints
 
+# What is wished for may be a name in quotation marks: «I prefer "double quotes"».
+_NAMED: Final = r" ?[\"“'«「]?\w"
 _CLAUSE_EN: Final = r"(?:^|[,;:.(—-]\s*|\b(?:please|but|and|so|then|also)\s+)"
 _ADVERBS: Final = (
     r"(?:really |personally |generally |strongly |much |always |also |just |still |definitely |actually |absolutely"
@@ -33,11 +35,11 @@ PREFERENCE_HINTS: Final = hints(
     "| each | every | any | your "
 )
 PREFERENCE: Final = any_of(
-    r"\b(?:i|we) no longer (?:prefer|like|love|want|enjoy|use)\b(?! (?:this|that|it)\b) ?\w",
-    rf"\b(?:i|we)(?:'d| would|'ll)? {_ADVERBS}(?:prefer|rather)\b{_POINTED} ?\w",
+    rf"\b(?:i|we) no longer (?:prefer|like|love|want|enjoy|use)\b(?! (?:this|that|it)\b){_NAMED}",
+    rf"\b(?:i|we)(?:'d| would|'ll)? {_ADVERBS}(?:prefer|rather)\b{_POINTED}{_NAMED}",
     rf"\b(?:i|we) {_ADVERBS}(?:don't |do not |can't |cannot |dont )?{_ADVERBS}(?:prefer|like|love|hate|dislike"
     rf"|enjoy|favou?r|stand|detest"
-    rf"|loathe|despise){_POINTED}\b\s*\w",
+    rf"|loathe|despise){_POINTED}\b{_NAMED}",
     r"\bi (?:really |just )?(?:don't|do not) want (?:any|to see|you to (?!do|go|be)|to have)\b(?! (?:this|that"
     r"|it)\b)[^.?]{3,}",
     r"\bi want (?:all|every|your) (?:\w+ )?(?:answers?|replies|responses?|code|explanations?|examples?|commits?"
@@ -46,7 +48,7 @@ PREFERENCE: Final = any_of(
     r"|for|to|with|at the \w+ of) (?:all|every|each|your|any) (?:of your |your |the |my )?(?:answers?|replies"
     r"|reply|responses?|code"
     r"|messages?|commits?|examples?|files?|explanations?|projects?|functions?)\b",
-    r"^(?:please |you can |just )*call me (?!back|when|if|later|a |an |at |on |crazy|maybe)\w+",
+    r"^(?:please |you can |just )*call me (?!back|when|if|later|a |an |at |on |crazy|maybe)[\"“'«「]?\w+",
     r"\bmy (?:(?:absolute |all-time )?favou?rite|preferred|go-to|preference)\b[^.?]{0,40}\b(?:is|are)\b",
     r"\bi(?:'m| am) (?:not )?(?:really )?(?:a|an) (?:big |huge |great )?fan of\b",
     rf"(?:^|[,;:.(—]\s*|\b(?:please|but),? )(?:you (?:should|must|need to|have to) )?(?:always"

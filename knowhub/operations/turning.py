@@ -59,11 +59,11 @@ def undone_rows(sight: Sight, operation: Operation, planned: Mapping[Key, Row]) 
     rows = _without_stuck(sight, balanced(view, rows, rules), planned, carried)
     after = {**planned, **_by_key(rows)}
     blocks += _in_the_way(view, rules, rows, after)
-    referrers = _left_dangling(view, rows, after)
+    referrers = _left_dangling(view, rules, rows, after)
     named = [one for one in referrers if sight.sees_row(one[0][0], view.get(*one[0]) or {})]
     named_blocks = [one for one in blocks if sight.sees_row(one.collection, view.get(one.collection, one.id) or {})]
     if blocks or named:
-        raise UndoBlocked(named_blocks, [one for one, _ in named])
+        raise UndoBlocked(named_blocks, list(dict.fromkeys(one for one, _ in named)))
     return rows + _upheld(sight, referrers, after)
 
 
@@ -131,14 +131,14 @@ def _check_result(row: Row, rules: RowRules) -> None:
 
 
 def _left_dangling(
-    view: HistoryView, rows: Sequence[tuple[Change, Row]], after: Mapping[Key, Row]
+    view: HistoryView, rules: Mapping[str, RowRules], rows: Sequence[tuple[Change, Row]], after: Mapping[Key, Row]
 ) -> list[tuple[Key, tuple[str, Row]]]:
-    """Return what refers to rows that go, each with the one to which it does."""
+    """Return what refers to rows that go, or are not what they were, each with the one to which it does."""
     return [
         (referrer, (change.collection, row))
         for change, row in rows
-        if not is_live(row)
-        for referrer in view.referrers(change.collection, change.id)
+        for row_id in rules[change.collection].let_go(change, row)
+        for referrer in view.referrers(change.collection, row_id)
         if referrer not in after
     ]
 

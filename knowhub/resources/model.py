@@ -87,7 +87,8 @@ class MasterKey:
 class WrappedKey:
     """A data key as the keyring holds it: which sealed body it opens, wrapped by which master key.
 
-    `nonce` and `data` are empty where it was destroyed, at `destroyed_at`; nothing revives it.
+    `nonce` and `data` are empty where it was destroyed, at `destroyed_at`; nothing revives it. One without a
+    `resource_id` opens no body: the retry keys of its account are blinded with it.
     """
 
     account: str
@@ -97,10 +98,15 @@ class WrappedKey:
     data: bytes = field(default=b"", repr=False)
     destroyed_at: str | None = None
 
+    @property
+    def is_of_a_body(self) -> bool:
+        """Tell whether it opens, or before it was destroyed did open, a sealed body."""
+        return self.resource_id != ""
+
 
 @dataclass(frozen=True, slots=True)
 class DataKey:
-    """The key of one version of one sealed body."""
+    """The key of one version of one sealed body; without `resource_id` that of an account's retry keys."""
 
     id: str
     account: str
@@ -110,7 +116,7 @@ class DataKey:
 
 @dataclass(frozen=True, slots=True)
 class Rotated:
-    """What a rotation did: how many data keys the master key `master` wraps now, and how many of them it took over."""
+    """What a rotation did: how many keys of bodies the master key `master` wraps now, and how many it took over."""
 
     master: str
     keys: int

@@ -166,7 +166,7 @@ class ResourceService:
         # What will be refused is refused before a key is made for it.
         await self._store.refresh()
         view = self._store.view(ctx.account)
-        key = await self._vault.blinded(key)
+        key = await self._vault.blinded(ctx.account, key)
         done = await self._store.replayed(ctx.account, key)
         if done is not None:
             return done

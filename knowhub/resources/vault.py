@@ -20,6 +20,8 @@ from knowhub.resources.ports import Cipher, Keyring, MasterKeys, WrongSeal
 
 _KEY_ID_DIGITS = 32
 _LENGTH_BYTES = 8
+# Before the name of an account; that of a data key begins otherwise.
+_RETRIES = "retries-"
 _NO_MASTER = (
     "there is no key to seal with: set KNOWHUB_SECRET_KEY, or put one into the file that KNOWHUB_SECRET_KEY_FILE names"
 )
@@ -82,7 +84,7 @@ class Vault:
         """Destroy every key of the resources that are gone, given account and id; return how many that were."""
         keys = await self._keyring.keys()
         gone = frozenset(
-            key_id for key_id, one in keys.items() if one.destroyed_at is None and is_gone(one.account, one.resource_id)
+            key_id for key_id, one in keys.items() if _is_in_use(one) and is_gone(one.account, one.resource_id)
         )
 
         def destroyed(newest: Mapping[str, WrappedKey]) -> Mapping[str, WrappedKey]:
@@ -95,17 +97,24 @@ class Vault:
             await self._keyring.change(destroyed)
         return len(gone)
 
-    async def blinded(self, key: IdempotencyKey | None) -> IdempotencyKey | None:
-        """Return a retry key that says nothing of the body: the log keeps it, and a short secret could be guessed."""
+    async def blinded(self, account: str, key: IdempotencyKey | None) -> IdempotencyKey | None:
+        """Return a retry key that says nothing of the body: the log keeps it, and a short secret could be guessed.
+
+        What it is blinded with is kept as data keys are, so that a retry reads the same under every master key.
+        """
         if key is None:
             return None
-        masters: list[MasterKey] = []
+        blinding: list[bytes] = []
 
-        def looked(keys: Mapping[str, WrappedKey]) -> None:
-            masters.append(self._wrapping(keys))
+        def held(keys: Mapping[str, WrappedKey]) -> Mapping[str, WrappedKey] | None:
+            wrapping, key_id = self._wrapping(keys), _RETRIES + account
+            known = self._opened(key_id, keys.get(key_id), self._masters.keys(make=False))
+            made = DataKey(key_id, account, "", known or self._cipher.new_key())
+            blinding.append(made.key)
+            return None if known else {**keys, key_id: self._wrapped(made, wrapping)}
 
-        await self._keyring.change(looked)
-        return replace(key, body=hmac.digest(masters[0].key, b"retry:" + key.body.encode(), sha256).hex())
+        await self._keyring.change(held)
+        return replace(key, body=hmac.digest(blinding[0], b"retry:" + key.body.encode(), sha256).hex())
 
     async def rotate(self) -> Rotated:
         """Wrap every data key with a new master key, or go on where a rotation was broken off.
@@ -120,11 +129,17 @@ class Vault:
             masters = self._masters.keys(make=False)
             if not masters:
                 raise Unavailable(_NO_MASTER)
-            old = [key_id for key_id, one in keys.items() if _is_old(one, masters[0])]
-            fresh = {key_id: self._rewrapped(key_id, keys[key_id], masters) for key_id in old}
-            whole = sum(one.destroyed_at is None for one in keys.values())
-            counts.append(Rotated(masters[0].name, whole, len(fresh)))
-            return {**keys, **fresh}
+            # What blinds retries opens nothing: where it is lost itself, it must not hold up what opens bodies.
+            kept = {
+                key_id: one
+                for key_id, one in keys.items()
+                if one.is_of_a_body or self._opened(key_id, one, masters) is not None
+            }
+            old = [key_id for key_id, one in kept.items() if _is_old(one, masters[0])]
+            fresh = {key_id: self._rewrapped(key_id, kept[key_id], masters) for key_id in old}
+            taken_over = sum(kept[key_id].is_of_a_body for key_id in old)
+            counts.append(Rotated(masters[0].name, sum(map(_is_in_use, kept.values())), taken_over))
+            return {**kept, **fresh}
 
         def ended(keys: Mapping[str, WrappedKey]) -> None:
             masters = self._masters.keys(make=False)
@@ -138,7 +153,7 @@ class Vault:
 
     def _wrapping(self, keys: Mapping[str, WrappedKey]) -> MasterKey:
         # Where a master key is gone that keys are wrapped by, another one would only hide that.
-        is_in_use = any(one.destroyed_at is None for one in keys.values())
+        is_in_use = any(map(_is_in_use, keys.values()))
         masters = self._masters.keys(make=not is_in_use)
         if not masters:
             raise Unavailable(_NO_OPENER if is_in_use else _NO_MASTER)
@@ -155,11 +170,21 @@ class Vault:
             raise Unavailable(f"data key {key_id} in keys/keyring.json was changed; nothing was rotated") from problem
         return self._wrapped(DataKey(key_id, wrapped.account, wrapped.resource_id, key), masters[0])
 
+    def _opened(self, key_id: str, wrapped: WrappedKey | None, masters: Sequence[MasterKey]) -> bytes | None:
+        try:
+            return None if wrapped is None else self._unwrapped(key_id, wrapped, masters)
+        except (Unavailable, WrongSeal):
+            return None
+
     def _unwrapped(self, key_id: str, wrapped: WrappedKey, masters: Sequence[MasterKey]) -> bytes:
         master = next((one for one in masters if one.name == wrapped.master), None)
         if master is None:
             raise Unavailable(_NO_OPENER)
         return self._cipher.open(master.key, wrapped.nonce, wrapped.data, _joined(key_id))
+
+
+def _is_in_use(wrapped: WrappedKey) -> bool:
+    return wrapped.is_of_a_body and wrapped.destroyed_at is None
 
 
 def _is_old(wrapped: WrappedKey, master: MasterKey) -> bool:

@@ -88,8 +88,11 @@ def retry_key(request: Request, ctx: RequestContext) -> IdempotencyKey | None:
         return None
     if not 0 < len(key) <= _MAX_KEY_CHARS:
         raise InvalidInput.of("Idempotency-Key", f"must have 1 to {_MAX_KEY_CHARS} characters")
-    # What is asked is body and query together; the same key for another question is an error.
-    asked = sha256(raw_body(request) + b"\0" + request.scope["query_string"]).hexdigest()
+    # What is asked is body and query together; the same key for another question is an error. Whether the answer is
+    # waited for is no part of it: who lost the answer to a wait may ask again for a job.
+    pairs = request.scope["query_string"].split(b"&")
+    asked_in_query = b"&".join(pair for pair in pairs if not pair.startswith(b"wait="))
+    asked = sha256(raw_body(request) + b"\0" + asked_in_query).hexdigest()
     # Not request.url, which is put together from headers, quoted anew and without the line breaks of a path.
     return IdempotencyKey(_asker(ctx), request.method, request.scope["path"], key, asked)
 

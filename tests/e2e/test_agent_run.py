@@ -54,6 +54,26 @@ async def test_the_agent_comes_back_to_its_goal_with_what_it_learned_first(serve
     assert [(goal.id, goal.outcome) for goal in kept] == [("login", "等待后一次登录成功")]
 
 
+async def test_the_next_run_follows_what_the_first_one_learned(server_url: str, tmp_path: Path) -> None:
+    ran: list[list[str]] = []
+    shown: list[str] = []
+    for name in ("first", "second"):
+        agent_run.SITE.is_logged_in = False
+        run = AgentRun(trace_id=name, trace_store=FileTraceStore(tmp_path / "traces"), caller=CALLER)
+        await prepare()
+
+        results = await run_agent(Scripted(script()), run, lambda _text: None)
+        ran.append([one.title for one in results])
+        shown += [one.metadata["items"][0]["content"][:7] for one in results if one.title == "✅ Goal 已聚焦"]
+
+    assert ran[0].count("Login refused") == 1
+    assert ran[1] == ["✅ Goal 已创建", "✅ Goal 已聚焦", "Logged in", "Exported", "✅ Goal 已完成"]
+    assert shown == ["打开登录页,直", "打开登录页后先", "打开登录页后先"]
+    async with httpx.AsyncClient(base_url=server_url) as client:
+        found = (await client.get("/api/knowledge", params={"types": "tool"})).json()["results"]
+    assert [(one["eval"]["helpful"], one["eval"]["harmful"]) for one in found] == [(3, 0)]
+
+
 async def test_a_model_of_any_compatible_server_decides_with_the_same_tools(server_url: str) -> None:
     asked = {"name": "goal", "arguments": '{"action": "create", "description": "登录"}'}
     step = {"role": "assistant", "content": None, "tool_calls": [{"id": "1", "type": "function", "function": asked}]}

@@ -175,3 +175,53 @@ def test_an_end_is_found_under_emphasis_and_below_a_heading(text: str) -> None:
     found = by_rules([Message("user", "Deploy the site."), Message("assistant", text)], Trigger.TASK_COMPLETION)
 
     assert [one.category.value for one in found] == ["outcome"]
+
+
+@pytest.mark.parametrize(
+    ("text", "category"),
+    [
+        ('I prefer "double quotes" in Python.', "preference"),
+        ("I prefer “double quotes”.", "preference"),
+        ("I prefer 'single quotes' over \"double quotes\".", "preference"),
+        ('I no longer use "yarn".', "preference"),
+        ('I hate "clever" code.', "preference"),
+        ('Call me "Bo".', "preference"),
+        ('He said "I prefer tabs".', None),
+        ('Is it right to say "I prefer tabs"?', None),
+        ('Translate: I prefer "tabs".', None),
+        ('I like "never put off until tomorrow what you can do today".', None),
+        ('I would like "X" now.', None),
+    ],
+)
+def test_what_is_wished_for_may_stand_in_quotation_marks(text: str, category: str | None) -> None:
+    assert heard(text) == ([] if category is None else [(category, text)])
+
+
+@pytest.mark.parametrize(
+    ("said", "outcome"),
+    [
+        *((one, "success") for one in ("很好，就是我想要的", "不错！", "挺好的", "答得真好", "赞", "👍", "Great job")),
+        *((one, "success") for one in ("It worked, thanks!", "Thanks, that is exactly what I needed.", "perfect")),
+        *(
+            (one, "failure")
+            for one in ("这样不行，日期格式错了", "不是我要的", "这不太管用", "没有成功", "太差了", "👎")
+        ),
+        *((one, "failure") for one in ("This is wrong.", "it still fails", "nothing works", "not what I asked for")),
+        *(
+            (one, None)
+            for one in ("好的", "谢谢", "好，接下来删除旧文件", "这不完美吗？", "如果成功了告诉我", "没那么好用")
+        ),
+        *(
+            (one, None)
+            for one in ("我说错了，是 CSV 转 XML", "不行就换一个方案吧", "it is not perfect", "If it works, stop")
+        ),
+        *((one, None) for one in ("My wife works as a nurse", "Could you make it perfect", "Show me how it works")),
+    ],
+)
+def test_a_verdict_is_told_from_what_only_sounds_like_one(said: str, outcome: str | None) -> None:
+    asked = Message("user", "写个脚本把 CSV 转成 JSON")
+    answer = Message("assistant", "脚本读取 CSV 的每一行，转成 JSON 对象，写入 out.json 文件，日期统一为 ISO 格式。")
+
+    found = by_rules([asked, answer, Message("user", said)], Trigger.USER_FEEDBACK)
+
+    assert [one.tags["outcome"] for one in found if one.category == "outcome"] == ([] if outcome is None else [outcome])

@@ -12,7 +12,7 @@ from knowhub.providers.cipher import AesGcm
 from knowhub.resources.vault import Vault
 from tests.builders import CountedIds
 from tests.fakes.memory_keyring import HeldMasters, MemoryKeyring
-from tests.sealing import ACCOUNT, ID, MASTER, OTHER_MASTER, SECRET, memory_vault
+from tests.sealing import ACCOUNT, ID, MASTER, OTHER_MASTER, SECRET, THIRD_MASTER, memory_vault
 
 pytestmark = pytest.mark.anyio
 
@@ -186,15 +186,73 @@ async def test_a_rotation_that_cannot_open_one_key_changes_none(keyring: MemoryK
     assert await old.open(ACCOUNT, ID, first) == SECRET
 
 
-async def test_a_retry_key_says_nothing_of_the_body_that_it_stands_for(keyring: MemoryKeyring) -> None:
-    key = IdempotencyKey("user:li", "POST", "/api/resource", "k1", "hash of a short secret")
+RETRY = IdempotencyKey("user:li", "POST", "/api/resource", "k1", "hash of a short secret")
 
-    blinded = await memory_vault(keyring).blinded(key)
-    again = await memory_vault(keyring).blinded(key)
-    other = await memory_vault(keyring).blinded(replace(key, body="hash of another"))
+
+async def test_a_retry_key_says_nothing_of_the_body_that_it_stands_for(keyring: MemoryKeyring) -> None:
+    blinded = await memory_vault(keyring).blinded(ACCOUNT, RETRY)
+    again = await memory_vault(keyring).blinded(ACCOUNT, RETRY)
+    other = await memory_vault(keyring).blinded(ACCOUNT, replace(RETRY, body="hash of another"))
 
     assert blinded is not None
     assert blinded == again
     assert blinded != other
     assert "hash" not in blinded.body
-    assert replace(blinded, body=key.body) == key
+    assert replace(blinded, body=RETRY.body) == RETRY
+    assert await memory_vault(keyring).blinded(ACCOUNT, None) is None
+
+
+async def test_a_retry_key_reads_the_same_under_every_master_key(keyring: MemoryKeyring) -> None:
+    first = await memory_vault(keyring).blinded(ACCOUNT, RETRY)
+
+    for masters in ((OTHER_MASTER, MASTER), (THIRD_MASTER, OTHER_MASTER)):
+        await memory_vault(keyring, *masters).rotate()
+
+    assert await memory_vault(keyring, THIRD_MASTER).blinded(ACCOUNT, RETRY) == first
+
+
+async def test_retry_keys_of_two_accounts_or_two_directories_have_nothing_in_common(keyring: MemoryKeyring) -> None:
+    places = [(keyring, ACCOUNT), (keyring, "other"), (MemoryKeyring(), ACCOUNT)]
+
+    bodies = {blinded.body for ring, account in places if (blinded := await memory_vault(ring).blinded(account, RETRY))}
+
+    assert len(bodies) == 3
+
+
+async def test_the_key_of_retries_seals_nothing_counts_as_no_body_and_is_not_destroyed(keyring: MemoryKeyring) -> None:
+    vault = memory_vault(keyring)
+    blinded = await vault.blinded(ACCOUNT, RETRY)
+
+    destroyed = await vault.destroy(lambda *_: True, "2026-11-21")
+    done = await memory_vault(keyring, OTHER_MASTER, MASTER).rotate()
+
+    assert destroyed == 0
+    assert (done.keys, done.rewrapped) == (0, 0)
+    assert await memory_vault(keyring, OTHER_MASTER).blinded(ACCOUNT, RETRY) == blinded
+
+
+async def test_a_key_of_retries_whose_master_key_is_lost_stands_in_the_way_of_nothing(keyring: MemoryKeyring) -> None:
+    lost = await memory_vault(keyring).blinded(ACCOUNT, RETRY)
+    await memory_vault(keyring).blinded("other", RETRY)
+
+    anew = memory_vault(keyring, OTHER_MASTER)
+    blinded = await anew.blinded(ACCOUNT, RETRY)
+    sealed = await sealed_by(anew)
+    done = await anew.rotate()
+
+    assert blinded not in {None, lost}
+    assert (done.keys, done.rewrapped) == (1, 0)
+    assert {one.master for one in keyring.held.values()} == {OTHER_MASTER.name}
+    assert await anew.open(ACCOUNT, ID, sealed) == SECRET
+    assert await anew.blinded(ACCOUNT, RETRY) == blinded
+
+
+async def test_a_key_of_retries_that_was_changed_is_drawn_anew(keyring: MemoryKeyring) -> None:
+    vault = memory_vault(keyring)
+    first = await vault.blinded(ACCOUNT, RETRY)
+    keyring.held = {key_id: replace(one, data=b"x" * 48) for key_id, one in keyring.held.items()}
+
+    second = await vault.blinded(ACCOUNT, RETRY)
+
+    assert first != second
+    assert await vault.blinded(ACCOUNT, RETRY) == second

@@ -236,6 +236,30 @@ async def test_a_second_process_opens_what_the_first_one_sealed(api: httpx.Async
     assert there == here == "sealed by the second"
 
 
+@pytest.mark.parametrize("method", ["POST", "PATCH"])
+async def test_a_retry_is_answered_as_the_first_time_after_the_master_key_was_rotated(
+    api: httpx.AsyncClient, hub: Hub, another: Opened, method: str
+) -> None:
+    path = "/api/resource" if method == "POST" else PATH
+    body = {"secure_body": SECRET} | ({"id": ID} if method == "POST" else {})
+    if method == "PATCH":
+        await stored(api)
+    headers = {"Idempotency-Key": "once"}
+    first = await api.request(method, path, json=body, headers=headers)
+
+    again = []
+    for _ in range(2):
+        await hub.vault.rotate()
+        again.append(await api.request(method, path, json=body, headers=headers))
+    async with another() as second:
+        again.append(await second.request(method, path, json=body, headers=headers))
+    differs = await api.request(method, path, json={**body, "secure_body": "another"}, headers=headers)
+
+    assert first.status_code in {200, 201}
+    assert [(one.status_code, one.content) for one in again] == [(first.status_code, first.content)] * 3
+    assert differs.status_code == 422
+
+
 async def test_knowledge_that_refers_to_what_is_not_there_is_saved_and_says_so(
     api: httpx.AsyncClient, saved: Saved
 ) -> None:

@@ -283,6 +283,29 @@ async def test_a_retry_is_answered_as_the_first_was(api: httpx.AsyncClient, save
     assert again.json() == first.json()
 
 
+@pytest.mark.parametrize(("first_wait", "second_wait"), [("false", "true"), ("true", "false"), ("false", "false")])
+async def test_a_retry_is_one_operation_whether_it_is_waited_for_or_not(
+    api: httpx.AsyncClient, hub: Hub, saved: Saved, first_wait: str, second_wait: str
+) -> None:
+    for _ in range(2):
+        await saved("one", dedup=False)
+
+    answers = []
+    for wait in (first_wait, second_wait):
+        response = await api.post(SLIM, json={}, params={"wait": wait}, headers={"Idempotency-Key": "k"})
+        answer = response.json()
+        if wait == "false":
+            answer = (await hub.jobs.finish(hub.jobs.get("default", answer["job_id"]))).result
+        answers.append(answer)
+    other = await api.post(SLIM, json={"dry_run": True}, params={"wait": "false"}, headers={"Idempotency-Key": "k"})
+    refused = await hub.jobs.finish(hub.jobs.get("default", other.json()["job_id"]))
+
+    assert answers[0]["merged_count"] == 1
+    assert answers[1] == answers[0]
+    assert refused.problem is not None
+    assert "another body" in str(refused.problem)
+
+
 async def test_it_runs_in_the_background_with_progress_and_is_the_only_one(
     api: httpx.AsyncClient, hub: Hub, saved: Saved
 ) -> None:
@@ -360,3 +383,37 @@ async def test_what_was_merged_can_be_superseded_by_its_id(api: httpx.AsyncClien
 
     assert made["supersedes"] == first["id"]
     assert await found(api, "one") == [made["id"]]
+
+
+@pytest.mark.parametrize("named", [0, 1], ids=["what stayed", "what was merged"])
+async def test_its_undo_waits_for_what_superseded_the_whole_since(
+    api: httpx.AsyncClient, saved: Saved, named: int
+) -> None:
+    pair = [(await saved(text, dedup=False))["id"] for text in (LONG, LONGER)]
+    done = await slim(api)
+    made = await saved("Never log in with Selenium.", supersedes=pair[named])
+    undo = f"/api/operations/{done['slim_id']}/undo"
+
+    refused = await api.post(undo)
+    still_found = await found(api, "Selenium")
+    await api.delete(f"/api/knowledge/{made['id']}")
+    undone = await api.post(undo)
+
+    assert refused.status_code == 409
+    assert refused.json()["referrers"] == [{"collection": "knowledge", "id": made["id"]}]
+    assert still_found == [made["id"]]
+    assert undone.status_code == 200
+    assert sorted(await found(api, "Selenium")) == sorted(pair)
+
+
+async def test_it_is_not_redone_over_what_superseded_one_of_them_since(api: httpx.AsyncClient, saved: Saved) -> None:
+    pair = [(await saved(text, dedup=False))["id"] for text in (LONG, LONGER)]
+    done = await slim(api)
+    undone = (await api.post(f"/api/operations/{done['slim_id']}/undo")).json()
+    made = await saved("Never log in with Selenium.", supersedes=pair[0])
+
+    redone = await api.post(f"/api/operations/{undone['operation_ids'][0]}/undo")
+
+    assert redone.status_code == 409
+    assert redone.json()["referrers"] == [{"collection": "knowledge", "id": made["id"]}]
+    assert sorted(await found(api, "Selenium")) == sorted([pair[1], made["id"]])

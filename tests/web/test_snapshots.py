@@ -136,6 +136,21 @@ async def test_a_retry_of_a_restore_answers_the_first_answer_again(api: httpx.As
     assert first.json()["removed"] == 1
 
 
+async def test_a_retry_of_a_restore_that_runs_gets_that_job(api: httpx.AsyncClient, saved: Saved) -> None:
+    await saved("as it was")
+    snapshot = await made(api)
+    await saved("written since")
+    path, key = f"{SNAPSHOTS}/{snapshot['ts']}/restore", {"Idempotency-Key": "once"}
+
+    started, again = await asyncio.gather(
+        api.post(path, params={"wait": "false"}, headers=key), api.post(path, headers=key)
+    )
+
+    assert (started.status_code, again.status_code) == (202, 200), again.text
+    job = (await api.get(f"/api/jobs/{started.json()['job_id']}")).json()
+    assert job["result"]["restore_id"] == again.json()["restore_id"]
+
+
 @pytest.mark.parametrize(
     ("method", "path"),
     [

@@ -12,6 +12,7 @@ from typing import Any
 from knowhub.core.erasing import ERASING
 from knowhub.stores.files.change_log import ChangeLog
 from knowhub.stores.files.filesystem import FileSystem
+from knowhub.stores.files.inspected_keys import SealedRead
 from knowhub.stores.files.inspected_tree import TreeRead
 from knowhub.stores.files.lock import LOCK_BYTES, LockFile, Position, boot_words
 from knowhub.stores.files.log_base import BASE, BaseHeader
@@ -32,6 +33,7 @@ class LogRead:
     checksums: "array[int]" = field(default_factory=lambda: array("I"))
     rows: dict[str, int] = field(default_factory=dict)
     trees: dict[str, TreeRead] = field(default_factory=dict)
+    sealed: SealedRead = field(default_factory=SealedRead)
     lost: list[int] = field(default_factory=list)
     erasings: set[tuple[str, str]] = field(default_factory=set)
     erases: int = 0
@@ -79,6 +81,7 @@ class LogRead:
         for change in changes:
             collection, row = change["collection"], change["after"]
             tree.take(collection, row)
+            self.sealed.take(account, collection, row)
             if seq <= self.rows_up_to:
                 name, text = record_file(account, collection), record_of(collection, row) + b"\n"
                 self.rows[name] = zlib.crc32(text, self.rows.get(name, 0))

@@ -25,7 +25,7 @@ _ARCHIVE, _TEMPORARY = ".tar.gz", ".tmp"
 
 
 def inspect(files: FileSystem, directory: DataDirectory) -> list[Finding]:
-    """Check format, lock, log, tree, what is derived, snapshots and quarantine of a directory; writes nothing."""
+    """Check format, lock, log, tree, what is derived, keys, snapshots and quarantine; writes nothing."""
     unreachable = _unreachable(files, directory.root)
     if unreachable:
         return [unreachable]
@@ -42,7 +42,7 @@ def inspect(files: FileSystem, directory: DataDirectory) -> list[Finding]:
         ("tree", lambda: tree_findings(read.trees)),
         ("KEEPER", lambda: _keeper(files, directory)),
         ("derived", lambda: (one.finding for one in derived_judgements(files, directory, notes, read))),
-        ("keys", lambda: key_findings(files, directory)),
+        ("keys", lambda: key_findings(files, directory, read.sealed, is_whole=not read.damaged)),
         ("snapshots", lambda: _snapshots(files, directory)),
         ("quarantine", lambda: _quarantine(directory)),
     ]

@@ -106,7 +106,7 @@ async def restore_snapshot(request: Request, ts: str) -> Response:
     async def work(progress: Any) -> dict[str, Any]:  # noqa: ANN401 -- the job's own callback
         return restored(await hub.snapshots.restore(ctx, ts, key, progress))
 
-    job = hub.jobs.start("restore", ctx.account, work)
+    job = hub.jobs.start("restore", ctx.account, work, key)
     if not params.wait:
         return json_response({"job_id": job.job_id}, 202)
     result = result_of(await hub.jobs.finish(job))

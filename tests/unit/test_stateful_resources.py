@@ -1,0 +1,370 @@
+"""Every verb on resources in every order, by three callers in two processes, against a model of one dataclass a row."""
+
+import asyncio
+import gc
+import shutil
+import tempfile
+from collections.abc import Coroutine
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import run_state_machine_as_test as run_machine
+
+from knowhub.bootstrap import Hub, World, examine, open_hub
+from knowhub.core.errors import Conflict, KnowHubError, NotFound, Unavailable
+from knowhub.core.operation import IdempotencyKey
+from knowhub.resources.model import RESOURCES, NewResource, ResourceQuery, SavedResource
+from knowhub.settings import Settings
+from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.stores.files.findings import Severity
+from tests.builders import OWNER, CountedIds, FakeClock, local
+from tests.resource_model import CALLERS, OWNERS, Refusal, Row, erasing_refusal, patched, refusal, reveal_refusal, saved
+from tests.sealing import files_that_say
+
+T = TypeVar("T")
+
+IDS = ["credentials/a", "密码/网站", "cookies/c", "code/d"]
+A_DAY = 24 * 3600.0
+# So long that segments end.
+BODY = "使用方法：直接登录即可，每天限额 100 次。" * 12
+
+WHO, ID, PICK = st.integers(0, 1), st.sampled_from(IDS), st.integers(0, 10_000)
+# Most of what is asked for is to be allowed: then more comes to stand that can go wrong.
+BY = st.sampled_from(["its owner", "its owner", "its owner", *CALLERS])
+TOLD = st.fixed_dictionaries(
+    {},
+    optional={
+        "title": st.sampled_from(["", "账号", "login"]),
+        "scopes": st.sampled_from([["user:owner"], ["public"], ["user:wang"]]),
+    },
+)
+SEALS = st.sampled_from(["leave", "anew", "take away"])
+QUIET = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """An operation on a row, and what stood before it and after it; it can be undone while the latter stands."""
+
+    operation_id: str
+    before: Row | None
+    after: Row
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A sealed save with a retry key, and how it was answered."""
+
+    by: str
+    new: NewResource
+    key: IdempotencyKey
+    at: float
+    answer: SavedResource
+
+
+class ResourceMachine(RuleBasedStateMachine):
+    """`rows` is the model; `written` what can be undone of each row, newest last; `keys` its data keys that stand."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = asyncio.new_event_loop()
+        self.folder = Path(tempfile.mkdtemp(prefix="knowhub-resources-"))
+        self.clock, self.ids = FakeClock(), CountedIds()
+        self.rows: dict[str, Row] = {}
+        self.written: dict[str, list[Written]] = {one: [] for one in IDS}
+        self.keys: dict[str, int] = dict.fromkeys(IDS, 0)
+        self.asked: list[Asked] = []
+        self.secrets: list[str] = []
+
+    @initialize(segment_bytes=st.sampled_from([4096, 4096, 64 * 1024 * 1024]))
+    def open_both(self, segment_bytes: int) -> None:
+        self.settings = Settings(data_dir=self.folder, owner=OWNER, segment_bytes=segment_bytes, reveals_per_hour=0)
+        self.opened = [self.open(), self.open()]
+
+    def teardown(self) -> None:
+        for _, stack in getattr(self, "opened", ()):
+            self.run(stack.aclose())
+        problems = [one for one in examine(self.settings) if one.severity is Severity.PROBLEM]
+        told = files_that_say(self.folder, self.secrets)
+        self.loop.close()
+        shutil.rmtree(self.folder)
+        gc.unfreeze()
+        # Each index has a thread that watches its files, for as long as nobody has looked for what is garbage.
+        gc.collect()
+        assert problems == []
+        assert told == []
+
+    def open(self) -> tuple[Hub, AsyncExitStack]:
+        async def entered() -> tuple[Hub, AsyncExitStack]:
+            stack = AsyncExitStack()
+            # Named, the file system has all work done in this process.
+            world = World(clock=self.clock, ids=self.ids, files=RealFileSystem())
+            return await stack.enter_async_context(open_hub(self.settings, world, keep=False)), stack
+
+        return self.run(entered())
+
+    def run(self, doing: Coroutine[Any, Any, T]) -> T:
+        return self.loop.run_until_complete(doing)
+
+    def tried(self, doing: Coroutine[Any, Any, T]) -> T | Refusal:
+        try:
+            return self.run(doing)
+        except KnowHubError as problem:
+            return type(problem)
+
+    def hub(self, who: int) -> Hub:
+        return self.opened[who][0]
+
+    def asker(self, by: str, resource_id: str) -> str:
+        """Return who asks: where it shall be the owner of what there is not yet, Li."""
+        row = self.rows.get(resource_id)
+        if by != "its owner":
+            return by
+        return "li" if row is None else next(name for name, owner in OWNERS.items() if owner == row.owner)
+
+    def target(self, pick: int) -> str:
+        """Return an id that something is done with; most of the time of a live row, where there is one."""
+        live = [one for one, row in self.rows.items() if row.is_live] if pick % 5 else []
+        among = live or IDS
+        return among[pick // 5 % len(among)]
+
+    def secret(self) -> str:
+        self.secrets.append(f"密码 number {len(self.secrets)} is known to nobody")
+        return self.secrets[-1]
+
+    def wrote(self, resource_id: str, expected: Row | Refusal, answer: object) -> None:
+        """Hold an answer against the row that was expected, and take that in."""
+        if isinstance(expected, type):
+            assert answer is expected
+            return
+        assert isinstance(answer, SavedResource), answer
+        before = self.rows.get(resource_id)
+        assert (answer.operation_id is None) == (expected == before)
+        assert answer.record["has_secure_body"] is (expected.secret is not None)
+        assert answer.is_new is (expected != before and (before is None or not before.is_live))
+        if answer.operation_id is not None:
+            self.written[resource_id].append(Written(answer.operation_id, before, expected))
+            self.keys[resource_id] += expected.secret not in {None, before.secret if before else None}
+            self.rows[resource_id] = expected
+
+    @rule(who=WHO, by=BY, resource_id=ID, told=TOLD, is_sealed=st.booleans(), upsert=st.booleans())
+    def save(self, who: int, by: str, resource_id: str, told: dict[str, Any], *, is_sealed: bool, upsert: bool) -> None:
+        by = self.asker(by, resource_id)
+        new = NewResource(resource_id, body=BODY, secure_body=self.secret() if is_sealed else None, **told)
+        expected = saved(self.rows.get(resource_id), by, new, upsert=upsert)
+
+        answer = self.tried(self.hub(who).resources.save(CALLERS[by], new, upsert=upsert))
+
+        self.wrote(resource_id, expected, answer)
+
+    @rule(who=WHO, by=BY, resource_id=ID)
+    def save_with_a_retry_key(self, who: int, by: str, resource_id: str) -> None:
+        by = self.asker(by, resource_id)
+        new = NewResource(resource_id, body=BODY, secure_body=self.secret())
+        key = IdempotencyKey(OWNERS[by], "POST", "/api/resource", f"key {len(self.secrets)}", f"hash of {new.id}")
+        expected = saved(self.rows.get(resource_id), by, new, upsert=True)
+
+        answer = self.tried(self.hub(who).resources.save(CALLERS[by], new, key, upsert=True))
+
+        self.wrote(resource_id, expected, answer)
+        if isinstance(answer, SavedResource):
+            self.asked.append(Asked(by, new, key, self.clock.now(), answer))
+
+    @precondition(lambda self: self.asked)
+    @rule(who=WHO, pick=PICK)
+    def ask_again(self, who: int, pick: int) -> None:
+        asked = self.asked[pick % len(self.asked)]
+        if self.clock.now() - asked.at > A_DAY:
+            self.asked.remove(asked)
+            return
+
+        again = self.tried(self.hub(who).resources.save(CALLERS[asked.by], asked.new, asked.key, upsert=True))
+
+        assert again == (Conflict if self.rows[asked.new.id].is_erased else asked.answer)
+
+    @precondition(lambda self: self.rows)
+    @rule(who=WHO, by=BY, pick=PICK, told=TOLD, seal=SEALS, is_newest=st.sampled_from([None, None, True, False]))
+    def patch(self, who: int, by: str, pick: int, told: dict[str, Any], *, seal: str, is_newest: bool | None) -> None:
+        resource_id = self.target(pick)
+        by = self.asker(by, resource_id)
+        sealed = {} if seal == "leave" else {"secure_body": self.secret() if seal == "anew" else None}
+        patch = {**told, **sealed}
+        row = self.rows.get(resource_id)
+        version = None if is_newest is None or row is None else row.version - (not is_newest)
+        expected = patched(row, by, patch, version)
+
+        answer = self.tried(self.hub(who).resources.patch(CALLERS[by], resource_id, patch, version))
+
+        self.wrote(resource_id, expected, answer)
+
+    @precondition(lambda self: self.rows)
+    @rule(who=WHO, by=BY, pick=PICK)
+    def delete(self, who: int, by: str, pick: int) -> None:
+        resource_id = self.target(pick)
+        by = self.asker(by, resource_id)
+        row = self.rows.get(resource_id)
+        refused = refusal(row, by)
+
+        answer = self.tried(self.hub(who).resources.delete(CALLERS[by], resource_id))
+
+        if refused is not None or row is None:
+            assert answer is refused
+            return
+        self.rows[resource_id] = row.becomes(is_deleted=True)
+        self.written[resource_id].append(Written(str(answer), row, self.rows[resource_id]))
+
+    @precondition(lambda self: self.rows)
+    @rule(who=WHO, by=BY, pick=PICK)
+    def reveal(self, who: int, by: str, pick: int) -> None:
+        resource_id = self.target(pick)
+        by = self.asker(by, resource_id)
+        row = self.rows.get(resource_id)
+
+        shown = self.tried(self.hub(who).resources.reveal(CALLERS[by], resource_id))
+
+        refused = reveal_refusal(row, by)
+        if refused is not None or row is None:
+            assert shown is refused
+            return
+        assert not isinstance(shown, type)
+        assert (shown.secure_body, shown.record["version"]) == (row.secret, row.version)
+        assert (shown.operation_id is None) == (row.secret is None)
+
+    @precondition(lambda self: any(self.written.values()))
+    @rule(who=WHO, pick=PICK, is_for_good=st.booleans())
+    def undo(self, who: int, pick: int, *, is_for_good: bool) -> None:
+        among = [one for one, written in self.written.items() if written]
+        resource_id = among[pick % len(among)]
+        undone, stood = self.written[resource_id].pop(), self.rows[resource_id]
+        if replace(undone.after, version=stood.version) != stood:
+            # An undo was undone: what was done before both is not the newest that stands.
+            self.written[resource_id].clear()
+            return
+
+        answer = self.run(self.hub(who).operations.undo(local(), undone.operation_id))
+
+        before = undone.before or replace(stood, is_deleted=True)
+        self.rows[resource_id] = replace(before, version=stood.version + 1)
+        if not is_for_good:
+            self.written[resource_id].append(Written(answer.operation_ids[0], stood, self.rows[resource_id]))
+
+    # An erased id is of no use for the rest of the run.
+    @precondition(lambda self: len(self.rows) > 1 and sum(one.is_erased for one in self.rows.values()) < len(IDS) - 1)
+    @rule(who=WHO, by=BY, pick=PICK)
+    def erase(self, who: int, by: str, pick: int) -> None:
+        resource_id = sorted(self.rows)[pick % len(self.rows)]
+        row, by = self.rows[resource_id], self.asker(by, resource_id)
+        erasing = self.hub(who).erasures.erase(CALLERS[by], RESOURCES, resource_id)
+
+        answer = self.tried(self.caught_up(who, erasing))
+
+        refused = erasing_refusal(row, by)
+        if refused is not None:
+            assert answer is refused
+            return
+        assert not isinstance(answer, type), answer
+        self.rows[resource_id] = row.becomes(is_deleted=True, is_erased=True, secret=None)
+        self.keys[resource_id] = 0
+        for one in (*(one.operation_id for one in self.written[resource_id]), answer.operation_id):
+            assert self.tried(self.hub(who).operations.undo(local(), one)) is Conflict
+        self.written[resource_id].clear()
+
+    async def caught_up(self, who: int, doing: Coroutine[Any, Any, T]) -> T:
+        """Do something while the other process keeps up, as servers do."""
+        task = asyncio.ensure_future(doing)
+        while not task.done():
+            await self.hub(1 - who).store.refresh()
+            await self.hub(1 - who).keeper.run_once()
+            await asyncio.wait([task], timeout=0.001)
+        return await task
+
+    @precondition(lambda self: self.rows)
+    @rule(who=WHO)
+    def rotate(self, who: int) -> None:
+        has_key = (self.folder / "keys" / "master.key").exists()
+        all_keys = sum(self.keys.values())
+
+        done = self.tried(self.hub(who).vault.rotate())
+
+        if not has_key:
+            assert done is Unavailable
+        else:
+            assert not isinstance(done, type)
+            assert (done.keys, done.rewrapped) == (all_keys, all_keys)
+
+    @precondition(lambda self: len([*(self.folder / "change_log").glob("segment-*")]) > 1)
+    @rule(who=WHO, is_later=st.booleans())
+    def compact(self, who: int, *, is_later: bool) -> None:
+        # Until then what a retry may ask for is kept.
+        self.clock.advance(A_DAY + 1 if is_later else 0)
+        for hub, _ in self.opened:
+            self.run(hub.store.refresh())
+
+        self.run(self.caught_up(who, self.hub(who).compact(0.0)))
+
+        for resource_id, written in self.written.items():
+            known = [one for one in written if self.run(self.hub(who).store.operation("default", one.operation_id))]
+            # What is forgotten is the oldest of it.
+            assert known == written[len(written) - len(known) :]
+            self.written[resource_id] = known
+
+    @rule(who=WHO, upkeep=st.booleans())
+    def reopen(self, who: int, upkeep: bool) -> None:
+        if upkeep:
+            self.run(self.hub(who).keeper.run_once())
+            assert self.hub(who).keeper.failures == {}
+        self.run(self.opened[who][1].aclose())
+        self.opened[who] = self.open()
+
+    @rule(seconds=st.integers(1, 100_000))
+    def wait(self, seconds: int) -> None:
+        self.clock.advance(seconds)
+
+    @invariant()
+    def both_say_it_to_everyone(self) -> None:
+        for who in range(len(getattr(self, "opened", ()))):
+            for by, ctx in CALLERS.items():
+                seen = {one: row for one, row in self.rows.items() if row.is_live and row.is_seen_by(by)}
+                page = self.run(self.hub(who).resources.page(ctx, ResourceQuery(limit=100)))
+                assert [one["id"] for one in page.records] == sorted(seen)
+                for one in page.records:
+                    row = seen[one["id"]]
+                    said = (one["owner"], tuple(one["scopes"]), one["title"], one["has_secure_body"], one["version"])
+                    assert said == (row.owner, row.scopes, row.title, row.secret is not None, row.version)
+                shown = {one["id"]: one for one in page.records}
+                for resource_id in self.rows:
+                    got = self.tried(self.hub(who).resources.get(ctx, resource_id))
+                    assert got == shown.get(resource_id, NotFound)
+
+    @invariant()
+    def every_sealed_body_opens(self) -> None:
+        for who in range(len(getattr(self, "opened", ()))):
+            for resource_id, row in self.rows.items():
+                stored = self.hub(who).store.view("default").get(RESOURCES, resource_id) or {}
+                if row.secret is None:
+                    assert stored.get("sealed") is None
+                else:
+                    opened = self.run(self.hub(who).vault.open("default", resource_id, stored["sealed"]))
+                    assert opened == row.secret
+
+
+def test_any_order_of_verbs_on_resources_agrees_with_the_model() -> None:
+    fast = settings(
+        max_examples=40, stateful_step_count=40, deadline=None, suppress_health_check=QUIET, derandomize=True
+    )
+
+    run_machine(ResourceMachine, settings=fast)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(3600)
+def test_ten_thousand_verbs_on_resources_agree_with_the_model() -> None:
+    long = settings(max_examples=200, stateful_step_count=50, deadline=None, suppress_health_check=QUIET, database=None)
+
+    run_machine(ResourceMachine, settings=long)

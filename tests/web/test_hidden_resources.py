@@ -1,0 +1,237 @@
+"""A reference to a resource tells its writer and its readers the same, whether it is hidden from them or never was."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+import orjson
+import pytest
+
+from knowhub.bootstrap import World, open_hub
+from knowhub.settings import Settings
+from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.web.app import create_app
+from tests.builders import CountedIds, FakeClock
+from tests.keys import ROOT_KEY, key_for
+from tests.web.conftest import client_of
+
+pytestmark = pytest.mark.anyio
+
+# Of one length: the two worlds differ in which of them is there, and in nothing else.
+ASKED, ELSEWHERE = "credentials/hidden_a", "credentials/hidden_b"
+SECRET_KEY = "a master key for two worlds that are alike"
+LINES = {"Content-Type": "application/x-ndjson"}
+
+Ask = Callable[..., Awaitable[httpx.Response]]
+Prepare = Callable[[Ask, str], Awaitable[None]]
+
+
+class Told:
+    """What Wang is answered, one request after the other: status, headers and every byte."""
+
+    def __init__(self, ask: Ask) -> None:
+        self._ask = ask
+        self.answers: dict[str, tuple[int, list[tuple[str, str]], bytes]] = {}
+
+    async def ask(self, method: str, path: str, **sent: Any) -> httpx.Response:  # noqa: ANN401 -- a body, or fields of a query
+        answer = await self._ask("wang", method, path, **sent)
+        told = (answer.status_code, sorted(answer.headers.items()), answer.content)
+        self.answers[f"{len(self.answers)} {method} {path} {sorted(sent)}"] = told
+        return answer
+
+
+async def everything_about(told: Told) -> None:
+    """Do all that Wang can do with an id: refer to it in every way, read that back, and ask for the resource."""
+    saving: dict[str, Any] = {"content": "Log in with it.", "resource_ids": [ASKED], "scopes": ["public"]}
+    knowledge = "/api/knowledge"
+    saved = (await told.ask("POST", knowledge, json=saving)).json()
+    await told.ask("POST", knowledge, json=saving)
+    await told.ask("POST", knowledge, json={"content": "As one.", "secure_resource_id": ASKED})
+    await told.ask(
+        "POST", knowledge, json={"content": "As a newer one.", "supersedes": saved["id"], "resource_ids": []}
+    )
+    batch = [{"content": f"One of many, {number}.", "resource_ids": [ASKED, "none/such"]} for number in range(2)]
+    made = (await told.ask("POST", f"{knowledge}/batch", json={"items": batch})).json()["results"][0]["id"]
+    await told.ask("PATCH", f"{knowledge}/{made}", json={"resource_ids": []})
+    await told.ask("PATCH", f"{knowledge}/{made}", json={"resource_ids": [ASKED]})
+    await told.ask("PUT", f"{knowledge}/{made}", json={"add_helpful_case": {"task": ASKED}})
+    line = orjson.dumps({"id": "knowledge-imported", "content": "Brought along.", "resource_ids": [ASKED]})
+    for how in ("fail", "fail", "skip", "replace"):
+        await told.ask("POST", f"{knowledge}/import?on_conflict={how}", content=line, headers=LINES)
+    await told.ask(
+        "POST", f"{knowledge}/extract", json={"messages": [{"role": "user", "content": f"以后都用 {ASKED}。"}]}
+    )
+    for path in (f"{knowledge}/{made}", f"{knowledge}/{made}/history", f"{knowledge}/{made}/access"):
+        await told.ask("GET", path)
+    await told.ask("GET", knowledge)
+    await told.ask("GET", f"{knowledge}/export")
+    await told.ask("GET", f"{knowledge}/search", q="log in credentials hidden_a", explain="true")
+    await told.ask("GET", "/api/keywords/search", q=ASKED)
+    for query in ({}, {"subject": ASKED}, {"op": "save_resource"}, {"op": "reveal_resource", "subject": ASKED}):
+        await told.ask("GET", "/api/operations", **query)
+    for query in (
+        {},
+        {"prefix": "credentials/"},
+        {"prefix": ASKED},
+        {"expired": "true"},
+        {"content_type": "credential"},
+    ):
+        await told.ask("GET", "/api/resource", **query)
+    path = f"/api/resource/{ASKED}"
+    await told.ask("GET", path)
+    await told.ask("GET", path, reveal="true")
+    await told.ask("PATCH", path, json={"title": "mine"})
+    await told.ask("PATCH", path, json={"secure_body": "mine"}, headers={"If-Match": '"1"'})
+    await told.ask("DELETE", path)
+    await told.ask("DELETE", path, erase="true")
+    await told.ask("GET", "/api/operations", op="edit_knowledge")
+
+
+async def in_a_world_with(folder: Path, prepare: Prepare, there: str, *, auth: str) -> Told:
+    """Open a hub in which a resource is prepared, have Wang do everything with the id ASKED, and return the answers."""
+    settings = Settings(
+        data_dir=folder,
+        owner="user:local",
+        auth="api-key" if auth == "api-key" else "none",
+        root_key=ROOT_KEY if auth == "api-key" else None,
+        secret_key=SECRET_KEY,
+    )
+    world = World(clock=FakeClock(), ids=CountedIds(), files=RealFileSystem())
+    async with open_hub(settings, world, keep=False) as hub, client_of(create_app(settings, hub)) as api:
+        keys = {name: await key_for(hub, name) for name in ("li", "wang")} if auth == "api-key" else {}
+
+        async def ask(
+            who: str,
+            method: str,
+            path: str,
+            *,
+            json: Mapping[str, Any] | None = None,
+            content: bytes | None = None,
+            headers: Mapping[str, str] | None = None,
+            **query: str,
+        ) -> httpx.Response:
+            named = {} if auth == "api-key" or who == "root" else {"user_id": who}
+            key = ROOT_KEY if who == "root" else keys.get(who)
+            every = {"X-Request-ID": "the-same", **({"X-API-Key": str(key)} if auth == "api-key" else {})}
+            return await api.request(
+                method,
+                path,
+                json=None if json is None else {**json, **named},
+                content=content,
+                headers={**every, **(headers or {})},
+                # A request without any has its own in the path.
+                params=httpx.URL(path).params.merge({**query, **({} if json is not None else named)}),
+            )
+
+        await prepare(ask, there)
+        told = Told(ask)
+        await everything_about(told)
+        return told
+
+
+async def saved_by_li(ask: Ask, resource_id: str, **fields: object) -> None:
+    made = {"id": resource_id, "title": "密码", "content_type": "credential", "secure_body": "SecurePass123", **fields}
+    answer = await ask("li", "POST", "/api/resource", json=made)
+    assert answer.status_code == 201, answer.text
+
+
+async def never_shown(ask: Ask, resource_id: str) -> None:
+    await saved_by_li(ask, resource_id)
+
+
+async def expired(ask: Ask, resource_id: str) -> None:
+    await saved_by_li(ask, resource_id, expires_at="2020-01-01")
+
+
+async def hidden_since(ask: Ask, resource_id: str) -> None:
+    await saved_by_li(ask, resource_id, scopes=["public"])
+    await ask("li", "PATCH", f"/api/resource/{resource_id}", json={"scopes": ["user:owner"]})
+
+
+async def revealed(ask: Ask, resource_id: str) -> None:
+    await saved_by_li(ask, resource_id)
+    answer = await ask("li", "GET", f"/api/resource/{resource_id}", reveal="true")
+    assert answer.json()["secure_body"] == "SecurePass123"
+
+
+async def deleted(ask: Ask, resource_id: str) -> None:
+    await saved_by_li(ask, resource_id)
+    await ask("li", "DELETE", f"/api/resource/{resource_id}")
+
+
+async def deleted_in_public(ask: Ask, resource_id: str) -> None:
+    await hidden_since(ask, resource_id)
+    await ask("li", "DELETE", f"/api/resource/{resource_id}")
+
+
+async def erased(ask: Ask, resource_id: str) -> None:
+    await saved_by_li(ask, resource_id)
+    answer = await ask("li", "DELETE", f"/api/resource/{resource_id}", erase="true")
+    assert answer.status_code == 200, answer.text
+
+
+async def referred_to(ask: Ask, resource_id: str) -> None:
+    await saved_by_li(ask, resource_id)
+    await ask("li", "POST", "/api/knowledge", json={"content": "Hers.", "resource_ids": [resource_id]})
+
+
+async def in_another_account(ask: Ask, resource_id: str) -> None:
+    made = {"id": resource_id, "secure_body": "SecurePass123", "scopes": ["public"], "account": "other"}
+    answer = await ask("root", "POST", "/api/resource", json=made)
+    assert answer.status_code == 201, answer.text
+
+
+async def public(ask: Ask, resource_id: str) -> None:
+    await saved_by_li(ask, resource_id, scopes=["public"])
+
+
+@pytest.mark.parametrize("auth", ["none", "api-key"])
+@pytest.mark.parametrize(
+    "prepare",
+    [
+        never_shown,
+        expired,
+        hidden_since,
+        revealed,
+        deleted,
+        deleted_in_public,
+        erased,
+        referred_to,
+        in_another_account,
+    ],
+)
+async def test_a_hidden_resource_and_none_are_answered_in_the_same_bytes(
+    tmp_path: Path, prepare: Prepare, auth: str
+) -> None:
+    hidden = await in_a_world_with(tmp_path / "hidden", prepare, ASKED, auth=auth)
+    absent = await in_a_world_with(tmp_path / "absent", prepare, ELSEWHERE, auth=auth)
+
+    assert hidden.answers == absent.answers
+    assert any(b'"missing_resource_ids":["credentials/hidden_a"]' in body for _, _, body in hidden.answers.values())
+
+
+async def test_what_the_caller_sees_is_told_apart_from_what_is_not_there(tmp_path: Path) -> None:
+    seen = await in_a_world_with(tmp_path / "seen", public, ASKED, auth="none")
+    absent = await in_a_world_with(tmp_path / "absent", public, ELSEWHERE, auth="none")
+
+    differing = [name for name, told in seen.answers.items() if told != absent.answers[name]]
+    assert {name.split()[1] for name in differing} >= {"POST", "PATCH", "GET", "DELETE"}
+    assert not any(b'"missing_resource_ids":["credentials/hidden_a"]' in body for _, _, body in seen.answers.values())
+
+
+@pytest.mark.parametrize("scopes", [["user:owner"], ["public"]])
+async def test_a_reader_is_shown_the_references_as_they_were_written(
+    api: httpx.AsyncClient, saved: Callable[..., Awaitable[dict[str, Any]]], scopes: list[str]
+) -> None:
+    await api.post("/api/resource", json={"id": ASKED, "user_id": "li", "scopes": scopes})
+    record = await saved("Shared.", user_id="li", scopes=["public"], resource_ids=[ASKED, "none/such"])
+
+    one = (await api.get(f"/api/knowledge/{record['id']}", params={"user_id": "wang"})).json()
+    page = (await api.get("/api/knowledge", params={"user_id": "wang"})).json()["results"][0]
+    found = (await api.get("/api/knowledge/search", params={"user_id": "wang", "q": "shared"})).json()["results"][0]
+
+    assert record["missing_resource_ids"] == ["none/such"]
+    for shown in (one, page, found):
+        assert shown["resource_ids"] == [ASKED, "none/such"]
+        assert "missing_resource_ids" not in shown
