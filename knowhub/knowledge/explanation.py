@@ -4,16 +4,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from knowhub.core import scopes
+from knowhub.core.recall import Hit, Part
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import ranking
-from knowhub.knowledge.model import Hit, Part, SearchQuery
+from knowhub.knowledge.model import Head, SearchQuery
 from knowhub.knowledge.ports import KnowledgeIndex
 
 _SCORE_DIGITS = 4
 
 
 def why(
-    ctx: RequestContext, query: SearchQuery, index: KnowledgeIndex, hit: Hit, row: Mapping[str, Any]
+    ctx: RequestContext, query: SearchQuery, index: KnowledgeIndex, hit: Hit[Head], row: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return what speaks for a hit; `recall` is the first of its `stages`, with the words of the query it holds."""
     head = hit.head

@@ -9,7 +9,6 @@ COLLECTION = "knowledge"
 DEFAULT_SCORE = 3
 HISTORY_SHOWN = 50
 HISTORY_PAGE = 100
-LEXICAL = "lexical"
 ROUTING = "routing"
 RERANK = "rerank"
 
@@ -176,37 +175,6 @@ class Page:
 
     records: Sequence[bytes]
     next_before: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """What one stage said of a record: its place there, counted from 1, and the stage's own score.
-
-    `stage` is `lexical`, `vector`, `routing` or `rerank`. Scores of two stages are not comparable; None where a stage
-    gives none.
-    """
-
-    stage: str
-    rank: int
-    score: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """A record that recall found, with its relevance: the higher, the better. `parts` names the stages it came by."""
-
-    head: Head
-    relevance: float
-    parts: tuple[Part, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Recalled:
-    """What recall answers: hits best first, how many records the index had not yet absorbed, and which part failed."""
-
-    hits: Sequence[Hit]
-    index_lag: int
-    degraded: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

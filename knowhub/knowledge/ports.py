@@ -4,7 +4,8 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Protocol
 
 from knowhub.core.operation import Commits, Operation, View
-from knowhub.knowledge.model import Head, ListQuery, Recalled
+from knowhub.core.recall import Recalled
+from knowhub.knowledge.model import Head, ListQuery
 
 
 class KnowledgeView(View, Protocol):
@@ -55,7 +56,7 @@ class KnowledgeIndex(Protocol):
         groups: Sequence[frozenset[str]],
         accept: Callable[[Head], bool],
         limit: int,
-    ) -> Recalled:
+    ) -> Recalled[Head]:
         """Return the `limit` most relevant records that pass, always so many when they exist.
 
         A record passes when it has one facet of each of `groups` and `accept` lets it through.

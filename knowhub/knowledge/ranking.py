@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from knowhub.core import scopes
+from knowhub.core.recall import LEXICAL, Hit
 from knowhub.core.request_context import RequestContext
-from knowhub.knowledge.model import LEXICAL, RERANK, ROUTING, Head, Hit, KnowledgeType, Order
+from knowhub.knowledge.model import RERANK, ROUTING, Head, KnowledgeType, Order
 
 _JUDGES: Final = frozenset({ROUTING, RERANK})
 _WORDS: Final = frozenset({LEXICAL})
@@ -46,12 +47,12 @@ def validity_against(head: Head, as_of: float) -> str | None:
     return None
 
 
-def select(hits: Sequence[Hit], top_k: int, order: Order, ctx: RequestContext) -> list[Hit]:
+def select(hits: Sequence[Hit[Head]], top_k: int, order: Order, ctx: RequestContext) -> list[Hit[Head]]:
     """Choose `top_k` of the hits, which come best first, and put them in the order in which they are shown."""
     return arranged(chosen(hits, top_k, order), order, ctx)
 
 
-def chosen(hits: Sequence[Hit], top_k: int, order: Order) -> list[Hit]:
+def chosen(hits: Sequence[Hit[Head]], top_k: int, order: Order) -> list[Hit[Head]]:
     """Choose `top_k` of the hits, which come best first; the one that is missed the most comes first.
 
     The pool is the best 2·k by relevance; k are taken by quality. Every tie keeps recall's order. What is far less
@@ -65,7 +66,7 @@ def chosen(hits: Sequence[Hit], top_k: int, order: Order) -> list[Hit]:
     return sorted(pool, key=lambda hit: (_is_weak(hit, enough), -head_quality(hit.head)))[:top_k]
 
 
-def arranged(hits: Sequence[Hit], order: Order, ctx: RequestContext) -> list[Hit]:
+def arranged(hits: Sequence[Hit[Head]], order: Order, ctx: RequestContext) -> list[Hit[Head]]:
     """Put chosen hits in the order in which they are shown: by quality, for a named caller nearest scope first.
 
     What is far less relevant than the best, and shares no word with the question, comes behind what is not, unless
@@ -82,15 +83,15 @@ def arranged(hits: Sequence[Hit], order: Order, ctx: RequestContext) -> list[Hit
     return sorted(shown, key=lambda hit: _precedence(hit.head, order, ctx))
 
 
-def _enough(hits: Sequence[Hit]) -> float:
+def _enough(hits: Sequence[Hit[Head]]) -> float:
     return _RELEVANT * max((hit.relevance for hit in hits), default=0.0)
 
 
-def _is_weak(hit: Hit, enough: float) -> bool:
+def _is_weak(hit: Hit[Head], enough: float) -> bool:
     return hit.relevance < enough and not _was_found_by(hit, _JUDGES)
 
 
-def _was_found_by(hit: Hit, stages: frozenset[str]) -> bool:
+def _was_found_by(hit: Hit[Head], stages: frozenset[str]) -> bool:
     return any(part.stage in stages for part in hit.parts)
 
 

@@ -5,8 +5,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from knowhub.core.recall import Hit, Part
 from knowhub.core.reranking import Reranker, RerankFailed
-from knowhub.knowledge.model import RERANK, Hit, Part
+from knowhub.knowledge.model import RERANK, Head
 
 DEFAULT_BUDGET_S = 3.0
 DEFAULT_CANDIDATES = 50
@@ -20,7 +21,7 @@ class Reranking:
     budget_s: float = DEFAULT_BUDGET_S
     most: int = DEFAULT_CANDIDATES
 
-    async def ordered(self, query: str, hits: Sequence[Hit], texts: Sequence[str]) -> list[Hit] | None:
+    async def ordered(self, query: str, hits: Sequence[Hit[Head]], texts: Sequence[str]) -> list[Hit[Head]] | None:
         """Return the hits, whose texts these are, by how well they answer; None where the reranker fails.
 
         Equal scores keep the order in which the hits came.

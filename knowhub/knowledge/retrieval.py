@@ -5,10 +5,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from knowhub.core.clock import Clock
+from knowhub.core.recall import LEXICAL, Hit, Part
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import ranking
 from knowhub.knowledge.explanation import why
-from knowhub.knowledge.model import COLLECTION, LEXICAL, Found, Hit, Part, SearchQuery
+from knowhub.knowledge.model import COLLECTION, Found, Head, SearchQuery
 from knowhub.knowledge.ports import KnowledgeIndex, KnowledgeStore, KnowledgeView
 from knowhub.knowledge.rules import OVER_BUDGET, Rules
 from knowhub.knowledge.showings import Showings, Shown
@@ -71,7 +72,9 @@ class KnowledgeRetrieval:
             None if query.budget_tokens is None else sum(map(_cost, records)),
         )
 
-    def _present(self, view: KnowledgeView, ctx: RequestContext, query: SearchQuery, hit: Hit) -> Mapping[str, Any]:
+    def _present(
+        self, view: KnowledgeView, ctx: RequestContext, query: SearchQuery, hit: Hit[Head]
+    ) -> Mapping[str, Any]:
         row = view.get(COLLECTION, hit.head.id) or {}
         record = {name: row[name] for name in _SHOWN}
         record["eval"] = {name: row["eval"][name] for name in _EVALUATION_SHOWN if name in row["eval"]}
@@ -94,7 +97,7 @@ def _told_lag(ctx: RequestContext, lag: int) -> int:
     return lag if ctx.unrestricted or ctx.key_id is None else 0
 
 
-def _with_parts(hits: Sequence[Hit]) -> list[Hit]:
+def _with_parts(hits: Sequence[Hit[Head]]) -> list[Hit[Head]]:
     # An index over words alone need not say so of each hit.
     return [
         hit if hit.parts else replace(hit, parts=(Part(LEXICAL, rank, hit.relevance),))
@@ -102,7 +105,7 @@ def _with_parts(hits: Sequence[Hit]) -> list[Hit]:
     ]
 
 
-def _within_budget(view: KnowledgeView, query: SearchQuery, rules: Rules, chosen: list[Hit]) -> list[Hit]:
+def _within_budget(view: KnowledgeView, query: SearchQuery, rules: Rules, chosen: list[Hit[Head]]) -> list[Hit[Head]]:
     """Return those whose texts fit the budget together, the best before all; the very best in any case."""
     if query.budget_tokens is None:
         return chosen

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from knowhub.core.recall import Hit, Part
 from knowhub.core.request_context import RequestContext
-from knowhub.knowledge.model import COLLECTION, ROUTING, Head, Hit, ListQuery, Order, Part, SearchQuery
+from knowhub.knowledge.model import COLLECTION, ROUTING, Head, ListQuery, Order, SearchQuery
 from knowhub.knowledge.ports import KnowledgeView
 from knowhub.knowledge.reranking import Reranking
 from knowhub.knowledge.routing import Candidate, Router
@@ -19,7 +20,7 @@ _RERANKED_CHARS = 2_000
 class Pooled:
     """Hits best first, and the parts that were needed and failed."""
 
-    hits: Sequence[Hit]
+    hits: Sequence[Hit[Head]]
     degraded: Sequence[str] = ()
 
 
@@ -38,7 +39,7 @@ class Stages:
         return max(pool, shown, read)
 
     async def ordered(
-        self, ctx: RequestContext, query: SearchQuery, view: KnowledgeView, rules: Rules, recalled: Sequence[Hit]
+        self, ctx: RequestContext, query: SearchQuery, view: KnowledgeView, rules: Rules, recalled: Sequence[Hit[Head]]
     ) -> Pooled:
         """Return what was recalled in the order that the stages give it; one that fails leaves the order as it was.
 
@@ -61,7 +62,7 @@ class _Pool:
     query: SearchQuery
     view: KnowledgeView
     rules: Rules
-    hits: list[Hit]
+    hits: list[Hit[Head]]
     degraded: list[str] = field(default_factory=list)
 
     async def route(self, router: Router) -> bool:
@@ -104,7 +105,7 @@ class _Pool:
         self.hits = [replace(hit, head=head) for hit, head in newest if head is not None and self.rules.passes(head)]
 
 
-def _is_a_choice(candidates: Sequence[Head], recalled: Sequence[Hit], top_k: int) -> bool:
+def _is_a_choice(candidates: Sequence[Head], recalled: Sequence[Hit[Head]], top_k: int) -> bool:
     # Where all there is was recalled and will be answered, nothing is left to choose.
     return len(candidates) > min(len(recalled), top_k)
 
@@ -119,7 +120,7 @@ def _text(view: KnowledgeView, head: Head) -> str:
     return f"{row['task']}\n{row['content']}"[:_RERANKED_CHARS].strip()
 
 
-def _picked_first(hits: Sequence[Hit], candidates: Sequence[Head], picked: Sequence[str]) -> list[Hit]:
+def _picked_first(hits: Sequence[Hit[Head]], candidates: Sequence[Head], picked: Sequence[str]) -> list[Hit[Head]]:
     recalled = {hit.head.id: hit for hit in hits}
     heads = {head.id: head for head in candidates}
     first = []

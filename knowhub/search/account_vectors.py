@@ -4,24 +4,20 @@ What waits needs no file of its own: it is what the log holds and the file of ve
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import Final, Generic
 
 import numpy as np
 
 from knowhub.core.embedding import Vector
-from knowhub.core.operation import Row
-from knowhub.knowledge.model import Head
-from knowhub.search.following import LogMark, Records
+from knowhub.search.following import HeadT, LogMark, Records, Texts
 from knowhub.search.vector_files import Embedded, VectorFiles
 from knowhub.search.vectors import Matrix, Rows, Vectors, row_type
 
-# More than most embedders read of a text, and about what one page holds.
-_EMBEDDED_CHARS: Final = 2_000
 # A file is written anew when so much of it is of older texts, and at least so many rows.
 _WORTH_WRITING_ANEW: Final = 0.33
 _SPARED_ROWS: Final = 1_000
@@ -33,7 +29,7 @@ _TAKEN_PER_TURN: Final = 1_000
 class Waiting:
     """A text that is to be embedded, and the change that wrote it."""
 
-    knowledge_id: str
+    row_id: str
     number: int
     text: str
 
@@ -42,16 +38,12 @@ class Waiting:
         return int.from_bytes(blake2b(self.text.encode("utf-8", "replace"), digest_size=8).digest(), "little")
 
 
-def embedded_text(row: Row) -> str:
-    """Return what of a record is embedded."""
-    return f"{row['task']}\n{row['content']}".strip()[:_EMBEDDED_CHARS]
-
-
-class AccountVectors:
+class AccountVectors(Generic[HeadT]):
     """Follows the log as the lexical index does. `model` names the embedder; vectors of another do not count."""
 
-    def __init__(self, folder: Path, records: Records, log: LogMark, model: str) -> None:
+    def __init__(self, folder: Path, records: Records[HeadT], texts: Texts, log: LogMark, model: str) -> None:
         self._records = records
+        self._texts = texts
         self._log = log
         self._model = model
         self._files = VectorFiles(folder)
@@ -74,6 +66,15 @@ class AccountVectors:
     def refused(self) -> Sequence[str]:
         """The records whose text the embedder does not take; they are found by their words."""
         return list(self._refused)
+
+    @property
+    def waiting(self) -> Mapping[str, int]:
+        """The rows that are to be embedded yet, each with the number of its text, those first that have waited most."""
+        return self._waiting
+
+    def lacked(self, row_id: str) -> int | None:
+        """Return the number of a row's text where it has no vector; None where it has one, or there is no such row."""
+        return self._waiting.get(row_id, self._refused.get(row_id))
 
     @property
     def wants_links(self) -> bool:
@@ -102,27 +103,26 @@ class AccountVectors:
         self._note = self.kept = None
         self._take_stock()
 
-    def follow(self, knowledge_id: str, seq: int) -> None:
+    def follow(self, row_id: str, seq: int) -> None:
         """Note that an operation may have changed what is searched of a record."""
-        head = self._records.head(knowledge_id)
+        head = self._records.head(row_id)
         if head is None or self._records.seq_of(head.text_num) != seq:
             return
         self._changes += 1
-        self._waiting.pop(knowledge_id, None)
-        self._refused.pop(knowledge_id, None)
+        self.drop(row_id)
         if head.live:
-            self._waiting[knowledge_id] = head.text_num
+            self._waiting[row_id] = head.text_num
 
     async def search(
-        self, query: Matrix, groups: Sequence[frozenset[str]], accept: Callable[[Head], bool], limit: int
-    ) -> list[tuple[float, Head]]:
+        self, query: Matrix, groups: Sequence[frozenset[str]], accept: Callable[[HeadT], bool], limit: int
+    ) -> list[tuple[float, HeadT]]:
         """Return the `limit` records that are most like a query of those that pass, always so many when they exist."""
         if self.kept is None or self.kept.dimensions != len(query):
             return []
         comparison = self.kept.comparison(query, groups)
         # In a thread: comparing with a hundred thousand takes ten milliseconds.
         likeness = await asyncio.to_thread(self.kept.likeness, comparison, 2 * limit)
-        found: list[tuple[float, Head]] = []
+        found: list[tuple[float, HeadT]] = []
         for count, (value, number) in enumerate(likeness.best_first(2 * limit), start=1):
             head = self._records.by_text_num(number)
             if head is not None and accept(head):
@@ -133,7 +133,7 @@ class AccountVectors:
                 await asyncio.sleep(0)
         return found
 
-    def compared(self, query: Matrix, heads: Sequence[Head]) -> dict[int, float]:
+    def compared(self, query: Matrix, heads: Sequence[HeadT]) -> dict[int, float]:
         """Return how like a query some records are, by the number of their text; what has no vector is left out."""
         if self.kept is None or self.kept.dimensions != len(query):
             return {}
@@ -142,22 +142,22 @@ class AccountVectors:
     async def next_waiting(self, most: int) -> list[Waiting]:
         """Return the first that wait, and take at once what has the text of something that is embedded already."""
         chosen: list[Waiting] = []
-        same: list[tuple[Waiting, Matrix]] = []
-        for count, (knowledge_id, number) in enumerate(list(islice(self._waiting.items(), most)), start=1):
+        for count, (row_id, number) in enumerate(list(islice(self._waiting.items(), most)), start=1):
             if not self._is_current(number):
-                self._waiting.pop(knowledge_id, None)
+                self._waiting.pop(row_id, None)
                 continue
-            waiting = Waiting(knowledge_id, number, embedded_text(self._records.row(knowledge_id)))
-            known = self.kept.of_text(waiting.digest) if self.kept is not None else None
-            if known is None:
-                chosen.append(waiting)
-            else:
-                same.append((waiting, known))
+            chosen.append(Waiting(row_id, number, self._texts.embedded(self._records.row(row_id))))
             if count % _READ_PER_TURN == 0:
                 await asyncio.sleep(0)
-        if same:
-            await self._take([waiting for waiting, _ in same], np.array([vector for _, vector in same]))
-        return chosen
+        return await self.take_alike(chosen)
+
+    async def take_alike(self, waiting: Sequence[Waiting]) -> list[Waiting]:
+        """Take what has the text of something that is embedded already; return the others. Raises Unavailable."""
+        known = [None if self.kept is None else self.kept.of_text(one.digest) for one in waiting]
+        alike = [(one, vector) for one, vector in zip(waiting, known, strict=True) if vector is not None]
+        if alike:
+            await self._take([one for one, _ in alike], np.array([vector for _, vector in alike]))
+        return [one for one, vector in zip(waiting, known, strict=True) if vector is None]
 
     async def take(self, embedded: Sequence[Waiting], vectors: Sequence[Vector]) -> bool:
         """Write vectors, durable before they count; False while that must wait. Raises Unavailable."""
@@ -165,20 +165,26 @@ class AccountVectors:
 
     def refuse(self, waiting: Waiting) -> None:
         """Let a record be found by its words alone, until its text changes or the server starts again."""
-        if self._waiting.get(waiting.knowledge_id) == waiting.number:
-            del self._waiting[waiting.knowledge_id]
-            self._refused[waiting.knowledge_id] = waiting.number
+        if self._waiting.get(waiting.row_id) == waiting.number:
+            del self._waiting[waiting.row_id]
+            self._refused[waiting.row_id] = waiting.number
 
-    def retry_refused(self) -> None:
-        """Let what was refused be asked about once more."""
-        self._waiting |= self._refused
-        self._refused = {}
+    def drop(self, row_id: str) -> None:
+        """Let nothing wait for a row."""
+        self._waiting.pop(row_id, None)
+        self._refused.pop(row_id, None)
+
+    def retry_refused(self, row_id: str | None = None) -> None:
+        """Let what was refused be asked about once more: one row, or all."""
+        for name in list(self._refused) if row_id is None else [row_id]:
+            if name in self._refused:
+                self._waiting[name] = self._refused.pop(name)
 
     def defer(self, waiting: Sequence[Waiting]) -> None:
         """Let others go first the next time."""
         for one in waiting:
-            if self._waiting.get(one.knowledge_id) == one.number:
-                self._waiting[one.knowledge_id] = self._waiting.pop(one.knowledge_id)
+            if self._waiting.get(one.row_id) == one.number:
+                self._waiting[one.row_id] = self._waiting.pop(one.row_id)
 
     async def tidy(self) -> None:
         """Write the file anew where it may hold what was erased, or much that is outdated. Raises Unavailable."""
@@ -221,9 +227,7 @@ class AccountVectors:
             if self._log.is_erasing:
                 return False
             erases = self._log.erases
-            current = [
-                self._waiting.get(one.knowledge_id) == one.number and self._is_current(one.number) for one in embedded
-            ]
+            current = [self._waiting.get(one.row_id) == one.number and self._is_current(one.number) for one in embedded]
             rows = _rows(embedded, vectors)[current]
             if len(rows):
                 await self._write(rows, erases)
@@ -319,8 +323,8 @@ class AccountVectors:
 
     def _take_refused(self, numbers: frozenset[int]) -> None:
         known = self._waiting | self._refused
-        self._refused = {knowledge_id: number for knowledge_id, number in known.items() if number in numbers}
-        self._waiting = {knowledge_id: number for knowledge_id, number in known.items() if number not in numbers}
+        self._refused = {row_id: number for row_id, number in known.items() if number in numbers}
+        self._waiting = {row_id: number for row_id, number in known.items() if number not in numbers}
 
     def _is_current(self, number: int) -> bool:
         head = self._records.by_text_num(number)

@@ -131,8 +131,8 @@ class FullText:
             return
         with self._named_failure():
             writer = self._index.writer(_HEAP_BYTES, 1)
-            for knowledge_id in gone:
-                writer.delete_documents_by_term(_ID, knowledge_id)
+            for row_id in gone:
+                writer.delete_documents_by_term(_ID, row_id)
             await self._add(writer, documents)
             await asyncio.to_thread(_commit, writer)
             self._note(built)
@@ -171,7 +171,7 @@ class FullText:
             entries = [_entry(document) for document in turn]
             for document in turn:
                 if document.replaces or not self._has_written:
-                    writer.delete_documents_by_term(_ID, document.knowledge_id)
+                    writer.delete_documents_by_term(_ID, document.row_id)
             for entry in entries:
                 writer.add_document(entry)
             await asyncio.sleep(0)
@@ -234,7 +234,7 @@ def _entry(document: Document) -> tantivy.Document:
     entry.add_text(_TERMS, " ".join(document.terms))
     for facet in document.facets:
         entry.add_text(_FACETS, facet)
-    entry.add_text(_ID, document.knowledge_id)
+    entry.add_text(_ID, document.row_id)
     entry.add_unsigned(_NUMBER, document.number)
     return entry
 

@@ -4,17 +4,17 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, Generic
 
 from knowhub.core.embedding import EmbeddingFailed
-from knowhub.knowledge.model import LEXICAL, Head, Hit, Part, Recalled
+from knowhub.core.recall import LEXICAL, VECTOR, Hit, Part, Recalled
 from knowhub.search.analysis import query_terms
+from knowhub.search.following import HeadT
 from knowhub.search.lexical import LexicalIndex
 from knowhub.search.query_vectors import QueryVectors
 from knowhub.search.scripts import Reading
 from knowhub.search.vector_index import VectorIndex
 
-VECTOR: Final = "vector"
 EMBEDDER: Final = "embedder"
 # Each side proposes so many: what is deeper down than this in one comes up by the other or not at all.
 _PROPOSED: Final = 100
@@ -23,10 +23,12 @@ _LEAST_SCALE: Final = 1e-6
 _NEAR: Final = 0.5
 
 
-class HybridIndex:
-    """Implements `KnowledgeIndex`. `weight` is the vectors' share where the embedder reads the query well."""
+class HybridIndex(Generic[HeadT]):
+    """Implements `KnowledgeIndex` and `ContextIndex`. `weight` is the vectors' share where the query is read well."""
 
-    def __init__(self, lexical: LexicalIndex, vectors: VectorIndex, queries: QueryVectors, weight: float) -> None:
+    def __init__(
+        self, lexical: LexicalIndex[HeadT], vectors: VectorIndex[HeadT], queries: QueryVectors, weight: float
+    ) -> None:
         self._lexical = lexical
         self._vectors = vectors
         self._queries = queries
@@ -37,9 +39,9 @@ class HybridIndex:
         account: str,
         text: str,
         groups: Sequence[frozenset[str]],
-        accept: Callable[[Head], bool],
+        accept: Callable[[HeadT], bool],
         limit: int,
-    ) -> Recalled:
+    ) -> Recalled[HeadT]:
         """See `KnowledgeIndex.search`. Where the embedder fails, words alone decide, and `degraded` says so."""
         if not query_terms(text):
             return await self._lexical.search(account, text, groups, accept, limit)
@@ -73,12 +75,12 @@ class HybridIndex:
 
 
 def fused(
-    words: Sequence[Hit],
-    near: Sequence[tuple[float, Head]],
+    words: Sequence[Hit[HeadT]],
+    near: Sequence[tuple[float, HeadT]],
     likeness: Mapping[int, float],
     reading: Reading,
     weight: float,
-) -> list[Hit]:
+) -> list[Hit[HeadT]]:
     """Order what was found by words and what is near, best first; `likeness` is by the number of a record's text.
 
     Words count from 0 to the best hit's score, likeness from that of strangers to that of the nearest: so neither an
@@ -107,7 +109,7 @@ def fused(
     return [replace(hit, parts=tuple(parts[hit.head.id])) for hit in hits]
 
 
-def _parts(words: Sequence[Hit], near: Sequence[tuple[float, Head]]) -> Mapping[str, Sequence[Part]]:
+def _parts(words: Sequence[Hit[HeadT]], near: Sequence[tuple[float, HeadT]]) -> Mapping[str, Sequence[Part]]:
     parts: defaultdict[str, list[Part]] = defaultdict(list)
     for rank, hit in enumerate(words, start=1):
         parts[hit.head.id].append(Part(LEXICAL, rank, hit.relevance))

@@ -4,30 +4,28 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Generic
 
 from knowhub.core.operation import Row
-from knowhub.knowledge.heads import tag_facets
-from knowhub.knowledge.model import COLLECTION, Head, Hit, Recalled
+from knowhub.core.recall import Hit, Recalled
 from knowhub.search.analysis import index_terms, query_terms, weighted_query
 from knowhub.search.bm25 import Statistics, WeighedTerm
-from knowhub.search.following import LogMark, Records
+from knowhub.search.following import HeadT, LogMark, Records, Texts, touches
 from knowhub.search.full_text import Built, FullText
 from knowhub.search.tail import Document, Tail
 
-_TASK_WEIGHT: Final = 3
 _ANALYSED_PER_TURN: Final = 64
 _SPARE_HITS: Final = 8
 
 
-class AccountIndex:
+class AccountIndex(Generic[HeadT]):
     """The lexical index of one account, whose statistics are its own: nothing of it tells of another."""
 
-    def __init__(self, folder: Path, records: Records, log: LogMark) -> None:
+    def __init__(self, folder: Path, records: Records[HeadT], texts: Texts, log: LogMark) -> None:
         self._records = records
+        self._texts = texts
         self._log = log
         self._disk = FullText(folder)
         self._tail = Tail()
@@ -38,12 +36,12 @@ class AccountIndex:
 
     @property
     def lag(self) -> int:
-        """How many records the index on disk has not absorbed."""
+        """How many rows the index on disk has not absorbed."""
         return len(self._tail) + len(self._unread)
 
     @property
     def is_empty(self) -> bool:
-        """Whether the account has no record to be found, in the index or behind it."""
+        """Whether the account has no row to be found, in the index or behind it."""
         return not self.lag and self._disk.noted_erases is None
 
     @property
@@ -51,20 +49,20 @@ class AccountIndex:
         """The number of the newest erasing that the index on disk knows of; None where there is no index."""
         return self._disk.noted_erases
 
-    def follow(self, knowledge_id: str, seq: int, row: Row) -> None:
-        """Note that an operation may have changed what is searched of a record."""
-        head = self._records.head(knowledge_id)
+    def follow(self, row_id: str, seq: int, row: Row) -> None:
+        """Note that an operation may have changed what is searched of a row."""
+        head = self._records.head(row_id)
         if head is None or self._records.seq_of(head.text_num) != seq:
             return
         if head.live:
-            self._gone.pop(knowledge_id, None)
-            self._unread.append((knowledge_id, head.text_num, row))
+            self._gone.pop(row_id, None)
+            self._unread.append((row_id, head.text_num, row))
         else:
-            self._gone[knowledge_id] = seq
+            self._gone[row_id] = seq
 
     async def search(
-        self, text: str, groups: Sequence[frozenset[str]], accept: Callable[[Head], bool], limit: int
-    ) -> Recalled:
+        self, text: str, groups: Sequence[frozenset[str]], accept: Callable[[HeadT], bool], limit: int
+    ) -> Recalled[HeadT]:
         """Return the `limit` best hits of index and tail together; see `KnowledgeIndex.search`."""
         query = weighted_query(text)
         lag = self.lag
@@ -74,7 +72,12 @@ class AccountIndex:
 
         def passes(number: int) -> bool:
             head = self._records.by_text_num(number)
-            return head is not None and all(not group.isdisjoint(head.facets) for group in groups) and accept(head)
+            if head is None:
+                return False
+            for group in groups:  # a generator would cost more than what it asks
+                if group.isdisjoint(head.facets):
+                    return False
+            return accept(head)
 
         found = self._tail.search(self._weighed(query), self._statistics(), groups, passes, limit) if self._tail else []
         on_disk = 0
@@ -120,13 +123,13 @@ class AccountIndex:
             # Another process has built anew meanwhile: what its index lacks stays in the tail.
             return 0
         self._tail.remove([document.number for document in taken])
-        for knowledge_id, gone_seq in gone.items():
-            if self._gone.get(knowledge_id) == gone_seq:
-                del self._gone[knowledge_id]
+        for row_id, gone_seq in gone.items():
+            if self._gone.get(row_id) == gone_seq:
+                del self._gone[row_id]
         return len(taken)
 
     async def rebuild(self, progress: Callable[[int, int], None]) -> int:
-        """Build the index anew from the records, beside the one in use; return how many it holds."""
+        """Build the index anew from the rows, beside the one in use; return how many it holds."""
         async with self._writing:
             return await self._rebuild(progress)
 
@@ -170,26 +173,22 @@ class AccountIndex:
         absorbed = [one.number for one in self._tail.documents() if self._records.seq_of(one.number) <= seq]
         self._tail.remove(absorbed)
         self._unread = deque(one for one in self._unread if self._records.seq_of(one[1]) > seq)
-        self._gone = {knowledge_id: gone for knowledge_id, gone in self._gone.items() if gone > seq}
+        self._gone = {row_id: gone for row_id, gone in self._gone.items() if gone > seq}
 
     async def _read_unread(self) -> None:
         """Analyse what was written since, a little at a time: a burst of writes must not stall the loop."""
         count = 0
         while self._unread:
-            knowledge_id, number, row = self._unread.popleft()
-            head = self._records.head(knowledge_id)
+            row_id, number, row = self._unread.popleft()
+            head = self._records.head(row_id)
             if head is not None and head.live and head.text_num == number and number not in self._tail:
                 self._tail.add(self._document(head, row))
             count += 1
             if count % _ANALYSED_PER_TURN == 0:
                 await asyncio.sleep(0)
 
-    def _document(self, head: Head, row: Row | None = None) -> Document:
-        if row is None:
-            row = self._records.row(head.id)
-        terms = index_terms(row["task"]) * _TASK_WEIGHT + index_terms(row["content"])
-        for name in tag_facets(row["tags"]):
-            terms += _tag_terms(name)
+    def _document(self, head: HeadT, row: Row | None = None) -> Document:
+        terms = self._texts.terms(self._records.row(head.id) if row is None else row)
         return Document(head.text_num, head.id, terms, head.facets, replaces=head.version > 1)
 
     def _weighed(self, query: Sequence[tuple[str, float]]) -> list[WeighedTerm]:
@@ -213,20 +212,15 @@ class AccountIndex:
         )
 
 
-@lru_cache(maxsize=4096)
-def _tag_terms(facet: str) -> tuple[str, ...]:
-    # The same few tags stand on most records.
-    return tuple(index_terms(facet.removeprefix("tag.")))
+class LexicalIndex(Generic[HeadT]):
+    """The lexical indexes of all accounts over one family of rows, following the log."""
 
-
-class LexicalIndex:
-    """The lexical indexes of all accounts, following the log."""
-
-    def __init__(self, folder: Path, log: LogMark, records: Callable[[str], Records]) -> None:
+    def __init__(self, folder: Path, log: LogMark, records: Callable[[str], Records[HeadT]], texts: Texts) -> None:
         self._folder = folder
         self._log = log
         self._records = records
-        self._accounts: dict[str, AccountIndex] = {}
+        self._texts = texts
+        self._accounts: dict[str, AccountIndex[HeadT]] = {}
         self._wake_lag = 0
         self._wake: Callable[[], None] | None = None
 
@@ -239,14 +233,16 @@ class LexicalIndex:
         return sum(index.lag for index in self._accounts.values())
 
     def follow(self, account: str, seq: int, changes: Sequence[Any]) -> None:
-        """Note the records that an operation touched. Called by the store, in order."""
+        """Note the rows that an operation touched. Called by the store, in order."""
+        collections = self._texts.collections
         if account not in self._accounts:
             # Opening an index takes stock of all that it lacks, this operation too.
-            self.account(account)
+            if touches(changes, collections):
+                self.account(account)
             return
         index = self._accounts[account]
         for change in changes:
-            if change.collection == COLLECTION:
+            if change.collection in collections:
                 index.follow(change.id, seq, change.after_row)
         if self._wake is not None and index.lag >= self._wake_lag:
             self._wake()
@@ -256,9 +252,9 @@ class LexicalIndex:
         account: str,
         text: str,
         groups: Sequence[frozenset[str]],
-        accept: Callable[[Head], bool],
+        accept: Callable[[HeadT], bool],
         limit: int,
-    ) -> Recalled:
+    ) -> Recalled[HeadT]:
         return await self.account(account).search(text, groups, accept, limit)
 
     def matched_terms(self, text: str, *fields: str) -> list[str]:
@@ -270,7 +266,7 @@ class LexicalIndex:
         return sum([await index.absorb(most) for index in list(self._accounts.values())])
 
     async def rebuild(self, progress: Callable[[int, int], None], account: str | None = None) -> int:
-        """Build the index of one account anew, or of all; return how many records they hold."""
+        """Build the index of one account anew, or of all; return how many rows they hold."""
         indexes = list(self._accounts.values()) if account is None else [self.account(account)]
         return sum([await index.rebuild(progress) for index in indexes])
 
@@ -284,13 +280,13 @@ class LexicalIndex:
         for index in self._accounts.values():
             index.reload()
 
-    def account(self, account: str) -> AccountIndex:
+    def account(self, account: str) -> AccountIndex[HeadT]:
         """Return an account's index, opened on first use. One with nothing in it is not remembered."""
         index = self._accounts.get(account)
         if index is None:
             # A name may hold any character: its hash names the folder.
             name = blake2b(account.encode(), digest_size=12).hexdigest()
-            index = AccountIndex(self._folder / name, self._records(account), self._log)
+            index = AccountIndex(self._folder / name, self._records(account), self._texts, self._log)
             if not index.is_empty:
                 self._accounts[account] = index
         return index

@@ -1,4 +1,4 @@
-"""The records that the full-text index has not absorbed yet: a small index in memory, searched beside it."""
+"""The rows that the full-text index has not absorbed yet: a small index in memory, searched beside it."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -10,13 +10,13 @@ from knowhub.search.bm25 import Statistics, WeighedTerm
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A record as the index sees it: its terms, repeats kept. `number` names the change that wrote its text.
+    """A row as the index sees it: its terms, repeats kept. `number` names the change that wrote its text.
 
-    `replaces` says that the index may hold an earlier text of the record.
+    `replaces` says that the index may hold an earlier text of the row.
     """
 
     number: int
-    knowledge_id: str
+    row_id: str
     terms: list[str]
     facets: frozenset[str]
     replaces: bool = True

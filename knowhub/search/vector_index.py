@@ -4,14 +4,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from knowhub.core.embedding import EmbeddingFailed, Vector
 from knowhub.core.errors import Unavailable
-from knowhub.knowledge.model import COLLECTION, Head
-from knowhub.search.account_vectors import AccountVectors, Waiting, embedded_text
+from knowhub.search.account_vectors import AccountVectors, Waiting
 from knowhub.search.embedding_work import PatientEmbedding
-from knowhub.search.following import LogMark, Records
+from knowhub.search.following import HeadT, LogMark, Records, Texts, touches
 from knowhub.search.vector_files import VectorFiles
 from knowhub.search.vectors import Matrix
 
@@ -24,30 +23,52 @@ _REFUSED_AGAIN_S: Final = 300.0
 _NAMED: Final = 3
 
 
-class VectorIndex:
+class EmbeddingWork(Protocol):
+    """Embeds what waits in place of the index's own loop: whose rows want more than to be asked about again."""
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether there is something to do that the index does not count among what waits."""
+
+    @property
+    def complaint(self) -> str | None:
+        """What is to be said of the rows that have no vector for good; None where there is no such row."""
+
+    async def drain(self) -> None:
+        """Embed until nothing is left that can be now. Raises Unavailable."""
+
+
+class VectorIndex(Generic[HeadT]):
     """Follows the store as the lexical index does. Only the keeper of the directory embeds and writes."""
 
     def __init__(
         self,
         folder: Path,
         log: LogMark,
-        records: Callable[[str], Records],
+        records: Callable[[str], Records[HeadT]],
+        texts: Texts,
         embedding: PatientEmbedding,
         refused_again_s: float = _REFUSED_AGAIN_S,
     ) -> None:
         self._folder = folder
         self._log = log
         self._records = records
+        self._texts = texts
         self._embedding = embedding
-        self._accounts: dict[str, AccountVectors] = {}
+        self._accounts: dict[str, AccountVectors[HeadT]] = {}
         self._work: asyncio.Task[None] | None = None
-        self._asking: asyncio.Task[Any] | None = None
+        self._asking: set[asyncio.Task[Any]] = set()
         self._problem: str | None = None
         self._pause_s = 0.0
         self._not_before = 0.0
         self._refused_again_s = refused_again_s
         self._refused_since: float | None = None
+        self._other: EmbeddingWork | None = None
         self._is_closed = False
+
+    def hand_over(self, work: EmbeddingWork) -> None:
+        """Let `work` embed what waits from now on; when, and how patiently, is still decided here."""
+        self._other = work
 
     @property
     def lag(self) -> int:
@@ -62,12 +83,14 @@ class VectorIndex:
 
     def follow(self, account: str, seq: int, changes: Sequence[Any]) -> None:
         """Note the records that an operation touched. Called by the store, in order."""
+        collections = self._texts.collections
         if account not in self._accounts:
             # Opening an account's takes stock of all that it lacks, this operation too.
-            self.account(account)
+            if touches(changes, collections):
+                self.account(account)
             return
         for change in changes:
-            if change.collection == COLLECTION:
+            if change.collection in collections:
                 self._accounts[account].follow(change.id, seq)
 
     async def search(
@@ -75,9 +98,9 @@ class VectorIndex:
         account: str,
         query: Matrix,
         groups: Sequence[frozenset[str]],
-        accept: Callable[[Head], bool],
+        accept: Callable[[HeadT], bool],
         limit: int,
-    ) -> list[tuple[float, Head]]:
+    ) -> list[tuple[float, HeadT]]:
         return await self.account(account).search(query, groups, accept, limit)
 
     def fits(self, account: str, query: Matrix) -> bool:
@@ -87,7 +110,7 @@ class VectorIndex:
             self._embedding.dimensions = None
         return fits
 
-    def compared(self, account: str, query: Matrix, heads: Sequence[Head]) -> Mapping[int, float]:
+    def compared(self, account: str, query: Matrix, heads: Sequence[HeadT]) -> Mapping[int, float]:
         return self.account(account).compared(query, heads)
 
     async def tend(self) -> None:
@@ -111,6 +134,9 @@ class VectorIndex:
     async def embed_waiting(self) -> None:
         """Embed until nothing waits. Raises Unavailable when the embedder gives no vectors, or the disk no room."""
         await self._expect_dimensions()
+        if self._other is not None:
+            await self._other.drain()
+            return
         for account in list(self._accounts.values()):
             while account.lag and not self._is_closed:
                 batch = await account.next_waiting(_BATCH)
@@ -129,19 +155,26 @@ class VectorIndex:
     async def close(self) -> None:
         """Break off what is under way: it is begun again where it is taken up next."""
         self._is_closed = True
-        if self._asking is not None:
+        for asking in self._asking:
             # Only what waits for the embedder: a thread that writes would be left behind.
-            self._asking.cancel()
+            asking.cancel()
         if self._work is not None:
             await asyncio.wait([self._work])
 
-    def account(self, account: str) -> AccountVectors:
+    @property
+    def accounts(self) -> Mapping[str, AccountVectors[HeadT]]:
+        """The accounts that have something to be found by its meaning, now or later."""
+        return self._accounts
+
+    def account(self, account: str) -> AccountVectors[HeadT]:
         """Return an account's vectors, opened on first use. One with nothing in it is not remembered."""
         vectors = self._accounts.get(account)
         if vectors is None:
             # A name may hold any character: its hash names the folder.
             name = blake2b(account.encode(), digest_size=12).hexdigest()
-            vectors = AccountVectors(self._folder / name, self._records(account), self._log, self._embedding.model)
+            vectors = AccountVectors(
+                self._folder / name, self._records(account), self._texts, self._log, self._embedding.model
+            )
             if not vectors.is_empty:
                 self._accounts[account] = vectors
         return vectors
@@ -155,7 +188,7 @@ class VectorIndex:
             progress(start, len(heads))
             some = heads[start : start + _BATCH]
             # One that is deleted meanwhile is still read, and left out when all is written.
-            batch = [Waiting(head.id, head.text_num, embedded_text(records.row(head.id))) for head in some]
+            batch = [Waiting(head.id, head.text_num, self._texts.embedded(records.row(head.id))) for head in some]
             for waiting, vector in zip(batch, await self._vectors(batch), strict=True):
                 if vector is not None:
                     embedded.append(waiting)
@@ -168,6 +201,7 @@ class VectorIndex:
     def _begin(self, work: Callable[[], Any]) -> None:
         now = asyncio.get_running_loop().time()
         is_wanted = self._is_in_doubt or any(account.lag or account.wants_links for account in self._accounts.values())
+        is_wanted = is_wanted or (self._other is not None and self._other.is_wanted)
         is_busy = self._work is not None and not self._work.done()
         if is_wanted and not is_busy and not self._is_closed and now >= self._not_before:
             self._work = asyncio.create_task(work(), name="embedding")
@@ -180,6 +214,9 @@ class VectorIndex:
 
     def _retry_refused(self) -> None:
         now = asyncio.get_running_loop().time()
+        if self._other is not None:
+            # It knows when a text is to be asked about again.
+            return
         if not any(account.refused for account in self._accounts.values()):
             self._refused_since = None
         elif self._refused_since is None:
@@ -190,7 +227,11 @@ class VectorIndex:
                 account.retry_refused()
 
     def _check_well(self) -> None:
-        refused = [knowledge_id for account in self._accounts.values() for knowledge_id in account.refused]
+        if self._other is not None:
+            if self._problem is not None or self._other.complaint is not None:
+                raise Unavailable(self._problem or self._other.complaint or "")
+            return
+        refused = [row_id for account in self._accounts.values() for row_id in account.refused]
         if self._problem is not None:
             raise Unavailable(self._problem)
         if refused:
@@ -229,7 +270,7 @@ class VectorIndex:
             while account.wants_links and account.kept is not None and not self._is_closed:
                 await asyncio.to_thread(account.kept.add_neighbours)
 
-    async def _embed_batch(self, account: AccountVectors, batch: Sequence[Waiting]) -> bool:
+    async def _embed_batch(self, account: AccountVectors[HeadT], batch: Sequence[Waiting]) -> bool:
         try:
             vectors = await self._vectors(batch)
         except Unavailable:
@@ -241,12 +282,17 @@ class VectorIndex:
         taken = [(waiting, vector) for waiting, vector in zip(batch, vectors, strict=True) if vector is not None]
         return not taken or await account.take([one for one, _ in taken], [vector for _, vector in taken])
 
+    async def embedded(self, texts: Sequence[str]) -> "list[Vector | None]":
+        """Return a vector for each text, None for those that the embedder does not take. Raises Unavailable."""
+        return await self._told(self._embedding.vectors(texts))
+
     async def _vectors(self, batch: Sequence[Waiting]) -> "list[Vector | None]":
-        return await self._told(self._embedding.vectors([waiting.text for waiting in batch]))
+        return await self.embedded([waiting.text for waiting in batch])
 
     async def _told(self, question: Coroutine[Any, Any, _Answer]) -> _Answer:
         asking = asyncio.create_task(question, name="embedding texts")
-        self._asking = asking
+        self._asking.add(asking)
+        asking.add_done_callback(self._asking.discard)
         try:
             return await asking
         except EmbeddingFailed as problem:

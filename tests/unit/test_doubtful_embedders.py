@@ -11,6 +11,7 @@ from knowhub.bootstrap import Hub
 from knowhub.core.chat import FailureReason
 from knowhub.core.embedding import TextRefused, Vector
 from knowhub.core.errors import Unavailable
+from knowhub.knowledge.model import Head
 from knowhub.search.vector_index import VectorIndex
 from tests.builders import local, new_knowledge
 from tests.fakes.hashing_embedder import HashingEmbedder
@@ -34,7 +35,7 @@ class Sleepy(HashingEmbedder):
         ]
 
 
-async def until(hub: Hub, is_so: Callable[[VectorIndex], bool]) -> None:
+async def until(hub: Hub, is_so: Callable[[VectorIndex[Head]], bool]) -> None:
     """Run the upkeep until something is so."""
     async with asyncio.timeout(30):
         while not is_so(vectors_of(hub)):

@@ -12,8 +12,9 @@ import pytest
 
 from knowhub.bootstrap import Hub, World, open_hub
 from knowhub.core.embedding import Embedder, Vector
+from knowhub.core.recall import Hit
 from knowhub.knowledge.heads import head_of
-from knowhub.knowledge.model import Head, Hit, Order, SearchQuery
+from knowhub.knowledge.model import Head, Order, SearchQuery
 from knowhub.search.hybrid import fused
 from knowhub.search.scripts import Literacy, Reading, script_shares
 from knowhub.settings import Settings

@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
+from knowhub.core.recall import Hit, Part
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import ranking
 from knowhub.knowledge.heads import head_of
-from knowhub.knowledge.model import ROUTING, Head, Hit, Order, Part
+from knowhub.knowledge.model import ROUTING, Head, Order
 from tests.builders import START, caller, knowledge_row, local
 
 
@@ -18,7 +19,7 @@ def head(row_id: str = "a", **fields: Any) -> Head:  # noqa: ANN401 -- any field
     return head_of(row | {"eval": row["eval"] | evaluation}, 0, 1)
 
 
-def chosen(hits: list[Hit], top_k: int, order: Order, ctx: RequestContext) -> list[str]:
+def chosen(hits: list[Hit[Head]], top_k: int, order: Order, ctx: RequestContext) -> list[str]:
     return [hit.head.id for hit in ranking.select(hits, top_k, order, ctx)]
 
 
@@ -70,7 +71,7 @@ def test_the_best_of_the_pool_are_chosen_by_quality_and_ties_keep_their_order() 
     assert chosen(hits[:1] + hits[2:3], 5, Order.QUALITY, local()) == ["a", "c"]
 
 
-def found_by(stage: str, row_id: str, relevance: float, score: int) -> Hit:
+def found_by(stage: str, row_id: str, relevance: float, score: int) -> Hit[Head]:
     return Hit(head(row_id, score=score), relevance, (Part(stage, 1, None),))
 
 

@@ -13,7 +13,7 @@ from knowhub.bootstrap import Hub, World, examine, open_hub
 from knowhub.core.chat import FailureReason
 from knowhub.core.embedding import EmbeddingFailed, TextRefused
 from knowhub.core.errors import Unavailable
-from knowhub.knowledge.model import Found, Order, SearchQuery
+from knowhub.knowledge.model import Found, Head, Order, SearchQuery
 from knowhub.search.vector_files import VectorFiles
 from knowhub.search.vector_index import VectorIndex
 from knowhub.settings import Settings
@@ -30,7 +30,7 @@ def hub_with(folder: Path, embedder: HashingEmbedder | None) -> AbstractAsyncCon
     return open_hub(settings, World(embedder=embedder), keep=False)
 
 
-def vectors_of(hub: Hub) -> VectorIndex:
+def vectors_of(hub: Hub) -> VectorIndex[Head]:
     assert hub.recall.vectors is not None
     return hub.recall.vectors
 

@@ -1,0 +1,41 @@
+"""What finding rows by a text answers, whatever they are: hits best first, and how each was come by."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+
+HeadT = TypeVar("HeadT", covariant=True)
+
+LEXICAL: Final = "lexical"
+VECTOR: Final = "vector"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one stage said of a row: its place there, counted from 1, and the stage's own score.
+
+    `stage` is `lexical`, `vector`, `routing` or `rerank`. Scores of two stages are not comparable; None where a stage
+    gives none.
+    """
+
+    stage: str
+    rank: int
+    score: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Hit(Generic[HeadT]):
+    """A row that recall found, with its relevance: the higher, the better. `parts` names the stages it came by."""
+
+    head: HeadT
+    relevance: float
+    parts: tuple[Part, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled(Generic[HeadT]):
+    """What recall answers: hits best first, how many rows the index had not yet absorbed, and which part failed."""
+
+    hits: Sequence[Hit[HeadT]]
+    index_lag: int
+    degraded: Sequence[str] = ()

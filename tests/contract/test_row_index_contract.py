@@ -1,0 +1,203 @@
+"""What the indexes do for every family of rows, records of knowledge and layered memories, by words and by meaning.
+
+A family says how a text becomes a row; all else is the same code, and must be the same behaviour.
+"""
+
+import shutil
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from knowhub.bootstrap import Hub
+from knowhub.context.model import NODES, PARTS, Category
+from knowhub.core.operation import Draft, Write
+from knowhub.knowledge.model import COLLECTION
+from knowhub.search.following import Searchable
+from knowhub.wiring.recall import Recall
+from tests.builders import FakeClock, knowledge_row
+from tests.context_rows import ACCOUNT, OWNER, memory_at, node_row, part_row, session_at
+from tests.fakes.hashing_embedder import HashingEmbedder
+from tests.memory_index import memory_hub
+
+pytestmark = pytest.mark.anyio
+
+TEXTS = {
+    "one": "the zebra is striped",
+    "two": "zebra and lion at the waterhole, a zebra",
+    "three": "登录网站用 selenium",
+    "four": "anna likes green tea",
+}
+
+
+@dataclass(frozen=True)
+class Family:
+    """One family: its rows, what finds them, and a facet that half of its rows have."""
+
+    name: str
+    collection: str
+    row: Callable[[str, str, int], Mapping[str, Any]]
+    recall: Callable[[Hub], Recall[Any]]
+    group: frozenset[str]
+    folder: str
+
+
+def record(name: str, text: str, version: int) -> Mapping[str, Any]:
+    kind = "tool" if name in {"one", "three"} else "strategy"
+    return knowledge_row(name, content=text, task="", types=(kind,)) | {"version": version}
+
+
+def node(name: str, text: str, version: int) -> Mapping[str, Any]:
+    category = Category.EVENTS if name in {"one", "three"} else Category.ENTITIES
+    return node_row(memory_at(category, name), abstract=text, version=version)
+
+
+def part(name: str, text: str, version: int) -> Mapping[str, Any]:
+    session = session_at("odd" if name in {"one", "three"} else "even")
+    return part_row(session, list(TEXTS).index(name), text, message_id=name, version=version)
+
+
+FAMILIES = [
+    Family("records", COLLECTION, record, lambda hub: hub.recall, frozenset({"type:tool"}), ""),
+    Family("nodes", NODES, node, lambda hub: hub.memory_recall.recall, frozenset({"category:events"}), "context"),
+    Family(
+        "parts", PARTS, part, lambda hub: hub.memory_recall.recall, frozenset({f"under:{session_at('odd')}"}), "context"
+    ),
+]
+
+
+@dataclass(frozen=True)
+class Index:
+    """An index of a family on an open hub."""
+
+    family: Family
+    hub: Hub
+    root: Path
+
+    @property
+    def recall(self) -> Recall[Any]:
+        return self.family.recall(self.hub)
+
+    async def write(self, texts: Mapping[str, str], version: int = 1, account: str = ACCOUNT) -> None:
+        rows = [self.family.row(name, text, version) for name, text in texts.items()]
+        await self._commit(rows, account)
+
+    async def delete(self, name: str) -> None:
+        await self._commit([{**self.family.row(name, TEXTS[name], 2), "deleted": True}], ACCOUNT)
+
+    async def _commit(self, rows: Sequence[Mapping[str, Any]], account: str) -> None:
+        writes = [Write(self.family.collection, row["id"], row) for row in rows]
+        await self.hub.store.commit(account, OWNER, lambda _view: Draft("test", writes))
+
+    async def absorb(self) -> None:
+        if self.recall.vectors is not None:
+            await self.recall.vectors.embed_waiting()
+        await self.hub.keeper.run_once()
+
+    async def found(
+        self, text: str, *groups: frozenset[str], account: str = ACCOUNT, accept: Callable[[Searchable], bool] = bool
+    ) -> list[str]:
+        answer = await self.recall.index.search(account, text, groups, accept, 10)
+        return [hit.head.id.rpartition("/")[2] for hit in answer.hits]
+
+
+@pytest.fixture(params=FAMILIES, ids=lambda family: family.name)
+def family(request: pytest.FixtureRequest) -> Family:
+    chosen: Family = request.param
+    return chosen
+
+
+@pytest.fixture(params=[False, True], ids=["words", "hybrid"])
+async def index(request: pytest.FixtureRequest, family: Family, tmp_path: Path) -> AsyncIterator[Index]:
+    embedder = HashingEmbedder() if request.param else None
+    async with memory_hub(tmp_path, embedder, FakeClock()) as hub:
+        yield Index(family, hub, tmp_path)
+
+
+async def test_what_was_written_is_found_at_once_and_in_the_same_order_when_it_was_absorbed(index: Index) -> None:
+    await index.write(TEXTS)
+    lag, at_once = index.recall.lag, [await index.found(text) for text in ("zebra", "网站登录", "green")]
+
+    await index.absorb()
+
+    assert at_once == [["two", "one"], ["three"], ["four"]]
+    assert [await index.found(text) for text in ("zebra", "网站登录", "green")] == at_once
+    assert (lag, index.recall.lag) == (4, 0)
+
+
+@pytest.mark.parametrize("is_absorbed", [False, True])
+async def test_a_text_that_was_changed_or_deleted_is_found_no_more(index: Index, *, is_absorbed: bool) -> None:
+    await index.write(TEXTS)
+    if is_absorbed:
+        await index.absorb()
+
+    await index.write({"one": "a horse without stripes"}, version=2)
+    await index.delete("two")
+    before = [await index.found(text) for text in ("zebra", "horse")]
+    await index.absorb()
+
+    assert before == [[], ["one"]]
+    assert [await index.found(text) for text in ("zebra", "horse")] == before
+
+
+async def test_what_was_deleted_and_comes_back_is_found_again(index: Index) -> None:
+    await index.write(TEXTS)
+    await index.absorb()
+    await index.delete("four")
+    await index.absorb()
+
+    await index.write({"four": TEXTS["four"]}, version=3)
+    at_once = await index.found("tea")
+    await index.absorb()
+
+    assert at_once == await index.found("tea") == ["four"]
+
+
+@pytest.mark.parametrize("is_absorbed", [False, True])
+async def test_groups_narrow_and_accept_decides(index: Index, *, is_absorbed: bool) -> None:
+    await index.write(TEXTS)
+    if is_absorbed:
+        await index.absorb()
+
+    narrowed = await index.found("zebra tea 登录", index.family.group)
+    nothing = await index.found("zebra", index.family.group, frozenset({"category:none", "type:none"}))
+    accepted = await index.found("zebra tea 登录", accept=lambda head: head.id.endswith("four"))
+
+    assert (sorted(narrowed), nothing, accepted) == (["one", "three"], [], ["four"])
+
+
+async def test_no_account_finds_what_is_anothers(index: Index) -> None:
+    await index.write({"one": TEXTS["one"]})
+    await index.write({"two": TEXTS["two"]}, account="other")
+    await index.absorb()
+
+    assert [await index.found("zebra", account=account) for account in (ACCOUNT, "other", "third")] == [
+        ["one"],
+        ["two"],
+        [],
+    ]
+
+
+async def test_an_index_that_was_deleted_is_built_anew_to_the_same_answers(index: Index) -> None:
+    await index.write(TEXTS)
+    await index.absorb()
+    before = [await index.found(text) for text in ("zebra", "tea", "selenium")]
+
+    shutil.rmtree(index.root / "indexes" / index.family.folder / "lexical")
+    await index.absorb()
+    rows = await index.hub.reindex(lambda _done, _total: None)
+
+    assert (rows, index.recall.lag) == (4, 0)
+    assert [await index.found(text) for text in ("zebra", "tea", "selenium")] == before
+
+
+async def test_each_family_has_folders_of_its_own(index: Index) -> None:
+    await index.write(TEXTS)
+    await index.absorb()
+
+    folders = {path.parent.parent for path in (index.root / "indexes").rglob("built.json")}
+
+    kinds = ["lexical", "vectors"] if index.recall.vectors is not None else ["lexical"]
+    assert folders == {index.root / "indexes" / index.family.folder / kind for kind in kinds}
