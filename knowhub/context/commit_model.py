@@ -1,0 +1,124 @@
+"""What goes into a commit and what comes out of it: sessions, candidates, plans, results (seed 002 §4.1)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from knowhub.context.index_model import EventType, OutboxEvent
+from knowhub.context.model import Category, Message, RelationEdge
+from knowhub.core.operation import Row
+
+
+class Action(StrEnum):
+    """What a write plan does to its node (CE-066)."""
+
+    CREATE = "create"
+    MERGE = "merge"
+    APPEND = "append"
+    SKIP = "skip"
+
+
+@dataclass(frozen=True, slots=True)
+class UsedTool:
+    """A call of a tool or a skill during the session: it feeds their statistics."""
+
+    name: str
+    kind: str = "tool"
+    ok: bool = True
+    seconds: float | None = None
+    note: str = ""
+    call_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CommitOptions:
+    """`dry_run` shows the plan and writes nothing; without `extract` the transcript alone is kept."""
+
+    dry_run: bool = False
+    extract: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class SessionCommit:
+    """What is to be committed. `used_contexts` are URIs, or texts, of what was recalled into the session."""
+
+    session_id: str
+    messages: Sequence[Message]
+    used_contexts: Sequence[str] = ()
+    used_tools: Sequence[UsedTool] = ()
+    options: CommitOptions = CommitOptions()
+    trace_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionArchive:
+    """A session as it is committed (CE-025): its summary, its last messages, and counts."""
+
+    session_id: str
+    archive_uri: str
+    summary: str
+    recent_messages: Sequence[Message] = ()
+    stats: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateMemory:
+    """Something that may be remembered (CE-026); it says nothing of where it will stand.
+
+    `owner_scope` is `user` or `agent`, `routing_key` what candidates of one category have in common that belong into
+    one node. `source_refs` are URIs of the session's parts that say it. `facts` are what a policy counts.
+    """
+
+    category: Category
+    owner_scope: str
+    routing_key: str
+    abstract: str
+    overview: str
+    content: str
+    confidence: float
+    source_refs: Sequence[str] = ()
+    by: str = "rules"
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class WritePlan:
+    """What a policy decides (CE-027). `node_patch` holds the fields of the node's row that are written."""
+
+    action: Action
+    target_uri: str
+    node_patch: Row = field(default_factory=dict)
+    relation_ops: Sequence[RelationEdge] = ()
+    outbox_events: Sequence[EventType] = ()
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteResult:
+    """What became of a plan (CE-028)."""
+
+    uri: str
+    action: Action
+    node_version: int
+    created: bool
+    updated: bool
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitResult:
+    """The answer of a commit (CE-029). `status` is `committed`, `unchanged` or `dry_run`.
+
+    `operation_id` is what an undo takes; None where nothing was written. `degraded` names what was not there.
+    """
+
+    archive: SessionArchive
+    write_results: Sequence[WriteResult]
+    outbox_events: Sequence[OutboxEvent]
+    stats: Mapping[str, Any]
+    status: str
+    operation_id: str | None = None
+    plans: Sequence[WritePlan] = ()
+    degraded: Sequence[str] = ()
+    replayed: bool = False

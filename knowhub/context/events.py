@@ -1,0 +1,38 @@
+"""What an operation asks of the index: its outbox events, read off its changes (CE-083…086, CE-144)."""
+
+from collections.abc import Iterable, Sequence
+
+from knowhub.context import uri
+from knowhub.context.index_model import EventType, OutboxEvent
+from knowhub.context.model import NODES, PARTS
+from knowhub.core.operation import Change, is_live
+
+MOVED_FROM = "moved_from"
+
+
+def events_of(account: str, operation_id: str, timestamp: float, changes: Sequence[Change]) -> list[OutboxEvent]:
+    """List the events of an operation, in the order of its changes; the same in every process."""
+    events = []
+    for change in changes:
+        for kind, payload in _asked(change):
+            event_id = uri.stable_hash(operation_id, change.id, kind.value)
+            whose = {"account": account, "owner": change.after.get("owner", ""), "collection": change.collection}
+            events.append(OutboxEvent(event_id, kind, change.id, {**whose, **payload}, created_at=timestamp))
+    return events
+
+
+def _asked(change: Change) -> Iterable[tuple[EventType, dict[str, str]]]:
+    if change.collection not in (NODES, PARTS):
+        return
+    if not is_live(change.after):
+        if is_live(change.before):
+            yield EventType.DELETE_CONTEXT, {}
+        return
+    moved_from = change.after.get(MOVED_FROM) if not is_live(change.before) else None
+    if moved_from:
+        yield EventType.MOVE_CONTEXT, {"from_uri": str(moved_from)}
+    else:
+        yield EventType.UPSERT_CONTEXT, {}
+    edges = change.after.get("relations") or []
+    if edges and edges != (change.before or {}).get("relations"):
+        yield EventType.UPSERT_RELATION, {}

@@ -1,0 +1,185 @@
+"""What a layered memory is: nodes, the sessions they come from, and all values on the way (seed 002 §4)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
+from typing import Any
+
+NODES = "context_nodes"
+PARTS = "context_parts"
+"""Rows of nodes, and of the messages of sessions; each has its URI as its id."""
+_SLASHES_OF_SESSION = 6
+
+
+class Category(StrEnum):
+    """What a node is; each has its place among the URIs (CE-049…055, C-47)."""
+
+    PROFILE = "profile"
+    PREFERENCES = "preferences"
+    ENTITIES = "entities"
+    EVENTS = "events"
+    CASES = "cases"
+    PATTERNS = "patterns"
+    SKILLS = "skills"
+    TOOLS = "tools"
+    SESSIONS = "sessions"
+
+
+USER_CATEGORIES = (
+    Category.PROFILE,
+    Category.PREFERENCES,
+    Category.ENTITIES,
+    Category.EVENTS,
+    Category.SESSIONS,
+)
+
+
+class ContextType(StrEnum):
+    """The kind of context that a node is (CE-023)."""
+
+    MEMORY = "memory"
+    SKILL = "skill"
+    SESSION = "session"
+
+
+class Level(IntEnum):
+    """The layers of a node: abstract, overview, content; read as `L0` or 0 (C-78)."""
+
+    L0 = 0
+    L1 = 1
+    L2 = 2
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryContext:
+    """Whose memory it is (CE-022, RequestContext): the spaces that a commit writes into.
+
+    `user` and `agent` are the segments of their spaces, `user_owner` and `agent_owner` the principals who own what is
+    written there. Who calls, and what they see, says `knowhub.core.request_context.RequestContext`.
+    """
+
+    account: str
+    user: str
+    agent: str
+    user_owner: str
+    agent_owner: str
+    session_id: str = ""
+    trace_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a session; only `role` and `content` are needed. `timestamp` is ISO 8601 as it was sent."""
+
+    role: str
+    content: str
+    name: str = ""
+    message_id: str | None = None
+    timestamp: str | None = None
+
+    @property
+    def is_user(self) -> bool:
+        """Whether a person wrote it."""
+        return self.role in {"user", "human"}
+
+    @property
+    def is_tool(self) -> bool:
+        """Whether it is what a tool answered."""
+        return self.role in {"tool", "function"}
+
+
+@dataclass(frozen=True, slots=True)
+class RelationEdge:
+    """An edge from one node to another (CE-024); `weight` from 0 to 1."""
+
+    from_uri: str
+    to_uri: str
+    relation_type: str
+    reason: str = ""
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class ContextNode:
+    """A node with all of its layers (CE-023); `metadata` is an open object, `relations` are edges from this node."""
+
+    uri: str
+    parent_uri: str
+    context_type: str
+    category: str
+    owner_space: str
+    abstract: str
+    overview: str
+    content: str
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    relations: Sequence[RelationEdge] = ()
+    version: int = 1
+    created_at: str = ""
+    updated_at: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ContextHead:
+    """A node or a part without its content: what filters, listing and ranking need.
+
+    `text_num` names the change that last wrote what is searched of it, `signature` is a hash of that.
+    `said_at` is when a message was said, or an event took place, in seconds since the epoch. `number` counts the parts
+    of a session from 0, and is 0 for nodes. `name` is who said a part, or what a node is called; `abstract` is its L0
+    text, shortened to 300 characters. `sources` are the URIs of the messages that an extracted memory comes from, the
+    first 32 of them.
+    """
+
+    uri: str
+    parent_uri: str
+    category: Category
+    owner_space: str
+    owner: str
+    audience: frozenset[str]
+    facets: frozenset[str]
+    live: bool
+    version: int
+    text_num: int
+    signature: int
+    number: int
+    name: str
+    abstract: str
+    said_at: float | None
+    updated_at: float
+    message_id: str | None = None
+    has_overview: bool = True
+    has_content: bool = True
+    sources: tuple[str, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """The id of its row."""
+        return self.uri
+
+    @property
+    def is_part(self) -> bool:
+        """Whether it is one message of a session."""
+        # By its depth: a session may be called `sessions`.
+        return self.category is Category.SESSIONS and self.parent_uri.count("/") == _SLASHES_OF_SESSION
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSummary:
+    """A line of a listing (CE-037); `updated_at` is ISO 8601, None for a folder that is no node."""
+
+    uri: str
+    name: str
+    is_dir: bool
+    has_children: bool
+    category: str
+    updated_at: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStat:
+    """What is known of a node without reading it (CE-038); `size` in bytes of its five files."""
+
+    uri: str
+    exists: bool
+    version: int
+    size: int
+    updated_at: str | None

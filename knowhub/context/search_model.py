@@ -1,0 +1,81 @@
+"""A question as it is understood, and what was found (seed 002 §4.1, §8)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from knowhub.context.model import RelationEdge
+
+
+@dataclass(frozen=True, slots=True)
+class TypedQuery:
+    """A query as the planner understands it (CE-033); `hints` say which rules it met, `filters` what must hold."""
+
+    text: str
+    context_type: str = ""
+    categories: Sequence[str] = ()
+    target_uri: str | None = None
+    top_k: int = 10
+    filters: Mapping[str, Any] = field(default_factory=dict)
+    hints: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SeedHit:
+    """What the first round found (CE-034)."""
+
+    uri: str
+    score: float
+    category: str
+    owner_space: str
+    abstract: str
+    has_overview: bool
+    has_content: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NodeHit:
+    """A node with its score after the hierarchy was looked at (CE-044, C-45); `source` is `seed` or `child`."""
+
+    uri: str
+    parent_uri: str
+    score: float
+    category: str
+    abstract: str
+    level: int
+    source: str
+    reasons: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RetrievedBlock:
+    """One answer of a search, or what was read (CE-035). A search leaves `overview` and `content_excerpt` None.
+
+    `message_ids` names the messages that a part is, or that an extracted memory came from, best first. `content` is
+    the whole text, of an L2 reading only.
+    """
+
+    uri: str
+    category: str
+    level_hit: str
+    abstract: str
+    overview: str | None = None
+    content_excerpt: str | None = None
+    content: str | None = None
+    relations: Sequence[RelationEdge] = ()
+    score: float = 0.0
+    match_reason: str = ""
+    message_ids: Sequence[str] = ()
+    said_at: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryFound:
+    """The answer of a search (CE-036, SearchResult; C-45)."""
+
+    query_plan: Sequence[TypedQuery]
+    seed_hits: Sequence[SeedHit]
+    blocks: Sequence[RetrievedBlock]
+    total: int
+    index_lag: int = 0
+    degraded: Sequence[str] = ()

@@ -1,0 +1,165 @@
+"""Reading, correcting and forgetting one memory, and looking through what stands below a URI."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from knowhub.context import edits, listing
+from knowhub.context.model import Category
+from knowhub.context.ports import ContextView
+from knowhub.core.errors import Forbidden, InvalidInput, NotFound, VersionConflict
+from knowhub.core.request_context import RequestContext, Role
+from knowhub.stores.files.store import FileStore
+from tests.builders import START, caller, local, open_files
+from tests.context_rows import draft, memory_at, node_row, said, session_at
+
+pytestmark = pytest.mark.anyio
+
+LI = caller(user_id="li")
+WANG = caller(user_id="wang")
+SESSION = session_at("monday")
+STYLE = memory_at(Category.PREFERENCES, "style")
+OTHERS = memory_at(Category.PREFERENCES, "style", space="users/wang")
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[FileStore]:
+    store = open_files(tmp_path)
+    rows = [
+        node_row(SESSION, abstract="Monday"),
+        *said(SESSION, ["first", "second", "third"]),
+        node_row(STYLE, abstract="short answers", overview="Li wants short answers", content="- short"),
+        node_row(OTHERS, owner="user:wang"),
+    ]
+    await store.commit("default", "user:li", lambda _view: draft(*rows))
+    yield store
+    await store.close()
+
+
+@pytest.fixture
+def view(store: FileStore) -> ContextView:
+    return store.view("default")
+
+
+def uris(found: listing.Listing) -> list[str]:
+    return [one.uri.removeprefix("ctx://default") for one in found.children]
+
+
+@pytest.mark.parametrize("address", [OTHERS, memory_at(Category.PROFILE), memory_at(Category.PROFILE, account="acme")])
+async def test_what_is_hidden_missing_or_of_another_account_is_not_found_in_the_same_words(
+    view: ContextView, address: str
+) -> None:
+    with pytest.raises(NotFound) as refused:
+        edits.readable_head(view, LI, address)
+
+    assert refused.value.detail == f"no memory with id {address!r}"
+
+
+async def test_only_the_owner_edits_and_only_the_version_that_was_read(view: ContextView) -> None:
+    reader = RequestContext("default", "user:li", frozenset({"user:li"}), LI.visible, "user:li", role=Role.READER)
+
+    with pytest.raises(Forbidden):
+        edits.editable_head(view, reader, STYLE, None)
+    with pytest.raises(VersionConflict):
+        edits.editable_head(view, LI, STYLE, 2)
+    assert edits.editable_head(view, LI, STYLE, 1).uri == STYLE
+    assert edits.editable_head(view, local(), OTHERS, None).uri == OTHERS
+
+
+async def test_a_correction_changes_the_named_layers_only(view: ContextView) -> None:
+    head = edits.readable_head(view, LI, STYLE)
+    row = edits.row_at(view, head)
+
+    after = edits.patched(head, row, {"abstract": "long answers", "owner": "user:wang"}, START + 60)
+    same = edits.patched(head, row, {"abstract": row["abstract"]}, START + 60)
+
+    assert after is not None
+    assert {name for name in after if after[name] != row[name]} == {"abstract", "version", "updated_at"}
+    assert (after["version"], same) == (2, None)
+
+
+@pytest.mark.parametrize(
+    ("address", "patch", "field"),
+    [(f"{SESSION}/m1", {"content": "I never said that"}, "uri"), (SESSION, {"content": "nothing"}, "content")],
+)
+async def test_what_was_said_is_not_edited(view: ContextView, address: str, patch: dict[str, Any], field: str) -> None:
+    head = edits.readable_head(view, LI, address)
+
+    with pytest.raises(InvalidInput) as refused:
+        edits.patched(head, edits.row_at(view, head), patch, START)
+
+    assert refused.value.errors[0].field == field
+
+
+async def test_with_a_session_go_its_messages(store: FileStore, view: ContextView) -> None:
+    head = edits.readable_head(view, LI, SESSION)
+
+    writes = edits.forgotten(view, head, START)
+    await store.commit("default", "user:li", lambda _view: draft(*(one.after for one in writes)))
+
+    assert [one.id.removeprefix(SESSION) for one in writes] == ["", "/m0", "/m1", "/m2"]
+    assert all(one.after["deleted"] and one.after[edits.FORGOTTEN] for one in writes)
+    assert not store.view("default").context_parts(SESSION)
+
+
+async def test_every_layer_of_a_message_is_the_message(view: ContextView) -> None:
+    head = edits.readable_head(view, LI, f"{SESSION}/m1")
+
+    node = edits.node_of(head, edits.row_at(view, head))
+
+    assert (node.abstract, node.overview, node.content) == ("second", "second", "second")
+    assert (node.metadata["message_id"], node.metadata["number"], node.parent_uri) == ("m1", 1, SESSION)
+
+
+async def test_a_folder_comes_before_what_it_holds_and_messages_in_their_order(view: ContextView) -> None:
+    found = listing.children_of(view, LI, None, listing.MAX_DEPTH)
+
+    assert uris(found) == [
+        "/users",
+        "/users/li",
+        "/users/li/memories",
+        "/users/li/memories/preferences",
+        "/users/li/memories/preferences/style",
+        "/users/li/sessions",
+        "/users/li/sessions/monday",
+        "/users/li/sessions/monday/m0",
+        "/users/li/sessions/monday/m1",
+        "/users/li/sessions/monday/m2",
+    ]
+    folder, leaf = found.children[0], found.children[-1]
+    assert (folder.is_dir, folder.has_children, folder.updated_at) == (True, True, None)
+    assert (leaf.is_dir, leaf.has_children, leaf.category) == (False, False, "sessions")
+
+
+@pytest.mark.parametrize(
+    ("ctx", "address", "depth", "expected"),
+    [
+        (LI, None, 1, ["/users"]),
+        (LI, "ctx://default/users", 1, ["/users/li"]),
+        (local(), "ctx://default/users", 1, ["/users/li", "/users/wang"]),
+        (LI, SESSION, 1, [f"/users/li/sessions/monday/m{number}" for number in range(3)]),
+        (caller(user_id="nobody"), None, 3, []),
+    ],
+)
+async def test_a_listing_goes_as_deep_as_asked_and_shows_what_the_caller_sees(
+    view: ContextView, ctx: RequestContext, address: str | None, depth: int, expected: list[str]
+) -> None:
+    assert uris(listing.children_of(view, ctx, address, depth)) == expected
+
+
+@pytest.mark.parametrize("address", ["ctx://default/users/wang", "ctx://default/users/nobody", OTHERS])
+async def test_below_what_the_caller_does_not_see_there_is_nothing(view: ContextView, address: str) -> None:
+    with pytest.raises(NotFound, match="no memory with id"):
+        listing.children_of(view, LI, address, 1)
+
+
+async def test_a_node_without_children_lists_nothing(view: ContextView) -> None:
+    assert listing.children_of(view, LI, STYLE, 1) == listing.Listing([], truncated=False)
+
+
+@pytest.mark.parametrize("depth", [0, 9])
+async def test_a_depth_out_of_bounds_is_refused(view: ContextView, depth: int) -> None:
+    with pytest.raises(InvalidInput, match="depth"):
+        listing.children_of(view, LI, None, depth)

@@ -1,0 +1,182 @@
+"""What the parts of layered memories share: whose a memory is, its head, and what it asks of the index."""
+
+from typing import Any
+
+import pytest
+
+from knowhub.context import events, heads, l0, spaces
+from knowhub.context.index_model import EventType
+from knowhub.context.model import NODES, PARTS, Category
+from knowhub.core.errors import InvalidInput
+from knowhub.core.operation import Change
+from tests.builders import START, caller, local
+
+PROFILE = "ctx://default/users/li/memories/profile"
+SESSION = "ctx://default/users/li/sessions/monday"
+
+
+def node_row(uri: str = PROFILE, **fields: object) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "id": uri,
+        "parent_uri": uri.rpartition("/")[0],
+        "context_type": "memory",
+        "category": "profile",
+        "owner_space": "users/li",
+        "abstract": "Li writes Python",
+        "overview": "Li writes Python, and lives in Hangzhou.",
+        "content": "",
+        "metadata": {"said_at": None},
+        "relations": [],
+        "owner": "user:li",
+        "scopes": ["user:owner"],
+        "version": 1,
+        "created_at": "2026-03-05T12:00:00Z",
+        "updated_at": "2026-03-05T12:00:00Z",
+    }
+    return row | fields
+
+
+def part_row(**fields: object) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "id": f"{SESSION}/m1",
+        "session_uri": SESSION,
+        "number": 4,
+        "role": "user",
+        "name": "Li",
+        "content": "I moved to Hangzhou",
+        "message_id": "m1",
+        "timestamp": "2026-03-05T12:00:00Z",
+        "owner": "user:li",
+        "scopes": ["user:owner"],
+        "version": 1,
+        "created_at": "2026-03-06T12:00:00Z",
+        "updated_at": "2026-03-06T12:00:00Z",
+    }
+    return row | fields
+
+
+@pytest.mark.parametrize(
+    ("ids", "user", "agent", "user_owner", "agent_owner"),
+    [
+        ({"user_id": "li", "agent_id": "web"}, "li", "web", "user:li", "agent:web"),
+        ({"user_id": "li"}, "li", "~li", "user:li", "user:li"),
+        ({"agent_id": "web"}, "~web", "web", "agent:web", "agent:web"),
+        ({"user_id": "李 四", "team_id": "red"}, "李%20四", "~李%20四", "user:李 四", "user:李 四"),
+    ],
+)
+def test_a_caller_remembers_in_spaces_of_their_own(
+    ids: dict[str, str], user: str, agent: str, user_owner: str, agent_owner: str
+) -> None:
+    whose = spaces.memory_context(caller(**ids), "monday")
+
+    assert (whose.user, whose.agent) == (user, agent)
+    assert (whose.user_owner, whose.agent_owner) == (user_owner, agent_owner)
+
+
+def test_who_is_not_named_is_the_default_owner() -> None:
+    assert spaces.session_uri(spaces.memory_context(local(), "monday")) == "ctx://default/users/local/sessions/monday"
+
+
+def test_a_team_alone_remembers_nothing() -> None:
+    with pytest.raises(InvalidInput, match="name a user or an agent"):
+        spaces.memory_context(caller(team_id="red"))
+
+
+def test_a_user_and_an_agent_of_one_name_share_no_space() -> None:
+    user, agent = spaces.memory_context(caller(user_id="x")), spaces.memory_context(caller(agent_id="x"))
+
+    assert user.user != agent.user
+    assert user.agent != agent.agent
+    assert set(spaces.seen_spaces(caller(user_id="x")) or ()).isdisjoint(spaces.seen_spaces(caller(agent_id="x")) or ())
+
+
+def test_where_a_caller_writes_is_among_what_they_see() -> None:
+    for ids in ({"user_id": "li"}, {"agent_id": "web"}, {"user_id": "li", "agent_id": "web"}):
+        whose, seen = spaces.memory_context(caller(**ids)), spaces.seen_spaces(caller(**ids))
+
+        assert {f"users/{whose.user}", f"agents/{whose.agent}"} <= set(seen or ())
+
+
+def test_a_head_knows_who_sees_it_and_all_that_it_stands_under() -> None:
+    head = heads.head_of(PARTS, part_row(), 7)
+
+    assert (head.category, head.is_part, head.number, head.name) == (Category.SESSIONS, True, 4, "Li")
+    assert head.audience == {"user:li"}
+    assert head.said_at == START
+    assert {
+        "category:sessions",
+        "sees:user:li",
+        "under:ctx://default",
+        "under:ctx://default/users/li",
+        f"under:{SESSION}",
+        f"under:{SESSION}/m1",
+    } <= head.facets
+
+
+def test_the_node_of_a_session_is_no_part() -> None:
+    head = heads.head_of(NODES, node_row(SESSION, category="sessions", context_type="session"), 7)
+
+    assert not head.is_part
+    assert head.has_content
+
+
+def test_a_time_that_is_none_is_kept_by_the_message_and_not_searched() -> None:
+    assert heads.head_of(PARTS, part_row(timestamp="last Tuesday"), 7).said_at is None
+    assert heads.head_of(PARTS, part_row(timestamp=None), 7).said_at is None
+
+
+def test_the_number_of_a_text_stays_while_the_text_does() -> None:
+    first = heads.head_of(NODES, node_row(), 7)
+
+    same = heads.head_of(NODES, node_row(overview="more", version=2), 9, first)
+    other = heads.head_of(NODES, node_row(abstract="Li writes Go", version=2), 9, first)
+    gone = heads.head_of(NODES, node_row(deleted=True, version=2), 9, first)
+
+    assert (same.text_num, same.version) == (7, 2)
+    assert other.text_num == 9
+    assert (gone.text_num, gone.live) == (9, False)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [("Li", "hello", "Li: hello"), ("Li", "Li: hello", "Li: hello"), ("", "hello", "hello")],
+)
+def test_a_message_is_shown_with_who_said_it_once(name: str, content: str, expected: str) -> None:
+    assert l0.said(part_row(name=name, content=content)) == expected
+
+
+def test_what_is_written_asks_the_index_once_a_row() -> None:
+    edge = {"to_uri": SESSION, "relation_type": "extracted_from", "reason": "", "weight": 1.0}
+    made = Change(NODES, PROFILE, None, node_row(relations=[edge]))
+    gone = Change(PARTS, f"{SESSION}/m1", part_row(), part_row(deleted=True))
+    other = Change("knowledge", "k", None, {"id": "k"})
+
+    asked = events.events_of("default", "op-1", START, [made, gone, other])
+
+    assert [(one.event_type, one.uri) for one in asked] == [
+        (EventType.UPSERT_CONTEXT, PROFILE),
+        (EventType.UPSERT_RELATION, PROFILE),
+        (EventType.DELETE_CONTEXT, f"{SESSION}/m1"),
+    ]
+    assert {one.created_at for one in asked} == {START}
+    assert len({one.event_id for one in asked}) == len(asked)
+
+
+def test_a_move_is_one_event_and_a_tombstone_of_a_tombstone_none() -> None:
+    moved = Change(NODES, PROFILE, None, node_row(moved_from="ctx://default/users/old/memories/profile"))
+    twice = Change(NODES, PROFILE, node_row(deleted=True), node_row(deleted=True, version=3))
+
+    asked = events.events_of("default", "op-1", START, [moved, twice])
+
+    assert [(one.event_type, one.payload.get("from_uri")) for one in asked] == [
+        (EventType.MOVE_CONTEXT, "ctx://default/users/old/memories/profile")
+    ]
+
+
+def test_an_event_has_the_same_id_in_every_process() -> None:
+    change = Change(NODES, PROFILE, None, node_row())
+
+    first, again = (events.events_of("default", "op-1", START, [change]) for _ in range(2))
+
+    assert first == again
+    assert first[0].event_id != events.events_of("default", "op-2", START, [change])[0].event_id

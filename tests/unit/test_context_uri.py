@@ -1,0 +1,167 @@
+"""URIs of memories: each name has one segment, each place one URI, and whatever is written otherwise is refused."""
+
+from urllib.parse import quote
+
+import pytest
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+
+from knowhub.context import uri
+from knowhub.context.model import Category
+from knowhub.core.errors import InvalidInput
+
+LI = "users/li"
+WEB = "agents/web"
+NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=60)
+
+
+@pytest.mark.parametrize(
+    ("space", "category", "name", "expected"),
+    [
+        (LI, Category.PROFILE, "", "ctx://acme/users/li/memories/profile"),
+        (LI, Category.PREFERENCES, "style", "ctx://acme/users/li/memories/preferences/style"),
+        (LI, Category.ENTITIES, "咪咪", "ctx://acme/users/li/memories/entities/咪咪"),
+        (LI, Category.EVENTS, "2026-05-02-a", "ctx://acme/users/li/memories/events/2026-05-02-a"),
+        (LI, Category.SESSIONS, "s/1", "ctx://acme/users/li/sessions/s%2F1"),
+        (WEB, Category.CASES, "c1", "ctx://acme/agents/web/memories/cases/c1"),
+        (WEB, Category.PATTERNS, "retry", "ctx://acme/agents/web/memories/patterns/retry"),
+        (WEB, Category.SKILLS, "login", "ctx://acme/agents/web/skills/login"),
+        (WEB, Category.TOOLS, "curl", "ctx://acme/agents/web/tools/curl"),
+    ],
+)
+def test_every_category_has_its_place(space: str, category: Category, name: str, expected: str) -> None:
+    made = uri.node_uri("acme", space, category, name)
+    read = uri.parse(made)
+
+    assert made == expected
+    assert (read.account, read.space, read.category, read.name) == ("acme", space, category, name)
+    assert read.is_node
+
+
+def test_a_message_stands_below_its_session() -> None:
+    session = uri.node_uri("acme", LI, Category.SESSIONS, "monday")
+
+    read = uri.parse(uri.part_uri(session, "D1:3"))
+
+    assert (read.name, read.part, read.parent) == ("monday", "D1:3", session)
+    assert read.is_part
+    assert not read.is_node
+
+
+@given(NAMES)
+@example("..")
+@example("~")
+@example("%2e")
+@example("a/../b")
+@example("．．")
+@example("\x00")
+@example("\u202egpj")
+def test_a_name_comes_back_from_its_segment(name: str) -> None:
+    made = uri.node_uri("acme", LI, Category.ENTITIES, name)
+
+    read = uri.parse(made)
+
+    assert read.name == name
+    assert made.count("/") == "ctx://acme/users/li/memories/entities/x".count("/")
+    assert read.space == LI
+
+
+@given(NAMES, NAMES)
+def test_two_names_never_share_a_uri(one: str, other: str) -> None:
+    uris = {uri.node_uri("acme", LI, Category.ENTITIES, name) for name in (one, other)}
+
+    assert len(uris) == len({one, other})
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        "",
+        "ctx://",
+        "ctx:///users/li",
+        "http://acme/users/li",
+        "CTX://acme/users/li",
+        "ctx://acme/..",
+        "ctx://acme/users/../agents",
+        "ctx://acme/users/%2e%2e/memories/profile",
+        "ctx://acme/users/．．",
+        "ctx://acme/users//memories/profile",
+        "ctx://acme/users/li/",
+        "ctx://acme/users/li/memories/profile/",
+        "ctx://acme/users/li/memories/profile/x",
+        "ctx://acme/users/li/memories/cases/x",
+        "ctx://acme/users/li/.meta.json",
+        "ctx://acme/agents/web/memories/profile",
+        "ctx://acme/agents/web/sessions/s",
+        "ctx://acme/agents/web/tools/a/b",
+        "ctx://acme/users/li/sessions/s/m/x",
+        "ctx://acme/teams/red",
+        "ctx://acme/users/li%2Fx%2f",
+        "ctx://acme/users/li\x00",
+        "ctx://acme/users/li\\..",
+        "ctx://acme/users/%ff",
+        "ctx://acme/users/li?level=L2",
+        "ctx://~acme/users/li",
+        "ctx://acme/users/li/memories/events/~x",
+        "ctx://acme/users/" + "a" * 2_000,
+    ],
+)
+def test_what_knowhub_would_not_write_is_refused_by_name(hostile: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        uri.parse(hostile, "target_uri")
+
+    assert refused.value.errors[0].field == "target_uri"
+
+
+@given(NAMES)
+def test_percent_encoding_of_other_tools_is_read_only_where_it_is_ours(name: str) -> None:
+    assume(not name.startswith(uri.OWN))
+    theirs = quote(name, safe="")
+
+    try:
+        read = uri.parse(f"ctx://acme/users/{theirs}/memories/profile")
+    except InvalidInput:
+        assert theirs != uri.segment(name)
+    else:
+        assert read.space == f"users/{uri.segment(name)}"
+
+
+def test_the_own_space_of_a_user_is_no_agents_space() -> None:
+    own = f"agents/{uri.own_segment('li')}"
+
+    read = uri.parse(uri.node_uri("acme", own, Category.TOOLS, "curl"))
+
+    assert read.space == own
+    assert uri.segment("~li") != uri.own_segment("li")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Reply in Chinese!", "reply-in-chinese"),
+        ("  回答 用中文！ ", "回答-用中文"),
+        ("Ｆｕｌｌ Ｗｉｄｔｈ", "full-width"),
+        ("C++ / C#", "c-c"),
+    ],
+)
+def test_a_slug_is_readable(text: str, expected: str) -> None:
+    assert uri.slug(text) == expected
+
+
+@given(st.text(max_size=300))
+def test_a_slug_always_makes_a_segment_that_is_written_as_it_is_said(text: str) -> None:
+    made = uri.slug(text)
+
+    assert 0 < len(made) <= uri.MAX_SLUG_CHARS
+    assert uri.parse(uri.node_uri("acme", LI, Category.ENTITIES, made)).name == made
+
+
+def test_what_a_slug_cuts_off_is_told_apart() -> None:
+    long = "word " * 40
+
+    assert uri.slug(long + "one") != uri.slug(long + "two")
+    assert uri.slug("!!!") != uri.slug("???")
+
+
+def test_a_stable_hash_is_the_same_in_every_process() -> None:
+    assert uri.stable_hash("ctx://acme/users/li/memories/profile", 0) == "22d63264623a95ef7e06b5cc49748219"
