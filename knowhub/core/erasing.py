@@ -23,6 +23,10 @@ class EraseRules:
     part of. `says(row)` is the text by which rows are known to say the same, and `twins(view, row)` names live rows
     that say it in another spelling. Where `is_rooted`, a row that stands holds others up: it must have been deleted
     before it is erased.
+
+    Rows of the collection `below` whose ids go on behind this one's, after a slash, are part of it and erased with it.
+    `quoted_by(id)` names the row that may quote this one: of it the fields `quoting` go where they tell of this one.
+    `made_of(view, row)` names live rows that were made of this one, in words of their own perhaps.
     """
 
     noun: str
@@ -33,6 +37,10 @@ class EraseRules:
     told: frozenset[str] = frozenset()
     joined: str | None = None
     is_rooted: bool = False
+    below: str | None = None
+    quoted_by: Callable[[str], tuple[str, str] | None] = lambda _row_id: None
+    quoting: frozenset[str] = frozenset()
+    made_of: Callable[[Any, Mapping[str, Any]], Sequence[tuple[str, str]]] = lambda _view, _row: ()
     twins: Callable[[Any, Mapping[str, Any]], Sequence[str]] = lambda _view, _row: ()
 
     @property
@@ -56,12 +64,15 @@ class Found:
     """What a store finds of a row before it is erased: the texts that it said, and who else said one at some time.
 
     `rows` are collections and ids of other rows; how they stand now is not looked at. `parts` are ids of rows of its
-    collection that became part of it at some time, or of such a part.
+    collection that became part of it at some time, or of such a part. `below` are the rows that are erased with it.
+    `tells(text)` says whether a text tells of it.
     """
 
     texts: Sequence[str]
     rows: Sequence[tuple[str, str]]
     parts: Sequence[str] = ()
+    below: Sequence[tuple[str, str]] = ()
+    tells: Callable[[str], bool] = lambda _text: False
 
 
 DecideErasing: TypeAlias = Callable[[Any, Found], "Draft | Unchanged"]

@@ -99,15 +99,20 @@ class ErasureService:
 
         def decide(view: HistoryView, found: Found) -> Draft:
             row = _erasable(view, ctx, (collection, row_id), rules, expected)
-            tombstone = {**rules.stub(row), "deleted": True, **_touched(row, view.now)}
+            gone = [Write(collection, row_id, _gone(rules, row, view.now))]
+            gone += [Write(*place, _gone(rules, part, view.now)) for place, part in _standing(view, found.below)]
             bound = [
                 Write(kind, bound_id, {**link, "deleted": True, **_touched(link, view.now)})
                 for kind, bound_id in view.referrers(collection, row_id)
-                if self._undo_rules[kind].is_bound and (link := view.get(kind, bound_id)) is not None
+                if (kind, bound_id) not in found.below
+                and self._undo_rules[kind].is_bound
+                and (link := view.get(kind, bound_id)) is not None
             ]
             kin = [*rules.twins(view, row), *_parts_and_wholes(view, (collection, row_id), rules, found)]
-            others = _others(view, ctx, kin, (collection, row_id), found)
-            return Draft(rules.op, [Write(collection, row_id, tombstone), *bound], reply={"other_rows": others})
+            named = [*((collection, one) for one in kin), *rules.made_of(view, row)]
+            others = _others(view, ctx, named, (collection, row_id), found)
+            writes = [*gone, *bound, *_without_quotes(view, rules, row_id, found)]
+            return Draft(rules.op, writes, reply={"other_rows": others})
 
         outcome: Outcome | None = await self._store.replayed(ctx.account, key)
         if outcome is None:
@@ -143,6 +148,27 @@ def _erasable(
     return row
 
 
+def _gone(rules: EraseRules, row: Row, now: float) -> dict[str, Any]:
+    return {**rules.stub(row), "deleted": True, **_touched(row, now)}
+
+
+def _standing(view: HistoryView, places: Sequence[tuple[str, str]]) -> Iterator[tuple[tuple[str, str], Row]]:
+    """Yield the rows, deleted ones too, that were not erased before."""
+    for place in places:
+        row = view.get(*place)
+        if row is not None and not is_erased(row):
+            yield place, row
+
+
+def _without_quotes(view: HistoryView, rules: EraseRules, row_id: str, found: Found) -> Iterator[Write]:
+    """Yield the row that quotes an erased one as it stands without that, if it does."""
+    place = rules.quoted_by(row_id)
+    for _, row in _standing(view, [place] if place else []):
+        quotes = [name for name in sorted(rules.quoting) if found.tells(str(row.get(name) or ""))]
+        if place and quotes:
+            yield Write(*place, {**row, **dict.fromkeys(quotes, ""), **_touched(row, view.now)})
+
+
 def _parts_and_wholes(view: HistoryView, place: tuple[str, str], rules: EraseRules, found: Found) -> list[str]:
     """Name the live rows that became part of this one, and those of which it became part, over several steps too.
 
@@ -168,11 +194,10 @@ def _parts_and_wholes(view: HistoryView, place: tuple[str, str], rules: EraseRul
 
 
 def _others(
-    view: HistoryView, ctx: RequestContext, kin: Sequence[str], place: tuple[str, str], found: Found
+    view: HistoryView, ctx: RequestContext, kin: Sequence[tuple[str, str]], place: tuple[str, str], found: Found
 ) -> list[str]:
     """Name the live rows that the caller sees and that say the same, or say it among other things; `kin` as well."""
-    collection, row_id = place
-    named = dict.fromkeys((collection, one) for one in kin if one != row_id)
+    named = dict.fromkeys(one for one in kin if one != place)
     for other in found.rows:
         row = view.get(*other)
         if is_live(row) and any(_says(row, text) for text in found.texts):

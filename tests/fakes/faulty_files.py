@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from knowhub.stores.files.filesystem import FILE_MODE, RealFileSystem
+from knowhub.stores.files.filesystem import FILE_MODE, FilePath, RealFileSystem
 
 CHANGES = (
     "open", "write_at", "sync_data", "sync", "sync_folder", "truncate", "rename", "remove",
@@ -64,7 +64,7 @@ class FaultyFileSystem:
             os.close(descriptor)
         self._open.clear()
 
-    def open(self, path: Path, flags: int, mode: int = FILE_MODE) -> int:
+    def open(self, path: FilePath, flags: int, mode: int = FILE_MODE) -> int:
         # Opening for reading changes nothing: it is no boundary.
         self._enter("open" if flags & (os.O_CREAT | os.O_TRUNC) else "open_existing")
         descriptor = self._real.open(path, flags, mode)
@@ -100,7 +100,7 @@ class FaultyFileSystem:
         self._enter("truncate")
         self._real.truncate(descriptor, length)
 
-    def rename(self, source: Path, target: Path) -> None:
+    def rename(self, source: FilePath, target: FilePath) -> None:
         self._enter("rename")
         self._real.rename(source, target)
 
@@ -127,6 +127,10 @@ class FaultyFileSystem:
     def size(self, descriptor: int) -> int:
         self._enter("size")
         return self._real.size(descriptor)
+
+    def size_at(self, path: Path) -> int | None:
+        self._enter("size_at")
+        return self._real.size_at(path)
 
     def inode_at(self, path: Path) -> int | None:
         self._enter("inode_at")

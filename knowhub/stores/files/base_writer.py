@@ -7,6 +7,9 @@ from typing import Any, Final
 
 import orjson
 
+from knowhub.context.l0 import searched_text
+from knowhub.context.model import NODES, PARTS
+from knowhub.core.operation import Row, is_live
 from knowhub.knowledge.heads import signature, tag_facets
 from knowhub.knowledge.model import COLLECTION
 from knowhub.stores.files.change_log import ChangeLog
@@ -23,6 +26,7 @@ _LINE_BYTES: Final = 64 * 1024
 _WRITE_BYTES: Final = 1024 * 1024
 # Whoever saves meanwhile waits until the disk has taken what is synced here: a little at a time.
 _SYNC_BYTES: Final = 8 * 1024 * 1024
+_SEARCHED: Final = frozenset({COLLECTION, NODES, PARTS})
 
 
 def write_base(files: FileSystem, root: Path, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -83,13 +87,13 @@ class _Newest:
     """What the log is read for first: the keys of all rows, and the texts of those only that were written again.
 
     By account, collection and id; None stands for a text that is where the row first stood. `numbers` holds the text
-    number of each knowledge row, by account and id.
+    number of each row that is searched.
     """
 
     def __init__(self) -> None:
         self.texts: dict[str, dict[str, dict[str, bytes | None]]] = {}
-        self.numbers: dict[str, dict[str, int]] = {}
-        self._signatures: dict[tuple[str, str], int] = {}
+        self.numbers: dict[str, dict[str, dict[str, int]]] = {}
+        self._signatures: dict[tuple[str, str, str], int] = {}
 
     def take(self, account: str, changes: Sequence[SlicedChange], seq: int) -> None:
         """Take in the rows of a line. There are millions: nothing is called that need not be."""
@@ -100,16 +104,16 @@ class _Newest:
             if texts is None:
                 texts = collections[collection] = {}
             texts[row_id] = row_text(change) if row_id in texts else None
-            if collection == COLLECTION:
+            if collection in _SEARCHED:
                 self._take_number(account, change, text_number(seq, index) if change.number is None else change.number)
 
     def _take_number(self, account: str, change: SlicedChange, number: int) -> None:
         # As in memory: the number stays while the text is the same.
         row = orjson.loads(row_text(change))
-        text = signature(row, tag_facets(row["tags"]))
-        if self._signatures.get((account, change.id)) != text:
-            self._signatures[account, change.id] = text
-            self.numbers.setdefault(account, {})[change.id] = number
+        text = _signature(change.collection, row)
+        if self._signatures.get((account, change.collection, change.id)) != text:
+            self._signatures[account, change.collection, change.id] = text
+            self.numbers.setdefault(account, {}).setdefault(change.collection, {})[change.id] = number
 
 
 class _Line:
@@ -156,7 +160,7 @@ class _Base:
             if row_id not in texts:
                 continue
             text = texts.pop(row_id) or row_text(change)
-            number = numbers.get(row_id) if collection == COLLECTION else None
+            number = numbers[collection].get(row_id) if collection in numbers else None
             end = b"}," if number is None else b',"number":%d},' % number
             begin = self._begins.get(collection) or self._begin(collection)
             line.parts += (begin, orjson.dumps(row_id), b',"after":', text, end)
@@ -188,3 +192,9 @@ class _Base:
         if self.size - self._synced >= _SYNC_BYTES:
             self._files.sync_data(self._descriptor)
             self._synced = self.size
+
+
+def _signature(collection: str, row: Row) -> int:
+    if collection == COLLECTION:
+        return signature(row, tag_facets(row["tags"]))
+    return hash((is_live(row), searched_text(collection, row)))

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from knowhub.core.erasing import is_erased
+from knowhub.core.erasing import ERASING, is_erased
 from knowhub.core.errors import InvalidInput, TooLarge
 from knowhub.core.ids import Ids, operation_id
 from knowhub.core.operation import Change, Committed, Draft, IdempotencyKey, Operation, Outcome, Row, Unchanged, Write
@@ -96,7 +96,7 @@ class Batch:
         draft = request.decides[index](view)
         if isinstance(draft, Unchanged):
             return draft
-        changes = [_raw_change(view, write) for write in draft.writes]
+        changes = [_raw_change(view, write, is_erasing=draft.op.startswith(ERASING)) for write in draft.writes]
         # The key of a group stands on its last operation, whose reply speaks for all of them.
         last = index == len(request.decides) - 1
         operation = Operation(
@@ -148,10 +148,10 @@ def replayed(outcome: Outcome) -> Outcome:
     return Committed(outcome.operation, replayed=True) if isinstance(outcome, Committed) else outcome
 
 
-def _raw_change(view: StateView, write: Write) -> RawChange:
+def _raw_change(view: StateView, write: Write, *, is_erasing: bool) -> RawChange:
     before = view.raw(write.collection, write.id)
     before_row = None if before is None else orjson.loads(before)
-    if before_row is not None and is_erased(write.after):
+    if before_row is not None and (is_erasing or is_erased(write.after)):
         before_row = _stub_before(before_row, write.after)
         before = orjson.dumps(before_row)
     # A copy: orjson returns small texts in buffers of four kilobytes, and these stay. Here, and not where a group is

@@ -49,6 +49,10 @@ class DataDirectory:
         return self.root / "indexes"
 
     @property
+    def context(self) -> Path:
+        return self.root / "context"
+
+    @property
     def snapshots(self) -> Path:
         return self.root / "snapshots"
 

@@ -38,7 +38,7 @@ class Erasures:
         """
         async with self._unread(), self._commits.writing():
             await self._commits.in_thread(self.finish)
-            target = Target(wanted.account, wanted.collection, wanted.id)
+            target = Target.of(wanted.account, (wanted.collection, wanted.id), wanted.rules)
             survey = await self._commits.in_thread(
                 lambda: erasing.survey(self._files, self._directory, target, wanted.rules)
             )

@@ -25,14 +25,26 @@ _DECODER = json.JSONDecoder()
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The row that is to be erased."""
+    """The row that is to be erased, with those of the collection `below` it; and the row that may quote it."""
 
     account: str
     collection: str
     id: str
+    below: str | None = None
+    quoted_by: tuple[str, str] | None = None
+
+    @classmethod
+    def of(cls, account: str, place: tuple[str, str], rules: EraseRules) -> "Target":
+        """Return a row with all that goes with it."""
+        return cls(account, *place, rules.below, rules.quoted_by(place[1]))
 
     def is_row(self, change: Mapping[str, Any]) -> bool:
-        return (change["collection"], change["id"]) == (self.collection, self.id)
+        if change["collection"] == self.collection and change["id"] == self.id:
+            return True
+        return change["collection"] == self.below and str(change["id"]).startswith(f"{self.id}/")
+
+    def may_quote(self, change: Mapping[str, Any]) -> bool:
+        return (change["collection"], change["id"]) == self.quoted_by
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +80,10 @@ class Traces:
 
     def stand_in_bytes(self, data: bytes) -> bool:
         """Tell whether bytes that need not be JSON tell of the row; where in doubt, they do."""
-        text = data.decode("utf-8", "replace")
+        return self.stand_in_words(data.decode("utf-8", "replace"))
+
+    def stand_in_words(self, text: str) -> bool:
+        """Tell whether a text that somebody made of several tells of the row; where in doubt, it does."""
         long_enough = [said for said in self.short if len(said.encode()) >= _SHORT_TEXT]
         return self._stand_in_text(text) or any(said in text for said in long_enough)
 
@@ -87,7 +102,7 @@ class Traces:
             return False
         if len(self.row_id) < _SHORT_ID:
             return text == self.row_id
-        return re.search(rf"(?<![\w-]){re.escape(self.row_id)}(?![\w-])", text) is not None
+        return re.search(rf"(?<![\w-]){re.escape(self.row_id)}(?![\w-]|[.~@:+%]\w)", text) is not None
 
 
 def versions_in(record: Mapping[str, Any], target: Target) -> Iterator[Mapping[str, Any]]:
@@ -109,11 +124,18 @@ def erased_line(line: bytes, target: Target, rules: EraseRules, traces: Traces) 
     record = parsed(line)
     if record is None or record.get("account") != target.account:
         return None
-    touched = [number for number, change in enumerate(record.get("changes", ())) if target.is_row(change)]
+    changes = record.get("changes", ())
+    touched = [number for number, change in enumerate(changes) if target.is_row(change)]
+    quoting = [
+        number
+        for number, change in enumerate(changes)
+        if target.may_quote(change)
+        and any(_quotes(row, rules, traces) for row in (change.get("before"), change["after"]))
+    ]
     asked, reply = record.get("agent_io"), record.get("reply")
     goes = asked is not None and (bool(touched) or traces.stand_in(asked))
     blanked = _blanked(reply, rules, traces, is_about=bool(touched))
-    if not touched and not goes and blanked == reply:
+    if not touched and not quoting and not goes and blanked == reply:
         # Most lines: where everything stands in them need not be looked for.
         return None
     text = object_of(line).decode()
@@ -121,9 +143,10 @@ def erased_line(line: bytes, target: Target, rules: EraseRules, traces: Traces) 
     spots = [(*members["agent_io"], "null")] if goes else []
     if blanked != reply:
         spots.append((*members["reply"], _fitted(blanked, (), _size(text, members["reply"]))))
-    if touched:
+    if touched or quoting:
         starts = [start for start, _ in _items(text, members["changes"][0])]
         spots += [spot for number in touched for spot in _spots_of_change(text, starts[number], rules)]
+        spots += [spot for number in quoting for spot in _spots_of_quoting(text, starts[number], rules, traces)]
     return resealed(line, _with(text, spots)) if spots else None
 
 
@@ -136,6 +159,21 @@ def _spots_of_change(text: str, at: int, rules: EraseRules) -> list[tuple[int, i
         row = _value(text, span) if span else None
         if span and row is not None and not is_erased(row):
             spots.append((*span, _fitted(rules.stub(row), rules.spare, _size(text, span))))
+    return spots
+
+
+def _quotes(row: Mapping[str, Any] | None, rules: EraseRules, traces: Traces) -> list[str]:
+    """Return the fields of a row that tell of the one that is erased."""
+    return [name for name in rules.quoting if row and traces.stand_in_words(str(row.get(name) or ""))]
+
+
+def _spots_of_quoting(text: str, at: int, rules: EraseRules, traces: Traces) -> list[tuple[int, int, str]]:
+    """Return what takes the place of what quotes the row in the change that begins at `at`."""
+    spots = []
+    for name, start, end in _members(text, at):
+        row = _value(text, (start, end)) if name in {"before", "after"} else None
+        if row and (quotes := _quotes(row, rules, traces)):
+            spots.append((start, end, _fitted({**row, **dict.fromkeys(quotes, "")}, (), _size(text, (start, end)))))
     return spots
 
 

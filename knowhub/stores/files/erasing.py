@@ -65,7 +65,7 @@ def survey(files: FileSystem, directory: DataDirectory, target: Target, rules: E
     """
     with closing(ChangeLog(files, directory.change_log)) as log:
         numbers = [*log.bases(), *log.segments()]
-        needle = orjson.dumps(target.id)
+        needle = _beginning(target) if target.below else orjson.dumps(target.id)
         lines = (data for number in numbers for _, data in _lines_with(log, number, [needle]))
         versions = [row for data in lines for row in versions_in(parsed(data) or {}, target)]
         traces = Traces.of(target.id, versions, rules)
@@ -74,16 +74,19 @@ def survey(files: FileSystem, directory: DataDirectory, target: Target, rules: E
         overwrites: list[Overwrite] = []
         holders: dict[tuple[str, str], None] = {}
         joined: dict[tuple[str, str], None] = {}
+        below: dict[tuple[str, str], None] = {}
+        quoting = [] if target.quoted_by is None else [orjson.dumps(target.quoted_by[1])]
         joins = [] if rules.joined is None else [b'"%b":"' % rules.joined.encode()]
         for number in numbers:
-            for offset, data in _lines_with(log, number, [needle, _ASKED, _REPLIED, *needles, *joins]):
+            for offset, data in _lines_with(log, number, [needle, _ASKED, _REPLIED, *needles, *joins, *quoting]):
                 new = _erased(data, target, rules, traces)
                 if new is not None:
                     overwrites.append(_overwrite(directory, log.path(number), offset, new))
                 holders |= dict.fromkeys(_holders(data, target, needles))
+                below |= dict.fromkeys(_below(data, target))
                 if any(join in data for join in joins):
                     joined |= dict.fromkeys(_joined(data, target, rules.joined))
-    found = Found(texts, list(holders), _parts(target.id, joined))
+    found = Found(texts, list(holders), _parts(target.id, joined), list(below), traces.stand_in_words)
     return Survey([*overwrites, *_of_quarantine(files, directory, traces)], found)
 
 
@@ -197,6 +200,21 @@ def _holders(data: bytes, target: Target, needles: Sequence[bytes]) -> Iterator[
             row = orjson.dumps(change["after"])
             if any(needle in row for needle in needles):
                 yield change["collection"], change["id"]
+
+
+def _beginning(target: Target) -> bytes:
+    """Return how the id of a row begins, and of all those below it."""
+    return orjson.dumps(target.id)[:-1]
+
+
+def _below(data: bytes, target: Target) -> Iterator[tuple[str, str]]:
+    """Yield the rows of a line that are erased with the one that is."""
+    if target.below is None or _beginning(target) + b"/" not in data:
+        return
+    record = parsed(data) or {}
+    if record.get("account") == target.account:
+        places = ((change["collection"], change["id"]) for change in record.get("changes", ()) if target.is_row(change))
+        yield from (place for place in places if place != (target.collection, target.id))
 
 
 def _joined(data: bytes, target: Target, name: str | None) -> Iterator[tuple[str, str]]:

@@ -5,7 +5,7 @@ import errno
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from knowhub.core.errors import KnowHubError, StorageFull, Unavailable
 
@@ -16,23 +16,28 @@ PRIVATE_MODE = 0o600
 """The rights of a file that nobody but its owner may read."""
 
 
+FilePath: TypeAlias = Path | str
+"""A path; as a text where thousands are made in a row."""
+
+
 class FileSystem(Protocol):
     """The calls that the store makes; each raises OSError as the system call does."""
 
-    def open(self, path: Path, flags: int, mode: int = FILE_MODE) -> int: ...
+    def open(self, path: FilePath, flags: int, mode: int = FILE_MODE) -> int: ...
     def close(self, descriptor: int) -> None: ...
     def write_at(self, descriptor: int, data: memoryview, offset: int) -> int: ...
     def sync_data(self, descriptor: int) -> None: ...
     def sync(self, descriptor: int) -> None: ...
     def sync_folder(self, folder: Path) -> None: ...
     def truncate(self, descriptor: int, length: int) -> None: ...
-    def rename(self, source: Path, target: Path) -> None: ...
+    def rename(self, source: FilePath, target: FilePath) -> None: ...
     def remove(self, path: Path) -> None: ...
     def make_folder(self, folder: Path) -> None: ...
     def remove_folder(self, folder: Path) -> None: ...
     def read(self, path: Path) -> bytes: ...
     def read_at(self, descriptor: int, length: int, offset: int) -> bytes: ...
     def size(self, descriptor: int) -> int: ...
+    def size_at(self, path: Path) -> int | None: ...
     def inode_at(self, path: Path) -> int | None: ...
     def names(self, folder: Path) -> Sequence[str]: ...
     def free(self, folder: Path) -> int: ...
@@ -42,7 +47,7 @@ class FileSystem(Protocol):
 class RealFileSystem:
     """The operating system's own calls."""
 
-    def open(self, path: Path, flags: int, mode: int = FILE_MODE) -> int:
+    def open(self, path: FilePath, flags: int, mode: int = FILE_MODE) -> int:
         return os.open(path, flags | os.O_CLOEXEC, mode)
 
     def close(self, descriptor: int) -> None:
@@ -67,14 +72,18 @@ class RealFileSystem:
     def truncate(self, descriptor: int, length: int) -> None:
         os.ftruncate(descriptor, length)
 
-    def rename(self, source: Path, target: Path) -> None:
+    def rename(self, source: FilePath, target: FilePath) -> None:
         os.rename(source, target)
 
     def remove(self, path: Path) -> None:
         os.unlink(path)
 
     def make_folder(self, folder: Path) -> None:
-        folder.mkdir(mode=0o750, parents=True, exist_ok=True)
+        try:
+            # The common case in one call: what stands above is there, and it is not.
+            os.mkdir(folder, 0o750)
+        except (FileNotFoundError, FileExistsError):
+            folder.mkdir(mode=0o750, parents=True, exist_ok=True)
 
     def remove_folder(self, folder: Path) -> None:
         os.rmdir(folder)
@@ -87,6 +96,13 @@ class RealFileSystem:
 
     def size(self, descriptor: int) -> int:
         return os.fstat(descriptor).st_size
+
+    def size_at(self, path: Path) -> int | None:
+        """Return how long the file of this name is now; None when there is none."""
+        try:
+            return os.stat(path).st_size
+        except (FileNotFoundError, NotADirectoryError):
+            return None
 
     def inode_at(self, path: Path) -> int | None:
         """Return which file bears this name now; None when there is none."""

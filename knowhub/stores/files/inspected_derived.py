@@ -8,10 +8,12 @@ from typing import Any
 
 import orjson
 
+from knowhub.stores.files.context_walk import CHECKPOINT
 from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.derived_maps import NOTE, MapNote, map_files, read_note
 from knowhub.stores.files.filesystem import FileSystem
-from knowhub.stores.files.findings import Finding, Severity
+from knowhub.stores.files.findings import Finding, Severity, some_of
+from knowhub.stores.files.inspected_context import compare, names_below
 from knowhub.stores.files.inspected_log import LogRead
 from knowhub.stores.files.log_line import parsed
 from knowhub.stores.files.map_files import INFOS, LINKS, NODES, map_plan, map_sums
@@ -21,14 +23,19 @@ _ROW_BYTES = 16
 _REPAIR = "or stop every KnowHub on this directory and run `knowhub doctor --repair`"
 _REINDEX = f"run `knowhub reindex`; searching goes on meanwhile, by reading what the index lacks; {_REPAIR}"
 _ANEW = "the keeper writes them anew"
+_REPAIR_LEFT = "the next keeper that looks at every directory removes them, and so does `knowhub doctor --repair`"
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What was found of something derived, and what of it is to be removed, so that it is written anew."""
+    """What was found of something derived, and what of it is to be removed, so that it is written anew.
+
+    `folders` go with all that is in them.
+    """
 
     finding: Finding
     unfit: Sequence[Path] = field(default_factory=tuple)
+    folders: Sequence[Path] = field(default_factory=tuple)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +46,16 @@ class DerivedNotes:
     indexes: Mapping[Path, Mapping[str, Any] | None]
     maps: MapNote
     caches: Mapping[Path, Mapping[str, Any] | None]
+    context: Mapping[str, Any] | None
 
     @classmethod
     def of(cls, files: FileSystem, directory: DataDirectory) -> "DerivedNotes":
         return cls(
             _json(files, directory.records / "checkpoint.json"),
-            {path: _json(files, path) for path in sorted(directory.indexes.glob("*/*/built.json"))},
+            {path: _json(files, path) for path in _built(directory)},
             read_note(files, directory.indexes),
             {path: _sealed(files, path) for path in sorted(directory.cache.glob("*.json"))},
+            _sealed(files, directory.context / CHECKPOINT),
         )
 
     @property
@@ -65,6 +74,7 @@ def derived_judgements(
     are_right = all(one.finding.severity is not Severity.PROBLEM and not one.unfit for one in records)
     yield from _maps(files, directory, notes.maps, read, are_right=are_right)
     yield from _caches(directory, notes.caches, read)
+    yield from _context(files, directory, notes.context, read)
 
 
 def _records(directory: DataDirectory, checkpoint: Mapping[str, Any] | None, read: LogRead) -> Iterator[Judgement]:
@@ -87,6 +97,12 @@ def _records(directory: DataDirectory, checkpoint: Mapping[str, Any] | None, rea
             found = Finding(Severity.PROBLEM, str(directory.records / name), "does not say what the log says", advice)
             yield Judgement(found, all_files)
     yield _lag("records", seq, read, "as the log says")
+
+
+def _built(directory: DataDirectory) -> Iterator[Path]:
+    """Yield the note of each index: those of records, then those of memories."""
+    for pattern in ("*/*/built.json", "context/*/*/built.json"):
+        yield from sorted(directory.indexes.glob(pattern))
 
 
 def _indexes(
@@ -174,6 +190,36 @@ def _caches(
             yield Judgement(
                 Finding(Severity.OK, subject, f"{len(_part(head, 'entries', list))} entries, of operation {seq}")
             )
+
+
+def _context(
+    files: FileSystem, directory: DataDirectory, note: Mapping[str, Any] | None, read: LogRead
+) -> Iterator[Judgement]:
+    root, seq = directory.context, _number(note, "seq")
+    if note is None and not read.context.nodes and not files.names(root):
+        return
+    if read.damaged:
+        yield _note("context", "not compared, as the log is damaged")
+        return
+    if note is None or _is_old(note, read) or not _holds(note, read):
+        is_there = bool(files.names(root))
+        detail = f"do not fit the log; {_ANEW}" if is_there else "not written yet; the keeper writes them"
+        finding = Finding(Severity.NOTE, "context", detail)
+        yield Judgement(finding, folders=[root] if is_there else [])
+        return
+    found = compare(files, root, read.context, seq)
+    anew = [root / CHECKPOINT]
+    advice = f"nothing is lost: delete {root / CHECKPOINT}, and the next server looks at every directory; {_REPAIR}"
+    for paths, what in ((found.wrong, "not as the log says"), (found.missing, "not there")):
+        if paths:
+            finding = Finding(Severity.PROBLEM, "context", f"{what}: {some_of(list(names_below(root, paths)))}", advice)
+            yield Judgement(finding, anew, paths)
+    for paths, what in ((found.dead, "of no memory of the log"), (found.strangers, "nothing that KnowHub keeps here")):
+        if paths:
+            detail = f"{what}: {some_of(list(names_below(root, paths)))}"
+            yield Judgement(Finding(Severity.NOTE, "context", detail, _REPAIR_LEFT), anew, paths)
+    if not found.wrong and not found.missing:
+        yield _lag("context", seq, read, f"directories: {found.right}, each as the log says")
 
 
 def _note(subject: str, detail: str, unfit: Sequence[Path] = ()) -> Judgement:

@@ -12,6 +12,7 @@ from typing import Any
 from knowhub.core.erasing import ERASING
 from knowhub.stores.files.change_log import ChangeLog
 from knowhub.stores.files.filesystem import FileSystem
+from knowhub.stores.files.inspected_context import ContextRead
 from knowhub.stores.files.inspected_keys import SealedRead
 from knowhub.stores.files.inspected_tree import TreeRead
 from knowhub.stores.files.lock import LOCK_BYTES, LockFile, Position, boot_words
@@ -33,6 +34,7 @@ class LogRead:
     checksums: "array[int]" = field(default_factory=lambda: array("I"))
     rows: dict[str, int] = field(default_factory=dict)
     trees: dict[str, TreeRead] = field(default_factory=dict)
+    context: ContextRead = field(default_factory=ContextRead)
     sealed: SealedRead = field(default_factory=SealedRead)
     lost: list[int] = field(default_factory=list)
     erasings: set[tuple[str, str]] = field(default_factory=set)
@@ -81,6 +83,7 @@ class LogRead:
         for change in changes:
             collection, row = change["collection"], change["after"]
             tree.take(collection, row)
+            self.context.take(account, collection, row, seq)
             self.sealed.take(account, collection, row)
             if seq <= self.rows_up_to:
                 name, text = record_file(account, collection), record_of(collection, row) + b"\n"

@@ -18,6 +18,7 @@ from knowhub.stores.files.lock import LOCK_BYTES, try_flock
 from knowhub.stores.files.log_inspection import end_of_log, read_log
 from knowhub.stores.files.log_mending import mend_log
 from knowhub.stores.files.mended_log import keep_aside
+from knowhub.stores.files.node_files import remove
 
 _IN_USE = "{} is open in a running KnowHub; stop every server and command on this directory, then repair"
 
@@ -149,6 +150,9 @@ def _derived(files: FileSystem, directory: DataDirectory, lock: ReadOnlyLock) ->
         standing = [path for path in one.unfit if files.inode_at(path) is not None]
         for path in sorted(standing, key=lambda path: path.suffix != ".json"):
             files.remove(path)
-        if standing:
+        gone = [path for path in one.folders if path.is_symlink() or path.exists()]
+        for path in gone:
+            remove(files, path)
+        if standing or gone:
             detail = f"{one.finding.detail.partition(';')[0]}: removed, and the next keeper writes it anew from the log"
             yield Finding(Severity.NOTE, one.finding.subject, detail)

@@ -6,11 +6,13 @@ from typing import Any
 
 import orjson
 
+from knowhub.context.model import NODES, PARTS, ContextHead
 from knowhub.core.operation import Operation, Row
 from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, Node
 from knowhub.knowledge import model as knowledge
 from knowhub.knowledge.model import Head
 from knowhub.resources.model import RESOURCES
+from knowhub.stores.files.context_catalog import ContextCatalog, PendingContext
 from knowhub.stores.files.disk_rows import PlacedRows, ReadText
 from knowhub.stores.files.info_catalog import InfoCatalog, PendingInfos
 from knowhub.stores.files.keyword_catalog import KeywordCatalog, PendingKeywords
@@ -21,6 +23,7 @@ from knowhub.stores.files.sliced_line import SlicedChange, info_row, link_row
 
 _ROWS_PER_OPERATION_BITS = 20
 _PLACED = frozenset({INFOS, LINKS})
+_CONTEXT = frozenset({NODES, PARTS})
 _AFTER = b'"after":'
 
 
@@ -62,6 +65,7 @@ class AccountState:
         self.keywords = KeywordCatalog()
         self.infos = InfoCatalog(read)
         self.resources = ResourceCatalog()
+        self.context = ContextCatalog()
 
     def load(self, seq: int, changes: Sequence[SlicedChange], line: PlacedLine) -> None:
         """Take in an operation that was read back, as its line was sliced."""
@@ -92,6 +96,9 @@ class AccountState:
             elif change.collection == KEYWORDS and (node := decided.keywords.node(change.id)):
                 self._keep(change.collection, change.id, change.after)
                 self.keywords.put(node)
+            elif change.collection in _CONTEXT and (memory := decided.context.head(change.id)):
+                self._keep(change.collection, change.id, change.after)
+                self.context.put(memory)
             else:
                 row, number = change.after_row, text_number(seq, index)
                 self._take_kept(change.collection, change.id, row, change.after, number)
@@ -129,6 +136,8 @@ class AccountState:
             self.keywords.put(self.keywords.node_for(row))
         elif collection == RESOURCES:
             self.resources.put(row)
+        elif collection in _CONTEXT:
+            self.context.put(self.context.head_for(collection, row, number))
 
     def _keep(self, collection: str, row_id: str, text: bytes) -> None:
         self.rows.setdefault(collection, {})[row_id] = text
@@ -144,6 +153,7 @@ class Pending:
         self.knowledge = KnowledgeCatalog(below.knowledge)
         self.keywords = PendingKeywords(below.keywords)
         self.infos = PendingInfos(below.infos)
+        self.context = PendingContext(below.context)
 
     def take(self, operation: Operation, changes: Sequence[RawChange]) -> None:
         """Take in a decided operation."""
@@ -164,6 +174,9 @@ class Pending:
             self.infos.put_info(change.after_row)
         elif change.collection == LINKS:
             self.infos.put_link(change.after_row)
+        elif change.collection in _CONTEXT:
+            memory = self._below.context.head(change.id)
+            self.context.put(self.context.head_for(change.collection, change.after_row, number, memory))
 
 
 def text_number(seq: int, index: int) -> int:
@@ -189,6 +202,30 @@ class SearchableRecords:
 
     def heads(self) -> Iterator[Head]:
         return self.state.knowledge.live_heads()
+
+    def seq_of(self, text_num: int) -> int:
+        return text_num >> _ROWS_PER_OPERATION_BITS
+
+
+@dataclass(frozen=True, slots=True)
+class SearchableContext:
+    """What a search index reads of one account's memories: nodes, and the parts of sessions."""
+
+    state: AccountState
+
+    def head(self, address: str) -> ContextHead | None:
+        return self.state.context.head(address)
+
+    def by_text_num(self, text_num: int) -> ContextHead | None:
+        return self.state.context.by_text_num(text_num)
+
+    def row(self, address: str) -> Row:
+        rows = self.state.rows
+        row: Row = orjson.loads(rows.get(NODES, {}).get(address) or rows[PARTS][address])
+        return row
+
+    def heads(self) -> Iterator[ContextHead]:
+        return self.state.context.live_heads()
 
     def seq_of(self, text_num: int) -> int:
         return text_num >> _ROWS_PER_OPERATION_BITS

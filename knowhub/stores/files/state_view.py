@@ -6,6 +6,7 @@ from itertools import chain
 
 import orjson
 
+from knowhub.context.model import NODES, PARTS, ContextHead
 from knowhub.core.operation import Row
 from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, InfoHead, InfoQuery, Link, Node, link_id
 from knowhub.knowledge import model as knowledge
@@ -45,6 +46,8 @@ class StateView:
             return children + [(LINKS, link_id(link.info_id, row_id)) for link in self.links_of_keyword(row_id)]
         if collection == INFOS:
             return [(LINKS, link_id(row_id, link.keyword_id)) for link in self.links_of_info(row_id)]
+        if collection == NODES:
+            return [(PARTS, part.uri) for part in self.context_parts(row_id)]
         return []
 
     def undone_by(self, operation_id: str) -> str | None:
@@ -142,6 +145,29 @@ class StateView:
 
     def resource_heads(self, prefix: str, after: str | None) -> Iterator[ResourceHead]:
         return self.state.resources.heads(prefix, after)
+
+    # layered memories
+
+    def context_head(self, uri: str) -> ContextHead | None:
+        decided = self.pending.context.head(uri) if self.pending is not None else None
+        return decided or self.state.context.head(uri)
+
+    def context_parts(self, session_uri: str) -> Sequence[ContextHead]:
+        return self.context_children(session_uri)
+
+    def context_neighbours(self, uri: str, reach: int) -> Sequence[ContextHead]:
+        catalog = self.state.context if self.pending is None else self.pending.context
+        return catalog.neighbours(uri, reach)
+
+    def context_children(self, parent_uri: str) -> Sequence[ContextHead]:
+        catalog = self.state.context if self.pending is None else self.pending.context
+        return list(catalog.children(parent_uri))
+
+    def context_folders(self, parent_uri: str) -> Sequence[str]:
+        return self.state.context.folders(parent_uri)
+
+    def context_heads(self) -> Iterator[ContextHead]:
+        return self.state.context.live_heads()
 
     def _newest(self, acknowledged: Iterable[Node], decided: Iterable[Node]) -> list[Node]:
         if self.pending is None:

@@ -1,0 +1,118 @@
+"""How fast the directories of memories are written, next to the same files written by nothing but the file system.
+
+Five rounds, in each of which both take turns ten times; the median of the rounds' ratios counts:
+`python -m benchmarks.bench_context_nodes [NODES]`, with so many memories a commit, each with some messages.
+"""
+
+import asyncio
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from knowhub.context.model import Category
+from knowhub.core.ids import RandomIds
+from knowhub.core.operation import Operation
+from knowhub.stores.files.context_directories import NodeDirectories
+from knowhub.stores.files.context_paths import physical
+from knowhub.stores.files.data_directory import DataDirectory
+from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.stores.files.open_store import Environment, open_store
+from knowhub.stores.files.store import FileStore
+from tests.builders import FakeClock
+from tests.context_rows import ACCOUNT, memory_at, node_row, said, session_at, written
+
+ROUNDS, TURNS = 5, 10
+TARGET = 0.8
+_MESSAGES = 20
+_MODE = 0o640
+
+_Files = Mapping[str, bytes]
+
+
+async def one_round(root: Path, nodes: int) -> tuple[float, float]:
+    """Return the seconds that the directories took, and those of the same files without them."""
+    store = open_store(root / "data", Environment(RealFileSystem(), FakeClock(), RandomIds(), time.sleep))
+    directories = NodeDirectories(RealFileSystem(), DataDirectory(root / "data"), store)
+    ours = theirs = 0.0
+    # The first two turns warm up.
+    for turn in range(-2, TURNS):
+        operation = await _committed(store, turn, nodes)
+        began = time.perf_counter()
+        is_done = await directories.project(ACCOUNT, operation)
+        seconds = time.perf_counter() - began
+        if not is_done:
+            sys.exit("the directories could not be written")
+        folders = [root / "data" / "context" / physical(uri) for uri in _nodes_of(operation)]
+        files = [{path.name: path.read_bytes() for path in folder.iterdir()} for folder in folders]
+        bare = _bare(root / f"bare{turn}", files)
+        if turn >= 0:
+            ours += seconds
+            theirs += bare
+    await store.close()
+    return ours, theirs
+
+
+def _bare(root: Path, nodes: Sequence[_Files]) -> float:
+    """Write the same files: for each node a temporary directory, five files, a rename."""
+    root.mkdir()
+    names = [(str(root / f".{number}.tmp"), str(root / f"{number}")) for number in range(len(nodes))]
+    began = time.perf_counter()
+    for (making, name), files in zip(names, nodes, strict=True):
+        os.mkdir(making, 0o750)  # noqa: PTH102 -- nothing between it and the system call
+        for file, text in files.items():
+            descriptor = os.open(f"{making}/{file}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, _MODE)
+            os.write(descriptor, text)
+            os.close(descriptor)
+        os.rename(making, name)  # noqa: PTH104 -- as above
+    return time.perf_counter() - began
+
+
+async def _committed(store: FileStore, turn: int, nodes: int) -> Operation:
+    session = session_at(f"s{turn}")
+    texts = [f"Message {number}: I prefer tea to coffee, mostly. 我更喜欢茶。" for number in range(_MESSAGES)]
+    memories = [
+        node_row(
+            memory_at(Category.EVENTS, f"event {turn} {number}"),
+            abstract=f"Event {number} of this session, in a sentence of about this length.",
+            overview="An overview of some lines. " * 8,
+            content="What happened, in more words than the overview has. " * 20,
+            metadata={"by": "rules", "confidence": 0.8, "sessions": ["s1"], "message_ids": [f"m{number}"]},
+            relations=[{"to_uri": session, "relation_type": "said_in", "reason": "", "weight": 1.0}],
+        )
+        for number in range(nodes)
+    ]
+    return await written(store, node_row(session, abstract="A session"), *said(session, texts), *memories)
+
+
+def _nodes_of(operation: Operation) -> list[str]:
+    return [change.id for change in operation.changes if "parent_uri" in change.after]
+
+
+async def main() -> None:
+    """Print the medians, and end with 1 where the target is missed."""
+    nodes = int(sys.argv[1]) if len(sys.argv) > 1 else 20
+    ratios, costs = [], []
+    for _ in range(ROUNDS):
+        root = Path(tempfile.mkdtemp(prefix="bench-context-"))
+        try:
+            ours, theirs = await one_round(root, nodes)
+        finally:
+            shutil.rmtree(root)
+        ratios.append(theirs / ours)
+        costs.append((ours / TURNS / (nodes + 1) * 1e6, theirs / TURNS / (nodes + 1) * 1e6))
+    ratio = statistics.median(ratios)
+    projection, bare = (statistics.median(times) for times in zip(*costs, strict=True))
+    print(f"directories a commit: {nodes + 1}, messages: {_MESSAGES}")
+    print(f"projection: {projection:.0f} µs a directory, bare files: {bare:.0f} µs a directory")
+    print(f"throughput: {ratio:.2f} of bare files ({', '.join(f'{one:.2f}' for one in ratios)}), target {TARGET}")
+    if ratio < TARGET:
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,304 @@
+"""Undoing and erasing memories: what a commit made goes, what it merged stands again, and what is erased is nowhere."""
+
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from knowhub.context.model import NODES, PARTS, Category, Level, MemoryContext
+from knowhub.context.transcript import transcript
+from knowhub.core.errors import Conflict
+from knowhub.core.ids import RandomIds
+from knowhub.core.operation import Operation
+from knowhub.operations.erasure import Erased, ErasureService
+from knowhub.operations.service import OperationsService
+from knowhub.stores.files.apart import run_here
+from knowhub.stores.files.context_directories import NodeDirectories
+from knowhub.stores.files.context_fs import ContextFS
+from knowhub.stores.files.data_directory import DataDirectory
+from knowhub.stores.files.erase_surroundings import ErasureSurroundings
+from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.stores.files.keeper import Keeper
+from knowhub.stores.files.store import FileStore, StoreOptions
+from knowhub.wiring.rules import ERASE_RULES, UNDO_RULES
+from tests.builders import local, open_files
+from tests.context_rows import ACCOUNT, memory_at, node_row, part_row, said, session_at, written
+
+pytestmark = pytest.mark.anyio
+
+SESSION = session_at()
+PREFERENCE = memory_at(Category.PREFERENCES, "coffee")
+WHOSE = MemoryContext(ACCOUNT, "li", "~li", "user:li", "user:li")
+SECRET = "my passport number is X1234567 and I hid it in the blue teapot"
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    store: FileStore
+    directories: NodeDirectories
+    operations: OperationsService
+    erasures: ErasureService
+    nodes: ContextFS
+
+    async def commit(self, *rows: Mapping[str, Any], reply: Mapping[str, Any] | None = None) -> Operation:
+        operation = await written(self.store, *rows, reply=reply)
+        await self.directories.project(ACCOUNT, operation)
+        return operation
+
+    async def undo(self, operation: Operation) -> None:
+        await self.operations.undo(local(), operation.operation_id)
+        await self.directories.bring_up()
+
+    async def erase(self, collection: str, row_id: str) -> Erased:
+        return await self.erasures.erase(local(), collection, row_id)
+
+    def row(self, collection: str, row_id: str) -> Mapping[str, Any]:
+        row = self.store.view(ACCOUNT).get(collection, row_id)
+        assert row is not None
+        return row
+
+
+@asynccontextmanager
+async def world(folder: Path) -> AsyncIterator[World]:
+    files, directory = RealFileSystem(), DataDirectory(folder)
+    store = open_files(folder, options=StoreOptions(segment_bytes=1))
+    directories = NodeDirectories(files, directory, store)
+    store.subscribe(directories)
+    keeper = Keeper(files, directory.keeper, 1.0, {"context": directories.bring_up}, {})
+    surroundings = ErasureSurroundings(files, directory, keeper, {"context": directories})
+    try:
+        yield World(
+            store,
+            directories,
+            OperationsService(store, RandomIds(), UNDO_RULES),
+            ErasureService(store, surroundings, ERASE_RULES, UNDO_RULES),
+            ContextFS(files, directory.context),
+        )
+    finally:
+        await keeper.close()
+        await store.close()
+
+
+def holding(folder: Path, text: str) -> list[str]:
+    """Return the files that hold a text, by their paths."""
+    return sorted(_holding(folder, text.encode()))
+
+
+def _holding(folder: Path, text: bytes) -> Iterator[str]:
+    for path in folder.rglob("*"):
+        if path.is_file() and text in path.read_bytes():
+            yield str(path.relative_to(folder))
+
+
+def session_row(**fields: Any) -> dict[str, Any]:  # noqa: ANN401 -- any field
+    counts = {"session_id": "s1", "message_count": 2, "committed": 1}
+    return node_row(SESSION, **{"metadata": counts, **fields})
+
+
+async def test_undoing_a_commit_removes_what_it_made_and_restores_what_it_merged(tmp_path: Path) -> None:
+    async with world(tmp_path) as here:
+        before = node_row(PREFERENCE, content="tea", metadata={"sessions": ["s0"]})
+        await here.commit(before)
+        merged = {**before, "content": "tea, coffee", "metadata": {"sessions": ["s0", "s1"]}, "version": 2}
+        event = memory_at(Category.EVENTS, "a")
+        commit = await here.commit(session_row(), *said(SESSION, ["a", "b"]), merged, node_row(event))
+
+        await here.undo(commit)
+
+        left = here.row(NODES, PREFERENCE)
+        assert (left["content"], left["metadata"]) == ("tea", {"sessions": ["s0"]})
+        assert [head.uri for head in here.store.view(ACCOUNT).context_heads()] == [PREFERENCE]
+        assert here.nodes.read_level(WHOSE, PREFERENCE, Level.L2) == "tea"
+        assert not here.nodes.exists(WHOSE, SESSION)
+        assert not here.nodes.exists(WHOSE, event)
+
+
+async def test_what_is_undone_and_redone_stands_as_it_stood(tmp_path: Path) -> None:
+    async with world(tmp_path) as here:
+        parts = said(SESSION, ["a", "b"])
+        commit = await here.commit(session_row(), *parts)
+        undone = await here.operations.undo(local(), commit.operation_id)
+
+        await here.operations.undo(local(), undone.operation_ids[0])
+        await here.directories.bring_up()
+
+        assert here.nodes.read_level(WHOSE, SESSION, Level.L2) == transcript(parts)
+
+
+async def test_an_older_commit_of_a_session_is_undone_where_a_newer_one_only_counted_on(tmp_path: Path) -> None:
+    async with world(tmp_path) as here:
+        first = session_row()
+        second = session_row(metadata={"session_id": "s1", "message_count": 4, "committed": 2}, version=2)
+        third = session_row(metadata={"session_id": "s1", "message_count": 6, "committed": 3}, version=3)
+        await here.commit(first, *said(SESSION, ["a", "b"]))
+        older = await here.commit(second, *said(SESSION, ["c", "d"], 2))
+        await here.commit(third, *said(SESSION, ["e", "f"], 4))
+
+        await here.undo(older)
+
+        assert here.row(NODES, SESSION)["metadata"] == {"session_id": "s1", "message_count": 4, "committed": 2}
+        expected = transcript([*said(SESSION, ["a", "b"]), *said(SESSION, ["e", "f"], 4)])
+        assert here.nodes.read_level(WHOSE, SESSION, Level.L2) == expected
+
+
+async def test_uses_of_a_tool_are_taken_back_by_their_number_whoever_used_it_since(tmp_path: Path) -> None:
+    async with world(tmp_path) as here:
+        tool = "ctx://default/agents/bot/tools/grep"
+
+        def used(calls: int, seconds: float, last: str, version: int) -> dict[str, Any]:
+            stats = {"calls": calls, "success": calls, "failure": 0, "total_seconds": seconds, "last_used": last}
+            return node_row(tool, metadata={"stats": stats}, version=version)
+
+        await here.commit(used(1, 0.5, "2026-01-01", 1))
+        older = await here.commit(used(3, 1.5, "2026-01-02", 2))
+        newest = await here.commit(used(4, 2.0, "2026-01-03", 3))
+
+        await here.undo(older)
+        after_older = here.row(NODES, tool)["metadata"]["stats"]
+        await here.undo(newest)
+
+        assert (after_older["calls"], after_older["total_seconds"], after_older["last_used"]) == (2, 1.0, "2026-01-03")
+        left = here.row(NODES, tool)["metadata"]["stats"]
+        assert (left["calls"], left["total_seconds"], left["last_used"]) == (1, 0.5, "2026-01-02")
+
+
+async def test_an_undo_that_would_leave_messages_without_their_session_names_them(tmp_path: Path) -> None:
+    async with world(tmp_path) as here:
+        first = await here.commit(session_row())
+        later = part_row(SESSION, 0, "a")
+        await here.commit(later)
+
+        with pytest.raises(Conflict) as refused:
+            await here.undo(first)
+
+        assert refused.value.extra["referrers"] == [{"collection": PARTS, "id": later["id"]}]
+        assert here.row(NODES, SESSION).get("deleted") is None
+
+
+async def test_messages_do_not_come_back_without_their_session(tmp_path: Path) -> None:
+    async with world(tmp_path) as here:
+        part = part_row(SESSION, 0, "a")
+        await here.commit(session_row(), part)
+        deleted = await here.commit({**part, "deleted": True, "version": 2})
+        await here.commit({**session_row(), "deleted": True, "version": 2})
+
+        with pytest.raises(Conflict) as refused:
+            await here.undo(deleted)
+
+        conflicts: Any = refused.value.extra["conflicts"]
+        assert [conflict["id"] for conflict in conflicts] == [SESSION]
+
+
+async def test_an_erased_node_is_nowhere_on_the_disk(tmp_path: Path) -> None:
+    async with world(tmp_path) as here:
+        address = memory_at(Category.EVENTS, "a")
+        edge = {"to_uri": SESSION, "relation_type": "said_in", "reason": f"because {SECRET}", "weight": 1.0}
+        row = node_row(address, abstract=SECRET, overview=f"{SECRET}!", content=SECRET * 2, relations=[edge])
+        await here.commit(
+            {**row, "metadata": {"routing_key": SECRET}}, reply={"plans": [{"uri": address, "reason": SECRET}]}
+        )
+        await here.commit({**row, "content": "something else altogether", "version": 2})
+        assert holding(tmp_path, SECRET)
+
+        done = await here.erase(NODES, address)
+
+        assert done.pending == []
+        assert holding(tmp_path, SECRET) == []
+        assert holding(tmp_path, "something else altogether") == []
+        left = here.row(NODES, address)
+        assert (left["abstract"], left["metadata"], left["relations"], left["erased"]) == ("", {}, [], True)
+
+
+async def test_with_a_session_go_its_messages_those_that_were_deleted_before_too(tmp_path: Path) -> None:
+    async with world(tmp_path) as here:
+        parts = said(SESSION, [SECRET, "y", f"again: {SECRET}"])
+        other = session_at("s10")
+        await here.commit(session_row(abstract=SECRET), *parts, node_row(other), *said(other, ["stays here for good"]))
+        await here.commit({**parts[2], "deleted": True, "version": 2})
+
+        await here.erase(NODES, SESSION)
+
+        assert holding(tmp_path, SECRET) == []
+        assert [here.row(PARTS, part["id"])["erased"] for part in parts] == [True] * 3
+        assert [head.uri for head in here.store.view(ACCOUNT).context_parts(other)] == [said(other, ["x"])[0]["id"]]
+        assert "stays here for good" in here.nodes.read_level(WHOSE, other, Level.L2)
+
+
+async def test_with_a_message_goes_what_its_session_quotes_of_it_and_nothing_else(tmp_path: Path) -> None:
+    async with world(tmp_path) as here:
+        parts = said(SESSION, ["hello there", SECRET])
+        quoting = session_row(abstract=f"They said: {SECRET}.", overview="A talk about hiding places.")
+        await here.commit(quoting, *parts, reply={"plans": [{"uri": SESSION, "reason": f"said: {SECRET}"}]})
+        await here.commit({**quoting, "overview": "A talk about hiding places, continued.", "version": 2})
+
+        done = await here.erase(PARTS, str(parts[1]["id"]))
+
+        assert done.pending == []
+        assert holding(tmp_path, SECRET) == []
+        session = here.row(NODES, SESSION)
+        assert (session["abstract"], session["overview"]) == ("", "A talk about hiding places, continued.")
+        assert here.nodes.read_level(WHOSE, SESSION, Level.L2) == transcript(parts[:1])
+    async with world(tmp_path) as here:
+        assert here.row(PARTS, str(parts[0]["id"]))["content"] == "hello there"
+        assert not here.store.status().damage
+
+
+async def test_what_was_made_of_a_message_is_named_whatever_its_words(tmp_path: Path) -> None:
+    async with world(tmp_path) as here:
+        parts = said(SESSION, ["hello there", SECRET])
+        made = node_row(PREFERENCE, content="a teapot lover", metadata={"source_refs": [parts[1]["id"]]})
+        other = node_row(memory_at(Category.EVENTS, "b"), metadata={"source_refs": [parts[0]["id"]]})
+        await here.commit(session_row(), *parts, made, other)
+
+        of_message = await here.erase(PARTS, str(parts[1]["id"]))
+        of_session = await here.erase(NODES, SESSION)
+
+        assert of_message.other_rows == [PREFERENCE]
+        assert sorted(of_session.other_rows) == sorted([PREFERENCE, str(other["id"])])
+
+
+@pytest.mark.parametrize("content", ["", "a", "好"])
+async def test_short_messages_have_room_for_the_word_that_they_are_erased(tmp_path: Path, content: str) -> None:
+    async with world(tmp_path) as here:
+        parts = said(SESSION, [content, "b"])
+        bare = node_row(memory_at(Category.EVENTS, "a"), abstract="")
+        await here.commit(session_row(), *parts, bare)
+
+        await here.erase(PARTS, str(parts[0]["id"]))
+        await here.erase(NODES, str(bare["id"]))
+
+    async with world(tmp_path) as here:
+        assert here.row(PARTS, str(parts[0]["id"]))["erased"] is True
+        assert [head.uri for head in here.store.view(ACCOUNT).context_parts(SESSION)] == [parts[1]["id"]]
+
+
+async def test_what_is_erased_stays_so_through_a_compaction_and_no_undo_brings_it_back(tmp_path: Path) -> None:
+    async with world(tmp_path) as here:
+        commit = await here.commit(session_row(), *said(SESSION, [SECRET]))
+        await here.erase(NODES, SESSION)
+
+        with pytest.raises(Conflict):
+            await here.operations.undo(local(), commit.operation_id)
+        await here.store.compact(0.0, run_here(RealFileSystem()))
+
+    async with world(tmp_path) as here:
+        await here.directories.bring_up()
+        assert holding(tmp_path, SECRET) == []
+        assert not here.nodes.exists(WHOSE, SESSION)
+
+
+async def test_every_other_write_of_an_erasing_tells_nothing_of_before(tmp_path: Path) -> None:
+    async with world(tmp_path) as here:
+        parts = said(SESSION, [SECRET])
+        await here.commit(session_row(abstract=SECRET), *parts)
+
+        done = await here.erase(PARTS, str(parts[0]["id"]))
+
+        operation = await here.store.operation(ACCOUNT, done.operation_id)
+        assert operation is not None
+        session = next(change for change in operation.changes if change.id == SESSION)
+        assert session.before is not None
+        assert (session.before["abstract"], session.before["version"]) == ("", 1)

@@ -1,0 +1,115 @@
+"""Names that try to lead out of the folder of memories: none of them does, whoever reads the path in whatever way."""
+
+import random
+import unicodedata
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from urllib.parse import unquote
+
+import pytest
+
+from knowhub.context import uri as uris
+from knowhub.context.model import Category
+from knowhub.stores.files.context_paths import is_folder_path, is_node_path, physical
+from tests.unit.test_hostile_resource_ids import READINGS, hostile_ids
+
+ROOT = Path("/srv/hub/context")
+FEW, MANY = 20_000, 1_000_000
+_MAX_NAME_BYTES, _MAX_PATH_BYTES = 255, 1_024
+
+
+def hostile_uris(count: int) -> Iterator[str]:
+    """Yield URIs with a hostile name in one of their places, as they are written, or raw, as nobody may write them."""
+    drawn = random.Random(7)
+    for name in hostile_ids(count):
+        try:
+            written = uris.segment(name) if drawn.random() < 0.7 else name
+        except ValueError:
+            written = name
+        account, user, last = "default", "li", "a"
+        match drawn.randint(0, 2):
+            case 0:
+                account = written
+            case 1:
+                user = written
+            case _:
+                last = written
+        kind = drawn.choice(["memories/events", "sessions", "memories/entities"])
+        yield f"ctx://{account}/users/{user}/{kind}/{last}"
+
+
+def escapes(path: str) -> bool:
+    """Tell whether some way to read a path leads out of the folder of memories."""
+    for reading in READINGS.values():
+        read = reading(path)
+        if not read.startswith(f"{ROOT}/") or "\0" in read or ".." in PurePosixPath(read).parts:
+            return True
+    return False
+
+
+def naive(uri: str) -> str:
+    """Map a URI to a path as one would who trusts it."""
+    return f"{ROOT}/{unquote(uri.removeprefix('ctx://'), errors='replace')}"
+
+
+def check(count: int) -> int:
+    """Fail where a URI leads anywhere but down; return how many would have with a resolver that trusts them."""
+    trusting = 0
+    for uri in hostile_uris(count):
+        path = ROOT / physical(uri)
+        assert not escapes(str(path)), uri
+        assert all(len(name.encode()) <= _MAX_NAME_BYTES for name in path.parts), uri
+        assert len(str(path).encode()) <= _MAX_PATH_BYTES or uri.count("/") > 9, uri
+        trusting += escapes(naive(uri))
+    return trusting
+
+
+def test_no_hostile_name_leads_out_and_a_resolver_that_trusts_them_is_led_out() -> None:
+    assert check(FEW) > FEW // 20
+
+
+@pytest.mark.nightly
+def test_no_name_of_a_million_leads_out() -> None:
+    assert check(MANY) > MANY // 20
+
+
+def test_names_that_a_file_system_takes_for_one_have_different_paths() -> None:
+    alike = ["Login", "login", "LOGIN", "ｌｏｇｉｎ", "login ", "login.", "é", "e\u0301", "É", "Å", "\u212b", "A\u030a"]
+
+    paths = [str(physical(uris.node_uri("a", "users/li", Category.EVENTS, name))) for name in alike]
+
+    assert len({unicodedata.normalize("NFKD", path).casefold() for path in paths}) == len(alike)
+
+
+def test_a_name_that_is_called_like_a_word_of_the_layout_is_no_word_of_it() -> None:
+    words = ["users", "agents", "memories", "sessions", "profile", "events", "checkpoint.json"]
+
+    for word in words:
+        own = physical(uris.node_uri(word, f"users/{word}", Category.EVENTS, word))
+
+        assert own.parts[1::2] == ("users", "memories", own.parts[5])
+        assert not {own.parts[0], own.parts[2], own.parts[5]} & set(words)
+
+
+def test_the_longest_names_have_short_paths() -> None:
+    longest = "密" * 90
+    address = uris.node_uri(longest, f"users/{uris.segment(longest)}", Category.EVENTS, "文" * 900)
+
+    path = physical(address)
+
+    assert len(str(path).encode()) < 600
+    assert is_node_path(path)
+
+
+@pytest.mark.parametrize("space", ["users/li", "agents/bot"])
+def test_what_stands_where_is_told_by_the_path(space: str) -> None:
+    kinds = ("sessions",) if space.startswith("users") else ("skills", "tools")
+    addresses = [f"ctx://a/{space}/{kind}/x" for kind in (*kinds, "memories/events", "memories/cases")]
+
+    for address in addresses:
+        assert is_node_path(physical(address))
+        assert not is_folder_path(physical(address))
+        assert all(is_folder_path(physical(above)) for above in uris.ancestors(address))
+        assert not any(is_node_path(physical(above)) for above in uris.ancestors(address))
+    assert is_node_path(physical(f"ctx://a/{space}/memories/profile"))
+    assert not is_node_path(Path("a.1/users/li.1/memories/events/.half.tmp"))
