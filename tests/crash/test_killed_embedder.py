@@ -1,0 +1,54 @@
+"""kill -9 in the middle of embedding, again and again: what the log holds and has no vector yet is all that waits."""
+
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.builders import FakeClock
+from tests.crash.killed_embedder import MESSAGES, POISON, SlowEmbedder
+from tests.memory_index import live_heads, memory_hub, on_disk, rebuilt, status_of, vectors_of
+
+ROOT = Path(__file__).resolve().parents[2]
+pytestmark = pytest.mark.anyio
+
+
+def kill_one(folder: Path, turn: int, after_s: float) -> None:
+    """Start a server, and kill it so long after it has committed."""
+    command = [sys.executable, "-m", "tests.crash.killed_embedder", str(folder), str(turn)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        assert server.stdout.readline() == "committed\n"
+        time.sleep(after_s)
+        server.kill()
+
+
+@pytest.mark.parametrize("kills", [4, pytest.param(100, marks=[pytest.mark.nightly, pytest.mark.timeout(1200)])])
+async def test_servers_that_are_killed_while_they_embed_leave_an_index_that_a_rebuild_equals(
+    tmp_path: Path, kills: int
+) -> None:
+    rng = random.Random(5)
+    seen = []
+    for turn in range(kills):
+        kill_one(tmp_path, turn, rng.uniform(0.0, 0.2))
+        seen.append(len(on_disk(tmp_path)))
+
+    clock = FakeClock(time.time())
+    async with memory_hub(tmp_path, SlowEmbedder(), clock) as hub:
+        waiting = (await status_of(hub)).pending
+        for _ in range(6):
+            await vectors_of(hub).embed_waiting()
+            clock.advance(600)
+        status, embedded = await status_of(hub), on_disk(tmp_path)
+        poisoned = {number for number, head in live_heads(hub).items() if POISON in head.abstract}
+
+        assert waiting > 0
+        assert seen == sorted(seen)
+        assert (status.pending, status.failed, status.dead) == (0, 0, kills)
+        assert {letter.uri for letter in status.dead_letters} == {live_heads(hub)[one].uri for one in poisoned}
+        assert len(embedded) == kills * MESSAGES
+        assert set(live_heads(hub)) - set(embedded) == poisoned
+        assert embedded == await rebuilt(hub, tmp_path)

@@ -1,0 +1,107 @@
+"""Layered memories in a hub whose upkeep runs only when a test says so, and their vectors on the disk."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+from knowhub.bootstrap import Hub, World, open_hub
+from knowhub.context.index.index_worker import IndexWorker
+from knowhub.context.index.outbox import OutboxStatus
+from knowhub.context.index.outbox_store import Patience
+from knowhub.context.index_model import OutboxEvent
+from knowhub.context.model import ContextHead
+from knowhub.core.chat import FailureReason
+from knowhub.core.embedding import Embedder, TextRefused
+from knowhub.core.request_context import RequestContext
+from knowhub.search.vector_files import VectorFiles
+from knowhub.search.vector_index import VectorIndex
+from knowhub.settings import Settings
+from tests.builders import FakeClock, local
+from tests.context_rows import ACCOUNT, OWNER, draft, said, session_at
+from tests.fakes.hashing_embedder import HashingEmbedder
+
+POISON = "the poisoned one"
+TEXTS = ["the zebra is striped", POISON, "anna likes green tea"]
+
+
+class PickyEmbedder(HashingEmbedder):
+    """Refuses the poison until it is mended."""
+
+    def __init__(self) -> None:
+        super().__init__(iter(lambda: self._judge, None))
+        self.is_mended = False
+
+    def _judge(self, texts: Sequence[str]) -> Exception | None:
+        refuses = not self.is_mended and any(POISON in text for text in texts)
+        return TextRefused(FailureReason.FAILURE, "not this one") if refuses else None
+
+
+def memory_hub(
+    folder: Path, embedder: Embedder | None = None, clock: FakeClock | None = None
+) -> AbstractAsyncContextManager[Hub]:
+    """Open a hub; see `tests/hubs.py`."""
+    settings = Settings(data_dir=folder, owner=OWNER, embedding_search_budget_s=30.0)
+    return open_hub(settings, World(embedder=embedder, clock=clock or FakeClock()), keep=False)
+
+
+async def written(hub: Hub, rows: Sequence[Mapping[str, Any]], account: str = ACCOUNT) -> None:
+    """Write rows as one operation."""
+    await hub.store.commit(account, OWNER, lambda _view: draft(*rows))
+
+
+def vectors_of(hub: Hub) -> VectorIndex[ContextHead]:
+    assert hub.memory_recall.recall.vectors is not None
+    return hub.memory_recall.recall.vectors
+
+
+def worker_of(hub: Hub) -> IndexWorker:
+    assert hub.memory_recall.worker is not None
+    return hub.memory_recall.worker
+
+
+async def status_of(hub: Hub, ctx: RequestContext | None = None) -> OutboxStatus:
+    return await hub.memory_recall.outbox.status(ctx or local())
+
+
+async def found(hub: Hub, text: str, groups: Iterable[frozenset[str]] = (), account: str = ACCOUNT) -> list[str]:
+    """Return the URIs of what a search finds, best first."""
+    answer = await hub.memory_recall.index.search(account, text, list(groups), lambda head: head.live, 100)
+    return [hit.head.uri for hit in answer.hits]
+
+
+def live_heads(hub: Hub, account: str = ACCOUNT) -> dict[int, ContextHead]:
+    return {head.text_num: head for head in hub.store.view(account).context_heads()}
+
+
+def on_disk(folder: Path) -> Mapping[int, bytes]:
+    """Return every vector on the disk by the number of its text."""
+    kept: dict[int, bytes] = {}
+    for account in sorted((folder / "indexes" / "context" / "vectors").glob("*")):
+        files = VectorFiles(account)
+        note = files.noted()
+        assert note is not None
+        kept |= {int(row["number"]): row["vector"].tobytes() for row in files.read(note)}
+    return kept
+
+
+async def rebuilt(hub: Hub, folder: Path) -> Mapping[int, bytes]:
+    """Build the vectors anew, and return them by the number of their text."""
+    await vectors_of(hub).rebuild(lambda _done, _total: None)
+    return on_disk(folder)
+
+
+async def worked_off(hub: Hub, clock: FakeClock) -> None:
+    """Work until nothing is left but dead letters."""
+    for _ in range(Patience().max_attempts):
+        await vectors_of(hub).embed_waiting()
+        clock.advance(Patience().longest_pause_s)
+    await hub.keeper.run_once()
+
+
+async def with_a_dead_letter(hub: Hub, clock: FakeClock) -> OutboxEvent:
+    """Write messages one of which the embedder refuses, and return the dead letter that comes of it."""
+    await written(hub, said(session_at(), TEXTS))
+    await worked_off(hub, clock)
+    (dead,) = (await status_of(hub)).dead_letters
+    return dead
