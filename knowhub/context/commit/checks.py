@@ -1,0 +1,105 @@
+"""What a commit must be before anything of it is looked at (CE-112)."""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from knowhub.context import uri
+from knowhub.context.commit.parts import Part
+from knowhub.context.commit_model import SessionCommit, UsedTool
+from knowhub.context.model import Message
+from knowhub.core.errors import FieldError, InvalidInput
+
+MAX_MESSAGES: Final = 2_000
+MAX_USED: Final = 2_000
+_MAX_SESSION: Final = 200
+_MAX_ROLE: Final = 40
+_MAX_NAME: Final = 200
+_MAX_MESSAGE_ID: Final = 200
+_MAX_TIMESTAMP: Final = 64
+_MAX_NOTE: Final = 1_000
+_MAX_ERRORS: Final = 20
+
+
+def check_commit(commit: SessionCommit) -> None:
+    """Raise InvalidInput naming every field that is wrong, the first twenty of them."""
+    errors = [error for error in _errors(commit) if error is not None][:_MAX_ERRORS]
+    if errors:
+        detail = "; ".join(f"{one.field}: {one.message}" for one in errors)
+        raise InvalidInput(detail, errors)
+
+
+def check_parts(parts: Sequence[Part]) -> None:
+    """Raise InvalidInput where a message has no URI, or shares one with another."""
+    met: set[str] = set()
+    for part in parts:
+        if part.uri in met:
+            raise InvalidInput.of("messages", f"two of them have the id {part.message.message_id!r}")
+        if len(part.uri) > uri.MAX_URI_CHARS:
+            raise InvalidInput.of("messages", f"the id {part.message.message_id!r} makes too long a URI")
+        met.add(part.uri)
+
+
+def _errors(commit: SessionCommit) -> Iterable[FieldError | None]:
+    yield _segment("session_id", commit.session_id, _MAX_SESSION)
+    if not commit.messages:
+        yield FieldError("messages", "must name at least one message")
+    if len(commit.messages) > MAX_MESSAGES:
+        yield FieldError("messages", f"must be at most {MAX_MESSAGES:,}; commit a longer session in several turns")
+        return
+    for number, message in enumerate(commit.messages):
+        yield from _message_errors(f"messages.{number}", message)
+    named = [one.message_id for one in commit.messages if one.message_id]
+    if len(named) != len(set(named)):
+        twice = next(one for number, one in enumerate(named) if one in named[:number])
+        yield FieldError("messages", f"the message_id {twice!r} stands twice; each must be one message's")
+    for field, many in (("used_contexts", commit.used_contexts), ("used_tools", commit.used_tools)):
+        if len(many) > MAX_USED:
+            yield FieldError(field, f"must be at most {MAX_USED:,}")
+    for number, used in enumerate(commit.used_tools[:MAX_USED]):
+        yield from _tool_errors(f"used_tools.{number}", used)
+
+
+def _message_errors(field: str, message: Message) -> Iterable[FieldError | None]:
+    if not message.role.strip():
+        yield FieldError(f"{field}.role", "must say who speaks, such as user, assistant or tool")
+    yield _text(f"{field}.role", message.role, _MAX_ROLE)
+    yield _text(f"{field}.name", message.name, _MAX_NAME)
+    yield _text(f"{field}.timestamp", message.timestamp or "", _MAX_TIMESTAMP)
+    yield _text(f"{field}.content", message.content, None)
+    if message.message_id is not None:
+        yield _segment(f"{field}.message_id", message.message_id, _MAX_MESSAGE_ID)
+
+
+def _tool_errors(field: str, used: UsedTool) -> Iterable[FieldError | None]:
+    yield _segment(f"{field}.name", used.name, _MAX_NAME)
+    yield _text(f"{field}.note", used.note, _MAX_NOTE)
+    if used.call_id is not None:
+        yield _segment(f"{field}.call_id", used.call_id, _MAX_MESSAGE_ID)
+    if used.kind not in {"tool", "skill"}:
+        yield FieldError(f"{field}.kind", "must be tool or skill")
+    if used.seconds is not None and not 0 <= used.seconds < float("inf"):
+        yield FieldError(f"{field}.seconds", "must be a number of seconds, from 0")
+
+
+def _segment(field: str, text: str, longest: int) -> FieldError | None:
+    """Return what keeps a text from naming something in a URI."""
+    if not text.strip():
+        return FieldError(field, "must not be empty")
+    problem = _text(field, text, longest)
+    if problem is not None:
+        return problem
+    try:
+        uri.segment(text)
+    except ValueError as wrong:
+        return FieldError(field, str(wrong))
+    return None
+
+
+def _text(field: str, text: str, longest: int | None) -> FieldError | None:
+    if longest is not None and len(text) > longest:
+        return FieldError(field, f"must have at most {longest} characters")
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return FieldError(field, "holds half of a character: it is no text that can be stored")
+    return None

@@ -1,0 +1,84 @@
+"""The answer of a commit, read off its operation: so a retry is answered as the first request was (CE-029)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from knowhub.context.commit.archive_builder import OVERVIEW, RECENT_MESSAGES
+from knowhub.context.commit.parts import message_of
+from knowhub.context.commit_model import Action, CommitResult, SessionArchive, WritePlan, WriteResult
+from knowhub.context.events import events_of
+from knowhub.context.index_model import EventType
+from knowhub.context.model import NODES, PARTS, MemoryContext, Message, RelationEdge
+from knowhub.context.spaces import session_uri
+from knowhub.core.operation import Operation, Row
+
+
+def told(plans: Sequence[WritePlan], results: Sequence[WriteResult]) -> list[dict[str, Any]]:
+    """Return plans and what became of them as an operation keeps them: without texts, which stand in the rows."""
+    return [
+        {
+            "uri": result.uri,
+            "action": result.action.value,
+            "version": result.node_version,
+            "created": result.created,
+            "updated": result.updated,
+            "reason": result.reason,
+            "edges": [[edge.to_uri, edge.relation_type, edge.reason, edge.weight] for edge in plan.relation_ops],
+            "events": [event.value for event in plan.outbox_events],
+        }
+        for plan, result in zip(plans, results, strict=True)
+    ]
+
+
+def result_of(operation: Operation, whose: MemoryContext, *, replayed: bool = False) -> CommitResult:
+    """Return what a commit answers, from the operation that it wrote."""
+    reply: Mapping[str, Any] = operation.reply or {}
+    rows = {change.id: change.after for change in operation.changes if change.collection == NODES}
+    messages = [message_of(change.after) for change in operation.changes if change.collection == PARTS]
+    lines = reply.get("plans", ())
+    return CommitResult(
+        archive=archive_of(whose, rows.get(session_uri(whose)), messages),
+        write_results=[_result(line) for line in lines],
+        outbox_events=events_of(operation.account, operation.operation_id, operation.timestamp, operation.changes),
+        stats=reply.get("stats", {}),
+        status="committed",
+        operation_id=operation.operation_id,
+        plans=[_plan(line) for line in lines],
+        degraded=list(reply.get("degraded", ())),
+        replayed=replayed,
+    )
+
+
+def archive_of(whose: MemoryContext, row: Row | None, messages: Sequence[Message]) -> SessionArchive:
+    """Return the archive of a session from its node."""
+    metadata = dict(row["metadata"]) if row is not None else {}
+    return SessionArchive(
+        session_id=whose.session_id,
+        archive_uri=session_uri(whose),
+        summary=str(row["abstract"]) if row is not None else "",
+        recent_messages=list(messages[-RECENT_MESSAGES:]),
+        stats={OVERVIEW: str(row["overview"]) if row is not None else ""} | _counts(metadata),
+    )
+
+
+def with_degraded(result: CommitResult, *names: str) -> CommitResult:
+    """Return an answer that names more of what was not there."""
+    return replace(result, degraded=list(dict.fromkeys((*result.degraded, *names)))) if names else result
+
+
+def _counts(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    names = ("message_count", "first_at", "last_at", "roles", "committed", "by")
+    return {name: metadata[name] for name in names if name in metadata}
+
+
+def _result(line: Mapping[str, Any]) -> WriteResult:
+    return WriteResult(
+        line["uri"], Action(line["action"]), line["version"], line["created"], line["updated"], line["reason"]
+    )
+
+
+def _plan(line: Mapping[str, Any]) -> WritePlan:
+    edges = [RelationEdge(line["uri"], to_uri, kind, reason, weight) for to_uri, kind, reason, weight in line["edges"]]
+    events = [EventType(event) for event in line["events"]]
+    return WritePlan(Action(line["action"]), line["uri"], {}, edges, events, line["reason"])

@@ -1,0 +1,61 @@
+"""What is told of a skill or a tool: statistics in a sentence, and the notes about its calls (CE-077)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from knowhub.context.commit_model import CandidateMemory
+from knowhub.context.extraction.wording import joined, one_line, shortened
+from knowhub.context.model import Category
+
+_MAX_ABSTRACT: Final = 300
+_MAX_OVERVIEW: Final = 1_500
+_MAX_NOTES: Final = 200
+_MAX_NOTE: Final = 500
+
+
+def counted(earlier: Mapping[str, Any], uses: Sequence[Mapping[str, Any]], noted_at: str | None) -> dict[str, Any]:
+    """Return statistics with further calls in them; a call whose time is not known was made when it was noted."""
+    times = [time for time in (earlier.get("last_used"), *(use.get("at") or noted_at for use in uses)) if time]
+    seconds = [float(use["seconds"]) for use in uses if use.get("seconds") is not None]
+    return {
+        "calls": earlier.get("calls", 0) + len(uses),
+        "success": earlier.get("success", 0) + sum(1 for use in uses if use["ok"]),
+        "failure": earlier.get("failure", 0) + sum(1 for use in uses if not use["ok"]),
+        "last_used": max(times) if times else None,
+        "total_seconds": round(earlier.get("total_seconds", 0.0) + sum(seconds), 6),
+    }
+
+
+def layers(
+    candidate: CandidateMemory, before: str, earlier: Mapping[str, Any], stats: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the layers of a skill or a tool: its statistics anew, its notes and what a person wrote as they stand."""
+    name, is_skill = str(candidate.facts.get("name") or candidate.routing_key), candidate.category is Category.SKILLS
+    told, told_before = _told(name, stats, is_skill=is_skill), _told(name, earlier, is_skill=is_skill)
+    rest = before.removeprefix(told_before).strip("\n")
+    notes = [line for line in rest.split("\n") if line]
+    fresh = [f"- {_noted(use)}" for use in candidate.facts.get("uses", ()) if str(use.get("note", "")).strip()]
+    for note in fresh:
+        if note not in notes and len(notes) < _MAX_NOTES:
+            notes.append(note)
+    content = "\n".join([told, "", *notes]) if notes else told
+    return {
+        "abstract": shortened(told, _MAX_ABSTRACT),
+        "overview": joined([told, *notes[::-1]], _MAX_OVERVIEW, "\n"),
+        "content": content,
+    }
+
+
+def _told(name: str, stats: Mapping[str, Any], *, is_skill: bool) -> str:
+    if not stats:
+        return ""
+    pace = f", {stats['total_seconds']:.2f} s in all" if stats["total_seconds"] else ""
+    last = f"; last used {stats['last_used'][:10]}" if stats.get("last_used") else ""
+    kind = "Skill" if is_skill else "Tool"
+    calls = f"{stats['calls']} call{'s' if stats['calls'] != 1 else ''}"
+    return f"{kind} {name}: {calls}, {stats['success']} succeeded, {stats['failure']} failed{pace}{last}."
+
+
+def _noted(use: Mapping[str, Any]) -> str:
+    outcome = "" if use["ok"] else "failed: "
+    return f"{outcome}{shortened(one_line(str(use['note'])), _MAX_NOTE)}"

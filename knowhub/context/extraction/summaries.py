@@ -1,0 +1,144 @@
+"""Summaries of a session without a model: its own sentences, those of which others speak too (CE-063).
+
+A sentence is worth the sum, over its words, of how many other messages use the word, divided by the root of its
+length: so it is about what the session keeps coming back to, and a long sentence does not win by its length. A
+sentence that shares most of its words with one that was chosen before is left out.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import sqrt
+from typing import Final
+
+from knowhub.context.extraction.wording import joined, shortened
+
+_MAX_SENTENCES: Final = 4_000
+_LEAST_WORDS: Final = 3
+_MOST_SHARED: Final = 0.5
+_MOST_LOOKED_AT: Final = 60
+_TOPICS: Final = 8
+_LEAST_TOPIC_MESSAGES: Final = 2
+_LONGEST_TOPIC_ZH: Final = 6
+_PAIR: Final = 2
+_WORD: Final = re.compile(r"[^\W\d_][^\W_]{2,}", re.ASCII)
+_HAN: Final = re.compile(r"[\u3400-\u9fff]+")
+_STOP_WORDS: Final = (
+    "great awesome wow glad cool nice amazing sounds wait super pretty haha hey hello love fun image photo"
+    " the and for are but not you all any can had her was one our out has him his how its may new now"
+    " old see two way who did get got she too use that with have this will your from they know want"
+    " been good much some time very when come here just like long make many more only over such take"
+    " than them well were what which would there their about could other into then these also really"
+    " think going thing things yeah yes okay thanks thank sure right let lets don doesn didn isn wasn"
+    " won can't i'm it's that's user assistant please does doing done because should being after"
+    " before where while still even back every most need say said says tell told way day"
+)
+_STOPS: Final = frozenset(_STOP_WORDS.split())
+_STOPS_ZH: Final = frozenset(
+    "的了是我你他她它们在和就也都不有这那个吗呢吧啊一要会可以到说去很好什么怎样没为因"
+    "所但如果把被给让对还能请上下来想看做用"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A sentence of a session, who says it, and in which message."""
+
+    speaker: str
+    text: str
+    number: int
+
+
+def key_lines(lines: Sequence[Line], limit: int) -> list[Line]:
+    """Return the sentences that say best what a session is about, as they were said, of `limit` characters at most."""
+    looked = lines[:_MAX_SENTENCES]
+    if sum(map(_size, looked)) <= limit:
+        # A short session is its own best summary.
+        return list(looked)
+    words = [content_words(line.text) for line in looked]
+    spread = _spread(looked, words)
+    order = sorted(range(len(looked)), key=lambda at: (-_worth(words[at], spread), at))[:_MOST_LOOKED_AT]
+    chosen: list[int] = []
+    left = limit
+    for at in order:
+        size = _size(looked[at])
+        if (
+            size <= left
+            and len(words[at]) >= _LEAST_WORDS
+            and not any(_repeats(words[at], words[one]) for one in chosen)
+        ):
+            chosen.append(at)
+            left -= size
+    return [looked[at] for at in sorted(chosen)]
+
+
+def summary(lines: Sequence[Line], limit: int) -> str:
+    """Return a session in at most `limit` characters; its first sentence where none stands out."""
+    chosen = key_lines(lines, limit) or list(lines[:1])
+    return shortened(joined(_told_in_turn(chosen), limit), limit)
+
+
+def told(line: Line) -> str:
+    """Return a sentence with who says it."""
+    return f"{line.speaker}: {line.text}" if line.speaker else line.text
+
+
+def topics(lines: Sequence[Line]) -> list[str]:
+    """Return up to eight words that several messages of a session use, the commonest first."""
+    messages: dict[str, set[int]] = {}
+    for line in lines[:_MAX_SENTENCES]:
+        for word in (*_english(line.text), *_chinese(line.text)):
+            messages.setdefault(word, set()).add(line.number)
+    common = [(len(met), word) for word, met in messages.items() if len(met) >= _LEAST_TOPIC_MESSAGES]
+    common.sort(key=lambda one: (-one[0] * len(one[1]) if _HAN.match(one[1]) else -one[0] * _LONGEST_TOPIC_ZH, one[1]))
+    chosen: list[str] = []
+    for _, word in common:
+        if len(chosen) < _TOPICS and not any(word in one or one in word for one in chosen):
+            chosen.append(word)
+    return chosen
+
+
+def content_words(text: str) -> frozenset[str]:
+    """Return the words of a text that say what it is about; of Chinese every two characters in a row."""
+    return frozenset((*_english(text), *_chinese(text, _PAIR)))
+
+
+def _told_in_turn(lines: Sequence[Line]) -> list[str]:
+    """Return sentences, each speaker named where they begin to speak."""
+    before = [None, *(line.speaker for line in lines)]
+    return [line.text if line.speaker == last else told(line) for line, last in zip(lines, before, strict=False)]
+
+
+def _size(line: Line) -> int:
+    return len(told(line)) + 1
+
+
+def _spread(lines: Sequence[Line], words: Sequence[frozenset[str]]) -> Counter[str]:
+    """Return in how many messages each word is used."""
+    by_message: dict[int, set[str]] = {}
+    for line, own in zip(lines, words, strict=True):
+        by_message.setdefault(line.number, set()).update(own)
+    return Counter(word for used in by_message.values() for word in used)
+
+
+def _worth(words: frozenset[str], spread: Counter[str]) -> float:
+    return sum(spread[word] - 1 for word in words) / sqrt(len(words) + 1)
+
+
+def _repeats(words: frozenset[str], chosen: frozenset[str]) -> bool:
+    return len(words & chosen) > _MOST_SHARED * min(len(words), len(chosen))
+
+
+def _english(text: str) -> Iterable[str]:
+    return (word for word in _WORD.findall(text.lower()) if word not in _STOPS)
+
+
+def _chinese(text: str, longest: int = _LONGEST_TOPIC_ZH) -> Iterable[str]:
+    """Yield every two to `longest` characters in a row that hold no function word."""
+    for run in _HAN.findall(text):
+        for size in range(_PAIR, longest + 1):
+            for at in range(len(run) - size + 1):
+                piece = run[at : at + size]
+                if _STOPS_ZH.isdisjoint(piece):
+                    yield piece

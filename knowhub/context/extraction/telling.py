@@ -1,0 +1,76 @@
+"""Candidates of statements: what they are called, who says them, and where that stands."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from knowhub.context import uri
+from knowhub.context.commit_model import CandidateMemory, SessionArchive
+from knowhub.context.extraction import dates
+from knowhub.context.extraction.wording import one_line, shortened
+from knowhub.context.model import Category, Message
+
+MAX_ABSTRACT: Final = 300
+AGENT_CATEGORIES: Final = (Category.CASES, Category.PATTERNS, Category.SKILLS, Category.TOOLS)
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """Makes candidates of what stands in the messages of one session, whose parts are named by their message ids.
+
+    Where several people speak as users, what one of them says is told with their name: it is not the account holder's.
+    """
+
+    messages: Sequence[Message]
+    archive: SessionArchive
+
+    @property
+    def has_many_speakers(self) -> bool:
+        """Whether several people speak as users."""
+        return len({one.name for one in self.messages if one.is_user}) > 1
+
+    def speaker(self, number: int) -> str:
+        """Return who says a message, where that needs to be told."""
+        return self.messages[number].name if self.has_many_speakers else ""
+
+    def key(self, number: int, key: str) -> str:
+        """Return a routing key that keeps apart what different people say of themselves."""
+        speaker = self.speaker(number)
+        return f"{speaker} {key}" if speaker else key
+
+    def candidate(
+        self,
+        category: Category,
+        key: str,
+        text: str,
+        numbers: Sequence[int],
+        **facts: Any,  # noqa: ANN401 -- any JSON
+    ) -> CandidateMemory:
+        """Make a candidate of a text that stands in these messages, the decisive one last.
+
+        `overview`, `content`, `confidence` and `by` may be given beside facts.
+        """
+        by, confidence = str(facts.pop("by", "rules")), float(facts.pop("confidence", 0.9))
+        # A model was asked to say whose it is; a sentence as it was said does not.
+        said_by = self.speaker(numbers[-1]) if by == "rules" else ""
+        told = f"{said_by}: {one_line(text)}" if said_by else one_line(text)
+        overview, content = str(facts.pop("overview", told)), str(facts.pop("content", told))
+        return CandidateMemory(
+            category=category,
+            owner_scope="agent" if category in AGENT_CATEGORIES else "user",
+            routing_key=key,
+            abstract=shortened(told, MAX_ABSTRACT),
+            overview=overview,
+            content=content,
+            confidence=confidence,
+            source_refs=[self.part(number) for number in dict.fromkeys(numbers)],
+            by=by,
+            facts=self._facts(numbers[-1], facts),
+        )
+
+    def part(self, number: int) -> str:
+        """Return the URI of the part that a message is."""
+        return uri.part_uri(self.archive.archive_uri, self.messages[number].message_id or f"m-{number}")
+
+    def _facts(self, number: int, facts: Mapping[str, Any]) -> dict[str, Any]:
+        return {"said_at": dates.moment_of(self.messages[number].timestamp), **facts}

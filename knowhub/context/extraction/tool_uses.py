@@ -1,0 +1,83 @@
+"""Calls of tools and skills as candidates: each counts once, by its own id (CE-073, CE-077)."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from knowhub.context import uri
+from knowhub.context.commit_model import CandidateMemory, UsedTool
+from knowhub.context.extraction import dates
+from knowhub.context.extraction.telling import Telling
+from knowhub.context.model import Category, Message
+
+USES: Final = "tool_uses"
+"""The key among an archive's stats of the calls that the commit names; it is for the extractors alone."""
+CALL: Final = "call:"
+"""How the id of a call begins that the commit names; that of an answer of a tool is the URI of its part."""
+_FAILED: Final = ("error", "exception", "traceback", "failed", "fatal:", "报错", "错误", "失败", "异常")
+_LOOKED_AT_CHARS: Final = 200
+
+
+def named_uses(used_tools: Sequence[UsedTool]) -> list[dict[str, Any]]:
+    """Return the calls that a commit names, each with an id that is the same when it is committed again."""
+    occurrences: dict[str, int] = defaultdict(int)
+    uses = []
+    for used in used_tools:
+        use_id = used.call_id or uri.stable_hash(used.name, used.kind, used.ok, used.seconds, used.note)[:16]
+        if not used.call_id:
+            occurrences[use_id] += 1
+            use_id = f"{use_id}-{occurrences[use_id]}"
+        whole = f"{CALL}{uri.stable_hash(used.kind, used.name, use_id)[:12]}"
+        uses.append(
+            {
+                "id": whole,
+                "name": used.name,
+                "kind": used.kind,
+                "ok": used.ok,
+                "seconds": used.seconds,
+                "note": used.note,
+            }
+        )
+    return uses
+
+
+def found(telling: Telling) -> list[CandidateMemory]:
+    """Return the tools and skills that were used, one candidate for each.
+
+    Where the commit names calls of a tool, messages of that tool are the answers to those calls, and no more calls.
+    """
+    named = telling.archive.stats.get(USES, ())
+    names = {str(use["name"]) for use in named}
+    uses = [*named, *(_message_use(telling, number, one) for number, one in _answers(telling.messages, names))]
+    grouped: dict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)
+    for use in uses:
+        grouped[str(use["kind"]), str(use["name"])].append(use)
+    return [_candidate(kind, name, calls) for (kind, name), calls in grouped.items()]
+
+
+def _answers(messages: Sequence[Message], named: set[str]) -> Iterable[tuple[int, Message]]:
+    return (
+        (number, one)
+        for number, one in enumerate(messages)
+        if one.is_tool and one.name.strip() and one.name not in named
+    )
+
+
+def _message_use(telling: Telling, number: int, message: Message) -> dict[str, Any]:
+    at = dates.moment_of(message.timestamp)
+    use = {"name": message.name, "kind": "tool", "ok": not _tells_failure(message.content), "seconds": None, "note": ""}
+    return {"id": telling.part(number), **use, "at": at}
+
+
+def _tells_failure(content: str) -> bool:
+    beginning = content[:_LOOKED_AT_CHARS].casefold().lstrip("{[\"' ")
+    return beginning.startswith(_FAILED) or any(f"{word}:" in beginning for word in ("error", "exception"))
+
+
+def _candidate(kind: str, name: str, uses: Sequence[Mapping[str, Any]]) -> CandidateMemory:
+    category = Category.SKILLS if kind == "skill" else Category.TOOLS
+    calls = [{key: value for key, value in use.items() if key not in ("name", "kind")} for use in uses]
+    told = f"{name}: {len(calls)}"
+    sources = [use["id"] for use in uses if not str(use["id"]).startswith(CALL)]
+    facts = {"uses": calls, "name": name, "said_at": max((use.get("at") or "" for use in uses), default="") or None}
+    return CandidateMemory(category, "agent", name, told, told, told, 1.0, sources, facts=facts)

@@ -1,0 +1,129 @@
+"""Sessions to commit, over a store in memory: what tests of the commit build again and again."""
+
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from knowhub.audit.pasted_secrets import withheld_secrets
+from knowhub.context import spaces
+from knowhub.context.commit.candidate_pipeline import CandidatePipeline, PipelineOptions
+from knowhub.context.commit.commit_coordinator import CommitCoordinator, Stages
+from knowhub.context.commit.policy_router import PolicyRouter
+from knowhub.context.commit_model import CommitOptions, CommitResult, SessionCommit, UsedTool
+from knowhub.context.model import NODES, PARTS, Category, MemoryContext, Message
+from knowhub.core.chat import ChatModel
+from knowhub.core.operation import Draft, IdempotencyKey, Operation, Outcome, Row, Write
+from knowhub.core.request_context import RequestContext
+from knowhub.stores.files.state_view import StateView
+from knowhub.stores.files.store import FileStore
+from knowhub.usecases.spoken_memories import KnowledgeSpeech
+from tests.builders import CountedIds, FakeClock, caller
+from tests.fakes.memory_store import MemoryStore
+
+LI = caller(user_id="li", agent_id="helper")
+SESSION = "ctx://default/users/li/sessions/s1"
+
+
+@dataclass
+class SeenDirectories:
+    """Directories that only note which operations they were given; `is_well` says whether they can be written."""
+
+    is_well: bool = True
+    operations: list[Operation] = field(default_factory=list)
+
+    async def project(self, account: str, operation: Operation) -> bool:
+        assert account == operation.account
+        self.operations.append(operation)
+        return self.is_well
+
+
+class Desk:
+    """A coordinator with all that it stands on."""
+
+    def __init__(
+        self,
+        chat: ChatModel | None = None,
+        stages: Stages | None = None,
+        pipeline: CandidatePipeline | None = None,
+        store: MemoryStore | FileStore | None = None,
+    ) -> None:
+        self.clock = FakeClock()
+        self.store = store or MemoryStore(self.clock, CountedIds())
+        self.directories = SeenDirectories()
+        self.pipeline = pipeline or CandidatePipeline(
+            KnowledgeSpeech(), withheld_secrets, chat, PipelineOptions(budget_s=5.0)
+        )
+        self.commits = CommitCoordinator(self.store, self.pipeline, PolicyRouter(), self.directories, stages)
+
+    async def commit(
+        self,
+        *messages: Message,
+        ctx: RequestContext = LI,
+        key: IdempotencyKey | None = None,
+        **fields: Any,  # noqa: ANN401 -- any field of a commit
+    ) -> CommitResult:
+        session_id = fields.pop("session_id", "s1")
+        options = CommitOptions(fields.pop("dry_run", False), fields.pop("extract", True))
+        return await self.commits.commit(ctx, SessionCommit(session_id, messages, options=options, **fields), key)
+
+    def node(self, address: str) -> Row | None:
+        return self.store.view("default").get(NODES, address)
+
+    def parts(self, session: str = SESSION) -> list[Row]:
+        view = self.store.view("default")
+        rows = [view.get(PARTS, head.uri) for head in view.context_parts(session)]
+        return [row for row in rows if row is not None]
+
+    def nodes(self) -> dict[str, Row]:
+        """Return the live nodes by the end of their URIs, from the category on."""
+        view = self.store.view("default")
+        rows = [view.get(NODES, head.uri) for head in view.context_heads() if not head.is_part]
+        return {row["id"].split("/", 5)[5].removeprefix("memories/"): row for row in rows if row is not None}
+
+    def of(self, category: Category) -> list[Row]:
+        return [row for row in self.nodes().values() if row["category"] == category]
+
+
+def user(content: str, message_id: str | None = None, timestamp: str | None = None, name: str = "") -> Message:
+    """Return what a user says."""
+    return Message("user", content, name, message_id, timestamp)
+
+
+def agent(content: str, message_id: str | None = None) -> Message:
+    """Return what an assistant says."""
+    return Message("assistant", content, "", message_id)
+
+
+def tool(content: str, name: str = "shell", message_id: str | None = None) -> Message:
+    """Return what a tool answers."""
+    return Message("tool", content, name, message_id)
+
+
+def forget(desk: Desk, *addresses: str, is_forgotten: bool = True) -> Coroutine[Any, Any, Outcome]:
+    """Delete rows as a person does, or, where nothing is to be forgotten, as an undo."""
+
+    def decide(view: StateView) -> Draft:
+        writes = []
+        for address in addresses:
+            collection = PARTS if view.get(PARTS, address) else NODES
+            row = dict(view.get(collection, address) or {})
+            gone = {**row, "deleted": True, "version": row["version"] + 1}
+            writes.append(Write(collection, address, gone | ({"forgotten": True} if is_forgotten else {})))
+        return Draft("delete_memory", writes)
+
+    return desk.store.commit("default", "user:li", decide)
+
+
+def whose(session_id: str = "s1") -> MemoryContext:
+    """Return the spaces of Li and the helper."""
+    return spaces.memory_context(LI, session_id)
+
+
+def memories(*items: Mapping[str, Any]) -> dict[str, Sequence[Mapping[str, Any]]]:
+    """Return an answer of a model that found these."""
+    return {"memories": list(items)}
+
+
+def used(name: str, **fields: Any) -> UsedTool:  # noqa: ANN401 -- any field
+    """Return a call of a tool."""
+    return UsedTool(name, **fields)

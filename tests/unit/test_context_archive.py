@@ -1,0 +1,136 @@
+"""What a session was about, by its own sentences (CE-063, CE-134)."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from knowhub.audit.pasted_secrets import withheld_secrets
+from knowhub.context.commit.archive_builder import MAX_ABSTRACT, MAX_OVERVIEW, OVERVIEW, ArchiveBuilder
+from knowhub.context.commit_model import SessionArchive
+from knowhub.context.extraction.summaries import Line, key_lines, summary, topics
+from knowhub.context.model import Message
+from knowhub.usecases.spoken_memories import KnowledgeSpeech
+from tests.context_commits import SESSION, agent, tool, user, whose
+
+pytestmark = pytest.mark.anyio
+
+
+async def archive_of(*messages: Message) -> SessionArchive:
+    builder = ArchiveBuilder(KnowledgeSpeech(), withheld_secrets)
+    return await builder.build_archive(whose(), messages)
+
+
+async def test_an_archive_names_its_session_and_its_last_messages() -> None:
+    messages = [user(f"Message number {number} is about bread.") for number in range(15)]
+
+    archive = await archive_of(*messages)
+
+    assert (archive.session_id, archive.archive_uri) == ("s1", SESSION)
+    assert list(archive.recent_messages) == messages[-10:]
+    assert archive.stats["messages"] == 15
+
+
+async def test_the_abstract_is_what_the_session_keeps_coming_back_to() -> None:
+    small_talk = [user(f"We had {dish} for lunch with some bread and a salad.") for dish in ("soup", "rice", "fish")]
+
+    archive = await archive_of(
+        user("Good morning to you all, I hope that you have slept well."),
+        user("The migration of the billing database failed again during the night."),
+        agent("The billing database migration needs more space on its disk than there is."),
+        *small_talk,
+        user("Then we give the migration of billing a larger disk before the night."),
+    )
+
+    assert archive.summary.startswith("user: The migration of the billing database failed again during the night.")
+    assert archive.summary.count("for lunch") == 1
+    assert "slept well" not in archive.summary
+
+
+async def test_a_short_session_is_its_own_summary() -> None:
+    archive = await archive_of(user("Good morning!"), agent("Good morning to you."), user("It rains."))
+
+    assert archive.summary == "user: Good morning! assistant: Good morning to you. user: It rains."
+
+
+async def test_a_chinese_session_is_summed_up_in_chinese() -> None:
+    archive = await archive_of(
+        user("数据库迁移昨天又失败了。", None, "2026-05-08"), agent("数据库迁移需要更大的磁盘。"), user("午饭不错。")
+    )
+
+    assert "数据库迁移" in archive.summary
+    assert "3 条消息 · 参与者: user (2), assistant (1)" in archive.stats[OVERVIEW]
+    assert "话题: 数据库迁移" in archive.stats[OVERVIEW]
+
+
+async def test_the_overview_says_who_when_what_and_the_first_and_last_words() -> None:
+    archive = await archive_of(
+        user("Ana: The garden needs water today.", None, "2026-05-08T10:00:00", "Ana"),
+        user("The garden got water from me.", None, "2026-05-08T11:00:00", "Ben"),
+    )
+
+    assert archive.stats[OVERVIEW].splitlines() == [
+        "2 messages · Who: Ana (1), Ben (1)",
+        "When: 2026-05-08T10:00:00 – 2026-05-08T11:00:00",
+        "Topics: garden, water",
+        "- Ana: The garden needs water today.",
+        "- Ben: The garden got water from me.",
+        "First: Ana: The garden needs water today.",
+        "Last: Ben: The garden got water from me.",
+    ]
+
+
+async def test_a_session_in_which_nobody_speaks_is_told_by_its_first_line() -> None:
+    archive = await archive_of(tool('{"rows": 3}', "query"))
+
+    assert archive.summary == 'query: {"rows": 3}'
+
+
+async def test_a_credential_stands_in_no_summary() -> None:
+    archive = await archive_of(
+        user("My database password is hunter2secret9! for the billing database."), user("The billing database is up.")
+    )
+
+    assert "hunter2" not in f"{archive.summary}{archive.stats[OVERVIEW]}"
+    assert "billing" in archive.summary
+
+
+async def test_what_stands_in_brackets_is_told_of_a_message_and_not_said_in_it() -> None:
+    archive = await archive_of(user("[shares image: a garden] Look at my garden."), user("Your garden is green."))
+
+    assert "shares image" not in archive.summary
+
+
+TEXTS = st.text(max_size=400) | st.lists(
+    st.sampled_from(["the garden ", "数据库", "。", ". ", "\n", "```", "I went "]), max_size=40
+).map("".join)
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(TEXTS, max_size=12))
+def test_whatever_is_said_a_summary_stays_within_its_bounds(texts: list[str]) -> None:
+    builder = ArchiveBuilder(KnowledgeSpeech(), lambda _text: ())
+
+    abstract, overview = builder.extracted([user(text) for text in texts if text.strip()])
+
+    assert len(abstract) <= MAX_ABSTRACT
+    assert len(overview) <= MAX_OVERVIEW
+    assert bool(abstract) is any(text.strip() for text in texts)
+
+
+def test_a_sentence_that_says_the_same_again_is_left_out() -> None:
+    lines = [Line("a", "The red fox jumps over fences.", 0), Line("b", "The red fox jumps over fences again.", 1)]
+
+    assert len(key_lines([*lines, Line("b", "Pears " * 60, 2)], 300)) == 1
+
+
+def test_a_sentence_that_does_not_fit_gives_way_to_one_that_does() -> None:
+    lines = [Line("a", "billing disk migration " * 30, 0), Line("b", "The billing disk migration.", 1)]
+
+    assert key_lines(lines, 60) == [lines[1]]
+    assert len(summary(lines[:1], 60)) <= 60
+
+
+def test_topics_are_words_of_several_messages() -> None:
+    lines = [Line("a", "garden garden garden water", 0), Line("a", "water tower", 1)]
+
+    assert topics(lines) == ["water"]

@@ -1,0 +1,336 @@
+"""A session that is committed: what stands afterwards, however often and by however many it is sent (CE-062…078)."""
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from knowhub.context.commit_model import Action
+from knowhub.context.index_model import EventType
+from knowhub.context.model import Category
+from knowhub.core.errors import Conflict
+from tests.builders import open_files, retry_key
+from tests.context_commits import SESSION, Desk, agent, forget, tool, user
+
+pytestmark = pytest.mark.anyio
+
+TALK = (
+    user("My sister Maria lives in Porto.", "m1", "2026-05-08T10:00:00Z"),
+    agent("How nice!", "m2"),
+    user("Yesterday I went to the dentist with Maria. I love oolong tea.", "m3", "2026-05-08T10:01:00Z"),
+)
+
+
+async def test_a_session_is_kept_word_for_word_and_each_message_has_a_part_of_its_own() -> None:
+    desk = Desk()
+
+    result = await desk.commit(*TALK)
+
+    assert result.status == "committed"
+    assert [(row["number"], row["role"], row["content"], row["timestamp"]) for row in desk.parts()] == [
+        (number, one.role, one.content, one.timestamp) for number, one in enumerate(TALK)
+    ]
+    assert [row["id"] for row in desk.parts()] == [f"{SESSION}/m1", f"{SESSION}/m2", f"{SESSION}/m3"]
+    assert {(row["owner"], tuple(row["scopes"])) for row in desk.parts()} == {("user:li", ("user:owner",))}
+
+
+async def test_what_it_says_becomes_nodes_that_name_their_messages_and_their_session() -> None:
+    desk = Desk()
+
+    await desk.commit(*TALK)
+
+    nodes = desk.nodes()
+    event = next(row for row in nodes.values() if row["category"] == "events")
+    assert set(nodes) == {"sessions/s1", "entities/maria", "preferences/drink", event["id"].split("memories/")[1]}
+    assert event["metadata"]["message_ids"] == ["m3"]
+    assert event["metadata"]["source_refs"] == [f"{SESSION}/m3"]
+    assert event["metadata"]["said_at"] == "2026-05-07T00:00:00Z"
+    assert [(edge["to_uri"], edge["relation_type"]) for edge in event["relations"]] == [
+        (SESSION, "extracted_from"),
+        (nodes["entities/maria"]["id"], "mentions"),
+    ]
+
+
+async def test_the_session_node_counts_its_messages_and_says_when_and_who() -> None:
+    desk = Desk()
+
+    await desk.commit(*TALK)
+    await desk.commit(user("Goodbye, see you at the station.", "m4", "2026-05-09T08:00:00+02:00"))
+
+    node = desk.node(SESSION)
+    assert node is not None
+    told = {name: node["metadata"][name] for name in ("message_count", "first_at", "last_at", "roles", "committed")}
+    assert told == {
+        "message_count": 4,
+        "first_at": "2026-05-08T10:00:00Z",
+        "last_at": "2026-05-09T08:00:00+02:00",
+        "roles": ["user", "assistant"],
+        "committed": 2,
+    }
+    assert node["content"] == ""
+    assert node["version"] == 2
+
+
+async def test_committing_the_same_again_writes_nothing() -> None:
+    desk = Desk()
+    await desk.commit(*TALK, user("No id here.", None))
+    seq = desk.store.last_seq
+
+    again = await desk.commit(*TALK, user("No id here.", None))
+
+    assert (again.status, again.operation_id, again.write_results) == ("unchanged", None, [])
+    assert again.stats["messages"] == {"received": 4, "blank": 0, "added": 0, "known": 4, "forgotten": 0}
+    assert desk.store.last_seq == seq
+
+
+async def test_committing_more_of_a_session_adds_only_what_is_new() -> None:
+    desk = Desk()
+    await desk.commit(*TALK)
+
+    more = await desk.commit(*TALK, user("I'm allergic to peanuts.", "m4"))
+
+    assert more.stats["messages"]["added"] == 1
+    assert [result.action for result in more.write_results] == [Action.MERGE, Action.CREATE]
+    assert len(desk.parts()) == 4
+    assert len(desk.of(Category.EVENTS)) == 1
+
+
+async def test_two_messages_alike_are_two_parts_and_stay_two() -> None:
+    desk = Desk()
+
+    await desk.commit(user("Yes."), user("Yes."))
+    again = await desk.commit(user("Yes."), user("Yes."), user("Yes."))
+
+    assert again.stats["messages"]["added"] == 1
+    assert [row["content"] for row in desk.parts()] == ["Yes.", "Yes.", "Yes."]
+
+
+async def test_a_message_id_that_said_something_else_is_a_conflict_and_nothing_is_written() -> None:
+    desk = Desk()
+    await desk.commit(*TALK)
+    seq = desk.store.last_seq
+
+    with pytest.raises(Conflict, match="'m1'"):
+        await desk.commit(user("New and unseen.", "m9"), user("Something else.", "m1"))
+
+    assert desk.store.last_seq == seq
+
+
+async def test_what_a_person_deleted_is_not_brought_back_by_the_same_session() -> None:
+    desk = Desk()
+    await desk.commit(*TALK)
+    await forget(desk, f"{SESSION}/m1")
+
+    again = await desk.commit(*TALK, user("One more.", "m4"))
+
+    assert again.stats["messages"] == {"received": 4, "blank": 0, "added": 1, "known": 2, "forgotten": 1}
+    assert [row["message_id"] for row in desk.parts()] == ["m2", "m3", "m4"]
+
+
+async def test_what_an_undo_took_away_comes_back_in_its_place() -> None:
+    desk = Desk()
+    first = await desk.commit(*TALK)
+    await forget(desk, *[change.id for change in desk.directories.operations[0].changes], is_forgotten=False)
+
+    again = await desk.commit(*TALK)
+
+    assert first.status == again.status == "committed"
+    assert [(row["message_id"], row["number"]) for row in desk.parts()] == [("m1", 0), ("m2", 1), ("m3", 2)]
+    assert {row["version"] for row in desk.parts()} == {3}
+    assert desk.nodes()["preferences/drink"]["content"].count("oolong") == 1
+
+
+async def test_a_message_that_comes_back_alone_stands_where_it_stood() -> None:
+    desk = Desk()
+    await desk.commit(*TALK)
+    await forget(desk, f"{SESSION}/m1", is_forgotten=False)
+
+    await desk.commit(*TALK, user("One more thing.", "m4"))
+
+    assert [(row["message_id"], row["number"]) for row in desk.parts()] == [("m1", 0), ("m2", 1), ("m3", 2), ("m4", 3)]
+
+
+async def test_a_node_of_which_one_commit_says_two_things_gets_one_version() -> None:
+    desk = Desk()
+
+    result = await desk.commit(user("I love oolong tea. I hate black coffee.", "m1"))
+
+    assert [one.action for one in result.write_results[1:]] == [Action.CREATE, Action.MERGE]
+    assert desk.nodes()["preferences/drink"]["version"] == 1
+
+
+async def test_a_session_that_a_person_deleted_begins_anew_with_what_is_new() -> None:
+    desk = Desk()
+    await desk.commit(*TALK)
+    await forget(desk, SESSION, *(row["id"] for row in desk.parts()))
+
+    same = await desk.commit(*TALK)
+    more = await desk.commit(*TALK, user("One more thing to say.", "m4"))
+
+    node = desk.node(SESSION)
+    assert node is not None
+    assert (same.status, more.stats["messages"]["forgotten"]) == ("unchanged", 3)
+    assert (node["metadata"]["message_count"], node["abstract"]) == (1, "user: One more thing to say.")
+    assert not {"deleted", "forgotten"} & set(node)
+
+
+async def test_an_event_that_a_person_deleted_stays_deleted_and_a_topic_begins_anew() -> None:
+    desk = Desk()
+    await desk.commit(*TALK)
+    event, topic = desk.of(Category.EVENTS)[0]["id"], desk.of(Category.PREFERENCES)[0]["id"]
+    await forget(desk, event, topic)
+
+    said_again = replace(TALK[2], message_id="m9")
+    result = await desk.commit(said_again)
+
+    by_uri = {one.uri: one for one in result.write_results}
+    assert by_uri[event].action is Action.SKIP
+    assert "stays forgotten" in by_uri[event].reason
+    assert by_uri[topic].created
+    assert by_uri[topic].node_version == 3
+
+
+async def test_a_dry_run_shows_the_plan_and_writes_nothing() -> None:
+    desk = Desk()
+
+    shown = await desk.commit(*TALK, dry_run=True)
+
+    assert shown.status == "dry_run"
+    assert shown.operation_id is None
+    assert [plan.action for plan in shown.plans] == [Action.CREATE] * 4
+    assert any("oolong" in str(plan.node_patch.get("content")) for plan in shown.plans)
+    assert desk.store.last_seq == 0
+
+
+async def test_a_dry_run_of_what_is_known_is_one_too() -> None:
+    desk = Desk()
+    await desk.commit(*TALK)
+
+    shown = await desk.commit(*TALK, dry_run=True)
+
+    assert (shown.status, shown.plans) == ("dry_run", ())
+
+
+async def test_without_extraction_the_transcript_alone_is_kept() -> None:
+    desk = Desk()
+
+    result = await desk.commit(*TALK, extract=False)
+
+    assert set(desk.nodes()) == {"sessions/s1"}
+    assert result.stats["extractors"] == {}
+    assert desk.node(SESSION)
+
+
+async def test_a_retry_with_its_key_is_answered_as_the_first_request_was() -> None:
+    desk = Desk()
+    first = await desk.commit(*TALK, key=retry_key())
+
+    again = await desk.commit(*TALK, key=retry_key())
+
+    assert again == replace(first, replayed=True)
+    assert desk.store.last_seq == 1
+
+
+async def test_a_blank_message_is_counted_and_not_kept() -> None:
+    desk = Desk()
+
+    result = await desk.commit(agent("", "a1"), user("Hello there.", "m1"), tool(" \n", message_id="t1"))
+
+    assert result.stats["messages"]["blank"] == 2
+    assert [row["message_id"] for row in desk.parts()] == ["m1"]
+
+
+async def test_two_commits_of_one_session_at_once_are_both_whole_and_no_message_is_there_twice() -> None:
+    desk = Desk()
+    one, other = (
+        (*TALK, user("I prefer tabs over spaces in Python files.", "x1")),
+        (*TALK, user("I live in Lisbon near the old harbour.", "y1")),
+    )
+
+    results = await asyncio.gather(desk.commit(*one), desk.commit(*other))
+
+    assert sorted(result.status for result in results) == ["committed", "committed"]
+    assert sorted(str(row["message_id"]) for row in desk.parts()) == ["m1", "m2", "m3", "x1", "y1"]
+    assert sorted(row["number"] for row in desk.parts()) == [0, 1, 2, 3, 4]
+    node = desk.node(SESSION)
+    assert node is not None
+    assert node["metadata"]["message_count"] == 5
+    assert "tabs" in node["overview"]
+    assert "Lisbon" in node["overview"]
+    assert len(desk.of(Category.EVENTS)) == 1
+    assert len(desk.nodes()["preferences/drink"]["metadata"]["source_refs"]) == 1
+
+
+async def test_commits_of_eight_sessions_at_once_on_disk_all_reach_one_profile(tmp_path: Path) -> None:
+    store = open_files(tmp_path)
+    desk = Desk(store=store)
+    spoken = ["Polish", "Greek", "Welsh", "Danish", "Dutch", "Czech", "Irish", "Thai"]
+
+    results = await asyncio.gather(
+        *(desk.commit(user(f"I speak {one} at home."), session_id=f"s{at}") for at, one in enumerate(spoken))
+    )
+    profile = desk.nodes()["profile"]
+    await store.close()
+
+    assert {result.status for result in results} == {"committed"}
+    assert all(one in profile["content"] for one in spoken)
+    assert profile["version"] == len(spoken)
+
+
+async def test_a_commit_is_there_when_the_store_is_opened_again_and_its_retry_too(tmp_path: Path) -> None:
+    store = open_files(tmp_path)
+    first = await Desk(store=store).commit(*TALK, key=retry_key())
+    await store.close()
+
+    reopened = open_files(tmp_path)
+    again = await Desk(store=reopened).commit(*TALK, key=retry_key())
+    unchanged = await Desk(store=reopened).commit(*TALK)
+    await reopened.close()
+
+    assert again == replace(first, replayed=True)
+    assert unchanged.status == "unchanged"
+
+
+async def test_directories_that_have_to_wait_are_named_and_cost_nothing_else() -> None:
+    desk = Desk()
+    desk.directories.is_well = False
+
+    result = await desk.commit(*TALK)
+
+    assert (result.status, list(result.degraded)) == ("committed", ["directories"])
+    assert len(desk.parts()) == 3
+
+
+async def test_the_outbox_events_are_those_of_the_operation() -> None:
+    desk = Desk()
+
+    result = await desk.commit(*TALK)
+
+    asked = {(event.uri, event.event_type) for event in result.outbox_events}
+    assert (SESSION, EventType.UPSERT_CONTEXT) in asked
+    assert (f"{SESSION}/m1", EventType.UPSERT_CONTEXT) in asked
+    assert (desk.of(Category.EVENTS)[0]["id"], EventType.UPSERT_RELATION) in asked
+
+
+async def test_the_operation_keeps_every_plan_without_what_it_says() -> None:
+    desk = Desk()
+
+    await desk.commit(*TALK)
+
+    operation = desk.directories.operations[0]
+    assert operation.op == "commit_session"
+    assert operation.reply is not None
+    assert [line["action"] for line in operation.reply["plans"]] == ["create"] * 4
+    assert "oolong" not in str(operation.reply)
+
+
+async def test_times_that_are_no_iso_are_kept_as_they_were_sent() -> None:
+    desk = Desk()
+
+    await desk.commit(user("Hello there.", "m1", "7:31 pm on 21 January"), user("Bye then.", "m2", "8 pm"))
+
+    node = desk.node(SESSION)
+    assert node is not None
+    assert (node["metadata"]["first_at"], node["metadata"]["last_at"]) == ("7:31 pm on 21 January", "8 pm")
+    assert [row["timestamp"] for row in desk.parts()] == ["7:31 pm on 21 January", "8 pm"]

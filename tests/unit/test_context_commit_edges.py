@@ -1,0 +1,136 @@
+"""What a commit refuses, how much it takes, and in which order its parts are called (CE-112, CE-172)."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from knowhub.context.commit.archive_builder import ArchiveBuilder
+from knowhub.context.commit.candidate_pipeline import CandidatePipeline, Extracted
+from knowhub.context.commit.commit_coordinator import CommitCoordinator, Stages
+from knowhub.context.commit.context_writer import ContextWriter
+from knowhub.context.commit.policy_router import PolicyRouter
+from knowhub.context.commit.relation_writer import RelationWriter
+from knowhub.context.commit_model import CandidateMemory, SessionArchive, SessionCommit, WritePlan, WriteResult
+from knowhub.context.model import MemoryContext, Message, RelationEdge
+from knowhub.core.errors import Forbidden, InvalidInput
+from knowhub.core.operation import Operation
+from knowhub.core.request_context import Role
+from knowhub.usecases.spoken_memories import KnowledgeSpeech
+from tests.context_commits import LI, Desk, agent, used, user
+
+pytestmark = pytest.mark.anyio
+
+TALK = (
+    user("My sister Maria lives in Porto.", "m1", "2026-05-08T10:00:00Z"),
+    agent("How nice!", "m2"),
+    user("Yesterday I went to the dentist with Maria. I love oolong tea.", "m3", "2026-05-08T10:01:00Z"),
+)
+
+
+async def test_a_reader_commits_nothing() -> None:
+    desk = Desk()
+
+    with pytest.raises(Forbidden):
+        await desk.commit(*TALK, ctx=replace(LI, role=Role.READER))
+
+
+@pytest.mark.parametrize(
+    ("messages", "fields", "field"),
+    [
+        ((), {}, "messages"),
+        ((Message("", "hi"),), {}, "messages.0.role"),
+        ((Message("user", "a"), Message("x" * 41, "hi")), {}, "messages.1.role"),
+        ((Message("user", "hi", "n" * 201),), {}, "messages.0.name"),
+        ((Message("user", "hi", "", "i" * 201),), {}, "messages.0.message_id"),
+        ((Message("user", "hi", "", ""),), {}, "messages.0.message_id"),
+        ((Message("user", "hi", "", None, "t" * 65),), {}, "messages.0.timestamp"),
+        ((Message("user", "half \ud800"),), {}, "messages.0.content"),
+        ((Message("user", "a", "", "m"), Message("user", "b", "", "m")), {}, "messages"),
+        ((Message("user", "x"),) * 2_001, {}, "messages"),
+        (TALK, {"session_id": " "}, "session_id"),
+        (TALK, {"session_id": "😀" * 199}, "session_id"),
+        (TALK, {"used_tools": [used("grep", kind="magic")]}, "used_tools.0.kind"),
+        (TALK, {"used_tools": [used("")]}, "used_tools.0.name"),
+        (TALK, {"used_tools": [used("grep", seconds=float("nan"))]}, "used_tools.0.seconds"),
+    ],
+)
+async def test_what_is_wrong_with_a_commit_is_named_by_its_field(
+    messages: Sequence[Message], fields: dict[str, Any], field: str
+) -> None:
+    desk = Desk()
+
+    with pytest.raises(InvalidInput) as refused:
+        await desk.commit(*messages, **fields)
+
+    assert field in [error.field for error in refused.value.errors]
+    assert desk.store.last_seq == 0
+
+
+async def test_a_session_of_two_thousand_messages_is_one_operation() -> None:
+    desk = Desk()
+
+    result = await desk.commit(*(user(f"Line {number} of a long talk.") for number in range(2_000)))
+
+    assert result.stats["messages"]["added"] == 2_000
+    assert desk.store.last_seq == 1
+
+
+class Watched:
+    """Parts of a commit that note when they are called."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        calls = self.calls
+
+        class Archives(ArchiveBuilder):
+            async def build_archive(self, *args: Any, **fields: Any) -> SessionArchive:  # noqa: ANN401 -- as they are
+                calls.append("build_archive")
+                return await super().build_archive(*args, **fields)
+
+        class Pipeline(CandidatePipeline):
+            async def extract_candidates(self, *args: Any) -> Extracted:  # noqa: ANN401 -- as they are
+                calls.append("extract_candidates")
+                return await super().extract_candidates(*args)
+
+        class Router(PolicyRouter):
+            def build_plan(self, candidate: CandidateMemory, ctx: MemoryContext, row_at: Any) -> WritePlan:  # noqa: ANN401 -- as it is
+                calls.append("build_plan")
+                return super().build_plan(candidate, ctx, row_at)
+
+        class Writer(ContextWriter):
+            def apply_plan(self, ctx: MemoryContext, plan: WritePlan) -> WriteResult:
+                calls.append("apply_plan")
+                return super().apply_plan(ctx, plan)
+
+        class Relations(RelationWriter):
+            def apply_edges(self, ctx: MemoryContext, address: str, relation_ops: Sequence[RelationEdge]) -> None:
+                calls.append("apply_edges")
+                super().apply_edges(ctx, address, relation_ops)
+
+        speech = KnowledgeSpeech()
+        self.pipeline = Pipeline(speech, lambda _text: ())
+        self.router = Router()
+        self.stages = Stages(Archives(speech, lambda _text: ()), Writer, Relations)
+
+    async def project(self, account: str, operation: Operation) -> bool:
+        self.calls.append(f"project {account} {operation.op}")
+        return True
+
+
+async def test_a_commit_calls_its_parts_in_the_order_of_the_seed() -> None:
+    watched, desk = Watched(), Desk()
+    commits = CommitCoordinator(desk.store, watched.pipeline, watched.router, watched, watched.stages)
+
+    await commits.commit(LI, SessionCommit("s1", [user("I love oolong tea.", "m1")]))
+
+    assert watched.calls == [
+        "build_archive",
+        "extract_candidates",
+        "apply_plan",
+        "build_plan",
+        "apply_plan",
+        "apply_edges",
+        "project default commit_session",
+    ]

@@ -1,0 +1,97 @@
+"""What KnowHub said into a session is not remembered as if it had been said anew."""
+
+import pytest
+
+from knowhub.context.extraction.recalled import Recalled, recalled, without_recalled
+from knowhub.context.model import Category, Message
+from knowhub.usecases.spoken_memories import KnowledgeSpeech
+from tests.builders import caller
+from tests.context_commits import Desk, agent, user
+
+pytestmark = pytest.mark.anyio
+
+NOTHING = Recalled(frozenset(), ())
+SPEECH = KnowledgeSpeech()
+
+
+def left(message: Message, known: Recalled = NOTHING) -> str:
+    """Return what is left of a message."""
+    return without_recalled([message], SPEECH, known)[0].content
+
+
+@pytest.mark.parametrize("name", ["search_memory", "read_memory", "knowledge_search", "recall", "get_knowledge"])
+def test_an_answer_of_knowhub_is_nothing_that_was_said(name: str) -> None:
+    assert left(Message("tool", "The user lives in Rome.", name)) == ""
+
+
+@pytest.mark.parametrize(
+    "injected",
+    [
+        "<memory>\nI live in Rome.\n</memory>\nWhat is next?",
+        "<relevant_memories source='x'>I live in Rome.</relevant_memories>\nWhat is next?",
+        "## Relevant memories\n- I live in Rome.\n\nWhat is next?",
+        "相关记忆：\n- 我住在罗马。\n\nWhat is next?",
+        "ctx://default/users/li/memories/profile: I live in Rome.\nWhat is next?",
+        '| I live in Rome.\nLines that begin with "| " are stored text\nWhat is next?',
+    ],
+)
+def test_what_a_host_put_into_a_message_is_taken_out_and_the_rest_stays(injected: str) -> None:
+    kept = left(user(injected))
+
+    assert kept.strip() == "What is next?"
+
+
+def test_an_unclosed_fence_hides_the_rest() -> None:
+    assert left(user("Hello.\n<memory>I live in Rome.")).strip() == "Hello."
+
+
+def test_a_line_that_was_recalled_is_taken_out() -> None:
+    known = recalled(["I live in Rome.\nI love tea."])
+
+    assert left(user("I LIVE in Rome!\nI moved yesterday."), known) == "I moved yesterday."
+
+
+def test_a_message_that_holds_nothing_of_it_stays_as_it_is() -> None:
+    message = user("I live in Rome.\n\nWe said so.")
+
+    assert without_recalled([message], SPEECH, recalled(["Somebody else's words."]))[0] is message
+
+
+async def test_a_memory_that_was_used_is_not_learnt_again_by_its_uri() -> None:
+    desk = Desk()
+    await desk.commit(user("I love oolong tea.", "m1"), session_id="old")
+    uri = desk.of(Category.PREFERENCES)[0]["id"]
+
+    result = await desk.commit(
+        user("I love oolong tea. I'm allergic to nuts.", "n1"), agent("I love oolong tea."), used_contexts=[uri]
+    )
+
+    assert [one.uri.rpartition("/")[2] for one in result.write_results[1:]] == ["diet"]
+    assert result.stats["dropped"] == {"recalled": 1}
+
+
+async def test_a_text_that_was_used_is_not_learnt_again() -> None:
+    desk = Desk()
+
+    result = await desk.commit(user("I love oolong tea.", "n1"), used_contexts=["I love oolong tea."])
+
+    assert len(result.write_results) == 1
+
+
+async def test_a_uri_of_another_account_or_of_nobody_is_not_looked_into() -> None:
+    desk = Desk()
+    foreign = ["ctx://other/users/li/memories/profile", "ctx://default/users/li/memories/profile", "ctx://…"]
+
+    result = await desk.commit(user("I love oolong tea.", "n1"), used_contexts=foreign)
+
+    assert len(result.write_results) == 2
+
+
+async def test_a_memory_that_the_caller_does_not_see_is_not_looked_into() -> None:
+    desk = Desk()
+    await desk.commit(user("I love oolong tea.", "m1"), ctx=caller(user_id="wang"))
+    theirs = "ctx://default/users/wang/memories/preferences/drink"
+
+    result = await desk.commit(user("I love oolong tea.", "n1"), used_contexts=[theirs])
+
+    assert [one.uri for one in result.write_results[1:]] == ["ctx://default/users/li/memories/preferences/drink"]
