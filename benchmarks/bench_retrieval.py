@@ -52,7 +52,7 @@ async def main() -> None:
     if arguments.folder is None:
         print("retrieval: no test sets named (make bench BENCH_RETRIEVAL=FOLDER); nothing was measured")
         return
-    async with _embedder(arguments.weights, arguments.cache) as embedder:
+    async with embedder_of(arguments.weights, arguments.cache) as embedder:
         for name in arguments.sets:
             by_words = await _measure(arguments.folder / name, {})
             measure, goal = GOALS.get(name, ("ndcg@10", 0.0))
@@ -63,7 +63,7 @@ async def main() -> None:
 
 
 @asynccontextmanager
-async def _embedder(weights: Path | None, cache: Path | None) -> AsyncIterator[Mapping[str, str]]:
+async def embedder_of(weights: Path | None, cache: Path | None) -> AsyncIterator[Mapping[str, str]]:
     """Run the embedder, where there are weights for it; yield the settings that name it."""
     if weights is None:
         yield {}
@@ -92,13 +92,13 @@ async def _measure(folder: Path, settings: Mapping[str, str]) -> Mapping[str, fl
             documents = await _load(client, folder)
             while (await client.get("/ready")).json()["index_lag"]:  # noqa: ASYNC110 -- the server has no event of ours
                 await asyncio.sleep(0.1)
-            ranked = await _search_all(client, list(_lines(folder / "queries.jsonl")), documents)
-    return _scores(ranked, _relevance(folder))
+            ranked = await _search_all(client, list(lines(folder / "queries.jsonl")), documents)
+    return scores(ranked, relevance(folder))
 
 
 async def _load(client: httpx.AsyncClient, folder: Path) -> Mapping[str, str]:
     """Save every document; return which document each record is."""
-    rows = [row for row in _lines(folder / "docs.jsonl") if (row.get("title") or row["text"]).strip()]
+    rows = [row for row in lines(folder / "docs.jsonl") if (row.get("title") or row["text"]).strip()]
     documents: dict[str, str] = {}
     for start in range(0, len(rows), BATCH):
         chunk = rows[start : start + BATCH]
@@ -126,15 +126,15 @@ async def _search_all(
     return ranked
 
 
-def _relevance(folder: Path) -> Mapping[str, Mapping[str, float]]:
+def relevance(folder: Path) -> Mapping[str, Mapping[str, float]]:
     relevant: dict[str, dict[str, float]] = defaultdict(dict)
-    for row in _lines(folder / "qrels.jsonl"):
+    for row in lines(folder / "qrels.jsonl"):
         if row.get("relevance", 1) > 0:
             relevant[row["query_id"]][row["doc_id"]] = float(row.get("relevance", 1))
     return relevant
 
 
-def _scores(ranked: Mapping[str, list[str]], relevance: Mapping[str, Mapping[str, float]]) -> Mapping[str, float]:
+def scores(ranked: Mapping[str, list[str]], relevance: Mapping[str, Mapping[str, float]]) -> Mapping[str, float]:
     recalls, gains = [], []
     for query, relevant in relevance.items():
         found = ranked.get(query, [])[:TOP_K]
@@ -145,7 +145,7 @@ def _scores(ranked: Mapping[str, list[str]], relevance: Mapping[str, Mapping[str
     return {"recall@10": sum(recalls) / len(recalls), "ndcg@10": sum(gains) / len(gains)}
 
 
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
+def lines(path: Path) -> Iterator[dict[str, Any]]:
     with path.open(encoding="utf-8") as file:
         for line in file:
             if line.strip():

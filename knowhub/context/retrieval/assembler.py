@@ -1,0 +1,77 @@
+"""From nodes that were found to what a caller reads: the L0 text, why it is there, and which messages it names."""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+from urllib.parse import unquote
+
+from knowhub.context import l0
+from knowhub.context.model import PARTS, ContextHead, Level
+from knowhub.context.ports import ContextIndex, ContextStore, ContextView
+from knowhub.context.search_model import NodeHit, RetrievedBlock, TypedQuery
+from knowhub.core import clock
+from knowhub.core.operation import is_live
+from knowhub.core.request_context import RequestContext
+
+MAX_MESSAGE_CHARS: Final = 2_000
+_MOST_WORDS: Final = 8
+_MOST_MESSAGE_IDS: Final = 20
+
+
+class RetrievalAssembler:
+    """Makes blocks of hits (CE-100, CE-165). Of rows it reads those of long messages, which are their own L0."""
+
+    def __init__(self, store: ContextStore, index: ContextIndex) -> None:
+        self._store = store
+        self._index = index
+
+    def assemble(self, query: TypedQuery, hits: Sequence[NodeHit], ctx: RequestContext) -> list[RetrievedBlock]:
+        """Return a block for each hit that still stands, in their order."""
+        view = self._store.view(ctx.account)
+        places = {hit.uri: place for place, hit in enumerate(hits)}
+        found = ((hit, view.context_head(hit.uri)) for hit in hits)
+        return [self._block(view, query, hit, head, places) for hit, head in found if head is not None and head.live]
+
+    def _block(
+        self, view: ContextView, query: TypedQuery, hit: NodeHit, head: ContextHead, places: dict[str, int]
+    ) -> RetrievedBlock:
+        text = _text(view, head)
+        ids = [message_id_of(head)] if head.is_part else _message_ids(view, head, places)
+        return RetrievedBlock(
+            uri=head.uri,
+            category=head.category.value,
+            level_hit=Level.L0.name,
+            abstract=text,
+            score=hit.score,
+            match_reason="; ".join(self._reasons(query, hit, text)),
+            message_ids=ids,
+            said_at=clock.iso(head.said_at) if head.said_at is not None else None,
+        )
+
+    def _reasons(self, query: TypedQuery, hit: NodeHit, text: str) -> Iterable[str]:
+        words = self._index.matched_terms(query.text, text)
+        # A bigram of Chinese says what its two characters say.
+        whole = [word for word in words if not any(word != other and word in other for other in words)]
+        if whole:
+            yield f"words: {', '.join(whole[:_MOST_WORDS])}"
+        yield from hit.reasons
+        if not whole and not hit.reasons:
+            yield "meaning" if "times" not in query.hints else "day"
+
+
+def message_id_of(part: ContextHead) -> str:
+    """Return the id of a message, or how its URI names it where it was sent without one."""
+    return part.message_id or unquote(part.uri.rpartition("/")[2])
+
+
+def _text(view: ContextView, head: ContextHead) -> str:
+    if not head.is_part or len(head.abstract) < l0.MAX_SHOWN_CHARS:
+        return head.abstract
+    row = view.get(PARTS, head.uri)
+    return l0.said(row)[:MAX_MESSAGE_CHARS] if row is not None and is_live(row) else head.abstract
+
+
+def _message_ids(view: ContextView, head: ContextHead, places: dict[str, int]) -> list[str]:
+    """Name the messages that an extracted memory comes from, those first that were found themselves."""
+    best_first = sorted(head.sources, key=lambda source: places.get(source, len(places)))
+    parts = (view.context_head(source) for source in best_first[:_MOST_MESSAGE_IDS])
+    return [message_id_of(part) for part in parts if part is not None and part.live]

@@ -1,0 +1,83 @@
+"""A search from the question to the blocks: plan, L0 seeds, hierarchy, assembly (CE-095)."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from knowhub.context.ports import ContextIndex, ContextStore
+from knowhub.context.retrieval.assembler import RetrievalAssembler
+from knowhub.context.retrieval.hierarchical_searcher import HierarchicalSearcher
+from knowhub.context.retrieval.l0_retriever import L0Retriever, Seeds
+from knowhub.context.retrieval.query_planner import QueryPlanner
+from knowhub.context.retrieval.reranking import RERANKER, Reranking
+from knowhub.context.search_model import MemoryFound, TypedQuery
+from knowhub.context.times import time_after
+from knowhub.core.clock import Clock
+from knowhub.core.request_context import RequestContext
+
+# What a reranker may move up stands at most so many times as deep as the caller looks.
+_RERANKED: Final = 3
+_MOST_RERANKED: Final = 50
+
+
+class MemorySearch:
+    """Answers a question from L0 texts alone: no overview and no content is opened (CE-091, CE-178)."""
+
+    def __init__(
+        self, store: ContextStore, index: ContextIndex, clock: Clock, reranking: Reranking | None = None
+    ) -> None:
+        self._clock = clock
+        self._planner = QueryPlanner()
+        self._retriever = L0Retriever(index)
+        self._searcher = HierarchicalSearcher(store)
+        self._assembler = RetrievalAssembler(store, index)
+        self._reranking = reranking
+
+    async def search(
+        self,
+        ctx: RequestContext,
+        query: str,
+        target_uri: str | None = None,
+        categories: Sequence[str] | None = None,
+        top_k: int = 10,
+    ) -> MemoryFound:
+        """Return the best blocks for a question, best first, among what the caller sees. Raises InvalidInput."""
+        named = {"target_uri": target_uri, "categories": categories, "top_k": top_k}
+        plan = self._planner.plan(query, hints=named, ctx=ctx, now=self._clock.now())
+        asked = plan[0]
+        seeds = await self._seeds(asked, ctx)
+        if seeds.persons:
+            asked = replace(asked, hints={**asked.hints, "persons": list(seeds.persons)})
+        looked_for = asked
+        if self._reranking is not None:
+            looked_for = replace(asked, top_k=max(top_k, min(_MOST_RERANKED, _RERANKED * top_k)))
+        hits = self._searcher.expand(looked_for, seeds, ctx)
+        blocks = self._assembler.assemble(looked_for, hits, ctx)
+        degraded = list(seeds.degraded)
+        if self._reranking is not None and blocks:
+            ordered = await self._reranking.ordered(asked.text, blocks)
+            if ordered is None:
+                degraded.append(RERANKER)
+            blocks = ordered or blocks
+        return MemoryFound(
+            query_plan=[asked],
+            seed_hits=seeds.listed(top_k),
+            blocks=blocks[:top_k],
+            total=min(len(blocks), top_k),
+            index_lag=seeds.index_lag,
+            degraded=degraded,
+        )
+
+    async def _seeds(self, asked: TypedQuery, ctx: RequestContext) -> Seeds:
+        """Find the seeds of a question; where it counts from something that happened, find out first when that was."""
+        after = time_after(asked.text) if "after" in asked.hints else None
+        if after is None:
+            return await self._retriever.search(asked, ctx)
+        event = replace(asked, text=after.event, hints={}, top_k=1)
+        found = self._searcher.expand(event, await self._retriever.search(event, ctx), ctx)
+        moment = self._searcher.said_at(found[0], ctx) if found else None
+        then = after.around(moment) if moment is not None else None
+        if then is None:
+            return await self._retriever.search(asked, ctx)
+        hints = {**asked.hints, "days": then.marks()}
+        return await self._retriever.search(replace(asked, text=after.rest, hints=hints), ctx)

@@ -1,0 +1,93 @@
+"""Memories that can be searched, with no server: a store, its index over words, and a clock that says what today is."""
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from knowhub.context.model import Category, ContextHead
+from knowhub.context.ports import ContextIndex
+from knowhub.context.retrieval.memory_read_service import MemoryReadService
+from knowhub.context.retrieval.reranking import Reranking
+from knowhub.context.retrieval.search import MemorySearch
+from knowhub.context.search_model import RetrievedBlock
+from knowhub.core.recall import Recalled
+from knowhub.core.request_context import RequestContext
+from knowhub.search.lexical import LexicalIndex
+from knowhub.search.texts import ContextTexts
+from knowhub.stores.files.state import SearchableContext
+from knowhub.stores.files.store import FileStore
+from tests.builders import FakeClock, caller, open_files
+from tests.context_rows import ACCOUNT, draft, node_row, part_row
+
+LI = caller(user_id="li")
+
+
+class CountedIndex:
+    """An index that counts what it is asked."""
+
+    def __init__(self, index: ContextIndex) -> None:
+        self._index = index
+        self.asked: list[str] = []
+
+    async def search(
+        self,
+        account: str,
+        text: str,
+        groups: Sequence[frozenset[str]],
+        accept: Callable[[ContextHead], bool],
+        limit: int,
+    ) -> Recalled[ContextHead]:
+        self.asked.append(text)
+        return await self._index.search(account, text, groups, accept, limit)
+
+    def matched_terms(self, text: str, *fields: str) -> list[str]:
+        return self._index.matched_terms(text, *fields)
+
+
+@dataclass(frozen=True, slots=True)
+class Memories:
+    """What is remembered, and what finds and reads it."""
+
+    store: FileStore
+    index: CountedIndex
+    clock: FakeClock
+    searching: MemorySearch
+    reading: MemoryReadService
+
+    async def put(self, *rows: Mapping[str, Any]) -> None:
+        """Write rows, as one operation."""
+        await self.store.commit(ACCOUNT, "user:li", lambda _view: draft(*rows))
+
+    async def talk(self, session_uri: str, messages: Sequence[Mapping[str, Any]], **fields: Any) -> None:  # noqa: ANN401 -- fields of any row
+        """Commit a session of messages, each with its `content` and what else is known of it."""
+        parts = [
+            part_row(session_uri, number, **{**fields, **message}) for number, message in enumerate(messages, start=0)
+        ]
+        await self.put(node_row(session_uri, abstract="", **fields), *parts)
+
+    async def found(self, question: str, ctx: RequestContext = LI, **named: Any) -> list[RetrievedBlock]:  # noqa: ANN401 -- what a search takes
+        """Return the blocks of a search."""
+        return list((await self.searching.search(ctx, question, **named)).blocks)
+
+    async def ids(self, question: str, **named: Any) -> list[str]:  # noqa: ANN401 -- what a search takes
+        """Return the messages that a search among sessions names, best first."""
+        blocks = await self.found(question, categories=[Category.SESSIONS.value], **named)
+        return list(dict.fromkeys(one for block in blocks for one in block.message_ids))
+
+
+@asynccontextmanager
+async def memories_in(folder: Path, reranking: Reranking | None = None) -> AsyncIterator[Memories]:
+    """Open a store with nothing in it, and what searches it."""
+    store, clock = open_files(folder), FakeClock()
+    lexical: LexicalIndex[ContextHead] = LexicalIndex(
+        folder / "lexical", store, lambda name: SearchableContext(store.state(name)), ContextTexts()
+    )
+    lexical.account(ACCOUNT)
+    store.subscribe(lexical)
+    index = CountedIndex(lexical)
+    try:
+        yield Memories(store, index, clock, MemorySearch(store, index, clock, reranking), MemoryReadService(store))
+    finally:
+        await store.close()

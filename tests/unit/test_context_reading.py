@@ -1,0 +1,128 @@
+"""Reading what stands at a URI, layer by layer, and what of it a caller may know."""
+
+from pathlib import Path
+
+import pytest
+
+from knowhub.context.model import Category, Level
+from knowhub.core.errors import InvalidInput, NotFound
+from tests.builders import caller
+from tests.context_rows import memory_at, node_row, part_row, session_at
+from tests.searched_memories import LI, memories_in
+
+pytestmark = pytest.mark.anyio
+
+SESSION = session_at()
+CASE = memory_at(Category.EVENTS, "move")
+WANG = caller(user_id="wang")
+
+
+def edge(to_uri: str, weight: float) -> dict[str, object]:
+    return {"to_uri": to_uri, "relation_type": "about", "reason": "", "weight": weight}
+
+
+@pytest.mark.parametrize("level", ["L0", "l0", 0, "0", Level.L0])
+async def test_the_first_layer_is_the_abstract_alone(tmp_path: Path, level: str | int) -> None:
+    async with memories_in(tmp_path) as memories:
+        await memories.put(node_row(CASE, abstract="a", overview="o", content="c"))
+
+        block = await memories.reading.read(CASE, level, ctx=LI)
+
+        assert (block.level_hit, block.abstract, block.overview, block.content, block.content_excerpt) == (
+            "L0",
+            "a",
+            None,
+            None,
+            None,
+        )
+
+
+async def test_deeper_layers_bring_the_overview_and_then_the_whole_text(tmp_path: Path) -> None:
+    async with memories_in(tmp_path) as memories:
+        text = "c" * 900
+        await memories.put(node_row(CASE, abstract="a" * 400, overview="o", content=text))
+
+        first, second = await memories.reading.read(CASE, ctx=LI), await memories.reading.read(CASE, 2, ctx=LI)
+
+        assert (first.level_hit, first.abstract, first.overview, first.content) == ("L1", "a" * 400, "o", None)
+        assert (second.level_hit, second.overview, second.content) == ("L2", "o", text)
+        assert second.content_excerpt == text[:500]
+
+
+async def test_the_whole_text_of_a_session_is_its_transcript_without_what_was_forgotten(tmp_path: Path) -> None:
+    async with memories_in(tmp_path) as memories:
+        await memories.talk(SESSION, [{"content": text} for text in ("first", "second", "third")])
+        await memories.put(part_row(SESSION, 1, "second", deleted=True, forgotten=True, version=2))
+
+        session = await memories.reading.read(SESSION, "L2", ctx=LI)
+        part = await memories.reading.read(f"{SESSION}/m2", "L2", ctx=LI)
+
+        assert session.content is not None
+        assert [word in session.content for word in ("first", "second", "third")] == [True, False, True]
+        assert (part.content, part.message_ids) == ("third", ["m2"])
+
+
+async def test_edges_come_along_on_request_the_strongest_first_and_only_to_what_the_caller_sees(tmp_path: Path) -> None:
+    near, far = memory_at(Category.ENTITIES, "near"), memory_at(Category.ENTITIES, "far")
+    gone, theirs = memory_at(Category.ENTITIES, "gone"), memory_at(Category.ENTITIES, "x", space="users/wang")
+
+    async with memories_in(tmp_path) as memories:
+        targets = [node_row(near), node_row(far), node_row(gone, deleted=True), node_row(theirs, owner="user:wang")]
+        edges = [edge(far, 0.2), edge(gone, 0.9), edge(theirs, 0.8), edge(near, 0.7), edge("ctx://default/users/no", 1)]
+        await memories.put(*targets, node_row(CASE, relations=edges))
+
+        plain = await memories.reading.read(CASE, ctx=LI)
+        every = await memories.reading.read(CASE, ctx=LI, expand_relations=True)
+        one = await memories.reading.read(CASE, ctx=LI, expand_relations=True, max_relations=1)
+
+        assert list(plain.relations) == []
+        assert [relation.to_uri for relation in every.relations] == [near, far]
+        assert [relation.to_uri for relation in one.relations] == [near]
+
+
+async def test_what_is_hidden_is_refused_in_the_words_of_what_is_not_there(tmp_path: Path) -> None:
+    elsewhere = memory_at(Category.EVENTS, "move", account="other")
+    unknown, deleted = memory_at(Category.EVENTS, "never"), memory_at(Category.EVENTS, "gone")
+
+    async with memories_in(tmp_path) as memories:
+        await memories.put(node_row(CASE), node_row(deleted, deleted=True))
+        told = []
+        for address, ctx in ((CASE, WANG), (unknown, LI), (deleted, LI), (elsewhere, LI), (f"{SESSION}/m1", LI)):
+            with pytest.raises(NotFound) as refused:
+                await memories.reading.read(address, ctx=ctx)
+            told.append(refused.value.detail.replace(address, "URI"))
+
+        assert len(set(told)) == 1
+
+
+@pytest.mark.parametrize("level", ["L3", "", "3", -1, "all", "x" * 500, True])
+async def test_a_level_that_there_is_not_is_refused_and_those_that_there_are_are_named(
+    tmp_path: Path, level: str | int
+) -> None:
+    async with memories_in(tmp_path) as memories:
+        await memories.put(node_row(CASE))
+
+        with pytest.raises(InvalidInput, match="none of L0, L1, L2"):
+            await memories.reading.read(CASE, level, ctx=LI)
+
+
+@pytest.mark.parametrize("address", ["move", "ctx://default/users/li/../wang", "ctx://default/users/li/%2e%2e/x", ""])
+async def test_what_is_no_uri_is_refused_by_name(tmp_path: Path, address: str) -> None:
+    async with memories_in(tmp_path) as memories:
+        with pytest.raises(InvalidInput) as refused:
+            await memories.reading.read(address, ctx=LI)
+
+        assert [error.field for error in refused.value.errors] == ["uri"]
+
+
+async def test_several_are_read_in_their_order_and_not_without_end(tmp_path: Path) -> None:
+    async with memories_in(tmp_path) as memories:
+        await memories.talk(SESSION, [{"content": "first"}, {"content": "second"}])
+
+        blocks = await memories.reading.read_batch([f"{SESSION}/m1", f"{SESSION}/m0"], "L2", ctx=LI)
+
+        assert [block.content for block in blocks] == ["second", "first"]
+        with pytest.raises(InvalidInput):
+            await memories.reading.read_batch([SESSION] * 101, ctx=LI)
+        with pytest.raises(InvalidInput):
+            await memories.reading.read(SESSION, expand_relations=True, max_relations=-1, ctx=LI)

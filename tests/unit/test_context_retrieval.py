@@ -1,0 +1,352 @@
+"""Finding what was said and what was learnt: by its words, its neighbours, its day, its speaker and its kind."""
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from knowhub.context.model import NODES, Category
+from knowhub.context.retrieval.query_planner import QueryPlanner
+from knowhub.context.retrieval.reranking import Reranking
+from knowhub.core.errors import InvalidInput
+from tests.builders import START, caller, local
+from tests.context_rows import memory_at, node_row, part_row, session_at
+from tests.fakes.scripted_reranker import ScriptedReranker
+from tests.searched_memories import LI, Memories, memories_in
+
+pytestmark = pytest.mark.anyio
+
+SESSION = session_at()
+DIALOGUES = Path(__file__).parents[1] / "data" / "dialogues.jsonl"
+
+
+def messages(*texts: str) -> list[dict[str, Any]]:
+    return [{"content": text} for text in texts]
+
+
+async def recall_of(memories: Memories, lines: Sequence[Mapping[str, Any]], top: int) -> float:
+    sessions: defaultdict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for line in lines:
+        if "text" in line:
+            sessions[line["session"]].append(line)
+    for name, said in sessions.items():
+        turns = [
+            {"content": one["text"], "message_id": one["id"], "timestamp": one["at"], "name": one["name"]}
+            for one in said
+        ]
+        await memories.talk(session_at(name), turns)
+    shares = []
+    for line in lines:
+        if "question" in line:
+            memories.clock.seconds = datetime.fromisoformat(line["now"]).replace(hour=12, tzinfo=UTC).timestamp()
+            found = (await memories.ids(line["question"], top_k=top))[:top]
+            shares.append(len(set(found) & set(line["answers"])) / len(line["answers"]))
+    return sum(shares) / len(shares)
+
+
+@pytest.mark.parametrize(("language", "among_three", "among_five"), [("zh", 0.92, 0.96), ("en", 0.65, 0.88)])
+async def test_questions_about_dialogues_find_the_messages_that_answer_them(
+    tmp_path: Path, language: str, among_three: float, among_five: float
+) -> None:
+    written = map(json.loads, DIALOGUES.read_text(encoding="utf-8").splitlines())
+    lines = [line for line in written if line["language"] == language]
+
+    async with memories_in(tmp_path) as memories:
+        five = await recall_of(memories, lines, 5)
+        three = await recall_of(memories, [line for line in lines if "question" in line], 3)
+
+    assert three >= among_three
+    assert five >= among_five
+
+
+async def test_what_stands_beside_a_match_comes_in_though_it_matches_nothing_itself(tmp_path: Path) -> None:
+    async with memories_in(tmp_path) as memories:
+        await memories.talk(SESSION, messages("Which game was it?", "A team shooter.", "Nice weather."))
+        await memories.talk(session_at("s2"), messages("I like soup.", "Me too."))
+
+        blocks = await memories.found("which game", categories=["sessions"])
+
+        assert [block.message_ids for block in blocks] == [["m0"], ["m1"], ["m2"]]
+        assert ("beside a match" in blocks[0].match_reason, "beside a match" in blocks[1].match_reason) == (False, True)
+        assert [block.score for block in blocks] == sorted((block.score for block in blocks), reverse=True)
+
+
+async def test_neither_a_neighbour_that_was_forgotten_nor_one_of_another_session_comes_in(tmp_path: Path) -> None:
+    async with memories_in(tmp_path) as memories:
+        await memories.talk(SESSION, messages("Which game was it?", "A team shooter.", "Nice weather."))
+        await memories.talk(session_at("s2"), messages("I like soup."))
+        gone = part_row(SESSION, 1, "A team shooter.", deleted=True, forgotten=True, version=2)
+
+        await memories.put(gone)
+
+        assert await memories.ids("which game") == ["m0", "m2"]
+
+
+@pytest.mark.parametrize(
+    ("question", "wanted"),
+    [
+        ("5月2日发生了什么", "b"),
+        ("劳动节做了什么", "a"),
+        ("昨天的事", "c"),
+        ("what happened on 2 May", "b"),
+        ("what happened yesterday", "c"),
+        ("what happened last year", "old"),
+    ],
+)
+async def test_a_question_that_names_a_time_finds_what_was_said_then(
+    tmp_path: Path, question: str, wanted: str
+) -> None:
+    said = {"old": "2022-08-08", "a": "2023-05-01", "b": "2023-05-02", "c": "2023-06-09", "d": "2023-04-01"}
+
+    async with memories_in(tmp_path) as memories:
+        memories.clock.seconds = datetime(2023, 6, 10, 9, tzinfo=UTC).timestamp()
+        for name, day in said.items():
+            turn = {"content": "今天天气不错 nothing new", "message_id": name, "timestamp": f"{day}T10:00:00Z"}
+            await memories.talk(session_at(name), [turn])
+
+        assert (await memories.ids(question))[0] == wanted
+
+
+@pytest.mark.parametrize(
+    ("said", "question"), [("昨天去了西山", "5月1日去了哪里"), ("I went there yesterday", "on 1 May")]
+)
+async def test_a_message_is_found_by_the_day_that_it_speaks_of(tmp_path: Path, said: str, question: str) -> None:
+    async with memories_in(tmp_path) as memories:
+        for name, day in (("before", "2023-04-20"), ("said", "2023-05-02"), ("after", "2023-05-12")):
+            turn = {"content": said, "message_id": name, "timestamp": f"{day}T10:00:00+08:00"}
+            await memories.talk(session_at(name), [turn])
+
+        assert (await memories.ids(question))[0] == "said"
+
+
+async def test_the_day_of_a_message_is_that_of_where_it_was_said(tmp_path: Path) -> None:
+    async with memories_in(tmp_path) as memories:
+        turn = {"content": "到家了", "message_id": "late", "timestamp": "2023-05-02T00:30:00+08:00"}
+        await memories.talk(SESSION, [turn])
+
+        assert await memories.ids("5月2日") == ["late"]
+        assert await memories.ids("5月1日") == []
+
+
+async def test_a_time_counted_from_an_event_is_that_of_the_event_and_so_much_more(tmp_path: Path) -> None:
+    async with memories_in(tmp_path) as memories:
+        for name, day, text in (
+            ("met", "2023-05-01", "Great that we met at the pottery class"),
+            ("week", "2023-05-08", "The picture is sold"),
+            ("month", "2023-06-08", "The picture is finished"),
+        ):
+            turn = {"content": text, "message_id": name, "timestamp": f"{day}T10:00:00Z"}
+            await memories.talk(session_at(name), [turn])
+
+        found = await memories.ids("What about the picture a week after we met at the pottery class?")
+
+        assert found[0] == "week"
+
+
+async def test_a_speaker_who_is_named_tells_who_said_it_and_not_what_is_asked(tmp_path: Path) -> None:
+    async with memories_in(tmp_path) as memories:
+        turns = messages("Nate: I adopted a dog.", "Joanna: Nate, Nate, Nate!", "Joanna: I adopted a cat.")
+        await memories.talk(SESSION, turns)
+
+        found = await memories.searching.search(LI, "What did Nate adopt?", categories=["sessions"])
+        again = await memories.searching.search(LI, "What did Joanna adopt?", categories=["sessions"])
+
+        assert found.query_plan[0].hints["persons"] == ["Nate"]
+        assert found.blocks[0].message_ids == ["m0"]
+        assert "said by Nate" in found.blocks[0].match_reason
+        assert again.blocks[0].message_ids == ["m2"]
+
+
+async def test_who_speaks_is_learnt_once_and_forgotten_when_they_say_nothing_any_more(tmp_path: Path) -> None:
+    async with memories_in(tmp_path) as memories:
+        await memories.talk(SESSION, messages("Nate: I adopted a dog.", "Joanna: How nice, Nate!"))
+        first = await memories.ids("What did Nate adopt?")
+        rounds = len(memories.index.asked)
+        second = await memories.ids("What did Nate adopt?")
+        rounds_again = len(memories.index.asked) - rounds
+        await memories.put(part_row(SESSION, 0, "Nate: I adopted a dog.", deleted=True, forgotten=True, version=2))
+
+        left = await memories.searching.search(LI, "What did Nate adopt?", categories=["sessions"])
+
+        assert (first, rounds, rounds_again) == (second, 2, 1)
+        assert "persons" not in left.query_plan[0].hints
+        assert [block.message_ids for block in left.blocks] == [["m1"]]
+
+
+async def test_a_question_about_a_name_alone_finds_that_name(tmp_path: Path) -> None:
+    async with memories_in(tmp_path) as memories:
+        await memories.talk(SESSION, messages("小林：我换了工作。", "陈晨：恭喜小林！"))
+
+        assert set(await memories.ids("小林")) == {"m0", "m1"}
+
+
+async def test_the_kind_that_is_asked_for_comes_first_and_no_other_is_left_out(tmp_path: Path) -> None:
+    like, event = memory_at(Category.PREFERENCES, "drinks"), memory_at(Category.EVENTS, "coffee")
+
+    async with memories_in(tmp_path) as memories:
+        await memories.put(node_row(like, abstract="咖啡 美式"), node_row(event, abstract="咖啡 美式"))
+
+        asked = await memories.found("喜欢什么咖啡")
+        narrowed = await memories.found("喜欢什么咖啡", categories=["events"])
+
+        assert [block.uri for block in asked] == [like, event]
+        assert "the kind asked for" in asked[0].match_reason
+        assert [block.uri for block in narrowed] == [event]
+
+
+async def test_many_messages_do_not_push_out_a_memory_that_answers_nor_many_memories_a_message(tmp_path: Path) -> None:
+    memory = memory_at(Category.EVENTS, "marathon")
+    many = [memory_at(Category.EVENTS, f"swim-{number}") for number in range(90)]
+
+    async with memories_in(tmp_path) as memories:
+        await memories.talk(SESSION, messages(*["the marathon marathon again"] * 90, "I swim"))
+        await memories.put(
+            node_row(memory, abstract="finished the marathon in June"),
+            *(node_row(uri, abstract="swim swim swim") for uri in many),
+        )
+
+        about_marathon = [block.uri for block in await memories.found("marathon", top_k=5)]
+        about_swimming = [block.category for block in await memories.found("swim", top_k=5)]
+
+        assert memory in about_marathon
+        assert "sessions" in about_swimming
+
+
+async def test_a_memory_whose_source_matches_too_comes_first_and_names_its_messages_best_first(tmp_path: Path) -> None:
+    plain, founded = memory_at(Category.EVENTS, "a"), memory_at(Category.EVENTS, "b")
+    sources = [f"{SESSION}/m{number}" for number in (0, 1)]
+
+    async with memories_in(tmp_path) as memories:
+        await memories.talk(SESSION, messages("hello there", "the harbour at night"))
+        metadata = {"source_refs": sources, "message_ids": ["m0", "m1"]}
+        await memories.put(
+            node_row(plain, abstract="harbour walk"), node_row(founded, abstract="harbour walk", metadata=metadata)
+        )
+
+        blocks = {block.uri: block for block in await memories.found("harbour")}
+
+        assert blocks[founded].score > blocks[plain].score
+        assert "what was said" in blocks[founded].match_reason
+        assert (blocks[founded].message_ids, blocks[plain].message_ids) == (["m1", "m0"], [])
+
+
+async def test_a_search_shows_nothing_of_another_person_nor_outside_of_the_place_it_is_for(tmp_path: Path) -> None:
+    other = session_at("s1", space="users/wang")
+
+    async with memories_in(tmp_path) as memories:
+        await memories.talk(SESSION, messages("the secret harbour", "of mine"))
+        await memories.talk(session_at("s2"), messages("another harbour"))
+        await memories.talk(other, messages("their harbour", "of theirs"), owner="user:wang")
+
+        mine = {block.uri for block in await memories.found("harbour")}
+        theirs = {block.uri for block in await memories.found("harbour", caller(user_id="wang"))}
+        here = {block.uri for block in await memories.found("harbour", target_uri=SESSION)}
+        one = {block.uri for block in await memories.found("harbour", target_uri=f"{SESSION}/m0")}
+        everything = {block.uri for block in await memories.found("harbour", local())}
+
+        assert mine == {f"{SESSION}/m0", f"{SESSION}/m1", f"{session_at('s2')}/m0"}
+        assert theirs == {f"{other}/m0", f"{other}/m1"}
+        assert (here, one) == ({f"{SESSION}/m0", f"{SESSION}/m1"}, {f"{SESSION}/m0"})
+        assert everything == mine | theirs
+
+
+async def test_a_search_reads_no_overview_and_no_content_of_a_node(tmp_path: Path) -> None:
+    memory = memory_at(Category.CASES, "deploy", space="agents/~li")
+
+    async with memories_in(tmp_path) as memories:
+        await memories.put(node_row(memory, abstract="deploy the harbour", overview="o" * 50, content="c" * 50))
+        await memories.talk(SESSION, messages("the harbour " + "long " * 200))
+        await memories.found("harbour")
+        # From here on a row of a node that is read is not there.
+        memories.store.state("default").rows[NODES].clear()
+
+        blocks = await memories.found("harbour")
+
+        assert {block.uri for block in blocks} == {memory, f"{SESSION}/m0"}
+        assert {(block.overview, block.content, block.content_excerpt) for block in blocks} == {(None, None, None)}
+        assert {block.level_hit for block in blocks} == {"L0"}
+
+
+async def test_a_long_message_is_shown_to_its_two_thousandth_character(tmp_path: Path) -> None:
+    async with memories_in(tmp_path) as memories:
+        await memories.talk(SESSION, messages("harbour " + "x" * 900, "harbour " + "y" * 3_000))
+
+        lengths = sorted(len(block.abstract) for block in await memories.found("harbour"))
+
+        assert lengths == [908, 2_000]
+
+
+async def test_a_session_that_matches_by_its_summary_alone_is_found_as_a_whole(tmp_path: Path) -> None:
+    async with memories_in(tmp_path) as memories:
+        await memories.put(node_row(SESSION, abstract="plans for the harbour"), part_row(SESSION, 0, "hello"))
+
+        blocks = await memories.found("harbour")
+
+        assert [block.uri for block in blocks] == [SESSION]
+        assert "the session as a whole" in blocks[0].match_reason
+
+
+async def test_a_reranker_orders_what_was_found_and_its_failure_is_named(tmp_path: Path) -> None:
+    reranker = ScriptedReranker([lambda _query, texts: [float("dog" in text) for text in texts], TimeoutError("late")])
+
+    async with memories_in(tmp_path, Reranking(reranker, budget_s=5.0)) as memories:
+        await memories.talk(SESSION, messages("pet pet pet", "x", "y", "z", "u", "v", "a pet, a dog"))
+
+        ordered = await memories.searching.search(LI, "pet", top_k=2)
+        failed = await memories.searching.search(LI, "pet", top_k=2)
+
+        assert ordered.blocks[0].message_ids == ["m6"]
+        assert (list(ordered.degraded), list(failed.degraded)) == ([], ["reranker"])
+        assert failed.blocks[0].message_ids == ["m0"]
+        assert len(ordered.blocks) == len(failed.blocks) == 2
+
+
+async def test_nothing_is_found_where_nothing_is_remembered(tmp_path: Path) -> None:
+    async with memories_in(tmp_path) as memories:
+        found = await memories.searching.search(LI, "anything at all, yesterday, by Nate?")
+
+        assert (list(found.blocks), list(found.seed_hits), found.total) == ([], [], 0)
+
+
+@pytest.mark.parametrize(
+    ("query", "named", "field"),
+    [
+        ("  ", {}, "q"),
+        ("x" * 4_001, {}, "q"),
+        ("x", {"categories": ["sessions", "nonsense"]}, "categories"),
+        ("x", {"top_k": 0}, "top_k"),
+        ("x", {"top_k": 101}, "top_k"),
+    ],
+)
+def test_a_plan_names_what_it_cannot_make_sense_of(query: str, named: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        QueryPlanner().plan(query, hints=named, now=START)
+
+    assert [error.field for error in refused.value.errors] == [field]
+    assert field != "categories" or "profile, preferences, entities" in refused.value.detail
+
+
+@pytest.mark.parametrize(
+    ("query", "asked"),
+    [
+        ("他有什么偏好", ["preferences"]),
+        ("Who is Ada?", ["profile", "entities"]),
+        ("什么时候出发", ["events"]),
+        ("how to deploy it", ["cases", "patterns", "skills"]),
+        ("天气", None),
+    ],
+)
+def test_a_question_tells_which_kind_it_asks_for_unless_the_caller_does(query: str, asked: list[str] | None) -> None:
+    free = QueryPlanner().plan(query, now=START)[0]
+    named = QueryPlanner().plan(query, hints={"categories": ["events"]}, now=START)[0]
+
+    assert free.hints.get("categories") == asked
+    assert (free.categories, named.categories, named.hints.get("categories")) == ((), ("events",), None)
+    assert replace(named, text="") == replace(
+        QueryPlanner().plan("天气", hints={"categories": ["events"]}, now=START)[0], text=""
+    )
