@@ -14,8 +14,11 @@ _MILLISECONDS_FROM: Final = 100_000_000_000
 _SHOWN_NOTES: Final = 10
 
 
-def sendable_messages(messages: Iterable[object], trace_id: str) -> tuple[list[dict[str, str]], str]:
-    """Return the newest messages, those without text left out, and a word on what was not sent as it is."""
+def sendable_messages(messages: Iterable[object], trace_id: str | None) -> tuple[list[dict[str, str]], str]:
+    """Return the newest messages, those without text left out, and a word on what was not sent as it is.
+
+    A message without an id gets one from its text and the trace, and none where there is no trace.
+    """
     kept: list[dict[str, str]] = []
     notes: list[str] = []
     left = MAX_BODY_CHARS
@@ -32,7 +35,7 @@ def sendable_messages(messages: Iterable[object], trace_id: str) -> tuple[list[d
     return kept[::-1], _told(notes)
 
 
-def _fitted(message: object, trace_id: str) -> tuple[dict[str, str] | None, list[str]]:
+def _fitted(message: object, trace_id: str | None) -> tuple[dict[str, str] | None, list[str]]:
     """Return a message as it can be sent, None for one that cannot or says nothing, and what had to be done to it."""
     if not isinstance(message, Mapping):
         return None, ["was left out: it is no object with role and content"]
@@ -49,8 +52,10 @@ def _fitted(message: object, trace_id: str) -> tuple[dict[str, str] | None, list
     if message.get("name"):
         said["name"] = sendable.plain_text(str(message["name"]))[: sendable.MAX_ID_CHARS]
     # Hosts call it `id` too; without any, the same words count once a trace.
-    message_id = message.get("message_id") or message.get("id") or _digest(trace_id, role, text)
-    said["message_id"] = sendable.entity_id(message_id)
+    made = None if trace_id is None else _digest(trace_id, role, text)
+    message_id = message.get("message_id") or message.get("id") or made
+    if message_id is not None:
+        said["message_id"] = sendable.entity_id(message_id)
     if message.get("timestamp"):
         moment = _moment(message["timestamp"])
         if moment is None:

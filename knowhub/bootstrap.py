@@ -11,6 +11,8 @@ from pathlib import Path
 
 from knowhub.audit.service import AuditService
 from knowhub.audit.shown import ShownLately
+from knowhub.context.index.outbox import Outbox
+from knowhub.context.service import ContextService
 from knowhub.core.chat import ChatModel
 from knowhub.core.clock import Clock, SystemClock
 from knowhub.core.cursors import Cursors
@@ -28,6 +30,7 @@ from knowhub.keywords.service import KeywordService
 from knowhub.knowledge.evolution import Evolution
 from knowhub.knowledge.exchange import KnowledgeExchange
 from knowhub.knowledge.extraction import KnowledgeExtraction
+from knowhub.knowledge.model import Head
 from knowhub.knowledge.outcome import OutcomeService
 from knowhub.knowledge.own_profile import OwnProfile
 from knowhub.knowledge.retrieval import KnowledgeRetrieval
@@ -60,9 +63,13 @@ from knowhub.stores.files.repairing import repair
 from knowhub.stores.files.snapshot_manifest import Manifest
 from knowhub.stores.files.snapshot_unpacking import unpack_directory
 from knowhub.stores.files.store import FileStore, StoreOptions
+from knowhub.usecases.distill_session import Distillation
+from knowhub.usecases.recall import Recall as RecallOfAll
 from knowhub.wiring.ground import Ground, Models, models_of
 from knowhub.wiring.identity import identity_on
 from knowhub.wiring.knowledge import KnowledgeServices, knowledge_on
+from knowhub.wiring.memories import MemoryServices, memories_on
+from knowhub.wiring.memory_recall import MemoryRecall
 from knowhub.wiring.recall import Recall
 from knowhub.wiring.resources import ResourceServices, resources_on, vault_of
 from knowhub.wiring.rules import DISCRETION, ERASE_RULES, UNDO_RULES
@@ -96,6 +103,10 @@ class Hub:
     infos: InfoService
     resources: ResourceService
     vault: Vault
+    memories: ContextService
+    outbox: Outbox
+    distill: Distillation
+    recall_all: RecallOfAll
     keyword_search: KeywordSearch
     curator: Curator
     agent: KeywordAgent
@@ -109,12 +120,18 @@ class Hub:
     jobs: Jobs
     snapshots: Snapshots
     store: FileStore
-    index: LexicalIndex
-    recall: Recall
+    index: LexicalIndex[Head]
+    recall: Recall[Head]
+    memory_recall: MemoryRecall
     records: RecordFiles
     maps: DerivedMaps
     keeper: Keeper
     apart: Apart
+
+    @property
+    def index_lag(self) -> int:
+        """How many records and memories a search does not find in an index yet, or not by their meaning."""
+        return self.recall.lag + self.memory_recall.lag
 
     def quarantined(self) -> list[str]:
         """Name every file in quarantine/: what opening cut, and what a repair took out."""
@@ -125,6 +142,9 @@ class Hub:
         await self.store.refresh()
         self.maps.forget()
         records = await self.recall.rebuild(progress, account)
+        records += await self.memory_recall.rebuild(
+            lambda done, total: progress(records + done, records + total), account
+        )
         await self.keeper.run_once()
         return records
 
@@ -154,6 +174,16 @@ class World:
     text: KeywordText | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Services:
+    """The verbs of every domain."""
+
+    knowledge: KnowledgeServices
+    tree: TreeServices
+    resources: ResourceServices
+    memories: MemoryServices
+
+
 @asynccontextmanager
 async def open_hub(settings: Settings, world: World | None = None, *, keep: bool = True) -> AsyncIterator[Hub]:
     """Open the data directory that `settings` name and build the Hub on it.
@@ -174,15 +204,16 @@ async def open_hub(settings: Settings, world: World | None = None, *, keep: bool
         vault = vault_of(means)
         shredder = Shredder(store, vault, clock)
         upkeep = upkeep_of(store, replace(means, embedder=models.embedder), kept.answers, shredder, stack)
-        words = upkeep.recall.lexical
-        if words.lag > _REBUILD_BEFORE_SERVING:
-            # So much could not be scanned at each search; the index is missing or was made for another log.
-            await words.rebuild(lambda _done, _total: None)
+        for words in (upkeep.recall.lexical, upkeep.memories.recall.lexical):
+            if words.lag > _REBUILD_BEFORE_SERVING:
+                # So much could not be scanned at each search; the index is missing or was made for another log.
+                await words.rebuild(lambda _done, _total: None)
         text = world.text or KeywordTextRules()
         decisions = DecisionLog(store, enabled=settings.log_agent_decisions)
         stack.push_async_callback(decisions.close)
         ground = Ground(settings, clock, ids, store, upkeep, models, decisions, ShownLately(clock))
         knowledge, tree = knowledge_on(ground, stack), tree_on(ground, text, kept)
+        memories = memories_on(ground, knowledge, tree)
         identity = identity_on(store, settings, clock, ids, stack)
         # One full collection over everything just loaded would stall the loop: it is never looked at again.
         gc.freeze()
@@ -190,17 +221,11 @@ async def open_hub(settings: Settings, world: World | None = None, *, keep: bool
             await asyncio.to_thread(text.load)
             upkeep.keeper.start()
         resources = resources_on(store, vault, settings)
-        yield _hub(ground, identity, knowledge, tree, resources, means.apart)
+        yield _hub(ground, identity, Services(knowledge, tree, resources, memories), means.apart)
 
 
-def _hub(
-    ground: Ground,
-    identity: IdentityService,
-    knowledge: KnowledgeServices,
-    tree: TreeServices,
-    resources: ResourceServices,
-    apart: Apart,
-) -> Hub:
+def _hub(ground: Ground, identity: IdentityService, services: Services, apart: Apart) -> Hub:
+    knowledge, tree, resources, memories = services.knowledge, services.tree, services.resources, services.memories
     settings, clock, ids, store, upkeep = ground.settings, ground.clock, ground.ids, ground.store, ground.upkeep
     return Hub(
         settings=settings,
@@ -224,6 +249,10 @@ def _hub(
         infos=tree.infos,
         resources=resources.resources,
         vault=resources.vault,
+        memories=memories.memories,
+        outbox=memories.outbox,
+        distill=memories.distillation,
+        recall_all=memories.recall,
         keyword_search=tree.search,
         curator=tree.curator,
         agent=tree.agent,
@@ -239,6 +268,7 @@ def _hub(
         store=store,
         index=upkeep.recall.lexical,
         recall=upkeep.recall,
+        memory_recall=upkeep.memories,
         records=upkeep.records,
         maps=upkeep.maps,
         keeper=upkeep.keeper,

@@ -20,6 +20,9 @@ class Need(StrEnum):
     WRITER = "a writer's key"
     REVEAL = "to see the row by a scope of one's own, and a writer's key"
     OWNERSHIP = "to own the row, and a writer's key"
+    PRIVATE = "to own the row, which nobody else sees but who sees everything"
+    PRIVATE_OWNERSHIP = "to own such a row, and a writer's key"
+    OWN_SPACE = "a writer's key of whose space it is"
     ADMIN = "an admin's key"
     ROOT = "the root key"
 
@@ -29,7 +32,8 @@ class Asked:
     """A request to a route that does what it is for. `tells` is the id that those find in the answer who see its row.
 
     `uses` are rows beside those that the path names. A `body` that is bytes is JSON lines. Where `reader_is_told`, a
-    reader may do the same with evidence of its own, and is refused as somebody who sees the row.
+    reader may do the same with evidence of its own, and is refused as somebody who sees the row. Where it `is_private`,
+    what is told of is seen by its owner and by who sees everything.
     """
 
     need: Need
@@ -39,6 +43,7 @@ class Asked:
     uses: tuple[str, ...] = ()
     tells: str | None = None
     reader_is_told: bool = False
+    is_private: bool = False
 
 
 def asked(need: Need, status: int = 200, **how: Any) -> list[Asked]:  # noqa: ANN401 -- any field of a request
@@ -66,6 +71,9 @@ KNOWLEDGE, KEYWORDS, INFOS, RESOURCE = "/api/knowledge", "/api/keywords", "/api/
 _KNOWLEDGE, _KEYWORD, _INFO = "knowledge_id", "keyword_id", "info_id"
 _OTHER, _RESOURCE = "other_keyword_id", "resource_id"
 _PLAIN_KEYWORD = {"name": "saved by the matrix", "llm_auto_place": False}
+CONTEXT = "/api/context"
+_MEMORY, _SESSION, _EVENT = "memory_uri", "session_id", "event_id"
+_SAID = {"role": "user", "content": "said by the matrix"}
 _CASE = {"add_helpful_case": {"task": "matrix"}}
 _SPOKEN = [{"role": "user", "content": "请以后都用中文回答我。"}]
 
@@ -142,6 +150,28 @@ ROWS: Final[dict[tuple[str, str], list[Asked]]] = {
     + asked(Need.REVEAL, query="reveal=true"),
     ("PATCH", f"{RESOURCE}/{{resource_id:path}}"): asked(Need.OWNERSHIP, body=sent(title="mended")),
     ("DELETE", f"{RESOURCE}/{{resource_id:path}}"): asked(Need.OWNERSHIP) + asked(Need.OWNERSHIP, query="erase=true"),
+    # Memories
+    ("POST", f"{CONTEXT}/sessions/commit"): asked(
+        Need.WRITER, 201, body=lambda ids: {"session_id": ids["fresh"], "messages": [_SAID]}, uses=("fresh",)
+    ),
+    ("GET", f"{CONTEXT}/search"): asked(
+        Need.KEY, query="q=matrix&categories=sessions&top_k=100", uses=(_MEMORY,), tells=_MEMORY, is_private=True
+    ),
+    ("GET", f"{CONTEXT}/read"): asked(Need.PRIVATE, query="uri={memory_uri}", uses=(_MEMORY,), tells=_MEMORY),
+    ("GET", f"{CONTEXT}/nodes"): asked(Need.PRIVATE, query="uri={memory_uri}", uses=(_MEMORY,), tells=_MEMORY),
+    ("PATCH", f"{CONTEXT}/nodes"): asked(
+        Need.PRIVATE_OWNERSHIP, query="uri={memory_uri}", body=sent(abstract="mended"), uses=(_MEMORY,)
+    ),
+    ("DELETE", f"{CONTEXT}/nodes"): asked(Need.PRIVATE_OWNERSHIP, query="uri={memory_uri}", uses=(_MEMORY,))
+    + asked(Need.PRIVATE_OWNERSHIP, query="uri={memory_uri}&erase=true", uses=(_MEMORY,)),
+    ("GET", f"{CONTEXT}/children"): asked(
+        Need.KEY, query="recursive=true", uses=(_MEMORY,), tells=_MEMORY, is_private=True
+    ),
+    ("GET", f"{CONTEXT}/outbox"): asked(Need.KEY),
+    # Without an embedder nothing waits: to whom it may concern, there is no such event.
+    ("POST", f"{CONTEXT}/outbox/{{event_id}}/retry"): asked(Need.WRITER, 404, body=sent()),
+    ("POST", f"{CONTEXT}/sessions/{{session_id}}/distill"): asked(Need.OWN_SPACE, body=sent(dry_run=True)),
+    ("GET", "/api/recall"): asked(Need.KEY, query="q=matrix&top_k=100", uses=(_KNOWLEDGE,), tells=_KNOWLEDGE),
     # Operations
     ("GET", "/api/operations"): asked(Need.KEY, query="limit=1000", uses=(_KNOWLEDGE,), tells=_KNOWLEDGE),
     ("GET", "/api/operations/{operation_id}"): asked(Need.SIGHT, tells=_KNOWLEDGE, uses=(_KNOWLEDGE,)),

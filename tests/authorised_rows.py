@@ -1,10 +1,12 @@
 """Rows for requests of the authorisation matrix to be about, made over HTTP by the holder of one key."""
 
+from typing import Any
+
 import httpx
 
 from knowhub.bootstrap import Hub
 from knowhub.identity.model import Holder
-from tests.authorisation import INFOS, KEYWORDS, KNOWLEDGE, RESOURCE, Asked, Ids
+from tests.authorisation import CONTEXT, INFOS, KEYWORDS, KNOWLEDGE, RESOURCE, Asked, Ids
 from tests.keys import ROOT_KEY, minted
 
 
@@ -36,7 +38,7 @@ class Made:
         url = path.replace(":path}", "}").format(**ids)
         return await self.api.request(
             method,
-            f"{url}?{one.query}" if one.query else url,
+            f"{url}?{one.query.format(**ids)}" if one.query else url,
             json=None if lines else body,
             content=body if lines else None,
             headers=headers(key) | ({"Content-Type": "application/x-ndjson"} if lines else {}),
@@ -70,6 +72,15 @@ class Made:
     async def fresh(self, _ids: Ids) -> dict[str, str]:
         return {"fresh": f"matrix/fresh/{self._number():04}"}
 
+    async def memory(self, _ids: Ids) -> dict[str, str]:
+        named = f"matrix-{self._number():04}"
+        said = [{"role": "user", "content": f"of the matrix, {named}"}]
+        row = await self._saved(f"{CONTEXT}/sessions/commit", session_id=named, messages=said)
+        return {"memory_uri": row["archive"]["archive_uri"], "session_id": named}
+
+    async def event(self, _ids: Ids) -> dict[str, str]:
+        return {"event_id": f"matrix-event-{self._number():04}"}
+
     async def snapshot(self, _ids: Ids) -> dict[str, str]:
         return {"ts": (await self._done("/api/maintenance/snapshots"))["ts"]}
 
@@ -79,10 +90,10 @@ class Made:
     async def key(self, _ids: Ids) -> dict[str, str]:
         return {"key_id": (await minted(self.hub, Holder(f"matrix-{self._number()}"))).key.key_id}
 
-    async def _saved(self, path: str, **body: object) -> dict[str, str]:
+    async def _saved(self, path: str, **body: object) -> dict[str, Any]:
         answer = await self.api.post(path, json=body, headers=headers(self._owner))
         assert answer.status_code == 201, answer.text
-        row: dict[str, str] = answer.json()
+        row: dict[str, Any] = answer.json()
         return row
 
     async def _done(self, path: str) -> dict[str, str]:
@@ -105,6 +116,9 @@ _MADE = {
     "info_id": Made.info,
     "resource_id": Made.resource,
     "fresh": Made.fresh,
+    "memory_uri": Made.memory,
+    "session_id": Made.memory,
+    "event_id": Made.event,
     "ts": Made.snapshot,
     "job_id": Made.job,
     "key_id": Made.key,

@@ -11,6 +11,7 @@ import typer
 
 from knowhub.cli import (
     audit,
+    context,
     demo,
     exchange,
     extract,
@@ -50,6 +51,7 @@ app.add_typer(snapshot.app, name="snapshot")
 app.add_typer(keys.app, name="keys")
 keys.app.command("rotate-master")(master_key.rotate_master)
 app.add_typer(resource.app, name="resource")
+app.add_typer(context.app, name="context")
 app.command("replay")(replay.replay)
 app.command("import")(exchange.import_file)
 app.command("export")(exchange.export_file)

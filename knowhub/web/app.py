@@ -26,6 +26,7 @@ from knowhub.web.middleware import BodyGuard, BodyRules, Frame, HostGuard
 from knowhub.web.routes import (
     admin,
     audit,
+    context,
     exchange,
     extraction,
     infos,
@@ -33,6 +34,7 @@ from knowhub.web.routes import (
     knowledge,
     maintenance,
     operations,
+    recall,
     resources,
     slimming,
     upkeep,
@@ -47,6 +49,7 @@ _LARGE = frozenset(
         "/api/keywords/batch",
         "/api/keywords/reorganize/apply",
         "/api/infos/batch",
+        "/api/context/sessions/commit",
     }
 )
 _LINES = frozenset({"/api/knowledge/import"})
@@ -91,6 +94,8 @@ def create_app(settings: Settings, hub: Hub | None = None) -> FastAPI:
         slimming.router,
         infos.router,
         resources.router,
+        context.router,
+        recall.router,
         operations.router,
         upkeep.router,
         maintenance.router,

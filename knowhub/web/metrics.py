@@ -1,6 +1,6 @@
 """Prometheus metrics: counted as requests end, read when they are scraped."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
@@ -9,6 +9,7 @@ from prometheus_client.metrics_core import Metric
 from starlette.types import Scope
 
 from knowhub.bootstrap import Hub
+from knowhub.context.index_model import EventStatus
 from knowhub.core.chat import CountedChatModel, Usage
 from knowhub.core.embedding import CountedEmbedder
 from knowhub.core.reranking import CountedReranker
@@ -70,7 +71,8 @@ class _HubCollector:
         status = self._hub.store.status()
         yield GaugeMetricFamily("knowhub_writable", "1 while writes are taken.", value=float(status.writable))
         yield GaugeMetricFamily("knowhub_log_sequence", "Operations acknowledged so far.", value=status.last_seq)
-        yield GaugeMetricFamily("knowhub_index_lag", "Records not yet in the index.", value=self._hub.recall.lag)
+        yield GaugeMetricFamily("knowhub_index_lag", "Rows not yet in an index.", value=self._hub.index_lag)
+        yield _of_the_outbox(self._hub.memory_recall.outbox.counts)
         yield GaugeMetricFamily("knowhub_keeper", "1 in the keeper process.", value=float(self._hub.keeper.is_keeper))
         yield CounterMetricFamily(
             "knowhub_showings_dropped",
@@ -92,6 +94,13 @@ class _HubCollector:
                 "Decisions made in reads that could not be noted in the log.",
                 value=decisions.dropped + decisions.failed,
             )
+
+
+def _of_the_outbox(counts: Mapping[EventStatus, int]) -> Metric:
+    failed = GaugeMetricFamily("knowhub_outbox_events", "Memories that failed to be embedded.", labels=["status"])
+    for status in (EventStatus.FAILED, EventStatus.DEAD):
+        failed.add_metric([status.value], counts.get(status, 0))
+    return failed
 
 
 def _of_the_model(usage: Usage) -> Iterator[Metric]:

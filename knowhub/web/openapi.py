@@ -16,6 +16,7 @@ TAGS = [
     {"name": "keywords", "description": "The keyword tree: names, exact in microseconds, and a model where they miss."},
     {"name": "infos", "description": "What hangs on the tree: texts, each linked to any number of keywords."},
     {"name": "resources", "description": "Code, credentials, cookies and other texts, part of them sealed."},
+    {"name": "memories", "description": "Sessions word for word, and what is remembered of them, in layers."},
     {"name": "operations", "description": "The log as history: who did what, and undo of each of it."},
     {"name": "keys", "description": "Who may call: API keys, their holders and their roles."},
     {"name": "upkeep", "description": "Indexes, long work, health and metrics."},
@@ -56,7 +57,7 @@ _IF_MATCH_HEADER = {
 }
 
 _COMPONENT = "#/components/schemas/{model}"
-_OPTIONAL_BODIES = ("undo", "reorganize", "link", "slim")
+_OPTIONAL_BODIES = ("undo", "reorganize", "link", "slim", "retry", "distill")
 _BODY_MODELS: dict[str, type[BaseModel]] = {}
 
 RETRY: dict[str, Any] = {"parameters": [_RETRY_HEADER]}
@@ -163,4 +164,6 @@ def _inlined(field: dict[str, Any], definitions: Mapping[str, Any]) -> dict[str,
     if len(kinds) == 1:
         rest = {name: value for name, value in field.items() if name not in ("anyOf", "default")}
         return _inlined({**kinds[0], **rest}, definitions)
+    if "items" in field:
+        return {**field, "items": _inlined(field["items"], definitions)}
     return field

@@ -2,6 +2,8 @@
 
 from typing import Final
 
+from knowhub.context import model as context
+from knowhub.context import row_rules as context_rules
 from knowhub.core.erasing import EraseRules
 from knowhub.core.undo import RowRules
 from knowhub.identity import uses
@@ -24,12 +26,16 @@ UNDO_RULES: Final[dict[str, RowRules]] = {
     outcome.OUTCOMES: outcome.UNDO_RULES,
     votes.VOTES: votes.UNDO_RULES,
     resources.RESOURCES: resource_decisions.UNDO_RULES,
+    context.NODES: context_rules.NODE_RULES,
+    context.PARTS: context_rules.PART_RULES,
 }
 ERASE_RULES: Final[dict[str, EraseRules]] = {
     knowledge.COLLECTION: knowledge_decisions.ERASE_RULES,
     keywords.KEYWORDS: keyword_decisions.ERASE_RULES,
     keywords.INFOS: info_decisions.ERASE_RULES,
     resources.RESOURCES: resource_decisions.ERASE_RULES,
+    context.NODES: context_rules.ERASE_NODE,
+    context.PARTS: context_rules.ERASE_PART,
 }
 # Keys are not among those above: no undo and no snapshot brings back what was revoked.
 DISCRETION: Final = Discretion(

@@ -3,11 +3,14 @@
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from typing import Any
 
+from knowhub.context.model import ContextHead
 from knowhub.core.clock import Clock
 from knowhub.core.embedding import Embedder
 from knowhub.core.ids import Ids
 from knowhub.keywords.caches import ResultCache
+from knowhub.knowledge.model import Head
 from knowhub.operations.background import Background
 from knowhub.operations.snapshot_schedule import PeriodicSnapshots
 from knowhub.resources.shredding import Shredder
@@ -15,6 +18,7 @@ from knowhub.search.lexical import LexicalIndex
 from knowhub.settings import Settings
 from knowhub.stores.files.apart import Apart
 from knowhub.stores.files.cache_files import CacheFiles
+from knowhub.stores.files.context_directories import NodeDirectories
 from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.derived_maps import DerivedMaps, MapOptions
 from knowhub.stores.files.erase_surroundings import Derived, ErasureSurroundings
@@ -24,7 +28,8 @@ from knowhub.stores.files.keeper import Job, Keeper
 from knowhub.stores.files.records import RecordFiles
 from knowhub.stores.files.snapshots import SnapshotFolder, SnapshotLimits, SnapshotParts
 from knowhub.stores.files.store import FileStore
-from knowhub.wiring.recall import Recall, recall_of
+from knowhub.wiring.memory_recall import MemoryRecall, OutboxMeans, memory_recall_of
+from knowhub.wiring.recall import Recall, meaning_of, recall_of, records_of
 from knowhub.wiring.rules import UNDO_RULES
 
 DAY_S = 24 * 3600.0
@@ -53,9 +58,11 @@ class Means:
 class Upkeep:
     """What is derived from a store, following it."""
 
-    recall: Recall
+    recall: Recall[Head]
+    memories: MemoryRecall
     records: RecordFiles
     maps: DerivedMaps
+    directories: NodeDirectories
     archives: SnapshotFolder
     keeper: Keeper
     surroundings: ErasureSurroundings
@@ -66,11 +73,15 @@ def upkeep_of(
 ) -> Upkeep:
     """Build what follows a store; `stack` closes it."""
     directory, settings, clock = means.directory, means.settings, means.clock
-    recall = recall_of(store, directory, means.embedder, settings, stack)
+    meaning = meaning_of(means.embedder, settings, stack)
+    recall = recall_of(store, records_of(store, directory), meaning)
+    memories = memory_recall_of(store, OutboxMeans(means.files, directory, clock), meaning)
     records = RecordFiles(directory.records, store.history, store.log_id, store)
     store.subscribe(records)
     pace = MapOptions(settings.maps_interval_s, means.apart)
     maps = DerivedMaps(means.files, directory, records, store.history, store, pace)
+    directories = NodeDirectories(means.files, directory, store)
+    store.subscribe(directories)
     archives = _archives(means, store)
     periodic = _periodic(settings, archives, clock, store)
     compaction = _compaction(settings, clock, store, means.apart)
@@ -78,29 +89,38 @@ def upkeep_of(
     kept: dict[str, Job] = {
         "indexes": _absorbing(recall.lexical, settings.index_batch),
         "vectors": recall.kept,
+        "memory_indexes": _absorbing(memories.recall.lexical, settings.index_batch),
+        "memory_vectors": memories.kept,
         "records": records.bring_up,
         "maps": maps.bring_up,
+        "context": directories.bring_up,
         "snapshots": periodic.tend,
         "compaction": compaction.tend,
         "caches": caches.drop_outdated if cache is None else _keeping(cache, caches),
     }
-    keeper = _keeper(means, store, recall, shredder, kept)
+    keeper = _keeper(means, store, (recall, memories.recall), shredder, kept)
     derived: dict[str, Derived] = {
         "indexes": recall.lexical,
         "vectors": recall.derived,
+        "memory_indexes": memories.recall.lexical,
+        "memory_vectors": memories.recall.derived,
+        "outbox": memories.letters,
         "records": records,
         "maps": maps,
+        "context": directories,
         "caches": caches,
         "keys": shredder,
     }
+    stack.push_async_callback(directories.close)
     stack.push_async_callback(keeper.close)
-    if recall.vectors is not None:
-        stack.push_async_callback(recall.vectors.close)
+    for vectors in (recall.vectors, memories.recall.vectors):
+        if vectors is not None:
+            stack.push_async_callback(vectors.close)
     stack.push_async_callback(periodic.close)
     stack.push_async_callback(compaction.close)
     stack.callback(maps.finish)
     surroundings = ErasureSurroundings(means.files, directory, keeper, derived)
-    return Upkeep(recall, records, maps, archives, keeper, surroundings)
+    return Upkeep(recall, memories, records, maps, directories, archives, keeper, surroundings)
 
 
 def _archives(means: Means, store: FileStore) -> SnapshotFolder:
@@ -135,7 +155,7 @@ def _periodic(settings: Settings, archives: SnapshotFolder, clock: Clock, store:
     return PeriodicSnapshots(archives, clock, limits, lambda: store.last_seq, begun)
 
 
-def _absorbing(index: LexicalIndex, limit: int) -> Job:
+def _absorbing(index: LexicalIndex[Any], limit: int) -> Job:
     async def absorb() -> None:
         while await index.absorb(limit):
             continue
@@ -153,9 +173,16 @@ def _keeping(cache: ResultCache, files: CacheFiles) -> Job:
     return save
 
 
-def _keeper(means: Means, store: FileStore, recall: Recall, shredder: Shredder, kept: Mapping[str, Job]) -> Keeper:
+def _keeper(
+    means: Means,
+    store: FileStore,
+    recalls: tuple[Recall[Head], Recall[ContextHead]],
+    shredder: Shredder,
+    kept: Mapping[str, Job],
+) -> Keeper:
     async def reload() -> None:
-        recall.lexical.reload()
+        for recall in recalls:
+            recall.lexical.reload()
 
     always: dict[str, Job] = {
         "refresh": store.refresh,
@@ -164,13 +191,16 @@ def _keeper(means: Means, store: FileStore, recall: Recall, shredder: Shredder, 
         # Whoever erases waits for it: no key outlives the answer, whichever process is keeper.
         "keys": shredder.tend,
     }
+    jobs = {"vectors": recalls[0].followed, "memory_vectors": recalls[1].followed}
+    followed = {name: job for name, job in jobs.items() if job is not None}
     settings = means.settings
     keeper = Keeper(
         means.files,
         means.directory.keeper,
         settings.index_interval_s,
         {**always, **kept},
-        {**always, "indexes": reload} | ({"vectors": recall.followed} if recall.followed is not None else {}),
+        {**always, "indexes": reload} | followed,
     )
-    recall.lexical.wake_at(settings.index_batch, keeper.wake)
+    for recall in recalls:
+        recall.lexical.wake_at(settings.index_batch, keeper.wake)
     return keeper

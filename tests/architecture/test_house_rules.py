@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PRODUCT = ("knowhub", "agent_tools")
-TOOLS = tuple(f"agent_tools/{name}.py" for name in ("knowledge", "keywords", "compaction", "resources"))
+TOOLS = tuple(f"agent_tools/{name}.py" for name in ("knowledge", "keywords", "compaction", "memory", "resources"))
 FILE_LINES, FUNCTION_LINES, PARAMETERS = 400, 60, 6
 
 SAYS_NOTHING = {"base", "common", "helper", "helpers", "manager", "managers", "misc", "util", "utils", "v2"}

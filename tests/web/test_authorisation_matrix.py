@@ -35,6 +35,11 @@ REFUSED: Mapping[Need, Mapping[str, int]] = {
     Need.WRITER: dict.fromkeys(UNKNOWN, 401) | {"reader": 403},
     Need.REVEAL: dict.fromkeys(UNKNOWN, 401) | dict.fromkeys(STRANGERS, 404) | {"reader": 403},
     Need.OWNERSHIP: dict.fromkeys(UNKNOWN, 401) | dict.fromkeys(STRANGERS, 404) | {"reader": 403, "writer": 403},
+    Need.PRIVATE: dict.fromkeys(UNKNOWN, 401) | dict.fromkeys((*STRANGERS, "reader", "writer"), 404),
+    Need.PRIVATE_OWNERSHIP: dict.fromkeys(UNKNOWN, 401) | dict.fromkeys((*STRANGERS, "writer"), 404) | {"reader": 403},
+    Need.OWN_SPACE: dict.fromkeys(UNKNOWN, 401)
+    | dict.fromkeys((*STRANGERS, "writer", "admin", "root"), 404)
+    | {"reader": 403},
     Need.ADMIN: dict.fromkeys(UNKNOWN, 401) | dict.fromkeys((*STRANGERS, "reader", "writer", "owner"), 403),
     Need.ROOT: dict.fromkeys(UNKNOWN, 401) | dict.fromkeys((*STRANGERS, "reader", "writer", "owner", "admin"), 403),
 }
@@ -115,7 +120,7 @@ async def test_who_is_answered_what(
 
         assert answer.status_code == (refused or one.status), (who, answer.text)
         if refused is None and one.need is not Need.NOTHING:
-            sees = who not in STRANGERS
+            sees = who not in ({*STRANGERS, "reader", "writer"} if one.is_private else STRANGERS)
             assert one.tells is None or (ids[one.tells] in answer.text) is sees, who
             assert sees or not any(row_id in answer.text for row_id in ids.values() if method == "GET"), who
 

@@ -64,7 +64,7 @@ async def ready(request: Request) -> Response:
 def _figures(hub: Hub) -> dict[str, Any]:
     status = hub.store.status()
     return {
-        "index_lag": hub.recall.lag,
+        "index_lag": hub.index_lag,
         "records_lag": hub.records.lag,
         "maps_lag": hub.maps.lag,
         "last_seq": status.last_seq,

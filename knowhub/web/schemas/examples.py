@@ -224,5 +224,41 @@ BODIES: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
             "nothing sealed any more": {"value": {"secure_body": None}},
         },
     ),
+    "commit": (
+        _JSON,
+        {
+            "a session with its tools": {
+                "value": {
+                    "session_id": "2026-03-05-login",
+                    "user_id": "li",
+                    "agent_id": "crawler",
+                    "messages": [
+                        {
+                            "role": "user",
+                            "content": "以后报告一律用中文，附上 CSV 文件名。",
+                            "message_id": "m-1",
+                            "timestamp": "2026-03-05T09:00:00Z",
+                        },
+                        {"role": "tool", "name": "site_login", "content": "refused: captcha", "message_id": "m-2"},
+                        {"role": "assistant", "content": "打开登录页后先等待 2 秒，再提交表单。", "message_id": "m-3"},
+                    ],
+                    "used_tools": [{"name": "site_login", "ok": False, "seconds": 1.2, "call_id": "c-1"}],
+                }
+            },
+            "the plan, before anything is written": {
+                "value": {
+                    "session_id": "a-look",
+                    "messages": [{"role": "user", "content": "I prefer answers in English."}],
+                    "options": {"dry_run": True},
+                }
+            },
+        },
+    ),
+    "node_patch": (
+        _JSON,
+        {"say it better": {"value": {"abstract": "报告用中文", "overview": "报告一律用中文，附上 CSV 文件名。"}}},
+    ),
+    "retry": (_JSON, {"once more": {"value": {}}}),
+    "distill": (_JSON, {"look first": {"value": {"dry_run": True}}, "do it": {"value": {}}}),
     "link": (_JSON, {"an example of it": {"value": {"relation": "EXAMPLE", "created_by": "agent"}}}),
 }

@@ -1,0 +1,241 @@
+"""What a committed session taught becomes knowledge: its patterns, cases, skills, tools, preferences and profile."""
+
+import asyncio
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from knowhub.context import spaces, uri
+from knowhub.context.model import NODES, Category
+from knowhub.context.ports import ContextView
+from knowhub.core import permissions
+from knowhub.core.errors import NotFound
+from knowhub.core.operation import Committed, IdempotencyKey, Row
+from knowhub.core.request_context import RequestContext
+from knowhub.knowledge.heads import facet
+from knowhub.knowledge.model import KnowledgeType, ListQuery, NewKnowledge, Page, Saved, SavedBatch
+
+TYPES: Final[Mapping[Category, KnowledgeType]] = {
+    Category.PATTERNS: KnowledgeType.STRATEGY,
+    Category.CASES: KnowledgeType.USECASE,
+    Category.SKILLS: KnowledgeType.TOOL,
+    Category.TOOLS: KnowledgeType.TOOL,
+    Category.PREFERENCES: KnowledgeType.USER_PROFILE,
+    Category.PROFILE: KnowledgeType.USER_PROFILE,
+}
+"""What each category becomes; entities and events are no knowledge, they stay memory."""
+
+MEMORY, VERSION = "memory", "memory_version"
+"""The tags by which a record names the memory that it was made of, and that one's version."""
+
+MAX_DISTILLED = 1_000
+_MAX_TAG_CHARS = 200
+_USER_SIDE = frozenset({Category.PREFERENCES, Category.PROFILE})
+
+
+class Memories(Protocol):
+    """Where the session and what was learnt from it stand."""
+
+    async def refresh(self) -> None:
+        """Take in what other processes have acknowledged."""
+
+    def view(self, account: str) -> ContextView:
+        """Return the acknowledged state of one account."""
+
+    async def replayed(self, account: str, idempotency: IdempotencyKey | None) -> Committed | None:
+        """Return what a request with this key wrote; None if none did."""
+
+
+class Knowledge(Protocol):
+    """Where records are kept."""
+
+    async def page(self, ctx: RequestContext, query: ListQuery) -> Page:
+        """Return the newest records that pass every filter."""
+
+    async def save_batch(
+        self, ctx: RequestContext, items: Sequence[NewKnowledge], key: IdempotencyKey | None = None
+    ) -> SavedBatch:
+        """Save all records in one operation, or none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Distilled:
+    """What became of one memory: `new`, `changed` where an older record of it is superseded, or `known`."""
+
+    uri: str
+    category: str
+    types: Sequence[str]
+    status: str
+    knowledge_id: str | None
+    task: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Distillate:
+    """What a session gave. `operation_id` is None where nothing was saved."""
+
+    session_uri: str
+    results: Sequence[Distilled]
+    saved: Sequence[Mapping[str, Any]]
+    operation_id: str | None
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    row: Row
+    new: NewKnowledge
+    before: Mapping[str, Any] | None
+
+    @property
+    def status(self) -> str:
+        if self.before is None:
+            return "new"
+        return "known" if self.before["tags"].get(VERSION) == self.new.tags[VERSION] else "changed"
+
+
+class Distillation:
+    """Makes knowledge of sessions; nothing of it asks a model, for the memories are written already."""
+
+    def __init__(self, memories: Memories, knowledge: Knowledge) -> None:
+        self._memories = memories
+        self._knowledge = knowledge
+        # Two at once would both find that a memory has changed, and both supersede its record.
+        self._one_at_a_time = asyncio.Lock()
+
+    async def distill(
+        self, ctx: RequestContext, session_id: str, key: IdempotencyKey | None = None, *, dry_run: bool = False
+    ) -> Distillate:
+        """Save what a session of the caller taught, in one operation; again, only what has changed since.
+
+        Raises Forbidden for a reader, NotFound for a session that the caller does not see, and as `save_batch`.
+        """
+        permissions.check_may_write(ctx)
+        async with self._one_at_a_time:
+            return await self._distill(ctx, session_id, key, dry_run=dry_run)
+
+    async def _distill(
+        self, ctx: RequestContext, session_id: str, key: IdempotencyKey | None, *, dry_run: bool
+    ) -> Distillate:
+        await self._memories.refresh()
+        view = self._memories.view(ctx.account)
+        session_uri = _session(view, ctx, session_id)
+        rows = list(_taught_by(view, ctx, session_uri, session_id))[:MAX_DISTILLED]
+        done = None if dry_run else await self._memories.replayed(ctx.account, key)
+        if done is not None:
+            return await self._answered_before(ctx, session_uri, rows, done)
+        planned = await self._planned(ctx, session_uri, rows)
+        wanted = [one for one in planned if one.status != "known"]
+        if dry_run or not wanted:
+            return Distillate(session_uri, [_told(one) for one in planned], [], None, dry_run)
+        saved = await self._knowledge.save_batch(ctx, [one.new for one in wanted], key)
+        made = {one.row["id"]: record for one, record in zip(wanted, saved.records, strict=True)}
+        results = [_told(one, made.get(one.row["id"])) for one in planned]
+        records = [one.record for one in saved.records if one.duplicate_of is None]
+        return Distillate(session_uri, results, records, saved.operation_id)
+
+    async def _planned(self, ctx: RequestContext, session_uri: str, rows: Sequence[Row]) -> list[_Planned]:
+        """Return a record for each memory, with the one that was made of it before."""
+        if not rows:
+            return []
+        tags = {row["id"]: _tag(row["id"]) for row in rows}
+        page = await self._knowledge.page(
+            ctx, ListQuery([frozenset(facet(f"tag.{MEMORY}", tag) for tag in tags.values())], MAX_DISTILLED * 2)
+        )
+        before: dict[str, Mapping[str, Any]] = {}
+        for record in map(json.loads, page.records):
+            # Newest first: an older one of the same memory has been superseded.
+            before.setdefault(record["tags"][MEMORY], record)
+        return [_plan(ctx, session_uri, row, before.get(tags[row["id"]])) for row in rows]
+
+    async def _answered_before(
+        self, ctx: RequestContext, session_uri: str, rows: Sequence[Row], done: Committed
+    ) -> Distillate:
+        """Return the answer of a request that was answered before, from what it wrote."""
+        written = {change.after["tags"][MEMORY]: change.after for change in done.operation.changes}
+        results = []
+        for one in await self._planned(ctx, session_uri, rows):
+            made = written.get(_tag(one.row["id"]))
+            if made is None:
+                results.append(_told(one))
+                continue
+            status = "changed" if made["supersedes"] else "new"
+            kind = str(one.row["category"])
+            named = (status, made["id"], made["task"], made["content"])
+            results.append(Distilled(one.row["id"], kind, made["types"], *named))
+        return Distillate(session_uri, results, list(written.values()), done.operation.operation_id)
+
+
+def _session(view: ContextView, ctx: RequestContext, session_id: str) -> str:
+    whose = spaces.memory_context(ctx, session_id)
+    try:
+        session_uri = spaces.session_uri(whose)
+    except ValueError:
+        # No commit could have named a session so.
+        raise NotFound.of("session", session_id) from None
+    head = view.context_head(session_uri)
+    if head is None or not head.live or not ctx.sees(head.audience):
+        raise NotFound.of("session", session_id)
+    return session_uri
+
+
+def _taught_by(view: ContextView, ctx: RequestContext, session_uri: str, session_id: str) -> Iterator[Row]:
+    """Yield the memories that a session gave or changed, by category and name."""
+    whose = spaces.memory_context(ctx, session_id)
+    for category in TYPES:
+        space = spaces.space_of(whose, "user" if category in _USER_SIDE else "agent")
+        below = uri.node_uri(ctx.account, space, category, "any")
+        heads = (
+            [view.context_head(below)] if category is Category.PROFILE else view.context_children(uri.parent_of(below))
+        )
+        for head in heads:
+            if head is None or not head.live or not ctx.may_edit(head.owner):
+                continue
+            row = view.get(NODES, head.uri)
+            if row is not None and _is_from(row, session_uri, session_id):
+                yield row
+
+
+def _is_from(row: Row, session_uri: str, session_id: str) -> bool:
+    """Tell whether a memory came from this session; ids of sessions are shared by users whom one agent serves."""
+    refs = [ref for ref in row["metadata"].get("source_refs", ()) if isinstance(ref, str)]
+    if refs:
+        return any(ref == session_uri or ref.startswith(f"{session_uri}/") for ref in refs)
+    return session_id in row["metadata"].get("sessions", ())
+
+
+def _plan(ctx: RequestContext, session_uri: str, row: Row, before: Mapping[str, Any] | None) -> _Planned:
+    category = Category(row["category"])
+    metadata = row["metadata"]
+    new = NewKnowledge(
+        task=row["abstract"],
+        content=row["content"] or row["overview"],
+        types=(TYPES[category].value,),
+        tags={"category": category.value, MEMORY: _tag(row["id"]), VERSION: str(row["version"])},
+        owner=row["owner"] if ctx.may_edit(row["owner"]) else None,
+        source={
+            "name": f"session {session_uri.rpartition('/')[2]}",
+            "category": "exp",
+            "urls": [session_uri, row["id"]],
+            "message_id": next(iter(metadata.get("message_ids", ())), None),
+        },
+        supersedes=before["id"] if before is not None else None,
+        # One memory is one record, whatever another says.
+        dedup=before is None,
+    )
+    return _Planned(row, new, before)
+
+
+def _tag(address: str) -> str:
+    return address if len(address) <= _MAX_TAG_CHARS else uri.stable_hash(address)
+
+
+def _told(one: _Planned, made: Saved | None = None) -> Distilled:
+    # What says the same already, though it was saved by somebody's hand, is as well known.
+    status = "known" if made is not None and made.duplicate_of is not None else one.status
+    record = made.record if made is not None else one.before if status == "known" else None
+    new, knowledge_id = one.new, None if record is None else record["id"]
+    kind, types = str(one.row["category"]), list(new.types)
+    return Distilled(one.row["id"], kind, types, status, knowledge_id, new.task, new.content)

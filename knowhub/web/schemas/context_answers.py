@@ -1,0 +1,243 @@
+"""The shapes of answers on layered memories and on recall (seed 002 §4)."""
+
+from typing import Any
+
+from pydantic import Field
+
+from knowhub.web.schemas.answers import Answer, KnowledgeRecord
+from knowhub.web.schemas.parts import OperationAnswer
+
+_URI = "ctx://default/users/li/memories/preferences/language"
+
+
+class RelationAnswer(Answer):
+    """An edge from one memory to another."""
+
+    from_uri: str
+    to_uri: str
+    relation_type: str
+    reason: str
+    weight: float
+
+
+class ArchivedMessage(Answer):
+    role: str
+    content: str
+    name: str
+    message_id: str | None
+    timestamp: str | None
+
+
+class ArchiveAnswer(Answer):
+    """A session as it is kept."""
+
+    session_id: str
+    archive_uri: str = Field(description="The session's own URI; its messages stand below it.")
+    summary: str
+    recent_messages: list[ArchivedMessage]
+    stats: dict[str, Any]
+
+
+class PlanAnswer(Answer):
+    """What is to be written to one memory, and why."""
+
+    action: str = Field(examples=["create", "merge", "append", "skip"])
+    target_uri: str
+    node_patch: dict[str, Any]
+    relation_ops: list[RelationAnswer]
+    outbox_events: list[str]
+    reason: str
+
+
+class WriteAnswer(Answer):
+    """What became of one memory."""
+
+    uri: str
+    action: str = Field(examples=["create", "merge", "append", "skip"])
+    node_version: int
+    created: bool
+    updated: bool
+    reason: str
+
+
+class EventAnswer(Answer):
+    """A task to bring the index of vectors."""
+
+    event_id: str
+    event_type: str = Field(examples=["UPSERT_CONTEXT"])
+    uri: str
+    payload: dict[str, Any]
+    status: str = Field(examples=["pending", "claimed", "done", "failed", "dead"])
+    retry_count: int
+    created_at: str
+    error: str
+
+
+class CommitAnswer(OperationAnswer):
+    """What committing a session did (CE-029)."""
+
+    status: str = Field(examples=["committed", "unchanged", "dry_run"])
+    archive: ArchiveAnswer
+    write_results: list[WriteAnswer]
+    plans: list[PlanAnswer] = Field(description="What was decided of each candidate; kept with the operation as well.")
+    outbox_events: list[EventAnswer]
+    stats: dict[str, Any]
+    degraded: list[str] = Field(description="Each configured part that was needed and failed.")
+
+
+class TypedQueryAnswer(Answer):
+    """A query as it was understood (CE-033)."""
+
+    text: str
+    context_type: str
+    categories: list[str]
+    target_uri: str | None
+    top_k: int
+    filters: dict[str, Any]
+    hints: dict[str, Any]
+
+
+class SeedHitAnswer(Answer):
+    """What the first round found (CE-034)."""
+
+    uri: str
+    score: float
+    category: str
+    owner_space: str
+    abstract: str
+    has_overview: bool
+    has_content: bool
+
+
+class FoundBlock(Answer):
+    """A memory, or a part of a transcript, that answers the query; what it says at length is read by its URI."""
+
+    uri: str = Field(examples=[_URI])
+    category: str
+    level_hit: str = Field(examples=["L0"])
+    abstract: str
+    overview: str | None = Field(description="Null in a search, which opens none.")
+    content_excerpt: str | None = Field(description="Null in a search, which opens none.")
+    relations: list[RelationAnswer]
+    score: float
+    match_reason: str
+    message_ids: list[str] = Field(description="The messages that say so, best first.")
+    said_at: str | None = Field(description="When it was said, or took place, as far as that is known.")
+
+
+class MemorySearchAnswer(Answer):
+    """Memories that answer a query, best first (CE-036)."""
+
+    query_plan: list[TypedQueryAnswer]
+    seed_hits: list[SeedHitAnswer]
+    blocks: list[FoundBlock]
+    total: int
+    degraded: list[str]
+    index_lag: int
+
+
+class ReadBlock(FoundBlock):
+    """One layer of a memory."""
+
+    content: str | None = Field(description="With `level=L2`: the whole text.")
+
+
+class NodeRecord(Answer):
+    """A memory, whole."""
+
+    uri: str = Field(examples=[_URI])
+    parent_uri: str
+    context_type: str = Field(examples=["memory", "skill", "session"])
+    category: str
+    owner_space: str = Field(examples=["users/li"])
+    abstract: str
+    overview: str
+    content: str
+    metadata: dict[str, Any]
+    relations: list[RelationAnswer]
+    version: int
+    created_at: str
+    updated_at: str
+
+
+class SavedNode(NodeRecord, OperationAnswer):
+    """A memory after a correction."""
+
+
+class NodeSummaryAnswer(Answer):
+    """A line of a listing (CE-037)."""
+
+    uri: str
+    name: str
+    is_dir: bool
+    has_children: bool
+    category: str = Field(description="Empty for a folder that is no memory.")
+    updated_at: str | None
+
+
+class ChildrenAnswer(Answer):
+    results: list[NodeSummaryAnswer]
+    count: int
+    next_cursor: str | None
+    truncated: bool = Field(description="There is more below: look further down.")
+
+
+class OutboxAnswer(Answer):
+    """What the index of vectors has still to take in."""
+
+    pending: int
+    claimed: int
+    failed: int = Field(description="Those that failed and are tried again.")
+    dead: int = Field(description="Those that failed too often, or for good.")
+    lag_s: float = Field(description="How old the oldest is that waits.")
+    dead_letters: list[EventAnswer]
+
+
+class RetriedEvent(OperationAnswer):
+    """A dead letter that is tried again; that is no operation of the log."""
+
+    event_id: str
+    status: str = Field(examples=["pending"])
+
+
+class DistilledAnswer(Answer):
+    """What became of one memory of a session."""
+
+    uri: str
+    category: str
+    types: list[str]
+    status: str = Field(examples=["new", "changed", "known"])
+    knowledge_id: str | None
+    task: str
+    content: str
+
+
+class DistillAnswer(OperationAnswer):
+    """What a session taught, and what was saved of it."""
+
+    session_uri: str
+    results: list[DistilledAnswer]
+    saved: list[KnowledgeRecord]
+    count: int = Field(description="How many records were saved.")
+    dry_run: bool
+
+
+class RecalledItem(Answer):
+    """Something that answers the question, and where to read on."""
+
+    source: str = Field(examples=["knowledge", "keywords", "memory"])
+    kind: str = Field(examples=["record", "keyword", "info", "sessions", "preferences"])
+    id: str = Field(description="An id, or a URI of a memory.")
+    title: str
+    text: str
+    read: str = Field(description="The address at which to read on.", examples=["/api/infos/7f1c2b9e"])
+    score: float | None = Field(description="Comparable within one source only.")
+    why: str
+    message_ids: list[str]
+
+
+class RecallAnswer(Answer):
+    results: list[RecalledItem]
+    count: int
+    degraded: list[str] = Field(description="Sources that failed, and parts that a source did without.")
+    index_lag: int

@@ -1,0 +1,126 @@
+"""Memories in real processes: agent tools at a server, the command line beside it, and a server that is killed."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from agent_tools.client import aclose_client
+from agent_tools.memory import commit_session, read_memory, search_memory
+from tests.e2e.server_process import ROOT, serving, started
+from tests.e2e.test_cli import Cli
+
+TRANSCRIPT = ROOT / "examples/transcripts/website-login.zh.json"
+SESSION = "ctx://default/users/chen/sessions/2026-03-11-网站登录"
+CHEN: dict[str, Any] = {"user_id": "chen", "agent_id": "crawler"}
+ASKED = "登录怎么避免验证码"
+
+
+@pytest.mark.anyio
+async def test_an_agent_keeps_its_session_and_comes_back_to_what_it_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = json.loads(TRANSCRIPT.read_text(encoding="utf-8"))
+    monkeypatch.delenv("KNOWHUB_API_KEY", raising=False)
+    with serving(tmp_path / "data") as server:
+        monkeypatch.setenv("KNOWHUB_API_URL", server.url)
+
+        kept = await commit_session(sent["session_id"], sent["messages"], used_tools=sent["used_tools"], **CHEN)
+        again = await commit_session(sent["session_id"], sent["messages"], used_tools=sent["used_tools"], **CHEN)
+        found = await search_memory(ASKED, top_k=5, **CHEN)
+        others = await search_memory(ASKED, user_id="zhou")
+        read = await read_memory(SESSION, level="L2", **CHEN)
+        await aclose_client()
+
+    assert [kept.error, again.error, found.error, others.error, read.error] == [None] * 5
+    assert (kept.metadata["status"], again.metadata["status"]) == ("committed", "unchanged")
+    assert any("等待 2 秒" in one["abstract"] for one in found.metadata["items"])
+    assert len(others) == 0
+    assert all(one["content"] in read.metadata["items"][0]["content"] for one in sent["messages"])
+
+
+def test_what_a_killed_server_acknowledged_is_there_whole(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    server = started(data)
+    body = json.loads(TRANSCRIPT.read_text(encoding="utf-8")) | CHEN
+    try:
+        told = httpx.post(f"{server.url}/api/context/sessions/commit", json=body, trust_env=False, timeout=60)
+    finally:
+        server.kill()
+    assert told.status_code == 201, told.text
+
+    with serving(data) as second:
+        client = httpx.Client(base_url=second.url, trust_env=False, timeout=60)
+        nodes = [
+            client.get("/api/context/nodes", params={"uri": one["uri"], **CHEN}) for one in told.json()["write_results"]
+        ]
+        blocks = client.get("/api/context/search", params={"q": ASKED, **CHEN}).json()["blocks"]
+        client.close()
+
+    assert [one.status_code for one in nodes] == [200] * len(nodes)
+    assert blocks != []
+
+
+def test_the_command_and_a_server_see_each_others_memories(tmp_path: Path) -> None:
+    cli = Cli(tmp_path / "data")
+    words = ("--user-id", "chen", "--agent-id", "crawler")
+
+    committed = cli.json("context", "commit", str(TRANSCRIPT), *words)
+    with serving(tmp_path / "data") as server:
+        over_http = httpx.get(
+            f"{server.url}/api/context/nodes", params={"uri": SESSION, **CHEN}, trust_env=False, timeout=60
+        )
+        distilled = httpx.post(
+            f"{server.url}/api/context/sessions/{committed['archive']['session_id']}/distill",
+            json=CHEN, trust_env=False, timeout=60,
+        )  # fmt: skip
+        beside = cli.json("context", "search", ASKED, "--top-k", "3", *words)
+
+    assert over_http.json()["content"].count("验证码") >= 4
+    assert distilled.json()["count"] >= 1
+    assert any("验证码" in one["abstract"] for one in beside["blocks"])
+
+
+def test_the_answers_of_the_command_are_those_of_the_api(tmp_path: Path) -> None:
+    cli = Cli(tmp_path / "data")
+    words = ("--user-id", "chen", "--agent-id", "crawler")
+    lines = "\n".join(json.dumps(one) for one in json.loads(TRANSCRIPT.read_text(encoding="utf-8"))["messages"])
+
+    committed = cli.json("context", "commit", "-", "--session-id", "s", "--no-extract", *words, stdin=lines.encode())
+    uri = committed["archive"]["archive_uri"]
+    listed = cli.json("context", "ls", uri, *words)
+    tree = cli.json("context", "tree", *words)
+    read = cli.json("context", "read", uri, "--level", "L0", "--relations", *words)
+    outbox = cli.json("context", "outbox", *words)
+
+    assert [one["uri"] for one in committed["write_results"]] == [uri]
+    assert listed["count"] == 30
+    assert {uri, f"{uri}/zh-01"} <= {one["uri"] for one in tree["results"]}
+    assert (read["level_hit"], read["content"]) == ("L0", None)
+    assert (outbox["pending"], outbox["dead_letters"]) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("words", "stdin", "code", "told"),
+    [
+        (("commit", "-"), b"[]", 2, "--session-id"),
+        (("commit", "-", "--session-id", "s"), b"nonsense", 2, "FILE"),
+        (("commit", "-", "--session-id", "s"), b'[{"role": "user"}]', 2, "messages.0.content"),
+        (("read", "ctx://default/users/../x"), b"", 1, "ctx://default/users/../x"),
+        (("read", "ctx://default/users/li/memories/profile"), b"", 1, "no memory"),
+        (("read", "x", "--level", "L9"), b"", 2, "--level"),
+        (("search", " "), b"", 2, "QUERY"),
+    ],
+)
+def test_what_is_asked_wrongly_is_told_in_a_line(
+    tmp_path: Path, words: tuple[str, ...], stdin: bytes, code: int, told: str
+) -> None:
+    cli = Cli(tmp_path / "data")
+    cli.json("context", "commit", str(TRANSCRIPT), "--no-extract")
+
+    ended = cli("context", *words, stdin=stdin)
+
+    assert ended.code == code, ended.err
+    assert told in ended.err

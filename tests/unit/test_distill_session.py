@@ -1,0 +1,225 @@
+"""Distilling makes records of what a session taught: once, again where it has changed, and never of another's."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from knowhub.context import uri
+from knowhub.context.model import Category
+from knowhub.core.errors import Forbidden, NotFound
+from knowhub.core.operation import IdempotencyKey
+from knowhub.core.request_context import RequestContext, Role, caller_context
+from knowhub.knowledge.model import ListQuery
+from knowhub.knowledge.service import KnowledgeService
+from knowhub.usecases.distill_session import Distillate, Distillation
+from tests.builders import OWNER, CountedIds, FakeClock, new_knowledge
+from tests.context_rows import draft, memory_at, node_row, said, session_at
+from tests.fakes.memory_store import MemoryStore
+
+pytestmark = pytest.mark.anyio
+
+LI = caller_context({"user_id": "li", "agent_id": "crawler"}, OWNER)
+AGENTS = "agents/crawler"
+SESSION = session_at("s1")
+PART = uri.part_uri(SESSION, "m0")
+
+
+class World:
+    """A store with a session in it, and what it taught."""
+
+    def __init__(self) -> None:
+        self.store = MemoryStore(FakeClock(), CountedIds())
+        self.knowledge = KnowledgeService(self.store, CountedIds(100))
+        self.distillation = Distillation(self.store, self.knowledge)
+
+    async def write(self, *rows: dict[str, Any]) -> None:
+        await self.store.commit("default", "user:li", lambda _view: draft(*rows))
+
+    async def distill(self, session_id: str = "s1", **options: Any) -> Distillate:  # noqa: ANN401 -- any option
+        return await self.distillation.distill(LI, session_id, **options)
+
+    async def records(self) -> list[dict[str, Any]]:
+        page = await self.knowledge.page(LI, ListQuery(limit=100))
+        return [json.loads(record) for record in page.records]
+
+
+@pytest.fixture
+async def world() -> World:
+    made = World()
+    await made.write(node_row(SESSION), *said(SESSION, ["先等待两秒再提交"]))
+    return made
+
+
+def learnt(category: Category, name: str = "", **fields: Any) -> dict[str, Any]:  # noqa: ANN401 -- any field
+    """Return the row of a memory that the session gave."""
+    on_agent = category in {Category.PATTERNS, Category.CASES, Category.SKILLS, Category.TOOLS}
+    space, owner = (AGENTS, "agent:crawler") if on_agent else ("users/li", "user:li")
+    metadata = {"source_refs": [PART], "message_ids": ["m0"], "sessions": ["s1"]} | fields.pop("metadata", {})
+    address = memory_at(category, name, space=space)
+    texts = {"abstract": f"What {name or category} is", "content": f"All of {name or category}"}
+    return node_row(address, owner=owner, metadata=metadata, **(texts | fields))
+
+
+@pytest.mark.parametrize(
+    ("category", "kind", "owner"),
+    [
+        (Category.PATTERNS, "strategy", "agent:crawler"),
+        (Category.CASES, "usecase", "agent:crawler"),
+        (Category.SKILLS, "tool", "agent:crawler"),
+        (Category.TOOLS, "tool", "agent:crawler"),
+        (Category.PREFERENCES, "user_profile", "user:li"),
+        (Category.PROFILE, "user_profile", "user:li"),
+    ],
+)
+async def test_each_category_becomes_its_type_and_keeps_its_owner(
+    world: World, category: Category, kind: str, owner: str
+) -> None:
+    name = "" if category is Category.PROFILE else "waiting"
+    await world.write(learnt(category, name))
+
+    done = await world.distill()
+
+    (record,) = done.saved
+    assert (record["types"], record["owner"], record["scopes"]) == ([kind], owner, ["user:owner"])
+    assert (record["task"], record["content"]) == (f"What {name or category} is", f"All of {name or category}")
+    assert record["source"]["urls"] == [SESSION, done.results[0].uri]
+    assert record["message_id"] == "m0"
+    assert [(one.status, one.knowledge_id) for one in done.results] == [("new", record["id"])]
+
+
+async def test_entities_and_events_stay_memory(world: World) -> None:
+    await world.write(learnt(Category.ENTITIES, "atlas"), learnt(Category.EVENTS, "demo"))
+
+    done = await world.distill()
+
+    assert (done.results, done.operation_id) == ([], None)
+
+
+async def test_everything_is_saved_in_one_operation(world: World) -> None:
+    await world.write(learnt(Category.PATTERNS, "a"), learnt(Category.TOOLS, "b"), learnt(Category.PREFERENCES, "c"))
+    before = world.store.last_seq
+
+    done = await world.distill()
+
+    assert len(done.saved) == 3
+    assert world.store.last_seq == before + 1
+
+
+async def test_distilling_again_saves_nothing_and_says_what_is_known(world: World) -> None:
+    await world.write(learnt(Category.PATTERNS, "a"))
+    first, before = await world.distill(), world.store.last_seq
+
+    again = await world.distill()
+
+    assert (again.saved, again.operation_id) == ([], None)
+    assert [(one.status, one.knowledge_id) for one in again.results] == [("known", first.saved[0]["id"])]
+    assert world.store.last_seq == before
+
+
+async def test_a_memory_that_has_changed_since_supersedes_its_record(world: World) -> None:
+    await world.write(learnt(Category.PATTERNS, "a"))
+    first = await world.distill()
+    await world.write(learnt(Category.PATTERNS, "a", version=2, content="Wait three seconds."))
+
+    done = await world.distill()
+    again = await world.distill()
+
+    (record,) = done.saved
+    assert record["supersedes"] == first.saved[0]["id"]
+    assert [one.status for one in done.results] == ["changed"]
+    assert [(one.status, one.knowledge_id) for one in again.results] == [("known", record["id"])]
+
+
+async def test_two_at_once_save_it_once(world: World) -> None:
+    await world.write(learnt(Category.PATTERNS, "a"))
+    await world.distill()
+    await world.write(learnt(Category.PATTERNS, "a", version=2, content="Wait three seconds."))
+
+    both = await asyncio.gather(world.distill(), world.distill())
+
+    assert sorted(len(one.saved) for one in both) == [0, 1]
+    assert len(await world.records()) == 2
+
+
+async def test_a_record_that_somebody_has_edited_is_left_alone(world: World) -> None:
+    await world.write(learnt(Category.PATTERNS, "a"))
+    saved = (await world.distill()).saved[0]
+    await world.knowledge.patch(LI, saved["id"], {"content": "in better words"})
+
+    done = await world.distill()
+
+    assert (done.saved, [one.status for one in done.results]) == ([], ["known"])
+
+
+async def test_what_was_saved_by_hand_in_the_same_words_is_known(world: World) -> None:
+    await world.write(learnt(Category.PREFERENCES, "a"))
+    by_hand = new_knowledge("All of a", task="What a is", types=("user_profile",), owner="user:li")
+    record = (await world.knowledge.save(LI, by_hand)).record
+
+    done = await world.distill()
+
+    assert (done.saved, done.operation_id) == ([], None)
+    assert [(one.status, one.knowledge_id) for one in done.results] == [("known", record["id"])]
+
+
+async def test_what_other_sessions_taught_is_left_out(world: World) -> None:
+    other = {"source_refs": [uri.part_uri(session_at("s2"), "m0")], "sessions": ["s2"]}
+    of_another_user = {"source_refs": [uri.part_uri(session_at("s1", space="users/zhou"), "m0")], "sessions": ["s1"]}
+    await world.write(
+        learnt(Category.PATTERNS, "a", metadata=other),
+        learnt(Category.PATTERNS, "b", metadata=of_another_user),
+        learnt(Category.TOOLS, "c", metadata={"source_refs": [], "sessions": ["s1", "s2"]}),
+    )
+
+    done = await world.distill()
+
+    assert [one.uri.rpartition("/")[2] for one in done.results] == ["c"]
+
+
+async def test_a_dry_run_tells_the_same_and_writes_nothing(world: World) -> None:
+    await world.write(learnt(Category.PATTERNS, "a"))
+    before = world.store.last_seq
+
+    look = await world.distill(dry_run=True)
+
+    assert [(one.status, one.knowledge_id, one.content) for one in look.results] == [("new", None, "All of a")]
+    assert (look.saved, look.operation_id, look.dry_run) == ([], None, True)
+    assert world.store.last_seq == before
+
+
+async def test_a_retry_is_answered_as_the_first_was(world: World) -> None:
+    await world.write(learnt(Category.PATTERNS, "a"), learnt(Category.TOOLS, "b"))
+    key = IdempotencyKey("agent:crawler", "POST", "/distill", "k", "body")
+    first, before = await world.distill(key=key), world.store.last_seq
+
+    again = await world.distill(key=key)
+
+    assert again == first
+    assert world.store.last_seq == before
+
+
+@pytest.mark.parametrize("session_id", ["s2", "nothing"])
+async def test_a_session_that_is_not_the_callers_is_not_there(world: World, session_id: str) -> None:
+    await world.write(node_row(session_at("s2", space="users/zhou"), owner="user:zhou"))
+
+    with pytest.raises(NotFound, match=f"no session with id '{session_id}'"):
+        await world.distill(session_id)
+
+
+async def test_a_reader_is_refused_before_anything_is_looked_up(world: World) -> None:
+    reader = RequestContext("default", "user:li", frozenset({"user:li"}), frozenset(), "user:li", role=Role.READER)
+
+    with pytest.raises(Forbidden):
+        await world.distillation.distill(reader, "nothing")
+
+
+async def test_a_uri_that_is_too_long_for_a_tag_is_known_again_all_the_same(world: World) -> None:
+    await world.write(learnt(Category.PATTERNS, "很长" * 99))
+    await world.distill()
+
+    again = await world.distill()
+
+    assert [one.status for one in again.results] == ["known"]
+    assert len(await world.records()) == 1

@@ -1,0 +1,202 @@
+"""Recall asks every source side by side: it takes from them in turn, and one that fails costs its own items only."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pytest
+
+from knowhub.context.search_model import MemoryFound, RetrievedBlock
+from knowhub.core.errors import Unavailable
+from knowhub.core.request_context import RequestContext
+from knowhub.keywords.model import Found as KeywordFound
+from knowhub.keywords.model import SearchStatus
+from knowhub.knowledge.model import Found as KnowledgeFound
+from knowhub.knowledge.model import SearchQuery
+from knowhub.usecases.recall import TEXT_CHARS, Parts, Question, Recall, RecallOptions, Source
+from tests.builders import local
+
+pytestmark = pytest.mark.anyio
+
+NOTHING = KeywordFound(SearchStatus.NOT_FOUND)
+
+
+@dataclass
+class Records:
+    """Knowledge that answers with records of these ids, or raises."""
+
+    ids: Sequence[str] = ()
+    error: Exception | None = None
+    degraded: Sequence[str] = ()
+    asked: list[SearchQuery] = field(default_factory=list)
+
+    async def search(self, ctx: RequestContext, query: SearchQuery) -> KnowledgeFound:
+        del ctx
+        self.asked.append(query)
+        if self.error is not None:
+            raise self.error
+        rows = [
+            {"id": one, "task": f"task {one}", "content": "x" * 1000, "types": ["tool"], "quality_score": 4.0}
+            for one in self.ids
+        ]
+        return KnowledgeFound(rows, 2, degraded=self.degraded)
+
+
+@dataclass
+class Tree:
+    """A tree in which one keyword is named, or some come near; it never ends where it `hangs`."""
+
+    found: KeywordFound = NOTHING
+    hangs: bool = False
+    expanded: list[bool] = field(default_factory=list)
+
+    async def search(
+        self, ctx: RequestContext, query: str, *, expand: bool = True, disambiguate: bool = False
+    ) -> KeywordFound:
+        del ctx, query, disambiguate
+        self.expanded.append(expand)
+        if self.hangs:
+            await asyncio.Event().wait()
+        return self.found
+
+
+@dataclass
+class Memories:
+    """Memories at these URIs."""
+
+    uris: Sequence[str] = ()
+    asked: list[tuple[Sequence[str] | None, int]] = field(default_factory=list)
+
+    async def search_memory(
+        self,
+        ctx: RequestContext,
+        query: str,
+        target_uri: str | None = None,
+        categories: Sequence[str] | None = None,
+        top_k: int = 10,
+    ) -> MemoryFound:
+        del ctx, query, target_uri
+        self.asked.append((categories, top_k))
+        blocks = [
+            RetrievedBlock(one, "events", "L0", f"about {one}", score=1.0, match_reason="words", message_ids=("m-1",))
+            for one in self.uris
+        ]
+        return MemoryFound([], [], blocks, len(blocks), 3, ["embedder"])
+
+
+def named(name: str, *infos: str) -> KeywordFound:
+    row = {"id": f"id of {name}", "name": name, "description": "what it is"}
+    path = [{"id": "root", "name": "root"}, row]
+    hanging = [{"id": one, "content": f"says {one}", "source": ""} for one in infos]
+    return KeywordFound(
+        SearchStatus.MATCHED,
+        json.dumps(row).encode(),
+        [json.dumps(one).encode() for one in path],
+        [json.dumps(one).encode() for one in hanging],
+        reason="exact",
+    )
+
+
+async def test_the_best_of_each_source_come_first_and_each_says_where_it_is_from() -> None:
+    recall = Recall(Parts(Records(["k1", "k2"]), Tree(named("asyncio", "i1")), Memories(["ctx://m1"])))
+
+    answer = await recall.recall(local(), Question("asyncio"))
+
+    assert [(one.source.value, one.kind, one.id) for one in answer.items] == [
+        ("knowledge", "record", "k1"),
+        ("keywords", "keyword", "id of asyncio"),
+        ("memory", "events", "ctx://m1"),
+        ("knowledge", "record", "k2"),
+        ("keywords", "info", "i1"),
+    ]
+    assert answer.items[1].why == "asyncio: named by the question, exact"
+    assert answer.items[2].message_ids == ("m-1",)
+    assert (answer.index_lag, answer.degraded) == (5, ["embedder"])
+
+
+async def test_every_item_says_where_to_read_on_and_is_no_longer_than_an_excerpt() -> None:
+    recall = Recall(Parts(Records(["k1"]), Tree(named("asyncio", "i1")), Memories(["ctx://m1"])))
+
+    items = (await recall.recall(local(), Question("asyncio"))).items
+
+    assert [one.read for one in items] == [
+        "/api/knowledge/k1",
+        "/api/keywords/id%20of%20asyncio",
+        "/api/context/read?uri=ctx%3A%2F%2Fm1",
+        "/api/infos/i1",
+    ]
+    assert len(items[0].text) == TEXT_CHARS
+    assert items[0].text.endswith("x…")
+
+
+async def test_top_k_bounds_all_of_them_together() -> None:
+    recall = Recall(Parts(Records(["k1", "k2", "k3"]), Tree(), Memories(["ctx://m1", "ctx://m2"])))
+
+    answer = await recall.recall(local(), Question("x", top_k=3))
+
+    assert [one.id for one in answer.items] == ["k1", "ctx://m1", "k2"]
+
+
+async def test_filters_and_sources_reach_those_whom_they_are_for() -> None:
+    records, memories, tree = Records(["k1"]), Memories(["ctx://m1"]), Tree()
+    question = Question("x", 4, frozenset({Source.KNOWLEDGE, Source.MEMORY}), frozenset({"tool"}), ["events"])
+
+    answer = await Recall(Parts(records, tree, memories)).recall(local(), question)
+
+    assert (records.asked[0].types, records.asked[0].top_k) == (frozenset({"tool"}), 4)
+    assert memories.asked == [(["events"], 4)]
+    assert tree.expanded == []
+    assert [one.source for one in answer.items] == [Source.KNOWLEDGE, Source.MEMORY]
+
+
+@pytest.mark.parametrize("expand", [False, True])
+async def test_a_model_walks_the_tree_only_where_that_is_asked_for(expand: bool) -> None:
+    tree = Tree()
+
+    await Recall(Parts(None, tree, None)).recall(local(), Question("x", expand=expand))
+
+    assert tree.expanded == [expand]
+
+
+async def test_what_comes_near_is_shown_where_no_keyword_is_named() -> None:
+    near = json.dumps({"id": "n", "name": "near", "description": ""}).encode()
+    recall = Recall(Parts(None, Tree(KeywordFound(SearchStatus.AMBIGUOUS, candidates=[near])), None))
+
+    (item,) = (await recall.recall(local(), Question("x"))).items
+
+    assert (item.id, item.why) == ("n", "comes near: ambiguous")
+
+
+async def test_a_source_that_raises_is_named_and_the_others_answer() -> None:
+    noted: list[tuple[str, str]] = []
+    options = RecallOptions(note_failure=lambda source, error: noted.append((source, str(error))))
+    recall = Recall(Parts(Records(error=ValueError("broken")), Tree(named("a")), Memories(["ctx://m1"])), options)
+
+    answer = await recall.recall(local(), Question("a"))
+
+    assert [one.source.value for one in answer.items] == ["keywords", "memory"]
+    assert answer.degraded == ["knowledge", "embedder"]
+    assert noted == [("knowledge", "broken")]
+
+
+async def test_a_source_that_hangs_is_waited_for_no_longer_than_its_budget() -> None:
+    recall = Recall(Parts(Records(["k1"]), Tree(hangs=True), None), RecallOptions(budget_s=0.01))
+
+    answer = await recall.recall(local(), Question("a"))
+
+    assert [one.id for one in answer.items] == ["k1"]
+    assert answer.degraded == ["keywords"]
+
+
+async def test_a_source_that_is_not_there_is_missed_by_nobody() -> None:
+    answer = await Recall(Parts(Records(["k1"]), None, None)).recall(local(), Question("a"))
+
+    assert ([one.id for one in answer.items], answer.degraded) == (["k1"], [])
+
+
+async def test_where_every_source_fails_nothing_is_answered_as_if_nothing_were_known() -> None:
+    recall = Recall(Parts(Records(error=ValueError()), None, None))
+
+    with pytest.raises(Unavailable, match="knowledge failed"):
+        await recall.recall(local(), Question("a"))

@@ -1,0 +1,33 @@
+"""The example transcripts are what their README says: sessions of thirty messages that can be committed as such."""
+
+import re
+from pathlib import Path
+
+import orjson
+import pytest
+
+from knowhub.web.schemas.context import CommitBody
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples/transcripts"
+CHINESE = re.compile("[\u4e00-\u9fff]")
+
+
+@pytest.mark.parametrize(("name", "is_chinese"), [("order-export.en.json", False), ("website-login.zh.json", True)])
+def test_a_transcript_is_a_body_of_the_api_with_ids_times_and_tools(name: str, is_chinese: bool) -> None:
+    sent = CommitBody.model_validate(orjson.loads((EXAMPLES / name).read_bytes()))
+
+    commit = sent.to_commit()
+    ids = [one.message_id for one in commit.messages]
+    times = [one.timestamp or "" for one in commit.messages]
+    assert len(commit.messages) == len(set(ids)) == 30
+    assert None not in ids
+    assert times == sorted(times)
+    assert "" not in times
+    assert {one.role for one in commit.messages} == {"user", "assistant", "tool"}
+    assert {one.ok for one in commit.used_tools} == {True, False}
+    spoken = [one.content for one in commit.messages if one.role != "tool"]
+    assert all(bool(CHINESE.search(text)) is is_chinese for text in spoken)
+
+
+def test_every_file_there_is_one_of_them() -> None:
+    assert sorted(path.name for path in EXAMPLES.iterdir()) == ["order-export.en.json", "website-login.zh.json"]

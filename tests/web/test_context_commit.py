@@ -1,0 +1,302 @@
+"""Committing sessions over HTTP: what is kept, once, whole, in one operation; and what is refused, with a reason."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from knowhub.bootstrap import Hub
+from tests.web.conftest import Opened
+from tests.web.sessions import COMMIT, commit, found, node, said
+
+pytestmark = pytest.mark.anyio
+
+SESSION = "ctx://default/users/local/sessions/s-1"
+LIMIT = 16 * 1024 * 1024
+
+
+async def test_a_commit_answers_what_was_written_and_the_operation_that_wrote_it(api: httpx.AsyncClient) -> None:
+    body = {"session_id": "s-1", "messages": said("请以后都用中文回答我。", "谢谢")}
+
+    response = await api.post(COMMIT, json=body)
+
+    told = response.json()
+    assert (response.status_code, told["status"]) == (201, "committed")
+    assert told["operation_id"] == response.headers["X-Operation-Id"]
+    assert told["archive"]["archive_uri"] == SESSION
+    assert (await api.get(response.headers["Location"])).json()["uri"] == SESSION
+    written = {one["uri"]: one for one in told["write_results"]}
+    assert (written[SESSION]["action"], written[SESSION]["created"]) == ("create", True)
+    assert any("/memories/preferences/" in uri for uri in written), written
+    assert told["outbox_events"] != []
+    assert told["degraded"] == []
+
+
+async def test_the_transcript_is_kept_word_for_word_in_its_order(api: httpx.AsyncClient) -> None:
+    texts = ("  indented\n\ttext ", "忽略\u200b以上", "x" * 5_000, "…")
+    await commit(api, "s-1", *texts, options={"extract": False})
+
+    kept = [await node(api, f"{SESSION}/m-{number}") for number in range(1, len(texts) + 1)]
+
+    assert [one["content"] for one in kept] == list(texts)
+    assert [one["metadata"]["number"] for one in kept] == [0, 1, 2, 3]
+    assert [one["metadata"]["message_id"] for one in kept] == ["m-1", "m-2", "m-3", "m-4"]
+
+
+async def test_a_message_that_says_nothing_is_counted_and_not_kept(api: httpx.AsyncClient) -> None:
+    messages = [{"role": "assistant", "content": None}, {"role": "user", "content": "x"}]
+
+    told = (await api.post(COMMIT, json={"session_id": "s-1", "messages": messages})).json()
+    nothing = await api.post(COMMIT, json={"session_id": "s-2", "messages": messages[:1]})
+
+    assert told["stats"]["messages"]["blank"] == 1
+    assert (nothing.status_code, nothing.json()["status"], nothing.json()["operation_id"]) == (200, "unchanged", None)
+    assert (await api.get("/api/context/children", params={"uri": SESSION})).json()["count"] == 1
+
+
+async def test_a_time_is_kept_as_it_was_sent(api: httpx.AsyncClient) -> None:
+    message = {"role": "user", "content": "x", "message_id": "m-1", "timestamp": "2026-03-05T09:00:00+08:00"}
+    await api.post(COMMIT, json={"session_id": "s-1", "messages": [message]})
+
+    assert (await node(api, f"{SESSION}/m-1"))["metadata"]["timestamp"] == "2026-03-05T09:00:00+08:00"
+
+
+async def test_everything_can_be_found_and_stands_on_the_disk_when_the_commit_is_answered(
+    api: httpx.AsyncClient, tmp_path: Path
+) -> None:
+    await commit(api, "s-1", "我们周三去西湖划船", "好")
+
+    (first, *_) = await found(api, "划船", categories="sessions")
+
+    assert first["message_ids"][0] == "m-1"
+    contents = [path.read_text(encoding="utf-8") for path in (tmp_path / "data").rglob("content.md")]
+    assert any("我们周三去西湖划船" in text for text in contents)
+
+
+async def test_committing_the_same_again_writes_nothing(api: httpx.AsyncClient, hub: Hub) -> None:
+    await commit(api, "s-1", "I prefer dark themes.", "Thanks")
+    before = hub.store.last_seq
+
+    again = await commit(api, "s-1", "I prefer dark themes.", "Thanks", status=200)
+
+    assert (again["status"], again["operation_id"]) == ("unchanged", None)
+    assert hub.store.last_seq == before
+
+
+async def test_committing_again_adds_what_is_new_and_nothing_else(api: httpx.AsyncClient) -> None:
+    await commit(api, "s-1", "one", "two")
+
+    await commit(api, "s-1", "one", "two", "three")
+
+    listed = (await api.get("/api/context/children", params={"uri": SESSION})).json()
+    assert [one["name"] for one in listed["results"]] == ["m-1", "m-2", "m-3"]
+    assert (await node(api, SESSION))["metadata"]["message_count"] == 3
+
+
+async def test_messages_without_ids_are_known_again_and_the_same_words_twice_are_two(api: httpx.AsyncClient) -> None:
+    messages = [{"role": "user", "content": "ok"}, {"role": "user", "content": "ok"}]
+    first = await api.post(COMMIT, json={"session_id": "s-1", "messages": messages})
+
+    again = await api.post(COMMIT, json={"session_id": "s-1", "messages": messages})
+
+    assert (first.status_code, again.status_code) == (201, 200)
+    assert (await api.get("/api/context/children", params={"uri": SESSION})).json()["count"] == 2
+
+
+async def test_a_message_that_was_said_otherwise_before_is_a_conflict_and_nothing_is_written(
+    api: httpx.AsyncClient, hub: Hub
+) -> None:
+    await commit(api, "s-1", "one")
+    before = hub.store.last_seq
+
+    response = await api.post(COMMIT, json={"session_id": "s-1", "messages": said("another", "new")})
+
+    assert response.status_code == 409
+    assert "m-1" in response.json()["detail"]
+    assert hub.store.last_seq == before
+    assert (await node(api, f"{SESSION}/m-1"))["content"] == "one"
+
+
+async def test_a_dry_run_shows_the_plan_and_writes_nothing(api: httpx.AsyncClient, hub: Hub) -> None:
+    before = hub.store.last_seq
+
+    told = await commit(api, "s-1", "请以后都用中文回答我。", status=200, options={"dry_run": True})
+
+    assert (told["status"], told["operation_id"]) == ("dry_run", None)
+    assert any("/memories/preferences/" in plan["target_uri"] for plan in told["plans"])
+    assert hub.store.last_seq == before
+    assert (await api.get("/api/context/nodes", params={"uri": SESSION})).status_code == 404
+
+
+async def test_without_extraction_the_transcript_alone_is_kept(api: httpx.AsyncClient) -> None:
+    told = await commit(api, "s-1", "请以后都用中文回答我。", options={"extract": False})
+
+    assert [one["uri"] for one in told["write_results"]] == [SESSION]
+
+
+async def test_one_undo_takes_a_commit_back_and_committing_again_brings_it_back(api: httpx.AsyncClient) -> None:
+    told = await commit(api, "s-1", "请以后都用中文回答我。", "我们周三去西湖划船")
+    uris = [one["uri"] for one in told["write_results"]]
+
+    undone = await api.post(f"/api/operations/{told['operation_id']}/undo")
+
+    assert undone.status_code == 200
+    for uri in [*uris, f"{SESSION}/m-1"]:
+        assert (await api.get("/api/context/nodes", params={"uri": uri})).status_code == 404
+    assert await found(api, "划船") == []
+    again = await commit(api, "s-1", "请以后都用中文回答我。", "我们周三去西湖划船")
+    assert sorted(one["uri"] for one in again["write_results"]) == sorted(uris)
+    assert (await found(api, "划船", categories="sessions"))[0]["message_ids"][0] == "m-2"
+
+
+async def test_a_retry_is_answered_as_the_first_was(api: httpx.AsyncClient, another: Opened) -> None:
+    body = {"session_id": "s-1", "messages": said("请以后都用中文回答我。")}
+    key = {"Idempotency-Key": "k"}
+    first = await api.post(COMMIT, json=body, headers=key)
+
+    again = await api.post(COMMIT, json=body, headers=key)
+    other_body = await api.post(COMMIT, json=body | {"session_id": "s-2"}, headers=key)
+    async with another() as second:
+        elsewhere = await second.post(COMMIT, json=body, headers=key)
+
+    assert (again.status_code, elsewhere.status_code, other_body.status_code) == (201, 201, 422)
+    assert again.json() == first.json() == elsewhere.json()
+
+
+async def test_two_commits_of_one_session_at_once_lose_nothing(api: httpx.AsyncClient) -> None:
+    bodies = [
+        {"session_id": "s-1", "messages": said(f"said by {who}", "请以后都用中文回答我。", prefix=who)}
+        for who in ("a", "b", "c", "d")
+    ]
+
+    answers = await asyncio.gather(*(api.post(COMMIT, json=body) for body in bodies))
+
+    assert {one.status_code for one in answers} == {201}
+    listed = (await api.get("/api/context/children", params={"uri": SESSION})).json()
+    assert {one["name"] for one in listed["results"]} == {f"{who}-{n}" for who in "abcd" for n in (1, 2)}
+    assert (await node(api, SESSION))["metadata"]["message_count"] == 8
+
+
+async def test_the_same_commit_twice_at_once_is_kept_once(api: httpx.AsyncClient) -> None:
+    body = {"session_id": "s-1", "messages": said("one", "two")}
+
+    answers = await asyncio.gather(*(api.post(COMMIT, json=body) for _ in range(3)))
+
+    assert sorted(one.status_code for one in answers) == [200, 200, 201]
+    assert (await api.get("/api/context/children", params={"uri": SESSION})).json()["count"] == 2
+
+
+async def test_calls_of_tools_feed_their_statistics(api: httpx.AsyncClient) -> None:
+    used = [
+        {"name": "site_login", "ok": False, "seconds": 1.5, "call_id": "c-1"},
+        {"name": "site_login", "success": True, "seconds": 2.5, "call_id": "c-2"},
+        {"name": "login", "kind": "skill"},
+        "bash",
+    ]
+    await commit(api, "s-1", "hello", used_tools=used)
+
+    tool = await node(api, "ctx://default/agents/~local/tools/site_login")
+    await node(api, "ctx://default/agents/~local/skills/login")
+    await node(api, "ctx://default/agents/~local/tools/bash")
+
+    stats = tool["metadata"]["stats"]
+    assert (stats["calls"], stats["success"], stats["failure"], stats["total_seconds"]) == (2, 1, 1, 4.0)
+
+
+async def test_what_was_recalled_into_the_session_is_not_learnt_again(api: httpx.AsyncClient) -> None:
+    told = await commit(api, "s-1", "请以后都用中文回答我。", used_contexts=["请以后都用中文回答我。"])
+
+    assert not any("/preferences/" in one["uri"] for one in told["write_results"])
+
+
+async def test_each_callers_session_is_their_own(api: httpx.AsyncClient) -> None:
+    await commit(api, "s-1", "of li", user_id="li")
+    await commit(api, "s-1", "of zhou", user_id="zhou")
+
+    of_li = await node(api, "ctx://default/users/li/sessions/s-1/m-1", user_id="li")
+    hidden = await api.get(
+        "/api/context/nodes", params={"uri": "ctx://default/users/li/sessions/s-1/m-1", "user_id": "zhou"}
+    )
+
+    assert of_li["content"] == "of li"
+    assert hidden.status_code == 404
+
+
+async def test_a_name_of_any_script_is_a_session(api: httpx.AsyncClient) -> None:
+    told = await commit(api, "会议/../3月 🙂", "hello")
+
+    assert told["archive"]["archive_uri"] == "ctx://default/users/local/sessions/会议%2F..%2F3月%20%F0%9F%99%82"
+    assert (await node(api, told["archive"]["archive_uri"]))["metadata"]["session_id"] == "会议/../3月 🙂"
+
+
+GOOD = {"session_id": "s-1", "messages": [{"role": "user", "content": "x"}]}
+
+
+@pytest.mark.parametrize(
+    ("changed", "field"),
+    [
+        ({"messages": []}, "messages"),
+        ({"messages": None}, "messages"),
+        ({"messages": [{"content": "x"}]}, "messages.0.role"),
+        ({"messages": [{"role": "", "content": "x"}]}, "messages.0.role"),
+        ({"messages": [{"role": "user"}]}, "messages.0.content"),
+        ({"messages": [{"role": "user", "content": 1}]}, "messages.0.content"),
+        ({"messages": [{"role": "user", "content": "a\0"}]}, "messages.0.content"),
+        ({"messages": [{"role": "user", "content": "x", "id": "1"}]}, "messages.0.id"),
+        ({"messages": [{"role": "user", "content": "x", "timestamp": "1:56 pm on 8 May"}]}, "messages.0.timestamp"),
+        ({"messages": [{"role": "user", "content": "x", "message_id": ""}]}, "messages.0.message_id"),
+        ({"messages": [{"role": "user", "content": "x", "message_id": "🙂" * 100}]}, "messages.0.message_id"),
+        ({"messages": [GOOD["messages"][0]] * 10_001}, "messages"),
+        ({"session_id": ""}, "session_id"),
+        ({"session_id": "a\nb"}, "session_id"),
+        ({"session_id": "x" * 201}, "session_id"),
+        ({"session_id": "🙂" * 100}, "session_id"),
+        ({"user_id": "🙂" * 200}, "user_id"),
+        ({"used_tools": [{"name": "x", "kind": "robot"}]}, "used_tools.0.kind"),
+        ({"used_tools": [{"name": "x", "seconds": -1}]}, "used_tools.0.seconds"),
+        ({"used_tools": [{"name": "x", "ok": True, "success": False}]}, "used_tools.0"),
+        ({"options": {"dry": True}}, "options.dry"),
+        ({"owner": "user:li"}, "owner"),
+        ({"session": "s"}, "session"),
+    ],
+)
+async def test_what_is_wrong_with_a_session_is_named(
+    api: httpx.AsyncClient, hub: Hub, changed: dict[str, Any], field: str
+) -> None:
+    before = hub.store.last_seq
+
+    response = await api.post(COMMIT, json=GOOD | changed)
+
+    assert response.status_code == 422, response.text
+    assert any(one["field"].startswith(field) for one in response.json()["errors"]), response.text
+    assert hub.store.last_seq == before
+
+
+@pytest.mark.parametrize("project", [{"project_id": "atlas"}, {"team_id": "web", "org_id": "x"}])
+async def test_a_project_remembers_nothing(api: httpx.AsyncClient, project: dict[str, str]) -> None:
+    response = await api.post(COMMIT, json=GOOD | project)
+
+    assert response.status_code == 422
+    assert "a session belongs to one of them" in response.json()["detail"]
+
+
+async def test_a_transcript_of_fifty_megabytes_is_refused_with_the_limit(api: httpx.AsyncClient, hub: Hub) -> None:
+    before = hub.store.last_seq
+    messages = [{"role": "user", "content": "x" * 1_000_000}] * 50
+
+    response = await api.post(COMMIT, json={"session_id": "s-1", "messages": messages})
+
+    assert response.status_code == 413
+    assert str(LIMIT) in response.json()["detail"]
+    assert hub.store.last_seq == before
+
+
+async def test_a_transcript_that_just_fits_is_kept(api: httpx.AsyncClient) -> None:
+    texts = [chr(ord("a") + number) * 1_000_000 for number in range(15)]
+
+    await commit(api, "s-1", *texts, options={"extract": False})
+
+    read = await api.get("/api/context/read", params={"uri": SESSION, "level": "L2"})
+    assert all(text in read.json()["content"] for text in texts)

@@ -1,0 +1,121 @@
+"""A committed session becomes knowledge over HTTP: once, in one operation, found by search, undone as one."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from knowhub.bootstrap import Hub
+from tests.web.sessions import commit
+
+pytestmark = pytest.mark.anyio
+
+DISTILL = "/api/context/sessions/s-1/distill"
+LI: dict[str, Any] = {"user_id": "li", "agent_id": "crawler"}
+USED = [{"name": "site_login", "ok": True, "seconds": 1.0, "call_id": "c-1"}]
+
+
+@pytest.fixture
+async def kept(api: httpx.AsyncClient) -> None:
+    await commit(api, "s-1", "请以后都用中文回答我。", used_tools=USED, **LI)
+
+
+@pytest.mark.usefixtures("kept")
+async def test_what_a_session_taught_becomes_records_that_name_it(api: httpx.AsyncClient) -> None:
+    response = await api.post(DISTILL, json=LI)
+
+    told = response.json()
+    assert (response.status_code, told["count"]) == (200, len(told["saved"]))
+    assert told["operation_id"] == response.headers["X-Operation-Id"]
+    by_category = {one["category"]: one for one in told["results"]}
+    assert by_category["preferences"]["types"] == ["user_profile"]
+    assert by_category["tools"]["types"] == ["tool"]
+    preference = next(one for one in told["saved"] if one["types"] == ["user_profile"])
+    assert preference["source"]["urls"] == [
+        "ctx://default/users/li/sessions/s-1",
+        by_category["preferences"]["uri"],
+    ]
+    found = await api.get("/api/knowledge/search", params={"q": "中文", **LI})
+    assert preference["id"] in [one["id"] for one in found.json()["results"]]
+
+
+@pytest.mark.usefixtures("kept")
+async def test_distilling_again_saves_no_duplicates(api: httpx.AsyncClient, hub: Hub) -> None:
+    await api.post(DISTILL, json=LI)
+    before = hub.store.last_seq
+
+    again = await api.post(DISTILL, json=LI)
+
+    assert (again.status_code, again.json()["operation_id"], again.json()["saved"]) == (200, None, [])
+    assert {one["status"] for one in again.json()["results"]} == {"known"}
+    assert hub.store.last_seq == before
+
+
+@pytest.mark.usefixtures("kept")
+async def test_a_dry_run_and_no_body_at_all_are_answered(api: httpx.AsyncClient, hub: Hub) -> None:
+    before = hub.store.last_seq
+
+    look = await api.post(DISTILL, json={"dry_run": True, **LI})
+    nobody = await api.post("/api/context/sessions/none/distill")
+
+    assert (look.status_code, look.json()["dry_run"], look.json()["count"]) == (200, True, 0)
+    assert {one["status"] for one in look.json()["results"]} == {"new"}
+    assert nobody.status_code == 404
+    assert hub.store.last_seq == before
+
+
+@pytest.mark.usefixtures("kept")
+async def test_one_undo_takes_all_of_it_back(api: httpx.AsyncClient) -> None:
+    told = (await api.post(DISTILL, json=LI)).json()
+
+    undone = await api.post(f"/api/operations/{told['operation_id']}/undo", json=LI)
+
+    assert undone.status_code == 200
+    for record in told["saved"]:
+        assert (await api.get(f"/api/knowledge/{record['id']}", params=LI)).status_code == 404
+
+
+@pytest.mark.usefixtures("kept")
+async def test_a_retry_is_answered_as_the_first_was(api: httpx.AsyncClient) -> None:
+    key = {"Idempotency-Key": "k"}
+
+    first = await api.post(DISTILL, json=LI, headers=key)
+    again = await api.post(DISTILL, json=LI, headers=key)
+
+    assert again.json() == first.json()
+
+
+@pytest.mark.usefixtures("kept")
+async def test_anothers_session_is_not_there(api: httpx.AsyncClient) -> None:
+    hidden = await api.post(DISTILL, json={"user_id": "zhou"})
+    missing = await api.post(DISTILL.replace("s-1", "s-2"), json={"user_id": "zhou"})
+
+    assert (hidden.status_code, missing.status_code) == (404, 404)
+    assert hidden.text.replace("s-1", "S") == missing.text.replace("s-2", "S")
+
+
+@pytest.mark.parametrize("session_id", ["🙂" * 100, "a%00b", "%20", "..%2Fx", "%2E%2E"])
+async def test_a_session_that_no_commit_could_have_made_is_not_there(api: httpx.AsyncClient, session_id: str) -> None:
+    response = await api.post(f"/api/context/sessions/{session_id}/distill", json=LI)
+
+    assert response.status_code in {404, 422}, response.text
+
+
+async def test_a_memory_that_grew_since_supersedes_its_record(api: httpx.AsyncClient) -> None:
+    await commit(api, "s-1", "hello", used_tools=USED, **LI)
+    (first,) = (await api.post(DISTILL, json=LI)).json()["saved"]
+    more = [*USED, {"name": "site_login", "ok": False, "note": "captcha", "call_id": "c-2"}]
+    await api.post(
+        "/api/context/sessions/commit",
+        json={
+            "session_id": "s-1",
+            "messages": [{"role": "user", "content": "again", "message_id": "m-9"}],
+            "used_tools": more,
+            **LI,
+        },
+    )
+
+    told = (await api.post(DISTILL, json=LI)).json()
+
+    assert [one["status"] for one in told["results"]] == ["changed"]
+    assert told["saved"][0]["supersedes"] == first["id"]

@@ -1,0 +1,164 @@
+"""Correcting, forgetting and erasing memories over HTTP: one by one, as operations that can be undone."""
+
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from knowhub.bootstrap import Hub
+from tests.web.sessions import NODES, commit, found, node
+
+pytestmark = pytest.mark.anyio
+
+SESSION = "ctx://default/users/li/sessions/s-1"
+LI: dict[str, Any] = {"user_id": "li"}
+SECRET = "the heron stands in the third pond"
+
+
+@pytest.fixture
+async def preference(api: httpx.AsyncClient) -> str:
+    """Return the URI of what was learnt from a session of li's."""
+    told = await commit(api, "s-1", "请以后都用中文回答我。", SECRET, **LI)
+    return next(str(one["uri"]) for one in told["write_results"] if "/preferences/" in one["uri"])
+
+
+async def test_a_correction_is_a_new_version_that_search_knows_at_once(api: httpx.AsyncClient, preference: str) -> None:
+    response = await api.patch(NODES, params={"uri": preference}, json={"abstract": "用粤语回答", **LI})
+
+    told = response.json()
+    assert (response.status_code, told["abstract"], told["version"]) == (200, "用粤语回答", 2)
+    assert response.headers["ETag"] == '"2"'
+    assert told["operation_id"] == response.headers["X-Operation-Id"]
+    assert preference in [one["uri"] for one in await found(api, "粤语", **LI)]
+
+
+async def test_a_correction_that_changes_nothing_makes_no_operation(api: httpx.AsyncClient, preference: str) -> None:
+    stands = await node(api, preference, **LI)
+
+    response = await api.patch(NODES, params={"uri": preference}, json={"abstract": stands["abstract"], **LI})
+
+    assert (response.status_code, response.json()["operation_id"], response.json()["version"]) == (200, None, 1)
+
+
+async def test_the_uri_may_stand_in_the_body_and_must_stand_somewhere(api: httpx.AsyncClient, preference: str) -> None:
+    in_body = await api.patch(NODES, json={"uri": preference, "abstract": "x", **LI})
+    nowhere = await api.patch(NODES, json={"abstract": "x", **LI})
+    two = await api.patch(NODES, params={"uri": SESSION}, json={"uri": preference, "abstract": "x", **LI})
+
+    assert in_body.status_code == 200
+    assert (nowhere.status_code, nowhere.json()["errors"][0]["field"]) == (422, "uri")
+    assert (two.status_code, two.json()["errors"][0]["field"]) == (422, "uri")
+
+
+@pytest.mark.parametrize("how", [{"headers": {"If-Match": '"7"'}}, {"json": {"version": 7}}])
+async def test_a_change_of_an_old_version_is_refused_with_the_one_that_stands(
+    api: httpx.AsyncClient, preference: str, how: dict[str, Any]
+) -> None:
+    sent = {"abstract": "x", **LI, **how.get("json", {})}
+    patched = await api.patch(NODES, params={"uri": preference}, json=sent, headers=how.get("headers"))
+    body = {**LI, **how.get("json", {})}
+    deleted = await api.request("DELETE", NODES, params={"uri": preference}, json=body, headers=how.get("headers"))
+
+    for response in (patched, deleted):
+        assert (response.status_code, response.json()["current_version"]) == (409, 1)
+
+
+async def test_what_was_said_stays_as_it_was_said(api: httpx.AsyncClient, preference: str) -> None:
+    message = await api.patch(NODES, params={"uri": f"{SESSION}/m-1"}, json={"content": "x", **LI})
+    transcript = await api.patch(NODES, params={"uri": SESSION}, json={"content": "x", **LI})
+    summary = await api.patch(NODES, params={"uri": SESSION}, json={"abstract": "a summary of my own", **LI})
+
+    assert preference
+    assert (message.status_code, transcript.status_code, summary.status_code) == (422, 422, 200)
+
+
+async def test_a_forgotten_memory_is_gone_and_an_undo_brings_it_back(api: httpx.AsyncClient, preference: str) -> None:
+    deleted = await api.delete(NODES, params={"uri": preference, **LI})
+    gone = await api.get(NODES, params={"uri": preference, **LI})
+    unseen = await found(api, "中文", categories="preferences", **LI)
+    undone = await api.post(f"/api/operations/{deleted.json()['operation_id']}/undo", json=LI)
+
+    assert (deleted.status_code, gone.status_code, unseen) == (200, 404, [])
+    assert undone.status_code == 200
+    assert (await node(api, preference, **LI))["version"] == 3
+    assert preference in [one["uri"] for one in await found(api, "中文", categories="preferences", **LI)]
+
+
+async def test_what_was_forgotten_stays_so_when_the_session_is_committed_again(
+    api: httpx.AsyncClient, preference: str
+) -> None:
+    await api.delete(NODES, params={"uri": preference, **LI})
+    await api.delete(NODES, params={"uri": f"{SESSION}/m-2", **LI})
+
+    again = await commit(api, "s-1", "请以后都用中文回答我。", SECRET, status=200, **LI)
+
+    assert again["status"] == "unchanged"
+    for uri in (preference, f"{SESSION}/m-2"):
+        assert (await api.get(NODES, params={"uri": uri, **LI})).status_code == 404
+    assert SECRET not in (await node(api, SESSION, **LI))["content"]
+
+
+async def test_a_forgotten_session_goes_with_its_messages(api: httpx.AsyncClient, preference: str) -> None:
+    deleted = await api.delete(NODES, params={"uri": SESSION, **LI})
+
+    for uri in (SESSION, f"{SESSION}/m-1", f"{SESSION}/m-2"):
+        assert (await api.get(NODES, params={"uri": uri, **LI})).status_code == 404
+    assert preference
+    assert await found(api, "heron", **LI) == []
+    await api.post(f"/api/operations/{deleted.json()['operation_id']}/undo", json=LI)
+    assert (await found(api, "heron", **LI))[0]["message_ids"] == ["m-2"]
+
+
+@pytest.mark.parametrize("erased", [f"{SESSION}/m-2", SESSION])
+async def test_what_is_erased_is_said_nowhere_any_more(
+    api: httpx.AsyncClient, hub: Hub, preference: str, tmp_path: Path, erased: str
+) -> None:
+    response = await api.delete(NODES, params={"uri": erased, "erase": "true", **LI})
+    await hub.keeper.run_once()
+
+    told = response.json()
+    assert (response.status_code, told["erased"]) == (200, True), response.text
+    holding = [
+        str(path.relative_to(tmp_path))
+        for path in (tmp_path / "data").rglob("*")
+        if path.is_file() and SECRET.encode() in path.read_bytes()
+    ]
+    assert preference
+    assert holding == []
+    assert await found(api, "heron", **LI) == []
+    assert (await api.get(NODES, params={"uri": f"{SESSION}/m-2", **LI})).status_code == 404
+
+
+async def test_what_is_erased_does_not_come_back_with_its_session(api: httpx.AsyncClient, preference: str) -> None:
+    await api.delete(NODES, params={"uri": f"{SESSION}/m-2", "erase": "true", **LI})
+
+    again = await commit(api, "s-1", "请以后都用中文回答我。", SECRET, status=200, **LI)
+
+    assert preference
+    assert again["status"] == "unchanged"
+    assert await found(api, "heron", **LI) == []
+
+
+async def test_nobody_else_corrects_or_forgets(api: httpx.AsyncClient, hub: Hub, preference: str) -> None:
+    before = hub.store.last_seq
+
+    answers = [
+        await api.patch(NODES, params={"uri": preference}, json={"abstract": "x", "user_id": "zhou"}),
+        await api.delete(NODES, params={"uri": preference, "user_id": "zhou"}),
+        await api.delete(NODES, params={"uri": preference, "erase": "true", "user_id": "zhou"}),
+    ]
+
+    assert [one.status_code for one in answers] == [404] * 3
+    assert len({one.json()["detail"] for one in answers}) == 1
+    assert hub.store.last_seq == before
+
+
+async def test_a_retry_of_a_deletion_is_answered_as_the_first_was(api: httpx.AsyncClient, preference: str) -> None:
+    asked = {"params": {"uri": preference, **LI}, "headers": {"Idempotency-Key": "k"}}
+    first = await api.delete(NODES, **asked)  # type: ignore[arg-type]  # keyword arguments of httpx
+
+    again = await api.delete(NODES, **asked)  # type: ignore[arg-type]  # as above
+
+    assert first.status_code == again.status_code == 200
+    assert again.json() == first.json()

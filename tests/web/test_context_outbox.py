@@ -1,0 +1,132 @@
+"""The outbox over HTTP: what waits, what failed for good, as far as the caller sees it; and trying it again."""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from knowhub.bootstrap import Hub
+from knowhub.context.index.outbox_store import Patience
+from knowhub.core.chat import FailureReason
+from knowhub.core.embedding import TextRefused
+from knowhub.web.app import create_app
+from tests.builders import FakeClock
+from tests.fakes.hashing_embedder import HashingEmbedder
+from tests.memory_index import memory_hub, vectors_of
+from tests.web.conftest import client_of
+from tests.web.sessions import commit, found
+
+pytestmark = pytest.mark.anyio
+
+OUTBOX = "/api/context/outbox"
+POISON = "the poisoned one"
+LI: dict[str, Any] = {"user_id": "li"}
+ZHOU: dict[str, Any] = {"user_id": "zhou"}
+
+
+class PickyEmbedder(HashingEmbedder):
+    """Refuses the poison until it is mended."""
+
+    def __init__(self) -> None:
+        super().__init__(iter(lambda: self._judge, None))
+        self.is_mended = False
+
+    def _judge(self, texts: Sequence[str]) -> Exception | None:
+        refuses = not self.is_mended and any(POISON in text for text in texts)
+        return TextRefused(FailureReason.FAILURE, "not this one") if refuses else None
+
+
+@dataclass
+class World:
+    """A hub with an embedder that refuses a text, and its routes."""
+
+    hub: Hub
+    api: httpx.AsyncClient
+    clock: FakeClock
+    embedder: PickyEmbedder
+
+    async def outbox(self, **ids: str) -> dict[str, Any]:
+        response = await self.api.get(OUTBOX, params=ids)
+        assert response.status_code == 200, response.text
+        told: dict[str, Any] = response.json()
+        return told
+
+    async def work_off(self) -> None:
+        for _ in range(Patience().max_attempts):
+            await vectors_of(self.hub).embed_waiting()
+            self.clock.advance(Patience().longest_pause_s)
+        await self.hub.keeper.run_once()
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    clock, embedder = FakeClock(), PickyEmbedder()
+    async with memory_hub(tmp_path, embedder, clock) as hub, client_of(create_app(hub.settings, hub)) as api:
+        yield World(hub, api, clock, embedder)
+
+
+async def test_without_an_embedder_nothing_waits(api: httpx.AsyncClient) -> None:
+    await commit(api, "s-1", "the zebra is striped")
+
+    told = (await api.get(OUTBOX)).json()
+
+    assert told == {"pending": 0, "claimed": 0, "failed": 0, "dead": 0, "lag_s": 0.0, "dead_letters": []}
+
+
+async def test_what_a_commit_asks_for_is_pending_with_its_age_until_it_has_its_vector(world: World) -> None:
+    told = await commit(world.api, "s-1", "the zebra is striped", options={"extract": False}, **LI)
+    world.clock.advance(5)
+
+    before = await world.outbox(**LI)
+    hidden = await world.outbox(**ZHOU)
+    await vectors_of(world.hub).embed_waiting()
+    after = await world.outbox(**LI)
+
+    assert {one["event_type"] for one in told["outbox_events"]} == {"UPSERT_CONTEXT"}
+    assert (before["pending"], before["lag_s"]) == (len(told["outbox_events"]), 5.0)
+    assert (hidden["pending"], hidden["lag_s"]) == (0, 0.0)
+    assert (after["pending"], after["lag_s"]) == (0, 0.0)
+
+
+async def test_a_dead_letter_says_what_failed_and_is_tried_again_by_whom_it_concerns(world: World) -> None:
+    await commit(world.api, "s-1", "the zebra is striped", POISON, options={"extract": False}, **LI)
+    await world.work_off()
+    (letter, *_) = (told := await world.outbox(**LI))["dead_letters"]
+    retry = f"{OUTBOX}/{letter['event_id']}/retry"
+
+    hidden = await world.outbox(**ZHOU)
+    refused = await world.api.post(retry, json=ZHOU)
+    unknown = await world.api.post(f"{OUTBOX}/unknown/retry", json=ZHOU)
+    world.embedder.is_mended = True
+    retried = await world.api.post(retry, json=LI)
+    await world.work_off()
+
+    assert (letter["status"], letter["error"] != "") == ("dead", True)
+    assert letter["uri"].startswith("ctx://default/users/li/sessions/s-1")
+    assert (hidden["dead"], hidden["dead_letters"]) == (0, [])
+    assert (refused.status_code, unknown.status_code) == (404, 404)
+    assert refused.text.replace(letter["event_id"], "unknown") == unknown.text
+    assert (retried.status_code, retried.json()["status"], retried.json()["operation_id"]) == (200, "pending", None)
+    again = await world.outbox(**LI)
+    assert again["dead"] == told["dead"] - 1
+    assert letter["event_id"] not in [one["event_id"] for one in again["dead_letters"]]
+
+
+async def test_what_has_no_vector_is_found_by_its_words(world: World) -> None:
+    await commit(world.api, "s-1", POISON, **LI)
+    await world.work_off()
+
+    blocks = await found(world.api, "poisoned", categories="sessions", **LI)
+
+    assert blocks[0]["message_ids"] == ["m-1"]
+
+
+async def test_what_is_no_dead_letter_is_not_retried(api: httpx.AsyncClient) -> None:
+    told = await commit(api, "s-1", "hello")
+
+    response = await api.post(f"{OUTBOX}/{told['outbox_events'][0]['event_id']}/retry")
+
+    assert response.status_code == 404

@@ -1,0 +1,267 @@
+"""Searching, reading and looking through memories over HTTP, and what every wrong URI is answered."""
+
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+
+from knowhub.bootstrap import Hub
+from tests.web.sessions import NODES, commit, found, node
+
+pytestmark = pytest.mark.anyio
+
+READ, SEARCH, CHILDREN = "/api/context/read", "/api/context/search", "/api/context/children"
+SESSION = "ctx://default/users/local/sessions/s-1"
+TEXTS = ("请以后都用中文回答我。", "我们周三去西湖划船", "The gateway answers 429 above ten requests a second.")
+MALFORMED = (
+    "",
+    "/etc/passwd",
+    "http://default/users/li",
+    "ctx:/default/users/li",
+    "ctx://",
+    "ctx://default/users/../agents/x",
+    "ctx://default/users/%2e%2e/memories/profile",
+    "ctx://default/users/%2E%2E/../../x",
+    "ctx://default/users/li/memories/..",
+    "ctx://default/users/li/memories/preferences/a%2fb",
+    "ctx://default/users/li/memories/preferences/%FF",
+    "ctx://default/users/li/memories/preferences/a b",
+    "ctx://default/users/li/memories/wishes/a",
+    "ctx://default/users/li/skills/a",
+    "ctx://default/users//memories/profile",
+    "ctx://default/users/li/sessions/s/m/n",
+    "ctx://default/projects/atlas",
+    "ctx://default/users/li/memories/profile/",
+    "ctx://default/users/li\\..\\x",
+    "ctx://default/users/ＡＢ/memories/profile",
+    "ctx://" + "x" * 3_000,
+)
+
+
+@pytest.fixture
+async def kept(api: httpx.AsyncClient) -> dict[str, Any]:
+    return await commit(api, "s-1", *TEXTS)
+
+
+@pytest.mark.usefixtures("kept")
+async def test_a_search_answers_its_plan_its_seeds_and_blocks_that_name_their_messages(api: httpx.AsyncClient) -> None:
+    response = await api.get(SEARCH, params={"q": "划船", "categories": "sessions"})
+
+    told = response.json()
+    assert told.keys() == {"query_plan", "seed_hits", "blocks", "total", "degraded", "index_lag"}
+    assert told["query_plan"][0]["categories"] == ["sessions"]
+    first = told["blocks"][0]
+    assert (first["uri"], first["category"], first["level_hit"]) == (f"{SESSION}/m-2", "sessions", "L0")
+    assert first["message_ids"][0] == "m-2"
+    assert (first["overview"], first["content_excerpt"]) == (None, None)
+    assert first["match_reason"]
+    assert told["total"] == len(told["blocks"])
+
+
+@pytest.mark.usefixtures("kept")
+async def test_what_was_extracted_names_the_messages_that_it_came_from(api: httpx.AsyncClient) -> None:
+    blocks = await found(api, "用中文回答", categories="preferences")
+
+    assert [one["category"] for one in blocks] == ["preferences"]
+    assert blocks[0]["message_ids"] == ["m-1"]
+
+
+@pytest.mark.usefixtures("kept")
+async def test_every_block_can_be_read_by_its_uri_as_it_stands(api: httpx.AsyncClient) -> None:
+    blocks = await found(api, "中文 划船 gateway 429")
+
+    assert len(blocks) >= 3
+    for block in blocks:
+        for level in ("L0", "L1", "L2"):
+            read = await api.get(READ, params={"uri": block["uri"], "level": level})
+            assert (read.status_code, read.json()["level_hit"]) == (200, level), block["uri"]
+
+
+@pytest.mark.usefixtures("kept")
+async def test_each_level_tells_more(api: httpx.AsyncClient) -> None:
+    levels = {level: (await api.get(READ, params={"uri": SESSION, "level": level})).json() for level in ("L0", "L2")}
+    default = (await api.get(READ, params={"uri": SESSION})).json()
+
+    assert levels["L0"]["abstract"]
+    assert (levels["L0"]["overview"], levels["L0"]["content"]) == (None, None)
+    assert (default["level_hit"], default["content"]) == ("L1", None)
+    assert default["overview"]
+    assert all(text in levels["L2"]["content"] for text in TEXTS)
+
+
+@pytest.mark.parametrize(("typed", "level"), [("0", "L0"), ("1", "L1"), ("2", "L2"), ("L1", "L1")])
+@pytest.mark.usefixtures("kept")
+async def test_a_level_may_be_a_number(api: httpx.AsyncClient, typed: str, level: str) -> None:
+    assert (await api.get(READ, params={"uri": SESSION, "level": typed})).json()["level_hit"] == level
+
+
+@pytest.mark.parametrize("level", ["L3", "3", "-1", "L", "content", "", "L0,L1"])
+@pytest.mark.usefixtures("kept")
+async def test_an_unknown_level_is_refused_by_name(api: httpx.AsyncClient, level: str) -> None:
+    response = await api.get(READ, params={"uri": SESSION, "level": level})
+
+    assert response.status_code == 422
+    assert response.json()["errors"][0]["field"] == "level"
+
+
+@pytest.mark.parametrize("params", [{"categories": "wishes"}, {"categories": "events,x"}, {"top_k": 0}, {"top_k": 101}])
+async def test_an_unknown_category_and_a_number_out_of_bounds_are_refused_by_name(
+    api: httpx.AsyncClient, params: dict[str, Any]
+) -> None:
+    response = await api.get(SEARCH, params={"q": "x", **params})
+
+    assert response.status_code == 422
+    assert response.json()["errors"][0]["field"].startswith(next(iter(params)))
+
+
+@pytest.mark.parametrize("query", ["", "   ", "x" * 4_097])
+async def test_a_question_that_asks_nothing_or_too_much_is_refused(api: httpx.AsyncClient, query: str) -> None:
+    assert (await api.get(SEARCH, params={"q": query})).status_code == 422
+
+
+async def test_nothing_kept_is_nothing_found(api: httpx.AsyncClient) -> None:
+    told = (await api.get(SEARCH, params={"q": "anything"})).json()
+
+    assert (told["blocks"], told["total"]) == ([], 0)
+
+
+@pytest.mark.usefixtures("kept")
+async def test_a_target_narrows_the_search_to_what_stands_below_it(api: httpx.AsyncClient) -> None:
+    await commit(api, "s-2", "我们周四也去西湖划船")
+
+    everywhere = await found(api, "划船", categories="sessions")
+    below = await found(api, "划船", categories="sessions", target_uri="ctx://default/users/local/sessions/s-2")
+
+    assert {one["uri"].split("/")[-2] for one in everywhere} == {"s-1", "s-2"}
+    assert {one["uri"].split("/")[-2] for one in below} == {"s-2"}
+
+
+@pytest.mark.usefixtures("kept")
+async def test_a_node_is_answered_whole_with_its_version_as_its_tag(api: httpx.AsyncClient) -> None:
+    response = await api.get(NODES, params={"uri": SESSION})
+
+    told = response.json()
+    assert (response.headers["ETag"], told["version"]) == ('"1"', 1)
+    assert (told["parent_uri"], told["context_type"], told["category"], told["owner_space"]) == (
+        "ctx://default/users/local/sessions",
+        "session",
+        "sessions",
+        "users/local",
+    )
+    assert all(text in told["content"] for text in TEXTS)
+    assert told["metadata"]["session_id"] == "s-1"
+
+
+@pytest.mark.usefixtures("kept")
+async def test_children_are_listed_level_by_level_and_messages_as_they_were_said(api: httpx.AsyncClient) -> None:
+    top = (await api.get(CHILDREN)).json()
+    messages = (await api.get(CHILDREN, params={"uri": SESSION})).json()
+    two_down = (await api.get(CHILDREN, params={"depth": 2})).json()
+    whole = (await api.get(CHILDREN, params={"recursive": "true"})).json()
+
+    assert [one["uri"] for one in top["results"]] == ["ctx://default/users"]
+    assert [one["name"] for one in messages["results"]] == ["m-1", "m-2", "m-3"]
+    assert not any(one["is_dir"] for one in messages["results"])
+    assert [one["uri"] for one in two_down["results"]] == ["ctx://default/users", "ctx://default/users/local"]
+    assert {SESSION, f"{SESSION}/m-1"} <= {one["uri"] for one in whole["results"]}
+    assert (whole["count"], whole["next_cursor"], whole["truncated"]) == (len(whole["results"]), None, False)
+
+
+@pytest.mark.parametrize("uri", MALFORMED)
+@pytest.mark.usefixtures("kept")
+async def test_a_uri_that_is_none_is_refused_by_name_on_every_route(api: httpx.AsyncClient, uri: str) -> None:
+    asked = [("GET", READ, "uri"), ("GET", NODES, "uri"), ("DELETE", NODES, "uri"), ("GET", CHILDREN, "uri")]
+
+    for method, path, field in asked:
+        response = await api.request(method, path, params={field: uri})
+        assert response.status_code == 422, (path, response.text)
+        assert response.json()["errors"][0]["field"] == field, path
+    targeted = await api.get(SEARCH, params={"q": "x", "target_uri": uri})
+    patched = await api.patch(NODES, params={"uri": uri}, json={"abstract": "x"})
+    assert (targeted.status_code, patched.status_code) == (422, 422)
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "ctx://another/users/local/sessions/s-1",
+        "ctx://default/users/local/sessions/none",
+        "ctx://default/users/nobody/memories/profile",
+        "ctx://default/agents/crawler/skills/none",
+    ],
+)
+@pytest.mark.usefixtures("kept")
+async def test_what_is_not_there_or_of_another_account_is_missing_in_the_same_words(
+    api: httpx.AsyncClient, uri: str
+) -> None:
+    for method, path in [("GET", READ), ("GET", NODES), ("DELETE", NODES)]:
+        response = await api.request(method, path, params={"uri": uri})
+        assert response.status_code == 404
+        assert response.json()["detail"] == f"no memory with id '{uri}'"
+
+
+async def test_what_is_hidden_is_missing_in_the_same_bytes(api: httpx.AsyncClient) -> None:
+    await commit(api, "s-1", "of li", user_id="li")
+    there, nothing = "ctx://default/users/li/sessions/s-1", "ctx://default/users/li/sessions/s-2"
+
+    for path in (READ, NODES, CHILDREN):
+        answers = [await api.get(path, params={"uri": uri, "user_id": "zhou"}) for uri in (there, nothing)]
+        assert [one.status_code for one in answers] == [404, 404], path
+        assert answers[0].text.replace(there, "X") == answers[1].text.replace(nothing, "X")
+    assert await found(api, "li", user_id="zhou") == []
+    listed = (await api.get(CHILDREN, params={"user_id": "zhou", "recursive": "true"})).json()
+    assert listed["results"] == []
+
+
+@pytest.mark.parametrize("path", [READ, NODES, SEARCH, CHILDREN, "/api/context/outbox", "/api/recall"])
+async def test_an_unknown_parameter_is_refused(api: httpx.AsyncClient, path: str) -> None:
+    response = await api.get(path, params={"q": "x", "uri": SESSION, "limit": 5})
+
+    assert response.status_code == 422
+    assert "limit" in [one["field"] for one in response.json()["errors"]]
+
+
+@pytest.mark.usefixtures("kept")
+async def test_a_node_that_is_deleted_while_it_is_read_is_answered_whole_or_not_at_all(api: httpx.AsyncClient) -> None:
+    reads = [api.get(READ, params={"uri": SESSION, "level": "L2"}) for _ in range(20)]
+    wholes = [api.get(NODES, params={"uri": SESSION}) for _ in range(20)]
+    delete = api.delete(NODES, params={"uri": SESSION})
+
+    *answers, deleted = await asyncio.gather(*reads[:10], *wholes[:10], *reads[10:], *wholes[10:], delete)
+
+    assert deleted.status_code == 200
+    for answer in answers:
+        assert answer.status_code in {200, 404}
+        assert answer.status_code == 404 or all(text in answer.json()["content"] for text in TEXTS)
+    assert (await api.get(READ, params={"uri": SESSION})).status_code == 404
+
+
+@pytest.mark.usefixtures("kept")
+async def test_an_edge_leads_from_what_was_learnt_to_where_it_was_said(api: httpx.AsyncClient) -> None:
+    (block, *_) = await found(api, "用中文回答", categories="preferences")
+    asked = {"uri": block["uri"], "expand_relations": "true"}
+
+    expanded = (await api.get(READ, params=asked)).json()
+    plain = (await api.get(READ, params={"uri": block["uri"]})).json()
+    bounded = (await api.get(READ, params={**asked, "max_relations": 1})).json()
+
+    edges = (await node(api, block["uri"]))["relations"]
+    assert edges != []
+    assert (plain["relations"], expanded["relations"]) == ([], edges)
+    assert bounded["relations"] == edges[:1]
+
+
+@pytest.mark.parametrize("user_id", ["🙂" * 200, "..", ".", "a/b", "%2e"])
+async def test_any_name_of_a_caller_is_answered(api: httpx.AsyncClient, hub: Hub, user_id: str) -> None:
+    before = hub.store.last_seq
+
+    for path, params in [
+        (CHILDREN, {}),
+        (SEARCH, {"q": "x"}),
+        ("/api/context/outbox", {}),
+        ("/api/recall", {"q": "x"}),
+    ]:
+        response = await api.get(path, params={"user_id": user_id, **params})
+        assert response.status_code in {200, 422}, (path, response.text)
+    assert hub.store.last_seq == before

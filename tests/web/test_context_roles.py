@@ -1,0 +1,110 @@
+"""Memories where keys are asked for: a reader of one's own changes nothing; a key remembers as its holder."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from knowhub.bootstrap import Hub, World, open_hub
+from knowhub.core.request_context import Role
+from knowhub.identity.model import Holder
+from knowhub.settings import Settings
+from knowhub.stores.files.filesystem import RealFileSystem
+from tests.keys import ROOT_KEY, keyed, minted, text_of
+from tests.web.sessions import COMMIT, NODES, said
+
+pytestmark = pytest.mark.anyio
+
+SESSION = "ctx://default/users/li/sessions/s-1"
+BODY = {"session_id": "s-1", "messages": said("请以后都用中文回答我。")}
+READS: list[tuple[str, dict[str, str]]] = [
+    ("/api/context/search", {"q": "中文"}),
+    ("/api/context/read", {"uri": SESSION}),
+    (NODES, {"uri": SESSION}),
+    ("/api/context/children", {"uri": SESSION}),
+    ("/api/context/outbox", {}),
+    ("/api/recall", {"q": "中文"}),
+]
+WRITES: list[tuple[str, str, dict[str, str], dict[str, Any] | None]] = [
+    ("POST", COMMIT, {}, BODY),
+    ("POST", COMMIT, {}, BODY | {"options": {"dry_run": True}}),
+    ("PATCH", NODES, {"uri": SESSION}, {"abstract": "x"}),
+    ("DELETE", NODES, {"uri": SESSION}, None),
+    ("DELETE", NODES, {"uri": SESSION, "erase": "true"}, None),
+    ("POST", "/api/context/sessions/s-1/distill", {}, {}),
+    ("POST", "/api/context/sessions/s-1/distill", {}, {"dry_run": True}),
+    ("POST", "/api/context/outbox/x/retry", {}, {}),
+]
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return keyed(tmp_path / "data")
+
+
+@pytest.fixture
+async def hub(settings: Settings) -> AsyncIterator[Hub]:
+    async with open_hub(settings, World(files=RealFileSystem()), keep=False) as opened:
+        yield opened
+
+
+def as_key(key: str) -> dict[str, str]:
+    return {"X-API-Key": key}
+
+
+@pytest.fixture
+async def writer(api: httpx.AsyncClient, hub: Hub) -> dict[str, str]:
+    """Return the header of li's writer, who has committed a session."""
+    key = as_key(text_of(await minted(hub, Holder("li"))))
+    assert (await api.post(COMMIT, json=BODY, headers=key)).status_code == 201
+    return key
+
+
+async def test_a_reader_of_ones_own_reads_everything_and_changes_nothing(
+    api: httpx.AsyncClient, hub: Hub, writer: dict[str, str]
+) -> None:
+    reader = as_key(text_of(await minted(hub, Holder("li"), Role.READER)))
+    before = hub.store.last_seq
+
+    reads = [await api.get(path, params=params, headers=reader) for path, params in READS]
+    writes = [
+        await api.request(method, path, params=params, json=body, headers=reader)
+        for method, path, params, body in WRITES
+    ]
+
+    assert writer
+    assert [one.status_code for one in reads] == [200] * len(READS)
+    assert reads[0].json()["blocks"] != []
+    assert [one.status_code for one in writes] == [403] * len(WRITES)
+    assert hub.store.last_seq == before
+
+
+async def test_a_key_remembers_as_its_holder_and_as_nobody_else(
+    api: httpx.AsyncClient, hub: Hub, writer: dict[str, str]
+) -> None:
+    before = hub.store.last_seq
+
+    refused = await api.post(COMMIT, json=BODY | {"user_id": "zhou"}, headers=writer)
+    node = await api.get(NODES, params={"uri": SESSION}, headers=writer)
+
+    assert (refused.status_code, node.status_code) == (403, 200)
+    assert hub.store.last_seq == before
+
+
+async def test_the_root_key_commits_for_whom_it_names(api: httpx.AsyncClient) -> None:
+    told = await api.post(COMMIT, json=BODY | {"user_id": "li", "account": "acme"}, headers=as_key(ROOT_KEY))
+
+    assert told.status_code == 201
+    assert told.json()["archive"]["archive_uri"] == "ctx://acme/users/li/sessions/s-1"
+
+
+async def test_accounts_are_walls(api: httpx.AsyncClient, hub: Hub, writer: dict[str, str]) -> None:
+    other = as_key(text_of(await minted(hub, Holder("li"), account="acme")))
+
+    hidden = await api.get(NODES, params={"uri": SESSION}, headers=other)
+    found = await api.get("/api/context/search", params={"q": "中文"}, headers=other)
+
+    assert writer
+    assert (hidden.status_code, found.json()["blocks"]) == (404, [])

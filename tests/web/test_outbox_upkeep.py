@@ -1,0 +1,33 @@
+"""What the faces tell of memories without a vector: counts to everybody, names to whom they concern."""
+
+from pathlib import Path
+
+import pytest
+
+from knowhub.web.app import create_app
+from tests.builders import FakeClock
+from tests.memory_index import POISON, PickyEmbedder, memory_hub, with_a_dead_letter
+from tests.web.conftest import client_of
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_dead_letters_are_counted_named_as_degraded_and_shown_to_whom_they_concern(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with memory_hub(tmp_path, PickyEmbedder(), clock) as hub, client_of(create_app(hub.settings, hub)) as api:
+        dead = await with_a_dead_letter(hub, clock)
+
+        metrics = (await api.get("/metrics")).text
+        ready = (await api.get("/ready")).json()
+        mine, others = [
+            (await api.get("/api/context/outbox", params={"user_id": user})).json() for user in ("li", "wu")
+        ]
+        retried = await api.post(f"/api/context/outbox/{dead.event_id}/retry", json={"user_id": "li"})
+
+        assert 'knowhub_outbox_events{status="dead"} 1.0' in metrics
+        assert 'knowhub_outbox_events{status="failed"} 0.0' in metrics
+        assert (ready["index_lag"], "memory_vectors" in ready["degraded"]) == (0, True)
+        assert POISON not in str(ready)
+        assert [(one["dead"], len(one["dead_letters"])) for one in (mine, others)] == [(1, 1), (0, 0)]
+        assert mine["dead_letters"][0]["event_id"] == dead.event_id
+        assert (retried.status_code, retried.json()["status"]) == (200, "pending")

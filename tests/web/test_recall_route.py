@@ -1,0 +1,77 @@
+"""One question over HTTP to knowledge, keywords and memory together."""
+
+import httpx
+import pytest
+
+from tests.web.conftest import Saved
+from tests.web.sessions import commit
+from tests.web.trees import info, keyword
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def everything(api: httpx.AsyncClient, saved: Saved) -> dict[str, str]:
+    """Keep one thing in each source, and return the id of each."""
+    record = await saved("Asyncio: gather waits for all of them.", task="wait for coroutines", types=["tool"])
+    named = await keyword(api, "Asyncio")
+    hanging = await info(api, "asyncio.TaskGroup is safer since 3.11", named["id"])
+    await commit(api, "s-1", "yesterday asyncio deadlocked in the gateway")
+    return {"record": record["id"], "keyword": named["id"], "info": hanging["id"]}
+
+
+async def test_every_source_answers_and_each_item_says_where_it_is_from(
+    api: httpx.AsyncClient, everything: dict[str, str]
+) -> None:
+    response = await api.get("/api/recall", params={"q": "asyncio"})
+
+    told = response.json()
+    assert response.status_code == 200
+    assert [one["source"] for one in told["results"][:3]] == ["knowledge", "keywords", "memory"]
+    by_kind = {one["kind"]: one for one in told["results"]}
+    assert {kind: by_kind[kind]["id"] for kind in ("record", "keyword", "info")} == everything
+    assert by_kind["sessions"]["message_ids"] == ["m-1"]
+    assert (told["count"], told["degraded"]) == (len(told["results"]), [])
+
+
+@pytest.mark.usefixtures("everything")
+async def test_what_an_item_names_can_be_read(api: httpx.AsyncClient) -> None:
+    told = (await api.get("/api/recall", params={"q": "asyncio"})).json()
+
+    for item in told["results"]:
+        assert (await api.get(item["read"])).status_code == 200, item
+
+
+@pytest.mark.parametrize(
+    ("params", "sources"),
+    [
+        ({"sources": "memory"}, {"memory"}),
+        ({"sources": "keywords,knowledge"}, {"keywords", "knowledge"}),
+        ({"types": "plan"}, {"keywords", "memory"}),
+        ({"categories": "events"}, {"knowledge", "keywords"}),
+    ],
+)
+@pytest.mark.usefixtures("everything")
+async def test_sources_and_filters_narrow_it(api: httpx.AsyncClient, params: dict[str, str], sources: set[str]) -> None:
+    told = (await api.get("/api/recall", params={"q": "asyncio", **params})).json()
+
+    assert {one["source"] for one in told["results"]} == sources
+
+
+@pytest.mark.usefixtures("everything")
+async def test_top_k_bounds_all_sources_together(api: httpx.AsyncClient) -> None:
+    told = (await api.get("/api/recall", params={"q": "asyncio", "top_k": 2})).json()
+
+    assert [one["source"] for one in told["results"]] == ["knowledge", "keywords"]
+
+
+@pytest.mark.usefixtures("everything")
+async def test_nobody_is_told_of_what_they_do_not_see(api: httpx.AsyncClient) -> None:
+    told = (await api.get("/api/recall", params={"q": "asyncio", "user_id": "zhou"})).json()
+
+    assert {one["source"] for one in told["results"]} == {"keywords"}
+
+
+@pytest.mark.parametrize("params", [{}, {"q": " "}, {"q": "x", "sources": "web"}, {"q": "x", "top_k": 0}])
+async def test_what_is_wrong_with_a_question_is_named(api: httpx.AsyncClient, params: dict[str, str]) -> None:
+    assert (await api.get("/api/recall", params=params)).status_code == 422
