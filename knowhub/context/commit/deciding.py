@@ -9,7 +9,7 @@ from knowhub.context import uri
 from knowhub.context.commit import relation_writer, results
 from knowhub.context.commit.candidate_pipeline import Extracted
 from knowhub.context.commit.context_writer import ContextWriter
-from knowhub.context.commit.parts import Part, Standing, part_writes, standing
+from knowhub.context.commit.parts import Part, Standing, new_parts, part_writes, standing
 from knowhub.context.commit.policy_router import PolicyRouter
 from knowhub.context.commit.relation_writer import RelationWriter
 from knowhub.context.commit.session_node import COUNTED_CALLS, session_plan
@@ -43,9 +43,11 @@ class Thought:
         return [use_id for use_id in uses if use_id.startswith(CALL)]
 
     def is_stale(self, view: ContextView) -> bool:
-        """Tell whether the session has parts by now that the archive does not tell of."""
-        heads = view.context_parts(self.archive.archive_uri)
-        return self.seen is not None and any(head.uri not in self.seen for head in heads)
+        """Tell whether the session has parts by now that the archive does not tell of, or lacks one that it does."""
+        if self.seen is None:
+            return False
+        standing = {head.uri for head in view.context_parts(self.archive.archive_uri)}
+        return standing | {part.uri for part in new_parts(view, self.parts)} != self.seen
 
     def with_archive(self, archive: SessionArchive, seen: frozenset[str] | None) -> "Thought":
         """Return the same with another archive."""

@@ -1,0 +1,109 @@
+"""What a session is said to be about does not go on quoting a message that was forgotten."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from knowhub.bootstrap import Hub
+from knowhub.context.commit_model import CommitOptions, SessionCommit
+from knowhub.context.model import NODES, PARTS, Message
+from knowhub.core.errors import NotFound
+from tests.builders import caller
+from tests.hubs import hub_on
+
+pytestmark = pytest.mark.anyio
+
+LI = caller(user_id="li")
+SESSION = "ctx://default/users/li/sessions/s1"
+SAID = (
+    "The heron stands in the third pond every morning.",
+    "We plan the release of Apollo for the second week of May.",
+    "Apollo needs a new login page before that release.",
+)
+
+
+@pytest.fixture
+async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
+    async with hub_on(tmp_path) as hub:
+        await commit(hub, *SAID)
+        yield hub
+
+
+async def commit(hub: Hub, *texts: str) -> str | None:
+    messages = [Message("user", text, message_id=f"m{number}") for number, text in enumerate(texts)]
+    done = await hub.memories.commit_session(LI, SessionCommit("s1", messages, options=CommitOptions(extract=False)))
+    return done.operation_id
+
+
+def session(hub: Hub) -> dict[str, Any]:
+    return dict(hub.store.view("default").get(NODES, SESSION) or {})
+
+
+async def test_a_summary_forgets_with_the_message(hub: Hub) -> None:
+    before = session(hub)
+
+    await hub.memories.delete_node(LI, f"{SESSION}/m0")
+
+    after = session(hub)
+    assert "heron" in before["abstract"] + before["overview"]
+    assert "heron" not in after["abstract"] + after["overview"]
+    assert "Apollo" in after["abstract"]
+    assert (after["metadata"]["message_count"], after["version"]) == (2, 2)
+    assert "heron" not in (await hub.memories.get_node(LI, SESSION)).content
+
+
+async def test_an_undo_brings_back_the_message_and_the_summary(hub: Hub) -> None:
+    before = session(hub)
+    operation_id = await hub.memories.delete_node(LI, f"{SESSION}/m0")
+
+    await hub.operations.undo(LI, operation_id)
+
+    after = session(hub)
+    assert (after["abstract"], after["overview"]) == (before["abstract"], before["overview"])
+    assert after["metadata"]["message_count"] == len(SAID)
+    assert "heron" in (await hub.memories.get_node(LI, f"{SESSION}/m0")).content
+
+
+async def test_what_is_forgotten_stays_so_when_the_session_is_committed_again(hub: Hub) -> None:
+    await hub.memories.delete_node(LI, f"{SESSION}/m0")
+
+    again = await commit(hub, *SAID)
+    more = await commit(hub, *SAID, "And a page to sign up.")
+
+    assert (again, more is not None) == (None, True)
+    assert "heron" not in session(hub)["abstract"] + session(hub)["overview"]
+    assert [one.uri for one in hub.store.view("default").context_parts(SESSION)] == [
+        f"{SESSION}/m{number}" for number in (1, 2, 3)
+    ]
+
+
+async def test_the_last_message_leaves_a_session_about_nothing(hub: Hub) -> None:
+    for number in range(len(SAID)):
+        await hub.memories.delete_node(LI, f"{SESSION}/m{number}")
+
+    after = session(hub)
+
+    assert (after["abstract"], after["overview"], after["metadata"]["message_count"]) == ("", "", 0)
+
+
+async def test_of_a_message_that_comes_meanwhile_the_summary_says_nothing_and_quotes_nothing(hub: Hub) -> None:
+    forgetting, committing = await asyncio.gather(
+        hub.memories.delete_node(LI, f"{SESSION}/m0"), commit(hub, *SAID, "The pond is frozen."), return_exceptions=True
+    )
+
+    row = hub.store.view("default").get(PARTS, f"{SESSION}/m0") or {}
+    assert isinstance(forgetting, str)
+    assert isinstance(committing, str)
+    assert row["forgotten"] is True
+    assert "heron" not in session(hub)["abstract"] + session(hub)["overview"]
+    assert session(hub)["metadata"]["message_count"] == len(hub.store.view("default").context_parts(SESSION))
+
+
+async def test_a_message_that_is_gone_is_not_found(hub: Hub) -> None:
+    await hub.memories.delete_node(LI, f"{SESSION}/m0")
+
+    with pytest.raises(NotFound):
+        await hub.memories.delete_node(LI, f"{SESSION}/m0")
