@@ -6,10 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from knowhub.bootstrap import World, open_hub
+from knowhub.context.commit_model import SessionCommit
+from knowhub.context.model import Message
 from knowhub.core.ids import seq_of
 from knowhub.core.operation import Unchanged
+from knowhub.settings import Settings
 from knowhub.stores.files.log_line import RawChange
-from tests.builders import Domain, local, new_knowledge, opened
+from tests.builders import Domain, caller, local, new_knowledge, opened
 from tests.fakes.faulty_files import CHANGES, FaultyFileSystem, Plan
 
 pytestmark = pytest.mark.anyio
@@ -83,3 +87,16 @@ async def test_what_changes_nothing_is_neither_written_nor_synced(tmp_path: Path
 
         assert duplicate.duplicate_of == saved.record["id"]
         assert files.calls == 0
+
+
+async def test_a_session_of_two_hundred_messages_costs_one_sync(tmp_path: Path) -> None:
+    files = FaultyFileSystem()
+    said = [Message("user", f"In week {number} we shipped release {number} of Apollo.") for number in range(200)]
+    async with open_hub(Settings(data_dir=tmp_path), World(files=files), keep=False) as hub:
+        files.begin(Plan())
+
+        done = await hub.memories.commit_session(caller(user_id="li"), SessionCommit("s1", said))
+
+        assert (done.status, hub.store.last_seq) == ("committed", 1)
+        assert files.counts["sync_data"] == 1
+        assert files.log_syncs == 1
