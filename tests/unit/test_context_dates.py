@@ -45,6 +45,16 @@ SAID = date(2026, 5, 8)  # a Friday
         ("去年", "2025-01-01", "year"),
         ("三天前", "2026-05-05", "day"),
         ("两个月前", "2026-03-01", "month"),
+        ("a couple of days ago", "2026-05-06", "day"),
+        ("this past weekend", "2026-05-02", "day"),
+        ("this monday", "2026-05-04", "day"),
+        ("this past month", "2026-04-01", "month"),
+        ("tomorrow i'll tell what we did on 7 may", "2026-05-07", "day"),
+        ("去年5月", "2025-05-01", "month"),
+        ("上上个月", "2026-03-01", "month"),
+        ("十二天前", "2026-04-26", "day"),
+        ("1850年3月", "1850-03-01", "month"),
+        ("2月29日", "2024-02-29", "day"),
     ],
 )
 def test_a_time_is_reckoned_from_the_day_on_which_it_was_named(said: str, day: str, grain: str) -> None:
@@ -55,7 +65,19 @@ def test_a_time_is_reckoned_from_the_day_on_which_it_was_named(said: str, day: s
 
 
 @pytest.mark.parametrize(
-    "said", ["i like tea", "may i ask?", "march on", "我喜欢茶", "no second thoughts", "version 2.10"]
+    "said",
+    [
+        "i like tea",
+        "may i ask?",
+        "march on",
+        "我喜欢茶",
+        "no second thoughts",
+        "version 2.10",
+        "we leave tomorrow",
+        "下周三去",
+        "a christmas tree",
+        "it cost 2000 dollars",
+    ],
 )
 def test_what_names_no_time_has_none(said: str) -> None:
     found = dates.when(said, SAID)

@@ -38,6 +38,11 @@ WEDNESDAY = datetime(2023, 5, 10, 12, tzinfo=UTC).timestamp()
         ("two days ago", "2023-05-08", "2023-05-08"),
         ("a month ago", "2023-04-01", "2023-04-30"),
         ("in 2021", "2021-01-01", "2021-12-31"),
+        ("上上个月", "2023-03-01", "2023-03-31"),
+        ("this morning", "2023-05-10", "2023-05-10"),
+        ("a couple of days ago", "2023-05-08", "2023-05-08"),
+        ("1850年3月", "1850-03-01", "1850-03-31"),
+        ("31 February, or yesterday", "2023-05-09", "2023-05-09"),
     ],
 )
 def test_a_named_time_is_read_as_its_days(text: str, first: str, last: str) -> None:
@@ -59,6 +64,7 @@ def test_a_named_time_is_read_as_its_days(text: str, first: str, last: str) -> N
         ("Christmas Eve", "m1224"),
         ("New Year's Day", "m0101"),
         ("in March", "m03"),
+        ("in march", "m03"),
     ],
 )
 def test_a_day_without_a_year_is_that_of_every_year(text: str, mark: str) -> None:
@@ -69,7 +75,18 @@ def test_a_day_without_a_year_is_that_of_every_year(text: str, mark: str) -> Non
 
 @pytest.mark.parametrize(
     "text",
-    ["I may go", "they march on", "version 3.2.1", "31 February", "天气不错", "三个月大的猫", "", "call 555-2023-11"],
+    [
+        "I may go",
+        "they march on",
+        "version 3.2.1",
+        "31 February",
+        "天气不错",
+        "三个月大的猫",
+        "",
+        "call 555-2023-11",
+        "13月",
+        "yeſterday, laſt week",
+    ],
 )
 def test_what_names_no_day_is_not_taken_for_one(text: str) -> None:
     named = named_times(text, WEDNESDAY)

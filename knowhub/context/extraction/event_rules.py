@@ -67,15 +67,17 @@ def found(telling: Telling, statements: Iterable[Statement]) -> list[CandidateMe
     """Return what the users tell that took place at a time that they name."""
     candidates = []
     for one in statements:
-        said = dates.day_of(telling.messages[one.number].timestamp)
-        time = dates.when(one.bare, said)
-        if time is not None and is_event(one):
+        # Few sentences tell of an event, and fewer yet are worth looking through for every form of a time.
+        if not is_event(one):
+            continue
+        time = dates.when(one.bare, dates.day_of(telling.messages[one.number].timestamp))
+        if time is not None:
             candidates.append(_candidate(telling, one, time))
     return candidates
 
 
 def is_event(one: Statement) -> bool:
-    """Tell whether a statement that names a time tells what took place then."""
+    """Tell whether a statement, where it names a time, tells what took place then."""
     if not one.is_meant or _NOT_EVENT.search(one.bare) or procedure_rules.is_procedure(one):
         return False
     if one.bare.isascii() or _PAST.search(one.bare):

@@ -1,0 +1,333 @@
+"""The forms in which Chinese and English name a time, and what each means seen from a day: one table for all readers.
+
+Questions are read by `knowhub.context.times`, what happened to somebody by `knowhub.context.extraction.dates`.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from enum import StrEnum
+from itertools import islice
+from typing import Final
+
+MOST_NAMED: Final = 8
+"""So many times are read in each form: a text of nothing but dates is read no further."""
+MOST_READ_CHARS: Final = 4_000
+DECEMBER: Final = 12
+WEEK: Final = 7
+# A leap year: a month and a day without a year are kept in it.
+_NO_YEAR: Final = 2000
+
+_MONTH_NAMES: Final = "january february march april may june july august september october november december"
+_DAY_NAMES: Final = "monday tuesday wednesday thursday friday saturday sunday"
+_NUMBER_NAMES: Final = "zero one two three four five six seven eight nine ten eleven twelve"
+_MONTHS, _WEEKDAYS, _NUMBERS = _MONTH_NAMES.split(), _DAY_NAMES.split(), _NUMBER_NAMES.split()
+_INDEFINITE: Final = {"a": 1, "an": 1, "a couple of": 2}
+_HAN_DIGITS: Final = "零一二三四五六七八九"
+_HAN_WEEKDAYS: Final = "一二三四五六日天"
+_HOLIDAYS: Final = {
+    "元旦": (1, 1), "情人节": (2, 14), "妇女节": (3, 8), "植树节": (3, 12), "愚人节": (4, 1), "劳动节": (5, 1),
+    "五一": (5, 1), "青年节": (5, 4), "儿童节": (6, 1), "六一": (6, 1), "建党节": (7, 1), "建军节": (8, 1),
+    "教师节": (9, 10), "国庆": (10, 1), "万圣节": (10, 31), "双十一": (11, 11), "平安夜": (12, 24), "圣诞": (12, 25),
+    "跨年夜": (12, 31), "new year's day": (1, 1), "valentine's day": (2, 14), "april fools": (4, 1),
+    "may day": (5, 1), "independence day": (7, 4), "halloween": (10, 31), "christmas eve": (12, 24),
+    "christmas": (12, 25), "boxing day": (12, 26), "new year's eve": (12, 31),
+}  # fmt: skip
+"""Those of a fixed date: what moves with the moon, or is a certain Monday, is not in it."""
+
+
+class Side(StrEnum):
+    """From where a time is looked at: a question may mean any day, what took place is told of days gone by."""
+
+    ASKED = "asked"
+    TOLD = "told"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The days that a time is, the last one among them; without a year they are those of every year.
+
+    `is_fixed` says that it is the same seen from any day. `about` is the day that is meant where that is not the first.
+    """
+
+    first: date
+    last: date
+    every_year: bool = False
+    is_fixed: bool = False
+    about: date | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A time where a text names it: `words` at `start`. `reading` is None for a day that no calendar has."""
+
+    start: int
+    words: str
+    reading: Reading | None
+
+
+def named_in(text: str, today: date, side: Side) -> Iterator[Named]:
+    """Yield the times that the beginning of a text names, seen from a day, in the order of the forms."""
+    text = text[:MOST_READ_CHARS]
+    if not _may_name_days(text):
+        return
+    taken: list[tuple[int, int]] = []
+    lower = text.lower()
+    for form in _FORMS:
+        if side not in form.sides or not form.may_stand_in(lower):
+            continue
+        for match in islice(form.pattern.finditer(text), MOST_NAMED):
+            # The longest form comes first: of 2023年5月2日 neither the year nor the month is named beside it.
+            if any(match.start() < end and start < match.end() for start, end in taken):
+                continue
+            taken.append(match.span())
+            yield Named(match.start(), match[0].strip(), _read(form, match, today))
+
+
+def month_of(year: int, month: int) -> Reading:
+    """Return a month by its number, which may run on into other years."""
+    year, month = year + (month - 1) // DECEMBER, (month - 1) % DECEMBER + 1
+    after = date(year + month // DECEMBER, month % DECEMBER + 1, 1)
+    return Reading(date(year, month, 1), after - timedelta(days=1))
+
+
+def number(written: str) -> int:
+    """Read a number below a hundred, or a year by its digits: 5, five, a, 五, 十二, 二〇二三. Raises ValueError."""
+    written = " ".join(written.lower().split()).replace("两", "二").replace("〇", "零")
+    if written.isdecimal():
+        return int(written)
+    if written in _NUMBERS:
+        return _NUMBERS.index(written)
+    if written in _INDEFINITE:
+        return _INDEFINITE[written]
+    if "十" in written:
+        tens, _, ones = written.partition("十")
+        return (_HAN_DIGITS.index(tens) if tens else 1) * 10 + (_HAN_DIGITS.index(ones) if ones else 0)
+    return int("".join(str(_HAN_DIGITS.index(digit)) for digit in written))
+
+
+def pattern(text: str) -> re.Pattern[str]:
+    """Compile a form: case does not count, and neither does white space in it."""
+    return re.compile(text, re.IGNORECASE | re.VERBOSE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    pattern: re.Pattern[str]
+    read: Callable[[re.Match[str], date], Reading]
+    # One of these stands in whatever has the form: to look for them is far cheaper than to look for the form.
+    signs: Sequence[str] = ()
+    sides: Sequence[Side] = tuple(Side)
+
+    def may_stand_in(self, lower: str) -> bool:
+        return not self.signs or any(sign in lower for sign in self.signs)
+
+
+def _may_name_days(text: str) -> bool:
+    # Most of what is said names no day, and one look tells.
+    if not text.isascii() and _HAN_TIME.search(text):
+        return True
+    words = _WORDS.findall(text.lower())
+    return not _TIME_WORDS.isdisjoint(words) or any(word.isdecimal() for word in words)
+
+
+def _read(form: _Form, match: re.Match[str], today: date) -> Reading | None:
+    try:
+        return form.read(match, today)
+    except (ValueError, LookupError, OverflowError):
+        # The thirty-first of a month without one, before the year 1, or a word with the long s of old print.
+        return None
+
+
+def _month_number(written: str) -> int:
+    lower = written.lower().rstrip(".")
+    names = [at for at, name in enumerate(_MONTHS, 1) if name.startswith(lower[:3])]
+    month = names[0] if names and lower[0].isascii() and lower[0].isalpha() else number(written)
+    if not 1 <= month <= DECEMBER:
+        raise ValueError(written)
+    return month
+
+
+def _dated(match: re.Match[str], today: date) -> Reading:
+    """Read year, month and day, as many as are there; 去年5月 names its year from today."""
+    parts = match.groupdict()
+    month = _month_number(parts["month"]) if parts.get("month") else None
+    day = number(parts["day"]) if parts.get("day") else None
+    year, is_fixed = _year(parts.get("year"), today)
+    if month is None:
+        return Reading(*_whole_year(year or today.year), is_fixed=is_fixed)
+    whole = month_of(year or _NO_YEAR, month)
+    if day is None:
+        return Reading(whole.first, whole.last, year is None, is_fixed)
+    one = date(whole.first.year, month, day)
+    return Reading(one, one, year is None, is_fixed)
+
+
+_YEARS_AWAY: Final = {"前年": -2, "去年": -1, "今年": 0, "明年": 1, "last year": -1, "this year": 0, "next year": 1}
+
+
+def _year(written: str | None, today: date) -> tuple[int | None, bool]:
+    """Return the year, and whether it is the same seen from any day."""
+    if not written:
+        return None, False
+    away = _YEARS_AWAY.get(" ".join(written.lower().split()))
+    return (today.year + away, False) if away is not None else (number(written.rstrip("年")), True)
+
+
+def _whole_year(year: int) -> tuple[date, date]:
+    return date(year, 1, 1), date(year, DECEMBER, 31)
+
+
+_DAYS_AWAY: Final = {
+    "大前天": -3, "前天": -2, "昨天": -1, "昨日": -1, "昨晚": -1, "今天": 0, "今日": 0, "今早": 0, "今晚": 0,
+    "明天": 1, "明日": 1, "明晚": 1, "后天": 2,
+    "the day before yesterday": -2, "yesterday": -1, "last night": -1, "today": 0, "tonight": 0, "this morning": 0,
+    "this afternoon": 0, "tomorrow": 1, "the day after tomorrow": 2,
+}  # fmt: skip
+
+
+def _near_day(match: re.Match[str], today: date) -> Reading:
+    day = today + timedelta(days=_DAYS_AWAY[" ".join(match[0].lower().split())])
+    return Reading(day, day)
+
+
+_STEPS: Final = {"上上": -2, "上": -1, "last": -1, "这": 0, "本": 0, "this": 0, "下": 1, "next": 1}
+
+
+def _near_week(match: re.Match[str], today: date) -> Reading:
+    """Read last week, 上周, and with a day last Tuesday, 上周二; weeks begin on Monday.
+
+    In Chinese 上周二 is of the week before; last Tuesday is the one before today.
+    """
+    monday = today - timedelta(days=today.weekday()) + timedelta(weeks=_STEPS[match["step"].lower()])
+    named = match["weekday"].lower()
+    if not named:
+        return Reading(monday, monday + timedelta(days=WEEK - 1))
+    if named in {"末", "weekend"}:
+        return Reading(monday + timedelta(days=5), monday + timedelta(days=6))
+    if named in _HAN_WEEKDAYS:
+        day = monday + timedelta(days=min(_HAN_WEEKDAYS.index(named), 6))
+        return Reading(day, day)
+    away = (_WEEKDAYS.index(named) - today.weekday()) % WEEK
+    day = today + timedelta(days=away - WEEK if match["step"].lower() == "last" else away)
+    return Reading(day, day)
+
+
+def _gone_by(match: re.Match[str], today: date) -> Reading:
+    """Read on Sunday, this Sunday and this past weekend of who tells what took place: the last before today."""
+    named = match["weekday"].lower()
+    weekday = _WEEKDAYS.index("saturday" if named == "weekend" else named)
+    day = today - timedelta(days=(today.weekday() - weekday - 1) % WEEK + 1)
+    return Reading(day, day + timedelta(days=int(named == "weekend")))
+
+
+def _this_past(match: re.Match[str], today: date) -> Reading:
+    match match["unit"].lower():
+        case "week":
+            monday = today - timedelta(days=today.weekday())
+            return Reading(monday, monday + timedelta(days=WEEK - 1))
+        case "month":
+            return month_of(today.year, today.month - 1)
+    return Reading(*_whole_year(today.year - 1))
+
+
+def _near_month(match: re.Match[str], today: date) -> Reading:
+    return month_of(today.year, today.month + _STEPS[match["step"].lower()])
+
+
+def _ago(match: re.Match[str], today: date) -> Reading:
+    count, unit = number(match["count"]), match["unit"].lower()
+    if unit in {"天", "日", "day"}:
+        day = today - timedelta(days=count)
+        return Reading(day, day)
+    if unit in {"周", "星期", "礼拜", "week"}:
+        # A week ago is hardly ever to the day.
+        day = today - timedelta(weeks=count)
+        return Reading(day - timedelta(days=3), day + timedelta(days=3), about=day)
+    if unit in {"月", "month"}:
+        return month_of(today.year, today.month - count)
+    return Reading(*_whole_year(today.year - count))
+
+
+def _holiday(match: re.Match[str], today: date) -> Reading:
+    month, day = _HOLIDAYS[match["holiday"].lower().replace("’", "'")]
+    year, is_fixed = _year(match["year"], today)
+    one = date(year or _NO_YEAR, month, day)
+    return Reading(one, one, year is None, is_fixed)
+
+
+HAN_NUMBER: Final = r"(?:\d{1,2}|[一二两三四五六七八九十]{1,3})"
+EN_NUMBER: Final = rf"\d{{1,2}}|a\s+couple\s+of|an?|{'|'.join(_NUMBERS[1:])}"
+_HAN_YEARS: Final = r"[一二][〇零一二三四五六七八九]{3}年|前年|去年|今年|明年"
+# Four digits before 年 may be how long something lasts, unless a month stands behind them.
+_HAN_YEAR: Final = rf"(?:(?P<year>(?:19|20)\d\d年|{_HAN_YEARS})\s*的?\s*)"
+_HAN_YEAR_OF: Final = rf"(?:(?P<year>(?<!\d)\d{{4}}年|{_HAN_YEARS})\s*的?\s*)"
+_EN_MONTHS: Final = (
+    r"jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?"
+    r"|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?"
+)
+_EN_MONTH: Final = rf"(?P<month>{_EN_MONTHS})\.?"
+_NEAR_YEAR: Final = r"last\s+year|this\s+year|next\s+year"
+_EN_YEAR: Final = rf"(?P<year>(?<![\d-])(?:19|20)\d\d(?![\d-])|{_NEAR_YEAR})"
+_EN_DAY: Final = r"(?P<day>[12]\d|3[01]|0?[1-9])(?:st|nd|rd|th)?"
+_WEEKDAY: Final = rf"(?P<weekday>{'|'.join(_WEEKDAYS)}|weekend)\b"
+_HOLIDAY: Final = "|".join(re.escape(name).replace("'", "['’]") for name in sorted(_HOLIDAYS, key=len, reverse=True))
+_NEAR: Final = "|".join(
+    re.escape(name).replace(r"\ ", r"\s+") if name[0] > "z" else rf"\b{re.escape(name)}\b".replace(r"\ ", r"\s+")
+    for name in sorted(_DAYS_AWAY, key=len, reverse=True)
+)
+_IN_MONTHS: Final = tuple(name[:3] for name in _MONTHS)
+_ASKED: Final = (Side.ASKED,)
+_TOLD: Final = (Side.TOLD,)
+
+_FORMS: Final[Sequence[_Form]] = (
+    _Form(
+        pattern(r"(?<!\d)(?P<year>(?:19|20)\d\d)([-/.])(?P<month>1[0-2]|0?[1-9])\2(?P<day>[12]\d|3[01]|0?[1-9])(?!\d)"),
+        _dated,
+    ),
+    _Form(pattern(r"\b(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)\b"), _dated, "-"),
+    _Form(pattern(rf"{_HAN_YEAR_OF}?(?P<month>{HAN_NUMBER})\s*月\s*(?P<day>{HAN_NUMBER})\s*[日号]"), _dated, "月"),
+    _Form(pattern(rf"\b{_EN_DAY}\s+(?:of\s+)?{_EN_MONTH}(?:,?\s+(?:of\s+)?{_EN_YEAR})?\b"), _dated, _IN_MONTHS),
+    _Form(pattern(rf"\b{_EN_MONTH}\s+(?:the\s+)?{_EN_DAY}(?:,?\s+(?:of\s+)?{_EN_YEAR})?\b(?!\d)"), _dated, _IN_MONTHS),
+    # Who tells of a Christmas tree does not tell of that day.
+    _Form(pattern(rf"{_HAN_YEAR}?(?P<holiday>{_HOLIDAY})"), _holiday, sides=_ASKED),
+    _Form(pattern(_NEAR), _near_day, ("天", "日", "早", "晚", "day", "this", "night", "tomorrow")),
+    _Form(
+        pattern(r"(?P<step>上上|上|这|本|下)个?(?:周|星期|礼拜)(?P<weekday>[一二三四五六日天末]?)"),
+        _near_week,
+        "周期拜",
+    ),
+    _Form(pattern(rf"\b(?P<step>last)\s+{_WEEKDAY}"), _near_week, ("last",)),
+    _Form(pattern(rf"\b(?P<step>this|next)\s+{_WEEKDAY}"), _near_week, ("this", "next"), _ASKED),
+    _Form(pattern(rf"\b(?:on|this(?:\s+past)?)\s+{_WEEKDAY}"), _gone_by, ("day", "weekend"), _TOLD),
+    _Form(pattern(r"\bthis\s+past\s+(?P<unit>week|month|year)\b"), _this_past, ("past",)),
+    _Form(pattern(r"\b(?P<step>last|this|next)\s+week\b(?P<weekday>)"), _near_week, ("week",)),
+    _Form(pattern(r"(?P<step>上上|上|这|本|下)个?月"), _near_month, "月"),
+    _Form(pattern(r"\b(?P<step>last|this|next)\s+month\b"), _near_month, ("month",)),
+    _Form(pattern(rf"(?P<count>{HAN_NUMBER})\s*个?(?P<unit>天|日|周|星期|礼拜|月|年)(?:以|之)?前"), _ago, "前"),
+    _Form(pattern(rf"\b(?P<count>{EN_NUMBER})\s+(?P<unit>day|week|month|year)s?\s+ago\b"), _ago, ("ago",)),
+    _Form(pattern(rf"{_HAN_YEAR_OF}?(?<![\d.])(?P<month>{HAN_NUMBER})\s*月(?:份|底|初|中|里)?"), _dated, "月"),
+    _Form(pattern(rf"\b{_EN_MONTH},?\s+(?:of\s+)?{_EN_YEAR}\b"), _dated, _IN_MONTHS),
+    # Alone only where it can be nothing else: a march, and what may be.
+    _Form(
+        re.compile(rf"\b(?P<month>{'|'.join(name.title() for name in _MONTHS if name != 'may')})\b"), _dated, _IN_MONTHS
+    ),
+    _Form(pattern(rf"(?<=\bin\s)(?P<month>{_EN_MONTHS})\b"), _dated, _IN_MONTHS),
+    _Form(pattern(_HAN_YEAR), _dated, "年"),
+    _Form(pattern(rf"\b(?P<year>{_NEAR_YEAR})\b"), _dated, ("year",)),
+    # Of what took place a number of four digits is the year only where it is said to be; of a question it mostly is.
+    _Form(pattern(r"\b(?:in|since)\s+(?P<year>(?:19|20)\d\d)\b"), _dated, ("in", "since"), _TOLD),
+    _Form(pattern(rf"\b{_EN_YEAR}\b"), _dated, sides=_ASKED),
+)
+_WORDS: Final = re.compile(r"[a-z]+|\d\d")
+_TIME_WORDS: Final = frozenset(
+    ["sept", "ago", "last", "this", "next", "day", "yesterday", "today", "tonight", "tomorrow"]
+).union(
+    _MONTHS,
+    _WEEKDAYS,
+    (name[:3] for name in _MONTHS),
+    (name.rpartition(" ")[2] for name in _HOLIDAYS if name.isascii()),
+)
+_HAN_HOLIDAYS: Final = "|".join(name for name in _HOLIDAYS if not name.isascii())
+_HAN_TIME: Final = re.compile(rf"[月天日号昨今明周年节前早晚]|星期|礼拜|{_HAN_HOLIDAYS}")
