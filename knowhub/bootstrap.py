@@ -50,6 +50,7 @@ from knowhub.search.keyword_text import KeywordTextRules
 from knowhub.search.lexical import LexicalIndex
 from knowhub.settings import Settings, default_owner
 from knowhub.stores.files.apart import Apart, run_apart, run_here
+from knowhub.stores.files.context_directories import NodeDirectories
 from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.derived_maps import DerivedMaps
 from knowhub.stores.files.filesystem import FileSystem, RealFileSystem
@@ -125,6 +126,7 @@ class Hub:
     memory_recall: MemoryRecall
     records: RecordFiles
     maps: DerivedMaps
+    directories: NodeDirectories
     keeper: Keeper
     apart: Apart
 
@@ -271,6 +273,7 @@ def _hub(ground: Ground, identity: IdentityService, services: Services, apart: A
         memory_recall=upkeep.memories,
         records=upkeep.records,
         maps=upkeep.maps,
+        directories=upkeep.directories,
         keeper=upkeep.keeper,
         apart=apart,
     )

@@ -29,6 +29,18 @@ async def test_it_tells_how_far_what_is_derived_is_behind(settings: Settings) ->
     assert [after[name] for name in ("index_lag", "records_lag", "maps_lag")] == [0, 0, 0]
 
 
+async def test_it_tells_how_far_the_directories_of_memories_are_behind(settings: Settings) -> None:
+    session = {"session_id": "s-1", "user_id": "li", "messages": [{"role": "user", "content": "I like green tea."}]}
+    async with open_hub(settings, keep=False) as hub, client_of(create_app(settings, hub)) as api:
+        unused = (await api.get("/ready")).json()
+        await api.post("/api/context/sessions/commit", json=session)
+        behind = (await api.get("/ready")).json()
+        await hub.keeper.run_once()
+        after = (await api.get("/ready")).json()
+
+    assert [ready["directories_lag"] for ready in (unused, behind, after)] == [0, 1, 0]
+
+
 async def test_it_names_the_upkeep_that_fails_and_why(settings: Settings, hub: Hub, api: httpx.AsyncClient) -> None:
     before = (await api.get("/ready")).json()
     # A folder in the place of a file: no record can be appended.
@@ -74,7 +86,7 @@ async def test_it_names_what_lies_in_quarantine_after_a_restart_too(tmp_path: Pa
     assert told == [[str(kept)]] * 2
 
 
-FIGURES = {"index_lag", "records_lag", "maps_lag", "last_seq", "damage", "quarantined"}
+FIGURES = {"index_lag", "records_lag", "maps_lag", "directories_lag", "last_seq", "damage", "quarantined"}
 
 
 async def test_where_keys_are_asked_for_only_root_is_told_figures(tmp_path: Path) -> None:

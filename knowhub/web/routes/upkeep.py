@@ -25,7 +25,9 @@ from knowhub.web.schemas.parts import CallerIds
 router = APIRouter(tags=["upkeep"], route_class=EdgeRoute)
 
 _UNTOLD = "the root key is told more"
-_NO_FIGURES = dict.fromkeys(("index_lag", "records_lag", "maps_lag", "last_seq", "damage", "quarantined"))
+_NO_FIGURES = dict.fromkeys(
+    ("index_lag", "records_lag", "maps_lag", "directories_lag", "last_seq", "damage", "quarantined")
+)
 _VERSION = {"name": "knowhub", "version": version("knowhub")}
 
 
@@ -67,6 +69,7 @@ def _figures(hub: Hub) -> dict[str, Any]:
         "index_lag": hub.index_lag,
         "records_lag": hub.records.lag,
         "maps_lag": hub.maps.lag,
+        "directories_lag": hub.directories.lag,
         "last_seq": status.last_seq,
         "damage": [str(damage) for damage in status.damage],
         "quarantined": hub.quarantined(),

@@ -262,6 +262,7 @@ class ReadyAnswer(Answer):
     index_lag: int | None = Field(description="Like all that follows null to callers without the root key.")
     records_lag: int | None
     maps_lag: int | None
+    directories_lag: int | None
     last_seq: int | None
     damage: list[str] | None
     quarantined: list[str] | None
