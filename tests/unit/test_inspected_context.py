@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from knowhub.bootstrap import open_hub
 from knowhub.context.model import Category
 from knowhub.core.ids import RandomIds
+from knowhub.settings import Settings
 from knowhub.stores.files.context_directories import NodeDirectories
 from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.filesystem import RealFileSystem
@@ -150,3 +152,17 @@ async def test_what_was_never_needed_is_not_spoken_of(tmp_path: Path) -> None:
     await open_files(tmp_path).close()
 
     assert of_context(tmp_path) == []
+
+
+async def test_an_index_of_memories_that_is_damaged_is_a_problem(tmp_path: Path) -> None:
+    async with open_hub(Settings(data_dir=tmp_path, owner="user:local"), keep=False) as hub:
+        await hub.store.commit(ACCOUNT, "user:li", lambda _view: draft(node_row(SESSION)))
+        await hub.keeper.run_once()
+    built = next((tmp_path / "indexes" / "context").glob("*/*/built.json"))
+    subject = str(built.parent.relative_to(tmp_path))
+
+    before = [one.severity for one in inspect(RealFileSystem(), DataDirectory(tmp_path)) if one.subject == subject]
+    built.write_bytes(b"{}")
+    after = [one.severity for one in inspect(RealFileSystem(), DataDirectory(tmp_path)) if one.subject == subject]
+
+    assert (before, after) == ([Severity.OK], [Severity.PROBLEM])
