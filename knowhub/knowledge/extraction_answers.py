@@ -1,9 +1,9 @@
 """A model's candidates read without trusting them: each item alone, so that a bad one costs nothing but itself."""
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
+from knowhub.core import citing
 from knowhub.core.choices import Choices, short_text
 from knowhub.knowledge.extraction_model import PROFILE_CATEGORIES, Candidate, Category, Message, Rejected
 from knowhub.knowledge.model import KnowledgeType
@@ -12,10 +12,6 @@ MAX_ITEMS: Final = 100
 _MAX_TASK: Final = 200
 _MAX_CONTENT: Final = 1_000
 _MAX_LABEL: Final = 60
-_MAX_CITED: Final = 20
-# Of a paraphrase so much of the words still stands in what it paraphrases; of an invention it does not.
-_LEAST_GROUND: Final = 0.3
-_WORD: Final = re.compile(r"[a-z0-9_]{2,}|[\u3400-\u9fff]")
 _FALLBACK: Final = {
     KnowledgeType.STRATEGY: Category.OUTCOME,
     KnowledgeType.TOOL: Category.PITFALL,
@@ -51,10 +47,10 @@ def _candidate(item: object, shown: Mapping[int, Message], known: Choices) -> Ca
         return "is no object"
     kind = _kind(item)
     category = None if kind is None else _category(kind, item.get("category"))
-    content, cited = _content(item.get("content")), _cited(item.get("messages"), shown)
+    content, cited = _content(item.get("content")), citing.cited(item.get("messages"), shown)
     # What a tool or an agent says of the user is no word of theirs: a page that was read would write their profile.
     telling = [shown[number] for number in cited if kind is not KnowledgeType.USER_PROFILE or shown[number].is_user]
-    grounded = _is_grounded(content, [message.content for message in telling])
+    grounded = citing.is_grounded(content, [message.content for message in telling])
     problems = (
         (kind is None, "type is none of the six"),
         (category is None, "category is none of preference, habit, background, constraint"),
@@ -103,15 +99,3 @@ def _content(said: object) -> str:
         return ""
     text = said[: _MAX_CONTENT * 4].replace("\0", " ").encode("utf-8", "replace").decode().strip()
     return text[:_MAX_CONTENT].rstrip()
-
-
-def _cited(said: object, shown: Mapping[int, Message]) -> tuple[int, ...]:
-    pointed: Sequence[object] = said[:_MAX_CITED] if isinstance(said, list) else [said]
-    numbers = (one for one in pointed if isinstance(one, int) and not isinstance(one, bool) and one in shown)
-    return tuple(dict.fromkeys(numbers))
-
-
-def _is_grounded(content: str, texts: Sequence[str]) -> bool:
-    words = set(_WORD.findall(content.casefold()))
-    there = set(_WORD.findall(" ".join(texts).casefold()))
-    return bool(words) and len(words & there) >= _LEAST_GROUND * len(words)

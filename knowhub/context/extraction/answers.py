@@ -1,6 +1,5 @@
 """A model's memories read without trusting them: each item alone, so that a bad one costs nothing but itself."""
 
-import re
 from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Any, Final
@@ -9,21 +8,18 @@ from knowhub.context.commit_model import CandidateMemory
 from knowhub.context.extraction.dates import day_of
 from knowhub.context.extraction.telling import MAX_ABSTRACT, Telling
 from knowhub.context.model import Category, Message
+from knowhub.core import citing
 from knowhub.core.choices import short_text
 
 MAX_ITEMS: Final = 100
 _MAX_KEY: Final = 100
 _MAX_OVERVIEW: Final = 1_000
 _MAX_CONTENT: Final = 4_000
-_MAX_CITED: Final = 20
 _CONFIDENCE: Final = 0.8
-# Of a paraphrase so much of the words still stands in what it paraphrases; of an invention it does not.
-_LEAST_GROUND: Final = 0.3
 # Of these a person has but one: a newer statement takes the place of an older one.
 _SINGLE: Final = frozenset(
     ("name", "job", "home", "age", "employer", "birthday", "姓名", "名字", "职业", "住址", "年龄", "生日")
 )
-_WORD: Final = re.compile(r"[a-z0-9_]{2,}|[\u3400-\u9fff]")
 
 
 def read(
@@ -59,12 +55,12 @@ def _candidate(
         return None
     category = next((one for one in categories if one.value == item.get("category")), None)
     key, abstract = short_text(item.get("key"), _MAX_KEY), short_text(item.get("abstract"), MAX_ABSTRACT)
-    cited = _cited(item.get("messages"), shown)
+    cited = citing.cited(item.get("messages"), shown)
     if category is None or not key or not abstract or not cited:
         return None
     overview = long_text(item.get("overview"), _MAX_OVERVIEW) or abstract
     content = long_text(item.get("content"), _MAX_CONTENT) or overview
-    if not _is_grounded(f"{abstract} {content}", [shown[number].content for number in cited]):
+    if not citing.is_grounded(f"{abstract} {content}", [shown[number].content for number in cited]):
         return None
     facts: dict[str, Any] = {"topic": key.casefold(), "name": key} if category is not Category.EVENTS else {}
     if category is Category.PROFILE and key.casefold() in _SINGLE:
@@ -75,15 +71,3 @@ def _candidate(
     return telling.candidate(
         category, key, abstract, cited, content=content, confidence=_CONFIDENCE, by="llm", overview=overview, **facts
     )
-
-
-def _cited(said: object, shown: Mapping[int, Message]) -> tuple[int, ...]:
-    pointed: Sequence[object] = said[:_MAX_CITED] if isinstance(said, list) else [said]
-    numbers = (one for one in pointed if isinstance(one, int) and not isinstance(one, bool) and one in shown)
-    return tuple(dict.fromkeys(numbers))
-
-
-def _is_grounded(content: str, texts: Sequence[str]) -> bool:
-    words = set(_WORD.findall(content.casefold()))
-    there = set(_WORD.findall(" ".join(texts).casefold()))
-    return bool(words) and len(words & there) >= _LEAST_GROUND * len(words)
