@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from agent_tools import client, failures, records, sendable
+from agent_tools import client, degraded, failures, records, sendable
 from agent_tools.registry import tool
 from agent_tools.results import ToolResult
 
@@ -41,7 +41,7 @@ async def keyword_search(  # noqa: PLR0913, PLR0917 -- every tool of an agent ta
     params = {
         "q": query,
         "llm_expand_query": "true" if llm_expand_query else "false",
-        **_caller(user_id, agent_id, project_id, team_id, org_id, account),
+        **sendable.ids_by_name(user_id, agent_id, project_id, team_id, org_id, account),
     }
     return _found(await client.request("GET", "/api/keywords/search", params=params, timeout_s=SEARCH_TIMEOUT_S))
 
@@ -79,7 +79,7 @@ async def keyword_create(  # noqa: PLR0913, PLR0917 -- every tool of an agent ta
     given = {
         "parent_id": parent_id,
         "aliases": aliases,
-        **_caller(user_id, agent_id, project_id, team_id, org_id, account),
+        **sendable.ids_by_name(user_id, agent_id, project_id, team_id, org_id, account),
     }
     body |= {field: value for field, value in given.items() if value is not None}
     reply = await client.request("POST", "/api/keywords", body=body, timeout_s=PLACE_TIMEOUT_S)
@@ -114,14 +114,13 @@ async def info_save(  # noqa: PLR0913, PLR0917 -- every tool of an agent takes t
         account: Act in this account; nothing crosses from one to another.
     """
     body: dict[str, Any] = {"content": content, "source": source, "auto_link": auto_link}
-    given = {"keyword_ids": keyword_ids, **_caller(user_id, agent_id, project_id, team_id, org_id, account)}
+    given = {
+        "keyword_ids": keyword_ids,
+        **sendable.ids_by_name(user_id, agent_id, project_id, team_id, org_id, account),
+    }
     body |= {field: value for field, value in given.items() if value is not None}
     reply = await client.request("POST", "/api/infos", body=body, timeout_s=PLACE_TIMEOUT_S)
     return _saved(_row(reply))
-
-
-def _caller(*ids: str | None) -> dict[str, str | None]:
-    return dict(zip(sendable.CONTEXT_IDS, ids, strict=True))
 
 
 def _found(reply: Mapping[str, Any]) -> ToolResult:
@@ -149,9 +148,11 @@ def _found(reply: Mapping[str, Any]) -> ToolResult:
         "reason": reply.get("reason"),
         "suggested_parent_id": reply.get("suggested_parent_id"),
         "suggested_name": reply.get("suggested_name"),
-        "degraded": _degraded_parts(reply),
+        "degraded": degraded.parts_of(reply),
     }
-    return ToolResult(f"Keyword: {str(status).replace('_', ' ')}", "\n\n".join(told) + _degraded(reply), metadata)
+    return ToolResult(
+        f"Keyword: {str(status).replace('_', ' ')}", "\n\n".join(told) + degraded.told_of(reply), metadata
+    )
 
 
 def _nothing(reply: Mapping[str, Any], candidates: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -193,16 +194,16 @@ def _lines(shown: Mapping[str, object], limit_chars: int = records.OUTPUT_BUDGET
 def _created(row: Mapping[str, Any]) -> ToolResult:
     below = f" below {failures.one_line(row.get('parent_id'))}" if row.get("parent_id") else ""
     output = f"Created as {failures.one_line(row['id'])}{below}. Keep infos under it with info_save."
-    return ToolResult("Keyword created", output + _degraded(row), _written(row, "created"))
+    return ToolResult("Keyword created", output + degraded.told_of(row), _written(row, "created"))
 
 
 def _saved(row: Mapping[str, Any]) -> ToolResult:
     output = f"Saved as {failures.one_line(row['id'])}."
-    return ToolResult("Info saved", output + _degraded(row), _written(row, "saved"))
+    return ToolResult("Info saved", output + degraded.told_of(row), _written(row, "saved"))
 
 
 def _written(row: Mapping[str, Any], status: str) -> dict[str, Any]:
-    told = {"status": status, "decided": row.get("decided"), "degraded": _degraded_parts(row)}
+    told = {"status": status, "decided": row.get("decided"), "degraded": degraded.parts_of(row)}
     return {"items": [dict(row)], "id": row["id"], "operation_id": row.get("operation_id"), **told}
 
 
@@ -214,13 +215,3 @@ def _row(reply: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _rows(value: object) -> list[dict[str, Any]]:
     return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
-
-
-def _degraded(reply: Mapping[str, Any]) -> str:
-    parts = ", ".join(map(str, _degraded_parts(reply)))
-    return f"\nThe server had to do without: {failures.one_line(parts)}." if parts else ""
-
-
-def _degraded_parts(reply: Mapping[str, Any]) -> list[Any]:
-    parts = reply.get("degraded")
-    return parts if isinstance(parts, list) else []

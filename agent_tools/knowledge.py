@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agent_tools import client, failures, records
+from agent_tools import client, degraded, failures, records
 from agent_tools.registry import tool
 from agent_tools.results import ToolResult
 
@@ -206,7 +206,7 @@ async def knowledge_slim(model: str = "google/gemini-2.0-flash-001") -> ToolResu
         not_found="This server version has no slim: go on without it, and tell whoever runs the server.",
     )
     report = records.quoted("report", json.dumps(reply, ensure_ascii=False))
-    output = "\n\n".join([f"The knowledge base was slimmed.{_degraded(reply)}", records.FENCE_NOTE, report])
+    output = "\n\n".join([f"The knowledge base was slimmed.{degraded.told_of(reply)}", records.FENCE_NOTE, report])
     return ToolResult("Knowledge slimmed", output, {"items": reply.get("results") or [], "report": reply})
 
 
@@ -233,8 +233,8 @@ def _found(reply: Mapping[str, Any], nothing: str) -> ToolResult:
     output = f"{len(items)} found.{more}\n\n{records.as_data(items)}" if items else nothing
     return ToolResult(
         f"Knowledge: {len(items)} found",
-        output + _degraded(reply),
-        {"items": items, "degraded": _degraded_parts(reply)},
+        output + degraded.told_of(reply),
+        {"items": items, "degraded": degraded.parts_of(reply)},
     )
 
 
@@ -260,16 +260,6 @@ def _updated(record: dict[str, Any], *, asked_to_evolve: bool) -> ToolResult:
     output = "The feedback was recorded."
     if asked_to_evolve:
         output += " The content was rewritten." if evolved else " The content was not rewritten."
-    output += f"{_degraded(record)}\n\n{records.as_data([record])}"
-    metadata = {"items": [record], "evolved": evolved, "degraded": _degraded_parts(record)}
+    output += f"{degraded.told_of(record)}\n\n{records.as_data([record])}"
+    metadata = {"items": [record], "evolved": evolved, "degraded": degraded.parts_of(record)}
     return ToolResult("Knowledge updated", output, metadata)
-
-
-def _degraded(reply: Mapping[str, Any]) -> str:
-    parts = ", ".join(map(str, _degraded_parts(reply)))
-    return f"\nThe server had to do without: {failures.one_line(parts)}." if parts else ""
-
-
-def _degraded_parts(reply: Mapping[str, Any]) -> list[Any]:
-    parts = reply.get("degraded")
-    return parts if isinstance(parts, list) else []

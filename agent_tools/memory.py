@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
-from agent_tools import client, failures, records, sendable
+from agent_tools import client, degraded, failures, records, sendable
 from agent_tools.registry import tool
 from agent_tools.results import ToolFailure, ToolResult
 from agent_tools.spoken import sendable_messages
@@ -53,7 +53,7 @@ async def commit_session(  # noqa: PLR0913, PLR0917 -- every tool of an agent ta
     body: dict[str, Any] = {"session_id": sendable.entity_id(session_id), "messages": sent}
     optional = {"used_contexts": used_contexts, "used_tools": used_tools, "options": options}
     body |= {name: value for name, value in optional.items() if value}
-    body |= _named(user_id, agent_id, project_id, team_id, org_id, account)
+    body |= sendable.ids_by_name(user_id, agent_id, project_id, team_id, org_id, account)
     try:
         reply = await client.request("POST", "/api/context/sessions/commit", body=body, timeout_s=COMMIT_TIMEOUT_S)
     except ToolFailure as failure:
@@ -99,7 +99,7 @@ async def search_memory(  # noqa: PLR0913, PLR0917 -- every tool of an agent tak
         "target_uri": target_uri,
         "categories": ",".join(categories) if categories else None,
         "top_k": top_k,
-        **_named(user_id, agent_id, project_id, team_id, org_id, account),
+        **sendable.ids_by_name(user_id, agent_id, project_id, team_id, org_id, account),
     }
     reply = await client.request("GET", "/api/context/search", params=params, not_found=_TAKE_A_FOUND_URI)
     return _found(reply)
@@ -137,14 +137,10 @@ async def read_memory(  # noqa: PLR0913, PLR0917 -- every tool of an agent takes
         "level": level,
         "expand_relations": "true" if expand_relations else None,
         "max_relations": max_relations or None,
-        **_named(user_id, agent_id, project_id, team_id, org_id, account),
+        **sendable.ids_by_name(user_id, agent_id, project_id, team_id, org_id, account),
     }
     reply = await client.request("GET", "/api/context/read", params=params, not_found=_TAKE_A_FOUND_URI)
     return _read(reply)
-
-
-def _named(*ids: str | None) -> dict[str, str]:
-    return {name: value for name, value in zip(sendable.CONTEXT_IDS, ids, strict=True) if value is not None}
 
 
 def _committed(reply: Mapping[str, Any], notice: str) -> ToolResult:
@@ -165,11 +161,11 @@ def _committed(reply: Mapping[str, Any], notice: str) -> ToolResult:
         "status": status,
         "archive_uri": archive.get("archive_uri"),
         "stats": reply.get("stats"),
-        "degraded": _degraded_parts(reply),
+        "degraded": degraded.parts_of(reply),
         "operation_id": reply.get("operation_id"),
         "notice": notice,
     }
-    return ToolResult(f"Session {status}", "\n\n".join(parts) + _degraded(reply), metadata)
+    return ToolResult(f"Session {status}", "\n\n".join(parts) + degraded.told_of(reply), metadata)
 
 
 def _found(reply: Mapping[str, Any]) -> ToolResult:
@@ -177,8 +173,8 @@ def _found(reply: Mapping[str, Any]) -> ToolResult:
     if not isinstance(blocks, list) or not all(isinstance(one, dict) for one in blocks):
         raise failures.not_knowhub("the request")
     output = _as_data(blocks) if blocks else "Nothing of it is remembered."
-    metadata = {"items": blocks, "query_plan": reply.get("query_plan"), "degraded": _degraded_parts(reply)}
-    return ToolResult(f"Memories: {len(blocks)} found", output + _degraded(reply), metadata)
+    metadata = {"items": blocks, "query_plan": reply.get("query_plan"), "degraded": degraded.parts_of(reply)}
+    return ToolResult(f"Memories: {len(blocks)} found", output + degraded.told_of(reply), metadata)
 
 
 def _read(reply: Mapping[str, Any]) -> ToolResult:
@@ -204,13 +200,3 @@ def _lines(block: Mapping[str, Any], limit_chars: int) -> Iterator[str]:
     for edge in edges if isinstance(edges, list) else []:
         if isinstance(edge, dict):
             yield records.quoted(f"relation {failures.one_line(edge.get('relation_type'))}", str(edge.get("to_uri")))
-
-
-def _degraded(reply: Mapping[str, Any]) -> str:
-    parts = ", ".join(map(str, _degraded_parts(reply)))
-    return f"\nThe server had to do without: {failures.one_line(parts)}." if parts else ""
-
-
-def _degraded_parts(reply: Mapping[str, Any]) -> list[Any]:
-    parts = reply.get("degraded")
-    return parts if isinstance(parts, list) else []

@@ -17,6 +17,11 @@ _DIGEST_CHARS: Final = 32
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
+def ids_by_name(*ids: str | None) -> dict[str, str]:
+    """Return the ids of a caller by their names, as a tool was given them in the order of CONTEXT_IDS."""
+    return {name: value for name, value in zip(CONTEXT_IDS, ids, strict=True) if value is not None}
+
+
 def plain_text(given: str) -> str:
     """Replace what no text holds: NUL and halves of surrogate pairs, as a model may write them."""
     return given.replace("\0", " ").encode("utf-8", "replace").decode()
