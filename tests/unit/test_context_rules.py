@@ -7,7 +7,6 @@ changed for what they did on a line that was.
 import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,26 +21,12 @@ from knowhub.context.heard import Statement
 from knowhub.context.model import Category, Message
 from knowhub.usecases.spoken_memories import KnowledgeSpeech
 from tests.context_commits import SESSION, user, whose
+from tests.scores import Score
 
 pytestmark = pytest.mark.anyio
 
 CORPUS = Path(__file__).parents[1] / "data" / "spoken_memories.jsonl"
 SPEECH = KnowledgeSpeech()
-
-
-@dataclass
-class Score:
-    right: int = 0
-    wrong: int = 0
-    missed: int = 0
-
-    @property
-    def precision(self) -> float:
-        return self.right / (self.right + self.wrong)
-
-    @property
-    def recall(self) -> float:
-        return self.right / (self.right + self.missed)
 
 
 def lines() -> list[dict[str, Any]]:

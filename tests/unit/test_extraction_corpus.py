@@ -6,7 +6,6 @@ back: rules were never changed for what they did on a line that was.
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,23 +13,9 @@ import pytest
 
 from knowhub.knowledge.candidates import by_rules
 from knowhub.knowledge.extraction_model import Message, Trigger
+from tests.scores import Score
 
 UTTERANCES = Path(__file__).parents[1] / "data" / "utterances.jsonl"
-
-
-@dataclass
-class Score:
-    right: int = 0
-    wrong: int = 0
-    missed: int = 0
-
-    @property
-    def precision(self) -> float:
-        return self.right / (self.right + self.wrong)
-
-    @property
-    def recall(self) -> float:
-        return self.right / (self.right + self.missed)
 
 
 def lines() -> list[dict[str, Any]]:

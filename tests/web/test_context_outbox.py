@@ -1,6 +1,6 @@
 """The outbox over HTTP: what waits, what failed for good, as far as the caller sees it; and trying it again."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,33 +10,17 @@ import pytest
 
 from knowhub.bootstrap import Hub
 from knowhub.context.index.outbox_store import Patience
-from knowhub.core.chat import FailureReason
-from knowhub.core.embedding import TextRefused
 from knowhub.web.app import create_app
 from tests.builders import FakeClock
-from tests.fakes.hashing_embedder import HashingEmbedder
-from tests.memory_index import memory_hub, vectors_of
+from tests.memory_index import POISON, PickyEmbedder, memory_hub, vectors_of
 from tests.web.conftest import client_of
 from tests.web.sessions import commit, found
 
 pytestmark = pytest.mark.anyio
 
 OUTBOX = "/api/context/outbox"
-POISON = "the poisoned one"
 LI: dict[str, Any] = {"user_id": "li"}
 ZHOU: dict[str, Any] = {"user_id": "zhou"}
-
-
-class PickyEmbedder(HashingEmbedder):
-    """Refuses the poison until it is mended."""
-
-    def __init__(self) -> None:
-        super().__init__(iter(lambda: self._judge, None))
-        self.is_mended = False
-
-    def _judge(self, texts: Sequence[str]) -> Exception | None:
-        refuses = not self.is_mended and any(POISON in text for text in texts)
-        return TextRefused(FailureReason.FAILURE, "not this one") if refuses else None
 
 
 @dataclass
