@@ -25,15 +25,6 @@ class Category(StrEnum):
     SESSIONS = "sessions"
 
 
-USER_CATEGORIES = (
-    Category.PROFILE,
-    Category.PREFERENCES,
-    Category.ENTITIES,
-    Category.EVENTS,
-    Category.SESSIONS,
-)
-
-
 class ContextType(StrEnum):
     """The kind of context that a node is (CE-023)."""
 

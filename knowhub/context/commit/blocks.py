@@ -84,16 +84,21 @@ def newest_first(content: str, limit: int) -> str:
     """Return the statements of a content on one line, the newest first, as many as fit."""
     found = blocks(content)
     order = sorted(range(len(found)), key=lambda at: (found[at].date, at), reverse=True)
-    return joined([" ".join(found[at].text.split()) for at in order], limit)
+    return joined((" ".join(found[at].text.split()) for at in order), limit)
 
 
 def listed(content: str, limit: int) -> str:
     """Return the statements of a content line by line below their headings, the newest where not all fit."""
     lines = [line for line in content.split("\n") if line.strip()]
-    while lines and len("\n".join(lines)) > limit:
-        oldest = next((at for at, line in enumerate(lines) if not line.startswith("#")), 0)
-        del lines[oldest]
-    return "\n".join(lines) or newest_first(content, limit)
+    excess = sum(len(line) + 1 for line in lines) - 1 - limit
+    # The oldest go first, and headings only when nothing stands below any.
+    dropped: set[int] = set()
+    for at in sorted(range(len(lines)), key=lambda at: lines[at].startswith("#")):
+        if excess <= 0:
+            break
+        dropped.add(at)
+        excess -= len(lines[at]) + 1
+    return "\n".join(line for at, line in enumerate(lines) if at not in dropped) or newest_first(content, limit)
 
 
 def _read(lines: Sequence[str], start: int, end: int) -> Block:

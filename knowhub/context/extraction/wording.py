@@ -1,7 +1,7 @@
 """Small readings of a text that all extractors share: its language, its words, and a short form of it."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Final
 
 _HAN: Final = re.compile(r"[\u3400-\u9fff]")
@@ -35,13 +35,11 @@ def shortened(text: str, limit: int) -> str:
 
 def plain(text: str) -> str:
     """Return what two texts have in common that say the same in the same words, whatever their marks and fillers."""
-    bare = _FILLERS.sub("", text.casefold())
-    return "".join(char for char in bare if char.isalnum()) or "".join(
-        char for char in text.casefold() if char.isalnum()
-    )
+    folded = text.casefold()
+    return _letters(_FILLERS.sub("", folded)) or _letters(folded)
 
 
-def joined(texts: Sequence[str], limit: int, between: str = " ") -> str:
+def joined(texts: Iterable[str], limit: int, between: str = " ") -> str:
     """Join as many of the texts as fit, the first in any case."""
     said = ""
     for text in texts:
@@ -53,4 +51,5 @@ def joined(texts: Sequence[str], limit: int, between: str = " ") -> str:
 
 
 def _letters(text: str) -> str:
-    return "".join(char for char in text if char.isalnum())
+    # A commit compares what is new with all that stands: a generator takes several times as long.
+    return "".join(filter(str.isalnum, text))
