@@ -6,12 +6,16 @@ from typing import Any
 
 import pytest
 
+from knowhub.audit.pasted_secrets import withheld_secrets
 from knowhub.context import edits, listing
+from knowhub.context.commit.archive_builder import SUMMARISED_MESSAGES, ArchiveBuilder
+from knowhub.context.commit.forgetting import Forgetting
 from knowhub.context.model import Category
 from knowhub.context.ports import ContextView
 from knowhub.core.errors import Forbidden, InvalidInput, NotFound, VersionConflict
 from knowhub.core.request_context import RequestContext, Role
 from knowhub.stores.files.store import FileStore
+from knowhub.usecases.spoken_memories import KnowledgeSpeech
 from tests.builders import START, caller, local, open_files
 from tests.context_rows import draft, memory_at, node_row, said, session_at
 
@@ -163,3 +167,19 @@ async def test_a_node_without_children_lists_nothing(view: ContextView) -> None:
 async def test_a_depth_out_of_bounds_is_refused(view: ContextView, depth: int) -> None:
     with pytest.raises(InvalidInput, match="depth"):
         listing.children_of(view, LI, None, depth)
+
+
+async def test_a_long_session_is_summed_up_by_its_newest_messages_when_one_is_forgotten(tmp_path: Path) -> None:
+    store = open_files(tmp_path / "long")
+    texts = [f"message {number} is about bread" for number in range(SUMMARISED_MESSAGES + 3)]
+    rows = [node_row(SESSION), *said(SESSION, texts)]
+    await store.commit("default", "user:li", lambda _view: draft(*rows))
+    view = store.view("default")
+    first = view.context_parts(SESSION)[0]
+
+    told = await Forgetting(ArchiveBuilder(KnowledgeSpeech(), withheld_secrets)).summed_up(view, first)
+    await store.close()
+
+    assert told is not None
+    assert len(told.left) == SUMMARISED_MESSAGES + 2
+    assert told.overview.startswith(f"{SUMMARISED_MESSAGES} messages")

@@ -20,9 +20,10 @@ from knowhub.core.chat import ChatFailed
 MAX_ABSTRACT: Final = 300
 MAX_OVERVIEW: Final = 1_500
 RECENT_MESSAGES: Final = 10
+SUMMARISED_MESSAGES: Final = 2_000
+"""Of a longer session the newest so many messages say what it is about."""
 OVERVIEW: Final = "overview"
 """The key among an archive's stats under which its overview stands, beside the summary, which is the abstract."""
-_SUMMARISED_MESSAGES: Final = 2_000
 _EXCERPT_CHARS: Final = 160
 _LEAST_LINE_CHARS: Final = 4
 _MOST_SPEAKERS: Final = 8
@@ -51,7 +52,7 @@ class ArchiveBuilder:
         asking: Asking | None = None,
     ) -> SessionArchive:
         """Return the archive of a session with these messages; without an answer of a model it is made by rules."""
-        summarised = [one for one in messages if one.content.strip()][-_SUMMARISED_MESSAGES:]
+        summarised = [one for one in messages if one.content.strip()][-SUMMARISED_MESSAGES:]
         by_model = await self._asked(asking, summarised) if asking is not None and summarised else None
         told = by_model if by_model is not None else await asyncio.to_thread(self.extracted, summarised)
         stats = {

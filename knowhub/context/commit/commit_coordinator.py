@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from knowhub.context import spaces
 from knowhub.context.commit import checks, results
-from knowhub.context.commit.archive_builder import ArchiveBuilder
+from knowhub.context.commit.archive_builder import SUMMARISED_MESSAGES, ArchiveBuilder
 from knowhub.context.commit.candidate_pipeline import CandidatePipeline, Extracted, failed_calls
 from knowhub.context.commit.context_writer import ContextWriter
 from knowhub.context.commit.deciding import Deciding, Thought, counts
@@ -22,7 +22,6 @@ from knowhub.core.asking import Asking
 from knowhub.core.operation import Committed, Decide, Draft, IdempotencyKey, Unchanged, is_live
 from knowhub.core.request_context import RequestContext
 
-_MAX_SUMMARISED: Final = 2_000
 _MOST_TRIES: Final = 3
 _STALE: Final = "stale"
 
@@ -181,7 +180,7 @@ class CommitCoordinator:
 def _messages_of(view: ContextView, session_uri: str) -> tuple[list[Message], frozenset[str]]:
     """Return the newest messages of a session, and the URIs of all of them."""
     heads = view.context_parts(session_uri)
-    rows = (view.get(PARTS, head.uri) for head in heads[-_MAX_SUMMARISED:])
+    rows = (view.get(PARTS, head.uri) for head in heads[-SUMMARISED_MESSAGES:])
     return [message_of(row) for row in rows if row is not None], frozenset(head.uri for head in heads)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from knowhub.context.commit.archive_builder import ArchiveBuilder
+from knowhub.context.commit.archive_builder import SUMMARISED_MESSAGES, ArchiveBuilder
 from knowhub.context.commit.parts import message_of
 from knowhub.context.edits import row_at
 from knowhub.context.model import NODES, ContextHead
@@ -36,7 +36,7 @@ class Forgetting:
         if not head.is_part:
             return None
         left = _left(view, head)
-        messages = [message_of(row_at(view, one)) for one in left]
+        messages = [message_of(row_at(view, one)) for one in left[-SUMMARISED_MESSAGES:]]
         abstract, overview = await asyncio.to_thread(self._archives.extracted, messages) if messages else ("", "")
         return SummedUp([one.uri for one in left], abstract, overview)
 
