@@ -15,7 +15,8 @@ from tests.keyword_model import TreeModel
 Row = dict[str, Any]
 Rows = dict[tuple[str, str], Row]
 _BOOKKEEPING: Final = frozenset({"version", "updated_at"})
-_NAMES: Final = frozenset({("name",), ("aliases",), ("normalized",), ("pinyin",), ("terms",)})
+# What a keyword is found by is one thing with whether it stands: no undo gives a deleted one other names.
+_FOUND_BY: Final = frozenset({("name",), ("aliases",), ("normalized",), ("pinyin",), ("terms",), ("deleted",)})
 _GONE: Final = object()
 
 
@@ -79,7 +80,7 @@ def turned_back(rows: Rows, operation: Row) -> Rows | None:
             after[key] = {**after[key], "deleted": True}
             continue
         moved = {path for path in wrote.keys() | stood.keys() if wrote.get(path, _GONE) != stood.get(path, _GONE)}
-        compared = moved | _NAMES if moved & _NAMES and key[0] == KEYWORDS else moved
+        compared = moved | _FOUND_BY if moved & _FOUND_BY and key[0] == KEYWORDS else moved
         if any(present.get(path, _GONE) != wrote.get(path, _GONE) for path in compared):
             return None
         kept = {path: value for path, value in present.items() if path not in moved}
