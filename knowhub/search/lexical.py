@@ -69,6 +69,7 @@ class AccountIndex(Generic[HeadT]):
         if not query:
             return Recalled((), lag)
         await self._read_unread()
+        passed: dict[int, HeadT] = {}
 
         def passes(number: int) -> bool:
             head = self._records.by_text_num(number)
@@ -77,7 +78,10 @@ class AccountIndex(Generic[HeadT]):
             for group in groups:  # a generator would cost more than what it asks
                 if group.isdisjoint(head.facets):
                     return False
-            return accept(head)
+            if not accept(head):
+                return False
+            passed[number] = head
+            return True
 
         found = self._tail.search(self._weighed(query), self._statistics(), groups, passes, limit) if self._tail else []
         on_disk = 0
@@ -89,8 +93,7 @@ class AccountIndex(Generic[HeadT]):
                 if on_disk == limit:
                     break
         found.sort(key=lambda hit: (-hit[0], -hit[1]))
-        heads = ((score, self._records.by_text_num(number)) for score, number in found[:limit])
-        return Recalled([Hit(head, score) for score, head in heads if head is not None], lag)
+        return Recalled([Hit(passed[number], score) for score, number in found[:limit]], lag)
 
     async def absorb(self, most: int) -> int:
         """Move up to `most` documents from the tail into the index on disk; return how many moved.
