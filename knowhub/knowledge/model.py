@@ -118,11 +118,15 @@ class SearchQuery:
 
 @dataclass(frozen=True, slots=True)
 class ListQuery:
-    """A page of records, newest first. Each of `filters` is a set of facets of which one must hold."""
+    """A page of records, newest first. Each of `filters` is a set of facets of which one must hold.
+
+    With `is_deleted` it is of those that were deleted, which nobody is shown, instead of those that live.
+    """
 
     filters: Sequence[frozenset[str]] = ()
     limit: int = 10
     before: int | None = None
+    is_deleted: bool = False
 
 
 @dataclass(frozen=True, slots=True)

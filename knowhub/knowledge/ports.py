@@ -21,7 +21,7 @@ class KnowledgeView(View, Protocol):
         """Return the live records that say they supersede this one."""
 
     def page(self, query: ListQuery) -> Sequence[Head]:
-        """Return up to `limit` live heads below ordinal `before` that pass every filter, newest first."""
+        """Return up to `limit` heads, live or deleted, below ordinal `before` that pass every filter, newest first."""
 
     def live_heads(self) -> Iterator[Head]:
         """Yield every live head, oldest first."""

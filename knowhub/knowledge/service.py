@@ -1,6 +1,7 @@
 """The verbs on knowledge records (seeds 003, 004): save, read, list, edit, delete, give evidence, find."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from knowhub.core import permissions, scopes
@@ -118,7 +119,7 @@ class KnowledgeService:
         filters = list(query.filters)
         if ctx.visible is not None:
             filters.append(heads.audience_facets(ctx.visible))
-        found = view.page(ListQuery(filters, query.limit + 1, query.before))
+        found = view.page(replace(query, filters=filters, limit=query.limit + 1))
         shown = found[: query.limit]
         more = len(found) > query.limit
         return Page([shown_json(view, ctx, head) for head in shown], shown[-1].ordinal if more else None)

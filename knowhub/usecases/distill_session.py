@@ -2,19 +2,20 @@
 
 import asyncio
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
+from weakref import WeakValueDictionary
 
 from knowhub.context import spaces, uri
 from knowhub.context.model import NODES, Category
 from knowhub.context.ports import ContextView
 from knowhub.core import permissions
 from knowhub.core.errors import NotFound
-from knowhub.core.operation import Committed, IdempotencyKey, Row
+from knowhub.core.operation import Committed, IdempotencyKey, Operation, Row
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge.heads import facet
-from knowhub.knowledge.model import KnowledgeType, ListQuery, NewKnowledge, Page, Saved, SavedBatch
+from knowhub.knowledge.model import COLLECTION, KnowledgeType, ListQuery, NewKnowledge, Page, Saved, SavedBatch
 
 TYPES: Final[Mapping[Category, KnowledgeType]] = {
     Category.PATTERNS: KnowledgeType.STRATEGY,
@@ -32,6 +33,8 @@ MEMORY, VERSION = "memory", "memory_version"
 MAX_DISTILLED = 1_000
 _MAX_TAG_CHARS = 200
 _USER_SIDE = frozenset({Category.PREFERENCES, Category.PROFILE})
+_DELETED = "delete_knowledge"
+_LEFT_ALONE = frozenset({"known", "forgotten"})
 
 
 class Memories(Protocol):
@@ -45,6 +48,9 @@ class Memories(Protocol):
 
     async def replayed(self, account: str, idempotency: IdempotencyKey | None) -> Committed | None:
         """Return what a request with this key wrote; None if none did."""
+
+    def operations_on(self, account: str, collection: str, row_id: str) -> AsyncIterator[Operation]:
+        """Yield the operations that touched a row, newest first."""
 
 
 class Knowledge(Protocol):
@@ -61,7 +67,10 @@ class Knowledge(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Distilled:
-    """What became of one memory: `new`, `changed` where an older record of it is superseded, or `known`."""
+    """What became of one memory: `new`, `changed` where an older record of it is superseded, `known` or `forgotten`.
+
+    Forgotten is what its owner deleted the record of, until the memory itself moves on.
+    """
 
     uri: str
     category: str
@@ -88,12 +97,15 @@ class _Planned:
     row: Row
     new: NewKnowledge
     before: Mapping[str, Any] | None
+    is_forgotten: bool = False
 
     @property
     def status(self) -> str:
-        if self.before is None:
-            return "new"
-        return "known" if self.before["tags"].get(VERSION) == self.new.tags[VERSION] else "changed"
+        if self.before is not None and _is_of_version(self.before, self.row):
+            return "known"
+        if self.is_forgotten:
+            return "forgotten"
+        return "new" if self.before is None else "changed"
 
 
 class Distillation:
@@ -102,8 +114,9 @@ class Distillation:
     def __init__(self, memories: Memories, knowledge: Knowledge) -> None:
         self._memories = memories
         self._knowledge = knowledge
-        # Two at once would both find that a memory has changed, and both supersede its record.
-        self._one_at_a_time = asyncio.Lock()
+        # Two at once would both find that a memory has changed, and both supersede its record: those of one account
+        # wait for each other. A turn that nobody holds or waits for is forgotten.
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def distill(
         self, ctx: RequestContext, session_id: str, key: IdempotencyKey | None = None, *, dry_run: bool = False
@@ -113,7 +126,7 @@ class Distillation:
         Raises Forbidden for a reader, NotFound for a session that the caller does not see, and as `save_batch`.
         """
         permissions.check_may_write(ctx)
-        async with self._one_at_a_time:
+        async with self._turns.setdefault(ctx.account, asyncio.Lock()):
             return await self._distill(ctx, session_id, key, dry_run=dry_run)
 
     async def _distill(
@@ -127,7 +140,7 @@ class Distillation:
         if done is not None:
             return await self._answered_before(ctx, session_uri, rows, done)
         planned = await self._planned(ctx, session_uri, rows)
-        wanted = [one for one in planned if one.status != "known"]
+        wanted = [one for one in planned if one.status not in _LEFT_ALONE]
         if dry_run or not wanted:
             return Distillate(session_uri, [_told(one) for one in planned], [], None, dry_run)
         saved = await self._knowledge.save_batch(ctx, [one.new for one in wanted], key)
@@ -140,15 +153,50 @@ class Distillation:
         """Return a record for each memory, with the one that was made of it before."""
         if not rows:
             return []
-        tags = {row["id"]: _tag(row["id"]) for row in rows}
-        page = await self._knowledge.page(
-            ctx, ListQuery([frozenset(facet(f"tag.{MEMORY}", tag) for tag in tags.values())], MAX_DISTILLED * 2)
-        )
-        before: dict[str, Mapping[str, Any]] = {}
+        standing = await self._records_of(ctx, rows)
+        before = {row["id"]: standing.get(row["id"], [None])[0] for row in rows}
+        deleted = await self._records_of(ctx, rows, is_deleted=True)
+        return [
+            _plan(ctx, session_uri, row, before[row["id"]], is_forgotten=await self._is_forgotten(ctx, row, deleted))
+            for row in rows
+        ]
+
+    async def _records_of(
+        self, ctx: RequestContext, rows: Sequence[Row], *, is_deleted: bool = False
+    ) -> Mapping[str, list[Mapping[str, Any]]]:
+        """Return the records that were made of memories, by URI, the newest first.
+
+        Anybody may put any tag on a record of their own: only a memory's owner has a say in what was made of it.
+        """
+        by_tag = {_tag(row["id"]): row for row in rows}
+        filters = [
+            frozenset(facet(f"tag.{MEMORY}", tag) for tag in by_tag),
+            frozenset(facet("owner", row["owner"]) for row in rows),
+        ]
+        page = await self._knowledge.page(ctx, ListQuery(filters, MAX_DISTILLED * 2, is_deleted=is_deleted))
+        made: dict[str, list[Mapping[str, Any]]] = {}
         for record in map(json.loads, page.records):
-            # Newest first: an older one of the same memory has been superseded.
-            before.setdefault(record["tags"][MEMORY], record)
-        return [_plan(ctx, session_uri, row, before.get(tags[row["id"]])) for row in rows]
+            tag = record["tags"][MEMORY]
+            row = by_tag.get(tag) if isinstance(tag, str) else None
+            if row is not None and record["owner"] == row["owner"] and row["id"] in record["source"]["urls"]:
+                made.setdefault(row["id"], []).append(record)
+        return made
+
+    async def _is_forgotten(
+        self, ctx: RequestContext, row: Row, deleted: Mapping[str, Sequence[Mapping[str, Any]]]
+    ) -> bool:
+        """Tell whether its owner deleted what was made of this version of a memory; an undo is no deletion."""
+        for record in deleted.get(row["id"], ()):
+            if not _is_of_version(record, row):
+                continue
+            async for newest in self._memories.operations_on(ctx.account, COLLECTION, record["id"]):
+                if newest.op == _DELETED:
+                    return True
+                break
+            else:
+                # What happened to it so long ago is not known any more: it stays gone.
+                return True
+        return False
 
     async def _answered_before(
         self, ctx: RequestContext, session_uri: str, rows: Sequence[Row], done: Committed
@@ -206,7 +254,9 @@ def _is_from(row: Row, session_uri: str, session_id: str) -> bool:
     return session_id in row["metadata"].get("sessions", ())
 
 
-def _plan(ctx: RequestContext, session_uri: str, row: Row, before: Mapping[str, Any] | None) -> _Planned:
+def _plan(
+    ctx: RequestContext, session_uri: str, row: Row, before: Mapping[str, Any] | None, *, is_forgotten: bool
+) -> _Planned:
     category = Category(row["category"])
     metadata = row["metadata"]
     new = NewKnowledge(
@@ -225,7 +275,11 @@ def _plan(ctx: RequestContext, session_uri: str, row: Row, before: Mapping[str, 
         # One memory is one record, whatever another says.
         dedup=before is None,
     )
-    return _Planned(row, new, before)
+    return _Planned(row, new, before, is_forgotten)
+
+
+def _is_of_version(record: Mapping[str, Any], row: Row) -> bool:
+    return bool(record["tags"].get(VERSION) == str(row["version"]))
 
 
 def _tag(address: str) -> str:

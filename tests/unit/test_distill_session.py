@@ -9,7 +9,7 @@ import pytest
 from knowhub.context import uri
 from knowhub.context.model import Category
 from knowhub.core.errors import Forbidden, NotFound
-from knowhub.core.operation import IdempotencyKey
+from knowhub.core.operation import Committed, IdempotencyKey
 from knowhub.core.request_context import RequestContext, Role, caller_context
 from knowhub.knowledge.model import ListQuery
 from knowhub.knowledge.service import KnowledgeService
@@ -21,6 +21,8 @@ from tests.fakes.memory_store import MemoryStore
 pytestmark = pytest.mark.anyio
 
 LI = caller_context({"user_id": "li", "agent_id": "crawler"}, OWNER)
+ZHOU = caller_context({"user_id": "zhou", "agent_id": "crawler"}, OWNER)
+EVE = caller_context({"user_id": "eve"}, OWNER)
 AGENTS = "agents/crawler"
 SESSION = session_at("s1")
 PART = uri.part_uri(SESSION, "m0")
@@ -162,6 +164,114 @@ async def test_what_was_saved_by_hand_in_the_same_words_is_known(world: World) -
 
     assert (done.saved, done.operation_id) == ([], None)
     assert [(one.status, one.knowledge_id) for one in done.results] == [("known", record["id"])]
+
+
+async def squat(world: World, address: str, count: int = 1, version: str = "1") -> None:
+    """Save records of somebody else's, for all to see, that say they were made of a memory."""
+    for number in range(count):
+        new = new_knowledge(
+            f"bait {number}",
+            types=("strategy",),
+            tags={"memory": address, "memory_version": version},
+            source={"urls": [SESSION, address]},
+            scopes=("public",),
+            owner="user:eve",
+        )
+        await world.knowledge.save(EVE, new)
+
+
+@pytest.mark.parametrize("version", ["1", "0"])
+async def test_what_somebody_else_says_was_made_of_a_memory_neither_hides_nor_blocks_it(
+    world: World, version: str
+) -> None:
+    await world.write(learnt(Category.PATTERNS, "a"))
+    await squat(world, memory_at(Category.PATTERNS, "a", space=AGENTS), 3, version)
+
+    done = await world.distill()
+    again = await world.distill()
+
+    (record,) = done.saved
+    assert (record["owner"], record["supersedes"], done.results[0].status) == ("agent:crawler", None, "new")
+    assert [(one.status, one.knowledge_id) for one in again.results] == [("known", record["id"])]
+
+
+async def test_a_squat_between_two_versions_is_not_superseded(world: World) -> None:
+    await world.write(learnt(Category.PATTERNS, "a"))
+    first = await world.distill()
+    await squat(world, first.results[0].uri)
+    await world.write(learnt(Category.PATTERNS, "a", version=2, content="Wait three seconds."))
+
+    done = await world.distill()
+
+    assert done.saved[0]["supersedes"] == first.saved[0]["id"]
+
+
+async def test_a_record_of_ones_own_with_the_tag_that_names_another_source_is_no_distilled_one(world: World) -> None:
+    await world.write(learnt(Category.PATTERNS, "a"))
+    tags = {"memory": memory_at(Category.PATTERNS, "a", space=AGENTS), "memory_version": "1"}
+    await world.knowledge.save(LI, new_knowledge("by hand", tags=tags, owner="agent:crawler"))
+
+    done = await world.distill()
+
+    assert [one.status for one in done.results] == ["new"]
+
+
+async def test_what_two_users_taught_one_agent_is_one_record_whoever_distils_it(world: World) -> None:
+    theirs = session_at("s1", space="users/zhou")
+    both = {"source_refs": [PART, uri.part_uri(theirs, "m0")], "message_ids": ["m0"], "sessions": ["s1"]}
+    await world.write(node_row(theirs, owner="user:zhou"), learnt(Category.PATTERNS, "a", metadata=both))
+
+    first = await world.distill()
+    second = await world.distillation.distill(ZHOU, "s1")
+
+    assert (second.saved, [one.knowledge_id for one in second.results]) == ([], [first.saved[0]["id"]])
+    assert [one["owner"] for one in await world.records()] == ["agent:crawler"]
+
+
+async def test_a_record_that_its_owner_deleted_stays_gone_until_the_memory_moves_on(world: World) -> None:
+    await world.write(learnt(Category.PATTERNS, "a"))
+    record = (await world.distill()).saved[0]
+    await world.knowledge.delete(LI, record["id"])
+
+    again = await world.distill()
+    await world.write(learnt(Category.PATTERNS, "a", version=2, content="Wait three seconds."))
+    moved_on = await world.distill()
+
+    assert (again.saved, [(one.status, one.knowledge_id) for one in again.results]) == ([], [("forgotten", None)])
+    assert [one.status for one in moved_on.results] == ["new"]
+
+
+async def test_a_newer_record_that_was_deleted_does_not_come_back_over_the_older_one(world: World) -> None:
+    await world.write(learnt(Category.PATTERNS, "a"))
+    await world.distill()
+    await world.write(learnt(Category.PATTERNS, "a", version=2, content="Wait three seconds."))
+    await world.knowledge.delete(LI, (await world.distill()).saved[0]["id"])
+
+    again = await world.distill()
+
+    assert (again.saved, [one.status for one in again.results]) == ([], ["forgotten"])
+
+
+async def test_accounts_do_not_wait_for_each_other(world: World) -> None:
+    gate, reached = asyncio.Event(), asyncio.Event()
+
+    class Slow(MemoryStore):
+        async def replayed(self, account: str, idempotency: IdempotencyKey | None) -> Committed | None:
+            reached.set()
+            await gate.wait()
+            return await super().replayed(account, idempotency)
+
+    store = Slow(FakeClock(), CountedIds())
+    await store.commit("default", "user:li", lambda _view: draft(node_row(SESSION)))
+    distillation = Distillation(store, world.knowledge)
+    held = asyncio.create_task(distillation.distill(LI, "s1"))
+    await reached.wait()
+
+    with pytest.raises(NotFound):
+        await asyncio.wait_for(distillation.distill(caller_context({"user_id": "li"}, OWNER, "acme"), "s1"), 5.0)
+
+    gate.set()
+    assert (await held).results == []
 
 
 async def test_what_other_sessions_taught_is_left_out(world: World) -> None:

@@ -76,6 +76,42 @@ async def test_one_undo_takes_all_of_it_back(api: httpx.AsyncClient) -> None:
 
 
 @pytest.mark.usefixtures("kept")
+async def test_what_was_undone_can_be_distilled_again_and_what_was_deleted_stays_gone(api: httpx.AsyncClient) -> None:
+    told = (await api.post(DISTILL, json=LI)).json()
+    await api.post(f"/api/operations/{told['operation_id']}/undo", json=LI)
+
+    again = (await api.post(DISTILL, json=LI)).json()
+    for record in again["saved"]:
+        assert (await api.delete(f"/api/knowledge/{record['id']}", params=LI)).status_code == 200
+    gone = (await api.post(DISTILL, json=LI)).json()
+
+    assert {one["status"] for one in again["results"]} == {"new"}
+    assert ({one["status"] for one in gone["results"]}, gone["saved"]) == ({"forgotten"}, [])
+
+
+@pytest.mark.usefixtures("kept")
+@pytest.mark.parametrize("version", ["1", "0"])
+async def test_nobody_else_suppresses_or_blocks_it_by_a_tag(api: httpx.AsyncClient, version: str) -> None:
+    look = (await api.post(DISTILL, json={"dry_run": True, **LI})).json()
+    for one in look["results"]:
+        bait = {
+            "task": "bait",
+            "content": f"bait {one['uri']}",
+            "types": one["types"],
+            "scopes": ["public"],
+            "tags": {"memory": one["uri"], "memory_version": version},
+            "source": {"urls": [one["uri"]]},
+            "user_id": "eve",
+        }
+        assert (await api.post("/api/knowledge", json=bait)).status_code == 201
+
+    told = await api.post(DISTILL, json=LI)
+
+    assert (told.status_code, {one["status"] for one in told.json()["results"]}) == (200, {"new"})
+    assert len(told.json()["saved"]) == len(look["results"])
+
+
+@pytest.mark.usefixtures("kept")
 async def test_a_retry_is_answered_as_the_first_was(api: httpx.AsyncClient) -> None:
     key = {"Idempotency-Key": "k"}
 

@@ -60,11 +60,11 @@ class KnowledgeCatalog:
         return (head for head in map(self._heads.__getitem__, self._ids) if head.live)
 
     def page(self, query: ListQuery) -> list[Head]:
-        """Return the newest live heads that pass every filter, walking the rarest filter's records only."""
+        """Return the newest heads, live or deleted ones, that pass every filter, walking the rarest's records only."""
         found: list[Head] = []
         for ordinal in self._newest_first(query):
             head = self._heads[self._ids[ordinal]]
-            if head.live and all(not group.isdisjoint(head.facets) for group in query.filters):
+            if _is_asked_for(head, query) and all(not group.isdisjoint(head.facets) for group in query.filters):
                 found.append(head)
                 if len(found) == query.limit:
                     break
@@ -106,6 +106,11 @@ class KnowledgeCatalog:
             _remove(self._superseders, known.supersedes, head.id)
         if head.supersedes is not None:
             self._superseders[head.supersedes] = (*self._superseders.get(head.supersedes, ()), head.id)
+
+
+def _is_asked_for(head: Head, query: ListQuery) -> bool:
+    # One that was merged into another neither lives nor was deleted.
+    return not head.live and head.merged_into is None if query.is_deleted else head.live
 
 
 def _remove(index: dict[KeyT, tuple[str, ...]], key: KeyT, knowledge_id: str) -> None:

@@ -206,7 +206,7 @@ class DistilledAnswer(Answer):
     uri: str
     category: str
     types: list[str]
-    status: str = Field(examples=["new", "changed", "known"])
+    status: str = Field(examples=["new", "changed", "known", "forgotten"])
     knowledge_id: str | None
     task: str
     content: str
