@@ -248,7 +248,13 @@ GOOD = {"session_id": "s-1", "messages": [{"role": "user", "content": "x"}]}
         ({"messages": [{"role": "user", "content": "x", "timestamp": "1:56 pm on 8 May"}]}, "messages.0.timestamp"),
         ({"messages": [{"role": "user", "content": "x", "message_id": ""}]}, "messages.0.message_id"),
         ({"messages": [{"role": "user", "content": "x", "message_id": "🙂" * 100}]}, "messages.0.message_id"),
-        ({"messages": [GOOD["messages"][0]] * 10_001}, "messages"),
+        ({"messages": [GOOD["messages"][0]] * 2_001}, "messages"),
+        ({"messages": [{"role": "r" * 41, "content": "x"}]}, "messages.0.role"),
+        ({"messages": [{"role": "user", "content": "x", "name": "n" * 201}]}, "messages.0.name"),
+        ({"messages": [{"role": "user", "content": "x", "timestamp": "2" * 65}]}, "messages.0.timestamp"),
+        ({"used_contexts": ["x"] * 2_001}, "used_contexts"),
+        ({"used_tools": ["x"] * 2_001}, "used_tools"),
+        ({"used_tools": [{"name": "x", "note": "n" * 1_001}]}, "used_tools.0"),
         ({"session_id": ""}, "session_id"),
         ({"session_id": "a\nb"}, "session_id"),
         ({"session_id": "x" * 201}, "session_id"),
@@ -272,6 +278,21 @@ async def test_what_is_wrong_with_a_session_is_named(
     assert response.status_code == 422, response.text
     assert any(one["field"].startswith(field) for one in response.json()["errors"]), response.text
     assert hub.store.last_seq == before
+
+
+async def test_the_documented_limits_are_those_that_hold(api: httpx.AsyncClient) -> None:
+    message = {"role": "r" * 40, "name": "n" * 200, "content": "x", "timestamp": "2026-03-05T12:00:00Z"}
+    used = {"name": "t" * 200, "note": "n" * 1_000, "call_id": "c" * 200}
+    at_most = {"messages": [message] * 2_000, "used_contexts": ["x"] * 2_000, "used_tools": [used] * 2_000}
+
+    kept = await api.post(COMMIT, json=GOOD | at_most | {"options": {"dry_run": True, "extract": False}})
+    schemas = (await api.get("/openapi.json")).json()["components"]["schemas"]
+
+    assert kept.status_code == 200, kept.text
+    body, part = schemas["CommitBody"]["properties"], schemas["SessionMessage"]["properties"]
+    assert {body[name]["maxItems"] for name in at_most} == {2_000}
+    assert part["role"]["maxLength"] == 40
+    assert schemas["UsedToolPart"]["properties"]["note"]["maxLength"] == 1_000
 
 
 @pytest.mark.parametrize("project", [{"project_id": "atlas"}, {"team_id": "web", "org_id": "x"}])

@@ -11,12 +11,12 @@ from knowhub.core.errors import FieldError, InvalidInput
 
 MAX_MESSAGES: Final = 2_000
 MAX_USED: Final = 2_000
-_MAX_SESSION: Final = 200
-_MAX_ROLE: Final = 40
-_MAX_NAME: Final = 200
-_MAX_MESSAGE_ID: Final = 200
-_MAX_TIMESTAMP: Final = 64
-_MAX_NOTE: Final = 1_000
+MAX_SESSION_CHARS: Final = 200
+MAX_ROLE_CHARS: Final = 40
+MAX_NAME_CHARS: Final = 200
+MAX_MESSAGE_ID_CHARS: Final = 200
+MAX_TIMESTAMP_CHARS: Final = 64
+MAX_NOTE_CHARS: Final = 1_000
 _MAX_ERRORS: Final = 20
 
 
@@ -40,7 +40,7 @@ def check_parts(parts: Sequence[Part]) -> None:
 
 
 def _errors(commit: SessionCommit) -> Iterable[FieldError | None]:
-    yield _segment("session_id", commit.session_id, _MAX_SESSION)
+    yield _segment("session_id", commit.session_id, MAX_SESSION_CHARS)
     if not commit.messages:
         yield FieldError("messages", "must name at least one message")
     if len(commit.messages) > MAX_MESSAGES:
@@ -62,19 +62,19 @@ def _errors(commit: SessionCommit) -> Iterable[FieldError | None]:
 def _message_errors(field: str, message: Message) -> Iterable[FieldError | None]:
     if not message.role.strip():
         yield FieldError(f"{field}.role", "must say who speaks, such as user, assistant or tool")
-    yield _text(f"{field}.role", message.role, _MAX_ROLE)
-    yield _text(f"{field}.name", message.name, _MAX_NAME)
-    yield _text(f"{field}.timestamp", message.timestamp or "", _MAX_TIMESTAMP)
+    yield _text(f"{field}.role", message.role, MAX_ROLE_CHARS)
+    yield _text(f"{field}.name", message.name, MAX_NAME_CHARS)
+    yield _text(f"{field}.timestamp", message.timestamp or "", MAX_TIMESTAMP_CHARS)
     yield _text(f"{field}.content", message.content, None)
     if message.message_id is not None:
-        yield _segment(f"{field}.message_id", message.message_id, _MAX_MESSAGE_ID)
+        yield _segment(f"{field}.message_id", message.message_id, MAX_MESSAGE_ID_CHARS)
 
 
 def _tool_errors(field: str, used: UsedTool) -> Iterable[FieldError | None]:
-    yield _segment(f"{field}.name", used.name, _MAX_NAME)
-    yield _text(f"{field}.note", used.note, _MAX_NOTE)
+    yield _segment(f"{field}.name", used.name, MAX_NAME_CHARS)
+    yield _text(f"{field}.note", used.note, MAX_NOTE_CHARS)
     if used.call_id is not None:
-        yield _segment(f"{field}.call_id", used.call_id, _MAX_MESSAGE_ID)
+        yield _segment(f"{field}.call_id", used.call_id, MAX_MESSAGE_ID_CHARS)
     if used.kind not in {"tool", "skill"}:
         yield FieldError(f"{field}.kind", "must be tool or skill")
     if used.seconds is not None and not 0 <= used.seconds < float("inf"):

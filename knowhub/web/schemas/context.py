@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, WithJsonSchema, model_validator
 
 from knowhub.context import uri
+from knowhub.context.commit import checks
 from knowhub.context.commit_model import CommitOptions, SessionCommit, UsedTool
 from knowhub.context.listing import MAX_DEPTH
 from knowhub.context.model import Category, Level, Message
@@ -27,8 +28,6 @@ from knowhub.web.schemas.parts import (
     clean,
 )
 
-MAX_MESSAGES: Final = 10_000
-MAX_USED: Final = 10_000
 MAX_RELATIONS: Final = 1_000
 MAX_TOOL_SECONDS: Final = 1_000_000_000.0
 _URI_SCHEMA = {
@@ -73,13 +72,14 @@ Uri = Annotated[
 ]
 SpokenAt = Annotated[
     str,
-    StringConstraints(max_length=64),
+    StringConstraints(max_length=checks.MAX_TIMESTAMP_CHARS),
     AfterValidator(_spoken_at),
     WithJsonSchema({"type": "string", "format": "date-time"}),
 ]
 SessionId = Annotated[EntityId, AfterValidator(_named)]
 MessageId = Annotated[Label, StringConstraints(min_length=1), AfterValidator(_named)]
-Role = Annotated[Label, StringConstraints(min_length=1)]
+Role = Annotated[str, StringConstraints(min_length=1, max_length=checks.MAX_ROLE_CHARS), AfterValidator(clean)]
+Note = Annotated[str, StringConstraints(max_length=checks.MAX_NOTE_CHARS), AfterValidator(clean)]
 ToolName = Annotated[Label, StringConstraints(min_length=1), AfterValidator(_named)]
 LevelName = Annotated[Literal["L0", "L1", "L2"], BeforeValidator(_level), WithJsonSchema(_LEVEL_SCHEMA)]
 
@@ -106,7 +106,7 @@ class UsedToolPart(Part):
     ok: bool | None = Field(default=None, description="Whether it worked. Default true.")
     success: bool | None = Field(default=None, description="The same, as others call it.")
     seconds: Annotated[float, Field(ge=0, le=MAX_TOOL_SECONDS), AfterValidator(_finite)] | None = None
-    note: Text = ""
+    note: Note = ""
     call_id: Label | None = Field(default=None, description="A call that was counted before counts no more.")
 
     @model_validator(mode="after")
@@ -132,11 +132,13 @@ class CommitBody(Body):
     """A session, oldest message first."""
 
     session_id: SessionId
-    messages: Annotated[list[SessionMessage], Field(min_length=1, max_length=MAX_MESSAGES)]
-    used_contexts: Annotated[list[Text], Field(max_length=MAX_USED)] = Field(
+    messages: Annotated[list[SessionMessage], Field(min_length=1, max_length=checks.MAX_MESSAGES)]
+    used_contexts: Annotated[list[Text], Field(max_length=checks.MAX_USED)] = Field(
         default_factory=list, description="URIs or texts of what was recalled into the session: not learnt again."
     )
-    used_tools: Annotated[list[UsedToolPart | ToolName], Field(max_length=MAX_USED)] = Field(default_factory=list)
+    used_tools: Annotated[list[UsedToolPart | ToolName], Field(max_length=checks.MAX_USED)] = Field(
+        default_factory=list
+    )
     options: CommitOptionsPart = Field(default_factory=CommitOptionsPart)
     trace_id: Label | None = None
 
