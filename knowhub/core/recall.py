@@ -9,6 +9,9 @@ HeadT = TypeVar("HeadT", covariant=True)
 LEXICAL: Final = "lexical"
 VECTOR: Final = "vector"
 
+MAX_QUERY_CHARS: Final = 4_096
+"""How long a question may be, whatever is asked."""
+
 
 @dataclass(frozen=True, slots=True)
 class Part:

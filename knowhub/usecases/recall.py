@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import chain, zip_longest
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 from urllib.parse import quote
 
 from knowhub.context.search_model import MemoryFound, RetrievedBlock
-from knowhub.core.errors import Unavailable
+from knowhub.core.errors import Forbidden, InvalidInput, TooLarge, Unavailable
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords.model import Found as KeywordFound
 from knowhub.keywords.model import SearchStatus
@@ -18,6 +18,9 @@ from knowhub.knowledge.model import Found as KnowledgeFound
 from knowhub.knowledge.model import SearchQuery
 
 TEXT_CHARS = 600
+# What the caller did wrong: no other source makes up for it, and nothing is broken.
+_REFUSALS = (InvalidInput, Forbidden, TooLarge)
+_Refusal: TypeAlias = InvalidInput | Forbidden | TooLarge
 
 
 class Source(StrEnum):
@@ -132,14 +135,17 @@ class Recall:
         """Return at most `top_k` items, taken from the sources in turn, the best of each first.
 
         Scores of two sources are not comparable, so that no item is dropped for another's. Raises Unavailable where
-        every source that was asked has failed.
+        every source that was asked has failed, and what a source raises of a question that is wrong in itself.
         """
         asked = {source: ask for source, ask in self._asked(ctx, question).items() if source in question.sources}
         parts = await asyncio.gather(*(self._part(source, ask) for source, ask in asked.items()))
+        for part in parts:
+            if isinstance(part, _REFUSALS):
+                raise part
         failed = [source.value for source, part in zip(asked, parts, strict=True) if part is None]
         if failed and len(failed) == len(asked):
             raise Unavailable(f"nothing could be asked: {', '.join(failed)} failed")
-        answered = [part for part in parts if part is not None]
+        answered = [part for part in parts if isinstance(part, _Part)]
         ranks = zip_longest(*(part.items for part in answered))
         items = [item for item in chain.from_iterable(ranks) if item is not None]
         without = chain.from_iterable(part.degraded for part in answered)
@@ -160,10 +166,13 @@ class Recall:
             asked[Source.MEMORY] = lambda: _from_memory(memory, ctx, question)
         return asked
 
-    async def _part(self, source: Source, ask: Callable[[], Awaitable[_Part]]) -> _Part | None:
+    async def _part(self, source: Source, ask: Callable[[], Awaitable[_Part]]) -> _Part | _Refusal | None:
         try:
             async with asyncio.timeout(self._options.budget_s):
                 return await ask()
+        except _REFUSALS as refusal:
+            # The others are asked already, and are waited for: none is left running.
+            return refusal
         except Exception as error:  # noqa: BLE001 -- whatever one source raises, it is named, and the others answer
             self._options.note_failure(source.value, error)
             return None

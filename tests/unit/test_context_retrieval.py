@@ -317,7 +317,7 @@ async def test_nothing_is_found_where_nothing_is_remembered(tmp_path: Path) -> N
     ("query", "named", "field"),
     [
         ("  ", {}, "q"),
-        ("x" * 4_001, {}, "q"),
+        ("x" * 4_097, {}, "q"),
         ("x", {"categories": ["sessions", "nonsense"]}, "categories"),
         ("x", {"top_k": 0}, "top_k"),
         ("x", {"top_k": 101}, "top_k"),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from knowhub.context.search_model import MemoryFound, RetrievedBlock
-from knowhub.core.errors import Unavailable
+from knowhub.core.errors import Forbidden, InvalidInput, TooLarge, Unavailable
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords.model import Found as KeywordFound
 from knowhub.keywords.model import SearchStatus
@@ -178,6 +178,18 @@ async def test_a_source_that_raises_is_named_and_the_others_answer() -> None:
     assert [one.source.value for one in answer.items] == ["keywords", "memory"]
     assert answer.degraded == ["knowledge", "embedder"]
     assert noted == [("knowledge", "broken")]
+
+
+@pytest.mark.parametrize("error", [InvalidInput.of("q", "is wrong"), Forbidden("not yours"), TooLarge("too much")])
+async def test_what_the_caller_did_wrong_is_no_failure_of_a_source(error: Exception) -> None:
+    noted: list[str] = []
+    options = RecallOptions(note_failure=lambda source, _error: noted.append(source))
+    recall = Recall(Parts(Records(error=error), Tree(named("a")), None), options)
+
+    with pytest.raises(type(error)):
+        await recall.recall(local(), Question("a"))
+
+    assert noted == []
 
 
 async def test_a_source_that_hangs_is_waited_for_no_longer_than_its_budget() -> None:

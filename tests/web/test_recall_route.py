@@ -72,6 +72,17 @@ async def test_nobody_is_told_of_what_they_do_not_see(api: httpx.AsyncClient) ->
     assert {one["source"] for one in told["results"]} == {"keywords"}
 
 
+@pytest.mark.parametrize("path", ["/api/recall", "/api/context/search", "/api/knowledge/search"])
+async def test_the_longest_question_is_answered_by_all_and_a_longer_one_by_none(
+    api: httpx.AsyncClient, path: str
+) -> None:
+    longest = await api.get(path, params={"q": "x" * 4_096})
+    longer = await api.get(path, params={"q": "x" * 4_097})
+
+    assert (longest.status_code, longest.json()["degraded"]) == (200, [])
+    assert (longer.status_code, longer.json()["errors"][0]["field"]) == (422, "q")
+
+
 @pytest.mark.parametrize("params", [{}, {"q": " "}, {"q": "x", "sources": "web"}, {"q": "x", "top_k": 0}])
 async def test_what_is_wrong_with_a_question_is_named(api: httpx.AsyncClient, params: dict[str, str]) -> None:
     assert (await api.get("/api/recall", params=params)).status_code == 422

@@ -9,9 +9,9 @@ from knowhub.context.commit_model import SessionArchive
 from knowhub.context.model import Category
 from knowhub.context.search_model import TypedQuery
 from knowhub.core.errors import InvalidInput
+from knowhub.core.recall import MAX_QUERY_CHARS
 from knowhub.core.request_context import RequestContext
 
-MAX_QUERY_CHARS: Final = 4_000
 MAX_TOP_K: Final = 100
 DEFAULT_TOP_K: Final = 10
 

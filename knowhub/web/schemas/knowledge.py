@@ -13,6 +13,7 @@ from pydantic import (
 )
 
 from knowhub.core import clock
+from knowhub.core.recall import MAX_QUERY_CHARS
 from knowhub.knowledge.model import (
     DEFAULT_SCORE,
     HISTORY_SHOWN,
@@ -46,7 +47,6 @@ from knowhub.web.schemas.parts import (
 
 MAX_ITEMS = 1000
 MAX_IMPORT_LINES = 10_000
-MAX_QUERY_CHARS = 4096
 _WORDS = frozenset({"search", "batch", "batch_update", "export", "extract", "import", "outcome", "profile", "slim"})
 MAX_CASE_CHARS = 4096
 # Enough for every honest count; above it, figures would leave what JSON readers agree on.
