@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from knowhub.context import edits, listing
+from knowhub.context.commit import layers
 from knowhub.context.commit.commit_coordinator import CommitCoordinator
 from knowhub.context.commit.forgetting import Forgetting
 from knowhub.context.commit_model import CommitResult, SessionCommit
@@ -114,12 +115,16 @@ class ContextService:
         expected: int | None = None,
         key: IdempotencyKey | None = None,
     ) -> EditedNode:
-        """Correct layers of a memory. Raises NotFound, Forbidden, VersionConflict, and InvalidInput for a message."""
+        """Correct layers of a memory; with its content go the layers above it, where the patch has none for them.
+
+        Raises NotFound, Forbidden, VersionConflict, and InvalidInput for a message.
+        """
         permissions.check_may_write(ctx)
 
         def decide(view: ContextView) -> Draft | Unchanged:
             head = edits.editable_head(view, ctx, address, expected)
-            after = edits.patched(head, edits.row_at(view, head), patch, view.now)
+            row = edits.row_at(view, head)
+            after = edits.patched(head, row, layers.completed(head.category, row, patch), view.now)
             return Unchanged() if after is None else Draft("edit_memory", [Write(NODES, address, after)])
 
         operation_id = await self._written(ctx, await self._store.commit(ctx.account, ctx.actor, decide, key))

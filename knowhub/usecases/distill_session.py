@@ -242,7 +242,9 @@ def _taught_by(view: ContextView, ctx: RequestContext, session_uri: str, session
             if head is None or not head.live or not ctx.may_edit(head.owner):
                 continue
             row = view.get(NODES, head.uri)
-            if row is not None and _is_from(row, session_uri, session_id):
+            # One that a person emptied teaches nothing.
+            says = row is not None and any(row[layer].strip() for layer in ("abstract", "overview", "content"))
+            if row is not None and says and _is_from(row, session_uri, session_id):
                 yield row
 
 

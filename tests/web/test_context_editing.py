@@ -33,6 +33,51 @@ async def test_a_correction_is_a_new_version_that_search_knows_at_once(api: http
     assert preference in [one["uri"] for one in await found(api, "粤语", **LI)]
 
 
+async def test_what_is_corrected_away_in_a_content_is_gone_from_every_layer_and_from_what_is_distilled(
+    api: httpx.AsyncClient,
+) -> None:
+    await commit(api, "s-1", "我叫李雷，住在上海。", **LI)
+    profile = "ctx://default/users/li/memories/profile"
+    content = (await node(api, profile, **LI))["content"]
+
+    told = await api.patch(NODES, params={"uri": profile}, json={"content": content.replace("上海", "北京"), **LI})
+
+    assert (told.status_code, "上海" in content) == (200, True)
+    stands = await node(api, profile, **LI)
+    assert all("北京" in stands[layer] and "上海" not in stands[layer] for layer in ("abstract", "overview", "content"))
+    assert [one["uri"] for one in await found(api, "北京", categories="profile", **LI)] == [profile]
+    assert await found(api, "上海", categories="profile", **LI) == []
+    overview = (await api.get("/api/context/read", params={"uri": profile, "level": "L1", **LI})).json()["overview"]
+    assert ("北京" in overview, "上海" in overview) == (True, False)
+    (record,) = (await api.post("/api/context/sessions/s-1/distill", json=LI)).json()["saved"]
+    assert ("北京" in record["task"], "上海" in f"{record['task']}{record['content']}") == (True, False)
+
+
+async def test_an_abstract_or_overview_that_is_sent_is_kept_and_so_is_a_content_that_is_not(
+    api: httpx.AsyncClient, preference: str
+) -> None:
+    content = (await node(api, preference, **LI))["content"]
+
+    alone = (await api.patch(NODES, params={"uri": preference}, json={"abstract": "my words", **LI})).json()
+    both = {"abstract": "mine", "content": "Answer in Cantonese.", **LI}
+    told = (await api.patch(NODES, params={"uri": preference}, json=both)).json()
+
+    assert (alone["abstract"], alone["content"]) == ("my words", content)
+    assert (told["abstract"], told["overview"]) == ("mine", "Answer in Cantonese.")
+
+
+async def test_a_memory_that_was_emptied_is_found_by_nothing_and_keeps_no_session_from_being_distilled(
+    api: httpx.AsyncClient, preference: str
+) -> None:
+    emptied = (await api.patch(NODES, params={"uri": preference}, json={"content": "", **LI})).json()
+
+    told = await api.post("/api/context/sessions/s-1/distill", json=LI)
+
+    assert (emptied["abstract"], emptied["overview"]) == ("", "")
+    assert await found(api, "中文", categories="preferences", **LI) == []
+    assert (told.status_code, preference in [one["uri"] for one in told.json()["results"]]) == (200, False)
+
+
 async def test_a_correction_that_changes_nothing_makes_no_operation(api: httpx.AsyncClient, preference: str) -> None:
     stands = await node(api, preference, **LI)
 

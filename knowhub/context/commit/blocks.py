@@ -81,10 +81,14 @@ def replaced(content: str, old: str, new: str) -> str | None:
 
 
 def newest_first(content: str, limit: int) -> str:
-    """Return the statements of a content on one line, the newest first, as many as fit."""
+    """Return the statements of a content on one line, the newest first, as many as fit.
+
+    What a person wrote beside them, which has no date, comes before them.
+    """
     found = blocks(content)
     order = sorted(range(len(found)), key=lambda at: (found[at].date, at), reverse=True)
-    return joined((" ".join(found[at].text.split()) for at in order), limit)
+    texts = [*_written(content, found), *(found[at].text for at in order)]
+    return joined((" ".join(text.split()) for text in texts), limit)
 
 
 def listed(content: str, limit: int) -> str:
@@ -99,6 +103,12 @@ def listed(content: str, limit: int) -> str:
         dropped.add(at)
         excess -= len(lines[at]) + 1
     return "\n".join(line for at, line in enumerate(lines) if at not in dropped) or newest_first(content, limit)
+
+
+def _written(content: str, found: Sequence[Block]) -> list[str]:
+    held = {at for one in found for at in range(one.start, one.end)}
+    lines = enumerate(content.split("\n"))
+    return [line for at, line in lines if at not in held and line.strip() and not line.startswith("#")]
 
 
 def _read(lines: Sequence[str], start: int, end: int) -> Block:

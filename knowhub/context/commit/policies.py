@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from knowhub.context import uri
-from knowhub.context.commit import blocks, tool_texts
+from knowhub.context.commit import blocks, layers, tool_texts
 from knowhub.context.commit_model import Action, CandidateMemory, WritePlan
 from knowhub.context.extraction.wording import one_line, plain, shortened
 from knowhub.context.index_model import EventType
@@ -14,13 +14,10 @@ from knowhub.core.operation import Row
 
 EXTRACTED_FROM: Final = "extracted_from"
 MAX_CONTENT: Final = 200_000
-_MAX_ABSTRACT: Final = 300
-_MAX_OVERVIEW: Final = 1_500
 _MAX_SOURCES: Final = 200
 _ID_DIGITS: Final = 12
 _FULL: Final = "the memory is full, and nothing of it is dropped; correct or delete what is no longer needed"
 _SAID_BEFORE: Final = "all of it stands there already, from these messages"
-_SECTION: Final = "\n\n---\n"
 
 
 class MergePolicy(Protocol):
@@ -60,7 +57,7 @@ class ProfilePolicy:
                 reason = "what a person has but one of is said anew; the statement before it stands in the history"
             values[name] = {"value": value, "text": text, "said_at": said_at}
         content = content or blocks.added(before, new, _topic(candidate))
-        patch = _layers(content) | {"metadata": metadata | {"values": values}}
+        patch = layers.gathered(content) | {"metadata": metadata | {"values": values}}
         return _grown(self.target(candidate, whose), candidate, existing, whose, patch, reason)
 
 
@@ -79,7 +76,7 @@ class AggregateTopicPolicy:
             return _with_source(self, candidate, existing, whose)
         said_at = candidate.facts.get("said_at") or ""
         content = blocks.added(before, blocks.block(candidate.content, said_at[:10] or None, whose.session_id))
-        patch = _layers(content) | {"metadata": _metadata(candidate, existing, whose)}
+        patch = layers.gathered(content) | {"metadata": _metadata(candidate, existing, whose)}
         reason = "the first that is said of it" if existing is None else "one more statement about it"
         return _grown(self.target(candidate, whose), candidate, existing, whose, patch, reason)
 
@@ -98,19 +95,19 @@ class AppendOnlyPolicy:
         """Make the node, continue it with a section that it does not have, or leave it."""
         target = self.target(candidate, whose)
         if existing is None:
-            layers = {
+            told = {
                 "abstract": candidate.abstract,
-                "overview": shortened(candidate.overview, _MAX_OVERVIEW),
+                "overview": shortened(candidate.overview, layers.MAX_OVERVIEW),
                 "content": candidate.content,
             }
-            patch = layers | {"metadata": _metadata(candidate, None, whose)}
+            patch = told | {"metadata": _metadata(candidate, None, whose)}
             return _grown(target, candidate, None, whose, patch, "nothing like it was told before")
-        sections = str(existing["content"]).split(_SECTION)
+        sections = str(existing["content"]).split(layers.SECTION)
         if plain(candidate.content) in {plain(section) for section in sections}:
             return _skip(target, "the same stands there already")
         if len(existing["content"]) + len(candidate.content) > MAX_CONTENT:
             return _skip(target, _FULL)
-        patch = {"content": f"{_SECTION}{candidate.content}", "metadata": _metadata(candidate, existing, whose)}
+        patch = {"content": f"{layers.SECTION}{candidate.content}", "metadata": _metadata(candidate, existing, whose)}
         return _planned(Action.APPEND, target, patch, candidate, whose, "more is told of it: a section is added")
 
 
@@ -136,14 +133,9 @@ class SkillToolPolicy:
         earlier = {} if existing is None else existing["metadata"].get("stats", {})
         stats = tool_texts.counted(earlier, uses, candidate.facts.get("noted_at"))
         before = "" if existing is None else str(existing["content"])
-        layers = tool_texts.layers(candidate, before, earlier, stats)
-        patch = layers | {"metadata": metadata | {"stats": stats}}
+        told = tool_texts.layers(candidate, before, earlier, stats)
+        patch = told | {"metadata": metadata | {"stats": stats}}
         return _grown(target, candidate, existing, whose, patch, f"calls counted: {len(uses)}")
-
-
-def _layers(content: str) -> dict[str, Any]:
-    abstract = blocks.newest_first(content, _MAX_ABSTRACT)
-    return {"abstract": abstract, "overview": blocks.listed(content, _MAX_OVERVIEW), "content": content}
 
 
 def _with_source(

@@ -28,7 +28,7 @@ def counted(earlier: Mapping[str, Any], uses: Sequence[Mapping[str, Any]], noted
 
 def layers(
     candidate: CandidateMemory, before: str, earlier: Mapping[str, Any], stats: Mapping[str, Any]
-) -> dict[str, Any]:
+) -> dict[str, str]:
     """Return the layers of a skill or a tool: its statistics anew, its notes and what a person wrote as they stand."""
     name, is_skill = str(candidate.facts.get("name") or candidate.routing_key), candidate.category is Category.SKILLS
     told, told_before = _told(name, stats, is_skill=is_skill), _told(name, earlier, is_skill=is_skill)
@@ -38,7 +38,12 @@ def layers(
     for note in fresh:
         if note not in notes and len(notes) < _MAX_NOTES:
             notes.append(note)
-    content = "\n".join([told, "", *notes]) if notes else told
+    return layers_of("\n".join([told, "", *notes]) if notes else told)
+
+
+def layers_of(content: str) -> dict[str, str]:
+    """Return the layers of a content: its first line says what it is, the last of its notes comes next."""
+    told, *notes = [line for line in content.split("\n") if line.strip()] or [""]
     return {
         "abstract": shortened(told, _MAX_ABSTRACT),
         "overview": joined([told, *notes[::-1]], _MAX_OVERVIEW, "\n"),

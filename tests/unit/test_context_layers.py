@@ -1,0 +1,72 @@
+"""Layers by rules: what a commit and a correction make of a content."""
+
+import pytest
+
+from knowhub.context.commit import layers
+from knowhub.context.model import Category
+from tests.context_commits import Desk, tool, used, user
+
+pytestmark = pytest.mark.anyio
+
+OVER = ("abstract", "overview")
+
+
+async def test_what_a_commit_made_of_a_content_is_what_is_made_of_it_again() -> None:
+    desk = Desk()
+    await desk.commit(
+        user("My sister Maria lives in Porto. I love oolong tea. I'm a nurse.", "m1", "2026-05-08T10:00:00Z"),
+        user("Yesterday I went to the dentist with Maria.", "m2", "2026-05-08T10:01:00Z"),
+        tool("18 degrees", "weather", "t1"),
+        used_tools=[
+            used("grep", ok=False, note="no such file"),
+            used("grep", note="fast"),
+            used("deploy", kind="skill"),
+        ],
+    )
+
+    made = {name: row for name, row in desk.nodes().items() if row["category"] != Category.SESSIONS}
+
+    assert {Category.PROFILE, Category.PREFERENCES, Category.EVENTS, Category.TOOLS, Category.SKILLS} <= {
+        row["category"] for row in made.values()
+    }
+    for name, row in made.items():
+        told = layers.layers_of(Category(row["category"]), row["content"])
+        # The content of an event says last which day its words mean.
+        same = str.startswith if row["category"] == Category.EVENTS else str.__eq__
+        assert all(same(told[layer], row[layer]) for layer in OVER), name
+
+
+@pytest.mark.parametrize("category", [one for one in Category if one is not Category.SESSIONS])
+def test_free_words_of_a_person_are_in_every_layer(category: Category) -> None:
+    told = layers.layers_of(category, "She moved to Lima.\n\nSince May.")
+
+    assert told["abstract"].startswith("She moved to Lima.")
+    assert told["overview"].split() == ["She", "moved", "to", "Lima.", "Since", "May."]
+
+
+def test_what_a_person_wrote_comes_before_the_statements_it_stands_beside() -> None:
+    content = "## home\n- I live in Rome. (2026-05-08, session s1)\nNot any more: she moved to Lima."
+
+    told = layers.layers_of(Category.PROFILE, content)
+
+    assert told["abstract"] == "Not any more: she moved to Lima. I live in Rome."
+
+
+def test_the_sections_of_an_event_are_told_without_what_parts_them() -> None:
+    told = layers.layers_of(Category.EVENTS, f"The demo.{layers.SECTION}It went well.")
+
+    assert (told["abstract"], told["overview"]) == ("The demo. It went well.", "The demo.\nIt went well.")
+
+
+@pytest.mark.parametrize(
+    ("category", "patch"),
+    [
+        (Category.PROFILE, {"content": "Rome"}),
+        (Category.PROFILE, {"abstract": "Lima"}),
+        (Category.SESSIONS, {"overview": "Lima"}),
+    ],
+)
+def test_what_leaves_the_content_as_it_is_leaves_the_layers_as_they_are(
+    category: Category, patch: dict[str, str]
+) -> None:
+    assert layers.completed(category, {"content": "Rome"}, patch) == patch
