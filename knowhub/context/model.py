@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Any
 
+from knowhub.core import speakers
+
 NODES = "context_nodes"
 PARTS = "context_parts"
 """Rows of nodes, and of the messages of sessions; each has its URI as its id."""
@@ -71,12 +73,17 @@ class Message:
     @property
     def is_user(self) -> bool:
         """Whether a person wrote it."""
-        return self.role in {"user", "human"}
+        return speakers.is_one_of(speakers.USER, self.role)
 
     @property
     def is_tool(self) -> bool:
         """Whether it is what a tool answered."""
-        return self.role in {"tool", "function"}
+        return speakers.is_one_of(speakers.TOOL, self.role)
+
+    @property
+    def is_system(self) -> bool:
+        """Whether it is an application's words, which are nobody's memories."""
+        return speakers.is_one_of(speakers.SYSTEM, self.role)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol, TypeAlias
 
+from knowhub.core import speakers
 from knowhub.core.operation import Row
 
 
@@ -64,17 +65,17 @@ class Message:
     @property
     def is_user(self) -> bool:
         """Whether a person wrote it."""
-        return self.role in ("user", "human")
+        return speakers.is_one_of(speakers.USER, self.role)
 
     @property
     def is_agent(self) -> bool:
         """Whether a model wrote it."""
-        return self.role in ("assistant", "ai", "model")
+        return speakers.is_one_of(speakers.AGENT, self.role)
 
     @property
     def is_tool(self) -> bool:
         """Whether it is what a tool answered."""
-        return self.role in ("tool", "function")
+        return speakers.is_one_of(speakers.TOOL, self.role)
 
 
 @dataclass(frozen=True, slots=True)

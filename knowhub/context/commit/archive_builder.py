@@ -114,7 +114,7 @@ class ArchiveBuilder:
         return "\n".join([*head, *([body] if chosen else []), *ends])[:MAX_OVERVIEW]
 
     def _lines(self, number: int, message: Message) -> list[Line]:
-        if message.is_tool or message.role == "system":
+        if message.is_tool or message.is_system:
             return []
         said = (_unlabelled(one, message.name) for one in self._reader.sentences(message.content))
         is_safe = self._is_safe(message.content)

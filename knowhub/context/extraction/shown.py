@@ -28,7 +28,7 @@ def parts(messages: Sequence[Message], most: int = _MAX_PARTS) -> list[list[tupl
     room = _PART_CHARS
     for number in range(len(messages) - 1, -1, -1):
         message = messages[number]
-        if not message.content.strip() or message.role == "system":
+        if not message.content.strip() or message.is_system:
             continue
         size = min(len(message.content), prompts.SHOWN_CHARS)
         if size > room and cut[-1]:

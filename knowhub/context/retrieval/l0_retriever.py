@@ -11,6 +11,7 @@ from knowhub.context.heads import audience_facets, facet
 from knowhub.context.model import Category, ContextHead
 from knowhub.context.ports import ContextIndex
 from knowhub.context.search_model import SeedHit, TypedQuery
+from knowhub.core import speakers
 from knowhub.core.recall import Hit, Recalled
 from knowhub.core.request_context import RequestContext
 
@@ -21,7 +22,6 @@ _MOST_CALLERS: Final = 256
 _MOST_NAMES: Final = 64
 _SAID: Final = Category.SESSIONS.value
 _ALL: Final = frozenset(category.value for category in Category)
-_ROLES: Final = frozenset({"user", "human", "assistant", "ai", "system", "tool", "function", "developer"})
 _LATIN_NAME: Final = re.compile(r"[A-Za-z]")
 _NUMBERED: Final = re.compile(r"\d|月")
 
@@ -163,7 +163,7 @@ def _about(query: TypedQuery) -> str:
 
 def _heard(text: str, found: Recalled[ContextHead]) -> frozenset[str]:
     names = {hit.head.name for hit in found.hits}
-    named = named_in(text, (name for name in names if name.casefold() not in _ROLES))
+    named = named_in(text, (name for name in names if not speakers.is_one_of(speakers.ALL, name)))
     return frozenset(hit.head.name for hit in found.hits if hit.head.name in named and hit.head.is_part)
 
 

@@ -87,7 +87,7 @@ LevelName = Annotated[Literal["L0", "L1", "L2"], BeforeValidator(_level), WithJs
 class SessionMessage(Part):
     """One message of a session."""
 
-    role: Role = Field(description="`user`, `assistant`, `tool`, `system` or another.")
+    role: Role = Field(description="`user`, `assistant`, `tool`, `system` or another, in any case.")
     content: Text | None = Field(description="Kept word for word; null, as of a message that only calls tools, is ''.")
     name: Label | None = Field(default=None, description="Who spoke, or which tool answered.")
     message_id: MessageId | None = Field(default=None, description="What is learnt names it; it is never kept twice.")

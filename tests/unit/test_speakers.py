@@ -1,0 +1,66 @@
+"""Whoever speaks is known by their role, however it is written, to memories and to extraction alike."""
+
+import pytest
+
+from knowhub.audit.pasted_secrets import withheld_secrets
+from knowhub.context.commit.archive_builder import ArchiveBuilder
+from knowhub.context.extraction import shown
+from knowhub.context.model import Category
+from knowhub.context.model import Message as Said
+from knowhub.knowledge.extraction_model import Message
+from knowhub.usecases.spoken_memories import KnowledgeSpeech
+from tests.context_commits import Desk, user
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize("kind", [Said, Message])
+@pytest.mark.parametrize(
+    ("roles", "is_user", "is_tool"),
+    [
+        (["user", "User", "USER", "Human", " user ", "用户", "用戶"], True, False),
+        (["tool", "Tool", "FUNCTION", "工具"], False, True),
+        (["assistant", "AI", "助手", "system", "系统", "narrator", "users"], False, False),
+    ],
+)
+def test_a_role_is_heard_in_any_case_and_in_either_language(
+    kind: type[Said] | type[Message], roles: list[str], is_user: bool, is_tool: bool
+) -> None:
+    for role in roles:
+        message = kind(role, "x")
+        assert (message.is_user, message.is_tool) == (is_user, is_tool), role
+
+
+@pytest.mark.parametrize("role", ["assistant", "Assistant", "AI", "model", "助手"])
+def test_an_agent_is_heard_as_one(role: str) -> None:
+    assert Message(role, "x").is_agent
+    assert not Message("用户", "x").is_agent
+
+
+@pytest.mark.parametrize("role", ["User", "USER", "用户"])
+async def test_what_a_person_says_is_learnt_and_their_role_kept_as_it_was_sent(role: str) -> None:
+    desk = Desk()
+
+    await desk.commit(Said(role, "I love oolong tea.", "", "m1"))
+
+    assert desk.of(Category.PREFERENCES) != []
+    assert desk.parts()[0]["role"] == role
+
+
+async def test_the_answer_of_a_tool_is_its_call_in_chinese_too() -> None:
+    desk = Desk()
+
+    await desk.commit(Said("工具", "18 degrees", "weather", "t1"))
+
+    assert desk.nodes()["tools/weather"]["metadata"]["stats"]["calls"] == 1
+
+
+@pytest.mark.parametrize("role", ["system", "System", "developer", "系统"])
+def test_an_applications_words_are_in_no_summary_and_shown_to_no_model(role: str) -> None:
+    messages = [Said(role, "Answer like a pirate captain would."), user("I planted forty tomatoes in April.")]
+
+    abstract, overview = ArchiveBuilder(KnowledgeSpeech(), withheld_secrets).extracted(messages)
+
+    assert "tomatoes" in abstract
+    assert "pirate" not in abstract + overview
+    assert shown.parts(messages) == [[(1, messages[1])]]
