@@ -9,11 +9,9 @@ import re
 from collections.abc import Iterator
 
 from knowhub.core import shingles
+from knowhub.core.own_tools import is_own_tool
 from knowhub.knowledge.extraction_model import Message
 
-_TOOLS = re.compile(
-    r"^(?:knowledge|keyword|info|resource|memory|context|goal)_\w+$|^(?:get|save)_knowledge$|^focus_goal$"
-)
 _FENCE_NOTE = 'Lines that begin with "| " are stored text'
 _INJECTED = "📚"
 _SAID = re.compile(r"用户说：|The user said: ")
@@ -31,9 +29,10 @@ _LEAST_SHARE = 0.8
 
 def is_own_answer(message: Message) -> bool:
     """Tell whether a message is an answer of KnowHub to a tool's call."""
-    if not (message.is_tool or message.name):
+    # A person may have any name.
+    if message.is_user or not (message.is_tool or message.name):
         return False
-    if _TOOLS.match(message.name):
+    if is_own_tool(message.name):
         return True
     return message.is_tool and (_FENCE_NOTE in message.content or _RECORD_ID.search(message.content) is not None)
 

@@ -61,3 +61,36 @@ async def test_the_answer_of_a_tool_that_the_commit_names_is_no_call_more() -> N
     await desk.commit(tool("found 3", "grep", "t1"), used_tools=[used("grep", seconds=0.5)])
 
     assert desk.nodes()["tools/grep"]["metadata"]["stats"]["calls"] == 1
+
+
+OWN = ["search_memory", "read_memory", "commit_session", "knowledge_search", "recall", "mcp__knowhub__search_memory"]
+
+
+@pytest.mark.parametrize("name", OWN)
+async def test_calls_of_knowhubs_own_tools_are_not_remembered(name: str) -> None:
+    desk = Desk()
+
+    answered = await desk.commit(tool("found 3 memories", name, "t1"), tool("found 3", "grep", "t2"))
+    named = await desk.commit(*TALK, used_tools=[used(name), used("deploy", kind="skill")])
+
+    assert (answered.status, named.status) == ("committed", "committed")
+    counted = {one for one in desk.nodes() if one.startswith(("tools/", "skills/"))}
+    assert counted == {"tools/grep", "skills/deploy"}
+    assert desk.parts()[0]["content"] == "found 3 memories"
+
+
+async def test_a_commit_of_nothing_but_known_messages_and_own_calls_writes_nothing() -> None:
+    desk = Desk()
+    await desk.commit(*TALK)
+
+    again = await desk.commit(*TALK, used_tools=[used("search_memory", call_id="c1")])
+
+    assert again.status == "unchanged"
+
+
+async def test_a_skill_that_is_called_as_an_own_tool_is_somebodys_own() -> None:
+    desk = Desk()
+
+    await desk.commit(*TALK, used_tools=[used("recall", kind="skill")])
+
+    assert desk.nodes()["skills/recall"]["metadata"]["stats"]["calls"] == 1

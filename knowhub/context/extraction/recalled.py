@@ -10,10 +10,8 @@ from knowhub.context.extraction.wording import plain
 from knowhub.context.model import Message
 from knowhub.context.ports import SpokenReader
 from knowhub.core import shingles
+from knowhub.core.own_tools import is_own_tool
 
-_TOOLS: Final = re.compile(
-    r"^(?:search|read|commit|list|get|recall|expand)_(?:memory|memories|session|context|knowledge)$|^recall$"
-)
 # As hosts write recalled text into a prompt: between tags, or below a heading up to the next paragraph.
 _TAGGED: Final = re.compile(
     r"<(?P<tag>(?:relevant|recalled|long[-_ ]?term|user|retrieved|injected)?[-_ ]?(?:memor(?:y|ies)|context"
@@ -65,7 +63,7 @@ def without_recalled(messages: Sequence[Message], reader: SpokenReader, known: R
 
 
 def _cleaned(message: Message, reader: SpokenReader, known: Recalled) -> Message:
-    if (message.name and _TOOLS.match(message.name)) or reader.is_own_answer(message):
+    if (not message.is_user and is_own_tool(message.name)) or reader.is_own_answer(message):
         return replace(message, content="")
     content = message.content
     if "<" in content:

@@ -9,6 +9,7 @@ from knowhub.context.commit_model import CandidateMemory, UsedTool
 from knowhub.context.extraction import dates
 from knowhub.context.extraction.telling import Telling
 from knowhub.context.model import Category, Message
+from knowhub.core.own_tools import is_own_tool
 
 USES: Final = "tool_uses"
 """The key among an archive's stats of the calls that the commit names; it is for the extractors alone."""
@@ -45,8 +46,9 @@ def found(telling: Telling) -> list[CandidateMemory]:
     """Return the tools and skills that were used, one candidate for each.
 
     Where the commit names calls of a tool, messages of that tool are the answers to those calls, and no more calls.
+    Calls of KnowHub's own tools are left out, as what these answered is: they are how it remembers, and no memory.
     """
-    named = telling.archive.stats.get(USES, ())
+    named = [one for one in telling.archive.stats.get(USES, ()) if not _is_own(one)]
     names = {str(use["name"]) for use in named}
     uses = [*named, *(_message_use(telling, number, one) for number, one in _answers(telling.messages, names))]
     grouped: dict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)
@@ -59,8 +61,12 @@ def _answers(messages: Sequence[Message], named: set[str]) -> Iterable[tuple[int
     return (
         (number, one)
         for number, one in enumerate(messages)
-        if one.is_tool and one.name.strip() and one.name not in named
+        if one.is_tool and one.name.strip() and one.name not in named and not is_own_tool(one.name)
     )
+
+
+def _is_own(use: Mapping[str, Any]) -> bool:
+    return use["kind"] == "tool" and is_own_tool(str(use["name"]))
 
 
 def _message_use(telling: Telling, number: int, message: Message) -> dict[str, Any]:

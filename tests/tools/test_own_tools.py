@@ -1,0 +1,25 @@
+"""The server knows the agent tools of KnowHub by their names, and nobody else's."""
+
+import pytest
+
+from agent_tools import compaction, goal, keywords, knowledge, memory, resources
+from agent_tools.registry import registered_tools
+from knowhub.core.own_tools import is_own_tool
+
+MODULES = (compaction, goal, keywords, knowledge, memory, resources)
+
+
+def test_every_tool_that_an_agent_has_of_knowhub_is_known_as_such() -> None:
+    # By module: other tests register tools of their own.
+    names = [name for name, tool in registered_tools().items() if any(tool in vars(one).values() for one in MODULES)]
+
+    assert {"search_memory", "goal", "info_save", "resource_get", "knowledge_extract"} <= set(names)
+    assert [name for name in names if not is_own_tool(name)] == []
+    assert [name for name in names if not is_own_tool(f"mcp__knowhub__{name}")] == []
+
+
+@pytest.mark.parametrize(
+    "name", ["", "grep", "memory", "search", "search_web", "read_file", "recall_api", "mcp__notes__search_memory"]
+)
+def test_a_tool_of_somebody_elses_is_not_one(name: str) -> None:
+    assert not is_own_tool(name)
