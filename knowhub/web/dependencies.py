@@ -28,6 +28,8 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 
 _MAX_KEY_CHARS = 200
 _ASKER_DIGITS = 32
+# No scope: each has a colon in it, or is `public`.
+_EVERYTHING = "*"
 # Beyond 64 bits there are 19 digits at least; orjson makes such integers floats.
 _LONG_INTEGER = b"0" * 19
 _DIGITS_AS_ZEROS = bytes(ord("0") if chr(byte).isascii() and chr(byte).isdigit() else ord(" ") for byte in range(256))
@@ -183,9 +185,8 @@ def written(
 
 def _asker(ctx: RequestContext) -> str:
     """Name who gets the first answer again: who is the same and sees the same; two users may call as one agent."""
-    if ctx.visible is None:
-        return ctx.actor
-    told = "\x1f".join([*sorted(ctx.own), "", *sorted(ctx.visible)])
+    seen = [_EVERYTHING] if ctx.visible is None else sorted(ctx.visible)
+    told = "\x1f".join([*sorted(ctx.own), "", *seen])
     return f"{ctx.actor}#{sha256(told.encode()).hexdigest()[:_ASKER_DIGITS]}"
 
 

@@ -325,6 +325,27 @@ async def test_a_retry_key_gives_one_user_of_an_agent_nothing_that_another_was_a
     assert "li's own" not in foreign.text
 
 
+async def test_a_retry_key_of_one_admin_of_an_agent_keeps_no_other_from_writing(
+    api: httpx.AsyncClient, hub: Hub
+) -> None:
+    holders = [Holder(user, "crawler") for user in ("li", "wang")]
+    keys = [text_of(await minted(hub, holder, Role.ADMIN)) for holder in holders]
+    body = {"session_id": "s-1", "messages": [{"role": "user", "content": "请以后都用中文回答我。"}]}
+
+    saved = [
+        await api.post(KNOWLEDGE, json={"content": "known", "dedup": False}, headers=headers)
+        for headers in ({"X-API-Key": key, "Idempotency-Key": "1"} for key in (*keys, keys[0]))
+    ]
+    committed = [
+        await api.post("/api/context/sessions/commit", json=body, headers=headers)
+        for headers in ({"X-API-Key": key, "Idempotency-Key": "2"} for key in keys)
+    ]
+
+    first, other, again = [answer.json() for answer in saved]
+    assert (first["id"] != other["id"], again) == (True, first)
+    assert committed[0].json()["operation_id"] != committed[1].json()["operation_id"]
+
+
 async def test_a_deleted_resource_keeps_its_id_for_its_owner(api: httpx.AsyncClient, hub: Hub) -> None:
     one, other = [{"X-API-Key": await key_for(hub, user)} for user in ("li", "wang")]
     body = {"id": "cred/z", "body": "what li noted"}
