@@ -6,6 +6,7 @@ from knowhub.context import l0, uri
 from knowhub.context.model import PARTS, Category, ContextHead
 from knowhub.core import scopes
 from knowhub.core.clock import parse_iso
+from knowhub.core.erasing import is_erased
 from knowhub.core.operation import Row, is_live
 
 _KINDS_CACHED = 65_536
@@ -23,7 +24,8 @@ def head_of(collection: str, row: Row, text_num: int, earlier: ContextHead | Non
     name = l0.speaker(row) if is_part else address.rpartition("/")[2]
     signature = hash((l0.searched_text(collection, row), said_at))
     abstract = l0.shown(l0.said(row) if is_part else str(row["abstract"]))
-    live = is_live(row)
+    # Of an erased row a stub stands in old lines too, as it was then: not deleted yet, and nothing to show any more.
+    live = is_live(row) and not is_erased(row)
     is_same = earlier is not None and earlier.live == live and earlier.signature == signature
     return ContextHead(
         uri=address,

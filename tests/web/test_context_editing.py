@@ -6,7 +6,11 @@ from typing import Any
 import httpx
 import pytest
 
-from knowhub.bootstrap import Hub
+from knowhub.bootstrap import Hub, examine, mend, open_hub
+from knowhub.settings import Settings
+from knowhub.stores.files.findings import Severity
+from knowhub.web.app import create_app
+from tests.web.conftest import client_of
 from tests.web.sessions import NODES, commit, found, node
 
 pytestmark = pytest.mark.anyio
@@ -173,6 +177,35 @@ async def test_what_is_erased_is_said_nowhere_any_more(
     assert holding == []
     assert await found(api, "heron", **LI) == []
     assert (await api.get(NODES, params={"uri": f"{SESSION}/m-2", **LI})).status_code == 404
+
+
+@pytest.mark.parametrize("what", ["message", "session", "memory", "all"])
+async def test_a_directory_in_which_a_memory_was_erased_is_examined_reindexed_and_repaired(
+    tmp_path: Path, what: str
+) -> None:
+    settings = Settings(data_dir=tmp_path / "data", owner="user:local")
+    async with open_hub(settings) as hub, client_of(create_app(settings, hub)) as api:
+        told = await commit(api, "s-1", "请以后都用中文回答我。", SECRET, **LI)
+        memory = next(str(one["uri"]) for one in told["write_results"] if "/preferences/" in one["uri"])
+        # Corrected before: the log then tells of several versions, each of them a stub from now on.
+        await api.patch(NODES, params={"uri": memory}, json={"abstract": "用粤语回答", **LI})
+        await commit(api, "s-2", "the ibis too", **LI)
+        uris = {"message": [f"{SESSION}/m-2"], "session": [SESSION], "memory": [memory]}
+        for uri in uris.get(what, [f"{SESSION}/m-2", memory, SESSION]):
+            erased = await api.delete(NODES, params={"uri": uri, "erase": "true", **LI})
+            assert erased.status_code == 200, erased.text
+        await hub.keeper.run_once()
+        await hub.reindex(lambda _done, _total: None)
+
+    examined = examine(settings)
+    mend(settings)
+    repaired = examine(settings)
+    async with open_hub(settings) as hub, client_of(create_app(settings, hub)) as api:
+        still = [bool(await found(api, text, **LI)) for text in ("heron", "ibis")]
+
+    for findings in (examined, repaired):
+        assert [one for one in findings if one.severity is Severity.PROBLEM] == []
+    assert still == [what == "memory", True]
 
 
 async def test_what_is_erased_does_not_come_back_with_its_session(api: httpx.AsyncClient, preference: str) -> None:

@@ -9,6 +9,7 @@ import orjson
 
 from knowhub.context.model import NODES, PARTS
 from knowhub.context.transcript import transcript
+from knowhub.core.erasing import is_erased
 from knowhub.core.operation import Row, is_live
 from knowhub.stores.files.context_paths import physical
 from knowhub.stores.files.context_walk import node_folders, strangers
@@ -43,13 +44,14 @@ class ContextRead:
     def take(self, account: str, collection: str, row: Row, seq: int) -> None:
         """Take in a row's newest content."""
         if collection == PARTS:
-            session, size = (account, str(row["session_uri"])), len(transcript([row]).encode()) if is_live(row) else 0
+            session, size = (account, str(row["session_uri"])), _size(row)
             self.parts.setdefault(session, {})[str(row["id"])] = _Part(int(row["version"]), size)
             self.touched[session] = seq
         elif collection == NODES:
             key = (account, str(row["id"]))
             self.touched[key] = seq
-            if is_live(row):
+            # A stub of an erased node stands in old lines too, as it was then: not deleted yet, and no node any more.
+            if is_live(row) and not is_erased(row):
                 content = encoded(node_of(row), NOTHING)
                 self.nodes[key] = _Node(int(row["version"]), _meta_sum(content.meta), content.sums())
             else:
@@ -112,6 +114,10 @@ def _is_right(nodes: NodeFiles, folder: Path, read: ContextRead, key: _Key) -> b
     if size is None:
         return sums == node.sums
     return sums[CONTENT][0] == size and all(sums[name] == node.sums[name] for name in sums if name != CONTENT)
+
+
+def _size(part: Row) -> int:
+    return len(transcript([part]).encode()) if is_live(part) and not is_erased(part) else 0
 
 
 def _meta_sum(meta: Mapping[str, Any]) -> int:
