@@ -1,5 +1,6 @@
 """Keys and callers as pure functions: the text of a key, its rows, and the context of a request that came with it."""
 
+import unicodedata
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from functools import lru_cache
@@ -52,6 +53,9 @@ def check_new(new: NewKey, now: float) -> None:
         raise InvalidInput.of("user_id", "a key stands for a user or an agent; name one of them, or both")
     if f"user:{new.holder.user_id}" == scopes.OWNER:
         raise InvalidInput.of("user_id", f"{scopes.OWNER} means whoever owns a record; choose another id")
+    for kind, named in (("user", new.holder.user_id), ("agent", new.holder.agent_id)):
+        if named is not None and ROOT in {_folded(named), f"{kind}:{_folded(named)}"}:
+            raise InvalidInput.of(f"{kind}_id", f"{ROOT} is who the root key stands for; choose another id")
     if new.expires_at is not None and clock.parse_iso(new.expires_at) <= now:
         raise InvalidInput.of("expires_at", "must lie in the future")
 
@@ -137,6 +141,12 @@ def root_context(account: str, **ids: str) -> RequestContext:
         default_owner=own[0] if own else ROOT,
         role=Role.ROOT,
     )
+
+
+def _folded(name: str) -> str:
+    """Return what a reader takes a name for: without case, width, spaces around it and characters that show nothing."""
+    shown = "".join(char for char in unicodedata.normalize("NFKC", name) if unicodedata.category(char) != "Cf")
+    return unicodedata.normalize("NFKC", shown.casefold()).strip()
 
 
 def _narrowed(holder: Holder, ids: Mapping[str, str]) -> Holder:

@@ -136,6 +136,12 @@ async def test_the_root_key_rotates_and_revokes_in_any_account_named_or_not(api:
         ({}, "user_id"),
         ({"user_id": "owner"}, "user_id"),
         ({"user_id": ""}, "user_id"),
+        ({"user_id": "root"}, "user_id"),
+        ({"user_id": "Root", "agent_id": "crawler"}, "user_id"),
+        ({"user_id": "ｒｏｏｔ"}, "user_id"),
+        ({"user_id": " ro\u200bot "}, "user_id"),
+        ({"user_id": "user:root", "role": "admin"}, "user_id"),
+        ({"agent_id": "USER：ROOT"}, "agent_id"),
         ({"user_id": "li", "role": "root"}, "role"),
         ({"user_id": "li", "role": None}, "role"),
         ({"user_id": "li", "expires_at": "2020-01-01"}, "expires_at"),
@@ -159,6 +165,13 @@ async def test_a_key_that_cannot_be_is_refused_by_its_field(
     assert answer.status_code == 422
     assert [one["field"] for one in answer.json()["errors"]] == [field]
     assert (await api.get(KEYS, headers=ROOT)).json()["count"] == 0
+
+
+@pytest.mark.parametrize("wanted", [{"user_id": "roots"}, {"agent_id": "root"}, {"user_id": "toor"}])
+async def test_a_name_that_is_only_like_that_of_the_root_key_is_anybodys(
+    api: httpx.AsyncClient, wanted: dict[str, str]
+) -> None:
+    assert (await api.post(KEYS, json=wanted, headers=ROOT)).status_code == 201
 
 
 async def test_a_retry_makes_no_second_key_and_tells_no_text(api: httpx.AsyncClient) -> None:
