@@ -32,7 +32,8 @@ class RevealQuota:
         """Count one reveal. Raises TooManyRequests, naming the seconds after which there is another."""
         if self._an_hour == 0:
             return
-        now, principal = self._monotonic(), (ctx.account, ctx.key_id or ctx.actor)
+        # The principal, as rates of requests have it, and not the key: another key is no other allowance.
+        now, principal = self._monotonic(), (ctx.account, ctx.actor)
         allowance = self._allowances.pop(principal, None) or _Allowance(float(self._an_hour), now)
         rate = self._an_hour / _HOUR_S
         allowance.left = min(float(self._an_hour), allowance.left + (now - allowance.counted_at) * rate)

@@ -1,6 +1,7 @@
 """The verbs on resources over a store in memory: who may do what, and what is sealed stays sealed (RS-001…015)."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -337,6 +338,18 @@ async def test_a_principal_is_shown_so_many_an_hour_and_told_when_there_is_anoth
     assert await desk.revealed(LI) == SECRET
     with pytest.raises(TooManyRequests):
         await desk.service.reveal(LI, ID)
+
+
+async def test_another_key_of_the_same_principal_is_no_other_allowance() -> None:
+    desk = Desk(an_hour=2)
+    await desk.service.save(LI, new_resource(secure_body=SECRET))
+    for number in range(2):
+        await desk.service.reveal(replace(LI, key_id=f"key-{number}"), ID)
+
+    with pytest.raises(TooManyRequests):
+        await desk.service.reveal(replace(LI, key_id="key-fresh"), ID)
+
+    assert await desk.revealed(replace(local(), key_id="key-other")) == SECRET
 
 
 async def test_what_has_nothing_sealed_costs_no_reveal_and_leaves_no_line() -> None:
