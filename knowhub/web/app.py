@@ -22,7 +22,7 @@ from knowhub.web.browser_headers import page_headers
 from knowhub.web.cors import Cors
 from knowhub.web.limits import Allowance, Allowed, Room
 from knowhub.web.metrics import Metrics
-from knowhub.web.middleware import BodyGuard, BodyRules, Frame, HostGuard
+from knowhub.web.middleware import BodyGuard, BodyRules, Frame, HostGuard, PathGuard
 from knowhub.web.routes import (
     admin,
     audit,
@@ -127,6 +127,7 @@ def _guard(app: FastAPI, settings: Settings, clock: Clock) -> None:
         # Behind the body: one that arrives a byte a minute must not take a place from those who ask.
         app.add_middleware(Room, most=settings.max_concurrent_requests)
     app.add_middleware(BodyGuard, rules=rules)
+    app.add_middleware(PathGuard)
     allowed = Allowed(settings.rate_limit_per_minute, settings.writes_per_day)
     if allowed != Allowed(0, 0):
         app.add_middleware(Allowance, allowed=allowed, clock=clock)

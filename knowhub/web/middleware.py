@@ -25,6 +25,8 @@ _DRAINED_BYTES = 64 * 1024 * 1024
 READING = ("GET", "HEAD", "OPTIONS", "TRACE")
 _STRINGS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _BRACKETS = re.compile(rb"[\[\]{}]")
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
+_OF_RESOURCES = "/api/resource/"
 _JSON, _NDJSON = ("application/json",), ("application/x-ndjson", "application/jsonl", "application/x-jsonlines")
 
 
@@ -115,6 +117,29 @@ class HostGuard:
         return None if same else f"pages of {origin!r} may not call this hub; name its host in KNOWHUB_ALLOWED_HOSTS"
 
 
+class PathGuard:
+    """Refuses paths that hold a control character: no route has one, and no id.
+
+    Routes are matched by patterns that end in `$`, which fits before a line break too: two paths would name one thing.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, or refuse it as a path with such an id is: 422 for that of a resource, else 404."""
+        # Most paths are printable, which is told fastest.
+        if scope["type"] != "http" or scope["path"].isprintable() or not _CONTROLS.search(scope["path"]):
+            await self._app(scope, receive, send)
+            return
+        if scope["path"].startswith(_OF_RESOURCES):
+            refusal = 422, "invalid-input", "resource_id: must not hold control characters"
+            await answer_problem(send, scope, refusal, field="resource_id")
+            return
+        detail = "there is nothing at a path that holds control characters; see /docs"
+        await answer_problem(send, scope, (404, "not-found", detail))
+
+
 @dataclass(frozen=True, slots=True)
 class BodyRules:
     """How large a body may be, in bytes, how deep its JSON, and how long it may take to arrive.
@@ -195,11 +220,16 @@ def is_deeper(body: bytes, limit: int) -> bool:
 
 
 async def answer_problem(
-    send: Send, scope: Scope, refusal: tuple[int, str, str], headers: Iterable[tuple[bytes, bytes]] = ()
+    send: Send,
+    scope: Scope,
+    refusal: tuple[int, str, str],
+    headers: Iterable[tuple[bytes, bytes]] = (),
+    *,
+    field: str = "body",
 ) -> None:
     """Answer a request before any route sees it: with a status, the kind of problem and what to do about it."""
     status, kind, detail = refusal
-    extra = {"errors": [{"field": "body", "message": detail}]} if status == 422 else None  # noqa: PLR2004 -- a status
+    extra = {"errors": [{"field": field, "message": detail}]} if status == 422 else None  # noqa: PLR2004 -- a status
     body, media_type = problem(status, kind, detail, scope["path"], extra)
     told = [(b"content-type", media_type.encode()), (b"content-length", str(len(body)).encode()), *headers]
     await send({"type": "http.response.start", "status": status, "headers": told})

@@ -87,6 +87,37 @@ async def test_no_spelling_of_a_path_goes_around_the_gate(app: FastAPI, path: st
     assert "results" not in answer.text
 
 
+@pytest.mark.parametrize("control", ["%0a", "%0A", "%00", "%0d", "%09", "%1f", "%7f", "%0d%0a"])
+async def test_no_path_with_a_control_character_names_anything(app: FastAPI, control: str) -> None:
+    body = {"id": "c/1", "body": "b", "secure_body": "what is sealed"}
+    paths = [
+        *(("GET", path) for path in ("/metrics", "/ready", "/api/knowledge", "/api/admin/keys", "/api/resource")),
+        *(("GET", f"/api/resource/{path}") for path in ("c/1", f"c{control}/1")),
+        ("PATCH", "/api/resource/c/1"),
+        ("POST", "/api/context/sessions/s-1/distill"),
+    ]
+    # A client of its own: what the routes declare is of paths that name them.
+    base = httpx.URL("http://127.0.0.1:8000")
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=base) as client:
+        await client.post("/api/resource", json=body, headers=ROOT)
+
+        answers = [
+            await client.request(
+                method, httpx.URL("http://127.0.0.1:8000").copy_with(raw_path=raw.encode()), headers=ROOT
+            )
+            for method, path in paths
+            for raw in (f"{path}{control}", f"{path}{control}?reveal=true")
+        ]
+        unkeyed = await client.get(f"/health{control}")
+
+    assert unkeyed.status_code == 401
+    for answer in answers:
+        status = 422 if "/api/resource/" in str(answer.url) else 404
+        assert answer.status_code == status, answer.text
+        assert answer.headers["content-type"] == "application/problem+json"
+        assert "what is sealed" not in answer.text
+
+
 @pytest.mark.parametrize(
     "headers",
     [

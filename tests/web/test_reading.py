@@ -21,7 +21,7 @@ async def test_a_record_is_read_whole_with_its_version_as_tag(api: httpx.AsyncCl
     assert response.json() == record | {"similar": []}
 
 
-@pytest.mark.parametrize("knowledge_id", ["knowledge-20260101-0000", "中文", "a b", "a/b", "a?b", "..", "%00", "%ff"])
+@pytest.mark.parametrize("knowledge_id", ["knowledge-20260101-0000", "中文", "a b", "a/b", "a?b", "..", "%ff"])
 async def test_an_unknown_id_is_404_whatever_it_holds(api: httpx.AsyncClient, knowledge_id: str) -> None:
     quoted = {"a/b": "a%2Fb", "a?b": "a%3Fb", "..": "%2E%2E"}.get(knowledge_id, knowledge_id)
 
