@@ -25,6 +25,10 @@ _RETRIES = "retries-"
 _NO_MASTER = (
     "there is no key to seal with: set KNOWHUB_SECRET_KEY, or put one into the file that KNOWHUB_SECRET_KEY_FILE names"
 )
+_OTHER_MASTER = (
+    "what is sealed here was sealed under a master key that is not configured here, and what another one sealed would "
+    "split the keyring: set KNOWHUB_SECRET_KEY, or KNOWHUB_SECRET_KEY_OLD, to the one that the others use"
+)
 _NO_OPENER = (
     "this sealed body was sealed under a master key that is not here: set KNOWHUB_SECRET_KEY, or "
     "KNOWHUB_SECRET_KEY_OLD, to the one that it was sealed under, or put back its key file"
@@ -108,7 +112,11 @@ class Vault:
 
         def held(keys: Mapping[str, WrappedKey]) -> Mapping[str, WrappedKey] | None:
             wrapping, key_id = self._wrapping(keys), _RETRIES + account
-            known = self._opened(key_id, keys.get(key_id), self._masters.keys(make=False))
+            masters, wrapped = self._masters.keys(make=False), keys.get(key_id)
+            known = self._opened(key_id, wrapped, masters)
+            if wrapped is not None and any(map(_is_in_use, keys.values())) and not _has_opener(wrapped, masters):
+                # Others may open it: drawn anew here, it would make each of their retries another request.
+                raise Unavailable(_OTHER_MASTER)
             made = DataKey(key_id, account, "", known or self._cipher.new_key())
             blinding.append(made.key)
             return None if known else {**keys, key_id: self._wrapped(made, wrapping)}
@@ -157,6 +165,8 @@ class Vault:
         masters = self._masters.keys(make=not is_in_use)
         if not masters:
             raise Unavailable(_NO_OPENER if is_in_use else _NO_MASTER)
+        if is_in_use and not any(_is_in_use(one) and _has_opener(one, masters) for one in keys.values()):
+            raise Unavailable(_OTHER_MASTER)
         return masters[0]
 
     def _wrapped(self, key: DataKey, master: MasterKey) -> WrappedKey:
@@ -185,6 +195,10 @@ class Vault:
 
 def _is_in_use(wrapped: WrappedKey) -> bool:
     return wrapped.is_of_a_body and wrapped.destroyed_at is None
+
+
+def _has_opener(wrapped: WrappedKey, masters: Sequence[MasterKey]) -> bool:
+    return any(one.name == wrapped.master for one in masters)
 
 
 def _is_old(wrapped: WrappedKey, master: MasterKey) -> bool:

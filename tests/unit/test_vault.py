@@ -1,6 +1,7 @@
 """Sealed bodies open in their place and nowhere else, under rotating master keys, until their key is destroyed."""
 
 from dataclasses import replace
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -256,3 +257,68 @@ async def test_a_key_of_retries_that_was_changed_is_drawn_anew(keyring: MemoryKe
 
     assert first != second
     assert await vault.blinded(ACCOUNT, RETRY) == second
+
+
+async def test_a_process_with_another_master_key_seals_nothing_and_leaves_the_keyring_as_it_is(
+    keyring: MemoryKeyring,
+) -> None:
+    mine = memory_vault(keyring)
+    blinded, sealed = await mine.blinded(ACCOUNT, RETRY), await sealed_by(mine)
+    before = dict(keyring.held)
+    foreign = memory_vault(keyring, OTHER_MASTER, ids=100)
+
+    for account in (ACCOUNT, "other"):
+        with pytest.raises(Unavailable, match="another one sealed would split the keyring"):
+            await foreign.new_key(account, ID)
+        with pytest.raises(Unavailable, match="KNOWHUB_SECRET_KEY_OLD"):
+            await foreign.blinded(account, RETRY)
+
+    assert keyring.held == before
+    assert await mine.blinded(ACCOUNT, RETRY) == blinded
+    assert (await memory_vault(keyring, OTHER_MASTER, MASTER).rotate()).rewrapped == 1
+    assert await memory_vault(keyring, OTHER_MASTER).open(ACCOUNT, ID, sealed) == SECRET
+
+
+async def test_while_master_keys_are_mixed_no_key_of_retries_is_drawn_anew_by_who_cannot_open_it(
+    keyring: MemoryKeyring,
+) -> None:
+    old, both = memory_vault(keyring), memory_vault(keyring, OTHER_MASTER, MASTER, ids=100)
+    await sealed_by(old)
+    first = await both.blinded(ACCOUNT, RETRY)
+
+    with pytest.raises(Unavailable, match="not configured here"):
+        await old.blinded(ACCOUNT, RETRY)
+
+    assert await both.blinded(ACCOUNT, RETRY) == first
+    assert await old.open(ACCOUNT, ID, await sealed_by(old, 2)) == SECRET
+
+
+@pytest.mark.parametrize("order", list(permutations(("first", "second", "rotation"))))
+async def test_servers_that_come_up_with_the_next_master_key_in_any_order_open_all_and_split_nothing(
+    keyring: MemoryKeyring, order: tuple[str, ...]
+) -> None:
+    servers = {name: memory_vault(keyring, ids=100 * number) for number, name in enumerate(("first", "second"), 1)}
+    bodies = [await sealed_by(servers["first"])]
+    blinded = await servers["first"].blinded(ACCOUNT, RETRY)
+
+    refused = []
+    for step in order:
+        if step == "rotation":
+            await memory_vault(keyring, OTHER_MASTER, MASTER).rotate()
+        else:
+            servers[step] = memory_vault(keyring, OTHER_MASTER, MASTER, ids=1000 * (1 + order.index(step)))
+        for name, server in servers.items():
+            try:
+                bodies.append(await sealed_by(server, len(bodies) + 1))
+            except Unavailable:
+                refused.append((step, name))
+                continue
+            assert await server.blinded(ACCOUNT, RETRY) == blinded
+    await memory_vault(keyring, OTHER_MASTER, MASTER).rotate()
+    ended = memory_vault(keyring, OTHER_MASTER)
+
+    # Only who still has the old key alone when everything is wrapped by the new one has to come up anew.
+    late = {name for name in ("first", "second") if order.index(name) > order.index("rotation")}
+    assert {name for _, name in refused} <= late
+    assert [await ended.open(ACCOUNT, ID, sealed) for sealed in bodies] == [SECRET] * len(bodies)
+    assert await ended.blinded(ACCOUNT, RETRY) == blinded
