@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from knowhub.context import uri
-from knowhub.context.commit.parts import Part
 from knowhub.context.commit_model import SessionCommit, UsedTool
 from knowhub.context.model import Message
 from knowhub.core.errors import FieldError, InvalidInput
@@ -18,6 +17,8 @@ MAX_MESSAGE_ID_CHARS: Final = 200
 MAX_TIMESTAMP_CHARS: Final = 64
 MAX_NOTE_CHARS: Final = 1_000
 _MAX_ERRORS: Final = 20
+# `m-`, a hash, and a number: how a message is called that has no id.
+_OWN_NAME: Final = 40
 
 
 def check_commit(commit: SessionCommit) -> None:
@@ -28,15 +29,12 @@ def check_commit(commit: SessionCommit) -> None:
         raise InvalidInput(detail, errors)
 
 
-def check_parts(parts: Sequence[Part]) -> None:
-    """Raise InvalidInput where a message has no URI, or shares one with another."""
-    met: set[str] = set()
-    for part in parts:
-        if part.uri in met:
-            raise InvalidInput.of("messages", f"two of them have the id {part.message.message_id!r}")
-        if len(part.uri) > uri.MAX_URI_CHARS:
-            raise InvalidInput.of("messages", f"the id {part.message.message_id!r} makes too long a URI")
-        met.add(part.uri)
+def check_uris(session_uri: str, messages: Sequence[Message]) -> None:
+    """Raise InvalidInput where the id of a message makes too long a URI. That of one without is short."""
+    for message in messages:
+        name = message.message_id or ""
+        if len(session_uri) + 1 + max(len(uri.segment(name)) if name else 0, _OWN_NAME) > uri.MAX_URI_CHARS:
+            raise InvalidInput.of("messages", f"the id {name!r} makes too long a URI")
 
 
 def _errors(commit: SessionCommit) -> Iterable[FieldError | None]:

@@ -10,7 +10,7 @@ from knowhub.context.commit.archive_builder import SUMMARISED_MESSAGES, ArchiveB
 from knowhub.context.commit.candidate_pipeline import CandidatePipeline, Extracted, failed_calls
 from knowhub.context.commit.context_writer import ContextWriter
 from knowhub.context.commit.deciding import Deciding, Thought, counts
-from knowhub.context.commit.parts import Part, message_of, new_parts, parts_of, standing
+from knowhub.context.commit.parts import Part, message_of, new_parts, parts_of, said, standing
 from knowhub.context.commit.policy_router import PolicyRouter
 from knowhub.context.commit.recalled_texts import recalled_into
 from knowhub.context.commit.relation_writer import RelationWriter
@@ -67,14 +67,15 @@ class CommitCoordinator:
         permissions.check_may_write(ctx)
         checks.check_commit(commit)
         whose = spaces.memory_context(ctx, commit.session_id, commit.trace_id)
-        parts = parts_of(spaces.session_uri(whose), commit.messages)
-        checks.check_parts(parts)
+        checks.check_uris(spaces.session_uri(whose), commit.messages)
         done = await self._store.replayed(ctx.account, key)
         if done is not None:
             return results.result_of(done.operation, whose, replayed=True)
         await self._store.refresh()
-        if not commit.used_tools and not new_parts(self._store.view(ctx.account), parts):
-            bare = Thought(parts, results.archive_of(whose, None, ()), Extracted())
+        view, told = self._store.view(ctx.account), said(commit.messages)
+        parts = parts_of(view, spaces.session_uri(whose), told)
+        if not commit.used_tools and not new_parts(view, parts):
+            bare = Thought(told, parts, results.archive_of(whose, None, ()), Extracted())
             return self._unchanged(ctx, commit, whose, bare)
         asking = self._pipeline.asking() if commit.options.extract else None
         thought = await self._think(ctx, commit, whose, parts, asking)
@@ -114,14 +115,16 @@ class CommitCoordinator:
             )
         calls = asking.calls if asking is not None else []
         degraded = ("llm",) if failed_calls(calls) else ()
-        return Thought(parts, archive, extracted, seen | {part.uri for part in fresh}, calls, degraded)
+        return Thought(
+            said(commit.messages), parts, archive, extracted, seen | {part.uri for part in fresh}, calls, degraded
+        )
 
     async def _summed_up(
         self, ctx: RequestContext, commit: SessionCommit, whose: MemoryContext, thought: Thought, *, is_last: bool
     ) -> Thought:
         view = self._store.view(ctx.account)
         standing, seen = _messages_of(view, spaces.session_uri(whose))
-        fresh = new_parts(view, thought.parts)
+        fresh = new_parts(view, thought.newest(view).parts)
         messages = [*standing, *(part.message for part in fresh)]
         archive = await self._archives.build_archive(whose, messages, commit.used_contexts, commit.used_tools)
         return thought.with_archive(archive, None if is_last else seen | {part.uri for part in fresh})
@@ -172,7 +175,7 @@ class CommitCoordinator:
         row = view.get(NODES, spaces.session_uri(whose))
         archive = results.archive_of(whose, row if is_live(row) else None, ())
         stats = _received(commit, thought)
-        stats["messages"] |= counts(standing(view, part) for part in thought.parts)
+        stats["messages"] |= counts(standing(view, part) for part in thought.newest(view).parts)
         status = "dry_run" if commit.options.dry_run else "unchanged"
         return CommitResult(archive, [], [], stats, status, degraded=thought.degraded)
 

@@ -9,13 +9,13 @@ from knowhub.context import uri
 from knowhub.context.commit import relation_writer, results
 from knowhub.context.commit.candidate_pipeline import Extracted
 from knowhub.context.commit.context_writer import ContextWriter
-from knowhub.context.commit.parts import Part, Standing, new_parts, part_writes, standing
+from knowhub.context.commit.parts import Part, Standing, new_parts, part_writes, parts_of, standing
 from knowhub.context.commit.policy_router import PolicyRouter
 from knowhub.context.commit.relation_writer import RelationWriter
 from knowhub.context.commit.session_node import COUNTED_CALLS, session_plan
 from knowhub.context.commit_model import Action, CandidateMemory, SessionArchive, WritePlan, WriteResult
-from knowhub.context.extraction.tool_uses import CALL
-from knowhub.context.model import Category, MemoryContext
+from knowhub.context.extraction.tool_uses import CALL, counted_on
+from knowhub.context.model import Category, MemoryContext, Message
 from knowhub.context.ports import ContextView
 from knowhub.context.spaces import space_of
 from knowhub.core import clock
@@ -28,8 +28,12 @@ _NAMING: Final = (Category.EVENTS, Category.PREFERENCES)
 
 @dataclass(frozen=True, slots=True)
 class Thought:
-    """What was worked out before the decision. `seen` are the parts that the archive tells of; None is any."""
+    """What was worked out before the decision. `seen` are the parts that the archive tells of; None is any.
 
+    `parts` are named by how the session stood then: a decision names them anew.
+    """
+
+    messages: Sequence[Message]
     parts: Sequence[Part]
     archive: SessionArchive
     extracted: Extracted
@@ -47,7 +51,21 @@ class Thought:
         if self.seen is None:
             return False
         standing = {head.uri for head in view.context_parts(self.archive.archive_uri)}
-        return standing | {part.uri for part in new_parts(view, self.parts)} != self.seen
+        return standing | {part.uri for part in new_parts(view, self.newest(view).parts)} != self.seen
+
+    def newest(self, view: ContextView) -> "Thought":
+        """Return the same with the parts as they are called by now."""
+        parts = parts_of(view, self.archive.archive_uri, self.messages)
+        turned = {old.uri: new.uri for old, new in zip(self.parts, parts, strict=True) if old.uri != new.uri}
+        candidates = [_renamed(one, turned) for one in self.extracted.candidates] if turned else None
+        extracted = self.extracted if candidates is None else replace(self.extracted, candidates=candidates)
+        return replace(self, parts=parts, extracted=extracted)
+
+    def counting_on(self, counted: frozenset[str]) -> "Thought":
+        """Return the same with calls that nothing names but their order counted behind those that are."""
+        turned = counted_on(self.named_calls(), counted)
+        candidates = [_renamed(one, turned) for one in self.extracted.candidates]
+        return replace(self, extracted=replace(self.extracted, candidates=candidates)) if turned else self
 
     def with_archive(self, archive: SessionArchive, seen: frozenset[str] | None) -> "Thought":
         """Return the same with another archive."""
@@ -98,7 +116,7 @@ class Deciding:
 
     def decide(self, view: ContextView) -> Outcome | None:
         """Return what is to be written; None where nothing is new. Raises Conflict."""
-        thought, address = self.thought, self.thought.archive.archive_uri
+        thought, address = self.thought.newest(view), self.thought.archive.archive_uri
         met = [(part, standing(view, part)) for part in thought.parts]
         fresh = [part for part, how in met if how is Standing.NEW]
         writer = self.make_writer(view)
@@ -106,13 +124,16 @@ class Deciding:
         row = writer.row(address)
         live = row if is_live(row) else None
         counted = frozenset(() if live is None else live["metadata"].get(COUNTED_CALLS, ()))
+        if len(fresh) == len(met) > 0:
+            # It repeats nothing, and so do the calls of tools that it names.
+            thought = thought.counting_on(counted)
         calls = [call for call in thought.named_calls() if call not in counted]
         if not fresh and not calls:
             return None
         heads = view.context_parts(address)
         plans = [session_plan(self.whose, thought.archive, live, heads, fresh, calls)]
         done = [writer.apply_plan(self.whose, plans[0])]
-        candidates = list(self._candidates(view, fresh, frozenset(calls)))
+        candidates = list(_candidates(thought, view, fresh, frozenset(calls)))
         entities = self._entities(view) if any(one.category in _NAMING for one in candidates) else []
         for candidate in candidates:
             plan = self.router.build_plan(candidate, self.whose, writer.row)
@@ -122,16 +143,6 @@ class Deciding:
         session_write, *nodes = writer.writes()
         writes = [session_write, *part_writes(view, self.whose, address, fresh), *nodes]
         return Outcome(thought, plans, done, fresh, counts(how for _, how in met), writes)
-
-    def _candidates(self, view: ContextView, fresh: Sequence[Part], calls: frozenset[str]) -> Iterator[CandidateMemory]:
-        """Yield the candidates of which a source is new, with what the policies need to know of those."""
-        ids = {part.uri: part.message_id for part in fresh}
-        for candidate in self.thought.extracted.candidates:
-            uses = [use for use in candidate.facts.get("uses", ()) if use["id"] in ids or use["id"] in calls]
-            if uses or any(source in ids for source in candidate.source_refs):
-                named = [ids[source] for source in candidate.source_refs if ids.get(source)]
-                facts = {**candidate.facts, "message_ids": named, "noted_at": clock.iso(view.now)}
-                yield replace(candidate, facts=facts | ({"uses": uses} if uses else {}))
 
     def _entities(self, view: ContextView) -> list[tuple[str, str]]:
         """Return the entities that are known, and those of this commit: URIs and names."""
@@ -144,6 +155,26 @@ class Deciding:
 
     def _entity_uri(self, name: str) -> str:
         return uri.node_uri(self.whose.account, space_of(self.whose, "user"), Category.ENTITIES, uri.slug(name))
+
+
+def _candidates(
+    thought: Thought, view: ContextView, fresh: Sequence[Part], calls: frozenset[str]
+) -> Iterator[CandidateMemory]:
+    """Yield the candidates of which a source is new, with what the policies need to know of those."""
+    ids = {part.uri: part.message_id for part in fresh}
+    for candidate in thought.extracted.candidates:
+        uses = [use for use in candidate.facts.get("uses", ()) if use["id"] in ids or use["id"] in calls]
+        if uses or any(source in ids for source in candidate.source_refs):
+            named = [named for source in candidate.source_refs if (named := ids.get(source))]
+            facts = {**candidate.facts, "message_ids": named, "noted_at": clock.iso(view.now)}
+            yield replace(candidate, facts=facts | ({"uses": uses} if uses else {}))
+
+
+def _renamed(candidate: CandidateMemory, turned: Mapping[str, str]) -> CandidateMemory:
+    """Return a candidate that names its messages and calls as they are called by now."""
+    sources = [turned.get(source, source) for source in candidate.source_refs]
+    uses = [{**use, "id": turned.get(use["id"], use["id"])} for use in candidate.facts.get("uses", ())]
+    return replace(candidate, source_refs=sources, facts={**candidate.facts, **({"uses": uses} if uses else {})})
 
 
 def _with_mentions(candidate: CandidateMemory, plan: WritePlan, entities: Sequence[tuple[str, str]]) -> WritePlan:

@@ -1,13 +1,15 @@
 """The messages of a session as rows: which there are already, and what those that are new are called."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import count
 from typing import Any
 
 from knowhub.context import uri
+from knowhub.context.commit.alignment import Sent, Stood, repeated
 from knowhub.context.edits import FORGOTTEN
-from knowhub.context.model import PARTS, MemoryContext, Message
+from knowhub.context.model import PARTS, ContextHead, MemoryContext, Message
 from knowhub.context.ports import ContextView
 from knowhub.context.spaces import owner_of
 from knowhub.core import clock, scopes
@@ -33,15 +35,36 @@ class Part:
     message_id: str | None
 
 
-def parts_of(session_uri: str, messages: Sequence[Message]) -> list[Part]:
-    """Name the part of every message that says something: by its id, else by what it says and how often it did."""
+def said(messages: Sequence[Message]) -> list[Message]:
+    """Return the messages in which something stands."""
+    return [one for one in messages if one.content.strip()]
+
+
+def parts_of(view: ContextView, session_uri: str, messages: Sequence[Message]) -> list[Part]:
+    """Name the part of every message that says something: by its id, else by the message of the session it repeats.
+
+    One without an id that repeats none (`alignment` says when) is called by what it says and how often the session
+    knows that, so that no two messages share a name, whoever sent them when.
+    """
+    told = said(messages)
+    sent = [_sent(session_uri, one) for one in told]
+    everything, live = _session(view, session_uri, {one.key for one in sent})
+    met = repeated(sent, everything)
+    if len(live) < len(everything) and not any(met):
+        # What was forgotten need not be in what is sent.
+        met = repeated(sent, live)
+    taken = {one.uri for one in sent if one.uri is not None}
     parts: list[Part] = []
     occurrences: dict[str, int] = {}
-    for message in messages:
-        if message.content.strip():
-            name = message.message_id or _name(message, occurrences)
-            named = replace(message, message_id=name)
-            parts.append(Part(uri.part_uri(session_uri, name), named, message.message_id))
+    for message, one, known in zip(told, sent, met, strict=True):
+        name = message.message_id or (_segment(known) if known is not None else "")
+        while not name:
+            number = occurrences.get(one.key, 0)
+            occurrences[one.key] = number + 1
+            own = uri.part_uri(session_uri, f"{one.key}-{number}")
+            name = f"{one.key}-{number}" if own not in taken and view.context_head(own) is None else ""
+        named = replace(message, message_id=name)
+        parts.append(Part(uri.part_uri(session_uri, name), named, message.message_id))
     return parts
 
 
@@ -111,7 +134,38 @@ def _row(
     }
 
 
-def _name(message: Message, occurrences: dict[str, int]) -> str:
-    name = uri.stable_hash(message.role, message.name, message.content, message.timestamp or "")
-    occurrences[name] = occurrences.get(name, -1) + 1
-    return f"m-{name}-{occurrences[name]}"
+def _sent(session_uri: str, message: Message) -> Sent:
+    if message.message_id:
+        address = uri.part_uri(session_uri, message.message_id)
+        return Sent(address, address)
+    return Sent(None, f"m-{uri.stable_hash(message.role, message.name, message.content, message.timestamp or '')}")
+
+
+def _session(view: ContextView, session_uri: str, keys: Iterable[str]) -> tuple[list[Stood], list[Stood]]:
+    """Return the messages of a session in their order: with those that went, where they are sent again, and without."""
+    live = view.context_parts(session_uri)
+    gone = [head for key in keys for head in _heads_of(view, session_uri, key) if not head.live]
+    # Whoever came later may have the number of one that went.
+    everything = sorted([*live, *gone], key=lambda head: (head.number, head.live))
+    return [_stood(head) for head in everything], [_stood(head) for head in live]
+
+
+def _heads_of(view: ContextView, session_uri: str, key: str) -> Iterator[ContextHead]:
+    """Yield the heads of all messages that ever stood under a key."""
+    named = view.context_head(key) if key.startswith(uri.SCHEME) else None
+    if named is not None:
+        yield named
+    for number in () if key.startswith(uri.SCHEME) else count():
+        head = view.context_head(uri.part_uri(session_uri, f"{key}-{number}"))
+        if head is None:
+            return
+        yield head
+
+
+def _stood(head: ContextHead) -> Stood:
+    is_named = head.message_id is not None
+    return Stood(head.uri, head.uri if is_named else _segment(head.uri).rpartition("-")[0])
+
+
+def _segment(address: str) -> str:
+    return address.rpartition("/")[2]

@@ -15,20 +15,22 @@ USES: Final = "tool_uses"
 """The key among an archive's stats of the calls that the commit names; it is for the extractors alone."""
 CALL: Final = "call:"
 """How the id of a call begins that the commit names; that of an answer of a tool is the URI of its part."""
+_NUMBERED: Final = "-"
+_ID_DIGITS: Final = 12
 _FAILED: Final = ("error", "exception", "traceback", "failed", "fatal:", "报错", "错误", "失败", "异常")
 _LOOKED_AT_CHARS: Final = 200
 
 
 def named_uses(used_tools: Sequence[UsedTool]) -> list[dict[str, Any]]:
-    """Return the calls that a commit names, each with an id that is the same when it is committed again."""
+    """Return the calls that a commit names: by their own ids, else by what is told of them and which of those alike."""
     occurrences: dict[str, int] = defaultdict(int)
     uses = []
     for used in used_tools:
-        use_id = used.call_id or uri.stable_hash(used.name, used.kind, used.ok, used.seconds, used.note)[:16]
+        told = used.call_id or uri.stable_hash(used.ok, used.seconds, used.note)
+        whole = f"{CALL}{uri.stable_hash(used.kind, used.name, told)[:_ID_DIGITS]}"
         if not used.call_id:
-            occurrences[use_id] += 1
-            use_id = f"{use_id}-{occurrences[use_id]}"
-        whole = f"{CALL}{uri.stable_hash(used.kind, used.name, use_id)[:12]}"
+            occurrences[whole] += 1
+            whole = f"{whole}{_NUMBERED}{occurrences[whole]}"
         uses.append(
             {
                 "id": whole,
@@ -40,6 +42,21 @@ def named_uses(used_tools: Sequence[UsedTool]) -> list[dict[str, Any]]:
             }
         )
     return uses
+
+
+def counted_on(use_ids: Iterable[str], counted: Iterable[str]) -> dict[str, str]:
+    """Return what calls without ids of their own are called where they go on behind those that are counted already."""
+    last: dict[str, int] = {}
+    for use_id in counted:
+        told, numbered, number = use_id.rpartition(_NUMBERED)
+        if numbered:
+            last[told] = max(last.get(told, 0), int(number))
+    split = ((use_id, use_id.rpartition(_NUMBERED)) for use_id in use_ids if use_id.startswith(CALL))
+    return {
+        use_id: f"{told}{_NUMBERED}{last.get(told, 0) + int(number)}"
+        for use_id, (told, numbered, number) in split
+        if numbered
+    }
 
 
 def found(telling: Telling) -> list[CandidateMemory]:

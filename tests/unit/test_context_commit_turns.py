@@ -1,0 +1,206 @@
+"""Sessions without message ids, committed in pieces: nothing is lost, and nothing is kept twice."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from knowhub.context.commit.alignment import Sent, Stood, repeated
+from knowhub.context.model import Message
+from tests.context_commits import SESSION, Desk, agent, forget, used, user
+
+pytestmark = pytest.mark.anyio
+
+TESTS = (user("run the tests please"), agent("ok"))
+DEPLOY = (user("now deploy it please"), agent("ok"))
+
+_WORDS = st.sampled_from(["ok", "go on", "run it", "done", "yes"])
+_SAID = st.lists(st.tuples(st.sampled_from(["user", "assistant"]), _WORDS), min_size=1, max_size=12)
+
+
+def _texts(desk: Desk) -> list[str]:
+    return [row["content"] for row in desk.parts()]
+
+
+async def test_what_an_earlier_turn_said_too_is_kept_again() -> None:
+    desk = Desk()
+    await desk.commit(*TESTS)
+
+    result = await desk.commit(*DEPLOY)
+
+    assert result.stats["messages"]["added"] == 2
+    assert _texts(desk) == ["run the tests please", "ok", "now deploy it please", "ok"]
+    assert len({row["id"] for row in desk.parts()}) == 4
+
+
+async def test_a_retry_of_the_last_turn_and_of_the_whole_adds_nothing() -> None:
+    desk = Desk()
+    await desk.commit(*TESTS)
+    await desk.commit(*DEPLOY)
+
+    turn = await desk.commit(*DEPLOY)
+    whole = await desk.commit(*TESTS, *DEPLOY)
+
+    assert (turn.status, whole.status) == ("unchanged", "unchanged")
+
+
+async def test_a_window_that_overlaps_adds_what_is_behind_it() -> None:
+    desk = Desk()
+    await desk.commit(*TESTS, *DEPLOY)
+
+    await desk.commit(*DEPLOY, user("thanks"))
+
+    assert _texts(desk)[3:] == ["ok", "thanks"]
+
+
+async def test_a_talk_that_begins_as_the_session_did_and_goes_another_way_goes_on() -> None:
+    desk = Desk()
+    await desk.commit(user("hi"), agent("Hello!"), user("run it"), agent("ok"))
+
+    await desk.commit(user("hi"), agent("Back again?"))
+
+    assert _texts(desk) == ["hi", "Hello!", "run it", "ok", "hi", "Back again?"]
+
+
+async def test_a_message_with_an_id_says_where_those_around_it_stand() -> None:
+    desk = Desk()
+    talk = [user("run", "u1"), agent("ok"), user("go", "u2"), agent("ok"), user("on", "u3"), agent("ok")]
+    for at in range(0, len(talk), 2):
+        await desk.commit(*talk[at : at + 2])
+
+    late = await desk.commit(agent("ok"), *talk[2:4])
+    new = await desk.commit(user("end", "u4"), agent("ok"))
+
+    assert (late.status, new.stats["messages"]["added"]) == ("unchanged", 2)
+    assert _texts(desk) == [one.content for one in talk] + ["end", "ok"]
+
+
+async def test_what_was_forgotten_stays_so_without_ids_and_is_said_anew_in_a_new_turn() -> None:
+    desk = Desk()
+    await desk.commit(*TESTS)
+    await forget(desk, desk.parts()[1]["id"])
+
+    again = await desk.commit(*TESTS, user("next"))
+    await desk.commit(*DEPLOY)
+
+    assert again.stats["messages"] == {"received": 3, "blank": 0, "added": 1, "known": 1, "forgotten": 1}
+    assert _texts(desk) == ["run the tests please", "next", "now deploy it please", "ok"]
+
+
+async def test_a_transcript_without_what_was_forgotten_is_a_repetition_too() -> None:
+    desk = Desk()
+    await desk.commit(user("a"), user("ok"), user("b"))
+    await forget(desk, desk.parts()[1]["id"])
+
+    await desk.commit(user("a"), user("b"), user("ok"))
+
+    assert _texts(desk) == ["a", "b", "ok"]
+
+
+async def test_what_an_undo_took_away_comes_back_without_ids() -> None:
+    desk = Desk()
+    await desk.commit(*TESTS)
+    before = desk.parts()
+    await forget(desk, *[row["id"] for row in before], SESSION, is_forgotten=False)
+
+    await desk.commit(*TESTS)
+
+    assert [(row["id"], row["number"]) for row in desk.parts()] == [(row["id"], row["number"]) for row in before]
+
+
+async def test_an_id_that_looks_like_a_name_of_the_server_takes_nobody_its_place() -> None:
+    desk = Desk()
+    await desk.commit(user("ok"))
+    name = desk.parts()[0]["id"].rpartition("/")[2]
+
+    await desk.commit(user("first"), Message("user", "ok", message_id=f"{name[:-1]}1"), user("ok"))
+
+    assert _texts(desk) == ["ok", "first", "ok", "ok"]
+
+
+@given(_SAID, st.data())
+async def test_however_a_transcript_with_times_is_split_it_is_whole(
+    said: list[tuple[str, str]], data: st.DataObject
+) -> None:
+    talk = [Message(role, text, timestamp=f"2026-05-08T10:00:{at:02}Z") for at, (role, text) in enumerate(said)]
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(talk)))) | {0, len(talk)})
+    desk = Desk()
+
+    for begins, ends in pairwise(cuts):
+        await desk.commit(*talk[begins:ends], extract=False)
+        await desk.commit(*talk[:ends], extract=False)
+
+    assert _texts(desk) == [text for _, text in said]
+
+
+def _laid(session: list[str], sent: list[str]) -> list[str]:
+    """Return a session with what is new of a list behind it."""
+    stood = [Stood(f"{key}/{at}", key) for at, key in enumerate(session)]
+    known = repeated([Sent(None, key) for key in sent], stood)
+    return session + [key for key, place in zip(sent, known, strict=True) if place is None]
+
+
+@given(st.lists(st.sampled_from("abc"), min_size=1, max_size=30), st.data())
+def test_every_growing_prefix_adds_what_is_new_whatever_is_said(talk: list[str], data: st.DataObject) -> None:
+    session: list[str] = []
+    for end in sorted(data.draw(st.lists(st.integers(1, len(talk)), min_size=1, max_size=8))):
+        session = _laid(_laid(session, talk[:end]), talk[:end])
+
+        assert session == talk[:end]
+
+
+@given(st.lists(st.integers(), min_size=2, max_size=30, unique=True), st.data())
+def test_windows_of_a_talk_without_repetitions_make_the_talk(numbers: list[int], data: st.DataObject) -> None:
+    talk = [str(number) for number in numbers]
+    session: list[str] = []
+    while len(session) < len(talk):
+        begins = data.draw(st.integers(0, len(session)))
+        session = _laid(session, talk[begins : data.draw(st.integers(len(session) + 1, len(talk)))])
+
+    assert session == talk
+
+
+@given(st.lists(st.lists(st.sampled_from("abcd"), min_size=1, max_size=5), min_size=1, max_size=8))
+def test_turns_that_begin_with_words_of_their_own_are_all_kept(turns: list[list[str]]) -> None:
+    # Turns by turn, each begun by something new: however often the rest was said before.
+    talk: list[str] = []
+    for number, turn in enumerate(turns):
+        own = [f"turn {number}", *turn]
+
+        assert _laid(talk, own) == [*talk, *own]
+        assert _laid([*talk, *own], own) == [*talk, *own]
+
+        talk += own
+
+
+@given(st.lists(st.sampled_from("ab"), min_size=1, max_size=9), st.lists(st.sampled_from("ab"), max_size=9))
+def test_what_counts_as_known_is_one_run_from_the_beginning_of_the_list(sent: list[str], session: list[str]) -> None:
+    stood = [Stood(str(at), key) for at, key in enumerate(session)]
+
+    known = repeated([Sent(None, key) for key in sent], stood)
+
+    run = [int(place) for place in known if place is not None]
+    assert known[len(run) :] == [None] * (len(sent) - len(run))
+    assert run == list(range(run[0], run[0] + len(run))) if run else True
+    assert [session[place] for place in run] == sent[: len(run)]
+
+
+async def test_calls_without_ids_count_with_every_turn_and_not_with_its_retry() -> None:
+    desk = Desk()
+    for number in range(3):
+        await desk.commit(user(f"turn {number}", f"t{number}"), used_tools=[used("grep")])
+
+    again = await desk.commit(user("turn 2", "t2"), used_tools=[used("grep")])
+
+    assert again.status == "unchanged"
+    assert desk.nodes()["tools/grep"]["metadata"]["stats"]["calls"] == 3
+
+
+async def test_calls_that_are_sent_with_the_whole_session_again_count_once() -> None:
+    desk = Desk()
+    await desk.commit(user("one", "m1"), used_tools=[used("grep")])
+
+    await desk.commit(user("one", "m1"), user("two", "m2"), used_tools=[used("grep"), used("grep")])
+
+    assert desk.nodes()["tools/grep"]["metadata"]["stats"]["calls"] == 2
