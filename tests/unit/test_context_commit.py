@@ -8,8 +8,9 @@ import pytest
 
 from knowhub.context.commit_model import Action
 from knowhub.context.index_model import EventType
-from knowhub.context.model import Category
+from knowhub.context.model import NODES, Category
 from knowhub.core.errors import Conflict
+from knowhub.core.operation import Draft, Write
 from tests.builders import open_files, retry_key
 from tests.context_commits import SESSION, Desk, agent, forget, tool, user
 
@@ -334,3 +335,31 @@ async def test_times_that_are_no_iso_are_kept_as_they_were_sent() -> None:
     assert node is not None
     assert (node["metadata"]["first_at"], node["metadata"]["last_at"]) == ("7:31 pm on 21 January", "8 pm")
     assert [row["timestamp"] for row in desk.parts()] == ["7:31 pm on 21 January", "8 pm"]
+
+
+async def test_many_statements_of_one_commit_make_what_they_make_one_by_one() -> None:
+    said = [f"I love tea number {number}." for number in range(60)] + ["I love tea number 7."]
+    together, apart = Desk(), Desk()
+
+    await together.commit(*(user(text, f"m{at}") for at, text in enumerate(said)))
+    for at, text in enumerate(said):
+        await apart.commit(user(text, f"m{at}"))
+
+    one, other = together.nodes()["preferences/drink"], apart.nodes()["preferences/drink"]
+    assert [one[name] for name in ("abstract", "overview", "content")] == [
+        other[name] for name in ("abstract", "overview", "content")
+    ]
+    assert "number 59" in one["abstract"]
+
+
+async def test_a_source_that_is_added_leaves_the_words_of_a_person_alone() -> None:
+    desk = Desk()
+    await desk.commit(user("I love oolong tea.", "m1"))
+    row = desk.nodes()["preferences/drink"]
+    edited = {**row, "abstract": "Tea, by my own words.", "version": row["version"] + 1}
+    await desk.store.commit("default", "user:li", lambda _: Draft("edit_memory", [Write(NODES, row["id"], edited)]))
+
+    await desk.commit(user("I love oolong tea!", "m2"))
+
+    after = desk.nodes()["preferences/drink"]
+    assert (after["abstract"], len(after["metadata"]["message_ids"])) == ("Tea, by my own words.", 2)

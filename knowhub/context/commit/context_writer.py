@@ -61,6 +61,10 @@ class ContextWriter:
         """Give a node that this decision writes these edges."""
         self._rows[address]["relations"] = [dict(edge) for edge in edges]
 
+    def set_layers(self, address: str, layers: Mapping[str, str]) -> None:
+        """Give a node that this decision writes these layers."""
+        self._rows[address] |= layers
+
     def writes_node(self, address: str) -> bool:
         """Tell whether this decision writes a node."""
         return address in self._rows

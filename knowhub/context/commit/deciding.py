@@ -9,6 +9,8 @@ from knowhub.context import uri
 from knowhub.context.commit import relation_writer, results
 from knowhub.context.commit.candidate_pipeline import Extracted
 from knowhub.context.commit.context_writer import ContextWriter
+from knowhub.context.commit.layers import gathered
+from knowhub.context.commit.pages import Pages
 from knowhub.context.commit.parts import Part, Standing, new_parts, part_writes, parts_of, standing
 from knowhub.context.commit.policy_router import PolicyRouter
 from knowhub.context.commit.relation_writer import RelationWriter
@@ -135,11 +137,14 @@ class Deciding:
         done = [writer.apply_plan(self.whose, plans[0])]
         candidates = list(_candidates(thought, view, fresh, frozenset(calls)))
         entities = self._entities(view) if any(one.category in _NAMING for one in candidates) else []
+        pages = Pages(is_deferring=True)
+        router = self.router.remembering(pages)
         for candidate in candidates:
-            plan = self.router.build_plan(candidate, self.whose, writer.row)
+            plan = router.build_plan(candidate, self.whose, writer.row)
             done.append(writer.apply_plan(self.whose, plan))
             plans.append(_with_mentions(candidate, plan, entities))
             relations.apply_edges(self.whose, plan.target_uri, plans[-1].relation_ops)
+        _render(pages, writer, plans)
         session_write, *nodes = writer.writes()
         writes = [session_write, *part_writes(view, self.whose, address, fresh), *nodes]
         return Outcome(thought, plans, done, fresh, counts(how for _, how in met), writes)
@@ -168,6 +173,16 @@ def _candidates(
             named = [named for source in candidate.source_refs if (named := ids.get(source))]
             facts = {**candidate.facts, "message_ids": named, "noted_at": clock.iso(view.now)}
             yield replace(candidate, facts=facts | ({"uses": uses} if uses else {}))
+
+
+def _render(pages: Pages, writer: ContextWriter, plans: list[WritePlan]) -> None:
+    """Make the layers of contents that grew, and tell them in the last plan of each."""
+    last = {plan.target_uri: at for at, plan in enumerate(plans) if "content" in plan.node_patch}
+    for target, at in last.items():
+        if pages.grew(target):
+            made = gathered(str(plans[at].node_patch["content"]))
+            writer.set_layers(target, made)
+            plans[at] = replace(plans[at], node_patch={**plans[at].node_patch, **made})
 
 
 def _renamed(candidate: CandidateMemory, turned: Mapping[str, str]) -> CandidateMemory:

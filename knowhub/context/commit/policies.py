@@ -1,10 +1,12 @@
 """How a candidate becomes part of what stands (CE-074…077, CE-139): pure, from a row to the plan for the next one."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from knowhub.context import uri
 from knowhub.context.commit import blocks, layers, tool_texts
+from knowhub.context.commit.pages import Pages
 from knowhub.context.commit_model import Action, CandidateMemory, WritePlan
 from knowhub.context.extraction.wording import one_line, plain, shortened
 from knowhub.context.index_model import EventType
@@ -30,8 +32,11 @@ class MergePolicy(Protocol):
         """Decide what becomes of a candidate, given the live row that stands at its target, if one does."""
 
 
+@dataclass(frozen=True, slots=True)
 class ProfilePolicy:
     """One node for who somebody is: sections by topic; of what a person has but one, the newer statement stands."""
+
+    pages: Pages = Pages()  # noqa: RUF009 -- this one remembers nothing
 
     def target(self, candidate: CandidateMemory, whose: MemoryContext) -> str:
         """Return the URI of the profile."""
@@ -43,26 +48,34 @@ class ProfilePolicy:
         text, said_at = one_line(candidate.content), candidate.facts.get("said_at") or ""
         metadata = _metadata(candidate, existing, whose)
         values = dict(metadata.get("values", {}))
-        if blocks.says(before, text):
+        target = self.target(candidate, whose)
+        if self.pages.says(target, before, text):
             return _with_source(self, candidate, existing, whose)
         new = blocks.block(text, said_at[:10] or None, whose.session_id)
-        content, reason = None, "a statement that does not stand there yet"
+        content, gone, reason = None, None, "a statement that does not stand there yet"
         told: Mapping[str, str] = candidate.facts.get("values", {})
         for name, value in told.items():
             old = values.get(name)
             if old is not None and _differ(old["value"], value):
                 if said_at and said_at < old["said_at"]:
-                    return _skip(self.target(candidate, whose), "what stands of it was said later")
-                content = content or blocks.replaced(before, old["text"], new)
+                    return _skip(target, "what stands of it was said later")
+                if content is None:
+                    content, gone = blocks.replaced(before, old["text"], new), old["text"]
                 reason = "what a person has but one of is said anew; the statement before it stands in the history"
             values[name] = {"value": value, "text": text, "said_at": said_at}
         content = content or blocks.added(before, new, _topic(candidate))
-        patch = layers.gathered(content) | {"metadata": metadata | {"values": values}}
-        return _grown(self.target(candidate, whose), candidate, existing, whose, patch, reason)
+        patch = {**self.pages.layers(content), "metadata": metadata | {"values": values}}
+        plan = _grown(target, candidate, existing, whose, patch, reason)
+        if plan.action is not Action.SKIP:
+            self.pages.grown(target, content, text, gone)
+        return plan
 
 
+@dataclass(frozen=True, slots=True)
 class AggregateTopicPolicy:
     """One node for all that is said of a topic, an entity, a situation: each statement once, with date and source."""
+
+    pages: Pages = Pages()  # noqa: RUF009 -- this one remembers nothing
 
     def target(self, candidate: CandidateMemory, whose: MemoryContext) -> str:
         """Return the URI that the routing key names."""
@@ -72,13 +85,17 @@ class AggregateTopicPolicy:
     def plan(self, candidate: CandidateMemory, existing: Row | None, whose: MemoryContext) -> WritePlan:
         """Add a statement, or only its source where it stands there already."""
         before = f"# {candidate.routing_key}" if existing is None else str(existing["content"])
-        if existing is not None and blocks.says(before, candidate.content):
+        target = self.target(candidate, whose)
+        if self.pages.says(target, before, candidate.content) and existing is not None:
             return _with_source(self, candidate, existing, whose)
         said_at = candidate.facts.get("said_at") or ""
         content = blocks.added(before, blocks.block(candidate.content, said_at[:10] or None, whose.session_id))
-        patch = layers.gathered(content) | {"metadata": _metadata(candidate, existing, whose)}
+        patch = {**self.pages.layers(content), "metadata": _metadata(candidate, existing, whose)}
         reason = "the first that is said of it" if existing is None else "one more statement about it"
-        return _grown(self.target(candidate, whose), candidate, existing, whose, patch, reason)
+        plan = _grown(target, candidate, existing, whose, patch, reason)
+        if plan.action is not Action.SKIP:
+            self.pages.grown(target, content, candidate.content)
+        return plan
 
 
 class AppendOnlyPolicy:

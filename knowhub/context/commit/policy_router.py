@@ -1,8 +1,10 @@
 """Which policy a candidate goes by, and what it decides on the newest rows (CE-065, CE-137, CE-138)."""
 
 from collections.abc import Callable, Mapping
+from copy import copy
 from typing import Final
 
+from knowhub.context.commit.pages import Pages
 from knowhub.context.commit.policies import (
     AggregateTopicPolicy,
     AppendOnlyPolicy,
@@ -16,26 +18,38 @@ from knowhub.context.model import Category, MemoryContext
 from knowhub.core.erasing import is_erased
 from knowhub.core.operation import Row, is_live
 
-_AGGREGATE: Final = AggregateTopicPolicy()
 _APPEND: Final = AppendOnlyPolicy()
 _COUNT: Final = SkillToolPolicy()
-POLICIES: Final[Mapping[Category, MergePolicy]] = {
-    Category.PROFILE: ProfilePolicy(),
-    Category.PREFERENCES: _AGGREGATE,
-    Category.ENTITIES: _AGGREGATE,
-    Category.PATTERNS: _AGGREGATE,
-    Category.EVENTS: _APPEND,
-    Category.CASES: _APPEND,
-    Category.SKILLS: _COUNT,
-    Category.TOOLS: _COUNT,
-}
+
+
+def policies(pages: Pages) -> dict[Category, MergePolicy]:
+    """Return the policy of each category, over contents that one decision remembers."""
+    aggregate = AggregateTopicPolicy(pages)
+    return {
+        Category.PROFILE: ProfilePolicy(pages),
+        Category.PREFERENCES: aggregate,
+        Category.ENTITIES: aggregate,
+        Category.PATTERNS: aggregate,
+        Category.EVENTS: _APPEND,
+        Category.CASES: _APPEND,
+        Category.SKILLS: _COUNT,
+        Category.TOOLS: _COUNT,
+    }
 
 
 class PolicyRouter:
     """Chooses by category."""
 
-    def __init__(self, policies: Mapping[Category, MergePolicy] = POLICIES) -> None:
-        self._policies = policies
+    def __init__(self, chosen: Mapping[Category, MergePolicy] | None = None) -> None:
+        self._policies = policies(Pages()) if chosen is None else chosen
+        self._is_own = chosen is None
+
+    def remembering(self, pages: Pages) -> "PolicyRouter":
+        """Return a router for one decision, whose policies remember what they have taken apart."""
+        router = copy(self)
+        if self._is_own:
+            router._policies = policies(pages)  # noqa: SLF001 -- of its own kind
+        return router
 
     def select_policy(self, candidate: CandidateMemory, ctx: MemoryContext) -> MergePolicy:  # noqa: ARG002 -- CE-137 has it
         """Return the policy of a candidate."""

@@ -1,7 +1,7 @@
 """Candidates of statements: what they are called, who says them, and where that stands."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from knowhub.context import uri
@@ -23,11 +23,11 @@ class Telling:
 
     messages: Sequence[Message]
     archive: SessionArchive
+    has_many_speakers: bool = field(init=False)
 
-    @property
-    def has_many_speakers(self) -> bool:
-        """Whether several people speak as users."""
-        return len({one.name for one in self.messages if one.is_user}) > 1
+    def __post_init__(self) -> None:
+        """Look once whether several people speak as users: it is asked for every statement."""
+        object.__setattr__(self, "has_many_speakers", len({one.name for one in self.messages if one.is_user}) > 1)
 
     def speaker(self, number: int) -> str:
         """Return who says a message, where that needs to be told."""
