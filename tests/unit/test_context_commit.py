@@ -363,3 +363,12 @@ async def test_a_source_that_is_added_leaves_the_words_of_a_person_alone() -> No
 
     after = desk.nodes()["preferences/drink"]
     assert (after["abstract"], len(after["metadata"]["message_ids"])) == ("Tea, by my own words.", 2)
+
+
+async def test_an_answer_quotes_long_messages_in_part() -> None:
+    desk = Desk()
+
+    result = await desk.commit(user("word " * 50_000, "m1"), extract=False)
+
+    assert len(result.archive.recent_messages[0].content) <= 1_000
+    assert len(desk.parts()[0]["content"]) == 250_000

@@ -2,16 +2,19 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from knowhub.context.commit.archive_builder import OVERVIEW, RECENT_MESSAGES
 from knowhub.context.commit.parts import message_of
 from knowhub.context.commit_model import Action, CommitResult, SessionArchive, WritePlan, WriteResult
 from knowhub.context.events import events_of
+from knowhub.context.extraction.wording import shortened
 from knowhub.context.index_model import EventType
 from knowhub.context.model import NODES, PARTS, MemoryContext, Message, RelationEdge
 from knowhub.context.spaces import session_uri
 from knowhub.core.operation import Operation, Row
+
+_MAX_RECENT: Final = 1_000
 
 
 def told(plans: Sequence[WritePlan], results: Sequence[WriteResult]) -> list[dict[str, Any]]:
@@ -57,7 +60,9 @@ def archive_of(whose: MemoryContext, row: Row | None, messages: Sequence[Message
         session_id=whose.session_id,
         archive_uri=session_uri(whose),
         summary=str(row["abstract"]) if row is not None else "",
-        recent_messages=list(messages[-RECENT_MESSAGES:]),
+        recent_messages=[
+            replace(one, content=shortened(one.content, _MAX_RECENT)) for one in messages[-RECENT_MESSAGES:]
+        ],
         stats={OVERVIEW: str(row["overview"]) if row is not None else ""} | _counts(metadata),
     )
 
