@@ -96,7 +96,7 @@ async def test_the_score_counts_what_is_wrong_and_what_is_missed() -> None:
 
 
 async def test_an_event_is_of_the_day_that_it_names_and_keeps_when_it_was_told() -> None:
-    (event,) = await found([user("I moved to Berlin last week.", None, "2026-05-08T10:00:00+02:00")])
+    _, event = await found([user("I moved to Berlin last week.", None, "2026-05-08T10:00:00+02:00")])
 
     assert event.facts["date"] == "2026-04-27"
     assert event.facts["grain"] == "week"
@@ -105,7 +105,7 @@ async def test_an_event_is_of_the_day_that_it_names_and_keeps_when_it_was_told()
 
 
 async def test_an_event_of_a_message_without_a_time_keeps_its_words_for_it() -> None:
-    (event,) = await found([user("I moved to Berlin last week.")])
+    _, event = await found([user("I moved to Berlin last week.")])
 
     assert (event.facts["when"], event.facts["date"], event.facts["said_at"]) == ("last week", None, None)
 

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from knowhub.context.commit_model import CandidateMemory
-from knowhub.context.extraction import entity_rules, preference_rules
+from knowhub.context.extraction import entity_rules, own_values, preference_rules
+from knowhub.context.extraction.own_values import Clause
 from knowhub.context.extraction.telling import Telling
 from knowhub.context.heard import Statement
 from knowhub.context.model import Category
@@ -32,7 +33,8 @@ _TOPICS: Final = (
     (
         "home",
         (
-            r"\blive|based in|\bfrom\b|grew up|hometown|\bcity\b|time ?zone|住在|来自|老家|家乡|城市|时区"
+            r"\blive|based in|moved to|relocated|\bfrom\b|grew up|hometown|\bcity\b|time ?zone|住在|搬[到去来回]"
+            r"|来自|老家|家乡|城市|时区"
             r"|是[^，。]{1,8}人"
         ),
     ),
@@ -70,7 +72,8 @@ _SINGLE: Final = {
 
 def found(telling: Telling, statements: Iterable[Statement]) -> list[CandidateMemory]:
     """Return what the users say of who they are."""
-    return [_candidate(telling, one) for one in statements if _is_background(one)]
+    told = (one for one in statements if _is_background(one))
+    return [_candidate(telling, one, clause) for one in told for clause in own_values.clauses(one.text)]
 
 
 def _is_background(one: Statement) -> bool:
@@ -79,16 +82,20 @@ def _is_background(one: Statement) -> bool:
     if not one.values and any(entity_rules.introduced(one)):
         # It tells of somebody or something of theirs, and by its name.
         return False
-    return one.kind == "background" or (not one.kind and _ALSO.search(one.bare) is not None)
+    is_told = _ALSO.search(one.bare) is not None or own_values.moved_to(one.text)
+    return one.kind == "background" or (not one.kind and is_told)
 
 
-def _candidate(telling: Telling, one: Statement) -> CandidateMemory:
-    topic = next((name for name, form in _TOPIC_FORMS if form.search(one.bare)), _OTHER)
-    values = _singular(one.values)
+def _candidate(telling: Telling, one: Statement, clause: Clause) -> CandidateMemory:
+    is_whole = clause.text == one.text
+    bare = one.bare if is_whole else clause.text.lower()
+    topic = next((name for name, form in _TOPIC_FORMS if form.search(bare)), _OTHER)
+    own = dict(sorted(clause.values))
+    values = ({**dict(_singular(one.values)), **own} if is_whole else own).items()
     return telling.candidate(
         Category.PROFILE,
         telling.key(one.number, topic),
-        one.text,
+        clause.text,
         (one.number,),
         topic=telling.key(one.number, topic),
         values={telling.key(one.number, name): value for name, value in values},

@@ -1,0 +1,59 @@
+"""A person has one name, one home and one job: in the profile the newer stands, however it was said."""
+
+import pytest
+
+from knowhub.context.extraction.own_values import clauses, moved_to
+from knowhub.context.model import Category
+from tests.context_commits import Desk, user
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "stays", "goes"),
+    [
+        ("My name is Anna Rossi and I live in Rome.", "I live in Paris.", ["Anna Rossi", "Paris"], "Rome"),
+        ("我叫陈晨，住在上海。", "我住在北京。", ["陈晨", "北京"], "上海"),
+        ("I live in Berlin.", "I moved to Munich last week.", ["Munich"], "Berlin"),
+        ("我住在上海。", "我搬到深圳了，现在住在深圳。", ["深圳"], "上海"),
+        ("我住在上海。", "我上周搬到了深圳。", ["深圳"], "上海"),
+        ("I work as a nurse and live in Oslo.", "I work as a teacher.", ["teacher", "Oslo"], "nurse"),
+        ("My name is Bo, I work as a nurse and I live in Rome.", "I live in Bonn.", ["Bo", "nurse", "Bonn"], "Rome"),
+        ("我叫李雷，是一名医生，住在上海。", "我搬到北京了。", ["李雷", "医生", "北京"], "上海"),
+    ],
+)
+async def test_the_newer_home_or_job_stands_and_the_rest_of_the_sentence_stays(
+    first: str, then: str, stays: list[str], goes: str
+) -> None:
+    desk = Desk()
+    await desk.commit(user(first, "m1"))
+
+    await desk.commit(user(then, "m2"), session_id="s2")
+
+    (profile,) = desk.of(Category.PROFILE)
+    assert all(one in profile["content"] for one in stays)
+    assert goes not in profile["content"]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "I moved to Vim last week.",
+        "I moved to the next task.",
+        "I moved to Python 3.12.",
+        "I moved to Kubernetes and it works.",
+        "我搬到新的办公室了。",
+        "我把数据搬到了服务器。",
+        "我搬到服务器上了。",
+        "我妈退休了，搬到北京了。",
+    ],
+)
+def test_not_every_move_is_one_of_a_home(said: str) -> None:
+    assert not moved_to(said)
+
+
+@pytest.mark.parametrize(
+    "said", ["I live in Rome, in the old town, and like it.", "我住在上海，很喜欢这里。", "My team and I live in Oslo."]
+)
+def test_a_statement_that_gives_one_value_stays_whole(said: str) -> None:
+    assert [one.text for one in clauses(said)] == [said]
