@@ -84,7 +84,10 @@ class CandidateMemory:
 
 @dataclass(frozen=True, slots=True)
 class WritePlan:
-    """What a policy decides (CE-027). `node_patch` holds the fields of the node's row that are written."""
+    """What a policy decides (CE-027). `node_patch` holds the fields of the node's row that are written.
+
+    Read off an operation, which keeps no texts, it says which fields those were, how long, and from which messages.
+    """
 
     action: Action
     target_uri: str

@@ -202,6 +202,10 @@ async def test_a_dry_run_shows_the_plan_and_writes_nothing() -> None:
     assert [plan.action for plan in shown.plans] == [Action.CREATE] * 4
     assert any("oolong" in str(plan.node_patch.get("content")) for plan in shown.plans)
     assert desk.store.last_seq == 0
+    written = await desk.commit(*TALK)
+    asked = [[(one.event_type, one.uri, one.payload) for one in done.outbox_events] for done in (shown, written)]
+    assert asked[0] == asked[1]
+    assert {one.event_id for one in shown.outbox_events} == {""}
 
 
 async def test_a_dry_run_of_what_is_known_is_one_too() -> None:
@@ -324,6 +328,22 @@ async def test_the_operation_keeps_every_plan_without_what_it_says() -> None:
     assert operation.reply is not None
     assert [line["action"] for line in operation.reply["plans"]] == ["create"] * 4
     assert "oolong" not in str(operation.reply)
+
+
+async def test_plans_of_one_memory_say_what_each_of_them_wrote_and_from_which_messages() -> None:
+    desk = Desk()
+
+    result = await desk.commit(user("I love oolong tea.", "m1"), user("I hate black coffee.", "m2"))
+
+    session, *drinks = [plan.node_patch for plan in result.plans]
+    assert session["fields"] == ["abstract", "category", "content", "context_type", "metadata", "overview"]
+    assert [one["sources"] for one in drinks] == [[f"{SESSION}/m1"], [f"{SESSION}/m2"]]
+    assert (
+        drinks[0]["chars"]["content"]
+        < drinks[1]["chars"]["content"]
+        == len(desk.nodes()["preferences/drink"]["content"])
+    )
+    assert all({"content", "metadata"} <= set(one["fields"]) for one in drinks)
 
 
 async def test_times_that_are_no_iso_are_kept_as_they_were_sent() -> None:

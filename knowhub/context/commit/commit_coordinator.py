@@ -161,7 +161,7 @@ class CommitCoordinator:
         return CommitResult(
             archive=archive,
             write_results=decided.results,
-            outbox_events=[],
+            outbox_events=results.events_to_be(view, whose, decided.writes),
             stats=decided.stats(_received(commit, thought)),
             status="dry_run",
             plans=decided.plans,

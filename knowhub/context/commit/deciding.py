@@ -76,7 +76,10 @@ class Thought:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What was decided: plans and what becomes of them, the messages that are new, and all that is written."""
+    """What was decided: plans and what becomes of them, the messages that are new, and all that is written.
+
+    `sources` are the messages that each plan takes in.
+    """
 
     thought: Thought
     plans: Sequence[WritePlan]
@@ -84,6 +87,7 @@ class Outcome:
     fresh: Sequence[Part]
     standings: Mapping[str, int]
     writes: Sequence[Write]
+    sources: Sequence[Sequence[str]]
 
     @property
     def session_row(self) -> Row:
@@ -99,7 +103,7 @@ class Outcome:
     def draft(self, received: Mapping[str, Any]) -> Draft:
         """Return the operation."""
         reply = {
-            "plans": results.told(self.plans, self.results),
+            "plans": results.told(self.plans, self.results, self.sources),
             "stats": self.stats(received),
             "degraded": list(self.thought.degraded),
         }
@@ -147,7 +151,8 @@ class Deciding:
         _render(pages, writer, plans)
         session_write, *nodes = writer.writes()
         writes = [session_write, *part_writes(view, self.whose, address, fresh), *nodes]
-        return Outcome(thought, plans, done, fresh, counts(how for _, how in met), writes)
+        sources: list[Sequence[str]] = [(), *(one.source_refs for one in candidates)]
+        return Outcome(thought, plans, done, fresh, counts(how for _, how in met), writes, sources)
 
     def _entities(self, view: ContextView) -> list[tuple[str, str]]:
         """Return the entities that are known, and those of this commit: URIs and names."""

@@ -7,18 +7,26 @@ from typing import Any, Final
 from knowhub.context.commit.archive_builder import OVERVIEW, RECENT_MESSAGES
 from knowhub.context.commit.parts import message_of
 from knowhub.context.commit_model import Action, CommitResult, SessionArchive, WritePlan, WriteResult
+from knowhub.context.edits import EDITABLE
 from knowhub.context.events import events_of
 from knowhub.context.extraction.wording import shortened
-from knowhub.context.index_model import EventType
+from knowhub.context.index_model import EventType, OutboxEvent
 from knowhub.context.model import NODES, PARTS, MemoryContext, Message, RelationEdge
+from knowhub.context.ports import ContextView
 from knowhub.context.spaces import session_uri
-from knowhub.core.operation import Operation, Row
+from knowhub.core.operation import Change, Operation, Row, Write
 
 _MAX_RECENT: Final = 1_000
+_MAX_NAMED: Final = 10
 
 
-def told(plans: Sequence[WritePlan], results: Sequence[WriteResult]) -> list[dict[str, Any]]:
-    """Return plans and what became of them as an operation keeps them: without texts, which stand in the rows."""
+def told(
+    plans: Sequence[WritePlan], results: Sequence[WriteResult], sources: Sequence[Sequence[str]]
+) -> list[dict[str, Any]]:
+    """Return plans and what became of them as an operation keeps them: without texts, which stand in the rows.
+
+    A text that stood here would be out of reach of who erases the row that says it.
+    """
     return [
         {
             "uri": result.uri,
@@ -29,8 +37,9 @@ def told(plans: Sequence[WritePlan], results: Sequence[WriteResult]) -> list[dic
             "reason": result.reason,
             "edges": [[edge.to_uri, edge.relation_type, edge.reason, edge.weight] for edge in plan.relation_ops],
             "events": [event.value for event in plan.outbox_events],
+            "node_patch": _outlined(plan, named),
         }
-        for plan, result in zip(plans, results, strict=True)
+        for plan, result, named in zip(plans, results, sources, strict=True)
     ]
 
 
@@ -72,6 +81,20 @@ def with_degraded(result: CommitResult, *names: str) -> CommitResult:
     return replace(result, degraded=list(dict.fromkeys((*result.degraded, *names)))) if names else result
 
 
+def events_to_be(view: ContextView, whose: MemoryContext, writes: Sequence[Write]) -> list[OutboxEvent]:
+    """Return the events that writes would cause; they have no ids, as the operation would have."""
+    changes = [Change(one.collection, one.id, view.get(one.collection, one.id), one.after) for one in writes]
+    return [replace(event, event_id="") for event in events_of(whose.account, "", view.now, changes)]
+
+
+def _outlined(plan: WritePlan, sources: Sequence[str]) -> dict[str, Any]:
+    """Return which fields a plan writes, how long its texts are, and the newest of the messages it takes in."""
+    if plan.action is Action.SKIP:
+        return {}
+    chars = {name: len(text) for name, text in plan.node_patch.items() if name in EDITABLE}
+    return {"fields": sorted(plan.node_patch), "chars": chars, "sources": list(sources[-_MAX_NAMED:])}
+
+
 def _counts(metadata: Mapping[str, Any]) -> dict[str, Any]:
     names = ("message_count", "first_at", "last_at", "roles", "committed", "by")
     return {name: metadata[name] for name in names if name in metadata}
@@ -86,4 +109,4 @@ def _result(line: Mapping[str, Any]) -> WriteResult:
 def _plan(line: Mapping[str, Any]) -> WritePlan:
     edges = [RelationEdge(line["uri"], to_uri, kind, reason, weight) for to_uri, kind, reason, weight in line["edges"]]
     events = [EventType(event) for event in line["events"]]
-    return WritePlan(Action(line["action"]), line["uri"], {}, edges, events, line["reason"])
+    return WritePlan(Action(line["action"]), line["uri"], line.get("node_patch", {}), edges, events, line["reason"])
