@@ -61,10 +61,11 @@ def parts_of(view: ContextView, session_uri: str, messages: Sequence[Message]) -
         while not name:
             number = occurrences.get(one.key, 0)
             occurrences[one.key] = number + 1
-            own = uri.part_uri(session_uri, f"{one.key}-{number}")
+            own = f"{session_uri}/{one.key}-{number}"
             name = f"{one.key}-{number}" if own not in taken and view.context_head(own) is None else ""
         named = replace(message, message_id=name)
-        parts.append(Part(uri.part_uri(session_uri, name), named, message.message_id))
+        # A name of its own is written in letters that a URI takes as they are.
+        parts.append(Part(one.uri or f"{session_uri}/{name}", named, message.message_id))
     return parts
 
 
@@ -156,7 +157,7 @@ def _heads_of(view: ContextView, session_uri: str, key: str) -> Iterator[Context
     if named is not None:
         yield named
     for number in () if key.startswith(uri.SCHEME) else count():
-        head = view.context_head(uri.part_uri(session_uri, f"{key}-{number}"))
+        head = view.context_head(f"{session_uri}/{key}-{number}")
         if head is None:
             return
         yield head
