@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
+from knowhub.core.request_context import RequestContext
+
 HeadT = TypeVar("HeadT", covariant=True)
 
 LEXICAL: Final = "lexical"
@@ -42,3 +44,11 @@ class Recalled(Generic[HeadT]):
     hits: Sequence[Hit[HeadT]]
     index_lag: int
     degraded: Sequence[str] = ()
+
+
+def told_lag(ctx: RequestContext, lag: int) -> int:
+    """Return an `index_lag` as the caller may know it; it counts rows of the whole account.
+
+    How many others have just written is not told to a key that sees a part.
+    """
+    return lag if ctx.unrestricted or ctx.key_id is None else 0

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from knowhub.core.clock import Clock
-from knowhub.core.recall import LEXICAL, Hit, Part
+from knowhub.core.recall import LEXICAL, Hit, Part, told_lag
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import ranking
 from knowhub.knowledge.explanation import why
@@ -66,7 +66,7 @@ class KnowledgeRetrieval:
         self._note(ctx, shown, [hit.head.id for hit in hits])
         return Found(
             records,
-            _told_lag(ctx, recalled.index_lag),
+            told_lag(ctx, recalled.index_lag),
             rules.explanation() if query.explain else None,
             [*recalled.degraded, *pooled.degraded],
             None if query.budget_tokens is None else sum(map(_cost, records)),
@@ -90,11 +90,6 @@ class KnowledgeRetrieval:
             self._aids.note_shown(ctx.account, ids)
         if self._aids.showings is not None:
             self._aids.showings.note(ctx, shown, ids)
-
-
-def _told_lag(ctx: RequestContext, lag: int) -> int:
-    # It counts records of the whole account: how many others have just written is not told to a key that sees a part.
-    return lag if ctx.unrestricted or ctx.key_id is None else 0
 
 
 def _with_parts(hits: Sequence[Hit[Head]]) -> list[Hit[Head]]:

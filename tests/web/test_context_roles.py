@@ -108,3 +108,23 @@ async def test_accounts_are_walls(api: httpx.AsyncClient, hub: Hub, writer: dict
 
     assert writer
     assert (hidden.status_code, found.json()["blocks"]) == (404, [])
+
+
+async def test_how_far_an_index_is_behind_is_told_to_those_who_see_the_whole_account(
+    api: httpx.AsyncClient, hub: Hub, writer: dict[str, str]
+) -> None:
+    admin, root = as_key(text_of(await minted(hub, Holder("zhou"), Role.ADMIN))), as_key(ROOT_KEY)
+    assert (await api.post(COMMIT, json=BODY | {"session_id": "s-2"}, headers=admin)).status_code == 201
+
+    lags = {
+        path: [
+            (await api.get(path, params={"q": "中文"}, headers=who)).json()["index_lag"]
+            for who in (writer, admin, root)
+        ]
+        for path in ("/api/context/search", "/api/recall")
+    }
+
+    for lag in lags.values():
+        assert lag[0] == 0
+        assert lag[1] > 0
+        assert lag[2] > 0

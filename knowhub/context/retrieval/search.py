@@ -13,6 +13,7 @@ from knowhub.context.retrieval.reranking import RERANKER, Reranking
 from knowhub.context.search_model import MemoryFound, TypedQuery
 from knowhub.context.times import time_after
 from knowhub.core.clock import Clock
+from knowhub.core.recall import told_lag
 from knowhub.core.request_context import RequestContext
 
 # What a reranker may move up stands at most so many times as deep as the caller looks.
@@ -64,7 +65,7 @@ class MemorySearch:
             seed_hits=seeds.listed(top_k),
             blocks=blocks[:top_k],
             total=min(len(blocks), top_k),
-            index_lag=seeds.index_lag,
+            index_lag=told_lag(ctx, seeds.index_lag),
             degraded=degraded,
         )
 
