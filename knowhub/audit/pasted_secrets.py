@@ -38,16 +38,16 @@ def withheld_secrets(text: str) -> list[Secret]:
 
     The audit shows what it is sure of; here a password that is kept costs more than a word that is left out.
     """
-    return _found(text, (*PATTERNS, *SPOKEN_PATTERNS), 0)
+    return _found(text, (*PATTERNS, *SPOKEN_PATTERNS), 0, is_sure=False)
 
 
-def _found(text: str, patterns: Sequence[Pattern], offset: int) -> list[Secret]:
+def _found(text: str, patterns: Sequence[Pattern], offset: int, *, is_sure: bool = True) -> list[Secret]:
     lowered = text.lower()
     found = [
         secret
         for pattern in patterns
         if any(hint in lowered for hint in pattern.hints)
-        for secret in _matches(pattern, text, offset)
+        for secret in _matches(pattern, text, offset, is_sure=is_sure)
     ]
     found.sort(key=lambda one: (one.start, -one.end))
     kept: list[Secret] = []
@@ -87,14 +87,14 @@ def excerpt(text: str, chars: int = 120) -> str:
     return shown if len(shown) <= chars else f"{shown[: chars - 1]}…"
 
 
-def _matches(pattern: Pattern, text: str, offset: int) -> Iterator[Secret]:
+def _matches(pattern: Pattern, text: str, offset: int, *, is_sure: bool) -> Iterator[Secret]:
     for match in pattern.expression.finditer(text):
         start, value = match.start("secret"), match["secret"]
         if pattern.is_chosen:
             value = value.rstrip(_CLOSING) if "(" not in value else value
             if not _is_chosen(value):
                 continue
-        elif value.endswith("EXAMPLE") or not (pattern.is_valid is None or pattern.is_valid(value)):
+        elif (is_sure and value.endswith("EXAMPLE")) or not (pattern.is_valid is None or pattern.is_valid(value)):
             # The key of Amazon's own manuals, or a number of another kind.
             continue
         yield Secret(pattern.name, offset + start, offset + start + len(value), _shown(value))

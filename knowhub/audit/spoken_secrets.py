@@ -139,6 +139,25 @@ SPOKEN_PATTERNS = (
         ),
     ),
     Pattern(
+        # «I like … as my password», «the word … as passphrase»
+        "password",
+        ("password", "passwd", "passphrase", "passcode", "pwd"),
+        re.compile(
+            rf"(?<![!-~]){_NO_METHOD}(?P<secret>{_FIGURE_OR_SIGN}[!-~]{{6,64}}|[A-Za-z]{{20,64}})[\"'”’」]?"
+            r" (?i:as|to be) (?i:(?:my|our|the|a|your|his|her|their) )?(?:\w{1,20} ){0,2}?"
+            r"(?i:passwords?|passwd|passphrase|passcode|pwd)\b(?! (?i:manager|rules?|polic|fields?|hash|reset|prompt))"
+        ),
+    ),
+    Pattern(
+        # 用 … 当密码, 把…作为我的密码
+        "password",
+        ("密码", "密碼", "口令", "暗号", "暗號"),
+        re.compile(
+            rf"(?<![!-~]){_NO_METHOD}(?P<secret>{_FIGURE_OR_SIGN}[!-~]{{6,64}})[\"'”’」]?\s?"
+            r"(?:作为|作為|当作|當作|当成|當成|当|當|做|作)(?:[我你他她它]们?的?)?[\u3400-\u9fff]{0,6}?(?:密码|密碼|口令|暗号|暗號)"
+        ),
+    ),
+    Pattern(
         "password",
         ("password", "passphrase", "密码", "密碼", "口令"),
         re.compile(

@@ -121,6 +121,12 @@ TOLD = (
     ("我习惯把密码改成春眠觉晓啊，你知道就好", "春眠觉晓"),
     ("后台的密码就是床前明月光。", "床前明月光"),
     ("测试库的密码必须是芝麻开门", "芝麻开门"),
+    ("I like hunter2pass77 as my password", "hunter2pass77"),
+    ("I prefer “Tr0ub4dor&3” as the root password.", "Tr0ub4dor&3"),
+    ("I like the word correcthorsebatterystaple as passphrase", "correcthorsebatterystaple"),
+    ("我喜欢用 hunter2pass77 当密码", "hunter2pass77"),
+    ("把 hunter2pass77 作为我的邮箱密码", "hunter2pass77"),
+    ("I prefer AKIA" + "IOSFODNN7EXAMPLE as key.", "AKIA" + "IOSFODNN7EXAMPLE"),
 )
 HARMLESS = (
     "密码都用 bcrypt 加密，不要用 MD5",
@@ -186,6 +192,10 @@ HARMLESS = (
     "Always pin versions to 3.12",
     "Email me at li:work@example.com",
     "max_tokens=4096",
+    "I like short words as my passwords",
+    "We use bcrypt-12 as the password hash",
+    "I prefer Keepass2 as password manager",
+    "以后用 bcrypt-12 当密码哈希",
 )
 
 INNOCENT = (
@@ -278,6 +288,9 @@ def test_the_first_20_are_shown_and_all_are_withheld() -> None:
         "password for a ",
         "密码是芝麻开门芝麻",
         "密码都是   ",
+        "a1b2c3 as my ",
+        "correcthorsebatterystaple",
+        "a1b2c3当",
     ],
 )
 def test_no_expression_runs_away_on_repetitions(unit: str) -> None:
