@@ -11,6 +11,7 @@ from knowhub.core.operation import Row, is_live
 
 _KINDS_CACHED = 65_536
 _MOST_SOURCES = 32
+_GATHERED = frozenset({Category.PREFERENCES, Category.ENTITIES, Category.PATTERNS})
 
 
 def head_of(collection: str, row: Row, text_num: int, earlier: ContextHead | None = None) -> ContextHead:
@@ -21,7 +22,7 @@ def head_of(collection: str, row: Row, text_num: int, earlier: ContextHead | Non
     category = Category.SESSIONS if is_part else Category(row["category"])
     audience, facets = _kind(parent, category, str(row["owner"]), tuple(row["scopes"]))
     said_at = l0.said_at(collection, row)
-    name = l0.speaker(row) if is_part else address.rpartition("/")[2]
+    name = l0.speaker(row) if is_part else _name(category, row)
     signature = hash((l0.searched_text(collection, row), said_at))
     abstract = l0.shown(l0.said(row) if is_part else str(row["abstract"]))
     # Of an erased row a stub stands in old lines too, as it was then: not deleted yet, and nothing to show any more.
@@ -69,6 +70,12 @@ def _kind(
     above = [*uri.ancestors(parent), parent]
     facets = {facet("category", category.value), *audience_facets(audience), *(facet("under", one) for one in above)}
     return audience, frozenset(facets)
+
+
+def _name(category: Category, row: Row) -> str:
+    """Return how a node is called: where its URI is silent of that, by what is gathered in it."""
+    key = row["metadata"].get("routing_key") if category in _GATHERED else None
+    return uri.slug(str(key)) if key else str(row["id"]).rpartition("/")[2]
 
 
 def _space(address: str) -> str:

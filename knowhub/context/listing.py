@@ -60,7 +60,7 @@ def _below(
 def _summary(view: ContextView, head: ContextHead) -> NodeSummary:
     return NodeSummary(
         uri=head.uri,
-        name=head.uri.rpartition("/")[2],
+        name=head.uri.rpartition("/")[2] if head.is_part else head.name,
         is_dir=not head.is_part,
         has_children=not head.is_part and bool(view.context_children(head.uri)),
         category=head.category.value,

@@ -43,13 +43,16 @@ async def test_what_it_says_becomes_nodes_that_name_their_messages_and_their_ses
 
     nodes = desk.nodes()
     event = next(row for row in nodes.values() if row["category"] == "events")
-    assert set(nodes) == {"sessions/s1", "entities/maria", "preferences/drink", event["id"].split("memories/")[1]}
+    (maria,) = desk.of(Category.ENTITIES)
+    places = (row["id"].split("memories/")[1] for row in (event, maria))
+    assert set(nodes) == {"sessions/s1", "preferences/drink", *places}
+    assert "maria" not in maria["id"]
     assert event["metadata"]["message_ids"] == ["m3"]
     assert event["metadata"]["source_refs"] == [f"{SESSION}/m3"]
     assert event["metadata"]["said_at"] == "2026-05-07T00:00:00Z"
     assert [(edge["to_uri"], edge["relation_type"]) for edge in event["relations"]] == [
         (SESSION, "extracted_from"),
-        (nodes["entities/maria"]["id"], "mentions"),
+        (maria["id"], "mentions"),
     ]
 
 

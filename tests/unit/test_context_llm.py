@@ -61,7 +61,7 @@ async def test_a_model_says_what_a_session_was_about_and_what_to_remember() -> N
     node = desk.node(SESSION)
     assert node is not None
     assert (node["abstract"], node["overview"], node["metadata"]["by"]) == (*SUMMARY.values(), "llm")
-    assert tea["id"] == "ctx://default/users/li/memories/preferences/tea"
+    assert (tea["category"], tea["metadata"]["routing_key"]) == ("preferences", "tea")
     assert "Oolong tea, always." in tea["content"]
     assert (tea["metadata"]["by"], tea["metadata"]["message_ids"]) == ("llm", ["m1"])
 

@@ -1,6 +1,8 @@
 """Candidates become part of what stands: nothing is lost, nothing is said twice (CE-074…077, CE-139…143)."""
 
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -61,9 +63,6 @@ def statements(row: Row) -> list[str]:
     ("category", "policy", "uri"),
     [
         (Category.PROFILE, ProfilePolicy, "ctx://default/users/li/memories/profile"),
-        (Category.PREFERENCES, AggregateTopicPolicy, "ctx://default/users/li/memories/preferences/绿茶-tea"),
-        (Category.ENTITIES, AggregateTopicPolicy, "ctx://default/users/li/memories/entities/绿茶-tea"),
-        (Category.PATTERNS, AggregateTopicPolicy, "ctx://default/agents/helper/memories/patterns/绿茶-tea"),
         (Category.SKILLS, SkillToolPolicy, "ctx://default/agents/helper/skills/绿茶%20%2F%20Tea"),
         (Category.TOOLS, SkillToolPolicy, "ctx://default/agents/helper/tools/绿茶%20%2F%20Tea"),
     ],
@@ -75,6 +74,25 @@ def test_each_category_has_its_policy_and_its_place(category: Category, policy: 
 
     assert isinstance(chosen, policy)
     assert chosen.target(one, whose()) == uri
+
+
+@pytest.mark.parametrize("category", [Category.PREFERENCES, Category.ENTITIES, Category.PATTERNS])
+def test_what_is_gathered_under_somebodys_words_has_a_place_that_quotes_none_of_them(category: Category) -> None:
+    places = {
+        key: AggregateTopicPolicy().target(candidate(category, "Tea is good.", key), whose())
+        for key in ("绿茶 / Tea", "绿茶 tea", "hunter2pass77")
+    }
+
+    assert places["绿茶 / Tea"] == places["绿茶 tea"] != places["hunter2pass77"]
+    assert all(re.fullmatch(r"[0-9a-f]{12}", place.rpartition("/")[2]) for place in places.values())
+
+
+def test_a_topic_that_is_known_by_itself_is_named_in_its_place() -> None:
+    policy = AggregateTopicPolicy()
+    one = candidate(Category.PREFERENCES, "Tea is good.", "Coding style")
+
+    assert policy.target(one, whose()) == "ctx://default/users/li/memories/preferences/coding-style"
+    assert not policy.target(replace(one, category=Category.ENTITIES), whose()).endswith("style")
 
 
 @pytest.mark.parametrize("category", [Category.EVENTS, Category.CASES])

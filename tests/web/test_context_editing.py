@@ -10,6 +10,7 @@ from knowhub.bootstrap import Hub, examine, mend, open_hub
 from knowhub.settings import Settings
 from knowhub.stores.files.findings import Severity
 from knowhub.web.app import create_app
+from tests.erasing import files_with
 from tests.web.conftest import client_of
 from tests.web.sessions import NODES, commit, found, node
 
@@ -240,3 +241,56 @@ async def test_a_retry_of_a_deletion_is_answered_as_the_first_was(api: httpx.Asy
 
     assert first.status_code == again.status_code == 200
     assert again.json() == first.json()
+
+
+@pytest.mark.parametrize(
+    ("said", "word"),
+    [("I like qqzzuniqueword soup.", "qqzzuniqueword"), ("My friend Qqzzuniqueword is a nurse.", "zzuniqueword")],
+)
+async def test_words_that_somebody_is_remembered_under_are_nowhere_once_all_is_erased(
+    api: httpx.AsyncClient, hub: Hub, tmp_path: Path, said: str, word: str
+) -> None:
+    told = await commit(api, "s-9", said, **LI)
+    written = [one["uri"] for one in told["write_results"]]
+    before = files_with(tmp_path / "data", word)
+
+    erased = [await api.delete(NODES, params={"uri": uri, "erase": "true", **LI}) for uri in written]
+    await hub.keeper.run_once()
+
+    assert before != []
+    assert len(written) > 1
+    assert [one.status_code for one in erased] == [200] * len(written)
+    assert files_with(tmp_path / "data", word) == []
+
+
+async def test_a_list_says_under_which_words_something_is_remembered(api: httpx.AsyncClient) -> None:
+    await commit(api, "s-9", "I like elderflower soup.", "I prefer green tea.", **LI)
+
+    listed = await api.get("/api/context/children", params={"uri": "ctx://default/users/li/memories/preferences", **LI})
+
+    names = {one["name"]: one["uri"] for one in listed.json()["results"]}
+    assert names.keys() == {"elderflower-soup", "drink"}
+    assert "elderflower" not in names["elderflower-soup"]
+    assert names["drink"].endswith("/drink")
+
+
+@pytest.mark.parametrize(
+    ("said", "secret"),
+    [
+        ("I like hunter2pass77 as my password.", "hunter2pass77"),
+        ("I like the word correcthorsebatterystaple as passphrase.", "correcthorsebatterystaple"),
+        ("I prefer AKIA" + "IOSFODNN7EXAMPLE as key.", "IOSFODNN7EXAMPLE"),
+    ],
+)
+async def test_a_credential_stands_where_it_was_said_and_nowhere_else(
+    api: httpx.AsyncClient, said: str, secret: str
+) -> None:
+    told = await commit(api, "s-9", said, "I prefer green tea.", **LI)
+
+    others = [one["uri"] for one in told["write_results"]]
+    nodes = [await node(api, uri, **LI) for uri in others]
+    session = next(one for one in nodes if one["category"] == "sessions")
+    assert secret in session["content"]
+    assert secret not in f"{session['abstract']}{session['overview']}"
+    assert [one["category"] for one in nodes if one is not session] == ["preferences"]
+    assert secret not in str([others, [one for one in nodes if one is not session], told["archive"]["summary"]])

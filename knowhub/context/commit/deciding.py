@@ -10,6 +10,7 @@ from knowhub.context.commit import relation_writer, results
 from knowhub.context.commit.candidate_pipeline import Extracted
 from knowhub.context.commit.context_writer import ContextWriter
 from knowhub.context.commit.layers import gathered
+from knowhub.context.commit.naming import topic_uri
 from knowhub.context.commit.pages import Pages
 from knowhub.context.commit.parts import Part, Standing, new_parts, part_writes, parts_of, standing
 from knowhub.context.commit.policy_router import PolicyRouter
@@ -19,7 +20,6 @@ from knowhub.context.commit_model import Action, CandidateMemory, SessionArchive
 from knowhub.context.extraction.tool_uses import CALL, counted_on
 from knowhub.context.model import Category, MemoryContext, Message
 from knowhub.context.ports import ContextView
-from knowhub.context.spaces import space_of
 from knowhub.core import clock
 from knowhub.core.operation import Draft, Row, Write, is_live
 
@@ -164,7 +164,7 @@ class Deciding:
         return relation_writer.named(found.items())
 
     def _entity_uri(self, name: str) -> str:
-        return uri.node_uri(self.whose.account, space_of(self.whose, "user"), Category.ENTITIES, uri.slug(name))
+        return topic_uri(self.whose, "user", Category.ENTITIES, name)
 
 
 def _candidates(

@@ -6,6 +6,7 @@ from typing import Any, Final, Protocol
 
 from knowhub.context import uri
 from knowhub.context.commit import blocks, layers, tool_texts
+from knowhub.context.commit.naming import topic_uri
 from knowhub.context.commit.pages import Pages
 from knowhub.context.commit_model import Action, CandidateMemory, WritePlan
 from knowhub.context.extraction.wording import one_line, plain, shortened
@@ -79,8 +80,7 @@ class AggregateTopicPolicy:
 
     def target(self, candidate: CandidateMemory, whose: MemoryContext) -> str:
         """Return the URI that the routing key names."""
-        name = uri.slug(candidate.routing_key)
-        return uri.node_uri(whose.account, space_of(whose, candidate.owner_scope), candidate.category, name)
+        return topic_uri(whose, candidate.owner_scope, candidate.category, candidate.routing_key)
 
     def plan(self, candidate: CandidateMemory, existing: Row | None, whose: MemoryContext) -> WritePlan:
         """Add a statement, or only its source where it stands there already."""

@@ -81,6 +81,9 @@ _TOPICS: Final = (
         ),
     ),
 )
+_GENERAL: Final = "general"
+TOPICS: Final = frozenset({_GENERAL, *(name for name, _ in _TOPICS)})
+"""The topics that are known by themselves; any other is what somebody said."""
 _TOPIC_FORMS: Final = tuple((name, re.compile(form)) for name, form in _TOPICS)
 _OBJECT: Final = re.compile(
     r"\b(?:prefer|like|love|hate|dislike|enjoy|favou?r|stand|detest|loathe|adore)s? (?:to |the |a |an |my |using )?"
@@ -116,9 +119,9 @@ def topic_of(bare: str) -> str:
         return named
     match = _OBJECT.search(bare)
     if match is None:
-        return "general"
+        return _GENERAL
     said = _STOPS.sub("", match["en"]).strip() if match["en"] else match["zh"]
-    return uri.slug(said) if said and _POINTED.match(said) is None else "general"
+    return uri.slug(said) if said and _POINTED.match(said) is None else _GENERAL
 
 
 def _candidate(telling: Telling, one: Statement) -> CandidateMemory:
