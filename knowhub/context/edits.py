@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from knowhub.context import uri
+from knowhub.context import seen, uri
 from knowhub.context.model import NODES, PARTS, Category, ContextHead, ContextNode, ContextType, RelationEdge
 from knowhub.context.ports import ContextView
 from knowhub.core import clock
@@ -39,6 +39,22 @@ def row_at(view: ContextView, head: ContextHead) -> Row:
     if row is None or row.get("deleted") or is_erased(row):
         raise NotFound.of("memory", head.uri)
     return row
+
+
+def told_row(view: ContextView, ctx: RequestContext, head: ContextHead) -> Row:
+    """Return the row behind a head without what tells of what the caller does not see. Raises NotFound."""
+    row = row_at(view, head)
+    return row if head.is_part or ctx.unrestricted else seen.told(head.uri, row, seeing(view, ctx))
+
+
+def seeing(view: ContextView, ctx: RequestContext) -> seen.Sees:
+    """Return whether the caller sees what stands or stood at a URI; where nothing ever did nothing is hidden."""
+
+    def sees(address: str) -> bool:
+        head = view.context_head(address)
+        return head is None or ctx.sees(head.audience)
+
+    return sees
 
 
 def editable_head(view: ContextView, ctx: RequestContext, address: str, expected: int | None) -> ContextHead:

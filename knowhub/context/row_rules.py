@@ -1,11 +1,12 @@
 """What undoing and erasing must know of nodes and of the messages of sessions."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from knowhub.context import seen
 from knowhub.context.model import NODES, PARTS
 from knowhub.context.ports import ContextView
-from knowhub.context.uri import parent_of
+from knowhub.context.uri import parent_of, parse
 from knowhub.core.erasing import EraseRules
 from knowhub.core.operation import Change, Row, is_live
 from knowhub.core.undo import Lookup, Path, RowRules
@@ -74,7 +75,14 @@ def _made_of(view: ContextView, row: Mapping[str, Any]) -> list[tuple[str, str]]
     return [(NODES, head.uri) for head in heads if any(one == source or one.startswith(below) for one in head.sources)]
 
 
-NODE_RULES = RowRules(counters=_COUNTERS, logs=_LOGS, settled=frozenset({_LAST_USED}), balance=_last_used)
+def _told(row: Row, sees: Callable[[str, str], bool]) -> Row:
+    def is_seen(address: str) -> bool:
+        return sees(PARTS if parse(address).is_part else NODES, address)
+
+    return seen.told(str(row["id"]), row, is_seen)
+
+
+NODE_RULES = RowRules(counters=_COUNTERS, logs=_LOGS, settled=frozenset({_LAST_USED}), balance=_last_used, told=_told)
 PART_RULES = RowRules(references=_session_of, obstacles=_without_session, is_bound=True)
 
 ERASE_NODE = EraseRules(

@@ -159,7 +159,7 @@ class ContextService:
     def _node(self, ctx: RequestContext, address: str) -> ContextNode:
         view = self._store.view(ctx.account)
         head = edits.readable_head(view, ctx, address)
-        return self._means.reading.whole(view, head)
+        return self._means.reading.whole(view, ctx, head)
 
     async def _written(self, ctx: RequestContext, outcome: Outcome) -> str | None:
         if not isinstance(outcome, Committed):

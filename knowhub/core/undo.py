@@ -12,6 +12,8 @@ Lookup: TypeAlias = Callable[[str, str], Mapping[str, Any] | None]
 Balance: TypeAlias = Callable[[Change, Lookup, Mapping[tuple[str, str], Row], Row], Row]
 Riders: TypeAlias = Callable[[Sequence[Change]], frozenset[str]]
 Uphold: TypeAlias = Callable[[Row, tuple[str, Row], Lookup, float], list[tuple[str, str, Row]]]
+Told: TypeAlias = Callable[[Row, Callable[[str, str], bool]], Row]
+"""From a row, and whether the caller sees that of a collection with an id, to what of the row they are told."""
 BOOKKEEPING: frozenset[Path] = frozenset({("version",), ("updated_at",)})
 
 
@@ -32,7 +34,8 @@ class RowRules:
     `joined` is the field that names the row that this one went into; while anything refers to the one or the other, a
     row neither comes out of another nor goes back into it.
 
-    `names` are the fields by which a row names another of its collection, whose id is told to who sees that one. Where
+    `names` are the fields by which a row names another of its collection, whose id is told to who sees that one;
+    what else of it tells of other rows leaves `told(row, sees)` out. Where
     `is_verdict`, a row is nothing but a note of evidence: who gave it may take it back. What is computed of several
     rows is put right by `balance(change, lookup, undone, row)`: it returns a row as it shall stand when the change is
     undone, given how rows stand now and what the undo of the operation makes of its other rows.
@@ -55,6 +58,7 @@ class RowRules:
     joined: str = ""
     names: tuple[str, ...] = ()
     is_verdict: bool = False
+    told: Told = lambda row, _sees: row
     riders: Riders = lambda _changes: frozenset()
     uphold: Uphold = lambda _row, _gone, _lookup, _now: []
     balance: Balance = lambda _change, _lookup, _undone, row: row

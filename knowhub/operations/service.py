@@ -102,7 +102,7 @@ class OperationsService:
         except _PlannedOnly:
             outcomes = []
         except WasErased as gone:
-            raise await self._erased(ctx, gone) from gone
+            raise await self._erased(ctx, operation_id, gone) from gone
         except UndoBlocked as blocked:
             raise await self._conflict(ctx, operations, blocked) from blocked
         done = [outcome.operation for outcome in outcomes if not isinstance(outcome, Unchanged)]
@@ -181,8 +181,14 @@ class OperationsService:
 
         return decide
 
-    async def _erased(self, ctx: RequestContext, gone: "WasErased") -> Conflict:
-        """Name the row that no undo brings back, and the operation that erased it, if the log still has that."""
+    async def _erased(self, ctx: RequestContext, operation_id: str, gone: "WasErased") -> KnowHubError:
+        """Name the row that no undo brings back, and the operation that erased it, if the log still has that.
+
+        To who does not see that row the operation is missing, as it is to them where it stands.
+        """
+        sight = self._sight(ctx)
+        if not sight.sees_row(gone.collection, sight.view.get(gone.collection, gone.id) or {}):
+            return self._missing(operation_id)
         eraser = None
         async for operation in self._store.operations_on(ctx.account, gone.collection, gone.id):
             if operation.op.startswith(ERASING):

@@ -148,7 +148,7 @@ class Sight:
     def _told_row(self, collection: str, row: Row) -> Row:
         named = {name: row[name] for name in self.rules[collection].names if row.get(name) is not None}
         hidden = {name: None for name, row_id in named.items() if not self._may_be_named(collection, row_id)}
-        return {**row, **hidden} if hidden else row
+        return self.rules[collection].told({**row, **hidden} if hidden else row, self._may_be_named)
 
     def _may_be_named(self, collection: str, row_id: str) -> bool:
         row = self.view.get(collection, row_id)

@@ -156,8 +156,15 @@ class Distillation:
         standing = await self._records_of(ctx, rows)
         before = {row["id"]: standing.get(row["id"], [None])[0] for row in rows}
         deleted = await self._records_of(ctx, rows, is_deleted=True)
+        told_by = spaces.memory_context(ctx).user_owner
         return [
-            _plan(ctx, session_uri, row, before[row["id"]], is_forgotten=await self._is_forgotten(ctx, row, deleted))
+            _plan(
+                ctx,
+                session_uri if row["owner"] == told_by else None,
+                row,
+                before[row["id"]],
+                is_forgotten=await self._is_forgotten(ctx, row, deleted),
+            )
             for row in rows
         ]
 
@@ -257,22 +264,21 @@ def _is_from(row: Row, session_uri: str, session_id: str) -> bool:
 
 
 def _plan(
-    ctx: RequestContext, session_uri: str, row: Row, before: Mapping[str, Any] | None, *, is_forgotten: bool
+    ctx: RequestContext, session_uri: str | None, row: Row, before: Mapping[str, Any] | None, *, is_forgotten: bool
 ) -> _Planned:
+    """Plan the record of a memory; without the session where others read the record who do not see that."""
     category = Category(row["category"])
-    metadata = row["metadata"]
+    source: dict[str, Any] = {"name": f"memory of {row['owner']}", "category": "exp", "urls": [row["id"]]}
+    if session_uri is not None:
+        source |= {"name": f"session {session_uri.rpartition('/')[2]}", "urls": [session_uri, row["id"]]}
+        source["message_id"] = next(iter(row["metadata"].get("message_ids", ())), None)
     new = NewKnowledge(
         task=row["abstract"],
         content=row["content"] or row["overview"],
         types=(TYPES[category].value,),
         tags={"category": category.value, MEMORY: _tag(row["id"]), VERSION: str(row["version"])},
         owner=row["owner"] if ctx.may_edit(row["owner"]) else None,
-        source={
-            "name": f"session {session_uri.rpartition('/')[2]}",
-            "category": "exp",
-            "urls": [session_uri, row["id"]],
-            "message_id": next(iter(metadata.get("message_ids", ())), None),
-        },
+        source=source,
         supersedes=before["id"] if before is not None else None,
         # One memory is one record, whatever another says.
         dedup=before is None,

@@ -95,6 +95,18 @@ def test_a_topic_that_is_known_by_itself_is_named_in_its_place() -> None:
     assert not policy.target(replace(one, category=Category.ENTITIES), whose()).endswith("style")
 
 
+def test_what_an_agent_keeps_names_no_session_to_those_whom_it_serves_and_what_a_user_keeps_does() -> None:
+    texts = [
+        Stand().take(candidate(category, "Retry once.", "retries"))[1]["content"]
+        for category in (Category.PATTERNS, Category.PREFERENCES)
+    ]
+
+    assert texts == [
+        "# retries\n- Retry once. (2026-05-07)",
+        "# retries\n- Retry once. (2026-05-07, session s1)",
+    ]
+
+
 @pytest.mark.parametrize("category", [Category.EVENTS, Category.CASES])
 def test_an_event_and_a_case_are_named_by_their_day_and_by_what_they_are_about(category: Category) -> None:
     one = candidate(category, "I moved.", "i moved", date="2026-05-01")

@@ -28,9 +28,10 @@ class Block:
 
 
 def block(text: str, date: str | None, session_id: str) -> str:
-    """Write a statement as a block."""
-    source = ", ".join(part for part in (date, f"session {uri.segment(session_id)}") if part)
-    return _BULLET + text.strip().replace("\n", f"\n{_INDENT}") + f" ({source})"
+    """Write a statement as a block; an empty session is not named."""
+    session = f"session {uri.segment(session_id)}" if session_id else ""
+    source = ", ".join(part for part in (date, session) if part)
+    return _BULLET + text.strip().replace("\n", f"\n{_INDENT}") + (f" ({source})" if source else "")
 
 
 def blocks(content: str) -> list[Block]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from knowhub.context import spaces
+from knowhub.context import edits, spaces
 from knowhub.context.commit import checks, results
 from knowhub.context.commit.archive_builder import SUMMARISED_MESSAGES, ArchiveBuilder
 from knowhub.context.commit.candidate_pipeline import CandidatePipeline, Extracted, failed_calls
@@ -164,7 +164,7 @@ class CommitCoordinator:
             outbox_events=results.events_to_be(view, whose, decided.writes),
             stats=decided.stats(_received(commit, thought)),
             status="dry_run",
-            plans=decided.plans,
+            plans=decided.plans if ctx.unrestricted else results.as_seen(decided.plans, edits.seeing(view, ctx)),
             degraded=thought.degraded,
         )
 

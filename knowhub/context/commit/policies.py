@@ -12,7 +12,7 @@ from knowhub.context.commit_model import Action, CandidateMemory, WritePlan
 from knowhub.context.extraction.wording import one_line, plain, shortened
 from knowhub.context.index_model import EventType
 from knowhub.context.model import Category, ContextType, MemoryContext, RelationEdge
-from knowhub.context.spaces import session_uri, space_of
+from knowhub.context.spaces import owner_of, session_uri, space_of
 from knowhub.core.operation import Row
 
 EXTRACTED_FROM: Final = "extracted_from"
@@ -89,7 +89,7 @@ class AggregateTopicPolicy:
         if self.pages.says(target, before, candidate.content) and existing is not None:
             return _with_source(self, candidate, existing, whose)
         said_at = candidate.facts.get("said_at") or ""
-        content = blocks.added(before, blocks.block(candidate.content, said_at[:10] or None, whose.session_id))
+        content = blocks.added(before, blocks.block(candidate.content, said_at[:10] or None, _named(candidate, whose)))
         patch = {**self.pages.layers(content), "metadata": _metadata(candidate, existing, whose)}
         reason = "the first that is said of it" if existing is None else "one more statement about it"
         plan = _grown(target, candidate, existing, whose, patch, reason)
@@ -223,6 +223,11 @@ def _metadata(candidate: CandidateMemory, existing: Row | None, whose: MemoryCon
 def _together(before: Sequence[str], new: Sequence[str]) -> list[str]:
     """Return both, each once, the newest 200."""
     return list(dict.fromkeys((*before, *new)))[-_MAX_SOURCES:]
+
+
+def _named(candidate: CandidateMemory, whose: MemoryContext) -> str:
+    """Return the session as the text of a memory may name it: to others whom an agent serves it tells nothing."""
+    return whose.session_id if owner_of(whose, candidate.owner_scope) == whose.user_owner else ""
 
 
 def _topic(candidate: CandidateMemory) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from knowhub.context import seen
 from knowhub.context.commit.archive_builder import OVERVIEW, RECENT_MESSAGES
 from knowhub.context.commit.parts import message_of
 from knowhub.context.commit_model import Action, CommitResult, SessionArchive, WritePlan, WriteResult
@@ -13,6 +14,7 @@ from knowhub.context.extraction.wording import shortened
 from knowhub.context.index_model import EventType, OutboxEvent
 from knowhub.context.model import NODES, PARTS, MemoryContext, Message, RelationEdge
 from knowhub.context.ports import ContextView
+from knowhub.context.seen import Sees
 from knowhub.context.spaces import session_uri
 from knowhub.core.operation import Change, Operation, Row, Write
 
@@ -60,6 +62,11 @@ def result_of(operation: Operation, whose: MemoryContext, *, replayed: bool = Fa
         degraded=list(reply.get("degraded", ())),
         replayed=replayed,
     )
+
+
+def as_seen(plans: Sequence[WritePlan], sees: Sees) -> list[WritePlan]:
+    """Return plans without what tells of sessions that the caller does not see."""
+    return [replace(plan, node_patch=seen.told(plan.target_uri, plan.node_patch, sees)) for plan in plans]
 
 
 def archive_of(whose: MemoryContext, row: Row | None, messages: Sequence[Message]) -> SessionArchive:

@@ -1,13 +1,15 @@
 """From nodes that were found to what a caller reads: the L0 text, why it is there, and which messages it names."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Final
 from urllib.parse import unquote
 
-from knowhub.context import l0
+from knowhub.context import edits, l0
 from knowhub.context.model import PARTS, ContextHead, Level
 from knowhub.context.ports import ContextIndex, ContextStore, ContextView
 from knowhub.context.search_model import NodeHit, RetrievedBlock, TypedQuery
+from knowhub.context.seen import Sees
 from knowhub.core import clock
 from knowhub.core.operation import is_live
 from knowhub.core.request_context import RequestContext
@@ -27,9 +29,14 @@ class RetrievalAssembler:
     def assemble(self, query: TypedQuery, hits: Sequence[NodeHit], ctx: RequestContext) -> list[RetrievedBlock]:
         """Return a block for each hit that still stands, in their order."""
         view = self._store.view(ctx.account)
+        sees = edits.seeing(view, ctx)
         places = {hit.uri: place for place, hit in enumerate(hits)}
         found = ((hit, view.context_head(hit.uri)) for hit in hits)
-        return [self._block(view, query, hit, head, places) for hit, head in found if head is not None and head.live]
+        return [
+            self._block(view, query, hit, _as_seen(head, sees), places)
+            for hit, head in found
+            if head is not None and head.live
+        ]
 
     def _block(
         self, view: ContextView, query: TypedQuery, hit: NodeHit, head: ContextHead, places: dict[str, int]
@@ -61,6 +68,11 @@ class RetrievalAssembler:
 def message_id_of(part: ContextHead) -> str:
     """Return the id of a message, or how its URI names it where it was sent without one."""
     return part.message_id or unquote(part.uri.rpartition("/")[2])
+
+
+def _as_seen(head: ContextHead, sees: Sees) -> ContextHead:
+    sources = tuple(filter(sees, head.sources))
+    return head if len(sources) == len(head.sources) else replace(head, sources=sources)
 
 
 def _text(view: ContextView, head: ContextHead) -> str:

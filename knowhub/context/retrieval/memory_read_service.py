@@ -44,7 +44,7 @@ class MemoryReadService:
             raise InvalidInput.of("max_relations", "must not be negative; 0 is no bound")
         view = self._store.view(ctx.account)
         head = edits.readable_head(view, ctx, address)
-        node = self.whole(view, head) if wanted is Level.L2 else _node(view, head)
+        node = self.whole(view, ctx, head) if wanted is Level.L2 else _node(view, ctx, head)
         edges = _seen(view, ctx, node.relations)[: max_relations or None] if expand_relations else []
         return RetrievedBlock(
             uri=head.uri,
@@ -67,9 +67,9 @@ class MemoryReadService:
             raise InvalidInput.of("uris", f"at most {MAX_READ} are read at once")
         return [await self.read(address, level, ctx=ctx) for address in addresses]
 
-    def whole(self, view: ContextView, head: ContextHead) -> ContextNode:
+    def whole(self, view: ContextView, ctx: RequestContext, head: ContextHead) -> ContextNode:
         """Return a node with all of its layers; the content of a session is its transcript. Raises NotFound."""
-        node = _node(view, head)
+        node = _node(view, ctx, head)
         if head.is_part or head.category is not Category.SESSIONS:
             return node
         rows = (view.get(PARTS, part.uri) for part in view.context_parts(head.uri))
@@ -87,8 +87,8 @@ def level_of(level: str | int) -> Level:
     return found
 
 
-def _node(view: ContextView, head: ContextHead) -> ContextNode:
-    return edits.node_of(head, edits.row_at(view, head))
+def _node(view: ContextView, ctx: RequestContext, head: ContextHead) -> ContextNode:
+    return edits.node_of(head, edits.told_row(view, ctx, head))
 
 
 def _seen(view: ContextView, ctx: RequestContext, edges: Sequence[RelationEdge]) -> list[RelationEdge]:

@@ -1,0 +1,188 @@
+"""An agent that many users call: what it learnt is told to each of them, and nothing of whose sessions it came from."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from knowhub.bootstrap import Hub, World, open_hub
+from knowhub.identity.model import Holder
+from knowhub.settings import Settings
+from knowhub.stores.files.filesystem import RealFileSystem
+from tests.keys import keyed, minted, text_of
+from tests.web.sessions import COMMIT, NODES
+
+pytestmark = pytest.mark.anyio
+
+AGENT = "shared"
+LEARNT = (
+    ("user", "The export of the orders fails."),
+    (
+        "assistant",
+        (
+            "The payroll export failed with a timeout because the database was down; we fixed it by restarting the"
+            " database. Always restart the database before exporting."
+        ),
+    ),
+    ("tool", "error: timeout"),
+)
+
+
+@dataclass
+class Caller:
+    """One user of the agent, with a key or by names; it keeps the bytes of all that it was answered."""
+
+    api: httpx.AsyncClient
+    ids: dict[str, str]
+    headers: dict[str, str]
+    answers: list[bytes] = field(default_factory=list)
+
+    async def ask(self, method: str, path: str, json: dict[str, Any] | None = None, **params: Any) -> httpx.Response:  # noqa: ANN401 -- any value
+        body = None if json is None else {**json, **self.ids}
+        sent = {**params, **self.ids} if json is None else params
+        response = await self.api.request(method, path, params=sent, json=body, headers=self.headers)
+        self.answers += [response.content, str(response.headers).encode()]
+        return response
+
+    async def commit(self, user: str, *, dry_run: bool = False, **fields: Any) -> dict[str, Any]:  # noqa: ANN401 -- any field
+        messages = [
+            {
+                "role": role,
+                "content": text,
+                "message_id": f"{user}-msg-{number}",
+                "name": "psql" if role == "tool" else "",
+            }
+            for number, (role, text) in enumerate(LEARNT)
+        ]
+        tools = [{"name": "grep", "ok": False}]
+        body = {
+            "session_id": f"{user}-talk",
+            "messages": messages,
+            "used_tools": tools,
+            "options": {"dry_run": dry_run},
+        }
+        response = await self.ask("POST", COMMIT, {**body, **fields})
+        assert response.status_code < 300, response.text
+        answer: dict[str, Any] = response.json()
+        return answer
+
+
+@pytest.fixture(params=["names", "keys"])
+def has_keys(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param == "keys")
+
+
+@pytest.fixture
+def settings(tmp_path: Path, has_keys: bool) -> Settings:
+    return keyed(tmp_path / "data") if has_keys else Settings(data_dir=tmp_path / "data", owner="user:local")
+
+
+@pytest.fixture
+async def hub(settings: Settings) -> AsyncIterator[Hub]:
+    async with open_hub(settings, World(files=RealFileSystem()), keep=False) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def callers(api: httpx.AsyncClient, hub: Hub, has_keys: bool) -> tuple[Caller, Caller]:
+    """Return li and wang, who both call as the shared agent."""
+    users = []
+    for user in ("li", "wang"):
+        key = {"X-API-Key": text_of(await minted(hub, Holder(user, AGENT)))} if has_keys else {}
+        users.append(Caller(api, {} if has_keys else {"user_id": user, "agent_id": AGENT}, key))
+    return users[0], users[1]
+
+
+async def learnt(who: Caller) -> list[str]:
+    """Return the URIs of all that the agent has learnt, as a caller is shown them."""
+    listed = (await who.ask("GET", "/api/context/children", recursive="true")).json()["results"]
+    return [one["uri"] for one in listed if f"/agents/{AGENT}/" in one["uri"] and one["category"]]
+
+
+async def look_at_all(who: Caller, uris: list[str]) -> None:
+    for uri in uris:
+        await who.ask("GET", NODES, uri=uri)
+        await who.ask("GET", "/api/context/read", uri=uri, level="L2", expand_relations="true")
+        await who.ask("PATCH", NODES, {"uri": uri, "overview": "corrected"})
+        await who.ask("PATCH", NODES, {"uri": uri, "overview": "again", "version": 1})
+    for q in ("payroll export timeout", "restart the database", "grep psql"):
+        await who.ask("GET", "/api/context/search", q=q)
+        await who.ask("GET", "/api/recall", q=q)
+
+
+async def look_at_operations(who: Caller) -> None:
+    listed = (await who.ask("GET", "/api/operations", limit=100)).json()["results"]
+    for one in listed:
+        await who.ask("GET", f"/api/operations/{one['operation_id']}")
+        await who.ask("POST", f"/api/operations/{one['operation_id']}/undo", {"dry_run": True})
+
+
+async def test_who_shares_an_agent_is_told_what_it_learnt_and_nothing_of_whose_session_it_came_from(
+    callers: tuple[Caller, Caller],
+) -> None:
+    li, wang = callers
+    await wang.commit("wang")
+
+    uris = await learnt(li)
+    await li.commit("li", dry_run=True)
+    await li.commit("li")
+    await li.commit("li")
+    await look_at_all(li, uris)
+    await look_at_operations(li)
+    await li.ask("POST", "/api/context/sessions/li-talk/distill", {"dry_run": True})
+    await li.ask("POST", "/api/context/sessions/li-talk/distill", {})
+
+    assert {uri.split("/")[-2] for uri in uris} >= {"cases", "tools"}
+    assert any(b"payroll export" in answer for answer in li.answers)
+    assert [answer for answer in li.answers if b"wang" in answer.lower()] == []
+
+
+async def test_what_an_agent_learnt_is_no_record_that_names_a_session_to_its_other_users(
+    callers: tuple[Caller, Caller],
+) -> None:
+    li, wang = callers
+    await wang.commit("wang")
+
+    distilled = await wang.ask("POST", "/api/context/sessions/wang-talk/distill", {})
+    await li.ask("GET", "/api/knowledge", limit=100)
+    await li.ask("GET", "/api/knowledge/search", q="payroll export timeout")
+    await look_at_operations(li)
+
+    assert distilled.json()["count"] > 0
+    assert any(b"payroll export" in answer for answer in li.answers)
+    assert [answer for answer in li.answers if b"wang" in answer.lower()] == []
+
+
+async def test_what_one_said_oneself_is_told_as_the_source(callers: tuple[Caller, Caller]) -> None:
+    li, wang = callers
+    await wang.commit("wang")
+    await li.commit("li")
+
+    nodes = [(await li.ask("GET", NODES, uri=uri)).json() for uri in await learnt(li)]
+    theirs = [(await wang.ask("GET", NODES, uri=uri)).json() for uri in await learnt(wang)]
+    psql = next(one for one in nodes if one["uri"].endswith("/tools/psql"))
+
+    assert psql["metadata"]["sessions"] == ["li-talk"]
+    assert psql["metadata"]["message_ids"] == ["li-msg-2"]
+    assert [edge["to_uri"].split("/")[-1] for edge in psql["relations"]] == ["li-talk"]
+    assert all(ref.split("/")[-2] == "li-talk" for one in nodes for ref in one["metadata"]["source_refs"])
+    assert ["wang-talk"] in [one["metadata"]["sessions"] for one in theirs]
+
+
+async def test_an_undo_that_meets_what_another_user_erased_names_none_of_it(
+    callers: tuple[Caller, Caller], has_keys: bool
+) -> None:
+    li, wang = callers
+    done = await wang.commit("wang")
+    part = f"{done['archive']['archive_uri']}/wang-msg-0"
+    erased = await wang.ask("DELETE", NODES, uri=part, erase="true")
+
+    undone = await li.ask("POST", f"/api/operations/{done['operation_id']}/undo", {"dry_run": True})
+    own = await wang.ask("POST", f"/api/operations/{done['operation_id']}/undo", {"dry_run": True})
+
+    assert (erased.status_code, undone.status_code, own.status_code) == (200, 403 if has_keys else 404, 409)
+    assert own.json()["erased"][0]["id"] == part
+    assert [answer for answer in li.answers if b"wang" in answer.lower()] == []
