@@ -11,6 +11,8 @@ NODES = "context_nodes"
 PARTS = "context_parts"
 """Rows of nodes, and of the messages of sessions; each has its URI as its id."""
 _SLASHES_OF_SESSION = 6
+GROWTH = "growth"
+"""The key of a node's metadata that says what each commit brought; it names sessions, and is told to nobody else."""
 
 
 class Category(StrEnum):

@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from knowhub.context import seen
-from knowhub.context.model import NODES, PARTS
+from knowhub.context.commit.growth import last_used, parted
+from knowhub.context.model import GROWTH, NODES, PARTS
 from knowhub.context.ports import ContextView
 from knowhub.context.uri import parent_of, parse
 from knowhub.core.erasing import EraseRules
@@ -20,7 +21,7 @@ _COUNTERS: frozenset[Path] = frozenset(
     }
 )
 _LOGS: frozenset[Path] = frozenset(
-    ("metadata", name) for name in ("source_refs", "message_ids", "sessions", "counted_calls")
+    ("metadata", name) for name in ("source_refs", "message_ids", "sessions", "counted_calls", GROWTH)
 )
 _KEPT_OF_NODES = {"parent_uri", "context_type", "category", "owner_space"}
 _KEPT_OF_PARTS = {"session_uri", "number", "role", "message_id", "timestamp"}
@@ -42,6 +43,9 @@ def _last_used(change: Change, _now: Lookup, _undone: Mapping[tuple[str, str], R
     """Put back when a tool was last used where nobody has used it since."""
     before, after = _stats(change.before), _stats(change.after)
     stats = _stats(row)
+    entries = (row.get("metadata") or {}).get(GROWTH)
+    if stats and entries:
+        return {**row, "metadata": {**row["metadata"], "stats": {**stats, "last_used": last_used(entries)}}}
     if "last_used" not in before or "last_used" not in after or stats.get("last_used") != after["last_used"]:
         return row
     metadata = {**row["metadata"], "stats": {**stats, "last_used": before["last_used"]}}
@@ -82,7 +86,14 @@ def _told(row: Row, sees: Callable[[str, str], bool]) -> Row:
     return seen.told(str(row["id"]), row, is_seen)
 
 
-NODE_RULES = RowRules(counters=_COUNTERS, logs=_LOGS, settled=frozenset({_LAST_USED}), balance=_last_used, told=_told)
+NODE_RULES = RowRules(
+    counters=_COUNTERS,
+    logs=_LOGS,
+    settled=frozenset({_LAST_USED}),
+    balance=_last_used,
+    parted=parted,
+    told=_told,
+)
 PART_RULES = RowRules(references=_session_of, obstacles=_without_session, is_bound=True)
 
 ERASE_NODE = EraseRules(

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from knowhub.context import uri
-from knowhub.context.model import Category
+from knowhub.context.model import GROWTH, Category
 from knowhub.core.operation import Row
 
 Sees = Callable[[str], bool]
@@ -28,7 +28,7 @@ def told(address: str, row: Row, sees: Sees) -> Row:
             metadata.get("sessions", ()), (place.name for place in places if place.category is Category.SESSIONS)
         ),
     }
-    kept = {"metadata": {**metadata, **{name: seen[name] for name in seen if name in metadata}}}
+    kept = {"metadata": {name: seen.get(name, value) for name, value in metadata.items() if name != GROWTH}}
     return {**row, **kept, **({"relations": edges} if "relations" in row else {})}
 
 

@@ -26,6 +26,9 @@ def turned_around(change: Change, current: Row, rules: RowRules, now: float) -> 
 
     Fields that the change did not touch keep what they have now; evidence is carried over.
     """
+    parted = rules.parted(change, current)
+    if parted is not None:
+        return {**parted, "version": next_version(current), "updated_at": clock.iso(now)}
     after, present = flatten(change.after), flatten(current)
     if change.before is None:
         blocked = [path for path in changed_paths(after, present) if not rules.is_evidence(path)]

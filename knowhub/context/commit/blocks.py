@@ -14,24 +14,23 @@ from knowhub.context.extraction.wording import joined, plain
 _BULLET: Final = "- "
 _INDENT: Final = "  "
 _HEADING: Final = "## "
-_SOURCE: Final = re.compile(r" \((?P<date>\d{4}-\d{2}-\d{2})?(?:, )?(?:session [^\s()]+)?\)$")
+_SOURCE: Final = re.compile(r" \((?P<date>\d{4}-\d{2}-\d{2})?(?:, )?(?:session (?P<session>[^\s()]+))?\)$")
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A statement as it stands in a content: what it says, of when, and its lines there from `start` up to `end`."""
+    """A statement as it stands in a content: what it says, its source, and its lines there from `start` to `end`."""
 
     text: str
     date: str
     start: int
     end: int
+    session: str = ""
 
 
 def block(text: str, date: str | None, session_id: str) -> str:
     """Write a statement as a block; an empty session is not named."""
-    session = f"session {uri.segment(session_id)}" if session_id else ""
-    source = ", ".join(part for part in (date, session) if part)
-    return _BULLET + text.strip().replace("\n", f"\n{_INDENT}") + (f" ({source})" if source else "")
+    return _written(text, date or "", uri.segment(session_id) if session_id else "")
 
 
 def blocks(content: str) -> list[Block]:
@@ -81,6 +80,43 @@ def replaced(content: str, old: str, new: str) -> str | None:
     return "\n".join([*lines[: standing.start], new, *lines[standing.end :]])
 
 
+def without(content: str, one: Block) -> str:
+    """Return a content without a block of it, and without its heading where nothing else stands below that."""
+    lines = content.split("\n")
+    start, end = one.start, one.end
+    above = next((at for at in range(start - 1, -1, -1) if lines[at].strip()), -1)
+    below = next((at for at in range(end, len(lines)) if lines[at].strip()), len(lines))
+    if above >= 0 and lines[above].startswith(_HEADING) and (below == len(lines) or lines[below].startswith("#")):
+        start, end = above, below
+        while start and not lines[start - 1].strip():
+            start -= 1
+        if start and end < len(lines):
+            return "\n".join([*lines[:start], "", *lines[end:]])
+    return "\n".join([*lines[:start], *lines[end:]])
+
+
+def resourced(content: str, one: Block, date: str, session: str) -> str:
+    """Return a content with another source of a block of it."""
+    lines = content.split("\n")
+    return "\n".join([*lines[: one.start], _written(one.text, date, session), *lines[one.end :]])
+
+
+def written(content: str, one: Block) -> str:
+    """Return a block as it is written in a content."""
+    return "\n".join(content.split("\n")[one.start : one.end])
+
+
+def topic_of(content: str, one: Block) -> str | None:
+    """Return the topic in whose section a block stands; None where there are no sections."""
+    above = content.split("\n")[: one.start]
+    return next((line.removeprefix(_HEADING) for line in reversed(above) if line.startswith(_HEADING)), None)
+
+
+def is_bare(content: str) -> bool:
+    """Tell whether a content has no more than headings."""
+    return all(not line.strip() or line.startswith("#") for line in content.split("\n"))
+
+
 def newest_first(content: str, limit: int) -> str:
     """Return the statements of a content on one line, the newest first, as many as fit.
 
@@ -88,7 +124,7 @@ def newest_first(content: str, limit: int) -> str:
     """
     found = blocks(content)
     order = sorted(range(len(found)), key=lambda at: (found[at].date, at), reverse=True)
-    texts = [*_written(content, found), *(found[at].text for at in order)]
+    texts = [*_beside(content, found), *(found[at].text for at in order)]
     return joined((" ".join(text.split()) for text in texts), limit)
 
 
@@ -106,7 +142,7 @@ def listed(content: str, limit: int) -> str:
     return "\n".join(line for at, line in enumerate(lines) if at not in dropped) or newest_first(content, limit)
 
 
-def _written(content: str, found: Sequence[Block]) -> list[str]:
+def _beside(content: str, found: Sequence[Block]) -> list[str]:
     held = {at for one in found for at in range(one.start, one.end)}
     lines = enumerate(content.split("\n"))
     return [line for at, line in lines if at not in held and line.strip() and not line.startswith("#")]
@@ -117,4 +153,9 @@ def _read(lines: Sequence[str], start: int, end: int) -> Block:
     match = _SOURCE.search(text)
     if match is None:
         return Block(text, "", start, end)
-    return Block(text[: match.start()], match["date"] or "", start, end)
+    return Block(text[: match.start()], match["date"] or "", start, end, match["session"] or "")
+
+
+def _written(text: str, date: str, session: str) -> str:
+    source = ", ".join(part for part in (date, f"session {session}" if session else "") if part)
+    return _BULLET + text.strip().replace("\n", f"\n{_INDENT}") + (f" ({source})" if source else "")

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from knowhub.context import uri
-from knowhub.context.commit import blocks, layers, tool_texts
+from knowhub.context.commit import blocks, growth, layers, tool_texts
 from knowhub.context.commit.naming import topic_uri
 from knowhub.context.commit.pages import Pages
 from knowhub.context.commit_model import Action, CandidateMemory, WritePlan
 from knowhub.context.extraction.wording import one_line, plain, shortened
 from knowhub.context.index_model import EventType
-from knowhub.context.model import Category, ContextType, MemoryContext, RelationEdge
+from knowhub.context.model import GROWTH, Category, ContextType, MemoryContext, RelationEdge
 from knowhub.context.spaces import owner_of, session_uri, space_of
 from knowhub.core.operation import Row
 
@@ -217,6 +217,7 @@ def _metadata(candidate: CandidateMemory, existing: Row | None, whose: MemoryCon
         "message_ids": _together(before.get("message_ids", ()), candidate.facts.get("message_ids", ())),
         "sessions": _together(before.get("sessions", ()), [whose.session_id]),
         "said_at": max(said) if said else None,
+        **growth.noted(before.get(GROWTH, ()), candidate, whose, _named(candidate, whose)),
     }
 
 

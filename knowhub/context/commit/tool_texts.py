@@ -31,13 +31,21 @@ def layers(
 ) -> dict[str, str]:
     """Return the layers of a skill or a tool: its statistics anew, its notes and what a person wrote as they stand."""
     name, is_skill = str(candidate.facts.get("name") or candidate.routing_key), candidate.category is Category.SKILLS
-    told, told_before = _told(name, stats, is_skill=is_skill), _told(name, earlier, is_skill=is_skill)
-    rest = before.removeprefix(told_before).strip("\n")
-    notes = [line for line in rest.split("\n") if line]
-    fresh = [f"- {_noted(use)}" for use in candidate.facts.get("uses", ()) if str(use.get("note", "")).strip()]
-    for note in fresh:
+    notes = _lines(before.removeprefix(_told(name, earlier, is_skill=is_skill)))
+    for note in notes_of(candidate):
         if note not in notes and len(notes) < _MAX_NOTES:
             notes.append(note)
+    return rendered(name, notes, stats, is_skill=is_skill)
+
+
+def notes_of(candidate: CandidateMemory) -> list[str]:
+    """Return the lines that are noted about the calls of a candidate."""
+    return [f"- {_noted(use)}" for use in candidate.facts.get("uses", ()) if str(use.get("note", "")).strip()]
+
+
+def rendered(name: str, notes: Sequence[str], stats: Mapping[str, Any], *, is_skill: bool) -> dict[str, str]:
+    """Return the layers of a skill or a tool with these statistics and lines."""
+    told = _told(name, stats, is_skill=is_skill)
     return layers_of("\n".join([told, "", *notes]) if notes else told)
 
 
@@ -49,6 +57,21 @@ def layers_of(content: str) -> dict[str, str]:
         "overview": joined([told, *notes[::-1]], _MAX_OVERVIEW, "\n"),
         "content": content,
     }
+
+
+def read(content: str, stats: Mapping[str, Any], *, is_skill: bool) -> tuple[str, list[str]] | None:
+    """Return name and lines of what `rendered` made with these statistics; None where it did not."""
+    if not stats:
+        return None
+    told, _, rest = content.partition("\n")
+    before, after = _told("\0", stats, is_skill=is_skill).split("\0")
+    if not (told.startswith(before) and told.endswith(after)):
+        return None
+    return told[len(before) : len(told) - len(after)], _lines(rest)
+
+
+def _lines(text: str) -> list[str]:
+    return [line for line in text.split("\n") if line]
 
 
 def _told(name: str, stats: Mapping[str, Any], *, is_skill: bool) -> str:
