@@ -140,13 +140,14 @@ class Hub:
         return list(map(str, DataDirectory(self.settings.data_dir).quarantined()))
 
     async def reindex(self, progress: Callable[[int, int], None], account: str | None = None) -> int:
-        """Build the indexes of one account anew, or of all, and every map; return how many records the indexes hold."""
+        """Build what is derived of an account, or of all, anew, and every map; return how many records are found."""
         await self.store.refresh()
         self.maps.forget()
         records = await self.recall.rebuild(progress, account)
         records += await self.memory_recall.rebuild(
             lambda done, total: progress(records + done, records + total), account
         )
+        await self.directories.rebuild(account)
         await self.keeper.run_once()
         return records
 

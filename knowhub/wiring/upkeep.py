@@ -94,6 +94,7 @@ def upkeep_of(
         "records": records.bring_up,
         "maps": maps.bring_up,
         "context": directories.bring_up,
+        "context_patrol": directories.patrol,
         "snapshots": periodic.tend,
         "compaction": compaction.tend,
         "caches": caches.drop_outdated if cache is None else _keeping(cache, caches),

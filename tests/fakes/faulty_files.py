@@ -136,6 +136,10 @@ class FaultyFileSystem:
         self._enter("inode_at")
         return self._real.inode_at(path)
 
+    def look(self, path: FilePath) -> os.stat_result | None:
+        self._enter("look")
+        return self._real.look(path)
+
     def names(self, folder: Path) -> Sequence[str]:
         self._enter("names")
         return self._real.names(folder)

@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.stores.files.store import FileStore
 from tests.builders import open_files
 from tests.context_rows import ACCOUNT, memory_at, node_row, part_row, said, session_at, written
+from tests.fakes.faulty_files import FaultyFileSystem, Plan
 
 pytestmark = pytest.mark.anyio
 
@@ -254,4 +256,88 @@ async def test_a_request_that_is_broken_off_lets_its_directories_be_written_all_
     await directories.close()
 
     assert nodes_in(tmp_path).exists(WHOSE, SESSION)
+    await store.close()
+
+
+def _folder_for(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+DAMAGES: Mapping[str, Callable[[Path], object]] = {
+    "removed": shutil.rmtree,
+    "overwritten": lambda folder: (folder / "content.md").write_text("scribbled on"),
+    "overwritten in as many bytes": lambda folder: (folder / "content.md").write_bytes(
+        b"x" * (folder / "content.md").stat().st_size
+    ),
+    "a note that does not read": lambda folder: (folder / ".meta.json").write_text("{"),
+    "a folder for a file": lambda folder: _folder_for(folder / ".abstract.md"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("mends", ["patrol", "rebuild", "rebuild of an account", "the next commit"])
+@pytest.mark.parametrize("is_restarted", [False, True])
+async def test_a_directory_that_somebody_damaged_is_mended(
+    tmp_path: Path, damage: str, mends: str, is_restarted: bool
+) -> None:
+    store = open_files(tmp_path)
+    directories = directories_on(store, tmp_path)
+    await directories.project(ACCOUNT, await written(store, node_row(SESSION), *said(SESSION, ["one", "two"])))
+    await directories.bring_up()
+    if is_restarted:
+        directories = directories_on(store, tmp_path)
+    DAMAGES[damage](next((tmp_path / "context").rglob(".meta.json")).parent)
+
+    if mends == "patrol":
+        await directories.patrol()
+    elif mends == "the next commit":
+        more = await written(store, node_row(SESSION, version=2), part_row(SESSION, 2, "three"))
+        await directories.project(ACCOUNT, more)
+    else:
+        await directories.rebuild(ACCOUNT if mends == "rebuild of an account" else None)
+
+    assert files_of(tmp_path) == await rebuilt(store, tmp_path)
+    await store.close()
+
+
+async def test_a_patrol_comes_round_all_nodes_and_reads_only_what_looks_otherwise(tmp_path: Path) -> None:
+    store, files = open_files(tmp_path), FaultyFileSystem()
+    directories = NodeDirectories(files, DataDirectory(tmp_path), store)
+    store.subscribe(directories)
+    addresses = [memory_at(Category.EVENTS, str(number)) for number in range(450)]
+    await directories.project(ACCOUNT, await written(store, *map(node_row, addresses)))
+    expected = files_of(tmp_path)
+    files.begin(Plan())
+    for _ in range(3):
+        await directories.patrol()
+    opened = files.counts["open_existing"]
+    for path in sorted((tmp_path / "context").rglob("content.md"))[::150]:
+        path.write_text("scribbled on")
+
+    for _ in range(3):
+        await directories.patrol()
+
+    assert opened == 0
+    assert files_of(tmp_path) == expected
+    await store.close()
+
+
+async def test_what_is_added_to_a_transcript_that_looks_as_it_did_reads_none_of_it(tmp_path: Path) -> None:
+    store, files = open_files(tmp_path), FaultyFileSystem()
+    directories = NodeDirectories(files, DataDirectory(tmp_path), store)
+    store.subscribe(directories)
+    await directories.project(ACCOUNT, await written(store, node_row(SESSION), *said(SESSION, ["a" * 100_000])))
+    more = await written(store, node_row(SESSION, version=2), part_row(SESSION, 1, "b"))
+    files.begin(Plan())
+
+    await directories.project(ACCOUNT, more)
+    calls = files.counts["read_at"]
+    files.begin(Plan())
+    (content,) = (tmp_path / "context").rglob("content.md")
+    content.write_bytes(content.read_bytes())
+    await directories.project(ACCOUNT, await written(store, part_row(SESSION, 2, "c")))
+
+    assert files.counts["read_at"] > calls
+    assert calls <= 3
     await store.close()

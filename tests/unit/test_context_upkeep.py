@@ -1,5 +1,6 @@
 """Memories in a whole hub: their directories follow a restore, an erasing and a compaction, and outlive a restart."""
 
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -91,3 +92,20 @@ async def test_an_erasing_is_answered_when_no_directory_tells_of_the_row_any_mor
         assert not any(b"as it was" in text for text in files_of(tmp_path).values())
         assert not nodes_in(tmp_path).exists(WHOSE, EVENT)
         assert is_erased(hub.store.view(ACCOUNT).get(NODES, EVENT))
+
+
+@pytest.mark.parametrize("account", [None, ACCOUNT, "the keeper's rounds"])
+async def test_a_running_server_mends_directories_that_somebody_damaged(tmp_path: Path, account: str | None) -> None:
+    async with hub_at(tmp_path) as hub:
+        await put(hub, *ROWS)
+        before = files_of(tmp_path)
+        removed, scribbled = sorted(path.parent for path in (tmp_path / "context").rglob(".meta.json"))
+        shutil.rmtree(removed)
+        (scribbled / "content.md").write_text("mine")
+
+        if account == "the keeper's rounds":
+            await hub.keeper.run_once()
+        else:
+            await hub.reindex(lambda _done, _total: None, account)
+
+        assert files_of(tmp_path) == before

@@ -19,14 +19,17 @@ from knowhub.stores.files.context_paths import physical
 from knowhub.stores.files.context_projection import Projector, touched_by, wanted_of
 from knowhub.stores.files.context_walk import CHECKPOINT, empty_folders, half_written, node_folders, strangers
 from knowhub.stores.files.data_directory import DataDirectory
-from knowhub.stores.files.filesystem import FileSystem
+from knowhub.stores.files.filesystem import FileSystem, failure_of
 from knowhub.stores.files.history import History
 from knowhub.stores.files.lock import boot_words
 from knowhub.stores.files.log_line import RawChange, parsed, seal
-from knowhub.stores.files.node_files import NodeFiles, put_file, remove
+from knowhub.stores.files.node_files import NodeFiles, put_file
+from knowhub.stores.files.node_way import remove
 from knowhub.stores.files.state import AccountState
 
 _SLICE = 64
+_PATROLLED, _HELD_AGAINST_THE_LOG = 200, 100
+"""How many nodes a round of the keeper looks at, and how many of those it reads and holds against the log."""
 _OPERATIONS_PER_TURN = 500
 _BYTES_PER_TURN = 512 * 1024
 _RECENT_OPERATIONS = 10_000
@@ -88,6 +91,7 @@ class NodeDirectories:
         self._recent: deque[_Touched] = deque()
         self._recent_from = log.history.last_seq
         self._noted: DirectoriesNote | None = None
+        self._ahead: deque[tuple[str, str]] = deque()
 
     def follow(self, account: str, seq: int, changes: Sequence[RawChange]) -> None:
         """Remember what an operation touched. Called by the store, in order."""
@@ -130,6 +134,42 @@ class NodeDirectories:
         self._write_note(DirectoriesNote(self._log.log_id, seq, checksum, erases, self._boot))
         while self._recent and self._recent[0][0] <= seq:
             self._recent_from = self._recent.popleft()[0]
+
+    async def patrol(self) -> None:
+        """Look at the next few directories, and mend those that somebody has damaged. Raises OSError, Unavailable.
+
+        Round by round all are looked at: in a moment those that look as they did, the others byte by byte.
+        """
+        if not self._ahead:
+            self._ahead.extend((account, uri) for account in self._log.accounts for uri in self._live(account))
+        some = [self._ahead[at] for at in range(min(_PATROLLED, len(self._ahead)))]
+        if not some:
+            return
+        changed = frozenset(await asyncio.to_thread(self._projector.changed, [uri for _, uri in some]))
+        mended: dict[str, list[str]] = {}
+        taken = 0
+        for account, uri in some:
+            if uri in changed:
+                if taken == _HELD_AGAINST_THE_LOG:
+                    break
+                mended.setdefault(account, []).append(uri)
+                taken += 1
+            self._ahead.popleft()
+        for account, uris in mended.items():
+            await self._bring(account, uris, thorough=True)
+
+    async def rebuild(self, account: str | None = None) -> None:
+        """Hold every byte of an account's directories against the log, or of all, where strangers go too.
+
+        Raises Unavailable where the disk refuses it, or another process keeps writing.
+        """
+        try:
+            if account is None:
+                await self._sweep()
+            else:
+                await self._bring(account, self._live(account), thorough=True)
+        except OSError as problem:
+            raise failure_of(problem, "not every directory of a memory was looked at") from problem
 
     @property
     def noted_erases(self) -> int | None:

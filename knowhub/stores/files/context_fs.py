@@ -28,6 +28,7 @@ from knowhub.stores.files.node_files import (
     noted_sums,
     prune,
 )
+from knowhub.stores.files.node_way import clear_way, stranger_on
 
 _LEVELS: Final = {Level.L0: ABSTRACT, Level.L1: OVERVIEW, Level.L2: CONTENT}
 _TEXTS: Final = frozenset(NODE_FILES - {META})
@@ -51,12 +52,13 @@ class ContextFS:
 
     def exists(self, ctx: MemoryContext, uri: str) -> bool:
         """Tell whether a node stands at a URI (CE-118)."""
-        return self._files.inode_at(self._path(ctx, uri) / META) is not None
+        path = self._path(ctx, uri)
+        return self._is_straight(path) and self._files.look(path / META) is not None
 
     def stat_node(self, ctx: MemoryContext, uri: str) -> NodeStat:
         """Return what is known of a node without its texts; of one that is not there, that it is not (CE-119)."""
         path = self._path(ctx, uri)
-        note = self._nodes.note(path)
+        note = self._nodes.note(path) if self._is_straight(path) else None
         if note is None:
             return NodeStat(uri, exists=False, version=0, size=0, updated_at=None)
         size = (self._files.size_at(path / META) or 0) + sum(size for size, _ in noted_sums(note).values())
@@ -66,6 +68,7 @@ class ContextFS:
         """Write a node with all its files; a new one appears at once (CE-120)."""
         path = self._node_path(ctx, node.uri)
         with self._alone():
+            clear_way(self._files, self._root, path)
             self._nodes.put(path, encoded(node, Standing(node.version)))
 
     def read_node(self, ctx: MemoryContext, uri: str, *, include_content: bool = True) -> ContextNode:
@@ -114,12 +117,13 @@ class ContextFS:
         """
         source, target = self._node_path(ctx, from_uri), self._node_path(ctx, to_uri)
         with self._alone():
-            if self._files.inode_at(target) is not None:
+            if self._is_straight(target) and self._files.look(target) is not None:
                 raise Conflict(f"a memory stands at {to_uri!r} already")
             node = self.read_node(ctx, from_uri)
             place = uris.parse(to_uri)
             category = place.category or node.category
             moved = replace(node, uri=to_uri, parent_uri=place.parent, owner_space=place.space, category=str(category))
+            clear_way(self._files, self._root, target)
             self._nodes.put(target, encoded(moved, Standing(node.version)))
             self._remove(source)
 
@@ -159,13 +163,16 @@ class ContextFS:
 
     def _read(self, ctx: MemoryContext, uri: str, names: frozenset[str]) -> tuple[Mapping[str, Any], dict[str, bytes]]:
         path = self._path(ctx, uri)
-        read = self._nodes.read(path, names) if is_node_path(path.relative_to(self._root)) else None
+        is_node = is_node_path(path.relative_to(self._root)) and self._is_straight(path)
+        read = self._nodes.read(path, names) if is_node else None
         if read is None or read[0]["uri"] != uri:
             raise NotFound.of("memory", uri)
         return read
 
     def _nodes_in(self, path: Path) -> Iterator[tuple[Path, Mapping[str, Any]]]:
         """Yield path and note of the node at a path, or of every node below it."""
+        if not self._is_straight(path):
+            return
         if is_node_path(path.relative_to(self._root)):
             note = self._nodes.note(path)
             if note is not None:
@@ -189,6 +196,10 @@ class ContextFS:
     def _remove(self, path: Path) -> None:
         self._nodes.remove(path)
         prune(self._files, self._root, path.parent)
+
+    def _is_straight(self, path: Path) -> bool:
+        """Tell whether no link stands on the way to a path, nor at it."""
+        return stranger_on(self._files, self._root, path) is None
 
     def _alone(self) -> AbstractContextManager[None]:
         return held(self._files, self._root)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
@@ -13,10 +13,12 @@ from knowhub.context.uri import parent_of
 from knowhub.stores.files.context_paths import physical
 from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.node_encoding import NOTHING, Standing, encoded, node_of
-from knowhub.stores.files.node_files import NodeContent, NodeFiles, prune
+from knowhub.stores.files.node_files import NODE_FILES, NodeContent, NodeFiles, prune
+from knowhub.stores.files.node_way import Look, clear_way, look_of, stranger_on
 from knowhub.stores.files.state import AccountState
 
 Note = Mapping[str, Any]
+_NAMES: Final = sorted(NODE_FILES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +81,26 @@ class Projector:
         self._files = files
         self._root = root
         self._nodes = NodeFiles(files)
+        # How each directory looked when it was last known to be whole, so that it need not be read again.
+        self._looks: dict[str, int] = {}
+
+    def changed(self, uris: Sequence[str]) -> list[str]:
+        """Return those whose directories do not look as they did when they were last known to be whole. OSError."""
+        folders = {uri: self._root / physical(uri) for uri in uris}
+        above = {folder.parent for folder in folders.values()}
+        astray = {folder for folder in above if stranger_on(self._files, self._root, folder) is not None}
+        return [uri for uri, folder in folders.items() if folder.parent in astray or not self._is_known(uri, folder)]
 
     def notes(self, uris: Sequence[str]) -> dict[str, Note]:
         """Return what the directories of sessions say, of those that can be built upon. Raises OSError."""
         found = {}
         for uri in uris:
             folder = self._root / physical(uri)
+            if stranger_on(self._files, self._root, folder) is not None:
+                continue
             note = self._nodes.note(folder)
-            if note is not None and note.get("messages") and self._nodes.is_extensible(folder, note):
+            thorough = not self._is_known(uri, folder)
+            if note is not None and note.get("messages") and self._nodes.is_extensible(folder, note, thorough=thorough):
                 found[uri] = note
         return found
 
@@ -97,25 +111,38 @@ class Projector:
         """
         for node in nodes:
             folder = self._root / physical(node.uri)
+            clear_way(self._files, self._root, folder)
             if node.row is None:
+                self._looks.pop(node.uri, None)
                 self._nodes.remove(folder)
                 prune(self._files, self._root, folder.parent)
             elif thorough:
                 self._write_where_wrong(folder, node)
             else:
                 self._write(folder, node, is_new=first and node.is_new)
+            if node.row is not None:
+                self._looks[node.uri] = hash(self._look(folder))
 
     def _write(self, folder: Path, node: Wanted, *, is_new: bool) -> None:
         if is_new and self._nodes.made(folder, _content_of(node)):
             return
         note = self._nodes.note(folder)
-        is_whole = note is not None and note.get("uri") == node.uri and self._nodes.is_whole(folder, note)
+        thorough = not self._is_known(node.uri, folder)
+        is_ours = note is not None and note.get("uri") == node.uri
+        is_whole = note is not None and is_ours and self._nodes.is_whole(folder, note, thorough=thorough)
         if note is not None and is_whole and Standing.noted(note) == node.standing:
             self._nodes.tidy(folder)
         elif node.behind is not None:
             self._nodes.extend(folder, node.behind, _content_of(node, b""), _transcript(node.parts))
         else:
             self._nodes.put(folder, _content_of(node), anew=not is_whole)
+
+    def _is_known(self, uri: str, folder: Path) -> bool:
+        look = self._look(folder)
+        return look is not None and self._looks.get(uri) == hash(look)
+
+    def _look(self, folder: Path) -> Look | None:
+        return look_of(self._files, folder, _NAMES)
 
     def _write_where_wrong(self, folder: Path, node: Wanted) -> None:
         content = _content_of(node)

@@ -6,6 +6,7 @@ from pathlib import Path
 from knowhub.stores.files.context_paths import is_folder_path, is_lowest, is_node_path
 from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.node_files import TEMPORARY
+from knowhub.stores.files.node_way import is_folder
 
 CHECKPOINT = "checkpoint.json"
 
@@ -37,7 +38,7 @@ def _half_written(files: FileSystem, root: Path, folder: Path) -> Iterator[Path]
     # Of nodes there may be very many in a folder: none of them is looked into.
     if not is_lowest(folder.relative_to(root)):
         for name in names:
-            if is_folder_path((folder / name).relative_to(root)):
+            if is_folder_path((folder / name).relative_to(root)) and is_folder(files, folder / name):
                 yield from _half_written(files, root, folder / name)
 
 
@@ -47,7 +48,7 @@ def _walk(files: FileSystem, root: Path, folder: Path) -> Iterator[tuple[Path, b
         below = path.relative_to(root)
         if path == root / CHECKPOINT:
             continue
-        if not path.is_dir() or path.is_symlink():
+        if not is_folder(files, path):
             yield path, False
         elif is_node_path(below):
             yield path, True
@@ -58,7 +59,7 @@ def _walk(files: FileSystem, root: Path, folder: Path) -> Iterator[tuple[Path, b
 
 
 def _empty(files: FileSystem, root: Path, folder: Path) -> Iterator[Path]:
-    if not folder.is_dir() or not is_folder_path(folder.relative_to(root)):
+    if not is_folder(files, folder) or not is_folder_path(folder.relative_to(root)):
         return
     for name in files.names(folder):
         yield from _empty(files, root, folder / name)

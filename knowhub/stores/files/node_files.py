@@ -18,6 +18,7 @@ import orjson
 
 from knowhub.core.errors import Unavailable
 from knowhub.stores.files.filesystem import FilePath, FileSystem, write_all
+from knowhub.stores.files.node_way import is_folder, plain_size, read_plain, remove
 from knowhub.stores.files.restore_work import remove_tree
 
 ABSTRACT, OVERVIEW, CONTENT = ".abstract.md", ".overview.md", "content.md"
@@ -25,7 +26,9 @@ RELATIONS, META = ".relations.json", ".meta.json"
 NODE_FILES: Final = frozenset({ABSTRACT, OVERVIEW, CONTENT, RELATIONS, META})
 TEMPORARY: Final = ".tmp"
 
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+# Of what is to be read: it is not there, or a link stands in its place.
+_NO_FILE: Final = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EISDIR, errno.ENXIO)
 _IS_THERE: Final = (errno.ENOTEMPTY, errno.EEXIST)
 _TRIES, _PAUSE_S = 200, 0.005
 _numbers = itertools.count()
@@ -59,9 +62,13 @@ class NodeFiles:
     def note(self, folder: Path) -> Mapping[str, Any] | None:
         """Return what `.meta.json` says; None where there is none, or none that reads back. Raises OSError."""
         try:
-            value = orjson.loads(self._files.read(folder / META))
-        except (FileNotFoundError, NotADirectoryError, orjson.JSONDecodeError):
+            value = orjson.loads(read_plain(self._files, folder / META))
+        except orjson.JSONDecodeError:
             return None
+        except OSError as problem:
+            if problem.errno in _NO_FILE:
+                return None
+            raise
         return value if isinstance(value, dict) and isinstance(value.get("files"), dict) else None
 
     def put(self, folder: Path, content: NodeContent, *, anew: bool = False) -> None:
@@ -69,10 +76,15 @@ class NodeFiles:
 
         Of one that is there only those files are written that `.meta.json` tells to differ, unless all are `anew`.
         """
-        if self._files.inode_at(folder) is None and self.made(folder, content):
+        if self._files.look(folder) is None and self.made(folder, content):
             return
         sums = content.sums()
         note = None if anew else self.note(folder)
+        if note is None:
+            # What is no file would not give way to one.
+            for path in (folder / name for name in NODE_FILES):
+                if is_folder(self._files, path):
+                    remove(self._files, path)
         known = noted_sums(note)
         for name, text in content.texts.items():
             if known.get(name) != sums[name]:
@@ -108,7 +120,7 @@ class NodeFiles:
         known = noted_sums(note)
         size, checksum = known[CONTENT]
         if tail:
-            descriptor = self._files.open(folder / CONTENT, os.O_WRONLY)
+            descriptor = self._files.open(folder / CONTENT, os.O_WRONLY | os.O_NOFOLLOW)
             try:
                 write_all(self._files, descriptor, tail, size)
                 # What a process left behind that died is not part of it.
@@ -132,7 +144,7 @@ class NodeFiles:
                 self._pause(_PAUSE_S)
             note = self.note(folder)
             if note is None:
-                if self._files.inode_at(folder / META) is None:
+                if self._files.look(folder / META) is None:
                     return None
                 continue
             texts = self._fitting(folder, noted_sums(note), names)
@@ -145,18 +157,19 @@ class NodeFiles:
         sums = noted_sums(note)
         if sums.keys() != NODE_FILES - {META}:
             return False
-        if any(self._files.size_at(folder / name) != size for name, (size, _) in sums.items()):
+        if any(plain_size(self._files, folder / name) != size for name, (size, _) in sums.items()):
             return False
         return not thorough or self._fitting(folder, sums, frozenset(sums)) is not None
 
-    def is_extensible(self, folder: Path, note: Mapping[str, Any]) -> bool:
+    def is_extensible(self, folder: Path, note: Mapping[str, Any], *, thorough: bool = False) -> bool:
         """Tell the same where `content.md` may be longer, with what a process left behind that died. Raises OSError."""
         sums = noted_sums(note)
-        sizes = {name: self._files.size_at(folder / name) for name in sums}
-        return sums.keys() == NODE_FILES - {META} and all(
+        sizes = {name: plain_size(self._files, folder / name) for name in sums}
+        fits = sums.keys() == NODE_FILES - {META} and all(
             size == sums[name][0] or (name == CONTENT and size is not None and size > sums[name][0])
             for name, size in sizes.items()
         )
+        return fits and (not thorough or self._fitting(folder, sums, frozenset(sums)) is not None)
 
     def tidy(self, folder: Path) -> None:
         """Remove what is in the directory of a node and does not belong there. Raises OSError."""
@@ -166,11 +179,11 @@ class NodeFiles:
 
     def remove(self, folder: Path) -> bool:
         """Remove a node, which vanishes at once; tell whether there was one. Raises OSError."""
-        if self._files.inode_at(folder) is None:
+        if self._files.look(folder) is None:
             return False
         aside = temporary_name(folder)
         self._files.rename(folder, aside)
-        remove_tree(self._files, aside)
+        remove(self._files, aside)
         return True
 
     def _fitting(self, folder: Path, sums: Mapping[str, Sum], names: frozenset[str]) -> dict[str, bytes] | None:
@@ -180,9 +193,11 @@ class NodeFiles:
                 return None
             try:
                 # What stands behind was added since.
-                text = self._files.read(folder / name)[: sums[name][0]]
-            except (FileNotFoundError, NotADirectoryError):
-                return None
+                text = read_plain(self._files, folder / name)[: sums[name][0]]
+            except OSError as problem:
+                if problem.errno in _NO_FILE:
+                    return None
+                raise
             if sum_of(text) != sums[name]:
                 return None
             texts[name] = text
@@ -229,17 +244,9 @@ def put_file(files: FileSystem, path: Path, text: bytes) -> None:
 
 def prune(files: FileSystem, root: Path, folder: Path) -> None:
     """Remove a folder that is empty, and those above it that become so, up to `root`. Raises OSError."""
-    while folder != root and files.inode_at(folder) is not None and not files.names(folder):
+    while folder != root and is_folder(files, folder) and not files.names(folder):
         files.remove_folder(folder)
         folder = folder.parent
-
-
-def remove(files: FileSystem, path: Path) -> None:
-    """Remove a file, or a folder with all in it, and follow no link. Raises OSError."""
-    if path.is_dir() and not path.is_symlink():
-        remove_tree(files, path)
-    else:
-        files.remove(path)
 
 
 def _write(files: FileSystem, path: FilePath, text: bytes) -> None:

@@ -18,7 +18,7 @@ from knowhub.stores.files.lock import LOCK_BYTES, try_flock
 from knowhub.stores.files.log_inspection import end_of_log, read_log
 from knowhub.stores.files.log_mending import mend_log
 from knowhub.stores.files.mended_log import keep_aside
-from knowhub.stores.files.node_files import remove
+from knowhub.stores.files.node_way import remove
 
 _IN_USE = "{} is open in a running KnowHub; stop every server and command on this directory, then repair"
 
