@@ -109,9 +109,12 @@ class Projector:
 
         Who is the `first` to do so for an operation takes its new nodes for new: their making tells if they are not.
         """
+        cleared = set[Path]()
         for node in nodes:
             folder = self._root / physical(node.uri)
-            clear_way(self._files, self._root, folder)
+            # Most nodes stand in few folders.
+            clear_way(self._files, folder.parent if folder.parent in cleared else self._root, folder)
+            cleared.add(folder.parent)
             if node.row is None:
                 self._looks.pop(node.uri, None)
                 self._nodes.remove(folder)

@@ -20,19 +20,19 @@ def stranger_on(files: FileSystem, root: Path, folder: Path) -> Path | None:
 
     What the operator has put in the place of `root` itself is theirs.
     """
-    way = root
-    for name in folder.relative_to(root).parts:
-        way = way / name
+    way = str(root)
+    for name in folder.parts[len(root.parts) :]:
+        way = f"{way}/{name}"
         found = files.look(way)
         if found is None:
             return None
         if not stat.S_ISDIR(found.st_mode):
-            return way
+            return Path(way)
     return None
 
 
 def clear_way(files: FileSystem, root: Path, folder: Path) -> None:
-    """Remove what stands where a folder of ours should be, and is none. Raises OSError."""
+    """Remove what stands on the way from `root` to a folder of ours, or at it, and is no folder. Raises OSError."""
     stranger = stranger_on(files, root, folder)
     if stranger is not None:
         files.remove(stranger)
