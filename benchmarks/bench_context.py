@@ -42,7 +42,7 @@ from knowhub.search.lexical import LexicalIndex
 from knowhub.search.texts import ContextTexts
 from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.stores.files.open_store import Environment, open_store
-from knowhub.stores.files.state import SearchableContext
+from knowhub.stores.files.rows.state import SearchableContext
 from knowhub.stores.files.store import FileStore
 
 GOAL, HYBRID_GOAL, SPEED_GOAL = 0.74, 0.76, 1.5

@@ -17,9 +17,9 @@ from pathlib import Path
 from knowhub.context.model import Category
 from knowhub.core.ids import RandomIds
 from knowhub.core.operation import Operation
-from knowhub.stores.files.context_directories import NodeDirectories
-from knowhub.stores.files.context_paths import physical
 from knowhub.stores.files.data_directory import DataDirectory
+from knowhub.stores.files.directories.context_directories import NodeDirectories
+from knowhub.stores.files.directories.context_paths import physical
 from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.stores.files.open_store import Environment, open_store
 from knowhub.stores.files.store import FileStore

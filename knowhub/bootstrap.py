@@ -50,19 +50,19 @@ from knowhub.search.keyword_text import KeywordTextRules
 from knowhub.search.lexical import LexicalIndex
 from knowhub.settings import Settings, default_owner
 from knowhub.stores.files.apart import Apart, run_apart, run_here
-from knowhub.stores.files.context_directories import NodeDirectories
 from knowhub.stores.files.data_directory import DataDirectory
-from knowhub.stores.files.derived_maps import DerivedMaps
+from knowhub.stores.files.derived.derived_maps import DerivedMaps
+from knowhub.stores.files.derived.invalidation import Invalidation
+from knowhub.stores.files.derived.records import RecordFiles
+from knowhub.stores.files.directories.context_directories import NodeDirectories
+from knowhub.stores.files.doctor.findings import Finding
+from knowhub.stores.files.doctor.inspection import inspect
+from knowhub.stores.files.doctor.repairing import repair
 from knowhub.stores.files.filesystem import FileSystem, RealFileSystem
-from knowhub.stores.files.findings import Finding
-from knowhub.stores.files.inspection import inspect
-from knowhub.stores.files.invalidation import Invalidation
 from knowhub.stores.files.keeper import Keeper
 from knowhub.stores.files.open_store import Environment, open_store
-from knowhub.stores.files.records import RecordFiles
-from knowhub.stores.files.repairing import repair
-from knowhub.stores.files.snapshot_manifest import Manifest
-from knowhub.stores.files.snapshot_unpacking import unpack_directory
+from knowhub.stores.files.snapshots.snapshot_manifest import Manifest
+from knowhub.stores.files.snapshots.snapshot_unpacking import unpack_directory
 from knowhub.stores.files.store import FileStore, StoreOptions
 from knowhub.usecases.distill_session import Distillation
 from knowhub.usecases.recall import Recall as RecallOfAll

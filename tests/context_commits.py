@@ -14,7 +14,7 @@ from knowhub.context.model import NODES, PARTS, Category, MemoryContext, Message
 from knowhub.core.chat import ChatModel
 from knowhub.core.operation import Draft, IdempotencyKey, Operation, Outcome, Row, Write
 from knowhub.core.request_context import RequestContext
-from knowhub.stores.files.state_view import StateView
+from knowhub.stores.files.rows.state_view import StateView
 from knowhub.stores.files.store import FileStore
 from knowhub.usecases.spoken_memories import KnowledgeSpeech
 from tests.builders import CountedIds, FakeClock, caller

@@ -11,7 +11,7 @@ from knowhub.settings import Settings
 from knowhub.stores.files.apart import Apart, run_here
 from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.filesystem import RealFileSystem
-from knowhub.stores.files.snapshots import SnapshotFolder, SnapshotParts
+from knowhub.stores.files.snapshots.snapshots import SnapshotFolder, SnapshotParts
 from knowhub.wiring.rules import UNDO_RULES
 from tests.builders import OWNER, FakeClock, local
 

@@ -9,8 +9,8 @@ from knowhub.resources.model import MasterKey, NewResource
 from knowhub.resources.vault import Vault
 from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.filesystem import FileSystem
-from knowhub.stores.files.keyring import FileKeyring
-from knowhub.stores.files.master_key import FileMasterKeys, MasterKeyOptions
+from knowhub.stores.files.keys.keyring import FileKeyring
+from knowhub.stores.files.keys.master_key import FileMasterKeys, MasterKeyOptions
 from tests.builders import CountedIds
 from tests.fakes.memory_keyring import HeldMasters, MemoryKeyring
 

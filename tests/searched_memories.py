@@ -16,7 +16,7 @@ from knowhub.core.recall import Recalled
 from knowhub.core.request_context import RequestContext
 from knowhub.search.lexical import LexicalIndex
 from knowhub.search.texts import ContextTexts
-from knowhub.stores.files.state import SearchableContext
+from knowhub.stores.files.rows.state import SearchableContext
 from knowhub.stores.files.store import FileStore
 from tests.builders import FakeClock, caller, open_files
 from tests.context_rows import ACCOUNT, draft, node_row, part_row

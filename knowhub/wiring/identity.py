@@ -6,7 +6,7 @@ from knowhub.core.clock import Clock
 from knowhub.core.ids import Ids
 from knowhub.identity.service import IdentityService
 from knowhub.settings import Settings
-from knowhub.stores.files.key_table import LogKeyTable
+from knowhub.stores.files.keys.key_table import LogKeyTable
 from knowhub.stores.files.store import FileStore
 
 

@@ -12,10 +12,10 @@ from knowhub.core.clock import Clock
 from knowhub.search.context_vectors import ContextVectors
 from knowhub.search.texts import ContextTexts
 from knowhub.stores.files.data_directory import DataDirectory
+from knowhub.stores.files.derived.outbox_file import OutboxFile
 from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.keeper import Job
-from knowhub.stores.files.outbox_file import OutboxFile
-from knowhub.stores.files.state import SearchableContext
+from knowhub.stores.files.rows.state import SearchableContext
 from knowhub.stores.files.store import FileStore
 from knowhub.wiring.recall import Family, Meaning, Recall, recall_of
 

@@ -18,9 +18,9 @@ from knowhub.search.texts import KnowledgeTexts
 from knowhub.search.vector_index import UnusedVectors, VectorIndex
 from knowhub.settings import Settings
 from knowhub.stores.files.data_directory import DataDirectory
-from knowhub.stores.files.erase_surroundings import Derived
+from knowhub.stores.files.erasing.erase_surroundings import Derived
 from knowhub.stores.files.keeper import Job
-from knowhub.stores.files.state import SearchableRecords
+from knowhub.stores.files.rows.state import SearchableRecords
 from knowhub.stores.files.store import FileStore
 
 

@@ -11,8 +11,8 @@ from knowhub.resources.reveal_quota import RevealQuota
 from knowhub.resources.service import ResourceService
 from knowhub.resources.vault import Vault
 from knowhub.settings import Settings
-from knowhub.stores.files.keyring import FileKeyring
-from knowhub.stores.files.master_key import FileMasterKeys, MasterKeyOptions
+from knowhub.stores.files.keys.keyring import FileKeyring
+from knowhub.stores.files.keys.master_key import FileMasterKeys, MasterKeyOptions
 from knowhub.stores.files.store import FileStore
 from knowhub.wiring.upkeep import Means
 

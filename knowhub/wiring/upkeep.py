@@ -17,16 +17,16 @@ from knowhub.resources.shredding import Shredder
 from knowhub.search.lexical import LexicalIndex
 from knowhub.settings import Settings
 from knowhub.stores.files.apart import Apart
-from knowhub.stores.files.cache_files import CacheFiles
-from knowhub.stores.files.context_directories import NodeDirectories
 from knowhub.stores.files.data_directory import DataDirectory
-from knowhub.stores.files.derived_maps import DerivedMaps, MapOptions
-from knowhub.stores.files.erase_surroundings import Derived, ErasureSurroundings
+from knowhub.stores.files.derived.cache_files import CacheFiles
+from knowhub.stores.files.derived.derived_maps import DerivedMaps, MapOptions
+from knowhub.stores.files.derived.invalidation import touched_since
+from knowhub.stores.files.derived.records import RecordFiles
+from knowhub.stores.files.directories.context_directories import NodeDirectories
+from knowhub.stores.files.erasing.erase_surroundings import Derived, ErasureSurroundings
 from knowhub.stores.files.filesystem import FileSystem
-from knowhub.stores.files.invalidation import touched_since
 from knowhub.stores.files.keeper import Job, Keeper
-from knowhub.stores.files.records import RecordFiles
-from knowhub.stores.files.snapshots import SnapshotFolder, SnapshotLimits, SnapshotParts
+from knowhub.stores.files.snapshots.snapshots import SnapshotFolder, SnapshotLimits, SnapshotParts
 from knowhub.stores.files.store import FileStore
 from knowhub.wiring.memory_recall import MemoryRecall, OutboxMeans, memory_recall_of
 from knowhub.wiring.recall import Recall, meaning_of, recall_of, records_of

@@ -12,12 +12,12 @@ import pytest
 from knowhub.context import uri as uris
 from knowhub.context.model import Category, ContextNode, Level, MemoryContext, RelationEdge
 from knowhub.core.errors import Conflict, Forbidden, InvalidInput, NotFound, Unavailable
-from knowhub.stores.files.context_fs import ContextFS
-from knowhub.stores.files.context_lock import held
-from knowhub.stores.files.context_relations import RelationStore
+from knowhub.stores.files.directories.context_fs import ContextFS
+from knowhub.stores.files.directories.context_lock import held
+from knowhub.stores.files.directories.context_relations import RelationStore
+from knowhub.stores.files.directories.node_encoding import Standing, encoded
+from knowhub.stores.files.directories.node_files import NODE_FILES, NodeFiles
 from knowhub.stores.files.filesystem import RealFileSystem
-from knowhub.stores.files.node_encoding import Standing, encoded
-from knowhub.stores.files.node_files import NODE_FILES, NodeFiles
 from tests.context_rows import memory_at, session_at
 
 WHOSE = MemoryContext("default", "li", "~li", "user:li", "user:li")

@@ -18,8 +18,8 @@ from knowhub.core.operation import (
     next_version,
 )
 from knowhub.knowledge.model import COLLECTION
-from knowhub.stores.files.log_line import RawChange
-from knowhub.stores.files.state_view import StateView
+from knowhub.stores.files.log.log_line import RawChange
+from knowhub.stores.files.rows.state_view import StateView
 from knowhub.stores.files.store import FileStore
 from tests.builders import CountedIds, FakeClock, knowledge_row, open_files, retry_key
 from tests.fakes.memory_store import MemoryStore

@@ -26,7 +26,7 @@ from knowhub.core.operation import Committed, Draft, Group, Write
 from knowhub.knowledge.model import COLLECTION, Feedback
 from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.stores.files.open_store import Environment, open_store
-from knowhub.stores.files.state_view import StateView
+from knowhub.stores.files.rows.state_view import StateView
 from knowhub.stores.files.store import FileStore, StoreOptions
 from tests.builders import Domain, domain_on, knowledge_row, local, new_knowledge
 

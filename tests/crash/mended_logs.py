@@ -8,11 +8,11 @@ from pathlib import Path
 from knowhub.core.operation import Draft, Group, Write
 from knowhub.stores.files.apart import run_here
 from knowhub.stores.files.data_directory import DataDirectory
+from knowhub.stores.files.doctor.findings import Finding, Severity
+from knowhub.stores.files.doctor.inspection import inspect
+from knowhub.stores.files.doctor.repairing import repair
 from knowhub.stores.files.filesystem import RealFileSystem
-from knowhub.stores.files.findings import Finding, Severity
-from knowhub.stores.files.inspection import inspect
-from knowhub.stores.files.repairing import repair
-from knowhub.stores.files.state_view import StateView
+from knowhub.stores.files.rows.state_view import StateView
 from knowhub.stores.files.store import FileStore, StoreOptions
 from tests.builders import CountedIds, open_files
 from tests.fakes.faulty_files import FaultyFileSystem

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from knowhub.core.errors import Unavailable
-from knowhub.stores.files.change_log import JOURNAL
+from knowhub.stores.files.log.change_log import JOURNAL
 from tests.builders import open_files
 from tests.crash import compacting as compaction
 from tests.crash import test_erasing_faults as erasing

@@ -15,11 +15,11 @@ import pytest
 from knowhub.context.model import Category, MemoryContext
 from knowhub.core.errors import NotFound, Unavailable
 from knowhub.core.operation import Operation
-from knowhub.stores.files.context_directories import NodeDirectories
-from knowhub.stores.files.context_fs import ContextFS
 from knowhub.stores.files.data_directory import DataDirectory
+from knowhub.stores.files.directories.context_directories import NodeDirectories
+from knowhub.stores.files.directories.context_fs import ContextFS
+from knowhub.stores.files.directories.node_files import NodeFiles
 from knowhub.stores.files.filesystem import FileSystem, RealFileSystem
-from knowhub.stores.files.node_files import NodeFiles
 from knowhub.stores.files.store import FileStore
 from tests.builders import open_files
 from tests.context_rows import ACCOUNT, memory_at, node_row, said, session_at, written

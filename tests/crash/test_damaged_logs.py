@@ -12,8 +12,8 @@ import pytest
 
 from knowhub.core.errors import ReadOnly
 from knowhub.core.operation import Draft, Group, Row, Write
-from knowhub.stores.files.recovery import judge
-from knowhub.stores.files.state_view import StateView
+from knowhub.stores.files.log.recovery import judge
+from knowhub.stores.files.rows.state_view import StateView
 from knowhub.stores.files.store import FileStore, StoreOptions
 from tests.builders import local, new_knowledge, open_files, opened
 

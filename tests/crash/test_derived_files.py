@@ -16,7 +16,7 @@ from knowhub.bootstrap import Hub, examine
 from knowhub.keywords.model import NewInfo, NewKeyword, SearchStatus
 from knowhub.knowledge.model import SearchQuery
 from knowhub.settings import Settings
-from knowhub.stores.files.record_rows import record_file, record_of
+from knowhub.stores.files.derived.record_rows import record_file, record_of
 from tests.builders import local, new_knowledge
 from tests.hubs import hub_on, saved
 

@@ -17,9 +17,9 @@ from knowhub.core.operation import Operation
 from knowhub.knowledge.model import COLLECTION
 from knowhub.operations.erasure import ErasureService
 from knowhub.stores.files.apart import run_here
-from knowhub.stores.files.change_log import JOURNAL
 from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.stores.files.lock import try_flock
+from knowhub.stores.files.log.change_log import JOURNAL
 from knowhub.stores.files.store import FileStore, StoreOptions
 from knowhub.wiring.rules import ERASE_RULES, UNDO_RULES
 from tests.builders import Domain, domain_on, local, new_knowledge, open_files, opened, rows_of

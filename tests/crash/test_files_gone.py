@@ -9,8 +9,8 @@ import pytest
 from knowhub.core.errors import ReadOnly, Unavailable
 from knowhub.stores.files.apart import run_here
 from knowhub.stores.files.data_directory import PUT_LOG_BACK, DataDirectory, write_format
+from knowhub.stores.files.doctor.inspection import inspect
 from knowhub.stores.files.filesystem import RealFileSystem
-from knowhub.stores.files.inspection import inspect
 from knowhub.stores.files.store import StoreOptions
 from tests.builders import local, new_knowledge, open_files, opened, rows_of
 from tests.fakes.faulty_files import FaultyFileSystem, Plan

@@ -7,12 +7,12 @@ import pytest
 
 from knowhub.context.model import Category, Level, MemoryContext
 from knowhub.core.errors import NotFound
-from knowhub.stores.files.context_directories import NodeDirectories
-from knowhub.stores.files.context_fs import ContextFS
-from knowhub.stores.files.context_paths import physical
 from knowhub.stores.files.data_directory import DataDirectory
+from knowhub.stores.files.directories.context_directories import NodeDirectories
+from knowhub.stores.files.directories.context_fs import ContextFS
+from knowhub.stores.files.directories.context_paths import physical
+from knowhub.stores.files.directories.node_files import ABSTRACT, CONTENT, META, OVERVIEW, RELATIONS
 from knowhub.stores.files.filesystem import RealFileSystem
-from knowhub.stores.files.node_files import ABSTRACT, CONTENT, META, OVERVIEW, RELATIONS
 from knowhub.stores.files.store import FileStore
 from tests.builders import open_files
 from tests.context_rows import ACCOUNT, memory_at, node_row, part_row, said, session_at, written

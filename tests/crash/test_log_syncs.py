@@ -12,7 +12,7 @@ from knowhub.context.model import Message
 from knowhub.core.ids import seq_of
 from knowhub.core.operation import Unchanged
 from knowhub.settings import Settings
-from knowhub.stores.files.log_line import RawChange
+from knowhub.stores.files.log.log_line import RawChange
 from tests.builders import Domain, caller, local, new_knowledge, opened
 from tests.fakes.faulty_files import CHANGES, FaultyFileSystem, Plan
 

@@ -18,7 +18,7 @@ from knowhub.core.embedding import TextRefused, Vector
 from knowhub.core.errors import Unavailable
 from knowhub.search.context_vectors import ContextVectors
 from knowhub.search.following import Records
-from knowhub.stores.files.state import SearchableContext
+from knowhub.stores.files.rows.state import SearchableContext
 from tests.builders import FakeClock, local
 from tests.context_rows import said, session_at
 from tests.fakes.hashing_embedder import Fault, HashingEmbedder

@@ -13,8 +13,8 @@ from knowhub.resources.reveal_quota import RevealQuota
 from knowhub.resources.service import ResourceService
 from knowhub.stores.files.data_directory import KEYRING
 from knowhub.stores.files.filesystem import FileSystem, RealFileSystem
-from knowhub.stores.files.keyring import keyring_of
-from knowhub.stores.files.snapshot_unpacking import unpack_directory
+from knowhub.stores.files.keys.keyring import keyring_of
+from knowhub.stores.files.snapshots.snapshot_unpacking import unpack_directory
 from knowhub.stores.files.store import FileStore
 from knowhub.wiring.rules import ERASE_RULES, UNDO_RULES
 from tests.builders import local, open_files

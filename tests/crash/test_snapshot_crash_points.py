@@ -12,9 +12,9 @@ from knowhub.operations.snapshots import Snapshots
 from knowhub.stores.files.apart import run_here
 from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.filesystem import FileSystem, RealFileSystem
-from knowhub.stores.files.snapshot_reading import check_snapshot
-from knowhub.stores.files.snapshot_unpacking import unpack_directory
-from knowhub.stores.files.snapshots import SnapshotFolder, SnapshotParts
+from knowhub.stores.files.snapshots.snapshot_reading import check_snapshot
+from knowhub.stores.files.snapshots.snapshot_unpacking import unpack_directory
+from knowhub.stores.files.snapshots.snapshots import SnapshotFolder, SnapshotParts
 from knowhub.stores.files.store import FileStore, StoreOptions
 from knowhub.wiring.rules import UNDO_RULES
 from tests.archives import members_of

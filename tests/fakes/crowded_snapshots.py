@@ -8,8 +8,8 @@ from knowhub.core.operation import Row
 from knowhub.knowledge.model import COLLECTION
 from knowhub.operations.model import SnapshotEntry, SnapshotReason
 from knowhub.operations.restore import Key, Wanted
-from knowhub.stores.files.snapshots import PreparedSnapshot, SnapshotFolder
-from knowhub.stores.files.state_view import StateView
+from knowhub.stores.files.rows.state_view import StateView
+from knowhub.stores.files.snapshots.snapshots import PreparedSnapshot, SnapshotFolder
 
 _AFTER_KEEPING = 2
 

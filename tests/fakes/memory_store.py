@@ -10,8 +10,8 @@ from knowhub.core.operation import Committed, Decide, IdempotencyKey, Operation,
 from knowhub.stores.files.batch import Batch, Request
 from knowhub.stores.files.replica import Follower
 from knowhub.stores.files.retries import RetryKeys
-from knowhub.stores.files.state import AccountState, PlacedLine
-from knowhub.stores.files.state_view import StateView
+from knowhub.stores.files.rows.state import AccountState, PlacedLine
+from knowhub.stores.files.rows.state_view import StateView
 
 _A_DAY_S = 24 * 3600.0
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import orjson
 
-from knowhub.stores.files.disk_rows import PlacedRows
+from knowhub.stores.files.rows.disk_rows import PlacedRows
 
 SEGMENT = 3
 

@@ -18,7 +18,7 @@ from knowhub.keywords import info_decisions
 from knowhub.keywords.model import KEYWORDS, NewInfo
 from knowhub.knowledge.model import NewKnowledge
 from knowhub.knowledge.service import KnowledgeService
-from knowhub.stores.files.state_view import StateView
+from knowhub.stores.files.rows.state_view import StateView
 from tests.builders import START, CountedIds, FakeClock, caller, local, new_knowledge
 from tests.fakes.memory_store import MemoryStore
 from tests.keyword_rows import keyword_row

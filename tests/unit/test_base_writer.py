@@ -10,10 +10,10 @@ import pytest
 from knowhub.core.operation import Draft, Write
 from knowhub.knowledge.model import COLLECTION, Feedback
 from knowhub.stores.files.apart import run_here
-from knowhub.stores.files.base_writer import write_base
+from knowhub.stores.files.compacting.base_writer import write_base
 from knowhub.stores.files.filesystem import RealFileSystem
-from knowhub.stores.files.log_base import BaseHeader
-from knowhub.stores.files.log_reading import DamagedLog
+from knowhub.stores.files.log.log_base import BaseHeader
+from knowhub.stores.files.log.log_reading import DamagedLog
 from knowhub.stores.files.store import FileStore, StoreOptions
 from tests.builders import FakeClock, knowledge_row, local, new_knowledge, open_files, opened
 

@@ -13,8 +13,8 @@ from knowhub.bootstrap import Hub, World, open_hub
 from knowhub.core.operation import Draft, Write
 from knowhub.keywords.model import INFOS, Found, NewInfo, NewKeyword, SearchStatus
 from knowhub.settings import Settings
-from knowhub.stores.files.cache_files import CacheFiles
-from knowhub.stores.files.log_line import parsed, seal
+from knowhub.stores.files.derived.cache_files import CacheFiles
+from knowhub.stores.files.log.log_line import parsed, seal
 from knowhub.stores.files.store import FileStore
 from tests.builders import OWNER, FakeClock, local, open_files
 from tests.fakes.plain_text import PlainText

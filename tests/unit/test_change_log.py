@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from knowhub.stores.files.change_log import ChangeLog, Header
 from knowhub.stores.files.filesystem import RealFileSystem
-from knowhub.stores.files.log_line import seal
+from knowhub.stores.files.log.change_log import ChangeLog, Header
+from knowhub.stores.files.log.log_line import seal
 
 
 def test_of_a_file_that_is_shorter_than_was_said_the_lines_that_are_there_are_read(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from knowhub.context.ports import ContextView
 from knowhub.core.operation import Draft
 from knowhub.stores.files.apart import run_here
 from knowhub.stores.files.filesystem import RealFileSystem
-from knowhub.stores.files.state import SearchableContext
+from knowhub.stores.files.rows.state import SearchableContext
 from knowhub.stores.files.store import FileStore, StoreOptions
 from tests.builders import open_files
 from tests.context_rows import ACCOUNT, draft, memory_at, node_row, part_row, said, session_at

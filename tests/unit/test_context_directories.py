@@ -9,10 +9,10 @@ import pytest
 
 from knowhub.context.model import Category, Level, MemoryContext
 from knowhub.context.transcript import transcript
-from knowhub.stores.files.context_directories import NodeDirectories
-from knowhub.stores.files.context_fs import ContextFS
-from knowhub.stores.files.context_lock import held_meanwhile
 from knowhub.stores.files.data_directory import DataDirectory
+from knowhub.stores.files.directories.context_directories import NodeDirectories
+from knowhub.stores.files.directories.context_fs import ContextFS
+from knowhub.stores.files.directories.context_lock import held_meanwhile
 from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.stores.files.store import FileStore
 from tests.builders import open_files

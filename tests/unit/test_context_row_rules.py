@@ -16,10 +16,10 @@ from knowhub.core.operation import Operation
 from knowhub.operations.erasure import Erased, ErasureService
 from knowhub.operations.service import OperationsService
 from knowhub.stores.files.apart import run_here
-from knowhub.stores.files.context_directories import NodeDirectories
-from knowhub.stores.files.context_fs import ContextFS
 from knowhub.stores.files.data_directory import DataDirectory
-from knowhub.stores.files.erase_surroundings import ErasureSurroundings
+from knowhub.stores.files.directories.context_directories import NodeDirectories
+from knowhub.stores.files.directories.context_fs import ContextFS
+from knowhub.stores.files.erasing.erase_surroundings import ErasureSurroundings
 from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.stores.files.keeper import Keeper
 from knowhub.stores.files.store import FileStore, StoreOptions

@@ -11,7 +11,7 @@ from knowhub.bootstrap import Hub
 from knowhub.context.model import NODES, Category, MemoryContext
 from knowhub.core.erasing import is_erased
 from knowhub.stores.files.apart import run_here
-from knowhub.stores.files.context_fs import ContextFS
+from knowhub.stores.files.directories.context_fs import ContextFS
 from knowhub.stores.files.filesystem import RealFileSystem
 from tests.builders import FakeClock, local
 from tests.context_rows import ACCOUNT, draft, memory_at, node_row, said, session_at

@@ -18,10 +18,10 @@ from knowhub.keywords.model import ROOT_ID, NewInfo, NewKeyword
 from knowhub.settings import Settings
 from knowhub.stores.files.apart import run_apart, run_here
 from knowhub.stores.files.data_directory import DataDirectory
-from knowhub.stores.files.derived_maps import DerivedMaps, MapOptions, read_note
+from knowhub.stores.files.derived.derived_maps import DerivedMaps, MapOptions, read_note
+from knowhub.stores.files.derived.map_files import MAP_NAMES, write_maps
+from knowhub.stores.files.derived.records import ErasingLog
 from knowhub.stores.files.filesystem import RealFileSystem
-from knowhub.stores.files.map_files import MAP_NAMES, write_maps
-from knowhub.stores.files.records import ErasingLog
 from tests.builders import OWNER, FakeClock, local, new_knowledge
 from tests.fakes.faulty_files import FaultyFileSystem, Plan
 from tests.fakes.plain_text import PlainText

@@ -11,10 +11,10 @@ import pytest
 from knowhub.core.errors import Unavailable
 from knowhub.core.operation import Draft, Write
 from knowhub.keywords.model import INFOS, NewInfo
-from knowhub.stores.files.disk_rows import DiskRows
-from knowhub.stores.files.log_line import parsed, seal
-from knowhub.stores.files.sliced_line import SlicedChange, sliced_base_line
-from knowhub.stores.files.state import AccountState, PlacedLine
+from knowhub.stores.files.log.log_line import parsed, seal
+from knowhub.stores.files.log.sliced_line import SlicedChange, sliced_base_line
+from knowhub.stores.files.rows.disk_rows import DiskRows
+from knowhub.stores.files.rows.state import AccountState, PlacedLine
 from knowhub.stores.files.store import FileStore
 from tests.builders import CountedIds, local, open_files
 from tests.fakes.placed_log import SEGMENT, PlacedLog

@@ -12,9 +12,9 @@ from knowhub.core.operation import Draft, Row, Write
 from knowhub.keywords.model import INFOS
 from knowhub.knowledge.model import COLLECTION
 from knowhub.stores.files.data_directory import DataDirectory
-from knowhub.stores.files.erase_surroundings import ErasureSurroundings
-from knowhub.stores.files.erased_lines import Target
-from knowhub.stores.files.erasing import survey
+from knowhub.stores.files.erasing.erase_surroundings import ErasureSurroundings
+from knowhub.stores.files.erasing.erased_lines import Target
+from knowhub.stores.files.erasing.erasing import survey
 from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.stores.files.lock import share
 from knowhub.stores.files.store import FileStore

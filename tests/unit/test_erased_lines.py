@@ -14,9 +14,9 @@ from knowhub.keywords import info_decisions
 from knowhub.keywords.model import INFOS, KEYWORDS
 from knowhub.knowledge import decisions
 from knowhub.knowledge.model import COLLECTION
-from knowhub.stores.files.erased_lines import Target, Traces, erased_line, versions_in
-from knowhub.stores.files.log_base import end_line
-from knowhub.stores.files.log_line import object_of, parsed, resealed, seal
+from knowhub.stores.files.erasing.erased_lines import Target, Traces, erased_line, versions_in
+from knowhub.stores.files.log.log_base import end_line
+from knowhub.stores.files.log.log_line import object_of, parsed, resealed, seal
 from tests.builders import knowledge_row
 
 SECRET = "The quagga of platform nine sings at midnight."

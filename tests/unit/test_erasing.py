@@ -17,10 +17,10 @@ from knowhub.knowledge.model import COLLECTION, Feedback, OnConflict, SearchQuer
 from knowhub.operations.erasure import Erased, ErasureService
 from knowhub.operations.model import OperationFilter
 from knowhub.settings import Settings
-from knowhub.stores.files.change_log import JOURNAL
 from knowhub.stores.files.data_directory import DataDirectory
-from knowhub.stores.files.erase_surroundings import Derived, ErasureSurroundings
+from knowhub.stores.files.erasing.erase_surroundings import Derived, ErasureSurroundings
 from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.stores.files.log.change_log import JOURNAL
 from knowhub.wiring.rules import ERASE_RULES, UNDO_RULES
 from tests.builders import OWNER, caller, imported, local, new_knowledge, retry_key
 from tests.erasing import files_with, indexes_with

@@ -10,7 +10,7 @@ import pytest
 
 from knowhub.context import uri as uris
 from knowhub.context.model import Category
-from knowhub.stores.files.context_paths import is_folder_path, is_node_path, physical
+from knowhub.stores.files.directories.context_paths import is_folder_path, is_node_path, physical
 from tests.unit.test_hostile_resource_ids import READINGS, hostile_ids
 
 ROOT = Path("/srv/hub/context")

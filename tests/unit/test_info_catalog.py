@@ -7,8 +7,8 @@ import orjson
 import pytest
 
 from knowhub.keywords.model import InfoQuery, InfoSort, RelationType
-from knowhub.stores.files import sliced_line
-from knowhub.stores.files.info_catalog import InfoCatalog, PendingInfos
+from knowhub.stores.files.log import sliced_line
+from knowhub.stores.files.rows.info_catalog import InfoCatalog, PendingInfos
 from tests.builders import OWNER
 from tests.fakes.placed_log import PlacedLog
 from tests.keyword_rows import info_row, link_row

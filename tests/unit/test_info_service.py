@@ -31,7 +31,7 @@ from knowhub.keywords.model import (
 from knowhub.keywords.recent import Recents
 from knowhub.keywords.service import Deletion, KeywordService
 from knowhub.search.keyword_text import KeywordTextRules
-from knowhub.stores.files.log_line import RawChange
+from knowhub.stores.files.log.log_line import RawChange
 from tests.builders import CountedIds, FakeClock, caller, local, retry_key
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.scripted_chat import Answer, ScriptedChat, candidates_in

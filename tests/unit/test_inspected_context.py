@@ -10,12 +10,12 @@ from knowhub.bootstrap import open_hub
 from knowhub.context.model import Category
 from knowhub.core.ids import RandomIds
 from knowhub.settings import Settings
-from knowhub.stores.files.context_directories import NodeDirectories
 from knowhub.stores.files.data_directory import DataDirectory
+from knowhub.stores.files.directories.context_directories import NodeDirectories
+from knowhub.stores.files.doctor.findings import Finding, Severity
+from knowhub.stores.files.doctor.inspection import inspect
+from knowhub.stores.files.doctor.repairing import repair
 from knowhub.stores.files.filesystem import RealFileSystem
-from knowhub.stores.files.findings import Finding, Severity
-from knowhub.stores.files.inspection import inspect
-from knowhub.stores.files.repairing import repair
 from knowhub.stores.files.store import FileStore
 from tests.builders import open_files
 from tests.context_rows import ACCOUNT, draft, memory_at, node_row, said, session_at

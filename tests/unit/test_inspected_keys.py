@@ -9,10 +9,10 @@ import pytest
 from knowhub.bootstrap import Hub
 from knowhub.resources.model import RESOURCES, WrappedKey
 from knowhub.stores.files.data_directory import KEYRING, DataDirectory
+from knowhub.stores.files.doctor.findings import Finding, Severity
+from knowhub.stores.files.doctor.inspection import inspect
 from knowhub.stores.files.filesystem import RealFileSystem
-from knowhub.stores.files.findings import Finding, Severity
-from knowhub.stores.files.inspection import inspect
-from knowhub.stores.files.keyring import keyring_of, keyring_text
+from knowhub.stores.files.keys.keyring import keyring_of, keyring_text
 from tests.builders import local, retry_key
 from tests.hubs import hub_at
 from tests.sealing import ID, SECRET, new_resource

@@ -16,11 +16,11 @@ from knowhub.keywords.model import NewKeyword
 from knowhub.knowledge.model import COLLECTION
 from knowhub.settings import Settings
 from knowhub.stores.files.data_directory import DataDirectory
+from knowhub.stores.files.doctor.findings import Severity
+from knowhub.stores.files.doctor.inspection import inspect
 from knowhub.stores.files.filesystem import FileSystem, RealFileSystem
-from knowhub.stores.files.findings import Severity
-from knowhub.stores.files.inspection import inspect
 from knowhub.stores.files.lock import LockFile
-from knowhub.stores.files.log_line import seal
+from knowhub.stores.files.log.log_line import seal
 from tests.builders import OWNER, local, new_knowledge
 from tests.fakes.faulty_files import FaultyFileSystem, Plan
 from tests.fakes.plain_text import PlainText

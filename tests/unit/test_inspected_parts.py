@@ -15,10 +15,10 @@ from knowhub.core.errors import Conflict, Unavailable
 from knowhub.keywords.model import NewInfo, NewKeyword
 from knowhub.settings import Settings
 from knowhub.stores.files.data_directory import DataDirectory
-from knowhub.stores.files.findings import Finding, Severity, ranges_text, some_of
-from knowhub.stores.files.inspected_tree import TreeRead, tree_findings
-from knowhub.stores.files.inspection import inspect
-from knowhub.stores.files.log_line import seal
+from knowhub.stores.files.doctor.findings import Finding, Severity, ranges_text, some_of
+from knowhub.stores.files.doctor.inspected_tree import TreeRead, tree_findings
+from knowhub.stores.files.doctor.inspection import inspect
+from knowhub.stores.files.log.log_line import seal
 from tests.builders import OWNER, local, new_knowledge
 from tests.fakes.faulty_files import FaultyFileSystem
 from tests.fakes.plain_text import PlainText

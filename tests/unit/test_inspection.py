@@ -12,8 +12,8 @@ from knowhub.bootstrap import examine, open_hub
 from knowhub.core.request_context import local_context
 from knowhub.knowledge.model import NewKnowledge
 from knowhub.settings import Settings
+from knowhub.stores.files.doctor.findings import Finding, Severity
 from knowhub.stores.files.filesystem import RealFileSystem
-from knowhub.stores.files.findings import Finding, Severity
 from knowhub.stores.files.lock import LockFile, try_flock
 
 SEGMENT = "change_log/segment-00000001.jsonl"

@@ -11,7 +11,7 @@ from knowhub.core.errors import Conflict, StorageFull, Unavailable
 from knowhub.resources.model import WrappedKey
 from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.filesystem import RealFileSystem
-from knowhub.stores.files.keyring import FileKeyring, keyring_text
+from knowhub.stores.files.keys.keyring import FileKeyring, keyring_text
 from tests.fakes.faulty_files import FaultyFileSystem, Plan
 from tests.sealing import ACCOUNT, ID, vault_on
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from knowhub.keywords.model import ROOT_ID
-from knowhub.stores.files.keyword_catalog import KeywordCatalog, PendingKeywords
+from knowhub.stores.files.rows.keyword_catalog import KeywordCatalog, PendingKeywords
 from tests.keyword_rows import keyword_row
 
 

@@ -38,7 +38,7 @@ from knowhub.keywords.recent import Recents
 from knowhub.keywords.service import Deletion, KeywordService
 from knowhub.operations.service import OperationsService
 from knowhub.search.keyword_text import KeywordTextRules
-from knowhub.stores.files.log_line import RawChange
+from knowhub.stores.files.log.log_line import RawChange
 from tests.builders import CountedIds, FakeClock, caller, local
 from tests.fakes.keyword_view import FakeKeywordView, tree_of
 from tests.fakes.memory_store import MemoryStore

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowhub.core.operation import Change, Group, Operation
-from knowhub.stores.files.log_line import RawChange, decode, encode, line_checksum, parsed, seal
+from knowhub.stores.files.log.log_line import RawChange, decode, encode, line_checksum, parsed, seal
 from tests.builders import START, knowledge_row, retry_key
 
 BODIES = st.dictionaries(st.text(max_size=8), st.text(max_size=20) | st.integers(-(2**53), 2**53), min_size=1)

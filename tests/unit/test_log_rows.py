@@ -8,9 +8,9 @@ import pytest
 from knowhub.knowledge.model import COLLECTION, Feedback
 from knowhub.stores.files.apart import run_here
 from knowhub.stores.files.filesystem import RealFileSystem
-from knowhub.stores.files.log_line import seal
-from knowhub.stores.files.log_reading import DamagedLog, LogEnd
-from knowhub.stores.files.log_rows import LogRows, latest_rows
+from knowhub.stores.files.log.log_line import seal
+from knowhub.stores.files.log.log_reading import DamagedLog, LogEnd
+from knowhub.stores.files.log.log_rows import LogRows, latest_rows
 from knowhub.stores.files.store import StoreOptions
 from tests.builders import Domain, FakeClock, local, new_knowledge, opened, rows_of
 

@@ -17,7 +17,7 @@ from knowhub.core.errors import Forbidden, NotFound
 from knowhub.core.request_context import Role, local_context
 from knowhub.providers.graph import InProcessGraph
 from knowhub.search.context_vectors import ContextVectors
-from knowhub.stores.files.state import SearchableContext
+from knowhub.stores.files.rows.state import SearchableContext
 from tests.builders import FakeClock, caller, local
 from tests.context_rows import ACCOUNT, OWNER, memory_at, node_row, part_row, said, session_at
 from tests.fakes.hashing_embedder import HashingEmbedder

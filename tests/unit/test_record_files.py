@@ -9,9 +9,9 @@ import pytest
 from knowhub.core.operation import Draft, Write
 from knowhub.knowledge.model import COLLECTION
 from knowhub.stores.files.apart import run_here
+from knowhub.stores.files.derived.record_rows import record_file
+from knowhub.stores.files.derived.records import RecordFiles
 from knowhub.stores.files.filesystem import RealFileSystem
-from knowhub.stores.files.record_rows import record_file
-from knowhub.stores.files.records import RecordFiles
 from knowhub.stores.files.store import FileStore
 from tests.builders import knowledge_row, open_files
 

@@ -13,8 +13,8 @@ from knowhub.core.request_context import local_context
 from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, NewInfo, NewKeyword
 from knowhub.knowledge.model import COLLECTION
 from knowhub.settings import Settings
-from knowhub.stores.files.findings import Severity
-from knowhub.stores.files.record_rows import record_file, record_of, record_text
+from knowhub.stores.files.derived.record_rows import record_file, record_of, record_text
+from knowhub.stores.files.doctor.findings import Severity
 from tests.builders import OWNER, START, FakeClock, knowledge_row, local, new_knowledge
 from tests.fakes.plain_text import PlainText
 from tests.keyword_rows import info_row, keyword_row, link_row

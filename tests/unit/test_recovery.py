@@ -5,8 +5,8 @@ from pathlib import Path
 import orjson
 import pytest
 
-from knowhub.stores.files.log_line import seal
-from knowhub.stores.files.recovery import Judged, judge
+from knowhub.stores.files.log.log_line import seal
+from knowhub.stores.files.log.recovery import Judged, judge
 
 START = 100
 OPERATION = {"op": "save_knowledge", "account": "default", "timestamp": 1.0, "changes": []}

@@ -18,7 +18,7 @@ from knowhub.operations.snapshots import Snapshots
 from knowhub.settings import Settings
 from knowhub.stores.files.apart import run_here
 from knowhub.stores.files.filesystem import RealFileSystem
-from knowhub.stores.files.log_line import seal
+from knowhub.stores.files.log.log_line import seal
 from knowhub.wiring.rules import UNDO_RULES
 from tests.archives import Archive, Piece
 from tests.builders import OWNER, FakeClock, imported, local, new_knowledge

@@ -12,9 +12,9 @@ from knowhub.core.errors import InvalidInput, NotFound, Unavailable
 from knowhub.resources.model import RESOURCES, WrappedKey
 from knowhub.settings import Settings
 from knowhub.stores.files.data_directory import KEYRING, DataDirectory
+from knowhub.stores.files.doctor.inspection import inspect
 from knowhub.stores.files.filesystem import RealFileSystem
-from knowhub.stores.files.inspection import inspect
-from knowhub.stores.files.keyring import joined_keys, keyring_of, keyring_text
+from knowhub.stores.files.keys.keyring import joined_keys, keyring_of, keyring_text
 from tests.builders import OWNER, local
 from tests.hubs import hub_at
 from tests.sealing import ID, SECRET, new_resource

@@ -14,10 +14,10 @@ import pytest
 from knowhub.core.errors import Conflict, StorageFull
 from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.filesystem import RealFileSystem
-from knowhub.stores.files.snapshot_manifest import DamagedSnapshot, Manifest
-from knowhub.stores.files.snapshot_reading import check_snapshot, read_manifest, unpack_snapshot
-from knowhub.stores.files.snapshot_unpacking import unpack_directory
-from knowhub.stores.files.snapshot_writing import temporary_path, write_archive
+from knowhub.stores.files.snapshots.snapshot_manifest import DamagedSnapshot, Manifest
+from knowhub.stores.files.snapshots.snapshot_reading import check_snapshot, read_manifest, unpack_snapshot
+from knowhub.stores.files.snapshots.snapshot_unpacking import unpack_directory
+from knowhub.stores.files.snapshots.snapshot_writing import temporary_path, write_archive
 from knowhub.stores.files.store import StoreOptions
 from tests.archives import MANIFEST, Archive, Piece, members_of, packed
 from tests.builders import local, new_knowledge, opened

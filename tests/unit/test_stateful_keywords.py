@@ -29,7 +29,7 @@ from knowhub.keywords.infos import InfoService
 from knowhub.keywords.model import KEYWORDS, ROOT_ID, InfoPolicy, InfoQuery, InfoSort, Options, Written
 from knowhub.operations.model import UndoResult
 from knowhub.settings import Settings
-from knowhub.stores.files.findings import Severity
+from knowhub.stores.files.doctor.findings import Severity
 from tests.builders import OWNER, CountedIds, FakeClock, caller, local, open_files
 from tests.fakes.plain_text import PlainText
 from tests.keyword_deeds import DEEDS, GROWN, NAMES, PICK, SPELLINGS, TREE, Deeds, steps_of

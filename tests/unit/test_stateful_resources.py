@@ -21,8 +21,8 @@ from knowhub.core.errors import Conflict, KnowHubError, NotFound, Unavailable
 from knowhub.core.operation import IdempotencyKey
 from knowhub.resources.model import RESOURCES, NewResource, ResourceQuery, SavedResource
 from knowhub.settings import Settings
+from knowhub.stores.files.doctor.findings import Severity
 from knowhub.stores.files.filesystem import RealFileSystem
-from knowhub.stores.files.findings import Severity
 from tests.builders import OWNER, CountedIds, FakeClock, local
 from tests.resource_model import CALLERS, OWNERS, Refusal, Row, erasing_refusal, patched, refusal, reveal_refusal, saved
 from tests.sealing import files_that_say

@@ -22,9 +22,9 @@ from knowhub.keywords.model import INFOS, KEYWORDS, ROOT_ID, InfoPolicy, NewInfo
 from knowhub.keywords.service import Deletion
 from knowhub.knowledge.model import COLLECTION, Feedback
 from knowhub.settings import Settings
+from knowhub.stores.files.doctor.findings import Severity
 from knowhub.stores.files.filesystem import RealFileSystem
-from knowhub.stores.files.findings import Severity
-from knowhub.stores.files.log_line import RawChange
+from knowhub.stores.files.log.log_line import RawChange
 from tests.builders import OWNER, CountedIds, FakeClock, local, new_knowledge
 from tests.fakes.plain_text import PlainText
 

@@ -8,7 +8,7 @@ import pytest
 
 from knowhub.bootstrap import Hub, examine, mend, open_hub
 from knowhub.settings import Settings
-from knowhub.stores.files.findings import Severity
+from knowhub.stores.files.doctor.findings import Severity
 from knowhub.web.app import create_app
 from tests.erasing import files_with
 from tests.web.conftest import client_of

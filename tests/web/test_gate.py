@@ -14,7 +14,7 @@ from knowhub.core.operation import Unchanged
 from knowhub.identity.model import Holder
 from knowhub.identity.service import IdentityService
 from knowhub.settings import Settings
-from knowhub.stores.files.key_table import LogKeyTable
+from knowhub.stores.files.keys.key_table import LogKeyTable
 from knowhub.web.app import create_app
 from knowhub.web.middleware import BODY
 from tests.builders import CountedIds, FakeClock

@@ -11,9 +11,9 @@ from knowhub.core.erasing import ERASING, is_erased
 from knowhub.core.errors import InvalidInput, TooLarge
 from knowhub.core.ids import Ids, operation_id
 from knowhub.core.operation import Change, Committed, Draft, IdempotencyKey, Operation, Outcome, Row, Unchanged, Write
-from knowhub.stores.files.log_line import RawChange, encode
-from knowhub.stores.files.state import AccountState, Pending
-from knowhub.stores.files.state_view import StateView
+from knowhub.stores.files.log.log_line import RawChange, encode
+from knowhub.stores.files.rows.state import AccountState, Pending
+from knowhub.stores.files.rows.state_view import StateView
 
 MAX_OPERATION_BYTES = 64 * 1024 * 1024
 

@@ -20,10 +20,10 @@ Work: TypeAlias = Callable[[FileSystem, Path, Mapping[str, Any]], dict[str, Any]
 """From a file system, a data directory and JSON arguments to a JSON result; it raises OSError."""
 
 _WORK: Final = {
-    "write_maps": "knowhub.stores.files.map_files:write_maps",
-    "write_base": "knowhub.stores.files.base_writer:write_base",
-    "write_snapshot": "knowhub.stores.files.snapshots:write_snapshot",
-    "prepare_restore": "knowhub.stores.files.restore_work:prepare_restore",
+    "write_maps": "knowhub.stores.files.derived.map_files:write_maps",
+    "write_base": "knowhub.stores.files.compacting.base_writer:write_base",
+    "write_snapshot": "knowhub.stores.files.snapshots.snapshots:write_snapshot",
+    "prepare_restore": "knowhub.stores.files.snapshots.restore_work:prepare_restore",
 }
 _NICENESS: Final = 10
 _PR_SET_PDEATHSIG: Final = 1

@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 from knowhub.core.errors import KnowHubError, ReadOnly, StorageFull, Unavailable
 from knowhub.core.operation import Decide, IdempotencyKey, Outcome
 from knowhub.stores.files.batch import Batch, Request
-from knowhub.stores.files.cursor import LogCursor
 from knowhub.stores.files.filesystem import NO_ROOM
-from knowhub.stores.files.loading import Opening, start_segment
 from knowhub.stores.files.lock import Position
-from knowhub.stores.files.recovery import Damage
+from knowhub.stores.files.log.cursor import LogCursor
+from knowhub.stores.files.log.loading import Opening, start_segment
+from knowhub.stores.files.log.recovery import Damage
 from knowhub.stores.files.replica import Replica
 
 CATCH_UP_BYTES = 4 * 1024 * 1024

@@ -7,11 +7,11 @@ from pathlib import Path
 from knowhub.core.clock import Clock
 from knowhub.core.errors import KnowHubError, Unavailable
 from knowhub.core.ids import Ids
-from knowhub.stores.files.change_log import ChangeLog
 from knowhub.stores.files.data_directory import DataDirectory, check_format, check_log
 from knowhub.stores.files.filesystem import FileSystem
-from knowhub.stores.files.loading import Opening
 from knowhub.stores.files.lock import LockFile
+from knowhub.stores.files.log.change_log import ChangeLog
+from knowhub.stores.files.log.loading import Opening
 from knowhub.stores.files.store import FileStore, StoreOptions
 
 _LOCK_POLL_S = 0.001

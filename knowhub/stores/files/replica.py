@@ -6,14 +6,14 @@ from typing import Any, Protocol
 from knowhub.core.erasing import ERASING
 from knowhub.core.operation import Operation
 from knowhub.stores.files.batch import Batch
-from knowhub.stores.files.change_log import ChangeLog, Line
-from knowhub.stores.files.history import History
-from knowhub.stores.files.log_base import BaseHeader
-from knowhub.stores.files.log_line import RawChange, decode
-from knowhub.stores.files.raw_changes import raw_changes
+from knowhub.stores.files.log.change_log import ChangeLog, Line
+from knowhub.stores.files.log.history import History
+from knowhub.stores.files.log.log_base import BaseHeader
+from knowhub.stores.files.log.log_line import RawChange, decode
+from knowhub.stores.files.log.raw_changes import raw_changes
+from knowhub.stores.files.log.sliced_line import outline
 from knowhub.stores.files.retries import RetryKeys
-from knowhub.stores.files.sliced_line import outline
-from knowhub.stores.files.state import AccountState, PlacedLine
+from knowhub.stores.files.rows.state import AccountState, PlacedLine
 
 
 class Follower(Protocol):

@@ -7,7 +7,7 @@ from knowhub.core.erasing import ERASED, ERASING, is_erased
 from knowhub.core.errors import Conflict
 from knowhub.core.operation import Committed, IdempotencyKey, Operation
 from knowhub.stores.files.batch import check_same_body, key_name
-from knowhub.stores.files.history import History
+from knowhub.stores.files.log.history import History
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,19 +13,19 @@ from typing import Any
 from knowhub.core.erasing import Erasing
 from knowhub.core.operation import Committed, Decide, IdempotencyKey, Operation, Outcome
 from knowhub.operations.model import Compacted
-from knowhub.stores.files import erasing
 from knowhub.stores.files.apart import Apart
-from knowhub.stores.files.compaction import Compaction
-from knowhub.stores.files.cursor import LogCursor
-from knowhub.stores.files.erase_commit import Erasures
+from knowhub.stores.files.compacting.compaction import Compaction
+from knowhub.stores.files.erasing import erasing
+from knowhub.stores.files.erasing.erase_commit import Erasures
 from knowhub.stores.files.group_commit import CATCH_UP_BYTES, GroupCommit, StoreOptions
-from knowhub.stores.files.history import History
-from knowhub.stores.files.loading import Opening, load
 from knowhub.stores.files.lock import Position
-from knowhub.stores.files.recovery import Damage
+from knowhub.stores.files.log.cursor import LogCursor
+from knowhub.stores.files.log.history import History
+from knowhub.stores.files.log.loading import Opening, load
+from knowhub.stores.files.log.recovery import Damage
 from knowhub.stores.files.replica import Follower, Replica
-from knowhub.stores.files.state import AccountState
-from knowhub.stores.files.state_view import StateView
+from knowhub.stores.files.rows.state import AccountState
+from knowhub.stores.files.rows.state_view import StateView
 
 __all__ = ["FileStore", "LogPlace", "StoreOptions", "StoreStatus"]
 

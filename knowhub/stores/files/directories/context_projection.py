@@ -1,0 +1,177 @@
+"""What the directory of a node is to hold, as the rows of the log tell it, and the file work that makes it so."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from knowhub.context.model import NODES, PARTS, ContextHead
+from knowhub.context.transcript import transcript
+from knowhub.context.uri import parent_of
+from knowhub.stores.files.directories.context_paths import physical
+from knowhub.stores.files.directories.node_encoding import NOTHING, Standing, encoded, node_of
+from knowhub.stores.files.directories.node_files import NODE_FILES, NodeContent, NodeFiles, prune
+from knowhub.stores.files.directories.node_way import Look, clear_way, look_of, stranger_on
+from knowhub.stores.files.filesystem import FileSystem
+from knowhub.stores.files.rows.state import AccountState
+
+Note = Mapping[str, Any]
+_NAMES: Final = sorted(NODE_FILES)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A node as it is to stand in its directory; without a `row` it is not to stand there at all.
+
+    `parts` are the rows of its messages: all of them, or, where `behind` is the note of what is there, those that come
+    behind that.
+    """
+
+    uri: str
+    row: bytes | None
+    standing: Standing = NOTHING
+    parts: Sequence[bytes] = ()
+    behind: Note | None = None
+
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing has changed since it was first written, so that there need not be a directory yet."""
+        return self.standing.revision == 1 + self.standing.versions and self.behind is None
+
+    @property
+    def is_session(self) -> bool:
+        """Whether its content is its transcript."""
+        return bool(self.standing.versions)
+
+
+def touched_by(changes: Sequence[tuple[str, str]]) -> list[str]:
+    """Return the URIs of the nodes whose directories the rows of these collections and ids are part of."""
+    nodes = [parent_of(row_id) if kind == PARTS else row_id for kind, row_id in changes if kind in (NODES, PARTS)]
+    return list(dict.fromkeys(nodes))
+
+
+def wanted_of(state: AccountState, uri: str, note: Note | None) -> Wanted:
+    """Look a node up in the rows of its account; `note` is what its directory says, where that can be built upon."""
+    head = state.context.head(uri)
+    if head is None or not head.live:
+        return Wanted(uri, None)
+    row, rows = state.rows[NODES][uri], state.rows.get(PARTS, {})
+    versions = state.context.versions_of_parts(uri)
+    if not versions:
+        return Wanted(uri, row, Standing(head.version))
+    if note is not None:
+        noted = Standing.noted(note)
+        new = state.context.behind(uri, noted.last)
+        # Each change of a message makes the sum grow: so much growth is that of the new ones, and nothing else changed.
+        if note.get("uri") == uri and versions == noted.versions + len(new) and all(part.version == 1 for part in new):
+            last = _place(new[-1]) if new else noted.last
+            standing = Standing(head.version + versions, versions, last)
+            return Wanted(uri, row, standing, [rows[part.uri] for part in new], note)
+    parts = list(state.context.children(uri))
+    standing = Standing(head.version + versions, versions, _place(parts[-1]) if parts else NOTHING.last)
+    return Wanted(uri, row, standing, [rows[part.uri] for part in parts])
+
+
+class Projector:
+    """Makes directories hold what is wanted. Whoever uses it holds the lock on the folder of all memories."""
+
+    def __init__(self, files: FileSystem, root: Path) -> None:
+        self._files = files
+        self._root = root
+        self._nodes = NodeFiles(files)
+        # How each directory looked when it was last known to be whole, so that it need not be read again.
+        self._looks: dict[str, int] = {}
+
+    def changed(self, uris: Sequence[str]) -> list[str]:
+        """Return those whose directories do not look as they did when they were last known to be whole. OSError."""
+        folders = {uri: self._root / physical(uri) for uri in uris}
+        above = {folder.parent for folder in folders.values()}
+        astray = {folder for folder in above if stranger_on(self._files, self._root, folder) is not None}
+        return [uri for uri, folder in folders.items() if folder.parent in astray or not self._is_known(uri, folder)]
+
+    def notes(self, uris: Sequence[str]) -> dict[str, Note]:
+        """Return what the directories of sessions say, of those that can be built upon. Raises OSError."""
+        found = {}
+        for uri in uris:
+            folder = self._root / physical(uri)
+            if stranger_on(self._files, self._root, folder) is not None:
+                continue
+            note = self._nodes.note(folder)
+            thorough = not self._is_known(uri, folder)
+            if note is not None and note.get("messages") and self._nodes.is_extensible(folder, note, thorough=thorough):
+                found[uri] = note
+        return found
+
+    def write(self, nodes: Sequence[Wanted], *, thorough: bool = False, first: bool = False) -> None:
+        """Bring directories up to what is wanted; `thorough` looks at every byte of those that are. Raises OSError.
+
+        Who is the `first` to do so for an operation takes its new nodes for new: their making tells if they are not.
+        """
+        cleared = set[Path]()
+        for node in nodes:
+            folder = self._root / physical(node.uri)
+            # Most nodes stand in few folders.
+            clear_way(self._files, folder.parent if folder.parent in cleared else self._root, folder)
+            cleared.add(folder.parent)
+            if node.row is None:
+                self._looks.pop(node.uri, None)
+                self._nodes.remove(folder)
+                prune(self._files, self._root, folder.parent)
+            elif thorough:
+                self._write_where_wrong(folder, node)
+            else:
+                self._write(folder, node, is_new=first and node.is_new)
+            if node.row is not None:
+                self._looks[node.uri] = hash(self._look(folder))
+
+    def _write(self, folder: Path, node: Wanted, *, is_new: bool) -> None:
+        if is_new and self._nodes.made(folder, _content_of(node)):
+            return
+        note = self._nodes.note(folder)
+        thorough = not self._is_known(node.uri, folder)
+        is_ours = note is not None and note.get("uri") == node.uri
+        is_whole = note is not None and is_ours and self._nodes.is_whole(folder, note, thorough=thorough)
+        if note is not None and is_whole and Standing.noted(note) == node.standing:
+            self._nodes.tidy(folder)
+        elif node.behind is not None:
+            self._nodes.extend(folder, node.behind, _content_of(node, b""), _transcript(node.parts))
+        else:
+            self._nodes.put(folder, _content_of(node), anew=not is_whole)
+
+    def _is_known(self, uri: str, folder: Path) -> bool:
+        look = self._look(folder)
+        return look is not None and self._looks.get(uri) == hash(look)
+
+    def _look(self, folder: Path) -> Look | None:
+        return look_of(self._files, folder, _NAMES)
+
+    def _write_where_wrong(self, folder: Path, node: Wanted) -> None:
+        content = _content_of(node)
+        note = self._nodes.note(folder)
+        is_whole = note is not None and self._nodes.is_whole(folder, note, thorough=True)
+        if is_whole and note == _as_noted(content):
+            self._nodes.tidy(folder)
+        else:
+            self._nodes.put(folder, content, anew=not is_whole)
+
+
+def _content_of(node: Wanted, content: bytes | None = None) -> NodeContent:
+    row = orjson.loads(node.row or b"{}")
+    if content is None and node.is_session:
+        content = _transcript(node.parts)
+    return encoded(node_of(row), node.standing, content)
+
+
+def _as_noted(content: NodeContent) -> Note:
+    noted: Note = orjson.loads(orjson.dumps({**content.meta, "files": content.sums()}))
+    return noted
+
+
+def _transcript(parts: Sequence[bytes]) -> bytes:
+    return transcript(map(orjson.loads, parts)).encode()
+
+
+def _place(part: ContextHead) -> tuple[int, str]:
+    return part.number, part.uri

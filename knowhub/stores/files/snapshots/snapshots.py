@@ -1,0 +1,300 @@
+"""The folder of snapshots: making, listing and removing them, and one that is about to be restored."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import orjson
+
+from knowhub.core.clock import Clock, iso
+from knowhub.core.errors import Conflict, NotFound, StorageFull, Unavailable
+from knowhub.core.ids import Ids
+from knowhub.core.operation import Row
+from knowhub.operations.model import SnapshotEntry, SnapshotReason
+from knowhub.operations.restore import Key, Wanted
+from knowhub.stores.files.apart import Apart
+from knowhub.stores.files.claims import claimed
+from knowhub.stores.files.data_directory import KEYRING, DataDirectory
+from knowhub.stores.files.filesystem import FileSystem, failure_of
+from knowhub.stores.files.keys.keyring import FileKeyring
+from knowhub.stores.files.lock import Position
+from knowhub.stores.files.log.history import History
+from knowhub.stores.files.log.log_base import BASE
+from knowhub.stores.files.rows.state_view import StateView
+from knowhub.stores.files.snapshots.restore_work import DIFFERENCES, remove_tree
+from knowhub.stores.files.snapshots.snapshot_manifest import TIMESTAMP, DamagedSnapshot, Manifest
+from knowhub.stores.files.snapshots.snapshot_reading import read_manifest
+from knowhub.stores.files.snapshots.snapshot_writing import temporary_path, write_archive
+
+_REFUSAL = "another snapshot is being made or restored in this directory; wait for its end"
+_PREFIX, _SUFFIX, _TEMPORARY, SCRATCH = "snapshot_", ".tar.gz", ".tmp", ".restore-"
+_SCRATCH_DIGITS = 16
+_TRIES = 5
+_LINES_A_TURN = 200
+
+
+class LogPlace(Protocol):
+    """A moment of the log: the numbers of its base, if it has one, and of its segments, and where it then ended."""
+
+    @property
+    def base(self) -> int | None: ...
+    @property
+    def segments(self) -> Sequence[int]: ...
+    @property
+    def end(self) -> Position: ...
+    @property
+    def last_seq(self) -> int: ...
+    @property
+    def log_id(self) -> str: ...
+    @property
+    def erases(self) -> int: ...
+
+
+class LogSource(Protocol):
+    """The open log that snapshots are made of. `place` waits for a writer, so that nothing is half erased there."""
+
+    @property
+    def history(self) -> History: ...
+    async def place(self) -> LogPlace: ...
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotLimits:
+    """How long to wait for another process that makes a snapshot, in seconds; how much a snapshot may unpack to."""
+
+    wait_s: float = 10.0
+    max_bytes: int = 64 * 1024**3
+
+
+def write_snapshot(files: FileSystem, root: Path, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Write a snapshot that has no name yet, as `SnapshotFolder.create` orders it, apart. Raises OSError."""
+    manifest = Manifest(**arguments["manifest"], members={})
+    return {"bytes": write_archive(files, DataDirectory(root), manifest, arguments["numbers"], arguments["end"])}
+
+
+def list_snapshots(files: FileSystem, directory: DataDirectory) -> list[SnapshotEntry]:
+    """Return every snapshot of a directory, newest first; one whose manifest does not read says so. Raises OSError."""
+    found = [_entry(files, directory, ts) for ts in _timestamps(files, directory)]
+    return sorted((entry for entry in found if entry is not None), key=lambda one: _moment(one.ts), reverse=True)
+
+
+def snapshot_path(directory: DataDirectory, ts: str) -> Path:
+    """Return where a snapshot lies."""
+    return directory.snapshots / f"{_PREFIX}{ts}{_SUFFIX}"
+
+
+class SnapshotFolder:
+    """Snapshots of one open directory. One process at a time changes them: it holds a lock on their folder."""
+
+    def __init__(self, parts: "SnapshotParts") -> None:
+        self._parts = parts
+        self._files = parts.files
+        self._directory = parts.directory
+        self._keyring = FileKeyring(parts.files, parts.directory, parts.limits.wait_s)
+
+    async def entries(self) -> Sequence[SnapshotEntry]:
+        return await asyncio.to_thread(list_snapshots, self._files, self._directory)
+
+    async def create(self, reason: SnapshotReason) -> SnapshotEntry:
+        async with self._claimed():
+            return await self._create(reason)
+
+    async def delete(self, ts: str) -> None:
+        async with self._claimed():
+            path = self._existing(ts)
+            try:
+                self._files.remove(path)
+                await asyncio.to_thread(self._files.sync_folder, path.parent)
+            except OSError as problem:
+                raise failure_of(problem, f"it is not certain that snapshot {ts} is gone") from problem
+
+    @asynccontextmanager
+    async def prepared(self, ts: str, account: str) -> AsyncIterator["PreparedSnapshot"]:
+        async with self._claimed():
+            archive = self._existing(ts)
+            scratch = self._directory.snapshots / f"{SCRATCH}{self._parts.ids.hex(_SCRATCH_DIGITS)}"
+            try:
+                place = await self._prepare(archive, scratch, account)
+
+                async def keep() -> SnapshotEntry:
+                    # Before the rows are: none stands without its key. One that was destroyed here stays so.
+                    await self._keyring.take_in(scratch / KEYRING)
+                    return await self._create(SnapshotReason.BEFORE_RESTORE)
+
+                yield PreparedSnapshot(self._parts.log.history, account, place.last_seq, scratch / DIFFERENCES, keep)
+            finally:
+                remove_tree(self._files, scratch)
+
+    async def _prepare(self, archive: Path, scratch: Path, account: str) -> LogPlace:
+        place = await self._parts.log.place()
+        order = {
+            "archive": str(archive),
+            "scratch": str(scratch),
+            "account": account,
+            "fixed": {name: sorted(ids) for name, ids in self._parts.fixed.items()},
+            "end": [place.end.segment, place.end.offset],
+            "max_bytes": self._parts.limits.max_bytes,
+        }
+        try:
+            self._files.make_folder(scratch)
+            answer = await self._parts.apart("prepare_restore", self._directory.root, order)
+        except OSError as problem:
+            raise failure_of(problem, "nothing was restored") from problem
+        if "damaged" in answer:
+            raise DamagedSnapshot(*answer["damaged"])
+        if "no_room" in answer:
+            raise StorageFull(answer["no_room"])
+        if "unreadable" in answer:
+            raise Unavailable(f"the log is damaged: {answer['unreadable']}; run `knowhub doctor`")
+        return place
+
+    async def _create(self, reason: SnapshotReason) -> SnapshotEntry:
+        for _ in range(_TRIES):
+            place = await self._parts.log.place()
+            ts = self._free_timestamp()
+            try:
+                entry = await self._write(place, ts, reason)
+            except FileNotFoundError:
+                # Another process has compacted the log meanwhile.
+                continue
+            if (await self._parts.log.place()).erases == place.erases:
+                return entry
+            # Something was erased that may still stand in it.
+            self._files.remove(snapshot_path(self._directory, ts))
+        raise Conflict("the log was compacted, or erased from, again and again; no snapshot was made, try it again")
+
+    async def _write(self, place: LogPlace, ts: str, reason: SnapshotReason) -> SnapshotEntry:
+        created_at = iso(self._parts.clock.now())
+        order = {
+            "manifest": {
+                "ts": ts,
+                "log_id": place.log_id,
+                "last_seq": place.last_seq,
+                "generation": place.end.generation,
+                "erases": place.erases,
+                "reason": reason.value,
+                "created_at": created_at,
+            },
+            "numbers": [*([] if place.base is None else [BASE | place.base]), *place.segments],
+            "end": place.end.offset,
+        }
+        temporary, path = temporary_path(self._directory, ts), snapshot_path(self._directory, ts)
+
+        def put_in_place() -> None:
+            self._files.rename(temporary, path)
+            self._files.sync_folder(path.parent)
+
+        try:
+            answer = await self._parts.apart("write_snapshot", self._directory.root, order)
+            await asyncio.to_thread(put_in_place)
+        except FileNotFoundError:
+            raise
+        except OSError as problem:
+            raise failure_of(problem, "no snapshot was made") from problem
+        return SnapshotEntry(ts, str(path), answer["bytes"], created_at, place.last_seq, reason)
+
+    @asynccontextmanager
+    async def _claimed(self) -> AsyncIterator[None]:
+        wait_s = self._parts.limits.wait_s
+        async with claimed(self._files, self._directory.snapshots, wait_s, _REFUSAL):
+            self._sweep()
+            yield
+
+    def _sweep(self) -> None:
+        """Remove what a process left that died: nobody else is at work here."""
+        for name in self._files.names(self._directory.snapshots):
+            path = self._directory.snapshots / name
+            if name.startswith(SCRATCH):
+                remove_tree(self._files, path)
+            elif name.startswith(_PREFIX) and name.endswith(_TEMPORARY):
+                self._files.remove(path)
+
+    def _existing(self, ts: str) -> Path:
+        path = snapshot_path(self._directory, ts)
+        if not TIMESTAMP.fullmatch(ts) or self._files.inode_at(path) is None:
+            raise NotFound.of("snapshot", ts)
+        return path
+
+    def _free_timestamp(self) -> str:
+        second = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(self._parts.clock.now()))
+        taken, ts, number = set(_timestamps(self._files, self._directory)), second, 1
+        while ts in taken:
+            number += 1
+            ts = f"{second}-{number}"
+        return ts
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotParts:
+    """What a folder of snapshots works with. `fixed` are ids that every account has, by collection."""
+
+    files: FileSystem
+    directory: DataDirectory
+    log: LogSource
+    clock: Clock
+    ids: Ids
+    apart: Apart
+    fixed: Mapping[str, frozenset[str]]
+    limits: SnapshotLimits = field(default_factory=SnapshotLimits)
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedSnapshot:
+    """A snapshot that was held against the log up to operation `last_seq`; its differences lie in a file."""
+
+    history: History
+    account: str
+    last_seq: int
+    path: Path
+    keep: Callable[[], Awaitable[SnapshotEntry]]
+
+    async def differences(self) -> AsyncIterator[Wanted]:
+        with self.path.open("rb") as lines:
+            for number, line in enumerate(lines, 1):
+                yield Wanted(**orjson.loads(line))
+                if number % _LINES_A_TURN == 0:
+                    await asyncio.sleep(0)
+
+    def touched(self, after_seq: int, view: StateView) -> Iterator[tuple[Key, Row | None]]:
+        if after_seq < self.history.base_seq:
+            raise Conflict("the log was compacted while the restore was prepared; nothing was restored, try it again")
+        for seq in range(after_seq + 1, self.history.last_seq + 1):
+            operation = self.history.at(seq)
+            if operation is not None and operation.account == self.account:
+                for change in operation.changes:
+                    yield (change.collection, change.id), change.before
+        for collection, row_id in view.pending.rows if view.pending is not None else ():
+            text = view.state.raw(collection, row_id)
+            yield (collection, row_id), None if text is None else orjson.loads(text)
+
+    async def keep_what_stands(self) -> SnapshotEntry:
+        return await self.keep()
+
+
+def _timestamps(files: FileSystem, directory: DataDirectory) -> list[str]:
+    names = [name for name in files.names(directory.snapshots) if name.startswith(_PREFIX) and name.endswith(_SUFFIX)]
+    found = [name[len(_PREFIX) : -len(_SUFFIX)] for name in names]
+    return [ts for ts in found if TIMESTAMP.fullmatch(ts)]
+
+
+def _moment(ts: str) -> tuple[str, int]:
+    second, _, number = ts.partition("-")
+    return second, int(number or 1)
+
+
+def _entry(files: FileSystem, directory: DataDirectory, ts: str) -> SnapshotEntry | None:
+    """Read what one snapshot says of itself; None when it was removed meanwhile."""
+    path, size = snapshot_path(directory, ts), 0
+    try:
+        size = path.stat().st_size
+        manifest = read_manifest(files, path)
+        reason = SnapshotReason(manifest.reason)
+    except FileNotFoundError:
+        return None
+    except (DamagedSnapshot, ValueError, OSError) as problem:
+        return SnapshotEntry(ts, str(path), size, problem=str(problem))
+    return SnapshotEntry(ts, str(path), size, manifest.created_at, manifest.last_seq, reason)
