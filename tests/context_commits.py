@@ -10,8 +10,9 @@ from knowhub.context.commit.candidate_pipeline import CandidatePipeline, Pipelin
 from knowhub.context.commit.commit_coordinator import CommitCoordinator, Stages
 from knowhub.context.commit.policy_router import PolicyRouter
 from knowhub.context.commit_model import CommitOptions, CommitResult, SessionCommit, UsedTool
-from knowhub.context.model import NODES, PARTS, Category, MemoryContext, Message
+from knowhub.context.model import NODES, PARTS, Category, MemoryContext
 from knowhub.core.chat import ChatModel
+from knowhub.core.messages import Message
 from knowhub.core.operation import Draft, IdempotencyKey, Operation, Outcome, Row, Write
 from knowhub.core.request_context import RequestContext
 from knowhub.stores.files.rows.state_view import StateView

@@ -6,7 +6,8 @@ from enum import StrEnum
 from typing import Any
 
 from knowhub.context.index_model import EventType, OutboxEvent
-from knowhub.context.model import Category, Message, RelationEdge
+from knowhub.context.model import Category, RelationEdge
+from knowhub.core.messages import Message
 from knowhub.core.operation import Row
 
 

@@ -5,8 +5,6 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Any
 
-from knowhub.core import speakers
-
 NODES = "context_nodes"
 PARTS = "context_parts"
 """Rows of nodes, and of the messages of sessions; each has its URI as its id."""
@@ -60,32 +58,6 @@ class MemoryContext:
     agent_owner: str
     session_id: str = ""
     trace_id: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """One message of a session; only `role` and `content` are needed. `timestamp` is ISO 8601 as it was sent."""
-
-    role: str
-    content: str
-    name: str = ""
-    message_id: str | None = None
-    timestamp: str | None = None
-
-    @property
-    def is_user(self) -> bool:
-        """Whether a person wrote it."""
-        return speakers.is_one_of(speakers.USER, self.role)
-
-    @property
-    def is_tool(self) -> bool:
-        """Whether it is what a tool answered."""
-        return speakers.is_one_of(speakers.TOOL, self.role)
-
-    @property
-    def is_system(self) -> bool:
-        """Whether it is an application's words, which are nobody's memories."""
-        return speakers.is_one_of(speakers.SYSTEM, self.role)
 
 
 @dataclass(frozen=True, slots=True)

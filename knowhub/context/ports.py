@@ -5,7 +5,8 @@ from typing import Protocol
 
 from knowhub.context.commit_model import CandidateMemory, SessionArchive
 from knowhub.context.heard import Episode, Statement
-from knowhub.context.model import ContextHead, MemoryContext, Message, RelationEdge
+from knowhub.context.model import ContextHead, MemoryContext, RelationEdge
+from knowhub.core.messages import Message
 from knowhub.core.operation import Commits, Operation, View
 from knowhub.core.recall import Recalled
 

@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from knowhub.context.model import Category, Message
+from knowhub.context.model import Category
 from knowhub.core.chat import Question
 from knowhub.core.fences import FENCE, fenced
+from knowhub.core.messages import Message
 
 SUMMARISE_SESSION: Final = "summarise_session"
 EXTRACT_MEMORIES: Final = "extract_memories"

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
+from knowhub.core.messages import Message
 from knowhub.knowledge import episodes, recalled
-from knowhub.knowledge.extraction_model import Candidate, Fold, Message, Trigger
+from knowhub.knowledge.extraction_model import Candidate, Fold, Trigger
 from knowhub.knowledge.extraction_rules import said_by_user
 from knowhub.knowledge.spoken import heard
 

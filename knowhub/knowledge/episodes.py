@@ -9,8 +9,9 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Final
 
+from knowhub.core.messages import Message
 from knowhub.core.shingles import weight
-from knowhub.knowledge.extraction_model import Candidate, Category, Message
+from knowhub.knowledge.extraction_model import Candidate, Category
 from knowhub.knowledge.extraction_rules import is_chinese
 from knowhub.knowledge.model import KnowledgeType
 from knowhub.knowledge.spoken import Heard, Sentence, bare_lines

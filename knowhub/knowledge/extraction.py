@@ -10,6 +10,7 @@ from knowhub.core.asking import Asking
 from knowhub.core.chat import ChatFailed, ChatModel
 from knowhub.core.choices import Choices
 from knowhub.core.ids import Ids
+from knowhub.core.messages import Message
 from knowhub.core.operation import Committed, Draft, IdempotencyKey, Operation, Row, Unchanged
 from knowhub.core.request_context import RequestContext
 from knowhub.core.shingles import weight
@@ -20,7 +21,6 @@ from knowhub.knowledge.extraction_model import (
     Extracted,
     Extraction,
     Fold,
-    Message,
     Rejected,
     ResourceOffer,
     Result,

@@ -5,7 +5,8 @@ from typing import Any, Final
 
 from knowhub.core import citing
 from knowhub.core.choices import Choices, short_text
-from knowhub.knowledge.extraction_model import PROFILE_CATEGORIES, Candidate, Category, Message, Rejected
+from knowhub.core.messages import Message
+from knowhub.knowledge.extraction_model import PROFILE_CATEGORIES, Candidate, Category, Rejected
 from knowhub.knowledge.model import KnowledgeType
 
 MAX_ITEMS: Final = 100

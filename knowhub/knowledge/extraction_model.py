@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol, TypeAlias
 
-from knowhub.core import speakers
+from knowhub.core.messages import Message
 from knowhub.core.operation import Row
 
 
@@ -50,32 +50,6 @@ class Status(StrEnum):
     RECALLED = "recalled"
     CONTRADICTED = "contradicted"
     FAILED = "failed"
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """One message of a conversation, as every chat interface has it; only role and content are needed."""
-
-    role: str
-    content: str
-    name: str = ""
-    message_id: str | None = None
-    timestamp: str | None = None
-
-    @property
-    def is_user(self) -> bool:
-        """Whether a person wrote it."""
-        return speakers.is_one_of(speakers.USER, self.role)
-
-    @property
-    def is_agent(self) -> bool:
-        """Whether a model wrote it."""
-        return speakers.is_one_of(speakers.AGENT, self.role)
-
-    @property
-    def is_tool(self) -> bool:
-        """Whether it is what a tool answered."""
-        return speakers.is_one_of(speakers.TOOL, self.role)
 
 
 @dataclass(frozen=True, slots=True)

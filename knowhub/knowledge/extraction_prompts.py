@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from knowhub.core.chat import Question
 from knowhub.core.fences import FENCE, fenced
-from knowhub.knowledge.extraction_model import Message
+from knowhub.core.messages import Message
 
 EXTRACT_KNOWLEDGE: Final = "extract_knowledge"
 MAX_KNOWN: Final = 30

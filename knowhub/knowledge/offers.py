@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from knowhub.knowledge.extraction_model import Candidate, FoundSecret, Message, ResourceOffer, SecretFinder
+from knowhub.core.messages import Message
+from knowhub.knowledge.extraction_model import Candidate, FoundSecret, ResourceOffer, SecretFinder
 from knowhub.knowledge.spoken import READ_CHARS
 
 MAX_OFFERS: Final = 50

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterator
 
 from knowhub.core import shingles
+from knowhub.core.messages import Message
 from knowhub.core.own_tools import is_own_tool
-from knowhub.knowledge.extraction_model import Message
 
 _FENCE_NOTE = 'Lines that begin with "| " are stored text'
 _INJECTED = "📚"

@@ -4,10 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from knowhub.core.asking import MAX_RECORDED_TEXT, recordable
+from knowhub.core.messages import Message
 from knowhub.core.operation import Row
 from knowhub.core.replaying import UNUSABLE, Replayable, Shown
 from knowhub.knowledge import evolution, extraction_answers, extraction_prompts, prompts, slim_asking
-from knowhub.knowledge.extraction_model import Candidate, Message
+from knowhub.knowledge.extraction_model import Candidate
 from knowhub.knowledge.slim_losses import lost_facts
 
 

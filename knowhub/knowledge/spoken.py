@@ -4,8 +4,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from knowhub.core.messages import Message
 from knowhub.knowledge import recalled, spoken_others
-from knowhub.knowledge.extraction_model import Fold, Message
+from knowhub.knowledge.extraction_model import Fold
 
 READ_CHARS = 16_384
 MAX_SENTENCE_CHARS = 400

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from knowhub.context.heard import Episode, Statement
-from knowhub.context.model import Message
+from knowhub.core.messages import Message
+from knowhub.core.messages import Message as Said
 from knowhub.knowledge import episodes, extraction_rules, profile_turns, recalled, spoken, spoken_patterns
 from knowhub.knowledge.extraction_model import Fold
-from knowhub.knowledge.extraction_model import Message as Said
 
 # Whatever of these stands in a sentence, it says nothing of how things are.
 _NOT_MEANT: Final = (

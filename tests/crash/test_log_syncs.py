@@ -8,8 +8,8 @@ import pytest
 
 from knowhub.bootstrap import World, open_hub
 from knowhub.context.commit_model import SessionCommit
-from knowhub.context.model import Message
 from knowhub.core.ids import seq_of
+from knowhub.core.messages import Message
 from knowhub.core.operation import Unchanged
 from knowhub.settings import Settings
 from knowhub.stores.files.log.log_line import RawChange

@@ -8,7 +8,7 @@ from knowhub.audit.pasted_secrets import withheld_secrets
 from knowhub.context.commit.archive_builder import MAX_ABSTRACT, MAX_OVERVIEW, OVERVIEW, ArchiveBuilder
 from knowhub.context.commit_model import SessionArchive
 from knowhub.context.extraction.summaries import Line, key_lines, summary, topics
-from knowhub.context.model import Message
+from knowhub.core.messages import Message
 from knowhub.usecases.spoken_memories import KnowledgeSpeech
 from tests.context_commits import SESSION, agent, tool, user, whose
 

@@ -13,8 +13,9 @@ from knowhub.context.commit.context_writer import ContextWriter
 from knowhub.context.commit.policy_router import PolicyRouter
 from knowhub.context.commit.relation_writer import RelationWriter
 from knowhub.context.commit_model import CandidateMemory, SessionArchive, SessionCommit, WritePlan, WriteResult
-from knowhub.context.model import MemoryContext, Message, RelationEdge
+from knowhub.context.model import MemoryContext, RelationEdge
 from knowhub.core.errors import Forbidden, InvalidInput
+from knowhub.core.messages import Message
 from knowhub.core.operation import Operation
 from knowhub.core.request_context import Role
 from knowhub.usecases.spoken_memories import KnowledgeSpeech

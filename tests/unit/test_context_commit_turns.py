@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowhub.context.commit.alignment import Sent, Stood, repeated
-from knowhub.context.model import Message
+from knowhub.core.messages import Message
 from tests.context_commits import SESSION, Desk, agent, forget, used, user
 
 pytestmark = pytest.mark.anyio

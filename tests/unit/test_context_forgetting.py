@@ -9,8 +9,9 @@ import pytest
 
 from knowhub.bootstrap import Hub
 from knowhub.context.commit_model import CommitOptions, SessionCommit
-from knowhub.context.model import NODES, PARTS, Message
+from knowhub.context.model import NODES, PARTS
 from knowhub.core.errors import NotFound
+from knowhub.core.messages import Message
 from tests.builders import caller
 from tests.hubs import hub_on
 

@@ -7,8 +7,9 @@ import pytest
 
 from knowhub.audit.pasted_secrets import withheld_secrets
 from knowhub.context.commit.candidate_pipeline import CandidatePipeline, PipelineOptions
-from knowhub.context.model import Category, Message
+from knowhub.context.model import Category
 from knowhub.core.chat import ChatFailed, FailureReason, Question, Reply
+from knowhub.core.messages import Message
 from knowhub.usecases.spoken_memories import KnowledgeSpeech
 from tests.context_commits import SESSION, Desk, agent, memories, user
 from tests.fakes.hostile_answers import HostileAnswers

@@ -11,7 +11,8 @@ from knowhub.audit.pasted_secrets import withheld_secrets
 from knowhub.context.commit.candidate_pipeline import CandidatePipeline, Extracted, PipelineOptions
 from knowhub.context.commit_model import CandidateMemory, SessionArchive
 from knowhub.context.extraction.recalled import Recalled
-from knowhub.context.model import Category, MemoryContext, Message
+from knowhub.context.model import Category, MemoryContext
+from knowhub.core.messages import Message
 from knowhub.usecases.spoken_memories import KnowledgeSpeech
 from tests.context_commits import SESSION, Desk, user, whose
 

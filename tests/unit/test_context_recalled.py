@@ -3,7 +3,8 @@
 import pytest
 
 from knowhub.context.extraction.recalled import Recalled, recalled, without_recalled
-from knowhub.context.model import Category, Message
+from knowhub.context.model import Category
+from knowhub.core.messages import Message
 from knowhub.usecases.spoken_memories import KnowledgeSpeech
 from tests.builders import caller
 from tests.context_commits import Desk, agent, user

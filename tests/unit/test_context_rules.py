@@ -18,7 +18,8 @@ from knowhub.context.commit_model import CandidateMemory, SessionArchive
 from knowhub.context.extraction import entity_rules, event_rules, preference_rules, procedure_rules
 from knowhub.context.extraction.extractors import four_extractors
 from knowhub.context.heard import Statement
-from knowhub.context.model import Category, Message
+from knowhub.context.model import Category
+from knowhub.core.messages import Message
 from knowhub.usecases.spoken_memories import KnowledgeSpeech
 from tests.context_commits import SESSION, user, whose
 from tests.scores import Score

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from knowhub.core.messages import Message
 from knowhub.knowledge.candidates import by_rules
-from knowhub.knowledge.extraction_model import Message, Trigger
+from knowhub.knowledge.extraction_model import Trigger
 from knowhub.knowledge.profile import completed, is_against, likeness, statement
 from knowhub.knowledge.spoken import READ_CHARS, masked
 

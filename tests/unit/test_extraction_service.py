@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from knowhub.bootstrap import Hub, World, open_hub
+from knowhub.core.messages import Message
 from knowhub.core.request_context import RequestContext
-from knowhub.knowledge.extraction_model import Extracted, Extraction, Message, Trigger
+from knowhub.knowledge.extraction_model import Extracted, Extraction, Trigger
 from knowhub.knowledge.model import COLLECTION
 from knowhub.settings import Settings
 from tests.builders import OWNER, FakeClock, caller, local, new_knowledge, retry_key

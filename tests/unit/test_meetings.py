@@ -3,7 +3,7 @@
 import random
 import time
 
-from knowhub.knowledge.extraction_model import Message
+from knowhub.core.messages import Message
 from knowhub.knowledge.meetings import Meetings
 from knowhub.knowledge.offers import offers
 

@@ -9,9 +9,10 @@ import pytest
 
 from knowhub.bootstrap import Hub, World, open_hub
 from knowhub.core.asking import MAX_RECORDED_TEXT
+from knowhub.core.messages import Message
 from knowhub.core.replaying import UNUSABLE
 from knowhub.keywords.replay import Difference, ScriptedModel, meaning, recorded_calls, replay
-from knowhub.knowledge.extraction_model import Extraction, Message, Trigger
+from knowhub.knowledge.extraction_model import Extraction, Trigger
 from knowhub.knowledge.model import Feedback
 from knowhub.knowledge.replaying import REPLAYED
 from knowhub.settings import Settings

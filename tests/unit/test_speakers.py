@@ -6,8 +6,8 @@ from knowhub.audit.pasted_secrets import withheld_secrets
 from knowhub.context.commit.archive_builder import ArchiveBuilder
 from knowhub.context.extraction import shown
 from knowhub.context.model import Category
-from knowhub.context.model import Message as Said
-from knowhub.knowledge.extraction_model import Message
+from knowhub.core.messages import Message
+from knowhub.core.messages import Message as Said
 from knowhub.usecases.spoken_memories import KnowledgeSpeech
 from tests.context_commits import Desk, user
 

@@ -2,8 +2,9 @@
 
 import pytest
 
+from knowhub.core.messages import Message
 from knowhub.knowledge.candidates import by_rules
-from knowhub.knowledge.extraction_model import Message, Trigger
+from knowhub.knowledge.extraction_model import Trigger
 from knowhub.search.simplified import simplified
 
 ANSWER = Message("assistant", "The service listens on port 80, as the documentation says.")

@@ -11,11 +11,12 @@ from knowhub.context.commit_model import SessionArchive, UsedTool
 from knowhub.context.extraction import answers, shown, summaries, tool_uses
 from knowhub.context.extraction.summaries import Line
 from knowhub.context.extraction.wording import is_chinese, joined, shortened
-from knowhub.context.model import MemoryContext, Message
+from knowhub.context.model import MemoryContext
 from knowhub.context.ports import SecretFinder, SpokenReader
 from knowhub.context.spaces import session_uri
 from knowhub.core.asking import Asking
 from knowhub.core.chat import ChatFailed
+from knowhub.core.messages import Message
 
 MAX_ABSTRACT: Final = 300
 MAX_OVERVIEW: Final = 1_500

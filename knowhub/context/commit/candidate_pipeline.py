@@ -11,10 +11,11 @@ from knowhub.context.extraction import shown
 from knowhub.context.extraction.extractors import four_extractors
 from knowhub.context.extraction.recalled import Recalled, without_recalled
 from knowhub.context.extraction.wording import one_line, plain, shortened
-from knowhub.context.model import Category, MemoryContext, Message
+from knowhub.context.model import Category, MemoryContext
 from knowhub.context.ports import CandidateExtractor, SecretFinder, SpokenReader
 from knowhub.core.asking import Asking
 from knowhub.core.chat import ChatModel
+from knowhub.core.messages import Message
 from knowhub.core.operation import Row
 
 MAX_CANDIDATES: Final = 1_000

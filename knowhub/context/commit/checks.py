@@ -5,8 +5,8 @@ from typing import Final
 
 from knowhub.context import uri
 from knowhub.context.commit_model import SessionCommit, UsedTool
-from knowhub.context.model import Message
 from knowhub.core.errors import FieldError, InvalidInput
+from knowhub.core.messages import Message
 
 MAX_MESSAGES: Final = 2_000
 MAX_USED: Final = 2_000

@@ -15,10 +15,11 @@ from knowhub.context.commit.policy_router import PolicyRouter
 from knowhub.context.commit.recalled_texts import recalled_into
 from knowhub.context.commit.relation_writer import RelationWriter
 from knowhub.context.commit_model import CommitResult, SessionCommit
-from knowhub.context.model import NODES, PARTS, MemoryContext, Message
+from knowhub.context.model import NODES, PARTS, MemoryContext
 from knowhub.context.ports import ContextDirectories, ContextStore, ContextView
 from knowhub.core import permissions
 from knowhub.core.asking import Asking
+from knowhub.core.messages import Message
 from knowhub.core.operation import Committed, Decide, Draft, IdempotencyKey, Unchanged, is_live
 from knowhub.core.request_context import RequestContext
 

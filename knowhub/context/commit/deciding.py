@@ -18,9 +18,10 @@ from knowhub.context.commit.relation_writer import RelationWriter
 from knowhub.context.commit.session_node import COUNTED_CALLS, session_plan
 from knowhub.context.commit_model import Action, CandidateMemory, SessionArchive, WritePlan, WriteResult
 from knowhub.context.extraction.tool_uses import CALL, counted_on
-from knowhub.context.model import Category, MemoryContext, Message
+from knowhub.context.model import Category, MemoryContext
 from knowhub.context.ports import ContextView
 from knowhub.core import clock
+from knowhub.core.messages import Message
 from knowhub.core.operation import Draft, Row, Write, is_live
 
 COMMIT_SESSION: Final = "commit_session"

@@ -9,12 +9,13 @@ from typing import Any
 from knowhub.context import uri
 from knowhub.context.commit.alignment import Sent, Stood, repeated
 from knowhub.context.edits import FORGOTTEN
-from knowhub.context.model import PARTS, ContextHead, MemoryContext, Message
+from knowhub.context.model import PARTS, ContextHead, MemoryContext
 from knowhub.context.ports import ContextView
 from knowhub.context.spaces import owner_of
 from knowhub.core import clock, scopes
 from knowhub.core.erasing import is_erased
 from knowhub.core.errors import Conflict
+from knowhub.core.messages import Message
 from knowhub.core.operation import Row, Write, is_live, next_version
 
 

@@ -12,10 +12,11 @@ from knowhub.context.edits import EDITABLE
 from knowhub.context.events import events_of
 from knowhub.context.extraction.wording import shortened
 from knowhub.context.index_model import EventType, OutboxEvent
-from knowhub.context.model import NODES, PARTS, MemoryContext, Message, RelationEdge
+from knowhub.context.model import NODES, PARTS, MemoryContext, RelationEdge
 from knowhub.context.ports import ContextView
 from knowhub.context.seen import Sees
 from knowhub.context.spaces import session_uri
+from knowhub.core.messages import Message
 from knowhub.core.operation import Change, Operation, Row, Write
 
 _MAX_RECENT: Final = 1_000

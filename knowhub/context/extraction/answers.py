@@ -7,9 +7,10 @@ from typing import Any, Final
 from knowhub.context.commit_model import CandidateMemory
 from knowhub.context.extraction.dates import day_of
 from knowhub.context.extraction.telling import MAX_ABSTRACT, Telling
-from knowhub.context.model import Category, Message
+from knowhub.context.model import Category
 from knowhub.core import citing
 from knowhub.core.choices import short_text
+from knowhub.core.messages import Message
 
 MAX_ITEMS: Final = 100
 _MAX_KEY: Final = 100

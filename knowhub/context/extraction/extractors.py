@@ -20,10 +20,11 @@ from knowhub.context.extraction import (
 )
 from knowhub.context.extraction.hearing import Hearing
 from knowhub.context.extraction.telling import Telling
-from knowhub.context.model import Category, MemoryContext, Message
+from knowhub.context.model import Category, MemoryContext
 from knowhub.context.ports import CandidateExtractor, SecretFinder, SpokenReader
 from knowhub.core.asking import Asking
 from knowhub.core.chat import ChatFailed
+from knowhub.core.messages import Message
 
 _MAX_CANDIDATES: Final = 400
 

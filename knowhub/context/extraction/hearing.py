@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from threading import Lock
 
 from knowhub.context.heard import Episode, Statement
-from knowhub.context.model import Message
 from knowhub.context.ports import SpokenReader
+from knowhub.core.messages import Message
 
 
 class Hearing:

@@ -7,9 +7,9 @@ from typing import Final
 
 from knowhub.context import uri
 from knowhub.context.extraction.wording import plain
-from knowhub.context.model import Message
 from knowhub.context.ports import SpokenReader
 from knowhub.core import shingles
+from knowhub.core.messages import Message
 from knowhub.core.own_tools import is_own_tool
 
 # As hosts write recalled text into a prompt: between tags, or below a heading up to the next paragraph.

@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Final
 
 from knowhub.context import prompts
-from knowhub.context.model import Message
 from knowhub.context.ports import SecretFinder
+from knowhub.core.messages import Message
 
 _PART_CHARS: Final = 24_000
 _MAX_PARTS: Final = 4

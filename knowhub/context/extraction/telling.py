@@ -8,7 +8,8 @@ from knowhub.context import uri
 from knowhub.context.commit_model import CandidateMemory, SessionArchive
 from knowhub.context.extraction import dates
 from knowhub.context.extraction.wording import one_line, shortened
-from knowhub.context.model import Category, Message
+from knowhub.context.model import Category
+from knowhub.core.messages import Message
 
 MAX_ABSTRACT: Final = 300
 AGENT_CATEGORIES: Final = (Category.CASES, Category.PATTERNS, Category.SKILLS, Category.TOOLS)

@@ -8,7 +8,8 @@ from knowhub.context import uri
 from knowhub.context.commit_model import CandidateMemory, UsedTool
 from knowhub.context.extraction import dates
 from knowhub.context.extraction.telling import Telling
-from knowhub.context.model import Category, Message
+from knowhub.context.model import Category
+from knowhub.core.messages import Message
 from knowhub.core.own_tools import is_own_tool
 
 USES: Final = "tool_uses"

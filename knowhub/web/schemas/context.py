@@ -9,8 +9,9 @@ from knowhub.context import uri
 from knowhub.context.commit import checks
 from knowhub.context.commit_model import CommitOptions, SessionCommit, UsedTool
 from knowhub.context.listing import MAX_DEPTH
-from knowhub.context.model import Category, Level, Message
+from knowhub.context.model import Category, Level
 from knowhub.core import clock
+from knowhub.core.messages import Message
 from knowhub.usecases.recall import Question as RecallQuestion
 from knowhub.usecases.recall import Source
 from knowhub.web.schemas.keywords import Version

@@ -4,7 +4,8 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from knowhub.knowledge.extraction_model import Extraction, Message, Trigger
+from knowhub.core.messages import Message
+from knowhub.knowledge.extraction_model import Extraction, Trigger
 from knowhub.web.schemas.answers import Answer, KnowledgeRecord
 from knowhub.web.schemas.parts import Body, Label, Moment, OperationAnswer, Part, Text
 
