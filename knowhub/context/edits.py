@@ -6,10 +6,9 @@ from typing import Any
 from knowhub.context import seen, uri
 from knowhub.context.model import NODES, PARTS, Category, ContextHead, ContextNode, ContextType, RelationEdge
 from knowhub.context.ports import ContextView
-from knowhub.core import clock
 from knowhub.core.erasing import is_erased
 from knowhub.core.errors import Forbidden, InvalidInput, NotFound, VersionConflict
-from knowhub.core.operation import Row, Write, next_version
+from knowhub.core.operation import Row, Write, next_of
 from knowhub.core.request_context import RequestContext
 
 EDITABLE = ("abstract", "overview", "content")
@@ -79,7 +78,7 @@ def patched(head: ContextHead, row: Row, patch: Mapping[str, Any], now: float) -
     changed = {**row, **{name: patch[name] for name in EDITABLE if name in patch}}
     if changed == row:
         return None
-    return {**changed, "version": next_version(row), "updated_at": clock.iso(now)}
+    return next_of(changed, row, now)
 
 
 def forgotten(view: ContextView, head: ContextHead, now: float) -> list[Write]:
@@ -89,11 +88,7 @@ def forgotten(view: ContextView, head: ContextHead, now: float) -> list[Write]:
         heads = [head, *view.context_parts(head.uri)]
     rows = [(collection_of(one), row_at(view, one)) for one in heads]
     return [
-        Write(
-            collection,
-            row["id"],
-            {**row, "deleted": True, FORGOTTEN: True, "version": next_version(row), "updated_at": clock.iso(now)},
-        )
+        Write(collection, row["id"], next_of({**row, "deleted": True, FORGOTTEN: True}, row, now))
         for collection, row in rows
     ]
 

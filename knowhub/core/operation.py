@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
+from knowhub.core import clock
+
 Row: TypeAlias = Mapping[str, Any]
 """A row as the log holds it: JSON values only, `version` from 1, `deleted: true` on a tombstone."""
 
@@ -149,3 +151,8 @@ def is_live(row: Row | None) -> bool:
 def next_version(before: Row | None) -> int:
     """Return the version that the next content of a row carries; versions never fall."""
     return 1 if before is None else int(before["version"]) + 1
+
+
+def next_of(changed: Row, before: Row, now: float) -> dict[str, Any]:
+    """Return what a row now says as the version after `before`, changed at `now` (Unix time, in seconds)."""
+    return {**changed, "version": next_version(before), "updated_at": clock.iso(now)}

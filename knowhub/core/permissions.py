@@ -45,6 +45,15 @@ def check_scopes(ctx: RequestContext, wanted: Collection[str], standing: Collect
         raise Forbidden(f"this key gives no scope but its own: {', '.join(map(repr, others[:5]))} is not among them")
 
 
+def owner_for(ctx: RequestContext, wanted: str | None, noun: str) -> str:
+    """Return who shall own a new row, of which `noun` says what it is. Raises Forbidden for somebody else."""
+    if wanted is None:
+        return ctx.default_owner
+    if not ctx.may_edit(wanted):
+        raise Forbidden(f"the caller may not save {noun} that is owned by {wanted!r}")
+    return wanted
+
+
 def granted(ctx: RequestContext, wanted: Collection[str]) -> list[str]:
     """Return those of the scopes that the caller may give, in their order."""
     return [one for one in wanted if ctx.grantable is None or _is_grantable(ctx, one)]

@@ -5,8 +5,8 @@ from typing import Any
 
 from knowhub.core import clock, permissions, scopes
 from knowhub.core.erasing import EraseRules
-from knowhub.core.errors import Conflict, Forbidden, InvalidInput, NotFound
-from knowhub.core.operation import Row, Write, is_live, next_version
+from knowhub.core.errors import Conflict, InvalidInput, NotFound
+from knowhub.core.operation import Row, Write, is_live, next_of
 from knowhub.core.request_context import RequestContext
 from knowhub.core.undo import Lookup, Path, RowRules
 from knowhub.keywords import fields
@@ -37,6 +37,7 @@ def new_keyword_row(
     aliases = distinct_aliases(name, fields.texts("aliases", new.aliases), text)
     own_scopes = [scopes.PUBLIC] if new.scopes is None else fields.scopes("scopes", new.scopes)
     permissions.check_scopes(ctx, own_scopes)
+    owner = None if new.owner is None else fields.owner("owner", new.owner)
     return {
         "id": row_id,
         "name": name,
@@ -46,7 +47,7 @@ def new_keyword_row(
         "description": description,
         "metadata": fields.metadata("metadata", new.metadata),
         "scopes": own_scopes,
-        "owner": _owner_for(new, ctx),
+        "owner": permissions.owner_for(ctx, owner, "a keyword"),
         "version": 1,
         "created_at": moment,
         "updated_at": moment,
@@ -69,7 +70,7 @@ def patched_keyword(row: Row, patch: Mapping[str, Any], text: KeywordText, now: 
     if row["id"] != ROOT_ID and ("name" in sent or "aliases" in sent):
         changed["aliases"] = distinct_aliases(changed["name"], changed["aliases"], text, row["aliases"])
     check_description(changed["description"])
-    return None if changed == row else _touched(_with_keys(changed, row, text), row, now)
+    return None if changed == row else next_of(_with_keys(changed, row, text), row, now)
 
 
 def placed(row: Row, parent_id: str, now: float) -> dict[str, Any]:
@@ -80,7 +81,7 @@ def placed(row: Row, parent_id: str, now: float) -> dict[str, Any]:
 
 def with_parent(row: Row, parent_id: str, now: float) -> Row:
     """Return `row` below another parent."""
-    return _touched({**row, "parent_id": parent_id}, row, now)
+    return next_of({**row, "parent_id": parent_id}, row, now)
 
 
 def with_alias(row: Row, alias: str, text: KeywordText, now: float) -> Row | None:
@@ -95,7 +96,7 @@ def with_alias(row: Row, alias: str, text: KeywordText, now: float) -> Row | Non
         return None
     changed = {**row, "aliases": [*row["aliases"], alias]}
     _check_room(changed)
-    return _touched(_with_keys(changed, row, text), row, now)
+    return next_of(_with_keys(changed, row, text), row, now)
 
 
 def without_alias(row: Row, alias: str, text: KeywordText, now: float) -> Row:
@@ -108,7 +109,7 @@ def without_alias(row: Row, alias: str, text: KeywordText, now: float) -> Row:
     if not doomed:
         raise NotFound.of("alias", alias)
     changed = {**row, "aliases": [one for one in row["aliases"] if one not in doomed]}
-    return _touched(_with_keys(changed, row, text), row, now)
+    return next_of(_with_keys(changed, row, text), row, now)
 
 
 def absorbed(row: Row, other: Mapping[str, Any], text: KeywordText, now: float) -> Row | None:
@@ -130,17 +131,17 @@ def absorbed(row: Row, other: Mapping[str, Any], text: KeywordText, now: float) 
     _check_room(changed)
     if changed["metadata"] != row["metadata"]:
         _check_room_for_metadata(changed)
-    return _touched(_with_keys(changed, row, text), row, now)
+    return next_of(_with_keys(changed, row, text), row, now)
 
 
 def written_again(row: Row, now: float) -> Row:
     """Return `row` with nothing changed but its version and time."""
-    return _touched(row, row, now)
+    return next_of(row, row, now)
 
 
 def deleted_keyword(row: Row, now: float) -> Row:
     """Return the tombstone of a keyword: its content stays, so that a delete can be undone (KT-051)."""
-    return _touched({**row, "deleted": True}, row, now)
+    return next_of({**row, "deleted": True}, row, now)
 
 
 def write_keyword(row: Row) -> Write:
@@ -227,19 +228,6 @@ def _keys(name: str, aliases: Sequence[str], text: KeywordText) -> dict[str, lis
         "pinyin": list(dict.fromkeys(form for spelling in spellings for form in text.pinyin(spelling))),
         "terms": list(dict.fromkeys(term for spelling in spellings for term in text.terms(spelling))),
     }
-
-
-def _owner_for(new: NewKeyword, ctx: RequestContext) -> str:
-    if new.owner is None:
-        return ctx.default_owner
-    owner = fields.owner("owner", new.owner)
-    if not ctx.may_edit(owner):
-        raise Forbidden(f"the caller may not save a keyword that is owned by {owner!r}")
-    return owner
-
-
-def _touched(row: Mapping[str, Any], before: Row, now: float) -> Row:
-    return {**row, "version": next_version(before), "updated_at": clock.iso(now)}
 
 
 def _check_keyword(row: Mapping[str, Any]) -> None:

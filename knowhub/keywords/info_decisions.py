@@ -5,8 +5,8 @@ from typing import Any
 
 from knowhub.core import clock, permissions, scopes
 from knowhub.core.erasing import EraseRules
-from knowhub.core.errors import Forbidden, InvalidInput
-from knowhub.core.operation import Row, Write, is_live, next_version
+from knowhub.core.errors import InvalidInput
+from knowhub.core.operation import Row, Write, is_live, next_of, next_version
 from knowhub.core.request_context import RequestContext
 from knowhub.core.undo import Lookup, RowRules
 from knowhub.keywords import fields
@@ -25,6 +25,7 @@ def new_info_row(new: NewInfo, row_id: str, now: float, ctx: RequestContext) -> 
     _check_source(source)
     own_scopes = [scopes.PUBLIC] if new.scopes is None else fields.scopes("scopes", new.scopes)
     permissions.check_scopes(ctx, own_scopes)
+    owner = None if new.owner is None else fields.owner("owner", new.owner)
     moment = clock.iso(now)
     return {
         "id": row_id,
@@ -32,7 +33,7 @@ def new_info_row(new: NewInfo, row_id: str, now: float, ctx: RequestContext) -> 
         "source": source,
         "metadata": fields.metadata("metadata", new.metadata),
         "scopes": own_scopes,
-        "owner": _owner_for(new, ctx),
+        "owner": permissions.owner_for(ctx, owner, "an info"),
         "version": 1,
         "created_at": moment,
         "updated_at": moment,
@@ -50,7 +51,7 @@ def patched_info(row: Row, patch: Mapping[str, Any], now: float) -> Row | None:
         return None
     check_content(changed["content"])
     _check_source(changed["source"])
-    return _touched(changed, row, now)
+    return next_of(changed, row, now)
 
 
 def saved_at(row: Row, now: float) -> Row:
@@ -61,7 +62,7 @@ def saved_at(row: Row, now: float) -> Row:
 
 def deleted_info(row: Row, now: float) -> Row:
     """Return the tombstone of an info: its content stays, so that a delete can be undone."""
-    return _touched({**row, "deleted": True}, row, now)
+    return next_of({**row, "deleted": True}, row, now)
 
 
 def new_link_row(
@@ -88,7 +89,7 @@ def new_link_row(
 
 def unlinked(row: Row, now: float) -> Row:
     """Return the tombstone of a link."""
-    return _touched({**row, "deleted": True}, row, now)
+    return next_of({**row, "deleted": True}, row, now)
 
 
 def write_info(row: Row) -> Write:
@@ -118,19 +119,6 @@ def check_creator(created_by: str) -> None:
 def _check_source(source: str) -> None:
     if len(source) > MAX_SOURCE_CHARS:
         raise InvalidInput.of("source", f"must have at most {MAX_SOURCE_CHARS} characters")
-
-
-def _owner_for(new: NewInfo, ctx: RequestContext) -> str:
-    if new.owner is None:
-        return ctx.default_owner
-    owner = fields.owner("owner", new.owner)
-    if not ctx.may_edit(owner):
-        raise Forbidden(f"the caller may not save an info that is owned by {owner!r}")
-    return owner
-
-
-def _touched(row: Mapping[str, Any], before: Row, now: float) -> Row:
-    return {**row, "version": next_version(before), "updated_at": clock.iso(now)}
 
 
 def _check_info(row: Mapping[str, Any]) -> None:

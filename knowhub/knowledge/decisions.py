@@ -5,8 +5,8 @@ from typing import Any
 
 from knowhub.core import clock, permissions, scopes
 from knowhub.core.erasing import EraseRules
-from knowhub.core.errors import Forbidden, InvalidInput
-from knowhub.core.operation import Row, Write, next_version
+from knowhub.core.errors import InvalidInput
+from knowhub.core.operation import Row, Write, next_of, next_version
 from knowhub.core.request_context import RequestContext
 from knowhub.core.undo import RowRules
 from knowhub.knowledge import heads, ranking
@@ -65,7 +65,7 @@ def patched(row: Row, patch: Mapping[str, Any], now: float) -> Row | None:
         return None
     check_says_something(changed["task"], changed["content"])
     check_validity(changed["valid_from"], changed["valid_to"])
-    return _touched(changed, row, now)
+    return next_of(changed, row, now)
 
 
 def with_feedback(row: Row, feedback: Feedback, now: float) -> Row:
@@ -83,18 +83,18 @@ def with_feedback(row: Row, feedback: Feedback, now: float) -> Row:
     evaluation["confidence"] = shifted_confidence(row["eval"], evaluation)
     if evaluation == row["eval"]:
         return row
-    return _touched({**row, "eval": evaluation}, row, now)
+    return next_of({**row, "eval": evaluation}, row, now)
 
 
 def with_content(row: Row, content: str, before: Row, now: float) -> Row:
     """Return `row` with another content, as the version after `before`. Raises InvalidInput as `patched` does."""
     check_says_something(row["task"], content)
-    return _touched({**row, "content": content}, before, now)
+    return next_of({**row, "content": content}, before, now)
 
 
 def deleted(row: Row, now: float) -> Row:
     """Return the tombstone of a row: its content stays, so that a delete can be undone."""
-    return _touched({**row, "deleted": True}, row, now)
+    return next_of({**row, "deleted": True}, row, now)
 
 
 def write(row: Row) -> Write:
@@ -128,15 +128,6 @@ def shifted_confidence(before: Mapping[str, Any], after: Mapping[str, Any]) -> f
     return round(current, _CONFIDENCE_DIGITS)
 
 
-def owner_for(new: NewKnowledge, ctx: RequestContext) -> str:
-    """Return the owner of a new record. Raises Forbidden when a named caller gives it to somebody else."""
-    if new.owner is None:
-        return ctx.default_owner
-    if not ctx.may_edit(new.owner):
-        raise Forbidden(f"the caller may not save a record that is owned by {new.owner!r}")
-    return new.owner
-
-
 def _row(new: NewKnowledge, row_id: str, moment: str, ctx: RequestContext) -> dict[str, Any]:
     check_says_something(new.task, new.content)
     check_validity(new.valid_from, new.valid_to)
@@ -153,7 +144,7 @@ def _row(new: NewKnowledge, row_id: str, moment: str, ctx: RequestContext) -> di
         "content": new.content,
         "tags": dict(new.tags),
         "scopes": own_scopes,
-        "owner": owner_for(new, ctx),
+        "owner": permissions.owner_for(ctx, new.owner, "a record"),
         "visibility": new.visibility or scopes.derived_visibility(own_scopes),
         "resource_ids": list(dict.fromkeys(new.resource_ids)),
         "source": _with_defaults(source, moment),
@@ -170,10 +161,6 @@ def _with_defaults(source: Mapping[str, Any], moment: str) -> dict[str, Any]:
         "urls": list(source["urls"] or ()),
         "timestamp": source["timestamp"] or moment,
     }
-
-
-def _touched(row: Mapping[str, Any], before: Row, now: float) -> Row:
-    return {**row, "version": next_version(before), "updated_at": clock.iso(now)}
 
 
 def _dated(case: Mapping[str, Any], now: float) -> dict[str, Any]:

@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from knowhub.core import clock
-from knowhub.core.operation import Change, Row, View, next_version
+from knowhub.core.operation import Change, Row, View, next_of
 from knowhub.core.row_paths import changed_paths, flatten, unflatten
 from knowhub.core.undo import Path, RowRules
 
@@ -28,7 +27,7 @@ def turned_around(change: Change, current: Row, rules: RowRules, now: float) -> 
     """
     parted = rules.parted(change, current)
     if parted is not None:
-        return {**parted, "version": next_version(current), "updated_at": clock.iso(now)}
+        return next_of(parted, current, now)
     after, present = flatten(change.after), flatten(current)
     if change.before is None:
         blocked = [path for path in changed_paths(after, present) if not rules.is_evidence(path)]
@@ -44,7 +43,7 @@ def turned_around(change: Change, current: Row, rules: RowRules, now: float) -> 
         result = _settled(change.before, unflatten(merged), before, after, rules)
     if blocked:
         return Blocked(change.collection, change.id, blocked)
-    return {**result, "version": next_version(current), "updated_at": clock.iso(now)}
+    return next_of(result, current, now)
 
 
 def balanced(view: View, rows: Sequence[tuple[Change, Row]], rules: Mapping[str, RowRules]) -> list[tuple[Change, Row]]:

@@ -6,7 +6,7 @@ from typing import Any, Final
 from knowhub.core import clock, permissions, scopes
 from knowhub.core.erasing import EraseRules, is_erased
 from knowhub.core.errors import Conflict, Forbidden, InvalidInput, NotFound, VersionConflict
-from knowhub.core.operation import Row, View, Write, is_live, next_version
+from knowhub.core.operation import Row, View, Write, is_live, next_of, next_version
 from knowhub.core.request_context import RequestContext
 from knowhub.core.undo import RowRules
 from knowhub.resources.ids import check_resource_id
@@ -31,7 +31,7 @@ def saved_row(new: NewResource, before: Row | None, now: float, ctx: RequestCont
         # Whoever deleted it may take that back; and who took its place could have it erased.
         raise Conflict(f"resource id {new.id!r} is taken")
     standing = before if is_live(before) else None
-    owner = _owner_for(new, ctx) if standing is None else str(standing["owner"])
+    owner = permissions.owner_for(ctx, new.owner, "a resource") if standing is None else str(standing["owner"])
     wanted = new.scopes or (ctx.default_scopes if standing is None else standing["scopes"])
     own_scopes = list(dict.fromkeys(wanted))
     permissions.check_scopes(ctx, own_scopes, standing=() if standing is None else standing["scopes"])
@@ -65,11 +65,6 @@ def patched_row(row: Row, patch: Mapping[str, Any], now: float, ctx: RequestCont
     if changed == row:
         return None
     return next_of(changed, row, now)
-
-
-def next_of(changed: Mapping[str, Any], before: Row, now: float) -> dict[str, Any]:
-    """Return a row as the version after `before`."""
-    return {**changed, "version": next_version(before), "updated_at": clock.iso(now)}
 
 
 def says_the_same(row: Row, before: Row | None) -> bool:
@@ -169,14 +164,6 @@ def _check_replaceable(new: NewResource, standing: Row, ctx: RequestContext, *, 
         raise Forbidden("only the owner of a resource may save a new version of it")
     if new.owner is not None and new.owner != standing["owner"]:
         raise Forbidden("a resource keeps its owner")
-
-
-def _owner_for(new: NewResource, ctx: RequestContext) -> str:
-    if new.owner is None:
-        return ctx.default_owner
-    if not ctx.may_edit(new.owner):
-        raise Forbidden(f"the caller may not save a resource that is owned by {new.owner!r}")
-    return new.owner
 
 
 def _is_seen(ctx: RequestContext, row: Row) -> bool:

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeAlias
 
 from knowhub.core import permissions
 from knowhub.core.errors import Conflict, Forbidden, InvalidInput, KnowHubError, NotFound
-from knowhub.core.operation import Committed, Draft, IdempotencyKey, Outcome, Row, Unchanged, is_live
+from knowhub.core.operation import Committed, Draft, IdempotencyKey, Outcome, Row, Unchanged, is_live, next_of
 from knowhub.core.request_context import RequestContext
 from knowhub.resources import decisions
 from knowhub.resources.ids import check_resource_id
@@ -86,7 +86,7 @@ class ResourceService:
             row = decisions.editable_row(view, ctx, resource_id, expected)
             after = decisions.patched_row(row, patch, view.now, ctx)
             if is_resealed and (secure is not None or row[decisions.SEALED] is not None):
-                after = after or decisions.next_of(row, row, view.now)
+                after = after or next_of(row, row, view.now)
                 after[decisions.SEALED] = seal(after["version"])
             return Unchanged(row) if after is None else Draft("edit_resource", [decisions.write(after)])
 
@@ -142,9 +142,7 @@ class ResourceService:
 
         def decide(view: ResourceView) -> Draft:
             row = decisions.editable_row(view, ctx, resource_id, expected)
-            return Draft(
-                "delete_resource", [decisions.write(decisions.next_of({**row, "deleted": True}, row, view.now))]
-            )
+            return Draft("delete_resource", [decisions.write(next_of({**row, "deleted": True}, row, view.now))])
 
         outcome = await self._store.commit(ctx.account, ctx.actor, decide, key)
         if isinstance(outcome, Unchanged):
