@@ -67,6 +67,7 @@ def run_server(settings: Settings, listening: socket.socket, *, as_json: bool) -
     import uvicorn
 
     from knowhub.web.app import create_app
+    from knowhub.web.typed_addresses import AddressReadingProtocol
 
     _log_to_stderr(settings)
     # Rows and heads hold no cycles: looking for some in them again and again would only cost.
@@ -87,7 +88,7 @@ def run_server(settings: Settings, listening: socket.socket, *, as_json: bool) -
     config = uvicorn.Config(
         app,
         loop="uvloop",
-        http="httptools",
+        http=AddressReadingProtocol,
         ws="none",
         lifespan="on",
         interface="asgi3",

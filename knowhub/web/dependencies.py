@@ -191,7 +191,7 @@ def _asker(ctx: RequestContext) -> str:
 
 
 def _decoded(raw: bytes) -> list[tuple[str, str]]:
-    """Split a query into names and values; curl sends UTF-8 as it is typed, others percent-encoded."""
+    """Split a query into names and values; both are UTF-8, percent-encoded or not."""
     try:
         return parse_qsl(raw.decode(), keep_blank_values=True, errors="strict")
     except UnicodeDecodeError:

@@ -1,0 +1,128 @@
+"""Addresses as people type them, sent byte by byte to a real server: the client of the other tests encodes its own."""
+
+import json
+import socket
+from collections.abc import Iterator
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from tests.e2e.server_process import Server, serving
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with serving(tmp_path_factory.mktemp("typed")) as one:
+        yield one
+
+
+class Wire:
+    """One connection, on which requests are written as they are."""
+
+    def __init__(self, server: Server) -> None:
+        address = urlsplit(server.url)
+        self._socket = socket.create_connection((str(address.hostname), int(address.port or 0)), timeout=30)
+        # What is written in two pieces also arrives so.
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._stream = self._socket.makefile("rb")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stream.close()
+        self._socket.close()
+
+    def write(self, text: str | bytes) -> None:
+        self._socket.sendall(text.encode() if isinstance(text, str) else text)
+
+    def line(self) -> bytes:
+        return self._stream.readline()
+
+    def answer(self) -> tuple[int, str, Any]:
+        status = int(self._stream.readline().split()[1])
+        headers = {}
+        while (line := self._stream.readline().strip()) != b"":
+            name, _, value = line.decode().partition(":")
+            headers[name.lower()] = value.strip()
+        body = self._stream.read(int(headers["content-length"]))
+        return status, headers["content-type"], json.loads(body)
+
+    def ask(self, text: str | bytes) -> tuple[int, str, Any]:
+        self.write(text)
+        return self.answer()
+
+
+def created(server: Server, name: str) -> None:
+    made = httpx.post(f"{server.url}/api/keywords", json={"name": name}, trust_env=False)
+    assert made.status_code == 201, made.text
+
+
+def test_a_chinese_query_is_read_as_it_was_typed_again_and_again_on_one_connection(server: Server) -> None:
+    created(server, "索引")
+
+    with Wire(server) as wire:
+        answers = [
+            wire.ask(f"GET /api/keywords/search?q={name} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            for name in ("索引", "%E7%B4%A2%E5%BC%95", "索引")
+        ]
+
+    assert [(status, found["node"]["name"]) for status, _, found in answers] == [(200, "索引")] * 3
+
+
+def test_a_chinese_id_in_a_path_is_read_as_it_was_typed(server: Server) -> None:
+    body = {"id": "工具/登录", "title": "Login", "body": "看文档"}
+    saved = httpx.post(f"{server.url}/api/resource", json=body, trust_env=False)
+    assert saved.status_code == 201, saved.text
+
+    with Wire(server) as wire:
+        status, _, found = wire.ask("GET /api/resource/工具/登录 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+
+    assert (status, found["id"]) == (200, "工具/登录")
+
+
+def test_a_body_that_looks_like_a_request_stays_as_it_is(server: Server) -> None:
+    body = "GET /索引 HTTP/1.1\r\n".encode()
+    head = (
+        "POST /api/knowledge HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {len(body)}\r\nExpect: 100-continue\r\n\r\n"
+    )
+
+    with Wire(server) as wire:
+        wire.write(head)
+        # The server waits for the body, which so comes in a piece of its own.
+        continued = wire.line() + wire.line()
+        refused = wire.ask(body)
+        # Had it grown, its end would stand before the next request.
+        after = wire.ask("GET /api/keywords/root HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+
+    assert continued == b"HTTP/1.1 100 Continue\r\n\r\n"
+    assert (refused[0], refused[2]["type"]) == (400, "urn:knowhub:problem:malformed-json")
+    assert (after[0], after[2]["id"]) == (200, "root")
+
+
+def test_bytes_that_are_no_utf_8_are_refused_by_name(server: Server) -> None:
+    typed = "索引".encode("gbk")
+
+    with Wire(server) as wire:
+        status, kind, told = wire.ask(
+            b"GET /api/keywords/search?q=" + typed + b" HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+        )
+
+    assert (status, kind) == (422, "application/problem+json")
+    assert told["errors"] == [{"field": "query", "message": "is not UTF-8"}]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b"hello\r\n\r\n", b"GET /\x00 HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"\xff" * 99],
+    ids=["no request", "a NUL", "TLS", "no text"],
+)
+def test_what_is_no_http_is_told_so_as_every_error_is(server: Server, text: bytes) -> None:
+    with Wire(server) as wire:
+        status, kind, told = wire.ask(text)
+
+    assert (status, kind, told["type"]) == (400, "application/problem+json", "urn:knowhub:problem:malformed-request")
+    assert "percent-encoded" in told["detail"]
