@@ -11,26 +11,9 @@ import respx
 from knowhub.core.chat import FailureReason
 from knowhub.providers.http import client
 from tests.builders import START
-from tests.fakes.model_server import MATCH, QUESTION, URL, FakeTime, chat_client, completion, failure_of, refusal
+from tests.fakes.model_server import MATCH, QUESTION, FakeTime, chat_client, completion, failure_of, refusal
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-async def http() -> AsyncIterator[httpx.AsyncClient]:
-    async with client() as shared:
-        yield shared
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[respx.Route]:
-    async with respx.mock(assert_all_called=False) as router:
-        yield router.post(URL).mock(return_value=completion(MATCH))
-
-
-@pytest.fixture
-def time() -> FakeTime:
-    return FakeTime()
 
 
 @pytest.mark.parametrize("status", [408, 409, 425, 429, 500, 502, 503, 504, 529])

@@ -9,11 +9,6 @@ COOL_DOWN_S = 30.0
 
 
 @pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
-
-
-@pytest.fixture
 def breaker(clock: FakeClock) -> Breaker:
     return Breaker(3, COOL_DOWN_S, clock.now)
 

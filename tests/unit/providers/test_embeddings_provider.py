@@ -12,17 +12,10 @@ import respx
 from knowhub.core.chat import FailureReason, Usage
 from knowhub.core.embedding import EmbeddingFailed, TextRefused
 from knowhub.providers.embeddings import DEFAULT_MODEL, EmbeddingClient
-from knowhub.providers.http import client
 from tests.fakes.model_server import KEY, FakeTime, refusal, sent
 from tests.fakes.vector_server import EMBEDDINGS_URL, embedded, embedding_client, hashed, in_base64
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-async def http() -> AsyncIterator[httpx.AsyncClient]:
-    async with client() as shared:
-        yield shared
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 import json
 import logging
 import traceback
-from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
@@ -12,26 +11,13 @@ import respx
 
 from knowhub.core.chat import Question
 from knowhub.providers.chat import ChatOptions
-from knowhub.providers.http import client
 from knowhub.providers.redaction import Redaction
-from tests.fakes.model_server import KEY, QUESTION, URL, chat_client, completion, failure_of, refusal
+from tests.fakes.model_server import KEY, QUESTION, chat_client, completion, failure_of, refusal
 
 ANY: dict[str, Any] = {"type": "object", "properties": {"reason": {"type": "string"}}, "required": ["reason"]}
 ESCAPED = "".join(f"\\u{ord(sign):04x}" for sign in KEY)
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-async def http() -> AsyncIterator[httpx.AsyncClient]:
-    async with client() as shared:
-        yield shared
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[respx.Route]:
-    async with respx.mock(assert_all_called=False) as router:
-        yield router.post(URL)
 
 
 @pytest.mark.parametrize(

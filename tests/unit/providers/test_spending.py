@@ -6,11 +6,6 @@ from knowhub.providers.spending import Spending, estimated_tokens
 from tests.builders import FakeClock
 
 
-@pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
-
-
 def test_what_goes_over_the_limit_is_refused_and_not_counted(clock: FakeClock) -> None:
     spending = Spending(100, clock.now)
 

@@ -9,7 +9,6 @@ import respx
 
 from knowhub.core.chat import FailureReason
 from knowhub.core.reranking import CountedReranker, RerankFailed
-from knowhub.providers.http import client
 from knowhub.providers.rerank import DEFAULT_MODEL, RerankClient, RerankStyle
 from tests.fakes.model_server import KEY, FakeTime, refusal, sent
 from tests.fakes.scripted_reranker import ScriptedReranker
@@ -18,12 +17,6 @@ from tests.fakes.vector_server import RERANK_URL, rerank_client, reranked
 pytestmark = pytest.mark.anyio
 
 TEXTS = ["snake is an animal", "the index of a database"]
-
-
-@pytest.fixture
-async def http() -> AsyncIterator[httpx.AsyncClient]:
-    async with client() as shared:
-        yield shared
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
@@ -11,25 +10,12 @@ import respx
 
 from knowhub.core.chat import ChatFailed, FailureReason, Question, Usage
 from knowhub.providers.chat import DEFAULT_MODEL
-from knowhub.providers.http import client
-from tests.fakes.model_server import KEY, MATCH, QUESTION, SCHEMA, URL, chat_client, completion, refusal, sent
+from tests.fakes.model_server import KEY, MATCH, QUESTION, SCHEMA, chat_client, completion, refusal, sent
 
 pytestmark = pytest.mark.anyio
 
 UNFIT = {"action": "dance", "node_id": 1}
 MISSING = {"action": "missing", "node_id": None}
-
-
-@pytest.fixture
-async def http() -> AsyncIterator[httpx.AsyncClient]:
-    async with client() as shared:
-        yield shared
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[respx.Route]:
-    async with respx.mock(assert_all_called=False) as router:
-        yield router.post(URL).mock(return_value=completion(MATCH))
 
 
 async def test_a_question_is_sent_with_its_schema_and_the_key(http: httpx.AsyncClient, server: respx.Route) -> None:

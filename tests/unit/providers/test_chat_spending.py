@@ -1,7 +1,6 @@
 """What the chat provider spends: every request that is sent is paid for, but for what no server can have billed."""
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import httpx
 import pytest
@@ -9,14 +8,12 @@ import respx
 
 from knowhub.core.chat import ChatFailed, FailureReason, NotAsked
 from knowhub.providers.chat import DEFAULT_MODEL
-from knowhub.providers.http import client
 from knowhub.providers.rungs import Rung, request_body, with_schema
 from knowhub.providers.spending import estimated_tokens
 from tests.fakes.model_server import (
     MATCH,
     QUESTION,
     SCHEMA,
-    URL,
     FakeTime,
     chat_client,
     completion,
@@ -30,23 +27,6 @@ PRICE = estimated_tokens(
 )
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-async def http() -> AsyncIterator[httpx.AsyncClient]:
-    async with client() as shared:
-        yield shared
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[respx.Route]:
-    async with respx.mock(assert_all_called=False) as router:
-        yield router.post(URL).mock(return_value=completion(MATCH))
-
-
-@pytest.fixture
-def time() -> FakeTime:
-    return FakeTime()
 
 
 async def test_the_spend_limit_refuses_until_the_hour_is_over(

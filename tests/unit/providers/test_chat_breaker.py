@@ -1,19 +1,16 @@
 """The chat provider's breaker: what opens it, what it lets through, and whose word counts."""
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import httpx
 import pytest
 import respx
 
 from knowhub.core.chat import FailureReason, NotAsked, Question
-from knowhub.providers.http import client
 from tests.fakes.model_server import (
     MATCH,
     QUESTION,
     SCHEMA,
-    URL,
     FakeTime,
     chat_client,
     completion,
@@ -22,23 +19,6 @@ from tests.fakes.model_server import (
 )
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-async def http() -> AsyncIterator[httpx.AsyncClient]:
-    async with client() as shared:
-        yield shared
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[respx.Route]:
-    async with respx.mock(assert_all_called=False) as router:
-        yield router.post(URL).mock(return_value=completion(MATCH))
-
-
-@pytest.fixture
-def time() -> FakeTime:
-    return FakeTime()
 
 
 async def test_the_breaker_opens_refuses_at_once_and_lets_one_probe_through(
