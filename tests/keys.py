@@ -42,3 +42,8 @@ def text_of(key: Minted) -> str:
     """Return the text of a key that was just made."""
     assert key.text is not None
     return key.text
+
+
+def bearing(key: str) -> dict[str, str]:
+    """Return the headers of a request with a key."""
+    return {"X-API-Key": key}

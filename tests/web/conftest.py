@@ -9,7 +9,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from knowhub.bootstrap import Hub, open_hub
+from knowhub.bootstrap import Hub, World, open_hub
 from knowhub.settings import Settings
 from knowhub.web.app import create_app
 from tests.web.declared import checked
@@ -25,8 +25,14 @@ def settings(tmp_path: Path) -> Settings:
 
 
 @pytest.fixture
-async def hub(settings: Settings) -> AsyncIterator[Hub]:
-    async with open_hub(settings) as opened:
+def world() -> World:
+    """Return what takes the place of the real thing in the hub: nothing, unless a file puts it here."""
+    return World()
+
+
+@pytest.fixture
+async def hub(settings: Settings, world: World) -> AsyncIterator[Hub]:
+    async with open_hub(settings, world) as opened:
         yield opened
 
 

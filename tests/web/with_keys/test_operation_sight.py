@@ -1,18 +1,16 @@
 """What the list of operations tells to a caller who sees a part: of ids, and of what they may undo."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from knowhub.bootstrap import Hub, open_hub
+from knowhub.bootstrap import Hub
 from knowhub.core.request_context import Role
 from knowhub.identity.model import Holder
-from knowhub.settings import Settings
-from tests.keys import ROOT_KEY, key_for, keyed, minted, text_of
+from tests.keys import ROOT_KEY, key_for, minted, text_of
 
 pytestmark = pytest.mark.anyio
 
@@ -20,17 +18,6 @@ KNOWLEDGE, KEYWORDS, INFOS, RESOURCES = "/api/knowledge", "/api/keywords", "/api
 OPERATIONS = "/api/operations"
 
 Key = Mapping[str, str]
-
-
-@pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return keyed(tmp_path / "data")
-
-
-@pytest.fixture
-async def hub(settings: Settings) -> AsyncIterator[Hub]:
-    async with open_hub(settings, keep=False) as opened:
-        yield opened
 
 
 async def ask(

@@ -3,13 +3,12 @@
 import json
 import random
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
 import pytest
 
-from knowhub.bootstrap import Hub, World, open_hub
+from knowhub.bootstrap import Hub, World
 from knowhub.core.errors import NotFound
 from knowhub.keywords.model import ROOT_ID, InfoQuery, SearchStatus
 from knowhub.knowledge.model import ListQuery, Order, SearchQuery
@@ -17,7 +16,7 @@ from knowhub.operations.model import OperationFilter
 from knowhub.resources.model import ResourceQuery
 from knowhub.stores.files.filesystem import RealFileSystem
 from tests.builders import FakeClock
-from tests.keys import keyed, root
+from tests.keys import root
 from tests.visible_world import INFOS, KEYWORDS, KNOWLEDGE, NAMES, RESOURCES, Asker, VisibleWorld, askers
 
 pytestmark = pytest.mark.anyio
@@ -30,10 +29,8 @@ _ID = re.compile(
 
 
 @pytest.fixture
-async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
-    world = World(clock=FakeClock(), files=RealFileSystem())
-    async with open_hub(keyed(tmp_path / "data"), world, keep=False) as opened:
-        yield opened
+def world(clock: FakeClock) -> World:
+    return World(clock=clock, files=RealFileSystem())
 
 
 async def test_what_callers_are_answered_equals_an_oracle_while_scopes_change(hub: Hub) -> None:

@@ -1,16 +1,14 @@
 """What hangs unseen below a keyword: nothing that is done to the keyword tells of it, and it is never lost."""
 
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import httpx
 import pytest
 
-from knowhub.bootstrap import Hub, open_hub
-from knowhub.settings import Settings
-from tests.keys import key_for, keyed
+from knowhub.bootstrap import Hub
+from tests.keys import key_for
 
 pytestmark = pytest.mark.anyio
 
@@ -44,17 +42,6 @@ JOURNEYS: dict[str, list[tuple[str, str, dict[str, object]]]] = {
         ("POST", OPERATIONS + "/LAST/undo", {}),
     ],
 }
-
-
-@pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return keyed(tmp_path / "data")
-
-
-@pytest.fixture
-async def hub(settings: Settings) -> AsyncIterator[Hub]:
-    async with open_hub(settings, keep=False) as opened:
-        yield opened
 
 
 class Caller:

@@ -1,21 +1,19 @@
 """Every write route is sent fields that are nobody's to set: each is refused, and nothing is written."""
 
-from collections.abc import AsyncIterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import httpx
 import orjson
 import pytest
 
-from knowhub.bootstrap import Hub, World, open_hub
+from knowhub.bootstrap import Hub, World
 from knowhub.core.request_context import Role
 from knowhub.identity.model import Holder
-from knowhub.settings import Settings
 from knowhub.stores.files.filesystem import RealFileSystem
 from tests.authorisation import ROWS, Asked, Need
 from tests.authorised_rows import Made, headers
-from tests.keys import keyed, minted, text_of
+from tests.keys import minted, text_of
 
 pytestmark = pytest.mark.anyio
 
@@ -79,14 +77,8 @@ CASES = [
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return keyed(tmp_path / "data")
-
-
-@pytest.fixture
-async def hub(settings: Settings) -> AsyncIterator[Hub]:
-    async with open_hub(settings, World(files=RealFileSystem()), keep=False) as opened:
-        yield opened
+def world() -> World:
+    return World(files=RealFileSystem())
 
 
 @pytest.mark.parametrize(("method", "path", "one"), CASES)

@@ -18,7 +18,7 @@ from knowhub.stores.files.keys.key_table import LogKeyTable
 from knowhub.web.app import create_app
 from knowhub.web.middleware import BODY
 from tests.builders import CountedIds, FakeClock
-from tests.keys import ROOT_KEY, key_for, keyed, minted, text_of
+from tests.keys import ROOT_KEY, bearing, key_for, minted, text_of
 from tests.web.conftest import client_of
 
 pytestmark = pytest.mark.anyio
@@ -28,23 +28,9 @@ ROOT = {"X-API-Key": ROOT_KEY}
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return keyed(tmp_path / "data")
-
-
-@pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
-
-
-@pytest.fixture
 async def hub(settings: Settings, clock: FakeClock) -> AsyncIterator[Hub]:
     async with open_hub(settings, World(clock=clock)) as opened:
         yield opened
-
-
-def bearing(key: str) -> dict[str, str]:
-    return {"X-API-Key": key}
 
 
 # ── the gate ──────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -1,18 +1,15 @@
 """Memories where keys are asked for: a reader of one's own changes nothing; a key remembers as its holder."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from knowhub.bootstrap import Hub, World, open_hub
+from knowhub.bootstrap import Hub, World
 from knowhub.core.request_context import Role
 from knowhub.identity.model import Holder
-from knowhub.settings import Settings
 from knowhub.stores.files.filesystem import RealFileSystem
-from tests.keys import ROOT_KEY, keyed, minted, text_of
+from tests.keys import ROOT_KEY, bearing, minted, text_of
 from tests.web.sessions import COMMIT, NODES, said
 
 pytestmark = pytest.mark.anyio
@@ -40,24 +37,14 @@ WRITES: list[tuple[str, str, dict[str, str], dict[str, Any] | None]] = [
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return keyed(tmp_path / "data")
-
-
-@pytest.fixture
-async def hub(settings: Settings) -> AsyncIterator[Hub]:
-    async with open_hub(settings, World(files=RealFileSystem()), keep=False) as opened:
-        yield opened
-
-
-def as_key(key: str) -> dict[str, str]:
-    return {"X-API-Key": key}
+def world() -> World:
+    return World(files=RealFileSystem())
 
 
 @pytest.fixture
 async def writer(api: httpx.AsyncClient, hub: Hub) -> dict[str, str]:
     """Return the header of li's writer, who has committed a session."""
-    key = as_key(text_of(await minted(hub, Holder("li"))))
+    key = bearing(text_of(await minted(hub, Holder("li"))))
     assert (await api.post(COMMIT, json=BODY, headers=key)).status_code == 201
     return key
 
@@ -65,7 +52,7 @@ async def writer(api: httpx.AsyncClient, hub: Hub) -> dict[str, str]:
 async def test_a_reader_of_ones_own_reads_everything_and_changes_nothing(
     api: httpx.AsyncClient, hub: Hub, writer: dict[str, str]
 ) -> None:
-    reader = as_key(text_of(await minted(hub, Holder("li"), Role.READER)))
+    reader = bearing(text_of(await minted(hub, Holder("li"), Role.READER)))
     before = hub.store.last_seq
 
     reads = [await api.get(path, params=params, headers=reader) for path, params in READS]
@@ -94,14 +81,14 @@ async def test_a_key_remembers_as_its_holder_and_as_nobody_else(
 
 
 async def test_the_root_key_commits_for_whom_it_names(api: httpx.AsyncClient) -> None:
-    told = await api.post(COMMIT, json=BODY | {"user_id": "li", "account": "acme"}, headers=as_key(ROOT_KEY))
+    told = await api.post(COMMIT, json=BODY | {"user_id": "li", "account": "acme"}, headers=bearing(ROOT_KEY))
 
     assert told.status_code == 201
     assert told.json()["archive"]["archive_uri"] == "ctx://acme/users/li/sessions/s-1"
 
 
 async def test_accounts_are_walls(api: httpx.AsyncClient, hub: Hub, writer: dict[str, str]) -> None:
-    other = as_key(text_of(await minted(hub, Holder("li"), account="acme")))
+    other = bearing(text_of(await minted(hub, Holder("li"), account="acme")))
 
     hidden = await api.get(NODES, params={"uri": SESSION}, headers=other)
     found = await api.get("/api/context/search", params={"q": "中文"}, headers=other)
@@ -113,7 +100,7 @@ async def test_accounts_are_walls(api: httpx.AsyncClient, hub: Hub, writer: dict
 async def test_how_far_an_index_is_behind_is_told_to_those_who_see_the_whole_account(
     api: httpx.AsyncClient, hub: Hub, writer: dict[str, str]
 ) -> None:
-    admin, root = as_key(text_of(await minted(hub, Holder("zhou"), Role.ADMIN))), as_key(ROOT_KEY)
+    admin, root = bearing(text_of(await minted(hub, Holder("zhou"), Role.ADMIN))), bearing(ROOT_KEY)
     assert (await api.post(COMMIT, json=BODY | {"session_id": "s-2"}, headers=admin)).status_code == 201
 
     lags = {

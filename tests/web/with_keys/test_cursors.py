@@ -1,7 +1,6 @@
 """Pages for callers who see a part: a cursor counts nothing that is hidden, and goes on whatever became of its row."""
 
-from collections.abc import AsyncIterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import httpx
@@ -10,24 +9,13 @@ import pytest
 from knowhub.bootstrap import Hub, open_hub
 from knowhub.settings import Settings
 from knowhub.web.app import create_app
-from tests.keys import ROOT_KEY, key_for, keyed
+from tests.keys import ROOT_KEY, key_for
 from tests.web.conftest import Opened, client_of
 
 pytestmark = pytest.mark.anyio
 
 Params = Mapping[str, str | int]
 LISTS = ["/api/knowledge", "/api/infos"]
-
-
-@pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return keyed(tmp_path / "data")
-
-
-@pytest.fixture
-async def hub(settings: Settings) -> AsyncIterator[Hub]:
-    async with open_hub(settings, keep=False) as opened:
-        yield opened
 
 
 @pytest.fixture

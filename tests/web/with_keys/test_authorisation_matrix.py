@@ -1,7 +1,6 @@
 """Every route × every kind of caller: who is answered, who is refused, and that a refusal tells nothing."""
 
-from collections.abc import AsyncIterator, Callable, Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 import httpx
@@ -9,16 +8,15 @@ import pytest
 from fastapi import FastAPI
 from starlette.routing import Route
 
-from knowhub.bootstrap import Hub, World, open_hub
+from knowhub.bootstrap import Hub, World
 from knowhub.core.clock import iso
 from knowhub.core.request_context import Role
 from knowhub.identity.model import Holder
-from knowhub.settings import Settings
 from knowhub.stores.files.filesystem import RealFileSystem
 from tests.authorisation import INFOS, KEYWORDS, KNOWLEDGE, ROWS, Asked, Ids, Need
 from tests.authorised_rows import Made, headers
 from tests.builders import FakeClock
-from tests.keys import ROOT_KEY, keyed, minted, root, text_of
+from tests.keys import ROOT_KEY, minted, root, text_of
 
 pytestmark = pytest.mark.anyio
 
@@ -51,19 +49,8 @@ CASES = [
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return keyed(tmp_path / "data")
-
-
-@pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
-
-
-@pytest.fixture
-async def hub(settings: Settings, clock: FakeClock) -> AsyncIterator[Hub]:
-    async with open_hub(settings, World(clock=clock, files=RealFileSystem()), keep=False) as opened:
-        yield opened
+def world(clock: FakeClock) -> World:
+    return World(clock=clock, files=RealFileSystem())
 
 
 @pytest.fixture

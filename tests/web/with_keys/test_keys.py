@@ -13,7 +13,7 @@ from knowhub.identity.model import Holder
 from knowhub.settings import Settings
 from knowhub.web.app import create_app
 from tests.builders import FakeClock
-from tests.keys import ROOT_KEY, key_for, keyed, minted, text_of
+from tests.keys import ROOT_KEY, bearing, key_for, minted, text_of
 from tests.web.conftest import client_of
 
 pytestmark = pytest.mark.anyio
@@ -23,23 +23,9 @@ ROOT = {"X-API-Key": ROOT_KEY}
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return keyed(tmp_path / "data")
-
-
-@pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
-
-
-@pytest.fixture
 async def hub(settings: Settings, clock: FakeClock) -> AsyncIterator[Hub]:
     async with open_hub(settings, World(clock=clock)) as opened:
         yield opened
-
-
-def bearing(key: str) -> dict[str, str]:
-    return {"X-API-Key": key}
 
 
 async def test_a_key_is_made_told_once_listed_without_it_and_used(api: httpx.AsyncClient) -> None:

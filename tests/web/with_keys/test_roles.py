@@ -1,33 +1,19 @@
 """What keys of each role may give, take back and see of the log; and that nothing hidden is named by what is seen."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import httpx
 import orjson
 import pytest
 
-from knowhub.bootstrap import Hub, open_hub
+from knowhub.bootstrap import Hub
 from knowhub.core.request_context import Role
 from knowhub.identity.model import Holder
-from knowhub.settings import Settings
-from tests.keys import ROOT_KEY, key_for, keyed, minted, text_of
+from tests.keys import ROOT_KEY, key_for, minted, text_of
 
 pytestmark = pytest.mark.anyio
 
 KNOWLEDGE, KEYWORDS, INFOS, OPERATIONS = "/api/knowledge", "/api/keywords", "/api/infos", "/api/operations"
-
-
-@pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return keyed(tmp_path / "data")
-
-
-@pytest.fixture
-async def hub(settings: Settings) -> AsyncIterator[Hub]:
-    async with open_hub(settings, keep=False) as opened:
-        yield opened
 
 
 class Caller:

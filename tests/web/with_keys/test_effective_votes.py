@@ -1,6 +1,6 @@
 """Votes with keys: one principal's on a record weigh once in its quality, the last; without keys every one does."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,24 +12,13 @@ from knowhub.bootstrap import Hub, open_hub
 from knowhub.core.request_context import Role
 from knowhub.settings import Settings
 from knowhub.web.app import create_app
-from tests.keys import ROOT_KEY, key_for, keyed
+from tests.keys import ROOT_KEY, key_for
 from tests.web.conftest import client_of
 
 pytestmark = pytest.mark.anyio
 
 KNOWLEDGE, OPERATIONS = "/api/knowledge", "/api/operations"
 HELPFUL, HARMFUL = {"add_helpful_case": {"outcome": "ok"}}, {"add_harmful_case": {"reason": "stale"}}
-
-
-@pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return keyed(tmp_path / "data")
-
-
-@pytest.fixture
-async def hub(settings: Settings) -> AsyncIterator[Hub]:
-    async with open_hub(settings, keep=False) as opened:
-        yield opened
 
 
 class Voters:
