@@ -5,10 +5,12 @@ from pathlib import Path
 from knowhub.bootstrap import Hub
 from knowhub.core.request_context import RequestContext, Role
 from knowhub.identity.decisions import root_context
-from knowhub.identity.model import Holder, Minted, NewKey
+from knowhub.identity.model import Caller, Holder, Minted, NewKey
 from knowhub.settings import Settings
 
 ROOT_KEY = "root-" + "r" * 40
+# A holder in a place of every kind, and in two of one.
+LI = Holder("li", "crawler", ("atlas", "zeus"), ("web",), ("acme",))
 
 
 def keyed(folder: Path, root_key: str | None = ROOT_KEY) -> Settings:
@@ -42,6 +44,13 @@ def text_of(key: Minted) -> str:
     """Return the text of a key that was just made."""
     assert key.text is not None
     return key.text
+
+
+async def caller_of(hub: Hub, text: str) -> Caller:
+    """Return whose key this is, which has to open."""
+    caller = await hub.identity.caller(text)
+    assert caller is not None
+    return caller
 
 
 def bearing(key: str) -> dict[str, str]:

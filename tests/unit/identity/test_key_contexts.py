@@ -1,42 +1,20 @@
 """The context of a request that comes with a key: what the key says, which the request may only narrow."""
 
 import random
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from knowhub.bootstrap import Hub, World, open_hub
+from knowhub.bootstrap import Hub, open_hub
 from knowhub.core.errors import Forbidden
 from knowhub.core.request_context import CONTEXT_IDS, RequestContext, Role
 from knowhub.identity.decisions import context_for
 from knowhub.identity.model import Caller, Holder
 from knowhub.settings import Settings
-from tests.builders import FakeClock
-from tests.keys import ROOT_KEY, keyed, minted, root, text_of
+from tests.keys import LI, ROOT_KEY, caller_of, keyed, minted, root, text_of
 
 pytestmark = pytest.mark.anyio
-
-LI = Holder("li", "crawler", ("atlas", "zeus"), ("web",), ("acme",))
-HOUR = 3600.0
-
-
-@pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
-
-
-@pytest.fixture
-async def hub(tmp_path: Path, clock: FakeClock) -> AsyncIterator[Hub]:
-    async with open_hub(keyed(tmp_path), World(clock=clock), keep=False) as opened:
-        yield opened
-
-
-async def caller_of(hub: Hub, text: str) -> Caller:
-    caller = await hub.identity.caller(text)
-    assert caller is not None
-    return caller
 
 
 def context(caller: Caller, account: str | None = None, **ids: str) -> RequestContext:

@@ -1,6 +1,5 @@
 """What the log says of keys, and to whom; what no undo and no restore brings back; when a key was used."""
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -12,23 +11,11 @@ from knowhub.core.request_context import RequestContext, Role
 from knowhub.identity.model import API_KEYS, KEY_USES, Holder, NewKey
 from knowhub.operations.model import OperationFilter
 from tests.builders import FakeClock
-from tests.keys import keyed, minted, root, text_of
+from tests.keys import LI, keyed, minted, root, text_of
 
 pytestmark = pytest.mark.anyio
 
-LI = Holder("li", "crawler", ("atlas", "zeus"), ("web",), ("acme",))
 HOUR = 3600.0
-
-
-@pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
-
-
-@pytest.fixture
-async def hub(tmp_path: Path, clock: FakeClock) -> AsyncIterator[Hub]:
-    async with open_hub(keyed(tmp_path), World(clock=clock), keep=False) as opened:
-        yield opened
 
 
 # ── keys in the log ───────────────────────────────────────────────────────────────────────────────────────────────

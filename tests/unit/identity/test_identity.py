@@ -1,40 +1,21 @@
 """Keys: made, found, replaced and ended."""
 
 import random
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from knowhub.bootstrap import Hub, World, open_hub
+from knowhub.bootstrap import Hub, open_hub
 from knowhub.core.errors import Conflict, Forbidden, InvalidInput, NotFound
 from knowhub.core.request_context import Role
 from knowhub.identity.decisions import digest_of, named_by
-from knowhub.identity.model import Caller, Holder, NewKey
+from knowhub.identity.model import Holder, NewKey
 from tests.builders import START, FakeClock
-from tests.keys import ROOT_KEY, keyed, minted, root, text_of
+from tests.keys import LI, ROOT_KEY, caller_of, keyed, minted, root, text_of
 
 pytestmark = pytest.mark.anyio
 
-LI = Holder("li", "crawler", ("atlas", "zeus"), ("web",), ("acme",))
 HOUR = 3600.0
-
-
-@pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
-
-
-@pytest.fixture
-async def hub(tmp_path: Path, clock: FakeClock) -> AsyncIterator[Hub]:
-    async with open_hub(keyed(tmp_path), World(clock=clock), keep=False) as opened:
-        yield opened
-
-
-async def caller_of(hub: Hub, text: str) -> Caller:
-    caller = await hub.identity.caller(text)
-    assert caller is not None
-    return caller
 
 
 # ── what a key is ─────────────────────────────────────────────────────────────────────────────────────────────────

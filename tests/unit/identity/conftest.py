@@ -1,0 +1,21 @@
+"""A hub that asks for keys, without the app, under a clock that only a test moves."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from knowhub.bootstrap import Hub, World, open_hub
+from tests.builders import FakeClock
+from tests.keys import keyed
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+async def hub(tmp_path: Path, clock: FakeClock) -> AsyncIterator[Hub]:
+    async with open_hub(keyed(tmp_path), World(clock=clock), keep=False) as opened:
+        yield opened
