@@ -1,7 +1,5 @@
 """What /metrics and /ready tell of an embedder and a reranker: what they were asked, and when they are left alone."""
 
-from collections.abc import AsyncIterator
-
 import httpx
 import pytest
 
@@ -27,12 +25,8 @@ def reranker() -> ScriptedReranker:
 
 
 @pytest.fixture
-async def api(
-    settings: Settings, embedder: HashingEmbedder, reranker: ScriptedReranker
-) -> AsyncIterator[httpx.AsyncClient]:
-    world = World(embedder=embedder, reranker=reranker)
-    async with open_hub(settings, world) as hub, client_of(create_app(settings, hub)) as client:
-        yield client
+def world(embedder: HashingEmbedder, reranker: ScriptedReranker) -> World:
+    return World(embedder=embedder, reranker=reranker)
 
 
 async def counted(api: httpx.AsyncClient) -> dict[str, float]:

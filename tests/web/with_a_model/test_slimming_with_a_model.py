@@ -1,7 +1,7 @@
 """A model's part in slimming: it says which records are one and what that says, and can do nothing else."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import httpx
@@ -20,23 +20,6 @@ pytestmark = pytest.mark.anyio
 ONE = "Selenium 打开页面之后，先等待元素出现再点击，最多等 20 秒"
 OTHER = "点击之前先等待元素出现：Selenium 打开页面后最多等 20 秒"
 MERGED = {"same": [1, 2], "task": "用 Selenium 点击", "content": "打开页面之后等元素出现再点击，最多等 20 秒。"}
-
-
-@pytest.fixture
-def script() -> list[Answer]:
-    """What the model will answer, in order; a test fills it."""
-    return []
-
-
-@pytest.fixture
-def model(script: list[Answer]) -> QueuedChat:
-    return Reading(script)
-
-
-@pytest.fixture
-async def api(settings: Settings, model: QueuedChat) -> AsyncIterator[httpx.AsyncClient]:
-    async with open_hub(settings, World(llm=model)) as hub, client_of(create_app(settings, hub)) as client:
-        yield client
 
 
 async def keep(api: httpx.AsyncClient, *contents: str, **fields: object) -> list[str]:

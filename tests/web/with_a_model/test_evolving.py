@@ -1,7 +1,7 @@
 """Feedback in words over HTTP: a model writes the content anew, and can change nothing else."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import httpx
@@ -11,7 +11,7 @@ from knowhub.bootstrap import World, open_hub
 from knowhub.core.chat import Question
 from knowhub.settings import Settings
 from knowhub.web.app import create_app
-from tests.fakes.queued_chat import Answer, QueuedChat, Reading, fenced_data
+from tests.fakes.queued_chat import Answer, QueuedChat, fenced_data
 from tests.web.conftest import client_of
 
 pytestmark = pytest.mark.anyio
@@ -20,23 +20,6 @@ BEFORE = "Call driver.get.\nThen click at once."
 AFTER = "Call driver.get.\nThen wait for the element, and click."
 REWRITE = {"content": AFTER, "summary_of_change": "waits before the click"}
 FEEDBACK = "the click came too early; wait for the element"
-
-
-@pytest.fixture
-def script() -> list[Answer]:
-    """What the model will answer, in order; a test fills it."""
-    return []
-
-
-@pytest.fixture
-def model(script: list[Answer]) -> QueuedChat:
-    return Reading(script)
-
-
-@pytest.fixture
-async def api(settings: Settings, model: QueuedChat) -> AsyncIterator[httpx.AsyncClient]:
-    async with open_hub(settings, World(llm=model)) as hub, client_of(create_app(settings, hub)) as client:
-        yield client
 
 
 async def record(api: httpx.AsyncClient, content: str = BEFORE, **fields: object) -> str:

@@ -1,26 +1,16 @@
 """What a model adds over HTTP: a walk, a choice, a place, a double that is found; and what its failure leaves."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import httpx
 import pytest
 
-from knowhub.bootstrap import World, open_hub
 from knowhub.core.chat import Question
-from knowhub.settings import Settings
-from knowhub.web.app import create_app
 from tests.fakes.scripted_chat import Answer, ScriptedChat, ambiguous, jump_to, match, missing
-from tests.web.conftest import client_of
 from tests.web.trees import info, keyword, names
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def script() -> list[Answer]:
-    """What the model will answer, in order; a test fills it."""
-    return []
 
 
 class Reading(ScriptedChat):
@@ -34,12 +24,6 @@ class Reading(ScriptedChat):
 @pytest.fixture
 def model(script: list[Answer]) -> ScriptedChat:
     return Reading(script)
-
-
-@pytest.fixture
-async def api(settings: Settings, model: ScriptedChat) -> AsyncIterator[httpx.AsyncClient]:
-    async with open_hub(settings, World(llm=model)) as hub, client_of(create_app(settings, hub)) as client:
-        yield client
 
 
 def deciding(action: str, idx: int) -> Answer:
