@@ -3,7 +3,7 @@
 import asyncio
 import gc
 import weakref
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
@@ -20,16 +20,9 @@ from agent_tools.client import (
     shared_client,
 )
 from agent_tools.results import ToolFailure
+from tests.tools.routes import PATH, failure_of
 
 pytestmark = pytest.mark.anyio
-
-PATH = "/api/knowledge"
-
-
-async def failure_of(call: Awaitable[object] | None = None) -> ToolFailure:
-    with pytest.raises(ToolFailure) as caught:
-        await (call or request("GET", PATH))
-    return caught.value
 
 
 async def test_calls_in_one_loop_share_one_client(hub: respx.MockRouter) -> None:

@@ -1,6 +1,5 @@
 """Learning from a conversation before it is compacted: what is sent, and that a failure is told and not raised."""
 
-import json
 from typing import Any
 
 import httpx
@@ -12,6 +11,7 @@ from agent_tools.prompts.knowledge import KNOWLEDGE_EXTRACTION_PROMPT
 from agent_tools.records import FENCE_NOTE
 from agent_tools.registry import call_tool
 from agent_tools.spoken import MAX_BODY_CHARS, MAX_MESSAGES
+from tests.tools.routes import sent
 
 pytestmark = pytest.mark.anyio
 
@@ -29,11 +29,6 @@ REPLY: dict[str, Any] = {
     "degraded": [],
     "operation_id": "op-1",
 }
-
-
-def sent(route: respx.Route) -> dict[str, Any]:
-    body: dict[str, Any] = json.loads(route.calls.last.request.content)
-    return body
 
 
 async def test_the_messages_and_the_caller_are_sent_and_what_was_saved_is_shown_as_data(hub: respx.MockRouter) -> None:

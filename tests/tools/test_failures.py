@@ -1,23 +1,13 @@
 """What an agent is told when the server refuses, fails, or is no KnowHub at all."""
 
-from collections.abc import Awaitable
-
 import httpx
 import pytest
 import respx
 
 from agent_tools.client import request
-from agent_tools.results import ToolFailure
+from tests.tools.routes import PATH, failure_of
 
 pytestmark = pytest.mark.anyio
-
-PATH = "/api/knowledge"
-
-
-async def failure_of(call: Awaitable[object] | None = None) -> ToolFailure:
-    with pytest.raises(ToolFailure) as caught:
-        await (call or request("GET", PATH))
-    return caught.value
 
 
 def problem(status: int, detail: str, headers: dict[str, str] | None = None, **extra: object) -> httpx.Response:

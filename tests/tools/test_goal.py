@@ -15,6 +15,7 @@ from agent_tools.goal_tree import GoalStatus
 from agent_tools.records import FENCE_NOTE
 from agent_tools.registry import call_tool
 from agent_tools.trace_store import FileTraceStore
+from tests.tools.routes import query_of, sent
 
 pytestmark = pytest.mark.anyio
 
@@ -32,15 +33,6 @@ SEARCH = "/api/knowledge/search"
 
 def finds(hub: respx.MockRouter, *items: dict[str, Any]) -> respx.Route:
     return hub.get(SEARCH).respond(json={"results": list(items), "count": len(items), "degraded": []})
-
-
-def query_of(route: respx.Route) -> dict[str, str]:
-    return dict(route.calls.last.request.url.params.multi_items())
-
-
-def body_of(route: respx.Route) -> dict[str, Any]:
-    body: dict[str, Any] = json.loads(route.calls.last.request.content)
-    return body
 
 
 async def test_focus_searches_the_description_keeps_what_it_finds_and_shows_it(
@@ -176,7 +168,7 @@ async def test_the_model_creates_focuses_completes_and_lists_goals_by_one_tool(h
         "      📚 相关知识 (1 条):",
     ]
     assert ended.title == "✅ Goal 已完成"
-    assert body_of(outcome) == {
+    assert sent(outcome) == {
         "user_id": "ann",
         "session_id": "trace-1",
         "goal_id": "goal-2",
@@ -195,7 +187,7 @@ async def test_a_failed_goal_is_evidence_against_what_was_shown(hub: respx.MockR
         await goals.goal("focus", wanted.id)
         await goals.goal("fail", wanted.id, outcome="验证码")
 
-    assert body_of(outcome)["is_helpful"] is False
+    assert sent(outcome)["is_helpful"] is False
     assert wanted.status is GoalStatus.FAILED
 
 

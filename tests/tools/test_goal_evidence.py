@@ -11,6 +11,7 @@ import respx
 from agent_tools import goal as goals
 from agent_tools.goal import AgentRun, before_risky_step, running
 from agent_tools.trace_store import FileTraceStore
+from tests.tools.routes import sent
 
 pytestmark = pytest.mark.anyio
 
@@ -141,5 +142,5 @@ async def test_an_outcome_that_is_no_text_does_not_keep_evidence_back(hub: respx
         ended = await goals.goal("fail", wanted.id, outcome=outcome_text)
 
     assert ended.metadata["notice"] == ""
-    assert json.loads(outcome.calls.last.request.content)["case"]["outcome"].startswith("captcha")
+    assert sent(outcome)["case"]["outcome"].startswith("captcha")
     assert b"\\u0000" not in outcome.calls.last.request.content

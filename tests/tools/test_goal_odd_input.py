@@ -1,6 +1,5 @@
 """What a host hands in need not fit: no goal tool raises at an agent, and no recall is lost to a refusal (seed 003)."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from agent_tools.results import ToolResult
 from agent_tools.trace_store import FileTraceStore
 from knowhub.core.scopes import entity_id_problem
 from knowhub.web.schemas.knowledge import SearchParams
+from tests.tools.routes import query_of, sent
 
 pytestmark = pytest.mark.anyio
 
@@ -34,10 +34,6 @@ def search(hub: respx.MockRouter) -> respx.Route:
     return hub.get("/api/knowledge/search").mock(side_effect=as_the_server_takes_it)
 
 
-def asked(route: respx.Route) -> dict[str, str]:
-    return dict(route.calls.last.request.url.params.multi_items())
-
-
 @pytest.mark.parametrize(("trace_id", "session_id"), [(None, None), (5, "5"), ("t", "t")])
 async def test_a_trace_that_is_no_text_is_taken_by_its_text(
     search: respx.Route,
@@ -50,7 +46,7 @@ async def test_a_trace_that_is_no_text_is_taken_by_its_text(
     result = await focus_goal(tree, tree.add("登录").id, trace_id=trace_id, trace_store=store)
 
     assert (result.error, result.metadata["notice"], len(result)) == (None, "", 1)
-    assert asked(search).get("session_id") == session_id
+    assert query_of(search).get("session_id") == session_id
     assert await store.load_goal_tree(session_id or "") is not None
 
 
@@ -82,22 +78,22 @@ async def as_caller(caller: Any) -> list[ToolResult]:  # noqa: ANN401 -- as a ho
 
 
 @pytest.mark.parametrize(
-    ("caller", "sent"),
+    ("caller", "named"),
     [
         pytest.param({"account": "acme"}, {"account": "acme"}, id="account"),
         pytest.param({"user_id": 5, "org_id": None}, {"user_id": "5"}, id="number"),
     ],
 )
 async def test_every_recall_is_made_as_the_caller_with_the_account(
-    search: respx.Route, caller: dict[str, Any], sent: dict[str, str]
+    search: respx.Route, caller: dict[str, Any], named: dict[str, str]
 ) -> None:
     results = await as_caller(caller)
 
     assert [(result.error, result.metadata["notice"], len(result)) for result in results] == [(None, "", 1)] * 3
     queries = [dict(call.request.url.params.multi_items()) for call in search.calls]
     assert len(queries) == 3
-    assert all(query | sent == query for query in queries)
-    assert all({"user_id", "org_id"} & query.keys() <= sent.keys() for query in queries)
+    assert all(query | named == query for query in queries)
+    assert all({"user_id", "org_id"} & query.keys() <= named.keys() for query in queries)
 
 
 @pytest.mark.parametrize("caller", [{"user": "x"}, {"top_k": 1}, {"user_id": ["a"]}, {"user_id": "a", 5: "b"}, "x", 7])
@@ -129,7 +125,7 @@ async def test_an_outcome_names_the_account_and_waits_for_a_caller_that_is_one(
 
     assert "not yet noted" in missed.output
     assert search.called
-    assert json.loads(outcome.calls.last.request.content)["account"] == "acme"
+    assert sent(outcome)["account"] == "acme"
     assert len(outcome.calls) == 1
 
 
@@ -144,7 +140,7 @@ async def test_a_description_that_no_search_could_hold_is_cut_to_what_one_can(
     results = [await focus_goal(tree, wanted.id), await agent_start(description)]
 
     assert [(result.metadata["notice"], len(result)) for result in results] == [("", 1)] * 2
-    assert asked(search)["q"].startswith("登录")
+    assert query_of(search)["q"].startswith("登录")
 
 
 async def test_without_words_nothing_is_asked_and_no_goal_is_made(search: respx.Route) -> None:
@@ -171,22 +167,22 @@ async def test_an_id_that_the_server_would_refuse_is_sent_in_a_form_that_it_take
         ended = await goals.goal("complete", odd)
 
     assert (focused.metadata["notice"], ended.metadata["notice"], len(focused)) == ("", "", 1)
-    names = {name: asked(search)[name] for name in ("session_id", "goal_id")}
+    names = {name: query_of(search)[name] for name in ("session_id", "goal_id")}
     assert [entity_id_problem(name) for name in names.values()] == [None, None]
-    body = json.loads(outcome.calls.last.request.content)
+    body = sent(outcome)
     assert {name: body[name] for name in names} == names
     assert wanted.id == odd
 
 
 async def test_two_long_ids_that_begin_alike_stay_two(search: respx.Route) -> None:
     tree = GoalTree()
-    sent = []
+    goal_ids = []
 
     for last in "ab":
         await focus_goal(tree, tree.add("登录", goal_id="g" * 300 + last).id, trace_id="t")
-        sent.append(asked(search)["goal_id"])
+        goal_ids.append(query_of(search)["goal_id"])
 
-    assert sent[0] != sent[1]
+    assert goal_ids[0] != goal_ids[1]
 
 
 async def test_goals_deeper_than_pythons_stack_are_listed_focused_and_kept(search: respx.Route, tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """Each keyword tool is one call of the API: what it sends, and what it makes of the answer."""
 
 import inspect
-import json
 from typing import Any
 
 import httpx
@@ -12,6 +11,7 @@ from agent_tools.keywords import info_save, keyword_create, keyword_search
 from agent_tools.records import FENCE_NOTE
 from agent_tools.registry import call_tool, registered_tools
 from agent_tools.results import ToolResult
+from tests.tools.routes import query_of, sent
 
 pytestmark = pytest.mark.anyio
 
@@ -32,15 +32,6 @@ def answer(status: str, **fields: object) -> dict[str, Any]:
     empty: dict[str, Any] = {"node": None, "path": [], "infos": [], "candidates": []}
     suggested: dict[str, Any] = {"suggested_parent_id": None, "suggested_name": None, "reason": "exact", "degraded": []}
     return {"status": status, **empty, **suggested, **fields}
-
-
-def sent(route: respx.Route) -> dict[str, Any]:
-    body: dict[str, Any] = json.loads(route.calls.last.request.content)
-    return body
-
-
-def query_of(route: respx.Route) -> dict[str, str]:
-    return dict(route.calls.last.request.url.params.multi_items())
 
 
 async def test_search_sends_the_query_and_that_the_model_may_help(hub: respx.MockRouter) -> None:

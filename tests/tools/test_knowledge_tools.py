@@ -1,6 +1,5 @@
 """Each knowledge tool is one call of the API: what it sends, and what it makes of the answer (seed 003)."""
 
-import json
 from typing import Any
 
 import pytest
@@ -17,6 +16,7 @@ from agent_tools.knowledge import (
     save_knowledge,
 )
 from agent_tools.records import FENCE_NOTE
+from tests.tools.routes import query_of, sent
 
 pytestmark = pytest.mark.anyio
 
@@ -28,15 +28,6 @@ RECORD: dict[str, Any] = {
     "eval": {"score": 4, "helpful": 2, "harmful": 0, "confidence": 0.9},
     "quality_score": 6.0,
 }
-
-
-def sent(route: respx.Route) -> dict[str, Any]:
-    body: dict[str, Any] = json.loads(route.calls.last.request.content)
-    return body
-
-
-def query_of(route: respx.Route) -> dict[str, str]:
-    return dict(route.calls.last.request.url.params.multi_items())
 
 
 async def test_search_sends_query_and_defaults_and_leaves_types_out(hub: respx.MockRouter) -> None:

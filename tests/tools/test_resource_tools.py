@@ -10,6 +10,7 @@ import respx
 from agent_tools.records import FENCE_NOTE
 from agent_tools.registry import call_tool, registered_tools
 from agent_tools.resources import resource_get, resource_list, resource_save
+from tests.tools.routes import sent
 
 pytestmark = pytest.mark.anyio
 
@@ -46,7 +47,7 @@ async def test_save_sends_what_was_given_and_nothing_else(hub: respx.MockRouter)
 
     result = await resource_save("credentials/website_a", secure_body=SECRET, content_type="credential")
 
-    body = json.loads(route.calls.last.request.content)
+    body = sent(route)
     assert body == {
         "id": "credentials/website_a",
         "title": "",
@@ -74,7 +75,7 @@ async def test_save_passes_on_every_parameter(hub: respx.MockRouter) -> None:
 
     await call_tool("resource_save", {"resource_id": "x", "upsert": True, **given})
 
-    assert json.loads(route.calls.last.request.content) == {"id": "x", **given}
+    assert sent(route) == {"id": "x", **given}
 
 
 @pytest.mark.parametrize(("reveal", "query"), [(False, b""), (True, b"reveal=true")])

@@ -1,0 +1,31 @@
+"""What a tool asked of a route that respx plays, and what it makes of one that fails."""
+
+import json
+from collections.abc import Awaitable
+from typing import Any
+
+import pytest
+import respx
+
+from agent_tools.client import request
+from agent_tools.results import ToolFailure
+
+PATH = "/api/knowledge"
+
+
+def sent(route: respx.Route) -> dict[str, Any]:
+    """Return the body of the last request."""
+    body: dict[str, Any] = json.loads(route.calls.last.request.content)
+    return body
+
+
+def query_of(route: respx.Route) -> dict[str, str]:
+    """Return the query of the last request."""
+    return dict(route.calls.last.request.url.params.multi_items())
+
+
+async def failure_of(call: Awaitable[object] | None = None) -> ToolFailure:
+    """Call in vain, `PATH` unless another call is given, and return what an agent is told."""
+    with pytest.raises(ToolFailure) as caught:
+        await (call or request("GET", PATH))
+    return caught.value
