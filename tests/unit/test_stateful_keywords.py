@@ -2,19 +2,14 @@
 
 import asyncio
 import copy
-import gc
 import shutil
-import tempfile
-from collections.abc import Callable, Coroutine, Sequence
-from contextlib import AsyncExitStack
-from pathlib import Path
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
-    RuleBasedStateMachine,
     initialize,
     invariant,
     precondition,
@@ -22,72 +17,43 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from knowhub.bootstrap import Hub, World, examine, open_hub
+from knowhub.bootstrap import Hub, World
 from knowhub.core.errors import Conflict, KnowHubError
 from knowhub.keywords.finding import KeywordSearch
 from knowhub.keywords.infos import InfoService
 from knowhub.keywords.model import KEYWORDS, ROOT_ID, InfoPolicy, InfoQuery, InfoSort, Options, Written
 from knowhub.operations.model import UndoResult
-from knowhub.settings import Settings
-from knowhub.stores.files.doctor.findings import Severity
-from tests.builders import OWNER, CountedIds, FakeClock, caller, local, open_files
+from tests.builders import caller, local, open_files
 from tests.fakes.plain_text import PlainText
 from tests.keyword_deeds import DEEDS, GROWN, NAMES, PICK, SPELLINGS, TREE, Deeds, steps_of
 from tests.keyword_model import Refused, TreeModel, refuse
 from tests.tree_answers import LogReader, Rows, check_view, said, turned_back
+from tests.two_hubs import WHO, TwoHubs
 
-T = TypeVar("T")
 Row = dict[str, Any]
 Expect = Callable[[TreeModel, Any], None]
 READERS = (local(), caller(user_id="ann"))
-ONE_OR_OTHER = st.integers(0, 1)
 QUERIES = (*SPELLINGS, "zw", "suanfa", "没有")
 
 
-class KeywordMachine(RuleBasedStateMachine):
+class KeywordMachine(TwoHubs):
     """`model` is what should stand; `log` is what the log says; both hubs work on one directory."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.loop = asyncio.new_event_loop()
-        self.folder = Path(tempfile.mkdtemp(prefix="knowhub-tree-"))
-        self.clock, self.ids, self.model = FakeClock(), CountedIds(), TreeModel()
+        self.model = TreeModel()
         self.log = LogReader(self.folder)
         self.plans: list[Row] = []
         self.looked = 0
 
     @initialize(segment_bytes=st.sampled_from([4096, 64 * 1024 * 1024]), grown=GROWN)
     def open_both(self, segment_bytes: int, grown: list[tuple[Any, ...]]) -> None:
-        self.settings = Settings(data_dir=self.folder, owner=OWNER, segment_bytes=segment_bytes)
-        self.opened = [self.open(), self.open()]
+        self.open_with(segment_bytes=segment_bytes)
         for deed in grown:
             self.perform(0, [deed])
 
-    def teardown(self) -> None:
-        for _, stack in getattr(self, "opened", ()):
-            self.run(stack.aclose())
-        problems = [one for one in examine(self.settings) if one.severity is Severity.PROBLEM]
-        self.loop.close()
-        shutil.rmtree(self.folder)
-        # Each opening freezes what is there; thousands of examples would never be collected.
-        gc.unfreeze()
-        # Each index has a thread that watches its files, for as long as nobody has looked for what is garbage.
-        gc.collect()
-        assert problems == []
-
-    def open(self) -> tuple[Hub, AsyncExitStack]:
-        async def entered() -> tuple[Hub, AsyncExitStack]:
-            stack = AsyncExitStack()
-            world = World(clock=self.clock, ids=self.ids, text=PlainText())
-            return await stack.enter_async_context(open_hub(self.settings, world, keep=False)), stack
-
-        return self.run(entered())
-
-    def run(self, doing: Coroutine[Any, Any, T]) -> T:
-        return self.loop.run_until_complete(doing)
-
-    def hub(self, who: int) -> Hub:
-        return self.opened[who][0]
+    def world(self) -> World:
+        return World(clock=self.clock, ids=self.ids, text=PlainText())
 
     def settle(self, expect: Expect, answer: object) -> None:
         """Hold an answer against the model: refused as it should be, or done; then the model has moved on."""
@@ -113,28 +79,28 @@ class KeywordMachine(RuleBasedStateMachine):
         for (_, expect), answer in zip(made, self.run(together()), strict=True):
             self.settle(expect, answer)
 
-    @rule(who=ONE_OR_OTHER, deed=DEEDS["grow"])
+    @rule(who=WHO, deed=DEEDS["grow"])
     def grow(self, who: int, deed: tuple[Any, ...]) -> None:
         self.perform(who, [deed])
 
-    @rule(who=ONE_OR_OTHER, deed=DEEDS["change"])
+    @rule(who=WHO, deed=DEEDS["change"])
     def change(self, who: int, deed: tuple[Any, ...]) -> None:
         self.perform(who, [deed])
 
-    @rule(who=ONE_OR_OTHER, deed=DEEDS["link"])
+    @rule(who=WHO, deed=DEEDS["link"])
     def link(self, who: int, deed: tuple[Any, ...]) -> None:
         self.perform(who, [deed])
 
-    @rule(who=ONE_OR_OTHER, deed=DEEDS["shrink"])
+    @rule(who=WHO, deed=DEEDS["shrink"])
     def shrink(self, who: int, deed: tuple[Any, ...]) -> None:
         self.perform(who, [deed])
 
     @precondition(lambda self: (KEYWORDS, ROOT_ID) in self.log.rows)
-    @rule(who=ONE_OR_OTHER, deeds=st.lists(st.one_of(*DEEDS.values()), min_size=2, max_size=4))
+    @rule(who=WHO, deeds=st.lists(st.one_of(*DEEDS.values()), min_size=2, max_size=4))
     def several_at_once(self, who: int, deeds: list[tuple[Any, ...]]) -> None:
         self.perform(who, deeds)
 
-    @rule(who=ONE_OR_OTHER)
+    @rule(who=WHO)
     def reorganize(self, who: int) -> None:
         before = len(self.log.operations)
         self.plans.append(self.run(self.hub(who).curator.reorganize(local())))
@@ -142,11 +108,11 @@ class KeywordMachine(RuleBasedStateMachine):
         assert len(self.log.operations) == before
 
     @precondition(lambda self: self.plans)
-    @rule(who=ONE_OR_OTHER, pick=PICK)
+    @rule(who=WHO, pick=PICK)
     def apply_a_plan(self, who: int, pick: int) -> None:
         self.apply(who, self.plans[-1 - pick % len(self.plans)])
 
-    @rule(who=ONE_OR_OTHER, drawn=st.lists(st.tuples(PICK, PICK, PICK, NAMES), min_size=1, max_size=4))
+    @rule(who=WHO, drawn=st.lists(st.tuples(PICK, PICK, PICK, NAMES), min_size=1, max_size=4))
     def apply_a_plan_of_ones_own(self, who: int, drawn: list[tuple[int, int, int, str]]) -> None:
         self.apply(who, {"steps": steps_of(self.model, self.versions(), drawn)})
 
@@ -171,12 +137,12 @@ class KeywordMachine(RuleBasedStateMachine):
         return {keyword_id: stored.get(keyword_id, 1) for keyword_id in self.model.keywords}
 
     @precondition(lambda self: self.log.operations)
-    @rule(who=ONE_OR_OTHER)
+    @rule(who=WHO)
     def undo_the_newest(self, who: int) -> None:
         self.undo(who, self.log.operations[-1])
 
     @precondition(lambda self: self.log.operations)
-    @rule(who=ONE_OR_OTHER, pick=PICK)
+    @rule(who=WHO, pick=PICK)
     def undo_any(self, who: int, pick: int) -> None:
         self.undo(who, self.log.operations[pick % len(self.log.operations)])
 
@@ -215,14 +181,6 @@ class KeywordMachine(RuleBasedStateMachine):
             return self.run(self.hub(who).operations.undo(local(), operation["operation_id"], dry_run=dry_run))
         except Conflict as problem:
             return problem
-
-    @rule(who=ONE_OR_OTHER, upkeep=st.booleans())
-    def reopen(self, who: int, upkeep: bool) -> None:
-        if upkeep:
-            self.run(self.hub(who).keeper.run_once())
-            assert self.hub(who).keeper.failures == {}
-        self.run(self.opened[who][1].aclose())
-        self.opened[who] = self.open()
 
     @rule()
     def replay(self) -> None:

@@ -1,40 +1,32 @@
 """Every verb on resources in every order, by three callers in two processes, against a model of one dataclass a row."""
 
 import asyncio
-import gc
-import shutil
-import tempfile
-from collections.abc import Coroutine
-from contextlib import AsyncExitStack
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import initialize, invariant, precondition, rule
 from hypothesis.stateful import run_state_machine_as_test as run_machine
 
-from knowhub.bootstrap import Hub, World, examine, open_hub
+from knowhub.bootstrap import World
 from knowhub.core.errors import Conflict, KnowHubError, NotFound, Unavailable
 from knowhub.core.operation import IdempotencyKey
 from knowhub.resources.model import RESOURCES, NewResource, ResourceQuery, SavedResource
-from knowhub.settings import Settings
-from knowhub.stores.files.doctor.findings import Severity
 from knowhub.stores.files.filesystem import RealFileSystem
-from tests.builders import OWNER, CountedIds, FakeClock, local
+from tests.builders import local
 from tests.resource_model import CALLERS, OWNERS, Refusal, Row, erasing_refusal, patched, refusal, reveal_refusal, saved
 from tests.sealing import files_that_say
-
-T = TypeVar("T")
+from tests.two_hubs import WHO, T, TwoHubs
 
 IDS = ["credentials/a", "密码/网站", "cookies/c", "code/d"]
 A_DAY = 24 * 3600.0
 # So long that segments end.
 BODY = "使用方法：直接登录即可，每天限额 100 次。" * 12
 
-WHO, ID, PICK = st.integers(0, 1), st.sampled_from(IDS), st.integers(0, 10_000)
+ID, PICK = st.sampled_from(IDS), st.integers(0, 10_000)
 # Most of what is asked for is to be allowed: then more comes to stand that can go wrong.
 BY = st.sampled_from(["its owner", "its owner", "its owner", *CALLERS])
 TOLD = st.fixed_dictionaries(
@@ -68,14 +60,11 @@ class Asked:
     answer: SavedResource
 
 
-class ResourceMachine(RuleBasedStateMachine):
+class ResourceMachine(TwoHubs):
     """`rows` is the model; `written` what can be undone of each row, newest last; `keys` its data keys that stand."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.loop = asyncio.new_event_loop()
-        self.folder = Path(tempfile.mkdtemp(prefix="knowhub-resources-"))
-        self.clock, self.ids = FakeClock(), CountedIds()
         self.rows: dict[str, Row] = {}
         self.written: dict[str, list[Written]] = {one: [] for one in IDS}
         self.keys: dict[str, int] = dict.fromkeys(IDS, 0)
@@ -84,42 +73,20 @@ class ResourceMachine(RuleBasedStateMachine):
 
     @initialize(segment_bytes=st.sampled_from([4096, 4096, 64 * 1024 * 1024]))
     def open_both(self, segment_bytes: int) -> None:
-        self.settings = Settings(data_dir=self.folder, owner=OWNER, segment_bytes=segment_bytes, reveals_per_hour=0)
-        self.opened = [self.open(), self.open()]
+        self.open_with(segment_bytes=segment_bytes, reveals_per_hour=0)
 
-    def teardown(self) -> None:
-        for _, stack in getattr(self, "opened", ()):
-            self.run(stack.aclose())
-        problems = [one for one in examine(self.settings) if one.severity is Severity.PROBLEM]
-        told = files_that_say(self.folder, self.secrets)
-        self.loop.close()
-        shutil.rmtree(self.folder)
-        gc.unfreeze()
-        # Each index has a thread that watches its files, for as long as nobody has looked for what is garbage.
-        gc.collect()
-        assert problems == []
-        assert told == []
+    def problems(self) -> Sequence[object]:
+        return [*super().problems(), *files_that_say(self.folder, self.secrets)]
 
-    def open(self) -> tuple[Hub, AsyncExitStack]:
-        async def entered() -> tuple[Hub, AsyncExitStack]:
-            stack = AsyncExitStack()
-            # Named, the file system has all work done in this process.
-            world = World(clock=self.clock, ids=self.ids, files=RealFileSystem())
-            return await stack.enter_async_context(open_hub(self.settings, world, keep=False)), stack
-
-        return self.run(entered())
-
-    def run(self, doing: Coroutine[Any, Any, T]) -> T:
-        return self.loop.run_until_complete(doing)
+    def world(self) -> World:
+        # Named, the file system has all work done in this process.
+        return World(clock=self.clock, ids=self.ids, files=RealFileSystem())
 
     def tried(self, doing: Coroutine[Any, Any, T]) -> T | Refusal:
         try:
             return self.run(doing)
         except KnowHubError as problem:
             return type(problem)
-
-    def hub(self, who: int) -> Hub:
-        return self.opened[who][0]
 
     def asker(self, by: str, resource_id: str) -> str:
         """Return who asks: where it shall be the owner of what there is not yet, Li."""
@@ -313,14 +280,6 @@ class ResourceMachine(RuleBasedStateMachine):
             # What is forgotten is the oldest of it.
             assert known == written[len(written) - len(known) :]
             self.written[resource_id] = known
-
-    @rule(who=WHO, upkeep=st.booleans())
-    def reopen(self, who: int, upkeep: bool) -> None:
-        if upkeep:
-            self.run(self.hub(who).keeper.run_once())
-            assert self.hub(who).keeper.failures == {}
-        self.run(self.opened[who][1].aclose())
-        self.opened[who] = self.open()
 
     @rule(seconds=st.integers(1, 100_000))
     def wait(self, seconds: int) -> None:

@@ -1,38 +1,31 @@
 """Every domain through compaction, snapshot, restore, erasing and reopening, by two processes: what is said holds."""
 
 import asyncio
-import gc
-import shutil
-import tempfile
 from collections.abc import Coroutine, Sequence
 from contextlib import AsyncExitStack
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import orjson
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import initialize, invariant, precondition, rule
 from hypothesis.stateful import run_state_machine_as_test as run_machine
 
-from knowhub.bootstrap import Hub, World, examine, open_hub
+from knowhub.bootstrap import Hub, World
 from knowhub.core.errors import Conflict, NotFound
 from knowhub.keywords.model import INFOS, KEYWORDS, ROOT_ID, InfoPolicy, NewInfo, NewKeyword
 from knowhub.keywords.service import Deletion
 from knowhub.knowledge.model import COLLECTION, Feedback
-from knowhub.settings import Settings
-from knowhub.stores.files.doctor.findings import Severity
 from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.stores.files.log.log_line import RawChange
-from tests.builders import OWNER, CountedIds, FakeClock, local, new_knowledge
+from tests.builders import local, new_knowledge
 from tests.fakes.plain_text import PlainText
+from tests.two_hubs import WHO, T, TwoHubs
 
-T = TypeVar("T")
 Key = tuple[str, str]
 Said = dict[Key, dict[str, Any]]
 
-WHO = st.integers(0, 1)
 PICK = st.integers(0, 10_000)
 MOVED = {"version", "updated_at", "created_at"}
 QUIET = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
@@ -48,14 +41,12 @@ class Keys:
         self.all |= {(change.collection, change.id): None for change in changes}
 
 
-class StorageMachine(RuleBasedStateMachine):
+class StorageMachine(TwoHubs):
     """`said` is what every live row says, less versions and times; `undoable` what undoing the newest brings back."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.loop = asyncio.new_event_loop()
-        self.folder = Path(tempfile.mkdtemp(prefix="knowhub-storage-"))
-        self.clock, self.ids, self.keys = FakeClock(), CountedIds(), Keys()
+        self.keys = Keys()
         self.said: Said = {}
         self.versions: dict[Key, int] = {}
         self.undoable: list[tuple[str, Said]] = []
@@ -65,36 +56,16 @@ class StorageMachine(RuleBasedStateMachine):
 
     @initialize(segment_bytes=st.sampled_from([4096, 20_000, 64 * 1024 * 1024]))
     def open_both(self, segment_bytes: int) -> None:
-        self.settings = Settings(data_dir=self.folder, owner=OWNER, segment_bytes=segment_bytes)
-        self.opened = [self.open(), self.open()]
+        self.open_with(segment_bytes=segment_bytes)
 
-    def teardown(self) -> None:
-        for _, stack in getattr(self, "opened", ()):
-            self.run(stack.aclose())
-        problems = [one for one in examine(self.settings) if one.severity is Severity.PROBLEM]
-        self.loop.close()
-        shutil.rmtree(self.folder)
-        gc.unfreeze()
-        # Each index has a thread that watches its files, for as long as nobody has looked for what is garbage.
-        gc.collect()
-        assert problems == []
+    def world(self) -> World:
+        # Named, the file system has all work done in this process.
+        return World(clock=self.clock, ids=self.ids, text=PlainText(), files=RealFileSystem())
 
     def open(self) -> tuple[Hub, AsyncExitStack]:
-        async def entered() -> tuple[Hub, AsyncExitStack]:
-            stack = AsyncExitStack()
-            # Named, the file system has all work done in this process.
-            world = World(clock=self.clock, ids=self.ids, text=PlainText(), files=RealFileSystem())
-            hub = await stack.enter_async_context(open_hub(self.settings, world, keep=False))
-            hub.store.subscribe(self.keys)
-            return hub, stack
-
-        return self.run(entered())
-
-    def run(self, doing: Coroutine[Any, Any, T]) -> T:
-        return self.loop.run_until_complete(doing)
-
-    def hub(self, who: int) -> Hub:
-        return self.opened[who][0]
+        opened = super().open()
+        opened[0].store.subscribe(self.keys)
+        return opened
 
     def beside(self, who: int, doing: Coroutine[Any, Any, T]) -> T:
         """Have one process do something while the other one keeps up, as servers do."""
@@ -299,14 +270,6 @@ class StorageMachine(RuleBasedStateMachine):
             if path.is_file() and "snapshots" not in path.parts:
                 data = path.read_bytes()
                 assert [text for text in self.erased.values() if text.encode() in data] == [], path
-
-    @rule(who=WHO, upkeep=st.booleans())
-    def reopen(self, who: int, upkeep: bool) -> None:
-        if upkeep:
-            self.run(self.hub(who).keeper.run_once())
-            assert self.hub(who).keeper.failures == {}
-        self.run(self.opened[who][1].aclose())
-        self.opened[who] = self.open()
 
     @rule(seconds=st.integers(1, 200_000))
     def wait(self, seconds: int) -> None:

@@ -1,0 +1,77 @@
+"""Two hubs on one directory, as two processes have them, for the machines that say every verb in every order."""
+
+import asyncio
+import gc
+import shutil
+import tempfile
+from collections.abc import Coroutine, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any, TypeVar
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, rule
+
+from knowhub.bootstrap import Hub, World, examine, open_hub
+from knowhub.settings import Settings
+from knowhub.stores.files.doctor.findings import Severity
+from tests.builders import OWNER, CountedIds, FakeClock
+
+T = TypeVar("T")
+WHO = st.integers(0, 1)
+
+
+class TwoHubs(RuleBasedStateMachine):
+    """Begins with `open_both`; what was found wrong with what is left behind fails at the end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = asyncio.new_event_loop()
+        self.folder = Path(tempfile.mkdtemp(prefix=f"knowhub-{type(self).__name__}-"))
+        self.clock, self.ids = FakeClock(), CountedIds()
+
+    def open_with(self, **given: Any) -> None:  # noqa: ANN401 -- any setting
+        """Open both, with these settings."""
+        self.settings = Settings(data_dir=self.folder, owner=OWNER, **given)
+        self.opened = [self.open(), self.open()]
+
+    def teardown(self) -> None:
+        for _, stack in getattr(self, "opened", ()):
+            self.run(stack.aclose())
+        problems = self.problems()
+        self.loop.close()
+        shutil.rmtree(self.folder)
+        # Each opening freezes what is there; thousands of examples would never be collected.
+        gc.unfreeze()
+        # Each index has a thread that watches its files, for as long as nobody has looked for what is garbage.
+        gc.collect()
+        assert problems == []
+
+    def problems(self) -> Sequence[object]:
+        """Say what is wrong with the directory when both have left it."""
+        return [one for one in examine(self.settings) if one.severity is Severity.PROBLEM]
+
+    def world(self) -> World:
+        """Return what each of the two is opened with."""
+        return World(clock=self.clock, ids=self.ids)
+
+    def open(self) -> tuple[Hub, AsyncExitStack]:
+        async def entered() -> tuple[Hub, AsyncExitStack]:
+            stack = AsyncExitStack()
+            return await stack.enter_async_context(open_hub(self.settings, self.world(), keep=False)), stack
+
+        return self.run(entered())
+
+    def run(self, doing: Coroutine[Any, Any, T]) -> T:
+        return self.loop.run_until_complete(doing)
+
+    def hub(self, who: int) -> Hub:
+        return self.opened[who][0]
+
+    @rule(who=WHO, upkeep=st.booleans())
+    def reopen(self, who: int, upkeep: bool) -> None:
+        if upkeep:
+            self.run(self.hub(who).keeper.run_once())
+            assert self.hub(who).keeper.failures == {}
+        self.run(self.opened[who][1].aclose())
+        self.opened[who] = self.open()
