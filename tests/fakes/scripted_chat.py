@@ -1,7 +1,7 @@
 """A language model that answers from a script, in memory; candidates are named as a reader of the test names them."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -44,6 +44,18 @@ class ScriptedChat:
         if problem:
             raise ChatFailed(FailureReason.FAILURE, f"the scripted answer does not fit: {problem}")
         return Reply(dict(data), self.model, 0.0, 100, 10)
+
+
+class Meanwhile(ScriptedChat):
+    """A model that answers after something else has happened."""
+
+    def __init__(self, answers: Iterable[Answer], happens: Callable[[], Awaitable[object]]) -> None:
+        super().__init__(answers)
+        self._happens = happens
+
+    async def chat(self, question: Question, timeout_s: float) -> Reply:
+        await self._happens()
+        return await super().chat(question, timeout_s)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,18 +1,18 @@
 """The verbs on infos and links: who may do what, what is linked by itself, and what is answered when it cannot be."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
 import pytest
 
-from knowhub.core.chat import Question, Reply
+from knowhub.core.chat import Question
 from knowhub.core.errors import Conflict, Forbidden, InvalidInput, NotFound, VersionConflict
 from knowhub.core.operation import Operation, is_live
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords.agent import KeywordAgent
-from knowhub.keywords.caches import ResultCache, touched
+from knowhub.keywords.caches import ResultCache
 from knowhub.keywords.infos import InfoService
 from knowhub.keywords.model import (
     INFOS,
@@ -31,10 +31,10 @@ from knowhub.keywords.model import (
 from knowhub.keywords.recent import Recents
 from knowhub.keywords.service import Deletion, KeywordService
 from knowhub.search.keyword_text import KeywordTextRules
-from knowhub.stores.files.log.log_line import RawChange
+from knowhub.stores.files.derived.invalidation import Invalidation
 from tests.builders import CountedIds, FakeClock, caller, local, retry_key
 from tests.fakes.memory_store import MemoryStore
-from tests.fakes.scripted_chat import Answer, ScriptedChat, candidates_in
+from tests.fakes.scripted_chat import Answer, Meanwhile, ScriptedChat, candidates_in
 
 pytestmark = pytest.mark.anyio
 
@@ -80,7 +80,7 @@ def hub_with(answers: Sequence[Answer] | None = None, *, cached: bool = False, *
     agent = KeywordAgent(chat, Recents(), settings)
     caches = ResultCache(clock) if cached else None
     if caches is not None:
-        store.subscribe(_Touching(caches))
+        store.subscribe(Invalidation(caches, Recents()))
     return Hub(
         store,
         KeywordService(store, text, ids, agent, settings),
@@ -88,27 +88,6 @@ def hub_with(answers: Sequence[Answer] | None = None, *, cached: bool = False, *
         chat,
         clock,
     )
-
-
-class _Touching:
-    def __init__(self, caches: ResultCache) -> None:
-        self._caches = caches
-
-    def follow(self, account: str, seq: int, changes: Sequence[RawChange]) -> None:
-        for change in changes:
-            self._caches.touch(account, touched(change.collection, change.before_row, change.after_row))
-
-
-class _Meanwhile(ScriptedChat):
-    """A model that answers after something else has happened."""
-
-    def __init__(self, answers: Sequence[Answer], happens: Callable[[], Awaitable[object]]) -> None:
-        super().__init__(answers)
-        self._happens = happens
-
-    async def chat(self, question: Question, timeout_s: float) -> Reply:
-        await self._happens()
-        return await super().chat(question, timeout_s)
 
 
 @pytest.fixture
@@ -520,7 +499,7 @@ async def test_a_keyword_that_vanished_while_the_model_thought_is_left_out() -> 
     hub = hub_with()
     gone, stays = await hub.keyword("Python"), await hub.keyword("Go")
     answers = [linking(("Python", "PRIMARY"), ("Go", "PRIMARY"))]
-    chat = _Meanwhile(answers, lambda: hub.keywords.delete(ANN, gone, Deletion()))
+    chat = Meanwhile(answers, lambda: hub.keywords.delete(ANN, gone, Deletion()))
     agent = KeywordAgent(chat, Recents(), Options())
     infos = InfoService(hub.store, KeywordTextRules(), CountedIds(1_000), agent, Options())
 

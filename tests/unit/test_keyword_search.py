@@ -8,14 +8,14 @@ from typing import Any
 import orjson
 import pytest
 
-from knowhub.core.chat import Question, Reply
+from knowhub.core.chat import Question
 from knowhub.core.errors import KnowHubError
 from knowhub.core.ids import uuid4_id
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import decisions, info_decisions
 from knowhub.keywords.agent import KeywordAgent
 from knowhub.keywords.audit import DecisionLog
-from knowhub.keywords.caches import ResultCache, touched
+from knowhub.keywords.caches import ResultCache
 from knowhub.keywords.candidates_by_words import candidates_by_words
 from knowhub.keywords.finding import KeywordSearch
 from knowhub.keywords.infos import InfoService
@@ -38,11 +38,11 @@ from knowhub.keywords.recent import Recents
 from knowhub.keywords.service import Deletion, KeywordService
 from knowhub.operations.service import OperationsService
 from knowhub.search.keyword_text import KeywordTextRules
-from knowhub.stores.files.log.log_line import RawChange
+from knowhub.stores.files.derived.invalidation import Invalidation
 from tests.builders import CountedIds, FakeClock, caller, local
 from tests.fakes.keyword_view import FakeKeywordView, tree_of
 from tests.fakes.memory_store import MemoryStore
-from tests.fakes.scripted_chat import Answer, ScriptedChat, ambiguous, candidates_in, jump_to, match, missing
+from tests.fakes.scripted_chat import Answer, Meanwhile, ScriptedChat, ambiguous, candidates_in, jump_to, match, missing
 
 pytestmark = pytest.mark.anyio
 
@@ -85,29 +85,6 @@ class Hub:
         return counts
 
 
-class Meanwhile(ScriptedChat):
-    """A model that answers after something else has happened."""
-
-    def __init__(self, answers: Sequence[Answer], happens: Callable[[], Awaitable[object]]) -> None:
-        super().__init__(answers)
-        self._happens = happens
-
-    async def chat(self, question: Question, timeout_s: float) -> Reply:
-        await self._happens()
-        return await super().chat(question, timeout_s)
-
-
-class Touching:
-    """Tells a cache of every operation, as the hub does."""
-
-    def __init__(self, caches: ResultCache) -> None:
-        self._caches = caches
-
-    def follow(self, account: str, seq: int, changes: Sequence[RawChange]) -> None:
-        for change in changes:
-            self._caches.touch(account, touched(change.collection, change.before_row, change.after_row))
-
-
 def hub_with(answers: Sequence[Answer] | None = None, *, cached: bool = False, options: Options | None = None) -> Hub:
     """Build the services; with `answers` there is a model that gives them, without there is none."""
     clock, ids, options = FakeClock(), CountedIds(), options or Options()
@@ -115,7 +92,7 @@ def hub_with(answers: Sequence[Answer] | None = None, *, cached: bool = False, o
     chat = ScriptedChat(answers or [])
     agent = KeywordAgent(None if answers is None else chat, Recents(), options)
     caches, log = ResultCache(clock), DecisionLog(store)
-    store.subscribe(Touching(caches))
+    store.subscribe(Invalidation(caches, Recents()))
     return Hub(
         store,
         KeywordService(store, TEXT, ids, KeywordAgent(None, Recents(), options), options),
