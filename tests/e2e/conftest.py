@@ -1,11 +1,13 @@
-"""What tests share that talk to the scripted server."""
+"""What tests share that talk to the scripted server, or use the command line."""
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import httpx
 import pytest
 
 from knowhub.providers.http import client
+from tests.e2e.command_line import Cli
 from tests.e2e.scripted_llm import ScriptedLLM, running_llm
 
 
@@ -25,3 +27,8 @@ async def llm() -> AsyncIterator[ScriptedLLM]:
 async def http() -> AsyncIterator[httpx.AsyncClient]:
     async with client() as shared:
         yield shared
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Cli:
+    return Cli(tmp_path / "data")

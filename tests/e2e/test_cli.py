@@ -1,88 +1,17 @@
 """The `knowhub` command as a person and an agent use it: real processes, real directories."""
 
 import json
-import os
-import signal
 import socket
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.e2e.command_line import Cli, serving
+from tests.e2e.server_process import ROOT
+
 EXAMPLES = ROOT / "examples/knowledge.jsonl"
-COMMAND = (sys.executable, "-m", "knowhub")
 SEGMENT = "change_log/segment-00000001.jsonl"
-WAIT_S = 30
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """How a command ended and what it said."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:  # noqa: ANN401 -- any JSON value
-        return json.loads(self.out)
-
-
-@dataclass(frozen=True, slots=True)
-class Cli:
-    """The command on one data directory."""
-
-    data: Path
-
-    def __call__(self, *words: str, stdin: bytes = b"", **variables: str) -> Ended:
-        done = subprocess.run(
-            [*COMMAND, *words], input=stdin, capture_output=True, timeout=WAIT_S, check=False,
-            env=environment(self.data, **variables), cwd=self.data.parent,
-        )  # fmt: skip
-        ended = Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
-        assert "Traceback" not in ended.err
-        return ended
-
-    def json(self, *words: str, stdin: bytes = b"") -> Any:  # noqa: ANN401 -- any JSON value
-        ended = self(*words, "--json", stdin=stdin)
-        assert (ended.code, ended.err) == (0, "")
-        return ended.json
-
-
-def environment(data: Path, **variables: str) -> dict[str, str]:
-    dropped = ("KNOWHUB_", "PYTHONDONTWRITEBYTECODE")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
-    # All commands of one run share their compiled modules, outside the tree: most of a start would go into those.
-    compiled = str(data.parent.parent / "compiled")
-    ours = {"KNOWHUB_DATA_DIR": str(data), "KNOWHUB_OWNER": "user:li", "PYTHONPATH": str(ROOT), "COLUMNS": "120"}
-    return kept | ours | {"PYTHONPYCACHEPREFIX": compiled} | variables
-
-
-@contextmanager
-def serving(data: Path, *words: str) -> Iterator[str]:
-    command = [*COMMAND, *(words or ("serve",)), "--port", "0", "--json"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment(data)) as process:
-        try:
-            assert process.stdout is not None
-            said = [json.loads(process.stdout.readline())]
-            if words:
-                said.append(json.loads(process.stdout.readline()))
-            yield said[-1]["url"]
-        finally:
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(WAIT_S) == 0
-
-
-@pytest.fixture
-def cli(tmp_path: Path) -> Cli:
-    return Cli(tmp_path / "data")
 
 
 def test_a_chinese_record_is_saved_found_listed_and_read(cli: Cli) -> None:

@@ -1,17 +1,8 @@
 """`knowhub audit` as a person and an agent use it: a real process on a real directory."""
 
-from pathlib import Path
-
-import pytest
-
-from tests.e2e.test_cli import Cli
+from tests.e2e.command_line import Cli
 
 ADVICE = "Wait for the element to be clickable before you click it, and never sleep for a fixed time."
-
-
-@pytest.fixture
-def cli(tmp_path: Path) -> Cli:
-    return Cli(tmp_path / "data")
 
 
 def test_the_report_is_a_table_for_a_person_and_json_for_a_program(cli: Cli) -> None:

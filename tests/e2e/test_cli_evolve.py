@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.command_line import Cli
 from tests.e2e.scripted_llm import running_llm
-from tests.e2e.test_cli import Cli
 
 pytestmark = pytest.mark.anyio
 
@@ -14,11 +14,6 @@ BEFORE = "Call driver.get.\nThen click at once."
 AFTER = "Call driver.get.\nThen wait for the element, and click."
 FEEDBACK = "the click came too early"
 REWRITE = {"content": AFTER, "summary_of_change": "waits before the click"}
-
-
-@pytest.fixture
-def cli(tmp_path: Path) -> Cli:
-    return Cli(tmp_path / "data")
 
 
 def saved(cli: Cli) -> str:

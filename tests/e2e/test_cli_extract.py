@@ -6,17 +6,12 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.test_cli import Cli
+from tests.e2e.command_line import Cli
 
 MESSAGES = [
     {"role": "user", "content": "请以后都用中文回答我。", "message_id": "m-1"},
     {"role": "assistant", "content": "好的。"},
 ]
-
-
-@pytest.fixture
-def cli(tmp_path: Path) -> Cli:
-    return Cli(tmp_path / "data")
 
 
 def forms() -> list[Any]:

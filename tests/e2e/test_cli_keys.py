@@ -2,22 +2,16 @@
 
 import socket
 import subprocess
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
+from tests.e2e.command_line import Cli
 from tests.e2e.server_process import COMMAND, WAIT_S, environment, serving
-from tests.e2e.test_cli import Cli
 from tests.keys import ROOT_KEY
 
 ASKING = {"KNOWHUB_AUTH": "api-key"}
-
-
-@pytest.fixture
-def cli(tmp_path: Path) -> Cli:
-    return Cli(tmp_path / "data")
 
 
 def status(url: str, key: str) -> int:

@@ -2,18 +2,11 @@
 
 from pathlib import Path
 
-import pytest
-
-from tests.e2e.test_cli import Cli
+from tests.e2e.command_line import Cli
 from tests.sealing import files_that_say
 
 SECRET = "密码：SecurePass123"
 ID = "credentials/website_a"
-
-
-@pytest.fixture
-def cli(tmp_path: Path) -> Cli:
-    return Cli(tmp_path / "data")
 
 
 def test_a_secret_is_read_from_stdin_sealed_revealed_and_erased(cli: Cli) -> None:

@@ -1,15 +1,6 @@
 """`knowhub slim` as a person uses it: look first, merge, and take it back."""
 
-from pathlib import Path
-
-import pytest
-
-from tests.e2e.test_cli import Cli
-
-
-@pytest.fixture
-def cli(tmp_path: Path) -> Cli:
-    return Cli(tmp_path / "data")
+from tests.e2e.command_line import Cli
 
 
 def test_copies_are_shown_merged_and_brought_back(cli: Cli) -> None:

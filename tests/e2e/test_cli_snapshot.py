@@ -4,15 +4,8 @@ import shutil
 import tarfile
 from pathlib import Path
 
-import pytest
-
 from tests.archives import members_of
-from tests.e2e.test_cli import Cli, serving
-
-
-@pytest.fixture
-def cli(tmp_path: Path) -> Cli:
-    return Cli(tmp_path / "data")
+from tests.e2e.command_line import Cli, serving
 
 
 def contents(cli: Cli) -> set[str]:

@@ -11,8 +11,8 @@ import typer
 from typer.main import get_command
 
 from knowhub.cli.main import app
+from tests.e2e.command_line import Cli, Ended, serving
 from tests.e2e.scripted_llm import Step, running_llm
-from tests.e2e.test_cli import Cli, Ended, serving
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples/taxonomy.jsonl"

@@ -9,8 +9,8 @@ import pytest
 
 from agent_tools.client import aclose_client
 from agent_tools.memory import commit_session, read_memory, search_memory
+from tests.e2e.command_line import Cli
 from tests.e2e.server_process import ROOT, serving, started
-from tests.e2e.test_cli import Cli
 
 TRANSCRIPT = ROOT / "examples/transcripts/website-login.zh.json"
 SESSION = "ctx://default/users/chen/sessions/2026-03-11-网站登录"

@@ -16,9 +16,9 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.e2e.command_line import Cli
 from tests.e2e.scripted_llm import ScriptedLLM, Step
 from tests.e2e.server_process import WAIT_S, Server, serving
-from tests.e2e.test_cli import Cli
 
 pytestmark = pytest.mark.anyio
 

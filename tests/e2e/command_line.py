@@ -1,0 +1,71 @@
+"""The `knowhub` command on one data directory, in a process of its own, and how it ended."""
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.e2e import server_process
+from tests.e2e.server_process import WAIT_S
+
+COMMAND = (sys.executable, "-m", "knowhub")
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a command ended and what it said."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:  # noqa: ANN401 -- any JSON value
+        return json.loads(self.out)
+
+
+@dataclass(frozen=True, slots=True)
+class Cli:
+    """The command on one data directory."""
+
+    data: Path
+
+    def __call__(self, *words: str, stdin: bytes = b"", **variables: str) -> Ended:
+        done = subprocess.run(
+            [*COMMAND, *words], input=stdin, capture_output=True, timeout=WAIT_S, check=False,
+            env=environment(self.data, **variables), cwd=self.data.parent,
+        )  # fmt: skip
+        ended = Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
+        assert "Traceback" not in ended.err
+        return ended
+
+    def json(self, *words: str, stdin: bytes = b"") -> Any:  # noqa: ANN401 -- any JSON value
+        ended = self(*words, "--json", stdin=stdin)
+        assert (ended.code, ended.err) == (0, "")
+        return ended.json
+
+
+def environment(data: Path, **variables: str) -> dict[str, str]:
+    """Return the environment of a command: a server's, but li owns what is saved, and lines are 120 wide."""
+    return server_process.environment(data, **{"KNOWHUB_OWNER": "user:li", "COLUMNS": "120"} | variables)
+
+
+@contextmanager
+def serving(data: Path, *words: str) -> Iterator[str]:
+    """Run a server as the command starts one, or what else serves, and say where it is."""
+    command = [*COMMAND, *(words or ("serve",)), "--port", "0", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment(data)) as process:
+        try:
+            assert process.stdout is not None
+            said = [json.loads(process.stdout.readline())]
+            if words:
+                said.append(json.loads(process.stdout.readline()))
+            yield said[-1]["url"]
+        finally:
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(WAIT_S) == 0
