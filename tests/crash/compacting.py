@@ -20,7 +20,6 @@ from tests.fakes.plain_text import PlainText
 
 DAY_S = 24 * 3600.0
 SMALL_SEGMENTS = StoreOptions(segment_bytes=4096)
-NEVER_REACHED = 200
 
 Key = tuple[str, str]
 State = Mapping[Key, bytes | None]

@@ -1,10 +1,17 @@
-"""Waiting for a process that dies in one of its file-system calls."""
+"""A process that dies in one of its file-system calls: which one, in which log, and waiting for it."""
 
 import asyncio
 from collections.abc import Awaitable
 from contextlib import suppress
 
+from knowhub.stores.files.store import StoreOptions
 from tests.fakes.faulty_files import CrashNow, FaultyFileSystem
+
+ONE_SEGMENT = StoreOptions()
+# Every write after the first begins a fresh segment.
+MANY_SEGMENTS = StoreOptions(segment_bytes=1)
+# Nothing that is tried makes as many calls.
+NEVER_REACHED = 200
 
 
 async def dies(files: FaultyFileSystem, doing: Awaitable[object]) -> bool:

@@ -12,6 +12,7 @@ from knowhub.stores.files.log.change_log import JOURNAL
 from tests.builders import open_files
 from tests.crash import compacting as compaction
 from tests.crash import test_erasing_faults as erasing
+from tests.crash.dying import ONE_SEGMENT
 from tests.erasing import files_with
 
 pytestmark = pytest.mark.anyio
@@ -74,5 +75,5 @@ async def test_a_journal_that_is_not_whole_is_named_and_overwrites_nothing(tmp_p
 
         assert files_with(folder, erasing.SECRET) == before
     (folder / "change_log" / JOURNAL).write_bytes(good)
-    assert await erasing.is_erased_after_opening(folder, erasing.ONE_SEGMENT)
+    assert await erasing.is_erased_after_opening(folder, ONE_SEGMENT)
     assert before != []

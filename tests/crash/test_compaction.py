@@ -15,7 +15,6 @@ from knowhub.stores.files.lock import share
 from tests.builders import FakeClock, domain_on, local, new_knowledge, open_files, retry_key
 from tests.crash.compacting import (
     DAY_S,
-    NEVER_REACHED,
     SMALL_SEGMENTS,
     compacted,
     fill,
@@ -23,7 +22,7 @@ from tests.crash.compacting import (
     opened,
     state_of,
 )
-from tests.crash.dying import dies
+from tests.crash.dying import NEVER_REACHED, dies
 from tests.fakes.faulty_files import FaultyFileSystem, Plan
 
 pytestmark = pytest.mark.anyio

@@ -10,15 +10,10 @@ import pytest
 from knowhub.knowledge.model import Feedback, ImportedKnowledge, OnConflict, Vote
 from knowhub.stores.files.store import FileStore, StoreOptions
 from tests.builders import Domain, domain_on, imported, local, new_knowledge, open_files, opened, rows_of
-from tests.crash.dying import dies
+from tests.crash.dying import MANY_SEGMENTS, NEVER_REACHED, ONE_SEGMENT, dies
 from tests.fakes.faulty_files import CrashNow, FaultyFileSystem, Plan
 
 pytestmark = pytest.mark.anyio
-
-ONE_SEGMENT = StoreOptions()
-# Every write after the first begins a fresh segment.
-MANY_SEGMENTS = StoreOptions(segment_bytes=1)
-NEVER_REACHED = 200
 
 
 @dataclass(frozen=True, slots=True)

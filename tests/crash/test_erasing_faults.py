@@ -5,7 +5,7 @@ import errno
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from knowhub.core.errors import Conflict, KnowHubError, ReadOnly, StorageFull, Unavailable
-from knowhub.core.operation import Operation
 from knowhub.knowledge.model import COLLECTION
 from knowhub.operations.erasure import ErasureService
 from knowhub.stores.files.apart import run_here
@@ -23,27 +22,15 @@ from knowhub.stores.files.log.change_log import JOURNAL
 from knowhub.stores.files.store import FileStore, StoreOptions
 from knowhub.wiring.rules import ERASE_RULES, UNDO_RULES
 from tests.builders import Domain, domain_on, local, new_knowledge, open_files, opened, rows_of
-from tests.crash.dying import dies
+from tests.crash.dying import MANY_SEGMENTS, NEVER_REACHED, ONE_SEGMENT, dies
 from tests.erasing import files_with
 from tests.fakes.faulty_files import CrashNow, FaultyFileSystem, Plan
+from tests.fakes.nothing_around import NothingAround
 
 pytestmark = pytest.mark.anyio
 
 SECRET = "quaggaplatformnine sings the midnightsong of veldtgrass"
 ROOT = Path(__file__).resolve().parents[2]
-ONE_SEGMENT = StoreOptions()
-MANY_SEGMENTS = StoreOptions(segment_bytes=1)
-NEVER_REACHED = 200
-
-
-class NothingAround:
-    """A directory in which nothing is derived from the log."""
-
-    async def follow(self, operation: Operation) -> Sequence[str]:
-        return ()
-
-    async def snapshots_with(self, account: str, collection: str, row_id: str) -> Sequence[str]:
-        return ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,10 @@
 """A process that dies while it seals or erases: every row that stands opens, and what was erased stays shut."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from knowhub.core.errors import KnowHubError
-from knowhub.core.operation import Operation
 from knowhub.operations.erasure import ErasureService
 from knowhub.resources.model import RESOURCES
 from knowhub.resources.reveal_quota import RevealQuota
@@ -18,24 +16,15 @@ from knowhub.stores.files.snapshots.snapshot_unpacking import unpack_directory
 from knowhub.stores.files.store import FileStore
 from knowhub.wiring.rules import ERASE_RULES, UNDO_RULES
 from tests.builders import local, open_files
-from tests.crash.dying import dies
+from tests.crash.dying import NEVER_REACHED, dies
 from tests.fakes.faulty_files import CrashNow, FaultyFileSystem, Plan
+from tests.fakes.nothing_around import NothingAround
 from tests.hubs import hub_at
 from tests.sealing import ID, SECRET, files_that_say, new_resource, vault_on
 
 pytestmark = pytest.mark.anyio
 
-NEVER_REACHED, MANY = 200, 1 << 40
-
-
-class Nobody:
-    """What lies around the log of a process that dies before it looks."""
-
-    async def follow(self, operation: Operation) -> Sequence[str]:
-        return ()
-
-    async def snapshots_with(self, account: str, collection: str, row_id: str) -> Sequence[str]:
-        return ()
+MANY = 1 << 40
 
 
 def service_on(store: FileStore, root: Path, files: FileSystem, ids: int = 0) -> ResourceService:
@@ -68,7 +57,7 @@ async def test_a_row_that_stands_after_a_crash_opens(tmp_path: Path) -> None:
 async def test_what_was_erased_by_a_process_that_died_is_shut_by_the_next(tmp_path: Path) -> None:
     store = open_files(tmp_path)
     await service_on(store, tmp_path, RealFileSystem()).save(local(), new_resource(secure_body=SECRET))
-    await ErasureService(store, Nobody(), ERASE_RULES, UNDO_RULES).erase(local(), RESOURCES, ID)
+    await ErasureService(store, NothingAround(), ERASE_RULES, UNDO_RULES).erase(local(), RESOURCES, ID)
     await store.close()
     left = keyring_of((tmp_path / KEYRING).read_bytes())
 

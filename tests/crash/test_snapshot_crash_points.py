@@ -15,18 +15,16 @@ from knowhub.stores.files.filesystem import FileSystem, RealFileSystem
 from knowhub.stores.files.snapshots.snapshot_reading import check_snapshot
 from knowhub.stores.files.snapshots.snapshot_unpacking import unpack_directory
 from knowhub.stores.files.snapshots.snapshots import SnapshotFolder, SnapshotParts
-from knowhub.stores.files.store import FileStore, StoreOptions
+from knowhub.stores.files.store import FileStore
 from knowhub.wiring.rules import UNDO_RULES
 from tests.archives import members_of
 from tests.builders import FakeClock, domain_on, local, new_knowledge, open_files, opened
-from tests.crash.dying import dies
+from tests.crash.dying import MANY_SEGMENTS, dies
 from tests.fakes.faulty_files import CrashNow, FaultyFileSystem, Plan
 from tests.whole_state import State, state_of
 
 pytestmark = pytest.mark.anyio
 
-# Every write after the first begins a fresh segment.
-MANY_SEGMENTS = StoreOptions(segment_bytes=1)
 NEVER_REACHED = 300
 MANY = 10**9
 

@@ -19,18 +19,13 @@ from knowhub.operations.service import OperationsService
 from knowhub.stores.files.store import FileStore, StoreOptions
 from knowhub.wiring.rules import UNDO_RULES
 from tests.builders import local, open_files
-from tests.crash.dying import dies
+from tests.crash.dying import MANY_SEGMENTS, NEVER_REACHED, ONE_SEGMENT, dies
 from tests.fakes.faulty_files import FaultyFileSystem, Plan
 from tests.fakes.plain_text import PlainText
 from tests.keyword_model import TreeModel
 from tests.tree_answers import LogReader, Rows, check_view, said
 
 pytestmark = pytest.mark.anyio
-
-ONE_SEGMENT = StoreOptions()
-# Every write after the first begins a fresh segment.
-MANY_SEGMENTS = StoreOptions(segment_bytes=1)
-NEVER_REACHED = 200
 
 
 @dataclass(frozen=True, slots=True)
