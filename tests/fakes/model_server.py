@@ -1,5 +1,6 @@
 """What the servers of models answer, for respx, and a client of theirs whose waiting takes no time."""
 
+import asyncio
 import json
 from collections.abc import Mapping
 from dataclasses import replace
@@ -60,6 +61,12 @@ def completion(content: object = None, **message: object) -> httpx.Response:
 
 def refusal(status: int, message: str, **headers: str) -> httpx.Response:
     return httpx.Response(status, json={"error": {"message": message}}, headers=headers)
+
+
+async def too_late(request: httpx.Request) -> httpx.Response:
+    """Answer what fits, later than anybody waits for it."""
+    await asyncio.sleep(10)
+    return completion(MATCH)
 
 
 async def failure_of(model: ChatModel, timeout_s: float = 60) -> ChatFailed:

@@ -16,6 +16,7 @@ from tests.fakes.model_server import (
     completion,
     failure_of,
     refusal,
+    too_late,
 )
 
 pytestmark = pytest.mark.anyio
@@ -62,11 +63,7 @@ async def test_unfit_answers_and_late_ones_open_the_breaker_too(http: httpx.Asyn
     server.mock(return_value=completion("no"))
     await failure_of(unfit)
 
-    async def slowly(request: httpx.Request) -> httpx.Response:
-        await asyncio.sleep(10)
-        return completion(MATCH)
-
-    server.mock(side_effect=slowly)
+    server.mock(side_effect=too_late)
     await failure_of(late, 0.05)
 
     assert (unfit.is_open, late.is_open) == (True, True)

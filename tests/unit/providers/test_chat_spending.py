@@ -19,6 +19,7 @@ from tests.fakes.model_server import (
     completion,
     failure_of,
     refusal,
+    too_late,
 )
 
 # What one request for the question reserves.
@@ -143,11 +144,7 @@ async def test_what_may_have_been_worked_on_is_paid_for(
 async def test_a_request_that_the_deadline_cuts_off_is_paid_for(http: httpx.AsyncClient, server: respx.Route) -> None:
     model = chat_client(http, tokens_per_hour=2 * PRICE - 1)
 
-    async def slowly(request: httpx.Request) -> httpx.Response:
-        await asyncio.sleep(10)
-        return completion(MATCH)
-
-    server.mock(side_effect=slowly)
+    server.mock(side_effect=too_late)
     await failure_of(model, 0.05)
 
     refused = await failure_of(model)
