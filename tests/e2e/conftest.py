@@ -1,4 +1,4 @@
-"""What tests share that talk to the scripted server, or use the command line."""
+"""What tests share that talk to the scripted server, or use the tools or the command line."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from agent_tools.client import aclose_client
 from knowhub.providers.http import client
 from tests.e2e.command_line import Cli
 from tests.e2e.scripted_llm import ScriptedLLM, running_llm
@@ -32,3 +33,12 @@ async def http() -> AsyncIterator[httpx.AsyncClient]:
 @pytest.fixture
 def cli(tmp_path: Path) -> Cli:
     return Cli(tmp_path / "data")
+
+
+@pytest.fixture
+async def url(server_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[str]:
+    """Point the tools at the server that a file starts."""
+    monkeypatch.setenv("KNOWHUB_API_URL", server_url)
+    monkeypatch.delenv("KNOWHUB_API_KEY", raising=False)
+    yield server_url
+    await aclose_client()

@@ -7,7 +7,6 @@ from typing import Any
 import httpx
 import pytest
 
-from agent_tools.client import aclose_client
 from agent_tools.knowledge import (
     get_knowledge,
     knowledge_batch_update,
@@ -33,13 +32,10 @@ def server_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(autouse=True)
-async def url(server_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[str]:
-    """Point the tools at the server, which starts empty in each test: what a test saves is taken back."""
-    monkeypatch.setenv("KNOWHUB_API_URL", server_url)
-    monkeypatch.delenv("KNOWHUB_API_KEY", raising=False)
-    yield server_url
-    await aclose_client()
-    async with httpx.AsyncClient(base_url=server_url) as client:
+async def emptied(url: str) -> AsyncIterator[None]:
+    """Let the server start empty in each test: what a test saves is taken back."""
+    yield
+    async with httpx.AsyncClient(base_url=url) as client:
         for record in (await client.get("/api/knowledge", params={"limit": 1000})).json()["results"]:
             await client.delete(f"/api/knowledge/{record['id']}")
 

@@ -1,12 +1,11 @@
 """The four scenes of seed 003, as an agent plays them against a real server: first the resource, then the lesson."""
 
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from agent_tools.client import aclose_client
 from agent_tools.knowledge import knowledge_save, knowledge_search
 from agent_tools.registry import call_tool
 from agent_tools.resources import resource_get, resource_list, resource_save
@@ -14,7 +13,7 @@ from agent_tools.results import ToolResult
 from tests.e2e.server_process import serving
 from tests.sealing import files_that_say
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("url")]
 
 CODE_ID, CREDENTIAL_ID, COOKIE_ID = "code/selenium/undetected_login", "credentials/website_a", "cookies/website_a"
 CODE = "import undetected_chromedriver as uc\n\ndriver = uc.Chrome()\ndriver.get('https://website-a.example')"
@@ -31,14 +30,6 @@ def data(tmp_path: Path) -> Path:
 def server_url(data: Path) -> Iterator[str]:
     with serving(data) as server:
         yield server.url
-
-
-@pytest.fixture(autouse=True)
-async def url(server_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[str]:
-    monkeypatch.setenv("KNOWHUB_API_URL", server_url)
-    monkeypatch.delenv("KNOWHUB_API_KEY", raising=False)
-    yield server_url
-    await aclose_client()
 
 
 async def learned(task: str, content: str, types: list[str], resource_ids: list[str]) -> ToolResult:

@@ -1,6 +1,6 @@
 """The agent tools at a server that asks for keys: the key decides whose a record is, and what is found."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -12,7 +12,7 @@ from agent_tools.knowledge import knowledge_list, knowledge_save, knowledge_sear
 from tests.e2e.server_process import serving
 from tests.keys import ROOT_KEY
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("url")]
 
 ROOT = {"X-API-Key": ROOT_KEY}
 
@@ -22,14 +22,6 @@ def server_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder: Path = tmp_path_factory.mktemp("keyed")
     with serving(folder / "data", KNOWHUB_AUTH="api-key", KNOWHUB_ROOT_KEY=ROOT_KEY) as server:
         yield server.url
-
-
-@pytest.fixture(autouse=True)
-async def url(server_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[str]:
-    monkeypatch.setenv("KNOWHUB_API_URL", server_url)
-    monkeypatch.delenv("KNOWHUB_API_KEY", raising=False)
-    yield server_url
-    await aclose_client()
 
 
 async def key_for(url: str, **holder: object) -> str:
