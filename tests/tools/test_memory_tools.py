@@ -1,6 +1,7 @@
 """Each memory tool is one call of the API: what it sends, and what it shows a model of the answer."""
 
 import inspect
+import json
 from typing import Any
 
 import httpx
@@ -10,7 +11,6 @@ import respx
 from agent_tools.memory import commit_session, read_memory, search_memory
 from agent_tools.records import FENCE_NOTE
 from agent_tools.registry import call_tool, registered_tools
-from tests.tools.routes import sent
 
 pytestmark = pytest.mark.anyio
 
@@ -68,7 +68,7 @@ async def test_a_commit_sends_what_was_given_and_nothing_else(hub: respx.MockRou
     result = await commit_session("s-1", said)
 
     # Two messages of the same words are two: an id made of the words would make one of them.
-    assert sent(route) == {"session_id": "s-1", "messages": said}
+    assert json.loads(route.calls.last.request.content) == {"session_id": "s-1", "messages": said}
     assert result.metadata["operation_id"] == "op-1"
     assert len(result) == 1
     assert SESSION in result.output
@@ -87,7 +87,7 @@ async def test_a_commit_passes_on_every_parameter(hub: respx.MockRouter) -> None
 
     result = await call_tool("commit_session", given)
 
-    assert sent(route) == given
+    assert json.loads(route.calls.last.request.content) == given
     assert "nothing was written" in result.output
 
 
@@ -96,7 +96,7 @@ async def test_what_the_server_would_refuse_of_a_message_is_mended_and_said(hub:
 
     result = await commit_session("s-1", [{"role": "user", "content": "a\0b"}, {"content": "no role"}])
 
-    assert sent(route)["messages"] == [{"role": "user", "content": "a b"}]
+    assert json.loads(route.calls.last.request.content)["messages"] == [{"role": "user", "content": "a b"}]
     assert "message 1 was sent with characters replaced" in result.metadata["notice"]
     assert "message 2 was left out: its role is no name" in result.output
 
