@@ -1,6 +1,7 @@
 """Links in the folder of all memories: what they lead to is neither read, written nor removed."""
 
 import shutil
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,45 @@ async def test_a_commit_writes_through_no_link(tmp_path: Path, address: str, bel
     assert not link.is_symlink()
     assert "three" in nodes.read_level(WHOSE, SESSION, Level.L2)
     assert nodes.read_level(WHOSE, EVENT, Level.L2) == "new"
+    await store.close()
+
+
+def _link_to(target: Path) -> Callable[[Path], object]:
+    return lambda place: place.symlink_to(target)
+
+
+def _full_folder(place: Path) -> None:
+    place.mkdir()
+    (place / CONTENT).write_text("mine")
+
+
+SQUATTERS: Mapping[str, Callable[[Path], Callable[[Path], object]]] = {
+    "a link to a folder": _link_to,
+    "a link to nothing": lambda outside: _link_to(outside / "nothing"),
+    "a file": lambda _outside: Path.touch,
+    "an empty folder": lambda _outside: Path.mkdir,
+    "a full folder": lambda _outside: _full_folder,
+}
+
+
+@pytest.mark.parametrize("squatter", SQUATTERS)
+@pytest.mark.parametrize("address", [session_at("new"), memory_at(Category.EVENTS, "new")])
+async def test_a_new_memory_takes_its_place_whatever_stands_there(tmp_path: Path, address: str, squatter: str) -> None:
+    store, directories, nodes = await world(tmp_path)
+    outside = tmp_path / "outside"
+    _full_folder(outside)
+    before = seen(outside)
+    place = tmp_path / "data" / "context" / physical(address)
+    SQUATTERS[squatter](outside)(place)
+    rows = [node_row(address, content="new"), *(said(address, ["new"]) if address == session_at("new") else [])]
+
+    done = await directories.project(ACCOUNT, await written(store, *rows))
+
+    assert done
+    assert seen(outside) == before
+    assert [path.name for path in sorted(place.iterdir())] == sorted(INNER)
+    assert "new" in nodes.read_level(WHOSE, address, Level.L2)
+    assert not list((tmp_path / "data" / "context").rglob("*.tmp"))
     await store.close()
 
 

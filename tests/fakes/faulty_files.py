@@ -104,11 +104,11 @@ class FaultyFileSystem:
         self._enter("rename")
         self._real.rename(source, target)
 
-    def remove(self, path: Path) -> None:
+    def remove(self, path: FilePath) -> None:
         self._enter("remove")
         self._real.remove(path)
 
-    def make_folder(self, folder: Path) -> None:
+    def make_folder(self, folder: FilePath) -> None:
         self._enter("make_folder")
         self._real.make_folder(folder)
 
@@ -127,6 +127,10 @@ class FaultyFileSystem:
     def size(self, descriptor: int) -> int:
         self._enter("size")
         return self._real.size(descriptor)
+
+    def look_into(self, descriptor: int) -> os.stat_result:
+        self._enter("look_into")
+        return self._real.look_into(descriptor)
 
     def size_at(self, path: Path) -> int | None:
         self._enter("size_at")

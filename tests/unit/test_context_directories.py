@@ -341,3 +341,23 @@ async def test_what_is_added_to_a_transcript_that_looks_as_it_did_reads_none_of_
     assert files.counts["read_at"] > calls
     assert calls <= 3
     await store.close()
+
+
+async def test_of_new_memories_only_the_folder_is_looked_at_and_nothing_is_opened(tmp_path: Path) -> None:
+    store, files = open_files(tmp_path), FaultyFileSystem()
+    directories = NodeDirectories(files, DataDirectory(tmp_path), store)
+    store.subscribe(directories)
+    counts = []
+    for turn, size in enumerate((1, 1, 40)):
+        events = [node_row(memory_at(Category.EVENTS, f"{number} of {turn}")) for number in range(size)]
+        session = session_at(f"of {turn}")
+        operation = await written(store, node_row(session), *said(session, ["one", "two"]), *events)
+        files.begin(Plan())
+
+        await directories.project(ACCOUNT, operation)
+        counts.append((files.counts["look"], files.counts["read_at"], files.counts["open_existing"]))
+
+    assert counts[2] == counts[1]
+    # What is opened is the folder of all memories, for its lock.
+    assert counts[2][1:] == (0, 1)
+    await store.close()

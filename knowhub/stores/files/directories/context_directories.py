@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -33,7 +33,7 @@ from knowhub.stores.files.log.history import History
 from knowhub.stores.files.log.log_line import RawChange, parsed, seal
 from knowhub.stores.files.rows.state import AccountState
 
-_SLICE = 64
+_SLICE = 128
 _PATROLLED, _HELD_AGAINST_THE_LOG = 200, 100
 """How many nodes a round of the keeper looks at, and how many of those it reads and holds against the log."""
 _OPERATIONS_PER_TURN = 500
@@ -113,7 +113,8 @@ class NodeDirectories:
         if not touched:
             return True
         # Not to be cancelled with the request: a thread would go on writing when somebody else's turn has come.
-        task = asyncio.get_running_loop().create_task(self._projected(account, touched))
+        new = {change.id for change in operation.changes if change.collection == NODES and change.before is None}
+        task = asyncio.get_running_loop().create_task(self._projected(account, touched, new))
         self._projecting.add(task)
         task.add_done_callback(self._projecting.discard)
         return await asyncio.shield(task)
@@ -209,23 +210,26 @@ class NodeDirectories:
         while self._projecting:
             await asyncio.wait(self._projecting)
 
-    async def _projected(self, account: str, touched: Sequence[str]) -> bool:
+    async def _projected(self, account: str, touched: Sequence[str], new: Collection[str]) -> bool:
         try:
-            await self._bring(account, touched, first=True)
+            await self._bring(account, touched, new=new)
         except (OSError, KnowHubError) as problem:
             _log.warning("directories_wait", account=account, error=str(problem))
             return False
         return True
 
-    async def _bring(self, account: str, uris: Sequence[str], *, thorough: bool = False, first: bool = False) -> None:
+    async def _bring(
+        self, account: str, uris: Sequence[str], *, thorough: bool = False, new: Collection[str] = ()
+    ) -> None:
         for start in range(0, len(uris), _SLICE):
             async with self._alone():
                 state = self._log.state(account)
                 some = uris[start : start + _SLICE]
-                sessions = [] if thorough else [uri for uri in some if state.context.versions_of_parts(uri)]
+                old = [] if thorough else [uri for uri in some if uri not in new]
+                sessions = [uri for uri in old if state.context.versions_of_parts(uri)]
                 notes = await asyncio.to_thread(self._projector.notes, sessions) if sessions else {}
                 wanted = [wanted_of(state, uri, notes.get(uri)) for uri in some]
-                await asyncio.to_thread(self._projector.write, wanted, thorough=thorough, first=first)
+                await asyncio.to_thread(self._projector.write, wanted, thorough=thorough, new=new)
             if start + _SLICE < len(uris):
                 await asyncio.sleep(_BREATH_S)
 

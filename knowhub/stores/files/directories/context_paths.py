@@ -25,12 +25,17 @@ _KIND, _BELOW_SPACE, _IN_CATEGORY = 1, 3, 4
 
 def physical(uri: str) -> Path:
     """Return the path of a URI's directory below the folder of all memories; whatever the URI, it stays below."""
+    return Path(place_of(uri))
+
+
+def place_of(uri: str) -> str:
+    """Return the same as a text."""
     above, slash, segment = uri.removeprefix(SCHEME).rpartition("/")
     if not slash:
-        return Path(_hashed(segment))
+        return _hashed(segment)
     # Most nodes stand in few folders.
     folder, depth = _folder(above)
-    return Path(folder + _name(depth, segment, above))
+    return folder + _name(depth, segment, above)
 
 
 def is_node_path(path: Path) -> bool:

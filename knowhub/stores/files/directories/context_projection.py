@@ -1,24 +1,23 @@
 """What the directory of a node is to hold, as the rows of the log tell it, and the file work that makes it so."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import orjson
 
 from knowhub.context.model import NODES, PARTS, ContextHead
 from knowhub.context.transcript import transcript
 from knowhub.context.uri import parent_of
-from knowhub.stores.files.directories.context_paths import physical
-from knowhub.stores.files.directories.node_encoding import NOTHING, Standing, encoded, node_of
-from knowhub.stores.files.directories.node_files import NODE_FILES, NodeContent, NodeFiles, prune
+from knowhub.stores.files.directories.context_paths import physical, place_of
+from knowhub.stores.files.directories.node_encoding import NOTHING, Standing, encoded_row
+from knowhub.stores.files.directories.node_files import IN_ORDER, NodeContent, NodeFiles, prune
 from knowhub.stores.files.directories.node_way import Look, clear_way, look_of, stranger_on
 from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.rows.state import AccountState
 
 Note = Mapping[str, Any]
-_NAMES: Final = sorted(NODE_FILES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +33,6 @@ class Wanted:
     standing: Standing = NOTHING
     parts: Sequence[bytes] = ()
     behind: Note | None = None
-
-    @property
-    def is_new(self) -> bool:
-        """Whether nothing has changed since it was first written, so that there need not be a directory yet."""
-        return self.standing.revision == 1 + self.standing.versions and self.behind is None
 
     @property
     def is_session(self) -> bool:
@@ -80,6 +74,7 @@ class Projector:
     def __init__(self, files: FileSystem, root: Path) -> None:
         self._files = files
         self._root = root
+        self._below = f"{root}/"
         self._nodes = NodeFiles(files)
         # How each directory looked when it was last known to be whole, so that it need not be read again.
         self._looks: dict[str, int] = {}
@@ -104,31 +99,45 @@ class Projector:
                 found[uri] = note
         return found
 
-    def write(self, nodes: Sequence[Wanted], *, thorough: bool = False, first: bool = False) -> None:
+    def write(self, nodes: Sequence[Wanted], *, thorough: bool = False, new: Collection[str] = ()) -> None:
         """Bring directories up to what is wanted; `thorough` looks at every byte of those that are. Raises OSError.
 
-        Who is the `first` to do so for an operation takes its new nodes for new: their making tells if they are not.
+        Those of `new` nodes are taken not to be there: their making tells if they are.
         """
-        cleared = set[Path]()
+        cleared = set[str]()
         for node in nodes:
-            folder = self._root / physical(node.uri)
+            place = self._below + place_of(node.uri)
+            above = place.rpartition("/")[0]
             # Most nodes stand in few folders.
-            clear_way(self._files, folder.parent if folder.parent in cleared else self._root, folder)
-            cleared.add(folder.parent)
-            if node.row is None:
-                self._looks.pop(node.uri, None)
-                self._nodes.remove(folder)
-                prune(self._files, self._root, folder.parent)
-            elif thorough:
-                self._write_where_wrong(folder, node)
-            else:
-                self._write(folder, node, is_new=first and node.is_new)
-            if node.row is not None:
-                self._looks[node.uri] = hash(self._look(folder))
+            if above not in cleared:
+                clear_way(self._files, self._root, Path(above))
+                cleared.add(above)
+            if node.row is None or node.uri not in new or not self._is_made(place, node):
+                self._bring(Path(place), node, thorough=thorough)
 
-    def _write(self, folder: Path, node: Wanted, *, is_new: bool) -> None:
-        if is_new and self._nodes.made(folder, _content_of(node)):
+    def _is_made(self, place: str, node: Wanted) -> bool:
+        try:
+            look = self._nodes.made(place, _content_of(node))
+        except NotADirectoryError:
+            # What bears its name is a file, or a link.
+            return False
+        self._looks[node.uri] = hash(look)
+        return look is not None
+
+    def _bring(self, folder: Path, node: Wanted, *, thorough: bool) -> None:
+        clear_way(self._files, folder.parent, folder)
+        if node.row is None:
+            self._looks.pop(node.uri, None)
+            self._nodes.remove(folder)
+            prune(self._files, self._root, folder.parent)
             return
+        if thorough:
+            self._write_where_wrong(folder, node)
+        else:
+            self._write_where_older(folder, node)
+        self._looks[node.uri] = hash(self._look(folder))
+
+    def _write_where_older(self, folder: Path, node: Wanted) -> None:
         note = self._nodes.note(folder)
         thorough = not self._is_known(node.uri, folder)
         is_ours = note is not None and note.get("uri") == node.uri
@@ -145,7 +154,7 @@ class Projector:
         return look is not None and self._looks.get(uri) == hash(look)
 
     def _look(self, folder: Path) -> Look | None:
-        return look_of(self._files, folder, _NAMES)
+        return look_of(self._files, folder, IN_ORDER)
 
     def _write_where_wrong(self, folder: Path, node: Wanted) -> None:
         content = _content_of(node)
@@ -161,7 +170,7 @@ def _content_of(node: Wanted, content: bytes | None = None) -> NodeContent:
     row = orjson.loads(node.row or b"{}")
     if content is None and node.is_session:
         content = _transcript(node.parts)
-    return encoded(node_of(row), node.standing, content)
+    return encoded_row(row, node.standing, content)
 
 
 def _as_noted(content: NodeContent) -> Note:

@@ -1,7 +1,7 @@
 """Between a node and its five files: one encoding, whoever writes them (CE-056, CE-059)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 import orjson
@@ -11,6 +11,16 @@ from knowhub.core.operation import Row
 from knowhub.stores.files.directories.node_files import ABSTRACT, CONTENT, OVERVIEW, RELATIONS, NodeContent
 
 _BEGINNING = (-1, "")
+_TOLD: Final = (
+    "parent_uri",
+    "context_type",
+    "category",
+    "owner_space",
+    "version",
+    "created_at",
+    "updated_at",
+    "metadata",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,27 +52,21 @@ class Standing:
 NOTHING: Final = Standing(0)
 
 
-def encoded(node: ContextNode, standing: Standing, content: bytes | None = None) -> NodeContent:
-    """Return the files of a node; `content` stands in for the node's own where it is bytes already."""
-    meta: dict[str, Any] = {
-        "uri": node.uri,
-        "parent_uri": node.parent_uri,
-        "context_type": node.context_type,
-        "category": node.category,
-        "owner_space": node.owner_space,
-        "version": node.version,
-        "created_at": node.created_at,
-        "updated_at": node.updated_at,
-        "metadata": node.metadata,
-        "revision": standing.revision,
-    }
+def encoded(node: ContextNode, standing: Standing) -> NodeContent:
+    """Return the files of a node."""
+    return encoded_row({**asdict(node), "id": node.uri}, standing)
+
+
+def encoded_row(row: Row, standing: Standing, content: bytes | None = None) -> NodeContent:
+    """Return the files of the node of a row; `content` stands in for the row's own where it is bytes already."""
+    meta: dict[str, Any] = {"uri": row["id"], **{name: row[name] for name in _TOLD}, "revision": standing.revision}
     if standing.last != _BEGINNING:
         meta["messages"] = {"versions": standing.versions, "last": standing.last}
     texts = {
-        ABSTRACT: node.abstract.encode(),
-        OVERVIEW: node.overview.encode(),
-        CONTENT: node.content.encode() if content is None else content,
-        RELATIONS: encoded_edges(node.relations),
+        ABSTRACT: row["abstract"].encode(),
+        OVERVIEW: row["overview"].encode(),
+        CONTENT: row["content"].encode() if content is None else content,
+        RELATIONS: _edges_text(row["relations"]),
     }
     return NodeContent(texts, meta)
 
@@ -86,36 +90,24 @@ def decoded(meta: Mapping[str, Any], texts: Mapping[str, bytes]) -> ContextNode:
     )
 
 
-def node_of(row: Row) -> ContextNode:
-    """Return the node of a row."""
-    uri = str(row["id"])
-    names = ("parent_uri", "context_type", "category", "owner_space", "abstract", "overview", "content")
-    texts = {name: str(row[name]) for name in names}
-    edges = [_edge(uri, one) for one in row["relations"]]
-    return ContextNode(
-        uri=uri,
-        **texts,
-        metadata=row["metadata"],
-        relations=edges,
-        version=int(row["version"]),
-        created_at=str(row["created_at"]),
-        updated_at=str(row["updated_at"]),
-    )
-
-
 def encoded_edges(edges: Sequence[RelationEdge]) -> bytes:
     """Write `.relations.json`: a list of edges, each from this node."""
-    rows = [
-        {"to_uri": one.to_uri, "relation_type": one.relation_type, "reason": one.reason, "weight": one.weight}
-        for one in edges
-    ]
-    return orjson.dumps(rows, option=orjson.OPT_INDENT_2) + b"\n"
+    return _edges_text([asdict(one) for one in edges])
 
 
 def decoded_edges(uri: str, text: bytes) -> list[RelationEdge]:
     """Read `.relations.json` of a node."""
-    return [_edge(uri, one) for one in orjson.loads(text)]
+    return [RelationEdge(uri, **_edge(one)) for one in orjson.loads(text)]
 
 
-def _edge(uri: str, row: Mapping[str, Any]) -> RelationEdge:
-    return RelationEdge(uri, row["to_uri"], row["relation_type"], row.get("reason", ""), row.get("weight", 1.0))
+def _edges_text(rows: Sequence[Mapping[str, Any]]) -> bytes:
+    return orjson.dumps([_edge(one) for one in rows], option=orjson.OPT_INDENT_2) + b"\n"
+
+
+def _edge(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "to_uri": row["to_uri"],
+        "relation_type": row["relation_type"],
+        "reason": row.get("reason", ""),
+        "weight": row.get("weight", 1.0),
+    }

@@ -17,13 +17,15 @@ from typing import Any, Final
 import orjson
 
 from knowhub.core.errors import Unavailable
-from knowhub.stores.files.directories.node_way import is_folder, plain_size, read_plain, remove
+from knowhub.stores.files.directories.node_way import Look, is_folder, plain_size, read_plain, remove, seen_of
 from knowhub.stores.files.filesystem import FilePath, FileSystem, write_all
 from knowhub.stores.files.snapshots.restore_work import remove_tree
 
 ABSTRACT, OVERVIEW, CONTENT = ".abstract.md", ".overview.md", "content.md"
 RELATIONS, META = ".relations.json", ".meta.json"
-NODE_FILES: Final = frozenset({ABSTRACT, OVERVIEW, CONTENT, RELATIONS, META})
+IN_ORDER: Final = (ABSTRACT, OVERVIEW, CONTENT, RELATIONS, META)
+"""The files in the order in which a new directory gets them, and in which a look at it goes."""
+NODE_FILES: Final = frozenset(IN_ORDER)
 TEMPORARY: Final = ".tmp"
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
@@ -76,7 +78,7 @@ class NodeFiles:
 
         Of one that is there only those files are written that `.meta.json` tells to differ, unless all are `anew`.
         """
-        if self._files.look(folder) is None and self.made(folder, content):
+        if self._files.look(folder) is None and self.made(folder, content) is not None:
             return
         sums = content.sums()
         note = None if anew else self.note(folder)
@@ -92,25 +94,25 @@ class NodeFiles:
         put_file(self._files, folder / META, meta_text(content.meta, sums))
         self.tidy(folder)
 
-    def made(self, folder: Path, content: NodeContent) -> bool:
-        """Make the directory under another name and give it its own; False where there is one. Raises OSError."""
-        sums = content.sums()
+    def made(self, folder: FilePath, content: NodeContent) -> Look | None:
+        """Make the directory under another name, and give it its own; return how its files look `IN_ORDER`.
+
+        None where there is one. Raises OSError, NotADirectoryError where a file or a link bears its name.
+        """
+        texts = {**content.texts, META: meta_text(content.meta, content.sums())}
         making = temporary_name(folder)
-        inside = f"{making}/"
         try:
             self._files.make_folder(making)
-            for name, text in content.texts.items():
-                _write(self._files, inside + name, text)
-            _write(self._files, inside + META, meta_text(content.meta, sums))
+            look = tuple([_write(self._files, f"{making}/{name}", texts[name]) for name in IN_ORDER])
             self._files.rename(making, folder)
         except OSError as problem:
             # The failure that counts is the first; what stays behind is swept away.
             with contextlib.suppress(OSError):
-                remove_tree(self._files, making)
+                remove_tree(self._files, Path(making))
             if problem.errno in _IS_THERE:
-                return False
+                return None
             raise
-        return True
+        return look
 
     def extend(self, folder: Path, note: Mapping[str, Any], content: NodeContent, tail: bytes) -> None:
         """Write `tail` behind what `note` says `content.md` to hold, and the other files as they are to be.
@@ -183,7 +185,7 @@ class NodeFiles:
             return False
         aside = temporary_name(folder)
         self._files.rename(folder, aside)
-        remove(self._files, aside)
+        remove(self._files, Path(aside))
         return True
 
     def _fitting(self, folder: Path, sums: Mapping[str, Sum], names: frozenset[str]) -> dict[str, bytes] | None:
@@ -224,10 +226,11 @@ def meta_text(meta: Mapping[str, Any], sums: Mapping[str, Sum]) -> bytes:
     return orjson.dumps({**meta, "files": sums}, option=orjson.OPT_INDENT_2) + b"\n"
 
 
-def temporary_name(path: Path) -> Path:
+def temporary_name(path: FilePath) -> str:
     """Return a name beside a path that nobody else uses, and that no node has."""
+    above, slash, name = str(path).rpartition("/")
     # Of a name that begins with a dot the dot is enough.
-    return path.with_name(f".{path.name.removeprefix('.')}.{os.getpid()}.{next(_numbers)}{TEMPORARY}")
+    return f"{above}{slash}.{name.removeprefix('.')}.{os.getpid()}.{next(_numbers)}{TEMPORARY}"
 
 
 def put_file(files: FileSystem, path: Path, text: bytes) -> None:
@@ -249,11 +252,12 @@ def prune(files: FileSystem, root: Path, folder: Path) -> None:
         folder = folder.parent
 
 
-def _write(files: FileSystem, path: FilePath, text: bytes) -> None:
+def _write(files: FileSystem, path: FilePath, text: bytes) -> tuple[int, int, int]:
     descriptor = files.open(path, _NEW)
     try:
         if text:
             write_all(files, descriptor, text, 0)
+        return seen_of(files.look_into(descriptor))
     finally:
         files.close(descriptor)
 

@@ -12,7 +12,7 @@ from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.snapshots.restore_work import remove_tree
 
 Look = tuple[tuple[int, int, int], ...]
-"""Inode, size and time of a folder and of files in it: as long as it is the same, so are they."""
+"""Inode, size and time of files: as long as it is the same, so are they."""
 
 
 def stranger_on(files: FileSystem, root: Path, folder: Path) -> Path | None:
@@ -72,14 +72,18 @@ def read_plain(files: FileSystem, path: Path) -> bytes:
 
 
 def look_of(files: FileSystem, folder: Path, names: Sequence[str]) -> Look | None:
-    """Return how a folder and these files in it look; None where one is missing, or is no file. Raises OSError."""
-    seen = files.look(folder)
-    if seen is None or not stat.S_ISDIR(seen.st_mode):
+    """Return how these files in a folder look; None where it is no folder, or one no file. Raises OSError."""
+    if not is_folder(files, folder):
         return None
-    looks = [(seen.st_ino, 0, 0)]
+    looks = []
     for name in names:
         found = files.look(f"{folder}/{name}")
         if found is None or not stat.S_ISREG(found.st_mode):
             return None
-        looks.append((found.st_ino, found.st_size, found.st_mtime_ns))
+        looks.append(seen_of(found))
     return tuple(looks)
+
+
+def seen_of(found: os.stat_result) -> tuple[int, int, int]:
+    """Return what a look keeps of one file."""
+    return found.st_ino, found.st_size, found.st_mtime_ns

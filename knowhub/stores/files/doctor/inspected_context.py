@@ -13,7 +13,7 @@ from knowhub.core.erasing import is_erased
 from knowhub.core.operation import Row, is_live
 from knowhub.stores.files.directories.context_paths import physical
 from knowhub.stores.files.directories.context_walk import node_folders, strangers
-from knowhub.stores.files.directories.node_encoding import NOTHING, Standing, encoded, node_of
+from knowhub.stores.files.directories.node_encoding import NOTHING, Standing, encoded_row
 from knowhub.stores.files.directories.node_files import CONTENT, NodeFiles, Sum, noted_sums
 from knowhub.stores.files.filesystem import FileSystem
 
@@ -52,7 +52,7 @@ class ContextRead:
             self.touched[key] = seq
             # A stub of an erased node stands in old lines too, as it was then: not deleted yet, and no node any more.
             if is_live(row) and not is_erased(row):
-                content = encoded(node_of(row), NOTHING)
+                content = encoded_row(row, NOTHING)
                 self.nodes[key] = _Node(int(row["version"]), _meta_sum(content.meta), content.sums())
             else:
                 self.nodes.pop(key, None)
