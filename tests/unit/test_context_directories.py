@@ -323,6 +323,31 @@ async def test_a_patrol_comes_round_all_nodes_and_reads_only_what_looks_otherwis
     await store.close()
 
 
+async def test_a_patrol_passes_over_what_was_deleted_since_it_set_out(tmp_path: Path) -> None:
+    store, files = open_files(tmp_path), FaultyFileSystem()
+    directories = NodeDirectories(files, DataDirectory(tmp_path), store)
+    store.subscribe(directories)
+    rows = [node_row(memory_at(Category.EVENTS, str(number))) for number in range(450)]
+    await directories.project(ACCOUNT, await written(store, *rows))
+    expected = files_of(tmp_path)
+    await directories.patrol()
+    gone, last = [{**row, "deleted": True, "version": 2} for row in rows[:-1]], str(rows[-1]["id"])
+    await directories.project(ACCOUNT, await written(store, *gone))
+    files.begin(Plan())
+
+    await directories.patrol()
+    opened = files.counts["open_existing"]
+    for path in (tmp_path / "context").rglob("content.md"):
+        path.write_text("scribbled on")
+    await directories.patrol()
+
+    # Not even the lock is taken for what is gone.
+    assert opened == 0
+    assert files_of(tmp_path).items() <= expected.items()
+    assert nodes_in(tmp_path).exists(WHOSE, last)
+    await store.close()
+
+
 async def test_what_is_added_to_a_transcript_that_looks_as_it_did_reads_none_of_it(tmp_path: Path) -> None:
     store, files = open_files(tmp_path), FaultyFileSystem()
     directories = NodeDirectories(files, DataDirectory(tmp_path), store)

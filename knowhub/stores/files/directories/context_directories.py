@@ -2,9 +2,10 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
@@ -16,7 +17,7 @@ from knowhub.core.errors import KnowHubError
 from knowhub.core.operation import Operation
 from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.directories.context_lock import WAIT_S, held_meanwhile
-from knowhub.stores.files.directories.context_paths import physical
+from knowhub.stores.files.directories.context_paths import place_of
 from knowhub.stores.files.directories.context_projection import Projector, touched_by, wanted_of
 from knowhub.stores.files.directories.context_walk import (
     CHECKPOINT,
@@ -97,7 +98,9 @@ class NodeDirectories:
         self._recent: deque[_Touched] = deque()
         self._recent_from = log.history.last_seq
         self._noted: DirectoriesNote | None = None
+        # What the patrol is to look at next, and then on its way round.
         self._ahead: deque[tuple[str, str]] = deque()
+        self._round: Iterator[tuple[str, str]] = iter(())
 
     def follow(self, account: str, seq: int, changes: Sequence[RawChange]) -> None:
         """Remember what an operation touched. Called by the store, in order."""
@@ -147,9 +150,11 @@ class NodeDirectories:
 
         Round by round all are looked at: in a moment those that look as they did, the others byte by byte.
         """
+        self._ahead.extend(islice(self._round, _PATROLLED - len(self._ahead)))
         if not self._ahead:
-            self._ahead.extend((account, uri) for account in self._log.accounts for uri in self._live(account))
-        some = [self._ahead[at] for at in range(min(_PATROLLED, len(self._ahead)))]
+            self._round = self._all_live()
+            self._ahead.extend(islice(self._round, _PATROLLED))
+        some = list(self._ahead)
         if not some:
             return
         changed = frozenset(await asyncio.to_thread(self._projector.changed, [uri for _, uri in some]))
@@ -219,18 +224,20 @@ class NodeDirectories:
         return True
 
     async def _bring(
-        self, account: str, uris: Sequence[str], *, thorough: bool = False, new: Collection[str] = ()
+        self, account: str, uris: Iterable[str], *, thorough: bool = False, new: Collection[str] = ()
     ) -> None:
-        for start in range(0, len(uris), _SLICE):
+        ahead = iter(uris)
+        some = list(islice(ahead, _SLICE))
+        while some:
             async with self._alone():
                 state = self._log.state(account)
-                some = uris[start : start + _SLICE]
                 old = [] if thorough else [uri for uri in some if uri not in new]
                 sessions = [uri for uri in old if state.context.versions_of_parts(uri)]
                 notes = await asyncio.to_thread(self._projector.notes, sessions) if sessions else {}
                 wanted = [wanted_of(state, uri, notes.get(uri)) for uri in some]
                 await asyncio.to_thread(self._projector.write, wanted, thorough=thorough, new=new)
-            if start + _SLICE < len(uris):
+            some = list(islice(ahead, _SLICE))
+            if some:
                 await asyncio.sleep(_BREATH_S)
 
     async def _sweep(self) -> None:
@@ -239,11 +246,21 @@ class NodeDirectories:
         for account in self._log.accounts:
             await self._bring(account, self._live(account), thorough=True)
         async with self._alone():
-            live = [uri for account in self._log.accounts for uri in self._live(account)]
+            live, ahead = set[str](), self._all_live()
+            while some := [place_of(uri) for _, uri in islice(ahead, _SLICE)]:
+                live.update(some)
+                await asyncio.sleep(0)
             await asyncio.to_thread(self._remove_dead, live)
 
-    def _live(self, account: str) -> list[str]:
-        return [head.uri for head in self._log.state(account).context.live_heads() if not head.is_part]
+    def _all_live(self) -> Iterator[tuple[str, str]]:
+        return ((account, uri) for account in list(self._log.accounts) for uri in self._live(account))
+
+    def _live(self, account: str) -> Iterator[str]:
+        """Yield the nodes that there are now, less those that are deleted before it is their turn."""
+        for uri in list(self._log.state(account).rows.get(NODES, ())):
+            head = self._log.state(account).context.head(uri)
+            if head is not None and head.live:
+                yield uri
 
     async def _remove(self, found: Callable[[FileSystem, Path], Iterator[Path]]) -> None:
         async with self._alone():
@@ -253,10 +270,10 @@ class NodeDirectories:
         for path in list(found(self._files, self._root)):
             remove(self._files, path)
 
-    def _remove_dead(self, live: Sequence[str]) -> None:
-        nodes, known = NodeFiles(self._files), {self._root / physical(uri) for uri in live}
-        for folder in list(node_folders(self._files, self._root)):
-            if folder not in known:
+    def _remove_dead(self, live: Collection[str]) -> None:
+        nodes, above = NodeFiles(self._files), len(f"{self._root}/")
+        for folder in node_folders(self._files, self._root):
+            if str(folder)[above:] not in live:
                 nodes.remove(folder)
         for folder in empty_folders(self._files, self._root):
             self._files.remove_folder(folder)
