@@ -125,7 +125,11 @@ class RealFileSystem:
             return None
 
     def names(self, folder: Path) -> Sequence[str]:
-        return sorted(os.listdir(folder)) if folder.is_dir() else []
+        """Return what stands in a folder; nothing where there is none (any more)."""
+        try:
+            return sorted(os.listdir(folder))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
 
     def free(self, folder: Path) -> int:
         """Return how many bytes there is room for."""

@@ -23,11 +23,12 @@ from knowhub.stores.files.directories.context_walk import (
     CHECKPOINT,
     empty_folders,
     half_written,
+    is_stranger,
     node_folders,
     strangers,
 )
 from knowhub.stores.files.directories.node_files import NodeFiles, put_file
-from knowhub.stores.files.directories.node_way import remove
+from knowhub.stores.files.directories.node_way import remove, stranger_on
 from knowhub.stores.files.filesystem import FileSystem, failure_of
 from knowhub.stores.files.lock import boot_words
 from knowhub.stores.files.log.history import History
@@ -245,12 +246,11 @@ class NodeDirectories:
         await self._remove(strangers)
         for account in self._log.accounts:
             await self._bring(account, self._live(account), thorough=True)
+        dead = await asyncio.to_thread(self._unknown, await self._places())
         async with self._alone():
-            live, ahead = set[str](), self._all_live()
-            while some := [place_of(uri) for _, uri in islice(ahead, _SLICE)]:
-                live.update(some)
-                await asyncio.sleep(0)
-            await asyncio.to_thread(self._remove_dead, live)
+            # Somebody may have written new ones since.
+            known = await self._places() if dead else set[str]()
+            await asyncio.to_thread(self._remove_dead, [folder for folder in dead if self._place(folder) not in known])
 
     def _all_live(self) -> Iterator[tuple[str, str]]:
         return ((account, uri) for account in list(self._log.accounts) for uri in self._live(account))
@@ -262,18 +262,37 @@ class NodeDirectories:
             if head is not None and head.live:
                 yield uri
 
+    async def _places(self) -> set[str]:
+        """Return where live nodes lie, others having their turns between."""
+        places, ahead = set[str](), self._all_live()
+        while some := [place_of(uri) for _, uri in islice(ahead, _SLICE)]:
+            places.update(some)
+            await asyncio.sleep(0)
+        return places
+
+    def _place(self, folder: Path) -> str:
+        return str(folder).removeprefix(f"{self._root}/")
+
     async def _remove(self, found: Callable[[FileSystem, Path], Iterator[Path]]) -> None:
-        async with self._alone():
-            await asyncio.to_thread(self._remove_each, found)
+        # Looking takes long where there is much, removing does not: commits need not wait for the former.
+        seen = await asyncio.to_thread(lambda: list(found(self._files, self._root)))
+        if seen:
+            async with self._alone():
+                await asyncio.to_thread(self._remove_strangers, seen)
 
-    def _remove_each(self, found: Callable[[FileSystem, Path], Iterator[Path]]) -> None:
-        for path in list(found(self._files, self._root)):
-            remove(self._files, path)
+    def _remove_strangers(self, seen: Sequence[Path]) -> None:
+        for path in seen:
+            # What somebody was writing has its own name by now, and what stood in the way may have gone.
+            if is_stranger(self._files, self._root, path):
+                remove(self._files, path)
 
-    def _remove_dead(self, live: Collection[str]) -> None:
-        nodes, above = NodeFiles(self._files), len(f"{self._root}/")
-        for folder in node_folders(self._files, self._root):
-            if str(folder)[above:] not in live:
+    def _unknown(self, places: Collection[str]) -> list[Path]:
+        return [path for path in node_folders(self._files, self._root) if self._place(path) not in places]
+
+    def _remove_dead(self, dead: Sequence[Path]) -> None:
+        nodes = NodeFiles(self._files)
+        for folder in dead:
+            if stranger_on(self._files, self._root, folder) is None:
                 nodes.remove(folder)
         for folder in empty_folders(self._files, self._root):
             self._files.remove_folder(folder)

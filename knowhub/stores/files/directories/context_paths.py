@@ -19,7 +19,7 @@ _IN_MEMORIES: Final = frozenset(Category) - {Category.SESSIONS, Category.SKILLS,
 _BESIDE: Final = frozenset({_MEMORIES, Category.SESSIONS.value, Category.SKILLS.value, Category.TOOLS.value})
 _READABLE_CHARS: Final = 40
 _NOTHING_READABLE: Final = "_"
-_NAMES_CACHED: Final = 65_536
+_FOLDERS_CACHED: Final = 65_536
 _KIND, _BELOW_SPACE, _IN_CATEGORY = 1, 3, 4
 
 
@@ -59,7 +59,7 @@ def is_folder_path(path: Path) -> bool:
     return all(_is_variable(name) if words is None else name in words for name, words in known)
 
 
-@lru_cache(maxsize=_NAMES_CACHED)
+@lru_cache(maxsize=_FOLDERS_CACHED)
 def _folder(above: str) -> tuple[str, int]:
     """Return the path of what stands above, with its slash, and how many names that has."""
     segments = above.split("/")
@@ -85,7 +85,6 @@ def _name(index: int, segment: str, above: str) -> str:
     return _hashed(segment)
 
 
-@lru_cache(maxsize=_NAMES_CACHED)
 def _hashed(segment: str) -> str:
     words = unquote(segment, errors="replace")[:_READABLE_CHARS]
     readable = "".join(char if char.isalnum() else "-" for char in words).strip("-")

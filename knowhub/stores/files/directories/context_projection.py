@@ -14,7 +14,7 @@ from knowhub.stores.files.directories.context_paths import physical, place_of
 from knowhub.stores.files.directories.node_encoding import NOTHING, Standing, encoded_row
 from knowhub.stores.files.directories.node_files import IN_ORDER, NodeContent, NodeFiles, prune
 from knowhub.stores.files.directories.node_way import Look, clear_way, look_of, stranger_on
-from knowhub.stores.files.filesystem import FileSystem
+from knowhub.stores.files.filesystem import FilePath, FileSystem
 from knowhub.stores.files.rows.state import AccountState
 
 Note = Mapping[str, Any]
@@ -81,10 +81,12 @@ class Projector:
 
     def changed(self, uris: Sequence[str]) -> list[str]:
         """Return those whose directories do not look as they did when they were last known to be whole. OSError."""
-        folders = {uri: self._root / physical(uri) for uri in uris}
-        above = {folder.parent for folder in folders.values()}
-        astray = {folder for folder in above if stranger_on(self._files, self._root, folder) is not None}
-        return [uri for uri, folder in folders.items() if folder.parent in astray or not self._is_known(uri, folder)]
+        places = {uri: self._below + place_of(uri) for uri in uris}
+        above = {place.rpartition("/")[0] for place in places.values()}
+        astray = {folder for folder in above if stranger_on(self._files, self._root, Path(folder)) is not None}
+        return [
+            uri for uri, place in places.items() if place.rpartition("/")[0] in astray or not self._is_known(uri, place)
+        ]
 
     def notes(self, uris: Sequence[str]) -> dict[str, Note]:
         """Return what the directories of sessions say, of those that can be built upon. Raises OSError."""
@@ -149,11 +151,11 @@ class Projector:
         else:
             self._nodes.put(folder, _content_of(node), anew=not is_whole)
 
-    def _is_known(self, uri: str, folder: Path) -> bool:
+    def _is_known(self, uri: str, folder: FilePath) -> bool:
         look = self._look(folder)
         return look is not None and self._looks.get(uri) == hash(look)
 
-    def _look(self, folder: Path) -> Look | None:
+    def _look(self, folder: FilePath) -> Look | None:
         return look_of(self._files, folder, IN_ORDER)
 
     def _write_where_wrong(self, folder: Path, node: Wanted) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from knowhub.stores.files.directories.context_paths import is_folder_path, is_lowest, is_node_path
 from knowhub.stores.files.directories.node_files import TEMPORARY
-from knowhub.stores.files.directories.node_way import is_folder
+from knowhub.stores.files.directories.node_way import is_folder, stranger_on
 from knowhub.stores.files.filesystem import FileSystem
 
 CHECKPOINT = "checkpoint.json"
@@ -19,6 +19,14 @@ def node_folders(files: FileSystem, root: Path) -> Iterator[Path]:
 def strangers(files: FileSystem, root: Path) -> Iterator[Path]:
     """Yield what is neither a node's directory nor a folder above one: half-written ones too. Raises OSError."""
     return (path for path, is_node in _walk(files, root, root) if not is_node)
+
+
+def is_stranger(files: FileSystem, root: Path, path: Path) -> bool:
+    """Tell whether something stands at a path, through no link, and is one of those. Raises OSError."""
+    if stranger_on(files, root, path.parent) is not None or files.look(path) is None:
+        return False
+    below = path.relative_to(root)
+    return not is_folder(files, path) or not (is_node_path(below) or is_folder_path(below))
 
 
 def empty_folders(files: FileSystem, root: Path) -> Iterator[Path]:
@@ -61,7 +69,8 @@ def _walk(files: FileSystem, root: Path, folder: Path) -> Iterator[tuple[Path, b
 def _empty(files: FileSystem, root: Path, folder: Path) -> Iterator[Path]:
     if not is_folder(files, folder) or not is_folder_path(folder.relative_to(root)):
         return
-    for name in files.names(folder):
+    # Of nodes there may be very many in a folder: none of them is looked at.
+    for name in [] if is_lowest(folder.relative_to(root)) else files.names(folder):
         yield from _empty(files, root, folder / name)
     if not files.names(folder):
         yield folder

@@ -8,7 +8,7 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
-from knowhub.stores.files.filesystem import FileSystem
+from knowhub.stores.files.filesystem import FilePath, FileSystem
 from knowhub.stores.files.snapshots.restore_work import remove_tree
 
 Look = tuple[tuple[int, int, int], ...]
@@ -38,7 +38,7 @@ def clear_way(files: FileSystem, root: Path, folder: Path) -> None:
         files.remove(stranger)
 
 
-def is_folder(files: FileSystem, path: Path) -> bool:
+def is_folder(files: FileSystem, path: FilePath) -> bool:
     """Tell whether a path is a folder, and no link to one. Raises OSError."""
     found = files.look(path)
     return found is not None and stat.S_ISDIR(found.st_mode)
@@ -71,7 +71,7 @@ def read_plain(files: FileSystem, path: Path) -> bytes:
         files.close(descriptor)
 
 
-def look_of(files: FileSystem, folder: Path, names: Sequence[str]) -> Look | None:
+def look_of(files: FileSystem, folder: FilePath, names: Sequence[str]) -> Look | None:
     """Return how these files in a folder look; None where it is no folder, or one no file. Raises OSError."""
     if not is_folder(files, folder):
         return None
