@@ -10,6 +10,7 @@ from typing import Protocol, TypeAlias
 from knowhub.core.errors import KnowHubError, StorageFull, Unavailable
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+_NO_FOLDER = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
 FILE_MODE = 0o640
 PRIVATE_MODE = 0o600
@@ -128,8 +129,10 @@ class RealFileSystem:
         """Return what stands in a folder; nothing where there is none (any more)."""
         try:
             return sorted(os.listdir(folder))
-        except (FileNotFoundError, NotADirectoryError):
-            return []
+        except OSError as problem:
+            if problem.errno in _NO_FOLDER:
+                return []
+            raise
 
     def free(self, folder: Path) -> int:
         """Return how many bytes there is room for."""

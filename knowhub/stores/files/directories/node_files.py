@@ -64,7 +64,7 @@ class NodeFiles:
     def note(self, folder: Path) -> Mapping[str, Any] | None:
         """Return what `.meta.json` says; None where there is none, or none that reads back. Raises OSError."""
         try:
-            value = orjson.loads(read_plain(self._files, folder / META))
+            value = orjson.loads(read_plain(self._files, f"{folder}/{META}"))
         except orjson.JSONDecodeError:
             return None
         except OSError as problem:
@@ -159,14 +159,14 @@ class NodeFiles:
         sums = noted_sums(note)
         if sums.keys() != NODE_FILES - {META}:
             return False
-        if any(plain_size(self._files, folder / name) != size for name, (size, _) in sums.items()):
+        if any(plain_size(self._files, f"{folder}/{name}") != size for name, (size, _) in sums.items()):
             return False
         return not thorough or self._fitting(folder, sums, frozenset(sums)) is not None
 
     def is_extensible(self, folder: Path, note: Mapping[str, Any], *, thorough: bool = False) -> bool:
         """Tell the same where `content.md` may be longer, with what a process left behind that died. Raises OSError."""
         sums = noted_sums(note)
-        sizes = {name: plain_size(self._files, folder / name) for name in sums}
+        sizes = {name: plain_size(self._files, f"{folder}/{name}") for name in sums}
         fits = sums.keys() == NODE_FILES - {META} and all(
             size == sums[name][0] or (name == CONTENT and size is not None and size > sums[name][0])
             for name, size in sizes.items()
@@ -195,7 +195,7 @@ class NodeFiles:
                 return None
             try:
                 # What stands behind was added since.
-                text = read_plain(self._files, folder / name)[: sums[name][0]]
+                text = read_plain(self._files, f"{folder}/{name}")[: sums[name][0]]
             except OSError as problem:
                 if problem.errno in _NO_FILE:
                     return None

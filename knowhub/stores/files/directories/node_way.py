@@ -52,13 +52,13 @@ def remove(files: FileSystem, path: Path) -> None:
         files.remove(path)
 
 
-def plain_size(files: FileSystem, path: Path) -> int | None:
+def plain_size(files: FileSystem, path: FilePath) -> int | None:
     """Return how long a file is; None where there is none, or a link, or anything else. Raises OSError."""
     found = files.look(path)
     return found.st_size if found is not None and stat.S_ISREG(found.st_mode) else None
 
 
-def read_plain(files: FileSystem, path: Path) -> bytes:
+def read_plain(files: FileSystem, path: FilePath) -> bytes:
     """Read a file, and follow no link. Raises OSError, of a link that too many were met."""
     descriptor = files.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
