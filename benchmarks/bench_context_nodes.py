@@ -2,7 +2,8 @@
 
 Five rounds, in each of which both take turns ten times; the median of the rounds' ratios counts:
 `python -m benchmarks.bench_context_nodes [NODES]`, with so many memories a commit, each with some messages.
-Who is first behind a commit, whose sync leaves the disk busy, changes from turn to turn; both fill one folder.
+Who is first behind a commit, whose sync leaves the disk busy, changes from turn to turn. Each fills one folder, and
+both lie below the same: a disk puts what lies together into one region, and some regions are fuller than others.
 """
 
 import asyncio
@@ -47,13 +48,13 @@ async def one_round(root: Path, nodes: int) -> tuple[float, float]:
         files = [{path.name: path.read_bytes() for path in folder.iterdir()} for folder in folders]
         folders = [root / "data" / "context" / physical(uri) for uri in _nodes_of(operation)]
         names = [folder.name for folder in folders[: len(files)]]
-        bare = _bare(root / "bare", names, files) if turn % 2 else 0.0
+        bare = _bare(root / "data" / "context" / "bare", names, files) if turn % 2 else 0.0
         began = time.perf_counter()
         is_done = await directories.project(ACCOUNT, operation)
         seconds = time.perf_counter() - began
         if not is_done:
             sys.exit("the directories could not be written")
-        bare = bare or _bare(root / "bare", names, files)
+        bare = bare or _bare(root / "data" / "context" / "bare", names, files)
         if turn >= 0:
             ours += seconds
             theirs += bare
@@ -63,7 +64,7 @@ async def one_round(root: Path, nodes: int) -> tuple[float, float]:
 
 def _bare(root: Path, names: Sequence[str], nodes: Sequence[_Files]) -> float:
     """Write files as those of a turn ago: for each node a temporary directory, five files, a rename."""
-    root.mkdir(exist_ok=True)
+    root.mkdir(parents=True, exist_ok=True)
     paths = [(str(root / f".{name}.tmp"), str(root / name)) for name in names]
     began = time.perf_counter()
     for (making, name), files in zip(paths, nodes, strict=True):
