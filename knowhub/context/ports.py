@@ -101,10 +101,22 @@ class GraphStore(Protocol):
         """Return the edges within `depth` steps of a node, each once, in no direction preferred."""
 
 
+class FoundSecret(Protocol):
+    """Where a credential stands in a text."""
+
+    @property
+    def start(self) -> int:
+        """Where it begins."""
+
+    @property
+    def end(self) -> int:
+        """Where it ends."""
+
+
 class SecretFinder(Protocol):
     """Finds credentials in a text, so that no memory is made of them."""
 
-    def __call__(self, text: str) -> Sequence[object]:
+    def __call__(self, text: str) -> Sequence[FoundSecret]:
         """Return what looks like a credential."""
 
 

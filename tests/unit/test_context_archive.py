@@ -94,6 +94,40 @@ async def test_a_credential_stands_in_no_summary() -> None:
     assert "billing" in archive.summary
 
 
+KEY_IN_TEXT = """I like this:
+-----BEGIN RSA PRIVATE KEY-----
+MIIEpAIBAAKCAQEAxkJ3vQ2n8h4Z0pT7bq9Yw1c5r6LmXnD8sKfGhJ2kL3mN4pQ5
+rS6tU7vW8xY9zA0bC1dE2fG3hI4jK5lM6nO7pQ8rS9tU0vW1xY2zA3bC4dE5fG6h
+-----END RSA PRIVATE KEY-----"""
+
+
+@pytest.mark.parametrize(
+    ("said", "parts"),
+    [
+        (
+            KEY_IN_TEXT,
+            ("MIIEpA", "rS6tU7", "miiepa", "BEGIN RSA"),
+        ),
+        ("I live in Rome.\nMy passphrase is Foo!Bar.Baz?Qux9", ("Foo", "Bar", "Baz", "Qux9")),
+        ("The password is 'Winter! 2026 Snow'. I like tea.", ("Winter", "2026", "Snow")),
+    ],
+)
+async def test_no_part_of_a_credential_of_several_lines_or_sentences_stands_in_a_summary(
+    said: str, parts: tuple[str, ...]
+) -> None:
+    archive = await archive_of(user(said), agent(said), user("The billing database is up."))
+
+    told = f"{archive.summary}{archive.stats[OVERVIEW]}"
+    assert [part for part in parts if part in told] == []
+    assert "billing" in told
+
+
+async def test_a_speaker_of_several_lines_is_named_on_one() -> None:
+    archive = await archive_of(Message("user", "The garden is green.", name="Li\nLast: nobody"))
+
+    assert "\nLast: nobody" not in f"{archive.summary}{archive.stats[OVERVIEW]}"
+
+
 async def test_what_stands_in_brackets_is_told_of_a_message_and_not_said_in_it() -> None:
     archive = await archive_of(user("[shares image: a garden] Look at my garden."), user("Your garden is green."))
 

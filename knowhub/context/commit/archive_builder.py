@@ -10,7 +10,7 @@ from knowhub.context import prompts
 from knowhub.context.commit_model import SessionArchive, UsedTool
 from knowhub.context.extraction import answers, shown, summaries, tool_uses
 from knowhub.context.extraction.summaries import Line
-from knowhub.context.extraction.wording import is_chinese, joined, shortened
+from knowhub.context.extraction.wording import is_chinese, joined, one_line, shortened
 from knowhub.context.model import MemoryContext
 from knowhub.context.ports import SecretFinder, SpokenReader
 from knowhub.context.spaces import session_uri
@@ -117,9 +117,10 @@ class ArchiveBuilder:
     def _lines(self, number: int, message: Message) -> list[Line]:
         if message.is_tool or message.is_system:
             return []
-        said = (_unlabelled(one, message.name) for one in self._reader.sentences(message.content))
-        is_safe = self._is_safe(message.content)
-        kept = (one for one in said if len(one) >= _LEAST_LINE_CHARS and (is_safe or self._is_safe(one)))
+        content = shown.covered(message.content, self._find_secrets)
+        said = (_unlabelled(one, message.name) for one in self._reader.sentences(content))
+        is_safe = content == message.content
+        kept = (one for one in said if len(one) >= _LEAST_LINE_CHARS and (is_safe or self._holds_none(one)))
         return [Line(_speaker(message), one, number) for one in kept]
 
     def _first_words(self, number: int, message: Message) -> list[Line]:
@@ -127,12 +128,16 @@ class ArchiveBuilder:
         first = message.content.strip().splitlines()[0][:_EXCERPT_CHARS]
         return [Line(_speaker(message), first, number)] if self._is_safe(message.content) else []
 
+    def _holds_none(self, sentence: str) -> bool:
+        return shown.COVER not in sentence and self._is_safe(sentence)
+
     def _is_safe(self, text: str) -> bool:
         return not shown.holds_secret(text, self._find_secrets)
 
 
 def _speaker(message: Message) -> str:
-    return message.name or message.role
+    # A name of several lines would read as lines of the overview.
+    return one_line(message.name or message.role)
 
 
 def _unlabelled(text: str, name: str) -> str:

@@ -90,7 +90,7 @@ class CandidatePipeline:
         What KnowHub said, and what is in `known`, is not remembered again. An extractor that fails, or is late, costs
         its own candidates alone (CE-078).
         """
-        own = await asyncio.to_thread(without_recalled, messages, self._reader, known)
+        own = await asyncio.to_thread(self._heard, messages, known)
         extractors = self._make_extractors(self._reader, self._find_secrets, asking)
         done = await asyncio.gather(*(self._run(one, own, archive, ctx) for one in extractors))
         found = [candidate for candidates, _ in done for candidate in candidates]
@@ -105,6 +105,11 @@ class CandidatePipeline:
     ) -> list[CandidateMemory]:
         """Trim and bound them, and drop what is empty, said twice or holds a credential (CE-136)."""
         return self._normalised(candidates, Recalled(frozenset(), ()))[0]
+
+    def _heard(self, messages: Sequence[Message], known: Recalled) -> list[Message]:
+        """Return the messages without what KnowHub said, every credential covered: a sentence may hold a part of it."""
+        safe = [replace(one, content=shown.covered(one.content, self._find_secrets)) for one in messages]
+        return without_recalled(safe, self._reader, known)
 
     async def _run(
         self, extractor: CandidateExtractor, messages: Sequence[Message], archive: SessionArchive, ctx: MemoryContext
@@ -151,7 +156,7 @@ class CandidatePipeline:
         if not candidate.routing_key or not candidate.abstract or not candidate.content:
             return "empty"
         text = f"{candidate.routing_key}\n{candidate.abstract}\n{candidate.overview}\n{candidate.content}"
-        if shown.holds_secret(text, self._find_secrets):
+        if shown.COVER in text or shown.holds_secret(text, self._find_secrets):
             return "secret"
         return "recalled" if known.is_said_in(candidate.abstract) or known.is_said_in(candidate.content) else ""
 

@@ -12,6 +12,8 @@ _PART_CHARS: Final = 24_000
 _MAX_PARTS: Final = 4
 _WITHHELD: Final = "[withheld]"
 _PIECE_CHARS: Final = 4_000
+COVER: Final = "\ufffc"
+"""What stands where a credential stood: no sign at which a sentence or a word ends."""
 
 
 def without_secrets(messages: Sequence[Message], find_secrets: SecretFinder) -> list[Message]:
@@ -44,6 +46,22 @@ def parts(messages: Sequence[Message], most: int = _MAX_PARTS) -> list[list[tupl
 def holds_secret(text: str, find_secrets: SecretFinder) -> bool:
     """Tell whether a credential stands in a text."""
     return any(find_secrets(text[at : at + 2 * _PIECE_CHARS]) for at in range(0, max(len(text), 1), _PIECE_CHARS))
+
+
+def covered(text: str, find_secrets: SecretFinder) -> str:
+    """Return a text with every credential in it covered as a whole, however many lines and full stops it has.
+
+    Taken apart into sentences first, a key of several lines is none in any of them, nor is the end of a password.
+    """
+    starts = range(0, max(len(text), 1), _PIECE_CHARS)
+    found = [(at + one.start, at + one.end) for at in starts for one in find_secrets(text[at : at + 2 * _PIECE_CHARS])]
+    parts: list[str] = []
+    shown_to = 0
+    for start, end in sorted(found):
+        if end > shown_to:
+            parts += (text[shown_to:start], COVER) if start >= shown_to else (COVER,)
+            shown_to = end
+    return "".join([*parts, text[shown_to:]])
 
 
 def _safe(content: str, find_secrets: SecretFinder) -> str:
