@@ -99,7 +99,14 @@ def titled(category: Category, text: str) -> tuple[str, dict[str, str]]:
 def _says_nothing(bare: str) -> bool:
     if patterns.QUESTION.search(bare) and not patterns.POLITE_REQUEST.search(bare):
         return True
-    tests = (patterns.HEDGE, patterns.NOT_SO, patterns.EXAMPLE, patterns.GENERAL, patterns.MADE_TO_ORDER)
+    tests = (
+        patterns.HEDGE,
+        patterns.NOT_SO,
+        patterns.EXAMPLE,
+        patterns.GENERAL,
+        patterns.MADE_TO_ORDER,
+        patterns.PRIVATE,
+    )
     return any(test.search(bare) for test in tests)
 
 

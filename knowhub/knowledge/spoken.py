@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from knowhub.core.messages import Message
-from knowhub.knowledge import recalled, spoken_others
+from knowhub.knowledge import recalled, spoken_others, spoken_patterns
 from knowhub.knowledge.extraction_model import Fold
 
 READ_CHARS = 16_384
@@ -89,7 +89,8 @@ def sentences(content: str, fold: Fold = str) -> list[Sentence]:
             one = part.strip()
             if one and len(one) <= MAX_SENTENCE_CHARS:
                 said.append(Sentence(one, _understood(one, fold), is_first=not said))
-    return said
+    # What somebody asks to keep to oneself says nothing to anybody.
+    return [] if any(spoken_patterns.PRIVATE_ALL.search(one.bare) for one in said) else said
 
 
 def masked(text: str) -> str:

@@ -198,6 +198,8 @@ NOT_SO: Final = any_of(
     r"|\b(?:don't|do not) (?:think|believe|feel) (?:that )?(?:i|we)\b|\b(?:wouldn't|would not|can't|cannot|won't) say\b"
     r"|\bdoubt (?:that |if |whether )?(?:i|we)\b|\bi (?:thought|assumed) (?:that )?(?:i|we)\b|\bnot saying\b"
     r"|\b(?:nobody|no one) (?:says|said)\b|\b(?:not|isn't|hardly) true that\b"
+    r"|\b(?:it's|it is|that's|that is) (?:just |simply )?(?:wrong|false|untrue|incorrect|a lie) that\b"
+    r"|\bis what you (?:said|wrote|think|thought|claim(?:ed)?)\b|\bi was (?:just |only )?(?:joking|kidding|lying)\b"
     r"|\bdon't mind\b|\bno need\b|\bdon't (?:always|care)\b|\bnot always\b|\bdon't (?:really )?have a preference\b",
 )
 PAST: Final = any_of(
@@ -219,6 +221,15 @@ REPORTED: Final = any_of(
     r"^(?!(?:i|we|you|as i|like i|as we)\b)[a-z][\w'-]*(?: [a-z][\w'-]*)? (?:said|says|wrote|writes|told me"
     r"|asked)\s?[,:]",
     r"\b(?:my|the|a) (?:\w+ )?(?:character|hero|heroine|protagonist|narrator|persona)\b",
+    # What the assistant holds of the speaker, and what stands in some text, is not said by the speaker.
+    r"\byou (?:just |also |always |once |still |really )?(?:said|say|think|thought|wrote|claim(?:ed)?|believed?"
+    r"|assumed?|told (?:me|us|him|her|them)|keep saying) (?:that )?(?:i|my|we|our)\b",
+    r"\b(?:the|this|that|my|our|your) (?:[\w-]+ )?(?:csv|file|form|profile|resume|cv|novel|story|song|movie|film"
+    r"|letter|e-?mail|bot|assistant|record|database|page|website|screen) (?:says|said|claims|claimed|states|stated"
+    r"|thinks|shows|lists)\b",
+    r"\baccording to (?!me\b)",
+    r"^in (?:the|this|that|my|our|a) (?:\w+ )?(?:story|novel|book|game|film|movie|play|song|dream|role-?play"
+    r"|scenario)\b,?\s+(?:i|my|we|our)\b",
 )
 MADE_TO_ORDER: Final = any_of(
     r"^(?:please,? |can you |could you )*(?:write|draft|compose|generate|create|make up|make|give|tell|show)(?: me"
@@ -235,4 +246,19 @@ HYPOTHETICAL: Final = any_of(
 REMEMBER: Final = any_of(
     r"^(?:ok,? |okay,? |so,? |and )?(?:please,? )?(?:(?:remember|keep in mind|note|make a note)(?::| that| this:)"
     r"|(?:for future reference|for the record|fyi)[,:])\s*(?=\w+ \w)"
+)
+_NOT_EN: Final = (
+    r"(?<!\bi )(?<!\bwe )(?<!\bthey )\b(?:don't|do not|dont|never|please not|no need to) (?:ever |please )?"
+)
+_KEEP_EN: Final = r"(?:remember|memori[sz]e|save|store|record|retain|note(?: down)?|write down|keep in mind)"
+PRIVATE: Final = any_of(
+    rf"{_NOT_EN}{_KEEP_EN} (?:that )?(?:i|my|i'm|i've|we|our)\b",
+    r"(?<!\bi )(?<!\bwe )(?<!n't )(?<!not )(?<!dont )(?<!never )\bforget (?:that |about )?"
+    r"(?:i|i'm|i've|my|where i|who i|what i|how i)\b",
+)
+PRIVATE_ALL: Final = any_of(
+    rf"{_NOT_EN}{_KEEP_EN} (?:this|it|that|any of (?:this|it|that)|(?:what|anything) (?:i|follows)[^,.:;]{{0,30}}"
+    r"|(?:this|the following|my next|the next)(?: (?:message|conversation|chat|part|bit))?)"
+    r"(?=\s*(?:[,.:;!—-]|$))",
+    r"\boff the record\b|\b(?:just |strictly )?between (?:us|you and me)(?=\s*[,:;—-])",
 )

@@ -18,7 +18,7 @@ _MATERIAL_ZH: Final = (
 # From here on, the rest of the message is what shall be worked on, what somebody else wrote, or a part that is played.
 MATERIAL: Final = re.compile(
     r"(?:翻译|译成|译为|改写|润色|总结|概括|校对|解释|分析|translate|rewrite|proofread|paraphrase|summari[sz]e|explain"
-    r"|analy[sz]e|correct|classify)[^。.!！?？\n:：]{0,60}[:：]"
+    r"|analy[sz]e|correct(?!ions?\b)|classify)[^。.!！?？\n:：]{0,60}[:：]"
     r"|\b(?:(?:here(?:'s| is| are)|this is|below is)(?! my\b)|the following|i (?:just )?(?:got|received)"
     r"|(?:reply|respond|answer) to (?:this|that|the))\b"
     rf"[^.!?\n:]{{0,60}}\b{_MATERIAL_EN}\b[^.!?\n:]{{0,40}}:"

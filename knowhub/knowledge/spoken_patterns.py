@@ -33,3 +33,6 @@ REPORTED: Final = Forms(zh.REPORTED, en.REPORTED)
 MADE_TO_ORDER: Final = Forms(zh.MADE_TO_ORDER, en.MADE_TO_ORDER)
 GENERAL: Final = Forms(zh.GENERAL, en.GENERAL)
 HYPOTHETICAL: Final = Forms(zh.HYPOTHETICAL, en.HYPOTHETICAL)
+# What the speaker wants nobody to keep: what the sentence says, or all of the message.
+PRIVATE: Final = Forms(zh.PRIVATE, en.PRIVATE)
+PRIVATE_ALL: Final = Forms(zh.PRIVATE_ALL, en.PRIVATE_ALL)

@@ -17,6 +17,7 @@ _NOT_MEANT: Final = (
     spoken_patterns.EXAMPLE,
     spoken_patterns.MADE_TO_ORDER,
     spoken_patterns.REPORTED,
+    spoken_patterns.PRIVATE,
 )
 # Whoever names the speaker before the words wrote no log of somebody else's.
 _LABEL_ENDS: Final = (": ", "：", ":")

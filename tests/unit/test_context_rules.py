@@ -198,6 +198,65 @@ def test_a_name_is_told_from_a_pointing_word(text: str, names: list[str]) -> Non
     assert list(entity_rules.introduced(said(text))) == names
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Please do not remember this: I live in Linz.",
+        "Don't remember that I live in Linz.",
+        "Don't save that I prefer tea.",
+        "Do not store this. I live in Genf and I prefer tea.",
+        "Off the record, I live in Genf.",
+        "Just between us: my name is Rob Roe.",
+        "Forget that I live in Genf.",
+        "请不要记住我住在长沙。",
+        "请别记住我喜欢茶。",
+        "不要保存：我住在长沙。",
+        "我住在长沙。请保密。",
+        "忘掉我住在昆明这件事。",
+    ],
+)
+async def test_what_somebody_asks_to_keep_to_oneself_is_not_remembered(text: str) -> None:
+    assert await found([user(text)]) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "You said I live in Graz.",
+        "You told me that I prefer tea.",
+        "You think I live in Graz.",
+        "It's wrong that my name is Bob.",
+        "I live in Graz is what you wrote.",
+        "I was joking, I live in Rome.",
+        "In the story, I live in Narnia.",
+        "According to the file I live in Kiel.",
+        "The CSV says my name is Bob.",
+        "你说过我住在大连。",
+        "用户说我住在大连。",
+        "我住在大连这件事不是真的。",
+    ],
+)
+async def test_what_others_hold_of_the_speaker_is_not_remembered(text: str) -> None:
+    assert await found([user(text)]) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "category"),
+    [
+        ("Don't forget that I live in Linz.", "profile"),
+        ("Never store passwords in plain text.", "preferences"),
+        ("I prefer that you do not save files without asking.", "preferences"),
+        ("Correction: I live in Vienna.", "profile"),
+        ("I work at a bank, and you said that is fine.", "profile"),
+        ("别忘了我住在昆明。", "profile"),
+        ("更正：我住在青岛。", "profile"),
+        ("我喜欢把日志保存到数据库。", "preferences"),
+    ],
+)
+async def test_what_only_sounds_like_a_secret_is_remembered(text: str, category: str) -> None:
+    assert [one.category for one in await found([user(text)])] == [category]
+
+
 PIECES = [
     "我",
     "我们",
@@ -228,6 +287,7 @@ def test_no_text_breaks_the_rules(text: str) -> None:
 
 
 UNITS = ["a ", "A B ", "my wife and i ", "我们", "每次", "之前", "yesterday i ", "my sister ", "when x, ", "5月"]
+UNITS += ["don't save ", "between us ", "you said ", "不要记住", "你说", "忘掉"]
 
 
 @pytest.mark.parametrize("unit", UNITS)
