@@ -15,6 +15,9 @@ EDITABLE = ("abstract", "overview", "content")
 FORGOTTEN = "forgotten"
 """The field, true, of a row that a person deleted: a session that is committed again does not bring it back."""
 
+BY, BY_PERSON = "by", "person"
+"""The key of a node's metadata that says who wrote its layers, and its value where a person summed a session up."""
+
 
 def checked(ctx: RequestContext, address: str, field: str = "uri") -> uri.ContextUri:
     """Read a URI of the caller's account. Raises InvalidInput, and NotFound for one of another account (CE-061)."""
@@ -78,6 +81,8 @@ def patched(head: ContextHead, row: Row, patch: Mapping[str, Any], now: float) -
     changed = {**row, **{name: patch[name] for name in EDITABLE if name in patch}}
     if changed == row:
         return None
+    if head.category is Category.SESSIONS:
+        changed["metadata"] = {**changed["metadata"], BY: BY_PERSON}
     return next_of(changed, row, now)
 
 

@@ -4,13 +4,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from knowhub.context import seen
-from knowhub.context.commit.growth import last_used, parted
-from knowhub.context.model import GROWTH, NODES, PARTS
+from knowhub.context.commit import growth, session_node
+from knowhub.context.commit.session_node import SumUp
+from knowhub.context.model import GROWTH, NODES, PARTS, Category
 from knowhub.context.ports import ContextView
 from knowhub.context.uri import parent_of, parse
 from knowhub.core.erasing import EraseRules
 from knowhub.core.operation import Change, Row, is_live
-from knowhub.core.undo import Lookup, Path, RowRules
+from knowhub.core.undo import Bearers, Lookup, Path, RowRules
 
 _LAST_USED = ("metadata", "stats", "last_used")
 _COUNTERS: frozenset[Path] = frozenset(
@@ -39,13 +40,31 @@ _BLANKS: Mapping[str, Any] = {
 }
 
 
+def node_rules(sum_up: SumUp) -> RowRules:
+    """Return the rules of nodes; `sum_up` says what a session is about of which a commit is taken back."""
+
+    def parted(change: Change, current: Row, bearers: Bearers) -> Row | None:
+        if current.get("category") == Category.SESSIONS:
+            return session_node.parted(change, current, bearers, sum_up)
+        return growth.parted(change, current)
+
+    return RowRules(
+        counters=_COUNTERS,
+        logs=_LOGS,
+        settled=frozenset({_LAST_USED}),
+        balance=_last_used,
+        parted=parted,
+        told=_told,
+    )
+
+
 def _last_used(change: Change, _now: Lookup, _undone: Mapping[tuple[str, str], Row], row: Row) -> Row:
     """Put back when a tool was last used where nobody has used it since."""
     before, after = _stats(change.before), _stats(change.after)
     stats = _stats(row)
     entries = (row.get("metadata") or {}).get(GROWTH)
     if stats and entries:
-        return {**row, "metadata": {**row["metadata"], "stats": {**stats, "last_used": last_used(entries)}}}
+        return {**row, "metadata": {**row["metadata"], "stats": {**stats, "last_used": growth.last_used(entries)}}}
     if "last_used" not in before or "last_used" not in after or stats.get("last_used") != after["last_used"]:
         return row
     metadata = {**row["metadata"], "stats": {**stats, "last_used": before["last_used"]}}
@@ -86,14 +105,6 @@ def _told(row: Row, sees: Callable[[str, str], bool]) -> Row:
     return seen.told(str(row["id"]), row, is_seen)
 
 
-NODE_RULES = RowRules(
-    counters=_COUNTERS,
-    logs=_LOGS,
-    settled=frozenset({_LAST_USED}),
-    balance=_last_used,
-    parted=parted,
-    told=_told,
-)
 PART_RULES = RowRules(references=_session_of, obstacles=_without_session, is_bound=True)
 
 ERASE_NODE = EraseRules(

@@ -10,7 +10,9 @@ Path: TypeAlias = tuple[str, ...]
 Lookup: TypeAlias = Callable[[str, str], Mapping[str, Any] | None]
 """From (collection, id) to the row as it would stand after the undo; None when there is none."""
 Balance: TypeAlias = Callable[[Change, Lookup, Mapping[tuple[str, str], Row], Row], Row]
-Parted: TypeAlias = Callable[[Change, Row], Row | None]
+Bearers: TypeAlias = Callable[[], Sequence[Row]]
+"""The live rows that will refer to a row once the operation is undone."""
+Parted: TypeAlias = Callable[[Change, Row, Bearers], Row | None]
 Riders: TypeAlias = Callable[[Sequence[Change]], frozenset[str]]
 Uphold: TypeAlias = Callable[[Row, tuple[str, Row], Lookup, float], list[tuple[str, str, Row]]]
 Told: TypeAlias = Callable[[Row, Callable[[str, str], bool]], Row]
@@ -41,8 +43,9 @@ class RowRules:
     rows is put right by `balance(change, lookup, undone, row)`: it returns a row as it shall stand when the change is
     undone, given how rows stand now and what the undo of the operation makes of its other rows.
 
-    `parted(change, current)` returns a row as it stands without what a change brought, where all that came since only
-    brought more, and None elsewhere: then fields are compared.
+    `parted(change, current, bearers)` returns a row as it stands without what a change brought, where all that came
+    since only brought more, and None elsewhere: then fields are compared. `bearers` are asked where the row tells of
+    those that refer to it.
 
     `riders(changes)` are the ids of rows that only went along in an operation: no right to them was needed, and none is
     to undo it. `uphold(row, gone, lookup, now)` returns what a row that refers to one which goes, (collection, row),
@@ -62,7 +65,7 @@ class RowRules:
     joined: str = ""
     names: tuple[str, ...] = ()
     is_verdict: bool = False
-    parted: Parted = lambda _change, _current: None
+    parted: Parted = lambda _change, _current, _bearers: None
     told: Told = lambda row, _sees: row
     riders: Riders = lambda _changes: frozenset()
     uphold: Uphold = lambda _row, _gone, _lookup, _now: []

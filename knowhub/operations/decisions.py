@@ -6,7 +6,7 @@ from typing import Any
 
 from knowhub.core.operation import Change, Row, View, next_of
 from knowhub.core.row_paths import changed_paths, flatten, unflatten
-from knowhub.core.undo import Path, RowRules
+from knowhub.core.undo import Bearers, Path, RowRules
 
 _GONE = object()
 
@@ -20,12 +20,12 @@ class Blocked:
     fields: Sequence[Path]
 
 
-def turned_around(change: Change, current: Row, rules: RowRules, now: float) -> Row | Blocked:
+def turned_around(change: Change, current: Row, rules: RowRules, now: float, bearers: Bearers = tuple) -> Row | Blocked:
     """Return the row as it is when `change` had not happened, or the fields that stand in the way.
 
     Fields that the change did not touch keep what they have now; evidence is carried over.
     """
-    parted = rules.parted(change, current)
+    parted = rules.parted(change, current, bearers)
     if parted is not None:
         return next_of(parted, current, now)
     after, present = flatten(change.after), flatten(current)

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 
 from knowhub.core import permissions
 from knowhub.core.erasing import ERASING, is_erased
@@ -81,7 +82,7 @@ def _turned(
             if is_carried:
                 continue
             raise WasErased(change.collection, change.id)
-        result = turned_around(change, current, rules, view.now)
+        result = turned_around(change, current, rules, view.now, partial(_bearers, sight, operation, change))
         if not isinstance(result, Blocked):
             if not is_carried:
                 permissions.check_scopes(sight.ctx, result.get("scopes", ()), standing=current.get("scopes", ()))
@@ -91,6 +92,19 @@ def _turned(
             # What went along unseen comes back with the rest, or stays where its owner has put it since.
             blocks.append(result)
     return rows, blocks
+
+
+def _bearers(sight: Sight, operation: Operation, change: Change) -> Sequence[Row]:
+    """Return the live rows that refer to one once the operation is undone: they may go or come back with it."""
+    view, here = sight.view, (change.collection, change.id)
+    after: dict[Key, Row | None] = {key: view.get(*key) for key in view.referrers(*here)}
+    for other in operation.changes:
+        rules = sight.rules[other.collection]
+        if here in rules.references(other.after):
+            current = view.get(other.collection, other.id) or other.after
+            turned = turned_around(other, current, rules, view.now)
+            after[other.collection, other.id] = current if isinstance(turned, Blocked) else turned
+    return [row for row in after.values() if row is not None and is_live(row)]
 
 
 def _without_stuck(

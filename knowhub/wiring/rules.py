@@ -2,8 +2,10 @@
 
 from typing import Final
 
+from knowhub.audit.pasted_secrets import withheld_secrets
 from knowhub.context import model as context
 from knowhub.context import row_rules as context_rules
+from knowhub.context.commit.archive_builder import ArchiveBuilder
 from knowhub.core.erasing import EraseRules
 from knowhub.core.undo import RowRules
 from knowhub.identity import uses
@@ -17,6 +19,8 @@ from knowhub.knowledge import outcome, votes
 from knowhub.operations.model import Discretion
 from knowhub.resources import decisions as resource_decisions
 from knowhub.resources import model as resources
+from knowhub.search.simplified import simplified
+from knowhub.usecases.spoken_memories import KnowledgeSpeech
 
 UNDO_RULES: Final[dict[str, RowRules]] = {
     knowledge.COLLECTION: votes.RECORD_RULES,
@@ -26,7 +30,7 @@ UNDO_RULES: Final[dict[str, RowRules]] = {
     outcome.OUTCOMES: outcome.UNDO_RULES,
     votes.VOTES: votes.UNDO_RULES,
     resources.RESOURCES: resource_decisions.UNDO_RULES,
-    context.NODES: context_rules.NODE_RULES,
+    context.NODES: context_rules.node_rules(ArchiveBuilder(KnowledgeSpeech(simplified), withheld_secrets).extracted),
     context.PARTS: context_rules.PART_RULES,
 }
 ERASE_RULES: Final[dict[str, EraseRules]] = {

@@ -3,20 +3,24 @@
 import itertools
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from knowhub.context import edits
 from knowhub.context.model import NODES
+from knowhub.context.ports import ContextView
 from knowhub.core.errors import Conflict
 from knowhub.core.ids import RandomIds
+from knowhub.core.messages import Message
 from knowhub.core.operation import Draft, Row, Write
 from knowhub.operations.service import OperationsService
 from knowhub.stores.files.store import FileStore
 from knowhub.wiring.rules import UNDO_RULES
 from tests.builders import local, open_files
-from tests.context_commits import Desk, used, user
+from tests.context_commits import SESSION, Desk, used, user
 
 pytestmark = pytest.mark.anyio
 
@@ -184,6 +188,94 @@ async def test_a_statement_that_two_sessions_told_goes_with_the_last_of_them(tmp
     assert "session s1" in content
     assert "session s0" not in content
     assert world.live() == []
+    await world.store.close()
+
+
+TURNS = (
+    ("user", "I love oolong tea and the garden of my aunt.", "2026-03-10T10:00:00Z"),
+    ("assistant", "The garden of your aunt must be beautiful in spring.", "2026-03-10T10:01:00Z"),
+    ("user", "I am allergic to peanuts, and so is my sister.", "2026-03-11T10:00:00Z"),
+    ("system", "The assistant is to answer briefly.", None),
+    ("user", "My sister Maria lives in Porto.", "2026-03-09T10:00:00Z"),
+)
+
+
+async def _turn(world: World, numbers: Sequence[int]) -> str:
+    """Send these turns of one session, with a call that the last of them made."""
+    said = [Message(TURNS[one][0], TURNS[one][1], "", f"t{one}", TURNS[one][2]) for one in numbers]
+    calls = [replace(CALLS[0], call_id=f"c{numbers[-1]}")]
+    done = await world.desk.commit(*said, session_id="s1", used_tools=calls)
+    assert done.operation_id is not None
+    return done.operation_id
+
+
+def _summed_up(view: ContextView, abstract: str) -> Draft:
+    head = edits.editable_head(view, local(), SESSION, None)
+    row = edits.patched(head, edits.row_at(view, head), {"abstract": abstract}, view.now)
+    assert row is not None
+    return Draft("edit_memory", [Write(NODES, SESSION, row)])
+
+
+@pytest.mark.parametrize("number", range(len(TURNS)))
+async def test_any_commit_of_one_session_is_taken_back_and_the_others_stand(tmp_path: Path, number: int) -> None:
+    world, others = World(tmp_path / "all"), World(tmp_path / "others")
+    done = [await _turn(world, range(count)) for count in range(1, len(TURNS) + 1)]
+    whole = world.told()
+    for one in range(len(TURNS)):
+        if one != number:
+            await _turn(others, [one])
+
+    undone = await world.undo(done[number])
+    left, parts = world.told(), [row["message_id"] for row in world.desk.parts(SESSION)]
+    await world.undo(undone)
+
+    assert left == others.told()
+    assert parts == [f"t{one}" for one in range(len(TURNS)) if one != number]
+    assert world.told() == whole
+    await world.store.close()
+    await others.store.close()
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+async def test_turns_of_one_session_that_are_all_undone_in_any_order_leave_nothing(
+    tmp_path: Path, order: tuple[int, ...]
+) -> None:
+    world = World(tmp_path)
+    done = [await _turn(world, range(count)) for count in range(1, 4)]
+
+    for number in order:
+        await world.undo(done[number])
+
+    assert world.live() == []
+    assert world.desk.parts(SESSION) == []
+    await world.store.close()
+
+
+async def test_what_a_session_is_about_by_a_persons_word_stands_in_the_way(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    first = await _turn(world, [0])
+    await _turn(world, [0, 1])
+    await world.store.commit("default", "user:li", lambda view: _summed_up(view, "Tea."))
+
+    with pytest.raises(Conflict) as refused:
+        await world.undo(first)
+
+    conflicts: Any = refused.value.extra["conflicts"]
+    assert [conflict["id"] for conflict in conflicts] == [SESSION]
+    assert world.row("sessions/s1")["abstract"] == "Tea."
+    await world.store.close()
+
+
+async def test_a_commit_whose_places_others_have_taken_does_not_come_back(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    await _turn(world, [0])
+    undone = await world.undo(await _turn(world, [1]))
+    await _turn(world, [2])
+
+    with pytest.raises(Conflict):
+        await world.undo(undone)
+
+    assert [row["message_id"] for row in world.desk.parts(SESSION)] == ["t0", "t2"]
     await world.store.close()
 
 
