@@ -20,7 +20,7 @@ from knowhub.operations.service import OperationsService
 from knowhub.stores.files.store import FileStore
 from knowhub.wiring.rules import UNDO_RULES
 from tests.builders import local, open_files
-from tests.context_commits import SESSION, Desk, used, user
+from tests.context_commits import SESSION, Desk, agent, tool, used, user
 
 pytestmark = pytest.mark.anyio
 
@@ -34,6 +34,7 @@ SAID = (
     "I am allergic to peanuts.",
     "My sister Maria lives in Porto.",
     "我喜欢喝绿茶。",
+    "On 5 March 2026 I met Anna from Siemens.",
 )
 CALLS = (
     used("grep", ok=True, seconds=1.5),
@@ -276,6 +277,75 @@ async def test_a_commit_whose_places_others_have_taken_does_not_come_back(tmp_pa
         await world.undo(undone)
 
     assert [row["message_id"] for row in world.desk.parts(SESSION)] == ["t0", "t2"]
+    await world.store.close()
+
+
+FIXES = ("I use ~/.local instead.", "I run it with sudo now.", "I changed the owner of the folder.")
+
+
+async def _case(world: World, number: int) -> str:
+    """Tell of the same failure in a session of its own, and of what helped there."""
+    done = await world.desk.commit(
+        tool("Error: permission denied: /opt", "shell", f"e{number}"),
+        agent(f"It needs a prefix of its own; {FIXES[number]}", f"f{number}"),
+        tool("done", "shell", f"d{number}"),
+        session_id=f"s{number}",
+    )
+    assert done.operation_id is not None
+    return done.operation_id
+
+
+@pytest.mark.parametrize("number", range(len(FIXES)))
+async def test_of_a_case_that_three_sessions_tell_each_can_be_taken_back(tmp_path: Path, number: int) -> None:
+    world = World(tmp_path)
+    done = [await _case(world, one) for one in range(len(FIXES))]
+    whole = world.row("cases/" + _case_name(world))
+
+    undone = await world.undo(done[number])
+    left = world.row("cases/" + _case_name(world))
+    await world.undo(undone)
+
+    assert [fix in left["content"] for fix in FIXES] == [one != number for one in range(len(FIXES))]
+    assert FIXES[1 if number == 0 else 0] in left["abstract"] + left["overview"]
+    assert FIXES[number] not in left["abstract"] + left["overview"]
+    again = world.row("cases/" + _case_name(world))
+    assert [again[name] for name in ("abstract", "overview", "content")] == [
+        whole[name] for name in ("abstract", "overview", "content")
+    ]
+    await world.store.close()
+
+
+def _case_name(world: World) -> str:
+    (name,) = {str(row["id"]).rpartition("/")[2] for row in world.live() if row["category"] == "cases"}
+    return name
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+async def test_a_case_goes_with_the_last_session_that_tells_it(tmp_path: Path, order: tuple[int, ...]) -> None:
+    world = World(tmp_path)
+    done = [await _case(world, one) for one in range(len(FIXES))]
+
+    for number in order:
+        await world.undo(done[number])
+
+    assert world.live() == []
+    await world.store.close()
+
+
+async def test_a_section_of_a_case_that_a_person_wrote_into_stands_in_the_way(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    first, second = await _case(world, 0), await _case(world, 1)
+    row = world.row("cases/" + _case_name(world))
+    edited = {**row, "content": str(row["content"]).replace(FIXES[0], "Mine."), "version": row["version"] + 1}
+    await world.store.commit(
+        "default", "user:li", lambda _view: Draft("edit_memory", [Write(NODES, row["id"], edited)])
+    )
+
+    with pytest.raises(Conflict):
+        await world.undo(first)
+    await world.undo(second)
+
+    assert "Mine." in world.row("cases/" + _case_name(world))["content"]
     await world.store.close()
 
 

@@ -20,6 +20,8 @@ from knowhub.core.row_paths import changed_paths, flatten
 MAX_ENTRIES: Final = 200
 _COUNTED: Final = frozenset({Category.SKILLS, Category.TOOLS})
 _GATHERED: Final = frozenset({Category.PROFILE, Category.PREFERENCES, Category.ENTITIES, Category.PATTERNS})
+_TOLD: Final = frozenset({Category.EVENTS, Category.CASES})
+_SUMMED: Final = ("abstract", "overview")
 _LISTS: Final = ("source_refs", "message_ids")
 _STATS: Final = ("calls", "success", "failure", "total_seconds")
 _HASH_DIGITS: Final = 12
@@ -31,7 +33,7 @@ def noted(before: Sequence[Entry], candidate: CandidateMemory, whose: MemoryCont
     """Return the field of the metadata that says what a candidate brings; nothing for what does not grow so."""
     if candidate.category in _COUNTED:
         lines = [_hashed(line) for line in tool_texts.notes_of(candidate)]
-    elif candidate.category in _GATHERED:
+    elif candidate.category in _GATHERED or candidate.category in _TOLD:
         lines = [_hashed(plain(candidate.content))]
     else:
         return {}
@@ -63,6 +65,8 @@ def parted(change: Change, current: Row) -> Row | None:
     dropped = [line for entry in gone for line in entry["lines"] if line not in told]
     if current.get("category") in _COUNTED:
         fields = _recounted(before, after, current, remaining, dropped)
+    elif current.get("category") in _TOLD:
+        fields = _retold(before, after, current, dropped)
     else:
         fields = _regathered(before, after, current, remaining, dropped)
     if fields is None:
@@ -124,6 +128,37 @@ def _regathered(
     if blocks.is_bare(content):
         return {"metadata": metadata, "deleted": True}
     return {**layers.gathered(content), "metadata": metadata}
+
+
+def _retold(before: Row | None, after: Row | None, current: Row, dropped: Sequence[str]) -> dict[str, Any] | None:
+    """Return the layers of an event or a case without sections of it, or with those that come back in their places."""
+    sections = _sections(current)
+    told = [_hashed(plain(one)) for one in sections]
+    earlier, later = _sections(before), _sections(after)
+    if not set(dropped) <= set(told):
+        # Somebody has written into it since.
+        return None
+    kept = [one for one, line in zip(sections, told, strict=True) if line not in dropped]
+    back = [one for one in earlier if one not in later and one not in kept]
+    if not kept and not back:
+        return {"deleted": True, "metadata": current["metadata"]}
+    stand = [*(one for one in earlier if one in kept or one in back), *(one for one in kept if one not in earlier)]
+    if stand[0] == sections[0]:
+        # What it is about is what the first section says.
+        return {"content": layers.SECTION.join(stand), "metadata": current["metadata"]}
+    by_rules = layers.layers_of(Category(current["category"]), current["content"])
+    if _layers_of(current) != by_rules and any(current[name] != (after or {}).get(name) for name in _SUMMED):
+        return None
+    content = layers.SECTION.join(stand)
+    made = layers.layers_of(Category(current["category"]), content)
+    if before is not None and stand[0] == earlier[0]:
+        made = {**made, **{name: before[name] for name in _SUMMED}}
+    return {**made, "metadata": current["metadata"]}
+
+
+def _sections(row: Row | None) -> list[str]:
+    content = _content(row)
+    return content.split(layers.SECTION) if content else []
 
 
 def _resourced(content: str, remaining: Sequence[Entry]) -> str:

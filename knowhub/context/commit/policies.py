@@ -121,7 +121,7 @@ class AppendOnlyPolicy:
             return _grown(target, candidate, None, whose, patch, "nothing like it was told before")
         sections = str(existing["content"]).split(layers.SECTION)
         if plain(candidate.content) in {plain(section) for section in sections}:
-            return _skip(target, "the same stands there already")
+            return _with_source(self, candidate, existing, whose)
         if len(existing["content"]) + len(candidate.content) > MAX_CONTENT:
             return _skip(target, _FULL)
         patch = {"content": f"{layers.SECTION}{candidate.content}", "metadata": _metadata(candidate, existing, whose)}
