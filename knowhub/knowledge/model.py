@@ -120,13 +120,15 @@ class SearchQuery:
 class ListQuery:
     """A page of records, newest first. Each of `filters` is a set of facets of which one must hold.
 
-    With `is_deleted` it is of those that were deleted, which nobody is shown, instead of those that live.
+    With `is_deleted` it is of those that were deleted, which nobody is shown, instead of those that live; with
+    `is_merged` of those that were merged into others.
     """
 
     filters: Sequence[frozenset[str]] = ()
     limit: int = 10
     before: int | None = None
     is_deleted: bool = False
+    is_merged: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 from weakref import WeakValueDictionary
 
@@ -153,9 +153,10 @@ class Distillation:
         """Return a record for each memory, with the one that was made of it before."""
         if not rows:
             return []
-        standing = await self._records_of(ctx, rows)
-        before = {row["id"]: standing.get(row["id"], [None])[0] for row in rows}
-        deleted = await self._records_of(ctx, rows, is_deleted=True)
+        standing = await self._records_of(ctx, rows, ListQuery())
+        merged = await self._records_of(ctx, rows, ListQuery(is_merged=True))
+        deleted = await self._records_of(ctx, rows, ListQuery(is_deleted=True))
+        before = {row["id"]: _made_before(row, standing.get(row["id"], ()), merged.get(row["id"], ())) for row in rows}
         told_by = spaces.memory_context(ctx).user_owner
         return [
             _plan(
@@ -169,7 +170,7 @@ class Distillation:
         ]
 
     async def _records_of(
-        self, ctx: RequestContext, rows: Sequence[Row], *, is_deleted: bool = False
+        self, ctx: RequestContext, rows: Sequence[Row], query: ListQuery
     ) -> Mapping[str, list[Mapping[str, Any]]]:
         """Return the records that were made of memories, by URI, the newest first.
 
@@ -180,11 +181,10 @@ class Distillation:
             frozenset(facet(f"tag.{MEMORY}", tag) for tag in by_tag),
             frozenset(facet("owner", row["owner"]) for row in rows),
         ]
-        page = await self._knowledge.page(ctx, ListQuery(filters, MAX_DISTILLED * 2, is_deleted=is_deleted))
+        page = await self._knowledge.page(ctx, replace(query, filters=filters, limit=MAX_DISTILLED * 2))
         made: dict[str, list[Mapping[str, Any]]] = {}
         for record in map(json.loads, page.records):
-            tag = record["tags"][MEMORY]
-            row = by_tag.get(tag) if isinstance(tag, str) else None
+            row = by_tag.get(_tagged(record, MEMORY)[0])
             if row is not None and record["owner"] == row["owner"] and row["id"] in record["source"]["urls"]:
                 made.setdefault(row["id"], []).append(record)
         return made
@@ -286,8 +286,26 @@ def _plan(
     return _Planned(row, new, before, is_forgotten)
 
 
+def _made_before(
+    row: Row, standing: Sequence[Mapping[str, Any]], merged: Sequence[Mapping[str, Any]]
+) -> Mapping[str, Any] | None:
+    """Return the record that was made of a memory, also where it was merged into another since.
+
+    What holds other memories too is superseded by no new version of one of them.
+    """
+    known = (one for one in (*standing, *merged) if _is_of_version(one, row))
+    alone = (one for one in standing if len(_tagged(one, MEMORY)) == 1)
+    return next(known, None) or next(alone, None)
+
+
+def _tagged(record: Mapping[str, Any], name: str) -> Sequence[str]:
+    """Return the values of a tag; those that a record had before others were merged into it stand first."""
+    value = record["tags"].get(name) or ""
+    return [value] if isinstance(value, str) else [str(one) for one in value]
+
+
 def _is_of_version(record: Mapping[str, Any], row: Row) -> bool:
-    return bool(record["tags"].get(VERSION) == str(row["version"]))
+    return _tagged(record, VERSION)[0] == str(row["version"])
 
 
 def _tag(address: str) -> str:
@@ -298,6 +316,7 @@ def _told(one: _Planned, made: Saved | None = None) -> Distilled:
     # What says the same already, though it was saved by somebody's hand, is as well known.
     status = "known" if made is not None and made.duplicate_of is not None else one.status
     record = made.record if made is not None else one.before if status == "known" else None
-    new, knowledge_id = one.new, None if record is None else record["id"]
+    # What was merged into another is read there.
+    new, knowledge_id = one.new, None if record is None else record.get("merged_into") or record["id"]
     kind, types = str(one.row["category"]), list(new.types)
     return Distilled(one.row["id"], kind, types, status, knowledge_id, new.task, new.content)

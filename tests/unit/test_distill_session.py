@@ -9,10 +9,13 @@ import pytest
 from knowhub.context import uri
 from knowhub.context.model import Category
 from knowhub.core.errors import Forbidden, NotFound
-from knowhub.core.operation import Committed, IdempotencyKey
+from knowhub.core.operation import Committed, Draft, IdempotencyKey
 from knowhub.core.request_context import RequestContext, Role, caller_context
-from knowhub.knowledge.model import ListQuery
+from knowhub.knowledge import decisions
+from knowhub.knowledge.merging import merged_rows
+from knowhub.knowledge.model import COLLECTION, ListQuery
 from knowhub.knowledge.service import KnowledgeService
+from knowhub.stores.files.rows.state_view import StateView
 from knowhub.usecases.distill_session import Distillate, Distillation
 from tests.builders import OWNER, CountedIds, FakeClock, new_knowledge
 from tests.context_rows import draft, memory_at, node_row, said, session_at
@@ -240,6 +243,43 @@ async def test_a_record_that_its_owner_deleted_stays_gone_until_the_memory_moves
 
     assert (again.saved, [(one.status, one.knowledge_id) for one in again.results]) == ([], [("forgotten", None)])
     assert [one.status for one in moved_on.results] == ["new"]
+
+
+async def merge(world: World, survivor: str, *sources: str) -> None:
+    """Merge records as slimming does."""
+
+    def decide(view: StateView) -> Draft:
+        first, *others = (view.get(COLLECTION, one) or {} for one in (survivor, *sources))
+        return Draft("slim_knowledge", list(map(decisions.write, merged_rows(first, others, None, view.now))))
+
+    await world.store.commit("default", "agent:crawler", decide)
+
+
+async def test_what_was_merged_into_another_record_is_known_and_read_there(world: World) -> None:
+    await world.write(learnt(Category.PATTERNS, "a"), learnt(Category.PATTERNS, "b", version=2))
+    one, other = (record["id"] for record in (await world.distill()).saved)
+    await merge(world, other, one)
+
+    again = await world.distill()
+
+    assert (again.saved, [(one.status, one.knowledge_id) for one in again.results]) == ([], [("known", other)] * 2)
+
+
+@pytest.mark.parametrize("name", ["a", "b"])
+async def test_a_new_version_of_a_memory_does_not_supersede_what_holds_another_memory_too(
+    world: World, name: str
+) -> None:
+    await world.write(learnt(Category.PATTERNS, "a"), learnt(Category.PATTERNS, "b", version=2))
+    one, other = (record["id"] for record in (await world.distill()).saved)
+    await merge(world, other, one)
+    await world.write(learnt(Category.PATTERNS, name, version=3, content="Wait three seconds."))
+
+    done, again = await world.distill(), await world.distill()
+
+    (record,) = done.saved
+    assert (record["supersedes"], record["content"]) == (None, "Wait three seconds.")
+    assert sorted(one.status for one in done.results) == ["known", "new"]
+    assert (again.saved, {one.status for one in again.results}) == ([], {"known"})
 
 
 async def test_a_newer_record_that_was_deleted_does_not_come_back_over_the_older_one(world: World) -> None:

@@ -60,7 +60,7 @@ class KnowledgeCatalog:
         return (head for head in map(self._heads.__getitem__, self._ids) if head.live)
 
     def page(self, query: ListQuery) -> list[Head]:
-        """Return the newest heads, live or deleted ones, that pass every filter, walking the rarest's records only."""
+        """Return the newest heads that pass every filter, live ones or those asked for; walks the rarest's records only."""
         found: list[Head] = []
         for ordinal in self._newest_first(query):
             head = self._heads[self._ids[ordinal]]
@@ -110,6 +110,8 @@ class KnowledgeCatalog:
 
 def _is_asked_for(head: Head, query: ListQuery) -> bool:
     # One that was merged into another neither lives nor was deleted.
+    if query.is_merged:
+        return head.merged_into is not None
     return not head.live and head.merged_into is None if query.is_deleted else head.live
 
 
