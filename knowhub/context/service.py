@@ -5,19 +5,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from knowhub.context import edits, listing
-from knowhub.context.commit import layers
+from knowhub.context.commit import layers, profile_values
 from knowhub.context.commit.commit_coordinator import CommitCoordinator
 from knowhub.context.commit.forgetting import Forgetting
 from knowhub.context.commit_model import CommitResult, SessionCommit
 from knowhub.context.listing import MAX_DEPTH, Listing
-from knowhub.context.model import NODES, ContextNode, Level
+from knowhub.context.model import NODES, Category, ContextNode, Level
 from knowhub.context.ports import ContextDirectories, ContextStore, ContextView
 from knowhub.context.retrieval.memory_read_service import MemoryReadService
 from knowhub.context.retrieval.search import MemorySearch
 from knowhub.context.search_model import MemoryFound, RetrievedBlock
 from knowhub.core import permissions
 from knowhub.core.errors import NotFound
-from knowhub.core.operation import Committed, Draft, IdempotencyKey, Outcome, Unchanged, Write
+from knowhub.core.operation import Committed, Draft, IdempotencyKey, Outcome, Row, Unchanged, Write
 from knowhub.core.request_context import RequestContext
 
 
@@ -124,8 +124,12 @@ class ContextService:
         def decide(view: ContextView) -> Draft | Unchanged:
             head = edits.editable_head(view, ctx, address, expected)
             row = edits.row_at(view, head)
-            after = edits.patched(head, row, layers.completed(head.category, row, patch), view.now)
-            return Unchanged() if after is None else Draft("edit_memory", [Write(NODES, address, after)])
+            after: Row | None = edits.patched(head, row, layers.completed(head.category, row, patch), view.now)
+            if after is None:
+                return Unchanged()
+            if head.category is Category.PROFILE:
+                after = profile_values.corrected(row, after, view.now)
+            return Draft("edit_memory", [Write(NODES, address, after)])
 
         operation_id = await self._written(ctx, await self._store.commit(ctx.account, ctx.actor, decide, key))
         return EditedNode(self._node(ctx, address), operation_id)

@@ -58,6 +58,32 @@ async def test_what_is_corrected_away_in_a_content_is_gone_from_every_layer_and_
     assert ("北京" in record["task"], "上海" in f"{record['task']}{record['content']}") == (True, False)
 
 
+@pytest.mark.parametrize(
+    ("said", "corrected", "newer"),
+    [
+        ("My name is Li. I live in Bonn.", ("in Bonn", "in Ulm"), "I live in Jena."),
+        ("我叫李雷，住在上海。", ("上海", "北京"), "我住在深圳。"),
+    ],
+)
+async def test_what_a_profile_was_corrected_to_is_what_a_newer_statement_replaces(
+    api: httpx.AsyncClient, said: str, corrected: tuple[str, str], newer: str
+) -> None:
+    await commit(api, "s-1", said, **LI)
+    profile = "ctx://default/users/li/memories/profile"
+    before = await node(api, profile, **LI)
+    patch = {"content": before["content"].replace(*corrected), **LI}
+
+    told = (await api.patch(NODES, params={"uri": profile}, json=patch)).json()
+    await commit(api, "s-2", newer, **LI)
+    stands = await node(api, profile, **LI)
+
+    assert told["metadata"]["values"]["name"] == before["metadata"]["values"]["name"]
+    assert corrected[0] not in str(told["metadata"]["values"])
+    assert told["metadata"]["values"]["home"]["said_at"] == told["updated_at"]
+    assert corrected[1] not in stands["content"]
+    assert newer in stands["content"]
+
+
 async def test_an_abstract_or_overview_that_is_sent_is_kept_and_so_is_a_content_that_is_not(
     api: httpx.AsyncClient, preference: str
 ) -> None:

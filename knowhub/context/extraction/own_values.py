@@ -66,29 +66,30 @@ def clauses(statement: str) -> list[Clause]:
     ends = [*(match.start() for match in _BETWEEN.finditer(statement)), len(statement)]
     parted: list[tuple[int, int, frozenset[tuple[str, str]]]] = []
     for start, end in zip(starts, ends, strict=True):
-        values = _values(statement[start:end])
-        kinds = {kind for kind, _ in values}
+        told = values(statement[start:end])
+        kinds = {kind for kind, _ in told}
         before = {kind for kind, _ in parted[-1][2]} if parted else set()
         if parted and (kinds <= before or not before):
             # It goes on about the same, or is the first to say anything.
-            parted[-1] = (parted[-1][0], end, parted[-1][2] | values)
+            parted[-1] = (parted[-1][0], end, parted[-1][2] | told)
         else:
-            parted.append((start, end, values))
+            parted.append((start, end, told))
     if len(parted) == 1:
         return [Clause(statement, parted[0][2])]
-    return [Clause(statement[start:end].strip(), values) for start, end, values in parted]
+    return [Clause(statement[start:end].strip(), told) for start, end, told in parted]
+
+
+def values(text: str) -> frozenset[tuple[str, str]]:
+    """Return what a text says of which there is but one: (name, li), (home, berlin)."""
+    said = [(kind, match["value"]) for kind, form in _FORMS for match in form.finditer(text)]
+    said += [("home", place) for place in _moves(text)]
+    plain = ((kind, _TRAILING.sub("", value.strip(" .。")).casefold().strip()) for kind, value in said)
+    return frozenset((kind, value) for kind, value in plain if value)
 
 
 def moved_to(statement: str) -> bool:
     """Tell whether somebody says that they have moved, and where."""
     return any(True for _ in _moves(statement))
-
-
-def _values(text: str) -> frozenset[tuple[str, str]]:
-    said = [(kind, match["value"]) for kind, form in _FORMS for match in form.finditer(text)]
-    said += [("home", place) for place in _moves(text)]
-    plain = ((kind, _TRAILING.sub("", value.strip(" .。")).casefold().strip()) for kind, value in said)
-    return frozenset((kind, value) for kind, value in plain if value)
 
 
 def _moves(text: str) -> Iterable[str]:

@@ -60,7 +60,7 @@ class KnowledgeCatalog:
         return (head for head in map(self._heads.__getitem__, self._ids) if head.live)
 
     def page(self, query: ListQuery) -> list[Head]:
-        """Return the newest heads that pass every filter, live ones or those asked for; walks the rarest's records only."""
+        """Return the newest heads, live or as asked for, that pass every filter, walking the rarest's records only."""
         found: list[Head] = []
         for ordinal in self._newest_first(query):
             head = self._heads[self._ids[ordinal]]
