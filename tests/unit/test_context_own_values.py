@@ -36,6 +36,70 @@ async def test_the_newer_home_or_job_stands_and_the_rest_of_the_sentence_stays(
 
 
 @pytest.mark.parametrize(
+    ("first", "then", "name"),
+    [
+        ("I live in Berlin.", "I don't live in Berlin anymore.", "home"),
+        ("I live in New York.", "I no longer live in New York.", "home"),
+        ("I live in Berlin.", "I'm not living in Berlin any longer.", "home"),
+        ("My name is Bob.", "My name is not Bob.", "name"),
+        ("I work as a nurse.", "I no longer work as a nurse.", "job"),
+        ("我住在北京。", "我不住在北京了。", "home"),
+        ("我住在上海。", "我已经不住在上海了。", "home"),
+        ("我叫小明。", "我不叫小明。", "name"),
+        ("我是一名医生。", "我不再是医生了。", "job"),
+    ],
+)
+async def test_what_is_said_not_to_be_so_any_more_takes_the_place_of_what_said_so(
+    first: str, then: str, name: str
+) -> None:
+    desk = Desk()
+    await desk.commit(user(first, "m1"))
+    (before,) = desk.of(Category.PROFILE)
+
+    await desk.commit(user(then, "m2"), session_id="s2")
+    await desk.commit(user(then, "m3"), session_id="s3")
+
+    (profile,) = desk.of(Category.PROFILE)
+    assert (name in before["metadata"]["values"], name in profile["metadata"]["values"]) == (True, False)
+    assert profile["content"].count(then) == 1
+    assert f"- {first}" not in profile["content"]
+
+
+async def test_what_ends_and_begins_again_ends_again() -> None:
+    desk = Desk()
+    for number, said in enumerate(("I live in Rome.", "I no longer live in Rome.") * 2):
+        await desk.commit(user(said, f"m{number}"), session_id=f"s{number}")
+
+    (profile,) = desk.of(Category.PROFILE)
+
+    assert [line for line in profile["content"].split("\n") if line.startswith("- ")] == [
+        "- I no longer live in Rome. (session s3)"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("stands", "said"),
+    [
+        (("I live in Berlin.", "2026-05-08T10:00:00Z"), ("I don't live in Berlin anymore.", "2025-01-01T10:00:00Z")),
+        (("I live in Berlin.", None), ("I don't live in Rome.", None)),
+        (("I live in Berlin.", None), ("Maybe I don't live in Berlin anymore.", None)),
+        (("I live in Berlin.", None), ("My sister says that I don't live in Berlin.", None)),
+        (("我住在北京。", None), ("我不住在上海。", None)),
+    ],
+)
+async def test_what_was_said_before_of_another_place_or_not_meant_ends_nothing(
+    stands: tuple[str, str | None], said: tuple[str, str | None]
+) -> None:
+    desk = Desk()
+    await desk.commit(user(stands[0], "m1", stands[1]))
+    (before,) = desk.of(Category.PROFILE)
+
+    await desk.commit(user(said[0], "m2", said[1]), session_id="s2")
+
+    assert desk.of(Category.PROFILE) == [before]
+
+
+@pytest.mark.parametrize(
     "said",
     [
         "I moved to Vim last week.",

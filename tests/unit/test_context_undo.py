@@ -364,6 +364,24 @@ async def test_what_a_later_commit_replaced_stands_in_the_way_and_is_named(tmp_p
     await world.store.close()
 
 
+async def test_what_was_said_not_to_be_so_stands_again_where_that_is_taken_back(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    await world.desk.commit(user("I live in Berlin.", "m1"), session_id="s0")
+    before = world.row("profile")
+    ending = await world.desk.commit(user("I don't live in Berlin anymore.", "m2"), session_id="s1")
+    await world.desk.commit(user("I work as a nurse.", "m3"), session_id="s2")
+    assert ending.operation_id is not None
+
+    await world.undo(ending.operation_id)
+
+    profile = world.row("profile")
+    assert "- I live in Berlin." in profile["content"]
+    assert "anymore" not in profile["content"]
+    assert "nurse" in profile["content"]
+    assert profile["metadata"]["values"].items() >= before["metadata"]["values"].items()
+    await world.store.close()
+
+
 @pytest.mark.parametrize("ending", ["preferences/drink", "tools/grep"])
 async def test_what_a_person_edited_since_stands_in_the_way(tmp_path: Path, ending: str) -> None:
     world = World(tmp_path)

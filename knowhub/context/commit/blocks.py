@@ -80,6 +80,14 @@ def replaced(content: str, old: str, new: str) -> str | None:
     return "\n".join([*lines[: standing.start], new, *lines[standing.end :]])
 
 
+def unsaid(content: str, text: str) -> str:
+    """Return a content without the blocks that say a text, whatever their marks and fillers."""
+    wanted = plain(text)
+    for one in reversed(blocks(content)):
+        content = without(content, one) if plain(one.text) == wanted else content
+    return content
+
+
 def without(content: str, one: Block) -> str:
     """Return a content without a block of it, and without its heading where nothing else stands below that."""
     lines = content.split("\n")

@@ -50,6 +50,8 @@ class ProfilePolicy:
         metadata = _metadata(candidate, existing, whose)
         values = dict(metadata.get("values", {}))
         target = self.target(candidate, whose)
+        if candidate.facts.get("ended"):
+            return self._ending(candidate, existing, whose, metadata)
         if self.pages.says(target, before, text):
             return _with_source(self, candidate, existing, whose)
         new = blocks.block(text, said_at[:10] or None, whose.session_id)
@@ -68,6 +70,30 @@ class ProfilePolicy:
         patch = {**self.pages.layers(content), "metadata": metadata | {"values": values}}
         plan = _grown(target, candidate, existing, whose, patch, reason)
         if plan.action is not Action.SKIP:
+            self.pages.grown(target, content, text, gone)
+        return plan
+
+    def _ending(
+        self, candidate: CandidateMemory, existing: Row | None, whose: MemoryContext, metadata: Mapping[str, Any]
+    ) -> WritePlan:
+        """Let a statement take the place of the one that it says is not so, or not any more."""
+        target, text = self.target(candidate, whose), one_line(candidate.content)
+        said_at, values = candidate.facts.get("said_at") or "", dict(metadata.get("values", {}))
+        ended: Mapping[str, str] = candidate.facts["ended"]
+        over = [name for name, value in ended.items() if _ends(values.get(name), value, said_at)]
+        before = "" if existing is None else str(existing["content"])
+        gone = values[over[0]]["text"] if over else ""
+        if not gone or not blocks.says(before, gone):
+            return _skip(target, "nothing stands of what it says is not so")
+        kept = before if not blocks.says(before, text) else blocks.unsaid(before, text)
+        content = blocks.replaced(kept, gone, blocks.block(text, said_at[:10] or None, whose.session_id)) or kept
+        for name in over:
+            del values[name]
+        patch = {**self.pages.layers(content), "metadata": {**metadata, "values": values}}
+        reason = "what stood there is said not to be so; it stands in the history"
+        plan = _grown(target, candidate, existing, whose, patch, reason)
+        if plan.action is not Action.SKIP:
+            self.pages.says(target, before, text)
             self.pages.grown(target, content, text, gone)
         return plan
 
@@ -233,6 +259,11 @@ def _named(candidate: CandidateMemory, whose: MemoryContext) -> str:
 
 def _topic(candidate: CandidateMemory) -> str:
     return one_line(str(candidate.facts.get("topic") or candidate.routing_key))
+
+
+def _ends(standing: Mapping[str, str] | None, value: str, said_at: str) -> bool:
+    """Tell whether what stands is what is said not to be so, and was not said later."""
+    return standing is not None and standing["value"] == value and not (said_at and said_at < standing["said_at"])
 
 
 def _differ(one: str, other: str) -> bool:

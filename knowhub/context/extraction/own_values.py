@@ -30,6 +30,26 @@ _FORMS: Final = (
     ("job", re.compile(rf"{_SUBJECT}work as (?:an? |the )?(?P<value>[^,;!\n]+?){_END}", re.IGNORECASE)),
     ("job", re.compile(r"(?:^|我)(?:现在|目前)*(?:是|当了?)一[名位](?P<value>[^，,。；;！!？?\n的]{2,10})")),
 )
+# What somebody says is not so, or not any more.
+_NO_LONGER: Final = r"(?:no longer|don't|do not|dont) (?:currently |actually |really )?"
+_NO_LONGER_ZH: Final = r"(?:^|我)(?:已经|早就|现在|目前|其实|并)*不(?:再)?"
+_ENDED: Final = (
+    ("name", re.compile(rf"\bmy (?:full )?name(?:'s| is) not (?P<value>[^,;!\n]+?){_END}", re.IGNORECASE)),
+    ("name", re.compile(rf"{_NO_LONGER_ZH}叫(?P<value>[^，,。；;！!？?\n什么]{{1,12}})")),
+    ("home", re.compile(rf"\bi {_NO_LONGER}live in (?!an? |my |the )(?P<value>[^,;!\n]+?){_END}", re.IGNORECASE)),
+    (
+        "home",
+        re.compile(
+            r"\bi(?:'m| am) (?:no longer|not) (?:living|based) in (?!an? |my |the )"
+            rf"(?P<value>[^,;!\n]+?){_END}",
+            re.IGNORECASE,
+        ),
+    ),
+    ("home", re.compile(rf"{_NO_LONGER_ZH}住在(?P<value>[^，,。；;！!？?\n什哪]{{1,12}})")),
+    ("job", re.compile(rf"\bi {_NO_LONGER}work as (?:an? |the )?(?P<value>[^,;!\n]+?){_END}", re.IGNORECASE)),
+    ("job", re.compile(rf"{_NO_LONGER_ZH}是(?:一[名位]|个)?(?P<value>[^，,。；;！!？?\n的]{{2,10}})")),
+)
+_ANY_MORE: Final = re.compile(r"(?:\s*(?:anymore|any more|any longer|at all))+$", re.IGNORECASE)
 # One moves to a tool and a version as well: a place is a word or two, each with a capital, and none of those.
 _MOVED: Final = re.compile(
     r"\b[Ii](?:'ve| have)? (?:just |recently |finally |now )*(?:moved|relocated) (?:back )?to "
@@ -83,13 +103,22 @@ def values(text: str) -> frozenset[tuple[str, str]]:
     """Return what a text says of which there is but one: (name, li), (home, berlin)."""
     said = [(kind, match["value"]) for kind, form in _FORMS for match in form.finditer(text)]
     said += [("home", place) for place in _moves(text)]
-    plain = ((kind, _TRAILING.sub("", value.strip(" .。")).casefold().strip()) for kind, value in said)
-    return frozenset((kind, value) for kind, value in plain if value)
+    return frozenset((kind, value) for kind, one in said if (value := _plain(one)))
+
+
+def ended(text: str) -> frozenset[tuple[str, str]]:
+    """Return what a text says is not so, or not any more: (home, berlin)."""
+    said = ((kind, _ANY_MORE.sub("", match["value"])) for kind, form in _ENDED for match in form.finditer(text))
+    return frozenset((kind, value) for kind, one in said if (value := _plain(one)))
 
 
 def moved_to(statement: str) -> bool:
     """Tell whether somebody says that they have moved, and where."""
     return any(True for _ in _moves(statement))
+
+
+def _plain(value: str) -> str:
+    return _TRAILING.sub("", value.strip(" .。")).casefold().strip()
 
 
 def _moves(text: str) -> Iterable[str]:

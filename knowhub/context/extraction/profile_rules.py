@@ -1,7 +1,7 @@
 """Who the user is: identity, work, home and long-term background, by rules (CE-070)."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from knowhub.context.commit_model import CandidateMemory
@@ -72,8 +72,13 @@ _SINGLE: Final = {
 
 def found(telling: Telling, statements: Iterable[Statement]) -> list[CandidateMemory]:
     """Return what the users say of who they are."""
-    told = (one for one in statements if _is_background(one))
-    return [_candidate(telling, one, clause) for one in told for clause in own_values.clauses(one.text)]
+    candidates: list[CandidateMemory] = []
+    for one in statements:
+        if _is_background(one):
+            candidates += (_candidate(telling, one, clause) for clause in own_values.clauses(one.text))
+        elif one.is_meant and (ended := own_values.ended(one.text)):
+            candidates.append(_ending(telling, one, dict(sorted(ended))))
+    return candidates
 
 
 def _is_background(one: Statement) -> bool:
@@ -100,6 +105,13 @@ def _candidate(telling: Telling, one: Statement, clause: Clause) -> CandidateMem
         topic=telling.key(one.number, topic),
         values={telling.key(one.number, name): value for name, value in values},
     )
+
+
+def _ending(telling: Telling, one: Statement, ended: Mapping[str, str]) -> CandidateMemory:
+    """Return what is said not to be so any more: it takes the place of what said that it is, where that stands."""
+    topic = telling.key(one.number, next((name for name, form in _TOPIC_FORMS if form.search(one.bare)), _OTHER))
+    named = {telling.key(one.number, name): value for name, value in ended.items()}
+    return telling.candidate(Category.PROFILE, topic, one.text, (one.number,), topic=topic, ended=named)
 
 
 def _singular(values: Iterable[tuple[str, str]]) -> Sequence[tuple[str, str]]:
