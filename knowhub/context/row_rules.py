@@ -6,6 +6,7 @@ from typing import Any
 from knowhub.context import seen
 from knowhub.context.commit import growth, session_node
 from knowhub.context.commit.session_node import SumUp
+from knowhub.context.edits import BY
 from knowhub.context.model import GROWTH, NODES, PARTS, Category
 from knowhub.context.ports import ContextView
 from knowhub.context.uri import parent_of, parse
@@ -124,5 +125,6 @@ ERASE_PART = EraseRules(
     told=frozenset({"summary", "reason", "edges"}),
     quoted_by=lambda part_uri: (NODES, parent_of(part_uri)),
     quoting=frozenset({"abstract", "overview"}),
+    retells=lambda row: (row.get("metadata") or {}).get(BY) not in (None, "rules"),
     made_of=_made_of,
 )

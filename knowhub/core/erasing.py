@@ -25,7 +25,8 @@ class EraseRules:
     before it is erased.
 
     Rows of the collection `below` whose ids go on behind this one's, after a slash, are part of it and erased with it.
-    `quoted_by(id)` names the row that may quote this one: of it the fields `quoting` go where they tell of this one.
+    `quoted_by(id)` names the row that may quote this one: of it the fields `quoting` go where they tell of this one,
+    and where it `retells(row)`, in words in which no search would find this one.
     `made_of(view, row)` names live rows that were made of this one, in words of their own perhaps.
     """
 
@@ -40,6 +41,7 @@ class EraseRules:
     below: str | None = None
     quoted_by: Callable[[str], tuple[str, str] | None] = lambda _row_id: None
     quoting: frozenset[str] = frozenset()
+    retells: Callable[[Mapping[str, Any]], bool] = lambda _row: False
     made_of: Callable[[Any, Mapping[str, Any]], Sequence[tuple[str, str]]] = lambda _view, _row: ()
     twins: Callable[[Any, Mapping[str, Any]], Sequence[str]] = lambda _view, _row: ()
 
@@ -65,7 +67,7 @@ class Found:
 
     `rows` are collections and ids of other rows; how they stand now is not looked at. `parts` are ids of rows of its
     collection that became part of it at some time, or of such a part. `below` are the rows that are erased with it.
-    `tells(text)` says whether a text tells of it.
+    `tells(text)` says whether a text tells of it, or quotes a sentence of it.
     """
 
     texts: Sequence[str]

@@ -164,7 +164,8 @@ def _without_quotes(view: HistoryView, rules: EraseRules, row_id: str, found: Fo
     """Yield the row that quotes an erased one as it stands without that, if it does."""
     place = rules.quoted_by(row_id)
     for _, row in _standing(view, [place] if place else []):
-        quotes = [name for name in sorted(rules.quoting) if found.tells(str(row.get(name) or ""))]
+        fields, is_retold = [name for name in sorted(rules.quoting) if row.get(name)], rules.retells(row)
+        quotes = [name for name in fields if is_retold or found.tells(str(row[name]))]
         if place and quotes:
             yield Write(*place, {**row, **dict.fromkeys(quotes, ""), **_touched(row, view.now)})
 

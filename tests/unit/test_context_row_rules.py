@@ -246,6 +246,22 @@ async def test_with_a_message_goes_what_its_session_quotes_of_it_and_nothing_els
         assert not here.store.status().damage
 
 
+@pytest.mark.parametrize(("by", "stays"), [("rules", "A talk about hiding places."), ("llm", ""), ("person", "")])
+async def test_with_a_message_goes_what_somebody_said_of_its_session_in_words_of_their_own(
+    tmp_path: Path, by: str, stays: str
+) -> None:
+    async with world(tmp_path) as here:
+        parts = said(SESSION, ["hello there", SECRET])
+        metadata = {"session_id": "s1", "message_count": 2, "committed": 1, "by": by}
+        retold = session_row(abstract="A talk about hiding places.", overview="", metadata=metadata)
+        await here.commit(retold, *parts)
+
+        await here.erase(PARTS, str(parts[1]["id"]))
+
+        assert here.row(NODES, SESSION)["abstract"] == stays
+        assert (holding(tmp_path, "A talk about hiding places.") != []) is (by == "rules")
+
+
 async def test_what_was_made_of_a_message_is_named_whatever_its_words(tmp_path: Path) -> None:
     async with world(tmp_path) as here:
         parts = said(SESSION, ["hello there", SECRET])

@@ -206,6 +206,32 @@ async def test_what_is_erased_is_said_nowhere_any_more(
     assert (await api.get(NODES, params={"uri": f"{SESSION}/m-2", **LI})).status_code == 404
 
 
+@pytest.mark.parametrize(
+    ("said", "word"),
+    [
+        ("I like tea. The heron is blue.", "heron"),
+        ("Hello there!\nHeron 7 it is.\nI like tea.", "Heron 7"),
+        ("我喜欢喝茶。苍鹭是蓝色的。", "苍鹭"),
+    ],
+)
+async def test_no_short_sentence_of_an_erased_message_stays_in_what_its_session_is_about(
+    api: httpx.AsyncClient, tmp_path: Path, said: str, word: str
+) -> None:
+    texts = ("I like apples. The garden is green.", said)
+    messages = [{"role": "user", "content": text, "message_id": f"m{at}"} for at, text in enumerate(texts)]
+    body = {"session_id": "s-1", "messages": messages, **LI}
+    await api.post("/api/context/sessions/commit", json=body)
+    others = [one for one in await found(api, word, **LI) if "/memories/" in one["uri"]]
+
+    await api.delete(NODES, params={"uri": f"{SESSION}/m1", "erase": "true", **LI})
+    for one in others:
+        await api.delete(NODES, params={"uri": one["uri"], "erase": "true", **LI})
+
+    session = await node(api, SESSION, **LI)
+    assert word not in f"{session['abstract']}{session['overview']}"
+    assert files_with(tmp_path / "data", word) == []
+
+
 @pytest.mark.parametrize("what", ["message", "session", "memory", "all"])
 async def test_a_directory_in_which_a_memory_was_erased_is_examined_reindexed_and_repaired(
     tmp_path: Path, what: str

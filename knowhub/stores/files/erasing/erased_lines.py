@@ -20,6 +20,9 @@ _SPACES = re.compile(" *")
 _ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})|\\[nrtbf]")
 _NOTHING = re.compile(r"[\s\\\"]+")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT")
+# What a summary is made of: sentences, words that it lists, and who says them in front.
+_PARTS = re.compile(r"[\n,，、]|(?<=[.!?。！？])")
+_LABEL = ": "
 _DECODER = json.JSONDecoder()
 
 
@@ -58,21 +61,24 @@ class Traces:
     row_id: str
     pieces: frozenset[bytes]
     short: frozenset[str]
+    said: frozenset[bytes] = frozenset()
 
     @classmethod
     def of(cls, row_id: str, versions: Iterable[Mapping[str, Any]], rules: EraseRules) -> "Traces":
         """Gather what any version of a row said."""
         pieces: set[bytes] = set()
         short: set[str] = set()
+        whole: set[bytes] = set()
         for row in versions:
             for text in _strings([value for name, value in row.items() if name in rules.blanks]):
                 plain = _plain(text)
                 if not _TIME.match(text):
                     pieces.update(plain[at : at + _PIECE_BYTES] for at in _starts(plain))
             said = rules.says(row)
+            whole.add(_plain(said))
             if said and len(_plain(said)) < _PIECE_BYTES:
                 short.add(said)
-        return cls(row_id, frozenset(pieces), frozenset(short))
+        return cls(row_id, frozenset(pieces), frozenset(short), frozenset(whole))
 
     def stand_in(self, value: object) -> bool:
         """Tell whether some text in a JSON value tells of the row."""
@@ -86,6 +92,13 @@ class Traces:
         """Tell whether a text that somebody made of several tells of the row; where in doubt, it does."""
         long_enough = [said for said in self.short if len(said.encode()) >= _SHORT_TEXT]
         return self._stand_in_text(text) or any(said in text for said in long_enough)
+
+    def are_quoted_in(self, text: str) -> bool:
+        """Tell whether a text tells of the row or is made of sentences of it, however short; where in doubt, it is."""
+        if self.stand_in_words(text):
+            return True
+        parts = (_plain(one.rstrip("…")) for part in _PARTS.split(text) for one in _unlabelled(part))
+        return any(len(one) >= _SHORT_TEXT and any(one in said for said in self.said) for one in parts)
 
     def _stand_in_text(self, text: str) -> bool:
         if self._names(text) or any(
@@ -164,7 +177,11 @@ def _spots_of_change(text: str, at: int, rules: EraseRules) -> list[tuple[int, i
 
 def _quotes(row: Mapping[str, Any] | None, rules: EraseRules, traces: Traces) -> list[str]:
     """Return the fields of a row that tell of the one that is erased."""
-    return [name for name in rules.quoting if row and traces.stand_in_words(str(row.get(name) or ""))]
+    if row is None:
+        return []
+    is_retold = rules.retells(row)
+    fields = [name for name in rules.quoting if row.get(name)]
+    return [name for name in fields if is_retold or traces.are_quoted_in(str(row[name]))]
 
 
 def _spots_of_quoting(text: str, at: int, rules: EraseRules, traces: Traces) -> list[tuple[int, int, str]]:
@@ -294,6 +311,14 @@ def _strings(value: object) -> Iterator[str]:
 def _plain(text: str) -> bytes:
     """Return a text without white space, quotes and escapes, so that it reads the same within JSON."""
     return _NOTHING.sub("", _ESCAPED.sub(_unescaped, text)).encode("utf-8", "replace")
+
+
+def _unlabelled(part: str) -> Iterator[str]:
+    """Yield a part of a summary with all, some and none of the labels in front of it."""
+    yield part
+    while _LABEL in part:
+        part = part.partition(_LABEL)[2]
+        yield part
 
 
 def _unescaped(match: "re.Match[str]") -> str:

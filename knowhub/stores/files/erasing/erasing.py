@@ -86,7 +86,7 @@ def survey(files: FileSystem, directory: DataDirectory, target: Target, rules: E
                 below |= dict.fromkeys(_below(data, target))
                 if any(join in data for join in joins):
                     joined |= dict.fromkeys(_joined(data, target, rules.joined))
-    found = Found(texts, list(holders), _parts(target.id, joined), list(below), traces.stand_in_words)
+    found = Found(texts, list(holders), _parts(target.id, joined), list(below), traces.are_quoted_in)
     return Survey([*overwrites, *_of_quarantine(files, directory, traces)], found)
 
 
