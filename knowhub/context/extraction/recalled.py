@@ -21,7 +21,9 @@ _TAGGED: Final = re.compile(
 )
 _HEADED: Final = re.compile(
     r"^[#>*\s\[(]*(?:(?:relevant|recalled|related|retrieved|stored) (?:memor(?:y|ies)|context|knowledge)"
-    r"|(?:相关|召回|检索到)的?(?:记忆|上下文|知识)|memory context)[^\n]{0,40}$",
+    r"|(?:相关|召回|检索到)的?(?:记忆|上下文|知识)|memory context)[^\n]{0,40}$"
+    # A heading that is this one word.
+    r"|^#{1,6}\s*(?:long[- ]term )?(?:memory|memories|记忆|长期记忆)\s*[:：]?\s*$",
     re.IGNORECASE,
 )
 _ITEM: Final = re.compile(r"^\s*(?:[|>*•·-]|\d{1,3}[.)、]|\[|\{|$)")
