@@ -17,6 +17,7 @@ pytestmark = pytest.mark.anyio
         ("I live in Berlin.", "I moved to Munich last week.", ["Munich"], "Berlin"),
         ("我住在上海。", "我搬到深圳了，现在住在深圳。", ["深圳"], "上海"),
         ("我住在上海。", "我上周搬到了深圳。", ["深圳"], "上海"),
+        ("我住在广州。", "我刚从广州搬到了深圳。", ["搬到了深圳"], "住在广州"),
         ("I work as a nurse and live in Oslo.", "I work as a teacher.", ["teacher", "Oslo"], "nurse"),
         ("My name is Bo, I work as a nurse and I live in Rome.", "I live in Bonn.", ["Bo", "nurse", "Bonn"], "Rome"),
         ("我叫李雷，是一名医生，住在上海。", "我搬到北京了。", ["李雷", "医生", "北京"], "上海"),
