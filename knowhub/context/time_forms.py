@@ -180,8 +180,8 @@ def _whole_year(year: int) -> tuple[date, date]:
 
 
 _DAYS_AWAY: Final = {
-    "大前天": -3, "前天": -2, "昨天": -1, "昨日": -1, "昨晚": -1, "今天": 0, "今日": 0, "今早": 0, "今晚": 0,
-    "明天": 1, "明日": 1, "明晚": 1, "后天": 2,
+    "大前天": -3, "前天": -2, "昨天": -1, "昨日": -1, "昨晚": -1, "昨夜": -1, "今天": 0, "今日": 0, "今早": 0,
+    "今晚": 0, "明天": 1, "明日": 1, "明晚": 1, "后天": 2, "大后天": 3,
     "the day before yesterday": -2, "yesterday": -1, "last night": -1, "today": 0, "tonight": 0, "this morning": 0,
     "this afternoon": 0, "tomorrow": 1, "the day after tomorrow": 2,
 }  # fmt: skip
@@ -192,7 +192,7 @@ def _near_day(match: re.Match[str], today: date) -> Reading:
     return Reading(day, day)
 
 
-_STEPS: Final = {"上上": -2, "上": -1, "last": -1, "这": 0, "本": 0, "this": 0, "下": 1, "next": 1}
+_STEPS: Final = {"上上": -2, "上": -1, "last": -1, "这": 0, "本": 0, "this": 0, "下": 1, "next": 1, "下下": 2}
 
 
 def _near_week(match: re.Match[str], today: date) -> Reading:
@@ -234,6 +234,17 @@ def _this_past(match: re.Match[str], today: date) -> Reading:
 
 def _near_month(match: re.Match[str], today: date) -> Reading:
     return month_of(today.year, today.month + _STEPS[match["step"].lower()])
+
+
+def _day_of_near_month(match: re.Match[str], today: date) -> Reading:
+    day = _near_month(match, today).first.replace(day=number(match["day"]))
+    return Reading(day, day)
+
+
+def _that_day(match: re.Match[str], today: date) -> Reading:
+    """Read this day of another year: 去年的今天."""
+    day = today.replace(year=today.year + _YEARS_AWAY[match["year"]])
+    return Reading(day, day)
 
 
 def _ago(match: re.Match[str], today: date) -> Reading:
@@ -292,9 +303,10 @@ _FORMS: Final[Sequence[_Form]] = (
     _Form(pattern(rf"\b{_EN_MONTH}\s+(?:the\s+)?{_EN_DAY}(?:,?\s+(?:of\s+)?{_EN_YEAR})?\b(?!\d)"), _dated, _IN_MONTHS),
     # Who tells of a Christmas tree does not tell of that day.
     _Form(pattern(rf"{_HAN_YEAR}?(?P<holiday>{_HOLIDAY})"), _holiday, sides=_ASKED),
-    _Form(pattern(_NEAR), _near_day, ("天", "日", "早", "晚", "day", "this", "night", "tomorrow")),
+    _Form(pattern(r"(?P<year>前年|去年|明年)的?今[天日]"), _that_day, "今"),
+    _Form(pattern(_NEAR), _near_day, ("天", "日", "早", "晚", "夜", "day", "this", "night", "tomorrow")),
     _Form(
-        pattern(r"(?P<step>上上|上|这|本|下)个?(?:周|星期|礼拜)(?P<weekday>[一二三四五六日天末]?)"),
+        pattern(r"(?P<step>上上|上|这|本|下下|下)个?(?:周|星期|礼拜)(?P<weekday>[一二三四五六日天末]?)"),
         _near_week,
         "周期拜",
     ),
@@ -303,7 +315,8 @@ _FORMS: Final[Sequence[_Form]] = (
     _Form(pattern(rf"\b(?:on|this(?:\s+past)?)\s+{_WEEKDAY}"), _gone_by, ("day", "weekend"), _TOLD),
     _Form(pattern(r"\bthis\s+past\s+(?P<unit>week|month|year)\b"), _this_past, ("past",)),
     _Form(pattern(r"\b(?P<step>last|this|next)\s+week\b(?P<weekday>)"), _near_week, ("week",)),
-    _Form(pattern(r"(?P<step>上上|上|这|本|下)个?月"), _near_month, "月"),
+    _Form(pattern(rf"(?P<step>上上|上|这|本|下下|下)个?月\s*(?P<day>{HAN_NUMBER})\s*[日号]"), _day_of_near_month, "月"),
+    _Form(pattern(r"(?P<step>上上|上|这|本|下下|下)个?月"), _near_month, "月"),
     _Form(pattern(r"\b(?P<step>last|this|next)\s+month\b"), _near_month, ("month",)),
     _Form(pattern(rf"(?P<count>{HAN_NUMBER})\s*个?(?P<unit>天|日|周|星期|礼拜|月|年)(?:以|之)?前"), _ago, "前"),
     _Form(pattern(rf"\b(?P<count>{EN_NUMBER})\s+(?P<unit>day|week|month|year)s?\s+ago\b"), _ago, ("ago",)),
