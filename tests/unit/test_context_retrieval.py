@@ -185,6 +185,28 @@ async def test_a_question_about_a_name_alone_finds_that_name(tmp_path: Path) -> 
         assert set(await memories.ids("小林")) == {"m0", "m1"}
 
 
+@pytest.mark.parametrize("question", ["陈晨说过什么", "What did 陈晨 mention?"])
+async def test_a_question_of_which_only_a_speaker_is_known_here_finds_what_they_said(
+    tmp_path: Path, question: str
+) -> None:
+    async with memories_in(tmp_path) as memories:
+        await memories.talk(SESSION, messages("小林：我换了工作。", "陈晨：恭喜。"))
+
+        first, again = await memories.ids(question), await memories.ids(question)
+
+        assert (first[:1], again) == (["m1"], first)
+
+
+async def test_a_time_counted_from_an_event_at_which_nothing_was_said_leaves_the_question_as_it_is(
+    tmp_path: Path,
+) -> None:
+    async with memories_in(tmp_path) as memories:
+        turn = {"content": "我们一起去了杭州。", "message_id": "trip", "timestamp": "2023-05-01T10:00:00Z"}
+        await memories.talk(SESSION, [turn])
+
+        assert await memories.ids("我们去杭州两周后") == ["trip"]
+
+
 async def test_the_kind_that_is_asked_for_comes_first_and_no_other_is_left_out(tmp_path: Path) -> None:
     like, event = memory_at(Category.PREFERENCES, "drinks"), memory_at(Category.EVENTS, "coffee")
 

@@ -80,6 +80,8 @@ class L0Retriever:
         self._remember(whose, (known - persons) | heard)
         if heard != persons:
             found = await self._found(query, ctx, heard)
+        # Where nothing else of the question is known here, it asks for what they said.
+        found = found if found.hits else whole
         return Seeds(found.hits, tuple(sorted(heard)), found.index_lag, found.degraded)
 
     async def _found(self, query: TypedQuery, ctx: RequestContext, persons: frozenset[str]) -> Recalled[ContextHead]:

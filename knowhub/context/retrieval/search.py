@@ -81,4 +81,5 @@ class MemorySearch:
         if then is None:
             return await self._retriever.search(asked, ctx)
         hints = {**asked.hints, "days": then.marks()}
-        return await self._retriever.search(replace(asked, text=after.rest, hints=hints), ctx)
+        seeds = await self._retriever.search(replace(asked, text=after.rest, hints=hints), ctx)
+        return seeds if seeds.hits else await self._retriever.search(asked, ctx)
