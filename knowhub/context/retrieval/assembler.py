@@ -15,6 +15,7 @@ from knowhub.core.operation import is_live
 from knowhub.core.request_context import RequestContext
 
 MAX_MESSAGE_CHARS: Final = 2_000
+_BEFORE_A_MATCH: Final = 500
 _MOST_WORDS: Final = 8
 _MOST_MESSAGE_IDS: Final = 20
 
@@ -41,7 +42,7 @@ class RetrievalAssembler:
     def _block(
         self, view: ContextView, query: TypedQuery, hit: NodeHit, head: ContextHead, places: dict[str, int]
     ) -> RetrievedBlock:
-        text = _text(view, head)
+        text = self._text(view, query, head)
         ids = [message_id_of(head)] if head.is_part else _message_ids(view, head, places)
         return RetrievedBlock(
             uri=head.uri,
@@ -53,6 +54,17 @@ class RetrievalAssembler:
             message_ids=ids,
             said_at=clock.iso(head.said_at) if head.said_at is not None else None,
         )
+
+    def _text(self, view: ContextView, query: TypedQuery, head: ContextHead) -> str:
+        if not head.is_part or len(head.abstract) < l0.MAX_SHOWN_CHARS:
+            return head.abstract
+        row = view.get(PARTS, head.uri)
+        if row is None or not is_live(row):
+            return head.abstract
+        words = set(self._index.matched_terms(query.text, query.text))
+        # A single character of Chinese stands anywhere; the longest word says most.
+        whole = {word for word in words if len(word) > 1} or words
+        return _excerpt(l0.said(row), sorted(whole, key=lambda word: (-len(word), word)))
 
     def _reasons(self, query: TypedQuery, hit: NodeHit, text: str) -> Iterable[str]:
         words = self._index.matched_terms(query.text, text)
@@ -75,11 +87,16 @@ def _as_seen(head: ContextHead, sees: Sees) -> ContextHead:
     return head if len(sources) == len(head.sources) else replace(head, sources=sources)
 
 
-def _text(view: ContextView, head: ContextHead) -> str:
-    if not head.is_part or len(head.abstract) < l0.MAX_SHOWN_CHARS:
-        return head.abstract
-    row = view.get(PARTS, head.uri)
-    return l0.said(row)[:MAX_MESSAGE_CHARS] if row is not None and is_live(row) else head.abstract
+def _excerpt(said: str, words: Sequence[str]) -> str:
+    """Return the beginning of a long message, or, where none of these words is there, what is around the first."""
+    lower = said[:MAX_MESSAGE_CHARS].lower()
+    if len(said) <= MAX_MESSAGE_CHARS or any(word in lower for word in words):
+        return said[:MAX_MESSAGE_CHARS]
+    # Lower case may be longer; that is a few characters in a whole message.
+    lower = said.lower()
+    place = next((at for at in (lower.find(word) for word in words) if at >= 0), 0)
+    start = min(max(0, place - _BEFORE_A_MATCH), len(said) - MAX_MESSAGE_CHARS)
+    return f"…{said[start + 1 : start + MAX_MESSAGE_CHARS]}" if place else said[:MAX_MESSAGE_CHARS]
 
 
 def _message_ids(view: ContextView, head: ContextHead, places: dict[str, int]) -> list[str]:
