@@ -1,17 +1,16 @@
 """`knowhub context`: sessions and what is remembered of them, looked through like folders."""
 
-import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
-import orjson
 import typer
 
 from knowhub.bootstrap import Hub
 from knowhub.cli import output
 from knowhub.cli.hub_access import checked, ids_of, use_hub
+from knowhub.cli.message_file import check_not_empty, read_messages
 from knowhub.cli.options import Caller, Place, spread
 from knowhub.context.commit_model import CommitResult
 from knowhub.context.model import Category, NodeSummary
@@ -187,27 +186,16 @@ def _list(address: str | None, depth: int, caller: Caller, place: Place) -> None
 
 def _sent(file: Path, how: HowCommitted) -> dict[str, Any]:
     """Return the body that the HTTP API would take."""
-    read_in = _parsed(sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes())
-    body = dict(read_in) if isinstance(read_in, Mapping) else {"messages": read_in}
+    body = read_messages(file)
     named = None if str(file) == "-" else file.stem
     session_id = how.session_id or body.get("session_id") or named
     if session_id is None:
         raise typer.BadParameter("--session-id: what comes from stdin needs a name")
+    check_not_empty(body)
     given = body.get("options")
     options = dict(given) if isinstance(given, Mapping) else {}
     options |= ({"dry_run": True} if how.dry_run else {}) | ({"extract": False} if how.no_extract else {})
     return {**body, "session_id": session_id, "options": options}
-
-
-def _parsed(text: bytes) -> Any:  # noqa: ANN401 -- any JSON: the model says what is wrong with it
-    lines = [line for line in text.splitlines() if line.strip()]
-    try:
-        if len(lines) > 1 and all(line.lstrip()[:1] == b"{" for line in lines):
-            return [orjson.loads(line) for line in lines]
-        whole = orjson.loads(text)
-    except orjson.JSONDecodeError as problem:
-        raise typer.BadParameter(f"FILE: is no JSON: {problem}") from problem
-    return whole if isinstance(whole, list) or "messages" in whole else [whole]
 
 
 def _print_committed(done: CommitResult) -> None:

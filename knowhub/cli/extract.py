@@ -1,16 +1,15 @@
 """Finding what is worth keeping in a conversation that lies in a file, for a person at a terminal."""
 
-import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import orjson
 import typer
 
 from knowhub.bootstrap import Hub
 from knowhub.cli import output
 from knowhub.cli.hub_access import checked, use_hub
+from knowhub.cli.message_file import check_not_empty, read_messages
 from knowhub.cli.options import Caller, Place, spread
 from knowhub.knowledge.extraction_model import Extracted, Trigger
 
@@ -31,7 +30,9 @@ def extract(
     from knowhub.web.routes.extraction import shown
     from knowhub.web.schemas.extraction import ExtractBody
 
-    asked = {"messages": _messages(file), "trigger": trigger.value, "trace_id": trace_id, "dry_run": dry_run}
+    sent = read_messages(file)
+    check_not_empty(sent)
+    asked = {"messages": sent["messages"], "trigger": trigger.value, "trace_id": trace_id, "dry_run": dry_run}
     body = checked(ExtractBody, {**asked, **asdict(caller)}, {"messages": "FILE"})
 
     async def work(hub: Hub) -> Extracted:
@@ -42,26 +43,6 @@ def extract(
         output.print_json({**shown(extracted), "operation_id": extracted.operation_id})
     else:
         _print_extracted(extracted)
-
-
-def _messages(file: Path) -> Any:  # noqa: ANN401 -- any JSON: the model says what is wrong with it
-    text = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
-    lines = [line for line in text.splitlines() if line.strip()]
-    try:
-        # Of many lines each is one message, where the first is one: an object that is complete.
-        parsed = [orjson.loads(line) for line in lines] if _is_object(lines[0]) else orjson.loads(text)
-    except (orjson.JSONDecodeError, IndexError) as problem:
-        raise typer.BadParameter(f"FILE: is no JSON: {problem}") from problem
-    if isinstance(parsed, list) and len(parsed) == 1 and isinstance(parsed[0], dict) and "messages" in parsed[0]:
-        return parsed[0]["messages"]
-    return parsed["messages"] if isinstance(parsed, dict) and "messages" in parsed else parsed
-
-
-def _is_object(line: bytes) -> bool:
-    try:
-        return isinstance(orjson.loads(line), dict)
-    except orjson.JSONDecodeError:
-        return False
 
 
 def _print_extracted(extracted: Extracted) -> None:

@@ -107,6 +107,7 @@ def test_the_answers_of_the_command_are_those_of_the_api(tmp_path: Path) -> None
     [
         (("commit", "-"), b"[]", 2, "--session-id"),
         (("commit", "-", "--session-id", "s"), b"nonsense", 2, "FILE"),
+        (("commit", "-", "--session-id", "s"), b"5", 2, "holds no messages"),
         (("commit", "-", "--session-id", "s"), b'[{"role": "user"}]', 2, "messages.0.content"),
         (("read", "ctx://default/users/../x"), b"", 1, "ctx://default/users/../x"),
         (("read", "ctx://default/users/li/memories/profile"), b"", 1, "no memory"),

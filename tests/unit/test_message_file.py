@@ -1,0 +1,62 @@
+"""Files of messages as people have them: every form is read, and what is wrong is told with its line."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from knowhub.cli.message_file import check_not_empty, read_messages
+
+MESSAGE: dict[str, Any] = {"role": "user", "content": "你好"}
+LINE = '{"role": "user", "content": "你好"}'
+
+
+@pytest.mark.parametrize(
+    ("text", "messages"),
+    [
+        (f"[{LINE}, {LINE}]", [MESSAGE, MESSAGE]),
+        (f'{{"messages": [{LINE}]}}', [MESSAGE]),
+        (LINE, [MESSAGE]),
+        (f"{LINE}\r\n\r\n{LINE}\r\n", [MESSAGE, MESSAGE]),
+        (f"\ufeff{LINE}\n{LINE}\n", [MESSAGE, MESSAGE]),
+        (f"\ufeff[\n{LINE}\n]", [MESSAGE]),
+        ("[]", []),
+    ],
+)
+def test_messages_are_read_in_each_form(tmp_path: Path, text: str, messages: list[dict[str, Any]]) -> None:
+    file = tmp_path / "said.json"
+    file.write_text(text, encoding="utf-8", newline="")
+
+    assert read_messages(file) == {"messages": messages}
+
+
+def test_what_an_object_has_beside_its_messages_comes_along(tmp_path: Path) -> None:
+    file = tmp_path / "said.json"
+    file.write_text(f'{{"session_id": "s", "messages": [{LINE}]}}', encoding="utf-8")
+
+    assert read_messages(file) == {"session_id": "s", "messages": [MESSAGE]}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("5", "an object with `messages`"),
+        ("null", "an object with `messages`"),
+        ('"hello"', "an object with `messages`"),
+        ("", "FILE: is no JSON"),
+        (f'{LINE}\n\n{{"role": \n', "FILE: line 3: is no JSON"),
+        (f"{LINE}\nnonsense\n", "FILE: line 2: is no JSON"),
+    ],
+)
+def test_what_is_no_file_of_messages_is_told(tmp_path: Path, text: str, told: str) -> None:
+    file = tmp_path / "said.json"
+    file.write_text(text, encoding="utf-8")
+
+    with pytest.raises(typer.BadParameter, match=told):
+        read_messages(file)
+
+
+def test_a_file_without_a_message_is_told() -> None:
+    with pytest.raises(typer.BadParameter, match="holds no message"):
+        check_not_empty({"messages": []})
