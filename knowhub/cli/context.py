@@ -231,4 +231,7 @@ def _layer(block: RetrievedBlock) -> str:
 def _print_summary(one: NodeSummary, first: str) -> None:
     indent = "  " * (one.uri.count("/") - first.count("/"))
     slash = "/" if one.has_children else ""
-    output.say(f"{indent}{one.name}{slash}  {one.updated_at or ''}".rstrip())
+    # The URI goes on with this; what a memory is about, where that is a hash, stands behind it.
+    written = one.uri.rpartition("/")[2]
+    about = f"  {one.name}" if one.name != written else ""
+    output.say(f"{indent}{written}{slash}{about}  {one.updated_at or ''}".rstrip())
