@@ -1,10 +1,10 @@
 """The knowledge tools of an agent: each is one call of the API; the server does the thinking (seed 003)."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from agent_tools import client, degraded, failures, records
+from agent_tools import client, degraded, failures, records, sendable
 from agent_tools.registry import tool
 from agent_tools.results import ToolResult
 
@@ -60,7 +60,7 @@ async def knowledge_search(
         "unseen": "true" if unseen else None,
         "account": account,
     }
-    params = {"q": query, "top_k": top_k, "min_score": min_score, "types": _commas(types), **context}
+    params = {"q": query, "top_k": top_k, "min_score": min_score, "types": sendable.commas(types), **context}
     reply = await client.request("GET", "/api/knowledge/search", params=params)
     return _found(reply, "No knowledge matches. Use other words, or a lower min_score.")
 
@@ -186,7 +186,7 @@ async def knowledge_list(
         types: Only these types: user_profile, strategy, tool, usecase, definition, plan.
         scopes: Only what these scopes may see, such as ["project:web"].
     """
-    params = {"limit": limit, "types": _commas(types), "scopes": _commas(scopes)}
+    params = {"limit": limit, "types": sendable.commas(types), "scopes": sendable.commas(scopes)}
     reply = await client.request("GET", "/api/knowledge", params=params)
     return _found(reply, "No knowledge is saved there yet.")
 
@@ -213,10 +213,6 @@ async def knowledge_slim(model: str = "google/gemini-2.0-flash-001") -> ToolResu
 # Seed 004 calls these two by other names.
 get_knowledge = knowledge_search
 save_knowledge = knowledge_save
-
-
-def _commas(values: Sequence[str] | None) -> str | None:
-    return ",".join(values) if values else None
 
 
 def _ownership(scopes: list[str] | None, owner: str | None, agent_id: str) -> dict[str, Any]:

@@ -97,7 +97,7 @@ async def search_memory(  # noqa: PLR0913, PLR0917 -- every tool of an agent tak
     params = {
         "q": asked,
         "target_uri": target_uri,
-        "categories": ",".join(categories) if categories else None,
+        "categories": sendable.commas(categories),
         "top_k": top_k,
         **sendable.ids_by_name(user_id, agent_id, project_id, team_id, org_id, account),
     }

@@ -1,7 +1,7 @@
 """Texts, ids and callers as the server takes them: what a host has need not fit, and no recall is lost for that."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from typing import Final
 
@@ -27,9 +27,16 @@ def plain_text(given: str) -> str:
     return given.replace("\0", " ").encode("utf-8", "replace").decode()
 
 
-def query(given: str) -> str:
+def query(given: object) -> str:
     """Return the beginning of a text, as long as a search may be; empty where there are no words."""
-    return plain_text(given).strip()[:MAX_QUERY_CHARS]
+    return plain_text("" if given is None else str(given)).strip()[:MAX_QUERY_CHARS]
+
+
+def commas(values: Iterable[object] | None) -> str | None:
+    """Return names as a query holds them, None for none; a text is taken as it is, so that one name will do."""
+    if values is None or isinstance(values, str):
+        return values or None
+    return ",".join(map(str, values)) or None
 
 
 def entity_id(given: object) -> str:

@@ -1,5 +1,6 @@
 """The messages of a host as the server takes them: a bad one is mended or left out, and the others are sent."""
 
+import json
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -14,15 +15,19 @@ _MILLISECONDS_FROM: Final = 100_000_000_000
 _SHOWN_NOTES: Final = 10
 
 
-def sendable_messages(messages: Iterable[object], trace_id: str | None) -> tuple[list[dict[str, str]], str]:
+def sendable_messages(messages: Iterable[object] | None, trace_id: str | None) -> tuple[list[dict[str, str]], str]:
     """Return the newest messages, those without text left out, and a word on what was not sent as it is.
 
-    A message without an id gets one from its text and the trace, and none where there is no trace.
+    A message without an id gets one from its text and the trace, and none where there is no trace. The JSON text of
+    messages, and one message alone, will do.
     """
+    given = _listed(messages)
+    if given is None:
+        return [], "The messages are no list of objects with role and content."
     kept: list[dict[str, str]] = []
     notes: list[str] = []
     left = MAX_BODY_CHARS
-    for number, message in reversed(list(enumerate(messages, 1))):
+    for number, message in reversed(list(enumerate(given, 1))):
         said, problems = _fitted(message, trace_id)
         notes += [f"message {number} {problem}" for problem in problems]
         if said is None:
@@ -33,6 +38,17 @@ def sendable_messages(messages: Iterable[object], trace_id: str | None) -> tuple
             break
         kept.append(said)
     return kept[::-1], _told(notes)
+
+
+def _listed(messages: object) -> list[object] | None:
+    if isinstance(messages, str):
+        try:
+            messages = json.loads(messages)
+        except (ValueError, RecursionError):
+            return None
+    if isinstance(messages, Mapping):
+        return [messages]
+    return list(messages) if isinstance(messages, Iterable) and not isinstance(messages, str | bytes) else None
 
 
 def _fitted(message: object, trace_id: str | None) -> tuple[dict[str, str] | None, list[str]]:

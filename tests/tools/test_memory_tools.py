@@ -121,6 +121,54 @@ async def test_a_session_without_words_is_not_sent(hub: respx.MockRouter) -> Non
     assert not hub.calls
 
 
+@pytest.mark.parametrize(
+    "given",
+    ['[{"role": "user", "content": "hi"}]', {"role": "user", "content": "hi"}, ({"role": "user", "content": "hi"},)],
+)
+async def test_messages_as_json_text_and_one_message_alone_are_sent_as_a_list(
+    hub: respx.MockRouter,
+    given: Any,  # noqa: ANN401 -- whatever a host hands over
+) -> None:
+    route = hub.post("/api/context/sessions/commit").mock(httpx.Response(201, json=COMMITTED))
+
+    result = await commit_session("s-1", given)
+
+    assert result.error is None
+    assert json.loads(route.calls.last.request.content)["messages"] == [{"role": "user", "content": "hi"}]
+
+
+@pytest.mark.parametrize("given", ["hello", "5", None, 7, b"hello"])
+async def test_what_is_no_list_of_messages_is_told_in_one_sentence(
+    hub: respx.MockRouter,
+    given: Any,  # noqa: ANN401 -- whatever a host hands over
+) -> None:
+    result = await commit_session("s-1", given)
+
+    assert result.error is not None
+    assert result.error.endswith("The messages are no list of objects with role and content.")
+    assert not hub.calls
+
+
+@pytest.mark.parametrize("given", ["sessions,events", ["sessions", "events"], ("sessions", "events")])
+async def test_categories_may_be_a_text(
+    hub: respx.MockRouter,
+    given: Any,  # noqa: ANN401 -- whatever a host hands over
+) -> None:
+    route = hub.get("/api/context/search").mock(httpx.Response(200, json=FOUND))
+
+    await search_memory("周报", categories=given)
+
+    assert route.calls.last.request.url.params["categories"] == "sessions,events"
+
+
+async def test_a_search_for_nothing_is_told(hub: respx.MockRouter) -> None:
+    nothing: Any = None
+
+    result = await search_memory(nothing)
+
+    assert (result.error, len(hub.calls)) == ("The query is empty. Ask for something.", 0)
+
+
 async def test_a_search_sends_its_filters(hub: respx.MockRouter) -> None:
     route = hub.get("/api/context/search").mock(httpx.Response(200, json=FOUND))
 
