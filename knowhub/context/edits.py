@@ -29,7 +29,11 @@ def checked(ctx: RequestContext, address: str, field: str = "uri") -> uri.Contex
 
 def readable_head(view: ContextView, ctx: RequestContext, address: str) -> ContextHead:
     """Return the head of what stands at a URI. Raises NotFound where nothing does, or nothing that the caller sees."""
-    head = view.context_head(checked(ctx, address).text)
+    place = checked(ctx, address)
+    if not place.is_node and not place.is_part:
+        # Its words tell so much: whether something stands below it is told to nobody.
+        raise NotFound(f"no memory with id {address!r}: it is a folder, which has no text; list what stands below it")
+    head = view.context_head(place.text)
     if head is None or not head.live or not ctx.sees(head.audience):
         raise NotFound.of("memory", address)
     return head

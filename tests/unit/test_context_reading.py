@@ -95,6 +95,18 @@ async def test_what_is_hidden_is_refused_in_the_words_of_what_is_not_there(tmp_p
         assert len(set(told)) == 1
 
 
+async def test_a_folder_is_told_to_be_one_whether_anything_stands_below_it_or_not(tmp_path: Path) -> None:
+    async with memories_in(tmp_path) as memories:
+        await memories.put(node_row(CASE))
+        told = set()
+        for address in ("ctx://default/users/li/memories", "ctx://default/users/nobody", "ctx://default"):
+            with pytest.raises(NotFound, match="it is a folder") as refused:
+                await memories.reading.read(address, ctx=WANG)
+            told.add(refused.value.detail.replace(f"{address!r}", "URI"))
+
+        assert len(told) == 1
+
+
 @pytest.mark.parametrize("level", ["L3", "", "3", -1, "all", "x" * 500, True])
 async def test_a_level_that_there_is_not_is_refused_and_those_that_there_are_are_named(
     tmp_path: Path, level: str | int
