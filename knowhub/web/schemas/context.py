@@ -56,7 +56,9 @@ def _named(text: str) -> str:
 
 
 def _level(value: object) -> object:
-    return f"L{value}" if isinstance(value, str) and value.isdecimal() else value
+    if not isinstance(value, str):
+        return value
+    return f"L{value}" if value.isdecimal() else value.upper()
 
 
 def _finite(seconds: float) -> float:
