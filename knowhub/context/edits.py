@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from knowhub.context import seen, uri
+from knowhub.context import l0, seen, uri
 from knowhub.context.model import NODES, PARTS, Category, ContextHead, ContextNode, ContextType, RelationEdge
 from knowhub.context.ports import ContextView
 from knowhub.core.erasing import is_erased
@@ -108,10 +108,11 @@ def collection_of(head: ContextHead) -> str:
 
 
 def node_of(head: ContextHead, row: Row) -> ContextNode:
-    """Return a node as it is shown with all of its layers; of a message every layer is the message."""
+    """Return a node as it is shown with all of its layers; of a message every layer is the message, a long one cut."""
     if head.is_part:
         said = {name: row[name] for name in ("number", "role", "name", "message_id", "timestamp")}
-        layers = {"abstract": head.abstract, "overview": row["content"], "content": row["content"]}
+        overview = l0.shown(row["content"], l0.MAX_MESSAGE_CHARS)
+        layers = {"abstract": head.abstract, "overview": overview, "content": row["content"]}
         kind, metadata, edges = ContextType.SESSION.value, said, []
     else:
         layers = {name: row[name] for name in EDITABLE}

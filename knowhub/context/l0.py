@@ -10,6 +10,8 @@ from knowhub.core.clock import parse_iso
 from knowhub.core.operation import Row
 
 MAX_SHOWN_CHARS = 300
+MAX_MESSAGE_CHARS = 2_000
+"""So much of a long message is shown to whoever has not asked for the whole of it."""
 _MOST_NAME_WORDS: Final = 4
 # A name before a colon, as transcripts have it: «Ada Lovelace: », «小王：».
 _SPEAKER: Final = re.compile(r"(?P<name>[^\W\d_][^:：\n]{0,39}?)(?::\s|：)")
@@ -62,9 +64,9 @@ def speaker(row: Row) -> str:
     return name if is_name else str(row["role"])
 
 
-def shown(text: str) -> str:
-    """Shorten a text to what a list shows."""
-    return text if len(text) <= MAX_SHOWN_CHARS else text[: MAX_SHOWN_CHARS - 1] + "…"
+def shown(text: str, most: int = MAX_SHOWN_CHARS) -> str:
+    """Shorten a text to what a list shows, or to so many characters."""
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def _sent(collection: str, row: Row) -> object:

@@ -49,6 +49,18 @@ async def test_deeper_layers_bring_the_overview_and_then_the_whole_text(tmp_path
         assert second.content_excerpt == text[:500]
 
 
+async def test_of_a_long_message_only_the_last_layer_is_all_of_it(tmp_path: Path) -> None:
+    async with memories_in(tmp_path) as memories:
+        short, long = "b" * 2_000, "c" * 2_001
+        await memories.talk(SESSION, [{"content": short}, {"content": long}])
+
+        first, second = [await memories.reading.read(f"{SESSION}/m{at}", ctx=LI) for at in (0, 1)]
+        whole = await memories.reading.read(f"{SESSION}/m1", "L2", ctx=LI)
+
+        assert (first.overview, second.overview) == (short, "c" * 1_999 + "…")
+        assert (whole.overview, whole.content) == (second.overview, long)
+
+
 async def test_the_whole_text_of_a_session_is_its_transcript_without_what_was_forgotten(tmp_path: Path) -> None:
     async with memories_in(tmp_path) as memories:
         await memories.talk(SESSION, [{"content": text} for text in ("first", "second", "third")])

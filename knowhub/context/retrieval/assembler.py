@@ -14,7 +14,6 @@ from knowhub.core import clock
 from knowhub.core.operation import is_live
 from knowhub.core.request_context import RequestContext
 
-MAX_MESSAGE_CHARS: Final = 2_000
 _BEFORE_A_MATCH: Final = 500
 _MOST_WORDS: Final = 8
 _MOST_MESSAGE_IDS: Final = 20
@@ -89,14 +88,14 @@ def _as_seen(head: ContextHead, sees: Sees) -> ContextHead:
 
 def _excerpt(said: str, words: Sequence[str]) -> str:
     """Return the beginning of a long message, or, where none of these words is there, what is around the first."""
-    lower = said[:MAX_MESSAGE_CHARS].lower()
-    if len(said) <= MAX_MESSAGE_CHARS or any(word in lower for word in words):
-        return said[:MAX_MESSAGE_CHARS]
+    lower = said[: l0.MAX_MESSAGE_CHARS].lower()
+    if len(said) <= l0.MAX_MESSAGE_CHARS or any(word in lower for word in words):
+        return said[: l0.MAX_MESSAGE_CHARS]
     # Lower case may be longer; that is a few characters in a whole message.
     lower = said.lower()
     place = next((at for at in (lower.find(word) for word in words) if at >= 0), 0)
-    start = min(max(0, place - _BEFORE_A_MATCH), len(said) - MAX_MESSAGE_CHARS)
-    return f"…{said[start + 1 : start + MAX_MESSAGE_CHARS]}" if place else said[:MAX_MESSAGE_CHARS]
+    start = min(max(0, place - _BEFORE_A_MATCH), len(said) - l0.MAX_MESSAGE_CHARS)
+    return f"…{said[start + 1 : start + l0.MAX_MESSAGE_CHARS]}" if place else said[: l0.MAX_MESSAGE_CHARS]
 
 
 def _message_ids(view: ContextView, head: ContextHead, places: dict[str, int]) -> list[str]:
