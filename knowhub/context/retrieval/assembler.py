@@ -15,6 +15,8 @@ from knowhub.core.operation import is_live
 from knowhub.core.request_context import RequestContext
 
 _BEFORE_A_MATCH: Final = 500
+# A search may show a hundred long messages, and nobody else is answered while they are looked through.
+_LOOKED_THROUGH_CHARS: Final = 50_000
 _MOST_WORDS: Final = 8
 _MOST_MESSAGE_IDS: Final = 20
 
@@ -60,10 +62,13 @@ class RetrievalAssembler:
         row = view.get(PARTS, head.uri)
         if row is None or not is_live(row):
             return head.abstract
+        said = l0.said(row)
+        if len(said) <= l0.MAX_MESSAGE_CHARS:
+            return said
         words = set(self._index.matched_terms(query.text, query.text))
         # A single character of Chinese stands anywhere; the longest word says most.
         whole = {word for word in words if len(word) > 1} or words
-        return _excerpt(l0.said(row), sorted(whole, key=lambda word: (-len(word), word)))
+        return _excerpt(said, sorted(whole, key=lambda word: (-len(word), word)))
 
     def _reasons(self, query: TypedQuery, hit: NodeHit, text: str) -> Iterable[str]:
         words = self._index.matched_terms(query.text, text)
@@ -89,10 +94,10 @@ def _as_seen(head: ContextHead, sees: Sees) -> ContextHead:
 def _excerpt(said: str, words: Sequence[str]) -> str:
     """Return the beginning of a long message, or, where none of these words is there, what is around the first."""
     lower = said[: l0.MAX_MESSAGE_CHARS].lower()
-    if len(said) <= l0.MAX_MESSAGE_CHARS or any(word in lower for word in words):
+    if any(word in lower for word in words):
         return said[: l0.MAX_MESSAGE_CHARS]
     # Lower case may be longer; that is a few characters in a whole message.
-    lower = said.lower()
+    lower = said[:_LOOKED_THROUGH_CHARS].lower()
     place = next((at for at in (lower.find(word) for word in words) if at >= 0), 0)
     start = min(max(0, place - _BEFORE_A_MATCH), len(said) - l0.MAX_MESSAGE_CHARS)
     return f"…{said[start + 1 : start + l0.MAX_MESSAGE_CHARS]}" if place else said[: l0.MAX_MESSAGE_CHARS]
