@@ -191,10 +191,12 @@ async def test_a_question_of_which_only_a_speaker_is_known_here_finds_what_they_
 ) -> None:
     async with memories_in(tmp_path) as memories:
         await memories.talk(SESSION, messages("小林：我换了工作。", "陈晨：恭喜。"))
+        await memories.talk(session_at("s2"), messages("小林：他什么都没说，I mention it only once."))
 
         first, again = await memories.ids(question), await memories.ids(question)
 
-        assert (first[:1], again) == (["m1"], first)
+        assert again == first
+        assert {"m1"} <= set(first)
 
 
 async def test_a_time_counted_from_an_event_at_which_nothing_was_said_leaves_the_question_as_it_is(

@@ -80,8 +80,9 @@ class L0Retriever:
         self._remember(whose, (known - persons) | heard)
         if heard != persons:
             found = await self._found(query, ctx, heard)
-        # Where nothing else of the question is known here, it asks for what they said.
-        found = found if found.hits else whole
+        if not any(hit.head.name in heard for hit in found.hits):
+            # What else is asked, they never said: it asks for what they did say.
+            found = replace(found, hits=[*found.hits, *_behind(found, whole)])
         return Seeds(found.hits, tuple(sorted(heard)), found.index_lag, found.degraded)
 
     async def _found(self, query: TypedQuery, ctx: RequestContext, persons: frozenset[str]) -> Recalled[ContextHead]:
@@ -130,7 +131,7 @@ def _behind(found: Recalled[ContextHead], more: Recalled[ContextHead]) -> list[H
     known = {hit.head.uri for hit in found.hits}
     new = [hit for hit in more.hits if hit.head.uri not in known]
     best = max((hit.relevance for hit in new), default=0.0)
-    last = found.hits[-1].relevance
+    last = found.hits[-1].relevance if found.hits else best
     return [replace(hit, relevance=hit.relevance * last / best) for hit in new] if best > last else new
 
 
