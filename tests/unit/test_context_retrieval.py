@@ -131,6 +131,8 @@ async def test_the_day_of_a_message_is_that_of_where_it_was_said(tmp_path: Path)
 
         assert await memories.ids("5月2日") == ["late"]
         assert await memories.ids("5月1日") == []
+        reasons = [(await memories.found(f"{day}到家"))[0].match_reason for day in ("5月2日", "5月1日")]
+        assert ["of that day" in reason for reason in reasons] == [True, False]
 
 
 async def test_a_time_counted_from_an_event_is_that_of_the_event_and_so_much_more(tmp_path: Path) -> None:

@@ -6,12 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from knowhub.context.model import Category, ContextHead, Level
+from knowhub.context import l0
+from knowhub.context.model import PARTS, Category, ContextHead, Level
 from knowhub.context.ports import ContextStore, ContextView
 from knowhub.context.retrieval.l0_retriever import Groups, Seeds, groups_of
 from knowhub.context.retrieval.mixing import NEIGHBOURS, Place, Session, Transcripts
 from knowhub.context.search_model import NodeHit, TypedQuery
 from knowhub.context.times import marks_of
+from knowhub.core.erasing import is_erased
 from knowhub.core.recall import Hit
 from knowhub.core.request_context import RequestContext
 
@@ -161,12 +163,18 @@ class _Ranking:
             yield "the session as a whole"
         if head.name in self._persons:
             yield f"said by {head.name}" if head.is_part else f"about {head.name}"
-        if self._days and not self._days.isdisjoint(marks_of(head.said_at)):
+        if self._days and not self._days.isdisjoint(self._days_of(head)):
             yield "of that day"
         if head.category.value in self._asked_for:
             yield "the kind asked for"
         if head.sources and self._said_of(head):
             yield "what was said"
+
+    def _days_of(self, head: ContextHead) -> Sequence[str]:
+        """Return the marks of the days by which a node or a message is found: a message's are of where it was said."""
+        row = self._view.get(PARTS, head.uri) if head.is_part else None
+        # It may have been deleted since it was found.
+        return marks_of(head.said_at) if row is None or is_erased(row) else l0.searched_days(PARTS, row)
 
 
 def _order(found: _Found) -> tuple[float, float, str]:
