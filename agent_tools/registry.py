@@ -113,7 +113,9 @@ def _checked(called: Tool[...], arguments: Mapping[str, Any] | str) -> dict[str,
         raise ToolFailure(f"The arguments are not JSON ({error}). Pass one JSON object.") from error
     if not isinstance(given, Mapping):
         raise ToolFailure("The arguments must be one JSON object.")
-    problems = schemas.argument_problems(given, called.anthropic_schema()["input_schema"])
+    schema = called.anthropic_schema()["input_schema"]
+    meant = schemas.read_texts(given, schema)
+    problems = schemas.argument_problems(meant, schema)
     if problems:
         raise ToolFailure(f"Correct the arguments of {called.__name__} and call again: {'; '.join(problems)}.")
-    return dict(given)
+    return meant

@@ -1,6 +1,7 @@
 """A tool's parameters as a JSON schema, from its signature and docstring, and the check of arguments."""
 
 import inspect
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from types import NoneType, UnionType
@@ -43,6 +44,15 @@ def parameter_schema(function: Callable[..., Any]) -> dict[str, Any]:
         "required": [name for name in parameters if name not in defaults],
         "additionalProperties": False,
     }
+
+
+def read_texts(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments with lists and objects that came as their JSON text, as many a model writes them, parsed.
+
+    What may be a text stays as it is, and so does what is no such text.
+    """
+    properties = schema["properties"]
+    return {name: _meant(value, properties.get(name, {})) for name, value in arguments.items()}
 
 
 def argument_problems(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> list[str]:
@@ -102,6 +112,18 @@ def _mismatches(value: object, schema: Mapping[str, Any], path: str) -> Iterator
     elif isinstance(value, dict):
         for name, item in value.items():
             yield from _mismatches(item, fitting[0].get("additionalProperties", {}), f"{path}.{name}")
+
+
+def _meant(value: object, schema: Mapping[str, Any]) -> object:
+    options = schema.get("anyOf", [schema])
+    if not isinstance(value, str) or any(_fits(value, option) for option in options):
+        return value
+    try:
+        parsed = json.loads(value)
+    except (ValueError, RecursionError):
+        return value
+    fits = isinstance(parsed, list | dict) and any(_fits(parsed, option) for option in options)
+    return parsed if fits else value
 
 
 def _fits(value: object, schema: Mapping[str, Any]) -> bool:

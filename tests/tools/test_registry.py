@@ -177,6 +177,16 @@ async def test_arguments_may_come_as_json_text() -> None:
     assert result.output == "安"
 
 
+async def test_a_list_or_an_object_may_come_as_its_json_text_and_a_text_stays_one() -> None:
+    given = {"name": "[1]", "grams": 3, "labels": '["a", "b"]', "tags": '{"a": "b"}', "parts": '[{"a": 1}]'}
+
+    result = await call_tool("registry_test_weigh", given)
+
+    assert result.error is None
+    assert result.metadata["name"] == "[1]"
+    assert [result.metadata[name] for name in ("labels", "tags", "parts")] == [["a", "b"], {"a": "b"}, [{"a": 1}]]
+
+
 async def test_an_unknown_tool_is_answered_with_those_there_are() -> None:
     result = await call_tool("weigh", {})
 
@@ -194,6 +204,9 @@ async def test_an_unknown_tool_is_answered_with_those_there_are() -> None:
         ({"grams": None}, "grams must be integer, not null"),
         ({"price": "1"}, "price must be number, not string"),
         ({"labels": "one"}, "labels must be array of string or null, not string"),
+        ({"labels": '{"a": 1}'}, "labels must be array of string or null, not string"),
+        ({"labels": "[1]"}, "labels[0] must be string, not integer"),
+        ({"labels": "[" * 100_000}, "labels must be array of string or null, not string"),
         ({"labels": ["one", 2]}, "labels[1] must be string, not integer"),
         ({"tags": {"a": 1}}, "tags.a must be string, not integer"),
         ({"tags": ["a"]}, "tags must be object or null, not array"),
