@@ -310,12 +310,13 @@ async def test_a_long_message_is_shown_to_its_two_thousandth_character(tmp_path:
 async def test_of_a_long_message_that_matches_further_on_the_place_is_shown_that_does(tmp_path: Path) -> None:
     async with memories_in(tmp_path) as memories:
         await memories.talk(
-            SESSION, messages("log line " * 5_000 + "the Harbours were closed", "报告" * 3_000 + "灯塔")
+            SESSION,
+            messages("log line " * 5_000 + "the Harbours were closed" + " again" * 900, "报告" * 3_000 + "灯塔"),
         )
 
         english, chinese = await memories.found("harbour"), await memories.found("灯塔在哪里")
 
-        assert "the Harbours were closed" in english[0].abstract
+        assert "the Harbours were closed" in english[0].abstract[:120]
         assert (len(english[0].abstract), english[0].match_reason) == (2_000, "words: harbour")
         assert chinese[0].abstract.endswith("灯塔")
 

@@ -14,7 +14,8 @@ from knowhub.core import clock
 from knowhub.core.operation import is_live
 from knowhub.core.request_context import RequestContext
 
-_BEFORE_A_MATCH: Final = 500
+# So that a line of a terminal, cut at 120 characters, shows the match too.
+_BEFORE_A_MATCH: Final = 80
 # A search may show a hundred long messages, and nobody else is answered while they are looked through.
 _LOOKED_THROUGH_CHARS: Final = 50_000
 _MOST_WORDS: Final = 8
