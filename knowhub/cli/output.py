@@ -1,6 +1,7 @@
 """What the commands print: JSON or tables on stdout, everything else on stderr."""
 
 import sys
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -17,6 +18,7 @@ from knowhub.keywords.model import Written
 _ERRORS_SHOWN = 20
 _PIPED_WIDTH = 140
 _LINE_CHARS = 120
+_HARMLESS = "\n\t\N{ZERO WIDTH JOINER}\N{ZERO WIDTH NON-JOINER}"
 
 
 def console() -> Console:
@@ -79,8 +81,11 @@ def cell(text: object, style: str = "") -> Text:
 
 
 def printable(text: str) -> str:
-    """Return `text` without what a terminal would obey."""
-    return "".join(char if char.isprintable() or char == "\n" else "\N{REPLACEMENT CHARACTER}" for char in text)
+    """Return `text` without what a terminal would obey; spaces of every width and tabs stay."""
+    if text.isprintable():
+        return text
+    lines = text.replace("\r\n", "\n")
+    return "".join(char if char.isprintable() or _is_harmless(char) else "\N{REPLACEMENT CHARACTER}" for char in lines)
 
 
 def one_line(text: str, chars: int = _LINE_CHARS) -> str:
@@ -129,3 +134,8 @@ def progress(quiet: bool) -> Iterator[Progress]:
     )
     with Progress(*columns, console=screen, transient=True, disable=quiet or not screen.is_terminal) as bars:
         yield bars
+
+
+def _is_harmless(char: str) -> bool:
+    # Python counts no space but the plain one as printable, and not what joins the parts of an emoji.
+    return char in _HARMLESS or unicodedata.category(char) == "Zs"
