@@ -295,6 +295,13 @@ async def test_the_documented_limits_are_those_that_hold(api: httpx.AsyncClient)
     assert schemas["UsedToolPart"]["properties"]["note"]["maxLength"] == 1_000
 
 
+async def test_a_session_that_is_too_long_is_told_how_to_come_in(api: httpx.AsyncClient) -> None:
+    refused = await api.post(COMMIT, json={"session_id": "s-1", "messages": said("x") * 2_001})
+
+    assert refused.status_code == 422
+    assert "2,000; commit a longer session in several turns" in refused.json()["errors"][0]["message"]
+
+
 @pytest.mark.parametrize("project", [{"project_id": "atlas"}, {"team_id": "web", "org_id": "x"}])
 async def test_a_project_remembers_nothing(api: httpx.AsyncClient, project: dict[str, str]) -> None:
     response = await api.post(COMMIT, json=GOOD | project)

@@ -9,6 +9,7 @@ from knowhub.core.errors import FieldError, InvalidInput
 from knowhub.core.messages import Message
 
 MAX_MESSAGES: Final = 2_000
+TOO_MANY: Final = f"must be at most {MAX_MESSAGES:,}; commit a longer session in several turns, under one session_id"
 MAX_USED: Final = 2_000
 MAX_SESSION_CHARS: Final = 200
 MAX_ROLE_CHARS: Final = 40
@@ -42,7 +43,7 @@ def _errors(commit: SessionCommit) -> Iterable[FieldError | None]:
     if not commit.messages:
         yield FieldError("messages", "must name at least one message")
     if len(commit.messages) > MAX_MESSAGES:
-        yield FieldError("messages", f"must be at most {MAX_MESSAGES:,}; commit a longer session in several turns")
+        yield FieldError("messages", TOO_MANY)
         return
     for number, message in enumerate(commit.messages):
         yield from _message_errors(f"messages.{number}", message)

@@ -61,6 +61,13 @@ def _level(value: object) -> object:
     return f"L{value}" if value.isdecimal() else value.upper()
 
 
+def _not_too_many(messages: object) -> object:
+    # The schema has the limit as well; it cannot say what to do.
+    if isinstance(messages, list) and len(messages) > checks.MAX_MESSAGES:
+        raise ValueError(checks.TOO_MANY)
+    return messages
+
+
 def _finite(seconds: float) -> float:
     if not math.isfinite(seconds):
         raise ValueError("must be a number of seconds")
@@ -135,7 +142,11 @@ class CommitBody(Body):
     """A session, oldest message first."""
 
     session_id: SessionId
-    messages: Annotated[list[SessionMessage], Field(min_length=1, max_length=checks.MAX_MESSAGES)]
+    messages: Annotated[
+        list[SessionMessage],
+        Field(min_length=1, max_length=checks.MAX_MESSAGES),
+        BeforeValidator(_not_too_many),
+    ]
     used_contexts: Annotated[list[Text], Field(max_length=checks.MAX_USED)] = Field(
         default_factory=list, description="URIs or texts of what was recalled into the session: not learnt again."
     )
