@@ -25,6 +25,8 @@ _COUNTERS: frozenset[Path] = frozenset(
 _LOGS: frozenset[Path] = frozenset(
     ("metadata", name) for name in ("source_refs", "message_ids", "sessions", "counted_calls", GROWTH)
 )
+# Of a session: what it is said to be about is made of what was said in it.
+_QUOTING = frozenset({"abstract", "overview"})
 _KEPT_OF_NODES = {"parent_uri", "context_type", "category", "owner_space"}
 _KEPT_OF_PARTS = {"session_uri", "number", "role", "message_id", "timestamp"}
 # No `created_at`: where a text was short, there is room for the word that it is erased.
@@ -56,6 +58,7 @@ def node_rules(sum_up: SumUp) -> RowRules:
         balance=_last_used,
         parted=parted,
         told=_told,
+        quoting=_QUOTING,
     )
 
 
@@ -124,7 +127,7 @@ ERASE_PART = EraseRules(
     says=_says,
     told=frozenset({"summary", "reason", "edges"}),
     quoted_by=lambda part_uri: (NODES, parent_of(part_uri)),
-    quoting=frozenset({"abstract", "overview"}),
+    quoting=_QUOTING,
     retells=lambda row: (row.get("metadata") or {}).get(BY) not in (None, "rules"),
     made_of=_made_of,
 )

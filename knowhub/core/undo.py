@@ -47,6 +47,9 @@ class RowRules:
     since only brought more, and None elsewhere: then fields are compared. `bearers` are asked where the row tells of
     those that refer to it.
 
+    `quoting` are the fields in which a row may quote rows that refer to it: where one of those was erased since, a
+    restore leaves them blank.
+
     `riders(changes)` are the ids of rows that only went along in an operation: no right to them was needed, and none is
     to undo it. `uphold(row, gone, lookup, now)` returns what a row that refers to one which goes, (collection, row),
     becomes without it, as (collection, id, row): what the caller does not see cannot stand in the way.
@@ -67,6 +70,7 @@ class RowRules:
     is_verdict: bool = False
     parted: Parted = lambda _change, _current, _bearers: None
     told: Told = lambda row, _sees: row
+    quoting: frozenset[str] = frozenset()
     riders: Riders = lambda _changes: frozenset()
     uphold: Uphold = lambda _row, _gone, _lookup, _now: []
     balance: Balance = lambda _change, _lookup, _undone, row: row

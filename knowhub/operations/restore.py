@@ -73,5 +73,12 @@ def attached(
     return wanted if row is wanted.row else Wanted(wanted.collection, wanted.id, row)
 
 
+def unquoting(wanted: Wanted, rules: RowRules) -> Wanted:
+    """Return a row without the texts in which it may quote rows that refer to it."""
+    if wanted.row is None or not rules.quoting:
+        return wanted
+    return Wanted(wanted.collection, wanted.id, {**wanted.row, **dict.fromkeys(sorted(rules.quoting), "")})
+
+
 def _content(row: Row | None) -> dict[str, Any]:
     return {name: value for name, value in (row or {}).items() if name not in _BOOKKEPT}

@@ -1,7 +1,7 @@
 """Snapshots of the whole directory, and the return of one account to one of them (KT-252)."""
 
 import asyncio
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
@@ -25,7 +25,7 @@ from knowhub.core.request_context import RequestContext
 from knowhub.core.undo import RowRules
 from knowhub.operations.model import Restored, SnapshotEntry, SnapshotReason
 from knowhub.operations.ports import HistoryView, OperationStore
-from knowhub.operations.restore import RESTORE_OP, Key, Wanted, attached, restored_row
+from knowhub.operations.restore import RESTORE_OP, Key, Wanted, attached, restored_row, unquoting
 
 ROWS_PER_OPERATION = 1000
 
@@ -184,6 +184,7 @@ class _Plan:
         self._prepared = prepared
         self._seq = prepared.last_seq
         self._wanted: dict[Key, Wanted] = {}
+        self._quoted: dict[Key, list[Key]] = defaultdict(list)
         self._erased: dict[Key, None] = {}
         self.chunks: list[list[Key]] = []
 
@@ -194,7 +195,7 @@ class _Plan:
     async def read(self) -> None:
         """Read what differs, a little at a time."""
         async for wanted in self._prepared.differences():
-            self._wanted[wanted.key] = wanted
+            self._want(wanted)
             if len(self._wanted) % _ROWS_A_TURN == 0:
                 await asyncio.sleep(0)
 
@@ -263,8 +264,14 @@ class _Plan:
             touched[key] = None
             if key not in self._wanted:
                 # It did not differ before it was touched: what it was then is what the snapshot has.
-                self._wanted[key] = Wanted(*key, before if is_live(before) else None)
+                self._want(Wanted(*key, before if is_live(before) else None))
         return list(touched)
+
+    def _want(self, wanted: Wanted) -> None:
+        self._wanted[wanted.key] = wanted
+        for end in self._rules[wanted.collection].references(wanted.row) if wanted.row is not None else ():
+            if self._rules[end[0]].quoting:
+                self._quoted[end].append(wanted.key)
 
     def _writes(self, view: HistoryView, keys: Sequence[Key], tally: "Counter[str]") -> list[Write]:
         writes = []
@@ -282,6 +289,9 @@ class _Plan:
             self._erased[key] = None
         if wanted.row is None and key[1] in rules.fixed:
             return None
+        if any(is_erased(view.get(*one)) for one in self._quoted.get(key, ())):
+            # It may quote what is gone for good, even where it was erased itself and something stands there anew.
+            wanted = unquoting(wanted, rules)
         return restored_row(wanted.row, now, view.now)
 
     def _reply(self, tally: "Counter[str]", kept: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from knowhub.stores.files.doctor.findings import Severity
 from knowhub.web.app import create_app
 from tests.erasing import files_with
 from tests.web.conftest import client_of
-from tests.web.sessions import NODES, commit, found, node
+from tests.web.sessions import COMMIT, NODES, commit, found, node
 
 pytestmark = pytest.mark.anyio
 
@@ -269,6 +269,29 @@ async def test_what_is_erased_does_not_come_back_with_its_session(api: httpx.Asy
     assert preference
     assert again["status"] == "unchanged"
     assert await found(api, "heron", **LI) == []
+
+
+@pytest.mark.parametrize("erased", [f"{SESSION}/m-2", SESSION])
+@pytest.mark.parametrize("goes_on", [False, True])
+async def test_no_restore_brings_back_what_a_session_quoted_of_what_is_erased(
+    api: httpx.AsyncClient, hub: Hub, preference: str, tmp_path: Path, erased: str, *, goes_on: bool
+) -> None:
+    quoted = await node(api, SESSION, **LI)
+    snapshot = (await api.post("/api/maintenance/snapshots")).json()["ts"]
+    await api.delete(NODES, params={"uri": erased, "erase": "true", **LI})
+    if goes_on:
+        more = {"session_id": "s-1", "messages": [{"role": "user", "content": "the ibis came", "message_id": "m-3"}]}
+        assert (await api.post(COMMIT, json=more | LI)).status_code == 201
+
+    restored = await api.post(f"/api/maintenance/snapshots/{snapshot}/restore")
+    await api.delete(f"/api/maintenance/snapshots/{snapshot}")
+    await hub.keeper.run_once()
+
+    assert SECRET in quoted["overview"], "nothing is tested where the session does not quote it"
+    assert restored.status_code == 200, restored.text
+    assert files_with(tmp_path / "data", SECRET) == []
+    assert (await api.get(NODES, params={"uri": preference, **LI})).status_code == 200
+    assert (await api.get(NODES, params={"uri": f"{SESSION}/m-2", **LI})).status_code == 404
 
 
 async def test_nobody_else_corrects_or_forgets(api: httpx.AsyncClient, hub: Hub, preference: str) -> None:
