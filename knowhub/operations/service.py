@@ -208,10 +208,11 @@ class OperationsService:
                 {"collection": block.collection, "id": block.id, "fields": fields, "operations": newer[:_NAMED]}
             )
         referrers = [{"collection": collection, "id": row_id} for collection, row_id in blocked.referrers]
-        return Conflict(
-            "newer operations stand on this one; undo those first, they are named in `conflicts`",
-            {"conflicts": standing, "referrers": referrers},
-        )
+        detail = "newer operations stand on this one; undo those first, they are named in `conflicts`"
+        if not standing and not referrers:
+            # Nothing that the caller sees: no list names it.
+            detail = "as things stand now this cannot be undone; change the rows themselves instead"
+        return Conflict(detail, {"conflicts": standing, "referrers": referrers})
 
     async def _newer(self, ctx: RequestContext, block: Blocked, seq: int) -> AsyncIterator[Operation]:
         """Yield the operations after `seq` that changed one of the blocked fields, as far as the caller sees them."""

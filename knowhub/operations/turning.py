@@ -58,6 +58,7 @@ def undone_rows(sight: Sight, operation: Operation, planned: Mapping[Key, Row]) 
         # Nothing was written since: what stood before stands again as a whole, in whatever order it comes back.
         return rows
     rows = _without_stuck(sight, balanced(view, rows, rules), planned, carried)
+    rows = _past_unseen(sight, rows, planned)
     after = {**planned, **_by_key(rows)}
     blocks += _in_the_way(view, rules, rows, after)
     referrers = _left_dangling(view, rules, rows, after)
@@ -119,6 +120,32 @@ def _without_stuck(
         or not is_live(row)
         or not sight.rules[change.collection].obstacles(lookup, [row])
     ]
+
+
+def _past_unseen(
+    sight: Sight, rows: Sequence[tuple[Change, Row]], planned: Mapping[Key, Row]
+) -> list[tuple[Change, Row]]:
+    """Have what comes back stand past rows that are gone and unseen, as it would had it stood when they went."""
+    turned = {(change.collection, change.id): (change, row) for change, row in rows}
+    for key, (_, row) in list(turned.items()):
+        lookup = _lookup(sight.view, {**planned, **{one: to for one, (_, to) in turned.items()}})
+        rules = sight.rules[key[0]]
+        gone = _unseen_gone(sight, rules.references(row) if is_live(row) else (), lookup)
+        for kind, row_id, upheld in rules.uphold(row, gone, lookup, sight.view.now) if gone else ():
+            if (kind, row_id) == key:
+                # Of a row that comes back this is no second version.
+                turned[key] = turned[key][0], {**upheld, "version": row["version"]}
+            else:
+                turned[kind, row_id] = Change(kind, row_id, None, upheld), upheld
+    return list(turned.values())
+
+
+def _unseen_gone(sight: Sight, ends: Sequence[Key], lookup: Lookup) -> tuple[str, Row] | None:
+    for end in ends:
+        stands = lookup(*end)
+        if stands is not None and not is_live(stands) and not sight.sees_row(end[0], stands):
+            return end[0], stands
+    return None
 
 
 def _in_the_way(

@@ -242,3 +242,43 @@ async def test_an_info_goes_with_its_link_to_a_keyword_that_was_hidden_since(li:
     assert [change["id"] for change in undone["changes"]] == [info["id"]]
     assert (await chen.ask("GET", f"{KEYWORDS}/{place['id']}/infos"))["count"] == 0
     assert (await li.try_to("GET", f"{INFOS}/{info['id']}")).status_code == 404
+
+
+@pytest.mark.parametrize("was_moved", [False, True])
+async def test_what_hung_below_an_unseen_one_that_is_gone_comes_back_below_the_nearest_that_stands(
+    li: Caller, chen: Caller, *, was_moved: bool
+) -> None:
+    plain: dict[str, Any] = {"llm_auto_place": False}
+    area, other = [await li.ask("POST", KEYWORDS, name=name, **plain) for name in ("area", "other")]
+    hidden = await chen.ask("POST", KEYWORDS, name="chen's", parent_id=area["id"], **plain)
+    below = await li.ask("POST", KEYWORDS, name="li's", parent_id=hidden["id"], **plain)
+    info = await li.ask("POST", INFOS, content="li's", keyword_ids=[hidden["id"], below["id"]])
+    await chen.ask("PATCH", f"{KEYWORDS}/{hidden['id']}", scopes=["user:owner"])
+    move = ("POST", f"{KEYWORDS}/{below['id']}/move", {"new_parent_id": other["id"]})
+    taken = await li.ask(*move[:2], **move[2]) if was_moved else await li.ask("DELETE", f"{KEYWORDS}/{below['id']}")
+    gone = await li.ask("DELETE", f"{INFOS}/{info['id']}")
+    await chen.ask("DELETE", f"{KEYWORDS}/{hidden['id']}")
+
+    undone = [await li.ask("POST", f"{OPERATIONS}/{one['operation_id']}/undo", dry_run=False) for one in (gone, taken)]
+
+    changes = [change for one in undone for change in one["changes"]]
+    assert {change["after"]["version"] - change["before"]["version"] for change in changes if change["before"]} == {1}
+    assert "chen" not in str(undone)
+    assert hidden["id"] not in str(undone)
+    assert await li.names(f"{KEYWORDS}/{below['id']}/path") == ["root", "area", "li's"]
+    assert sorted(await li.names(f"{INFOS}/{info['id']}/keywords")) == ["area", "li's"]
+
+
+async def test_what_is_unseen_and_stands_in_the_way_is_not_said_to_be_named(li: Caller, chen: Caller) -> None:
+    plain: dict[str, Any] = {"llm_auto_place": False}
+    upper = await chen.ask("POST", KEYWORDS, name="chen's", **plain)
+    lower = await li.ask("POST", KEYWORDS, name="li's", parent_id=upper["id"], **plain)
+    moved = await li.ask("POST", f"{KEYWORDS}/{lower['id']}/move", new_parent_id="root")
+    await chen.ask("POST", f"{KEYWORDS}/{upper['id']}/move", new_parent_id=lower["id"])
+    await chen.ask("PATCH", f"{KEYWORDS}/{upper['id']}", scopes=["user:owner"])
+
+    refused = await li.try_to("POST", f"{OPERATIONS}/{moved['operation_id']}/undo", {})
+
+    told = refused.json()
+    assert (refused.status_code, told["conflicts"], told["referrers"]) == (409, [], [])
+    assert told["detail"] == "as things stand now this cannot be undone; change the rows themselves instead"
