@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 from knowhub.core import permissions
@@ -123,12 +124,17 @@ class ResourceService:
     async def page(self, ctx: RequestContext, query: ResourceQuery) -> ResourcePage:
         """Return the resources that pass every filter and that the caller sees, by id, without what is sealed."""
         await self._store.refresh()
-        found = [head.id async for head in self._found(ctx, query)]
-        view = self._store.view(ctx.account)
-        # Others had their turns meanwhile: what was found may have been deleted or hidden since.
-        rows = [row for row in (_seen(view, ctx, one) for one in found[: query.limit]) if row is not None]
-        more = len(found) > query.limit
-        return ResourcePage([decisions.shown(row, view.now) for row in rows], found[query.limit - 1] if more else None)
+        while True:
+            found = [head.id async for head in self._found(ctx, query)]
+            view = self._store.view(ctx.account)
+            # Others had their turns meanwhile: what was found may have been deleted or hidden since.
+            rows = [row for row in (_seen(view, ctx, one) for one in found[: query.limit]) if row is not None]
+            more = len(found) > query.limit
+            if rows or not more:
+                # A page ends at what it shows: the next one looks anew at what went, and names none of it.
+                shown = [decisions.shown(row, view.now) for row in rows]
+                return ResourcePage(shown, str(rows[-1]["id"]) if more else None)
+            query = replace(query, after=found[query.limit - 1])
 
     def missing(self, ctx: RequestContext, resource_ids: Sequence[str]) -> list[str]:
         """Name those of the resources that are not there, or that the caller does not see (RS-015)."""

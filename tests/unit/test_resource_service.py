@@ -23,6 +23,7 @@ from knowhub.resources.model import RESOURCES, REVEALS, ResourceQuery
 from knowhub.resources.reveal_quota import RevealQuota
 from knowhub.resources.service import ResourceService
 from knowhub.resources.vault import Vault
+from knowhub.stores.files.rows.state_view import StateView
 from tests.builders import OWNER, CountedIds, FakeClock, caller, local, retry_key
 from tests.fakes.memory_keyring import HeldMasters, MemoryKeyring
 from tests.fakes.memory_store import MemoryStore
@@ -447,6 +448,29 @@ async def test_pages_go_by_id_through_what_the_caller_sees(desk: Desk) -> None:
         after = page.next_after
 
     assert seen == ["code/1", "code/3", "code/5", "code/7", "code/9"]
+
+
+async def test_a_page_ends_at_what_it_shows_where_what_was_found_is_hidden_meanwhile(desk: Desk) -> None:
+    class Moving(MemoryStore):
+        earlier: MemoryStore | None = None
+
+        def view(self, account: str) -> StateView:
+            earlier, self.earlier = self.earlier, None
+            return super().view(account) if earlier is None else earlier.view(account)
+
+    store = Moving(desk.clock, CountedIds())
+    service = ResourceService(store, memory_vault(desk.keyring), RevealQuota(0, lambda: 0.0))
+    for name in "abcdef":
+        await desk.service.save(LI, new_resource(name, scopes=["user:wang"]))
+        await service.save(LI, new_resource(name, scopes=["user:wang"] if name in "aef" else ["user:owner"]))
+
+    pages = []
+    for after in (None, "a"):
+        store.earlier = desk.store
+        pages.append(await service.page(WANG, ResourceQuery(limit=2, after=after)))
+
+    assert [[one["id"] for one in page.records] for page in pages] == [["a"], ["e", "f"]]
+    assert [page.next_after for page in pages] == ["a", None]
 
 
 async def test_undecided_outcomes_keep_their_key(desk: Desk) -> None:
