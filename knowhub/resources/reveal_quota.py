@@ -32,8 +32,8 @@ class RevealQuota:
         """Count one reveal. Raises TooManyRequests, naming the seconds after which there is another."""
         if self._an_hour == 0:
             return
-        # The principal, as rates of requests have it, and not the key: another key is no other allowance.
-        now, principal = self._monotonic(), (ctx.account, ctx.actor)
+        # Who holds it, as rates of requests have it, and not the key: another key is no other allowance.
+        now, principal = self._monotonic(), (ctx.account, ctx.holder)
         allowance = self._allowances.pop(principal, None) or _Allowance(float(self._an_hour), now)
         rate = self._an_hour / _HOUR_S
         allowance.left = min(float(self._an_hour), allowance.left + (now - allowance.counted_at) * rate)

@@ -55,8 +55,9 @@ class Allowed:
 class Allowance:
     """Gives each caller so many requests a minute and writes a day under /api/, and refuses more with 429.
 
-    A caller is the principal that a key stands for, so that a second key gives no second allowance; where no keys are
-    asked for, an address. The root key has no limit. `seconds` counts up, whatever the clock is set to.
+    A caller is who holds a key, so that a second key gives no second allowance, and two users who call as one agent are
+    two; where no keys are asked for, an address. The root key has no limit. `seconds` counts up, whatever the clock is
+    set to.
     """
 
     def __init__(
@@ -155,5 +156,5 @@ def _caller_of(scope: Scope) -> str | None:
         return client[0] if client else ""
     if caller.role is Role.ROOT:
         return None
-    # Names of accounts hold no control characters, so no two callers have one name.
-    return f"{caller.account}\n{caller.context.actor}"
+    # Names of accounts and of who calls hold no control characters, so no two callers have one name.
+    return f"{caller.account}\n{caller.context.holder}"

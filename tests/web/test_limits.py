@@ -33,8 +33,8 @@ def as_root(hub: Hub, **headers: str) -> httpx.AsyncClient:
     return httpx.AsyncClient(transport=transport, base_url=URL, headers={"X-API-Key": ROOT_KEY} | headers)
 
 
-async def mint(root: httpx.AsyncClient, user_id: str) -> str:
-    made = await root.post("/api/admin/keys", json={"user_id": user_id, "role": "writer"})
+async def mint(root: httpx.AsyncClient, user_id: str, **holder: str) -> str:
+    made = await root.post("/api/admin/keys", json={"user_id": user_id, "role": "writer", **holder})
     assert made.status_code == 201, made.text
     return str(made.json()["key"])
 
@@ -140,6 +140,31 @@ async def test_a_principal_has_one_allowance_however_many_keys_it_has_and_root_h
 
     assert statuses == [200, 200, 200, 429, 200]
     assert (roots, forged.status_code) == ({200}, 401)
+
+
+@pytest.mark.parametrize("limited", ["rate_limit_per_minute", "writes_per_day", "reveals_per_hour"])
+async def test_who_calls_as_the_same_agent_as_somebody_else_is_not_kept_from_being_answered(
+    settings: Settings, limited: str
+) -> None:
+    with_keys = {"auth": "api-key", "root_key": ROOT_KEY, "secret_key": "s" * 40, limited: 3}
+    async with hub_with(settings, **with_keys) as hub, as_root(hub) as root:
+        keys = [await mint(root, user_id, agent_id="crawler") for user_id in ("ann", "ann", "bob")]
+        sealed = {"id": "vault", "secure_body": "canary", "owner": "agent:crawler"}
+        assert (await root.post("/api/resource", json=sealed)).status_code == 201
+        asked = {
+            "rate_limit_per_minute": ("GET", "/api/knowledge", None),
+            "writes_per_day": ("POST", "/api/knowledge", {"content": "one more"}),
+            "reveals_per_hour": ("GET", "/api/resource/vault?reveal=true", None),
+        }
+        method, path, body = asked[limited]
+
+        answers = [
+            await root.request(method, path, json=body, headers={"X-API-Key": keys[number]})
+            for number in (0, 1, 0, 1, 2)
+        ]
+
+    assert [one.status_code < 300 for one in answers] == [True, True, True, False, True]
+    assert answers[3].status_code == 429
 
 
 async def test_more_requests_at_once_than_there_is_room_for_are_sent_away(settings: Settings) -> None:
