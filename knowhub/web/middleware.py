@@ -23,6 +23,12 @@ _MAX_REQUEST_ID_CHARS = 200
 _CLIENT_LEFT = 499
 _DRAINED_BYTES = 64 * 1024 * 1024
 READING = ("GET", "HEAD", "OPTIONS", "TRACE")
+# What a browser says of whose page it asks for, beside `same-origin`, and `none` where a person typed the address.
+_FOREIGN = frozenset({b"cross-site", b"same-site"})
+_FOREIGN_PAGE = (
+    "pages of other sites may not call this hub; one that may is named in KNOWHUB_CORS_ORIGINS, and uses fetch"
+)
+_PAGES = frozenset({"/", "/docs"})
 _STRINGS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _BRACKETS = re.compile(rb"[\[\]{}]")
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
@@ -83,12 +89,18 @@ class HostGuard:
             await self._app(scope, receive, send)
             return
         host = origin = None
+        is_foreign = False
         for name, value in scope["headers"]:
             if name == b"host":
                 host = value if host in (None, value) else _TWO
             elif name == b"origin":
                 origin = value if origin in (None, value) else _TWO
+            elif name == b"sec-fetch-site":
+                is_foreign |= value in _FOREIGN
         refusal = self._refusal(host, origin)
+        if refusal is None and is_foreign and origin is None and not _is_page(scope["path"]):
+            # An image or a link names no origin, and its page reads no answer; but to reveal leaves a line, and counts.
+            refusal = _FOREIGN_PAGE
         if refusal is not None:
             await answer_problem(send, scope, (403, "forbidden", refusal))
             return
@@ -285,6 +297,11 @@ def _host_and_port(url: str) -> tuple[str | None, int | None]:
         return (parts.hostname, parts.port) if parts.hostname else (None, None)
     except ValueError:
         return None, None
+
+
+def _is_page(path: str) -> bool:
+    """Tell whether a path is for people, who may follow a link to it from anywhere."""
+    return path in _PAGES or path.startswith("/docs/")
 
 
 def _is_loopback(name: str) -> bool:

@@ -81,6 +81,40 @@ async def test_a_page_of_a_foreign_origin_is_refused(api: httpx.AsyncClient, ori
     assert (await api.get("/api/knowledge", headers={"Origin": origin})).status_code == status
 
 
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+async def test_a_foreign_page_that_names_no_origin_leaves_no_line_in_the_log(
+    api: httpx.AsyncClient, hub: Hub, site: str
+) -> None:
+    saved = await api.post("/api/resource", json={"id": "vault", "secure_body": "canary"})
+    before = hub.store.last_seq
+    as_image = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": "no-cors"}
+
+    answers = [
+        await api.get(path, headers=as_image)
+        for path in ("/api/resource/vault?reveal=true", "/metrics", "/openapi.json")
+    ]
+
+    assert saved.status_code == 201
+    assert [one.status_code for one in answers] == [403] * 3
+    assert "canary" not in answers[0].text
+    assert hub.store.last_seq == before
+
+
+@pytest.mark.parametrize(
+    ("path", "headers"),
+    [
+        ("/docs", {"Sec-Fetch-Site": "cross-site"}),
+        ("/api/knowledge", {"Sec-Fetch-Site": "same-origin"}),
+        ("/api/knowledge", {"Sec-Fetch-Site": "none"}),
+        ("/api/knowledge", {"Sec-Fetch-Site": "same-site", "Origin": "http://localhost:8000"}),
+    ],
+)
+async def test_a_page_of_our_own_a_link_to_the_docs_and_a_typed_address_are_answered(
+    api: httpx.AsyncClient, path: str, headers: dict[str, str]
+) -> None:
+    assert (await api.get(path, headers=headers)).status_code == 200
+
+
 @pytest.mark.parametrize(
     ("method", "path", "allowed"),
     [
