@@ -73,6 +73,10 @@ def parse(text: str, field: str = "uri") -> ContextUri:
     if not text.startswith(SCHEME):
         raise InvalidInput.of(field, f"{text[:80]!r} is no URI of a memory: it must begin with {SCHEME}")
     written = text[len(SCHEME) :].split("/")
+    if "" in written:
+        raise InvalidInput.of(
+            field, f"{text[:200]!r} has an empty name in it: no slash ends a URI, and none stands twice"
+        )
     names = [_decoded(segment, text, field) for segment in written]
     account, space = names[0], "/".join(written[1:3])
     problem = _problem(written)

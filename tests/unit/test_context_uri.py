@@ -113,6 +113,12 @@ def test_what_knowhub_would_not_write_is_refused_by_name(hostile: str) -> None:
     assert refused.value.errors[0].field == "target_uri"
 
 
+@pytest.mark.parametrize("text", ["ctx://", "ctx://acme/", "ctx:///users/li", "ctx://acme/users/li//sessions/s"])
+def test_an_empty_name_is_said_to_be_one(text: str) -> None:
+    with pytest.raises(InvalidInput, match="has an empty name in it: no slash ends a URI, and none stands twice"):
+        uri.parse(text)
+
+
 @given(NAMES)
 def test_percent_encoding_of_other_tools_is_read_only_where_it_is_ours(name: str) -> None:
     assume(not name.startswith(uri.OWN))
