@@ -132,5 +132,5 @@ def _holder(key: dict[str, Any]) -> str:
 def _until(key: dict[str, Any]) -> str:
     if key["revoked_at"] is not None:
         return f"revoked {key['revoked_at']}"
-    until = key["expires_at"] or "it is revoked"
+    until = key["expires_at"] or "no end"
     return f"expired {until}" if key["expired"] else str(until)

@@ -27,7 +27,7 @@ def test_a_key_is_made_listed_replaced_and_ended_beside_a_running_server(cli: Cl
 
         assert (made.code, len(made.out.splitlines())) == (0, 1)
         assert "user:li, agent:爬虫, team:web, team:ops, writer in account default" in made.err
-        assert key_id in listed.out
+        assert (key_id in listed.out, "no end" in listed.out) == (True, True)
         assert key not in listed.out
         assert status(server.url, key) == 200
         new = cli.json("keys", "rotate", key_id)
@@ -50,7 +50,7 @@ def test_keys_are_made_before_there_is_a_directory_and_listed_by_account(cli: Cl
     ("words", "code", "told"),
     [
         (("create",), 1, "user_id"),
-        (("create", "--user-id", "li", "--role", "root"), 2, "--role"),
+        (("create", "--user-id", "li", "--role", "root"), 2, "--role: Input should be 'reader', 'writer' or 'admin'"),
         (("create", "--user-id", "li", "--expires-at", "soon"), 2, "--expires-at"),
         (("create", "--user-id", "li", "--account", ""), 2, "--account"),
         (("create", "--user-id", "li", "--team-id", ""), 2, "--team-id"),

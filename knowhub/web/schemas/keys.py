@@ -1,6 +1,6 @@
 """Requests and answers about API keys."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -18,8 +18,8 @@ class KeyBody(Part):
     account: EntityId | None = Field(default=None, description="Default: the caller's account.")
     user_id: EntityId | None = Field(default=None, description="The user that the key stands for; or `agent_id`.")
     agent_id: EntityId | None = Field(default=None, description="With a user too: the agent that owns what it saves.")
-    role: Annotated[str, Field(pattern="^(reader|writer|admin)$")] = Field(
-        default=Role.WRITER.value,
+    role: Literal["reader", "writer", "admin"] = Field(
+        default="writer",
         description="`reader` reads and gives evidence, `writer` saves, `admin` does everything in the account.",
     )
     project_ids: _Ids = Field(default_factory=list, description="The holder sees `project:ID` of each.")
