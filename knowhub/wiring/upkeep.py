@@ -1,8 +1,9 @@
 """All that is derived from the log, and the keeper that brings it up: built in one place, closed in reverse."""
 
-from collections.abc import Mapping
-from contextlib import AsyncExitStack
+from collections.abc import Iterable, Mapping
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from knowhub.context.model import ContextHead
@@ -73,6 +74,7 @@ def upkeep_of(
 ) -> Upkeep:
     """Build what follows a store; `stack` closes it."""
     directory, settings, clock = means.directory, means.settings, means.clock
+    _keep_from_others(means.files, (directory.records, directory.indexes, directory.cache))
     meaning = meaning_of(means.embedder, settings, stack)
     recall = recall_of(store, records_of(store, directory), meaning)
     memories = memory_recall_of(store, OutboxMeans(means.files, directory, clock), meaning)
@@ -122,6 +124,14 @@ def upkeep_of(
     stack.callback(maps.finish)
     surroundings = ErasureSurroundings(means.files, directory, keeper, derived)
     return Upkeep(recall, memories, records, maps, directories, archives, keeper, surroundings)
+
+
+def _keep_from_others(files: FileSystem, folders: Iterable[Path]) -> None:
+    """Make folders whose files say what the log says, as closed as that: the one above may have been left open."""
+    for folder in folders:
+        # Who writes into it makes it where this could not, or says why not.
+        with suppress(OSError):
+            files.make_folder(folder)
 
 
 def _archives(means: Means, store: FileStore) -> SnapshotFolder:

@@ -9,6 +9,8 @@ import orjson
 import pytest
 
 from knowhub.bootstrap import Hub
+from knowhub.context.commit_model import SessionCommit
+from knowhub.core.messages import Message
 from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.stores.files.keeper import Keeper
 from tests.builders import local, new_knowledge
@@ -141,3 +143,25 @@ async def test_record_files_are_right_where_more_was_written_than_is_kept_in_mem
         await hub.keeper.run_once()
 
         assert (tmp_path / "records" / "knowledge.jsonl").read_bytes().splitlines() == await logged_rows(hub)
+
+
+def left_open(folder: Path) -> None:
+    folder.chmod(0o755)
+
+
+def modes_in(folder: Path) -> dict[str, int]:
+    return {path.name: path.stat().st_mode & 0o777 for path in folder.iterdir()}
+
+
+async def test_other_users_of_the_machine_get_into_no_folder_of_a_directory_that_was_left_open(tmp_path: Path) -> None:
+    left_open(tmp_path)
+
+    async with hub_on(tmp_path) as hub:
+        await saved(hub, new_knowledge("for nobody else"))
+        await hub.memories.commit_session(local(), SessionCommit("s1", [Message("user", "I prefer tea.")]))
+        await hub.keeper.run_once()
+        await hub.snapshots.create()
+
+    modes = modes_in(tmp_path)
+    assert {"records", "indexes", "context", "snapshots", "change_log"} <= modes.keys()
+    assert {name: oct(mode) for name, mode in modes.items() if mode & 0o007} == {}
