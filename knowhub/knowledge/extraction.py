@@ -13,6 +13,7 @@ from knowhub.core.ids import Ids
 from knowhub.core.messages import Message
 from knowhub.core.operation import Committed, Draft, IdempotencyKey, Operation, Row, Unchanged
 from knowhub.core.request_context import RequestContext
+from knowhub.core.revealed import without_revealed
 from knowhub.core.shingles import weight
 from knowhub.knowledge import decisions, extraction_answers, extraction_prompts, heads, recalled
 from knowhub.knowledge.candidates import by_rules
@@ -97,7 +98,7 @@ class KnowledgeExtraction:
         if done is not None:
             return _replayed(done.operation)
         await self._store.refresh()
-        asked = replace(asked, messages=_newest(asked.messages))
+        asked = replace(asked, messages=without_revealed(_newest(asked.messages)))
         place = users_place(ctx)
         stock = Stock(ctx, place.owner or ctx.default_owner, Meetings())
         stock.refresh(self._store.view(ctx.account))

@@ -337,6 +337,17 @@ BAD_ITEMS: Sequence[Any] = [
 ]
 
 
+async def test_no_model_is_shown_a_sealed_body_that_a_tool_has_shown(tmp_path: Path) -> None:
+    chat = ScriptedChat([{"candidates": [item()]}])
+
+    async with hub_at(tmp_path, chat) as hub:
+        shown = Message("tool", '{"id": "shop", "secure_body": "horse battery staple"}', name="http_get")
+        await heard(hub, user("I want tabs for indentation, as I told you", "m-1"), shown)
+
+    asked = str(chat.questions)
+    assert ("I want tabs" in asked, "shop" in asked, "battery" in asked) == (True, True, False)
+
+
 async def test_one_bad_item_never_aborts_the_rest(tmp_path: Path) -> None:
     chat = ScriptedChat([{"candidates": [*BAD_ITEMS, item()]}])
 

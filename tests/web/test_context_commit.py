@@ -8,6 +8,8 @@ import httpx
 import pytest
 
 from knowhub.bootstrap import Hub
+from knowhub.core.revealed import WITHHELD
+from tests.erasing import files_with
 from tests.web.conftest import Opened
 from tests.web.sessions import COMMIT, commit, found, node, said
 
@@ -32,6 +34,27 @@ async def test_a_commit_answers_what_was_written_and_the_operation_that_wrote_it
     assert any("/memories/preferences/" in uri for uri in written), written
     assert told["outbox_events"] != []
     assert told["degraded"] == []
+
+
+async def test_what_a_tool_has_revealed_of_a_resource_is_in_no_transcript_and_in_no_file(
+    api: httpx.AsyncClient, hub: Hub, tmp_path: Path
+) -> None:
+    secret = "correct-horse-battery-staple"
+    await api.post("/api/resource", json={"id": "shop", "secure_body": secret})
+    revealed = await api.get("/api/resource/shop", params={"reveal": "true"})
+    shown = [revealed.text, f"A resource of kind text: shop.\n\n| id: shop\n| secure_body: {secret}"]
+    messages = [{"role": "tool", "name": "resource_get", "content": text} for text in shown]
+    body = {"session_id": "s-1", "messages": [*messages, {"role": "user", "content": "Thanks, I am logged in."}]}
+
+    first, again = [await api.post(COMMIT, json=body) for _ in range(2)]
+    await hub.keeper.run_once()
+
+    assert secret in revealed.text
+    assert (first.status_code, again.json()["status"]) == (201, "unchanged")
+    transcript = (await node(api, SESSION))["content"]
+    assert (transcript.count(WITHHELD), "Thanks, I am logged in." in transcript) == (2, True)
+    assert secret not in first.text
+    assert files_with(tmp_path / "data", secret) == []
 
 
 async def test_the_transcript_is_kept_word_for_word_in_its_order(api: httpx.AsyncClient) -> None:

@@ -1,7 +1,7 @@
 """A session becomes memory: in one operation, however often it is sent (CE-062, CE-133, CE-172)."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from knowhub.context import edits, spaces
@@ -22,6 +22,7 @@ from knowhub.core.asking import Asking
 from knowhub.core.messages import Message
 from knowhub.core.operation import Committed, Decide, Draft, IdempotencyKey, Unchanged, is_live
 from knowhub.core.request_context import RequestContext
+from knowhub.core.revealed import without_revealed
 
 _MOST_TRIES: Final = 3
 _STALE: Final = "stale"
@@ -67,6 +68,7 @@ class CommitCoordinator:
         """
         permissions.check_may_write(ctx)
         checks.check_commit(commit)
+        commit = replace(commit, messages=without_revealed(commit.messages))
         whose = spaces.memory_context(ctx, commit.session_id, commit.trace_id)
         checks.check_uris(spaces.session_uri(whose), commit.messages)
         done = await self._store.replayed(ctx.account, key)

@@ -1,0 +1,68 @@
+"""Sealed bodies that tools have shown stand in no transcript; all else does, word for word."""
+
+import json
+
+import pytest
+
+from knowhub.core.messages import Message
+from knowhub.core.revealed import WITHHELD, without_revealed
+
+SECRET = 'horse "staple\\battery"\n第二行的密码\tend'
+SEALED = {"id": "shop", "secure_body": SECRET, "title": "Shop"}
+FENCED = (
+    "A resource of kind text: shop.\n\n| id: shop\n| secure_body: horse\n|   staple\n|   battery\n| title: Shop\nDone."
+)
+PIECES = ("horse", "staple", "battery", "第二行")
+
+
+def kept(content: str, role: str = "tool") -> str:
+    (message,) = without_revealed([Message(role, content, "resource_get")])
+    return message.content
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        json.dumps(SEALED),
+        json.dumps(SEALED, ensure_ascii=False, indent=2),
+        json.dumps({"result": [SEALED, SEALED]}),
+        json.dumps({"text": json.dumps(SEALED)}),
+        json.dumps({"text": json.dumps(SEALED, ensure_ascii=False)}, ensure_ascii=False),
+        str(SEALED),
+        json.dumps(SEALED)[:40],
+        json.dumps({"text": json.dumps(SEALED)})[:60],
+        f"'secure_body': \"{'horse'}\", 'title': 1",
+        FENCED,
+        "  " + FENCED.replace("\n", "\n  "),
+    ],
+)
+@pytest.mark.parametrize("role", ["tool", "assistant", "function"])
+def test_a_sealed_body_is_withheld_however_it_was_shown(content: str, role: str) -> None:
+    told = kept(content, role)
+
+    assert [one for one in PIECES if one in told] == []
+    assert WITHHELD in told
+
+
+def test_what_stands_around_it_stays_as_it_was() -> None:
+    assert json.loads(kept(json.dumps(SEALED))) == {**SEALED, "secure_body": WITHHELD}
+    assert json.loads(json.loads(kept(json.dumps({"a": json.dumps(SEALED), "b": 1})))["a"])["title"] == "Shop"
+    assert kept(FENCED) == FENCED.replace("horse\n|   staple\n|   battery", WITHHELD)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "Is there a secure_body in it?",
+        '{"secure_body": null, "has_secure_body": true}',
+        '{"has_secure_body": "yes"}',
+        "| has_secure_body: True",
+        "Put it into `secure_body`, not into body: it is sealed.",
+    ],
+)
+def test_what_shows_none_stays_word_for_word(content: str) -> None:
+    assert kept(content) == content
+
+
+def test_what_a_person_says_stays_word_for_word() -> None:
+    assert kept(json.dumps(SEALED), "user") == json.dumps(SEALED)
