@@ -19,6 +19,7 @@ LOCK_BYTES = 4096
 _MAGIC = int.from_bytes(b"KNOWHUB1", "little")
 _MAGIC_AT, _STAMP_AT, _GENERATION_AT, _SEGMENT_AT, _OFFSET_AT, _INODE_AT, _SUSPECT_AT = range(7)
 _SEGMENT_INODE_AT, _BOOT_AT = 7, 8
+_WORD_BYTES = 8
 _READ_TRIES = 1000
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -148,6 +149,19 @@ def names_position(lock: bytes) -> bool:
     """Tell whether the bytes of a LOCK, of whatever boot or directory, say that a log was written."""
     words = memoryview(lock[: len(lock) // 8 * 8]).cast("Q")
     return len(words) > _OFFSET_AT and words[_MAGIC_AT] == _MAGIC and words[_OFFSET_AT] > 0
+
+
+def disown(files: FileSystem, path: Path) -> None:
+    """Have LOCK vouch for no segment, and go on saying how far the log was written. Raises OSError.
+
+    A file that is made in the place of one that vanished may get its inode, and would be believed to be that one.
+    """
+    descriptor = files.open(path, os.O_WRONLY)
+    try:
+        write_all(files, descriptor, bytes(_WORD_BYTES), _SEGMENT_INODE_AT * _WORD_BYTES)
+        files.sync(descriptor)
+    finally:
+        files.close(descriptor)
 
 
 def try_flock(descriptor: int) -> bool:

@@ -15,7 +15,7 @@ from knowhub.stores.files.doctor.findings import Finding, Severity, ranges_text,
 from knowhub.stores.files.doctor.inspected_log import LogEnd
 from knowhub.stores.files.doctor.mended_log import Gap, Part, count_lost, keep_aside, mended, part_of, seq_of_line
 from knowhub.stores.files.filesystem import FileSystem, replace_file, write_all
-from knowhub.stores.files.lock import LOCK_BYTES
+from knowhub.stores.files.lock import LOCK_BYTES, disown
 from knowhub.stores.files.log.change_log import ChangeLog, Header, Line, header_text, lines_of
 from knowhub.stores.files.log.log_base import BASE, BaseHeader, end_line, header_line, is_end
 from knowhub.stores.files.log.recovery import judge
@@ -44,6 +44,8 @@ def mend_log(files: FileSystem, directory: DataDirectory, end: LogEnd, ids: Ids)
 
     For whoever holds KEEPER and LOCK. Raises OSError; then it can be tried again.
     """
+    if end.vanished is not None:
+        disown(files, directory.lock)
     log = ChangeLog(files, directory.change_log)
     try:
         mending = _Mending(files, directory, log, ids)
