@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 
 import pytest
 from hypothesis import given, settings
@@ -111,6 +112,22 @@ def test_chinese_near_copies_are_found_and_other_chinese_is_not() -> None:
     assert all(near.similarity >= LEAST_SIMILARITY for near in cluster.near)
 
 
+def test_who_gathers_a_cluster_of_very_many_comes_to_rest_while_it_grows() -> None:
+    text = "".join(english(40))
+    clusters = Clusters(lambda number: f"{text}{number}")
+    for number in range(600):
+        clusters.put(number, f"{text}{number}", "knowledge")
+    for _ in clusters.gathering():
+        continue
+    gathered = clusters.clusters()
+
+    rests = len(list(takewhile(lambda one: one is None, gathered)))
+
+    # It is the first of all, so that nothing else was done before it: one rest for every 256 rows of it.
+    assert rests == 599 // 256
+    assert [len(one.near) for one in clusters.clusters() if one is not None] == [599]
+
+
 def test_a_copy_of_a_near_copy_is_in_its_cluster() -> None:
     words = english(40)
     first, second = "".join(words), "".join([*words, "more "])
@@ -166,6 +183,21 @@ def test_a_row_that_changed_meanwhile_is_compared_as_it_stands() -> None:
         continue
 
     assert [one for one in clusters.clusters() if one is not None] == []
+
+
+def test_a_row_that_is_gone_meanwhile_is_like_no_other() -> None:
+    text = "".join(english(30))
+    three = documents([text, text + "end", text + "more"])
+    now = {number: one.whole for number, one in enumerate(three) if number > 0}
+    clusters = Clusters(now.get)
+    for number, one in enumerate(three):
+        clusters.put(number, one.whole, one.collection)
+
+    for _ in clusters.gathering():
+        continue
+
+    (cluster,) = [one for one in clusters.clusters() if one is not None]
+    assert (cluster.kept, [(near.number, near.to) for near in cluster.near]) == (1, [(2, 1)])
 
 
 def test_a_row_that_changes_between_two_comparisons_is_read_again() -> None:
