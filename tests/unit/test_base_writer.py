@@ -1,5 +1,6 @@
 """A base holds every row as it was, however large, and is not written from a log that is not what was said."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -20,6 +21,7 @@ from tests.builders import FakeClock, knowledge_row, local, new_knowledge, open_
 pytestmark = pytest.mark.anyio
 
 ACCOUNT = "default"
+MIB = 1024 * 1024
 ONE_LINE_EACH = StoreOptions(segment_bytes=1)
 
 
@@ -44,6 +46,43 @@ async def test_rows_of_megabytes_are_all_in_the_base(tmp_path: Path) -> None:
     assert rows_in(reopened, ids) == before
     assert reopened.status().damage == []
     await reopened.close()
+
+
+class UnsyncedFiles(RealFileSystem):
+    """Counts what was written to each file since it was last synced, and notes the most that was synced at once."""
+
+    def __init__(self) -> None:
+        self.most = 0
+        self._unsynced: Counter[int] = Counter()
+
+    def write_at(self, descriptor: int, data: memoryview, offset: int) -> int:
+        written = super().write_at(descriptor, data, offset)
+        self._unsynced[descriptor] += written
+        return written
+
+    def sync_data(self, descriptor: int) -> None:
+        super().sync_data(descriptor)
+        self._note(descriptor)
+
+    def sync(self, descriptor: int) -> None:
+        super().sync(descriptor)
+        self._note(descriptor)
+
+    def _note(self, descriptor: int) -> None:
+        self.most = max(self.most, self._unsynced.pop(descriptor, 0))
+
+
+async def test_a_large_base_is_synced_a_little_at_a_time_while_others_save(tmp_path: Path) -> None:
+    store, files = open_files(tmp_path), UnsyncedFiles()
+    for number in range(24):
+        await save(store, f"knowledge-{number}", "x" * MIB)
+
+    done = await store.compact(0.0, run_here(files))
+    await store.close()
+
+    assert done.rows == 24
+    assert sum(path.stat().st_size for path in (tmp_path / "change_log").glob("base-*")) > 24 * MIB
+    assert MIB < files.most < 12 * MIB
 
 
 async def test_rows_keep_their_order_their_newest_text_and_their_text_numbers(tmp_path: Path) -> None:
