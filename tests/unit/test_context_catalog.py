@@ -105,6 +105,7 @@ async def test_a_decision_sees_what_stands_before_it_in_its_batch(tmp_path: Path
     def look(view: ContextView) -> Draft:
         seen["parts"] = uris(view.context_parts(SESSION))
         seen["around"] = uris(view.context_neighbours(new[0]["id"], 1))
+        seen["around what is not there"] = uris(view.context_neighbours(f"{SESSION}/never", 3))
         seen["below"] = uris(view.context_children(f"{LI}/memories/events"))
         return draft(node_row(memory_at(Category.EVENTS, "b")))
 
@@ -113,7 +114,12 @@ async def test_a_decision_sees_what_stands_before_it_in_its_batch(tmp_path: Path
     await store.commit_group(ACCOUNT, "user:li", [lambda _view: draft(*new, gone, event), look])
 
     ids = [old[0]["id"], new[0]["id"], new[1]["id"]]
-    assert seen == {"parts": ids, "around": [ids[0], ids[2]], "below": [event["id"]]}
+    assert seen == {
+        "parts": ids,
+        "around": [ids[0], ids[2]],
+        "around what is not there": [],
+        "below": [event["id"]],
+    }
     assert uris(store.view(ACCOUNT).context_parts(SESSION)) == ids
     await store.close()
 
