@@ -1,5 +1,6 @@
 """What the directories of nodes promise, function by function (seed 002 §10.2 and §10.3, CE-117…132)."""
 
+import shutil
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -201,6 +202,34 @@ def test_children_are_listed_by_their_uris_as_deep_as_is_asked(nodes: ContextFS)
         ("b", "events", False),
     ]
     assert nodes.list_children(WHOSE, PROFILE) == []
+
+
+def test_a_directory_that_somebody_copied_is_listed_where_it_belongs_alone(nodes: ContextFS) -> None:
+    nodes.write_node(WHOSE, node())
+    folder = Path(nodes.resolve_path(WHOSE, EVENT))
+    elsewhere = Path(nodes.resolve_path(WHOSE, memory_at(Category.ENTITIES, "house")))
+    shutil.copytree(folder, elsewhere)
+
+    beside = nodes.list_children(WHOSE, f"{LI}/memories/entities", recursive=True)
+    above = nodes.list_children(WHOSE, f"{LI}/memories", recursive=True)
+
+    assert beside == []
+    assert [one.uri for one in above] == [f"{LI}/memories/events", EVENT]
+
+
+def test_what_others_have_put_among_the_nodes_is_neither_listed_nor_deleted(nodes: ContextFS) -> None:
+    nodes.write_node(WHOSE, node())
+    space, folder = (Path(nodes.resolve_path(WHOSE, one)) for one in (LI, EVENT))
+    backup, note = space.with_name("backup"), folder.parent / "notes.txt"
+    shutil.copytree(space, backup)
+    note.write_text("mine")
+
+    listed = nodes.list_children(WHOSE, "ctx://default/users", recursive=True)
+    nodes.delete_node(WHOSE, "ctx://default/users", recursive=True)
+
+    assert [one.uri for one in listed] == [LI, f"{LI}/memories", f"{LI}/memories/events", EVENT]
+    assert nodes.list_children(WHOSE, "ctx://default/users", recursive=True) == []
+    assert (note.read_text(), len(list(backup.rglob("content.md")))) == ("mine", 1)
 
 
 def test_a_node_that_is_deleted_and_written_while_it_is_read_is_whole_or_not_there(nodes: ContextFS) -> None:

@@ -165,4 +165,5 @@ async def test_a_node_behind_a_link_is_not_read(tmp_path: Path, below: str) -> N
 
     assert not nodes.exists(WHOSE, EVENT)
     assert not nodes.stat_node(WHOSE, EVENT).exists
+    assert EVENT not in {one.uri for one in nodes.list_children(WHOSE, f"ctx://{ACCOUNT}", recursive=True)}
     await store.close()
