@@ -89,11 +89,16 @@ def lengthen(path: Path) -> None:
     path.write_text(path.read_text() + "more")
 
 
+def unrevised(note: Path) -> None:
+    note.write_bytes(note.read_bytes().replace(b'"revision"', b'"reversion"'))
+
+
 SPOILT: dict[str, Callable[[Path], None]] = {
     "a changed text": lambda folder: overwrite(node(folder) / ".abstract.md", "What A is about"),
     "a changed transcript": lambda folder: overwrite(session(folder) / "content.md", "x" * 26),
     "a lengthened transcript": lambda folder: lengthen(session(folder) / "content.md"),
     "a missing file": lambda folder: (node(folder) / "content.md").unlink(),
+    "a note that names no revision": lambda folder: unrevised(node(folder) / ".meta.json"),
     "a torn note": lambda folder: overwrite(node(folder) / ".meta.json", "{"),
     "a missing directory": lambda folder: shutil.rmtree(node(folder)),
 }
@@ -115,6 +120,58 @@ async def test_what_does_not_say_what_the_log_says_is_a_problem_and_is_repaired(
     assert all(one.severity is Severity.NOTE for one in repaired)
     assert files_of(tmp_path) == expected
     assert [one.severity for one in of_context(tmp_path)] == [Severity.OK]
+
+
+async def test_the_directory_of_a_deleted_memory_is_not_missed_and_one_that_stands_again_is_named(
+    tmp_path: Path,
+) -> None:
+    await filled(tmp_path)
+    folder = node(tmp_path)
+    shutil.copytree(folder, tmp_path / "kept")
+    store = open_files(tmp_path)
+    directories = NodeDirectories(RealFileSystem(), DataDirectory(tmp_path), store)
+    store.subscribe(directories)
+    await store.commit(ACCOUNT, "user:li", lambda _view: draft(node_row(EVENTS[0], deleted=True, version=2)))
+    await directories.bring_up()
+    await store.close()
+
+    gone = of_context(tmp_path)
+    shutil.copytree(tmp_path / "kept", folder)
+    again = of_context(tmp_path)
+
+    assert [(one.severity, one.detail) for one in gone] == [(Severity.OK, "directories: 2, each as the log says")]
+    assert [one.severity for one in again] == [Severity.NOTE, Severity.OK]
+    assert "of no memory of the log" in again[0].detail
+    assert folder.name in again[0].detail
+
+
+async def test_a_directory_that_a_server_wrote_since_the_log_was_read_is_no_problem(tmp_path: Path) -> None:
+    data, later = tmp_path / "data", tmp_path / "later"
+    await filled(data)
+    shutil.copytree(data, later)
+    store = open_files(later)
+    await store.commit(ACCOUNT, "user:li", lambda _view: draft(node_row(EVENTS[0], content="more", version=2)))
+    await NodeDirectories(RealFileSystem(), DataDirectory(later), store).bring_up()
+    await store.close()
+    # The log, and what the directories say of themselves, as they were read; a directory as it is looked at.
+    folder = node(data)
+    shutil.rmtree(folder)
+    shutil.copytree(node(later), folder)
+
+    found = of_context(data)
+
+    assert (folder / "content.md").read_text() == "more"
+    assert [(one.severity, one.detail) for one in found] == [(Severity.OK, "directories: 3, each as the log says")]
+
+
+async def test_directories_are_not_held_against_a_log_that_is_damaged(tmp_path: Path) -> None:
+    await filled(tmp_path)
+    segment = tmp_path / "change_log" / "segment-00000001.jsonl"
+    segment.write_bytes(segment.read_bytes().replace(b"What a is about", b"What z is about"))
+
+    found = of_context(tmp_path)
+
+    assert [(one.severity, one.detail) for one in found] == [(Severity.NOTE, "not compared, as the log is damaged")]
 
 
 async def test_strangers_and_what_was_half_written_are_named_and_removed(tmp_path: Path) -> None:
