@@ -4,9 +4,11 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+import orjson
 import pytest
 
 from knowhub.bootstrap import Hub
+from knowhub.context.model import NODES, PARTS
 from knowhub.core.errors import Conflict
 from knowhub.core.operation import Draft, Row, Write
 from knowhub.keywords.model import INFOS
@@ -14,12 +16,13 @@ from knowhub.knowledge.model import COLLECTION
 from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.erasing.erase_surroundings import ErasureSurroundings
 from knowhub.stores.files.erasing.erased_lines import Target
-from knowhub.stores.files.erasing.erasing import survey
+from knowhub.stores.files.erasing.erasing import Survey, survey
 from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.stores.files.lock import share
 from knowhub.stores.files.store import FileStore
 from knowhub.wiring.rules import ERASE_RULES
 from tests.builders import caller, knowledge_row, local, new_knowledge, open_files
+from tests.context_rows import draft, node_row, said, session_at
 from tests.erasing import files_with
 from tests.hubs import hub_at, hub_on, saved
 from tests.keyword_rows import info_row
@@ -36,9 +39,7 @@ async def test_rows_that_say_nothing_do_not_say_the_same(tmp_path: Path, content
         await create(store, info_row(row_id) | {"content": content})
     await store.close()
 
-    found = survey(
-        RealFileSystem(), DataDirectory(tmp_path), Target("default", INFOS, "info-1"), ERASE_RULES[INFOS]
-    ).found
+    found = surveyed(tmp_path, Target("default", INFOS, "info-1")).found
 
     assert [row_id for _, row_id in found.rows] == named
     assert list(found.texts) == [content]
@@ -81,6 +82,45 @@ async def put(hub: Hub, row: Row) -> None:
     await hub.store.commit(
         "default", "user:li", lambda _view: Draft("slim_knowledge", [Write(COLLECTION, row["id"], row)])
     )
+
+
+@pytest.mark.parametrize("account", ["default", "other"])
+async def test_what_became_part_of_a_row_of_another_account_is_no_part_of_this_one(
+    tmp_path: Path, account: str
+) -> None:
+    store = open_files(tmp_path)
+    for name in ("default", "other"):
+        part = {**knowledge_row(f"knowledge-of-{name}"), "merged_into": "knowledge-same"}
+        rows = [knowledge_row("knowledge-same", content=f"of {name}"), part]
+        await write(store, name, *(Write(COLLECTION, row["id"], row) for row in rows))
+    await store.close()
+
+    found = surveyed(tmp_path, Target.of(account, (COLLECTION, "knowledge-same"), ERASE_RULES[COLLECTION])).found
+
+    assert list(found.texts) == [f"of {account}"]
+    assert list(found.parts) == [f"knowledge-of-{account}"]
+
+
+async def test_below_a_session_stand_the_messages_of_its_account_alone(tmp_path: Path) -> None:
+    store = open_files(tmp_path)
+    ours, theirs = said(session_at(), [SECRET]), said(session_at(), ["theirs 1", "theirs 2"])
+    await write(store, "default", *draft(node_row(session_at()), *ours).writes)
+    # No URI of the one account is an id of the other, for any service; the log would hold it.
+    await write(store, "other", *draft(*theirs).writes)
+    await store.close()
+
+    made = surveyed(tmp_path, Target.of("default", (NODES, session_at()), ERASE_RULES[NODES]))
+
+    assert list(made.found.below) == [(PARTS, ours[0]["id"])]
+    assert [orjson.loads(one.data)["account"] for one in made.overwrites] == ["default"]
+
+
+async def write(store: FileStore, account: str, *writes: Write) -> None:
+    await store.commit(account, "user:li", lambda _view: Draft("import", list(writes)))
+
+
+def surveyed(folder: Path, target: Target) -> Survey:
+    return survey(RealFileSystem(), DataDirectory(folder), target, ERASE_RULES[target.collection])
 
 
 class Emptied(RealFileSystem):
