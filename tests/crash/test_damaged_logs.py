@@ -12,6 +12,7 @@ import pytest
 
 from knowhub.core.errors import ReadOnly
 from knowhub.core.operation import Draft, Group, Row, Write
+from knowhub.stores.files.log.log_line import object_of, resealed
 from knowhub.stores.files.log.recovery import judge
 from knowhub.stores.files.rows.state_view import StateView
 from knowhub.stores.files.store import FileStore, StoreOptions
@@ -330,6 +331,29 @@ async def test_bytes_that_vanish_under_an_open_store_are_named_by_its_next_read(
     await reader.close()
 
     assert "damaged" in (status.reason or "")
+
+
+@pytest.mark.parametrize("is_reopened", [False, True])
+async def test_a_whole_line_that_tells_no_operation_is_named_however_it_is_read(
+    tmp_path: Path, *, is_reopened: bool
+) -> None:
+    reader, writer = open_files(tmp_path), open_files(tmp_path)
+    await note(writer, 1)
+    header, line = (tmp_path / SEGMENT).read_bytes().splitlines(keepends=True)
+    # As another program would leave it: the number is right, and so is the checksum.
+    foreign = object_of(line).replace(b'"account"', b'"accnuot"')
+    (tmp_path / SEGMENT).write_bytes(header + resealed(line, foreign))
+    if is_reopened:
+        await reader.close()
+        reader = open_files(tmp_path)
+
+    await reader.refresh()
+    status = reader.status()
+    await writer.close()
+    await reader.close()
+
+    assert f"{SEGMENT.name} at offset {len(header)}" in (status.reason or "")
+    assert not status.writable
 
 
 async def test_a_bit_that_flips_under_an_open_store_is_named_when_its_line_is_read(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from knowhub.stores.files.log.history import History
 from knowhub.stores.files.log.log_base import BaseHeader
 from knowhub.stores.files.log.log_line import RawChange, decode
 from knowhub.stores.files.log.raw_changes import raw_changes
-from knowhub.stores.files.log.sliced_line import outline
+from knowhub.stores.files.log.sliced_line import outline, sliced_operation
 from knowhub.stores.files.retries import RetryKeys
 from knowhub.stores.files.rows.state import AccountState, PlacedLine
 
@@ -57,10 +57,8 @@ class Replica:
             self._state_of(read.account).move(read.changes, PlacedLine(number, line.offset, line.data))
 
     def take_in(self, segment: int, line: Line) -> None:
-        """Take in an operation that was read back."""
-        read, placed = line.operation, PlacedLine(segment, line.offset, line.data)
-        if read is None:
-            raise ValueError(f"offset {line.offset} of segment {segment} holds no operation")
+        """Take in an operation that was read back. Raises ValueError for a line that tells none."""
+        read, placed = line.operation or sliced_operation(line.data), PlacedLine(segment, line.offset, line.data)
         # While a log is loaded nobody follows it, and a million rows are taken in: no object is made that nobody needs.
         operation = decode(line.record or {}) if self.followers else outline(read)
         self._note(operation, placed)

@@ -110,7 +110,8 @@ class LogCursor:
             stop += len(self._log.line_at(segment, stop))
         for read in lines_of(self._log.read(segment, start, stop), start):
             line = self._log.read_again(segment, read)
-            if line.record is None or line.record.get("seq") != self._last_seq() + 1:
+            told = line.operation if line.record is not None else None
+            if told is None or told.seq != self._last_seq() + 1:
                 self._name_damage(segment, line.offset, "an acknowledged line is damaged")
                 return False
             self._take_in(segment, line)
