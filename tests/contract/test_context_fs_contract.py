@@ -1,5 +1,6 @@
 """What the directories of nodes promise, function by function (seed 002 §10.2 and §10.3, CE-117…132)."""
 
+import os
 import shutil
 import threading
 from collections.abc import Callable
@@ -17,8 +18,8 @@ from knowhub.stores.files.directories.context_fs import ContextFS
 from knowhub.stores.files.directories.context_lock import held
 from knowhub.stores.files.directories.context_relations import RelationStore
 from knowhub.stores.files.directories.node_encoding import Standing, encoded
-from knowhub.stores.files.directories.node_files import NODE_FILES, NodeFiles
-from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.stores.files.directories.node_files import META, NODE_FILES, NodeFiles
+from knowhub.stores.files.filesystem import FilePath, RealFileSystem
 from tests.context_rows import memory_at, session_at
 
 WHOSE = MemoryContext("default", "li", "~li", "user:li", "user:li")
@@ -128,6 +129,24 @@ def test_a_node_is_known_by_version_size_and_time_without_being_read(nodes: Cont
     folder = Path(nodes.resolve_path(WHOSE, EVENT))
     assert (stat.exists, stat.version, stat.updated_at) == (True, 3, "2026-03-06T12:00:00Z")
     assert stat.size == sum(path.stat().st_size for path in folder.iterdir())
+
+
+class DeletedWhenNoted(RealFileSystem):
+    """Somebody deletes a node when its note has been read, and before anything else of it is looked at."""
+
+    def look(self, path: FilePath) -> os.stat_result | None:
+        if str(path).endswith(META):
+            shutil.rmtree(Path(path).parent)
+        return super().look(path)
+
+
+def test_a_node_that_is_deleted_while_it_is_asked_for_is_not_there(tmp_path: Path, nodes: ContextFS) -> None:
+    nodes.write_node(WHOSE, node())
+
+    stat = ContextFS(DeletedWhenNoted(), tmp_path / "context").stat_node(WHOSE, EVENT)
+
+    assert (stat.exists, stat.version, stat.size) == (False, 0, 0)
+    assert not nodes.exists(WHOSE, EVENT)
 
 
 def test_levels_and_metadata_are_written_one_by_one(nodes: ContextFS) -> None:

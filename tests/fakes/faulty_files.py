@@ -132,10 +132,6 @@ class FaultyFileSystem:
         self._enter("look_into")
         return self._real.look_into(descriptor)
 
-    def size_at(self, path: Path) -> int | None:
-        self._enter("size_at")
-        return self._real.size_at(path)
-
     def inode_at(self, path: Path) -> int | None:
         self._enter("inode_at")
         return self._real.inode_at(path)

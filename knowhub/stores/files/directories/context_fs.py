@@ -27,7 +27,7 @@ from knowhub.stores.files.directories.node_files import (
     noted_sums,
     prune,
 )
-from knowhub.stores.files.directories.node_way import clear_way, stranger_on
+from knowhub.stores.files.directories.node_way import clear_way, plain_size, stranger_on
 from knowhub.stores.files.filesystem import FileSystem
 
 _LEVELS: Final = {Level.L0: ABSTRACT, Level.L1: OVERVIEW, Level.L2: CONTENT}
@@ -59,9 +59,10 @@ class ContextFS:
         """Return what is known of a node without its texts; of one that is not there, that it is not (CE-119)."""
         path = self._path(ctx, uri)
         note = self._nodes.note(path) if self._is_straight(path) else None
-        if note is None:
+        length = None if note is None else plain_size(self._files, path / META)
+        if note is None or length is None:
             return NodeStat(uri, exists=False, version=0, size=0, updated_at=None)
-        size = (self._files.size_at(path / META) or 0) + sum(size for size, _ in noted_sums(note).values())
+        size = length + sum(size for size, _ in noted_sums(note).values())
         return NodeStat(uri, exists=True, version=note["version"], size=size, updated_at=note["updated_at"])
 
     def write_node(self, ctx: MemoryContext, node: ContextNode) -> None:
