@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from knowhub.stores.files.doctor.inspected_log import ReadOnlyLock
+from knowhub.stores.files.filesystem import RealFileSystem
 from tests.builders import open_files
 from tests.crash.mended_logs import (
     ALL,
@@ -72,6 +74,35 @@ async def test_a_crash_while_repairing_loses_nothing_more(tmp_path: Path, damage
         shutil.rmtree(source)
         source = await written(tmp_path / "source", SMALL_SEGMENTS)
     assert call > 8
+
+
+async def test_a_segment_that_a_broken_off_repair_has_made_anew_is_not_believed_to_be_the_one_that_vanished(
+    tmp_path: Path,
+) -> None:
+    made = call = 0
+    died = True
+    while died:
+        call += 1
+        folder = await written(tmp_path / str(call), SMALL_SEGMENTS)
+        vanished = segments(folder)[-1]
+        # A file system gives the number of a file that is gone to the next one.
+        inode = vanished.stat().st_ino
+        vanished.unlink()
+        files = FaultyFileSystem()
+        files.begin(Plan(crash_at=call))
+
+        try:
+            mended(folder, files)
+            died = False
+        except CrashNow:
+            files.bury()
+
+        if vanished.exists():
+            made += 1
+            lock = ReadOnlyLock(RealFileSystem(), folder / "LOCK")
+            assert not lock.believed(inode)
+            lock.close()
+    assert made > 2
 
 
 async def test_a_fault_while_repairing_is_raised_and_the_next_repair_finishes(tmp_path: Path) -> None:
