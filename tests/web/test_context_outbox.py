@@ -24,7 +24,7 @@ ZHOU: dict[str, Any] = {"user_id": "zhou"}
 
 
 @dataclass
-class World:
+class Scene:
     """A hub with an embedder that refuses a text, and its routes."""
 
     hub: Hub
@@ -46,10 +46,10 @@ class World:
 
 
 @pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
+async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
     clock, embedder = FakeClock(), PickyEmbedder()
     async with memory_hub(tmp_path, embedder, clock) as hub, client_of(create_app(hub.settings, hub)) as api:
-        yield World(hub, api, clock, embedder)
+        yield Scene(hub, api, clock, embedder)
 
 
 async def test_without_an_embedder_nothing_waits(api: httpx.AsyncClient) -> None:
@@ -60,14 +60,14 @@ async def test_without_an_embedder_nothing_waits(api: httpx.AsyncClient) -> None
     assert told == {"pending": 0, "claimed": 0, "failed": 0, "dead": 0, "lag_s": 0.0, "dead_letters": []}
 
 
-async def test_what_a_commit_asks_for_is_pending_with_its_age_until_it_has_its_vector(world: World) -> None:
-    told = await commit(world.api, "s-1", "the zebra is striped", options={"extract": False}, **LI)
-    world.clock.advance(5)
+async def test_what_a_commit_asks_for_is_pending_with_its_age_until_it_has_its_vector(scene: Scene) -> None:
+    told = await commit(scene.api, "s-1", "the zebra is striped", options={"extract": False}, **LI)
+    scene.clock.advance(5)
 
-    before = await world.outbox(**LI)
-    hidden = await world.outbox(**ZHOU)
-    await vectors_of(world.hub).embed_waiting()
-    after = await world.outbox(**LI)
+    before = await scene.outbox(**LI)
+    hidden = await scene.outbox(**ZHOU)
+    await vectors_of(scene.hub).embed_waiting()
+    after = await scene.outbox(**LI)
 
     assert {one["event_type"] for one in told["outbox_events"]} == {"UPSERT_CONTEXT"}
     assert (before["pending"], before["lag_s"]) == (len(told["outbox_events"]), 5.0)
@@ -75,18 +75,18 @@ async def test_what_a_commit_asks_for_is_pending_with_its_age_until_it_has_its_v
     assert (after["pending"], after["lag_s"]) == (0, 0.0)
 
 
-async def test_a_dead_letter_says_what_failed_and_is_tried_again_by_whom_it_concerns(world: World) -> None:
-    await commit(world.api, "s-1", "the zebra is striped", POISON, options={"extract": False}, **LI)
-    await world.work_off()
-    (letter, *_) = (told := await world.outbox(**LI))["dead_letters"]
+async def test_a_dead_letter_says_what_failed_and_is_tried_again_by_whom_it_concerns(scene: Scene) -> None:
+    await commit(scene.api, "s-1", "the zebra is striped", POISON, options={"extract": False}, **LI)
+    await scene.work_off()
+    (letter, *_) = (told := await scene.outbox(**LI))["dead_letters"]
     retry = f"{OUTBOX}/{letter['event_id']}/retry"
 
-    hidden = await world.outbox(**ZHOU)
-    refused = await world.api.post(retry, json=ZHOU)
-    unknown = await world.api.post(f"{OUTBOX}/unknown/retry", json=ZHOU)
-    world.embedder.is_mended = True
-    retried = await world.api.post(retry, json=LI)
-    await world.work_off()
+    hidden = await scene.outbox(**ZHOU)
+    refused = await scene.api.post(retry, json=ZHOU)
+    unknown = await scene.api.post(f"{OUTBOX}/unknown/retry", json=ZHOU)
+    scene.embedder.is_mended = True
+    retried = await scene.api.post(retry, json=LI)
+    await scene.work_off()
 
     assert (letter["status"], letter["error"] != "") == ("dead", True)
     assert letter["uri"].startswith("ctx://default/users/li/sessions/s-1")
@@ -94,16 +94,16 @@ async def test_a_dead_letter_says_what_failed_and_is_tried_again_by_whom_it_conc
     assert (refused.status_code, unknown.status_code) == (404, 404)
     assert refused.text.replace(letter["event_id"], "unknown") == unknown.text
     assert (retried.status_code, retried.json()["status"], retried.json()["operation_id"]) == (200, "pending", None)
-    again = await world.outbox(**LI)
+    again = await scene.outbox(**LI)
     assert again["dead"] == told["dead"] - 1
     assert letter["event_id"] not in [one["event_id"] for one in again["dead_letters"]]
 
 
-async def test_what_has_no_vector_is_found_by_its_words(world: World) -> None:
-    await commit(world.api, "s-1", POISON, **LI)
-    await world.work_off()
+async def test_what_has_no_vector_is_found_by_its_words(scene: Scene) -> None:
+    await commit(scene.api, "s-1", POISON, **LI)
+    await scene.work_off()
 
-    blocks = await found(world.api, "poisoned", categories="sessions", **LI)
+    blocks = await found(scene.api, "poisoned", categories="sessions", **LI)
 
     assert blocks[0]["message_ids"] == ["m-1"]
 
