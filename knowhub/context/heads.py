@@ -44,6 +44,7 @@ def head_of(collection: str, row: Row, text_num: int, earlier: ContextHead | Non
         name=name,
         abstract=abstract,
         said_at=said_at,
+        ahead_s=l0.ahead_s(collection, row),
         updated_at=parse_iso(str(row["updated_at"])),
         message_id=row["message_id"] if is_part else None,
         has_overview=is_part or bool(row["overview"]),

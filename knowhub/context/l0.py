@@ -33,7 +33,7 @@ def searched_days(collection: str, row: Row) -> list[str]:
     if moment is None:
         return []
     # Days are those of where it was said.
-    moment += _offset(str(_sent(collection, row)))
+    moment += ahead_s(collection, row)
     text = str(row["content"] if collection == PARTS else row["abstract"])
     return times.marks_of(moment, times.named_times(text, moment))
 
@@ -46,6 +46,14 @@ def said_at(collection: str, row: Row) -> float | None:
     except (ValueError, OverflowError):
         # A message keeps the words of its time as they were sent; what is no time is not searched by it.
         return None
+
+
+def ahead_s(collection: str, row: Row) -> float:
+    """Return how far clocks were ahead of UTC where it was said, in seconds; 0 where that is not known."""
+    if said_at(collection, row) is None:
+        return 0.0
+    offset = datetime.fromisoformat(str(_sent(collection, row))).utcoffset()
+    return offset.total_seconds() if offset is not None else 0.0
 
 
 def said(row: Row) -> str:
@@ -71,8 +79,3 @@ def shown(text: str, most: int = MAX_SHOWN_CHARS) -> str:
 
 def _sent(collection: str, row: Row) -> object:
     return row["timestamp"] if collection == PARTS else row["metadata"].get("said_at")
-
-
-def _offset(sent: str) -> float:
-    offset = datetime.fromisoformat(sent).utcoffset()
-    return offset.total_seconds() if offset is not None else 0.0

@@ -6,14 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from knowhub.context import l0
-from knowhub.context.model import PARTS, Category, ContextHead, Level
+from knowhub.context.model import Category, ContextHead, Level
 from knowhub.context.ports import ContextStore, ContextView
 from knowhub.context.retrieval.l0_retriever import Groups, Seeds, groups_of
 from knowhub.context.retrieval.mixing import NEIGHBOURS, Place, Session, Transcripts
 from knowhub.context.search_model import NodeHit, TypedQuery
 from knowhub.context.times import marks_of
-from knowhub.core.erasing import is_erased
 from knowhub.core.recall import Hit
 from knowhub.core.request_context import RequestContext
 
@@ -163,18 +161,18 @@ class _Ranking:
             yield "the session as a whole"
         if head.name in self._persons:
             yield f"said by {head.name}" if head.is_part else f"about {head.name}"
-        if self._days and not self._days.isdisjoint(self._days_of(head)):
+        if self._days and self._is_of_those_days(head):
             yield "of that day"
         if head.category.value in self._asked_for:
             yield "the kind asked for"
         if head.sources and self._said_of(head):
             yield "what was said"
 
-    def _days_of(self, head: ContextHead) -> Sequence[str]:
-        """Return the marks of the days by which a node or a message is found: a message's are of where it was said."""
-        row = self._view.get(PARTS, head.uri) if head.is_part else None
-        # It may have been deleted since it was found.
-        return marks_of(head.said_at) if row is None or is_erased(row) else l0.searched_days(PARTS, row)
+    def _is_of_those_days(self, head: ContextHead) -> bool:
+        """Tell whether it was said, or took place, on one of the days asked for, as they are where that was."""
+        # Which days a message names besides, its head does not know, and reading that costs as much as the search.
+        moment = None if head.said_at is None else head.said_at + head.ahead_s
+        return not self._days.isdisjoint(marks_of(moment))
 
 
 def _order(found: _Found) -> tuple[float, float, str]:
