@@ -2,7 +2,7 @@
 
 import asyncio
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,7 @@ from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.directories.context_directories import NodeDirectories
 from knowhub.stores.files.directories.context_fs import ContextFS
 from knowhub.stores.files.directories.context_lock import held_meanwhile
-from knowhub.stores.files.filesystem import FILE_MODE, FilePath, RealFileSystem
+from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.stores.files.store import FileStore
 from tests.builders import open_files
 from tests.context_rows import ACCOUNT, memory_at, node_row, part_row, said, session_at, written
@@ -389,70 +389,4 @@ async def test_of_new_memories_only_the_folder_is_looked_at_and_nothing_is_opene
     assert counts[2] == counts[1]
     # What is opened is the folder of all memories, for its lock.
     assert counts[2][1:] == (0, 1)
-    await store.close()
-
-
-class _Meanwhile(RealFileSystem):
-    """Lets something happen when the folder of all memories is listed, or opened for its lock."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.on_listing: list[Callable[[], object]] = []
-        self.on_opening: list[Callable[[], object]] = []
-
-    def names(self, folder: Path) -> Sequence[str]:
-        if folder == self.root and self.on_listing:
-            self.on_listing.pop(0)()
-        return super().names(folder)
-
-    def open(self, path: FilePath, flags: int, mode: int = FILE_MODE) -> int:
-        if path == self.root and self.on_opening:
-            self.on_opening.pop(0)()
-        return super().open(path, flags, mode)
-
-
-async def test_what_others_write_while_strangers_and_dead_nodes_are_looked_for_stays(tmp_path: Path) -> None:
-    store, files = open_files(tmp_path), _Meanwhile(tmp_path / "context")
-    directories = NodeDirectories(files, DataDirectory(tmp_path), store)
-    events = [memory_at(Category.EVENTS, name) for name in "abc"]
-    places = [Path(nodes_in(tmp_path).resolve_path(WHOSE, event)) for event in events]
-    await directories.project(ACCOUNT, await written(store, node_row(events[0])))
-    places[0].with_name(".half.1.2.tmp").mkdir()
-    inodes: list[int] = []
-
-    async def write_elsewhere(number: int) -> None:
-        other = open_files(tmp_path)
-        # A writer waits for two seconds at most: somebody who holds the lock meanwhile fails this.
-        assert await directories_on(other, tmp_path).project(ACCOUNT, await written(other, node_row(events[number])))
-        await other.close()
-        inodes.append(inode_of(places[number]))
-
-    files.on_listing = [lambda: asyncio.run(write_elsewhere(1)), lambda: asyncio.run(write_elsewhere(2))]
-
-    await directories.rebuild()
-
-    assert [inode_of(place) for place in places[1:]] == inodes
-    assert not list((tmp_path / "context").rglob("*.tmp"))
-    await store.close()
-
-
-async def test_a_folder_that_took_the_place_of_a_link_before_that_was_removed_stays(tmp_path: Path) -> None:
-    store, files = open_files(tmp_path), _Meanwhile(tmp_path / "context")
-    directories = NodeDirectories(files, DataDirectory(tmp_path), store)
-    event = memory_at(Category.EVENTS, "a")
-    await directories.project(ACCOUNT, await written(store, node_row(event)))
-    place = Path(nodes_in(tmp_path).resolve_path(WHOSE, event))
-    place.parent.rename(tmp_path / "outside")
-    place.parent.symlink_to(tmp_path / "outside")
-    inode = inode_of(tmp_path / "outside" / place.name)
-
-    def mend() -> None:
-        place.parent.unlink()
-        (tmp_path / "outside").rename(place.parent)
-
-    files.on_opening = [mend]
-
-    await directories.rebuild()
-
-    assert inode_of(place) == inode
     await store.close()
