@@ -295,6 +295,20 @@ def test_a_node_that_stays_torn_is_never_shown(tmp_path: Path) -> None:
     assert read[1] == {".abstract.md": b"Moved house"}
 
 
+@pytest.mark.parametrize("told", [{}, {"content.md": "nonsense"}])
+def test_a_file_of_which_the_note_tells_nothing_is_never_shown(tmp_path: Path, told: dict[str, str]) -> None:
+    files, folder = NodeFiles(RealFileSystem(), lambda _seconds: None), tmp_path / "node"
+    files.put(folder, encoded(node(), Standing(3)))
+    note = orjson.loads((folder / META).read_bytes())
+    del note["files"]["content.md"]
+    (folder / META).write_bytes(orjson.dumps({**note, "files": note["files"] | told}))
+
+    with pytest.raises(Unavailable):
+        files.read(folder, frozenset({"content.md"}))
+
+    assert files.read(folder, frozenset({".abstract.md"})) is not None
+
+
 def test_who_writes_waits_for_who_writes_and_not_for_ever(tmp_path: Path) -> None:
     pauses: list[float] = []
     files = RealFileSystem()

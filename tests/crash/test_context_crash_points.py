@@ -5,6 +5,7 @@ Who reads then sees a node as it was, as it is to be, or not at all; the next ke
 
 import contextlib
 import errno
+import os
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from knowhub.context.model import Category, MemoryContext
+from knowhub.context.model import Category, Level, MemoryContext
 from knowhub.core.errors import NotFound, Unavailable
 from knowhub.core.operation import Operation
 from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.directories.context_directories import NodeDirectories
 from knowhub.stores.files.directories.context_fs import ContextFS
-from knowhub.stores.files.directories.node_files import NodeFiles
+from knowhub.stores.files.directories.node_files import CONTENT, META, NodeFiles
 from knowhub.stores.files.filesystem import FileSystem, RealFileSystem
 from knowhub.stores.files.store import FileStore
 from tests.builders import open_files
@@ -181,6 +182,23 @@ async def test_a_disk_that_refuses_any_call_lets_the_commit_stand_and_the_keeper
         refused += 1
 
     assert refused > 0
+
+
+@pytest.mark.parametrize("unread", [META, CONTENT])
+async def test_a_disk_that_refuses_to_be_read_is_not_taken_for_a_node_that_is_not_there(
+    tmp_path: Path, unread: str
+) -> None:
+    await filled(tmp_path, DEEDS["a merge"])
+    files = FaultyFileSystem()
+    nodes = ContextFS(files, tmp_path / "context")
+    files.begin(Plan(fail_at=1 if unread == META else 2, kinds=["read_at"]))
+
+    with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+        nodes.read_level(WHOSE, EVENT, Level.L2)
+
+    # Nor for one that is torn, which is asked for again and again.
+    assert files.calls == (1 if unread == META else 2)
+    assert nodes.read_level(WHOSE, EVENT, Level.L2) == "old"
 
 
 async def test_a_torn_directory_behind_another_boot_is_written_anew(tmp_path: Path) -> None:
