@@ -86,7 +86,14 @@ class NodeDirectories:
     a newer one, and what is left of one that died is seen by the next.
     """
 
-    def __init__(self, files: FileSystem, directory: DataDirectory, log: ContextLog, wait_s: float = WAIT_S) -> None:
+    def __init__(
+        self,
+        files: FileSystem,
+        directory: DataDirectory,
+        log: ContextLog,
+        wait_s: float = WAIT_S,
+        remembered: int = _RECENT_OPERATIONS,
+    ) -> None:
         self._files = files
         self._root = directory.context
         self._log = log
@@ -97,6 +104,7 @@ class NodeDirectories:
         self._projecting: set[asyncio.Task[bool]] = set()
         # What operations have touched lately, so that the log need not be read again.
         self._recent: deque[_Touched] = deque()
+        self._remembered = remembered
         self._recent_from = log.history.last_seq
         self._noted: DirectoriesNote | None = None
         # What the patrol is to look at next, and then on its way round.
@@ -108,14 +116,12 @@ class NodeDirectories:
         touched = touched_by([(change.collection, change.id) for change in changes])
         if touched:
             self._recent.append((seq, account, touched))
-        while len(self._recent) > _RECENT_OPERATIONS:
+        while len(self._recent) > self._remembered:
             self._recent_from = self._recent.popleft()[0]
 
     async def project(self, account: str, operation: Operation) -> bool:
         """Bring the directories of the nodes that an operation touched up to the log; False where that has to wait."""
         touched = touched_by([(change.collection, change.id) for change in operation.changes])
-        if not touched:
-            return True
         # Not to be cancelled with the request: a thread would go on writing when somebody else's turn has come.
         new = {change.id for change in operation.changes if change.collection == NODES and change.before is None}
         task = asyncio.get_running_loop().create_task(self._projected(account, touched, new))
@@ -309,19 +315,22 @@ class NodeDirectories:
         while seq < min(self._recent_from, last):
             lines = self._log.history.lines_up(seq, _OPERATIONS_PER_TURN, _BYTES_PER_TURN)
             read = [_touched_in(line) for line in lines]
-            if not read:
-                break
             for account, touched in _by_account(read):
                 yield account, touched
-            seq = read[-1][0]
+            # Where so many lines are damaged that none is left, there are others behind them.
+            seq = read[-1][0] if read else seq + _OPERATIONS_PER_TURN
         for account, touched in _by_account([one for one in self._recent if one[0] > seq]):
             yield account, touched
 
     def _fits(self, note: DirectoriesNote) -> bool:
-        if note.log_id != self._log.log_id or note.boot != self._boot or note.seq > self._log.history.last_seq:
+        history = self._log.history
+        if note.log_id != self._log.log_id or note.boot != self._boot or note.seq > history.last_seq:
+            return False
+        # What was touched since and then forgotten in a compaction, nobody can tell.
+        if note.seq < min(history.base_seq, self._recent_from):
             return False
         # An erasing may have overwritten the line that this process has noted.
-        return note == self._noted or self._log.history.checksum(note.seq) == note.checksum
+        return note == self._noted or history.checksum(note.seq) == note.checksum
 
     def _is_used(self) -> bool:
         return self._files.inode_at(self._root) is not None or any(
