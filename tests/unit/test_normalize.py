@@ -14,6 +14,9 @@ TRICKY = st.text(
     st.sampled_from("aCiİßſ.#*+♯-_ ＃＋．＊\u0301\u0307\u200d\ufe0f\u3164´¨1３乾坤薴著機的，。\ud800"), max_size=12
 )
 
+# What most names are made of, which is read in one go.
+PLAIN = st.text(st.sampled_from("aCb.#*+-_ ,/(13乾坤薴著機的薯龜鿿一"), max_size=12)
+
 
 def form(text: str) -> str:
     return normalise(text, to_simplified)
@@ -105,6 +108,15 @@ def test_what_is_left_holds_no_white_space_no_control_and_nothing_that_utf8_cann
 
     assert not any(char.isspace() for char in left)
     assert left.encode().decode() == left
+
+
+@given(PLAIN)
+@example("乾坤 C#")
+@example("著作.NET")
+def test_a_plain_name_has_the_form_that_it_has_beside_what_is_not_plain(text: str) -> None:
+    wide_space = "\u3000"
+
+    assert form(text) == form(text + wide_space) == form(wide_space + text)
 
 
 def test_the_fold_is_the_callers() -> None:
