@@ -620,6 +620,22 @@ async def test_a_kept_page_is_the_one_that_would_be_made_after_any_change() -> N
         await hub.contents_of(keyword, BOB)
 
 
+async def test_a_page_is_kept_for_an_hour() -> None:
+    hub = hub_with(cached=True)
+    keyword = await hub.keyword("k")
+    await hub.info("x", keyword)
+    first = await hub.infos.of_keyword(ANN, keyword, InfoQuery())
+
+    hub.clock.advance(3_599)
+    just_before = await hub.infos.of_keyword(ANN, keyword, InfoQuery())
+    hub.clock.advance(1)
+    over = await hub.infos.of_keyword(ANN, keyword, InfoQuery())
+
+    assert just_before is first
+    assert over is not first
+    assert over == first
+
+
 async def test_a_page_is_kept_for_those_only_who_see_the_same() -> None:
     hub = hub_with(cached=True)
     keyword = await hub.keyword("k")

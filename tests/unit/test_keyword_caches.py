@@ -145,6 +145,17 @@ def test_wide_values_take_the_place_of_several() -> None:
     assert [cache.get(key) for key in ("x", "y", "wide")] == [None, 2, 3]
 
 
+def test_a_value_that_is_put_again_takes_one_place() -> None:
+    cache = ResultCache(FakeClock(), capacity=4)
+    wide = [("default", f"k{number}") for number in range(3 * 32)]
+    cache.put("x", 1, 60, [A])
+
+    for _ in range(10):
+        cache.put("wide", 2, 60, wide)
+
+    assert (cache.get("x"), cache.get("wide")) == (1, 2)
+
+
 def test_a_value_for_which_all_others_would_have_to_go_is_not_kept() -> None:
     cache = ResultCache(FakeClock(), capacity=4)
     cache.put("x", 1, 60, [A])

@@ -37,6 +37,7 @@ def named(content: str, *names: str, limit: int = 50) -> list[str]:
         ("#Python#", "Python"),
         ("**bold** text", "bold"),
         ("A*算法很快", "A*算法"),
+        ("a search A* today", "search A*"),
         ("R&D and TCP/IP", "R&D"),
         ("see snake_case", "snake_case"),
         ("学习機器學習的方法", "机器学习"),

@@ -1,0 +1,110 @@
+"""Two servers on one directory: whatever one of them acknowledged, the very next request to the other one knows."""
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.web.conftest import Opened
+from tests.web.sessions import commit
+
+pytestmark = pytest.mark.anyio
+
+CONTENT = "Close the browser before the session ends."
+
+
+@pytest.fixture
+async def beside(api: httpx.AsyncClient, another: Opened) -> AsyncIterator[httpx.AsyncClient]:
+    """Return the other server; it stands before anything is written."""
+    async with another() as client:
+        yield client
+
+
+async def made(api: httpx.AsyncClient) -> Mapping[str, str]:
+    """Write one of everything; return what reads need to name it."""
+    keyword = await _made(api, "/api/keywords", {"name": "Selenium", "aliases": ["web driver"]})
+    child = await _made(api, "/api/keywords", {"name": "Waits", "parent_id": keyword["id"]})
+    info = await _made(api, "/api/infos", {"content": CONTENT, "keyword_ids": [keyword["id"]]})
+    record = await _made(api, "/api/knowledge", {"task": "Log in", "content": CONTENT, "types": ["user_profile"]})
+    resource = {"id": "team/browser", "title": "Browser", "body": CONTENT, "content_type": "text"}
+    await _made(api, "/api/resource", resource)
+    session = await commit(api, "s-1", CONTENT)
+    ids = {"keyword": keyword["id"], "child": child["id"], "info": info["id"], "record": record["id"]}
+    return ids | {"operation": record["operation_id"], "session": session["archive"]["archive_uri"]}
+
+
+READS = {
+    "a keyword": ("/api/keywords/{keyword}", "Selenium"),
+    "the children of a keyword": ("/api/keywords/{keyword}/children", "Waits"),
+    "the path of a keyword": ("/api/keywords/{child}/path", "Selenium"),
+    "a subtree": ("/api/keywords/{keyword}/subtree", "Waits"),
+    "the infos of a keyword": ("/api/keywords/{keyword}/infos", CONTENT),
+    "how healthy the tree is": ("/api/keywords/metrics", '"nodes":2'),
+    "a search for a name": ("/api/keywords/search?q=webdriver", "Selenium"),
+    "an info": ("/api/infos/{info}", CONTENT),
+    "the keywords of an info": ("/api/infos/{info}/keywords", "Selenium"),
+    "all infos": ("/api/infos", CONTENT),
+    "a record": ("/api/knowledge/{record}", CONTENT),
+    "all records": ("/api/knowledge", CONTENT),
+    "the history of a record": ("/api/knowledge/{record}/history", "{record}"),
+    "who sees a record": ("/api/knowledge/{record}/access", "user:local"),
+    "a search for records": ("/api/knowledge/search?q=browser", CONTENT),
+    "the caller's profile": ("/api/knowledge/profile", CONTENT),
+    "an export": ("/api/knowledge/export", CONTENT),
+    "a resource": ("/api/resource/team/browser", CONTENT),
+    "all resources": ("/api/resource", "team/browser"),
+    "a memory": ("/api/context/nodes?uri={session}", "s-1"),
+    "the memories below one": ("/api/context/children?uri=ctx://default/users/local/sessions", "s-1"),
+    "a layer of a memory": ("/api/context/read?uri={session}", "s-1"),
+    "a search for memories": ("/api/context/search?q=browser", CONTENT),
+    "a recall of all": ("/api/recall?q=browser", CONTENT),
+    "all operations": ("/api/operations", "{operation}"),
+    "an operation": ("/api/operations/{operation}", "save_knowledge"),
+    "an audit": ("/api/maintenance/audit", '"records":1'),
+}
+
+
+@pytest.mark.parametrize("what", READS)
+async def test_a_read_knows_what_the_other_process_wrote(
+    api: httpx.AsyncClient, beside: httpx.AsyncClient, what: str
+) -> None:
+    ids = await made(api)
+    address, told = (text.format(**ids) if "{" in text else text for text in READS[what])
+
+    answer = await beside.get(address)
+
+    assert answer.status_code == 200, answer.text
+    assert told in answer.text
+
+
+async def test_a_plan_is_made_of_what_the_other_process_wrote(
+    api: httpx.AsyncClient, beside: httpx.AsyncClient
+) -> None:
+    twins = [await _made(api, "/api/keywords", {"name": "Twin"}) for _ in range(2)]
+
+    plan = (await beside.post("/api/keywords/reorganize?wait=true", json={})).json()
+
+    assert [step["kind"] for step in plan["steps"]] == ["merge"]
+    assert twins[1]["id"] in str(plan["steps"])
+
+
+async def test_infos_are_linked_to_what_the_other_process_named(
+    api: httpx.AsyncClient, beside: httpx.AsyncClient
+) -> None:
+    keyword = await _made(api, "/api/keywords", {"name": "Selenium"})
+    alone = await _made(beside, "/api/infos", {"content": "Selenium waits.", "auto_link": True})
+    later = await _made(api, "/api/keywords", {"name": "Playwright"})
+    items = {"items": [{"content": "Playwright waits, too.", "auto_link": True}]}
+    batch = await _made(beside, "/api/infos/batch", items)
+
+    linked = [(await api.get(f"/api/infos/{info['id']}/keywords")).json() for info in (alone, batch["results"][0])]
+
+    assert [[one["id"] for one in answer["results"]] for answer in linked] == [[keyword["id"]], [later["id"]]]
+
+
+async def _made(api: httpx.AsyncClient, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    response = await api.post(path, json=body)
+    assert response.status_code == 201, response.text
+    answer: dict[str, Any] = response.json()
+    return answer

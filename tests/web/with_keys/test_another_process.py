@@ -1,0 +1,59 @@
+"""Keys beside a second server on the same directory: what one of them made or ended counts at the other at once."""
+
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+
+from knowhub.bootstrap import Hub
+from knowhub.identity.model import Holder
+from tests.keys import ROOT_KEY, bearing, minted, text_of
+from tests.web.conftest import Opened
+
+pytestmark = pytest.mark.anyio
+
+KEYS = "/api/admin/keys"
+ROOT = bearing(ROOT_KEY)
+
+
+@pytest.fixture
+async def beside(api: httpx.AsyncClient, another: Opened) -> AsyncIterator[httpx.AsyncClient]:
+    """Return the other server; it stands before anything is written."""
+    async with another() as client:
+        yield client
+
+
+async def test_a_key_opens_beside_as_soon_as_it_is_made(hub: Hub, beside: httpx.AsyncClient) -> None:
+    key = await minted(hub, Holder("li"))
+
+    answer = await beside.get("/api/knowledge", headers=bearing(text_of(key)))
+
+    assert answer.status_code == 200
+
+
+async def test_a_key_opens_nothing_beside_as_soon_as_it_is_revoked_or_replaced(
+    api: httpx.AsyncClient, hub: Hub, beside: httpx.AsyncClient
+) -> None:
+    revoked, replaced = await minted(hub, Holder("li")), await minted(hub, Holder("chen"))
+    texts = [text_of(revoked), text_of(replaced)]
+    before = [(await beside.get("/api/knowledge", headers=bearing(text))).status_code for text in texts]
+
+    await api.delete(f"{KEYS}/{revoked.key.key_id}", headers=ROOT)
+    first = await beside.get("/api/knowledge", headers=bearing(texts[0]))
+    await api.post(f"{KEYS}/{replaced.key.key_id}/rotate", headers=ROOT)
+    second = await beside.get("/api/knowledge", headers=bearing(texts[1]))
+
+    assert before == [200, 200]
+    assert [first.status_code, second.status_code] == [401, 401]
+
+
+async def test_the_list_of_keys_and_a_keys_account_are_known_beside(hub: Hub, beside: httpx.AsyncClient) -> None:
+    one = await minted(hub, Holder("li"))
+    listed = await beside.get(KEYS, headers=ROOT)
+    other = await minted(hub, Holder("li"), account="acme")
+
+    # The root key names a key without its account, which is looked up.
+    ended = await beside.delete(f"{KEYS}/{other.key.key_id}", headers=ROOT)
+
+    assert [key["key_id"] for key in listed.json()["results"]] == [one.key.key_id]
+    assert ended.status_code == 200
