@@ -89,6 +89,15 @@ async def test_a_plan_is_made_of_what_the_other_process_wrote(
     assert twins[1]["id"] in str(plan["steps"])
 
 
+async def test_what_the_other_process_did_can_be_undone(api: httpx.AsyncClient, beside: httpx.AsyncClient) -> None:
+    record = await _made(api, "/api/knowledge", {"content": CONTENT})
+
+    undone = await beside.post(f"/api/operations/{record['operation_id']}/undo")
+
+    assert undone.status_code == 200
+    assert (await api.get(f"/api/knowledge/{record['id']}")).status_code == 404
+
+
 async def test_infos_are_linked_to_what_the_other_process_named(
     api: httpx.AsyncClient, beside: httpx.AsyncClient
 ) -> None:

@@ -236,6 +236,22 @@ async def test_a_second_process_opens_what_the_first_one_sealed(api: httpx.Async
     assert there == here == "sealed by the second"
 
 
+@pytest.mark.parametrize("first", ["reveal", "seal"])
+async def test_what_a_second_process_sealed_is_opened_and_sealed_anew_at_once(
+    api: httpx.AsyncClient, another: Opened, first: str
+) -> None:
+    async with another() as second:
+        await stored(second)
+        if first == "reveal":
+            answer = await api.get(PATH, params={"reveal": "true"})
+        else:
+            answer = await api.patch(PATH, json={"secure_body": "sealed anew"})
+        there = (await second.get(PATH, params={"reveal": "true"})).json()["secure_body"]
+
+    assert answer.status_code == 200
+    assert there == (SECRET if first == "reveal" else "sealed anew")
+
+
 @pytest.mark.parametrize("method", ["POST", "PATCH"])
 async def test_a_retry_is_answered_as_the_first_time_after_the_master_key_was_rotated(
     api: httpx.AsyncClient, hub: Hub, another: Opened, method: str
