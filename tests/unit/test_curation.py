@@ -165,6 +165,28 @@ def test_what_is_not_the_callers_is_not_planned_to_be_changed() -> None:
     assert found(view, curation.duplicates(survey)) == found(view, curation.misplaced(survey, [ROOT_ID])) == []
 
 
+@pytest.mark.parametrize(
+    ("target", "node", "is_moved"),
+    [
+        (("public",), ("user:ann",), True),
+        (("user:ann", "team:web"), ("team:web",), True),
+        (("team:web",), ("team:web",), True),
+        (("team:web",), ("team:web", "team:data"), False),
+        (("team:web",), ("public",), False),
+    ],
+)
+def test_nothing_goes_under_what_one_of_its_readers_does_not_see(
+    target: tuple[str, ...], node: tuple[str, ...], is_moved: bool
+) -> None:
+    view = FakeKeywordView()
+    view.put("Python", owner="user:ann", scopes=target)
+    view.put("Python 装饰器", owner="user:ann", scopes=node)
+
+    steps = found(view, curation.misplaced(surveyed(view), [ROOT_ID]))
+
+    assert steps == ([("move", "Python 装饰器", "Python")] if is_moved else [])
+
+
 def test_what_bears_anothers_name_as_a_word_goes_under_it() -> None:
     view = tree_of({"语言": {"Python": {}, "C": {}, "C++": {}}, "Docker": {}})
     for name in ("Python 装饰器", "Docker网络", "C++ 模板", "Pythonic", "语言 C", "网络/Docker"):

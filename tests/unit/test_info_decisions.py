@@ -68,6 +68,10 @@ def test_an_info_that_cannot_stand_is_refused_by_the_name_of_its_field(fields: M
     assert [error.field for error in when_patched.value.errors] == [field]
 
 
+def test_a_source_of_the_greatest_length_is_taken() -> None:
+    assert info_row(source="s" * 2_048)["source"] == "s" * 2_048
+
+
 def test_a_patch_changes_what_it_names_and_moves_version_and_time() -> None:
     before = info_row(metadata={"a": 1})
 

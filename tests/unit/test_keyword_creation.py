@@ -287,6 +287,16 @@ async def test_a_namesake_that_goes_while_the_model_thinks_takes_nothing_in(stor
     assert len((await last(store)).agent_io or ()) == 1
 
 
+async def test_all_questions_of_one_creation_share_its_thirty_seconds(store: MemoryStore) -> None:
+    await made(service_on(store), "Node.js")
+    chat = QueuedChat([judging("create_new", node_id=None), pointing("Node.js")])
+
+    await service_on(store, chat).create(ANN, NewKeyword("NodeJS"), dedup_check=True)
+
+    first, second = chat.budgets
+    assert 0 < second < first <= 30
+
+
 async def test_uncategorised_is_made_once_for_what_finds_no_place(store: MemoryStore) -> None:
     options = Options(uncategorized_name="未分类")
     service = service_on(store, QueuedChat([{"action": "missing", "reason": "none"}] * 2), options)
