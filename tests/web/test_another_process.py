@@ -98,6 +98,16 @@ async def test_what_the_other_process_did_can_be_undone(api: httpx.AsyncClient, 
     assert (await api.get(f"/api/knowledge/{record['id']}")).status_code == 404
 
 
+async def test_a_session_that_the_other_process_kept_is_distilled(
+    api: httpx.AsyncClient, beside: httpx.AsyncClient
+) -> None:
+    await commit(api, "s-1", "Remember: I prefer dark mode.")
+
+    distilled = await beside.post("/api/context/sessions/s-1/distill", json={})
+
+    assert distilled.status_code in {200, 201}
+
+
 async def test_infos_are_linked_to_what_the_other_process_named(
     api: httpx.AsyncClient, beside: httpx.AsyncClient
 ) -> None:
