@@ -224,6 +224,15 @@ def test_more_aliases_than_there_is_room_for_are_not_taken_in() -> None:
     assert refused.value.extra == {"id": "k-1"}
 
 
+def test_metadata_is_64_levels_deep_at_most() -> None:
+    def nested(levels: int) -> dict[str, Any]:
+        return {"in": nested(levels - 1)} if levels > 1 else {}
+
+    assert row_of("A", metadata=nested(64))["metadata"] == nested(64)
+    with pytest.raises(InvalidInput, match="64 levels"):
+        row_of("A", metadata=nested(65))
+
+
 def test_more_metadata_than_there_is_room_for_is_not_taken_in() -> None:
     into, other = row_of("A", metadata={"mine": "x" * 40_000}), row_of("B", metadata={"theirs": "x" * 40_000})
 
