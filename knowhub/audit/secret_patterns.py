@@ -31,6 +31,10 @@ def _token(name: str, hints: tuple[str, ...], form: str) -> Pattern:
     return Pattern(name, hints, re.compile(rf"{_NOT_INSIDE}(?P<secret>{form}){_ENDS}"))
 
 
+def _chosen(name: str, hints: tuple[str, ...], form: str) -> Pattern:
+    return Pattern(name, hints, re.compile(form), is_chosen=True)
+
+
 PATTERNS = (
     Pattern(
         "private_key",
@@ -73,57 +77,41 @@ PATTERNS = (
     _token("sendgrid_key", ("sg.",), r"SG\.[A-Za-z0-9_-]{16,32}\.[A-Za-z0-9_-]{32,64}"),
     _token("telegram_bot_token", (":aa",), r"\d{8,10}:AA[A-Za-z0-9_-]{30,40}"),
     _token("jwt", ("eyj",), r"eyJ[A-Za-z0-9_-]{10,512}\.eyJ[A-Za-z0-9_-]{10,3000}\.[A-Za-z0-9_-]{16,700}"),
-    Pattern(
+    _chosen(
         "connection_string",
         ("://",),
-        re.compile(r"[A-Za-z][A-Za-z0-9+.-]{1,30}://[^\s:/@\"'<>]{0,128}:(?P<secret>[^\s/@\"'<>]{3,256})@[\w\[]"),
-        is_chosen=True,
+        r"[A-Za-z][A-Za-z0-9+.-]{1,30}://[^\s:/@\"'<>]{0,128}:(?P<secret>[^\s/@\"'<>]{3,256})@[\w\[]",
     ),
-    Pattern(
+    _chosen(
         "authorization_header",
         ("bearer ", "basic ", "token "),
-        re.compile(
-            rf"(?i:authorization){_NAME_ENDS}[:=]\s{{0,8}}{QUOTE}?(?i:bearer|basic|token)\s{{1,4}}"
-            r"(?P<secret>[A-Za-z0-9._~+/=-]{16,4096})"
-        ),
-        is_chosen=True,
+        rf"(?i:authorization){_NAME_ENDS}[:=]\s{{0,8}}{QUOTE}?(?i:bearer|basic|token)\s{{1,4}}"
+        r"(?P<secret>[A-Za-z0-9._~+/=-]{16,4096})",
     ),
-    Pattern(
+    _chosen(
         "password",
         ("password", "passwd", "passphrase", "pwd"),
-        re.compile(
-            rf"(?i:password|passwd|passphrase|(?<![a-z])pwd){_NAME_ENDS}(?::|=|：|＝|\bis\b)\s{{0,8}}"
-            rf"{QUOTE}?(?P<secret>{_VALUE})"
-        ),
-        is_chosen=True,
+        rf"(?i:password|passwd|passphrase|(?<![a-z])pwd){_NAME_ENDS}(?::|=|：|＝|\bis\b)\s{{0,8}}"
+        rf"{QUOTE}?(?P<secret>{_VALUE})",
     ),
-    Pattern(
+    _chosen(
         "named_key",
         ("key", "token", "secret"),
-        re.compile(
-            r"(?i:(?<![a-z])(?:api|access|auth|account|client|private|signing|encryption|app|refresh|session|bot)"
-            rf"[_ -]?(?:key|token|secret)|(?<![a-z])(?:secret|token)(?:[_-]?key)?){_NAME_ENDS}(?::|=|：|＝)\s{{0,8}}"
-            rf"{QUOTE}?(?P<secret>[A-Za-z0-9_./+=~-]{{16,256}})"
-        ),
-        is_chosen=True,
+        r"(?i:(?<![a-z])(?:api|access|auth|account|client|private|signing|encryption|app|refresh|session|bot)"
+        rf"[_ -]?(?:key|token|secret)|(?<![a-z])(?:secret|token)(?:[_-]?key)?){_NAME_ENDS}(?::|=|：|＝)\s{{0,8}}"
+        rf"{QUOTE}?(?P<secret>[A-Za-z0-9_./+=~-]{{16,256}})",
     ),
-    Pattern(
+    _chosen(
         "password_zh",
         ("密码", "口令", "密碼"),
-        re.compile(
-            rf"(?:密码|密碼|口令)\s{{0,4}}(?:是|为|為|设为|设置为|改为|[:：=＝]){{1,2}}\s{{0,8}}"
-            rf"{QUOTE}?(?P<secret>{_VALUE})"
-        ),
-        is_chosen=True,
+        rf"(?:密码|密碼|口令)\s{{0,4}}(?:是|为|為|设为|设置为|改为|[:：=＝]){{1,2}}\s{{0,8}}"
+        rf"{QUOTE}?(?P<secret>{_VALUE})",
     ),
-    Pattern(
+    _chosen(
         "named_key_zh",
         ("密钥", "秘钥", "密鑰", "令牌"),
-        re.compile(
-            rf"(?:密钥|秘钥|密鑰|令牌)\s{{0,4}}(?:是|为|為|[:：=＝]){{1,2}}\s{{0,8}}"
-            rf"{QUOTE}?(?P<secret>[A-Za-z0-9_./+=~-]{{12,256}})"
-        ),
-        is_chosen=True,
+        rf"(?:密钥|秘钥|密鑰|令牌)\s{{0,4}}(?:是|为|為|[:：=＝]){{1,2}}\s{{0,8}}"
+        rf"{QUOTE}?(?P<secret>[A-Za-z0-9_./+=~-]{{12,256}})",
     ),
 )
 
