@@ -68,6 +68,13 @@ def result_list(reply: Mapping[str, Any]) -> list[dict[str, Any]]:
     return results
 
 
+def row(reply: dict[str, Any]) -> dict[str, Any]:
+    """Return a reply that is a row, as every write and read of one has it: it has an id."""
+    if not isinstance(reply.get("id"), str):
+        raise failures.not_knowhub("the request")
+    return reply
+
+
 def segment(row_id: str) -> str:
     """Encode an id as one segment of a path: ids may hold spaces, any script, `/` and `?`."""
     if not row_id:

@@ -45,9 +45,8 @@ async def knowledge_extract(  # noqa: PLR0913, PLR0917 -- every tool of an agent
         output = " ".join(part for part in ("No message holds text.", notice) if part)
         return ToolResult("Nothing to learn from", output, {"items": [], "candidates": [], "notice": notice})
     body: dict[str, Any] = {"messages": sent, "trigger": trigger, "dry_run": dry_run}
-    given = (trace or None, user_id, agent_id, project_id, team_id, org_id, account)
-    named = zip(("trace_id", *sendable.CONTEXT_IDS), given, strict=True)
-    body |= {name: value for name, value in named if value is not None}
+    body |= sendable.without_none(trace_id=trace or None)
+    body |= sendable.ids_by_name(user_id, agent_id, project_id, team_id, org_id, account)
     reply = await client.request("POST", "/api/knowledge/extract", body=body, timeout_s=EXTRACT_TIMEOUT_S)
     return _extracted(reply, notice)
 

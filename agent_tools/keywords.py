@@ -76,14 +76,10 @@ async def keyword_create(  # noqa: PLR0913, PLR0917 -- every tool of an agent ta
         account: Act in this account; nothing crosses from one to another.
     """
     body: dict[str, Any] = {"name": name, "description": description, "llm_auto_place": llm_auto_place}
-    given = {
-        "parent_id": parent_id,
-        "aliases": aliases,
-        **sendable.ids_by_name(user_id, agent_id, project_id, team_id, org_id, account),
-    }
-    body |= {field: value for field, value in given.items() if value is not None}
+    body |= sendable.without_none(parent_id=parent_id, aliases=aliases)
+    body |= sendable.ids_by_name(user_id, agent_id, project_id, team_id, org_id, account)
     reply = await client.request("POST", "/api/keywords", body=body, timeout_s=PLACE_TIMEOUT_S)
-    return _created(_row(reply))
+    return _created(client.row(reply))
 
 
 @tool()
@@ -114,13 +110,10 @@ async def info_save(  # noqa: PLR0913, PLR0917 -- every tool of an agent takes t
         account: Act in this account; nothing crosses from one to another.
     """
     body: dict[str, Any] = {"content": content, "source": source, "auto_link": auto_link}
-    given = {
-        "keyword_ids": keyword_ids,
-        **sendable.ids_by_name(user_id, agent_id, project_id, team_id, org_id, account),
-    }
-    body |= {field: value for field, value in given.items() if value is not None}
+    body |= sendable.without_none(keyword_ids=keyword_ids)
+    body |= sendable.ids_by_name(user_id, agent_id, project_id, team_id, org_id, account)
     reply = await client.request("POST", "/api/infos", body=body, timeout_s=PLACE_TIMEOUT_S)
-    return _saved(_row(reply))
+    return _saved(client.row(reply))
 
 
 def _found(reply: Mapping[str, Any]) -> ToolResult:
@@ -181,7 +174,7 @@ def _keyword(rows: Sequence[Mapping[str, Any]], path: Sequence[Mapping[str, Any]
 
 
 def _infos(infos: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    limit_chars = max(records.SHORTEST_EXCERPT_CHARS, records.OUTPUT_BUDGET_CHARS // max(1, len(infos)))
+    limit_chars = records.share_chars(len(infos))
     for info in infos:
         shown = {"info id": info.get("id"), "content": info.get("content"), "source": info.get("source")}
         yield _lines(shown, limit_chars)
@@ -205,12 +198,6 @@ def _saved(row: Mapping[str, Any]) -> ToolResult:
 def _written(row: Mapping[str, Any], status: str) -> dict[str, Any]:
     told = {"status": status, "decided": row.get("decided"), "degraded": degraded.parts_of(row)}
     return {"items": [dict(row)], "id": row["id"], "operation_id": row.get("operation_id"), **told}
-
-
-def _row(reply: Mapping[str, Any]) -> Mapping[str, Any]:
-    if not isinstance(reply.get("id"), str):
-        raise failures.not_knowhub("the request")
-    return reply
 
 
 def _rows(value: object) -> list[dict[str, Any]]:

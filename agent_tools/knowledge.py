@@ -119,7 +119,7 @@ async def knowledge_save(
     body |= _ownership(scopes, owner, agent_id)
     if resource_ids is not None:
         body["resource_ids"] = resource_ids
-    return _saved(_record(await client.request("POST", "/api/knowledge", body=body)))
+    return _saved(client.row(await client.request("POST", "/api/knowledge", body=body)))
 
 
 @tool()
@@ -139,20 +139,20 @@ async def knowledge_update(
         update_score: A new score, 1 to 5.
         evolve_feedback: What is wrong or lacking; the server has its content rewritten accordingly.
     """
-    feedback = {
-        "add_helpful_case": add_helpful_case,
-        "add_harmful_case": add_harmful_case,
-        "update_score": update_score,
-        "evolve_feedback": evolve_feedback,
-    }
+    feedback: dict[str, Any] = sendable.without_none(
+        add_helpful_case=add_helpful_case,
+        add_harmful_case=add_harmful_case,
+        update_score=update_score,
+        evolve_feedback=evolve_feedback,
+    )
     reply = await client.request(
         "PUT",
         f"/api/knowledge/{client.segment(knowledge_id)}",
-        body={name: value for name, value in feedback.items() if value is not None},
+        body=feedback,
         timeout_s=client.ANSWER_TIMEOUT_S if evolve_feedback is None else EVOLVE_TIMEOUT_S,
         not_found=_TAKE_A_SHOWN_ID,
     )
-    return _updated(_record(reply), asked_to_evolve=evolve_feedback is not None)
+    return _updated(client.row(reply), asked_to_evolve=evolve_feedback is not None)
 
 
 @tool()
@@ -216,7 +216,7 @@ save_knowledge = knowledge_save
 
 
 def _ownership(scopes: list[str] | None, owner: str | None, agent_id: str) -> dict[str, Any]:
-    given = {name: value for name, value in {"scopes": scopes, "owner": owner}.items() if value is not None}
+    given: dict[str, Any] = sendable.without_none(scopes=scopes, owner=owner)
     if client.has_api_key():
         # The key says who is calling; the seed's defaults would be somebody else, which is refused.
         return given
@@ -232,12 +232,6 @@ def _found(reply: Mapping[str, Any], nothing: str) -> ToolResult:
         output + degraded.told_of(reply),
         {"items": items, "degraded": degraded.parts_of(reply)},
     )
-
-
-def _record(reply: dict[str, Any]) -> dict[str, Any]:
-    if not isinstance(reply.get("id"), str):
-        raise failures.not_knowhub("the request")
-    return reply
 
 
 def _saved(record: dict[str, Any]) -> ToolResult:

@@ -1,6 +1,6 @@
 """The memory tools of an agent: keep a session, find what was said or learnt, read on (seed 002 §10.1)."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -172,7 +172,7 @@ def _found(reply: Mapping[str, Any]) -> ToolResult:
     blocks = reply.get("blocks")
     if not isinstance(blocks, list) or not all(isinstance(one, dict) for one in blocks):
         raise failures.not_knowhub("the request")
-    output = _as_data(blocks) if blocks else "Nothing of it is remembered."
+    output = records.fenced(blocks, _lines) if blocks else "Nothing of it is remembered."
     metadata = {"items": blocks, "query_plan": reply.get("query_plan"), "degraded": degraded.parts_of(reply)}
     return ToolResult(f"Memories: {len(blocks)} found", output + degraded.told_of(reply), metadata)
 
@@ -180,12 +180,7 @@ def _found(reply: Mapping[str, Any]) -> ToolResult:
 def _read(reply: Mapping[str, Any]) -> ToolResult:
     if not isinstance(reply.get("uri"), str):
         raise failures.not_knowhub("the request")
-    return ToolResult("Memory", _as_data([reply]), {"items": [dict(reply)], "uri": reply["uri"]})
-
-
-def _as_data(blocks: Sequence[Mapping[str, Any]]) -> str:
-    limit_chars = max(records.SHORTEST_EXCERPT_CHARS, records.OUTPUT_BUDGET_CHARS // max(1, len(blocks)))
-    return "\n\n".join([records.FENCE_NOTE, *("\n".join(_lines(block, limit_chars)) for block in blocks)])
+    return ToolResult("Memory", records.fenced([reply], _lines), {"items": [dict(reply)], "uri": reply["uri"]})
 
 
 def _lines(block: Mapping[str, Any], limit_chars: int) -> Iterator[str]:

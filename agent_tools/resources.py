@@ -1,10 +1,10 @@
 """The resource tools of an agent: code, credentials, cookies and other texts beside what was learned (seed 003)."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from typing import Any
 
-from agent_tools import client, failures, records
+from agent_tools import client, failures, records, sendable
 from agent_tools.registry import tool
 from agent_tools.results import ToolFailure, ToolResult
 
@@ -39,18 +39,13 @@ async def resource_save(  # noqa: PLR0913, PLR0917 -- a model fills in flat para
         expires_at: From when on it is of no use, such as 2026-03-07T10:00:00Z.
         upsert: Save a new version where the id is taken; it says all anew.
     """
-    optional: dict[str, Any] = {
-        "secure_body": secure_body,
-        "metadata": metadata,
-        "scopes": scopes,
-        "owner": owner,
-        "expires_at": expires_at,
-    }
     sent: dict[str, Any] = {"id": resource_id, "title": title, "body": body, "content_type": content_type}
-    sent |= {name: value for name, value in optional.items() if value is not None}
+    sent |= sendable.without_none(
+        secure_body=secure_body, metadata=metadata, scopes=scopes, owner=owner, expires_at=expires_at
+    )
     params = {"upsert": "true"} if upsert else None
     try:
-        record = _record(await client.request("POST", "/api/resource", params=params, body=sent))
+        record = client.row(await client.request("POST", "/api/resource", params=params, body=sent))
     except ToolFailure as failure:
         if failure.metadata.get("status") == HTTPStatus.CONFLICT:
             raise ToolFailure(_TAKEN, failure.metadata) from failure
@@ -69,7 +64,7 @@ async def resource_get(resource_id: str, reveal: bool = False) -> ToolResult:
         resource_id: The id that a record or a list has shown.
         reveal: Show what is secret of it too. Do so only when you are about to use it: it is noted who was shown it.
     """
-    record = _record(
+    record = client.row(
         await client.request(
             "GET",
             f"/api/resource/{client.segment(resource_id)}",
@@ -80,7 +75,8 @@ async def resource_get(resource_id: str, reveal: bool = False) -> ToolResult:
     if not reveal:
         record = _without_secret(record)
     expired = " It has expired: renew it before you rely on it." if record.get("expired") else ""
-    output = f"{_content_type(record)} {failures.one_line(record['id'])}.{expired}\n\n{_as_data([record])}"
+    shown = records.fenced([record], _lines)
+    output = f"{_content_type(record)} {failures.one_line(record['id'])}.{expired}\n\n{shown}"
     return ToolResult("Resource", output, {"items": [record], "id": record["id"]})
 
 
@@ -105,14 +101,8 @@ async def resource_list(
     reply = await client.request("GET", "/api/resource", params=params)
     items = [_without_secret(item) for item in client.result_list(reply)]
     more = " There are more: raise limit to see them." if reply.get("next_cursor") else ""
-    output = f"{len(items)} found.{more}\n\n{_as_data(items)}" if items else "There is no such resource."
+    output = f"{len(items)} found.{more}\n\n{records.fenced(items, _lines)}" if items else "There is no such resource."
     return ToolResult(f"Resources: {len(items)} found", output, {"items": items})
-
-
-def _record(reply: dict[str, Any]) -> dict[str, Any]:
-    if not isinstance(reply.get("id"), str):
-        raise failures.not_knowhub("the request")
-    return reply
 
 
 def _without_secret(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -122,11 +112,6 @@ def _without_secret(record: Mapping[str, Any]) -> dict[str, Any]:
 
 def _content_type(record: Mapping[str, Any]) -> str:
     return f"A resource of kind {failures.one_line(record.get('content_type') or 'text')}:"
-
-
-def _as_data(items: Sequence[Mapping[str, Any]]) -> str:
-    limit_chars = max(records.SHORTEST_EXCERPT_CHARS, records.OUTPUT_BUDGET_CHARS // max(1, len(items)))
-    return "\n\n".join([records.FENCE_NOTE, *("\n".join(_lines(item, limit_chars)) for item in items)])
 
 
 def _lines(record: Mapping[str, Any], limit_chars: int) -> Iterator[str]:

@@ -3,10 +3,12 @@
 import re
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
-from typing import Final
+from typing import Final, TypeVar
 
 from agent_tools import failures
 from agent_tools.results import ToolFailure
+
+ValueT = TypeVar("ValueT")
 
 MAX_QUERY_CHARS: Final = 4_096
 MAX_ID_CHARS: Final = 200
@@ -19,7 +21,12 @@ _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 def ids_by_name(*ids: str | None) -> dict[str, str]:
     """Return the ids of a caller by their names, as a tool was given them in the order of CONTEXT_IDS."""
-    return {name: value for name, value in zip(CONTEXT_IDS, ids, strict=True) if value is not None}
+    return without_none(**dict(zip(CONTEXT_IDS, ids, strict=True)))
+
+
+def without_none(**fields: ValueT | None) -> dict[str, ValueT]:
+    """Return the fields that were given: what is left out, the server chooses."""
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def plain_text(given: str) -> str:
@@ -63,7 +70,7 @@ def caller_ids(caller: object) -> dict[str, str]:
     if unknown:
         named = failures.one_line(", ".join(unknown))
         raise ToolFailure(f"The caller holds {named}, which is no context id. Give some of {known}.")
-    given = {name: value for name, value in caller.items() if value is not None}
+    given = without_none(**caller)
     no_text = [name for name, value in given.items() if not isinstance(value, str | int)]
     if no_text:
         raise ToolFailure(f"The caller's {', '.join(no_text)} must be text.")
