@@ -31,6 +31,7 @@ from knowhub.web.dependencies import (
 )
 from knowhub.web.edge_route import EdgeRoute
 from knowhub.web.openapi import IF_MATCH, RETRY, WRITES, answers, examples, parameters, problems
+from knowhub.web.row_answers import etag
 from knowhub.web.schemas import context as schemas
 from knowhub.web.schemas import context_answers as shapes
 from knowhub.web.schemas.parts import Body, CallerIds, DeletionAnswer
@@ -108,7 +109,7 @@ async def get_node(request: Request) -> Response:
     """Read a memory, a session or a message with all its layers (CE-115); `ETag` is its version."""
     params = query(request, schemas.NodeParams)
     node = await hub_of(request).memories.get_node(context_of(request, params), params.uri)
-    return json_response(shown_node(node), headers=_tag(node))
+    return json_response(shown_node(node), headers=etag(node.version))
 
 
 @router.patch(
@@ -124,7 +125,7 @@ async def edit_node(request: Request) -> Response:
     ctx = context_of(request, sent)
     version, key = expected_version(request, sent.version), retry_key(request, ctx)
     edited = await hub_of(request).memories.edit_node(ctx, address, sent.patch(), version, key)
-    return written(shown_node(edited.node), edited.operation_id, headers=_tag(edited.node))
+    return written(shown_node(edited.node), edited.operation_id, headers=etag(edited.node.version))
 
 
 @router.delete(
@@ -272,10 +273,6 @@ def _plan(plan: WritePlan) -> dict[str, Any]:
 
 def _event(event: OutboxEvent) -> Mapping[str, Any]:
     return asdict(event) | {"created_at": iso(event.created_at)}
-
-
-def _tag(node: ContextNode) -> dict[str, str]:
-    return {"ETag": f'"{node.version}"'}
 
 
 def _address(in_query: str | None, in_body: str | None) -> str:

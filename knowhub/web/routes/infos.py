@@ -7,7 +7,6 @@ from fastapi import APIRouter, Request, Response
 
 from knowhub.keywords.model import INFOS, Linking
 from knowhub.web.dependencies import (
-    JsonText,
     body,
     context_of,
     deletion_of,
@@ -21,7 +20,7 @@ from knowhub.web.dependencies import (
 )
 from knowhub.web.edge_route import EdgeRoute
 from knowhub.web.openapi import IF_MATCH, RETRY, WRITES, answers, examples, parameters, problems
-from knowhub.web.routes.keywords import batch_answer, created_answer, list_answer, row_answer
+from knowhub.web.row_answers import batch_answer, created_answer, list_answer, read_answer, row_answer
 from knowhub.web.schemas import keyword_answers as shapes
 from knowhub.web.schemas import keywords as schemas
 from knowhub.web.schemas.parts import CallerIds, DeleteParams, DeletionAnswer, OperationAnswer
@@ -84,8 +83,7 @@ async def list_infos(request: Request) -> Response:
 async def get_info(request: Request, info_id: str) -> Response:
     """Read one info, whole; `ETag` is its version."""
     ids = query(request, CallerIds)
-    shown = await hub_of(request).infos.get(context_of(request, ids), info_id)
-    return JsonText(shown.json, 200, {"ETag": f'"{shown.version}"'})
+    return read_answer(await hub_of(request).infos.get(context_of(request, ids), info_id))
 
 
 @router.patch(

@@ -1,6 +1,6 @@
 """The keyword routes: parse, call the service, answer (seeds 000, 001)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request, Response
 
 from knowhub.core.errors import InvalidInput, NotFound
 from knowhub.core.permissions import check_may_keep_up
-from knowhub.keywords.model import KEYWORDS, Found, Written, WrittenBatch
+from knowhub.keywords.model import KEYWORDS, Found
 from knowhub.keywords.service import Deletion
 from knowhub.web.dependencies import (
     JsonText,
@@ -27,6 +27,7 @@ from knowhub.web.dependencies import (
 )
 from knowhub.web.edge_route import EdgeRoute
 from knowhub.web.openapi import IF_MATCH, RETRY, WRITES, answers, examples, parameters, problems
+from knowhub.web.row_answers import batch_answer, created_answer, list_answer, read_answer, row_answer
 from knowhub.web.schemas import keyword_answers as shapes
 from knowhub.web.schemas import keywords as schemas
 from knowhub.web.schemas.answers import JobStarted
@@ -162,8 +163,7 @@ async def apply_plan(request: Request) -> Response:
 async def get_keyword(request: Request, keyword_id: str) -> Response:
     """Read one keyword, whole; `ETag` is its version."""
     ids = query(request, CallerIds)
-    shown = await hub_of(request).keywords.get(context_of(request, ids), keyword_id)
-    return JsonText(shown.json, 200, {"ETag": f'"{shown.version}"'})
+    return read_answer(await hub_of(request).keywords.get(context_of(request, ids), keyword_id))
 
 
 @router.patch(
@@ -303,33 +303,6 @@ async def remove_alias(request: Request, keyword_id: str, alias: str) -> Respons
     """Remove an alias; in the path it is percent-encoded."""
     ctx, version, key = deletion_of(request)
     return row_answer(await hub_of(request).keywords.remove_alias(ctx, keyword_id, alias, version, key))
-
-
-def created_answer(made: Written, folder: str, status: int = 201) -> Response:
-    """Answer with a row that was made, where it is, and what a model said to it."""
-    row = made.row
-    headers = {"ETag": f'"{row["version"]}"', "Location": f"{folder}/{row['id']}"}
-    told: dict[str, Any] = {**row, "degraded": list(made.degraded)}
-    if made.decided:
-        told["decided"] = made.decided
-    return written(told, made.operation_id, status, headers)
-
-
-def batch_answer(made: WrittenBatch) -> Response:
-    """Answer with rows that were made in one operation, in order."""
-    told = {"results": list(made.rows), "count": len(made.rows), "degraded": list(made.degraded)}
-    return written(told, made.operation_id, 201)
-
-
-def row_answer(done: Written) -> Response:
-    """Answer with a row that was changed."""
-    return written(done.row, done.operation_id, 200, {"ETag": f'"{done.row["version"]}"'})
-
-
-def list_answer(rows: Sequence[bytes], next_cursor: str | None = None) -> Response:
-    """Answer with a list of rows that are JSON text already."""
-    cursor = b"null" if next_cursor is None else b'"%s"' % next_cursor.encode()
-    return JsonText(b'{"results":[%s],"count":%d,"next_cursor":%s}' % (b",".join(rows), len(rows), cursor))
 
 
 def _found(found: Found) -> bytes:

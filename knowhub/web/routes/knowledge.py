@@ -1,6 +1,5 @@
 """The knowledge routes: parse, call the service, answer (seeds 003, 004; names of the seed in brackets)."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
@@ -28,6 +27,7 @@ from knowhub.web.dependencies import (
 )
 from knowhub.web.edge_route import EdgeRoute
 from knowhub.web.openapi import IF_MATCH, RETRY, WRITES, answers, examples, parameters, problems
+from knowhub.web.row_answers import etag, list_answer
 from knowhub.web.schemas import answers as shapes
 from knowhub.web.schemas import knowledge as schemas
 from knowhub.web.schemas.operations import HistoryParams
@@ -118,7 +118,7 @@ async def list_knowledge(request: Request) -> Response:
     hub = hub_of(request)
     before = hub.cursors.place(ctx.account, COLLECTION, params.cursor)
     page = await hub.knowledge.page(ctx, _list_query(params, before))
-    return _listed(page.records, hub.cursors.sealed(ctx.account, COLLECTION, page.next_before))
+    return list_answer(page.records, hub.cursors.sealed(ctx.account, COLLECTION, page.next_before))
 
 
 @router.post(
@@ -162,7 +162,7 @@ async def own_profile(request: Request) -> Response:
     """Load the caller's `user_profile` records, the surest first: what an agent needs at its start (seed 004)."""
     params = query(request, schemas.ProfileParams)
     records = await hub_of(request).own_profile.records(context_of(request, params), params.limit)
-    return _listed(records, None)
+    return list_answer(records)
 
 
 @router.get(
@@ -178,7 +178,7 @@ async def get_knowledge(request: Request, knowledge_id: str) -> Response:
     similar = [{"id": one, "similarity": similarity} for one, similarity in await hub.similarity.of(ctx, knowledge_id)]
     # The record is JSON text already; reading it to write it again would cost more than everything else.
     text = b'%s,"similar":%s}' % (stored.json[:-1], orjson.dumps(similar))
-    return JsonText(text, 200, {"ETag": f'"{stored.version}"'})
+    return JsonText(text, 200, etag(stored.version))
 
 
 @router.patch(
@@ -270,7 +270,7 @@ async def knowledge_access(request: Request, knowledge_id: str) -> Response:
 
 
 def _saved(saved: Saved, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    tag = {"ETag": f'"{saved.record["version"]}"', **(headers or {})}
+    tag = etag(saved.record["version"]) | (headers or {})
     body = saved.record if saved.duplicate_of is None else {**saved.record, "duplicate_of": saved.duplicate_of}
     return written(body, saved.operation_id, status, tag)
 
@@ -283,13 +283,6 @@ def _with_missing(request: Request, ctx: RequestContext, saved: Saved) -> Saved:
     referred = saved.record["resource_ids"]
     missing = hub_of(request).resources.missing(ctx, referred) if referred else []
     return replace(saved, record={**saved.record, "missing_resource_ids": missing}) if missing else saved
-
-
-def _listed(records: Sequence[bytes], next_cursor: str | None) -> Response:
-    cursor = "null" if next_cursor is None else f'"{next_cursor}"'
-    # The records are JSON text already; writing them again would cost more than everything else.
-    text = b'{"results":[%s],"count":%d,"next_cursor":%s}' % (b",".join(records), len(records), cursor.encode())
-    return Response(text, media_type="application/json")
 
 
 def _list_query(params: schemas.ListParams, before: int | None) -> ListQuery:

@@ -20,6 +20,7 @@ from knowhub.web.dependencies import (
 )
 from knowhub.web.edge_route import EdgeRoute
 from knowhub.web.openapi import IF_MATCH, RETRY, WRITES, answers, examples, parameters, problems
+from knowhub.web.row_answers import etag
 from knowhub.web.schemas import resources as schemas
 from knowhub.web.schemas.parts import DeleteParams, DeletionAnswer
 
@@ -79,10 +80,10 @@ async def get_resource(request: Request, resource_id: str) -> Response:
     ctx, service = context_of(request, params), hub_of(request).resources
     if not params.reveal:
         record = await service.get(ctx, resource_id)
-        return json_response(record, headers=_tag(record["version"]))
+        return json_response(record, headers=etag(record["version"]))
     shown = await service.reveal(ctx, resource_id)
     told = {**shown.record, "secure_body": shown.secure_body}
-    return written(told, shown.operation_id, 200, _tag(shown.record["version"]))
+    return written(told, shown.operation_id, 200, etag(shown.record["version"]))
 
 
 @router.patch(
@@ -121,8 +122,4 @@ async def delete_resource(request: Request, resource_id: str) -> Response:
 
 
 def _saved(saved: SavedResource, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    return written(saved.record, saved.operation_id, status, _tag(saved.record["version"]) | (headers or {}))
-
-
-def _tag(version: int) -> dict[str, str]:
-    return {"ETag": f'"{version}"'}
+    return written(saved.record, saved.operation_id, status, etag(saved.record["version"]) | (headers or {}))
