@@ -99,18 +99,13 @@ def retry_key(request: Request, ctx: RequestContext) -> IdempotencyKey | None:
     return IdempotencyKey(_asker(ctx), request.method, request.scope["path"], key, asked)
 
 
-def expected_version(request: Request, in_body: int | None = None) -> int | None:
-    """Return the version that `If-Match` or the body names; None when any will do. Raises InvalidInput."""
-    header = request.headers.get("if-match")
-    if header is None or header.strip() == "*":
-        return in_body
-    match = _ENTITY_TAG.match(header.strip())
-    if match is None:
-        raise InvalidInput.of("If-Match", 'must be a version in quotes, such as "3", or *')
-    version = int(match[1])
-    if in_body is not None and in_body != version:
-        raise InvalidInput.of("version", "differs from If-Match; send one of them")
-    return version
+def edit_of(request: Request, sent: CallerIds) -> tuple[RequestContext, int | None, IdempotencyKey | None]:
+    """Return who writes, the version that they have read where they name one, and the retry key. Raises InvalidInput.
+
+    What was `sent` is the body or the query; of these only some have a `version`.
+    """
+    ctx = context_of(request, sent)
+    return ctx, _expected_version(request, getattr(sent, "version", None)), retry_key(request, ctx)
 
 
 def deletion_of(request: Request) -> tuple[RequestContext, int | None, IdempotencyKey | None]:
@@ -118,10 +113,7 @@ def deletion_of(request: Request) -> tuple[RequestContext, int | None, Idempoten
 
     Few clients send a body with a DELETE; who does may name the caller and the version there.
     """
-    sent = body(request, DeleteBody) if raw_body(request) else query(request, CallerIds)
-    ctx = context_of(request, sent)
-    version = expected_version(request, sent.version if isinstance(sent, DeleteBody) else None)
-    return ctx, version, retry_key(request, ctx)
+    return edit_of(request, body(request, DeleteBody) if raw_body(request) else query(request, CallerIds))
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +129,7 @@ class RowDeletion:
 def deletion_or_erasing_of(request: Request) -> RowDeletion:
     """Return what `deletion_of` does, and whether to erase, where a route can. Raises as that."""
     sent = body(request, EraseBody) if raw_body(request) else query(request, DeleteParams)
-    ctx = context_of(request, sent)
-    version = expected_version(request, sent.version if isinstance(sent, EraseBody) else None)
-    return RowDeletion(ctx, version, retry_key(request, ctx), sent.erase)
+    return RowDeletion(*edit_of(request, sent), sent.erase)
 
 
 async def erased(request: Request, collection: str, row_id: str, deletion: RowDeletion) -> Response:
@@ -188,6 +178,20 @@ def _asker(ctx: RequestContext) -> str:
     seen = [_EVERYTHING] if ctx.visible is None else sorted(ctx.visible)
     told = "\x1f".join([*sorted(ctx.own), "", *seen])
     return f"{ctx.actor}#{sha256(told.encode()).hexdigest()[:_ASKER_DIGITS]}"
+
+
+def _expected_version(request: Request, in_body: int | None) -> int | None:
+    """Return the version that `If-Match` or the body names; None when any will do. Raises InvalidInput."""
+    header = request.headers.get("if-match")
+    if header is None or header.strip() == "*":
+        return in_body
+    match = _ENTITY_TAG.match(header.strip())
+    if match is None:
+        raise InvalidInput.of("If-Match", 'must be a version in quotes, such as "3", or *')
+    version = int(match[1])
+    if in_body is not None and in_body != version:
+        raise InvalidInput.of("version", "differs from If-Match; send one of them")
+    return version
 
 
 def _decoded(raw: bytes) -> list[tuple[str, str]]:

@@ -20,8 +20,8 @@ from knowhub.web.dependencies import (
     RowDeletion,
     body,
     context_of,
+    edit_of,
     erased,
-    expected_version,
     hub_of,
     json_response,
     query,
@@ -122,8 +122,7 @@ async def edit_node(request: Request) -> Response:
     """Correct what is remembered; what was said in a session stays as it was said."""
     sent = body(request, schemas.NodePatchBody, beside_query=True)
     address = _address(query(request, schemas.NodePlaceParams, beside_body=True).uri, sent.uri)
-    ctx = context_of(request, sent)
-    version, key = expected_version(request, sent.version), retry_key(request, ctx)
+    ctx, version, key = edit_of(request, sent)
     edited = await hub_of(request).memories.edit_node(ctx, address, sent.patch(), version, key)
     return written(shown_node(edited.node), edited.operation_id, headers=etag(edited.node.version))
 
@@ -289,9 +288,6 @@ def _deletion_of(request: Request) -> tuple[str, RowDeletion]:
     if raw_body(request):
         sent = body(request, schemas.NodeEraseBody, beside_query=True)
         address = _address(query(request, schemas.NodePlaceParams, beside_body=True).uri, sent.uri)
-        ctx = context_of(request, sent)
-        version = expected_version(request, sent.version)
-        return address, RowDeletion(ctx, version, retry_key(request, ctx), sent.erase)
+        return address, RowDeletion(*edit_of(request, sent), sent.erase)
     params = query(request, schemas.NodeDeleteParams)
-    ctx = context_of(request, params)
-    return params.uri, RowDeletion(ctx, expected_version(request), retry_key(request, ctx), params.erase)
+    return params.uri, RowDeletion(*edit_of(request, params), params.erase)

@@ -11,8 +11,8 @@ from knowhub.web.dependencies import (
     context_of,
     deletion_of,
     deletion_or_erasing_of,
+    edit_of,
     erased,
-    expected_version,
     hub_of,
     query,
     retry_key,
@@ -95,8 +95,7 @@ async def get_info(request: Request, info_id: str) -> Response:
 async def update_info(request: Request, info_id: str) -> Response:
     """Change what an info says or who sees it. Its links are changed by PUT and DELETE."""
     sent = body(request, schemas.InfoPatchBody)
-    ctx = context_of(request, sent)
-    version, key = expected_version(request, sent.version), retry_key(request, ctx)
+    ctx, version, key = edit_of(request, sent)
     return row_answer(await hub_of(request).infos.update(ctx, info_id, sent.patch(), version, key))
 
 
@@ -137,9 +136,9 @@ async def get_keywords_of_info(request: Request, info_id: str) -> Response:
 async def link_info(request: Request, info_id: str, keyword_id: str) -> Response:
     """Link them, or say anew how they are linked: a pair has one link at most. `ETag` is the link's version."""
     sent = body(request, schemas.LinkBody)
-    ctx = context_of(request, sent)
-    how = Linking(sent.relation, sent.created_by, expected_version(request, sent.version))
-    return row_answer(await hub_of(request).infos.link(ctx, info_id, keyword_id, how, retry_key(request, ctx)))
+    ctx, version, key = edit_of(request, sent)
+    how = Linking(sent.relation, sent.created_by, version)
+    return row_answer(await hub_of(request).infos.link(ctx, info_id, keyword_id, how, key))
 
 
 @router.delete(

@@ -16,8 +16,8 @@ from knowhub.web.dependencies import (
     body,
     context_of,
     deletion_of,
+    edit_of,
     erased,
-    expected_version,
     hub_of,
     json_response,
     query,
@@ -175,8 +175,7 @@ async def get_keyword(request: Request, keyword_id: str) -> Response:
 async def update_keyword(request: Request, keyword_id: str) -> Response:
     """Change its name, aliases, description, metadata or scopes. It is moved and merged by routes of their own."""
     sent = body(request, schemas.KeywordPatchBody)
-    ctx = context_of(request, sent)
-    version, key = expected_version(request, sent.version), retry_key(request, ctx)
+    ctx, version, key = edit_of(request, sent)
     return row_answer(await hub_of(request).keywords.update(ctx, keyword_id, sent.patch(), version, key))
 
 
@@ -194,9 +193,7 @@ async def delete_keyword(request: Request, keyword_id: str) -> Response:
     sent: schemas.KeywordDeleteBody | schemas.KeywordDeleteParams = (
         body(request, schemas.KeywordDeleteBody) if raw_body(request) else query(request, schemas.KeywordDeleteParams)
     )
-    ctx = context_of(request, sent)
-    version = expected_version(request, sent.version if isinstance(sent, schemas.KeywordDeleteBody) else None)
-    key = retry_key(request, ctx)
+    ctx, version, key = edit_of(request, sent)
     if sent.erase:
         return await erased(request, KEYWORDS, keyword_id, RowDeletion(ctx, version, key, is_erasing=True))
     how = Deletion(cascade=sent.cascade, policy=sent.info_policy, expected=version)
@@ -260,8 +257,7 @@ async def get_infos_of_keyword(request: Request, keyword_id: str) -> Response:
 async def move_keyword(request: Request, keyword_id: str) -> Response:
     """Hang a keyword, with all below it, under another parent; 409 when that one is below it."""
     sent = body(request, schemas.MoveBody)
-    ctx = context_of(request, sent)
-    version, key = expected_version(request, sent.version), retry_key(request, ctx)
+    ctx, version, key = edit_of(request, sent)
     return row_answer(await hub_of(request).keywords.move(ctx, keyword_id, sent.new_parent_id, version, key))
 
 
@@ -274,8 +270,7 @@ async def move_keyword(request: Request, keyword_id: str) -> Response:
 async def merge_keywords(request: Request, keyword_id: str) -> Response:
     """Give this keyword's names, infos and children to `into`, and delete it; answers the one that stays."""
     sent = body(request, schemas.MergeBody)
-    ctx = context_of(request, sent)
-    version, key = expected_version(request, sent.version), retry_key(request, ctx)
+    ctx, version, key = edit_of(request, sent)
     return row_answer(await hub_of(request).keywords.merge(ctx, keyword_id, sent.into, version, key))
 
 
@@ -288,8 +283,7 @@ async def merge_keywords(request: Request, keyword_id: str) -> Response:
 async def add_alias(request: Request, keyword_id: str) -> Response:
     """Add an alias; 409 when another keyword is called so."""
     sent = body(request, schemas.AliasBody)
-    ctx = context_of(request, sent)
-    version, key = expected_version(request, sent.version), retry_key(request, ctx)
+    ctx, version, key = edit_of(request, sent)
     return row_answer(await hub_of(request).keywords.add_alias(ctx, keyword_id, sent.alias, version, key))
 
 

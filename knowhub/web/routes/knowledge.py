@@ -17,8 +17,8 @@ from knowhub.web.dependencies import (
     body,
     context_of,
     deletion_or_erasing_of,
+    edit_of,
     erased,
-    expected_version,
     hub_of,
     json_response,
     query,
@@ -190,8 +190,7 @@ async def get_knowledge(request: Request, knowledge_id: str) -> Response:
 async def patch_knowledge(request: Request, knowledge_id: str) -> Response:
     """Change what a record says or who sees it. Evidence is changed by PUT."""
     sent = body(request, schemas.PatchBody)
-    ctx = context_of(request, sent)
-    version, key = expected_version(request, sent.version), retry_key(request, ctx)
+    ctx, version, key = edit_of(request, sent)
     saved = await hub_of(request).knowledge.patch(ctx, knowledge_id, sent.patch(), version, key)
     return _saved(_with_missing(request, ctx, saved))
 
@@ -208,8 +207,8 @@ async def update_knowledge(request: Request, knowledge_id: str) -> Response:
     Evidence on a record that was merged into another goes to that one, which is answered.
     """
     sent = body(request, schemas.FeedbackBody)
-    ctx = context_of(request, sent)
-    version, key, hub = expected_version(request, sent.version), retry_key(request, ctx), hub_of(request)
+    ctx, version, key = edit_of(request, sent)
+    hub = hub_of(request)
     if sent.evolve_feedback is None:
         return _saved(await hub.knowledge.give_feedback(ctx, knowledge_id, sent.feedback(), version, key))
     done = await hub.evolution.evolve(ctx, knowledge_id, sent.feedback(), version, key)

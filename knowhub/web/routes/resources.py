@@ -10,8 +10,8 @@ from knowhub.web.dependencies import (
     body,
     context_of,
     deletion_or_erasing_of,
+    edit_of,
     erased,
-    expected_version,
     hub_of,
     json_response,
     query,
@@ -95,8 +95,7 @@ async def get_resource(request: Request, resource_id: str) -> Response:
 async def update_resource(request: Request, resource_id: str) -> Response:
     """Change what a resource says, what is sealed of it, or who sees it."""
     sent = body(request, schemas.ResourcePatchBody)
-    ctx = context_of(request, sent)
-    version, key = expected_version(request, sent.version), retry_key(request, ctx)
+    ctx, version, key = edit_of(request, sent)
     service = hub_of(request).resources
     return _saved(await service.patch(ctx, check_resource_id(resource_id), sent.patch(), version, key))
 
