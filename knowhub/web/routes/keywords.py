@@ -26,11 +26,11 @@ from knowhub.web.dependencies import (
     written,
 )
 from knowhub.web.edge_route import EdgeRoute
+from knowhub.web.long_work import STARTED, started_answer
 from knowhub.web.openapi import IF_MATCH, RETRY, WRITES, answers, examples, parameters, problems
 from knowhub.web.row_answers import batch_answer, created_answer, list_answer, read_answer, row_answer
 from knowhub.web.schemas import keyword_answers as shapes
 from knowhub.web.schemas import keywords as schemas
-from knowhub.web.schemas.answers import JobStarted
 from knowhub.web.schemas.parts import CallerIds, DeletionAnswer
 
 router = APIRouter(prefix="/api/keywords", tags=["keywords"], route_class=EdgeRoute)
@@ -112,10 +112,7 @@ async def tree_metrics(request: Request) -> Response:
 @router.post(
     "/reorganize",
     summary="Propose how to tidy the tree",
-    responses=answers(200, shapes.PlanAnswer)
-    | answers(202, JobStarted, "Started; see /api/jobs.")
-    | WRITES
-    | problems(409),
+    responses=answers(200, shapes.PlanAnswer) | STARTED | WRITES | problems(409),
     openapi_extra=examples("reorganize", schemas.ReorganizeBody) | parameters(schemas.WaitParams),
 )
 async def reorganize_keywords(request: Request) -> Response:
@@ -137,7 +134,7 @@ async def reorganize_keywords(request: Request) -> Response:
         del progress
         return await hub.curator.reorganize(ctx, sent.scope_id)
 
-    return json_response({"job_id": hub.jobs.start("reorganize", ctx.account, work).job_id}, 202)
+    return started_answer(hub.jobs.start("reorganize", ctx.account, work))
 
 
 @router.post(

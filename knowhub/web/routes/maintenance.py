@@ -1,6 +1,7 @@
 """Compaction, snapshots of the data directory, and the way back to one."""
 
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -8,22 +9,19 @@ from fastapi import APIRouter, Request, Response
 from knowhub.operations.model import Restored, SnapshotEntry
 from knowhub.web.dependencies import hub_of, json_response, query, retry_key, written
 from knowhub.web.edge_route import EdgeRoute
-from knowhub.web.long_work import result_of, upkeep_context
+from knowhub.web.long_work import STARTED, job_answer, upkeep_context
 from knowhub.web.openapi import RETRY, WRITES, answers, parameters, problems
 from knowhub.web.schemas import maintenance as shapes
-from knowhub.web.schemas.answers import JobStarted
 from knowhub.web.schemas.operations import CompactParams, LongWorkParams
 from knowhub.web.schemas.parts import CallerIds
 
 router = APIRouter(prefix="/api/maintenance", tags=["upkeep"], route_class=EdgeRoute)
 
-_STARTED = answers(202, JobStarted, "Started; see /api/jobs.")
-
 
 @router.post(
     "/compact",
     summary="Forget old operations",
-    responses=answers(200, shapes.CompactAnswer) | _STARTED | WRITES | problems(409),
+    responses=answers(200, shapes.CompactAnswer) | STARTED | WRITES | problems(409),
     openapi_extra=parameters(CompactParams),
 )
 async def compact(request: Request) -> Response:
@@ -35,16 +33,14 @@ async def compact(request: Request) -> Response:
         return asdict(await hub.compact(params.undo_retention_days))
 
     job = hub.jobs.start("compact", ctx.account, work)
-    if not params.wait:
-        return json_response({"job_id": job.job_id}, 202)
-    return json_response(result_of(await hub.jobs.finish(job)))
+    return await job_answer(hub, job, wait=params.wait)
 
 
 @router.post(
     "/snapshots",
     summary="Make a snapshot",
     status_code=201,
-    responses=answers(201, shapes.SnapshotAnswer) | _STARTED | WRITES | problems(409),
+    responses=answers(201, shapes.SnapshotAnswer) | STARTED | WRITES | problems(409),
     openapi_extra=parameters(LongWorkParams),
 )
 async def create_snapshot(request: Request) -> Response:
@@ -56,9 +52,7 @@ async def create_snapshot(request: Request) -> Response:
         return shown(await hub.snapshots.create())
 
     job = hub.jobs.start("snapshot", ctx.account, work)
-    if not params.wait:
-        return json_response({"job_id": job.job_id}, 202)
-    return json_response(result_of(await hub.jobs.finish(job)), 201)
+    return await job_answer(hub, job, partial(json_response, status=201), wait=params.wait)
 
 
 @router.get(
@@ -90,7 +84,7 @@ async def delete_snapshot(request: Request, ts: str) -> Response:
 @router.post(
     "/snapshots/{ts}/restore",
     summary="Go back to a snapshot",
-    responses=answers(200, shapes.RestoreAnswer) | _STARTED | WRITES | problems(404, 409),
+    responses=answers(200, shapes.RestoreAnswer) | STARTED | WRITES | problems(404, 409),
     openapi_extra=parameters(LongWorkParams, headers=RETRY),
 )
 async def restore_snapshot(request: Request, ts: str) -> Response:
@@ -107,10 +101,7 @@ async def restore_snapshot(request: Request, ts: str) -> Response:
         return restored(await hub.snapshots.restore(ctx, ts, key, progress))
 
     job = hub.jobs.start("restore", ctx.account, work, key)
-    if not params.wait:
-        return json_response({"job_id": job.job_id}, 202)
-    result = result_of(await hub.jobs.finish(job))
-    return written(result, result["operation_ids"][-1] if result["operation_ids"] else None)
+    return await job_answer(hub, job, _restored_answer, wait=params.wait)
 
 
 def shown(entry: SnapshotEntry) -> dict[str, Any]:
@@ -123,3 +114,7 @@ def restored(done: Restored) -> dict[str, Any]:
     """Return what a restore did as it is answered."""
     told = asdict(done)
     return {**told, "erased": [{"collection": collection, "id": row_id} for collection, row_id in done.erased]}
+
+
+def _restored_answer(result: dict[str, Any]) -> Response:
+    return written(result, result["operation_ids"][-1] if result["operation_ids"] else None)

@@ -6,11 +6,10 @@ from fastapi import APIRouter, Request, Response
 
 from knowhub.core.permissions import check_may_keep_up
 from knowhub.knowledge.slimming import Slimmed
-from knowhub.web.dependencies import body, context_of, hub_of, json_response, query, retry_key, written
+from knowhub.web.dependencies import body, context_of, hub_of, query, retry_key, written
 from knowhub.web.edge_route import EdgeRoute
-from knowhub.web.long_work import result_of
+from knowhub.web.long_work import STARTED, job_answer
 from knowhub.web.openapi import RETRY, WRITES, answers, examples, parameters
-from knowhub.web.schemas.answers import JobStarted
 from knowhub.web.schemas.keywords import WaitParams
 from knowhub.web.schemas.slimming import SlimAnswer, SlimBody
 
@@ -20,7 +19,7 @@ router = APIRouter(prefix="/api/knowledge", tags=["knowledge"], route_class=Edge
 @router.post(
     "/slim",
     summary="Merge what says the same",
-    responses=answers(200, SlimAnswer) | answers(202, JobStarted, "Started; see /api/jobs.") | WRITES,
+    responses=answers(200, SlimAnswer) | STARTED | WRITES,
     openapi_extra=examples("slim", SlimBody) | parameters(WaitParams, headers=RETRY),
 )
 async def slim_knowledge(request: Request) -> Response:
@@ -41,9 +40,7 @@ async def slim_knowledge(request: Request) -> Response:
         return shown(await hub.slimming.slim(ctx, sent.model, dry_run=sent.dry_run, progress=progress, key=key))
 
     job = hub.jobs.start("slim", ctx.account, work, key)
-    if not params.wait:
-        return json_response({"job_id": job.job_id}, 202)
-    return _answered(result_of(await hub.jobs.finish(job)))
+    return await job_answer(hub, job, _answered, wait=params.wait)
 
 
 def shown(done: Slimmed) -> dict[str, Any]:

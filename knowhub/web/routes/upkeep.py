@@ -16,7 +16,7 @@ from knowhub.operations.jobs import Job
 from knowhub.web.auth import is_keeper_up
 from knowhub.web.dependencies import context_of, hub_of, json_response, query
 from knowhub.web.edge_route import EdgeRoute
-from knowhub.web.long_work import result_of, upkeep_context
+from knowhub.web.long_work import STARTED, job_answer, upkeep_context
 from knowhub.web.openapi import WRITES, answers, content, parameters, problems
 from knowhub.web.schemas import answers as shapes
 from knowhub.web.schemas.operations import LongWorkParams
@@ -97,10 +97,7 @@ async def get_version(request: Request) -> Response:
 @router.post(
     "/api/maintenance/reindex",
     summary="Build the indexes anew",
-    responses=answers(200, shapes.ReindexAnswer)
-    | answers(202, shapes.JobStarted, "Started; see /api/jobs.")
-    | WRITES
-    | problems(409),
+    responses=answers(200, shapes.ReindexAnswer) | STARTED | WRITES | problems(409),
     openapi_extra=parameters(LongWorkParams),
 )
 async def reindex(request: Request) -> Response:
@@ -113,9 +110,7 @@ async def reindex(request: Request) -> Response:
         return {"records": await hub.reindex(progress, ctx.account)}
 
     job = hub.jobs.start("reindex", ctx.account, work)
-    if not params.wait:
-        return json_response({"job_id": job.job_id}, 202)
-    return json_response(result_of(await hub.jobs.finish(job)))
+    return await job_answer(hub, job, wait=params.wait)
 
 
 @router.get(
