@@ -1,5 +1,7 @@
 """What reads a question and its candidates together and says how well each answers; rerankers are adapters (CE-169)."""
 
+import asyncio
+import math
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
@@ -41,3 +43,20 @@ class CountedReranker(Reranker, Protocol):
     @property
     def usage(self) -> Usage:
         """What was asked up to now; calls that were refused without asking count as failures."""
+
+
+async def ranked_places(
+    reranker: Reranker, query: str, texts: Sequence[str], budget_s: float
+) -> list[tuple[int, float]] | None:
+    """Return the place of each text with its score, the best first; None where the reranker fails (G-25).
+
+    Equal scores keep the order in which the texts came.
+    """
+    try:
+        async with asyncio.timeout(budget_s):
+            scores = await reranker.rerank(query, texts, budget_s)
+    except (RerankFailed, TimeoutError):
+        return None
+    if len(scores) != len(texts) or not all(map(math.isfinite, scores)):
+        return None
+    return sorted(enumerate(scores), key=lambda pair: -pair[1])

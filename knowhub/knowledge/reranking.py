@@ -1,12 +1,10 @@
 """A reranker's order of what was recalled; recall's own where it fails (G-25)."""
 
-import asyncio
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from knowhub.core.recall import Hit, Part
-from knowhub.core.reranking import Reranker, RerankFailed
+from knowhub.core.reranking import Reranker, ranked_places
 from knowhub.knowledge.model import RERANK, Head
 
 DEFAULT_BUDGET_S = 3.0
@@ -26,14 +24,10 @@ class Reranking:
 
         Equal scores keep the order in which the hits came.
         """
-        try:
-            async with asyncio.timeout(self.budget_s):
-                scores = await self.reranker.rerank(query, texts, self.budget_s)
-        except (RerankFailed, TimeoutError):
+        found = await ranked_places(self.reranker, query, texts, self.budget_s)
+        if found is None:
             return None
-        if len(scores) != len(hits) or not all(map(math.isfinite, scores)):
-            return None
-        ranked = sorted(zip(scores, hits, strict=True), key=lambda pair: -pair[0])
         return [
-            replace(hit, parts=(*hit.parts, Part(RERANK, rank, score))) for rank, (score, hit) in enumerate(ranked, 1)
+            replace(hits[place], parts=(*hits[place].parts, Part(RERANK, rank, score)))
+            for rank, (place, score) in enumerate(found, 1)
         ]

@@ -1,12 +1,10 @@
 """A reranker's order of what was found; the search's own where it fails (G-25)."""
 
-import asyncio
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from knowhub.context.search_model import RetrievedBlock
-from knowhub.core.reranking import Reranker, RerankFailed
+from knowhub.core.reranking import Reranker, ranked_places
 
 RERANKER = "reranker"
 DEFAULT_BUDGET_S = 3.0
@@ -24,15 +22,11 @@ class Reranking:
 
         Equal scores keep the order in which the blocks came, and every block the score of the search.
         """
-        try:
-            async with asyncio.timeout(self.budget_s):
-                scores = await self.reranker.rerank(query, [block.abstract for block in blocks], self.budget_s)
-        except (RerankFailed, TimeoutError):
+        found = await ranked_places(self.reranker, query, [block.abstract for block in blocks], self.budget_s)
+        if found is None:
             return None
-        if len(scores) != len(blocks) or not all(map(math.isfinite, scores)):
-            return None
-        ranked = sorted(zip(scores, blocks, strict=True), key=lambda pair: -pair[0])
+        ranked = enumerate((blocks[place] for place, _ in found), start=1)
         return [
             replace(block, match_reason="; ".join(filter(None, [block.match_reason, f"reranked {rank}"])))
-            for rank, (_, block) in enumerate(ranked, start=1)
+            for rank, block in ranked
         ]
