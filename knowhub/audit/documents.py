@@ -1,7 +1,7 @@
 """The live rows of an account in the order in which they were made, read one at a time."""
 
 import heapq
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -11,8 +11,8 @@ from knowhub.core.clock import parse_iso
 from knowhub.core.operation import is_live
 from knowhub.core.pace import Pace
 from knowhub.core.request_context import RequestContext
-from knowhub.keywords.model import INFOS
-from knowhub.knowledge.model import COLLECTION, ListQuery
+from knowhub.keywords.model import INFOS, InfoHead
+from knowhub.knowledge.model import COLLECTION, Head, ListQuery
 
 _HEADS_A_TURN = 500
 
@@ -22,8 +22,8 @@ async def live_documents(view: AuditView, ctx: RequestContext, pace: Pace) -> It
 
     Ids are read now, rows as they are reached: what went away meanwhile is left out, what is new is not looked at.
     """
-    records = await _record_ids(view, ctx, pace)
-    infos = await _info_ids(view, ctx, pace)
+    records = await _seen_ids(lambda before: view.page(ListQuery(limit=_HEADS_A_TURN, before=before)), ctx, pace)
+    infos = await _seen_ids(lambda before: list(islice(view.infos_newest(before), _HEADS_A_TURN)), ctx, pace)
     return heapq.merge(
         _rows(view, COLLECTION, records), _rows(view, INFOS, infos), key=lambda document: document.created_at
     )
@@ -42,20 +42,13 @@ def document(view: AuditView, collection: str, row_id: str) -> Document | None:
     return Document(collection, row_id, parse_iso(row["created_at"]), _author(row), texts, row)
 
 
-async def _record_ids(view: AuditView, ctx: RequestContext, pace: Pace) -> list[str]:
+async def _seen_ids(
+    page: Callable[[int | None], Sequence[Head | InfoHead]], ctx: RequestContext, pace: Pace
+) -> list[str]:
+    """Return the ids of all that the caller sees, newest first; `page` gives the heads before an ordinal."""
     ids: list[str] = []
     before: int | None = None
-    while heads := view.page(ListQuery(limit=_HEADS_A_TURN, before=before)):
-        ids += (head.id for head in heads if ctx.sees(head.audience))
-        before = heads[-1].ordinal
-        await pace.pause()
-    return ids
-
-
-async def _info_ids(view: AuditView, ctx: RequestContext, pace: Pace) -> list[str]:
-    ids: list[str] = []
-    before: int | None = None
-    while heads := list(islice(view.infos_newest(before), _HEADS_A_TURN)):
+    while heads := page(before):
         ids += (head.id for head in heads if ctx.sees(head.audience))
         before = heads[-1].ordinal
         await pace.pause()
