@@ -93,15 +93,8 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Items, the best of each source first. `degraded` names sources that failed, and what a source did without."""
+    """What one source says, or all: the best of each first. `degraded` names what failed, and what was done without."""
 
-    items: Sequence[Item]
-    index_lag: int = 0
-    degraded: Sequence[str] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
     items: Sequence[Item]
     index_lag: int = 0
     degraded: Sequence[str] = ()
@@ -145,7 +138,7 @@ class Recall:
         failed = [source.value for source, part in zip(asked, parts, strict=True) if part is None]
         if failed and len(failed) == len(asked):
             raise Unavailable(f"nothing could be asked: {', '.join(failed)} failed")
-        answered = [part for part in parts if isinstance(part, _Part)]
+        answered = [part for part in parts if isinstance(part, Answer)]
         ranks = zip_longest(*(part.items for part in answered))
         items = [item for item in chain.from_iterable(ranks) if item is not None]
         without = chain.from_iterable(part.degraded for part in answered)
@@ -155,9 +148,9 @@ class Recall:
             list(dict.fromkeys([*failed, *without])),
         )
 
-    def _asked(self, ctx: RequestContext, question: Question) -> Mapping[Source, Callable[[], Awaitable[_Part]]]:
+    def _asked(self, ctx: RequestContext, question: Question) -> Mapping[Source, Callable[[], Awaitable[Answer]]]:
         knowledge, keywords, memory = self._parts.knowledge, self._parts.keywords, self._parts.memory
-        asked: dict[Source, Callable[[], Awaitable[_Part]]] = {}
+        asked: dict[Source, Callable[[], Awaitable[Answer]]] = {}
         if knowledge is not None:
             asked[Source.KNOWLEDGE] = lambda: _from_knowledge(knowledge, ctx, question)
         if keywords is not None:
@@ -166,7 +159,7 @@ class Recall:
             asked[Source.MEMORY] = lambda: _from_memory(memory, ctx, question)
         return asked
 
-    async def _part(self, source: Source, ask: Callable[[], Awaitable[_Part]]) -> _Part | _Refusal | None:
+    async def _part(self, source: Source, ask: Callable[[], Awaitable[Answer]]) -> Answer | _Refusal | None:
         try:
             async with asyncio.timeout(self._options.budget_s):
                 return await ask()
@@ -178,7 +171,7 @@ class Recall:
             return None
 
 
-async def _from_knowledge(knowledge: KnowledgeSearch, ctx: RequestContext, question: Question) -> _Part:
+async def _from_knowledge(knowledge: KnowledgeSearch, ctx: RequestContext, question: Question) -> Answer:
     found = await knowledge.search(ctx, SearchQuery(question.text, top_k=question.top_k, types=question.types))
     items = [
         Item(
@@ -193,10 +186,10 @@ async def _from_knowledge(knowledge: KnowledgeSearch, ctx: RequestContext, quest
         )
         for row in found.records
     ]
-    return _Part(items, found.index_lag, found.degraded)
+    return Answer(items, found.index_lag, found.degraded)
 
 
-async def _from_keywords(keywords: KeywordSearch, ctx: RequestContext, question: Question) -> _Part:
+async def _from_keywords(keywords: KeywordSearch, ctx: RequestContext, question: Question) -> Answer:
     found = await keywords.search(ctx, question.text, expand=question.expand)
     if found.status is SearchStatus.MATCHED and found.node is not None:
         path = " / ".join(row["name"] for row in map(_row, found.path) if row["id"] != "root")
@@ -204,13 +197,13 @@ async def _from_keywords(keywords: KeywordSearch, ctx: RequestContext, question:
         items = [*named, *(_info(_row(one)) for one in found.infos)]
     else:
         items = [_keyword(_row(one), f"comes near: {found.status.value}") for one in found.candidates]
-    return _Part(items[: question.top_k], degraded=found.degraded)
+    return Answer(items[: question.top_k], degraded=found.degraded)
 
 
-async def _from_memory(memory: MemorySearch, ctx: RequestContext, question: Question) -> _Part:
+async def _from_memory(memory: MemorySearch, ctx: RequestContext, question: Question) -> Answer:
     categories = list(question.categories) or None
     found = await memory.search_memory(ctx, question.text, categories=categories, top_k=question.top_k)
-    return _Part([_block(one) for one in found.blocks], found.index_lag, found.degraded)
+    return Answer([_block(one) for one in found.blocks], found.index_lag, found.degraded)
 
 
 def _keyword(row: Mapping[str, Any], why: str) -> Item:
