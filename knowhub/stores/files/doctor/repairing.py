@@ -88,11 +88,7 @@ def _erasing(files: FileSystem, directory: DataDirectory) -> Iterator[Finding]:
     if not erasing.is_noted(files, directory):
         return
     path = directory.change_log / JOURNAL
-    log, read = ChangeLog(files, directory.change_log), LogRead(0)
-    try:
-        read_log(log, read)
-    finally:
-        log.close()
+    read = _read_whole(files, directory)
     try:
         erasing.carry_out(files, directory, lambda account, operation_id: (account, operation_id) in read.erasings)
     except Unavailable:
@@ -106,13 +102,18 @@ def _erasing(files: FileSystem, directory: DataDirectory) -> Iterator[Finding]:
     yield Finding(Severity.NOTE, str(path), "an erasing that was broken off was carried out, or thrown away")
 
 
-def _records_aside(files: FileSystem, directory: DataDirectory) -> Iterator[Finding]:
-    """Keep the record files of a damaged log: they may tell of rows that it tells of no more."""
+def _read_whole(files: FileSystem, directory: DataDirectory) -> LogRead:
     log, read = ChangeLog(files, directory.change_log), LogRead(0)
     try:
         read_log(log, read)
     finally:
         log.close()
+    return read
+
+
+def _records_aside(files: FileSystem, directory: DataDirectory) -> Iterator[Finding]:
+    """Keep the record files of a damaged log: they may tell of rows that it tells of no more."""
+    read = _read_whole(files, directory)
     standing = sorted(directory.records.rglob("*.jsonl")) if read.damaged else []
     for path in standing:
         files.make_folder(directory.quarantine)
