@@ -188,10 +188,7 @@ class KeywordCreation:
             return told.draft("create_keyword", writes, fresh.id)
 
         outcome = await commit_with_root(self._store, ctx, decide, key)
-        if isinstance(outcome, Unchanged):
-            # Its decision always writes; only a store that breaks its contract comes here.
-            raise TypeError("a decision that writes was answered with nothing written")
-        return self._written(ctx, outcome.operation)
+        return self._written(ctx, committed(outcome))
 
     def _unplaced_home(self, view: KeywordView, ctx: RequestContext, fresh: "_Fresh") -> tuple[str, list[Write]]:
         """Return where a keyword without a suitable parent hangs, and the row of that when it is new (C-30)."""
@@ -259,6 +256,14 @@ async def commit_with_root(
             return outcome
         await make_root(store, ctx)
     return await store.commit(ctx.account, ctx.actor, decide, key)
+
+
+def committed(outcome: Outcome) -> Operation:
+    """Return what became of a decision that always writes."""
+    if isinstance(outcome, Unchanged):
+        # Only a store that breaks its contract comes here.
+        raise TypeError("a decision that writes was answered with nothing written")
+    return outcome.operation
 
 
 async def make_root(store: KeywordStore, ctx: RequestContext) -> None:

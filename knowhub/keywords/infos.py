@@ -16,7 +16,6 @@ from knowhub.core.operation import (
     Draft,
     IdempotencyKey,
     Operation,
-    Outcome,
     Row,
     Unchanged,
     Write,
@@ -27,7 +26,7 @@ from knowhub.keywords import fields, info_decisions, info_pages, rendering
 from knowhub.keywords.agent import KeywordAgent
 from knowhub.keywords.auto_link import AutoLinker, AutoLinks
 from knowhub.keywords.caches import INFOS_TTL_S, ResultCache
-from knowhub.keywords.creation import commit_with_root, naming_item
+from knowhub.keywords.creation import commit_with_root, committed, naming_item
 from knowhub.keywords.info_pages import InfoPage
 from knowhub.keywords.model import (
     INFOS,
@@ -103,8 +102,8 @@ class InfoService:
             return Draft("create_info", [*writes, *linked], reply=reply, agent_io=list(auto.calls) or None)
 
         if auto.names:
-            return _written(_committed(await commit_with_root(self._store, ctx, decide, key)))
-        return _written(_committed(await self._store.commit(ctx.account, ctx.actor, decide, key)))
+            return _written(committed(await commit_with_root(self._store, ctx, decide, key)))
+        return _written(committed(await self._store.commit(ctx.account, ctx.actor, decide, key)))
 
     async def create_batch(
         self, ctx: RequestContext, items: Sequence[NewInfo], key: IdempotencyKey | None = None
@@ -129,7 +128,7 @@ class InfoService:
                 writes += [*item, *self._linker.writes(view, ctx, item[0].id, auto, explicit=explicit)]
             return Draft("batch_create_infos", writes)
 
-        operation = _committed(await self._store.commit(ctx.account, ctx.actor, decide, key))
+        operation = committed(await self._store.commit(ctx.account, ctx.actor, decide, key))
         return WrittenBatch(_infos_of(operation), operation.operation_id)
 
     async def get(self, ctx: RequestContext, info_id: str) -> ShownRow:
@@ -172,7 +171,7 @@ class InfoService:
             info = info_decisions.write_info(info_decisions.deleted_info(row, view.now))
             return Draft("delete_info", [info, *map(info_decisions.write_link, tombstones)])
 
-        return _committed(await self._store.commit(ctx.account, ctx.actor, decide, key)).operation_id
+        return committed(await self._store.commit(ctx.account, ctx.actor, decide, key)).operation_id
 
     async def link(
         self,
@@ -221,7 +220,7 @@ class InfoService:
             _check_version(row, expected)
             return Draft("unlink_info", [info_decisions.write_link(info_decisions.unlinked(row, view.now))])
 
-        return _committed(await self._store.commit(ctx.account, ctx.actor, decide, key)).operation_id
+        return committed(await self._store.commit(ctx.account, ctx.actor, decide, key)).operation_id
 
     async def of_keyword(self, ctx: RequestContext, keyword_id: str, query: InfoQuery) -> Sequence[bytes]:
         """Return a page of a keyword's infos, each with `relation` and `created_by` (KT-241).
@@ -372,13 +371,6 @@ def _check_version(row: Row | None, expected: int | None) -> None:
         raise Conflict("nothing is linked; leave the version out to link them", {"current_version": None})
     if expected != row["version"]:
         raise VersionConflict(row["version"])
-
-
-def _committed(outcome: Outcome) -> Operation:
-    if isinstance(outcome, Unchanged):
-        # Its decisions always write; only a store that breaks its contract comes here.
-        raise TypeError("a decision that writes was answered with nothing written")
-    return outcome.operation
 
 
 def _written(operation: Operation) -> Written:

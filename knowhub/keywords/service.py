@@ -12,7 +12,7 @@ from knowhub.core.operation import Committed, Decide, Draft, IdempotencyKey, Unc
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import decisions, edits, rendering
 from knowhub.keywords.agent import KeywordAgent
-from knowhub.keywords.creation import KeywordCreation, commit_with_root, make_root
+from knowhub.keywords.creation import KeywordCreation, commit_with_root, committed, make_root
 from knowhub.keywords.model import InfoPolicy, NewKeyword, Options, ShownRow, Written, WrittenBatch
 from knowhub.keywords.ports import KeywordStore, KeywordText, KeywordView
 
@@ -194,10 +194,7 @@ class KeywordService:
             return Draft("delete_keyword", edit.writes, reply=edit.reply)
 
         outcome = await self._store.commit(ctx.account, ctx.actor, decide, key)
-        if isinstance(outcome, Unchanged):
-            # Its decision always writes; only a store that breaks its contract comes here.
-            raise TypeError("a decision that writes was answered with nothing written")
-        return outcome.operation.operation_id
+        return committed(outcome).operation_id
 
     async def add_alias(
         self,
