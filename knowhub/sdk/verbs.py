@@ -1,10 +1,10 @@
 """The verbs of seed 000 §7, each a call into a hub that runs in a thread of its own."""
 
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from knowhub.bootstrap import Hub, World
 from knowhub.core.errors import InvalidInput, NotFound
@@ -12,7 +12,16 @@ from knowhub.core.request_context import RequestContext
 from knowhub.keywords import fields, rendering
 from knowhub.keywords.agent_decision import Intent
 from knowhub.keywords.candidates import Eyes
-from knowhub.keywords.model import InfoPolicy, InfoQuery, Linking, NewInfo, NewKeyword, RelationType
+from knowhub.keywords.model import (
+    InfoPolicy,
+    InfoQuery,
+    Linking,
+    NewInfo,
+    NewKeyword,
+    RelationType,
+    Written,
+    WrittenBatch,
+)
 from knowhub.keywords.service import Deletion
 from knowhub.sdk.arguments import choice, expected_version, flag, items, key, number
 from knowhub.sdk.llm_client import InjectedModel, StubLLMClient
@@ -31,6 +40,8 @@ from knowhub.sdk.values import (
     result_of,
 )
 from knowhub.search.keyword_text import KeywordTextRules
+
+WrittenT = TypeVar("WrittenT", Written, WrittenBatch)
 
 _DESCENT_FIELDS = (
     "outcome",
@@ -170,33 +181,26 @@ class TreeVerbs:
         auto_place = flag("llm_auto_place", llm_auto_place)
         dedup_check = self._defaults.dedup_check if llm_dedup_check is None else llm_dedup_check
         dedup_check = flag("llm_dedup_check", dedup_check)
-        done = self._tree.run(
+        done = self._write(
             lambda hub, ctx: hub.keywords.create(ctx, new, auto_place=auto_place, dedup_check=dedup_check)
         )
-        self.LastOperationId = done.operation_id
         return node_of(done.row)
 
     def UpdateKeyword(self, id: str, patch: Mapping[str, Any], version: int) -> KeywordNode:
         """Change name, aliases, description or metadata of the version that was read. Raises VersionConflict."""
         keyword_id, expected = key("id", id), expected_version(version, is_needed=True)
-        done = self._tree.run(lambda hub, ctx: hub.keywords.update(ctx, keyword_id, patch, expected))
-        self.LastOperationId = done.operation_id
-        return node_of(done.row)
+        return node_of(self._write(lambda hub, ctx: hub.keywords.update(ctx, keyword_id, patch, expected)).row)
 
     def MoveKeyword(self, id: str, new_parent_id: str, version: int | None = None) -> str | None:
         """Hang a keyword with all below it under another; return the operation. Raises Conflict on a cycle."""
         keyword_id, new_parent_id = key("id", id), key("new_parent_id", new_parent_id)
         expected = expected_version(version)
-        done = self._tree.run(lambda hub, ctx: hub.keywords.move(ctx, keyword_id, new_parent_id, expected))
-        self.LastOperationId = done.operation_id
-        return done.operation_id
+        return self._write(lambda hub, ctx: hub.keywords.move(ctx, keyword_id, new_parent_id, expected)).operation_id
 
     def MergeKeywords(self, src_id: str, dst_id: str, version: int | None = None) -> str | None:
         """Make one keyword of two; return the operation. Raises Conflict for a keyword below the first."""
         src_id, dst_id, expected = key("src_id", src_id), key("dst_id", dst_id), expected_version(version)
-        done = self._tree.run(lambda hub, ctx: hub.keywords.merge(ctx, src_id, dst_id, expected))
-        self.LastOperationId = done.operation_id
-        return done.operation_id
+        return self._write(lambda hub, ctx: hub.keywords.merge(ctx, src_id, dst_id, expected)).operation_id
 
     def DeleteKeyword(
         self, id: str, cascade: bool = False, info_policy: str = "reattach", version: int | None = None
@@ -210,16 +214,12 @@ class TreeVerbs:
     def AddAlias(self, id: str, alias: str) -> KeywordNode:
         """Give a keyword another name. Raises Conflict when that is the name of another one."""
         keyword_id = key("id", id)
-        done = self._tree.run(lambda hub, ctx: hub.keywords.add_alias(ctx, keyword_id, alias))
-        self.LastOperationId = done.operation_id
-        return node_of(done.row)
+        return node_of(self._write(lambda hub, ctx: hub.keywords.add_alias(ctx, keyword_id, alias)).row)
 
     def RemoveAlias(self, id: str, alias: str) -> KeywordNode:
         """Take an alias from a keyword. Raises NotFound."""
         keyword_id = key("id", id)
-        done = self._tree.run(lambda hub, ctx: hub.keywords.remove_alias(ctx, keyword_id, alias))
-        self.LastOperationId = done.operation_id
-        return node_of(done.row)
+        return node_of(self._write(lambda hub, ctx: hub.keywords.remove_alias(ctx, keyword_id, alias)).row)
 
     def CreateInfo(
         self, content: str, source: str = "", keyword_ids: list[str] | None = None, auto_link: bool = False
@@ -227,16 +227,12 @@ class TreeVerbs:
         """Save an info, linked to `keyword_ids` as PRIMARY; `auto_link` links it to what it names as well."""
         named = () if keyword_ids is None else keyword_ids
         new = NewInfo(content, source, keyword_ids=named, auto_link=flag("auto_link", auto_link))
-        done = self._tree.run(lambda hub, ctx: hub.infos.create(ctx, new))
-        self.LastOperationId = done.operation_id
-        return info_of(done.row)
+        return info_of(self._write(lambda hub, ctx: hub.infos.create(ctx, new)).row)
 
     def UpdateInfo(self, info_id: str, patch: Mapping[str, Any], version: int | None = None) -> Info:
         """Change content, source or metadata of an info. Raises VersionConflict when a version is given and stale."""
         info_id, expected = key("info_id", info_id), expected_version(version)
-        done = self._tree.run(lambda hub, ctx: hub.infos.update(ctx, info_id, patch, expected))
-        self.LastOperationId = done.operation_id
-        return info_of(done.row)
+        return info_of(self._write(lambda hub, ctx: hub.infos.update(ctx, info_id, patch, expected)).row)
 
     def DeleteInfo(self, info_id: str, version: int | None = None) -> str:
         """Delete an info with its links; return the operation."""
@@ -254,9 +250,7 @@ class TreeVerbs:
         """Link an info to a keyword; a pair that is linked gets the new relation and maker (G-05)."""
         info_id, keyword_id = key("info_id", info_id), key("keyword_id", keyword_id)
         how = Linking(fields.relation("relation", relation), created_by)
-        done = self._tree.run(lambda hub, ctx: hub.infos.link(ctx, info_id, keyword_id, how))
-        self.LastOperationId = done.operation_id
-        return link_of(done.row)
+        return link_of(self._write(lambda hub, ctx: hub.infos.link(ctx, info_id, keyword_id, how)).row)
 
     def UnlinkInfo(self, info_id: str, keyword_id: str) -> str:
         """Take an info from a keyword; return the operation. Raises NotFound."""
@@ -267,16 +261,12 @@ class TreeVerbs:
     def BatchCreateKeywords(self, specs: Sequence[Mapping[str, Any]]) -> list[KeywordNode]:
         """Create many keywords in one operation, or none; a `ref` names one for the `parent_ref` of a later one."""
         news = items(NewKeyword, specs)
-        done = self._tree.run(lambda hub, ctx: hub.keywords.create_batch(ctx, news))
-        self.LastOperationId = done.operation_id
-        return [node_of(row) for row in done.rows]
+        return [node_of(row) for row in self._write(lambda hub, ctx: hub.keywords.create_batch(ctx, news)).rows]
 
     def BatchCreateInfos(self, specs: Sequence[Mapping[str, Any]]) -> list[Info]:
         """Save many infos in one operation, or none."""
         news = items(NewInfo, specs)
-        done = self._tree.run(lambda hub, ctx: hub.infos.create_batch(ctx, news))
-        self.LastOperationId = done.operation_id
-        return [info_of(row) for row in done.rows]
+        return [info_of(row) for row in self._write(lambda hub, ctx: hub.infos.create_batch(ctx, news)).rows]
 
     def Reorganize(self, scope_id: str | None = None) -> dict[str, Any]:
         """Return a plan of what could be better ordered, below a keyword or in all; nothing is changed (KT-245)."""
@@ -287,9 +277,7 @@ class TreeVerbs:
         """Carry out a plan as one operation, and return that. Raises Conflict when the tree has moved on."""
         if not isinstance(plan, Mapping):
             raise InvalidInput.of("plan", f"must be an object, not {type(plan).__name__}")
-        done = self._tree.run(lambda hub, ctx: hub.curator.apply(ctx, dict(plan)))
-        self.LastOperationId = done.operation_id
-        return done.operation_id
+        return self._write(lambda hub, ctx: hub.curator.apply(ctx, dict(plan))).operation_id
 
     def TreeMetrics(self) -> dict[str, Any]:
         """Return the health of the tree: orphans, missing descriptions, depth, fan-out, duplicates (KT-246)."""
@@ -324,6 +312,12 @@ class TreeVerbs:
         done = self._tree.run(lambda hub, ctx: hub.snapshots.restore(ctx, named))
         self.LastOperationId = done.operation_ids[-1] if done.operation_ids else None
         return done.restore_id
+
+    def _write(self, verb: Callable[[Hub, RequestContext], Coroutine[Any, Any, WrittenT]]) -> WrittenT:
+        """Run a verb that writes, and keep its operation for `Undo`."""
+        done = self._tree.run(verb)
+        self.LastOperationId = done.operation_id
+        return done
 
     def _Normalize(self, text: str) -> list[str]:
         """Return the normal forms that a text is looked up by; a subclass may have its own (KT-023, KT-189)."""
