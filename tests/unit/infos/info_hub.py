@@ -1,0 +1,72 @@
+"""The services of infos on one store, beside the model that they ask."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from knowhub.core.operation import Operation
+from knowhub.core.request_context import RequestContext
+from knowhub.keywords.agent import KeywordAgent
+from knowhub.keywords.caches import ResultCache
+from knowhub.keywords.infos import InfoService
+from knowhub.keywords.model import InfoQuery, NewInfo, NewKeyword, Options
+from knowhub.keywords.recent import Recents
+from knowhub.keywords.service import KeywordService
+from knowhub.search.keyword_text import KeywordTextRules
+from knowhub.stores.files.derived.invalidation import Invalidation
+from tests.builders import CountedIds, FakeClock, caller
+from tests.fakes.memory_store import MemoryStore
+from tests.fakes.scripted_chat import Answer, ScriptedChat
+
+ANN, BOB = caller(user_id="ann", team_id="web"), caller(user_id="bob", team_id="web")
+STRANGER = caller(user_id="eve")
+
+
+@dataclass
+class Hub:
+    """The services on one store, beside the model that they ask."""
+
+    store: MemoryStore
+    keywords: KeywordService
+    infos: InfoService
+    chat: ScriptedChat | None
+    clock: FakeClock
+
+    async def keyword(self, name: str, ctx: RequestContext = ANN, **fields: Any) -> str:  # noqa: ANN401 -- any field
+        return str((await self.keywords.create(ctx, NewKeyword(name, **fields), auto_place=False)).row["id"])
+
+    async def info(self, content: str, *keyword_ids: str, ctx: RequestContext = ANN, **fields: Any) -> str:  # noqa: ANN401 -- any field
+        return str((await self.infos.create(ctx, NewInfo(content, keyword_ids=keyword_ids, **fields))).row["id"])
+
+    async def names_of(self, info_id: str, ctx: RequestContext = ANN) -> dict[str, tuple[str, str]]:
+        """Return what the info is linked to, by name: relation and maker."""
+        linked = await self.infos.keywords_of(ctx, info_id)
+        return {orjson.loads(row)["name"]: (relation.value, maker) for row, relation, maker in linked}
+
+    async def contents_of(self, keyword_id: str, ctx: RequestContext = ANN, **query: Any) -> list[str]:  # noqa: ANN401 -- any part of a query
+        rows = await self.infos.of_keyword(ctx, keyword_id, InfoQuery(**query))
+        return [str(orjson.loads(row)["content"]) for row in rows]
+
+    async def last(self) -> Operation:
+        return await anext(self.store.operations("default"))
+
+
+def hub_with(answers: Sequence[Answer] | None = None, *, cached: bool = False, **options: Any) -> Hub:  # noqa: ANN401 -- any option
+    """Build the services; with `answers` there is a model that gives them, without there is none."""
+    clock, ids, text = FakeClock(), CountedIds(), KeywordTextRules()
+    store = MemoryStore(clock, CountedIds())
+    chat = None if answers is None else ScriptedChat(answers)
+    settings = Options(**options)
+    agent = KeywordAgent(chat, Recents(), settings)
+    caches = ResultCache(clock) if cached else None
+    if caches is not None:
+        store.subscribe(Invalidation(caches, Recents()))
+    return Hub(
+        store,
+        KeywordService(store, text, ids, agent, settings),
+        InfoService(store, text, ids, agent, settings, caches),
+        chat,
+        clock,
+    )

@@ -1,0 +1,183 @@
+"""What an info is linked to by itself: by the model, and by what it mentions where there is none."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import orjson
+import pytest
+
+from knowhub.core.chat import Question
+from knowhub.core.errors import InvalidInput
+from knowhub.keywords.agent import KeywordAgent
+from knowhub.keywords.infos import InfoService
+from knowhub.keywords.model import ROOT_ID, NewInfo, Options
+from knowhub.keywords.recent import Recents
+from knowhub.keywords.service import Deletion
+from knowhub.search.keyword_text import KeywordTextRules
+from tests.builders import CountedIds, local, retry_key
+from tests.fakes.scripted_chat import Answer, Meanwhile, candidates_in
+from tests.unit.infos.info_hub import ANN, BOB, Hub, hub_with
+
+pytestmark = pytest.mark.anyio
+
+
+def linking(*pairs: tuple[str, str], names: Sequence[str] = ()) -> Callable[[Question], Mapping[str, Any]]:
+    """Answer `link_info`: each pair is a candidate's name and a relation."""
+
+    def answer(question: Question) -> Mapping[str, Any]:
+        by_name = {one.name: one.idx for one in candidates_in(question.messages)}
+        links = [{"keyword_id": by_name[name], "relation": relation} for name, relation in pairs]
+        return {"links": links, "suggested_names": list(names)}
+
+    return answer
+
+
+async def test_auto_link_asks_the_model_about_what_the_content_mentions() -> None:
+    hub = hub_with([linking(("Python", "PRIMARY"), ("装饰器", "EXAMPLE"))])
+    for name in ("Python", "装饰器", "Go", "缓存"):
+        await hub.keyword(name)
+
+    created = await hub.infos.create(ANN, NewInfo("Python 的装饰器可以做缓存", auto_link=True))
+
+    assert hub.chat is not None
+    assert [one.name for one in candidates_in(hub.chat.questions[0].messages)] == ["Python", "装饰器", "缓存"]
+    assert await hub.names_of(created.row["id"]) == {"Python": ("PRIMARY", "agent"), "装饰器": ("EXAMPLE", "agent")}
+    assert created.degraded == []
+    assert [(link["relation"], link["created_by"]) for link in created.decided["linked"]] == [
+        ("PRIMARY", "agent"),
+        ("EXAMPLE", "agent"),
+    ]
+    calls = (await hub.last()).agent_io
+    assert calls is not None
+    assert [call["function"] for call in calls] == ["link_info"]
+
+
+@pytest.mark.parametrize("answers", [None, [RuntimeError("down")], [TimeoutError()], [{"nonsense": 1}]])
+async def test_without_a_model_or_when_it_fails_all_that_is_mentioned_is_related(
+    answers: Sequence[Answer] | None,
+) -> None:
+    hub = hub_with(answers)
+    for name in ("Python", "装饰器", "Go"):
+        await hub.keyword(name)
+
+    created = await hub.infos.create(ANN, NewInfo("Python 的装饰器", auto_link=True))
+
+    assert await hub.names_of(created.row["id"]) == {
+        "Python": ("RELATED", "auto_link"),
+        "装饰器": ("RELATED", "auto_link"),
+    }
+    assert created.degraded == ([] if answers is None else ["llm"])
+    assert (await hub.last()).op == "create_info"
+
+
+async def test_auto_link_leaves_explicit_links_as_they_are_and_hidden_keywords_alone(hub: Hub) -> None:
+    explicit = await hub.keyword("Python")
+    await hub.keyword("装饰器", scopes=["user:owner"])
+
+    info = await hub.info("Python 的装饰器", explicit, ctx=BOB, auto_link=True)
+
+    assert await hub.names_of(info, BOB) == {"Python": ("PRIMARY", "user")}
+    assert await hub.names_of(info, local()) == {"Python": ("PRIMARY", "user")}
+
+
+async def test_a_keyword_that_vanished_while_the_model_thought_is_left_out() -> None:
+    hub = hub_with()
+    gone, stays = await hub.keyword("Python"), await hub.keyword("Go")
+    answers = [linking(("Python", "PRIMARY"), ("Go", "PRIMARY"))]
+    chat = Meanwhile(answers, lambda: hub.keywords.delete(ANN, gone, Deletion()))
+    agent = KeywordAgent(chat, Recents(), Options())
+    infos = InfoService(hub.store, KeywordTextRules(), CountedIds(1_000), agent, Options())
+
+    created = await infos.create(ANN, NewInfo("Python and Go", auto_link=True))
+
+    assert [link["keyword_id"] for link in created.decided["linked"]] == [stays]
+
+
+async def test_a_refused_info_asks_no_model() -> None:
+    hub = hub_with([])
+    await hub.keyword("Python")
+
+    with pytest.raises(InvalidInput):
+        await hub.infos.create(ANN, NewInfo("Python", keyword_ids=["nowhere"], auto_link=True))
+
+    assert hub.chat is not None
+    assert hub.chat.questions == []
+
+
+async def test_where_nothing_is_mentioned_the_model_is_not_asked_unless_it_may_create() -> None:
+    hub = hub_with([linking(names=["Rust", "!!!"])])
+
+    plain = await hub.infos.create(ANN, NewInfo("所有权与借用", auto_link=True))
+
+    assert hub.chat is not None
+    assert (hub.chat.questions, plain.decided) == ([], {"linked": [], "created": []})
+
+
+async def test_where_the_policy_allows_it_suggested_keywords_are_created_in_the_same_operation() -> None:
+    hub = hub_with([linking(names=["Rust", "!!!", "rust", "内存安全"])], auto_link_creates=True)
+
+    created = await hub.infos.create(ANN, NewInfo("所有权与借用", auto_link=True))
+
+    operations = [operation.op async for operation in hub.store.operations("default")]
+    assert operations == ["create_info", "create_root"]
+    assert await hub.names_of(created.row["id"]) == {"Rust": ("PRIMARY", "agent"), "内存安全": ("PRIMARY", "agent")}
+    assert len(created.decided["created"]) == 2
+    shown = orjson.loads((await hub.keywords.get(ANN, created.decided["created"][0])).json)
+    assert (shown["name"], shown["parent_id"], shown["level"]) == ("Rust", ROOT_ID, 1)
+
+
+async def test_a_suggested_name_that_is_there_already_is_linked_and_not_made_again() -> None:
+    hub = hub_with([linking(names=["Rust"])], auto_link_creates=True)
+    await hub.keyword("rust")
+
+    created = await hub.infos.create(ANN, NewInfo("所有权与借用", auto_link=True))
+
+    assert created.decided["created"] == []
+    assert await hub.names_of(created.row["id"]) == {"rust": ("PRIMARY", "agent")}
+
+
+async def test_where_something_fits_nothing_is_created() -> None:
+    hub = hub_with([linking(("Python", "PRIMARY"), names=["Rust"])], auto_link_creates=True)
+    await hub.keyword("Python")
+
+    created = await hub.infos.create(ANN, NewInfo("Python", auto_link=True))
+
+    assert created.decided["created"] == []
+    assert await hub.names_of(created.row["id"]) == {"Python": ("PRIMARY", "agent")}
+
+
+async def test_a_longer_name_that_the_caller_does_not_see_hides_no_shorter_one(hub: Hub) -> None:
+    await hub.keyword("Python")
+    await hub.keyword("Python 装饰器", scopes=["user:owner"])
+
+    by_bob = await hub.info("Python 装饰器", ctx=BOB, auto_link=True)
+    by_ann = await hub.info("Python 装饰器", auto_link=True)
+
+    assert list(await hub.names_of(by_bob, local())) == ["Python"]
+    assert list(await hub.names_of(by_ann)) == ["Python 装饰器"]
+
+
+async def test_a_retry_of_an_automatic_link_gets_the_first_answer_in_full() -> None:
+    hub = hub_with([RuntimeError("down")])
+    await hub.keyword("Python")
+    new = NewInfo("Python", auto_link=True)
+
+    first = await hub.infos.create(ANN, new, retry_key())
+    again = await hub.infos.create(ANN, new, retry_key())
+
+    assert (again.row, again.degraded, again.decided) == (first.row, ["llm"], first.decided)
+    assert len(again.decided["linked"]) == 1
+    assert hub.chat is not None
+    assert len(hub.chat.questions) == 1
+
+
+async def test_a_batch_links_what_is_mentioned_and_asks_no_model() -> None:
+    hub = hub_with([])
+    await hub.keyword("Python")
+
+    batch = await hub.infos.create_batch(ANN, [NewInfo("Python", auto_link=True), NewInfo("Python")])
+
+    assert hub.chat is not None
+    assert hub.chat.questions == []
+    assert await hub.names_of(batch.rows[0]["id"]) == {"Python": ("RELATED", "auto_link")}
+    assert await hub.names_of(batch.rows[1]["id"]) == {}

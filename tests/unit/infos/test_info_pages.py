@@ -1,0 +1,153 @@
+"""Pages of infos and of their keywords: what is in them, in which order, and when a kept one still holds."""
+
+import orjson
+import pytest
+
+from knowhub.core.errors import InvalidInput, NotFound
+from knowhub.keywords.model import ROOT_ID, InfoQuery, InfoSort, Linking, NewInfo, RelationType
+from tests.unit.infos.info_hub import ANN, BOB, Hub, hub_with
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_pages_are_cut_after_what_the_caller_does_not_see_is_left_out(hub: Hub) -> None:
+    keyword = await hub.keyword("k")
+    for number in range(10):
+        await hub.info(f"{number}", keyword, scopes=["user:owner"] if number % 2 else ["public"])
+
+    assert await hub.contents_of(keyword, BOB, size=2) == ["8", "6"]
+    assert await hub.contents_of(keyword, BOB, page=2, size=2) == ["0"]
+    assert await hub.contents_of(keyword, BOB, page=3, size=2) == []
+    assert await hub.contents_of(keyword, ANN, page=1, size=4) == ["5", "4", "3", "2"]
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [(InfoQuery(page=-1), "page"), (InfoQuery(size=0), "size"), (InfoQuery(size=1_001), "size")],
+)
+async def test_a_page_that_no_list_has_is_refused(hub: Hub, query: InfoQuery, field: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        await hub.infos.of_keyword(ANN, ROOT_ID, query)
+
+    assert [error.field for error in refused.value.errors] == [field]
+
+
+async def test_infos_of_a_keyword_come_newest_first_or_by_relation_and_say_how_they_belong(hub: Hub) -> None:
+    keyword = await hub.keyword("k")
+    for relation in (RelationType.RELATED, RelationType.PRIMARY, RelationType.SOURCE, RelationType.EXAMPLE):
+        await hub.infos.link(ANN, await hub.info(relation.value), keyword, Linking(relation, "me"))
+    newest = await hub.info("newest", keyword)
+
+    rows = [orjson.loads(row) for row in await hub.infos.of_keyword(ANN, keyword, InfoQuery())]
+
+    assert [row["content"] for row in rows] == ["newest", "EXAMPLE", "SOURCE", "PRIMARY", "RELATED"]
+    assert await hub.contents_of(keyword, sort=InfoSort.RELEVANCE) == [
+        "newest",
+        "PRIMARY",
+        "EXAMPLE",
+        "SOURCE",
+        "RELATED",
+    ]
+    stored = orjson.loads((await hub.infos.get(ANN, newest)).json)
+    assert rows[0] == {**stored, "relation": "PRIMARY", "created_by": "user"}
+    assert (rows[1]["relation"], rows[1]["created_by"]) == ("EXAMPLE", "me")
+
+
+async def test_the_keywords_of_an_info_come_primary_first_without_those_that_the_caller_does_not_see(hub: Hub) -> None:
+    primary, example = await hub.keyword("primary"), await hub.keyword("example")
+    hidden = await hub.keyword("hidden", scopes=["user:owner"])
+    info = await hub.info("x", hidden)
+    await hub.infos.link(ANN, info, example, Linking(RelationType.EXAMPLE))
+    await hub.infos.link(ANN, info, primary)
+
+    assert list(await hub.names_of(info)) == ["primary", "hidden", "example"]
+    assert list(await hub.names_of(info, BOB)) == ["primary", "example"]
+
+
+async def test_a_list_of_infos_goes_on_where_it_ended(hub: Hub) -> None:
+    keyword = await hub.keyword("k")
+    for number in range(5):
+        await hub.info(f"{number}", keyword, scopes=["user:owner"] if number == 2 else ["public"])
+        await hub.info(f"elsewhere {number}")
+
+    for keyword_id, expected in (
+        (keyword, ["4", "3", "1", "0"]),
+        (None, [f"{prefix}{n}" for n in (4, 3, 2, 1, 0) for prefix in ("elsewhere ", "") if prefix or n != 2]),
+    ):
+        listed, before = [], None
+        while True:
+            page = await hub.infos.page(BOB, keyword_id, 2, before)
+            listed += [orjson.loads(row)["content"] for row in page.records]
+            before = page.next_before
+            if before is None:
+                break
+        assert listed == expected
+    with pytest.raises(InvalidInput, match="limit"):
+        await hub.infos.page(BOB, None, 0, None)
+
+
+async def test_a_list_is_found_behind_any_number_of_infos_that_the_caller_does_not_see(hub: Hub) -> None:
+    await hub.info("oldest")
+    for _ in range(6):
+        await hub.infos.create_batch(ANN, [NewInfo("own", scopes=["user:owner"])] * 1_000)
+    await hub.info("newest")
+
+    page = await hub.infos.page(BOB, None, 2, None)
+    first = await hub.infos.page(BOB, None, 1, None)
+
+    assert [orjson.loads(row)["content"] for row in page.records] == ["newest", "oldest"]
+    assert page.next_before is None
+    assert [orjson.loads(row)["content"] for row in first.records] == ["newest"]
+    assert first.next_before is not None
+
+
+async def test_a_kept_page_is_the_one_that_would_be_made_after_any_change() -> None:
+    hub = hub_with(cached=True)
+    keyword, other = await hub.keyword("k"), await hub.keyword("other")
+    first, hidden = await hub.info("first", keyword), await hub.info("hidden", keyword, scopes=["user:owner"])
+    assert await hub.contents_of(keyword, BOB) == ["first"]
+
+    await hub.infos.update(ANN, first, {"content": "changed"})
+    assert await hub.contents_of(keyword, BOB) == ["changed"]
+    await hub.infos.update(ANN, hidden, {"scopes": ["public"]})
+    assert await hub.contents_of(keyword, BOB) == ["hidden", "changed"]
+    await hub.infos.link(ANN, await hub.info("late"), keyword)
+    assert await hub.contents_of(keyword, BOB) == ["late", "hidden", "changed"]
+    await hub.infos.unlink(ANN, hidden, keyword)
+    assert await hub.contents_of(keyword, BOB) == ["late", "changed"]
+    await hub.infos.delete(ANN, first)
+    assert await hub.contents_of(keyword, BOB) == ["late"]
+    await hub.keywords.merge(ANN, keyword, other)
+    assert await hub.contents_of(other, BOB) == ["late"]
+    with pytest.raises(NotFound):
+        await hub.contents_of(keyword, BOB)
+
+
+async def test_a_page_is_kept_for_an_hour() -> None:
+    hub = hub_with(cached=True)
+    keyword = await hub.keyword("k")
+    await hub.info("x", keyword)
+    first = await hub.infos.of_keyword(ANN, keyword, InfoQuery())
+
+    hub.clock.advance(3_599)
+    just_before = await hub.infos.of_keyword(ANN, keyword, InfoQuery())
+    hub.clock.advance(1)
+    over = await hub.infos.of_keyword(ANN, keyword, InfoQuery())
+
+    assert just_before is first
+    assert over is not first
+    assert over == first
+
+
+async def test_a_page_is_kept_for_those_only_who_see_the_same() -> None:
+    hub = hub_with(cached=True)
+    keyword = await hub.keyword("k")
+    await hub.info("own", keyword, scopes=["user:owner"])
+
+    assert await hub.contents_of(keyword, ANN) == ["own"]
+    assert await hub.contents_of(keyword, BOB) == []
+    assert await hub.infos.of_keyword(ANN, keyword, InfoQuery()) is await hub.infos.of_keyword(
+        ANN, keyword, InfoQuery()
+    )
+    assert await hub.contents_of(keyword, ANN, relation=RelationType.EXAMPLE) == []
+    assert await hub.contents_of(keyword, ANN, page=1) == []
