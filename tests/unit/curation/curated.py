@@ -1,0 +1,101 @@
+"""Trees that are surveyed and changed by steps, and steps as they read: by the names of their keywords."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from knowhub.core.operation import Write
+from knowhub.core.request_context import RequestContext
+from knowhub.keywords import curation, tree
+from knowhub.keywords.applied_plan import Applied, applied
+from knowhub.keywords.candidates import Eyes
+from knowhub.keywords.curation import Survey
+from knowhub.keywords.model import KEYWORDS, ROOT_ID
+from knowhub.keywords.plan import (
+    MAX_CHILDREN,
+    MAX_STEPS,
+    DescribeStep,
+    MergeStep,
+    MoveStep,
+    SplitGroup,
+    SplitStep,
+    Step,
+)
+from tests.builders import CountedIds, caller, local
+from tests.fakes.keyword_view import FakeKeywordView
+from tests.fakes.plain_text import PlainText
+
+ANN = caller(user_id="ann")
+ANN_OF_WEB = caller(user_id="ann", team_id="web", project_id="x")
+HIDDEN: dict[str, Any] = {"owner": "user:bob", "scopes": ("user:bob",)}
+TEXT = PlainText()
+
+
+def surveyed(view: FakeKeywordView, ctx: RequestContext | None = None, top_id: str = ROOT_ID) -> Survey:
+    ctx = ctx or local()
+    eyes = Eyes(view, ctx)
+    top = eyes.node(top_id)
+    assert top is not None
+    return Survey(eyes, ctx, TEXT, top, [node for node in curation.below(eyes, top_id) if node is not None])
+
+
+def told(view: FakeKeywordView, steps: list[Step]) -> list[tuple[Any, ...]]:
+    """Return steps by the names of their keywords."""
+
+    def name(keyword_id: str) -> str:
+        node = tree.live_node(view, keyword_id)
+        return node.name if node is not None else "?"
+
+    def one(step: Step) -> tuple[Any, ...]:
+        match step:
+            case MoveStep():
+                return "move", name(step.node.id), name(step.to.id)
+            case MergeStep():
+                return "merge", step.source.id, step.into.id
+            case DescribeStep():
+                return "describe", name(step.node.id), step.description
+            case SplitStep():
+                groups = {group.name: [name(child.id) for child in group.children] for group in step.groups}
+                return "split", name(step.node.id), groups
+
+    return [one(step) for step in steps]
+
+
+def found(view: FakeKeywordView, items: Iterator[Step | None]) -> list[tuple[Any, ...]]:
+    return told(view, [step for step in items if step is not None])
+
+
+def chosen(view: FakeKeywordView, *steps: Step, ctx: RequestContext | None = None) -> list[tuple[Any, ...]]:
+    return told(view, curation.fitting(surveyed(view, ctx), steps, (MAX_STEPS, MAX_CHILDREN)))
+
+
+def carried_out(view: FakeKeywordView, *steps: Step, ctx: RequestContext | None = None) -> Applied:
+    return applied(view, ctx or local(), steps, TEXT, CountedIds())
+
+
+def step_of(view: FakeKeywordView) -> Callable[..., Step]:
+    """Return a maker of steps from names or ids: `step("move", "Python", "语言")`."""
+
+    def ref(named: str) -> Any:  # noqa: ANN401 -- a NodeRef
+        try:
+            node = tree.live_node(view, named) or view.node(view.id_of(named))
+        except StopIteration:
+            node = view.node(named)
+        assert node is not None
+        return curation.at(node)
+
+    def step(kind: str, first: str, second: object) -> Step:
+        match kind:
+            case "move":
+                return MoveStep(ref(first), ref(str(second)))
+            case "merge":
+                return MergeStep(ref(first), ref(str(second)))
+            case "describe":
+                return DescribeStep(ref(first), str(second))
+        assert isinstance(second, dict)
+        return SplitStep(ref(first), [SplitGroup(name, [ref(one) for one in names]) for name, names in second.items()])
+
+    return step
+
+
+def parents(writes: list[Write] | Any) -> dict[str, str]:  # noqa: ANN401 -- a sequence of writes
+    return {write.id: write.after["parent_id"] for write in writes if write.collection == KEYWORDS}

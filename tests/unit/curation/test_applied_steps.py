@@ -1,0 +1,247 @@
+"""What carrying out a plan comes to."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from knowhub.core.errors import Conflict, Forbidden, InvalidInput
+from knowhub.core.operation import Write
+from knowhub.keywords import curation, tree
+from knowhub.keywords.model import KEYWORDS, LINKS, ROOT_ID, Link, RelationType
+from knowhub.keywords.plan import MAX_CHILDREN, MAX_STEPS, MergeStep, SplitStep
+from knowhub.keywords.planned_view import PlannedView
+from tests.builders import caller
+from tests.fakes.keyword_view import FakeKeywordView, tree_of
+from tests.unit.curation.curated import ANN, ANN_OF_WEB, HIDDEN, carried_out, parents, step_of, surveyed
+
+
+def test_steps_see_what_those_before_them_did_and_each_row_is_written_once() -> None:
+    view = tree_of({"语言": {"Python": {"FastAPI": {}}}, "python": {"Flask": {}}, "工具": {}})
+    step = step_of(view)
+    flask, python = view.id_of("Flask"), view.id_of("Python")
+
+    done = carried_out(
+        view,
+        step("move", "Flask", "FastAPI"),
+        step("merge", "python", "Python"),
+        step("describe", "Python", "A language."),
+        step("move", "Python", "工具"),
+    )
+
+    after = {write.id: write.after for write in done.writes}
+    assert len(done.writes) == 3
+    assert {row["version"] for row in after.values()} == {2}
+    assert parents(done.writes)[flask] == view.id_of("FastAPI")
+    assert (after[python]["parent_id"], after[python]["description"]) == (view.id_of("工具"), "A language.")
+    assert after[view.id_of("python")]["deleted"]
+    assert {kind: done.reply[kind] for kind in ("moved", "merged", "described", "split")} == {
+        "moved": 2,
+        "merged": 1,
+        "described": 1,
+        "split": 0,
+    }
+
+
+def test_links_follow_through_two_merges_and_leave_nothing_between() -> None:
+    view = tree_of({"a": {}, "b": {}, "c": {}})
+    view.put_info("i")
+    view.link(Link("i", "k0", RelationType.EXAMPLE))
+    view.rows[LINKS, "i:k0"] = {
+        "info_id": "i",
+        "keyword_id": "k0",
+        "relation": "EXAMPLE",
+        "created_by": "user",
+        "version": 1,
+    }
+    step = step_of(view)
+
+    done = carried_out(view, step("merge", "a", "b"), step("merge", "b", "c"))
+
+    links = {write.id: write.after for write in done.writes if write.collection == LINKS}
+    assert {link_id: bool(row.get("deleted")) for link_id, row in links.items()} == {"i:k2": False, "i:k0": True}
+    assert (links["i:k2"]["relation"], links["i:k2"]["version"]) == ("EXAMPLE", 1)
+
+
+def test_a_split_makes_a_keyword_for_each_group_and_hangs_its_children_there() -> None:
+    view = tree_of({"运维": {"Docker 网络": {}, "Docker 卷": {}, "K8s 网络": {}}})
+    step = step_of(view)
+
+    done = carried_out(view, step("split", "运维", {"Docker": ["Docker 网络", "Docker 卷"], "K8s": ["K8s 网络"]}))
+
+    docker, k8s = done.reply["created"]
+    assert parents(done.writes) == {docker: "k0", k8s: "k0", "k1": docker, "k2": docker, "k3": k8s}
+    made = next(write.after for write in done.writes if write.id == docker)
+    assert (made["name"], made["normalized"], made["scopes"], made["version"]) == ("Docker", ["docker"], ["public"], 1)
+
+
+def test_a_group_is_seen_by_who_sees_its_children_and_by_nobody_else() -> None:
+    view = FakeKeywordView()
+    for name, shown in (("a", ("team:web",)), ("b", ("user:owner", "project:x"))):
+        view.put(name, scopes=shown, owner="user:ann")
+    step = step_of(view)("split", ROOT_ID, {"G": ["a", "b"]})
+
+    (group,) = (write.after for write in carried_out(view, step, ctx=ANN_OF_WEB).writes if write.after["name"] == "G")
+
+    assert (group["owner"], group["scopes"]) == ("user:ann", ["project:x", "team:web"])
+
+
+def test_a_group_of_private_keywords_is_private() -> None:
+    view = FakeKeywordView()
+    view.put("a", scopes=("user:owner",), owner="user:ann")
+    step = step_of(view)("split", ROOT_ID, {"G": ["a"]})
+
+    (group,) = (write.after for write in carried_out(view, step, ctx=ANN).writes if write.after["name"] == "G")
+
+    assert group["scopes"] == ["user:owner"]
+
+
+def test_what_comes_to_nothing_is_not_written() -> None:
+    view = tree_of({"a": {}, "b": {}})
+    view.put("told", description="a text")
+    step = step_of(view)
+
+    done = carried_out(view, step("move", "a", "b"), step("move", "a", ROOT_ID), step("describe", "told", "a text"))
+
+    assert done.writes == []
+
+
+def test_every_keyword_that_was_changed_since_is_named() -> None:
+    view = tree_of({"a": {}, "b": {}, "c": {}})
+    view.put("hidden", id="hidden", **HIDDEN)
+    step = step_of(view)
+    steps = [step("move", "a", "b"), step("merge", "c", "b"), step("move", "hidden", "b")]
+    view.edit("k1", parent_id="k2")
+    view.drop("k2")
+
+    with pytest.raises(Conflict) as refused:
+        carried_out(view, *steps, ctx=caller(user_id="local"))
+
+    assert refused.value.extra == {
+        "stale": [
+            {"id": "k1", "version": 1, "current_version": 2},
+            {"id": "k2", "version": 1, "current_version": None},
+            {"id": "hidden", "version": 1, "current_version": None},
+        ]
+    }
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [("move", ROOT_ID, "a")],
+        [("merge", "a", ROOT_ID)],
+        [("describe", ROOT_ID, "text")],
+        [("move", "a", "a1")],
+        [("merge", "a", "a1")],
+        [("move", "a", "b1"), ("move", "b", "a1")],
+        [("merge", "a", "b"), ("move", "b", "a")],
+        [("merge", "a", "b"), ("merge", "b1", "a")],
+        [("merge", "a", "b"), ("describe", "a", "text")],
+        [("split", "a", {"G": ["b"]})],
+        [("split", "a", {"G": ["a1", "a1"]})],
+        [("split", "a", {"G": ["a1"], "H": ["a1"]})],
+        [("move", "a1", "b"), ("split", "a", {"G": ["a1"]})],
+    ],
+)
+def test_a_step_that_cannot_be_taken_is_refused_by_its_number(steps: list[tuple[str, str, object]]) -> None:
+    view = tree_of({"a": {"a1": {}}, "b": {"b1": {}}})
+    step = step_of(view)
+
+    with pytest.raises(Conflict) as refused:
+        carried_out(view, *(step(*one) for one in steps))
+
+    assert refused.value.extra["step"] == len(steps) - 1
+
+
+def test_a_group_that_could_not_be_found_by_its_name_is_refused() -> None:
+    view = tree_of({"a": {"a1": {}}})
+
+    with pytest.raises(InvalidInput) as refused:
+        carried_out(view, step_of(view)("describe", "a", "t"), step_of(view)("split", "a", {"!!": ["a1"]}))
+
+    assert [error.field for error in refused.value.errors] == ["plan.steps.1.groups.0.name"]
+
+
+@pytest.mark.parametrize(
+    "step", [("move", "a1", "b"), ("merge", "a1", "b"), ("describe", "a", "t"), ("split", "a", {"G": ["a1"]})]
+)
+def test_what_is_somebody_elses_is_not_changed(step: tuple[str, str, object]) -> None:
+    view = tree_of({"a": {"a1": {}}, "b": {}})
+
+    with pytest.raises(Forbidden) as refused:
+        carried_out(view, step_of(view)(*step), ctx=ANN)
+
+    assert refused.value.extra["step"] == 0
+
+
+NAMES = [f"n{number}" for number in range(8)]
+PARENTS = st.tuples(*[st.integers(-1, number - 1) for number in range(len(NAMES))])
+KEYWORD = st.sampled_from([*NAMES, ROOT_ID])
+ANY_STEP = st.one_of(
+    st.tuples(st.sampled_from(["move", "merge"]), KEYWORD, KEYWORD),
+    st.tuples(st.just("describe"), KEYWORD, st.just("text")),
+    st.tuples(st.just("split"), KEYWORD, st.fixed_dictionaries({"G": st.lists(KEYWORD, max_size=4)})),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(PARENTS, st.lists(ANY_STEP, max_size=12))
+def test_what_fits_together_can_be_carried_out_and_leaves_a_tree(
+    above: tuple[int, ...], wanted: list[tuple[str, str, Any]]
+) -> None:
+    view = FakeKeywordView()
+    for number, parent in enumerate(above):
+        view.put(NAMES[number], ROOT_ID if parent < 0 else f"k{parent}")
+    step = step_of(view)
+    survey = surveyed(view)
+
+    steps = curation.fitting(survey, [step(*one) for one in wanted], (MAX_STEPS, MAX_CHILDREN))
+    planned = PlannedView(view)
+    planned.put(carried_out(view, *steps).writes)
+
+    assert all(tree.path_of(planned, node.id)[0].id == ROOT_ID for node in planned.nodes())
+    # An id more for each group, one less for each that was merged away.
+    merges = sum(isinstance(one, MergeStep) for one in steps)
+    groups = sum(len(one.groups) for one in steps if isinstance(one, SplitStep))
+    assert len(list(planned.nodes())) == len(NAMES) + groups - merges
+
+
+def test_fresh_rows_are_written_first_and_tombstones_last() -> None:
+    view = tree_of({"a": {"a1": {}}, "b": {"b1": {}}})
+    step = step_of(view)
+
+    writes = carried_out(view, step("merge", "a", "b"), step("split", "b", {"G": ["b1"]})).writes
+
+    assert [write.after.get("name") for write in writes] == ["G", "b", "a1", "b1", "a"]
+
+
+def test_a_planned_view_answers_every_question_as_its_rows_have_it() -> None:
+    view = tree_of({"a": {"a1": {}}, "b": {}})
+    view.put_info("old")
+    view.put_info("new")
+    for info_id in ("old", "new"):
+        view.link(Link(info_id, "k0", RelationType.PRIMARY))
+    planned = PlannedView(view)
+    row = dict(view.get(KEYWORDS, "k1") or {})
+    link = {"info_id": "old", "keyword_id": "k2", "relation": "SOURCE", "version": 1}
+
+    planned.put(
+        [
+            Write(KEYWORDS, "k1", row | {"parent_id": "k2", "normalized": ["z"], "pinyin": ["zed"], "terms": ["zz"]}),
+            Write(LINKS, "old:k2", link),
+            Write(LINKS, "old:k0", link | {"keyword_id": "k0", "deleted": True}),
+        ]
+    )
+
+    assert ([node.id for node in planned.children("k0")], [node.id for node in planned.children("k2")]) == ([], ["k1"])
+    assert [[node.id for node in planned.by_token(token)] for token in ("z", "a1", "a")] == [["k1"], [], ["k0"]]
+    assert [node.id for node in planned.by_pinyin("zed")] == [node.id for node in planned.by_term("zz", 1)] == ["k1"]
+    assert list(planned.by_term("a1", 1)) == []
+    assert [node.id for node in planned.nodes()] == ["k0", "k1", "k2"]
+    assert [one.info_id for one in planned.links_of_keyword("k0")] == ["new"]
+    assert [(one.keyword_id, one.relation) for one in planned.links_of_info("old")] == [("k2", RelationType.SOURCE)]
+    assert (planned.raw(KEYWORDS, "k1") or b"").startswith(b'{"id":"k1"')
+    assert planned.raw(KEYWORDS, "k0") == view.raw(KEYWORDS, "k0")
+    assert (planned.get(KEYWORDS, "k1") or {})["version"] == 2
