@@ -1,0 +1,249 @@
+"""What is kept of a search, and until when it holds."""
+
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import orjson
+import pytest
+
+from knowhub.core.errors import KnowHubError
+from knowhub.core.request_context import RequestContext
+from knowhub.keywords import decisions, info_decisions
+from knowhub.keywords.agent import KeywordAgent
+from knowhub.keywords.finding import KeywordSearch
+from knowhub.keywords.model import (
+    INFOS,
+    KEYWORDS,
+    LINKS,
+    ROOT_ID,
+    InfoPolicy,
+    Linking,
+    NewInfo,
+    NewKeyword,
+    Options,
+    RelationType,
+    SearchStatus,
+)
+from knowhub.keywords.recent import Recents
+from knowhub.keywords.service import Deletion
+from knowhub.operations.service import OperationsService
+from tests.builders import CountedIds, local
+from tests.fakes.scripted_chat import match
+from tests.unit.keyword_search.search_hub import ANN, BOB, TEXT, Hub, hub_with
+
+pytestmark = pytest.mark.anyio
+
+RULES = {
+    KEYWORDS: decisions.KEYWORD_RULES,
+    INFOS: info_decisions.INFO_RULES,
+    LINKS: info_decisions.LINK_RULES,
+}
+
+
+async def test_a_descent_is_kept_for_an_hour_and_asked_again_after_it() -> None:
+    hub = hub_with([match("Python", reason="one"), match("Python", reason="two")], cached=True)
+    await hub.keyword("Python")
+
+    first = await hub.search("the snake language")
+    hub.clock.advance(3_599)
+    again = await hub.search("The Snake Language!")
+    hub.clock.advance(2)
+    later = await hub.search("the snake language")
+
+    assert (first.reason, again, later.reason) == ("one", first, "two")
+
+
+async def test_a_descent_is_kept_for_its_own_hour_though_its_answer_was_made_again_meanwhile() -> None:
+    hub = hub_with([match("Python", reason="one"), match("Python", reason="two")], cached=True)
+    python = await hub.keyword("Python")
+    info = await hub.info("x", python)
+    await hub.search("the snake language")
+
+    hub.clock.advance(3_000)
+    # The answer goes, for it showed the info; what the model decided stays, and the answer is made of it again.
+    await hub.infos.update(ANN, info, {"content": "y"})
+    again = await hub.search("the snake language")
+    hub.clock.advance(601)
+    later = await hub.search("the snake language")
+
+    assert (again.reason, later.reason) == ("one", "two")
+
+
+LAST: Sequence[object] = (None, "gone", "root", [], 5)
+REASONS: Sequence[object] = (None, ["r"], 5)
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        *(None, 5, "path", [], ["path"], {}, {"path": ["root"]}, {"reason": "r"}),
+        *({"path": [], "reason": "r"}, {"path": "root", "reason": "r"}, {"path": {}, "reason": "r"}),
+        *({"path": [last], "reason": "r"} for last in LAST),
+        *({"path": ["root", "<python>"], "reason": reason} for reason in REASONS),
+    ],
+)
+async def test_a_kept_descent_of_a_wrong_shape_is_only_asked_again(kept: Any) -> None:  # noqa: ANN401 -- any shape
+    hub = hub_with([match("Python", reason="one")] * 2, cached=True)
+    python = await hub.keyword("Python")
+    await hub.search("the snake language")
+    [descend] = [entry["key"] for entry in hub.caches.persistable() if entry["key"].startswith("descend:")]
+    hub.caches.touch("default", ["token:thesnakelanguage"])
+    hub.caches.put(descend, orjson.loads(orjson.dumps(kept).replace(b"<python>", python.encode())), 60, [])
+
+    found = await hub.search("the snake language")
+
+    assert (found.status, found.reason, len(hub.chat.questions)) == (SearchStatus.MATCHED, "one", 2)
+
+
+async def test_a_kept_descent_is_no_answer_for_who_wants_no_model_or_sees_something_else() -> None:
+    hub = hub_with([match("Python"), match("Python")], cached=True)
+    await hub.keyword("Python")
+    await hub.search("the snake language")
+
+    without = await hub.search("the snake language", expand=False)
+    by_another = await hub.search("the snake language", BOB)
+
+    assert (without.status, without.reason) == (SearchStatus.NOT_FOUND, "exact_miss_llm_disabled")
+    assert by_another.status is SearchStatus.MATCHED
+    assert len(hub.chat.questions) == 2
+
+
+async def test_a_kept_descent_outlives_what_only_its_infos_changed_by() -> None:
+    hub = hub_with([match("Python", reason="one")], cached=True)
+    python = await hub.keyword("Python")
+    info = await hub.info("x", python)
+    await hub.search("the snake language")
+
+    await hub.infos.update(ANN, info, {"content": "y"})
+    found = await hub.search("the snake language")
+
+    assert [orjson.loads(row)["content"] for row in found.infos] == ["y"]
+    assert len(hub.chat.questions) == 1
+
+
+@pytest.mark.parametrize("change", ["rename", "move", "child", "namesake"])
+async def test_a_kept_descent_ends_when_its_path_changes_or_a_keyword_takes_the_name(change: str) -> None:
+    hub = hub_with([match("Python"), match("Python")], cached=True)
+    language, elsewhere = await hub.keyword("编程语言"), await hub.keyword("elsewhere")
+    python = await hub.keyword("Python", language)
+    await hub.search("the snake language")
+
+    match_by_name = False
+    if change == "rename":
+        await hub.keywords.update(ANN, language, {"name": "语言"})
+    elif change == "move":
+        await hub.keywords.move(ANN, python, elsewhere)
+    elif change == "child":
+        await hub.keyword("装饰器", python)
+    else:
+        await hub.keyword("The snake language")
+        match_by_name = True
+    found = await hub.search("the snake language")
+
+    assert found.status is SearchStatus.MATCHED
+    assert (found.reason == "exact") == match_by_name
+    assert len(hub.chat.questions) == (1 if match_by_name else 2)
+
+
+async def test_a_choice_among_namesakes_is_kept_until_the_path_of_one_changes() -> None:
+    hub = hub_with([{"node_id": 1}, {"node_id": 2}], cached=True)
+    firm = await hub.keyword("公司")
+    one, other = await hub.keyword("苹果"), await hub.keyword("苹果", firm)
+
+    undecided = await hub.search("苹果")
+    first = await hub.search("苹果", disambiguate=True)
+    again = await hub.search("苹果", disambiguate=True)
+    await hub.keywords.update(ANN, firm, {"name": "企业"})
+    later = await hub.search("苹果", disambiguate=True)
+
+    assert undecided.status is SearchStatus.AMBIGUOUS
+    assert again is first
+    assert [orjson.loads(found.node or b"{}")["id"] for found in (first, later)] == [one, other]
+
+
+async def test_an_exact_answer_is_kept() -> None:
+    hub = hub_with(cached=True)
+    await hub.keyword("Python")
+
+    first = await hub.search("python")
+
+    assert await hub.search("Python") is first
+    assert await hub.search("Python", BOB) is not first
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_a_kept_answer_is_always_the_one_that_an_uncached_search_would_give(seed: int) -> None:
+    hub = hub_with(cached=True)
+    uncached = KeywordSearch(hub.store, TEXT, KeywordAgent(None, Recents(), Options()), Options())
+    busy = Busy(hub, random.Random(seed))
+    hits = 0
+
+    for _ in range(400):
+        await busy.do_something()
+        for query in QUERIES:
+            for ctx in (ANN, BOB, local()):
+                found = await hub.search(query, ctx)
+                assert found == await uncached.search(ctx, query)
+                hits += found is await hub.search(query, ctx)
+
+    # Both that answers are kept and that operations go through is part of the claim.
+    assert hits > 500
+    assert busy.done > 150
+
+
+NAMES = ("排序", "paixu", "Go", "树", "数", "C++")
+QUERIES = (*NAMES, "shu", "px")
+SCOPES = (["public"], ["user:owner"], ["team:web"])
+
+
+class Busy:
+    """Callers who do one thing after another to a small tree; what is refused is refused."""
+
+    def __init__(self, hub: Hub, rng: random.Random) -> None:
+        self._hub = hub
+        self._rng = rng
+        self._infos: list[str] = []
+        self._operations: list[str] = []
+        self.done = 0
+
+    async def do_something(self) -> None:
+        pick, keywords, infos = self._rng.choice, self._hub.keywords, self._hub.infos
+        view = self._hub.store.view("default")
+        live = [ROOT_ID, *(node.id for node in view.nodes())]
+        ctx, one, other, name = pick((ANN, ANN, BOB, local())), pick(live), pick(live), pick(NAMES)
+        info = pick(self._infos) if self._infos else "none"
+        scopes, relation = pick(SCOPES), pick(tuple(RelationType))
+        deletion = Deletion(pick((True, False)), pick(tuple(InfoPolicy)))
+        actions: Sequence[Callable[[], Awaitable[object]]] = (
+            lambda: keywords.create(ctx, NewKeyword(name, one, scopes=scopes)),
+            lambda: keywords.create(ctx, NewKeyword(name, one, scopes=scopes)),
+            lambda: keywords.update(ctx, one, {"scopes": scopes}),
+            lambda: keywords.update(ctx, one, {"name": name, "description": name}),
+            lambda: keywords.add_alias(ctx, one, f"{name}{self._rng.random():.1f}"),
+            lambda: keywords.move(ctx, one, other),
+            lambda: keywords.merge(ctx, one, other),
+            lambda: keywords.delete(ctx, one, deletion),
+            lambda: infos.create(ctx, NewInfo(name, keyword_ids=[one], scopes=scopes)),
+            lambda: infos.create(ctx, NewInfo(name, keyword_ids=[one, other], scopes=scopes)),
+            lambda: infos.update(ctx, info, {"scopes": scopes, "content": name}),
+            lambda: infos.link(ctx, info, one, Linking(relation)),
+            lambda: infos.unlink(ctx, info, one),
+            lambda: infos.delete(ctx, info),
+            lambda: self._undo(ctx),
+        )
+        try:
+            await pick(actions)()
+        except KnowHubError:
+            return
+        self.done += 1
+        newest = await anext(self._hub.store.operations("default"), None)
+        if newest is None:
+            return
+        self._operations.append(newest.operation_id)
+        self._infos += [one.id for one in newest.changes if one.collection == INFOS and one.id not in self._infos]
+
+    async def _undo(self, ctx: RequestContext) -> None:
+        if self._operations:
+            operations = OperationsService(self._hub.store, CountedIds(), RULES)
+            await operations.undo(local(), self._operations[-1])

@@ -1,0 +1,260 @@
+"""Searching the tree: by name, by spelling, by a model."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+import pytest
+
+from knowhub.core.chat import Question
+from knowhub.keywords.agent import KeywordAgent
+from knowhub.keywords.finding import KeywordSearch
+from knowhub.keywords.model import PAGE_SIZE, ROOT_ID, Found, Options, SearchStatus
+from knowhub.keywords.recent import Recents
+from knowhub.keywords.service import Deletion
+from tests.fakes.scripted_chat import Answer, Meanwhile, ambiguous, candidates_in, jump_to, match, missing
+from tests.unit.keyword_search.search_hub import ANN, BOB, TEXT, Hub, hub_with, names
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_name_or_an_alias_in_any_spelling_is_found_with_path_and_newest_infos(hub: Hub) -> None:
+    language = await hub.keyword("编程语言")
+    python = await hub.keyword("Python", language, aliases=["蟒蛇"])
+    child = await hub.keyword("装饰器", python)
+    for number in range(PAGE_SIZE + 1):
+        await hub.info(f"{number}", python)
+
+    for query in ("python", "ＰＹＴＨＯＮ", " p-y-thon! ", "蟒蛇"):
+        found = await hub.search(query)
+
+        assert found.node is not None
+        node = orjson.loads(found.node)
+        assert (found.status, found.reason, found.degraded) == (SearchStatus.MATCHED, "exact", ())
+        assert (node["id"], node["level"], node["children"], node["child_count"]) == (python, 2, [child], 1)
+        assert names(found.path) == ["root", "编程语言", "Python"]
+        assert [orjson.loads(row)["level"] for row in found.path] == [0, 1, 2]
+        assert "children" not in orjson.loads(found.path[1])
+        contents = [orjson.loads(row)["content"] for row in found.infos]
+        assert contents == [f"{number}" for number in range(PAGE_SIZE, 0, -1)]
+        assert (list(found.candidates), found.suggested_parent_id, found.suggested_name) == ([], None, None)
+
+
+@pytest.mark.parametrize("query", ["", "!!!", "  \n", "。"])
+async def test_a_query_of_which_nothing_is_left_is_not_found_and_asks_nobody(query: str) -> None:
+    hub = hub_with([])
+    await hub.keyword("Python")
+
+    found = await hub.search(query)
+
+    assert found == Found(SearchStatus.NOT_FOUND, reason="empty_query")
+    assert hub.chat.questions == []
+
+
+async def test_several_of_one_name_are_ambiguous_at_once_oldest_first() -> None:
+    hub = hub_with([])
+    fruit, company = await hub.keyword("水果"), await hub.keyword("公司")
+    one, other = await hub.keyword("苹果", fruit), await hub.keyword("苹果", company)
+
+    found = await hub.search("苹果")
+
+    assert (found.status, found.reason, found.node) == (SearchStatus.AMBIGUOUS, "exact", None)
+    assert [orjson.loads(row)["id"] for row in found.candidates] == [one, other]
+    assert "children" not in orjson.loads(found.candidates[0])
+    assert hub.chat.questions == []
+
+
+async def test_of_very_many_of_one_name_as_many_are_shown_as_a_model_would_be(hub: Hub) -> None:
+    small = hub_with(options=Options(max_candidates=3))
+    for _ in range(5):
+        await small.keyword("x")
+
+    assert len((await small.search("x")).candidates) == 3
+
+
+async def test_what_the_caller_does_not_see_is_neither_found_nor_named(hub: Hub) -> None:
+    top = await hub.keyword("secret top", scopes=["user:owner"])
+    await hub.keyword("shown", top)
+    await hub.keyword("shown", scopes=["user:owner"])
+    await hub.keyword("own", scopes=["user:owner"])
+
+    found = await hub.search("shown", BOB)
+
+    assert (found.status, names(found.path)) == (SearchStatus.MATCHED, ["root", "shown"])
+    assert orjson.loads(found.path[0])["child_count"] == 0
+    assert (await hub.search("shown", ANN)).status is SearchStatus.AMBIGUOUS
+    for query in ("own", "secret top", "secret"):
+        unseen = await hub.search(query, BOB)
+        assert (unseen.status, list(unseen.candidates)) == (SearchStatus.NOT_FOUND, [])
+
+
+async def test_hidden_infos_are_not_shown(hub: Hub) -> None:
+    keyword = await hub.keyword("k")
+    await hub.info("own", keyword, scopes=["user:owner"])
+    await hub.info("all", keyword)
+
+    assert [orjson.loads(row)["content"] for row in (await hub.search("k", BOB)).infos] == ["all"]
+
+
+async def test_pinyin_is_asked_only_where_no_name_is_the_query(hub: Hub) -> None:
+    await hub.keyword("排序")
+    await hub.keyword("树")
+    await hub.keyword("数")
+    spelt = await hub.search("paixu")
+    several = await hub.search("shu")
+    await hub.keyword("paixu")
+    exact = await hub.search("paixu")
+
+    assert (spelt.status, spelt.reason, names(spelt.path)) == (SearchStatus.MATCHED, "pinyin", ["root", "排序"])
+    assert (several.status, several.reason) == (SearchStatus.AMBIGUOUS, "pinyin")
+    assert names(several.candidates) == ["树", "数"]
+    assert (exact.reason, names(exact.path)) == ("exact", ["root", "paixu"])
+
+
+async def test_without_expansion_no_model_is_asked() -> None:
+    hub = hub_with([match("Python")])
+    await hub.keyword("Python")
+
+    found = await hub.search("python tutorial", expand=False)
+
+    assert (found.status, found.reason) == (SearchStatus.NOT_FOUND, "exact_miss_llm_disabled")
+    assert names(found.candidates) == ["Python"]
+    assert hub.chat.questions == []
+    assert found.degraded == ()
+
+
+async def test_without_a_model_words_are_what_is_offered(hub: Hub) -> None:
+    await hub.keyword("Python")
+    await hub.keyword("Go")
+
+    found = await hub.search("python tutorial", disambiguate=True)
+
+    assert (found.status, found.reason) == (SearchStatus.NOT_FOUND, "exact_miss_no_llm")
+    assert names(found.candidates) == ["Python"]
+    assert found.degraded == ()
+
+
+async def test_the_model_walks_to_what_no_name_is_and_its_decision_is_noted() -> None:
+    hub = hub_with([jump_to("编程语言"), match("Python", reason="the snake")], options=Options(max_candidates=1))
+    language = await hub.keyword("编程语言")
+    python = await hub.keyword("Python", language)
+    await hub.info("x", python)
+
+    found = await hub.search("the snake language")
+
+    assert (found.status, found.reason) == (SearchStatus.MATCHED, "the snake")
+    assert names(found.path) == ["root", "编程语言", "Python"]
+    assert [orjson.loads(row)["content"] for row in found.infos] == ["x"]
+    assert (await hub.op_counts())["agent_decision"] == 1
+    newest = await anext(hub.store.operations("default"))
+    assert [call["function"] for call in newest.agent_io or []] == ["pick_branch", "pick_branch"]
+
+
+async def test_an_exact_hit_notes_no_decision(hub: Hub) -> None:
+    await hub.keyword("Python")
+
+    await hub.search("python")
+
+    assert "agent_decision" not in await hub.op_counts()
+
+
+async def test_what_the_model_misses_comes_with_a_place_and_a_name_for_it() -> None:
+    hub = hub_with([jump_to("编程语言"), missing("Rust", "none of these")], options=Options(max_candidates=1))
+    language = await hub.keyword("编程语言")
+    await hub.keyword("Python", language)
+
+    found = await hub.search("memory safe systems language")
+
+    assert (found.status, found.reason) == (SearchStatus.NOT_FOUND, "none of these")
+    assert (found.suggested_parent_id, found.suggested_name) == (language, "Rust")
+    assert (list(found.candidates), found.degraded) == ([], ())
+
+
+async def test_what_the_model_cannot_decide_is_ambiguous() -> None:
+    hub = hub_with([ambiguous("Go", "围棋", reason="either")])
+    await hub.keyword("Go")
+    await hub.keyword("围棋")
+
+    found = await hub.search("golang or the game")
+
+    assert (found.status, found.reason, names(found.candidates)) == (SearchStatus.AMBIGUOUS, "either", ["Go", "围棋"])
+
+
+@pytest.mark.parametrize(
+    ("failure", "reason"), [(RuntimeError("down"), "agent_failure"), (TimeoutError(), "agent_timeout")]
+)
+async def test_a_model_that_fails_leaves_what_was_shown_last_and_a_place(failure: Exception, reason: str) -> None:
+    hub = hub_with([jump_to("编程语言"), failure], options=Options(max_candidates=1))
+    language = await hub.keyword("编程语言")
+    await hub.keyword("Python", language)
+
+    found = await hub.search("the snake language")
+
+    assert (found.status, found.reason, found.degraded) == (SearchStatus.NOT_FOUND, reason, ("llm",))
+    assert names(found.candidates) == ["Python"]
+    assert found.suggested_parent_id == language
+    assert (await hub.op_counts())["agent_decision"] == 1
+
+
+async def test_a_model_that_fails_on_an_empty_tree_leaves_nothing_but_the_reason() -> None:
+    hub = hub_with([RuntimeError("down")])
+
+    found = await hub.search("python")
+
+    assert (found.status, found.reason, list(found.candidates)) == (SearchStatus.NOT_FOUND, "agent_failure", [])
+    assert found.suggested_parent_id == ROOT_ID
+
+
+async def test_what_vanishes_while_the_model_thinks_is_not_found() -> None:
+    hub = hub_with()
+    doomed = await hub.keyword("Python")
+
+    def gone_after(question: Question) -> Mapping[str, Any]:
+        return match("Python")(question)
+
+    chat = Meanwhile([gone_after], lambda: hub.keywords.delete(ANN, doomed, Deletion()))
+    finding = KeywordSearch(hub.store, TEXT, KeywordAgent(chat, Recents(), Options()), Options())
+
+    found = await finding.search(ANN, "the snake language")
+
+    assert found.status is SearchStatus.NOT_FOUND
+    assert found.node is None
+    assert doomed not in [orjson.loads(row)["id"] for row in found.candidates]
+
+
+async def test_the_model_chooses_among_namesakes_when_it_is_asked_to() -> None:
+    def company(question: Question) -> Mapping[str, Any]:
+        return {"node_id": next(one.idx for one in candidates_in(question.messages) if "公司" in one.path)}
+
+    hub = hub_with([company])
+    fruit, firm = await hub.keyword("水果"), await hub.keyword("公司")
+    await hub.keyword("苹果", fruit)
+    await hub.keyword("苹果", firm)
+
+    found = await hub.search("苹果", disambiguate=True)
+
+    assert (found.status, found.reason) == (SearchStatus.MATCHED, "disambiguated")
+    assert names(found.path) == ["root", "公司", "苹果"]
+    assert (await hub.op_counts())["agent_decision"] == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason", "degraded"),
+    [
+        ({"node_id": None}, "undecided", ()),
+        ({"node_id": 99, "reason": "hm"}, "hm", ()),
+        (RuntimeError("down"), "agent_failure", ("llm",)),
+    ],
+)
+async def test_namesakes_stay_ambiguous_where_the_model_does_not_choose(
+    answer: Answer, reason: str, degraded: Sequence[str]
+) -> None:
+    hub = hub_with([answer], cached=True)
+    await hub.keyword("苹果")
+    await hub.keyword("苹果")
+
+    found = await hub.search("苹果", disambiguate=True)
+
+    assert (found.status, found.reason, found.degraded) == (SearchStatus.AMBIGUOUS, reason, degraded)
+    assert names(found.candidates) == ["苹果", "苹果"]
+    assert (await hub.search("苹果")).reason == "exact"
