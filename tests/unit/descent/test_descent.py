@@ -1,54 +1,21 @@
 """The descent, round by round (KT.7): what each answer of the model leads to, and what each failure is called."""
 
 import asyncio
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 
 import pytest
 
-from knowhub.core.chat import ChatFailed, FailureReason, Question
+from knowhub.core.chat import FailureReason, Question
 from knowhub.core.operation import Row
-from knowhub.core.request_context import RequestContext
 from knowhub.keywords.agent import KeywordAgent
 from knowhub.keywords.agent_decision import Intent
-from knowhub.keywords.descent import Descended, PickCache, PickQuestion
 from knowhub.keywords.model import ROOT_ID, Options
 from knowhub.keywords.recent import Recents
-from tests.builders import caller, local
+from tests.builders import local
 from tests.fakes.keyword_view import FakeKeywordView, Shape, tree_of
-from tests.fakes.queued_chat import NEVER, QueuedChat, pointing, pointing_at
+from tests.fakes.queued_chat import NEVER, pointing, pointing_at
+from tests.unit.descent.descent_walk import BUDGET_S, SHAPE, Walk, failing
 
 pytestmark = pytest.mark.anyio
-
-SHAPE: Shape = {"技术": {"编程语言": {"Python": {}, "Go": {}}, "网络": {"TCP": {}}}, "生活": {"菜谱": {}}}
-BUDGET_S = 5.0
-
-
-@dataclass
-class Walk:
-    """A tree, a model, and the agent between them."""
-
-    answers: Iterable[object]
-    view: FakeKeywordView = field(default_factory=lambda: tree_of(SHAPE))
-    options: Options = field(default_factory=Options)
-    picks: PickCache | None = None
-    ctx: RequestContext = field(default_factory=local)
-    budget_s: float = BUDGET_S
-    recents: Recents = field(default_factory=Recents)
-
-    def __post_init__(self) -> None:
-        self.chat = QueuedChat(self.answers)
-        self.agent = KeywordAgent(self.chat, self.recents, self.options, self.picks)
-
-    async def down(self, query: str = "蟒蛇", intent: Intent = Intent.SEARCH) -> Descended:
-        return await self.agent.descend(self.ctx, lambda: self.view, query, intent, self.budget_s)
-
-    def path(self, *names: str) -> list[str]:
-        return [ROOT_ID, *(self.view.id_of(name) for name in names)]
-
-
-def failing(reason: FailureReason = FailureReason.FAILURE) -> ChatFailed:
-    return ChatFailed(reason, "down")
 
 
 async def test_a_match_at_any_depth_ends_the_descent_in_one_round() -> None:
@@ -322,116 +289,6 @@ async def test_a_budget_that_is_spent_asks_nobody() -> None:
     assert (found.reason, found.calls, walk.chat.questions) == ("agent_timeout", (), [])
 
 
-async def test_what_is_matched_and_its_path_come_first_next_time() -> None:
-    view = tree_of({f"top {number}": {f"leaf {number}": {}} for number in range(60)})
-    walk = Walk([pointing("top 49", "jump"), pointing("leaf 49"), pointing("top 7")], view)
-
-    await walk.down()
-    await walk.down()
-
-    assert walk.recents.of(local()).snapshot() == [view.id_of("top 7"), view.id_of("leaf 49"), view.id_of("top 49")]
-    assert "leaf 49" not in walk.chat.names(0)
-    assert walk.chat.names(2)[:3] == ["leaf 49", "top 49", "top 0"]
-    assert len(walk.chat.names(2)) == 50
-
-
-async def test_recent_matches_come_first_in_round_one_only() -> None:
-    walk = Walk([pointing("Go"), pointing("技术", "jump"), {"action": "missing"}])
-
-    await walk.down()
-    await walk.down()
-
-    assert walk.chat.names(1)[0] == "Go"
-    assert walk.chat.names(2) == ["编程语言", "网络", "Python", "Go", "TCP"]
-
-
-async def test_nothing_but_a_match_is_remembered() -> None:
-    walk = Walk([pointing("技术", "jump"), {"action": "missing"}, pointing_at(["Go", "TCP"]), failing()])
-
-    for _ in range(3):
-        await walk.down()
-
-    assert walk.recents.of(local()).snapshot() == []
-
-
-async def test_a_candidate_that_went_while_the_model_thought_is_not_matched() -> None:
-    view = tree_of(SHAPE)
-    go = view.id_of("Go")
-
-    def dropping(action: str) -> Callable[[Question], object]:
-        def answer(question: Question) -> object:
-            said = pointing("Go", action)(question)
-            view.drop(go)
-            return said
-
-        return answer
-
-    matched = await Walk([dropping("match")], view).down()
-    view.edit(go, live=True)
-    jumped = await Walk([dropping("jump")], view).down()
-
-    assert (matched.outcome, matched.reason, jumped.reason) == ("missing", "agent_failure", "invalid_jump")
-    assert go not in matched.candidates
-    assert view.id_of("Python") in matched.candidates
-
-
-async def test_what_was_made_while_the_model_thought_is_shown_in_the_next_round() -> None:
-    view = tree_of(SHAPE)
-
-    def creating(question: Question) -> object:
-        view.put("Rust", view.id_of("编程语言"))
-        return pointing("编程语言", "jump")(question)
-
-    walk = Walk([creating, pointing("Rust")], view)
-
-    found = await walk.down()
-
-    assert (found.outcome, found.node_id) == ("matched", view.id_of("Rust"))
-
-
-async def test_nothing_that_the_caller_does_not_see_is_shown_suggested_or_matched() -> None:
-    view = tree_of(SHAPE)
-    hidden = view.id_of("编程语言")
-    view.edit(hidden, owner="user:bob", scopes=("user:bob",))
-    ann = caller(user_id="ann")
-    parted = Walk([pointing_at(["Python", "Go"], "jump", "node_ids")], view, ctx=ann)
-    named = Walk([{"action": "match", "node_id": hidden}], view, ctx=ann)
-    placed = Walk([pointing("Python", "jump")], view, ctx=ann)
-    view.put("Django", view.id_of("Python"))
-
-    unclear, refused, below = await parted.down(), await named.down(), await placed.down()
-
-    assert "编程语言" not in str(parted.chat.questions[0].messages)
-    assert unclear.suggested_parent_id != hidden
-    assert (refused.outcome, refused.failure) == ("missing", "agent_failure")
-    assert below.suggested_parent_id == view.id_of("Python")
-    assert hidden not in {*unclear.candidates, *refused.candidates, *below.path}
-
-
-async def test_a_tree_that_is_empty_is_asked_about_all_the_same() -> None:
-    walk = Walk([{"action": "missing", "suggest_name": "Rust"}], FakeKeywordView())
-
-    found = await walk.down("rust")
-
-    assert (found.suggested_parent_id, found.suggested_name) == (ROOT_ID, "Rust")
-    assert walk.chat.shown()["candidates"] == []
-
-
-async def test_the_root_is_never_a_match_of_a_search() -> None:
-    to_root = {"action": "jump", "node_id": ROOT_ID}
-
-    of_nothing = await Walk([to_root, {"action": "missing"}], FakeKeywordView()).down()
-    back = Walk([pointing("技术", "jump"), to_root, pointing("菜谱")])
-    taken = await back.down()
-
-    assert (of_nothing.outcome, of_nothing.reason, of_nothing.suggested_parent_id) == (
-        "missing",
-        "invalid_jump",
-        ROOT_ID,
-    )
-    assert (back.chat.shown()["current_path"], taken.node_id) == ([], back.view.id_of("菜谱"))
-
-
 async def test_without_a_model_nothing_is_asked() -> None:
     agent = KeywordAgent(None, Recents(), Options())
 
@@ -469,94 +326,6 @@ async def test_the_wording_turns_on_what_the_descent_is_for() -> None:
     assert "能 match 就不 jump" in search
     assert "能 match 就不 jump" in place
     assert "new keyword's name" in place
-
-
-class KeptPicks:
-    """The cache of decisions as a dict."""
-
-    def __init__(self) -> None:
-        self.rows: dict[PickQuestion, Row] = {}
-
-    def get(self, asked: PickQuestion) -> Row | None:
-        return self.rows.get(asked)
-
-    def put(self, asked: PickQuestion, decision: Row) -> None:
-        self.rows[asked] = decision
-
-
-async def test_a_question_that_was_decided_before_is_not_asked_again() -> None:
-    picks, view = KeptPicks(), tree_of(SHAPE)
-    first = Walk([pointing("编程语言", "jump"), pointing("Go", reason="r")], view, picks=picks)
-    # Its own recents: what was matched last is shown first, which makes another question.
-    second = Walk([], view, picks=picks)
-
-    made, kept = await first.down(), await second.down()
-
-    assert (second.chat.questions, kept.calls) == ([], ())
-    assert (kept.node_id, kept.path, kept.reason) == (made.node_id, made.path, "r")
-    assert len(picks.rows) == 2
-
-
-async def test_a_kept_decision_holds_for_the_same_query_intent_caller_and_tree_only() -> None:
-    picks, view = KeptPicks(), tree_of(SHAPE)
-    await Walk([{"action": "missing"}], view, picks=picks).down("a")
-
-    async def asks(query: str = "a", intent: Intent = Intent.SEARCH, ctx: RequestContext | None = None) -> bool:
-        walk = Walk([failing()], view, picks=picks, ctx=ctx or local())
-        await walk.down(query, intent)
-        return bool(walk.chat.questions)
-
-    assert not await asks()
-    assert await asks("b")
-    assert await asks(intent=Intent.SUGGEST_PARENT)
-    assert await asks(ctx=caller(user_id="ann"))
-    view.edit(view.id_of("Go"), name="Golang")
-    assert await asks()
-
-
-async def test_a_failure_and_an_invented_target_are_not_kept() -> None:
-    picks = KeptPicks()
-    for answer in (failing(), {"action": "jump", "node_id": 99}, {"action": "match", "node_ids": [1, 99]}, {}):
-        await Walk([answer], picks=picks).down()
-
-    assert picks.rows == {}
-
-
-async def test_a_jump_in_a_circle_is_not_kept() -> None:
-    picks, view = KeptPicks(), tree_of(SHAPE)
-    up = {"action": "jump", "node_id": view.id_of("技术")}
-    await Walk([pointing("技术", "jump"), pointing("编程语言", "jump"), up], view, picks=picks).down()
-    walk = Walk([pointing("Go")], view, picks=picks)
-
-    found = await walk.down()
-
-    assert (found.node_id, len(walk.chat.questions)) == (view.id_of("Go"), 1)
-
-
-async def test_a_kept_jump_that_would_be_a_circle_on_this_way_is_asked_again() -> None:
-    picks, view = KeptPicks(), tree_of(SHAPE)
-    up = {"action": "jump", "node_id": view.id_of("技术")}
-    # Without 技术 on its way, to go back up to it is a way on, and is kept.
-    await Walk([pointing("编程语言", "jump"), up, pointing("TCP")], view, picks=picks).down("a")
-    back = next(asked for asked, row in picks.rows.items() if row["node_id"] == view.id_of("技术"))
-    picks.rows = {back: picks.rows[back]}
-    walk = Walk([pointing("技术", "jump"), pointing("编程语言", "jump"), pointing("Go")], view, picks=picks)
-
-    found = await walk.down("a")
-
-    assert (found.node_id, len(walk.chat.questions)) == (view.id_of("Go"), 3)
-
-
-async def test_a_kept_decision_that_makes_no_sense_is_asked_again() -> None:
-    picks, view = KeptPicks(), tree_of(SHAPE)
-    await Walk([pointing("Go")], view, picks=picks).down()
-    for row in ({"action": "match", "node_id": "gone"}, {"action": 1}, {}):
-        picks.rows = dict.fromkeys(picks.rows, row)
-        walk = Walk([pointing("Python")], view, picks=picks)
-
-        found = await walk.down()
-
-        assert found.node_id == view.id_of("Python")
 
 
 async def test_each_call_is_recorded_as_it_was_asked_and_answered() -> None:

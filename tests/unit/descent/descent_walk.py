@@ -1,0 +1,45 @@
+"""A tree, a model that answers in turn, and the agent that walks down between them."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from knowhub.core.chat import ChatFailed, FailureReason
+from knowhub.core.request_context import RequestContext
+from knowhub.keywords.agent import KeywordAgent
+from knowhub.keywords.agent_decision import Intent
+from knowhub.keywords.descent import Descended, PickCache
+from knowhub.keywords.model import ROOT_ID, Options
+from knowhub.keywords.recent import Recents
+from tests.builders import local
+from tests.fakes.keyword_view import FakeKeywordView, Shape, tree_of
+from tests.fakes.queued_chat import QueuedChat
+
+SHAPE: Shape = {"技术": {"编程语言": {"Python": {}, "Go": {}}, "网络": {"TCP": {}}}, "生活": {"菜谱": {}}}
+BUDGET_S = 5.0
+
+
+@dataclass
+class Walk:
+    """A tree, a model, and the agent between them."""
+
+    answers: Iterable[object]
+    view: FakeKeywordView = field(default_factory=lambda: tree_of(SHAPE))
+    options: Options = field(default_factory=Options)
+    picks: PickCache | None = None
+    ctx: RequestContext = field(default_factory=local)
+    budget_s: float = BUDGET_S
+    recents: Recents = field(default_factory=Recents)
+
+    def __post_init__(self) -> None:
+        self.chat = QueuedChat(self.answers)
+        self.agent = KeywordAgent(self.chat, self.recents, self.options, self.picks)
+
+    async def down(self, query: str = "蟒蛇", intent: Intent = Intent.SEARCH) -> Descended:
+        return await self.agent.descend(self.ctx, lambda: self.view, query, intent, self.budget_s)
+
+    def path(self, *names: str) -> list[str]:
+        return [ROOT_ID, *(self.view.id_of(name) for name in names)]
+
+
+def failing(reason: FailureReason = FailureReason.FAILURE) -> ChatFailed:
+    return ChatFailed(reason, "down")

@@ -1,0 +1,124 @@
+"""What a descent shows: recent keywords first, nothing that is hidden, and what came and went meanwhile."""
+
+from collections.abc import Callable
+
+import pytest
+
+from knowhub.core.chat import Question
+from knowhub.keywords.model import ROOT_ID
+from tests.builders import caller, local
+from tests.fakes.keyword_view import FakeKeywordView, tree_of
+from tests.fakes.queued_chat import pointing, pointing_at
+from tests.unit.descent.descent_walk import SHAPE, Walk, failing
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_what_is_matched_and_its_path_come_first_next_time() -> None:
+    view = tree_of({f"top {number}": {f"leaf {number}": {}} for number in range(60)})
+    walk = Walk([pointing("top 49", "jump"), pointing("leaf 49"), pointing("top 7")], view)
+
+    await walk.down()
+    await walk.down()
+
+    assert walk.recents.of(local()).snapshot() == [view.id_of("top 7"), view.id_of("leaf 49"), view.id_of("top 49")]
+    assert "leaf 49" not in walk.chat.names(0)
+    assert walk.chat.names(2)[:3] == ["leaf 49", "top 49", "top 0"]
+    assert len(walk.chat.names(2)) == 50
+
+
+async def test_recent_matches_come_first_in_round_one_only() -> None:
+    walk = Walk([pointing("Go"), pointing("技术", "jump"), {"action": "missing"}])
+
+    await walk.down()
+    await walk.down()
+
+    assert walk.chat.names(1)[0] == "Go"
+    assert walk.chat.names(2) == ["编程语言", "网络", "Python", "Go", "TCP"]
+
+
+async def test_nothing_but_a_match_is_remembered() -> None:
+    walk = Walk([pointing("技术", "jump"), {"action": "missing"}, pointing_at(["Go", "TCP"]), failing()])
+
+    for _ in range(3):
+        await walk.down()
+
+    assert walk.recents.of(local()).snapshot() == []
+
+
+async def test_a_candidate_that_went_while_the_model_thought_is_not_matched() -> None:
+    view = tree_of(SHAPE)
+    go = view.id_of("Go")
+
+    def dropping(action: str) -> Callable[[Question], object]:
+        def answer(question: Question) -> object:
+            said = pointing("Go", action)(question)
+            view.drop(go)
+            return said
+
+        return answer
+
+    matched = await Walk([dropping("match")], view).down()
+    view.edit(go, live=True)
+    jumped = await Walk([dropping("jump")], view).down()
+
+    assert (matched.outcome, matched.reason, jumped.reason) == ("missing", "agent_failure", "invalid_jump")
+    assert go not in matched.candidates
+    assert view.id_of("Python") in matched.candidates
+
+
+async def test_what_was_made_while_the_model_thought_is_shown_in_the_next_round() -> None:
+    view = tree_of(SHAPE)
+
+    def creating(question: Question) -> object:
+        view.put("Rust", view.id_of("编程语言"))
+        return pointing("编程语言", "jump")(question)
+
+    walk = Walk([creating, pointing("Rust")], view)
+
+    found = await walk.down()
+
+    assert (found.outcome, found.node_id) == ("matched", view.id_of("Rust"))
+
+
+async def test_nothing_that_the_caller_does_not_see_is_shown_suggested_or_matched() -> None:
+    view = tree_of(SHAPE)
+    hidden = view.id_of("编程语言")
+    view.edit(hidden, owner="user:bob", scopes=("user:bob",))
+    ann = caller(user_id="ann")
+    parted = Walk([pointing_at(["Python", "Go"], "jump", "node_ids")], view, ctx=ann)
+    named = Walk([{"action": "match", "node_id": hidden}], view, ctx=ann)
+    placed = Walk([pointing("Python", "jump")], view, ctx=ann)
+    view.put("Django", view.id_of("Python"))
+
+    unclear, refused, below = await parted.down(), await named.down(), await placed.down()
+
+    assert "编程语言" not in str(parted.chat.questions[0].messages)
+    assert unclear.suggested_parent_id != hidden
+    assert (refused.outcome, refused.failure) == ("missing", "agent_failure")
+    assert below.suggested_parent_id == view.id_of("Python")
+    assert hidden not in {*unclear.candidates, *refused.candidates, *below.path}
+
+
+async def test_a_tree_that_is_empty_is_asked_about_all_the_same() -> None:
+    walk = Walk([{"action": "missing", "suggest_name": "Rust"}], FakeKeywordView())
+
+    found = await walk.down("rust")
+
+    assert (found.suggested_parent_id, found.suggested_name) == (ROOT_ID, "Rust")
+    assert walk.chat.shown()["candidates"] == []
+
+
+async def test_the_root_is_never_a_match_of_a_search() -> None:
+    to_root = {"action": "jump", "node_id": ROOT_ID}
+
+    of_nothing = await Walk([to_root, {"action": "missing"}], FakeKeywordView()).down()
+    back = Walk([pointing("技术", "jump"), to_root, pointing("菜谱")])
+    taken = await back.down()
+
+    assert (of_nothing.outcome, of_nothing.reason, of_nothing.suggested_parent_id) == (
+        "missing",
+        "invalid_jump",
+        ROOT_ID,
+    )
+    assert (back.chat.shown()["current_path"], taken.node_id) == ([], back.view.id_of("菜谱"))
