@@ -7,6 +7,7 @@ from knowhub.core import scopes
 from knowhub.core.operation import Row, Write, is_live, next_version
 from knowhub.keywords.model import KEYWORDS, LINKS, InfoHead, InfoQuery, Link, Node, RelationType
 from knowhub.keywords.ports import KeywordView
+from knowhub.keywords.tree import node_of
 
 _BOOKKEEPING = ("version", "updated_at")
 
@@ -142,23 +143,10 @@ class PlannedView:
 
     def _node_of(self, row: Row) -> Node:
         known = self.node(row["id"])
+        # Younger than all that is there: whoever is made here comes last.
+        ordinal = known.ordinal if known is not None else 2**62 + len(self._nodes)
         own_scopes = tuple(row["scopes"])
-        return Node(
-            id=row["id"],
-            # Younger than all that is there: whoever is made here comes last.
-            ordinal=known.ordinal if known is not None else 2**62 + len(self._nodes),
-            name=row["name"],
-            tokens=tuple(row["normalized"]),
-            pinyin=tuple(row["pinyin"]),
-            terms=tuple(row["terms"]),
-            parent_id=row["parent_id"],
-            is_described=bool(row["description"]),
-            owner=row["owner"],
-            scopes=own_scopes,
-            audience=scopes.audience(own_scopes, row["owner"]),
-            version=row["version"],
-            live=is_live(row),
-        )
+        return node_of(row, ordinal, (row["owner"], own_scopes, scopes.audience(own_scopes, row["owner"])))
 
 
 def _is_change(before: Row | None, after: Row) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from knowhub.core import clock, scopes
+from knowhub.core.operation import Row, is_live
 from knowhub.keywords.model import ROOT_ID, Node
 from knowhub.keywords.ports import KeywordView
 
@@ -25,6 +26,26 @@ ROOT_NODE = Node(
     version=1,
     live=True,
 )
+
+
+def node_of(row: Row, ordinal: int, reach: tuple[str, tuple[str, ...], frozenset[str]]) -> Node:
+    """Make the node of a row; `reach` is its owner, its scopes and the audience that follows from them."""
+    owner, own_scopes, audience = reach
+    return Node(
+        id=row["id"],
+        ordinal=ordinal,
+        name=row["name"],
+        tokens=tuple(row["normalized"]),
+        pinyin=tuple(row["pinyin"]),
+        terms=tuple(row["terms"]),
+        parent_id=row["parent_id"],
+        is_described=bool(row["description"]),
+        owner=owner,
+        scopes=own_scopes,
+        audience=audience,
+        version=row["version"],
+        live=is_live(row),
+    )
 
 
 def live_node(view: KeywordView, keyword_id: str) -> Node | None:

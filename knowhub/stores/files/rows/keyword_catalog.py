@@ -2,14 +2,14 @@
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import islice
-from typing import Any
 
 from knowhub.core import scopes
 from knowhub.core.operation import Row
 from knowhub.keywords.model import Node
+from knowhub.keywords.tree import node_of
 
 _Postings = dict[str, "int | array[int]"]
 
@@ -34,7 +34,7 @@ class KeywordCatalog:
     def node_for(self, row: Row, earlier: Node | None = None) -> Node:
         """Make the node of a row's new content. `earlier` is its node below, for a catalog that overlays another."""
         known = self._nodes.get(row["id"]) or earlier
-        return _node_of(row, known.ordinal if known else len(self))
+        return node_of(row, known.ordinal if known else len(self), reach(row["owner"], tuple(row["scopes"])))
 
     def put(self, node: Node) -> None:
         """Take in a keyword's new content."""
@@ -106,25 +106,6 @@ class PendingKeywords(KeywordCatalog):
 
     def live_nodes(self) -> Iterator[Node]:
         return (node for node in self._nodes.values() if node.live)
-
-
-def _node_of(row: Mapping[str, Any], ordinal: int) -> Node:
-    owner, own_scopes, audience = reach(row["owner"], tuple(row["scopes"]))
-    return Node(
-        id=row["id"],
-        ordinal=ordinal,
-        name=row["name"],
-        tokens=tuple(row["normalized"]),
-        pinyin=tuple(row["pinyin"]),
-        terms=tuple(row["terms"]),
-        parent_id=row["parent_id"],
-        is_described=bool(row["description"]),
-        owner=owner,
-        scopes=own_scopes,
-        audience=audience,
-        version=row["version"],
-        live=not row.get("deleted", False),
-    )
 
 
 @lru_cache(maxsize=65_536)
