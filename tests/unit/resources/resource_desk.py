@@ -1,0 +1,33 @@
+"""The service of resources with all that it stands on, in memory."""
+
+from typing import Any
+
+from knowhub.core.request_context import RequestContext
+from knowhub.resources.model import RESOURCES
+from knowhub.resources.reveal_quota import RevealQuota
+from knowhub.resources.service import ResourceService
+from tests.builders import CountedIds, FakeClock, caller
+from tests.fakes.memory_keyring import MemoryKeyring
+from tests.fakes.memory_store import MemoryStore
+from tests.sealing import ID, memory_vault
+
+LI, WANG = caller(user_id="li"), caller(user_id="wang")
+ATLAS = ["project:atlas"]
+
+
+class Desk:
+    """A service with all that it stands on."""
+
+    def __init__(self, an_hour: int = 0) -> None:
+        self.clock = FakeClock()
+        self.store = MemoryStore(self.clock, CountedIds())
+        self.keyring = MemoryKeyring()
+        self.service = ResourceService(
+            self.store, memory_vault(self.keyring), RevealQuota(an_hour, lambda: self.clock.seconds)
+        )
+
+    def row(self, resource_id: str = ID) -> dict[str, Any]:
+        return dict(self.store.view("default").get(RESOURCES, resource_id) or {})
+
+    async def revealed(self, ctx: RequestContext, resource_id: str = ID) -> str | None:
+        return (await self.service.reveal(ctx, resource_id)).secure_body

@@ -1,0 +1,195 @@
+"""The verbs on resources: who may do what, and what a list shows (RS-001…015)."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from knowhub.core.errors import Conflict, Forbidden, InvalidInput, NotFound, VersionConflict
+from knowhub.resources.model import ResourceQuery
+from knowhub.resources.reveal_quota import RevealQuota
+from knowhub.resources.service import ResourceService
+from knowhub.stores.files.rows.state_view import StateView
+from tests.builders import CountedIds, local
+from tests.fakes.memory_store import MemoryStore
+from tests.sealing import ID, SECRET, memory_vault, new_resource
+from tests.unit.resources.resource_desk import ATLAS, LI, WANG, Desk
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_taken_id_is_a_conflict_that_tells_nothing_more(desk: Desk) -> None:
+    await desk.service.save(LI, new_resource(title="li's own"))
+
+    for upsert in (False, True):
+        with pytest.raises(Conflict) as refused:
+            await desk.service.save(WANG, new_resource(secure_body=SECRET), upsert=upsert)
+        assert refused.value.detail == f"resource id {ID!r} is taken"
+        assert refused.value.extra == {}
+    assert desk.keyring.held == {}
+
+
+async def test_an_upsert_says_all_anew_and_keeps_owner_scopes_and_creation(desk: Desk) -> None:
+    first = await desk.service.save(LI, new_resource(secure_body=SECRET, scopes=ATLAS, title="old"))
+    desk.clock.advance(60)
+
+    second = await desk.service.save(LI, new_resource(body="new"), upsert=True)
+
+    assert second.is_new is False
+    assert (second.record["body"], second.record["title"], second.record["version"]) == ("new", "", 2)
+    assert second.record["has_secure_body"] is False
+    for kept in ("owner", "scopes", "created_at"):
+        assert second.record[kept] == first.record[kept]
+
+
+async def test_an_upsert_that_says_the_same_writes_nothing(desk: Desk) -> None:
+    await desk.service.save(local(), new_resource())
+
+    again = await desk.service.save(local(), new_resource(), upsert=True)
+
+    assert again.operation_id is None
+    assert again.record["version"] == 1
+
+
+async def test_an_upsert_by_who_sees_it_and_does_not_own_it_is_forbidden(desk: Desk) -> None:
+    await desk.service.save(LI, new_resource(scopes=["public"]))
+
+    with pytest.raises(Forbidden):
+        await desk.service.save(WANG, new_resource(body="mine now"), upsert=True)
+    with pytest.raises(Forbidden):
+        await desk.service.save(LI, new_resource(owner="user:wang"), upsert=True)
+
+
+async def test_what_the_caller_does_not_see_is_not_there(desk: Desk) -> None:
+    await desk.service.save(LI, new_resource(secure_body=SECRET))
+
+    deeds: list[Callable[[], Any]] = [
+        lambda: desk.service.get(WANG, ID),
+        lambda: desk.service.reveal(WANG, ID),
+        lambda: desk.service.patch(WANG, ID, {"title": "x"}),
+        lambda: desk.service.delete(WANG, ID),
+    ]
+    for deed in deeds:
+        with pytest.raises(NotFound) as hidden:
+            await deed()
+        assert hidden.value.detail == f"no resource with id {ID!r}"
+    assert (await desk.service.page(WANG, ResourceQuery())).records == []
+    assert desk.service.missing(WANG, [ID]) == [ID]
+    assert desk.service.missing(LI, [ID, "none/such"]) == ["none/such"]
+
+
+async def test_who_sees_it_without_owning_it_changes_nothing(desk: Desk) -> None:
+    await desk.service.save(LI, new_resource(scopes=["public"]))
+
+    with pytest.raises(Forbidden):
+        await desk.service.patch(WANG, ID, {"title": "x"})
+    with pytest.raises(Forbidden):
+        await desk.service.delete(WANG, ID)
+
+
+async def test_a_change_of_another_version_is_refused(desk: Desk) -> None:
+    await desk.service.save(local(), new_resource())
+
+    with pytest.raises(VersionConflict):
+        await desk.service.patch(local(), ID, {"secure_body": SECRET}, expected=7)
+    with pytest.raises(VersionConflict):
+        await desk.service.delete(local(), ID, expected=7)
+    assert desk.keyring.held == {}
+
+
+async def test_a_deleted_id_can_be_saved_anew_by_its_owner_and_its_versions_go_on(desk: Desk) -> None:
+    await desk.service.save(LI, new_resource(secure_body=SECRET))
+    await desk.service.delete(LI, ID)
+
+    with pytest.raises(NotFound):
+        await desk.service.reveal(LI, ID)
+    with pytest.raises(Conflict, match="is taken"):
+        await desk.service.save(WANG, new_resource(secure_body="another"))
+    saved = await desk.service.save(LI, new_resource(secure_body="another"))
+
+    assert (saved.is_new, saved.record["version"], saved.record["owner"]) == (True, 3, "user:li")
+    assert await desk.revealed(LI) == "another"
+
+
+async def test_metadata_and_expiry_say_the_same(desk: Desk) -> None:
+    facts = {"acquired_at": "2026-03-06", "expires_at": "2026-03-07T10:00:00+02:00"}
+    saved = await desk.service.save(local(), new_resource(metadata=facts))
+    assert saved.record["expires_at"] == "2026-03-07T08:00:00Z"
+    assert saved.record["metadata"] == {"acquired_at": "2026-03-06", "expires_at": "2026-03-07T08:00:00Z"}
+
+    later = await desk.service.patch(local(), ID, {"expires_at": "2027-01-01T00:00:00Z"})
+    assert later.record["metadata"]["expires_at"] == "2027-01-01T00:00:00Z"
+
+    without = await desk.service.patch(local(), ID, {"metadata": {}})
+    assert without.record["expires_at"] is None
+
+    given = await desk.service.patch(local(), ID, {"expires_at": "2028-01-01T00:00:00Z"})
+    kept = await desk.service.patch(local(), ID, {"metadata": {"language": "python"}})
+    assert given.record["metadata"] == {}
+    assert kept.record["expires_at"] == "2028-01-01T00:00:00Z"
+
+    with pytest.raises(InvalidInput, match="differs"):
+        await desk.service.save(
+            local(), new_resource("b", metadata={"expires_at": "2026-01-01"}, expires_at="2027-01-01T00:00:00Z")
+        )
+    for junk in ("soon", 5, ["2026-01-01"], "9999-99-99"):
+        with pytest.raises(InvalidInput, match="ISO 8601"):
+            await desk.service.save(local(), new_resource("b", metadata={"expires_at": junk}))
+
+
+async def test_what_has_expired_is_shown_as_such_and_listed_by_it(desk: Desk) -> None:
+    await desk.service.save(local(), new_resource("cookies/a", expires_at="2026-03-05T13:00:00Z"))
+    await desk.service.save(local(), new_resource("cookies/b"))
+
+    before = await desk.service.get(local(), "cookies/a")
+    desk.clock.advance(7200)
+    after = await desk.service.get(local(), "cookies/a")
+
+    assert (before["expired"], after["expired"]) == (False, True)
+    for expired, found in ((True, ["cookies/a"]), (False, ["cookies/b"]), (None, ["cookies/a", "cookies/b"])):
+        page = await desk.service.page(local(), ResourceQuery(expired=expired))
+        assert [one["id"] for one in page.records] == found
+
+
+async def test_pages_go_by_id_through_what_the_caller_sees(desk: Desk) -> None:
+    for number in (7, 3, 9, 1, 5, 2, 8, 4, 6, 0):
+        mine = ["user:wang"] if number % 2 else ["user:owner"]
+        await desk.service.save(LI, new_resource(f"code/{number}", scopes=mine, content_type="code"))
+    await desk.service.save(WANG, new_resource("codex"))
+    await desk.service.save(WANG, new_resource("code/6z", content_type="code"))
+    await desk.service.delete(WANG, "code/6z")
+    await desk.service.save(WANG, new_resource("code/9z", content_type="text"))
+
+    seen: list[str] = []
+    after: str | None = None
+    while True:
+        page = await desk.service.page(WANG, ResourceQuery(prefix="code/", content_type="code", limit=2, after=after))
+        seen += [one["id"] for one in page.records]
+        if page.next_after is None:
+            break
+        after = page.next_after
+
+    assert seen == ["code/1", "code/3", "code/5", "code/7", "code/9"]
+
+
+async def test_a_page_ends_at_what_it_shows_where_what_was_found_is_hidden_meanwhile(desk: Desk) -> None:
+    class Moving(MemoryStore):
+        earlier: MemoryStore | None = None
+
+        def view(self, account: str) -> StateView:
+            earlier, self.earlier = self.earlier, None
+            return super().view(account) if earlier is None else earlier.view(account)
+
+    store = Moving(desk.clock, CountedIds())
+    service = ResourceService(store, memory_vault(desk.keyring), RevealQuota(0, lambda: 0.0))
+    for name in "abcdef":
+        await desk.service.save(LI, new_resource(name, scopes=["user:wang"]))
+        await service.save(LI, new_resource(name, scopes=["user:wang"] if name in "aef" else ["user:owner"]))
+
+    pages = []
+    for after in (None, "a"):
+        store.earlier = desk.store
+        pages.append(await service.page(WANG, ResourceQuery(limit=2, after=after)))
+
+    assert [[one["id"] for one in page.records] for page in pages] == [["a"], ["e", "f"]]
+    assert [page.next_after for page in pages] == ["a", None]

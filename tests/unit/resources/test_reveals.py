@@ -1,0 +1,161 @@
+"""Who is shown what is sealed, how often, and that it is on record before it is shown."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from knowhub.core.errors import Forbidden, TooManyRequests, Unavailable
+from knowhub.core.operation import Decide, IdempotencyKey, Outcome
+from knowhub.core.request_context import RequestContext, Role, caller_context
+from knowhub.resources.model import REVEALS
+from knowhub.resources.reveal_quota import RevealQuota
+from knowhub.resources.service import ResourceService
+from tests.builders import OWNER, CountedIds, caller, local
+from tests.fakes.memory_store import MemoryStore
+from tests.sealing import ID, SECRET, memory_vault, new_resource
+from tests.unit.resources.resource_desk import ATLAS, LI, WANG, Desk
+
+pytestmark = pytest.mark.anyio
+
+
+def with_role(ctx: RequestContext, role: Role) -> RequestContext:
+    ids = {"user_id": ctx.actor.partition(":")[2]}
+    found = caller_context(ids, OWNER)
+    return RequestContext(found.account, found.actor, found.own, found.visible, found.default_owner, role=role)
+
+
+@pytest.mark.parametrize(
+    ("scopes", "role", "may"),
+    [
+        (ATLAS, Role.WRITER, True),
+        (["user:wang"], Role.WRITER, True),
+        (["public"], Role.WRITER, False),
+        (["user:wang"], Role.READER, False),
+    ],
+)
+async def test_who_may_see_it_by_more_than_public_and_may_write_may_reveal_it(
+    desk: Desk, scopes: list[str], role: Role, may: bool
+) -> None:
+    await desk.service.save(LI, new_resource(secure_body=SECRET, scopes=scopes))
+    ctx = caller(user_id="wang", project_id="atlas") if scopes == ATLAS else with_role(WANG, role)
+
+    if may:
+        assert await desk.revealed(ctx) == SECRET
+    else:
+        with pytest.raises(Forbidden):
+            await desk.service.reveal(ctx, ID)
+    assert await desk.revealed(LI) == SECRET
+
+
+async def test_a_reader_is_refused_before_anything_is_looked_up(desk: Desk) -> None:
+    await desk.service.save(LI, new_resource(secure_body=SECRET, scopes=["user:wang"]))
+    reader = with_role(WANG, Role.READER)
+
+    details = set()
+    for resource_id in (ID, "none/such"):
+        with pytest.raises(Forbidden) as refused:
+            await desk.service.reveal(reader, resource_id)
+        details.add(refused.value.detail)
+    for deed in (
+        desk.service.save(reader, new_resource("mine/own")),
+        desk.service.patch(reader, ID, {"title": "x"}),
+        desk.service.delete(reader, ID),
+    ):
+        with pytest.raises(Forbidden):
+            await deed
+
+    assert len(details) == 1
+
+
+async def test_a_reveal_is_on_record_before_it_is_answered(desk: Desk) -> None:
+    await desk.service.save(LI, new_resource(secure_body=SECRET, scopes=ATLAS))
+    wang = caller(user_id="wang", project_id="atlas")
+
+    shown = await desk.service.reveal(wang, ID)
+    await desk.service.reveal(LI, ID)
+
+    operations = [one async for one in desk.store.operations("default") if one.op == "reveal_resource"]
+    assert [one.actor for one in operations] == ["user:li", "user:wang"]
+    assert operations[1].operation_id == shown.operation_id
+    line = desk.store.view("default").get(REVEALS, ID)
+    assert line is not None
+    assert (line["revealed_by"], line["reveals"], line["resource_version"]) == ("user:li", 2, 1)
+    assert (line["scopes"], line["owner"]) == (ATLAS, "user:li")
+
+
+async def test_where_no_line_can_be_written_nothing_is_revealed(desk: Desk) -> None:
+    class Full(MemoryStore):
+        is_full = False
+
+        async def commit(
+            self, account: str, actor: str, decide: Decide[Any], idempotency: IdempotencyKey | None = None
+        ) -> Outcome:
+            if self.is_full:
+                raise Unavailable("the disk is full")
+            return await super().commit(account, actor, decide, idempotency)
+
+    store = Full(desk.clock, CountedIds())
+    service = ResourceService(store, memory_vault(desk.keyring), RevealQuota(0, lambda: 0.0))
+    await service.save(local(), new_resource(secure_body=SECRET))
+    store.is_full = True
+
+    with pytest.raises(Unavailable, match="full"):
+        await service.reveal(local(), ID)
+
+
+async def test_what_was_resealed_while_it_was_opened_is_opened_again(desk: Desk) -> None:
+    class Racing(MemoryStore):
+        races = 1
+
+        async def commit(
+            self, account: str, actor: str, decide: Decide[Any], idempotency: IdempotencyKey | None = None
+        ) -> Outcome:
+            if self.races and actor == "user:li":
+                self.races -= 1
+                await service.patch(local(), ID, {"secure_body": "newer", "scopes": ["user:li"]})
+            return await super().commit(account, actor, decide, idempotency)
+
+    store = Racing(desk.clock, CountedIds())
+    service = ResourceService(store, memory_vault(desk.keyring), RevealQuota(0, lambda: 0.0))
+    await service.save(local(), new_resource(secure_body="older", scopes=["user:li"]))
+
+    assert (await service.reveal(LI, ID)).secure_body == "newer"
+
+
+async def test_a_principal_is_shown_so_many_an_hour_and_told_when_there_is_another() -> None:
+    desk = Desk(an_hour=3)
+    await desk.service.save(LI, new_resource(secure_body=SECRET))
+    for _ in range(3):
+        await desk.service.reveal(LI, ID)
+
+    with pytest.raises(TooManyRequests) as refused:
+        await desk.service.reveal(LI, ID)
+
+    assert 1199 < refused.value.retry_after_s <= 1200
+    assert await desk.revealed(local()) == SECRET
+    desk.clock.advance(1200)
+    assert await desk.revealed(LI) == SECRET
+    with pytest.raises(TooManyRequests):
+        await desk.service.reveal(LI, ID)
+
+
+async def test_another_key_of_the_same_principal_is_no_other_allowance() -> None:
+    desk = Desk(an_hour=2)
+    await desk.service.save(LI, new_resource(secure_body=SECRET))
+    for number in range(2):
+        await desk.service.reveal(replace(LI, key_id=f"key-{number}"), ID)
+
+    with pytest.raises(TooManyRequests):
+        await desk.service.reveal(replace(LI, key_id="key-fresh"), ID)
+
+    assert await desk.revealed(replace(local(), key_id="key-other")) == SECRET
+
+
+async def test_what_has_nothing_sealed_costs_no_reveal_and_leaves_no_line() -> None:
+    desk = Desk(an_hour=1)
+    await desk.service.save(LI, new_resource())
+
+    shown = [await desk.service.reveal(LI, ID) for _ in range(3)]
+
+    assert [one.operation_id for one in shown] == [None] * 3
