@@ -63,14 +63,11 @@ class Means:
 
 
 @dataclass(frozen=True, slots=True)
-class Extractor:
-    """One of the four: what it looks for, which rules find that without a model, and what needs none in any case."""
+class ProfileExtractor:
+    """Identity, long-term background, stable profile (CE-070)."""
 
     means: Means
-    name: str
-    categories: Sequence[Category]
-    by_rules: Callable[[Telling, Hearing], list[CandidateMemory]]
-    counted: Callable[[Telling], Sequence[CandidateMemory]] = lambda _telling: ()
+    name: str = "profile"
 
     async def extract(
         self,
@@ -78,11 +75,82 @@ class Extractor:
         archive: SessionArchive,
         ctx: MemoryContext,  # noqa: ARG002 -- CE-145 has it
     ) -> Sequence[CandidateMemory]:
-        """Return what these messages say of its categories."""
+        """Return who the users say that they are."""
         telling = Telling(messages, archive)
-        by_rules = partial(self.by_rules, telling, self.means.hearing)
-        told = await self.means.found(self.categories, telling, by_rules)
-        return [*told, *self.counted(telling)]
+        return await self.means.found(
+            (Category.PROFILE,),
+            telling,
+            lambda: profile_rules.found(telling, self.means.hearing.statements(messages)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PreferenceExtractor:
+    """Preferences, constraints, taboos, style (CE-071)."""
+
+    means: Means
+    name: str = "preferences"
+
+    async def extract(
+        self,
+        messages: Sequence[Message],
+        archive: SessionArchive,
+        ctx: MemoryContext,  # noqa: ARG002 -- CE-145 has it
+    ) -> Sequence[CandidateMemory]:
+        """Return what the users like, keep to and do not want."""
+        telling = Telling(messages, archive)
+        return await self.means.found(
+            (Category.PREFERENCES,),
+            telling,
+            lambda: preference_rules.found(telling, self.means.hearing.statements(messages)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class EntityEventExtractor:
+    """Entities, projects, people, discrete events (CE-072)."""
+
+    means: Means
+    name: str = "entities_events"
+
+    async def extract(
+        self,
+        messages: Sequence[Message],
+        archive: SessionArchive,
+        ctx: MemoryContext,  # noqa: ARG002 -- CE-145 has it
+    ) -> Sequence[CandidateMemory]:
+        """Return who and what is introduced, and what took place when."""
+        telling = Telling(messages, archive)
+
+        def by_rules() -> list[CandidateMemory]:
+            said = self.means.hearing.statements(messages)
+            return [*entity_rules.found(telling, said), *event_rules.found(telling, said)]
+
+        return await self.means.found((Category.ENTITIES, Category.EVENTS), telling, by_rules)
+
+
+@dataclass(frozen=True, slots=True)
+class ProcedureExtractor:
+    """Cases, patterns, and the use of skills and tools, which nobody needs a model to count (CE-073)."""
+
+    means: Means
+    name: str = "procedures"
+
+    async def extract(
+        self,
+        messages: Sequence[Message],
+        archive: SessionArchive,
+        ctx: MemoryContext,  # noqa: ARG002 -- CE-145 has it
+    ) -> Sequence[CandidateMemory]:
+        """Return what was tried and what came of it, what is always done when, and which tools were called."""
+        telling = Telling(messages, archive)
+
+        def by_rules() -> list[CandidateMemory]:
+            hearing = self.means.hearing
+            return procedure_rules.found(telling, hearing.statements(messages), hearing.episodes(messages))
+
+        told = await self.means.found((Category.CASES, Category.PATTERNS), telling, by_rules)
+        return [*told, *tool_uses.found(telling)]
 
 
 def four_extractors(
@@ -91,30 +159,8 @@ def four_extractors(
     """Make the extractors for one session."""
     means = Means(Hearing(reader), asking, find_secrets)
     return [
-        # Identity, long-term background, stable profile (CE-070).
-        Extractor(means, "profile", (Category.PROFILE,), _profile),
-        # Preferences, constraints, taboos, style (CE-071).
-        Extractor(means, "preferences", (Category.PREFERENCES,), _preferences),
-        # Entities, projects, people, discrete events (CE-072).
-        Extractor(means, "entities_events", (Category.ENTITIES, Category.EVENTS), _entities_and_events),
-        # Cases, patterns, and the use of skills and tools, which nobody needs a model to count (CE-073).
-        Extractor(means, "procedures", (Category.CASES, Category.PATTERNS), _procedures, tool_uses.found),
+        ProfileExtractor(means),
+        PreferenceExtractor(means),
+        EntityEventExtractor(means),
+        ProcedureExtractor(means),
     ]
-
-
-def _profile(telling: Telling, hearing: Hearing) -> list[CandidateMemory]:
-    return profile_rules.found(telling, hearing.statements(telling.messages))
-
-
-def _preferences(telling: Telling, hearing: Hearing) -> list[CandidateMemory]:
-    return preference_rules.found(telling, hearing.statements(telling.messages))
-
-
-def _entities_and_events(telling: Telling, hearing: Hearing) -> list[CandidateMemory]:
-    said = hearing.statements(telling.messages)
-    return [*entity_rules.found(telling, said), *event_rules.found(telling, said)]
-
-
-def _procedures(telling: Telling, hearing: Hearing) -> list[CandidateMemory]:
-    messages = telling.messages
-    return procedure_rules.found(telling, hearing.statements(messages), hearing.episodes(messages))
