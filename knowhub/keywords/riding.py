@@ -46,7 +46,8 @@ def _turned(changes: Sequence[Change]) -> tuple[frozenset[str], frozenset[str]]:
 
 
 def _rode(change: Change, died: frozenset[str], revived: frozenset[str]) -> bool:
-    if change.before is None or not (is_live(change.before) and is_live(change.after)):
+    # One that was deleted before rides as well: where it hung when it comes back is put right with the rest.
+    if change.before is None or is_live(change.before) != is_live(change.after):
         return False
     moved = changed_paths(flatten(change.before), flatten(change.after)) == [("parent_id",)]
     return moved and (change.before["parent_id"] in died or change.after["parent_id"] in revived)

@@ -191,6 +191,26 @@ async def test_what_its_owner_has_put_elsewhere_since_stays_there_when_the_rest_
         assert (await chen.try_to("GET", path)).status_code == 404
 
 
+async def test_what_went_along_and_was_deleted_since_stands_in_no_way_back_and_forth(li: Caller, chen: Caller) -> None:
+    plain: dict[str, Any] = {"llm_auto_place": False}
+    own = {"scopes": ["user:chen"], "owner": "user:chen"}
+    top = await li.ask("POST", KEYWORDS, name="top", **plain)
+    gone = await chen.ask("POST", KEYWORDS, name="gone", parent_id=top["id"], **plain, **own)
+    newest = await li.ask("DELETE", f"{KEYWORDS}/{top['id']}")
+    taken = await chen.ask("DELETE", f"{KEYWORDS}/{gone['id']}")
+
+    undone = []
+    for _ in range(5):
+        newest = await li.ask("POST", f"{OPERATIONS}/{newest['operation_id']}/undo", dry_run=False)
+        undone.append(newest)
+
+    assert [[change["id"] for change in one["changes"]] for one in undone] == [[top["id"]]] * 5
+    stood = [change["after"].get("deleted", False) for one in undone for change in one["changes"]]
+    assert stood == [False, True, False, True, False]
+    await chen.ask("POST", f"{OPERATIONS}/{taken['operation_id']}/undo", dry_run=False)
+    assert await chen.names(f"{KEYWORDS}/{gone['id']}/path") == ["root", "top", "gone"]
+
+
 async def test_what_is_seen_stands_in_the_way_as_before(li: Caller, chen: Caller) -> None:
     plain: dict[str, Any] = {"llm_auto_place": False}
     top, other = [await li.ask("POST", KEYWORDS, name=name, **plain) for name in ("top", "other")]
