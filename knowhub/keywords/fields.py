@@ -6,6 +6,7 @@ Every check names its field in the InvalidInput that it raises, and returns what
 
 import json
 import math
+import reprlib
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
@@ -91,7 +92,7 @@ def relation(field: str, value: object) -> RelationType:
     """Return one of the relations, which may be named by its word."""
     known = next((one for one in RelationType if one == value), None)
     if known is None:
-        raise InvalidInput.of(field, f"{value!r} is no relation: use {', '.join(RelationType)}")
+        raise InvalidInput.of(field, f"{reprlib.repr(value)} is no relation: use {', '.join(RelationType)}")
     return known
 
 

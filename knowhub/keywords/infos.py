@@ -152,8 +152,8 @@ class InfoService:
 
         def decide(view: KeywordView) -> Draft | Unchanged:
             row = _editable(view, ctx, info_id, expected)
-            permissions.check_scopes(ctx, patch.get("scopes", ()), standing=row["scopes"])
             after = info_decisions.patched_info(row, patch, view.now)
+            permissions.check_scopes(ctx, (after or row)["scopes"], standing=row["scopes"])
             return Unchanged(row) if after is None else Draft("update_info", [info_decisions.write_info(after)])
 
         return await self._change(ctx, decide, key)

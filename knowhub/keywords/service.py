@@ -131,8 +131,8 @@ class KeywordService:
 
         def decide(view: KeywordView) -> Draft | Unchanged:
             row = edits.editable_row(view, ctx, keyword_id, expected)
-            permissions.check_scopes(ctx, patch.get("scopes", ()), standing=row["scopes"])
             after = decisions.patched_keyword(row, patch, self._text, view.now)
+            permissions.check_scopes(ctx, (after or row)["scopes"], standing=row["scopes"])
             if after is None:
                 return Unchanged(row)
             self._check_new_aliases(view, ctx, keyword_id, set(after["aliases"]) - set(row["aliases"]))

@@ -1,6 +1,7 @@
 """Arguments of the verbs, checked where they come in: one of the wrong kind is an InvalidInput that names it."""
 
 import math
+import reprlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields
 from enum import StrEnum
@@ -50,7 +51,7 @@ def choice(field: str, kind: type[ChoiceT], value: object) -> ChoiceT:
     """Return one of a few words."""
     known = next((one for one in kind if one == value), None)
     if known is None:
-        raise InvalidInput.of(field, f"{value!r} is none of {', '.join(kind)}")
+        raise InvalidInput.of(field, f"{reprlib.repr(value)} is none of {', '.join(kind)}")
     return known
 
 
