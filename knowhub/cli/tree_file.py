@@ -16,8 +16,10 @@ from knowhub.bootstrap import Hub
 from knowhub.cli import output
 from knowhub.cli.hub_access import ids_of, settings_of, use_hub
 from knowhub.cli.options import Caller, Place, spread
-from knowhub.core.errors import Conflict, FieldError, InvalidInput
+from knowhub.core.errors import Conflict, FieldError, Forbidden, InvalidInput
 from knowhub.core.request_context import RequestContext
+from knowhub.keywords import info_decisions
+from knowhub.keywords.creation import naming_item
 from knowhub.keywords.model import NewInfo, RelationType
 from knowhub.web.middleware import is_deeper
 from knowhub.web.schemas.keywords import MAX_LINKS, InfoFields, KeywordItem, Relation, RowId
@@ -142,6 +144,7 @@ async def _load(hub: Hub, ctx: RequestContext, file: TreeFile) -> Loaded:
     for named in {*given, *(link.keyword_id for link in links if link.keyword_id is not None)}:
         # One that is not there is said before the first write.
         await hub.keywords.get(ctx, named)
+    _check_infos(file.infos, ctx, hub.clock.now())
     operations: list[str | None] = []
     ids: dict[str, str] = {}
     if file.keywords:
@@ -156,6 +159,14 @@ async def _load(hub: Hub, ctx: RequestContext, file: TreeFile) -> Loaded:
         operations.append(saved.operation_id)
     written = [operation_id for operation_id in operations if operation_id is not None]
     return Loaded(len(file.keywords), len(file.infos), len(links) + len(given), written)
+
+
+def _check_infos(infos: Mapping[int, InfoLine], ctx: RequestContext, now: float) -> None:
+    """Raise what saving the infos would: the keywords are written before them, and must not stay behind alone."""
+    with _by_line(infos):
+        for index, line in enumerate(infos.values()):
+            with naming_item(index):
+                info_decisions.new_info_row(line.to_new(), "checked", now, ctx)
 
 
 def _linked(line: InfoLine, ids: Mapping[str, str]) -> NewInfo:
@@ -180,6 +191,8 @@ def _misfits(keywords: Mapping[int, KeywordLine], infos: Mapping[int, InfoLine])
             errors.append(FieldError(f"lines.{number}.ref", f"a line above has the ref {keyword.ref!r} already"))
         refs |= {keyword.ref} if keyword.ref is not None else set()
     for number, info in infos.items():
+        if len(info.links) + len(info.keyword_ids) > MAX_LINKS:
+            errors.append(FieldError(f"lines.{number}.links", f"at most {MAX_LINKS}, with those of `keyword_ids`"))
         for index, link in enumerate(info.links):
             if link.ref is not None and link.ref not in refs:
                 errors.append(FieldError(f"lines.{number}.links.{index}.ref", f"no line has the ref {link.ref!r}"))
@@ -191,7 +204,9 @@ def _line_errors(number: int, problem: ValidationError) -> list[FieldError]:
     for error in problem.errors():
         # The first part is the kind of line, which the reader sees.
         path = ".".join(map(str, (number, *error["loc"][1:])))
-        found.append(FieldError(f"lines.{path}", str(error["msg"]).removeprefix("Value error, ")))
+        is_of_no_kind = str(error["type"]).startswith("union_tag")
+        message = "must say its `kind`: keyword or info" if is_of_no_kind else str(error["msg"])
+        found.append(FieldError(f"lines.{path}", message.removeprefix("Value error, ")))
     return found
 
 
@@ -208,6 +223,6 @@ def _by_line(lines: Iterable[int]) -> Iterator[None]:
     except InvalidInput as problem:
         errors = [FieldError(named(one.field), named(one.message)) for one in problem.errors]
         raise InvalidInput(named(problem.detail), errors) from problem
-    except Conflict as problem:
+    except (Conflict, Forbidden) as problem:
         extra = {name: value for name, value in problem.extra.items() if name != "item"}
-        raise Conflict(named(problem.detail), extra) from problem
+        raise type(problem)(named(problem.detail), extra) from problem

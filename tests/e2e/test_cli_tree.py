@@ -171,6 +171,32 @@ def test_what_the_tree_refuses_of_a_file_is_named_by_its_line(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize(
+    ("info", "named"),
+    [
+        ({"owner": "user:bob"}, "lines.2"),
+        ({"links": [{"ref": "zig"}] * 600, "keyword_ids": ["root"] * 600}, "lines.2.links"),
+    ],
+    ids=["owner", "links"],
+)
+def test_an_info_that_the_tree_refuses_leaves_no_keyword_of_its_file(
+    cli: Cli, info: dict[str, Any], named: str
+) -> None:
+    file = lines({"kind": "keyword", "ref": "zig", "name": "Zig"}, {"kind": "info", "content": "x", **info})
+
+    told = refused(cli("tree", "load", "-", "--user-id", "ann", stdin=file))
+
+    assert named in told
+    assert cli.json("tree", "search", "zig", "--no-llm")["status"] == "not_found"
+
+
+def test_a_line_of_no_kind_is_told_what_there_is(cli: Cli) -> None:
+    told = refused(cli("tree", "load", "-", stdin=lines({"name": "Zig"}, {"kind": "poem"})))
+
+    assert "lines.1: must say its `kind`: keyword or info" in told
+    assert "lines.2: must say its `kind`: keyword or info" in told
+
+
+@pytest.mark.parametrize(
     ("words", "named"),
     [
         (["tree", "search", " "], "QUERY"),
