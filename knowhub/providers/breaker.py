@@ -3,9 +3,13 @@
 from collections.abc import Callable
 from enum import Enum, auto
 
+# Who waits for just as long as the call may take has begun a moment before it, and ends it a moment before its end.
+_SLACK_S = 0.1
+_SLACK_SHARE = 0.1
+
 
 class Verdict(Enum):
-    """What a call said about the server; NOTHING when it was cancelled, or failed by what was asked."""
+    """What a call said about the server; NOTHING when it was cancelled early, or failed by what was asked."""
 
     WELL = auto()
     ILL = auto()
@@ -67,3 +71,9 @@ class Breaker:
                     self._epoch += 1
             case Verdict.NOTHING:
                 return
+
+
+def verdict_of_cancelled(timeout_s: float, took_s: float) -> Verdict:
+    """Say what a call tells that had `timeout_s` and was cancelled after `took_s`: with its time over, it was late."""
+    is_over = timeout_s - took_s <= min(_SLACK_S, timeout_s * _SLACK_SHARE)
+    return Verdict.ILL if is_over else Verdict.NOTHING

@@ -14,7 +14,7 @@ import httpx
 import orjson
 
 from knowhub.core.chat import ChatFailed, FailureReason, Message, NotAsked, Question, Reply, Usage
-from knowhub.providers.breaker import Breaker, Verdict
+from knowhub.providers.breaker import Breaker, Verdict, verdict_of_cancelled
 from knowhub.providers.http import CallFailed, Endpoint, EndpointOptions, Refused, Timing
 from knowhub.providers.json_answers import UnfitAnswer, answer_in
 from knowhub.providers.json_schema import unchecked
@@ -109,11 +109,17 @@ class ChatClient:
 
     async def _judged(self, question: Question, timeout_s: float, epoch: int) -> Reply:
         verdict = Verdict.NOTHING
+        loop = asyncio.get_running_loop()
+        began = loop.time()
         try:
             async with asyncio.timeout(timeout_s):
-                reply = await self._replied(_Call(question, asyncio.get_running_loop().time() + timeout_s))
+                reply = await self._replied(_Call(question, loop.time() + timeout_s))
             verdict = Verdict.WELL
             return reply
+        except asyncio.CancelledError:
+            verdict = verdict_of_cancelled(timeout_s, loop.time() - began)
+            self._failures += verdict is Verdict.ILL
+            raise
         except TimeoutError as error:
             verdict = Verdict.ILL
             raise ChatFailed(FailureReason.TIMEOUT, f"the model did not answer within {timeout_s:g} s") from error

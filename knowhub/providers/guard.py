@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from knowhub.core.chat import FailureReason
-from knowhub.providers.breaker import Breaker, Verdict
+from knowhub.providers.breaker import Breaker, Verdict, verdict_of_cancelled
 from knowhub.providers.http import CallFailed, Refused
 
 
@@ -61,10 +61,16 @@ class Guard:
     @asynccontextmanager
     async def _judged(self, timeout_s: float, epoch: int) -> AsyncIterator[float]:
         verdict = Verdict.NOTHING
+        loop = asyncio.get_running_loop()
+        began = loop.time()
         try:
             async with asyncio.timeout(timeout_s):
-                yield asyncio.get_running_loop().time() + timeout_s
+                yield loop.time() + timeout_s
             verdict = Verdict.WELL
+        except asyncio.CancelledError:
+            verdict = verdict_of_cancelled(timeout_s, loop.time() - began)
+            self.failures += verdict is Verdict.ILL
+            raise
         except TimeoutError as error:
             verdict = Verdict.ILL
             detail = f"the {self._who} did not answer within {timeout_s:g} s"

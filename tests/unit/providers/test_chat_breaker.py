@@ -6,7 +6,8 @@ import httpx
 import pytest
 import respx
 
-from knowhub.core.chat import FailureReason, NotAsked, Question
+from knowhub.core.asking import Asking
+from knowhub.core.chat import ChatFailed, FailureReason, NotAsked, Question
 from tests.fakes.model_server import (
     MATCH,
     QUESTION,
@@ -67,6 +68,21 @@ async def test_unfit_answers_and_late_ones_open_the_breaker_too(http: httpx.Asyn
     await failure_of(late, 0.05)
 
     assert (unfit.is_open, late.is_open) == (True, True)
+
+
+async def test_a_model_that_hangs_until_its_caller_has_no_time_left_opens_the_breaker(
+    http: httpx.AsyncClient, server: respx.Route
+) -> None:
+    model = chat_client(http, breaker_failures=2)
+    server.mock(side_effect=too_late)
+
+    for _ in range(2):
+        with pytest.raises(ChatFailed) as late:
+            await Asking(model, 0.05).ask(QUESTION, {}, dict)
+        assert late.value.reason is FailureReason.TIMEOUT
+
+    assert model.is_open
+    assert (model.usage.calls, model.usage.failures) == (2, 2)
 
 
 async def test_a_probe_that_is_cancelled_leaves_the_probe_to_another(
