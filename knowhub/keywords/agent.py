@@ -1,5 +1,6 @@
 """The keyword tree's agent: each thing that a language model decides here, and what holds when it fails."""
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -12,6 +13,7 @@ from knowhub.core.operation import Row
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import prompts, proposals
 from knowhub.keywords.agent_decision import Intent
+from knowhub.keywords.audit import Note, unkept
 from knowhub.keywords.candidates import Eyes
 from knowhub.keywords.descent import Descended, Descent, PickCache, ViewOf
 from knowhub.keywords.model import ROOT_ID, NewKeyword, Node, Options, RelationType
@@ -85,16 +87,23 @@ class Placement:
 class KeywordAgent:
     """Asks a model, and answers with what it chose among what it was shown, or with the name of its failure.
 
-    Nothing here raises for what a model does, and nothing writes. Every outcome carries the calls that it took.
+    Nothing here raises for what a model does, and nothing writes. Every outcome carries the calls that it took; `note`
+    keeps those of a descent that is broken off, and so has none.
     """
 
     def __init__(
-        self, chat: ChatModel | None, recents: Recents, options: Options, decisions: PickCache | None = None
+        self,
+        chat: ChatModel | None,
+        recents: Recents,
+        options: Options,
+        decisions: PickCache | None = None,
+        note: Note = unkept,
     ) -> None:
         self._chat = chat
         self._recents = recents
         self._options = options
         self._decisions = decisions
+        self.note = note
 
     @property
     def available(self) -> bool:
@@ -107,8 +116,13 @@ class KeywordAgent:
         """Walk the tree with the model (KT.7). `budget_s` is for all rounds together."""
         if self._chat is None:
             return Descended("missing", suggested_parent_id=ROOT_ID, reason=NO_MODEL)
-        descent = Descent(ctx, Asking(self._chat, budget_s), self._recents.of(ctx), self._options)
-        return await descent.run(views, query, intent, self._decisions)
+        asking = Asking(self._chat, budget_s)
+        descent = Descent(ctx, asking, self._recents.of(ctx), self._options)
+        try:
+            return await descent.run(views, query, intent, self._decisions)
+        except asyncio.CancelledError:
+            self.note(ctx, asking.calls)
+            raise
 
     async def suggest_parent(self, ctx: RequestContext, views: ViewOf, name: str, budget_s: float) -> Placement:
         """Return under which keyword a new one of this name belongs."""

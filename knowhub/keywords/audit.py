@@ -1,7 +1,8 @@
 """The log of what models decided in reads: noted behind the answer, which never waits for it (KT-251, C-79)."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from knowhub.core.errors import KnowHubError
 from knowhub.core.operation import Commits, Draft, Row, View
@@ -10,6 +11,13 @@ from knowhub.core.request_context import RequestContext
 OP = "agent_decision"
 MAX_PENDING = 256
 CLOSE_S = 5.0
+
+Note: TypeAlias = Callable[[RequestContext, Sequence[Row]], None]
+"""Keeps the calls of a model of which nothing is written: it waits for nothing, and does not fail."""
+
+
+def unkept(_ctx: RequestContext, _calls: Sequence[Row]) -> None:
+    """Keep nothing: a Note where there is no log."""
 
 
 class DecisionLog:

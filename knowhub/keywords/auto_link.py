@@ -1,6 +1,7 @@
 """Which keywords a content is about: those that it mentions, and what a model makes of them (KT-236…240, G-27)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from knowhub.core.errors import InvalidInput
@@ -58,6 +59,25 @@ class AutoLinker:
             return AutoLinks(fallback.links, fallback.created_by, (), chosen.calls, ("llm",))
         names = chosen.suggested_names if may_create and not chosen.links else ()
         return AutoLinks(chosen.links, BY_AGENT, names, chosen.calls)
+
+    @contextmanager
+    def keeping_calls(self, ctx: RequestContext, auto: AutoLinks) -> Iterator[Callable[[], Sequence[Row]]]:
+        """Yield what gives the calls to the operation of an info; those that it does not take are kept without it.
+
+        So it is where the info is refused or broken off, or is a retry of one that came in meanwhile.
+        """
+        is_taken = False
+
+        def taken() -> Sequence[Row]:
+            nonlocal is_taken
+            is_taken = True
+            return list(auto.calls)
+
+        try:
+            yield taken
+        finally:
+            if not is_taken:
+                self._agent.note(ctx, auto.calls)
 
     def mentions(self, ctx: RequestContext, content: str) -> AutoLinks:
         """Take every keyword that a content mentions, as RELATED; no model is asked."""

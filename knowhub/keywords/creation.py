@@ -23,7 +23,10 @@ _ITEMS_A_TURN = 25
 
 
 class KeywordCreation:
-    """Makes keywords. A model is asked before a decision, which then checks that what it chose is still there."""
+    """Makes keywords. A model is asked before a decision, which then checks that what it chose is still there.
+
+    What it was asked is kept with the operation, and by the agent where none comes of it.
+    """
 
     def __init__(self, store: KeywordStore, text: KeywordText, ids: Ids, agent: KeywordAgent, options: Options) -> None:
         self._store = store
@@ -60,14 +63,15 @@ class KeywordCreation:
                 return self._written(ctx, before.operation)
             # What will be refused is refused before a model is asked.
             self._check(view, ctx, fresh, new.parent_id or ROOT_ID)
-        if dedup_check and await self._is_another(ctx, fresh, told):
-            outcome = await self._store.commit(ctx.account, ctx.actor, self._flowing(ctx, fresh, told), key)
-            if not isinstance(outcome, Unchanged):
-                return self._written(ctx, outcome.operation)
-            told.decided = {"dedup": DedupAction.CREATE_NEW.value}
-        if auto_place:
-            return await self._create_placed(ctx, fresh, told, key)
-        return await self._create_below(ctx, fresh, new.parent_id or ROOT_ID, told, key)
+        with self._keeping_calls(ctx, told):
+            if dedup_check and await self._is_another(ctx, fresh, told):
+                outcome = await self._store.commit(ctx.account, ctx.actor, self._flowing(ctx, fresh, told), key)
+                if not isinstance(outcome, Unchanged):
+                    return self._written(ctx, outcome.operation)
+                told.decided = {"dedup": DedupAction.CREATE_NEW.value}
+            if auto_place:
+                return await self._create_placed(ctx, fresh, told, key)
+            return await self._create_below(ctx, fresh, new.parent_id or ROOT_ID, told, key)
 
     async def create_batch(
         self, ctx: RequestContext, items: Sequence[NewKeyword], key: IdempotencyKey | None = None
@@ -106,6 +110,15 @@ class KeywordCreation:
             levels[row["id"]] = rendering.level_of(view, ctx, row["id"]) if above is None else above + 1
             rows.append(rendering.keyword_answer(view, ctx, row, level=levels[row["id"]]))
         return WrittenBatch(rows, outcome.operation.operation_id)
+
+    @contextmanager
+    def _keeping_calls(self, ctx: RequestContext, told: "_Told") -> Iterator[None]:
+        """Keep the calls of a creation that is refused or broken off, or is a retry of one that came in meanwhile."""
+        try:
+            yield
+        finally:
+            if not told.is_drafted:
+                self._agent.note(ctx, told.calls)
 
     async def _is_another(self, ctx: RequestContext, fresh: "_Fresh", told: "_Told") -> bool:
         """Ask whether the keyword is one of those that have its name already (KT-219, KT-220)."""
@@ -306,6 +319,7 @@ class _Told:
     calls: list[Row] = field(default_factory=list)
     decided: dict[str, Any] = field(default_factory=dict)
     is_degraded: bool = False
+    is_drafted: bool = False
 
     def left_s(self) -> float:
         """Return the seconds that are left for questions."""
@@ -318,6 +332,7 @@ class _Told:
 
     def draft(self, op: str, writes: Sequence[Write], row_id: str) -> Draft:
         """Return a draft that keeps what an answer, and the answer to a retry, says of the model."""
+        self.is_drafted = True
         degraded = ["llm"] if self.is_degraded else []
         reply = {"id": row_id, "degraded": degraded, "decided": dict(self.decided)}
         return Draft(op, writes, reply=reply if degraded or self.decided else None, agent_io=self.calls or None)

@@ -94,9 +94,13 @@ class Curator:
         survey = await self._survey(ctx, top_id)
         by_rule = await self._by_rule(survey)
         budget_s = self._options.write_budget_s if budget_s is None else budget_s
-        asked = await self._ask(survey, budget_s) if self._agent.available and survey.nodes else _Asked()
-        if asked.calls and self._decision_log is not None:
-            self._decision_log.note(ctx, asked.calls)
+        calls: list[Row] = []
+        try:
+            asked = await self._ask(survey, budget_s, calls) if self._agent.available and survey.nodes else _Asked()
+        finally:
+            # Also where the plan is broken off.
+            if self._decision_log is not None:
+                self._decision_log.note(ctx, calls)
         # The tree may have moved in the meantime: what is planned is checked on the tree of now, at once.
         view = self._store.view(ctx.account)
         now = Survey(Eyes(view, ctx), ctx, self._text, self._top(view, ctx, top_id), survey.nodes)
@@ -149,7 +153,8 @@ class Curator:
         named = [node for token in self._text.tokens(name or "") for node in survey.eyes.view.by_token(token)]
         return [ROOT_ID, *(node.id for node in named if node.parent_id == ROOT_ID)]
 
-    async def _ask(self, survey: Survey, budget_s: float) -> "_Asked":
+    async def _ask(self, survey: Survey, budget_s: float, calls: list[Row]) -> "_Asked":
+        # `calls` gets what the model was asked, also where this is broken off.
         loop = asyncio.get_running_loop()
         deadline = loop.time() + budget_s
         asked = _Asked()
@@ -162,6 +167,7 @@ class Curator:
                 return asked.failed()
             view = self._store.view(survey.ctx.account)
             proposals = await self._agent.propose(survey.ctx, view, [survey.top, *shown], left)
+            calls += proposals.calls
             asked = asked.with_answer(proposals, len(shown))
             if proposals.failure is not None:
                 return asked.failed()
@@ -173,18 +179,15 @@ class _Asked:
     """What a model proposed, how many keywords it was shown, and whether it failed on the way."""
 
     steps: Sequence[Step] = ()
-    calls: Sequence[Row] = ()
     shown: int = 0
     degraded: bool = False
 
     def with_answer(self, proposals: Proposals, shown: int) -> "_Asked":
         seen = shown if proposals.failure is None else 0
-        return _Asked(
-            [*self.steps, *_proposed(proposals)], [*self.calls, *proposals.calls], self.shown + seen, self.degraded
-        )
+        return _Asked([*self.steps, *_proposed(proposals)], self.shown + seen, self.degraded)
 
     def failed(self) -> "_Asked":
-        return _Asked(self.steps, self.calls, self.shown, degraded=True)
+        return _Asked(self.steps, self.shown, degraded=True)
 
 
 def _proposed(proposals: Proposals) -> Iterator[Step]:

@@ -99,11 +99,12 @@ class InfoService:
                 return Draft("create_info", writes)
             linked = self._linker.writes(view, ctx, writes[0].id, auto, explicit=frozenset(fresh.linked))
             reply = {"degraded": list(auto.degraded), "decided": _decided(linked)}
-            return Draft("create_info", [*writes, *linked], reply=reply, agent_io=list(auto.calls) or None)
+            return Draft("create_info", [*writes, *linked], reply=reply, agent_io=taken() or None)
 
-        if auto.names:
-            return _written(committed(await commit_with_root(self._store, ctx, decide, key)))
-        return _written(committed(await self._store.commit(ctx.account, ctx.actor, decide, key)))
+        with self._linker.keeping_calls(ctx, auto) as taken:
+            if auto.names:
+                return _written(committed(await commit_with_root(self._store, ctx, decide, key)))
+            return _written(committed(await self._store.commit(ctx.account, ctx.actor, decide, key)))
 
     async def create_batch(
         self, ctx: RequestContext, items: Sequence[NewInfo], key: IdempotencyKey | None = None

@@ -46,9 +46,8 @@ def kept_by(settings: Settings, clock: Clock) -> Kept:
 def tree_on(ground: Ground, text: KeywordText, kept: Kept) -> TreeServices:
     """Build the services; `text` reads names."""
     store, ids, options = ground.store, ground.ids, _options(ground.settings)
-    agent = KeywordAgent(
-        ground.models.chat, kept.recents, options, Picks(kept.answers) if kept.answers is not None else None
-    )
+    picks = Picks(kept.answers) if kept.answers is not None else None
+    agent = KeywordAgent(ground.models.chat, kept.recents, options, picks, ground.decisions.note)
     return TreeServices(
         keywords=KeywordService(store, text, ids, agent, options),
         infos=InfoService(store, text, ids, agent, options, kept.answers),

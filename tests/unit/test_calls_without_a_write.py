@@ -1,0 +1,151 @@
+"""What a model was asked is kept, too, where nothing is written of it: the verb is refused, broken off or a retry."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from knowhub.core.chat import Question, Reply
+from knowhub.core.errors import Conflict, InvalidInput
+from knowhub.core.operation import IdempotencyKey
+from knowhub.keywords.agent import KeywordAgent
+from knowhub.keywords.audit import DecisionLog
+from knowhub.keywords.curator import SHOWN_A_CALL, Curator
+from knowhub.keywords.finding import KeywordSearch
+from knowhub.keywords.infos import InfoService
+from knowhub.keywords.model import NewInfo, NewKeyword, Options
+from knowhub.keywords.recent import Recents
+from knowhub.keywords.service import Deletion, KeywordService
+from tests.builders import CountedIds, FakeClock
+from tests.fakes.memory_store import MemoryStore
+from tests.fakes.plain_text import PlainText
+from tests.fakes.queued_chat import NEVER, Answer, QueuedChat, pointing
+from tests.keyword_verbs import ANN
+
+pytestmark = pytest.mark.anyio
+
+KEY = IdempotencyKey(principal="user:ann", method="POST", path="/api/keywords", key="k-1", body="b-1")
+
+
+class Meanwhile(QueuedChat):
+    """Lets something happen before it answers the first question, and tells when it thinks for ever."""
+
+    def __init__(self, *answers: Answer) -> None:
+        super().__init__(answers)
+        self.happens: Callable[[], Awaitable[object]] | None = None
+
+    async def chat(self, question: Question, timeout_s: float) -> Reply:
+        happens, self.happens = self.happens, None
+        if happens is not None:
+            await happens()
+        return await super().chat(question, timeout_s)
+
+
+class Tree:
+    """The services on a store in memory, with a model and the log of what it decides in reads."""
+
+    def __init__(self, *answers: Answer) -> None:
+        self.store, text, ids, options = MemoryStore(FakeClock(), CountedIds()), PlainText(), CountedIds(), Options()
+        self.chat, self.log = Meanwhile(*answers), DecisionLog(self.store)
+        agent = KeywordAgent(self.chat, Recents(), options, note=self.log.note)
+        self.keywords = KeywordService(self.store, text, ids, agent, options)
+        self.infos = InfoService(self.store, text, ids, agent, options)
+        self.search = KeywordSearch(self.store, text, agent, options, log=self.log)
+        self.curator = Curator(self.store, text, ids, agent, options, self.log)
+
+    async def made(self, name: str, **fields: Any) -> str:  # noqa: ANN401 -- any field
+        return str((await self.keywords.create(ANN, NewKeyword(name, **fields), auto_place=False)).row["id"])
+
+    async def kept(self) -> list[tuple[str, str, list[str]]]:
+        """Return the operations with questions: what they are, whose, and the functions that were asked."""
+        await self.log.close()
+        found = [one async for one in self.store.operations("default") if one.agent_io]
+        return [(one.op, one.actor, [str(call["function"]) for call in one.agent_io or ()]) for one in found][::-1]
+
+    async def broken_off(self, verb: Awaitable[object], asked: int) -> None:
+        """Break a verb off while the model thinks about its question of this number."""
+        task = asyncio.ensure_future(verb)
+        while len(self.chat.questions) < asked:
+            assert not task.done(), task
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+
+async def test_a_keyword_that_is_refused_after_the_model_was_asked() -> None:
+    tree = Tree({"action": "create_new"}, pointing("top"))
+    await tree.made("top")
+    tree.chat.happens = lambda: tree.made("taken")
+
+    with pytest.raises(Conflict):
+        await tree.keywords.create(ANN, NewKeyword("top", aliases=["taken"]), dedup_check=True)
+
+    assert await tree.kept() == [("agent_decision", "user:ann", ["dedup_check", "pick_branch"])]
+
+
+async def test_an_info_that_is_refused_after_the_model_was_asked() -> None:
+    tree = Tree({"links": []})
+    keyword_id = await tree.made("top")
+    tree.chat.happens = lambda: tree.keywords.delete(ANN, keyword_id, Deletion())
+
+    with pytest.raises(InvalidInput):
+        await tree.infos.create(ANN, NewInfo("top of all", keyword_ids=[keyword_id], auto_link=True))
+
+    assert await tree.kept() == [("agent_decision", "user:ann", ["link_info"])]
+
+
+async def test_a_retry_that_asked_while_the_first_request_was_under_way() -> None:
+    tree = Tree(pointing("top"))
+    await tree.made("top")
+    tree.chat.happens = lambda: tree.keywords.create(ANN, NewKeyword("one"), KEY, auto_place=False)
+
+    retried = await tree.keywords.create(ANN, NewKeyword("one"), KEY)
+
+    assert retried.row["parent_id"] == "root"
+    assert await tree.kept() == [("agent_decision", "user:ann", ["pick_branch"])]
+
+
+async def test_what_is_written_is_kept_once() -> None:
+    tree = Tree(pointing("top"), {"links": []})
+    await tree.made("top")
+
+    await tree.keywords.create(ANN, NewKeyword("one"))
+    await tree.infos.create(ANN, NewInfo("top of all", auto_link=True))
+
+    assert await tree.kept() == [
+        ("create_keyword", "user:ann", ["pick_branch"]),
+        ("create_info", "user:ann", ["link_info"]),
+    ]
+
+
+@pytest.fixture
+def walked() -> Tree:
+    return Tree(pointing("top", "jump"), NEVER)
+
+
+async def test_the_rounds_of_a_search_that_is_broken_off(walked: Tree) -> None:
+    await walked.made("below", parent_id=await walked.made("top"))
+
+    await walked.broken_off(walked.search.search(ANN, "what nobody named"), asked=2)
+
+    assert await walked.kept() == [("agent_decision", "user:ann", ["pick_branch"])]
+
+
+async def test_the_rounds_of_a_placing_that_is_broken_off(walked: Tree) -> None:
+    await walked.made("below", parent_id=await walked.made("top"))
+
+    await walked.broken_off(walked.keywords.create(ANN, NewKeyword("new")), asked=2)
+
+    assert await walked.kept() == [("agent_decision", "user:ann", ["pick_branch"])]
+
+
+async def test_the_questions_of_a_plan_that_is_broken_off() -> None:
+    tree = Tree({"moves": []}, NEVER)
+    for number in range(SHOWN_A_CALL + 1):
+        await tree.made(f"keyword {number}")
+
+    await tree.broken_off(tree.curator.reorganize(ANN), asked=2)
+
+    assert await tree.kept() == [("agent_decision", "user:ann", ["reorganize"])]
