@@ -1,5 +1,6 @@
 """`knowhub replay`: recorded decisions of a model, asked again."""
 
+import codecs
 from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -42,7 +43,7 @@ def replay(
 
     if function is not None and function not in _FUNCTIONS:
         raise typer.BadParameter(f"--function: must be one of {', '.join(_FUNCTIONS)}")
-    lines = None if script is None else script.read_text(encoding="utf-8").splitlines()
+    lines = None if script is None else _lines(script)
 
     async def work(hub: Hub) -> tuple[str, list[Difference]]:
         calls = await _recorded(hub, limit, function)
@@ -58,6 +59,16 @@ def replay(
         if not difference.same:
             _print_difference(difference)
     output.say(_summary(name, differences))
+
+
+def _lines(script: Path) -> list[str]:
+    """Return the lines of a script; ends with 2 where it is no text. Raises OSError."""
+    # As editors on Windows begin a text. Within JSON text, other separators of lines are ordinary characters.
+    lines = script.read_bytes().removeprefix(codecs.BOM_UTF8).split(b"\n")
+    try:
+        return [line.decode() for line in lines]
+    except UnicodeDecodeError as problem:
+        raise typer.BadParameter(f"--script: is no text in UTF-8: {problem}") from problem
 
 
 async def _recorded(hub: Hub, limit: int, function: str | None) -> Sequence[Recorded]:

@@ -292,6 +292,8 @@ def _scripted(line: str, number: int) -> dict[str, Any]:
         answer = json.loads(line)
     except ValueError as problem:
         raise InvalidInput.of(f"line {number}", f"is no JSON: {short_text(str(problem), _MAX_ASKED)}") from problem
+    except RecursionError as problem:
+        raise InvalidInput.of(f"line {number}", "is nested too deep to be read") from problem
     if not isinstance(answer, dict):
         raise InvalidInput.of(f"line {number}", "must be a JSON object, the answer of one call")
     return answer

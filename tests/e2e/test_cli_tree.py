@@ -299,6 +299,18 @@ def script_of(path: Path, *answers: dict[str, Any]) -> Path:
     return path
 
 
+def test_a_script_of_answers_is_any_text_in_utf_8_with_lines_of_json(cli: Cli, tmp_path: Path) -> None:
+    script = tmp_path / "answers.jsonl"
+    answer = json.dumps({"action": "missing", "reason": "one\u2028two\x85three"}, ensure_ascii=False)
+    script.write_bytes(f"\ufeff{answer}\r\n\r\n{answer}\r\n".encode())
+
+    assert cli.json("replay", "--script", str(script))["count"] == 0
+
+    script.write_bytes(answer.encode("utf-16"))
+    garbled = cli("replay", "--script", str(script))
+    assert (garbled.code, "UTF-8" in garbled.err) == (2, True)
+
+
 def test_a_replay_without_a_model_says_what_to_set(cli: Cli) -> None:
     assert "KNOWHUB_LLM_BASE_URL" in refused(cli("replay"))
 

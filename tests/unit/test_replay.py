@@ -219,7 +219,7 @@ def test_no_answer_breaks_a_replay(function: str, output: Any) -> None:  # noqa:
 
 
 def test_a_script_with_a_bad_line_is_refused_by_its_number() -> None:
-    for bad in ("{", "[1]", "7"):
+    for bad in ("{", "[1]", "7", "[" * 200_000):
         with pytest.raises(InvalidInput) as refused:
             ScriptedModel(["{}", "", bad])
         assert [error.field for error in refused.value.errors] == ["line 3"]
