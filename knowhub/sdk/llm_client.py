@@ -68,7 +68,11 @@ class InjectedModel:
     @property
     def model(self) -> str:
         """The client's `model`, else the name of its class."""
-        return str(getattr(self._client, "model", type(self._client).__name__))
+        kind = type(self._client).__name__
+        try:
+            return str(getattr(self._client, "model", kind))
+        except BaseException:  # noqa: BLE001 -- the caller's own code, as `Chat` is
+            return kind
 
     async def chat(self, question: Question, timeout_s: float) -> Reply:
         """Ask; see `core.chat.ChatModel`."""
@@ -128,7 +132,9 @@ class _Raised:
 
 def _answer_of(work: Callable[[], Any]) -> Any:
     try:
-        return work()
+        answer = work()
+        # An object of the client's own may take as long to be read as it likes: it is read here, and not on the loop.
+        return dict(answer) if isinstance(answer, Mapping) else answer
     except TimeoutError as problem:
         return _Raised(FailureReason.TIMEOUT, _in_words(problem))
     except BaseException as problem:  # noqa: BLE001 -- the caller's own code: whatever it raises, the tree goes on

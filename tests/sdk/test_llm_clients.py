@@ -1,0 +1,131 @@
+"""Clients of the caller's own, whatever they do: no verb raises for it, and the tree goes on."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from knowhub.sdk import KeywordTree, SearchStatus
+
+
+class Answering:
+    """Gives one answer to every question."""
+
+    def __init__(self, answer: Any = None) -> None:  # noqa: ANN401 -- anything is the point
+        self.answer = answer
+
+    def Chat(self, messages: list[dict[str, str]], json_schema: dict[str, Any]) -> Any:  # noqa: ANN401, N802 -- as seed 000 has it
+        return self.answer
+
+
+class Nameless(Answering):
+    @property
+    def model(self) -> str:
+        raise RuntimeError("this client has no model yet")
+
+
+class Unprintable:
+    def __str__(self) -> str:
+        raise ValueError("not to be shown")
+
+
+class Odd(Answering):
+    model = Unprintable()
+
+
+class Lazy(dict[str, Any]):
+    """An answer whose fields take as long as they like: elsewhere than in the client's thread, others wait for them."""
+
+    def get(self, key: str, default: Any = None) -> Any:  # noqa: ANN401 -- as dict has it
+        if threading.current_thread().name != "llm-client":
+            raise RuntimeError("everybody waits")
+        return super().get(key, default)
+
+
+class Broken(Answering):
+    def Chat(self, messages: list[dict[str, str]], json_schema: dict[str, Any]) -> Any:  # noqa: ANN401, N802
+        raise SystemExit("the client gave up")
+
+
+class Meddling(Answering):
+    """Empties what it is handed: it is the client's own."""
+
+    def Chat(self, messages: list[dict[str, str]], json_schema: dict[str, Any]) -> Any:  # noqa: ANN401, N802
+        messages.clear()
+        json_schema.clear()
+        return self.answer
+
+
+class Asking(Answering):
+    """Looks something up in the tree before it answers."""
+
+    tree: KeywordTree
+
+    def Chat(self, messages: list[dict[str, str]], json_schema: dict[str, Any]) -> Any:  # noqa: ANN401, N802
+        found = self.tree.Search("Python")
+        return {"action": "match", "node_id": found.node and found.node.id}
+
+
+def opened(path: Path, client: object, **options: Any) -> KeywordTree:  # noqa: ANN401 -- any setting
+    tree = KeywordTree(str(path), client, **options)
+    tree.CreateKeyword("Python", llm_auto_place=False)
+    return tree
+
+
+MATCH = {"action": "match", "node_id": 1, "reason": "it is"}
+
+
+@pytest.mark.parametrize("options", [{}, {"result_cache": True, "log_agent_decisions": True}], ids=["bare", "kept"])
+@pytest.mark.parametrize("client", [Nameless(MATCH), Odd(MATCH), Meddling(MATCH), Answering(Lazy(MATCH))])
+def test_an_answer_counts_whatever_else_its_client_is(tmp_path: Path, client: object, options: dict[str, Any]) -> None:
+    with opened(tmp_path, client, **options) as tree:
+        found = [tree.Search("the snake"), tree.Search("that snake")]
+        placed = tree.CreateKeyword("asyncio")
+
+        assert [(one.status, one.reason) for one in found] == [(SearchStatus.MATCHED, "it is")] * 2
+        assert found[0].node is not None
+        assert placed.parent_id == found[0].node.id
+
+
+@pytest.mark.parametrize("client", [Broken(), Answering(), Answering([MATCH]), Answering("match"), object(), Answering])
+def test_what_is_no_answer_is_a_failure_with_its_name(tmp_path: Path, client: object) -> None:
+    with opened(tmp_path, client) as tree:
+        found = tree.Search("the snake")
+        placed = tree.CreateKeyword("asyncio")
+        info = tree.CreateInfo("Python is a snake", auto_link=True)
+
+        assert (found.status, found.reason) == (SearchStatus.NOT_FOUND, "agent_failure")
+        assert placed.parent_id == "root"
+        assert [node.name for node, _ in tree.GetKeywordsOfInfo(info.id)] == ["Python"]
+        assert tree.Reorganize()["degraded"] == ["llm"]
+
+
+@pytest.fixture
+def reentrant(tmp_path: Path) -> Iterator[KeywordTree]:
+    client = Asking()
+    with opened(tmp_path, client) as tree:
+        client.tree = tree
+        yield tree
+
+
+def test_a_client_may_use_the_tree_that_asks_it(reentrant: KeywordTree) -> None:
+    assert reentrant.Search("the snake").status is SearchStatus.MATCHED
+
+
+def test_a_tree_is_used_from_many_threads_and_inside_a_running_loop(reentrant: KeywordTree) -> None:
+    found: list[SearchStatus] = []
+    threads = [threading.Thread(target=lambda: found.append(reentrant.Search("the snake").status)) for _ in range(8)]
+
+    async def inside() -> None:
+        found.append(reentrant.Search("that snake").status)
+
+    for thread in threads:
+        thread.start()
+    asyncio.run(inside())
+    for thread in threads:
+        thread.join()
+
+    assert found == [SearchStatus.MATCHED] * 9
