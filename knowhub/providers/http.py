@@ -8,6 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -293,6 +294,9 @@ def _retry_after_s(headers: httpx.Headers, clock: Clock) -> float | None:
     if _SECONDS.fullmatch(value):
         return float(value)
     try:
-        return max(0.0, parsedate_to_datetime(value).timestamp() - clock.now())
+        moment = parsedate_to_datetime(value)
+        # One of HTTP's three forms names no zone, and means UTC as the others do, not the one of this machine.
+        zoned = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+        return max(0.0, zoned.timestamp() - clock.now())
     except (ValueError, OverflowError, OSError):
         return None

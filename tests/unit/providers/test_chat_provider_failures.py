@@ -1,8 +1,9 @@
 """A model's server that is down, late, too dear or hostile: what the chat provider does about it, and what it says."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
+from time import tzset
 
 import httpx
 import pytest
@@ -88,6 +89,27 @@ async def test_retry_after_is_kept_to(
     await chat_client(http, time).chat(QUESTION, 60)
 
     assert time.pauses == [pause_s]
+
+
+@pytest.fixture
+def in_shanghai(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with monkeypatch.context() as there:
+        there.setenv("TZ", "Asia/Shanghai")
+        tzset()
+        yield
+    tzset()
+
+
+@pytest.mark.usefixtures("in_shanghai")
+@pytest.mark.parametrize("retry_after", ["Thu Mar  5 12:00:09 2026", "Thu, 05 Mar 2026 12:00:09 -0000"])
+async def test_a_date_without_a_zone_means_utc_wherever_this_machine_is(
+    http: httpx.AsyncClient, server: respx.Route, time: FakeTime, retry_after: str
+) -> None:
+    server.side_effect = [refusal(429, "slow", **{"retry-after": retry_after}), completion(MATCH)]
+
+    await chat_client(http, time).chat(QUESTION, 60)
+
+    assert time.pauses == [9.0]
 
 
 @pytest.mark.parametrize(
