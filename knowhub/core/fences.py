@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 
 FENCE = ("<data>", "</data>")
-# Inside the fence these could look like its end or like a new line; as JSON escapes they say the same.
-_FENCED = str.maketrans({char: f"\\u{ord(char):04x}" for char in "<>\x7f\x85\u2028\u2029"})
+# Inside the fence these could look like its end or like a new line; as JSON escapes they say the same. The last four
+# are `<` and `>` in other widths, which the NFKC of many a model's tokenizer makes one with them.
+_FENCED = str.maketrans({char: f"\\u{ord(char):04x}" for char in "<>\x7f\x85\u2028\u2029\uff1c\uff1e\ufe64\ufe65"})
 
 
 def fenced(data: Mapping[str, Any]) -> str:
