@@ -10,6 +10,8 @@ from knowhub.providers.json_schema import mismatch
 from knowhub.providers.redaction import NO_KEY, Redaction
 
 _MOST_TRIES = 32
+# How often over all tries together may read the text: what they read in vain is read again by the next.
+_MOST_READINGS = 4
 _THOUGHTS = re.compile(r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
 _DECODER = json.JSONDecoder()
 
@@ -43,21 +45,26 @@ def _objects(text: str) -> Iterator[dict[str, Any]]:
     if whole is not None:
         yield whole
         return
-    at = 0
+    at = wasted = 0
     # Bounded: each try may read to the end, and a hostile text is nothing but opening braces.
     for _ in range(_MOST_TRIES):
         at = text.find("{", at)
-        if at < 0:
+        if at < 0 or wasted > _MOST_READINGS * len(text):
             return
-        end = _end_of_object(text, at)
-        found = loaded_object(text[at:end]) if end else None
+        end, is_whole = _end_of_object(text, at)
+        found = loaded_object(text[at:end]) if is_whole else None
         if found is not None:
             yield found
-        at = end or at + 1
+        wasted += 0 if is_whole else end - at
+        at = end if is_whole else at + 1
 
 
-def _end_of_object(text: str, start: int) -> int | None:
+def _end_of_object(text: str, start: int) -> tuple[int, bool]:
+    """Return how far an object that begins at `start` was read, and whether that is its end."""
     try:
-        return _DECODER.raw_decode(text, start)[1]
+        return _DECODER.raw_decode(text, start)[1], True
+    except json.JSONDecodeError as problem:
+        return problem.pos, False
     except (ValueError, RecursionError):
-        return None
+        # A number of too many digits, or too many levels: nobody says where.
+        return start, False

@@ -1,7 +1,8 @@
 """What is an answer: the object in a model's text, and whether it fits the schema that was asked for."""
 
 import json
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -62,11 +63,33 @@ def test_what_cannot_be_read_or_could_not_be_written_again_is_no_answer(text: st
         answer_in(text, ANY)
 
 
+def test_an_answer_that_ends_within_many_objects_is_not_read_once_for_each_of_them() -> None:
+    numbers = "[" + "1," * 100_000 + "1"
+    cut, whole = '{"a":' * 30 + numbers, '{"a":' * 30 + numbers + "]" + "}" * 30
+
+    once = min(_cpu_s(lambda: json.loads(whole)) for _ in range(3))
+
+    took = min(_cpu_s(lambda: _answered(cut)) for _ in range(3))
+
+    assert took < 12 * once
+
+
 def test_an_object_that_does_not_fit_is_told_by_its_first_fault() -> None:
     with pytest.raises(UnfitAnswer) as caught:
         answer_in('{"weather": "sunny"}', ACTION)
 
     assert str(caught.value) == "$: the field 'action' is missing"
+
+
+def _cpu_s(work: Callable[[], object]) -> float:
+    began = time.process_time()
+    work()
+    return time.process_time() - began
+
+
+def _answered(text: str) -> None:
+    with suppress(UnfitAnswer):
+        answer_in(text, ANY)
 
 
 VALUES = st.recursive(
