@@ -46,14 +46,14 @@ class Lazy(dict[str, Any]):
 
 
 class Broken(Answering):
-    def Chat(self, messages: list[dict[str, str]], json_schema: dict[str, Any]) -> Any:  # noqa: ANN401, N802
+    def Chat(self, messages: list[dict[str, str]], json_schema: dict[str, Any]) -> Any:  # noqa: ANN401, N802 -- as seed 000 has it
         raise SystemExit("the client gave up")
 
 
 class Meddling(Answering):
     """Empties what it is handed: it is the client's own."""
 
-    def Chat(self, messages: list[dict[str, str]], json_schema: dict[str, Any]) -> Any:  # noqa: ANN401, N802
+    def Chat(self, messages: list[dict[str, str]], json_schema: dict[str, Any]) -> Any:  # noqa: ANN401, N802 -- as seed 000 has it
         messages.clear()
         json_schema.clear()
         return self.answer
@@ -64,7 +64,7 @@ class Asking(Answering):
 
     tree: KeywordTree
 
-    def Chat(self, messages: list[dict[str, str]], json_schema: dict[str, Any]) -> Any:  # noqa: ANN401, N802
+    def Chat(self, messages: list[dict[str, str]], json_schema: dict[str, Any]) -> Any:  # noqa: ANN401, N802 -- as seed 000 has it
         found = self.tree.Search("Python")
         return {"action": "match", "node_id": found.node and found.node.id}
 
