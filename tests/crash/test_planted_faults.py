@@ -83,8 +83,8 @@ FAULTS = (
     Fault(
         "replay each line twice",
         "log/loading.py",
-        "taker.take_in(segment, line)",
-        "taker.take_in(segment, line) or taker.take_in(segment, line)",
+        "in judged.lines if (damage := taken(path, line, take))",
+        "in judged.lines if (damage := taken(path, line, take) or taken(path, line, take))",
         [CRASH_POINTS + SAVE_APPENDING],
     ),
     Fault("apply half a group", "log/recovery.py", "group.index == group.of - 1", "group.index >= 0", [PREFIXES]),

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from knowhub.core.operation import Change, Group, Operation
 from knowhub.stores.files.log.log_line import RawChange, decode, encode, line_checksum, parsed, seal
+from knowhub.stores.files.log.sliced_line import sliced_operation
 from tests.builders import START, knowledge_row, retry_key
 
 BODIES = st.dictionaries(st.text(max_size=8), st.text(max_size=20) | st.integers(-(2**53), 2**53), min_size=1)
@@ -71,8 +72,9 @@ def test_an_operation_comes_back_as_it_was_written() -> None:
         idempotency=retry_key(),
     )
 
-    record = parsed(encode(operation, [raw], 4096))
+    line = encode(operation, [raw], 4096)
+    record = parsed(line)
 
     assert record is not None
-    assert decode(record) == operation
+    assert decode(sliced_operation(line), record) == operation
     assert record["batch"] == 4096

@@ -83,13 +83,17 @@ def without_a_line(data: bytes) -> bytes:
     return b"".join([*lines[:2], *lines[3:]])
 
 
+def line_with(change: bytes) -> bytes:
+    head = b'{"seq":8,"batch":0,"op":"x","operation_id":"x","account":"default","actor":"user:li","timestamp":1,'
+    return seal(head + b'"agent_io":null,"undo_of":null,"idempotency":null,"changes":[' + change + b"]")
+
+
 def with_a_line_of_another_kind(data: bytes) -> bytes:
-    return data + seal(b'{"seq":8,"op":"x","timestamp":1,"account":"default","changes":[{"collection":"knowledge"}]')
+    return data + line_with(b'{"collection":"knowledge"}')
 
 
 def with_a_row_that_is_a_list(data: bytes) -> bytes:
-    change = b'{"collection":"knowledge","id":"a","after":[]}'
-    return data + seal(b'{"seq":8,"op":"x","timestamp":1,"account":"default","changes":[' + change + b"]")
+    return data + line_with(b'{"collection":"knowledge","id":"a","before":null,"after":[]}')
 
 
 def of_another_log(data: bytes) -> bytes:
@@ -219,7 +223,7 @@ async def test_a_segment_with_the_header_of_another_is_named(tmp_path: Path) -> 
     with pytest.raises(DamagedLog, match="operation 2 was to follow, not 7"):
         read(tmp_path)
     third.write_bytes(seal(said.replace(b'"first_seq"', b'"other"')) + rest)
-    with pytest.raises(DamagedLog, match="no line of this KnowHub's log"):
+    with pytest.raises(DamagedLog, match="the segment's header is damaged"):
         read(tmp_path)
 
 

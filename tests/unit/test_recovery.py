@@ -9,7 +9,17 @@ from knowhub.stores.files.log.log_line import seal
 from knowhub.stores.files.log.recovery import Judged, judge
 
 START = 100
-OPERATION = {"op": "save_knowledge", "account": "default", "timestamp": 1.0, "changes": []}
+OPERATION = {
+    "op": "save_knowledge",
+    "operation_id": "id",
+    "account": "default",
+    "actor": "user:li",
+    "timestamp": 1.0,
+    "changes": [],
+    "agent_io": None,
+    "undo_of": None,
+    "idempotency": None,
+}
 
 
 class Log:

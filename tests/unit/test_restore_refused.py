@@ -40,7 +40,19 @@ async def with_a_row(hub: Hub, root: Path, collection: str, row_id: str, row: Ma
     layout, log = archive.pieces
     seq = archive.manifest["last_seq"] + 1
     change = {"collection": collection, "id": row_id, "before": None, "after": row}
-    line = {"seq": seq, "op": "x", "account": "default", "timestamp": 1.0, "changes": [change]}
+    line = {
+        "seq": seq,
+        "batch": 0,
+        "op": "x",
+        "operation_id": "x",
+        "account": "default",
+        "actor": OWNER,
+        "timestamp": 1.0,
+        "changes": [change],
+        "agent_io": None,
+        "undo_of": None,
+        "idempotency": None,
+    }
     spoilt = archive.with_pieces(layout, Piece(log.name, log.data + seal(orjson.dumps(line)[:-1])))
     spoilt.changed(last_seq=seq).write(root / "snapshots" / f"snapshot_{TS}.tar.gz")
 

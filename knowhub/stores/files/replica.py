@@ -9,7 +9,7 @@ from knowhub.stores.files.batch import Batch
 from knowhub.stores.files.log.change_log import ChangeLog, Line
 from knowhub.stores.files.log.history import History
 from knowhub.stores.files.log.log_base import BaseHeader
-from knowhub.stores.files.log.log_line import RawChange, decode
+from knowhub.stores.files.log.log_line import RawChange
 from knowhub.stores.files.log.raw_changes import raw_changes
 from knowhub.stores.files.log.sliced_line import outline, sliced_operation
 from knowhub.stores.files.retries import RetryKeys
@@ -57,12 +57,18 @@ class Replica:
             self._state_of(read.account).move(read.changes, PlacedLine(number, line.offset, line.data))
 
     def take_in(self, segment: int, line: Line) -> None:
-        """Take in an operation that was read back. Raises ValueError for a line that tells none."""
+        """Take in an operation that was read back.
+
+        Raises one of ODD_SHAPE for a line that tells none, or of which a row has not the shape of one.
+        """
         read, placed = line.operation or sliced_operation(line.data), PlacedLine(segment, line.offset, line.data)
         # While a log is loaded nobody follows it, and a million rows are taken in: no object is made that nobody needs.
-        operation = decode(line.record or {}) if self.followers else outline(read)
-        self._note(operation, placed)
+        operation = line.told if self.followers else outline(read)
+        if operation is None:
+            raise ValueError("its rows cannot be read")
+        # The rows first: of a line that nothing can be made of, history knows nothing.
         self._state_of(operation.account).load(operation.seq, read.changes, placed)
+        self._note(operation, placed)
         if self.followers:
             self._tell(operation, raw_changes(operation))
 

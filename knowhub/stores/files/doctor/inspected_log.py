@@ -16,7 +16,7 @@ from knowhub.stores.files.doctor.inspected_keys import SealedRead
 from knowhub.stores.files.doctor.inspected_tree import TreeRead
 from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.lock import LOCK_BYTES, LockFile, Position, boot_words
-from knowhub.stores.files.log.change_log import ChangeLog
+from knowhub.stores.files.log.change_log import ChangeLog, Line
 from knowhub.stores.files.log.log_base import BASE, BaseHeader
 from knowhub.stores.files.log.log_line import line_checksum
 
@@ -51,14 +51,14 @@ class LogRead:
         self.log_id, self.base_seq, self.erases = base.log_id, base.last_seq, base.erases
         self.base_checksum = base.checksum
 
-    def take_rows(self, record: Mapping[str, Any]) -> int:
-        """Take in a line of a base; return how many rows it has."""
-        changes = record.get("changes", ())
-        self._take(record.get("account", ""), changes, self.base_seq)
-        return len(changes)
+    def take_rows(self, line: Line) -> None:
+        """Take in a line of a base. Raises one of ODD_SHAPE where it is none."""
+        record = line.record or {}
+        self._take(record.get("account", ""), record.get("changes", ()), self.base_seq)
 
-    def take(self, record: Mapping[str, Any], data: bytes) -> None:
-        """Take in the line of an operation."""
+    def take(self, line: Line) -> None:
+        """Take in the line of an operation. Raises one of ODD_SHAPE where it tells none."""
+        record, data = line.record or {}, line.data
         seq = record["seq"]
         # A damaged line leaves a hole in the sequence: nothing stands there.
         self.checksums.extend([0] * (seq - self.last_seq - 1))

@@ -12,7 +12,7 @@ from knowhub.stores.files.erasing import erasing
 from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.log.change_log import JOURNAL, ChangeLog, Header
 from knowhub.stores.files.log.log_base import BASE, is_end
-from knowhub.stores.files.log.recovery import Judged, judge
+from knowhub.stores.files.log.recovery import Judged, judge, taken
 
 _LOCK_TRIES, _LOCK_POLL_S = 1000, 0.001
 
@@ -121,9 +121,12 @@ def _bases(log: ChangeLog, end: LogEnd, read: LogRead) -> Iterator[Finding]:
             detail = f"offset {line.offset}: its checksum or its JSON is wrong"
             yield Finding(Severity.PROBLEM, path, detail, RESTORE)
         elif is_end(line.record):
-            said = line.record["rows"]
+            said = line.record.get("rows", said)
+        elif (odd := taken(Path(path), line, read.take_rows)) is not None:
+            read.damaged = True
+            yield Finding(Severity.PROBLEM, path, f"offset {odd.offset}: {odd.reason}", RESTORE)
         else:
-            rows += read.take_rows(line.record)
+            rows += len(line.record.get("changes", ()))
     if rows != said and not read.damaged:
         read.damaged = True
         yield Finding(Severity.PROBLEM, path, f"holds {rows} rows, and by its end it held {said}", RESTORE)
@@ -148,9 +151,8 @@ def _segment(log: ChangeLog, number: int, end: LogEnd, read: LogRead) -> Iterato
         durable=durable is not None,
         after_damage=read.damaged or bool(wrong),
     )
-    for line in judged.lines:
-        read.take(line.record or {}, line.data)
-    wrong += ((damage.offset, damage.reason) for damage in judged.damage)
+    odd = [damage for line in judged.lines if (damage := taken(Path(path), line, read.take))]
+    wrong += sorted((damage.offset, damage.reason) for damage in (*judged.damage, *odd))
     if durable is not None and size < durable:
         wrong.append((size, f"the file ends here, {durable - size} acknowledged bytes are gone"))
     read.damaged = read.damaged or bool(wrong)

@@ -13,12 +13,22 @@ from knowhub.core.ids import Ids
 from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.doctor.findings import Finding, Severity, ranges_text, size_text, some_of
 from knowhub.stores.files.doctor.inspected_log import LogEnd
-from knowhub.stores.files.doctor.mended_log import Gap, Part, count_lost, keep_aside, mended, part_of, seq_of_line
+from knowhub.stores.files.doctor.mended_log import (
+    Gap,
+    Part,
+    count_lost,
+    keep_aside,
+    mended,
+    part_of,
+    seq_of_line,
+    seq_told,
+)
 from knowhub.stores.files.filesystem import FileSystem, replace_file, write_all
 from knowhub.stores.files.lock import LOCK_BYTES, disown
 from knowhub.stores.files.log.change_log import ChangeLog, Header, Line, header_text, lines_of
-from knowhub.stores.files.log.log_base import BASE, BaseHeader, end_line, header_line, is_end
+from knowhub.stores.files.log.log_base import BASE, BaseHeader, end_line, header_line
 from knowhub.stores.files.log.recovery import judge
+from knowhub.stores.files.log.sliced_line import SlicedBaseLine
 
 _LOG_ID_DIGITS = 32
 
@@ -80,17 +90,18 @@ class _Mending:
                 continue
             lines = list(self._log.lines(number, 0, self._log.size(number)))
             header, _ = self._log.base_header(number)
-            rows = [line for line in lines if line.record is not None and "changes" in line.record]
-            said = next((line.record["rows"] for line in reversed(lines) if line.record and is_end(line.record)), None)
-            count = sum(len(line.record["changes"]) for line in rows if line.record)
-            gaps = [Gap(line.offset, line.data) for line in lines if line.record is None]
+            told = [(line, _told(line)) for line in lines]
+            rows = [(line.data, one.changes) for line, one in told if one and one.changes is not None]
+            said = next((one.rows for _, one in reversed(told) if one and one.knowhub_base_end is not None), None)
+            count = sum(len(changes) for _, changes in rows)
+            gaps = [Gap(line.offset, line.data) for line, one in told if one is None]
             if self._is_superfluous(number):
                 done.append(self._put_aside(number))
                 continue
             path = self._log.path(number)
             done += [self._kept(path, gap) for gap in gaps]
             done.append(_did(path, f"{count} rows of it are kept; by its end it held {said or 'an unknown number'}"))
-            pieces = [header_line(header or self._base_header(number)), *(line.data for line in rows), end_line(count)]
+            pieces = [header_line(header or self._base_header(number)), *(data for data, _ in rows), end_line(count)]
             replace_file(self._files, path, b"".join(pieces))
             self._log.forget(number)
         return done
@@ -193,8 +204,8 @@ class _Mending:
         following = self._log.header(number + 1)[0] if number + 1 in now.segments else None
         ends = [0]
         for line in lines_of(self._log.read(number, start, self._log.size(number)), start):
-            seq = line.record.get("seq") if line.record else None
-            if isinstance(seq, int) and (following is None or seq < following.first_seq):
+            seq = seq_told(line)
+            if seq is not None and (following is None or seq < following.first_seq):
                 ends.append(line.offset + len(line.data))
         return ends[-1]
 
@@ -213,12 +224,13 @@ class _Mending:
 
     def _is_whole(self, base: int) -> bool:
         """Tell whether a base reads back to its end, a line in memory at a time."""
-        rows, said = 0, -1
+        rows, said = 0, None
         for line in self._log.lines(base, 0, self._log.size(base)):
-            if line.record is None:
+            told = _told(line)
+            if told is None:
                 return False
-            rows += len(line.record.get("changes", ()))
-            said = line.record["rows"] if is_end(line.record) else said
+            rows += len(told.changes or ())
+            said = told.rows if told.knowhub_base_end is not None else said
         return rows == said and self._log.base_header(base)[0] is not None
 
     def _is_superfluous(self, base: int) -> bool:
@@ -241,7 +253,8 @@ class _Mending:
         first_seq = 1
         for number in [number for number in self._log.segments() if number >= base ^ BASE]:
             header, start = self._log.header(number)
-            seqs = [seq_of_line(line) for line in self._log.lines(number, start, self._log.size(number)) if line.record]
+            lines = self._log.lines(number, start, self._log.size(number))
+            seqs = [seq for line in lines if (seq := seq_told(line)) is not None]
             if header is not None or seqs:
                 first_seq = header.first_seq if header is not None else seqs[0]
                 break
@@ -275,6 +288,11 @@ class _Mending:
             f"offset {segment.stop}: {size_text(len(tail))} that were never acknowledged lie in quarantine/{kept.name}"
         )
         return [_did(path, detail)]
+
+
+def _told(line: Line) -> SlicedBaseLine | None:
+    """Return what a line of a base tells; None where it is not whole, or is no such line."""
+    return line.base_line if line.record is not None else None
 
 
 def _following(later: Sequence[_Segment]) -> int | None:

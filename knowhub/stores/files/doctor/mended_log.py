@@ -83,7 +83,13 @@ class NoDigits:
 
 def seq_of_line(line: Line) -> int:
     """Return the number of a good line's operation."""
-    return int(line.record["seq"]) if line.record else 0
+    return seq_told(line) or 0
+
+
+def seq_told(line: Line) -> int | None:
+    """Return the number of a line's operation; None for a line that tells none, whole or not."""
+    told = line.told
+    return told.seq if told is not None else None
 
 
 def part_of(lines: Iterator[Line], after_seq: int, start: int, end: int) -> Part:
@@ -93,7 +99,7 @@ def part_of(lines: Iterator[Line], after_seq: int, start: int, end: int) -> Part
     stay that are the most.
     """
     read = list(lines)
-    rising = _rising([(line.record or {}).get("seq") for line in read], after_seq)
+    rising = _rising([seq_told(line) for line in read], after_seq)
     pieces: list[Line | Gap] = []
     last, at = after_seq, start
     for index, line in enumerate(read):
@@ -118,13 +124,13 @@ def part_of(lines: Iterator[Line], after_seq: int, start: int, end: int) -> Part
     return Part(pieces)
 
 
-def _rising(seqs: Sequence[object], after_seq: int) -> set[int]:
+def _rising(seqs: Sequence[int | None], after_seq: int) -> set[int]:
     """Return the indexes of a longest run of rising numbers above `after_seq`."""
     tails: list[int] = []
     ends: list[int] = []
     before: dict[int, int | None] = {}
     for index, seq in enumerate(seqs):
-        if not isinstance(seq, int) or seq <= after_seq:
+        if seq is None or seq <= after_seq:
             continue
         place = bisect_left(tails, seq)
         before[index] = ends[place - 1] if place else None
@@ -177,7 +183,7 @@ def mended(header: bytes, part: Part, least: int | None) -> bytes:
     for piece in part.pieces:
         if isinstance(piece, Line):
             lines.append(piece.data)
-            stamp = float((piece.record or {}).get("timestamp", stamp))
+            stamp = piece.operation.timestamp if piece.operation else stamp
             size += len(piece.data)
             continue
         room = piece.length if least is not None or piece is not part.pieces[-1] else 0

@@ -126,6 +126,14 @@ def versions_in(record: Mapping[str, Any], target: Target) -> Iterator[Mapping[s
                 yield from (row for row in (change.get("before"), change["after"]) if row and not is_erased(row))
 
 
+def record_of(line: bytes) -> Mapping[str, Any] | None:
+    """Return the object of a line of the log; None when it is not whole, or its rows are no rows: another program's."""
+    record = parsed(line)
+    changes = record.get("changes", []) if record is not None else None
+    is_told = isinstance(changes, list) and all(_is_change(change) for change in changes)
+    return record if is_told else None
+
+
 def erased_line(line: bytes, target: Target, rules: EraseRules, traces: Traces) -> bytes | None:
     """Return a line of a segment or of a base without what the row said; None when it says nothing of it.
 
@@ -134,7 +142,7 @@ def erased_line(line: bytes, target: Target, rules: EraseRules, traces: Traces) 
     to where the operation touched the row or the reply names it there, elsewhere those that repeat it. Spaces stand for
     what is gone.
     """
-    record = parsed(line)
+    record = record_of(line)
     if record is None or record.get("account") != target.account:
         return None
     changes = record.get("changes", ())
@@ -161,6 +169,13 @@ def erased_line(line: bytes, target: Target, rules: EraseRules, traces: Traces) 
         spots += [spot for number in touched for spot in _spots_of_change(text, starts[number], rules)]
         spots += [spot for number in quoting for spot in _spots_of_quoting(text, starts[number], rules, traces)]
     return resealed(line, _with(text, spots)) if spots else None
+
+
+def _is_change(value: object) -> bool:
+    match value:
+        case {"collection": str(), "id": str(), "after": dict(), **rest}:
+            return isinstance(rest.get("before"), dict | None)
+    return False
 
 
 def _spots_of_change(text: str, at: int, rules: EraseRules) -> list[tuple[int, int, str]]:

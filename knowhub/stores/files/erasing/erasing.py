@@ -21,7 +21,7 @@ from knowhub.core.erasing import EraseRules, Found
 from knowhub.core.errors import Unavailable
 from knowhub.core.operation import Operation
 from knowhub.stores.files.data_directory import DataDirectory
-from knowhub.stores.files.erasing.erased_lines import Target, Traces, erased_line, versions_in
+from knowhub.stores.files.erasing.erased_lines import Target, Traces, erased_line, record_of, versions_in
 from knowhub.stores.files.filesystem import FileSystem, replace_file, write_all
 from knowhub.stores.files.lock import try_flock, unlock
 from knowhub.stores.files.log.change_log import JOURNAL, ChangeLog
@@ -67,7 +67,7 @@ def survey(files: FileSystem, directory: DataDirectory, target: Target, rules: E
         numbers = [*log.bases(), *log.segments()]
         needle = _beginning(target) if target.below else orjson.dumps(target.id)
         lines = (data for number in numbers for _, data in _lines_with(log, number, [needle]))
-        versions = [row for data in lines for row in versions_in(parsed(data) or {}, target)]
+        versions = [row for data in lines for row in versions_in(record_of(data) or {}, target)]
         traces = Traces.of(target.id, versions, rules)
         texts = list(dict.fromkeys(rules.says(row) for row in reversed(versions)))[:_TEXTS_SOUGHT]
         needles = [needle for text in texts for needle in _needle(text)]
@@ -147,7 +147,7 @@ def resume(files: FileSystem, directory: DataDirectory) -> None:
 
 def tells(line: bytes, target: Target) -> bool:
     """Tell whether a line of some log, such as one in a snapshot, holds a version of a row that is not erased."""
-    return orjson.dumps(target.id) in line and any(versions_in(parsed(line) or {}, target))
+    return orjson.dumps(target.id) in line and any(versions_in(record_of(line) or {}, target))
 
 
 def _journal(directory: DataDirectory) -> Path:
@@ -178,7 +178,7 @@ def _needle(text: str) -> list[bytes]:
 
 
 def _erased(data: bytes, target: Target, rules: EraseRules, traces: Traces) -> bytes | None:
-    if parsed(data) is not None:
+    if record_of(data) is not None:
         return erased_line(data, target, rules, traces)
     # No line that counts: nobody was told of it, or it is damaged and named so, and is so when it is blank.
     return _blank(data) if traces.stand_in_bytes(data) else None
@@ -192,7 +192,7 @@ def _blank(data: bytes) -> bytes:
 def _holders(data: bytes, target: Target, needles: Sequence[bytes]) -> Iterator[tuple[str, str]]:
     if not any(needle in data for needle in needles):
         return
-    record = parsed(data) or {}
+    record = record_of(data) or {}
     if record.get("account") != target.account:
         return
     for change in record.get("changes", ()):
@@ -211,7 +211,7 @@ def _below(data: bytes, target: Target) -> Iterator[tuple[str, str]]:
     """Yield the rows of a line that are erased with the one that is."""
     if target.below is None or _beginning(target) + b"/" not in data:
         return
-    record = parsed(data) or {}
+    record = record_of(data) or {}
     if record.get("account") == target.account:
         places = ((change["collection"], change["id"]) for change in record.get("changes", ()) if target.is_row(change))
         yield from (place for place in places if place != (target.collection, target.id))
@@ -219,7 +219,7 @@ def _below(data: bytes, target: Target) -> Iterator[tuple[str, str]]:
 
 def _joined(data: bytes, target: Target, name: str | None) -> Iterator[tuple[str, str]]:
     """Yield the id of each row of the target's collection that becomes part of another, and of that other."""
-    record = parsed(data) or {}
+    record = record_of(data) or {}
     if record.get("account") != target.account:
         return
     for change in record.get("changes", ()):

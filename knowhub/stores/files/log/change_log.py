@@ -10,10 +10,11 @@ from typing import Any
 
 import orjson
 
+from knowhub.core.operation import Operation
 from knowhub.stores.files.filesystem import FileSystem, replace_file, write_all
 from knowhub.stores.files.lock import share, try_flock, unlock
 from knowhub.stores.files.log.log_base import BASE, BaseHeader, header_of, is_end
-from knowhub.stores.files.log.log_line import is_sealed, parsed, seal
+from knowhub.stores.files.log.log_line import decode, is_sealed, parsed, seal
 from knowhub.stores.files.log.sliced_line import SlicedBaseLine, SlicedOperation, sliced_base_line, sliced_operation
 
 _SEGMENT, _BASE, _SUFFIX = "segment-", "base-", ".jsonl"
@@ -82,8 +83,7 @@ class ChangeLog:
     def header(self, segment: int) -> tuple[Header | None, int]:
         """Return a segment's header and its length in bytes; None for a header that is not whole."""
         line = self.line_at(segment, 0)
-        record = parsed(line)
-        return (_header(record) if record and "knowhub_log" in record else None), len(line)
+        return _header(parsed(line)), len(line)
 
     def base_header(self, base: int) -> tuple[BaseHeader | None, int]:
         """Return a base's header and its length in bytes; None for one that is not whole, or for a base without end."""
@@ -258,6 +258,15 @@ class Line:
         return self._operation
 
     @property
+    def told(self) -> Operation | None:
+        """Its operation with every row before and after; None when the line is not whole, or tells none."""
+        read, record = self.operation, self.record
+        if read is not None and record is not None:
+            with suppress(TypeError):
+                return decode(read, record)
+        return None
+
+    @property
     def base_line(self) -> SlicedBaseLine | None:
         """What it tells as the line of a base; None when it is not whole, or is no such line."""
         if self._base_line is None and self.is_whole:
@@ -290,11 +299,15 @@ def lines_of(data: bytes, start: int) -> Iterator[Line]:
         begin = end
 
 
-def _header(record: dict[str, Any]) -> Header:
-    return Header(
-        log_id=record["log_id"],
-        segment=record["segment"],
-        generation=record["generation"],
-        first_seq=record["first_seq"],
-        previous_length=record["previous_length"],
-    )
+def _header(record: dict[str, Any] | None) -> Header | None:
+    match record:
+        case {
+            "knowhub_log": 1,
+            "log_id": str() as log_id,
+            "segment": int() as segment,
+            "generation": int() as generation,
+            "first_seq": int() as first_seq,
+            "previous_length": int() | None as previous_length,
+        }:
+            return Header(log_id, segment, generation, first_seq, previous_length)
+    return None

@@ -1,10 +1,11 @@
 """Following the log: taking in, in order, what other processes have acknowledged."""
 
 from collections.abc import Callable
+from functools import partial
 
 from knowhub.stores.files.lock import LockFile, Position
 from knowhub.stores.files.log.change_log import ChangeLog, Line, lines_of
-from knowhub.stores.files.log.recovery import Damage, judge
+from knowhub.stores.files.log.recovery import Damage, judge, taken
 
 
 class LogCursor:
@@ -94,8 +95,8 @@ class LogCursor:
             data = self._log.read(segment, start, end)
             path, durable = self._log.path(segment), following is not None
             judged = judge(path, data, start, self._last_seq() + 1, durable=durable)
-            for line in judged.lines:
-                self._take_in(segment, line)
+            take = partial(self._take_in, segment)
+            self.damage += [damage for line in judged.lines if (damage := taken(path, line, take))]
             self.damage += judged.damage
             self.position = Position(self.position.generation, segment, judged.end)
         self._log.sync(self.position.segment)
@@ -114,7 +115,10 @@ class LogCursor:
             if told is None or told.seq != self._last_seq() + 1:
                 self._name_damage(segment, line.offset, "an acknowledged line is damaged")
                 return False
-            self._take_in(segment, line)
+            odd = taken(self._log.path(segment), line, partial(self._take_in, segment))
+            if odd is not None:
+                self.damage.append(odd)
+                return False
             self.position = Position(self.position.generation, segment, line.offset + len(line.data))
         if self.position.offset < stop:
             self._name_damage(segment, self.position.offset, "the file ends here, acknowledged bytes are gone")

@@ -4,7 +4,6 @@ import asyncio
 from array import array
 from collections.abc import AsyncIterator, Iterator
 from itertools import groupby
-from typing import Any
 
 import orjson
 
@@ -12,7 +11,7 @@ from knowhub.core.ids import seq_of
 from knowhub.core.operation import Operation
 from knowhub.core.pace import Pace
 from knowhub.stores.files.log.change_log import ChangeLog, Line
-from knowhub.stores.files.log.log_line import decode, is_sealed, line_checksum
+from knowhub.stores.files.log.log_line import is_sealed, line_checksum
 from knowhub.stores.files.log.recovery import Damage
 
 _OFFSET_BITS = 40
@@ -70,8 +69,7 @@ class History:
 
     def at(self, seq: int) -> Operation | None:
         line = self.line(seq)
-        record = self._read(seq, line) if line is not None else None
-        return decode(record) if record else None
+        return self._read(seq, line) if line is not None else None
 
     def find(self, account: str, operation_id: str) -> Operation | None:
         seq = seq_of(operation_id)
@@ -95,15 +93,13 @@ class History:
 
     async def newest_first(self, account: str, before_seq: int | None) -> AsyncIterator[Operation]:
         start = self.last_seq if before_seq is None else min(before_seq - 1, self.last_seq)
-        async for line in self._lines_down(start, None):
-            operation = decode(line)
+        async for operation in self._lines_down(start, None):
             if operation.account == account:
                 yield operation
 
     async def touching(self, account: str, collection: str | None, row_id: str) -> AsyncIterator[Operation]:
         """Yield what touched a row, newest first. Lines are searched as text and only matches are parsed."""
-        async for line in self._lines_down(self.last_seq, b'"id":' + orjson.dumps(row_id)):
-            operation = decode(line)
+        async for operation in self._lines_down(self.last_seq, b'"id":' + orjson.dumps(row_id)):
             if operation.account != account:
                 continue
             for change in operation.changes:
@@ -111,7 +107,7 @@ class History:
                     yield operation
                     break
 
-    async def _lines_down(self, seq: int, needle: bytes | None) -> AsyncIterator[dict[str, object]]:
+    async def _lines_down(self, seq: int, needle: bytes | None) -> AsyncIterator[Operation]:
         for count, number in enumerate(range(seq, self.base_seq, -1)):
             if count % _LINES_PER_TURN == _LINES_PER_TURN - 1:
                 # A long history is read a little at a time: other requests go on between.
@@ -119,20 +115,20 @@ class History:
             line = self.line(number)
             if line is None or (needle is not None and needle not in line):
                 continue
-            record = self._read(number, line)
-            if record is not None:
-                yield record
+            operation = self._read(number, line)
+            if operation is not None:
+                yield operation
 
-    def _read(self, seq: int, line: bytes) -> dict[str, Any] | None:
-        """Parse a line that was whole when it was taken in; one that is not any more is named as damage."""
+    def _read(self, seq: int, line: bytes) -> Operation | None:
+        """Read a line that told an operation when it was taken in; one that does not any more is named as damage."""
         place = self._place(seq)
         found = Line(place & _OFFSET_MASK, line, is_sealed(line))
-        record = self._log.read_again(place >> _OFFSET_BITS, found).record
-        if record is None and not self._log.is_being_erased:
+        operation = self._log.read_again(place >> _OFFSET_BITS, found).told
+        if operation is None and not self._log.is_being_erased:
             path, offset = str(self._log.path(place >> _OFFSET_BITS)), place & _OFFSET_MASK
             if all((known.path, known.offset) != (path, offset) for known in self.damage):
                 self.damage.append(Damage(path, offset, "an acknowledged line was damaged since it was read"))
-        return record
+        return operation
 
     def lines_up(self, after_seq: int, limit: int, limit_bytes: int) -> list[bytes]:
         """Return lines that follow a sequence number, oldest first, with one read a segment.

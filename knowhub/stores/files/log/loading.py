@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -13,7 +14,7 @@ from knowhub.stores.files.filesystem import NO_ROOM, FileSystem
 from knowhub.stores.files.lock import LockFile, Position
 from knowhub.stores.files.log.change_log import ChangeLog, Header, Line
 from knowhub.stores.files.log.log_base import BaseHeader
-from knowhub.stores.files.log.recovery import Damage, Judged, judge, quarantine
+from knowhub.stores.files.log.recovery import Damage, Judged, judge, quarantine, taken
 
 _LOG_ID_DIGITS = 32
 
@@ -69,9 +70,10 @@ def load(opening: Opening, taker: Taker, next_seq: Callable[[], int]) -> Loaded:
         length = headers[following][0].previous_length if following else trusted
         part = (segment, headers[segment][1], length)
         judged, missing = _judge(opening, part, next_seq(), after_damage=bool(loaded.damage))
-        for line in judged.lines:
-            taker.take_in(segment, line)
-        loaded.damage += [*judged.damage, *missing]
+        path, take = log.path(segment), partial(taker.take_in, segment)
+        odd = [damage for line in judged.lines if (damage := taken(path, line, take))]
+        # Both are told in the order in which they stand.
+        loaded.damage += sorted([*judged.damage, *odd, *missing], key=lambda damage: damage.offset)
         end = judged.end
     loaded.damage += _vanished(opening, segments)
     loaded.header = headers[segments[-1]][0]
@@ -103,11 +105,12 @@ def _load_base(opening: Opening, taker: Taker, loaded: Loaded) -> BaseHeader | N
             loaded.damage.append(Damage(str(log.path(number)), 0, "the base is damaged: its header or its end"))
             continue
         taker.begin_after(header)
+        path, take = log.path(number), partial(taker.take_rows, number)
         for line in log.lines(number, start, log.size(number)):
             if line.base_line is None:
-                loaded.damage.append(Damage(str(log.path(number)), line.offset, "its checksum or its JSON is wrong"))
-            else:
-                taker.take_rows(number, line)
+                loaded.damage.append(Damage(str(path), line.offset, "its checksum or its JSON is wrong"))
+            elif (damage := taken(path, line, take)) is not None:
+                loaded.damage.append(damage)
         return header
     return None
 

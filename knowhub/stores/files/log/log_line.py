@@ -2,12 +2,13 @@
 
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
 
-from knowhub.core.operation import Change, Group, IdempotencyKey, Operation, Row
+from knowhub.core.operation import Change, IdempotencyKey, Operation, Row
+from knowhub.stores.files.log.sliced_line import SlicedOperation, outline
 
 _CRC_HEAD = b',"crc":"'
 _CRC_TAIL = b'"}\n'
@@ -101,23 +102,12 @@ def encode(operation: Operation, changes: Sequence[RawChange], batch: int) -> by
     return seal(orjson.dumps(record)[:-1])
 
 
-def decode(record: dict[str, Any]) -> Operation:
-    """Make the operation of a line's object."""
-    group, key = record.get("group"), record["idempotency"]
-    return Operation(
-        seq=record["seq"],
-        operation_id=record["operation_id"],
-        op=record["op"],
-        account=record["account"],
-        actor=record["actor"],
-        timestamp=record["timestamp"],
-        changes=[Change(c["collection"], c["id"], c["before"], c["after"]) for c in record["changes"]],
-        reply=record.get("reply"),
-        undo_of=record["undo_of"],
-        group=Group(**group) if group else None,
-        idempotency=IdempotencyKey(**key) if key else None,
-        agent_io=record["agent_io"],
-    )
+def decode(read: SlicedOperation, record: dict[str, Any]) -> Operation:
+    """Make the operation of a line from what was read of it and from its object. Raises TypeError for odd rows."""
+    changes = [Change(c["collection"], c["id"], c["before"], c["after"]) for c in record["changes"]]
+    if not all(isinstance(change.after, dict) for change in changes):
+        raise TypeError("a row is an object")
+    return replace(outline(read), changes=changes, reply=record.get("reply"), agent_io=record["agent_io"])
 
 
 def _change(change: RawChange) -> dict[str, Any]:

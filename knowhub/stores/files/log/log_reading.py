@@ -12,6 +12,7 @@ from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.log.change_log import ChangeLog, Header, Line
 from knowhub.stores.files.log.log_base import BASE, BaseHeader
 from knowhub.stores.files.log.log_line import line_checksum
+from knowhub.stores.files.log.recovery import ODD_SHAPE
 from knowhub.stores.files.log.sliced_line import SlicedChange, SlicedOperation, sliced_base_line, sliced_operation
 
 Take: TypeAlias = Callable[[str, Sequence[SlicedChange], int], None]
@@ -134,8 +135,7 @@ class _Reading:
         return list(range(first, last + 1))
 
     def _header(self, number: int) -> tuple[Header, int]:
-        with self._shaped(number, 0):
-            header, start = self.log.header(number)
+        header, start = self.log.header(number)
         if header is None:
             raise self._damage(number, 0, "the segment's header is damaged")
         return header, start
@@ -180,7 +180,7 @@ class _Reading:
         """Name a line whose checksum is right, and which no KnowHub of this format has written."""
         try:
             yield
-        except (KeyError, TypeError, ValueError, AttributeError) as problem:
+        except ODD_SHAPE as problem:
             raise self._damage(number, offset, f"it is no line of this KnowHub's log ({problem!r})") from problem
 
     def _damage(self, number: int, offset: int, reason: str) -> DamagedLog:

@@ -1,6 +1,6 @@
 """Where a log ends, and what in it is damaged: torn bytes were never acknowledged, damaged ones were."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -8,6 +8,9 @@ from knowhub.core.clock import Clock, iso
 from knowhub.core.operation import Group
 from knowhub.stores.files.filesystem import FileSystem, replace_file
 from knowhub.stores.files.log.change_log import ChangeLog, Line, lines_of
+
+ODD_SHAPE = (KeyError, TypeError, ValueError, AttributeError)
+"""What comes of reading rows that are no rows of this KnowHub."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,15 @@ def _good_lines(judged: Judged, path: Path, lines: Iterator[Line]) -> Iterator[L
             judged.damage.append(Damage(str(path), line.offset, _reason(line)))
         else:
             yield line
+
+
+def taken(path: Path, line: Line, take: Callable[[Line], object]) -> Damage | None:
+    """Hand on a line that counts; name it where its checksum is right and no KnowHub of this format has written it."""
+    try:
+        take(line)
+    except ODD_SHAPE as problem:
+        return Damage(str(path), line.offset, f"it is no line of this KnowHub's log ({problem!r})")
+    return None
 
 
 def quarantine(files: FileSystem, folder: Path, log: ChangeLog, segment: int, start: int, clock: Clock) -> Path:

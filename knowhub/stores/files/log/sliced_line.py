@@ -16,19 +16,31 @@ class SlicedChange(msgspec.Struct, frozen=True):
     number: int | None = None
 
 
+class AnyObject(msgspec.Struct, frozen=True, gc=False):
+    """That an object stands there; what is in it is passed over."""
+
+
+class SlicedWrite(SlicedChange, frozen=True, kw_only=True):
+    """One row of an operation's line; of what was before it only whether it was there."""
+
+    before: AnyObject | None
+
+
 class SlicedOperation(msgspec.Struct, frozen=True):
-    """What is read of an operation's line."""
+    """What is read of an operation's line, in which each of these stands: without one it is another program's."""
 
     seq: int
+    batch: int
     op: str
+    operation_id: str
     account: str
+    actor: str
     timestamp: float
-    changes: list[SlicedChange]
-    actor: str = ""
-    batch: int = 0
-    operation_id: str = ""
-    undo_of: str | None = None
-    idempotency: IdempotencyKey | None = None
+    changes: list[SlicedWrite]
+    agent_io: list[AnyObject] | None
+    undo_of: str | None
+    idempotency: IdempotencyKey | None
+    reply: AnyObject | None = None
     group: Group | None = None
 
 

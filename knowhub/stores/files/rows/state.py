@@ -129,7 +129,6 @@ class AccountState:
             self.infos.put_links(PlacedRows(line.segment, list(map(link_row, links)), links, line.offsets_of(links)))
 
     def _take_kept(self, collection: str, row_id: str, row: Mapping[str, Any], text: bytes, number: int) -> None:
-        self._keep(collection, row_id, text)
         if collection == knowledge.COLLECTION:
             self.knowledge.put(self.knowledge.head_for(row, number))
         elif collection == KEYWORDS:
@@ -138,6 +137,8 @@ class AccountState:
             self.resources.put(row)
         elif collection in _CONTEXT:
             self.context.put(self.context.head_for(collection, row, number))
+        # Last: over a row that stood nothing comes to stand that has not the shape of one.
+        self._keep(collection, row_id, text)
 
     def _keep(self, collection: str, row_id: str, text: bytes) -> None:
         self.rows.setdefault(collection, {})[row_id] = text

@@ -1,0 +1,316 @@
+"""A line of another program in the log, its checksum right and a part of it missing or odd: named, whoever reads it."""
+
+import mmap
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from knowhub.bootstrap import Hub
+from knowhub.core.errors import ReadOnly
+from knowhub.core.operation import Operation
+from knowhub.knowledge.model import COLLECTION
+from knowhub.stores.files.log.log_line import RawChange, object_of, parsed, resealed
+from tests.builders import Domain, local, new_knowledge, opened
+from tests.crash.mended_logs import mended, problems
+from tests.erasing import files_with
+from tests.hubs import hub_at
+
+pytestmark = pytest.mark.anyio
+
+SEGMENT = Path("change_log") / "segment-00000001.jsonl"
+CONTENT = "Wait for the element before clicking it."
+
+Change = Callable[[dict[str, Any]], None]
+
+
+def without(name: str) -> Change:
+    return lambda record: record.pop(name)
+
+
+def row_without(name: str) -> Change:
+    return lambda record: record["changes"][0].pop(name)
+
+
+def saying(name: str, value: object) -> Change:
+    def change(record: dict[str, Any]) -> None:
+        record[name] = value
+        # Room for it.
+        record["changes"][0]["after"]["content"] = ""
+
+    return change
+
+
+def row_saying(name: str, value: object) -> Change:
+    return lambda record: record["changes"][0].update({name: value})
+
+
+FIELDS = (
+    "batch",
+    "op",
+    "operation_id",
+    "account",
+    "actor",
+    "timestamp",
+    "changes",
+    "agent_io",
+    "undo_of",
+    "idempotency",
+)
+LINES: dict[str, Change] = {
+    **{f"without {name}": without(name) for name in FIELDS},
+    **{f"a row without {name}": row_without(name) for name in ("collection", "id", "before", "after")},
+    "a number for what a model said": saying("agent_io", 1),
+    "a number in what a model said": saying("agent_io", [1]),
+    "a number for the reply": saying("reply", 1),
+    "a number for what is undone": saying("undo_of", 1),
+    "a key without its parts": saying("idempotency", {}),
+    "a group without its parts": saying("group", {"id": "x"}),
+    "a number for a row": row_saying("after", 1),
+    "a number for the row before": row_saying("before", 1),
+}
+ROWS: dict[str, Change] = {"a row without fields": row_saying("after", {})}
+each_line = pytest.mark.parametrize("change", LINES.values(), ids=LINES.keys())
+each_way = pytest.mark.parametrize("change", (LINES | ROWS).values(), ids=(LINES | ROWS).keys())
+
+
+def changed(line: bytes, change: Change) -> bytes:
+    """Write a line anew as another program would have it: exactly as long as before, so that nothing else is odd."""
+    record = parsed(line)
+    assert record is not None
+    del record["crc"]
+    change(record)
+    text, room = orjson.dumps(record), len(object_of(line))
+    return resealed(line, text[:-1] + b" " * (room - len(text)) + b"}")
+
+
+def written_anew(path: Path, number: int, anew: Callable[[bytes], bytes]) -> int:
+    """Put another line in the place of one of a file; return where it begins."""
+    lines = path.read_bytes().splitlines(keepends=True)
+    lines[number] = anew(lines[number])
+    path.write_bytes(b"".join(lines))
+    return sum(map(len, lines[:number]))
+
+
+def made_foreign(folder: Path, seq: int, change: Change) -> int:
+    """Put a line of another program in the place of an operation's; return where it begins."""
+    return written_anew(folder / SEGMENT, seq, lambda line: changed(line, change))
+
+
+def no_text(line: bytes) -> bytes:
+    """Seal a line with bytes in a row that are no UTF-8."""
+    return resealed(line, object_of(line).replace(b"Wait", b"\xff\xfe\xfd\xfc"))
+
+
+@contextmanager
+def words_of_lock(folder: Path) -> Iterator[memoryview]:
+    with (folder / "LOCK").open("r+b") as file, mmap.mmap(file.fileno(), 4096) as mapped:
+        words = memoryview(mapped).cast("Q")
+        yield words
+        words.release()
+
+
+class Heard:
+    """Follows a store, as all that is derived does: it is told of whole rows."""
+
+    def __init__(self) -> None:
+        self.seqs: list[int] = []
+
+    def follow(self, account: str, seq: int, changes: Sequence[RawChange]) -> None:
+        assert account == "default"
+        assert all(change.after_row["id"] == change.id for change in changes)
+        self.seqs.append(seq)
+
+
+@asynccontextmanager
+async def reader_and_writer(folder: Path) -> AsyncIterator[tuple[Domain, Domain]]:
+    async with opened(folder) as reader, opened(folder) as writer:
+        reader.store.subscribe(Heard())
+        yield reader, writer
+
+
+async def said(hub: Domain | Hub, text: str) -> str:
+    return str((await hub.knowledge.save(local(), new_knowledge(f"{text}: {CONTENT}"))).record["id"])
+
+
+async def seqs(operations: AsyncIterator[Operation]) -> list[int]:
+    return [operation.seq async for operation in operations]
+
+
+@each_way
+async def test_who_follows_the_log_names_it_and_goes_on_reading(tmp_path: Path, change: Change) -> None:
+    async with reader_and_writer(tmp_path) as (reader, writer):
+        first = await said(writer, "first")
+        await reader.store.refresh()
+        await said(writer, "second")
+        offset = made_foreign(tmp_path, 2, change)
+
+        await reader.store.refresh()
+        status = reader.store.status()
+        history = await seqs(reader.store.operations("default"))
+
+        assert f"{SEGMENT.name} at offset {offset}" in (status.reason or "")
+        assert history == [1]
+        assert (await reader.knowledge.get(local(), first)).version == 1
+        with pytest.raises(ReadOnly):
+            await reader.knowledge.save(local(), new_knowledge("third"))
+
+
+@each_way
+async def test_what_it_was_to_change_stands_as_it_stood(tmp_path: Path, change: Change) -> None:
+    async with reader_and_writer(tmp_path) as (reader, writer):
+        first = await said(writer, "first")
+        before = await reader.knowledge.get(local(), first)
+        await writer.knowledge.patch(local(), first, {"content": CONTENT})
+        made_foreign(tmp_path, 2, change)
+
+        await reader.store.refresh()
+        followed = await reader.knowledge.get(local(), first)
+    async with opened(tmp_path) as hub:
+        reopened = await hub.knowledge.get(local(), first)
+
+    assert followed == before
+    assert reopened == before
+
+
+@each_way
+async def test_who_opens_the_log_names_it_and_serves_the_rest(tmp_path: Path, change: Change) -> None:
+    async with opened(tmp_path) as hub:
+        for text in ("first", "second", "third"):
+            await said(hub, text)
+    offset = made_foreign(tmp_path, 2, change)
+
+    async with opened(tmp_path) as hub:
+        status = hub.store.status()
+        history = await seqs(hub.store.operations("default"))
+
+        assert [damage.offset for damage in status.damage] == [offset]
+        assert history == [3, 1]
+        with pytest.raises(ReadOnly):
+            await hub.knowledge.save(local(), new_knowledge("fourth"))
+
+
+@each_line
+async def test_who_reads_history_names_a_line_that_was_changed_since(tmp_path: Path, change: Change) -> None:
+    async with opened(tmp_path) as hub:
+        ids = [await said(hub, text) for text in ("first", "second")]
+        (second, _) = [operation.operation_id async for operation in hub.store.operations("default")]
+        offset = made_foreign(tmp_path, 2, change)
+
+        history = await seqs(hub.store.operations("default"))
+        touching = [await seqs(hub.store.operations_on("default", COLLECTION, row_id)) for row_id in ids]
+
+        assert await hub.store.operation("default", second) is None
+        assert history == [1]
+        assert touching == [[1], []]
+        assert [damage.offset for damage in hub.store.status().damage] == [offset]
+
+
+@each_line
+async def test_the_doctor_names_it_and_takes_it_out(tmp_path: Path, change: Change) -> None:
+    async with opened(tmp_path) as hub:
+        for text in ("first", "second", "third"):
+            await said(hub, text)
+    offset = made_foreign(tmp_path, 2, change)
+
+    named = problems(tmp_path)
+    mended(tmp_path)
+
+    assert any(f"{SEGMENT.name}: offset {offset}" in problem for problem in named)
+    assert problems(tmp_path) == []
+    async with opened(tmp_path) as hub:
+        assert hub.store.status().damage == []
+        assert [one.seq async for one in hub.store.operations("default") if one.changes] == [3, 1]
+        await hub.knowledge.save(local(), new_knowledge("fourth"))
+
+
+async def test_bytes_that_are_no_text_are_named_by_who_follows(tmp_path: Path) -> None:
+    async with reader_and_writer(tmp_path) as (reader, writer):
+        await writer.knowledge.save(local(), new_knowledge(CONTENT))
+        offset = written_anew(tmp_path / SEGMENT, 1, no_text)
+
+        await reader.store.refresh()
+
+        assert f"{SEGMENT.name} at offset {offset}" in (reader.store.status().reason or "")
+
+
+@pytest.mark.parametrize(
+    "anew",
+    [no_text, lambda line: changed(line, ROWS["a row without fields"])],
+    ids=["no text", "a row without fields"],
+)
+async def test_who_finds_the_end_behind_a_dead_writer_names_it(tmp_path: Path, anew: Callable[[bytes], bytes]) -> None:
+    async with reader_and_writer(tmp_path) as (reader, writer):
+        with words_of_lock(tmp_path) as words:
+            durable = words[4]
+            await writer.knowledge.save(local(), new_knowledge(CONTENT))
+            # The line is on the disk and the stamp is odd: this is where the writer died.
+            words[4] = durable
+            words[1] -= 1
+        offset = written_anew(tmp_path / SEGMENT, 1, anew)
+
+        await reader.store.refresh()
+
+        assert f"{SEGMENT.name} at offset {offset}" in (reader.store.status().reason or "")
+
+
+@pytest.mark.parametrize("change", [row_without("id"), row_without("after"), row_saying("before", 1)])
+async def test_what_is_erased_goes_from_it_too(tmp_path: Path, change: Change) -> None:
+    secret = "quaggaplatformnine sings the midnightsong of veldtgrass"
+    async with hub_at(tmp_path) as hub:
+        row_id = (await hub.knowledge.save(local(), new_knowledge(secret))).record["id"]
+        await hub.knowledge.patch(local(), row_id, {"content": f"{secret}, again"})
+        made_foreign(tmp_path, 2, change)
+
+        await hub.erasures.erase(local(), COLLECTION, row_id)
+
+    assert files_with(tmp_path, secret) == []
+
+
+@pytest.mark.parametrize("name", ["log_id", "segment", "generation", "first_seq", "previous_length"])
+async def test_the_header_of_a_segment_that_another_program_wrote_is_named(tmp_path: Path, name: str) -> None:
+    async with opened(tmp_path) as hub:
+        await hub.knowledge.save(local(), new_knowledge("first"))
+    made_foreign(tmp_path, 0, without(name))
+
+    async with opened(tmp_path) as hub:
+        damage = hub.store.status().damage
+    named = problems(tmp_path)
+
+    assert [(one.offset, one.reason) for one in damage] == [(0, "the segment's header is damaged")]
+    assert any("the segment's header is damaged" in problem for problem in named)
+
+
+async def test_odd_rows_in_a_base_are_named_and_the_rest_is_served(tmp_path: Path) -> None:
+    async with hub_at(tmp_path) as hub:
+        await hub.knowledge.save(local(), new_knowledge(CONTENT))
+        await hub.compact(0)
+        kept = (await hub.knowledge.save(local(), new_knowledge("behind the base"))).record["id"]
+    (base,) = (tmp_path / "change_log").glob("base-*")
+    offset = written_anew(base, 1, lambda line: changed(line, row_saying("after", 1)))
+
+    async with hub_at(tmp_path) as hub:
+        damage = hub.store.status().damage
+        version = (await hub.knowledge.get(local(), kept)).version
+    named = problems(tmp_path)
+
+    assert [(Path(one.path).name, one.offset) for one in damage] == [(base.name, offset)]
+    assert version == 1
+    assert any(f"{base.name}: offset {offset}" in problem for problem in named)
+
+
+async def test_the_doctor_names_a_base_whose_end_does_not_say_how_many_rows_it_has(tmp_path: Path) -> None:
+    async with hub_at(tmp_path) as hub:
+        await hub.knowledge.save(local(), new_knowledge(CONTENT))
+        await hub.compact(0)
+    (base,) = (tmp_path / "change_log").glob("base-*")
+    written_anew(base, -1, lambda line: changed(line, without("rows")))
+
+    named = problems(tmp_path)
+    mended(tmp_path)
+
+    assert any(base.name in problem for problem in named)
+    assert problems(tmp_path) == []
