@@ -1,7 +1,7 @@
 """What the directories of memories are brought up from: what a process remembers, and the log where it does not."""
 
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import orjson
@@ -15,6 +15,7 @@ from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.directories.context_directories import NodeDirectories
 from knowhub.stores.files.directories.context_fs import ContextFS
 from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.stores.files.rows.state import AccountState
 from knowhub.stores.files.rows.state_view import StateView
 from knowhub.stores.files.store import FileStore, StoreOptions
 from tests.builders import FakeClock, open_files
@@ -81,6 +82,56 @@ async def test_what_neither_a_process_remembers_nor_the_log_tells_any_more_is_br
 
     await directories.bring_up()
 
+    assert there(tmp_path) == EVENTS[1:]
+    await store.close()
+
+
+class CompactedMeanwhile:
+    """A log of which a compaction forgets all that it may between two looks of who brings directories up."""
+
+    def __init__(self, store: FileStore, looks: int) -> None:
+        self._store = store
+        self._looks = looks
+        self.log_id = store.log_id
+        self.history = store.history
+
+    @property
+    def erases(self) -> int:
+        return self._store.erases
+
+    @property
+    def accounts(self) -> Sequence[str]:
+        return self._store.accounts
+
+    def state(self, account: str) -> AccountState:
+        return self._store.state(account)
+
+    async def refresh(self) -> None:
+        await self._store.refresh()
+        self._looks -= 1
+        if self._looks == 0:
+            await self._store.compact(0.0, run_here(RealFileSystem()))
+
+
+@pytest.mark.parametrize("looks", range(1, len(EVENTS)))
+async def test_what_is_compacted_away_while_directories_are_brought_up_leaves_no_gap(
+    tmp_path: Path, looks: int
+) -> None:
+    clock = FakeClock()
+    store = open_files(tmp_path, options=A_SEGMENT_EACH, clock=clock)
+    await written(store, node_row(EVENTS[0]))
+    await directories_on(store, tmp_path).bring_up()
+    await store.close()
+    store = open_files(tmp_path, options=A_SEGMENT_EACH, clock=clock)
+    for address in EVENTS[1:]:
+        await written(store, node_row(address))
+    await written(store, node_row(EVENTS[0], deleted=True, version=2))
+    clock.advance(400 * 24 * 3600.0)
+    directories = NodeDirectories(RealFileSystem(), DataDirectory(tmp_path), CompactedMeanwhile(store, looks))
+
+    await directories.bring_up()
+
+    assert store.history.base_seq > 1
     assert there(tmp_path) == EVENTS[1:]
     await store.close()
 

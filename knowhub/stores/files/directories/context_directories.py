@@ -140,13 +140,10 @@ class NodeDirectories:
         fits = self._fits(note)
         if (note == self._noted and note.seq == seq and note.erases == erases) or not self._is_used():
             return
-        if not fits:
+        if not fits or not await self._bring_touched(note.seq, seq):
             await self._sweep()
-        else:
-            async for account, touched in self._touched_since(note.seq, seq):
-                await self._bring(account, touched)
-            if self._noted is None or note.erases != erases:
-                await self._remove(half_written)
+        elif self._noted is None or note.erases != erases:
+            await self._remove(half_written)
         checksum = self._log.history.checksum(seq)
         self._write_note(DirectoriesNote(self._log.log_id, seq, checksum, erases, self._boot))
         while self._recent and self._recent[0][0] <= seq:
@@ -310,17 +307,23 @@ class NodeDirectories:
             await self._log.refresh()
             yield
 
-    async def _touched_since(self, seq: int, last: int) -> AsyncIterator[tuple[str, list[str]]]:
-        """Yield accounts with the nodes that operations behind `seq` have touched, each node once in a turn."""
+    async def _bring_touched(self, seq: int, last: int) -> bool:
+        """Bring up the nodes that operations behind `seq` have touched, each once in a turn.
+
+        False where a compaction has meanwhile forgotten some of them: nobody can tell any more which those were.
+        """
+        history = self._log.history
         while seq < min(self._recent_from, last):
-            lines = self._log.history.lines_up(seq, _OPERATIONS_PER_TURN, _BYTES_PER_TURN)
-            read = [_touched_in(line) for line in lines]
+            if seq < history.base_seq:
+                return False
+            read = [_touched_in(line) for line in history.lines_up(seq, _OPERATIONS_PER_TURN, _BYTES_PER_TURN)]
             for account, touched in _by_account(read):
-                yield account, touched
+                await self._bring(account, touched)
             # Where so many lines are damaged that none is left, there are others behind them.
             seq = read[-1][0] if read else seq + _OPERATIONS_PER_TURN
         for account, touched in _by_account([one for one in self._recent if one[0] > seq]):
-            yield account, touched
+            await self._bring(account, touched)
+        return True
 
     def _fits(self, note: DirectoriesNote) -> bool:
         history = self._log.history
