@@ -17,6 +17,7 @@ from knowhub.stores.files.rows.disk_rows import DiskRows
 from knowhub.stores.files.rows.state import AccountState, PlacedLine
 from knowhub.stores.files.store import FileStore
 from tests.builders import CountedIds, local, open_files
+from tests.fakes.faulty_files import FaultyFileSystem, Plan
 from tests.fakes.placed_log import SEGMENT, PlacedLog
 from tests.keyword_rows import info_row
 
@@ -146,6 +147,22 @@ async def test_a_flipped_byte_on_the_disk_is_unavailable_and_the_other_rows_are_
 
     assert neighbour is not None
     assert neighbour["content"] == "content of i-2"
+
+
+@pytest.mark.anyio
+async def test_a_row_that_a_disk_refuses_to_read_is_unavailable_and_there_when_it_reads_again(tmp_path: Path) -> None:
+    files = FaultyFileSystem()
+    store = open_files(tmp_path, files, ids=CountedIds())
+    await save(store, "i-1", "content")
+    files.begin(Plan(fail_at=1, kinds=["read_at"]))
+
+    with pytest.raises(Unavailable, match="does not read back"):
+        store.view("default").raw(INFOS, "i-1")
+    read = store.view("default").get(INFOS, "i-1")
+    await store.close()
+
+    assert read is not None
+    assert read["content"] == "content"
 
 
 async def save(store: FileStore, row_id: str, content: str) -> None:

@@ -18,14 +18,17 @@ from knowhub.operations.erasure import Erased, ErasureService
 from knowhub.operations.model import OperationFilter
 from knowhub.settings import Settings
 from knowhub.stores.files.data_directory import DataDirectory
+from knowhub.stores.files.derived.outbox_file import OutboxFile
 from knowhub.stores.files.erasing.erase_surroundings import Derived, ErasureSurroundings
 from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.stores.files.log.change_log import JOURNAL
 from knowhub.wiring.rules import ERASE_RULES, UNDO_RULES
 from tests.builders import OWNER, caller, imported, local, new_knowledge, retry_key
 from tests.erasing import files_with, indexes_with
+from tests.fakes.faulty_files import FaultyFileSystem, Plan
 from tests.fakes.scripted_chat import ScriptedChat
 from tests.hubs import hub_on, saved
+from tests.unit.test_outbox_file import letter
 
 pytestmark = pytest.mark.anyio
 
@@ -518,6 +521,22 @@ async def test_the_process_that_writes_what_is_derived_is_waited_for(tmp_path: P
         assert done.pending == []
         assert files_with(tmp_path, SECRET) == []
         assert indexes_with(tmp_path, SECRET) == []
+
+
+async def test_what_a_disk_does_not_read_is_named_as_not_yet_built_anew(tmp_path: Path) -> None:
+    async with hub_on(tmp_path) as hub:
+        row_id = await saved(hub, new_knowledge(SECRET))
+        files = FaultyFileSystem(Plan(fail_at=1, lasting=True, kinds=["read"]))
+        await OutboxFile(RealFileSystem(), tmp_path, hub.store.log_id, hub.store).save([letter()])
+        derived: dict[str, Derived] = {
+            "outbox": OutboxFile(files, tmp_path, hub.store.log_id, hub.store),
+            "records": hub.records,
+        }
+        around = ErasureSurroundings(files, DataDirectory(tmp_path), hub.keeper, derived, wait_s=0.05)
+
+        done = await ErasureService(hub.store, around, ERASE_RULES, UNDO_RULES).erase(local(), COLLECTION, row_id)
+
+        assert done.pending == ["outbox"]
 
 
 async def test_what_another_process_has_yet_to_build_anew_is_named(tmp_path: Path) -> None:

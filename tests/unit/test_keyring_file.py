@@ -96,3 +96,16 @@ async def test_a_keyring_of_others_that_is_none_is_not_taken_in(tmp_path: Path) 
     await keyring.take_in(tmp_path / "none.json")
 
     assert await keyring.keys() == {"first": KEY}
+
+
+async def test_a_keyring_of_others_that_a_disk_does_not_read_is_named_and_not_taken_in(tmp_path: Path) -> None:
+    files = FaultyFileSystem()
+    keyring = FileKeyring(files, DataDirectory(tmp_path / "data"), 10)
+    theirs = tmp_path / "keyring.json"
+    theirs.write_bytes(keyring_text({"first": KEY}))
+    files.begin(Plan(fail_at=1, kinds=("read",)))
+
+    with pytest.raises(Unavailable, match=r"keyring\.json"):
+        await keyring.take_in(theirs)
+
+    assert await keyring.keys() == {}

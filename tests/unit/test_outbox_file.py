@@ -111,3 +111,38 @@ async def test_letters_that_name_no_account_count_as_none(tmp_path: Path, accoun
     note.write_bytes(seal(orjson.dumps(kept)[:-1]))
 
     assert outbox.load() == []
+
+
+@pytest.mark.parametrize("kind", ["read", "remove"])
+async def test_letters_that_a_disk_neither_reads_nor_removes_are_named_behind_an_erasing(
+    tmp_path: Path, kind: str
+) -> None:
+    files, log = FaultyFileSystem(), ErasedUpTo()
+    outbox = outbox_in(tmp_path, files, log)
+    await outbox.save([letter()])
+    log.erases = 7
+    files.begin(Plan(fail_at=1, lasting=True, kinds=[kind]))
+
+    with pytest.raises(Unavailable, match=r"outbox\.json may tell of what was erased"):
+        await outbox.drop_outdated()
+
+
+async def test_letters_are_not_kept_where_nobody_can_tell_whether_there_is_a_file(tmp_path: Path) -> None:
+    files = FaultyFileSystem()
+    outbox = outbox_in(tmp_path, files)
+    await outbox.save([letter()])
+    files.begin(Plan(fail_at=1, lasting=True, kinds=["inode_at"]))
+
+    for letters in ([letter()], [letter(2)], []):
+        with pytest.raises(Unavailable, match=r"outbox\.json could not be written"):
+            await outbox.save(letters)
+
+
+def test_wishes_that_cannot_be_listed_are_named(tmp_path: Path) -> None:
+    files = FaultyFileSystem()
+    outbox = outbox_in(tmp_path, files)
+    outbox.ask(WISHED)
+    files.begin(Plan(fail_at=1, lasting=True, kinds=["names"]))
+
+    with pytest.raises(Unavailable, match="wishes to try again"):
+        outbox.asked()

@@ -69,7 +69,7 @@ class LetterBox(Protocol):
         """Wish that a dead letter be tried again. Raises Unavailable."""
 
     def asked(self) -> Sequence[str]:
-        """Return the ids that are wished for."""
+        """Return the ids that are wished for. Raises Unavailable."""
 
     def answered(self, event_ids: Sequence[str]) -> None:
         """Forget wishes; one that stays is only answered again."""

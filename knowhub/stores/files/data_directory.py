@@ -78,7 +78,7 @@ class DataDirectory:
 
 
 def check_format(files: FileSystem, directory: DataDirectory) -> None:
-    """Refuse a directory that a newer KnowHub wrote, before a byte of it is touched. Raises Unavailable."""
+    """Refuse a directory that a newer KnowHub wrote, before a byte of it is touched. Raises Unavailable, OSError."""
     try:
         text = files.read(directory.format)
     except FileNotFoundError:

@@ -36,7 +36,7 @@ class OutboxFile:
 
     @property
     def noted_erases(self) -> int | None:
-        """The number of the newest erasing that the file knows of; None where there is no file."""
+        """The number of the newest erasing that the file knows of; None where there is no file. Raises OSError."""
         try:
             kept = parsed(self._files.read(self._path))
         except FileNotFoundError:
@@ -58,9 +58,10 @@ class OutboxFile:
         """Keep these, where they or the newest erasing have changed. Raises Unavailable."""
         erases = self._log.erases
         body = orjson.dumps([asdict(letter) for letter in letters])
-        if (body, erases) == self._written and (self._path.exists() or not letters):
+        is_there = self._is_there()
+        if (body, erases) == self._written and (is_there or not letters):
             return
-        if not letters and not self._path.exists():
+        if not letters and not is_there:
             return
         head = orjson.dumps({"log_id": self._log_id, "erases": erases})[:-1]
         await asyncio.to_thread(self._write, seal(head + b',"letters":' + body))
@@ -68,11 +69,11 @@ class OutboxFile:
 
     async def drop_outdated(self) -> None:
         """Remove a file that may tell of what was erased, where nobody works the outbox off. Raises Unavailable."""
-        if self.noted_erases not in (None, self._log.erases):
-            try:
+        try:
+            if self.noted_erases not in (None, self._log.erases):
                 self._files.remove(self._path)
-            except OSError as problem:
-                raise failure_of(problem, f"{self._path} may tell of what was erased") from problem
+        except OSError as problem:
+            raise failure_of(problem, f"{self._path} may tell of what was erased") from problem
 
     def ask(self, event_id: str) -> None:
         """Leave a wish for the keeper. Raises Unavailable."""
@@ -83,14 +84,24 @@ class OutboxFile:
             raise failure_of(problem, "the wish to try again is not kept") from problem
 
     def asked(self) -> Sequence[str]:
-        """Return the ids that are wished for."""
-        return [name for name in self._files.names(self._wishes) if len(name) == _ID_DIGITS and name.isalnum()]
+        """Return the ids that are wished for. Raises Unavailable."""
+        try:
+            names = self._files.names(self._wishes)
+        except OSError as problem:
+            raise failure_of(problem, "the wishes to try again could not be read") from problem
+        return [name for name in names if len(name) == _ID_DIGITS and name.isalnum()]
 
     def answered(self, event_ids: Sequence[str]) -> None:
         """Forget wishes; one that cannot be removed is only answered again."""
         for event_id in event_ids:
             with contextlib.suppress(OSError):
                 self._files.remove(self._wishes / event_id)
+
+    def _is_there(self) -> bool:
+        try:
+            return self._files.inode_at(self._path) is not None
+        except OSError as problem:
+            raise failure_of(problem, f"{self._path} could not be written") from problem
 
     def _write(self, data: bytes) -> None:
         try:

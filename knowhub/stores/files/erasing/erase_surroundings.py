@@ -25,7 +25,7 @@ class Derived(Protocol):
 
     @property
     def noted_erases(self) -> int | None:
-        """The number of the newest erasing that it knows of; None where nothing of it stands on the disk."""
+        """The number of the newest erasing that it knows of; None where nothing of it is on disk. Raises OSError."""
 
 
 class ErasureSurroundings:
@@ -66,7 +66,11 @@ class ErasureSurroundings:
 
 
 def _is_behind(derived: Derived, operation: Operation) -> bool:
-    erases = derived.noted_erases
+    try:
+        erases = derived.noted_erases
+    except OSError:
+        # Nobody can tell: it may speak of the row. The keeper names what the disk refuses.
+        return True
     return erases is not None and erases < operation.seq
 
 

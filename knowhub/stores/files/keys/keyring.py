@@ -52,6 +52,8 @@ class FileKeyring:
             others = read_keyring(self._files, path)
         except ValueError as problem:
             raise Unavailable(f"{path}: {problem}") from problem
+        except OSError as problem:
+            raise failure_of(problem, f"the keys in {path} were not taken in") from problem
         if others:
             await self.change(lambda keys: joined_keys(keys, others))
 

@@ -71,12 +71,15 @@ class DiskRows:
             self._places[number] = segment << _OFFSET_BITS | offset
 
     def text(self, number: int) -> bytes:
-        """Return a row's text. Raises Unavailable when what stands there is not what was written."""
+        """Return a row's text. Raises Unavailable when what stands there is not what was written, or cannot be read."""
         if number in self._kept:
             return self._kept[number]
         place = self._places[number]
         segment, offset = place >> _OFFSET_BITS, place & _OFFSET_MASK
-        text = self._read(segment, offset, offset + self._lengths[number])
+        try:
+            text = self._read(segment, offset, offset + self._lengths[number])
+        except OSError as problem:
+            raise Unavailable(f"segment {segment} does not read back at offset {offset}: {problem}") from problem
         if zlib.crc32(text) != self._sums[number]:
             raise Unavailable(f"segment {segment} does not read back at offset {offset}; run `knowhub doctor`")
         return text
