@@ -269,7 +269,10 @@ class _Plan:
 
     def _want(self, wanted: Wanted) -> None:
         self._wanted[wanted.key] = wanted
-        for end in self._rules[wanted.collection].references(wanted.row) if wanted.row is not None else ():
+        now = self._store.view(self._ctx.account).get(*wanted.key)
+        # Of what was erased the stub says still what it hung on, which may quote it in the snapshot.
+        refers = wanted.row if wanted.row is not None else now if is_erased(now) else None
+        for end in self._rules[wanted.collection].references(refers) if refers is not None else ():
             if self._rules[end[0]].quoting:
                 self._quoted[end].append(wanted.key)
 

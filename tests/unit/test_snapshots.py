@@ -17,6 +17,7 @@ from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, ROOT_ID, Linking, New
 from knowhub.keywords.service import Deletion
 from knowhub.knowledge.model import COLLECTION, Feedback, OnConflict
 from knowhub.operations.model import SnapshotReason
+from knowhub.operations.restore import Wanted
 from knowhub.settings import Settings
 from knowhub.stores.files.apart import run_here
 from knowhub.stores.files.filesystem import RealFileSystem
@@ -216,6 +217,25 @@ async def test_rows_that_were_erased_since_stay_erased_and_are_named(tmp_path: P
         assert (parents["asyncio"], parents["pytest"]) == (ids["编程"], ids["编程"])
         assert all((view.get(*key) or {})["erased"] for key in erased)
         await hub.operations.undo(local(), str(done.restore_id))
+
+
+async def test_what_was_deleted_then_and_erased_since_is_told_and_nothing_is_written_of_it(tmp_path: Path) -> None:
+    async with hub_at(tmp_path) as hub:
+        gone, kept = [str((await hub.knowledge.save(local(), new_knowledge(text))).record["id"]) for text in "ab"]
+        for row_id in (gone, kept):
+            await hub.knowledge.delete(local(), row_id)
+        entry = await hub.snapshots.create()
+        await hub.erasures.erase(local(), COLLECTION, gone)
+        stands = state_of(hub.store)
+
+        async with folder_of(hub, tmp_path).prepared(entry.ts, "default") as prepared:
+            told = [wanted async for wanted in prepared.differences()]
+        done = await hub.snapshots.restore(local(), entry.ts)
+
+        # Others may quote it in the snapshot: whoever restores them must know.
+        assert told == [Wanted(COLLECTION, gone, None)]
+        assert (done.restored, done.removed, list(done.erased)) == (0, 0, [])
+        assert state_of(hub.store) == stands
 
 
 async def test_another_process_follows_a_restore_with_its_search_and_its_caches(tmp_path: Path) -> None:

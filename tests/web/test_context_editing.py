@@ -294,6 +294,29 @@ async def test_no_restore_brings_back_what_a_session_quoted_of_what_is_erased(
     assert (await api.get(NODES, params={"uri": f"{SESSION}/m-2", **LI})).status_code == 404
 
 
+@pytest.mark.parametrize("erased", [f"{SESSION}/m-2", SESSION])
+@pytest.mark.parametrize("goes_on", [False, True])
+async def test_no_restore_brings_back_what_a_person_wrote_of_a_message_that_was_forgotten_and_then_erased(
+    api: httpx.AsyncClient, hub: Hub, preference: str, tmp_path: Path, erased: str, *, goes_on: bool
+) -> None:
+    for message in ("m-1", "m-2"):
+        assert (await api.delete(NODES, params={"uri": f"{SESSION}/{message}", **LI})).status_code == 200
+    wrote = await api.patch(NODES, params={"uri": SESSION}, json={"overview": f"It was said that {SECRET}.", **LI})
+    snapshot = (await api.post("/api/maintenance/snapshots")).json()["ts"]
+    gone = await api.delete(NODES, params={"uri": erased, "erase": "true", **LI})
+    if goes_on:
+        more = {"session_id": "s-1", "messages": [{"role": "user", "content": "the ibis came", "message_id": "m-3"}]}
+        assert (await api.post(COMMIT, json=more | LI)).status_code == 201
+
+    restored = await api.post(f"/api/maintenance/snapshots/{snapshot}/restore")
+    await api.delete(f"/api/maintenance/snapshots/{snapshot}")
+    await hub.keeper.run_once()
+
+    assert (wrote.status_code, gone.status_code) == (200, 200)
+    assert restored.status_code == 200, restored.text
+    assert files_with(tmp_path / "data", SECRET) == []
+
+
 async def test_nobody_else_corrects_or_forgets(api: httpx.AsyncClient, hub: Hub, preference: str) -> None:
     before = hub.store.last_seq
 

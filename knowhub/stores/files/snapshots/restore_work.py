@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import orjson
 
+from knowhub.core.erasing import is_erased
 from knowhub.core.errors import StorageFull
 from knowhub.core.operation import Operation, Row, is_live
 from knowhub.keywords.model import LINKS, link_id
@@ -126,7 +127,14 @@ def _write_differences(files: FileSystem, order: _Order, then: _Rows, now: _Rows
 
 
 def _differences(fixed: Mapping[str, Sequence[str]], then: _Rows, now: _Rows) -> Iterator[_Wanted]:
-    """Yield what is to go, the newest first, and then what is to stand: each row after what it refers to."""
+    """Yield what is to go, the newest first, and then what is to stand: each row after what it refers to.
+
+    Before those, what was deleted already and was erased since: nothing is written of it, and others may quote it.
+    """
+    for key, text in then.items():
+        row = _row(text)
+        if key[0] in fixed and not is_live(row) and not is_erased(row) and is_erased(_row(now.get(key))):
+            yield key, None
     gone = [key for key, text in now.items() if key[0] in fixed and is_live(_row(text)) and not _stands(then.get(key))]
     for collection in reversed(list(fixed)):
         for key in reversed(gone):
