@@ -289,6 +289,14 @@ def test_bytes_that_are_no_line_are_known_by_a_piece_of_the_text() -> None:
     assert not traces.stand_in_bytes(b'{"content":"something else that is long enough to be found"}')
 
 
+def test_a_short_sentence_is_known_behind_those_who_are_said_to_have_said_it() -> None:
+    traces = Traces.of("knowledge-1", [knowledge_row(content="The heron left. Nobody saw it.")], RULES[COLLECTION])
+
+    assert traces.are_quoted_in("An ibis came.\nli: The heron left.")
+    assert traces.are_quoted_in("agent: li: The heron left.")
+    assert not traces.are_quoted_in("li: The ibis left.")
+
+
 def test_a_text_or_an_id_of_a_few_letters_is_known_only_where_it_stands_alone() -> None:
     traces = Traces.of("7", [knowledge_row(content="x1")], RULES[COLLECTION])
 

@@ -4,7 +4,7 @@ import asyncio
 import errno
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import pytest
 
 from knowhub.bootstrap import Hub, World, open_hub
 from knowhub.core.errors import Conflict, InvalidInput, NotFound, StorageFull, Unavailable
-from knowhub.core.operation import Draft, Write
+from knowhub.core.operation import Draft, Unchanged, Write
 from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, ROOT_ID, Linking, NewInfo, NewKeyword, RelationType
 from knowhub.keywords.service import Deletion
 from knowhub.knowledge.model import COLLECTION, Feedback, OnConflict
@@ -22,6 +22,7 @@ from knowhub.settings import Settings
 from knowhub.stores.files.apart import run_here
 from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.stores.files.lock import try_flock
+from knowhub.stores.files.rows.state_view import StateView
 from tests.archives import Archive, members_of
 from tests.builders import OWNER, FakeClock, imported, local, new_knowledge, retry_key
 from tests.fakes.faulty_files import FaultyFileSystem, Plan
@@ -192,6 +193,28 @@ async def test_what_others_write_while_a_restore_is_prepared_is_restored_too(tmp
             if operation.seq > group[-1].seq:
                 await hub.operations.undo(local(), operation.operation_id)
         assert state_of(hub.store) == then
+
+
+async def test_what_is_decided_before_a_restore_in_its_batch_is_told_as_it_was(tmp_path: Path) -> None:
+    told: list[tuple[tuple[str, str], Any]] = []
+    async with hub_at(tmp_path) as hub:
+        await hub.store.commit("default", OWNER, noting("old", "as it was"))
+        entry = await hub.snapshots.create()
+        async with folder_of(hub, tmp_path).prepared(entry.ts, "default") as prepared:
+
+            def restore(view: StateView) -> Unchanged:
+                told.extend(prepared.touched(prepared.last_seq, view))
+                return Unchanged()
+
+            # They wait together, and are decided one after another.
+            deeds = [noting("old", "changed"), noting("new", "made"), restore]
+            await asyncio.gather(*(hub.store.commit("default", OWNER, decide) for decide in deeds))
+
+    assert told == [(("notes", "old"), {"version": 1, "text": "as it was"}), (("notes", "new"), None)]
+
+
+def noting(row_id: str, text: str) -> Callable[[StateView], Draft | Unchanged]:
+    return lambda _view: Draft("note", [Write("notes", row_id, {"version": 1, "text": text})])
 
 
 async def test_rows_that_were_erased_since_stay_erased_and_are_named(tmp_path: Path) -> None:
