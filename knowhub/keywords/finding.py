@@ -144,9 +144,9 @@ class KeywordSearch:
         nodes = _seen(view, ctx, descended.candidates)
         if descended.failure is not None:
             found = self._not_found(view, asked, descended.failure, nodes)
-            return replace(_with_suggestion(view, ctx, found, descended), degraded=DEGRADED)
+            return replace(_with_suggestion(found, descended), degraded=DEGRADED)
         if descended.outcome == "missing":
-            return _with_suggestion(view, ctx, Found(SearchStatus.NOT_FOUND, reason=descended.reason), descended)
+            return _with_suggestion(Found(SearchStatus.NOT_FOUND, reason=descended.reason), descended)
         if descended.outcome == "ambiguous" and nodes:
             return self._ambiguous(view, ctx, nodes, descended.reason)[0]
         node = rendering.seen_node(view, ctx, descended.node_id) if descended.node_id is not None else None
@@ -267,11 +267,9 @@ class _Asked:
         return f"{kind}:{self.ctx.account}:{info_pages.reader(self.ctx)}:{how}:{' '.join(self.tokens)}"
 
 
-def _with_suggestion(view: KeywordView, ctx: RequestContext, found: Found, descended: Descended) -> Found:
-    parent_id = descended.suggested_parent_id
-    if parent_id is None or rendering.seen_node(view, ctx, parent_id) is None:
-        parent_id = ROOT_ID
-    return replace(found, suggested_parent_id=parent_id, suggested_name=descended.suggested_name)
+def _with_suggestion(found: Found, descended: Descended) -> Found:
+    parent_id, name = descended.suggested_parent_id, descended.suggested_name
+    return replace(found, suggested_parent_id=parent_id, suggested_name=name)
 
 
 def _short(view: KeywordView, ctx: RequestContext, nodes: Iterable[Node]) -> tuple[bytes, ...]:
