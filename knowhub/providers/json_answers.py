@@ -12,6 +12,8 @@ from knowhub.providers.redaction import NO_KEY, Redaction
 _MOST_TRIES = 32
 # How often over all tries together may read the text: what they read in vain is read again by the next.
 _MOST_READINGS = 4
+# Each value is looked at, a microsecond or two: an answer of a megabyte of numbers would hold everybody up.
+_MOST_COMMAS = 50_000
 _THOUGHTS = re.compile(r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
 _DECODER = json.JSONDecoder()
 
@@ -26,6 +28,8 @@ def answer_in(text: str, schema: Mapping[str, Any], redaction: Redaction = NO_KE
     It is redacted before it is looked at, so that no word about what is wrong repeats the key.
     Where several fit it is the last: models think first and answer then. Raises UnfitAnswer.
     """
+    if text.count(",") > _MOST_COMMAS:
+        raise UnfitAnswer(f"it lists too much: more than {_MOST_COMMAS} commas")
     problem = "there is no JSON object in it"
     fitting = None
     for read in _objects(_THOUGHTS.sub("", text, count=1).strip()):

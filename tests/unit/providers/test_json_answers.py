@@ -168,6 +168,15 @@ def test_words_that_are_not_checked_are_named_however_deep_they_stand() -> None:
     assert unchecked(schema) == ["$ref", "format", "pattern"]
 
 
+def test_an_answer_that_lists_more_than_anybody_asked_for_is_not_looked_through() -> None:
+    numbers = {"type": "object", "properties": {"targets": {"type": "array", "items": {"type": "integer"}}}}
+    many, too_many = ('{"targets": [' + "1," * commas + "1]}" for commas in (50_000, 50_001))
+
+    assert answer_in(many, numbers)["targets"] == [1] * 50_001
+    with pytest.raises(UnfitAnswer, match="more than 50000 commas"):
+        answer_in(too_many, numbers)
+
+
 @pytest.mark.parametrize(
     ("schema", "strict"),
     [
