@@ -1,5 +1,6 @@
-"""Time as an input: services receive a Clock, pure functions receive `now`."""
+"""Time as an input: services receive a Clock, pure functions receive `now`. Long work pauses for others."""
 
+import asyncio
 import time
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -33,8 +34,8 @@ def parse_iso(text: str) -> float:
     return moment.timestamp()
 
 
-def normalised_iso(text: str) -> str:
-    """Bring any accepted ISO 8601 form to the one that answers use. Raises ValueError."""
+def normalize_iso(text: str) -> str:
+    """Convert any accepted ISO 8601 form to the form used in answers. Raises ValueError."""
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
@@ -48,3 +49,20 @@ def normalised_iso(text: str) -> str:
 def _whole_second(seconds: int) -> str:
     moment = time.gmtime(seconds)
     return time.strftime("%Y-%m-%dT%H:%M:%S", moment)
+
+
+TURN_S = 0.003
+
+
+class CooperativePause:
+    """Call `pause` between small pieces of work; it hands over as soon as a turn has lasted `turn_s` seconds."""
+
+    def __init__(self, turn_s: float = TURN_S) -> None:
+        self._turn_s = turn_s
+        self._since = time.monotonic()
+
+    async def pause(self) -> None:
+        """Let others have their turn, when this one was long enough."""
+        if time.monotonic() - self._since >= self._turn_s:
+            await asyncio.sleep(0)
+            self._since = time.monotonic()

@@ -24,22 +24,22 @@ class Cursors:
     def __init__(self, secret: str) -> None:
         self._key = sha256(b"knowhub cursors\0" + secret.encode()).digest()
 
-    def sealed(self, account: str, collection: str, place: int | None) -> str | None:
+    def encode(self, account: str, collection: str, place: int | None) -> str | None:
         """Return the cursor of a place; None where there is none, as on a last page."""
         if place is None:
             return None
         plain = place.to_bytes(_PLACE_BYTES, "big")
         tag = self._tag(account, collection, plain)
-        return urlsafe_b64encode(tag + self._masked(tag, plain)).decode()
+        return urlsafe_b64encode(tag + self._mask(tag, plain)).decode()
 
-    def place(self, account: str, collection: str, cursor: str | None) -> int | None:
+    def decode(self, account: str, collection: str, cursor: str | None) -> int | None:
         """Return the place of a cursor; None without one. Raises InvalidInput for what is none of this list."""
         if cursor is None:
             return None
         if _FORM.fullmatch(cursor) is not None:
             sent = urlsafe_b64decode(cursor)
             tag = sent[:_TAG_BYTES]
-            plain = self._masked(tag, sent[_TAG_BYTES:])
+            plain = self._mask(tag, sent[_TAG_BYTES:])
             if hmac.compare_digest(tag, self._tag(account, collection, plain)):
                 return int.from_bytes(plain, "big")
         raise InvalidInput.of("cursor", "must be the next_cursor of an earlier page")
@@ -49,6 +49,6 @@ class Cursors:
         text = b"\0".join((b"place", account.encode(), collection.encode(), plain))
         return hmac.digest(self._key, text, "sha256")[:_TAG_BYTES]
 
-    def _masked(self, tag: bytes, text: bytes) -> bytes:
+    def _mask(self, tag: bytes, text: bytes) -> bytes:
         mask = hmac.digest(self._key, b"mask\0" + tag, "sha256")
-        return bytes(one ^ other for one, other in zip(text, mask, strict=False))
+        return bytes(item ^ other for item, other in zip(text, mask, strict=False))

@@ -1,4 +1,4 @@
-"""What is left of a row that is erased: who owns it, who sees it and when it stood, and nothing that it said."""
+"""What is left of an erased row: its owner, its scopes and its times, but no content."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,22 +7,21 @@ from typing import Any, TypeAlias
 from knowhub.core.operation import Draft, IdempotencyKey, Unchanged
 
 ERASED = "erased"
-"""The field, true, by which an erased row is known: as it stands, and in every line of the log that told of it."""
+"""The field that marks an erased row with `true`, in its newest state and in every line of the log."""
 ERASING = "erase_"
-"""How the name of every operation begins after which content is gone for good."""
+"""The prefix of the names of operations that erase."""
 
 
 @dataclass(frozen=True, slots=True)
 class EraseRules:
-    """What erasing must know of a collection.
+    """How the rows of a collection are erased.
 
-    `noun` names a row to people. `kept` are the fields that stay as they are, `blanks` those that go, each with what
-    stands there instead. `spare` are the blanks that a row can do without, where an old line has no room for them.
-    `told` are the fields of an operation's reply in which somebody, a model perhaps, tells of the row in words of their
-    own: no search for its texts would find them. `joined` is the field by which a row names another that it became
-    part of. `says(row)` is the text by which rows are known to say the same, and `twins(view, row)` names live rows
-    that say it in another spelling. Where `is_rooted`, a row that stands holds others up: it must have been deleted
-    before it is erased.
+    `noun` names a row in messages. `kept` are the fields that stay, `blanks` the fields that are replaced, each with
+    its new value. `spare` are the blanks that may be left out if an old line of the log has no room for them. `told`
+    are the fields of an operation's reply that describe the row in other words, which no search for its texts finds.
+    `joined` is the field that names the row into which a row was merged. `says(row)` returns the text by which equal
+    rows are found, and `twins(view, row)` names live rows with the same text in another spelling. A row of an
+    `is_rooted` collection may have live children: it must be deleted before it is erased.
 
     Rows of the collection `below` whose ids go on behind this one's, after a slash, are part of it and erased with it.
     `quoted_by(id)` names the row that may quote this one: of it the fields `quoting` go where they tell of this one,
@@ -57,7 +56,7 @@ class EraseRules:
 
 
 def is_erased(row: Mapping[str, Any] | None) -> bool:
-    """Tell whether a row, or one version of it, is a stub."""
+    """Return whether a row, or one version of it, is a stub."""
     return row is not None and row.get(ERASED) is True
 
 
@@ -65,7 +64,7 @@ def is_erased(row: Mapping[str, Any] | None) -> bool:
 class Found:
     """What a store finds of a row before it is erased: the texts that it said, and who else said one at some time.
 
-    `rows` are collections and ids of other rows; how they stand now is not looked at. `parts` are ids of rows of its
+    `rows` are collections and ids of other rows; their current state is not read. `parts` are ids of rows of its
     collection that became part of it at some time, or of such a part. `below` are the rows that are erased with it.
     `tells(text)` says whether a text tells of it, or quotes a sentence of it.
     """

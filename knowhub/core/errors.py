@@ -1,7 +1,7 @@
 """The few ways in which a request can fail; `web/error_responses.py` gives each its status.
 
 KnowHubError
-├── InvalidInput      what was sent cannot be accepted; names the fields. A ValueError too (C-70)
+├── InvalidInput      what was sent cannot be accepted; names the fields. A ValueError too
 ├── NotFound          there is no such thing, or the caller may not see it
 ├── Forbidden         the caller sees it, and may not do this to it
 ├── Conflict          the request is well formed, and the state does not allow it

@@ -37,7 +37,7 @@ def random_bytes(count: int) -> bytes:
 
 
 def uuid4_id(ids: Ids) -> str:
-    """Make a random version 4 UUID, the id of a keyword or an info (seed 000 §2, KT-024)."""
+    """Make a random version 4 UUID, the id of a keyword or an info."""
     digits = ids.hex(30)
     return f"{digits[:8]}-{digits[8:12]}-4{digits[12:15]}-a{digits[15:18]}-{digits[18:]}"
 
@@ -64,7 +64,7 @@ def seq_of(operation: str) -> int | None:
 
 
 def knowledge_id(now: float, ids: Ids, taken: Callable[[str], bool]) -> str:
-    """Make `knowledge-{YYYYMMDD}-{random}` (seed 003): four digits, more when the day is crowded."""
+    """Make `knowledge-{YYYYMMDD}-{random}`: four digits, more when the day is crowded."""
     day = _day(int(now // _DAY_S))
     digits = 4
     while True:

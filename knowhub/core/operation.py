@@ -4,16 +4,18 @@ A service hands a store a decision; the store runs it on the newest state, fills
 makes the operation durable as one record, and only then acknowledges it (`docs/explanation/durability.md`).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from knowhub.core import clock
+from knowhub.core.table_schema import Index, SummaryT, TableSchema, Totals
 
 Row: TypeAlias = Mapping[str, Any]
 """A row as the log holds it: JSON values only, `version` from 1, `deleted: true` on a tombstone."""
 
 ViewT = TypeVar("ViewT", bound="View", covariant=True)
+DecidedViewT = TypeVar("DecidedViewT", bound="View", contravariant=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,8 @@ class Group:
 class Draft:
     """What a decision wants written. `reply` is what an answer needs beyond the rows, kept for retries.
 
-    `agent_io` is what a language model was asked and said on the way, one object a call (KT-251).
+    `agent_io` is what a language model was asked and said on the way, one object a call. `note` is not written: the
+    later decisions of its group may read it.
     """
 
     op: str
@@ -47,11 +50,12 @@ class Draft:
     undo_of: str | None = None
     group: Group | None = None
     agent_io: Sequence[Row] | None = None
+    note: Any = None
 
 
 @dataclass(frozen=True, slots=True)
 class Unchanged:
-    """A decision that writes nothing; `answer` is for the service that made it."""
+    """A decision that writes nothing; `answer` is for the service that made it, and for the rest of its group."""
 
     answer: Any = None
 
@@ -68,7 +72,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class IdempotencyKey:
-    """The retry key of a request, and the hash of the body that it stands for."""
+    """The retry key of a request, and the hash of its body."""
 
     principal: str
     method: str
@@ -79,7 +83,7 @@ class IdempotencyKey:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One acknowledged operation, as it stands in the log; `timestamp` in seconds since the epoch."""
+    """One acknowledged operation, as the log holds it; `timestamp` in seconds since the epoch."""
 
     seq: int
     operation_id: str
@@ -104,18 +108,100 @@ class Committed:
 
 
 class View(Protocol):
-    """The newest state of one account, including what stands before this decision in its batch."""
+    """The newest state of one account, including what the decisions before this one in its batch have written.
+
+    It knows no caller: whoever asks leaves out what the caller may not see.
+    """
 
     @property
     def now(self) -> float:
         """The time of the decision, in seconds since the epoch."""
 
+    @property
+    def is_acknowledged(self) -> bool:
+        """Whether all that it sees is acknowledged: no decision before this one in its batch has written anything."""
+
+    @property
+    def changed_keys(self) -> Sequence[tuple[str, str]]:
+        """The collection and the id of every row that it sees and that is not acknowledged."""
+
+    @property
+    def earlier_notes(self) -> Sequence[Any]:
+        """What the decisions before this one in its group noted for it, in their order."""
+
     def get(self, collection: str, row_id: str) -> Row | None:
-        """Return the row as it stands, a tombstone too; None when the id was never used."""
+        """Return the row, a deleted one too; None if the id was never used."""
+
+    def raw(self, collection: str, row_id: str) -> bytes | None:
+        """Return the row as JSON text, a deleted one too; None if the id was never used."""
+
+    def get_acknowledged(self, collection: str, row_id: str) -> Row | None:
+        """Return the row as it is acknowledged, whatever was decided since."""
+
+    def summary(self, schema: TableSchema[SummaryT], row_id: str) -> SummaryT | None:
+        """Return the summary of a row, of a deleted one too; None if the id was never used."""
+
+    def rows(self, schema: TableSchema[SummaryT]) -> Iterator[SummaryT]:
+        """Yield every live row, oldest first."""
+
+    def newest(
+        self, schema: TableSchema[SummaryT], below: int | None = None, *, of_deleted: bool = False
+    ) -> Iterator[SummaryT]:
+        """Yield the live rows with an ordinal below `below`, newest first; deleted ones too if `of_deleted`."""
+
+    def lookup(self, index: Index[SummaryT], key: Hashable) -> Sequence[SummaryT]:
+        """Return the rows that have a key, in the order of the index."""
+
+    def count(self, index: Index[Any], key: Hashable) -> int:
+        """Return how many rows have a key; takes no longer for many."""
+
+    def scan(self, index: Index[SummaryT], key: Hashable, at_least: Any = None) -> Iterator[SummaryT]:  # noqa: ANN401 -- any JSON
+        """Yield the rows that have a key, in the order of the index, from the place `at_least` on."""
+
+    def scan_desc(
+        self,
+        index: Index[SummaryT],
+        keys: Iterable[Hashable],
+        below: Any = None,  # noqa: ANN401 -- what the index is sorted by
+    ) -> Iterator[SummaryT]:
+        """Yield the rows that have any of some keys, each once, in reverse order, from before the place `below`."""
+
+    def totals(self, totals: Totals[Any], group: Hashable) -> Mapping[Hashable, int]:
+        """Return the sums of a group by their keys."""
+
+    def referrers(self, collection: str, row_id: str) -> Sequence[tuple[str, str]]:
+        """Return the collection and the id of every live row that refers to this one."""
+
+    def undone_by(self, operation_id: str) -> str | None:
+        """Return the operation that undid this one, unless that was itself undone since."""
+
+    def plan(self) -> "Plan":
+        """Return a view of the same rows into which changes can be put to see what follows from them."""
+
+
+class Plan(View, Protocol):
+    """A view of rows as they would be. What is put into it is seen by this view only, and is not written."""
+
+    def put(self, collection: str, row_id: str, row: Row) -> None:
+        """Take in the new content of a row. Raises KeyError, TypeError or ValueError for a row of another shape."""
 
 
 Decide: TypeAlias = Callable[[ViewT], "Draft | Unchanged"]
+"""A decision. It is pure: a store may run it again on another state, and only the last result counts."""
+RunDecision: TypeAlias = Callable[[Decide[Any], Any], "Draft | Unchanged"]
+"""How a store runs a decision on a view."""
 Outcome: TypeAlias = Committed | Unchanged
+
+
+@dataclass(frozen=True, slots=True)
+class LongDecision(Generic[DecidedViewT]):
+    """A decision over many rows or long texts. A store runs it in a thread, so that others are answered meanwhile."""
+
+    decide: Callable[[DecidedViewT], Draft | Unchanged]
+
+    def __call__(self, view: DecidedViewT) -> Draft | Unchanged:
+        """Decide."""
+        return self.decide(view)
 
 
 class Commits(Protocol, Generic[ViewT]):
@@ -143,8 +229,30 @@ class Commits(Protocol, Generic[ViewT]):
         """
 
 
+class Reads(Protocol):
+    """A store that can be read."""
+
+    async def refresh(self) -> None:
+        """Take in what other processes have acknowledged; costs one memory read when there is nothing."""
+
+    def view(self, account: str) -> View:
+        """Return the acknowledged state of one account."""
+
+
+class Store(Reads, Commits[View], Protocol):
+    """A store that is read and written."""
+
+
+def get_operation(outcome: Outcome) -> Operation:
+    """Return the operation of a decision that always writes. Raises TypeError if it wrote nothing."""
+    if isinstance(outcome, Unchanged):
+        # Only a store that breaks its contract comes here.
+        raise TypeError("a decision that writes was answered with nothing written")
+    return outcome.operation
+
+
 def is_live(row: Row | None) -> bool:
-    """Tell whether the row exists for a reader: made, and not deleted since."""
+    """Return whether the row exists for a reader: made, and not deleted since."""
     return row is not None and not row.get("deleted")
 
 

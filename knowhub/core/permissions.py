@@ -40,13 +40,13 @@ def check_scopes(ctx: RequestContext, wanted: Collection[str], standing: Collect
     """
     if ctx.grantable is None:
         return
-    others = [one for one in wanted if one not in standing and not _is_grantable(ctx, one)]
+    others = [item for item in wanted if item not in standing and not _is_grantable(ctx, item)]
     if others:
         raise Forbidden(f"this key gives no scope but its own: {', '.join(map(repr, others[:5]))} is not among them")
 
 
 def owner_for(ctx: RequestContext, wanted: str | None, noun: str) -> str:
-    """Return who shall own a new row, of which `noun` says what it is. Raises Forbidden for somebody else."""
+    """Return the owner of a new row. `noun` names the row in the error. Raises Forbidden for another's owner."""
     if wanted is None:
         return ctx.default_owner
     if not ctx.may_edit(wanted):
@@ -54,9 +54,9 @@ def owner_for(ctx: RequestContext, wanted: str | None, noun: str) -> str:
     return wanted
 
 
-def granted(ctx: RequestContext, wanted: Collection[str]) -> list[str]:
+def filter_grantable(ctx: RequestContext, wanted: Collection[str]) -> list[str]:
     """Return those of the scopes that the caller may give, in their order."""
-    return [one for one in wanted if ctx.grantable is None or _is_grantable(ctx, one)]
+    return [item for item in wanted if ctx.grantable is None or _is_grantable(ctx, item)]
 
 
 def _is_grantable(ctx: RequestContext, scope: str) -> bool:

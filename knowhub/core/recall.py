@@ -16,7 +16,7 @@ MAX_QUERY_CHARS: Final = 4_096
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class StageScore:
     """What one stage said of a row: its place there, counted from 1, and the stage's own score.
 
     `stage` is `lexical`, `vector`, `routing` or `rerank`. Scores of two stages are not comparable; None where a stage
@@ -29,24 +29,24 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Hit(Generic[HeadT]):
+class SearchHit(Generic[HeadT]):
     """A row that recall found, with its relevance: the higher, the better. `parts` names the stages it came by."""
 
     head: HeadT
     relevance: float
-    parts: tuple[Part, ...] = ()
+    parts: tuple[StageScore, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Recalled(Generic[HeadT]):
+class SearchHits(Generic[HeadT]):
     """What recall answers: hits best first, how many rows the index had not yet absorbed, and which part failed."""
 
-    hits: Sequence[Hit[HeadT]]
+    hits: Sequence[SearchHit[HeadT]]
     index_lag: int
     degraded: Sequence[str] = ()
 
 
-def told_lag(ctx: RequestContext, lag: int) -> int:
+def get_visible_lag(ctx: RequestContext, lag: int) -> int:
     """Return an `index_lag` as the caller may know it; it counts rows of the whole account.
 
     How many others have just written is not told to a key that sees a part.

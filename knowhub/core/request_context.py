@@ -1,7 +1,7 @@
 """Who is calling, and what that lets them see and do; always named `ctx`."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 
@@ -26,8 +26,9 @@ class RequestContext:
 
     `actor` is the principal written into the log, `own` the principals whose rows are the caller's,
     `visible` the scopes that they see, None meaning all: the local principal, root and an account's admins.
-    `default_scopes` are those of a record that is saved without any. `grantable` are the scopes and owners that the
-    caller may give to what they write, None meaning any. `key_id` names the key that the request came with.
+    `default_scopes` are those of a record that is saved without any, `default_tree_scopes` those of a keyword or info.
+    `grantable` are the scopes and owners that the caller may give to what they write, None meaning any. `key_id` names
+    the key that the request came with.
     """
 
     account: str
@@ -36,6 +37,7 @@ class RequestContext:
     visible: frozenset[str] | None
     default_owner: str
     default_scopes: tuple[str, ...] = (scopes.OWNER,)
+    default_tree_scopes: tuple[str, ...] = (scopes.PUBLIC,)
     role: Role = Role.WRITER
     grantable: frozenset[str] | None = None
     key_id: str | None = None
@@ -51,31 +53,36 @@ class RequestContext:
 
     @property
     def unrestricted(self) -> bool:
-        """Tell whether the caller sees everything of the account; who may keep the server up is `is_root`."""
+        """Return whether the caller sees everything of the account; who may keep the server up is `is_root`."""
         return self.visible is None
 
     @property
     def may_write(self) -> bool:
-        """Tell whether the caller may do more than read and give evidence."""
+        """Return whether the caller may do more than read and give evidence."""
         return self.role is not Role.READER
 
     @property
     def is_admin(self) -> bool:
-        """Tell whether the caller may do everything in the account."""
+        """Return whether the caller may do everything in the account."""
         return self.role in {Role.ADMIN, Role.ROOT}
 
     @property
     def is_root(self) -> bool:
-        """Tell whether the caller may keep the server up, in every account."""
+        """Return whether the caller may keep the server up, in every account."""
         return self.role is Role.ROOT
 
     def sees(self, audience: frozenset[str]) -> bool:
-        """Tell whether a row with this audience exists for the caller."""
+        """Return whether a row with this audience exists for the caller."""
         return self.visible is None or not self.visible.isdisjoint(audience)
 
     def may_edit(self, owner: str) -> bool:
-        """Only the owner changes or deletes a row (KS-018), and who sees everything of the account; never a reader."""
+        """Return whether the caller may change a row of this owner: the owner and admins may, readers never."""
         return self.may_write and (self.visible is None or owner in self.own)
+
+
+def share_nothing_by_default(ctx: RequestContext) -> RequestContext:
+    """Return a context whose keywords and infos have the default scopes of its records, as where keys are asked for."""
+    return replace(ctx, default_tree_scopes=ctx.default_scopes)
 
 
 @lru_cache(maxsize=256)
@@ -92,7 +99,7 @@ def local_context(default_owner: str, account: str = DEFAULT_ACCOUNT) -> Request
 
 
 def caller_context(ids: Mapping[str, str], default_owner: str, account: str = DEFAULT_ACCOUNT) -> RequestContext:
-    """Return the context of a request that names its caller by any of CONTEXT_IDS (KS-030, KS-031)."""
+    """Return the context of a request that names its caller by any of CONTEXT_IDS."""
     visible = {f"{name.removesuffix('_id')}:{ids[name]}" for name in CONTEXT_IDS if name in ids}
     own = [f"{kind}:{ids[f'{kind}_id']}" for kind in ("agent", "user") if f"{kind}_id" in ids]
     # Who names only a project, team or org is nobody's owner: what they save is for those they named.

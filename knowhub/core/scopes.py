@@ -1,7 +1,8 @@
-"""Scopes: who a row is for, `{entity_type}:{entity_id}` or `public` (seed 004, 知识结构)."""
+"""Scopes: who a row is for, `{entity_type}:{entity_id}` or `public`."""
 
 import unicodedata
 from collections.abc import Collection, Iterable
+from functools import lru_cache
 
 PUBLIC = "public"
 OWNER = "user:owner"
@@ -36,7 +37,7 @@ def scope_problem(scope: str) -> str | None:
 
 
 def owner_problem(owner: str) -> str | None:
-    """Say what is wrong with an owner, which is one `user:` or `agent:` principal (KS-018)."""
+    """Say what is wrong with an owner, which is one `user:` or `agent:` principal."""
     kind = owner.partition(":")[0]
     if kind not in _OWNER_KINDS:
         return f"{owner!r} is not an owner: use user:ID or agent:ID"
@@ -48,23 +49,29 @@ def audience(scopes: Iterable[str], owner: str) -> frozenset[str]:
     return frozenset({owner, *(scope for scope in scopes if scope != OWNER)})
 
 
-def rank(scopes: Iterable[str], owner: str, visible: Collection[str] | None) -> int:
-    """Rank by the best scope that the caller shares, 0 being `user` (KS-035, KS-036).
+@lru_cache(maxsize=65_536)
+def intern_access(owner: str, own_scopes: tuple[str, ...]) -> tuple[str, tuple[str, ...], frozenset[str]]:
+    """Return an owner, scopes and their audience: the same objects for equal values, as most rows share them."""
+    return owner, own_scopes, audience(own_scopes, owner)
 
-    `visible` is None for a caller who sees everything: then every scope counts.
+
+def rank(scopes: Iterable[str], owner: str, visible: Collection[str] | None) -> int:
+    """Rank by the best scope that the caller shares, 0 being `user`.
+
+    `visible` is None for a caller with access to everything: then every scope counts.
     """
     shared = (scope for scope in audience(scopes, owner) if visible is None or scope in visible)
     return min((_RANK[scope.partition(":")[0]] for scope in shared), default=len(PRECEDENCE))
 
 
 def best(scopes: Iterable[str], owner: str, visible: Collection[str] | None) -> str | None:
-    """Return the scope by which the caller sees the row, the one that `rank` counted."""
+    """Return the scope through which the caller sees the row; `rank` counts the same scope."""
     shared = [scope for scope in audience(scopes, owner) if visible is None or scope in visible]
     return min(shared, key=lambda scope: (_RANK[scope.partition(":")[0]], scope), default=None)
 
 
-def derived_visibility(scopes: Collection[str]) -> str:
-    """Name the reach of `scopes` in the words of seed 004's table: private, shared, org, public."""
+def derive_visibility(scopes: Collection[str]) -> str:
+    """Return how far `scopes` reach: private, shared, org or public."""
     kinds = {scope.partition(":")[0] for scope in scopes}
     if PUBLIC in kinds:
         return "public"

@@ -1,13 +1,27 @@
-"""The calls that make up one decision: they share a deadline, and each is kept as the log shows it (KT-251)."""
+"""Calls of a language model: prompts, answers that are read without trust, and the record of each call in the log."""
 
 import asyncio
+import json
 import math
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+import re
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
-from knowhub.core.chat import ChatFailed, ChatModel, FailureReason, Question, Reply
-from knowhub.core.choices import short_text
+from knowhub.core.language_models import ChatFailed, ChatModel, ChatReply, ChatRequest, FailureReason
 from knowhub.core.operation import Row
+
+FENCE = ("<data>", "</data>")
+# Inside the fence these could look like its end or like a new line; as JSON escapes they say the same. The last four
+# are `<` and `>` in other widths, which the NFKC of many a model's tokenizer makes one with them.
+_FENCED = str.maketrans({char: f"\\u{ord(char):04x}" for char in "<>\x7f\x85\u2028\u2029\uff1c\uff1e\ufe64\ufe65"})
+
+
+def fence(data: Mapping[str, Any]) -> str:
+    """Put data between the markers as JSON on one line; nothing in it can write a marker or a line break."""
+    # Lone surrogates come in through Python callers, and no server accepts them.
+    text = json.dumps(data, ensure_ascii=False).encode("utf-8", "replace").decode()
+    return f"{FENCE[0]}\n{text.translate(_FENCED)}\n{FENCE[1]}"
+
 
 MAX_RECORDED_TEXT = 4_000
 MAX_RECORDED_VALUES = 2_000
@@ -19,7 +33,7 @@ _BIGGEST_INT = 2**63
 AnswerT = TypeVar("AnswerT")
 
 
-class Asking:
+class ModelConversation:
     """One decision's talk with a model. `calls` are its calls so far, one JSON object each, failed ones too."""
 
     def __init__(self, chat: ChatModel, budget_s: float) -> None:
@@ -34,11 +48,11 @@ class Asking:
         return self._chat.model
 
     async def ask(
-        self, question: Question, choices: Mapping[str, str], read: Callable[[Mapping[str, Any]], AnswerT | None]
+        self, question: ChatRequest, choices: Mapping[str, str], read: Callable[[Mapping[str, Any]], AnswerT | None]
     ) -> AnswerT:
         """Ask within what is left of the budget and return the answer as `read` understands it.
 
-        `choices` says what each idx of the prompt stands for. Raises ChatFailed, and nothing else: a budget that
+        `choices` maps each idx of the prompt to its id. Raises ChatFailed only: a budget that
         is spent or a call that is late is a TIMEOUT, an answer that `read` returns None for, or stumbles over, is a
         FAILURE. So whatever is taken out of an answer is to be taken within `read`.
         """
@@ -51,7 +65,7 @@ class Asking:
         except ChatFailed as failed:
             self._note(question, choices, failed, loop.time() - started)
             raise
-        answer = _understood(reply.data, read)
+        answer = _parse_answer(reply.data, read)
         if answer is None:
             unusable = ChatFailed(FailureReason.FAILURE, f"the answer is none that {question.function} can have")
             self._note(question, choices, unusable, loop.time() - started, reply)
@@ -59,7 +73,7 @@ class Asking:
         self._note(question, choices, None, loop.time() - started, reply)
         return answer
 
-    async def _reply(self, question: Question) -> Reply:
+    async def _reply(self, question: ChatRequest) -> ChatReply:
         left = self._deadline - asyncio.get_running_loop().time()
         try:
             async with asyncio.timeout_at(self._deadline):
@@ -69,18 +83,18 @@ class Asking:
         except TimeoutError as late:
             raise ChatFailed(FailureReason.TIMEOUT, f"no answer within {left:.1f} s") from late
         except Exception as broken:  # the port promises ChatFailed only; a caller's own client need not keep that
-            raise ChatFailed(FailureReason.FAILURE, _named(broken)) from broken
-        if not isinstance(reply, Reply):
+            raise ChatFailed(FailureReason.FAILURE, _format_errors(broken)) from broken
+        if not isinstance(reply, ChatReply):
             raise ChatFailed(FailureReason.FAILURE, f"the model's client returned a {type(reply).__name__}")
         return reply
 
     def _note(
         self,
-        question: Question,
+        question: ChatRequest,
         choices: Mapping[str, str],
         failed: ChatFailed | None,
         seconds: float,
-        reply: Reply | None = None,
+        reply: ChatReply | None = None,
     ) -> None:
         self.calls.append(
             {
@@ -109,14 +123,14 @@ def recordable(value: object) -> Any:  # noqa: ANN401 -- any JSON
         return f"a {type(value).__name__} that cannot be read"
 
 
-def _understood(data: object, read: Callable[[Mapping[str, Any]], AnswerT | None]) -> AnswerT | None:
+def _parse_answer(data: object, read: Callable[[Mapping[str, Any]], AnswerT | None]) -> AnswerT | None:
     try:
         return read(data) if isinstance(data, Mapping) else None
     except Exception:  # noqa: BLE001 -- what reading an answer raises is the answer's fault, whatever it is
         return None
 
 
-def _named(broken: Exception) -> str:
+def _format_errors(broken: Exception) -> str:
     name = type(broken).__name__
     try:
         return f"{name}: {broken}"
@@ -156,18 +170,92 @@ class _Recording:
 
     def _object(self, value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
         copied: dict[str, Any] = {}
-        for key, one in value.items():
+        for key, item in value.items():
             if self._left <= 0:
                 copied["…"] = "…"
                 break
-            copied[str(self.copy(key, _MAX_RECORDED_DEPTH))] = self.copy(one, depth)
+            copied[str(self.copy(key, _MAX_RECORDED_DEPTH))] = self.copy(item, depth)
         return copied
 
     def _array(self, value: list[Any] | tuple[Any, ...], depth: int) -> list[Any]:
         copied: list[Any] = []
-        for one in value:
+        for item in value:
             if self._left <= 0:
                 copied.append("…")
                 break
-            copied.append(self.copy(one, depth))
+            copied.append(self.copy(item, depth))
         return copied
+
+
+MAX_POINTED = 50
+_MAX_READ = 1_000
+_MAX_IDX_DIGITS = 9
+
+
+class NumberedChoices:
+    """What was shown: candidates by idx, from 1 anew each round, and ids that are accepted beside them."""
+
+    def __init__(self, ids: Sequence[str], also: Iterable[str] = ()) -> None:
+        self._listed = tuple(ids)
+        self._ids = frozenset((*ids, *also))
+
+    @property
+    def by_idx(self) -> Mapping[str, str]:
+        """What each idx of the prompt stood for, as the log keeps it for a replay."""
+        return {str(idx): node_id for idx, node_id in enumerate(self._listed, 1)}
+
+    def pick(self, pointed: object) -> str | None:
+        """Return the id that is meant: by idx, by idx as text, or by an id that was shown; None for anything else."""
+        if isinstance(pointed, str):
+            text = pointed.strip()
+            if text in self._ids:
+                return text
+            return self._find_by_number(int(text)) if text.isdecimal() and len(text) <= _MAX_IDX_DIGITS else None
+        # True is an int in Python, and nobody's idx.
+        if isinstance(pointed, int) and not isinstance(pointed, bool):
+            return self._find_by_number(pointed)
+        return None
+
+    def pick_all(self, pointed: Iterable[object]) -> tuple[str, ...]:
+        """Return each id that is meant once, in the order of the answer, at most MAX_POINTED; the rest is dropped."""
+        picked = (self.pick(item) for item in pointed)
+        return tuple(dict.fromkeys(node_id for node_id in picked if node_id is not None))[:MAX_POINTED]
+
+    def _find_by_number(self, idx: int) -> str | None:
+        return self._listed[idx - 1] if 0 < idx <= len(self._listed) else None
+
+
+def list_pointers(value: object) -> Sequence[object]:
+    """Return what a field names, one or several; blanks, with which models fill a field, name nothing."""
+    many = value[:_MAX_READ] if isinstance(value, list | tuple) else [value]
+    return [item for item in many if item is not None and not (isinstance(item, str) and not item.strip())]
+
+
+def short_text(value: object, limit: int) -> str:
+    """Return text as one line of at most `limit` characters; anything that is not text is empty."""
+    if not isinstance(value, str):
+        return ""
+    # A lone half of a surrogate pair is text that no file and no answer can hold, and NUL none that a name may hold.
+    line = " ".join(value[: limit * 4].replace("\0", " ").encode("utf-8", "replace").decode().split())
+    return line[:limit].rstrip()
+
+
+_MAX_CITED: Final = 20
+# A paraphrase shares at least this part of its words with its source; an invention does not.
+_LEAST_GROUND: Final = 0.3
+_WORD: Final = re.compile(r"[a-z0-9_]{2,}|[\u3400-\u9fff]")
+
+
+def parse_citations(said: object, shown: Container[int]) -> tuple[int, ...]:
+    """Return the numbers that a field names, one or several, of those that were shown; each once."""
+    pointed: Sequence[object] = said[:_MAX_CITED] if isinstance(said, list) else [said]
+    # True is an int in Python, and nobody's number.
+    numbers = (item for item in pointed if isinstance(item, int) and not isinstance(item, bool) and item in shown)
+    return tuple(dict.fromkeys(numbers))
+
+
+def is_grounded(content: str, texts: Sequence[str]) -> bool:
+    """Return whether enough words of `content` occur in the texts that it is based on."""
+    words = set(_WORD.findall(content.casefold()))
+    there = set(_WORD.findall(" ".join(texts).casefold()))
+    return bool(words) and len(words & there) >= _LEAST_GROUND * len(words)

@@ -1,0 +1,32 @@
+"""The keys that seal bodies: data keys, wrapped by a master key."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class MasterKey:
+    """A key that wraps data keys; `name` tells it from others and says nothing of it."""
+
+    name: str
+    key: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class WrappedKey:
+    """A data key as the keyring holds it: which sealed body it opens, wrapped by which master key.
+
+    `nonce` and `data` are empty where it was destroyed, at `destroyed_at`; nothing revives it. One without a
+    `resource_id` opens no body: the retry keys of its account are blinded with it.
+    """
+
+    account: str
+    resource_id: str
+    master: str
+    nonce: bytes = field(default=b"", repr=False)
+    data: bytes = field(default=b"", repr=False)
+    destroyed_at: str | None = None
+
+    @property
+    def is_of_a_body(self) -> bool:
+        """Return whether it opens, or before it was destroyed did open, a sealed body."""
+        return self.resource_id != ""

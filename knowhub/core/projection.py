@@ -1,0 +1,64 @@
+"""Projections: data that is derived from the log, kept on disk, and can be removed and built again at any time."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from knowhub.core.operation import Row
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """What a check found: a projection is built again in memory and compared with what is on disk.
+
+    `position` is the last operation that it holds, None where nothing is on disk. `fits` is False where it was made
+    from another state of the log: it is then rebuilt as a whole. `differences` name what is not as it should be, by
+    the paths below the data directory. `summary` describes what was compared. `is_empty` says that there is nothing on
+    disk, nor to be written.
+    """
+
+    position: int | None
+    fits: bool = True
+    differences: Sequence[str] = ()
+    summary: str = ""
+    is_empty: bool = False
+
+
+class Projection(Protocol):
+    """What the leader process of a data directory keeps up to date with the log."""
+
+    @property
+    def erase_seq(self) -> int | None:
+        """The number of the newest erase that it knows of; None where nothing is on disk. Raises OSError."""
+
+    async def catch_up(self) -> None:
+        """Apply the operations that it lacks; rebuild it where it does not fit the log. Raises OSError, KnowHubError.
+
+        The leader alone calls this. A crash at any moment leaves something that the next call makes right.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryFormat:
+    """How a domain shows its rows as directories; each directory belongs to one row.
+
+    `directory_id(collection, row_id)` names the row in whose directory a row is shown, None where it is shown in none.
+    `path(row_id)` is the path of that directory; no row's directory is inside another's. `live_ids(view)` yields the
+    rows of an account that have one. `sources(view, row_id)` names the collection and the id of all rows that make a
+    directory, None where the row has no directory (any more). `render(rows)` makes the files of these rows, by
+    name, in the order in which they are to be written; it may run in a thread.
+    """
+
+    directory_id: Callable[[str, str], str | None]
+    path: Callable[[str], str]
+    live_ids: Callable[[Any], Iterator[str]]
+    sources: Callable[[Any, str], Sequence[tuple[str, str]] | None]
+    render: Callable[[Sequence[Row]], Mapping[str, bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFormat:
+    """The record file of a collection: its `name`, and `encode(row)`, which makes a JSON object of a row."""
+
+    name: str
+    encode: Callable[[Row], Mapping[str, Any]]

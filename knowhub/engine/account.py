@@ -1,0 +1,192 @@
+"""All acknowledged rows of one account: a table for each collection, made from the schema that a domain declares."""
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+import orjson
+
+from knowhub.core.table_schema import DiskBodies, EdgeBodies, Index, TableSchema, TableSchemas, Totals
+from knowhub.engine.disk_rows import LogLine, PlacedRows, ReadText
+from knowhub.engine.disk_tables import DiskTable, EdgeTable
+from knowhub.engine.tables import MemoryTable, Table
+
+_CHANGES_PER_OPERATION_BITS = 20
+
+
+class LoadedChange(Protocol):
+    """A change that was read back from the log."""
+
+    @property
+    def collection(self) -> str: ...
+    @property
+    def id(self) -> str: ...
+    @property
+    def after(self) -> Any: ...  # noqa: ANN401 -- JSON text, as bytes or as a part of a line
+    @property
+    def number(self) -> int | None:
+        """The change number, if the log says it; otherwise it follows from the sequence number."""
+
+
+class WrittenChange(Protocol):
+    """A change that was decided and written by this process."""
+
+    @property
+    def collection(self) -> str: ...
+    @property
+    def id(self) -> str: ...
+    @property
+    def after(self) -> bytes: ...
+    @property
+    def after_row(self) -> Mapping[str, Any]: ...
+
+
+class Summaries(Protocol):
+    """Finds summaries that were already made while an operation was decided."""
+
+    def find_decided(self, collection: str, row_id: str) -> Any: ...  # noqa: ANN401 -- of the collection's schema
+
+
+class Account:
+    """The tables of one account. Tables of collections without a schema find rows by their ids only."""
+
+    def __init__(self, schemas: TableSchemas, read: ReadText) -> None:
+        self.schemas = schemas
+        self._read = read
+        self._tables: dict[str, Table] = {}
+        self._undos: dict[str, str] = {}
+
+    def load(self, seq: int, changes: Sequence[LoadedChange], line: LogLine) -> None:
+        """Take in an operation that was read back from a line of the log."""
+        texts = [bytes(change.after) for change in changes]
+        numbers = [change_number(seq, n) if c.number is None else c.number for n, c in enumerate(changes)]
+        names = {change.collection for change in changes}
+        for name in self._in_order(names):
+            table = self.table(name)
+            if len(names) == 1:
+                table.load([change.id for change in changes], texts, numbers, line)
+                continue
+            positions = [position for position, change in enumerate(changes) if change.collection == name]
+            ids = [changes[position].id for position in positions]
+            table.load(
+                ids, [texts[position] for position in positions], [numbers[position] for position in positions], line
+            )
+
+    def move(self, changes: Sequence[LoadedChange], line: LogLine) -> None:
+        """Read rows that stay on disk from another line from now on, where they are still the same."""
+        for name in {change.collection for change in changes}:
+            mine = [change for change in changes if change.collection == name]
+            self.table(name).move([change.id for change in mine], [bytes(change.after) for change in mine], line)
+
+    def place(self, changes: Sequence[WrittenChange], line: LogLine) -> dict[str, PlacedRows[Any]]:
+        """Return the rows of an operation that stay on disk, by collection, for `apply`; it may run in a thread."""
+        texts: dict[str, list[bytes]] = {}
+        for change in changes:
+            texts.setdefault(change.collection, []).append(change.after)
+        tables = {name: table for name in texts if isinstance(table := self.table(name), DiskTable | EdgeTable)}
+        return {name: tables[name].place(texts[name], line) for name in self._in_order(set(tables))}
+
+    def apply(
+        self,
+        seq: int,
+        changes: Sequence[WrittenChange],
+        placed: Mapping[str, PlacedRows[Any]],
+        summaries: Summaries,
+    ) -> None:
+        """Take in an operation that this process has decided and written; `place` has found its rows."""
+        for position, change in enumerate(changes):
+            table = self.table(change.collection)
+            if not isinstance(table, MemoryTable):
+                continue
+            if (summary := summaries.find_decided(change.collection, change.id)) is not None:
+                table.put_summary(change.id, change.after, summary)
+            else:
+                table.put(change.id, change.after, change.after_row, change_number(seq, position))
+        for name, rows in placed.items():
+            table = self.table(name)
+            if isinstance(table, DiskTable | EdgeTable):
+                table.put(rows)
+
+    def note_undo(self, undo_of: str | None, operation_id: str) -> None:
+        """Remember which operation undid which."""
+        if undo_of is not None:
+            self._undos[undo_of] = operation_id
+
+    def table(self, name: str) -> Table:
+        """Return the table of a collection."""
+        table = self._tables.get(name)
+        if table is None:
+            # A decision that runs in a thread may make it at the same moment.
+            table = self._tables.setdefault(name, self._make(name))
+        return table
+
+    def read_rows(self, name: str) -> Sequence[tuple[str, Mapping[str, Any]]]:
+        """Return the id and the row of everything in a collection whose texts are in memory, deleted rows too."""
+        return [(row_id, orjson.loads(text)) for row_id, text in self.memory_table(name).texts()]
+
+    def memory_table(self, name: str) -> MemoryTable:
+        """Return the table of a collection whose texts are in memory."""
+        table = self.table(name)
+        if not isinstance(table, MemoryTable):
+            raise TypeError(f"the texts of {name!r} are not in memory")
+        return table
+
+    def size(self, collection: str) -> int:
+        return len(self.table(collection))
+
+    def text(self, collection: str, row_id: str) -> bytes | None:
+        return self.table(collection).text(row_id)
+
+    def number(self, collection: str, row_id: str) -> int | None:
+        return self.table(collection).number(row_id)
+
+    def summary(self, collection: str, row_id: str) -> Any:  # noqa: ANN401 -- of the collection's schema
+        return self.table(collection).summary(row_id)
+
+    def rows(self, collection: str) -> Iterator[Any]:
+        return self.table(collection).rows()
+
+    def rows_desc(self, collection: str, below: int | None, *, of_deleted: bool) -> Iterator[Any]:
+        return self.table(collection).rows_desc(below, of_deleted=of_deleted)
+
+    def lookup(self, index: Index[Any], key: Hashable) -> list[Any]:
+        return self.table(index.collection).lookup(index.name, key)
+
+    def count(self, index: Index[Any], key: Hashable) -> int:
+        return self.table(index.collection).count(index.name, key)
+
+    def scan(self, index: Index[Any], key: Hashable, at_least: Any) -> Iterator[Any]:  # noqa: ANN401 -- any JSON
+        return self.table(index.collection).scan(index.name, key, at_least)
+
+    def scan_desc(self, index: Index[Any], keys: Iterable[Hashable], below: Any) -> Iterator[Any]:  # noqa: ANN401 -- any JSON
+        return self.table(index.collection).scan_desc(index.name, keys, below)
+
+    def totals(self, totals: Totals[Any], group: Hashable) -> Mapping[Hashable, int]:
+        return self.table(totals.collection).totals(totals.name, group)
+
+    def undo_of(self, operation_id: str) -> str | None:
+        return self._undos.get(operation_id)
+
+    def _in_order(self, names: set[str]) -> Iterable[str]:
+        # Sources before the edges that need their numbers: as the schemas are declared.
+        return names if len(names) == 1 else sorted(names, key=[*self.schemas, *sorted(names)].index)
+
+    def _make(self, name: str) -> Table:
+        schema = self.schemas.get(name) or TableSchema[Any](name)
+        if isinstance(schema.bodies, DiskBodies):
+            return DiskTable(schema, schema.bodies, self._read)
+        if isinstance(schema.bodies, EdgeBodies):
+            sources = self.table(schema.bodies.source)
+            if not isinstance(sources, DiskTable):
+                raise TypeError(f"the sources of {name!r} are not on disk")
+            return EdgeTable(schema, schema.bodies, sources, self._read)
+        return MemoryTable(schema)
+
+
+def change_number(seq: int, position: int) -> int:
+    """Return a number for a change of an operation: the same in every process, and rising."""
+    return (seq << _CHANGES_PER_OPERATION_BITS) | position
+
+
+def seq_of_change(number: int) -> int:
+    """Return the sequence number of the operation that a change number belongs to."""
+    return number >> _CHANGES_PER_OPERATION_BITS
