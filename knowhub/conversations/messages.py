@@ -1,0 +1,128 @@
+"""The messages of a conversation: who wrote each, and what of them is read."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Final
+
+USER: Final = frozenset({"user", "human", "用户", "用戶"})
+AGENT: Final = frozenset({"assistant", "ai", "model", "助手"})
+TOOL: Final = frozenset({"tool", "function", "工具"})
+SYSTEM: Final = frozenset({"system", "developer", "系统", "系統"})
+"""An application's words, which are nobody's: neither a person's nor a model's."""
+
+ALL: Final = USER | AGENT | TOOL | SYSTEM
+
+
+def is_one_of(roles: frozenset[str], role: str) -> bool:
+    """Return whether a role is one of these, in any case."""
+    return role.strip().casefold() in roles
+
+
+MAX_READ_MESSAGES: Final = 2_000
+MAX_READ_CHARS: Final = 400_000
+"""So much of a conversation is read for what it says, the newest messages first."""
+MAX_READ_SENTENCES: Final = 20_000
+"""So many sentences of a conversation, by the marks that end them: short ones take as long to read as long ones."""
+MAX_MESSAGE_READ_CHARS: Final = 100_000
+MAX_MESSAGE_READ_SENTENCES: Final = 5_000
+"""So much of each message, from its beginning."""
+_SENTENCE_END: Final = re.compile(r"[\n.!?。！？]")
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message; only `role` and `content` are needed. `timestamp` is ISO 8601 as it was sent."""
+
+    role: str
+    content: str
+    name: str = ""
+    message_id: str | None = None
+    timestamp: str | None = None
+
+    @property
+    def is_user(self) -> bool:
+        """Whether a person wrote it."""
+        return is_one_of(USER, self.role)
+
+    @property
+    def is_agent(self) -> bool:
+        """Whether a model wrote it."""
+        return is_one_of(AGENT, self.role)
+
+    @property
+    def is_tool(self) -> bool:
+        """Whether it is what a tool answered."""
+        return is_one_of(TOOL, self.role)
+
+    @property
+    def is_system(self) -> bool:
+        """Whether it is an application's words, which are nobody's memories."""
+        return is_one_of(SYSTEM, self.role)
+
+
+def list_readable(messages: Sequence[Message]) -> list[Message]:
+    """Return the newest messages that are read, in their order, each cut to what of it is read."""
+    chars, sentences = MAX_READ_CHARS, MAX_READ_SENTENCES
+    readable: list[Message] = []
+    for message in reversed(messages[-MAX_READ_MESSAGES:]):
+        content = message.content[:MAX_MESSAGE_READ_CHARS]
+        ends = [end.end() for end in islice(_SENTENCE_END.finditer(content), MAX_MESSAGE_READ_SENTENCES)]
+        if len(ends) == MAX_MESSAGE_READ_SENTENCES:
+            content = content[: ends[-1]]
+        chars, sentences = chars - len(content), sentences - len(ends)
+        if chars < 0 or sentences < 0:
+            break
+        readable.append(message if content == message.content else replace(message, content=content))
+    return readable[::-1]
+
+
+def count_unread(messages: Sequence[Message], readable: Sequence[Message]) -> int:
+    """Return how many messages are not read whole; `readable` are those that `list_readable` returned."""
+    whole = zip(reversed(messages), reversed(readable), strict=False)
+    return len(messages) - sum(len(message.content) == len(read.content) for message, read in whole)
+
+
+# Hosts put the name of a server before the name of its tool: `mcp__knowhub__search_memory`.
+_OWN: Final = re.compile(
+    r"\A(?:[\w.:/-]{0,100}knowhub[\w-]{0,40}(?:__|[.:/]))?"
+    r"(?:(?:knowledge|keyword|info|resource|memory|context|goal)_\w+"
+    r"|(?:search|read|commit|list|get|save|recall|expand)_(?:memory|memories|session|context|knowledge)"
+    r"|goal|focus_goal|recall)"
+)
+
+
+def is_own_tool(name: str) -> bool:
+    """Return whether a tool is called as one of KnowHub's is."""
+    return _OWN.fullmatch(name.strip()) is not None
+
+
+WITHHELD: Final = "[withheld: it is sealed]"
+_NAME: Final = "secure_body"
+# As KnowHub's tools show it: one line, and those behind it that are indented behind the bar.
+_FENCED: Final = re.compile(rf"^([ \t]*\|[ ]{_NAME}: )[^\n]*(?:\n[ \t]*\|   [^\n]*)*", re.MULTILINE)
+# As JSON and as Python has it, cut off somewhere perhaps; and JSON in a text of JSON.
+_QUOTED: Final = tuple(
+    re.compile(rf"({quote}{_NAME}{quote}\s*:\s*)(?:{text})", re.DOTALL)
+    for quote, text in (
+        ("[\"']", r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)' + r"|'[^'\\]*(?:\\.[^'\\]*)*(?:'|\\?\Z)"),
+        (r'\\"', r'\\"[^"\\]*(?:\\\\\\?.[^"\\]*)*(?:\\"|\\*\Z)'),
+    )
+)
+
+
+def without_revealed(messages: Sequence[Message]) -> list[Message]:
+    """Return the messages without the sealed bodies that tools have shown; what a person says stays as it is."""
+    return [
+        replace(message, content=_without(message.content))
+        if _NAME in message.content and not message.is_user
+        else message
+        for message in messages
+    ]
+
+
+def _without(content: str) -> str:
+    content = _FENCED.sub(lambda found: found[1] + WITHHELD, content)
+    content = _QUOTED[0].sub(lambda found: f'{found[1]}"{WITHHELD}"', content)
+    return _QUOTED[1].sub(lambda found: f'{found[1]}\\"{WITHHELD}\\"', content)

@@ -1,0 +1,188 @@
+"""Recognises KnowHub's own texts in a conversation, so that they are not learnt again.
+
+It knows them by the answering tool, the fence around stored text, the list under 「📚 相关知识」, and
+the ids of records. Text that an agent repeats in its own words is compared with the stored records (`is_copy`).
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from knowhub.conversations.messages import Message, is_own_tool
+from knowhub.core import near_duplicates
+
+_FENCE_NOTE = 'Lines that begin with "| " are stored text'
+_INJECTED = "📚"
+_SAID = re.compile(r"用户说：|The user said: ")
+# A rendered record begins with who said it.
+_SHOWN = re.compile(r"^[\s\-*•·>|\"]*(?:content\"?\s*:\s*\"?)?(?:用户说：|The user said: )")
+_LISTED = re.compile(r"^\s*(?:[>|\-*+•·]|\d{1,3}[.)、．]|[（(]\d{1,2}[)）])\s*")
+_LABEL = re.compile(r"^[^:：。.!?！？]{1,40}[:：]\s*")
+_SENTENCE_END = re.compile(r"(?<=[。！？!?])|(?<=\.)\s+")
+_RECORD_ID = re.compile(r"\bknowledge-\d{8}-[0-9a-f]{4,}\b")
+_ITEM = re.compile(r"^\s*(?:[|>\-*•·]|\d{1,3}[.)、]|\[|\{|$)")
+# A copy has at least this length, and shares at least this part with the record.
+_LEAST_WEIGHT = 16
+_LEAST_SHARE = 0.8
+_MEMORY_SCHEME: Final = "ctx://"
+# What can be left out of a statement without changing what it says.
+_FILLERS: Final = re.compile(
+    r"\b(?:really|very|just|also|actually|honestly|definitely|absolutely|personally|so much|a lot|well|oh|yes|yeah"
+    r"|and|but|so)\b"
+    r"|真的|非常|特别|其实|还是|确实|的确|比较|很|挺|也|呢|啊|哦|嗯"
+)
+# As hosts write recalled text into a prompt: between tags, or below a heading up to the next paragraph.
+_TAGGED: Final = re.compile(
+    r"<(?P<tag>(?:relevant|recalled|long[-_ ]?term|user|retrieved|injected)?[-_ ]?(?:memor(?:y|ies)|context"
+    r"|knowledge))\b[^<>]{0,400}>"
+    r".*?(?:</(?P=tag)>|\Z)",
+    re.IGNORECASE | re.DOTALL,
+)
+_HEADED: Final = re.compile(
+    r"^[#>*\s\[(]*(?:(?:relevant|recalled|related|retrieved|stored) (?:memor(?:y|ies)|context|knowledge)"
+    r"|(?:相关|召回|检索到)的?(?:记忆|上下文|知识)|memory context)[^\n]{0,40}$"
+    # A heading that is this one word.
+    r"|^#{1,6}\s*(?:long[- ]term )?(?:memory|memories|记忆|长期记忆)\s*(?:[:：]\s*)?$",
+    re.IGNORECASE,
+)
+_LEAST_CHARS: Final = 8
+_MAX_TEXTS: Final = 400
+
+
+def is_recall_answer(message: Message) -> bool:
+    """Return whether a message is KnowHub's answer to a tool call."""
+    # A person may have any name.
+    if message.is_user or not (message.is_tool or message.name):
+        return False
+    if is_own_tool(message.name):
+        return True
+    return message.is_tool and (_FENCE_NOTE in message.content or _RECORD_ID.search(message.content) is not None)
+
+
+def without_recalled(content: str) -> str:
+    """Return a text without the lines that KnowHub wrote into it."""
+    marks = (_INJECTED, _FENCE_NOTE, "knowledge-", "用户说：", "The user said: ")
+    if not any(mark in content for mark in marks):
+        return content
+    kept: list[str] = []
+    injected = False
+    after_blank = False
+    for line in content.splitlines():
+        if _INJECTED in line:
+            injected = True
+        elif injected and after_blank and not _ITEM.match(line):
+            # A new paragraph that is no list item ends the list.
+            injected = False
+        after_blank = not line.strip()
+        if not (
+            injected or _FENCE_NOTE in line or line.startswith("|") or _RECORD_ID.search(line) or _SHOWN.match(line)
+        ):
+            kept.append(line)
+    return "\n".join(kept)
+
+
+def without_quoted(content: str, stored: frozenset[str]) -> str:
+    """Return a text without the lines that quote a record of `stored`, in a list or after a label.
+
+    `stored` holds lines as `plain_lines` returns them. Users who repeat their own statement do not quote it.
+    """
+    kept: list[str] = []
+    labelled = False
+    for line in content.splitlines():
+        item = _LISTED.sub("", line)
+        label = _LABEL.match(item)
+        said = [item, item[label.end() :]] if label else [item]
+        quotes = labelled or label is not None or item != line
+        if not (
+            quotes and any(_plain(entry) in stored for text in said for entry in (text, *_SENTENCE_END.split(text)))
+        ):
+            kept.append(line)
+        labelled = bool(line.strip()) and (labelled or line.rstrip().endswith((":", "：")))
+    return "\n".join(kept)
+
+
+def plain_lines(content: str) -> Iterator[str]:
+    """Yield the lines of a record, reduced to letters and digits."""
+    return (plain for line in content.splitlines() if (plain := _plain(_SAID.sub("", line))))
+
+
+def _plain(text: str) -> str:
+    return "".join(char for char in text.casefold() if char.isalnum())
+
+
+def is_copy(said: str, stored: str) -> bool:
+    """Return whether a stored text contains at least 80 % of the word pairs of a statement."""
+    if near_duplicates.weight(said) < _LEAST_WEIGHT:
+        return False
+    own = near_duplicates.shingles(said)
+    return bool(own) and len(own & near_duplicates.shingles(stored)) >= _LEAST_SHARE * len(own)
+
+
+@dataclass(frozen=True, slots=True)
+class RecalledTexts:
+    """What was recalled into a session: its lines, as they are compared, and its longer texts."""
+
+    lines: frozenset[str]
+    texts: Sequence[frozenset[int]]
+
+    def is_said_in(self, text: str) -> bool:
+        """Return whether a text only repeats what was recalled."""
+        if normalize_words(text) in self.lines:
+            return True
+        if near_duplicates.weight(text) < _LEAST_WEIGHT:
+            return False
+        own = near_duplicates.shingles(text)
+        return bool(own) and any(len(own & theirs) >= _LEAST_SHARE * len(own) for theirs in self.texts)
+
+
+def index_recalled(texts: Iterable[str]) -> RecalledTexts:
+    """Take in the texts that were recalled, the first 400 of them."""
+    kept = [text for text, _ in zip((item for item in texts if item.strip()), range(_MAX_TEXTS), strict=False)]
+    lines = {normalize_words(line) for text in kept for line in (text, *text.splitlines())}
+    return RecalledTexts(
+        frozenset(line for line in lines if len(line) >= _LEAST_CHARS),
+        [near_duplicates.shingles(text) for text in kept],
+    )
+
+
+def remove_recalled(messages: Sequence[Message], known: RecalledTexts) -> list[Message]:
+    """Return the messages without what KnowHub said; each keeps its place, though nothing may be left of it."""
+    return [_clean_message(message, known) for message in messages]
+
+
+def _clean_message(message: Message, known: RecalledTexts) -> Message:
+    if (not message.is_user and is_own_tool(message.name)) or is_recall_answer(message):
+        return replace(message, content="")
+    content = message.content
+    if "<" in content:
+        content = _TAGGED.sub("", content)
+    content = without_recalled(content)
+    kept = list(_own_lines(content.splitlines(), known))
+    content = "\n".join(kept)
+    return message if content == message.content else replace(message, content=content)
+
+
+def _own_lines(lines: Iterable[str], known: RecalledTexts) -> Iterable[str]:
+    injected = False
+    after_blank = False
+    for line in lines:
+        if _HEADED.match(line):
+            injected = True
+        elif injected and after_blank and not _ITEM.match(line):
+            # A new paragraph that is no item of the list: somebody speaks again.
+            injected = False
+        after_blank = not line.strip()
+        if not (injected or _MEMORY_SCHEME in line or normalize_words(line) in known.lines):
+            yield line
+
+
+def normalize_words(text: str) -> str:
+    """Return the letters and digits of a text without filler words, in lower case, for comparing texts."""
+    folded = text.casefold()
+    return _letters(_FILLERS.sub("", folded)) or _letters(folded)
+
+
+def _letters(text: str) -> str:
+    # A commit compares all texts: a generator takes several times as long.
+    return "".join(filter(str.isalnum, text))

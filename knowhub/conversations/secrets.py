@@ -1,0 +1,147 @@
+"""Credentials in text: their position and kind, never their value."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from knowhub.conversations.secret_patterns import PATTERNS, PLACEHOLDER, SPOKEN_PATTERNS, SecretPattern
+
+PIECE_CHARS = 8_192
+# As long as the longest that is looked for: the private key of 4,096 bits.
+_OVERLAP_CHARS = 4_400
+_SHOWN_FROM_CHARS = 12
+_CLOSING = "\"'`“”‘’」,;，。；、)）]}"
+_MOST_FOUND = 20
+_FIGURE_OR_SIGN = re.compile(r"[0-9!@#%^&*+=?~]")
+
+_COVERED_CHARS = 4_000
+COVER = "\ufffc"
+"""Replaces a credential. No sentence or word ends at this character."""
+
+
+@dataclass(frozen=True, slots=True)
+class DetectedSecret:
+    """A credential at `start` to `end` of a text. It does not hold it: what names a secret may come into a log."""
+
+    pattern: str
+    start: int
+    end: int
+    redacted: str
+
+
+def find_secrets(text: str, offset: int = 0) -> list[DetectedSecret]:
+    """Return the first 20 credentials in a text, in text order, none inside another.
+
+    `offset` is where the text begins in the whole that the positions shall refer to.
+    """
+    return _find_secrets(text, PATTERNS, offset)[:_MOST_FOUND]
+
+
+def find_possible_secrets(text: str) -> list[DetectedSecret]:
+    """Return every credential in what somebody says, and what may be one: it is to go nowhere.
+
+    The audit shows what it is sure of; here a password that is kept costs more than a word that is left out.
+    """
+    return _find_secrets(text, (*PATTERNS, *SPOKEN_PATTERNS), 0, is_sure=False)
+
+
+def _find_secrets(
+    text: str, patterns: Sequence[SecretPattern], offset: int, *, is_sure: bool = True
+) -> list[DetectedSecret]:
+    lowered = text.lower()
+    found = [
+        secret
+        for pattern in patterns
+        if any(hint in lowered for hint in pattern.hints)
+        for secret in _matches(pattern, text, offset, is_sure=is_sure)
+    ]
+    found.sort(key=lambda item: (item.start, -item.end))
+    kept: list[DetectedSecret] = []
+    for secret in found:
+        if not kept or secret.start >= kept[-1].end:
+            kept.append(secret)
+    return kept
+
+
+def contains_secret(text: str) -> bool:
+    """Return whether a text holds what may be a credential."""
+    return any(
+        find_possible_secrets(text[at : at + 2 * _COVERED_CHARS]) for at in range(0, max(len(text), 1), _COVERED_CHARS)
+    )
+
+
+def cover_secrets(text: str) -> str:
+    """Return a text with each credential replaced by COVER.
+
+    Do this before the text is split into sentences: no sentence holds the whole of a key of several lines.
+    """
+    starts = range(0, max(len(text), 1), _COVERED_CHARS)
+    found = [
+        (at + secret.start, at + secret.end)
+        for at in starts
+        for secret in find_possible_secrets(text[at : at + 2 * _COVERED_CHARS])
+    ]
+    parts: list[str] = []
+    shown_to = 0
+    for start, end in sorted(found):
+        if end > shown_to:
+            parts += (text[shown_to:start], COVER) if start >= shown_to else (COVER,)
+            shown_to = end
+    return "".join([*parts, text[shown_to:]])
+
+
+def pieces(text: str) -> Iterator[tuple[str, int]]:
+    """Cut a long text into pieces with their offsets, each short enough to be searched within a turn.
+
+    They overlap, so that what is cut in one of them is whole in the next.
+    """
+    start = 0
+    while True:
+        yield text[start : start + PIECE_CHARS + _OVERLAP_CHARS], start
+        start += PIECE_CHARS
+        if start >= len(text):
+            return
+
+
+def redacted(text: str) -> str:
+    """Return a text with every credential in it replaced by what may be shown of it."""
+    parts: list[str] = []
+    end = 0
+    for secret in _find_secrets(text, PATTERNS, 0):
+        parts += (text[end : secret.start], f"[{secret.pattern}: {secret.redacted}]")
+        end = secret.end
+    return "".join([*parts, text[end:]])
+
+
+def excerpt(text: str, chars: int = 120) -> str:
+    """Return the beginning of a text on one line, without credentials."""
+    # Far more is searched than is shown: a credential that is cut is none any more.
+    shown = " ".join(redacted(text[:PIECE_CHARS]).split())
+    return shown if len(shown) <= chars else f"{shown[: chars - 1]}…"
+
+
+def _matches(pattern: SecretPattern, text: str, offset: int, *, is_sure: bool) -> Iterator[DetectedSecret]:
+    for match in pattern.expression.finditer(text):
+        start, value = match.start("secret"), match["secret"]
+        if pattern.is_chosen:
+            value = value.rstrip(_CLOSING) if "(" not in value else value
+            if not _is_chosen(value):
+                continue
+        elif (is_sure and value.endswith("EXAMPLE")) or not (pattern.is_valid is None or pattern.is_valid(value)):
+            # The key of Amazon's own manuals, or a number of another kind.
+            continue
+        yield DetectedSecret(pattern.name, offset + start, offset + start + len(value), _mask_value(value))
+
+
+def _is_chosen(value: str) -> bool:
+    """Return whether somebody may have chosen this: letters with figures or signs, and no word of a manual."""
+    if len(value) < 6 or PLACEHOLDER.search(value):  # noqa: PLR2004 -- as short as passwords come
+        return False
+    letters = any(char.isalpha() for char in value)
+    return letters and _FIGURE_OR_SIGN.search(value) is not None
+
+
+def _mask_value(value: str) -> str:
+    # Of a short one, four characters would be half of it.
+    beginning, end = (value[:2], value[-2:]) if len(value) >= _SHOWN_FROM_CHARS else ("", "")
+    return f"{beginning}…{end} ({len(value)} characters)"
