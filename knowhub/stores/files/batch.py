@@ -1,4 +1,4 @@
-"""Deciding: one decision after another, each on the state that includes those before it in the batch."""
+"""Run decisions one after another, each on the state that includes the decisions before it."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -10,12 +10,31 @@ import orjson
 from knowhub.core.erasing import ERASING, is_erased
 from knowhub.core.errors import InvalidInput, TooLarge
 from knowhub.core.ids import Ids, operation_id
-from knowhub.core.operation import Change, Committed, Draft, IdempotencyKey, Operation, Outcome, Row, Unchanged, Write
+from knowhub.core.operation import (
+    Change,
+    Committed,
+    Decide,
+    Draft,
+    IdempotencyKey,
+    LongDecision,
+    Operation,
+    Outcome,
+    Row,
+    RunDecision,
+    Unchanged,
+    Write,
+)
+from knowhub.engine.account import Account, change_number
+from knowhub.engine.overlay import Overlay
+from knowhub.engine.view import AccountView
 from knowhub.stores.files.log.log_line import RawChange, encode
-from knowhub.stores.files.rows.state import AccountState, Pending
-from knowhub.stores.files.rows.state_view import StateView
 
 MAX_OPERATION_BYTES = 64 * 1024 * 1024
+
+
+def run_once(decide: Decide[Any], view: AccountView) -> Draft | Unchanged:
+    """Run a decision, as a server does; tests run it more often."""
+    return decide(view)
 
 
 @dataclass(slots=True)
@@ -30,7 +49,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class DecidedOperation:
     """One decided operation with its line, to be written."""
 
     operation: Operation
@@ -42,15 +61,16 @@ class Decided:
 class Batch:
     """The operations of one write: decided here, written by the store, then applied and acknowledged."""
 
-    states: Callable[[str], AccountState]
+    accounts: Callable[[str], Account]
     ids: Ids
     now: float
     offset: int
     next_seq: int
-    decided: list[Decided] = field(default_factory=list)
+    run_decision: RunDecision = run_once
+    decided: list[DecidedOperation] = field(default_factory=list)
     answers: list[tuple[Request, Sequence[Outcome] | Exception]] = field(default_factory=list)
     size: int = 0
-    _pending: dict[str, Pending] = field(default_factory=dict)
+    _overlays: dict[str, Overlay] = field(default_factory=dict)
     _keys: dict[tuple[str, ...], tuple[IdempotencyKey, Sequence[Outcome]]] = field(default_factory=dict)
 
     async def run(self, request: Request) -> None:
@@ -66,16 +86,16 @@ class Batch:
             if len(self.decided) > mark:
                 del self.decided[mark:]
                 self.size, self.next_seq = size, next_seq
-                self._take_back_undecided()
+                self._rebuild_overlays()
 
     def data(self) -> bytes:
-        return b"".join(one.line for one in self.decided)
+        return b"".join(item.line for item in self.decided)
 
-    def pending(self, account: str) -> Pending:
-        """Return what this batch has decided for an account."""
-        if account not in self._pending:
-            self._pending[account] = Pending(self.states(account))
-        return self._pending[account]
+    def overlay(self, account: str) -> Overlay:
+        """Return what this batch has decided for an account, over its rows."""
+        if account not in self._overlays:
+            self._overlays[account] = Overlay(self.accounts(account))
+        return self._overlays[account]
 
     async def _decide(self, request: Request) -> Sequence[Outcome]:
         key = request.idempotency
@@ -83,21 +103,29 @@ class Batch:
             check_same_body(first[0], key)
             return [replayed(outcome) for outcome in first[1]]
         outcomes: list[Outcome] = []
+        notes: list[Any] = []
         for index in range(len(request.decides)):
             if index:
                 await asyncio.sleep(0)
-            outcomes.append(self._decide_one(request, index))
+            if isinstance(request.decides[index], LongDecision):
+                # Nothing is applied while the writers' lock is held for this batch: what is read stays as it is.
+                outcome, note = await asyncio.to_thread(self._decide_one, request, index, tuple(notes))
+            else:
+                outcome, note = self._decide_one(request, index, tuple(notes))
+            outcomes.append(outcome)
+            notes.append(note)
         if key is not None and any(isinstance(outcome, Committed) for outcome in outcomes):
             self._keys[key_name(request.account, key)] = (key, outcomes)
         return outcomes
 
-    def _decide_one(self, request: Request, index: int) -> Outcome:
-        view = StateView(self.states(request.account), self.now, self.pending(request.account))
-        draft = request.decides[index](view)
+    def _decide_one(self, request: Request, index: int, notes: Sequence[Any]) -> tuple[Outcome, Any]:
+        """Run one decision; return what came of it, and its note for those after it."""
+        view = AccountView(self.overlay(request.account), self.now, notes)
+        draft = self.run_decision(request.decides[index], view)
         if isinstance(draft, Unchanged):
-            return draft
+            return draft, draft.answer
         changes = [_raw_change(view, write, is_erasing=draft.op.startswith(ERASING)) for write in draft.writes]
-        # The key of a group stands on its last operation, whose reply speaks for all of them.
+        # The last operation of a group has its retry key, and its reply answers for all.
         last = index == len(request.decides) - 1
         operation = Operation(
             seq=self.next_seq,
@@ -106,7 +134,7 @@ class Batch:
             account=request.account,
             actor=request.actor,
             timestamp=self.now,
-            changes=[Change(one.collection, one.id, one.before_row, one.after_row) for one in changes],
+            changes=[Change(change.collection, change.id, change.before_row, change.after_row) for change in changes],
             reply=draft.reply,
             undo_of=draft.undo_of,
             group=draft.group,
@@ -114,22 +142,29 @@ class Batch:
             agent_io=draft.agent_io,
         )
         self._add(operation, changes)
-        return Committed(operation)
+        return Committed(operation), draft.note
 
     def _add(self, operation: Operation, changes: Sequence[RawChange]) -> None:
         line = encode(operation, changes, self.offset)
         if len(line) > MAX_OPERATION_BYTES:
             raise TooLarge(f"one operation is at most {MAX_OPERATION_BYTES} bytes; this one has {len(line)}: split it")
-        self.decided.append(Decided(operation, changes, line))
+        self.decided.append(DecidedOperation(operation, changes, line))
         self.size += len(line)
         self.next_seq += 1
-        self.pending(operation.account).take(operation, changes)
+        self._put(operation, changes)
 
-    def _take_back_undecided(self) -> None:
-        """Forget what a request that failed had decided: the rest is taken in anew."""
-        self._pending.clear()
-        for one in self.decided:
-            self.pending(one.operation.account).take(one.operation, one.changes)
+    def _rebuild_overlays(self) -> None:
+        """Build the overlays again without the operations of a failed request."""
+        self._overlays.clear()
+        for item in self.decided:
+            self._put(item.operation, item.changes)
+
+    def _put(self, operation: Operation, changes: Sequence[RawChange]) -> None:
+        overlay = self.overlay(operation.account)
+        for position, change in enumerate(changes):
+            number = change_number(operation.seq, position)
+            overlay.put(change.collection, change.id, change.after_row, change.after, number)
+        overlay.note_undo(operation.undo_of, operation.operation_id)
 
 
 def key_name(account: str, key: IdempotencyKey) -> tuple[str, ...]:
@@ -148,7 +183,7 @@ def replayed(outcome: Outcome) -> Outcome:
     return Committed(outcome.operation, replayed=True) if isinstance(outcome, Committed) else outcome
 
 
-def _raw_change(view: StateView, write: Write, *, is_erasing: bool) -> RawChange:
+def _raw_change(view: AccountView, write: Write, *, is_erasing: bool) -> RawChange:
     before = view.raw(write.collection, write.id)
     before_row = None if before is None else orjson.loads(before)
     if before_row is not None and (is_erasing or is_erased(write.after)):

@@ -7,9 +7,13 @@ import orjson
 
 from knowhub.core.errors import Unavailable
 from knowhub.stores.files.filesystem import FileSystem, replace_file
-from knowhub.stores.files.lock import names_position
+from knowhub.stores.files.lock import contains_position
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+"""Since version 2 a manifest says which files of the log are in force."""
+ARCHIVE_VERSION = 1
+"""What a snapshot says of itself: a log in it has no manifest, so that every version reads it."""
+_READ_VERSIONS = (1, FORMAT_VERSION)
 KEYRING = "keys/keyring.json"
 PUT_LOG_BACK = "put change_log/ back from a backup before anything is started here, which would begin an empty log"
 
@@ -29,7 +33,7 @@ class DataDirectory:
         return self.root / "LOCK"
 
     @property
-    def keeper(self) -> Path:
+    def leader_lock(self) -> Path:
         return self.root / "KEEPER"
 
     @property
@@ -72,7 +76,7 @@ class DataDirectory:
     def quarantine(self) -> Path:
         return self.root / "quarantine"
 
-    def quarantined(self) -> list[Path]:
+    def list_quarantine(self) -> list[Path]:
         """Return the files that were cut from the log, or taken out of it."""
         return sorted(self.quarantine.iterdir()) if self.quarantine.is_dir() else []
 
@@ -87,7 +91,7 @@ def check_format(files: FileSystem, directory: DataDirectory) -> None:
         version = orjson.loads(text)["knowhub_data"]
     except (orjson.JSONDecodeError, KeyError, TypeError) as problem:
         raise Unavailable(f"{directory.format} is damaged; it should hold {format_text()!r}") from problem
-    if version != FORMAT_VERSION:
+    if version not in _READ_VERSIONS:
         raise Unavailable(
             f"{directory.root} has data format {version}; this KnowHub reads format {FORMAT_VERSION}. "
             "Nothing was touched: start a KnowHub that knows it, or name another data directory"
@@ -95,12 +99,12 @@ def check_format(files: FileSystem, directory: DataDirectory) -> None:
 
 
 def check_log(files: FileSystem, directory: DataDirectory) -> None:
-    """Refuse a directory whose log is gone while other files tell of it. Raises Unavailable and OSError.
+    """Refuse a directory whose log is missing although other files were made from one. Raises Unavailable and OSError.
 
-    Without a log the store would begin an empty one, and its keeper would write the record files anew from that.
+    Without a log the store would begin an empty one, and the leader would write the record files anew from that.
     """
-    # The witnesses are heard before the log is looked for: whoever makes the directory meanwhile makes the log first.
-    witness = log_witness(files, directory)
+    # Traces are searched before the log: a process that creates the directory meanwhile creates the log first.
+    witness = find_log_trace(files, directory)
     if witness is None or any(name.startswith(("segment-", "base-")) for name in files.names(directory.change_log)):
         return
     raise Unavailable(
@@ -108,23 +112,24 @@ def check_log(files: FileSystem, directory: DataDirectory) -> None:
     )
 
 
-def log_witness(files: FileSystem, directory: DataDirectory) -> Path | None:
-    """Return a file that is there only where a log was written: a record file, or a LOCK that names a position."""
+def find_log_trace(files: FileSystem, directory: DataDirectory) -> Path | None:
+    """Return a file that exists only if a log was written: a record file, or a LOCK with a position."""
     records = next(directory.records.rglob("*.jsonl"), None)
     if records is not None:
         return records
     try:
-        return directory.lock if names_position(files.read(directory.lock)) else None
+        return directory.lock if contains_position(files.read(directory.lock)) else None
     except FileNotFoundError:
         return None
 
 
 def write_format(files: FileSystem, directory: DataDirectory) -> None:
-    """Mark the directory with the version of its layout, once. Raises OSError."""
-    if not directory.format.exists():
-        replace_file(files, directory.format, format_text().encode())
+    """Write the version of the layout into a new directory, or into one of an earlier version. Raises OSError."""
+    text = format_text().encode()
+    if not directory.format.exists() or files.read(directory.format) != text:
+        replace_file(files, directory.format, text)
 
 
-def format_text() -> str:
-    """Return what the FORMAT file holds."""
-    return f'{{"knowhub_data":{FORMAT_VERSION}}}\n'
+def format_text(version: int = FORMAT_VERSION) -> str:
+    """Return what the FORMAT file of a version holds."""
+    return f'{{"knowhub_data":{version}}}\n'

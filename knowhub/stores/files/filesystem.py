@@ -1,9 +1,9 @@
-"""The one seam to the file system: every call that can fail goes through here, so that a test can fail it."""
+"""All calls to the file system that can fail. Tests replace them to inject faults."""
 
 import contextlib
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
@@ -38,12 +38,12 @@ class FileSystem(Protocol):
     def read(self, path: Path) -> bytes: ...
     def read_at(self, descriptor: int, length: int, offset: int) -> bytes: ...
     def size(self, descriptor: int) -> int: ...
-    def look_into(self, descriptor: int) -> os.stat_result: ...
-    def inode_at(self, path: Path) -> int | None: ...
-    def look(self, path: FilePath) -> os.stat_result | None: ...
+    def fstat(self, descriptor: int) -> os.stat_result: ...
+    def inode(self, path: Path) -> int | None: ...
+    def lstat(self, path: FilePath) -> os.stat_result | None: ...
     def names(self, folder: Path) -> Sequence[str]: ...
     def free(self, folder: Path) -> int: ...
-    def allows(self, path: Path, mode: int) -> bool: ...
+    def has_access(self, path: Path, mode: int) -> bool: ...
 
 
 class RealFileSystem:
@@ -82,7 +82,7 @@ class RealFileSystem:
 
     def make_folder(self, folder: FilePath) -> None:
         try:
-            # The common case in one call: what stands above is there, and it is not.
+            # The usual case in one call: the parent exists, and the folder does not.
             os.mkdir(folder, 0o750)
         except (FileNotFoundError, FileExistsError):
             Path(folder).mkdir(mode=0o750, parents=True, exist_ok=True)
@@ -99,26 +99,26 @@ class RealFileSystem:
     def size(self, descriptor: int) -> int:
         return os.fstat(descriptor).st_size
 
-    def look_into(self, descriptor: int) -> os.stat_result:
-        """Return what is open, as `look` would if it stood under a name."""
+    def fstat(self, descriptor: int) -> os.stat_result:
+        """Return the status of an open file."""
         return os.fstat(descriptor)
 
-    def inode_at(self, path: Path) -> int | None:
-        """Return which file bears this name now; None when there is none."""
+    def inode(self, path: Path) -> int | None:
+        """Return the inode of a path; None if there is none."""
         try:
             return os.stat(path).st_ino
         except (FileNotFoundError, NotADirectoryError):
             return None
 
-    def look(self, path: FilePath) -> os.stat_result | None:
-        """Return what stands under this name, a link as a link; None when there is nothing."""
+    def lstat(self, path: FilePath) -> os.stat_result | None:
+        """Return the status of a path, without following a link; None if there is nothing."""
         try:
             return os.lstat(path)
         except (FileNotFoundError, NotADirectoryError):
             return None
 
     def names(self, folder: Path) -> Sequence[str]:
-        """Return what stands in a folder; nothing where there is none (any more)."""
+        """Return the names in a folder; nothing if it does not exist (any more)."""
         try:
             return sorted(os.listdir(folder))
         except OSError as problem:
@@ -131,8 +131,8 @@ class RealFileSystem:
         usage = os.statvfs(folder)
         return usage.f_bavail * usage.f_frsize
 
-    def allows(self, path: Path, mode: int) -> bool:
-        """Tell whether this user may do with a path what `os.R_OK`, `os.W_OK` and `os.X_OK` stand for."""
+    def has_access(self, path: Path, mode: int) -> bool:
+        """Return whether this user has the access that `os.R_OK`, `os.W_OK` and `os.X_OK` name."""
         return os.access(path, mode)
 
 
@@ -148,14 +148,21 @@ def write_all(files: FileSystem, descriptor: int, data: bytes, offset: int) -> N
 
 
 def failure_of(problem: OSError, outcome: str) -> KnowHubError:
-    """Make an answer of what the operating system refuses; `outcome` says what that means."""
+    """Return the error to answer for an OSError; `outcome` says what it means for the caller."""
     if problem.errno in NO_ROOM:
         return StorageFull(f"the disk is full: {outcome}")
     return Unavailable(f"{problem}: {outcome}")
 
 
-def replace_file(files: FileSystem, path: Path, data: bytes, mode: int = FILE_MODE) -> None:
-    """Put `data` under `path` as one step that survives a power cut: temporary file, sync, rename, sync."""
+def replace_file(
+    files: FileSystem,
+    path: Path,
+    data: bytes,
+    mode: int = FILE_MODE,
+    *,
+    before_rename: Callable[[], None] = lambda: None,
+) -> None:
+    """Replace a file in one durable step: temporary file, sync, rename, sync of the folder."""
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
         descriptor = files.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
@@ -164,9 +171,10 @@ def replace_file(files: FileSystem, path: Path, data: bytes, mode: int = FILE_MO
             files.sync(descriptor)
         finally:
             files.close(descriptor)
+        before_rename()
         files.rename(temporary, path)
     except OSError:
-        # The failure that counts is the first; a temporary file that stays behind is overwritten next time.
+        # The first error counts. The next write overwrites a temporary file that is left.
         with contextlib.suppress(OSError):
             files.remove(temporary)
         raise

@@ -2,21 +2,21 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from knowhub.core.errors import KnowHubError, ReadOnly, StorageFull, Unavailable
-from knowhub.core.operation import Decide, IdempotencyKey, Outcome
-from knowhub.stores.files.batch import Batch, Request
+from knowhub.core.operation import Decide, IdempotencyKey, Outcome, RunDecision
+from knowhub.stores.files.batch import Batch, Request, run_once
 from knowhub.stores.files.filesystem import NO_ROOM
 from knowhub.stores.files.lock import Position
 from knowhub.stores.files.log.cursor import LogCursor
-from knowhub.stores.files.log.loading import Opening, start_segment
+from knowhub.stores.files.log.loader import StoreContext, start_segment
 from knowhub.stores.files.log.recovery import Damage
-from knowhub.stores.files.replica import Replica
+from knowhub.stores.files.replica import PlacedOperation, Replica
 
 CATCH_UP_BYTES = 4 * 1024 * 1024
 _DECISIONS_PER_BATCH = 512
@@ -31,26 +31,27 @@ ResultT = TypeVar("ResultT")
 
 @dataclass(frozen=True, slots=True)
 class StoreOptions:
-    """The store's limits. Times in seconds, sizes in bytes."""
+    """The store's limits, in seconds and bytes, and how it runs decisions."""
 
     lock_timeout_s: float = 10.0
     segment_bytes: int = 64 * 1024 * 1024
     retry_key_lifetime_s: float = 24 * 3600.0
+    run_decision: RunDecision = run_once
 
 
 class GroupCommit:
-    """The one way into the log. Only the write and its sync leave the event loop's thread."""
+    """Appends to the log. Only the write and its sync run in another thread."""
 
     def __init__(
-        self, opening: Opening, options: StoreOptions, log_id: str, replica: Replica, cursor: LogCursor
+        self, context: StoreContext, options: StoreOptions, log_id: str, replica: Replica, cursor: LogCursor
     ) -> None:
-        self._opening = opening
+        self._context = context
         self._options = options
         self._log_id = log_id
         self._replica = replica
         self._cursor = cursor
-        self._log = opening.log
-        self._lock = opening.lock
+        self._log = context.log
+        self._lock = context.lock
         self._queue: deque[Request] = deque()
         self._flusher: asyncio.Task[None] | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="log-writer")
@@ -64,13 +65,13 @@ class GroupCommit:
         return [*self._cursor.damage, *self._replica.history.damage]
 
     @property
-    def patience_s(self) -> float:
+    def lock_timeout_s(self) -> float:
         """How long a write waits for what another process holds, in seconds."""
         return self._options.lock_timeout_s
 
-    def why_not(self) -> str | None:
+    def refusal_reason(self) -> str | None:
         """Return why no write is taken now; None where one is."""
-        return self._why_read_only() or (_FULL if self._is_full else None)
+        return self._read_only_reason() or (_FULL if self._is_full else None)
 
     async def commit_group(
         self, account: str, actor: str, decides: Sequence[Decide[Any]], idempotency: IdempotencyKey | None
@@ -90,22 +91,22 @@ class GroupCommit:
         self._thread.shutdown(wait=True)
 
     @asynccontextmanager
-    async def writing(self) -> AsyncIterator[None]:
-        """Hold the writers' lock, with all that others wrote taken in and a segment that can be written on.
+    async def lock_for_write(self) -> AsyncIterator[None]:
+        """Hold the writers' lock, with everything applied that others wrote, and a segment that can be written to.
 
         Raises ReadOnly, StorageFull and Unavailable.
         """
-        async with self.alone():
-            await self._require_writable()
+        async with self.lock_log():
+            await self._check_writable()
             yield
 
     @asynccontextmanager
-    async def alone(self) -> AsyncIterator[None]:
-        """Hold the writers' lock, with all that others wrote taken in. Raises Unavailable."""
+    async def lock_log(self) -> AsyncIterator[None]:
+        """Hold the writers' lock, with everything applied that others wrote. Raises Unavailable."""
         await self._acquire()
         try:
-            if self._cursor.is_torn:
-                self._cursor.settle()
+            if self._cursor.is_publishing:
+                self._cursor.recover()
             while not self._cursor.catch_up(CATCH_UP_BYTES):  # noqa: ASYNC110 -- each turn applies more, until nothing is left
                 await asyncio.sleep(0)
             yield
@@ -117,36 +118,32 @@ class GroupCommit:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, work)
         except OSError as problem:
-            raise self._failed(problem) from problem
+            raise self._mark_failed(problem) from problem
 
     async def end_segment(self) -> None:
-        """Go on in a fresh segment. Only while `writing`."""
+        """Go on in a fresh segment. Needs the lock."""
         await self._start_segment(self._cursor.position)
 
-    async def write(
-        self, requests: Sequence[Request], before: "Callable[[Batch], Awaitable[None]] | None" = None
-    ) -> Batch:
-        """Decide requests, append, sync, publish, apply: nobody is told before the last. Only while `writing`.
-
-        `before(batch)` runs when all is decided and nothing written.
-        """
-        batch = self._new_batch()
+    async def write(self, requests: Sequence[Request]) -> Batch:
+        """Decide requests, append, sync, publish and apply. Needs the lock."""
+        batch = self.new_batch(self._cursor.position.offset)
         for request in requests:
             if batch.size > _BYTES_PER_BATCH:
                 break
-            await self._decide(batch, request)
+            await self.decide(batch, request)
         if batch.decided:
-            if before is not None:
-                await before(batch)
             await self._append(batch)
         return batch
 
-    async def settle(self) -> bool:
+    async def recover(self) -> bool:
         """Wait for a writer that is publishing; where it died, find the end of the log in its place.
 
-        False when one publication takes so long that its writer must have been stopped within it.
+        False when this process publishes itself, or when one publication takes so long that its writer must have been
+        stopped within it.
         """
-        if self._holds_lock or not self._lock.try_acquire():
+        if self._holds_lock:
+            return False
+        if not self._lock.try_acquire():
             now, stamp = asyncio.get_running_loop().time(), self._lock.stamp
             if stamp != self._torn[0]:
                 # Each stamp is waited for once: reads that come later do not wait for it again.
@@ -157,16 +154,16 @@ class GroupCommit:
             await asyncio.sleep(_LOCK_POLL_S)
             return True
         try:
-            if self._cursor.is_torn:
-                self._cursor.settle()
+            if self._cursor.is_publishing:
+                self._cursor.recover()
         finally:
             self._lock.release()
         return True
 
     async def resume(self) -> None:
         """Begin to write again where the disk was full and has room; does nothing otherwise."""
-        if self._is_full and self._opening.files.free(self._opening.directory.root) >= _ROOM_TO_RESUME:
-            async with self.writing():
+        if self._is_full and self._context.files.free(self._context.directory.root) >= _ROOM_TO_RESUME:
+            async with self.lock_for_write():
                 self._is_full = False
 
     async def _drain(self) -> None:
@@ -175,7 +172,7 @@ class GroupCommit:
             while self._queue and len(requests) < _DECISIONS_PER_BATCH:
                 requests.append(self._queue.popleft())
             try:
-                async with self.writing():
+                async with self.lock_for_write():
                     batch = await self.write(requests)
                 answers, left = batch.answers, requests[len(batch.answers) :]
             except Exception as problem:  # noqa: BLE001 -- every waiting request must hear of it, whatever it is
@@ -200,26 +197,26 @@ class GroupCommit:
         self._holds_lock = False
         self._lock.release()
 
-    def _why_read_only(self) -> str | None:
+    def _read_only_reason(self) -> str | None:
         if self.damage:
             return f"the log is damaged: {self.damage[0]}; run `knowhub doctor`"
         return self._read_only
 
-    async def _require_writable(self) -> None:
-        reason = self._why_read_only()
+    async def _check_writable(self) -> None:
+        reason = self._read_only_reason()
         if reason is not None:
             raise ReadOnly(reason)
         position = self._cursor.position
-        self._require_in_place(position.segment)
+        self._check_files(position.segment)
         stale_tail = self._log.size(position.segment) != position.offset
         if self._lock.suspect or stale_tail or position.offset >= self._options.segment_bytes:
             await self._start_segment(position)
 
-    def _require_in_place(self, segment: int) -> None:
-        """Stop writing where another file has taken the place of one that is open here."""
-        # A process that opens the directory now locks or reads that other file: what is written here it never sees.
+    def _check_files(self, segment: int) -> None:
+        """Stop writing if LOCK or the segment was replaced by another file."""
+        # A process that opens the directory now uses the other file, and would never see what is written here.
         for path, is_in_place in (
-            (self._opening.directory.lock, self._lock.is_in_place),
+            (self._context.directory.lock, self._lock.is_in_place),
             (self._log.path(segment), self._log.is_in_place(segment)),
         ):
             if not is_in_place:
@@ -229,20 +226,40 @@ class GroupCommit:
     async def _start_segment(self, previous: Position) -> None:
         """Go on in a fresh segment: bytes behind the durable offset of the old one will never be read."""
         first_seq = self._replica.history.last_seq + 1
-        position = await self.in_thread(lambda: start_segment(self._opening, previous, self._log_id, first_seq))
-        self._log.stop_writing()
+        # Whoever may go on in the old segment must learn of the new one, also from a process that dies in between. A
+        # segment that a failed write has spoilt nobody goes on in, and its end must not be looked for.
+        is_announced = not self._lock.suspect and self._log.size(previous.segment) == previous.offset
+
+        def start() -> Position:
+            try:
+                return start_segment(self._context, previous, self._log_id, first_seq)
+            except OSError:
+                with suppress(OSError):
+                    self._context.files.remove(self._log.path(previous.segment + 1))
+                raise
+
+        if is_announced:
+            self._lock.begin()
+        try:
+            position = await self.in_thread(start)
+        except KnowHubError:
+            if is_announced:
+                self._lock.cancel()
+            raise
+        self._log.close_writer()
         try:
             self._cursor.publish(position)
         except OSError as problem:
-            raise self._failed(problem) from problem
+            raise self._mark_failed(problem) from problem
 
-    def _new_batch(self) -> Batch:
+    def new_batch(self, offset: int) -> Batch:
+        """Return a batch whose first line will begin at this offset of its segment. Needs the lock."""
         replica = self._replica
-        replica.last_time = max(self._opening.clock.now(), replica.last_time)
-        offset, next_seq = self._cursor.position.offset, replica.history.last_seq + 1
-        return Batch(replica.state, self._opening.ids, replica.last_time, offset, next_seq)
+        replica.last_time = max(self._context.clock.now(), replica.last_time)
+        next_seq, run_decision = replica.history.last_seq + 1, self._options.run_decision
+        return Batch(replica.account, self._context.ids, replica.last_time, offset, next_seq, run_decision)
 
-    async def _decide(self, batch: Batch, request: Request) -> None:
+    async def decide(self, batch: Batch, request: Request) -> None:
         """Answer a retry from the log, anything else by its decisions."""
         replica = self._replica
         try:
@@ -257,16 +274,21 @@ class GroupCommit:
 
     async def _append(self, batch: Batch) -> None:
         segment = self._cursor.position.segment
-        # Joined there too: of a large group that alone would hold the event loop for long.
-        await self.in_thread(lambda: self._log.append(segment, batch.data(), batch.offset))
+
+        def append() -> Sequence[PlacedOperation]:
+            # Joined and searched here too: of a large group that alone would hold the event loop for long.
+            self._log.append(segment, batch.data(), batch.offset)
+            return self._replica.place(batch, segment)
+
+        placed = await self.in_thread(append)
         self._is_full = False
         self._cursor.publish(Position(self._cursor.position.generation, segment, batch.offset + batch.size))
-        self._replica.apply(batch, segment)
+        self._replica.apply(batch, placed)
 
-    def _failed(self, problem: OSError) -> KnowHubError:
-        """Trust nothing behind the durable offset again; the kernel may have forgotten the page."""
+    def _mark_failed(self, problem: OSError) -> KnowHubError:
+        """Mark the segment as suspect: the kernel may have dropped the page that it could not write."""
         self._lock.mark_suspect()
-        self._log.stop_writing()
+        self._log.close_writer()
         failure = _as_failure(problem)
         if isinstance(failure, ReadOnly):
             self._read_only = failure.detail
@@ -277,7 +299,7 @@ class GroupCommit:
 
 def _answer(request: Request, answer: Sequence[Outcome] | Exception) -> None:
     if request.future.done():
-        # Who asked has gone; what was written stays written.
+        # The client has gone. What was written stays.
         return
     if isinstance(answer, Exception):
         request.future.set_exception(answer)

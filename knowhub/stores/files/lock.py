@@ -6,14 +6,18 @@ It also holds its own inode, the segment's, and the boot id: a copied LOCK, or o
 believed, and the end of the log is then judged from the log alone.
 """
 
+import asyncio
 import fcntl
 import mmap
 import os
 import struct
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from knowhub.stores.files.filesystem import FileSystem, write_all
+from knowhub.core.errors import Conflict
+from knowhub.stores.files.filesystem import FileSystem, failure_of, write_all
 
 LOCK_BYTES = 4096
 _MAGIC = int.from_bytes(b"KNOWHUB1", "little")
@@ -26,7 +30,7 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 @dataclass(frozen=True, slots=True, order=True)
 class Position:
-    """A place in the log: everything before it is durable. Ordered as the log grows."""
+    """A position in the log: everything before it is durable. Later positions are greater."""
 
     generation: int
     segment: int
@@ -40,20 +44,20 @@ class LockFile:
         self._files = files
         self._path = path
         self._descriptor = files.open(path, os.O_RDWR | os.O_CREAT)
-        self._fill()
+        self._initialize()
         self._map = mmap.mmap(self._descriptor, LOCK_BYTES)
         self._words = memoryview(self._map).cast("Q")
         self._inode = os.fstat(self._descriptor).st_ino
-        self._boot = boot_words(files)
+        self._boot = read_boot_id(files)
 
     def close(self) -> None:
-        # A process that was forked off shares the open file: closing it here would leave a lock with that one.
+        # A forked process shares the open file, and would keep the lock.
         unlock(self._descriptor)
         self._words.release()
         self._map.close()
         self._files.close(self._descriptor)
 
-    def _fill(self) -> None:
+    def _initialize(self) -> None:
         if self._files.size(self._descriptor) >= LOCK_BYTES:
             return
         # Under the lock, and looked at again: two processes that make a directory must not wipe each other's words.
@@ -67,7 +71,7 @@ class LockFile:
             fcntl.flock(self._descriptor, fcntl.LOCK_UN)
 
     def try_acquire(self) -> bool:
-        """Take the writers' lock if nobody holds it. `flock`: it dies with its holder, and only with it."""
+        """Take the writers' lock if it is free. The kernel releases it when the process dies."""
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -79,8 +83,8 @@ class LockFile:
 
     @property
     def is_in_place(self) -> bool:
-        """Whether the file that is locked here is still the one that the next process will open as LOCK."""
-        return self._files.inode_at(self._path) == self._inode
+        """Whether the locked file still has the name LOCK, so that the next process opens the same file."""
+        return self._files.inode(self._path) == self._inode
 
     @property
     def stamp(self) -> int:
@@ -110,15 +114,15 @@ class LockFile:
                 return stamp, position
         return None
 
-    def read_torn(self) -> Position | None:
+    def read_publishing(self) -> Position | None:
         """Return the position of a stamp that stays odd, old or new in each of its parts; None when it moves."""
         words = self._words
         stamp = words[_STAMP_AT]
         position = Position(words[_GENERATION_AT], words[_SEGMENT_AT], words[_OFFSET_AT])
         return position if words[_STAMP_AT] == stamp else None
 
-    def believed(self, segment_inode: int | None) -> bool:
-        """Tell whether what stands here was written for this very file, log segment and boot."""
+    def is_trusted(self, segment_inode: int | None) -> bool:
+        """Return whether the content was written for this file, this segment and this boot."""
         words = self._words
         return (
             words[_MAGIC_AT] == _MAGIC
@@ -128,8 +132,16 @@ class LockFile:
             and tuple(words[_BOOT_AT : _BOOT_AT + 2]) == self._boot
         )
 
+    def begin(self) -> None:
+        """Announce a publication. If this process dies before its end, the next writer looks for the end of the log."""
+        self._words[_STAMP_AT] |= 1
+
+    def cancel(self) -> None:
+        """Take back `begin`: nothing was published."""
+        self._words[_STAMP_AT] = (self._words[_STAMP_AT] | 1) + 1
+
     def publish(self, position: Position, segment_inode: int) -> int:
-        """Tell every process that the log is durable up to `position`; return the new stamp. Under the lock."""
+        """Publish that the log is durable up to `position`; return the new stamp. Needs the lock."""
         words = self._words
         odd = words[_STAMP_AT] | 1
         words[_STAMP_AT] = odd
@@ -145,16 +157,16 @@ class LockFile:
         return odd + 1
 
 
-def names_position(lock: bytes) -> bool:
-    """Tell whether the bytes of a LOCK, of whatever boot or directory, say that a log was written."""
+def contains_position(lock: bytes) -> bool:
+    """Return whether the bytes of a LOCK file, of any boot or directory, say that a log was written."""
     words = memoryview(lock[: len(lock) // 8 * 8]).cast("Q")
     return len(words) > _OFFSET_AT and words[_MAGIC_AT] == _MAGIC and words[_OFFSET_AT] > 0
 
 
-def disown(files: FileSystem, path: Path) -> None:
-    """Have LOCK vouch for no segment, and go on saying how far the log was written. Raises OSError.
+def clear_segment(files: FileSystem, path: Path) -> None:
+    """Remove the inode of the segment from LOCK, and keep its position. Raises OSError.
 
-    A file that is made in the place of one that vanished may get its inode, and would be believed to be that one.
+    A new file may get the inode of a segment that vanished, and LOCK would be trusted for it.
     """
     descriptor = files.open(path, os.O_WRONLY)
     try:
@@ -179,11 +191,11 @@ def share(descriptor: int) -> None:
 
 
 def unlock(descriptor: int) -> None:
-    """Let go of the lock on an open file for every process that shares it; nothing happens where there is none."""
+    """Release the lock on an open file, for every process that shares the file."""
     fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
-def boot_words(files: FileSystem) -> tuple[int, int]:
+def read_boot_id(files: FileSystem) -> tuple[int, int]:
     """Return the boot id of this system as two words; random ones where it has none."""
     try:
         digits = files.read(_BOOT_ID).decode().strip().replace("-", "")
@@ -191,3 +203,46 @@ def boot_words(files: FileSystem) -> tuple[int, int]:
         # No boot id on this system: nothing can vouch for LOCK across a reboot, so nothing is believed.
         return struct.unpack("QQ", os.urandom(16))
     return int(digits[:16], 16), int(digits[16:32], 16)
+
+
+_POLL_S = 0.05
+
+
+@asynccontextmanager
+async def lock_folder(files: FileSystem, folder: Path, wait_s: float, refusal: str) -> AsyncIterator[None]:
+    """Lock a folder, which is created if it is missing. The lock ends with the process.
+
+    Raises Conflict with `refusal` when another holds it for longer than `wait_s` seconds; StorageFull, Unavailable.
+    """
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + wait_s
+    try:
+        if files.inode(folder) is None:
+            files.make_folder(folder)
+            await asyncio.to_thread(files.sync_folder, folder.parent)
+        descriptor = files.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as problem:
+        raise failure_of(problem, f"{folder} could not be used, and nothing was done") from problem
+    try:
+        while not try_flock(descriptor):
+            if loop.time() > deadline:
+                raise Conflict(refusal)
+            await asyncio.sleep(_POLL_S)
+        yield
+    finally:
+        # A forked process shares the open folder, and would keep the lock.
+        unlock(descriptor)
+        files.close(descriptor)
+
+
+@contextmanager
+def try_lock_folder(files: FileSystem, folder: Path) -> Iterator[bool]:
+    """Lock a folder if nobody else has; yield whether it is locked. Raises OSError."""
+    descriptor = files.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    is_claimed = try_flock(descriptor)
+    try:
+        yield is_claimed
+    finally:
+        if is_claimed:
+            unlock(descriptor)
+        files.close(descriptor)

@@ -1,103 +1,135 @@
-"""What this process knows of the log: rows, history, retry keys; and those who follow it."""
+"""What memory holds of the log: rows, history and retry keys; and the subscribers."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
+
+import orjson
 
 from knowhub.core.erasing import ERASING
 from knowhub.core.operation import Operation
-from knowhub.stores.files.batch import Batch
+from knowhub.core.table_schema import TableSchemas
+from knowhub.engine.account import Account
+from knowhub.engine.disk_rows import LogLine, PlacedRows
+from knowhub.stores.files.batch import Batch, DecidedOperation
 from knowhub.stores.files.log.change_log import ChangeLog, Line
 from knowhub.stores.files.log.history import History
-from knowhub.stores.files.log.log_base import BaseHeader
-from knowhub.stores.files.log.log_line import RawChange
-from knowhub.stores.files.log.raw_changes import raw_changes
-from knowhub.stores.files.log.sliced_line import outline, sliced_operation
+from knowhub.stores.files.log.log_line import BaseHeader, RawChange
+from knowhub.stores.files.log.partial_line import decode_operation, summarize
 from knowhub.stores.files.retries import RetryKeys
-from knowhub.stores.files.rows.state import AccountState, PlacedLine
 
 
-class Follower(Protocol):
-    """Something derived that follows the log: called in order, once for each operation, before its acknowledgement."""
+class Subscriber(Protocol):
+    """Something derived from the log. It is called once for each operation, in order, before the acknowledgement."""
 
     def follow(self, account: str, seq: int, changes: Sequence[RawChange]) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedOperation:
+    """An operation that was decided and written here: its line, and its rows that stay on disk, by collection."""
+
+    decided: DecidedOperation
+    line: LogLine
+    rows: Mapping[str, PlacedRows[Any]]
 
 
 class Replica:
     """All acknowledged operations as memory holds them. It belongs to the event loop's thread."""
 
-    def __init__(self, log: ChangeLog, retry_key_lifetime_s: float) -> None:
+    def __init__(self, log: ChangeLog, schemas: TableSchemas, retry_key_lifetime_s: float) -> None:
         self._log = log
-        self.states: dict[str, AccountState] = {}
+        self.schemas = schemas
+        self.accounts: dict[str, Account] = {}
         self.history = History(log)
         self.retries = RetryKeys(retry_key_lifetime_s)
-        self.followers: list[Follower] = []
+        self.followers: list[Subscriber] = []
         self.last_time = 0.0
         self.erases = 0
 
-    def state(self, account: str) -> AccountState:
-        """Return the rows of an account. One that never wrote has none, and is not remembered."""
-        return self.states.get(account) or AccountState(self._log.read)
+    def account(self, account: str) -> Account:
+        """Return the rows of an account; no rows, and nothing remembered, for an account that never wrote."""
+        return self.accounts.get(account) or Account(self.schemas, self._log.read)
 
     def begin_after(self, base: BaseHeader) -> None:
-        """Forget the operations of a base, of which only the rows are left."""
+        """Forget the operations in a base: only their rows are left."""
         self.history.begin_after(base.last_seq, base.checksum)
         self.last_time = max(self.last_time, base.last_time)
         self.erases = max(self.erases, base.erases)
 
-    def take_rows(self, number: int, line: Line) -> None:
+    def load_rows(self, number: int, line: Line) -> None:
         """Take in a line of the base `number`."""
         read = line.base_line
         if read is not None and read.account is not None and read.changes is not None:
-            self._state_of(read.account).load(0, read.changes, PlacedLine(number, line.offset, line.data))
+            self._get_or_create(read.account).load(0, read.changes, LogLine(number, line.offset, line.data))
 
     def move_rows(self, number: int, line: Line) -> None:
         """Read the rows that stay on disk from a line of the base `number` from now on, if they are still the same."""
         read = line.base_line
         if read is not None and read.account is not None and read.changes is not None:
-            self._state_of(read.account).move(read.changes, PlacedLine(number, line.offset, line.data))
+            self._get_or_create(read.account).move(read.changes, LogLine(number, line.offset, line.data))
 
-    def take_in(self, segment: int, line: Line) -> None:
+    def load_operation(self, segment: int, line: Line) -> None:
         """Take in an operation that was read back.
 
-        Raises one of ODD_SHAPE for a line that tells none, or of which a row has not the shape of one.
+        Raises one of SHAPE_ERRORS for a line that holds no operation, or a row of another shape.
         """
-        read, placed = line.operation or sliced_operation(line.data), PlacedLine(segment, line.offset, line.data)
-        # While a log is loaded nobody follows it, and a million rows are taken in: no object is made that nobody needs.
-        operation = line.told if self.followers else outline(read)
+        read, placed = line.operation or decode_operation(line.data), LogLine(segment, line.offset, line.data)
+        # At start there are no subscribers and millions of rows, so no change objects are made.
+        operation = line.full_operation if self.followers else summarize(read)
         if operation is None:
             raise ValueError("its rows cannot be read")
-        # The rows first: of a line that nothing can be made of, history knows nothing.
-        self._state_of(operation.account).load(operation.seq, read.changes, placed)
+        # Rows first: if they cannot be loaded, the history must not know the operation.
+        self._get_or_create(operation.account).load(operation.seq, read.changes, placed)
         self._note(operation, placed)
         if self.followers:
-            self._tell(operation, raw_changes(operation))
+            self._notify(operation, raw_changes(operation))
 
-    def apply(self, batch: Batch, segment: int) -> None:
-        """Take in what was decided and written here."""
+    def place(self, batch: Batch, segment: int) -> list[PlacedOperation]:
+        """Find where the rows of a batch are in its lines, for `apply`; it may run in a thread."""
+        placed: list[PlacedOperation] = []
         offset = batch.offset
-        for one in batch.decided:
-            operation, line = one.operation, PlacedLine(segment, offset, one.line)
-            self._note(operation, line)
-            self._state_of(operation.account).apply(operation.seq, one.changes, line, batch.pending(operation.account))
-            self._tell(operation, one.changes)
-            offset += len(one.line)
+        for decided in batch.decided:
+            line = LogLine(segment, offset, decided.line)
+            rows = self.account(decided.operation.account).place(decided.changes, line)
+            placed.append(PlacedOperation(decided, line, rows))
+            offset += len(decided.line)
+        return placed
 
-    def _note(self, operation: Operation, line: PlacedLine) -> None:
+    def apply(self, batch: Batch, placed: Sequence[PlacedOperation]) -> None:
+        """Take in what was decided and written here."""
+        for item in placed:
+            operation, changes = item.decided.operation, item.decided.changes
+            self._note(operation, item.line)
+            self._get_or_create(operation.account).apply(
+                operation.seq, changes, item.rows, batch.overlay(operation.account)
+            )
+            self._notify(operation, changes)
+
+    def _note(self, operation: Operation, line: LogLine) -> None:
         self.last_time = max(self.last_time, operation.timestamp)
         group_id = operation.group.id if operation.group else None
         self.history.remember(operation.seq, group_id, line.segment, line.offset)
         self.retries.remember(operation, self.last_time)
-        self._state_of(operation.account).note_undo(operation.undo_of, operation.operation_id)
+        self._get_or_create(operation.account).note_undo(operation.undo_of, operation.operation_id)
         if operation.op.startswith(ERASING):
             self.erases = operation.seq
 
-    def _state_of(self, account: str) -> AccountState:
+    def _get_or_create(self, account: str) -> Account:
         """Return the state of an account that writes, remembered from now on."""
-        state = self.states.get(account)
+        state = self.accounts.get(account)
         if state is None:
-            state = self.states[account] = self.state(account)
+            state = self.accounts[account] = self.account(account)
         return state
 
-    def _tell(self, operation: Operation, changes: Sequence[Any]) -> None:
+    def _notify(self, operation: Operation, changes: Sequence[Any]) -> None:
         for follower in self.followers:
             follower.follow(operation.account, operation.seq, changes)
+
+
+def raw_changes(operation: Operation) -> list[RawChange]:
+    """Return the changes with their new rows as JSON text, for subscribers."""
+    return [
+        RawChange(change.collection, change.id, None, orjson.dumps(change.after), change.after, change.before)
+        for change in operation.changes
+    ]

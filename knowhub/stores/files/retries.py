@@ -28,7 +28,7 @@ class RetryKeys:
         key = operation.idempotency
         if key is None or operation.timestamp + self._lifetime_s < now:
             return
-        self._forget_expired(now)
+        self._drop_expired(now)
         self._used[key_name(operation.account, key)] = _Used(operation.seq, operation.timestamp, key)
 
     def find(self, account: str, key: IdempotencyKey, now: float) -> int | None:
@@ -47,21 +47,21 @@ class RetryKeys:
         Raises InvalidInput as `find`, and Conflict where what it wrote was erased since: the first answer is gone.
         """
         seq = self.find(account, key, now) if key is not None else None
-        first = history.at(seq) if seq is not None else None
-        operations = await history.siblings(first) if first is not None else []
+        first = await history.at_async(seq) if seq is not None else None
+        operations = await history.group_of(first) if first is not None else []
         for operation in operations:
             erased = [change.id for change in operation.changes if is_erased(change.after)]
             if erased and not operation.op.startswith(ERASING):
                 raise Conflict(f"the request was answered before, and {erased[0]!r} was erased since", {ERASED: erased})
-        return [Committed(one, replayed=True) for one in operations]
+        return [Committed(operation, replayed=True) for operation in operations]
 
     def oldest_seq(self, now: float) -> int | None:
         """Return the number of the oldest operation that a retry may still ask for; None when there is none."""
-        self._forget_expired(now)
+        self._drop_expired(now)
         return min((used.seq for used in self._used.values()), default=None)
 
-    def _forget_expired(self, now: float) -> None:
-        # Keys were put in as time went on: the expired ones stand in front.
+    def _drop_expired(self, now: float) -> None:
+        # Keys are in the order of time, so the expired keys come first.
         while self._used:
             oldest = next(iter(self._used))
             if self._used[oldest].timestamp + self._lifetime_s >= now:

@@ -5,29 +5,37 @@ one operation, and needs no lock.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from knowhub.core.clock import Clock
+from knowhub.core.collection import Collections, table_schemas
 from knowhub.core.erasing import Erasing
+from knowhub.core.errors import KnowHubError, Unavailable
+from knowhub.core.ids import Ids
 from knowhub.core.operation import Committed, Decide, IdempotencyKey, Operation, Outcome
-from knowhub.operations.model import Compacted
-from knowhub.stores.files.apart import Apart
+from knowhub.core.store_results import CompactionResult
+from knowhub.core.table_schema import TableSchemas
+from knowhub.engine.account import Account
+from knowhub.engine.view import AccountView
 from knowhub.stores.files.compacting.compaction import Compaction
-from knowhub.stores.files.erasing import erasing
-from knowhub.stores.files.erasing.erase_commit import Erasures
+from knowhub.stores.files.data_directory import DataDirectory, check_format, check_log
+from knowhub.stores.files.erasing import old_journal
+from knowhub.stores.files.erasing.eraser import Eraser
+from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.group_commit import CATCH_UP_BYTES, GroupCommit, StoreOptions
-from knowhub.stores.files.lock import Position
+from knowhub.stores.files.lock import LockFile, Position
+from knowhub.stores.files.log.change_log import ChangeLog
 from knowhub.stores.files.log.cursor import LogCursor
 from knowhub.stores.files.log.history import History
-from knowhub.stores.files.log.loading import Opening, load
+from knowhub.stores.files.log.loader import StoreContext, load
 from knowhub.stores.files.log.recovery import Damage
-from knowhub.stores.files.replica import Follower, Replica
-from knowhub.stores.files.rows.state import AccountState
-from knowhub.stores.files.rows.state_view import StateView
+from knowhub.stores.files.replica import Replica, Subscriber
+from knowhub.stores.files.subprocess_runner import SubprocessRunner
 
-__all__ = ["FileStore", "LogPlace", "StoreOptions", "StoreStatus"]
+__all__ = ["FileStore", "LogState", "StoreOptions", "StoreStatus"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +50,7 @@ class StoreStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class LogPlace:
+class LogState:
     """A moment of the log: the numbers of its base, if it has one, and of its segments, and where it then ended."""
 
     base: int | None
@@ -56,23 +64,26 @@ class LogPlace:
 class FileStore:
     """Operations of every account in one data directory. Make it with an event loop running; close it."""
 
-    def __init__(self, opening: Opening, options: StoreOptions) -> None:
+    def __init__(self, opening: StoreContext, schemas: TableSchemas, options: StoreOptions) -> None:
         self._log = opening.log
         self._lock = opening.lock
         self._clock = opening.clock
-        self._replica = replica = Replica(opening.log, options.retry_key_lifetime_s)
-        erasing.resume(opening.files, opening.directory)
+        self._replica = replica = Replica(opening.log, schemas, options.retry_key_lifetime_s)
+        old_journal.finish_begun(opening.files, opening.directory)
         loaded = load(opening, replica, lambda: replica.history.last_seq + 1)
         self._log_id = loaded.header.log_id
         self._quarantined = loaded.quarantined
         start = (loaded.position, loaded.stamp)
-        self._cursor = LogCursor(opening.log, opening.lock, replica.take_in, lambda: replica.history.last_seq, start)
+        self._cursor = LogCursor(
+            opening.log, opening.lock, replica.load_operation, lambda: replica.history.last_seq, start
+        )
         self._cursor.damage += loaded.damage
         self._commits = GroupCommit(opening, options, self._log_id, replica, self._cursor)
         self._compaction = Compaction(opening, self._log_id, replica, self._cursor, self._commits)
-        self._erasures = Erasures(opening, replica, self._commits)
+        self._eraser = Eraser(opening, replica, self._cursor, self._commits, self._compaction.finish_remap)
         if not loaded.damage:
-            self._erasures.finish()
+            old_journal.finish(opening.files, opening.directory, self._has_operation)
+            opening.log.lock_manifest()
 
     @property
     def log_id(self) -> str:
@@ -97,66 +108,65 @@ class FileStore:
         return self._replica.erases
 
     @property
-    def is_erasing(self) -> bool:
-        """Whether an erasing is going on: what is read from the log now may still tell of what goes."""
-        return self._erasures.is_going_on
+    def open_files(self) -> Eraser:
+        """Whether another process still has files open that held what was erased; see `Eraser.erase_seq`."""
+        return self._eraser
 
     def checksum(self, seq: int) -> str:
         """Return the checksum of an operation's line; empty when there is none."""
         return self._replica.history.checksum(seq)
 
-    def subscribe(self, follower: Follower) -> None:
-        """Have `follower` told of every operation from now on, in order."""
+    def subscribe(self, follower: Subscriber) -> None:
+        """Call `follower` for every operation from now on, in order."""
         self._replica.followers.append(follower)
 
     @property
     def accounts(self) -> Sequence[str]:
-        return list(self._replica.states)
+        return list(self._replica.accounts)
 
     def status(self) -> StoreStatus:
-        reason = self._commits.why_not()
+        reason = self._commits.refusal_reason()
         return StoreStatus(reason is None, reason, self._commits.damage, self._quarantined, self.last_seq)
 
-    def state(self, account: str) -> AccountState:
-        """Return the acknowledged rows of an account. One that never wrote has none, and is not remembered."""
-        return self._replica.state(account)
+    def state(self, account: str) -> Account:
+        """Return the acknowledged rows of an account; no rows for an account that never wrote."""
+        return self._replica.account(account)
 
-    def view(self, account: str) -> StateView:
-        return StateView(self.state(account), self._clock.now())
+    def view(self, account: str) -> AccountView:
+        return AccountView(self.state(account), self._clock.now())
 
     async def refresh(self) -> None:
-        """Take in what other processes have acknowledged; costs one memory read when there is nothing."""
+        """Apply what other processes have acknowledged. Costs one memory read if there is nothing."""
         while self._cursor.is_behind:
-            if self._cursor.is_torn:
-                if not await self._commits.settle():
-                    self._cursor.catch_up_torn(CATCH_UP_BYTES)
+            if self._cursor.is_publishing:
+                if not await self._commits.recover():
+                    self._cursor.catch_up_publishing(CATCH_UP_BYTES)
                     return
             elif self._cursor.catch_up(CATCH_UP_BYTES):
-                self._compaction.follow()
-                return
+                break
             else:
                 await asyncio.sleep(0)
+        # What was taken in before a write may have been a rewrite too.
+        self._compaction.follow()
 
     async def resume(self) -> None:
         """Begin to write again where the disk was full and has room; does nothing otherwise."""
         await self._commits.resume()
 
-    async def place(self) -> LogPlace:
-        """Return where the log stands at a moment at which nobody writes. Raises Unavailable."""
-        await self._erasures.end()
-        async with self._commits.alone():
+    async def place(self) -> LogState:
+        """Return the files and the end of the log while nobody writes. Raises Unavailable."""
+        async with self._commits.lock_log():
             base, segments = self._compaction.files()
-            return LogPlace(base, segments, self._cursor.position, self.last_seq, self._log_id, self.erases)
+            return LogState(base, segments, self._cursor.position, self.last_seq, self._log_id, self.erases)
 
-    def is_compaction_worth_it(self, retention_s: float) -> bool:
+    async def is_compaction_due(self, retention_s: float) -> bool:
         """Tell whether a compaction would make the log much smaller."""
-        return self._compaction.is_worth_it(retention_s)
+        return await self._compaction.is_due(retention_s)
 
-    async def compact(self, retention_s: float, apart: Apart) -> Compacted:
+    async def compact(self, retention_s: float, run_subprocess: SubprocessRunner) -> CompactionResult:
         """Forget the operations older than `retention_s` seconds; see `Compaction.run`."""
         await self.refresh()
-        await self._erasures.end()
-        return await self._compaction.run(retention_s, apart)
+        return await self._compaction.run(retention_s, run_subprocess)
 
     async def commit(
         self, account: str, actor: str, decide: Decide[Any], idempotency: IdempotencyKey | None = None
@@ -171,12 +181,12 @@ class FileStore:
         return await self._commits.commit_group(account, actor, decides, idempotency)
 
     async def erase(self, wanted: Erasing) -> Outcome:
-        """Erase a row; see `Erasures.commit`."""
-        return await self._erasures.commit(wanted)
+        """Erase a row; see `Eraser.commit`."""
+        return await self._eraser.commit(wanted)
 
     async def end_erasing(self) -> None:
-        """End what a process has begun to erase that died; does nothing otherwise."""
-        await self._erasures.end()
+        """Remove what another process had open while its row was erased; does nothing otherwise."""
+        await self._eraser.end()
 
     async def replayed(self, account: str, idempotency: IdempotencyKey | None) -> Committed | None:
         await self.refresh()
@@ -184,7 +194,7 @@ class FileStore:
         return next(iter(await retries.answers(self.history, account, idempotency, self._clock.now())), None)
 
     async def operation(self, account: str, operation_id: str) -> Operation | None:
-        return self.history.find(account, operation_id)
+        return await self.history.find_async(account, operation_id)
 
     async def group(self, account: str, group_id: str) -> Sequence[Operation]:
         return await self.history.group(account, group_id)
@@ -193,14 +203,72 @@ class FileStore:
         return self.history.newest_first(account, before_seq)
 
     def operations_on(self, account: str, collection: str | None, row_id: str) -> AsyncIterator[Operation]:
-        return self.history.touching(account, collection, row_id)
+        return self.history.find_by_row(account, collection, row_id)
 
     def undone_by(self, account: str, operation_id: str) -> str | None:
         return self.view(account).undone_by(operation_id)
 
     async def close(self) -> None:
-        """Finish what is queued, then let go of every file."""
+        """Write what is queued, then close all files."""
         await self._commits.finish()
         await self._compaction.close()
+        self._eraser.close()
         self._log.close()
         self._lock.close()
+
+    def _has_operation(self, account: str, operation_id: str) -> bool:
+        return self.history.find(account, operation_id) is not None
+
+
+_LOCK_POLL_S = 0.001
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What a store needs from outside: the collections that it stores, and access to the machine.
+
+    `wait(seconds)` sleeps while another process holds the lock at opening.
+    """
+
+    files: FileSystem
+    clock: Clock
+    ids: Ids
+    wait: Callable[[float], None]
+    collections: Collections
+
+
+def open_store(root: Path, world: Environment, options: StoreOptions | None = None) -> FileStore:
+    """Open a data directory, making it if there is none.
+
+    Raises Unavailable for a newer format, a log that is gone or a lock that a stopped process holds, and OSError.
+    """
+    directory = DataDirectory(root)
+    check_format(world.files, directory)
+    check_log(world.files, directory)
+    world.files.make_folder(root)
+    options = options or StoreOptions()
+    lock = LockFile(world.files, directory.lock)
+    log = ChangeLog(world.files, directory.change_log)
+    try:
+        _wait_for(lock, directory, options, world)
+        store = FileStore(
+            StoreContext(world.files, directory, log, lock, world.clock, world.ids),
+            table_schemas(world.collections),
+            options,
+        )
+    except (KnowHubError, OSError):
+        # Closing releases the lock too.
+        log.close()
+        lock.close()
+        raise
+    lock.release()
+    return store
+
+
+def _wait_for(lock: LockFile, directory: DataDirectory, options: StoreOptions, world: Environment) -> None:
+    waited = 0.0
+    while not lock.try_acquire():
+        if waited >= options.lock_timeout_s:
+            raise Unavailable(f"another process has held {directory.lock} for {options.lock_timeout_s:g} s")
+        world.wait(_LOCK_POLL_S)
+        waited += _LOCK_POLL_S

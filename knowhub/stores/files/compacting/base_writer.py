@@ -1,102 +1,98 @@
-"""Writing a base: every row as it was before a segment, out of a log that is read twice, with every check."""
+"""Write a base: the newest version of every row before a segment. The log is read twice, with every check."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import closing
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
 import orjson
 
-from knowhub.context.l0 import searched_text
-from knowhub.context.model import NODES, PARTS
-from knowhub.core.operation import Row, is_live
-from knowhub.knowledge.heads import signature, tag_facets
-from knowhub.knowledge.model import COLLECTION
+from knowhub.core.table_schema import TableSchemas
+from knowhub.engine.account import change_number
 from knowhub.stores.files.data_directory import DataDirectory
-from knowhub.stores.files.filesystem import FileSystem, write_all
+from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.log.change_log import ChangeLog
-from knowhub.stores.files.log.log_base import BaseHeader, end_line, header_line
-from knowhub.stores.files.log.log_line import seal
-from knowhub.stores.files.log.log_reading import DamagedLog, LogEnd, read_log
-from knowhub.stores.files.log.sliced_line import SlicedChange, row_text
-from knowhub.stores.files.rows.state import text_number
+from knowhub.stores.files.log.log_line import BaseHeader, end_line, header_line, seal
+from knowhub.stores.files.log.log_reader import DamagedLog, LogEnd, read_log
+from knowhub.stores.files.log.partial_line import PartialChange, row_text
+from knowhub.stores.files.log.rewrite import LogFileWriter
 
-# A line is parsed in one step while others wait.
+# A line of a base is parsed in one step while requests wait.
 _LINE_BYTES: Final = 64 * 1024
-_WRITE_BYTES: Final = 1024 * 1024
-# Whoever saves meanwhile waits until the disk has taken what is synced here: a little at a time.
-_SYNC_BYTES: Final = 8 * 1024 * 1024
-_SEARCHED: Final = frozenset({COLLECTION, NODES, PARTS})
+
+
+def name_searched_values(schemas: TableSchemas) -> dict[str, str]:
+    """Return the names of the `searched_value` functions by collection, for the arguments of `write_base`."""
+    functions = {name: schema.searched_value for name, schema in schemas.items()}
+    return {name: f"{get.__module__}:{get.__name__}" for name, get in functions.items() if get is not None}
 
 
 def write_base(files: FileSystem, root: Path, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Write the base that the `header` of the arguments describes to their `path`, durable but not yet in place.
+    """Write and sync the base that `header` describes to `path`; it is not published yet.
 
-    Returns how many `rows` and `bytes` it has. Raises OSError, and DamagedLog when the log is not what the header says.
+    `searched` names functions as `name_searched_values` does. Returns the number of `rows` and `bytes`. Raises OSError,
+    and DamagedLog if the log is not what the header says.
     """
     header, path = BaseHeader(**arguments["header"]), Path(arguments["path"])
     folder = DataDirectory(root).change_log
-    end = _end(files, folder, header.segment)
-    newest = _Newest()
-    told = read_log(files, folder, newest.take, end=end)
-    if (told.log_id, told.last_seq, told.checksum) != (header.log_id, header.last_seq, header.checksum):
-        log = ChangeLog(files, folder)
-        raise DamagedLog(log.path(header.segment), 0, f"operation {header.last_seq} was to stand before it")
-    descriptor = files.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    with closing(ChangeLog(files, folder)) as log:
+        following, _ = log.header(header.segment)
+        if following is None or following.previous_length is None:
+            raise DamagedLog(log.path(header.segment), 0, "the segment's header is damaged")
+        end = LogEnd(header.segment - 1, following.previous_length)
+        newest = _NewestRows(arguments.get("searched", {}))
+        summary = read_log(files, folder, newest.load, end=end)
+        if (summary.log_id, summary.last_seq, summary.checksum) != (header.log_id, header.last_seq, header.checksum):
+            raise DamagedLog(log.path(header.segment), 0, f"operation {header.last_seq} was to stand before it")
+    writer = LogFileWriter(files, path)
     try:
-        base = _Base(files, descriptor, newest)
-        base.write(header_line(header))
-        read_log(files, folder, base.take, end=end)
-        base.end()
-        files.sync(descriptor)
+        rows = _RowWriter(writer, newest)
+        writer.write(header_line(header))
+        read_log(files, folder, rows.load, end=end)
+        rows.finish()
+        writer.finish()
     finally:
-        files.close(descriptor)
-    return {"rows": base.rows, "bytes": base.size}
+        writer.close()
+    return {"rows": rows.count, "bytes": writer.size}
 
 
-def check_base(files: FileSystem, path: Path, header: BaseHeader, made: Mapping[str, Any]) -> None:
-    """Make sure that a file is the base that `write_base` has made, from its first line to its last.
+def check_base(files: FileSystem, path: Path, header: BaseHeader, result: Mapping[str, Any]) -> None:
+    """Check the first line, the last line and the size of a base that `write_base` has written.
 
-    Raises DamagedLog and OSError. Whoever puts it in place drops what it stands for.
+    To be called before the base replaces older files. Raises DamagedLog and OSError.
     """
-    first, last = header_line(header), end_line(made["rows"])
+    first, last = header_line(header), end_line(result["rows"])
     descriptor = files.open(path, os.O_RDONLY)
     try:
         size = files.size(descriptor)
-        begins = files.read_at(descriptor, len(first), 0) == first
-        ends = size == made["bytes"] and files.read_at(descriptor, len(last), size - len(last)) == last
+        is_complete = (
+            size == result["bytes"]
+            and files.read_at(descriptor, len(first), 0) == first
+            and files.read_at(descriptor, len(last), size - len(last)) == last
+        )
     finally:
         files.close(descriptor)
-    if not (begins and ends):
+    if not is_complete:
         raise DamagedLog(path, size, "it is not the base that was written; the log was not compacted")
 
 
-def _end(files: FileSystem, folder: Path, segment: int) -> LogEnd:
-    """Return where the segment before this one ends."""
-    log = ChangeLog(files, folder)
-    try:
-        header, _ = log.header(segment)
-        if header is None or header.previous_length is None:
-            raise DamagedLog(log.path(segment), 0, "the segment's header is damaged")
-        return LogEnd(segment - 1, header.previous_length)
-    finally:
-        log.close()
+class _NewestRows:
+    """The first pass: the keys of all rows, and the texts of the rows that were written more than once.
 
-
-class _Newest:
-    """What the log is read for first: the keys of all rows, and the texts of those only that were written again.
-
-    By account, collection and id; None stands for a text that is where the row first stood. `numbers` holds the text
-    number of each row that is searched.
+    `texts` is by account, collection and id; None means that the row was written once. `numbers` holds the change
+    number of each row of a searched collection.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, searched: Mapping[str, str]) -> None:
         self.texts: dict[str, dict[str, dict[str, bytes | None]]] = {}
         self.numbers: dict[str, dict[str, dict[str, int]]] = {}
-        self._signatures: dict[tuple[str, str, str], int] = {}
+        self._searched = {collection: _import_function(name) for collection, name in searched.items()}
+        self._searched_values: dict[tuple[str, str, str], int] = {}
 
-    def take(self, account: str, changes: Sequence[SlicedChange], seq: int) -> None:
-        """Take in the rows of a line. There are millions: nothing is called that need not be."""
+    def load(self, account: str, changes: Sequence[PartialChange], seq: int) -> None:
+        """Load the rows of a line. There are millions of them, so this calls as little as possible."""
         collections = self.texts.setdefault(account, {})
         for index, change in enumerate(changes):
             collection, row_id = change.collection, change.id
@@ -104,20 +100,17 @@ class _Newest:
             if texts is None:
                 texts = collections[collection] = {}
             texts[row_id] = row_text(change) if row_id in texts else None
-            if collection in _SEARCHED:
-                self._take_number(account, change, text_number(seq, index) if change.number is None else change.number)
-
-    def _take_number(self, account: str, change: SlicedChange, number: int) -> None:
-        # As in memory: the number stays while the text is the same.
-        row = orjson.loads(row_text(change))
-        text = _signature(change.collection, row)
-        if self._signatures.get((account, change.collection, change.id)) != text:
-            self._signatures[account, change.collection, change.id] = text
-            self.numbers.setdefault(account, {}).setdefault(change.collection, {})[change.id] = number
+            if collection in self._searched:
+                number = change_number(seq, index) if change.number is None else change.number
+                # As in memory: the number stays while the searched value is the same.
+                value = hash(self._searched[collection](orjson.loads(row_text(change))))
+                if self._searched_values.get((account, collection, row_id)) != value:
+                    self._searched_values[account, collection, row_id] = value
+                    self.numbers.setdefault(account, {}).setdefault(collection, {})[row_id] = number
 
 
 class _Line:
-    """A line of a base in the making, of one account."""
+    """A line of a base that is being filled with rows of one account."""
 
     def __init__(self, account: str) -> None:
         self._head = b'{"account":%s,"changes":[' % orjson.dumps(account)
@@ -126,32 +119,23 @@ class _Line:
     def clear(self) -> None:
         self.parts, self.size, self.rows = [self._head], 0, 0
 
-    def sealed(self) -> bytes:
+    def to_bytes(self) -> bytes:
         self.parts[-1] = self.parts[-1][:-1] + b"]"
         return seal(b"".join(self.parts))
 
 
-class _Base:
-    """What the log is read for again: each row where it first stood, with its newest text, is written to a base."""
+class _RowWriter:
+    """The second pass: writes each row where it was first written, with its newest text."""
 
-    def __init__(self, files: FileSystem, descriptor: int, newest: _Newest) -> None:
-        self.rows, self.size, self._synced = 0, 0, 0
-        self._files = files
-        self._descriptor = descriptor
+    def __init__(self, writer: LogFileWriter, newest: _NewestRows) -> None:
+        self.count = 0
+        self._writer = writer
         self._newest = newest
         self._lines: dict[str, _Line] = {}
-        self._begins: dict[str, bytes] = {}
-        self._unwritten: list[bytes] = []
+        self._starts: dict[str, bytes] = {}
 
-    def write(self, line: bytes) -> None:
-        """Write a line, about a megabyte of them at a time."""
-        self._unwritten.append(line)
-        self.size += len(line)
-        if sum(map(len, self._unwritten)) >= _WRITE_BYTES:
-            self._flush()
-
-    def take(self, account: str, changes: Sequence[SlicedChange], _seq: int) -> None:
-        """Write the rows of a line that first stand in it. Those that were written are forgotten."""
+    def load(self, account: str, changes: Sequence[PartialChange], _seq: int) -> None:
+        """Write the rows that occur first in this line, and forget them."""
         collections, numbers = self._newest.texts[account], self._newest.numbers.get(account, {})
         line = self._lines.get(account) or self._lines.setdefault(account, _Line(account))
         for change in changes:
@@ -162,39 +146,28 @@ class _Base:
             text = texts.pop(row_id) or row_text(change)
             number = numbers[collection].get(row_id) if collection in numbers else None
             end = b"}," if number is None else b',"number":%d},' % number
-            begin = self._begins.get(collection) or self._begin(collection)
-            line.parts += (begin, orjson.dumps(row_id), b',"after":', text, end)
+            start = self._starts.get(collection)
+            if start is None:
+                start = self._starts[collection] = b'{"collection":%s,"id":' % orjson.dumps(collection)
+            line.parts += (start, orjson.dumps(row_id), b',"after":', text, end)
             line.rows, line.size = line.rows + 1, line.size + len(text)
             if line.size >= _LINE_BYTES:
                 self._put(line)
 
-    def end(self) -> None:
+    def finish(self) -> None:
         """Write what is left, and the last line."""
         for line in self._lines.values():
             if line.rows:
                 self._put(line)
-        self.write(end_line(self.rows))
-        self._flush()
+        self._writer.write(end_line(self.count))
 
     def _put(self, line: _Line) -> None:
-        self.write(line.sealed())
-        self.rows += line.rows
+        self._writer.write(line.to_bytes())
+        self.count += line.rows
         line.clear()
 
-    def _begin(self, collection: str) -> bytes:
-        begin = self._begins[collection] = b'{"collection":%s,"id":' % orjson.dumps(collection)
-        return begin
 
-    def _flush(self) -> None:
-        data = b"".join(self._unwritten)
-        write_all(self._files, self._descriptor, data, self.size - len(data))
-        self._unwritten.clear()
-        if self.size - self._synced >= _SYNC_BYTES:
-            self._files.sync_data(self._descriptor)
-            self._synced = self.size
-
-
-def _signature(collection: str, row: Row) -> int:
-    if collection == COLLECTION:
-        return signature(row, tag_facets(row["tags"]))
-    return hash((is_live(row), searched_text(collection, row)))
+def _import_function(name: str) -> Callable[[Mapping[str, Any]], Hashable]:
+    module, _, function = name.partition(":")
+    found: Callable[[Mapping[str, Any]], Hashable] = getattr(import_module(module), function)
+    return found

@@ -1,118 +1,138 @@
-"""Compaction: a base takes the place of the oldest segments, and their operations are forgotten (KT-097, KT-250)."""
+"""Compaction: replace the oldest segments by a base, and forget their operations."""
 
 import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
-from knowhub.operations.model import Compacted
-from knowhub.stores.files.apart import Apart
-from knowhub.stores.files.claims import claimed
-from knowhub.stores.files.compacting.base_writer import check_base
+from knowhub.core.store_results import CompactionResult
+from knowhub.stores.files.compacting.base_writer import check_base, name_searched_values
 from knowhub.stores.files.filesystem import failure_of
 from knowhub.stores.files.group_commit import GroupCommit
-from knowhub.stores.files.lock import Position
+from knowhub.stores.files.lock import Position, lock_folder
 from knowhub.stores.files.log.cursor import LogCursor
-from knowhub.stores.files.log.loading import Opening
-from knowhub.stores.files.log.log_base import BASE, BaseHeader
+from knowhub.stores.files.log.loader import StoreContext
+from knowhub.stores.files.log.log_line import BASE, BaseHeader
+from knowhub.stores.files.log.log_manifest import BASE_PREFIX, LogFileName, LogFiles, LogManifest
 from knowhub.stores.files.log.recovery import Damage
+from knowhub.stores.files.log.rewrite import publish, remove_unused_files
 from knowhub.stores.files.replica import Replica
+from knowhub.stores.files.subprocess_runner import SubprocessRunner
 
 _WAIT_FOR_OTHERS_S = 2.0
 _POLL_S = 0.05
-_TEMPORARY, _TEMPORARY_DIGITS = ".tmp", 16
 _REFUSAL = "another process compacts this directory, or erases from it; try again when it has ended"
 
 
 class Compaction:
-    """Writes a base apart, puts it in place under the writers' lock, and finds in it the rows that stay on disk."""
+    """Writes a base in a child process, publishes it, and finds the rows that stay on disk in it."""
 
     def __init__(
-        self, opening: Opening, log_id: str, replica: Replica, cursor: LogCursor, commits: GroupCommit
+        self, opening: StoreContext, log_id: str, replica: Replica, cursor: LogCursor, commits: GroupCommit
     ) -> None:
-        self._opening = opening
+        self._context = opening
         self._log_id = log_id
         self._replica = replica
         self._cursor = cursor
         self._commits = commits
         self._log = opening.log
-        self._generation = cursor.position.generation
-        self._adopting: asyncio.Task[None] | None = None
+        self._generation = opening.log.active.generation
+        self._unread_base: int | None = None
+        self._remapping: asyncio.Task[None] | None = None
         self._running = asyncio.Lock()
 
-    def is_worth_it(self, retention_s: float) -> bool:
-        """Tell whether so much would go that a base is worth its writing: half of what the last one had, and more."""
+    async def is_due(self, retention_s: float) -> bool:
+        """Return whether a compaction would remove more than half of the size of the last base."""
         base, _ = self.files()
-        going = [segment for segment in self._droppable(retention_s) if segment != self._cursor.position.segment]
+        going = [
+            segment for segment in await self._list_expired(retention_s) if segment != self._cursor.position.segment
+        ]
         return sum(map(self._log.size, going)) > (self._log.size(base) // 2 if base is not None else 0)
 
-    async def run(self, retention_s: float, apart: Apart) -> Compacted:
+    async def run(self, retention_s: float, run_subprocess: SubprocessRunner) -> CompactionResult:
         """Forget the operations that are older than `retention_s` seconds, a segment at a time.
 
         What a retry key may still ask for stays, and so does what another process has yet to read. Raises Conflict
         while another process compacts or erases, ReadOnly, StorageFull and Unavailable.
         """
-        directory, files = self._opening.directory, self._opening.files
-        async with self._running, claimed(files, directory.change_log, self._commits.patience_s, _REFUSAL):
+        directory, files = self._context.directory, self._context.files
+        async with self._running, lock_folder(files, directory.change_log, self._commits.lock_timeout_s, _REFUSAL):
             base, held = await self._base_to_write(retention_s)
-            # What a compaction that was killed has left behind goes too.
-            self._sweep()
-            await self._drop_superseded()
+            # The files of a rewrite that died are removed too.
+            await self._remove_unused_files()
             if base is None:
                 size = self._size()
-                return Compacted(bytes_before=size, bytes_after=size, held_by_others=held)
+                return CompactionResult(bytes_before=size, bytes_after=size, held_by_others=held)
             forgotten, before = base.last_seq - self._replica.history.base_seq, self._size()
-            path = self._log.path(BASE | base.segment)
-            # No other may ever write to it: whoever was to write an earlier one may still do so.
-            temporary = path.with_name(f"{path.name}.{self._opening.ids.hex(_TEMPORARY_DIGITS)}{_TEMPORARY}")
-            order = {"header": asdict(base), "path": str(temporary)}
+            name = LogFileName(BASE_PREFIX, base.segment, base.generation)
+            path = self._log.folder / str(name)
             try:
-                made = await apart("write_base", directory.root, order)
-                await self._install(base, temporary, made)
+                searched = name_searched_values(self._replica.schemas)
+                order = {"header": asdict(base), "path": str(path), "searched": searched}
+                made = await run_subprocess("write_base", directory.root, order)
+                await self._install(base, name, made)
             except BaseException:
-                with suppress(OSError):
-                    files.remove(temporary)
+                if self._log.active.generation < base.generation:
+                    with suppress(OSError):
+                        files.remove(path)
                 raise
             self.follow()
-            await self._drop_superseded()
-            return Compacted(forgotten, made["rows"], before, self._size(), held)
+            await self._remove_unused_files()
+            return CompactionResult(forgotten, made["rows"], before, self._size(), held)
 
     def follow(self) -> None:
-        """Take in that the log was compacted, here or by another process: what is in the base is history no more.
+        """Adapt to a rewrite of the log, here or by another process: operations in a base are no longer in the history.
 
-        The rows that stay on disk are looked up in it in the background: until then they are read from what is open.
+        In the background the rows that stay on disk are looked up in a new base, and replaced files are closed. Until
+        then they are read from what is open.
         """
-        if self._cursor.position.generation == self._generation:
+        if self._log.active.generation == self._generation:
             return
-        self._generation, bases = self._cursor.position.generation, self._log.bases()
-        header, start = self._log.base_header(bases[-1]) if bases else (None, 0)
+        self._generation, bases = self._log.active.generation, self._log.bases()
+        header = self._log.base_header(bases[-1])[0] if bases else None
         if header is not None and header.last_seq > self._replica.history.base_seq:
             self._replica.begin_after(header)
-            if self._adopting is not None:
-                self._adopting.cancel()
-            adopting = self._adopt(bases[-1], start)
-            self._adopting = asyncio.get_running_loop().create_task(adopting, name="adopt-base")
+            self._unread_base = bases[-1]
+        if self._remapping is not None:
+            self._remapping.cancel()
+        self._remapping = asyncio.get_running_loop().create_task(self._remap_files(), name="adopt-base")
 
-    async def _adopt(self, number: int, start: int) -> None:
-        """Find in a base the rows that stay on disk, a little at a time, and close what it stands for."""
+    async def _remap_files(self) -> None:
+        if self._unread_base is not None and await self._remap_base(self._unread_base):
+            self._unread_base = None
+        await asyncio.to_thread(self._log.close_replaced)
+        self._log.lock_manifest()
+
+    async def _remap_base(self, number: int) -> bool:
+        """Find the rows that stay on disk in a new base, in small steps, and close the files that it replaces.
+
+        False for a base that does not read back; it is named as damage.
+        """
         loop = asyncio.get_running_loop()
         began = loop.time()
+        _, start = self._log.base_header(number)
         for line in self._log.lines(number, start, self._log.size(number)):
             if line.base_line is None:
                 # What is open here still reads well: it stays open, and the next opening must not be the first to see.
                 what = Damage(str(self._log.path(number)), line.offset, "its checksum or its JSON is wrong")
                 self._replica.history.damage.append(what)
-                return
+                return False
             self._replica.move_rows(number, line)
-            # As long a rest as the work was: requests have half of the time, and nobody waits for this.
+            # Rest as long as the work took: requests get half of the time.
             await asyncio.sleep(loop.time() - began)
             began = loop.time()
-        for opened in self._log.opened():
+        for opened in self._log.open_numbers():
             if _is_superseded(opened, number) and (descriptor := self._log.release(opened)) is not None:
                 # The file is gone already: closing it frees its room, which takes tens of milliseconds.
-                await asyncio.to_thread(self._opening.files.close, descriptor)
+                await asyncio.to_thread(self._context.files.close, descriptor)
+        return True
+
+    async def finish_remap(self) -> None:
+        """Wait until no file is open here that is not in force any more."""
+        self.follow()
+        if self._remapping is not None:
+            await asyncio.wait([self._remapping])
 
     def files(self) -> tuple[int | None, list[int]]:
         """Return the numbers of the base that the log begins with, None where there is none, and of its segments."""
@@ -121,37 +141,33 @@ class Compaction:
 
     async def close(self) -> None:
         """Break off looking up rows: nobody will read them."""
-        if self._adopting is not None:
-            self._adopting.cancel()
-            await asyncio.wait([self._adopting])
+        if self._remapping is not None:
+            self._remapping.cancel()
+            await asyncio.wait([self._remapping])
 
-    async def _drop_superseded(self) -> None:
-        """Remove the files that the newest base stands for, as far as nobody else needs them. Raises OSError."""
-        bases = self._log.bases()
-        numbers = [*bases, *self._log.segments()]
-        for number in sorted(numbers, key=lambda one: (one & ~BASE, one)):
-            if bases and _is_superseded(number, bases[-1]):
-                if not self._log.is_free(number):
-                    return
-                # Freeing the room of a large file takes tens of milliseconds.
-                await asyncio.to_thread(self._log.drop, number)
+    async def _remove_unused_files(self) -> None:
+        """Remove the files that are not in force, as far as nobody else needs them. Raises OSError."""
+        # Freeing the room of a large file takes tens of milliseconds.
+        await asyncio.to_thread(remove_unused_files, self._context.files, self._log)
 
     async def _base_to_write(self, retention_s: float) -> tuple[BaseHeader | None, bool]:
-        async with self._commits.writing():
+        async with self._commits.lock_for_write():
+            # A process that died while it published may have left files that nobody knows.
+            self._log.reload()
             history = self._replica.history
-            segments = self._droppable(retention_s)
+            segments = await self._list_expired(retention_s)
             if segments and segments[-1] == self._cursor.position.segment:
                 # Only whole segments go: what was written so far becomes one.
                 await self._commits.end_segment()
             free = await self._free(segments)
             last_seq = self._last_seq_of(free[-1]) if free else history.base_seq
-            operation = history.at(last_seq)
+            operation = await history.at_async(last_seq)
             if operation is None:
                 return None, len(free) < len(segments)
             header = BaseHeader(
                 log_id=self._log_id,
                 segment=free[-1] + 1,
-                generation=self._cursor.position.generation + 1,
+                generation=max(self._cursor.position.generation, self._log.active.generation) + 1,
                 last_seq=last_seq,
                 checksum=history.checksum(last_seq),
                 last_time=operation.timestamp,
@@ -159,56 +175,56 @@ class Compaction:
             )
             return header, len(free) < len(segments)
 
-    def _droppable(self, retention_s: float) -> list[int]:
-        """Return the oldest segments of which every operation is old enough, and answers no retry."""
-        history, now = self._replica.history, self._opening.clock.now()
+    async def _list_expired(self, retention_s: float) -> list[int]:
+        """Return the oldest segments whose operations are all old enough and answer no retry."""
+        history, now = self._replica.history, self._context.clock.now()
         oldest_key = self._replica.retries.oldest_seq(now)
         found = []
         for segment in self._segments():
             last_seq = self._last_seq_of(segment)
-            operation = history.at(last_seq)
+            operation = await history.at_async(last_seq)
             is_young = operation is not None and operation.timestamp > now - retention_s
             if last_seq < history.base_seq or is_young or (oldest_key is not None and last_seq >= oldest_key):
                 break
             found.append(segment)
-        # A segment that nothing was written to yet stays the one that is written to.
-        if found and found[-1] == self._cursor.position.segment and self._is_bare(found[-1]):
+        # An empty current segment stays.
+        if found and found[-1] == self._cursor.position.segment and self._is_empty(found[-1]):
             found.pop()
         return found
 
     async def _free(self, segments: list[int]) -> list[int]:
-        """Return the first ones that no other process stands in; wait a little for one that is about to move on."""
+        """Return the first segments that no other process has locked; wait a little for each."""
         deadline = asyncio.get_running_loop().time() + _WAIT_FOR_OTHERS_S
         free: list[int] = []
         for segment in segments:
-            while not self._log.is_free(segment):
+            while not self._is_free(segment):
                 if asyncio.get_running_loop().time() > deadline:
                     return free
                 await asyncio.sleep(_POLL_S)
             free.append(segment)
         return free
 
-    def _sweep(self) -> None:
-        """Remove what compactions were writing that died. Only while this one has its claim."""
-        folder = self._opening.directory.change_log
-        for name in self._opening.files.names(folder):
-            if name.startswith("base-") and name.endswith(_TEMPORARY):
-                self._opening.files.remove(folder / name)
+    def _is_free(self, segment: int) -> bool:
+        """Return whether no process has locked a segment, or an older version of it."""
+        left_over = [name for name in self._log.active.list_unused() if name.number == segment]
+        paths = [self._log.path(segment), *(self._log.folder / str(name) for name in left_over)]
+        return all(map(self._log.is_free, paths))
 
-    async def _install(self, base: BaseHeader, temporary: Path, made: Mapping[str, Any]) -> None:
-        files, path = self._opening.files, self._log.path(BASE | base.segment)
-        async with self._commits.writing():
+    async def _install(self, base: BaseHeader, name: LogFileName, made: Mapping[str, Any]) -> None:
+        files, log = self._context.files, self._log
+        async with self._commits.lock_for_write():
 
-            def put_in_place() -> None:
-                check_base(files, temporary, base, made)
-                files.rename(temporary, path)
-                files.sync_folder(path.parent)
+            def put_in_force() -> None:
+                check_base(files, log.folder / str(name), base, made)
+                later = [log.active.name(segment) for segment in log.segments() if segment >= base.segment]
+                publish(files, log, LogManifest(base.generation, LogFiles(name, later)), base.segment - 1)
 
             try:
-                await asyncio.to_thread(put_in_place)
+                await asyncio.to_thread(put_in_force)
             except OSError as problem:
-                # The log stands as it was: writing goes on.
+                # The log is unchanged, and writing goes on.
                 raise failure_of(problem, "the log was not compacted") from problem
+            log.reload()
             position = self._cursor.position
             self._cursor.publish(Position(base.generation, position.segment, position.offset))
 
@@ -226,7 +242,7 @@ class Compaction:
         following, _ = self._log.header(segment + 1)
         return following.first_seq - 1 if following is not None else 0
 
-    def _is_bare(self, segment: int) -> bool:
+    def _is_empty(self, segment: int) -> bool:
         header, _ = self._log.header(segment)
         return header is None or header.first_seq > self._replica.history.last_seq
 
@@ -236,5 +252,5 @@ class Compaction:
 
 
 def _is_superseded(number: int, base: int) -> bool:
-    """Tell whether a file of the log stands before a base."""
+    """Return whether a base replaces a file of the log."""
     return number < base if number & BASE else number < base & ~BASE

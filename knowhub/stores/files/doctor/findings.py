@@ -1,4 +1,4 @@
-"""What an inspection found: one thing that was looked at, and whether it needs somebody."""
+"""What a check found, and whether somebody has to act."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -14,7 +14,7 @@ _NAMED = 5
 
 
 class Severity(StrEnum):
-    """`ok` for what was looked at and is well, `note` for what needs nobody, `problem` for what does."""
+    """`ok`: checked and good. `note`: nobody has to act. `problem`: somebody has to act."""
 
     OK = "ok"
     NOTE = "note"
@@ -23,7 +23,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at: what, where, and what to do about it."""
+    """What was checked, what was found, and what to do about it."""
 
     severity: Severity
     subject: str
@@ -31,18 +31,18 @@ class Finding:
     advice: str = ""
 
 
-def size_text(count: int) -> str:
+def format_size(count: int) -> str:
     """Write a number of bytes as a person reads it."""
     return f"{count} bytes" if count < _MEGABYTE else f"{count // _MEGABYTE} MiB"
 
 
-def some_of(names: list[str]) -> str:
+def format_names(names: list[str]) -> str:
     """Name the first few of many."""
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return ", ".join(names[:_NAMED]) + more
 
 
-def ranges_text(numbers: list[int]) -> str:
+def format_ranges(numbers: list[int]) -> str:
     """Write ascending numbers as `3, 7-9`."""
     parts: list[list[int]] = []
     for number in numbers:

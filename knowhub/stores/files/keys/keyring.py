@@ -11,11 +11,11 @@ from typing import Any
 
 import orjson
 
+from knowhub.core.data_keys import WrappedKey
 from knowhub.core.errors import Unavailable
-from knowhub.resources.model import WrappedKey
-from knowhub.stores.files.claims import claimed
 from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.filesystem import PRIVATE_MODE, FileSystem, failure_of, replace_file
+from knowhub.stores.files.lock import lock_folder
 
 _REFUSAL = "another process has held the keyring for too long; nothing was changed, try it again"
 _TEMPORARY = ".tmp"
@@ -30,15 +30,15 @@ class FileKeyring:
         self._files = files
         self._directory = directory
         self._wait_s = wait_s
-        # Before the claim of the folder, which is asked for again and again: here whoever waits is called in order.
+        # Taken before the folder lock, which is polled: here tasks wait in order.
         self._turn = asyncio.Lock()
 
     async def keys(self) -> Keys:
         return await asyncio.to_thread(self._read)
 
     async def change(self, changed: Callable[[Keys], Keys | None]) -> None:
-        async with self._turn, claimed(self._files, self._directory.keys, self._wait_s, _REFUSAL):
-            # Shielded, so that a request that is given up does not let go of the claim while a thread still writes.
+        async with self._turn, lock_folder(self._files, self._directory.keys, self._wait_s, _REFUSAL):
+            # Shielded, so that a cancelled request keeps the lock until the thread has written.
             work = asyncio.ensure_future(asyncio.to_thread(self._change, changed))
             try:
                 await asyncio.shield(work)
@@ -46,7 +46,7 @@ class FileKeyring:
                 await asyncio.wait([work])
                 raise
 
-    async def take_in(self, path: Path) -> None:
+    async def import_keys(self, path: Path) -> None:
         """Add the keys of another keyring, such as that of a snapshot, that are missing here. Raises Unavailable."""
         try:
             others = read_keyring(self._files, path)
@@ -55,7 +55,7 @@ class FileKeyring:
         except OSError as problem:
             raise failure_of(problem, f"the keys in {path} were not taken in") from problem
         if others:
-            await self.change(lambda keys: joined_keys(keys, others))
+            await self.change(lambda keys: merge_keys(keys, others))
 
     def _read(self) -> Keys:
         try:
@@ -71,14 +71,14 @@ class FileKeyring:
     def _change(self, changed: Callable[[Keys], Keys | None]) -> None:
         before = self._read()
         try:
-            self._sweep()
+            self._remove_partial_files()
             after = changed(before)
             if after is not None and after != before:
                 replace_file(self._files, self._directory.keyring, keyring_text(after), PRIVATE_MODE)
         except OSError as problem:
             raise failure_of(problem, "it is not certain that the keyring was changed; nothing was sealed") from problem
 
-    def _sweep(self) -> None:
+    def _remove_partial_files(self) -> None:
         """Remove what a process left that died while it wrote: it may hold a key that is destroyed since."""
         for name in self._files.names(self._directory.keys):
             if name.endswith(_TEMPORARY):
@@ -96,7 +96,7 @@ def read_keyring(files: FileSystem, path: Path) -> dict[str, WrappedKey]:
 
 def keyring_text(keys: Keys) -> bytes:
     """Write a keyring, for people and programs to read."""
-    entries = {key_id: _entry(one) for key_id, one in keys.items()}
+    entries = {key_id: _entry(key) for key_id, key in keys.items()}
     return orjson.dumps({"knowhub_keyring": 1, "keys": entries}, option=orjson.OPT_INDENT_2) + b"\n"
 
 
@@ -112,8 +112,8 @@ def keyring_of(text: bytes) -> dict[str, WrappedKey]:
     raise ValueError("is no keyring that this KnowHub knows")
 
 
-def joined_keys(ours: Keys, others: Keys) -> Keys:
-    """Return our keys with those of others that are missing: what stands here, or was destroyed here, stays."""
+def merge_keys(ours: Keys, others: Keys) -> Keys:
+    """Add keys that are missing here. Keys that are here, destroyed ones too, stay as they are."""
     return {**others, **ours}
 
 

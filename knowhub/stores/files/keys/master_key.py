@@ -1,4 +1,4 @@
-"""keys/master.key: the key that wraps every data key, where the environment gives none; in no snapshot (RS-013)."""
+"""keys/master.key: the key that wraps every data key, where the environment gives none; in no snapshot."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import structlog
 
+from knowhub.core.data_keys import MasterKey
 from knowhub.core.errors import Unavailable
-from knowhub.resources.model import MasterKey
 from knowhub.stores.files.filesystem import PRIVATE_MODE, FileSystem, failure_of, replace_file
 
 _log = structlog.get_logger("knowhub.keys")
@@ -18,7 +18,7 @@ _NEXT, _OLD = ".next", ".old"
 class MasterKeyOptions:
     """`given` wraps, where the environment names it, and `former` still open. Else `path` holds the key.
 
-    It is made there when it is first needed, where `may_make`. `read(text)` makes a key of what a file holds, and
+    With `may_make` it is created when it is first needed. `read(text)` makes a key of the content of a file, and
     raises ValueError; `draw()` returns the text of a new one.
     """
 
@@ -31,7 +31,7 @@ class MasterKeyOptions:
 
 
 class FileMasterKeys:
-    """The master keys of a data directory. During a rotation a second file stands beside the first: the next key.
+    """The master keys of a data directory. During a rotation a second file holds the next key.
 
     The one before stays as a third, which opens what snapshots of its time bring back, until somebody deletes it.
     """
@@ -45,14 +45,14 @@ class FileMasterKeys:
     def keys(self, *, make: bool) -> Sequence[MasterKey]:
         options = self._options
         # In this order: a rotation that ends between two looks renames the second file over the first.
-        found = [one for one in map(self._read, (self._next, options.path)) if one is not None]
+        found = [key for key in map(self._read, (self._next, options.path)) if key is not None]
         old = self._read(self._old)
         former = [*options.former, *([] if old is None else [old])]
         if options.given is not None:
             # What a file wrapped opens on, until a rotation has brought it over.
             return [options.given, *found, *former]
         if not found and make and options.may_make:
-            found = [self._made(options.path)]
+            found = [self._make_key(options.path)]
             _log.warning(
                 "master_key_made",
                 path=str(options.path),
@@ -66,13 +66,13 @@ class FileMasterKeys:
             if self._read(options.path) is None:
                 # With nothing to go on from, a key that is made here would hide that one is gone.
                 raise Unavailable(f"there is no master key at {options.path} yet; there is nothing to rotate")
-            self._made(self._next)
+            self._make_key(self._next)
 
     def end_rotation(self) -> None:
         path = self._options.path
         if self._options.given is None and self._read(self._next) is not None:
             try:
-                if self._files.inode_at(path) is not None:
+                if self._files.inode(path) is not None:
                     self._files.rename(path, self._old)
                 self._files.rename(self._next, path)
                 self._files.sync_folder(path.parent)
@@ -89,7 +89,7 @@ class FileMasterKeys:
         except OSError as problem:
             raise failure_of(problem, "nothing is sealed, and nothing sealed opens") from problem
 
-    def _made(self, path: Path) -> MasterKey:
+    def _make_key(self, path: Path) -> MasterKey:
         text = self._options.draw()
         try:
             self._files.make_folder(path.parent)

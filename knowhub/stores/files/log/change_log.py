@@ -1,7 +1,7 @@
-"""The truth: append-only segments of sealed lines, one operation a line (seed 001 §3, `change_log.jsonl`)."""
+"""The log: append-only segments with one operation a line, and a base before them."""
 
+import asyncio
 import os
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,24 +13,20 @@ import orjson
 from knowhub.core.operation import Operation
 from knowhub.stores.files.filesystem import FileSystem, replace_file, write_all
 from knowhub.stores.files.lock import share, try_flock, unlock
-from knowhub.stores.files.log.log_base import BASE, BaseHeader, header_of, is_end
-from knowhub.stores.files.log.log_line import decode, is_sealed, parsed, seal
-from knowhub.stores.files.log.sliced_line import SlicedBaseLine, SlicedOperation, sliced_base_line, sliced_operation
-
-_SEGMENT, _BASE, _SUFFIX = "segment-", "base-", ".jsonl"
-JOURNAL = "erase.journal"
-"""In the log's folder: what an erasing that is going on, or was broken off, overwrites."""
+from knowhub.stores.files.log.log_line import BaseHeader, decode, header_of, is_end, is_sealed, parse_line, seal
+from knowhub.stores.files.log.log_manifest import MANIFEST, ActiveFiles
+from knowhub.stores.files.log.partial_line import PartialBaseLine, PartialOperation, decode_base_line, decode_operation
 
 _LINE_BYTES = 4 * 1024
+_MOST_LINE_BYTES = 1024 * 1024
+_JOINED_AT_ONCE = 8
 _PIECE_BYTES = 1024 * 1024
 _END_BYTES = 1024
-_READ_TRIES = 5
-_READ_AGAIN_S = 0.001
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The first line of a segment. `previous_length` is where the segment before it ends: bytes past it are void."""
+    """The first line of a segment. Bytes of the segment before it after `previous_length` do not count."""
 
     log_id: str
     segment: int
@@ -40,39 +36,77 @@ class Header:
 
 
 class ChangeLog:
-    """The segments and bases of one data directory, by number. It knows bytes and lines, not what they mean."""
+    """The segments and bases of one data directory, by number. It reads and writes bytes and lines."""
 
     def __init__(self, files: FileSystem, folder: Path) -> None:
         self._files = files
-        self._folder = folder
+        self.folder = folder
         self._readers: dict[int, int] = {}
         self._held: int | None = None
         self._writer: tuple[int, int] | None = None
+        self._replaced: list[int] = []
+        self._manifest: int | None = None
+        self.active = ActiveFiles(files, folder)
 
     def close(self) -> None:
         """Close every file; the log can be used again afterwards."""
+        self.close_replaced()
+        if self._manifest is not None:
+            self._files.close(self._manifest)
+            self._manifest = None
         for descriptor in self._readers.values():
             self._files.close(descriptor)
         self._readers.clear()
         self._held = None
-        self.stop_writing()
+        self.close_writer()
 
-    def stop_writing(self) -> None:
+    def close_writer(self) -> None:
         if self._writer is not None:
             self._files.close(self._writer[1])
             self._writer = None
 
+    def reload(self) -> None:
+        """Go by the manifest that is on disk now. Raises OSError.
+
+        Files that a rewrite has replaced are not read any more; `close_replaced` closes them.
+        """
+        written = [] if self._writer is None else [self._writer[0]]
+        before = {number: self.path(number) for number in (*self._readers, *written)}
+        self.active.reload()
+        replaced = [number for number, path in before.items() if self.path(number) != path]
+        self._replaced += [self._readers.pop(number) for number in replaced if number in self._readers]
+        if self._writer is not None and self._writer[0] in replaced:
+            self.close_writer()
+        if self._held in replaced:
+            share(self._reader(self._held))
+
+    def close_replaced(self) -> None:
+        """Close the files that a rewrite has replaced. Freeing the room of a large one takes tens of milliseconds."""
+        while self._replaced:
+            self._files.close(self._replaced.pop(0))
+
+    def lock_manifest(self) -> None:
+        """Lock the manifest that this process uses, to show others that it has closed older files. Raises OSError."""
+        try:
+            descriptor = self._files.open(self.folder / MANIFEST, os.O_RDONLY)
+        except FileNotFoundError:
+            return
+        share(descriptor)
+        before, self._manifest = self._manifest, descriptor
+        if before is not None:
+            self._files.close(before)
+
     def segments(self) -> list[int]:
-        """Return the numbers of the segments on disk, oldest first, also of those that a base has made superfluous."""
-        return self._numbers(_SEGMENT)
+        """Return the numbers of the segments; see `ActiveFiles.segments`."""
+        return self.active.segments()
 
     def bases(self) -> list[int]:
-        """Return the numbers of the bases on disk, each `BASE` and the segment that follows it, oldest first."""
-        return [BASE | segment for segment in self._numbers(_BASE)]
+        """Return the number of the base; see `ActiveFiles.bases`."""
+        return self.active.bases()
 
     def path(self, number: int) -> Path:
-        prefix, segment = (_BASE, number ^ BASE) if number & BASE else (_SEGMENT, number)
-        return self._folder / f"{prefix}{segment:08d}{_SUFFIX}"
+        """Return the file of the segment or base with this number."""
+        return self.folder / str(self.active.name(number))
 
     def create(self, header: Header) -> int:
         """Make a segment that holds its header, durable; return its length. Raises OSError."""
@@ -83,40 +117,31 @@ class ChangeLog:
     def header(self, segment: int) -> tuple[Header | None, int]:
         """Return a segment's header and its length in bytes; None for a header that is not whole."""
         line = self.line_at(segment, 0)
-        return _header(parsed(line)), len(line)
+        return _header(parse_line(line)), len(line)
 
     def base_header(self, base: int) -> tuple[BaseHeader | None, int]:
-        """Return a base's header and its length in bytes; None for one that is not whole, or for a base without end."""
+        """Return the header of a base and its length in bytes; no header if that or the end of the base is damaged."""
         line = self.line_at(base, 0)
         size = self.size(base)
         tail = self.read(base, max(len(line), size - _END_BYTES), size)
         last = tail[tail.rfind(b"\n", 0, -1) + 1 :]
-        return (header_of(parsed(line)) if is_end(parsed(last)) else None), len(line)
+        return (header_of(parse_line(line)) if is_end(parse_line(last)) else None), len(line)
 
     def hold(self, segment: int) -> None:
-        """Keep a segment, and all after it, from being dropped: this process stands there. The one before goes free."""
+        """Lock a segment, so that no compaction removes it or a later one. Unlocks the segment before."""
         if segment != self._held:
             share(self._reader(segment))
             if self._held is not None:
                 unlock(self._reader(self._held))
             self._held = segment
 
-    def is_free(self, number: int) -> bool:
-        """Tell whether no process stands in a segment."""
-        descriptor = self._files.open(self.path(number), os.O_RDONLY)
+    def is_free(self, path: Path) -> bool:
+        """Return whether no process has locked a file of the log."""
+        descriptor = self._files.open(path, os.O_RDONLY)
         try:
             return try_flock(descriptor)
         finally:
             self._files.close(descriptor)
-
-    @property
-    def is_being_erased(self) -> bool:
-        """Whether lines may be half overwritten, by an erasing that goes on or whose process died."""
-        return self._files.inode_at(self._folder / JOURNAL) is not None
-
-    def drop(self, number: int) -> None:
-        """Remove a file of the log. What is open here can still be read. Raises OSError."""
-        self._files.remove(self.path(number))
 
     def forget(self, number: int) -> None:
         """Close a file that nothing is read from any more."""
@@ -125,13 +150,13 @@ class ChangeLog:
             self._files.close(descriptor)
 
     def release(self, number: int) -> int | None:
-        """Give away the descriptor of a file that nothing is read from any more; None when it is not open.
+        """Return the descriptor of a file that is no longer needed; None if it is not open.
 
         The caller closes it.
         """
         return self._readers.pop(number, None)
 
-    def opened(self) -> list[int]:
+    def open_numbers(self) -> list[int]:
         """Return the numbers of the files that are open for reading."""
         return list(self._readers)
 
@@ -140,13 +165,13 @@ class ChangeLog:
 
     def is_in_place(self, segment: int) -> bool:
         """Whether the segment that is open here is still the file that bears its name."""
-        return self._files.inode_at(self.path(segment)) == self.inode(segment)
+        return self._files.inode(self.path(segment)) == self.inode(segment)
 
     def size(self, segment: int) -> int:
         return self._files.size(self._reader(segment))
 
     def append(self, segment: int, data: bytes, offset: int) -> None:
-        """Write `data` at the end and make it durable. Raises OSError; then nothing past `offset` is to be trusted."""
+        """Append `data` and sync it. Raises OSError; then no byte after `offset` can be trusted."""
         descriptor = self._writable(segment)
         write_all(self._files, descriptor, data, offset)
         self._files.sync_data(descriptor)
@@ -154,7 +179,11 @@ class ChangeLog:
     def sync(self, segment: int) -> None:
         self._files.sync_data(self._writable(segment))
 
-    def cut(self, segment: int, length: int) -> None:
+    def sync_folder(self) -> None:
+        """Make the names of the files durable. Raises OSError."""
+        self._files.sync_folder(self.folder)
+
+    def truncate(self, segment: int, length: int) -> None:
         """Shorten a segment, durably. Raises OSError."""
         descriptor = self._writable(segment)
         self._files.truncate(descriptor, length)
@@ -173,17 +202,17 @@ class ChangeLog:
 
     def lines(self, number: int, start: int, end: int) -> Iterator["Line"]:
         """Yield the lines that begin between two offsets, a few megabytes in memory at a time."""
-        for offset, piece in self.pieces(number, start, end):
+        for offset, piece in self.chunks(number, start, end):
             yield from lines_of(piece, offset)
 
-    def pieces(self, number: int, start: int, end: int) -> Iterator[tuple[int, bytes]]:
-        """Yield what lies between two offsets in pieces of whole lines, each with its offset; the last may be torn."""
+    def chunks(self, number: int, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+        """Yield the bytes between two offsets in chunks of complete lines, with their offsets. The last may be torn."""
         while start < end:
             piece = self.read(number, start, min(end, start + _PIECE_BYTES))
             whole = piece.rfind(b"\n") + 1
             piece = piece[:whole] if whole else self.line_at(number, start)
             if not piece:
-                # The file has become shorter than it was said to be.
+                # The file is shorter than it should be.
                 return
             yield start, piece
             start += len(piece)
@@ -200,24 +229,34 @@ class ChangeLog:
                 return b"".join(pieces)
             pieces.append(piece)
             offset += len(piece)
-            length *= 4
+            length = min(length * 4, _MOST_LINE_BYTES)
 
-    def read_again(self, number: int, line: "Line") -> "Line":
-        """Read a line that was not whole until it is, a few times: another process may be erasing something in it."""
-        for _ in range(_READ_TRIES):
-            if line.is_whole:
-                break
-            time.sleep(_READ_AGAIN_S)
-            data = self.line_at(number, line.offset)
-            line = Line(line.offset, data, is_sealed(data))
-        return line
+    async def line_at_async(self, segment: int, offset: int) -> bytes:
+        """Return the same as `line_at`, and let other tasks run between parts of a long line."""
+        pieces: list[bytes] = []
+        length = _LINE_BYTES
+        while True:
+            piece = self._files.read_at(self._reader(segment), length, offset)
+            newline = piece.find(b"\n")
+            if newline >= 0 or not piece:
+                pieces.append(piece[: newline + 1])
+                return b"".join(pieces) if len(pieces) < _JOINED_AT_ONCE else await asyncio.to_thread(b"".join, pieces)
+            pieces.append(piece)
+            offset += len(piece)
+            length = min(length * 4, _MOST_LINE_BYTES)
+            await asyncio.sleep(0)
 
-    def _numbers(self, prefix: str) -> list[int]:
-        return [
-            int(name[len(prefix) : -len(_SUFFIX)])
-            for name in self._files.names(self._folder)
-            if name.startswith(prefix) and name.endswith(_SUFFIX)
-        ]
+    def line_end(self, segment: int, offset: int) -> bytes:
+        """Return the end of the line that begins at `offset`, with its checksum. A long line is not joined."""
+        end, length = b"", _LINE_BYTES
+        while True:
+            piece = self._files.read_at(self._reader(segment), length, offset)
+            newline = piece.find(b"\n")
+            if newline >= 0 or not piece:
+                return end + piece[max(0, newline + 1 - _END_BYTES) : newline + 1]
+            end = piece[-_END_BYTES:]
+            offset += len(piece)
+            length = min(length * 4, _MOST_LINE_BYTES)
 
     def _reader(self, segment: int) -> int:
         if segment not in self._readers:
@@ -226,40 +265,40 @@ class ChangeLog:
 
     def _writable(self, segment: int) -> int:
         if self._writer is None or self._writer[0] != segment:
-            self.stop_writing()
+            self.close_writer()
             self._writer = (segment, self._files.open(self.path(segment), os.O_WRONLY))
         return self._writer[1]
 
 
 @dataclass(slots=True)
 class Line:
-    """A line of a segment where it stands. It is whole when its checksum is right."""
+    """A line of a segment and its offset. It `is_whole` if its checksum is right."""
 
     offset: int
     data: bytes
     is_whole: bool
     _record: dict[str, Any] | None = None
-    _operation: SlicedOperation | None = None
-    _base_line: SlicedBaseLine | None = None
+    _operation: PartialOperation | None = None
+    _base_line: PartialBaseLine | None = None
 
     @property
     def record(self) -> dict[str, Any] | None:
-        """Its object, parsed when it is first asked for; None when the line is not whole, or no JSON object."""
+        """Its object, parsed once; None if the line is damaged or is no JSON object."""
         if self._record is None and self.is_whole:
-            self._record = parsed(self.data)
+            self._record = parse_line(self.data)
         return self._record
 
     @property
-    def operation(self) -> SlicedOperation | None:
-        """Its operation, whose rows are text that is pointed out; None when the line is not whole, or tells none."""
+    def operation(self) -> PartialOperation | None:
+        """Its operation, with the rows as text; None if the line is damaged or holds none."""
         if self._operation is None and self.is_whole:
             with suppress(ValueError):
-                self._operation = sliced_operation(self.data)
+                self._operation = decode_operation(self.data)
         return self._operation
 
     @property
-    def told(self) -> Operation | None:
-        """Its operation with every row before and after; None when the line is not whole, or tells none."""
+    def full_operation(self) -> Operation | None:
+        """Its operation with all rows; None if the line is damaged or holds none."""
         read, record = self.operation, self.record
         if read is not None and record is not None:
             with suppress(TypeError):
@@ -267,11 +306,11 @@ class Line:
         return None
 
     @property
-    def base_line(self) -> SlicedBaseLine | None:
-        """What it tells as the line of a base; None when it is not whole, or is no such line."""
+    def base_line(self) -> PartialBaseLine | None:
+        """Its fields as a line of a base; None if it is damaged or no such line."""
         if self._base_line is None and self.is_whole:
             with suppress(ValueError):
-                self._base_line = sliced_base_line(self.data)
+                self._base_line = decode_base_line(self.data)
         return self._base_line
 
 
@@ -289,7 +328,7 @@ def header_text(header: Header) -> bytes:
 
 
 def lines_of(data: bytes, start: int) -> Iterator[Line]:
-    """Split bytes that begin at offset `start` into lines; a last one without newline is not whole."""
+    """Split bytes that begin at offset `start` into lines. A last line without newline is not whole."""
     begin = 0
     while begin < len(data):
         newline = data.find(b"\n", begin)

@@ -5,11 +5,11 @@ from functools import partial
 
 from knowhub.stores.files.lock import LockFile, Position
 from knowhub.stores.files.log.change_log import ChangeLog, Line, lines_of
-from knowhub.stores.files.log.recovery import Damage, judge, taken
+from knowhub.stores.files.log.recovery import Damage, check_segment, try_load
 
 
 class LogCursor:
-    """How far this process has applied the log. `take_in(segment, line)` applies one line."""
+    """How far this process has applied the log. `load_operation(segment, line)` applies one line."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class LogCursor:
         return self._lock.stamp != self._stamp
 
     @property
-    def is_torn(self) -> bool:
+    def is_publishing(self) -> bool:
         """Whether LOCK cannot be read as one: a writer is about to finish, or died while it published."""
         return self._lock.read() is None
 
@@ -59,6 +59,9 @@ class LogCursor:
         if read is None or self.damage:
             return True
         stamp, target = read
+        if target.generation != self._log.active.generation:
+            # A rewrite has been published: its files take the place of those that are open here.
+            self._log.reload()
         while self.position.segment < target.segment:
             header, length = self._log.header(self.position.segment + 1)
             if header is None or header.previous_length is None:
@@ -70,21 +73,22 @@ class LogCursor:
         if not self._apply_to(target.offset, limit):
             return bool(self.damage)
         self._stamp = stamp
-        # A compaction raises the generation, and leaves the segment and the offset as they are.
+        # A rewrite raises the generation, and leaves the segment and the offset as they are.
         self.position = target
         return True
 
-    def catch_up_torn(self, limit: int) -> None:
+    def catch_up_publishing(self, limit: int) -> None:
         """Apply what was acknowledged before a publication that does not end, within this segment."""
-        target = self._lock.read_torn()
+        target = self._lock.read_publishing()
         # Either offset will do: a line is durable before its publication begins. One of another segment will not,
         # as it cannot be told which of the two it belongs to.
         if target is not None and target.segment == self.position.segment and not self.damage:
             while not self._apply_to(target.offset, limit) and not self.damage:
                 continue
 
-    def settle(self) -> None:
+    def recover(self) -> None:
         """Find the end from the log alone, after a writer died while it published. Under the lock. Raises OSError."""
+        self._log.reload()
         for segment in [number for number in self._log.segments() if number >= self.position.segment]:
             following, _ = self._log.header(segment + 1) if segment + 1 in self._log.segments() else (None, 0)
             if segment > self.position.segment:
@@ -94,13 +98,15 @@ class LogCursor:
             start = self.position.offset
             data = self._log.read(segment, start, end)
             path, durable = self._log.path(segment), following is not None
-            judged = judge(path, data, start, self._last_seq() + 1, durable=durable)
+            judged = check_segment(path, data, start, self._last_seq() + 1, durable=durable)
             take = partial(self._take_in, segment)
-            self.damage += [damage for line in judged.lines if (damage := taken(path, line, take))]
+            self.damage += [damage for line in judged.lines if (damage := try_load(path, line, take))]
             self.damage += judged.damage
             self.position = Position(self.position.generation, segment, judged.end)
         self._log.sync(self.position.segment)
-        self.publish(self.position)
+        self._log.sync_folder()
+        generation = max(self.position.generation, self._log.active.generation)
+        self.publish(Position(generation, self.position.segment, self.position.offset))
 
     def _apply_to(self, end: int, limit: int) -> bool:
         """Apply lines up to offset `end`, about `limit` bytes of them; True when that is reached."""
@@ -109,13 +115,12 @@ class LogCursor:
         if stop < end:
             # Never cut a line in two: the piece ends where the line that crosses the limit does.
             stop += len(self._log.line_at(segment, stop))
-        for read in lines_of(self._log.read(segment, start, stop), start):
-            line = self._log.read_again(segment, read)
+        for line in lines_of(self._log.read(segment, start, stop), start):
             told = line.operation if line.record is not None else None
             if told is None or told.seq != self._last_seq() + 1:
                 self._name_damage(segment, line.offset, "an acknowledged line is damaged")
                 return False
-            odd = taken(self._log.path(segment), line, partial(self._take_in, segment))
+            odd = try_load(self._log.path(segment), line, partial(self._take_in, segment))
             if odd is not None:
                 self.damage.append(odd)
                 return False

@@ -3,17 +3,21 @@
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
+from knowhub.core.json_strings import parse_in_pieces
 from knowhub.core.operation import Change, IdempotencyKey, Operation, Row
-from knowhub.stores.files.log.sliced_line import SlicedOperation, outline
+from knowhub.stores.files.log.partial_line import PartialOperation, summarize
 
 _CRC_HEAD = b',"crc":"'
 _CRC_TAIL = b'"}\n'
 _CRC_CHARS = 8
-_SEAL_BYTES = len(_CRC_HEAD) + _CRC_CHARS + len(_CRC_TAIL)
+# A longer line would keep the event loop for more than some milliseconds, even in a thread.
+_PARSED_WHOLE = 1024 * 1024
+SEAL_BYTES = len(_CRC_HEAD) + _CRC_CHARS + len(_CRC_TAIL)
+"""The length of the checksum at the end of each line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,39 +32,20 @@ class RawChange:
     before_row: Row | None
 
 
-def seal(body: bytes) -> bytes:
-    """Close a JSON object with its checksum and a newline; `body` comes without its last brace."""
-    return b"%s%s%08x%s" % (body, _CRC_HEAD, zlib.crc32(body), _CRC_TAIL)
-
-
-def unsealed(line: bytes) -> bytes | None:
-    """Return the JSON object of a line, checksum still in it; None when the line is not whole."""
-    cut = len(line) - _SEAL_BYTES
-    if cut <= 0 or line[cut : cut + len(_CRC_HEAD)] != _CRC_HEAD or line[-len(_CRC_TAIL) :] != _CRC_TAIL:
-        return None
-    if line[cut + len(_CRC_HEAD) : -len(_CRC_TAIL)] != b"%08x" % zlib.crc32(memoryview(line)[:cut]):
-        return None
-    return line
-
-
-def object_of(line: bytes) -> bytes:
-    """Return the JSON object of a whole line as it was before it was sealed: without the checksum."""
-    return line[:-_SEAL_BYTES] + b"}"
-
-
-def resealed(line: bytes, text: bytes) -> bytes:
-    """Close `text`, which takes the place of `object_of(line)`, as that line was closed.
-
-    Raises ValueError when it would not take exactly its place.
-    """
-    if len(text) != len(line) - _SEAL_BYTES + 1:
-        raise ValueError(f"{len(text)} bytes do not take the place of {len(line) - _SEAL_BYTES + 1}")
-    return seal(text[:-1])
+def seal(*parts: bytes) -> bytes:
+    """Close a JSON object with its checksum and a newline; it comes in parts, and without its last brace."""
+    checksum = 0
+    for part in parts:
+        checksum = zlib.crc32(part, checksum)
+    return b"".join((*parts, _CRC_HEAD, b"%08x" % checksum, _CRC_TAIL))
 
 
 def is_sealed(line: bytes) -> bool:
-    """Tell whether a line is whole: whether its checksum is there, and right."""
-    return unsealed(line) is not None
+    """Return whether a line is complete and its checksum is right."""
+    cut = len(line) - SEAL_BYTES
+    if cut <= 0 or line[cut : cut + len(_CRC_HEAD)] != _CRC_HEAD or line[-len(_CRC_TAIL) :] != _CRC_TAIL:
+        return False
+    return line[cut + len(_CRC_HEAD) : -len(_CRC_TAIL)] == b"%08x" % zlib.crc32(memoryview(line)[:cut])
 
 
 def line_checksum(line: bytes) -> str:
@@ -68,20 +53,20 @@ def line_checksum(line: bytes) -> str:
     return line[-_CRC_CHARS - len(_CRC_TAIL) : -len(_CRC_TAIL)].decode("ascii", "replace") if line else ""
 
 
-def parsed(line: bytes) -> dict[str, Any] | None:
+def parse_line(line: bytes) -> dict[str, Any] | None:
     """Return the object of a whole line; None when its checksum or its JSON is wrong."""
-    if unsealed(line) is None:
+    if not is_sealed(line):
         return None
     try:
-        value = orjson.loads(line)
-    except orjson.JSONDecodeError:
+        value = orjson.loads(line) if len(line) <= _PARSED_WHOLE else parse_in_pieces(line, orjson.loads)
+    except ValueError:
         return None
     return value if isinstance(value, dict) else None
 
 
 def encode(operation: Operation, changes: Sequence[RawChange], batch: int) -> bytes:
     """Write one operation as a sealed line. `batch` is the offset at which its batch begins."""
-    record: dict[str, Any] = {
+    head = {
         "seq": operation.seq,
         "batch": batch,
         "op": operation.op,
@@ -89,38 +74,99 @@ def encode(operation: Operation, changes: Sequence[RawChange], batch: int) -> by
         "account": operation.account,
         "actor": operation.actor,
         "timestamp": operation.timestamp,
-        "changes": [_change(change) for change in changes],
+    }
+    tail: dict[str, Any] = {
         "agent_io": operation.agent_io,
         "undo_of": operation.undo_of,
         "idempotency": _idempotency(operation.idempotency),
     }
     if operation.reply is not None:
-        record["reply"] = operation.reply
+        tail["reply"] = operation.reply
     if operation.group is not None:
         group = operation.group
-        record["group"] = {"id": group.id, "index": group.index, "of": group.of}
-    return seal(orjson.dumps(record)[:-1])
+        tail["group"] = {"id": group.id, "index": group.index, "of": group.of}
+    # In parts, which are joined once: rows may be of many mebibytes, and go in as the text they already are.
+    parts = [orjson.dumps(head)[:-1], b',"changes":[']
+    for change in changes:
+        row = orjson.dumps({"collection": change.collection, "id": change.id})
+        parts += (row[:-1], b',"before":', change.before or b"null", b',"after":', change.after, b"},")
+    if changes:
+        parts[-1] = b"}"
+    return seal(*parts, b"],", orjson.dumps(tail)[1:-1])
 
 
-def decode(read: SlicedOperation, record: dict[str, Any]) -> Operation:
+def decode(read: PartialOperation, record: dict[str, Any]) -> Operation:
     """Make the operation of a line from what was read of it and from its object. Raises TypeError for odd rows."""
     changes = [Change(c["collection"], c["id"], c["before"], c["after"]) for c in record["changes"]]
     if not all(isinstance(change.after, dict) for change in changes):
         raise TypeError("a row is an object")
-    return replace(outline(read), changes=changes, reply=record.get("reply"), agent_io=record["agent_io"])
-
-
-def _change(change: RawChange) -> dict[str, Any]:
-    # Rows go in as the text they already are: nothing is parsed or written twice.
-    return {
-        "collection": change.collection,
-        "id": change.id,
-        "before": None if change.before is None else orjson.Fragment(change.before),
-        "after": orjson.Fragment(change.after),
-    }
+    return replace(summarize(read), changes=changes, reply=record.get("reply"), agent_io=record["agent_io"])
 
 
 def _idempotency(key: IdempotencyKey | None) -> dict[str, str] | None:
     if key is None:
         return None
     return {"principal": key.principal, "method": key.method, "path": key.path, "key": key.key, "body": key.body}
+
+
+BASE: Final = 1 << 23
+"""Added to the number of the segment that follows a base, this is the number of the base itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class BaseHeader:
+    """The first line of a base. `checksum` is that of the line of operation `last_seq`, the last one in it.
+
+    `erases` is the number of the newest erasing among its operations, and `last_time` the time of its newest one, in
+    seconds.
+    """
+
+    log_id: str
+    segment: int
+    generation: int
+    last_seq: int
+    checksum: str
+    last_time: float
+    erases: int
+
+
+def header_line(header: BaseHeader) -> bytes:
+    """Return the sealed first line of a base."""
+    record = {
+        "knowhub_base": 1,
+        "log_id": header.log_id,
+        "segment": header.segment,
+        "generation": header.generation,
+        "last_seq": header.last_seq,
+        "checksum": header.checksum,
+        "last_time": header.last_time,
+        "erases": header.erases,
+    }
+    return seal(orjson.dumps(record)[:-1])
+
+
+def end_line(rows: int) -> bytes:
+    """Return the sealed last line of a base, without which it is not whole."""
+    return seal(orjson.dumps({"knowhub_base_end": 1, "rows": rows})[:-1])
+
+
+def header_of(record: dict[str, Any] | None) -> BaseHeader | None:
+    """Read the object of a first line; None when it is that of no base."""
+    match record:
+        case {
+            "knowhub_base": 1,
+            "log_id": str() as log_id,
+            "segment": int() as segment,
+            "generation": int() as generation,
+            "last_seq": int() as last_seq,
+            "checksum": str() as checksum,
+            "last_time": float() | int() as last_time,
+            "erases": int() as erases,
+        }:
+            return BaseHeader(log_id, segment, generation, last_seq, checksum, float(last_time), erases)
+    return None
+
+
+def is_end(record: dict[str, Any] | None) -> bool:
+    """Tell whether this is the object of a last line."""
+    return record is not None and "knowhub_base_end" in record

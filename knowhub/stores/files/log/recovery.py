@@ -1,4 +1,4 @@
-"""Where a log ends, and what in it is damaged: torn bytes were never acknowledged, damaged ones were."""
+"""Find the end of a log and its damage. Torn bytes were never acknowledged; damaged bytes were."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -9,13 +9,13 @@ from knowhub.core.operation import Group
 from knowhub.stores.files.filesystem import FileSystem, replace_file
 from knowhub.stores.files.log.change_log import ChangeLog, Line, lines_of
 
-ODD_SHAPE = (KeyError, TypeError, ValueError, AttributeError)
-"""What comes of reading rows that are no rows of this KnowHub."""
+SHAPE_ERRORS = (KeyError, TypeError, ValueError, AttributeError)
+"""The errors of reading a line that another program wrote."""
 
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Acknowledged bytes that do not read back: where they stand, and what is wrong."""
+    """Acknowledged bytes that cannot be read: their position, and what is wrong."""
 
     path: str
     offset: int
@@ -26,11 +26,11 @@ class Damage:
 
 
 @dataclass(slots=True)
-class Judged:
-    """The lines of one segment that count, where it ends, and what in it is damaged.
+class SegmentCheck:
+    """The good lines of a segment, its end, and its damage.
 
-    `lines` are read as they are asked for, so that a segment's million rows are never there at once; `damage` is
-    complete when they have all been read.
+    `lines` is an iterator, so that the rows of a segment are never in memory at once. `damage` is complete after the
+    last line.
     """
 
     end: int
@@ -38,22 +38,24 @@ class Judged:
     damage: list[Damage] = field(default_factory=list)
 
 
-def judge(path: Path, data: bytes, start: int, next_seq: int, *, durable: bool, after_damage: bool = False) -> Judged:
-    """Read a segment's lines from offset `start`, of which the first should carry `next_seq`.
+def check_segment(
+    path: Path, data: bytes, start: int, next_seq: int, *, durable: bool, after_damage: bool = False
+) -> SegmentCheck:
+    """Read the lines of a segment from offset `start`. The first should have the number `next_seq`.
 
     With `durable` all of `data` was acknowledged, and every bad line is damage. Without, the log alone decides:
     a bad line that a later batch follows is damage; in the last batch all from its first bad line on is torn.
     With `after_damage` operations before these are lost, so that the first number may be a later one.
     """
-    judged = Judged(start + len(data))
+    judged = SegmentCheck(start + len(data))
     if not durable:
-        marks = [_mark(line) for line in _sequenced(lines_of(data, start), next_seq, after_bad=after_damage)]
+        marks = [_mark(line) for line in _check_sequence(lines_of(data, start), next_seq, after_bad=after_damage)]
         judged.end = _durable_end(marks, judged.end)
-    judged.lines = _good_lines(judged, path, _sequenced(lines_of(data, start), next_seq, after_bad=after_damage))
+    judged.lines = _valid_lines(judged, path, _check_sequence(lines_of(data, start), next_seq, after_bad=after_damage))
     return judged
 
 
-def _good_lines(judged: Judged, path: Path, lines: Iterator[Line]) -> Iterator[Line]:
+def _valid_lines(judged: SegmentCheck, path: Path, lines: Iterator[Line]) -> Iterator[Line]:
     for line in lines:
         if line.offset >= judged.end:
             return
@@ -63,17 +65,17 @@ def _good_lines(judged: Judged, path: Path, lines: Iterator[Line]) -> Iterator[L
             yield line
 
 
-def taken(path: Path, line: Line, take: Callable[[Line], object]) -> Damage | None:
-    """Hand on a line that counts; name it where its checksum is right and no KnowHub of this format has written it."""
+def try_load(path: Path, line: Line, take: Callable[[Line], object]) -> Damage | None:
+    """Load a line; return damage if its checksum is right but another program wrote it."""
     try:
         take(line)
-    except ODD_SHAPE as problem:
+    except SHAPE_ERRORS as problem:
         return Damage(str(path), line.offset, f"it is no line of this KnowHub's log ({problem!r})")
     return None
 
 
 def quarantine(files: FileSystem, folder: Path, log: ChangeLog, segment: int, start: int, clock: Clock) -> Path:
-    """Keep the bytes of a segment from `start` on in a file of their own; return it."""
+    """Store the bytes of a segment from `start` on in a file of their own; return its path."""
     data = log.read(segment, start, log.size(segment))
     files.make_folder(folder)
     moment = iso(clock.now()).replace(":", "").replace("-", "").replace(".", "")
@@ -82,8 +84,8 @@ def quarantine(files: FileSystem, folder: Path, log: ChangeLog, segment: int, st
     return kept
 
 
-def _sequenced(lines: Iterator[Line], next_seq: int, *, after_bad: bool) -> Iterator[Line]:
-    """Take a line that stands out of sequence for a bad one; a gap is believed only behind a bad line."""
+def _check_sequence(lines: Iterator[Line], next_seq: int, *, after_bad: bool) -> Iterator[Line]:
+    """Mark lines with a wrong number as bad. A gap in the numbers is accepted only after a bad line."""
     for line in lines:
         seq = line.operation.seq if line.operation else None
         in_sequence = seq is not None and (seq == next_seq or (after_bad and seq > next_seq))
@@ -98,7 +100,7 @@ def _sequenced(lines: Iterator[Line], next_seq: int, *, after_bad: bool) -> Iter
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    """What tells where a log ends, of a line whose rows need not be kept for that."""
+    """What is needed of a line to find the end of the log."""
 
     offset: int
     is_good: bool
@@ -120,11 +122,11 @@ def _durable_end(marks: Sequence[_Mark], end: int) -> int:
         if not mark.is_good and mark.offset >= batch:
             end = mark.offset
             break
-    return _whole_group_end([mark for mark in marks if mark.offset < end], end)
+    return _group_end([mark for mark in marks if mark.offset < end], end)
 
 
-def _whole_group_end(marks: Sequence[_Mark], end: int) -> int:
-    """Cut a group of operations of which the last is missing: they were to be all or none."""
+def _group_end(marks: Sequence[_Mark], end: int) -> int:
+    """Remove a group of operations whose last operation is missing: all of a group counts, or nothing."""
     group = marks[-1].group if marks else None
     if group is None or group.index == group.of - 1:
         return end

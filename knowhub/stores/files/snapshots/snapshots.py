@@ -1,4 +1,4 @@
-"""The folder of snapshots: making, listing and removing them, and one that is about to be restored."""
+"""The folder of snapshots: create, list, remove and prepare a restore."""
 
 import asyncio
 import time
@@ -11,24 +11,25 @@ from typing import Any, Protocol
 import orjson
 
 from knowhub.core.clock import Clock, iso
+from knowhub.core.collection import Collection, Collections, Key, table_schemas
 from knowhub.core.errors import Conflict, NotFound, StorageFull, Unavailable
 from knowhub.core.ids import Ids
-from knowhub.core.operation import Row
-from knowhub.operations.model import SnapshotEntry, SnapshotReason
-from knowhub.operations.restore import Key, Wanted
-from knowhub.stores.files.apart import Apart
-from knowhub.stores.files.claims import claimed
+from knowhub.core.operation import Row, View
+from knowhub.core.store_results import SnapshotEntry, SnapshotReason, SnapshotRow
+from knowhub.engine.account import Account
+from knowhub.engine.overlay import Overlay
 from knowhub.stores.files.data_directory import KEYRING, DataDirectory
 from knowhub.stores.files.filesystem import FileSystem, failure_of
 from knowhub.stores.files.keys.keyring import FileKeyring
-from knowhub.stores.files.lock import Position
+from knowhub.stores.files.lock import Position, lock_folder
 from knowhub.stores.files.log.history import History
-from knowhub.stores.files.log.log_base import BASE
-from knowhub.stores.files.rows.state_view import StateView
-from knowhub.stores.files.snapshots.restore_work import DIFFERENCES, remove_tree
+from knowhub.stores.files.log.log_line import BASE
+from knowhub.stores.files.projections.plain_files import remove_tree
+from knowhub.stores.files.snapshots.archive_reader import read_manifest
+from knowhub.stores.files.snapshots.archive_writer import temporary_path, write_archive
+from knowhub.stores.files.snapshots.restore import DIFFERENCES
 from knowhub.stores.files.snapshots.snapshot_manifest import TIMESTAMP, DamagedSnapshot, Manifest
-from knowhub.stores.files.snapshots.snapshot_reading import read_manifest
-from knowhub.stores.files.snapshots.snapshot_writing import temporary_path, write_archive
+from knowhub.stores.files.subprocess_runner import SubprocessRunner
 
 _REFUSAL = "another snapshot is being made or restored in this directory; wait for its end"
 _PREFIX, _SUFFIX, _TEMPORARY, SCRATCH = "snapshot_", ".tar.gz", ".tmp", ".restore-"
@@ -79,7 +80,7 @@ def write_snapshot(files: FileSystem, root: Path, arguments: Mapping[str, Any]) 
 def list_snapshots(files: FileSystem, directory: DataDirectory) -> list[SnapshotEntry]:
     """Return every snapshot of a directory, newest first; one whose manifest does not read says so. Raises OSError."""
     found = [_entry(files, directory, ts) for ts in _timestamps(files, directory)]
-    return sorted((entry for entry in found if entry is not None), key=lambda one: _moment(one.ts), reverse=True)
+    return sorted((entry for entry in found if entry is not None), key=lambda entry: _sort_key(entry.ts), reverse=True)
 
 
 def snapshot_path(directory: DataDirectory, ts: str) -> Path:
@@ -100,11 +101,11 @@ class SnapshotFolder:
         return await asyncio.to_thread(list_snapshots, self._files, self._directory)
 
     async def create(self, reason: SnapshotReason) -> SnapshotEntry:
-        async with self._claimed():
+        async with self._lock_snapshots():
             return await self._create(reason)
 
     async def delete(self, ts: str) -> None:
-        async with self._claimed():
+        async with self._lock_snapshots():
             path = self._existing(ts)
             try:
                 self._files.remove(path)
@@ -113,19 +114,27 @@ class SnapshotFolder:
                 raise failure_of(problem, f"it is not certain that snapshot {ts} is gone") from problem
 
     @asynccontextmanager
-    async def prepared(self, ts: str, account: str) -> AsyncIterator["PreparedSnapshot"]:
-        async with self._claimed():
+    async def prepare(self, ts: str, account: str) -> AsyncIterator["PreparedSnapshot"]:
+        async with self._lock_snapshots():
             archive = self._existing(ts)
             scratch = self._directory.snapshots / f"{SCRATCH}{self._parts.ids.hex(_SCRATCH_DIGITS)}"
             try:
                 place = await self._prepare(archive, scratch, account)
 
                 async def keep() -> SnapshotEntry:
-                    # Before the rows are: none stands without its key. One that was destroyed here stays so.
-                    await self._keyring.take_in(scratch / KEYRING)
+                    # Keys before rows: no row may be without its key. A destroyed key stays destroyed.
+                    await self._keyring.import_keys(scratch / KEYRING)
                     return await self._create(SnapshotReason.BEFORE_RESTORE)
 
-                yield PreparedSnapshot(self._parts.log.history, account, place.last_seq, scratch / DIFFERENCES, keep)
+                yield PreparedSnapshot(
+                    self._parts.log.history,
+                    account,
+                    place.last_seq,
+                    scratch / DIFFERENCES,
+                    keep,
+                    archive.name,
+                    self._parts.collections,
+                )
             finally:
                 remove_tree(self._files, scratch)
 
@@ -141,7 +150,7 @@ class SnapshotFolder:
         }
         try:
             self._files.make_folder(scratch)
-            answer = await self._parts.apart("prepare_restore", self._directory.root, order)
+            answer = await self._parts.run_subprocess("prepare_restore", self._directory.root, order)
         except OSError as problem:
             raise failure_of(problem, "nothing was restored") from problem
         if "damaged" in answer:
@@ -163,7 +172,7 @@ class SnapshotFolder:
                 continue
             if (await self._parts.log.place()).erases == place.erases:
                 return entry
-            # Something was erased that may still stand in it.
+            # The snapshot may contain what was erased meanwhile.
             self._files.remove(snapshot_path(self._directory, ts))
         raise Conflict("the log was compacted, or erased from, again and again; no snapshot was made, try it again")
 
@@ -189,7 +198,7 @@ class SnapshotFolder:
             self._files.sync_folder(path.parent)
 
         try:
-            answer = await self._parts.apart("write_snapshot", self._directory.root, order)
+            answer = await self._parts.run_subprocess("write_snapshot", self._directory.root, order)
             await asyncio.to_thread(put_in_place)
         except FileNotFoundError:
             raise
@@ -198,14 +207,14 @@ class SnapshotFolder:
         return SnapshotEntry(ts, str(path), answer["bytes"], created_at, place.last_seq, reason)
 
     @asynccontextmanager
-    async def _claimed(self) -> AsyncIterator[None]:
+    async def _lock_snapshots(self) -> AsyncIterator[None]:
         wait_s = self._parts.limits.wait_s
-        async with claimed(self._files, self._directory.snapshots, wait_s, _REFUSAL):
-            self._sweep()
+        async with lock_folder(self._files, self._directory.snapshots, wait_s, _REFUSAL):
+            self._remove_partial_files()
             yield
 
-    def _sweep(self) -> None:
-        """Remove what a process left that died: nobody else is at work here."""
+    def _remove_partial_files(self) -> None:
+        """Remove the files of a process that died. Needs the lock on the folder."""
         for name in self._files.names(self._directory.snapshots):
             path = self._directory.snapshots / name
             if name.startswith(SCRATCH):
@@ -215,7 +224,7 @@ class SnapshotFolder:
 
     def _existing(self, ts: str) -> Path:
         path = snapshot_path(self._directory, ts)
-        if not TIMESTAMP.fullmatch(ts) or self._files.inode_at(path) is None:
+        if not TIMESTAMP.fullmatch(ts) or self._files.inode(path) is None:
             raise NotFound.of("snapshot", ts)
         return path
 
@@ -237,8 +246,9 @@ class SnapshotParts:
     log: LogSource
     clock: Clock
     ids: Ids
-    apart: Apart
+    run_subprocess: SubprocessRunner
     fixed: Mapping[str, frozenset[str]]
+    collections: Collections
     limits: SnapshotLimits = field(default_factory=SnapshotLimits)
 
 
@@ -251,15 +261,19 @@ class PreparedSnapshot:
     last_seq: int
     path: Path
     keep: Callable[[], Awaitable[SnapshotEntry]]
+    archive: str
+    collections: Collections
 
-    async def differences(self) -> AsyncIterator[Wanted]:
+    async def differences(self) -> AsyncIterator[SnapshotRow]:
         with self.path.open("rb") as lines:
             for number, line in enumerate(lines, 1):
-                yield Wanted(**orjson.loads(line))
+                wanted = SnapshotRow(**orjson.loads(line))
+                self._check(wanted)
+                yield wanted
                 if number % _LINES_A_TURN == 0:
                     await asyncio.sleep(0)
 
-    def touched(self, after_seq: int, view: StateView) -> Iterator[tuple[Key, Row | None]]:
+    def list_changes(self, after_seq: int, view: View) -> Iterator[tuple[Key, Row | None]]:
         if after_seq < self.history.base_seq:
             raise Conflict("the log was compacted while the restore was prepared; nothing was restored, try it again")
         for seq in range(after_seq + 1, self.history.last_seq + 1):
@@ -267,12 +281,29 @@ class PreparedSnapshot:
             if operation is not None and operation.account == self.account:
                 for change in operation.changes:
                     yield (change.collection, change.id), change.before
-        for collection, row_id in view.pending.rows if view.pending is not None else ():
-            text = view.state.raw(collection, row_id)
-            yield (collection, row_id), None if text is None else orjson.loads(text)
+        for key in view.changed_keys:
+            yield key, view.get_acknowledged(*key)
 
-    async def keep_what_stands(self) -> SnapshotEntry:
+    def _check(self, wanted: SnapshotRow) -> None:
+        """Raise DamagedSnapshot for a row that this KnowHub could not hold."""
+        row, name = wanted.row, wanted.collection
+        if row is None:
+            return
+        declared = self.collections.get(name) or Collection(name)
+        try:
+            Overlay(Account(table_schemas(self.collections), _read_nothing)).put(name, wanted.id, row, b"", 0)
+            is_right = declared.id_of(row) == wanted.id and int(row["version"]) > 0
+        except (KeyError, TypeError, ValueError, AttributeError):
+            is_right = False
+        if not is_right:
+            raise DamagedSnapshot(self.archive, "change_log", f"{name} {wanted.id!r} is no row of this KnowHub")
+
+    async def snapshot_before_restore(self) -> SnapshotEntry:
         return await self.keep()
+
+
+def _read_nothing(_segment: int, _start: int, _end: int) -> bytes:
+    return b""
 
 
 def _timestamps(files: FileSystem, directory: DataDirectory) -> list[str]:
@@ -281,7 +312,7 @@ def _timestamps(files: FileSystem, directory: DataDirectory) -> list[str]:
     return [ts for ts in found if TIMESTAMP.fullmatch(ts)]
 
 
-def _moment(ts: str) -> tuple[str, int]:
+def _sort_key(ts: str) -> tuple[str, int]:
     second, _, number = ts.partition("-")
     return second, int(number or 1)
 

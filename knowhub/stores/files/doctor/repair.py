@@ -1,0 +1,162 @@
+"""`knowhub doctor --repair`: repair the log, remove wrong derived files, and keep what is removed in the quarantine."""
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from knowhub.core.collection import Collections
+from knowhub.core.errors import Conflict, Unavailable
+from knowhub.core.ids import Ids
+from knowhub.stores.files.data_directory import DataDirectory, check_format, check_log
+from knowhub.stores.files.doctor.findings import Finding, Severity
+from knowhub.stores.files.doctor.log_check import end_of_log, read_log
+from knowhub.stores.files.doctor.log_contents import LogContents, ReadOnlyLock
+from knowhub.stores.files.doctor.log_repair import quarantine_bytes, repair_log
+from knowhub.stores.files.doctor.projection_check import ProjectionsOf, check_projections
+from knowhub.stores.files.erasing import old_journal
+from knowhub.stores.files.filesystem import FileSystem
+from knowhub.stores.files.lock import LOCK_BYTES, try_flock
+from knowhub.stores.files.log.change_log import ChangeLog
+
+_IN_USE = "{} is open in a running KnowHub; stop every server and command on this directory, then repair"
+
+
+def repair(
+    files: FileSystem, directory: DataDirectory, ids: Ids, collections: Collections, projections: ProjectionsOf
+) -> list[Finding]:
+    """Repair a directory that nobody has open; return what was done.
+
+    Doing it again does no more. Raises Conflict while another process has the directory open, Unavailable for another
+    format or a log that is gone, and OSError; a repair that was broken off is finished by the next.
+    """
+    check_format(files, directory)
+    check_log(files, directory)
+    if not files.names(directory.change_log):
+        return []
+    with _alone(files, directory) as lock:
+        done = [*_erasing(files, directory, collections)]
+        log = ChangeLog(files, directory.change_log)
+        try:
+            _, end = end_of_log(lock, log)
+        except ValueError:
+            raise Unavailable("change_log/ holds a file whose name is no number; move it out of there") from None
+        finally:
+            log.close()
+        done += _records_aside(files, directory, collections)
+        done += repair_log(files, directory, end, ids)
+        done += _list_unused(files, directory)
+        done += _rebuild(files, directory, lock, collections, projections)
+    return done
+
+
+@contextmanager
+def _alone(files: FileSystem, directory: DataDirectory) -> Iterator[ReadOnlyLock]:
+    """Hold everything that a running process locks: KEEPER, LOCK, and a segment."""
+    with ExitStack() as stack:
+        _hold(files, stack, directory.leader_lock, os.O_RDWR | os.O_CREAT)
+        _lengthen(files, stack, directory.lock)
+        lock = ReadOnlyLock(files, directory.lock)
+        stack.callback(lock.close)
+        if not lock.try_acquire():
+            raise Conflict(_IN_USE.format(directory.root))
+        for name in files.names(directory.change_log):
+            if name.startswith("segment-"):
+                # Only asked, not held: a process that opens the directory waits for LOCK first.
+                with ExitStack() as once:
+                    _hold(files, once, directory.change_log / name, os.O_RDONLY)
+        yield lock
+
+
+def _hold(files: FileSystem, stack: ExitStack, path: Path, flags: int) -> None:
+    descriptor = files.open(path, flags)
+    stack.callback(files.close, descriptor)
+    if not try_flock(descriptor):
+        raise Conflict(_IN_USE.format(path.parent if path.parent.name != "change_log" else path.parent.parent))
+
+
+def _lengthen(files: FileSystem, stack: ExitStack, lock: Path) -> None:
+    """Replace a missing or too short LOCK by an empty one, which is not trusted."""
+    descriptor = files.open(lock, os.O_RDWR | os.O_CREAT)
+    stack.callback(files.close, descriptor)
+    if files.size(descriptor) < LOCK_BYTES:
+        files.truncate(descriptor, 0)
+        files.truncate(descriptor, LOCK_BYTES)
+
+
+def _erasing(files: FileSystem, directory: DataDirectory, collections: Collections) -> Iterator[Finding]:
+    """Finish an interrupted erase, or cancel it, as the next opening would."""
+    if not old_journal.has_journal(files, directory):
+        return
+    path = directory.change_log / old_journal.JOURNAL
+    read = _read_whole(files, directory, collections)
+    try:
+        old_journal.finish(files, directory, lambda account, operation_id: (account, operation_id) in read.erases_found)
+    except Unavailable:
+        kept = quarantine_bytes(files, directory.quarantine, "erase.journal-damaged", files.read(path))
+        files.remove(path)
+        files.sync_folder(path.parent)
+        where = f"; it lies in quarantine/{kept.name}" if kept else ""
+        detail = f"was damaged, so that the erasing could not be finished: erase the record again{where}"
+        yield Finding(Severity.PROBLEM, str(path), detail)
+        return
+    yield Finding(Severity.NOTE, str(path), "an erasing that was broken off was carried out, or thrown away")
+
+
+def _read_whole(files: FileSystem, directory: DataDirectory, collections: Collections) -> LogContents:
+    log = ChangeLog(files, directory.change_log)
+    read = LogContents(log, collections)
+    try:
+        read_log(log, read)
+    finally:
+        log.close()
+    return read
+
+
+def _records_aside(files: FileSystem, directory: DataDirectory, collections: Collections) -> Iterator[Finding]:
+    """Move the record files of a damaged log to the quarantine: they may contain rows that are lost."""
+    read = _read_whole(files, directory, collections)
+    standing = sorted(directory.records.rglob("*.jsonl")) if read.is_damaged else []
+    for path in standing:
+        files.make_folder(directory.quarantine)
+        name = str(path.relative_to(directory.records)).replace("/", "%2F")
+        number = 1
+        while files.inode(directory.quarantine / f"records-{number}-{name}") is not None:
+            number += 1
+        files.rename(path, directory.quarantine / f"records-{number}-{name}")
+        detail = f"may tell of what is lost: it lies in quarantine/records-{number}-{name}, and is written anew"
+        yield Finding(Severity.NOTE, str(path), detail)
+    if standing:
+        files.sync_folder(directory.quarantine)
+
+
+def _list_unused(files: FileSystem, directory: DataDirectory) -> Iterator[Finding]:
+    for folder in (directory.change_log, directory.snapshots):
+        for name in files.names(folder):
+            if name.endswith(".tmp"):
+                files.remove(folder / name)
+                yield Finding(
+                    Severity.NOTE, str(folder / name), "was left over from a write that was broken off; removed"
+                )
+
+
+def _rebuild(
+    files: FileSystem,
+    directory: DataDirectory,
+    lock: ReadOnlyLock,
+    collections: Collections,
+    projections: ProjectionsOf,
+) -> Iterator[Finding]:
+    """Remove derived files that differ from the log. The next leader builds them again."""
+    log = ChangeLog(files, directory.change_log)
+    read = LogContents(log, collections)
+    try:
+        _, end = end_of_log(lock, log)
+        read_log(log, read, end)
+        for checked in check_projections(projections(read), read):
+            if not checked.is_right:
+                checked.projection.discard()
+                detail = f"{checked.finding.detail.partition(';')[0]}: removed, and the next leader builds it again"
+                yield Finding(Severity.NOTE, checked.finding.subject, detail)
+    finally:
+        log.close()

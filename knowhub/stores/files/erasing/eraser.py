@@ -1,0 +1,275 @@
+"""Erase a row: rewrite the files that hold it, and publish them together with the operation that erases it."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, closing, suppress
+from dataclasses import dataclass, field
+from typing import Final
+
+from knowhub.core.erasing import Erasing
+from knowhub.core.errors import KnowHubError
+from knowhub.core.operation import Outcome
+from knowhub.stores.files.batch import Batch, Request
+from knowhub.stores.files.erasing.erase_plan import ErasePlan, erase_from_quarantine, plan_erase
+from knowhub.stores.files.erasing.line_eraser import Target
+from knowhub.stores.files.filesystem import failure_of
+from knowhub.stores.files.group_commit import GroupCommit
+from knowhub.stores.files.lock import Position, lock_folder, try_flock, try_lock_folder
+from knowhub.stores.files.log.change_log import ChangeLog
+from knowhub.stores.files.log.cursor import LogCursor
+from knowhub.stores.files.log.loader import StoreContext
+from knowhub.stores.files.log.log_line import BASE
+from knowhub.stores.files.log.log_manifest import MANIFEST, SEGMENT_PREFIX, LogFileName, LogFiles, LogManifest
+from knowhub.stores.files.log.rewrite import (
+    LogFileWriter,
+    publish,
+    remove_unused_files,
+    rewrite_file,
+    write_first_manifest,
+)
+from knowhub.stores.files.projections.plain_files import remove_tree
+from knowhub.stores.files.replica import Replica
+from knowhub.stores.files.snapshots.snapshots import SCRATCH
+
+_TEMPORARY: Final = ".tmp"
+# Writers wait while this much is copied; a larger segment is closed first.
+_MAX_OPEN_BYTES: Final = 1024 * 1024
+_TRIES: Final = 2
+_WAIT_FOR_READERS_S: Final = 2.0
+_POLL_S: Final = 0.02
+
+
+@dataclass(slots=True)
+class _Rewrite:
+    """The new files of an erase that is not published yet. `end` is the end of the log when they were written."""
+
+    plan: ErasePlan
+    end: Position
+    names: dict[int, LogFileName] = field(default_factory=dict)
+
+
+class Eraser:
+    """Erases rows of one data directory."""
+
+    def __init__(
+        self,
+        context: StoreContext,
+        replica: Replica,
+        cursor: LogCursor,
+        commits: GroupCommit,
+        finish_remap: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._context = context
+        self._files = context.files
+        self._directory = context.directory
+        self._log = context.log
+        self._replica = replica
+        self._cursor = cursor
+        self._commits = commits
+        self._finish_remap = finish_remap
+        # For each erase its sequence number and the manifest before it, which other processes lock while they use it.
+        self._unconfirmed: list[tuple[int, int]] = []
+        self._has_unused_files = False
+
+    async def commit(self, wanted: Erasing) -> Outcome:
+        """Erase a row. When this returns, no file of the log contains it and no other process has an old file open.
+
+        Files are copied without the writers' lock. If somebody writes about the row meanwhile, copying starts again.
+        A crash leaves the row complete, or erased. Raises what its decision raises, with nothing written; Conflict if
+        a compaction or a snapshot takes longer than the lock timeout; ReadOnly, StorageFull and Unavailable.
+        """
+        async with self._lock_folders():
+            outcome = await self._erase(wanted)
+            await self._finish_remap()
+            await self._wait_for_readers()
+            await asyncio.to_thread(self._remove_unused_files)
+        return outcome
+
+    async def end(self) -> None:
+        """Remove replaced files that another process had open when their row was erased. Raises OSError."""
+        if self._has_unused_files and self.erase_seq is None:
+            with try_lock_folder(self._files, self._directory.change_log) as is_locked:
+                if is_locked:
+                    await asyncio.to_thread(self._remove_unused_files)
+
+    @property
+    def erase_seq(self) -> int | None:
+        """The number of the newest erase that all processes have applied; None if no erase waits for a process.
+
+        A process that has not applied an erase may have files open that still contain the row.
+        """
+        while self._unconfirmed and try_flock(self._unconfirmed[0][1]):
+            self._files.close(self._unconfirmed.pop(0)[1])
+        return self._unconfirmed[0][0] - 1 if self._unconfirmed else None
+
+    def close(self) -> None:
+        while self._unconfirmed:
+            self._files.close(self._unconfirmed.pop()[1])
+
+    async def _erase(self, wanted: Erasing) -> Outcome:
+        for _ in range(_TRIES):
+            async with self._commits.lock_for_write():
+                end = await self._close_segment()
+            rewrite = await self._rewrite(wanted, end)
+            try:
+                async with self._commits.lock_for_write():
+                    if not await asyncio.to_thread(self._is_stale, rewrite):
+                        return await self._publish(wanted, rewrite)
+            finally:
+                self._discard(rewrite)
+        # Others write about the row again and again: now they wait.
+        async with self._commits.lock_for_write():
+            rewrite = await self._rewrite(wanted, await self._close_segment())
+            try:
+                return await self._publish(wanted, rewrite)
+            finally:
+                self._discard(rewrite)
+
+    async def _close_segment(self) -> Position:
+        """Return the end of the log, after starting a new segment if the current one is large. Needs the lock."""
+
+        def prepare() -> None:
+            write_first_manifest(self._files, self._log, self._cursor.position.generation + 1)
+            remove_unused_files(self._files, self._log)
+
+        # A process that died while it published may have left files that nobody knows.
+        self._log.reload()
+        try:
+            await asyncio.to_thread(prepare)
+        except OSError as problem:
+            raise failure_of(problem, "nothing was erased") from problem
+        if self._cursor.position.offset > _MAX_OPEN_BYTES:
+            await self._commits.end_segment()
+        return self._cursor.position
+
+    async def _rewrite(self, wanted: Erasing, end: Position) -> _Rewrite:
+        """Write the files that contain the row again, without it. They are not published yet."""
+
+        def work() -> _Rewrite:
+            target = Target.of(wanted.account, wanted.collection, wanted.id, wanted.rules)
+            plan = plan_erase(self._files, self._directory, target, wanted.rules, end)
+            rewrite = _Rewrite(plan, end)
+            try:
+                with closing(ChangeLog(self._files, self._directory.change_log)) as log:
+                    for number in [number for number in plan.numbers if number != end.segment]:
+                        rewrite.names[number] = rewrite_file(self._files, log, number, plan.transform)
+                erase_from_quarantine(self._files, self._directory, plan)
+            except BaseException:
+                self._discard(rewrite)
+                raise
+            return rewrite
+
+        try:
+            return await asyncio.to_thread(work)
+        except OSError as problem:
+            raise failure_of(problem, "nothing was erased") from problem
+
+    def _is_stale(self, rewrite: _Rewrite) -> bool:
+        """Return whether something was written about the row since the search. Needs the lock."""
+        now = self._cursor.position
+        if now.segment != rewrite.end.segment:
+            return True
+        with closing(ChangeLog(self._files, self._directory.change_log)) as log:
+            lines = log.lines(now.segment, rewrite.end.offset, now.offset)
+            return any(rewrite.plan.affects(line.data) for line in lines)
+
+    async def _publish(self, wanted: Erasing, rewrite: _Rewrite) -> Outcome:
+        """Decide, append the operation, and publish all new files together. Needs the lock."""
+        batch = self._commits.new_batch(self._cursor.position.offset)
+        future: asyncio.Future[Sequence[Outcome]] = asyncio.get_running_loop().create_future()
+        decides = [lambda view: wanted.decide(view, rewrite.plan.found)]
+        request = Request(wanted.account, wanted.actor, decides, wanted.idempotency, future)
+        await self._commits.decide(batch, request)
+        answer = batch.answers[0][1]
+        if isinstance(answer, Exception):
+            raise answer
+        if batch.decided:
+            await self._publish_batch(batch, rewrite)
+        return answer[0]
+
+    async def _publish_batch(self, batch: Batch, rewrite: _Rewrite) -> None:
+        log, end = self._log, self._cursor.position
+        number, generation = end.segment, max(end.generation, log.active.generation) + 1
+        name = LogFileName(SEGMENT_PREFIX, number, log.active.generation + 1)
+
+        def write() -> None:
+            self._remove_partial_files()
+            writer = LogFileWriter(self._files, log.folder / str(name))
+            rewrite.names[number] = name
+            try:
+                # The current segment is copied only now: it is small, and nobody writes to it under the lock.
+                for line in log.lines(number, 0, end.offset):
+                    writer.write(rewrite.plan.transform(line.data))
+                writer.write(batch.data())
+                writer.finish()
+            finally:
+                writer.close()
+
+        try:
+            await asyncio.to_thread(write)
+            manifest = self._files.open(log.folder / MANIFEST, os.O_RDONLY)
+        except OSError as problem:
+            raise failure_of(problem, "nothing was erased") from problem
+        active = log.active.files()
+        base = active.base and rewrite.names.get(BASE | active.base.number, active.base)
+        segments = [rewrite.names.get(segment.number, segment) for segment in active.segments]
+        new = LogManifest(generation, LogFiles(base, segments))
+        try:
+            # Whoever takes the lock after a crash in here looks for the end of the log in the files.
+            await self._commits.in_thread(lambda: publish(self._files, log, new, number, self._context.lock.begin))
+        except KnowHubError:
+            self._files.close(manifest)
+            log.reload()
+            if log.active.generation != generation:
+                self._cursor.publish(self._cursor.position)
+            raise
+        log.reload()
+        self._cursor.publish(Position(generation, number, batch.offset + batch.size))
+        self._replica.apply(batch, self._replica.place(batch, number))
+        self._unconfirmed.append((batch.decided[0].operation.seq, manifest))
+
+    def _discard(self, rewrite: _Rewrite) -> None:
+        """Remove the files of a rewrite that was not published."""
+        active = self._log.active.files().names
+        for name in rewrite.names.values():
+            if str(name) not in active:
+                with suppress(OSError):
+                    self._files.remove(self._log.folder / str(name))
+
+    async def _wait_for_readers(self) -> None:
+        """Wait a little until no other process has a replaced file open. `erase_seq` says whether one still has."""
+        deadline = asyncio.get_running_loop().time() + _WAIT_FOR_READERS_S
+        while self.erase_seq is not None:
+            if asyncio.get_running_loop().time() > deadline:
+                return
+            await asyncio.sleep(_POLL_S)
+
+    @asynccontextmanager
+    async def _lock_folders(self) -> AsyncIterator[None]:
+        """Wait until no compaction and no snapshot copies the log, and start none meanwhile."""
+        directory, wait_s = self._directory, self._commits.lock_timeout_s
+        compacting = "the log is being compacted; erase when that has ended"
+        archiving = "a snapshot is being made or restored; erase after that"
+        async with (
+            lock_folder(self._files, directory.change_log, wait_s, compacting),
+            lock_folder(self._files, directory.snapshots, wait_s, archiving),
+        ):
+            yield
+
+    def _remove_unused_files(self) -> None:
+        try:
+            remove_unused_files(self._files, self._log)
+        except OSError as problem:
+            raise failure_of(problem, "the row is erased, and files that held it could not be removed") from problem
+        finally:
+            self._has_unused_files = bool(self._log.active.list_unused())
+
+    def _remove_partial_files(self) -> None:
+        """Remove what processes were writing when they died. Needs the lock and both folder locks."""
+        for folder in (self._directory.change_log, self._directory.snapshots):
+            for name in self._files.names(folder):
+                if name.endswith(_TEMPORARY):
+                    self._files.remove(folder / name)
+                elif name.startswith(SCRATCH):
+                    remove_tree(self._files, folder / name)

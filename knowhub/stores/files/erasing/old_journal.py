@@ -1,0 +1,108 @@
+"""Finish an erase that an earlier version began: it overwrote lines in place, and kept a journal.
+
+Such a directory has no manifest. The journal is applied if the log contains its operation. This version rewrites files
+and needs no journal.
+"""
+
+import os
+import zlib
+from base64 import b64decode
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from knowhub.core.errors import Unavailable
+from knowhub.stores.files.data_directory import DataDirectory
+from knowhub.stores.files.filesystem import FileSystem, write_all
+from knowhub.stores.files.log.change_log import ChangeLog
+from knowhub.stores.files.log.log_line import parse_line
+
+JOURNAL: Final = "erase.journal"
+
+
+@dataclass(frozen=True, slots=True)
+class _Overwrite:
+    path: Path
+    offset: int
+    data: bytes
+
+
+def finish_begun(files: FileSystem, directory: DataDirectory) -> None:
+    """Apply a journal that was applied in part: a line may be half old and half new, and could not be read.
+
+    To be called before the log is read. Needs the lock. Raises OSError, and Unavailable for a damaged journal.
+    """
+    if has_journal(files, directory):
+        header, overwrites = _read(files, directory)
+        if any(_has_begun(files, item) for item in overwrites) and _is_written(
+            files, directory, header["operation_id"]
+        ):
+            _overwrite(files, overwrites)
+
+
+def finish(files: FileSystem, directory: DataDirectory, has_operation: Callable[[str, str], bool]) -> None:
+    """Apply the journal if the log has its operation, and remove it. Raises as `finish_begun`.
+
+    The log must have been read. `has_operation` takes an account and the id of an operation. Needs the lock.
+    """
+    if has_journal(files, directory):
+        header, overwrites = _read(files, directory)
+        if has_operation(header["account"], header["operation_id"]):
+            _overwrite(files, overwrites)
+        files.remove(directory.change_log / JOURNAL)
+        files.sync_folder(directory.change_log)
+
+
+def has_journal(files: FileSystem, directory: DataDirectory) -> bool:
+    """Return whether an earlier version left a journal."""
+    return files.inode(directory.change_log / JOURNAL) is not None
+
+
+def _read(files: FileSystem, directory: DataDirectory) -> tuple[Mapping[str, Any], Sequence[_Overwrite]]:
+    path = directory.change_log / JOURNAL
+    records = [parse_line(line) for line in files.read(path).splitlines(keepends=True)]
+    whole = [record for record in records if record is not None]
+    if len(whole) != len(records) or not whole or whole[0].get("overwrites") != len(whole) - 1:
+        raise Unavailable(f"{path} is damaged, and an erasing was broken off: remove it, and erase the record again")
+    return whole[0], [
+        _Overwrite(directory.root / item["file"], item["offset"], zlib.decompress(b64decode(item["bytes"])))
+        for item in whole[1:]
+    ]
+
+
+def _has_begun(files: FileSystem, item: _Overwrite) -> bool:
+    """Return whether a line of the log was overwritten, if only in part."""
+    if item.path.suffix != ".jsonl" or files.inode(item.path) is None:
+        return False
+    descriptor = files.open(item.path, os.O_RDONLY)
+    try:
+        line = files.read_at(descriptor, len(item.data), item.offset)
+    finally:
+        files.close(descriptor)
+    return line == item.data or parse_line(line) is None
+
+
+def _is_written(files: FileSystem, directory: DataDirectory, operation_id: str) -> bool:
+    needle = orjson.dumps(operation_id)
+    with closing(ChangeLog(files, directory.change_log)) as log:
+        for number in reversed(log.segments()):
+            for line in log.lines(number, 0, log.size(number)):
+                if needle in line.data and (line.record or {}).get("operation_id") == operation_id:
+                    return True
+    return False
+
+
+def _overwrite(files: FileSystem, overwrites: Sequence[_Overwrite]) -> None:
+    for item in overwrites:
+        # A compaction may have removed the file since.
+        if files.inode(item.path) is not None:
+            descriptor = files.open(item.path, os.O_WRONLY)
+            try:
+                write_all(files, descriptor, item.data, item.offset)
+                files.sync_data(descriptor)
+            finally:
+                files.close(descriptor)

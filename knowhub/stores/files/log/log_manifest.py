@@ -1,0 +1,298 @@
+"""The manifest of the log: which files of `change_log/` are in force.
+
+`MANIFEST` names the base, if there is one, and the segments that stood when it was written. A segment with a higher
+number and no generation in its name was begun since, and is in force too. No other file is read: a rewrite was
+broken off and left it, or a rewrite replaced it.
+
+A rewrite writes files with its own generation in their names (`segment-00000003.g4.jsonl`), syncs them, and puts a new
+manifest in the place of the old one with one rename. So a crash leaves the old files in force, or the new ones. A
+rewritten segment keeps its number, and each of its lines keeps its offset.
+
+A copy (`cp -r`) of a directory in use takes its files at different moments. So the manifest names two sets: the files
+in force, and those before the last rewrite, which are removed only after the manifest is published. A copy that lacks
+a file of the newer set and has the older set whole is opened with the older one, as the log was then. A copy that
+has neither set whole is opened for reading only, or not at all, and what is missing is named.
+
+A directory without a manifest was written by an earlier version: the newest base and all segments are in force.
+"""
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from knowhub.stores.files.filesystem import FileSystem, replace_file
+from knowhub.stores.files.log.log_line import BASE, parse_line, seal
+
+MANIFEST: Final = "MANIFEST"
+SEGMENT_PREFIX: Final = "segment-"
+BASE_PREFIX: Final = "base-"
+SUFFIX: Final = ".jsonl"
+_NAME: Final = re.compile(r"(segment-|base-)(\d+)(?:\.g(\d+))?\.jsonl")
+_READ_BYTES: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class LogFileName:
+    """The name of a file of the log. `generation` is that of the rewrite that wrote it, 0 for a file as it began."""
+
+    prefix: str
+    number: int
+    generation: int = 0
+
+    def __str__(self) -> str:
+        generation = f".g{self.generation}" if self.generation else ""
+        return f"{self.prefix}{self.number:08d}{generation}{SUFFIX}"
+
+
+@dataclass(frozen=True, slots=True)
+class LogFiles:
+    """Files that are in force together, segments in their order."""
+
+    base: LogFileName | None
+    segments: Sequence[LogFileName]
+
+    @property
+    def names(self) -> set[str]:
+        return {str(name) for name in (*([self.base] if self.base else []), *self.segments)}
+
+
+@dataclass(frozen=True, slots=True)
+class LogManifest:
+    """What `MANIFEST` says: the files in force since the rewrite `generation`, and those that were so before it."""
+
+    generation: int
+    files: LogFiles
+    before: LogFiles | None = None
+
+
+def parse_name(name: str) -> LogFileName | None:
+    """Return what the name of a file says; None for a file that is no part of the log.
+
+    Raises ValueError for a name that begins and ends as that of a segment or a base does, and has no number.
+    """
+    match = _NAME.fullmatch(name)
+    if match is not None:
+        return LogFileName(match[1], int(match[2]), int(match[3] or 0))
+    if name.startswith((SEGMENT_PREFIX, BASE_PREFIX)) and name.endswith(SUFFIX):
+        raise ValueError(f"{name} has no number")
+    return None
+
+
+def read_manifest(files: FileSystem, folder: Path) -> LogManifest | None:
+    """Return the manifest of a folder; None where there is none. Raises ValueError for a damaged one, and OSError."""
+    try:
+        descriptor = files.open(folder / MANIFEST, os.O_RDONLY)
+    except FileNotFoundError:
+        return None
+    try:
+        return read_open_manifest(files, descriptor)
+    finally:
+        files.close(descriptor)
+
+
+def read_open_manifest(files: FileSystem, descriptor: int) -> LogManifest:
+    """Return the manifest in an open file. Raises ValueError for a damaged one, and OSError."""
+    data = b""
+    while piece := files.read_at(descriptor, _READ_BYTES, len(data)):
+        data += piece
+    match parse_line(data):
+        case {"knowhub_manifest": 1, "generation": int() as generation, "files": dict() as current, "before": before}:
+            return LogManifest(generation, _files_of(current), _files_of(before) if before is not None else None)
+    raise ValueError("its checksum or its JSON is wrong")
+
+
+def publish_manifest(
+    files: FileSystem, folder: Path, manifest: LogManifest, before_rename: Callable[[], None] = lambda: None
+) -> None:
+    """Put a manifest in the place of the one before it, durably. What it names must be synced. Raises OSError.
+
+    `before_rename()` is called when all is written and nothing is in force.
+    """
+    # The names of new files first: without them the manifest would name what a power cut has taken.
+    files.sync_folder(folder)
+    record = {
+        "knowhub_manifest": 1,
+        "generation": manifest.generation,
+        "files": _record_of(manifest.files),
+        "before": None if manifest.before is None else _record_of(manifest.before),
+    }
+    replace_file(files, folder / MANIFEST, seal(orjson.dumps(record)[:-1]), before_rename=before_rename)
+
+
+def newest_files(names: Sequence[LogFileName]) -> LogFiles:
+    """Return the newest file of each number, for a log without a manifest that can be read."""
+    newest: dict[tuple[str, int], LogFileName] = {(name.prefix, name.number): name for name in sorted(names)}
+    bases = sorted(name for name in newest.values() if name.prefix == BASE_PREFIX)
+    segments = sorted(name for name in newest.values() if name.prefix == SEGMENT_PREFIX)
+    return LogFiles(bases[-1] if bases else None, segments)
+
+
+def _record_of(files: LogFiles) -> Mapping[str, Any]:
+    base = None if files.base is None else str(files.base)
+    return {"base": base, "segments": [str(name) for name in files.segments]}
+
+
+def _files_of(record: Mapping[str, Any]) -> LogFiles:
+    match record:
+        case {"base": str() | None as base, "segments": list() as segments}:
+            named = [parse_name(str(name)) for name in segments]
+            base_name = parse_name(base) if base is not None else None
+            if all(named) and (base is None or base_name is not None):
+                return LogFiles(base_name, [name for name in named if name is not None])
+    raise ValueError("it names no files of a log")
+
+
+_MANIFEST_GONE = "it is missing, and only it names the files that a rewrite has put here"
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """The files that this process uses; None if there is no manifest, so that all files count."""
+
+    generation: int
+    files: LogFiles | None
+    problem: str | None
+    is_due: bool
+
+
+class ActiveFiles:
+    """The files that a log consists of. The manifest is read once and by `reload`; the folder is read each time."""
+
+    def __init__(self, files: FileSystem, folder: Path) -> None:
+        self._files = files
+        self._folder = folder
+        self._view: _View | None = None
+        self._names: dict[int, LogFileName] = {}
+
+    def reload(self) -> None:
+        """Use the manifest that is on disk now. Raises OSError."""
+        listed = self._list()
+        try:
+            manifest, problem = read_manifest(self._files, self._folder), None
+        except ValueError as wrong:
+            manifest, problem = None, str(wrong)
+        if manifest is None and problem is None and any(name.generation for name in listed):
+            problem = _MANIFEST_GONE
+        guess = newest_files(listed) if problem is not None else None
+        self._view = _choose(manifest, listed) if manifest is not None else _View(0, guess, problem, is_due=True)
+        if self._view.files is not None:
+            self._remember(self._view.files)
+
+    @property
+    def generation(self) -> int:
+        """The number of the newest rewrite; 0 where there is no manifest."""
+        return self._current.generation
+
+    @property
+    def problem(self) -> str | None:
+        """What is wrong with the manifest, so that nothing may be written; None if it is good."""
+        return self._current.problem
+
+    @property
+    def is_manifest_due(self) -> bool:
+        """Whether the manifest is missing, or names other files before those that are in force."""
+        return self._current.is_due
+
+    def files(self) -> LogFiles:
+        """Return the active files, for a new manifest."""
+        bases = self.bases()
+        base = self.name(bases[-1]) if bases else None
+        first = base.number if base is not None else 0
+        return LogFiles(base, [self.name(number) for number in self.segments() if number >= first])
+
+    def use(self, files: LogFiles) -> None:
+        """Use these files before a manifest names them. Only if no other process has the directory open."""
+        self._view = _View(self._current.generation, files, None, is_due=True)
+        self._remember(files)
+
+    def with_file(self, name: LogFileName) -> LogFiles:
+        """Return the files in force with one more: a base, or a segment in the place of the one with its number."""
+        now = self.files()
+        if name.prefix == BASE_PREFIX:
+            later = [segment for segment in now.segments if segment.number >= name.number]
+            return replace(now, base=name, segments=later)
+        others = [segment for segment in now.segments if segment.number != name.number]
+        return replace(now, segments=sorted([*others, name], key=lambda segment: segment.number))
+
+    def named(self) -> Sequence[LogFileName]:
+        """Return the segments that the manifest names, also those that are not there."""
+        return self._current.files.segments if self._current.files is not None else ()
+
+    def missing(self) -> list[Path]:
+        """Return the files that the manifest names and that are not there."""
+        files, there = self._current.files, set(self._files.names(self._folder))
+        return [self._folder / name for name in sorted(files.names - there)] if files is not None else []
+
+    @property
+    def newest_generation(self) -> int:
+        """The highest generation that a manifest or the name of a file here has."""
+        return max([self.generation, *(name.generation for name in self._list())])
+
+    def list_unused(self) -> list[LogFileName]:
+        """Return the files of the log that are not in force, in the order of their numbers."""
+        active = self.files().names
+        found = [name for name in self._list() if str(name) not in active]
+        return sorted(found, key=lambda name: (name.number, name))
+
+    def segments(self) -> list[int]:
+        """Return the numbers of the segments in force that are on disk, oldest first.
+
+        Without a manifest also those that a base has made superfluous.
+        """
+        files, listed = self._current.files, self._list(SEGMENT_PREFIX)
+        if files is None:
+            return [name.number for name in listed]
+        there = [name.number for name in files.segments if name in listed]
+        last = files.segments[-1].number if files.segments else 0
+        return [*there, *(name.number for name in listed if name.number > last and not name.generation)]
+
+    def bases(self) -> list[int]:
+        """Return the number of the base in force, `BASE` and the segment that follows it; nothing where there is none.
+
+        Without a manifest return those of all bases on disk, oldest first.
+        """
+        files, listed = self._current.files, self._list(BASE_PREFIX)
+        if files is None:
+            return [BASE | name.number for name in listed]
+        return [BASE | files.base.number] if files.base is not None and files.base in listed else []
+
+    def name(self, number: int) -> LogFileName:
+        """Return the name of the file with this number that is, or last was, in force."""
+        if self._view is None:
+            self.reload()
+        return self._names.get(number) or plain_name(number)
+
+    @property
+    def _current(self) -> _View:
+        if self._view is None:
+            self.reload()
+        assert self._view is not None  # noqa: S101 -- `reload` has set it
+        return self._view
+
+    def _remember(self, files: LogFiles) -> None:
+        # Older names stay known: this process may still read from a file that a base has replaced.
+        self._names |= {name.number: name for name in files.segments}
+        if files.base is not None:
+            self._names[BASE | files.base.number] = files.base
+
+    def _list(self, prefix: str = "") -> list[LogFileName]:
+        names = [name for name in map(parse_name, self._files.names(self._folder)) if name is not None]
+        return sorted(name for name in names if name.prefix.startswith(prefix))
+
+
+def plain_name(number: int) -> LogFileName:
+    """Return the name with which the file of this number begins, before any rewrite."""
+    return LogFileName(BASE_PREFIX if number & BASE else SEGMENT_PREFIX, number & ~BASE)
+
+
+def _choose(manifest: LogManifest, listed: list[LogFileName]) -> _View:
+    """Choose the newer set of the manifest; the older set if only that is complete."""
+    there = {str(name) for name in listed}
+    sets = [files for files in (manifest.files, manifest.before) if files is not None and files.names <= there]
+    files = sets[0] if sets else manifest.files
+    return _View(manifest.generation, files, None, is_due=files is not manifest.files)

@@ -1,0 +1,242 @@
+"""Files that follow the log: a checkpoint says how far they are, and what does not fit is built again."""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, ClassVar, Final, Protocol
+
+import orjson
+
+from knowhub.core.operation import Operation
+from knowhub.core.projection import CheckResult
+from knowhub.stores.files.filesystem import FileSystem
+from knowhub.stores.files.lock import lock_folder, read_boot_id
+from knowhub.stores.files.log.history import History
+from knowhub.stores.files.log.log_line import parse_line, seal
+from knowhub.stores.files.log.partial_line import PartialOperation, decode_operation
+from knowhub.stores.files.projections.plain_files import put_file, remove
+
+CHECKPOINT: Final = "checkpoint.json"
+
+_WAIT_S: Final = 10.0
+_OPERATIONS_PER_TURN: Final = 500
+_BYTES_PER_TURN: Final = 512 * 1024
+_BUSY: Final = "another process writes these files; try again"
+
+
+class ErasingLog(Protocol):
+    """A log from which rows are erased."""
+
+    @property
+    def erases(self) -> int:
+        """The number of the newest operation that erased something; 0 where there is none."""
+
+
+class ProjectionLog(ErasingLog, Protocol):
+    """What files are derived from: a log, and the rows of its accounts."""
+
+    @property
+    def log_id(self) -> str: ...
+    @property
+    def history(self) -> History: ...
+    @property
+    def accounts(self) -> Sequence[str]: ...
+    async def refresh(self) -> None: ...
+    def view(self, account: str) -> Any: ...  # noqa: ANN401 -- a domain's own view of an account
+
+
+@dataclass(slots=True)
+class Checkpoint:
+    """How far files have followed a log: up to the operation `seq`, whose line has this `checksum`.
+
+    `base` is the operation after which the log began, `erases` the newest erase that the files know of. `boot` names
+    the system's boot: files are not synced, so those of another boot may be torn. `layout` is the version of their
+    format, `lengths` the size of each file that is only appended to.
+    """
+
+    log_id: str = ""
+    base: int = 0
+    seq: int = 0
+    checksum: str = ""
+    erases: int = 0
+    boot: str = ""
+    layout: int = 0
+    lengths: dict[str, int] = field(default_factory=dict)
+
+
+class LogProjection(ABC):
+    """The common part of record files and directories. One process writes at a time, under a lock on the folder."""
+
+    layout: ClassVar[int]
+
+    def __init__(self, files: FileSystem, folder: Path, log: ProjectionLog, wait_s: float = _WAIT_S) -> None:
+        self._files = files
+        self._folder = folder
+        self._log = log
+        self._wait_s = wait_s
+        self._turn = asyncio.Lock()
+        self._boot = "{:016x}{:016x}".format(*read_boot_id(files))
+
+    @property
+    def erase_seq(self) -> int | None:
+        """The newest erase that the files know of; -1 where nobody can tell, None where there are no files."""
+        checkpoint = self.checkpoint()
+        if checkpoint.layout:
+            return checkpoint.erases
+        return -1 if self._files.names(self._folder) else None
+
+    @property
+    def lag(self) -> int:
+        """How many operations the files are behind the log, whichever process writes them."""
+        return max(0, self._log.history.last_seq - self.checkpoint().seq)
+
+    async def catch_up(self) -> None:
+        """Apply the operations that the files lack, or build the files again. See `core.projection.Projection`."""
+        async with self._turn:
+            if not self._is_current(self.checkpoint()):
+                await self._catch_up()
+
+    async def request_rebuild(self) -> None:
+        """Have the leader build the files again. Raises Conflict where another process writes them for long."""
+        async with self._turn, lock_folder(self._files, self._folder, self._wait_s, _BUSY):
+            if self._files.inode(self._folder / CHECKPOINT) is not None:
+                self._files.remove(self._folder / CHECKPOINT)
+
+    def discard(self) -> None:
+        """Remove the files. Nobody else may have the directory open. Raises OSError."""
+        for name in sorted(self._files.names(self._folder), key=lambda name: name != CHECKPOINT):
+            remove(self._files, self._folder / name)
+
+    def checkpoint(self) -> Checkpoint:
+        """Read the checkpoint; an empty one where there is none that reads back. Raises OSError."""
+        try:
+            found = parse_line(self._files.read(self._folder / CHECKPOINT))
+        except FileNotFoundError:
+            found = None
+        if found is None or found.get("layout") != self.layout:
+            return Checkpoint()
+        return Checkpoint(**{known.name: found[known.name] for known in fields(Checkpoint)})
+
+    def fits(self, checkpoint: Checkpoint) -> bool:
+        """Return whether the files were made from this log, and the log still has all that they lack."""
+        history = self._log.history
+        return (
+            checkpoint.layout == self.layout
+            and checkpoint.log_id == self._log.log_id
+            and checkpoint.boot == self._boot
+            and history.base_seq <= checkpoint.seq <= history.last_seq
+            and checkpoint.checksum == history.checksum(checkpoint.seq)
+        )
+
+    @abstractmethod
+    async def apply(self, operations: Sequence[PartialOperation], checkpoint: Checkpoint) -> None:
+        """Bring the files up by operations. To apply the same operations twice does no harm."""
+
+    @abstractmethod
+    async def rebuild(self, checkpoint: Checkpoint) -> None:
+        """Make the files say what the log says up to `checkpoint.seq`, whatever is on disk."""
+
+    @abstractmethod
+    def check(self) -> CheckResult:
+        """Compare the files with what a rebuild would write; write nothing. Raises OSError."""
+
+    @abstractmethod
+    def _initial_checkpoint(self) -> Checkpoint:
+        """Return the checkpoint of files that are built again from nothing."""
+
+    async def _catch_up(self) -> None:
+        async with lock_folder(self._files, self._folder, self._wait_s, _BUSY):
+            # Another process may have written before, and known more.
+            await self._log.refresh()
+            checkpoint = self.checkpoint()
+            if not self.fits(checkpoint):
+                checkpoint = self._initial_checkpoint()
+                await self.rebuild(checkpoint)
+                await self._save(checkpoint)
+            # Where a compaction has forgotten what comes next, the next call builds the files again.
+            while self._log.history.base_seq <= checkpoint.seq < self._log.history.last_seq:
+                await self._apply_next(checkpoint)
+
+    def _new_checkpoint(self, seq: int) -> Checkpoint:
+        history = self._log.history
+        return Checkpoint(
+            log_id=self._log.log_id,
+            base=history.base_seq,
+            seq=seq,
+            checksum=history.checksum(seq),
+            erases=self._log.erases,
+            boot=self._boot,
+            layout=self.layout,
+        )
+
+    def _is_current(self, checkpoint: Checkpoint) -> bool:
+        return checkpoint.seq == self._log.history.last_seq and (
+            self.fits(checkpoint) or (checkpoint.seq == 0 and not self._files.names(self._folder))
+        )
+
+    async def _apply_next(self, checkpoint: Checkpoint) -> None:
+        history = self._log.history
+        # A batch may be of many mebibytes.
+        lines = await history.read_lines_async(checkpoint.seq, _OPERATIONS_PER_TURN, _BYTES_PER_TURN)
+        operations, last = await asyncio.to_thread(_parse_lines, history, checkpoint.seq, lines)
+        await self.apply(operations, checkpoint)
+        checkpoint.seq, checkpoint.checksum = last, self._log.history.checksum(last)
+        await self._save(checkpoint)
+
+    async def _save(self, checkpoint: Checkpoint) -> None:
+        data = seal(orjson.dumps(asdict(checkpoint))[:-1])
+        await asyncio.to_thread(put_file, self._files, self._folder / CHECKPOINT, data)
+
+
+def read_operations(history: History, seq: int) -> tuple[list[PartialOperation], int]:
+    """Return the next operations behind `seq`, and the number up to which no other can be read."""
+    return _parse_lines(history, seq, history.read_lines(seq, _OPERATIONS_PER_TURN, _BYTES_PER_TURN))
+
+
+def _parse_lines(history: History, seq: int, lines: Sequence[bytes]) -> tuple[list[PartialOperation], int]:
+    operations = [decode_operation(line) for line in lines]
+    # Damaged lines leave holes: where so many are damaged that none is left, others may follow them.
+    last = operations[-1].seq if operations else seq + _OPERATIONS_PER_TURN
+    return operations, min(last, history.last_seq)
+
+
+class DisabledExport:
+    """Takes the place of record files or directories, and removes their folder."""
+
+    lag = 0
+
+    def __init__(self, files: FileSystem, folder: Path) -> None:
+        self._files = files
+        self._folder = folder
+
+    @property
+    def erase_seq(self) -> int | None:
+        """None where there is no folder; else nobody can tell what it knows of."""
+        return None if self._files.lstat(self._folder) is None else -1
+
+    async def catch_up(self) -> None:
+        """Remove the folder. Raises OSError."""
+        if self._files.lstat(self._folder) is not None:
+            await asyncio.to_thread(self.discard)
+
+    async def project(self, account: str, operation: Operation) -> bool:
+        """See `context.ports.ContextDirectories`: there is nothing that could have to wait."""
+        del account, operation
+        return True
+
+    async def request_rebuild(self) -> None:
+        """Do nothing: there is nothing to build again."""
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+    def check(self) -> CheckResult:
+        """Find what is left of an earlier process."""
+        is_there = self._files.lstat(self._folder) is not None
+        return CheckResult(None, fits=not is_there, is_empty=not is_there)
+
+    def discard(self) -> None:
+        """Remove the folder. Raises OSError."""
+        remove(self._files, self._folder)

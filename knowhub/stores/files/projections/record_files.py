@@ -1,0 +1,151 @@
+"""records/*.jsonl: every version of every row, for people and tools to read. The server reads none of them."""
+
+import asyncio
+import os
+import zlib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
+from typing import ClassVar, Final
+from urllib.parse import quote
+
+import orjson
+
+from knowhub.core.projection import CheckResult, RecordFormat
+from knowhub.core.request_context import DEFAULT_ACCOUNT
+from knowhub.stores.files.filesystem import FileSystem, write_all
+from knowhub.stores.files.log.partial_line import PartialChange, PartialOperation, decode_base_line, row_text
+from knowhub.stores.files.projections.log_projection import Checkpoint, LogProjection, ProjectionLog, read_operations
+
+_MAX_NAME_BYTES: Final = 200
+_READABLE_CHARS, _DIGEST_DIGITS = 16, 32
+_PIECE_BYTES: Final = 1024 * 1024
+
+_Line = tuple[str, bytes]
+"""The name of a record file, and a line for it."""
+
+
+class RecordFiles(LogProjection):
+    """Appends the rows of each operation to the file of their collection. A compaction or an erase rebuilds them."""
+
+    layout: ClassVar[int] = 1
+
+    def __init__(
+        self, files: FileSystem, folder: Path, log: ProjectionLog, formats: Mapping[str, RecordFormat]
+    ) -> None:
+        super().__init__(files, folder, log)
+        self._formats = formats
+
+    def fits(self, checkpoint: Checkpoint) -> bool:
+        """Return whether the files are of this log, with no version that it has forgotten, and none is too short."""
+        return (
+            super().fits(checkpoint)
+            and checkpoint.base == self._log.history.base_seq
+            and checkpoint.erases == self._log.erases
+            and all(self._size(name) >= length for name, length in checkpoint.lengths.items())
+        )
+
+    async def apply(self, operations: Sequence[PartialOperation], checkpoint: Checkpoint) -> None:
+        """Append the rows of operations. What is behind the noted lengths was never noted: it is written again."""
+        await asyncio.to_thread(self._append, operations, checkpoint)
+
+    async def rebuild(self, checkpoint: Checkpoint) -> None:
+        """Begin again with the rows of the base."""
+        for path in self._existing():
+            self._files.remove(path)
+        for line in self._log.history.base_lines():
+            base = decode_base_line(line)
+            await asyncio.to_thread(self._write, self._lines(base.account or "", base.changes or ()), checkpoint)
+
+    def check(self) -> CheckResult:
+        """Compare the files, up to their noted lengths, with the rows of the log up to their operation."""
+        checkpoint = self.checkpoint()
+        if not checkpoint.layout:
+            return CheckResult(None, fits=not self._existing())
+        if not self.fits(checkpoint):
+            return CheckResult(checkpoint.seq, fits=False)
+        expected = defaultdict[str, int](int)
+        for name, text in self._all_lines(checkpoint.seq):
+            expected[name] = zlib.crc32(text + b"\n", expected[name])
+        found = {name: self._sum(name, length) for name, length in checkpoint.lengths.items()}
+        names = sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name))
+        wrong = [f"{self._folder.name}/{name}" for name in names]
+        return CheckResult(checkpoint.seq, differences=wrong, summary="as the log says")
+
+    def _initial_checkpoint(self) -> Checkpoint:
+        return self._new_checkpoint(self._log.history.base_seq)
+
+    def _append(self, operations: Iterable[PartialOperation], checkpoint: Checkpoint) -> None:
+        lines = (line for operation in operations for line in self._lines(operation.account, operation.changes))
+        self._write(lines, checkpoint)
+
+    def _write(self, lines: Iterable[_Line], checkpoint: Checkpoint) -> None:
+        texts: dict[str, list[bytes]] = {}
+        for name, text in lines:
+            texts.setdefault(name, []).append(text)
+        for name, added in texts.items():
+            path, length = self._folder / name, checkpoint.lengths.get(name, 0)
+            data = b"\n".join(added) + b"\n"
+            self._files.make_folder(path.parent)
+            descriptor = self._files.open(path, os.O_WRONLY | os.O_CREAT)
+            try:
+                self._files.truncate(descriptor, length)
+                write_all(self._files, descriptor, data, length)
+            finally:
+                self._files.close(descriptor)
+            checkpoint.lengths[name] = length + len(data)
+
+    def _lines(self, account: str, changes: Iterable[PartialChange]) -> Iterator[_Line]:
+        for change in changes:
+            text = row_text(change)
+            declared = self._formats.get(change.collection)
+            if declared is not None:
+                text = orjson.dumps(declared.encode(orjson.loads(text)))
+            yield record_path(account, change.collection if declared is None else declared.name), text
+
+    def _all_lines(self, last: int) -> Iterator[_Line]:
+        history = self._log.history
+        for line in history.base_lines():
+            base = decode_base_line(line)
+            yield from self._lines(base.account or "", base.changes or ())
+        seq = history.base_seq
+        while seq < last:
+            operations, seq = read_operations(history, seq)
+            for operation in operations:
+                if operation.seq <= last:
+                    yield from self._lines(operation.account, operation.changes)
+
+    def _existing(self) -> list[Path]:
+        return sorted(self._folder.rglob("*.jsonl"))
+
+    def _size(self, name: str) -> int:
+        found = self._files.lstat(self._folder / name)
+        return -1 if found is None else found.st_size
+
+    def _sum(self, name: str, length: int) -> int:
+        checksum, offset = 0, 0
+        descriptor = self._files.open(self._folder / name, os.O_RDONLY)
+        try:
+            while offset < length:
+                piece = self._files.read_at(descriptor, min(_PIECE_BYTES, length - offset), offset)
+                checksum, offset = zlib.crc32(piece, checksum), offset + (len(piece) or length)
+        finally:
+            self._files.close(descriptor)
+        return checksum
+
+
+@lru_cache(maxsize=1024)
+def record_path(account: str, name: str) -> str:
+    """Return the path, below records/, of an account's record file."""
+    folder = "" if account == DEFAULT_ACCOUNT else f"accounts/{_folder_name(account)}/"
+    return f"{folder}{name}.jsonl"
+
+
+def _folder_name(account: str) -> str:
+    name = quote(account, safe="").replace(".", "%2E")
+    if len(name) <= _MAX_NAME_BYTES:
+        return name
+    # No file system takes such a name whole: it becomes what can be read of it and a hash of all of it.
+    return f"{_folder_name(account[:_READABLE_CHARS])}~{sha256(account.encode()).hexdigest()[:_DIGEST_DIGITS]}"

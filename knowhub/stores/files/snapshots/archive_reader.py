@@ -1,0 +1,304 @@
+"""Reading a snapshot that anybody may have made: nothing of a member is believed before it was checked."""
+
+import os
+import tarfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import Protocol
+
+from knowhub.core.errors import StorageFull
+from knowhub.stores.files.data_directory import ARCHIVE_VERSION, format_text
+from knowhub.stores.files.filesystem import FileSystem, write_all
+from knowhub.stores.files.snapshots.snapshot_manifest import (
+    MANIFEST,
+    MAX_MANIFEST_BYTES,
+    DamagedSnapshot,
+    Manifest,
+    manifest_of,
+)
+
+_PIECE_BYTES = 256 * 1024
+_MAX_PADDING_BYTES = 1024 * 1024
+_GZIP_WINDOW = 31
+_ROOM_TO_LEAVE = 64 * 1024 * 1024
+_KINDS = {
+    tarfile.LNKTYPE: "a hard link",
+    tarfile.SYMTYPE: "a symbolic link",
+    tarfile.CHRTYPE: "a device",
+    tarfile.BLKTYPE: "a device",
+    tarfile.DIRTYPE: "a folder",
+    tarfile.FIFOTYPE: "a pipe",
+}
+# Python before 3.11.4 has none; what is looked at before refuses all that it would.
+_FILTER = getattr(tarfile, "data_filter", lambda member, _folder: member)
+
+
+class Sink(Protocol):
+    """Where the members of a snapshot go, one after another."""
+
+    def begin(self, manifest: Manifest) -> None: ...
+    def member(self, name: str) -> None: ...
+    def data(self, piece: bytes) -> None: ...
+    def end(self) -> None: ...
+    def close(self) -> None: ...
+
+
+def read_manifest(files: FileSystem, archive: Path) -> Manifest:
+    """Read what a snapshot says of itself, and nothing else. Raises DamagedSnapshot and OSError."""
+    with _open(files, archive) as stream:
+        return _Members(archive, stream).manifest()
+
+
+def check_snapshot(files: FileSystem, archive: Path, max_bytes: int) -> Manifest:
+    """Read a whole snapshot and hold it against its manifest; nothing is written. Raises as `unpack_snapshot`."""
+    return _read(files, archive, max_bytes, _Nowhere())
+
+
+def unpack_snapshot(files: FileSystem, archive: Path, folder: Path, max_bytes: int) -> Manifest:
+    """Lay the members of a snapshot into an empty folder; return its manifest. They are synced.
+
+    Raises DamagedSnapshot for the first thing that is wrong: a name that a snapshot does not hold (so none that leads
+    out of the folder), anything but a file, a member that comes twice, is missing, or is not of the length and the
+    checksum that the manifest says, more than `max_bytes` in all. Raises StorageFull where there is no room for as much
+    as the manifest says, and OSError. What was written until then stays for the caller to remove.
+    """
+    return _read(files, archive, max_bytes, _Folder(files, folder))
+
+
+def _read(files: FileSystem, archive: Path, max_bytes: int, sink: Sink) -> Manifest:
+    with _open(files, archive) as stream:
+        members = _Members(archive, stream)
+        manifest = members.manifest()
+        if manifest.total_bytes > max_bytes:
+            reason = f"names {manifest.total_bytes} bytes in all, over KNOWHUB_SNAPSHOT_MAX_BYTES, {max_bytes}"
+            raise DamagedSnapshot(archive.name, MANIFEST, reason)
+        try:
+            sink.begin(manifest)
+            members.read(manifest, sink)
+        finally:
+            sink.close()
+    return manifest
+
+
+@contextmanager
+def _open(files: FileSystem, archive: Path) -> Iterator["_Stream"]:
+    # A pipe of that name, in a folder that anybody may fill, would be waited for without end.
+    descriptor = files.open(archive, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        yield _Stream(files, descriptor, archive.name)
+    finally:
+        files.close(descriptor)
+
+
+class _Stream:
+    """The bytes of a compressed file, a bounded number at a time, however much a few of them unfold to."""
+
+    def __init__(self, files: FileSystem, descriptor: int, name: str) -> None:
+        self._files = files
+        self._descriptor = descriptor
+        self._name = name
+        self._offset = 0
+        self._lock_folders = b""
+        self._unpacking = zlib.decompressobj(_GZIP_WINDOW)
+        self._is_begun = False
+        self.member = "the archive"
+
+    def exactly(self, count: int) -> bytes:
+        """Return the next `count` bytes. Raises DamagedSnapshot when there are fewer."""
+        data = self.up_to(count)
+        if len(data) < count:
+            raise self.damaged("the archive ends within it")
+        return data
+
+    def up_to(self, count: int) -> bytes:
+        """Return the next `count` bytes, fewer only at the end."""
+        pieces: list[bytes] = []
+        while count:
+            piece = self._some(count)
+            if not piece:
+                break
+            pieces.append(piece)
+            count -= len(piece)
+        return b"".join(pieces)
+
+    def damaged(self, reason: str) -> DamagedSnapshot:
+        return DamagedSnapshot(self._name, self.member, reason)
+
+    def _some(self, count: int) -> bytes:
+        while True:
+            packed = self._lock_folders or self._more()
+            if not packed and not self._is_begun:
+                return b""
+            if self._unpacking.eof:
+                # Several gzip members read as one.
+                self._unpacking, self._is_begun = zlib.decompressobj(_GZIP_WINDOW), False
+            try:
+                piece = self._unpacking.decompress(packed, count)
+            except zlib.error as problem:
+                raise self.damaged(f"does not unpack: {problem}") from None
+            self._is_begun = not self._unpacking.eof
+            self._lock_folders = self._unpacking.unused_data if self._unpacking.eof else self._unpacking.unconsumed_tail
+            if piece:
+                return piece
+            if not packed:
+                raise self.damaged("the archive ends within it")
+
+    def _more(self) -> bytes:
+        data = self._files.read_at(self._descriptor, _PIECE_BYTES, self._offset)
+        self._offset += len(data)
+        return data
+
+
+class _Members:
+    """The members of an archive in their order: the manifest, then what it names."""
+
+    def __init__(self, archive: Path, stream: _Stream) -> None:
+        self._archive = archive
+        self._stream = stream
+
+    def manifest(self) -> Manifest:
+        """Read the first member. Raises DamagedSnapshot."""
+        self._stream.member = MANIFEST
+        member = self._next()
+        if member is None or member.name != MANIFEST:
+            raise self._stream.damaged("is not the first member")
+        self._check_kind(member)
+        if member.size > MAX_MANIFEST_BYTES:
+            raise self._stream.damaged(f"is longer than {MAX_MANIFEST_BYTES} bytes")
+        text = self._stream.exactly(member.size)
+        self._skip_padding(member.size)
+        try:
+            return manifest_of(text)
+        except ValueError as problem:
+            raise self._stream.damaged(str(problem)) from None
+
+    def read(self, manifest: Manifest, sink: Sink) -> None:
+        """Hand every other member to `sink`, checked. Raises DamagedSnapshot."""
+        waiting = dict(manifest.members)
+        self._check_layout(manifest)
+        while (member := self._next()) is not None:
+            self._stream.member = member.name
+            self._check_kind(member)
+            if member.name not in manifest.members:
+                raise self._stream.damaged("is not in the manifest")
+            expected = waiting.pop(member.name, None)
+            if expected is None:
+                raise self._stream.damaged("comes twice")
+            if member.size != expected.bytes:
+                raise self._stream.damaged(f"has {member.size} bytes; the manifest says {expected.bytes}")
+            if self._copy(member, sink) != expected.sha256:
+                raise self._stream.damaged("is not what the manifest says: its SHA-256 is another one")
+        for name in waiting:
+            self._stream.member = name
+            raise self._stream.damaged("is missing")
+        self._check_end()
+
+    def _check_layout(self, manifest: Manifest) -> None:
+        layout = manifest.members.get("FORMAT")
+        if layout is not None and layout.sha256 != sha256(format_text(ARCHIVE_VERSION).encode()).hexdigest():
+            self._stream.member = "FORMAT"
+            raise self._stream.damaged("is that of another data format; use the KnowHub that made this snapshot")
+        for needed in ("FORMAT", "change_log/"):
+            if not any(name.startswith(needed) for name in manifest.members):
+                raise self._stream.damaged(f"names no {needed}")
+
+    def _next(self) -> tarfile.TarInfo | None:
+        """Read the next header; None at the end of the archive."""
+        block = self._stream.exactly(tarfile.BLOCKSIZE)
+        if not any(block):
+            return None
+        try:
+            return tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
+        except tarfile.TarError as problem:
+            raise self._stream.damaged(f"the header after it is damaged: {problem}") from None
+
+    def _check_kind(self, member: tarfile.TarInfo) -> None:
+        # Long names and sizes in headers of their own are refused as well: no name or size here needs them.
+        self._stream.member = member.name.encode("utf-8", "replace").decode()
+        if member.type != tarfile.REGTYPE:
+            raise self._stream.damaged(f"is {_KINDS.get(member.type, 'something else')}, not a file")
+        if member.size < 0:
+            raise self._stream.damaged("has a negative length")
+        try:
+            _FILTER(member, str(self._archive.parent))
+        except tarfile.TarError as problem:
+            raise self._stream.damaged(f"is refused: {problem}") from None
+
+    def _copy(self, member: tarfile.TarInfo, sink: Sink) -> str:
+        digest, left = sha256(), member.size
+        sink.member(member.name)
+        while left:
+            piece = self._stream.exactly(min(left, _PIECE_BYTES))
+            digest.update(piece)
+            sink.data(piece)
+            left -= len(piece)
+        sink.end()
+        self._skip_padding(member.size)
+        return digest.hexdigest()
+
+    def _skip_padding(self, size: int) -> None:
+        self._stream.exactly(-size % tarfile.BLOCKSIZE)
+
+    def _check_end(self) -> None:
+        self._stream.member = "the archive"
+        rest = self._stream.up_to(_MAX_PADDING_BYTES)
+        if any(rest) or len(rest) == _MAX_PADDING_BYTES:
+            raise self._stream.damaged("goes on behind its end")
+
+
+class _Nowhere:
+    """Takes a snapshot in and keeps nothing of it."""
+
+    def begin(self, manifest: Manifest) -> None:
+        pass
+
+    def member(self, name: str) -> None:
+        pass
+
+    def data(self, piece: bytes) -> None:
+        pass
+
+    def end(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class _Folder:
+    """Lays a snapshot's members into a folder. Their names were checked."""
+
+    def __init__(self, files: FileSystem, folder: Path) -> None:
+        self._files = files
+        self._folder = folder
+        self._descriptor = -1
+        self._offset = 0
+
+    def begin(self, manifest: Manifest) -> None:
+        for name in ("change_log/x", *manifest.members):
+            self._files.make_folder((self._folder / name).parent)
+        free = self._files.free(self._folder)
+        if manifest.total_bytes + _ROOM_TO_LEAVE > free:
+            needed = manifest.total_bytes + _ROOM_TO_LEAVE
+            raise StorageFull(f"unpacking this snapshot needs {needed} bytes, and {free} are free; nothing was changed")
+
+    def member(self, name: str) -> None:
+        path = self._folder / name
+        self._descriptor = self._files.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW)
+        self._offset = 0
+
+    def data(self, piece: bytes) -> None:
+        write_all(self._files, self._descriptor, piece, self._offset)
+        self._offset += len(piece)
+
+    def end(self) -> None:
+        self._files.sync(self._descriptor)
+        self.close()
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            self._files.close(self._descriptor)
+            self._descriptor = -1

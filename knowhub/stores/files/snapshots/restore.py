@@ -1,0 +1,195 @@
+"""Restore a snapshot: check it, unpack it, and compare it with the log. Runs in a child process."""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import orjson
+
+from knowhub.core.erasing import is_erased
+from knowhub.core.errors import Conflict, StorageFull
+from knowhub.core.operation import Row, is_live
+from knowhub.core.store_results import differs
+from knowhub.stores.files.data_directory import KEYRING, DataDirectory
+from knowhub.stores.files.filesystem import PRIVATE_MODE, FileSystem, replace_file, write_all
+from knowhub.stores.files.keys.keyring import keyring_text, merge_keys, read_keyring
+from knowhub.stores.files.log.log_reader import DamagedLog, LogEnd, LogRows, latest_rows
+from knowhub.stores.files.projections.plain_files import remove_tree
+from knowhub.stores.files.snapshots.archive_reader import unpack_snapshot
+from knowhub.stores.files.snapshots.snapshot_manifest import DamagedSnapshot, Manifest
+
+ItemT = TypeVar("ItemT")
+
+DIFFERENCES = "differences.jsonl"
+
+_ROWS_A_PIECE = 1000
+_Rows = Mapping[tuple[str, str], bytes]
+_Wanted = tuple[tuple[str, str], Row | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """What to restore and where to: `fixed` are ids that every account has, by collection, in the order of writing."""
+
+    archive: Path
+    scratch: Path
+    account: str
+    fixed: Mapping[str, Sequence[str]]
+    end: LogEnd
+    max_bytes: int
+
+
+def prepare_restore(files: FileSystem, root: Path, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Write to DIFFERENCES, in the folder `scratch`, each row that an archive and the log have otherwise.
+
+    The answer has `count`; or `damaged` with archive, member and reason; or `no_room`; or `unreadable`, the log's own
+    damage. Raises OSError. `scratch` is the caller's to remove.
+    """
+    order = _Order(
+        archive=Path(arguments["archive"]),
+        scratch=Path(arguments["scratch"]),
+        account=arguments["account"],
+        fixed=arguments["fixed"],
+        end=LogEnd(*arguments["end"]),
+        max_bytes=arguments["max_bytes"],
+    )
+    directory = DataDirectory(root)
+    try:
+        then = _read_snapshot(files, order)
+        now = latest_rows(files, directory.change_log, order.account, end=order.end)
+        return {"count": _write_diff(files, order, then, now.rows)}
+    except DamagedSnapshot as problem:
+        return {"damaged": [problem.archive, problem.member, problem.reason]}
+    except StorageFull as problem:
+        return {"no_room": problem.detail}
+    except DamagedLog as problem:
+        return {"unreadable": problem.detail}
+
+
+def check_rows(files: FileSystem, archive: str, folder: Path, manifest: Manifest, account: str | None) -> LogRows:
+    """Read a snapshot that was laid out in a folder, and return the rows of an account, of none if it is None.
+
+    Raises DamagedSnapshot where its log is not whole, or its keyring is none.
+    """
+    try:
+        read_keyring(files, folder / KEYRING)
+    except ValueError as problem:
+        raise DamagedSnapshot(archive, KEYRING, str(problem)) from problem
+    try:
+        found = latest_rows(files, folder / "change_log", account)
+    except DamagedLog as problem:
+        member = f"change_log/{problem.path.name}"
+        raise DamagedSnapshot(archive, member, f"offset {problem.offset}: {problem.reason}") from problem
+    if (found.told.log_id, found.told.last_seq) != (manifest.log_id, manifest.last_seq):
+        raise DamagedSnapshot(archive, "manifest.json", "tells of another log than the one that is in the archive")
+    return found
+
+
+def _read_snapshot(files: FileSystem, order: _Order) -> _Rows:
+    manifest = unpack_snapshot(files, order.archive, order.scratch, order.max_bytes)
+    found = check_rows(files, order.archive.name, order.scratch, manifest, order.account)
+    # From here on the log that was laid out is not needed, and what is to be written may be as much again.
+    remove_tree(files, order.scratch / "change_log")
+    return found.rows
+
+
+def _write_diff(files: FileSystem, order: _Order, then: _Rows, now: _Rows) -> int:
+    descriptor = files.open(order.scratch / DIFFERENCES, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    try:
+        count = offset = 0
+        for part in _parts(_diff(order.fixed, then, now)):
+            data = b"".join(_line(*wanted) for wanted in part)
+            write_all(files, descriptor, data, offset)
+            offset += len(data)
+            count += len(part)
+    finally:
+        files.close(descriptor)
+    return count
+
+
+def _diff(fixed: Mapping[str, Sequence[str]], then: _Rows, now: _Rows) -> Iterator[_Wanted]:
+    """Yield the rows to delete, newest first, and then the rows to write, each after the rows it refers to.
+
+    Before those, what was deleted already and was erased since: nothing is written of it, and others may quote it.
+    """
+    for key, text in then.items():
+        row = _row(text)
+        if key[0] in fixed and not is_live(row) and not is_erased(row) and is_erased(_row(now.get(key))):
+            yield key, None
+    gone = [key for key, text in now.items() if key[0] in fixed and is_live(_row(text)) and not _stands(then.get(key))]
+    for collection in reversed(list(fixed)):
+        for key in reversed(gone):
+            if key[0] == collection and key[1] not in fixed[collection]:
+                yield key, None
+    for collection in fixed:
+        for key, text in then.items():
+            if key[0] == collection and text != now.get(key):
+                row = _row(text)
+                if is_live(row) and differs(row, _row(now.get(key))):
+                    yield key, row
+
+
+def _stands(text: bytes | None) -> bool:
+    return is_live(_row(text))
+
+
+def _row(text: bytes | None) -> Row | None:
+    row: Row | None = None if text is None else orjson.loads(text)
+    return row
+
+
+def _line(key: tuple[str, str], row: Row | None) -> bytes:
+    return orjson.dumps({"collection": key[0], "id": key[1], "row": row}, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def _parts(items: Iterable[ItemT]) -> Iterator[list[ItemT]]:
+    part: list[ItemT] = []
+    for item in items:
+        part.append(item)
+        if len(part) == _ROWS_A_PIECE:
+            yield part
+            part = []
+    if part:
+        yield part
+
+
+_SCRATCH = ".unpack"
+
+
+def unpack_directory(files: FileSystem, archive: Path, root: Path, max_bytes: int) -> Manifest:
+    """Unpack a snapshot as a data directory with all its history. The folder is empty or does not exist.
+
+    The log is read whole before it gets its place. What a call that died has left is begun anew. Raises Conflict for a
+    folder that is not empty, DamagedSnapshot naming the member, StorageFull and OSError; then the folder is empty.
+    A `keys/` may be there before: whoever moves a hub brings its master key along.
+    """
+    scratch, directory = root / _SCRATCH, DataDirectory(root)
+    others = [name for name in files.names(root) if name not in {_SCRATCH, directory.keys.name}]
+    if others or root.is_file():
+        raise Conflict(f"{root} is not empty; a snapshot is unpacked into an empty directory, or a new one")
+    try:
+        remove_tree(files, scratch)
+        files.make_folder(scratch)
+        manifest = unpack_snapshot(files, archive, scratch, max_bytes)
+        check_rows(files, archive.name, scratch, manifest, None)
+        files.sync_folder(scratch / "change_log")
+        # The keys before the log, without which they mean nothing: what a call that died has put there stays right.
+        _join_keyrings(files, scratch, directory)
+        # The log first: with it the directory is whole, and FORMAT is written again where it is missing.
+        files.rename(scratch / "change_log", directory.change_log)
+        files.rename(scratch / "FORMAT", directory.format)
+        files.sync_folder(root)
+    finally:
+        remove_tree(files, scratch)
+    return manifest
+
+
+def _join_keyrings(files: FileSystem, scratch: Path, directory: DataDirectory) -> None:
+    unpacked = read_keyring(files, scratch / KEYRING)
+    if unpacked:
+        files.make_folder(directory.keys)
+        joined = merge_keys(read_keyring(files, directory.keyring), unpacked)
+        replace_file(files, directory.keyring, keyring_text(joined), PRIVATE_MODE)
+        files.sync_folder(directory.root)
