@@ -1,7 +1,7 @@
-"""Records out of KnowHub and into it: JSON lines, and the workspace tree of seed 004 (文件系统结构)."""
+"""Import and export of records: JSON lines, and the workspace tree `global/ agents/ users/`."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import quote
 
@@ -9,12 +9,13 @@ from knowhub.core import permissions
 from knowhub.core.erasing import ERASED, is_erased
 from knowhub.core.errors import Conflict, FieldError, Forbidden, InvalidInput
 from knowhub.core.ids import Ids, knowledge_id
-from knowhub.core.operation import Decide, Draft, Group, IdempotencyKey, Row, Unchanged, is_live
+from knowhub.core.operation import Decide, Draft, Group, IdempotencyKey, LongDecision, Row, Unchanged, View, is_live
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import decisions
 from knowhub.knowledge.model import COLLECTION, ImportedKnowledge, KnowledgeType, OnConflict
-from knowhub.knowledge.ports import KnowledgeStore, KnowledgeView
-from knowhub.knowledge.shown import shown_json
+from knowhub.knowledge.ports import KnowledgeStore
+from knowhub.knowledge.table import find_record, list_live_records
+from knowhub.knowledge.visibility import render_record_json
 
 ROWS_PER_OPERATION = 1000
 
@@ -33,8 +34,8 @@ _GLOBAL_FILES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
-    """What an import did. `import_id` names its operations, which are undone together; None when it did nothing."""
+class ImportResult:
+    """The counts of an import. `import_id` names its operations, which are undone together; None if there are none."""
 
     imported: int
     replaced: int
@@ -51,10 +52,12 @@ class KnowledgeExchange:
         self._ids = ids
 
     async def export(self, ctx: RequestContext) -> Iterator[bytes]:
-        """Return every live record that the caller sees as JSON text, oldest first."""
+        """Return every live record that the caller sees, as JSON text, oldest first."""
         await self._store.refresh()
         view = self._store.view(ctx.account)
-        return (shown_json(view, ctx, head) for head in view.live_heads() if ctx.sees(head.audience))
+        return (
+            render_record_json(view, ctx, summary) for summary in list_live_records(view) if ctx.sees(summary.audience)
+        )
 
     async def import_lines(
         self,
@@ -62,29 +65,29 @@ class KnowledgeExchange:
         lines: Sequence[ImportedKnowledge],
         on_conflict: OnConflict,
         key: IdempotencyKey | None = None,
-    ) -> Imported:
-        """Import all lines or none, in operations of 1,000 rows that are undone together (KS-058).
+    ) -> ImportResult:
+        """Import all lines or none, in operations of 1,000 rows that are undone together.
 
-        Raises Conflict naming the ids that are taken when `on_conflict` is `fail` (those of other owners always), and
-        those of records that were erased, which only `skip` lets pass,
-        Forbidden for a line that would be or supersede somebody else's, and InvalidInput for an id that stands in
-        the import twice. Where a key is asked for it must be an admin's: Forbidden.
+        Raises Conflict with the used ids if `on_conflict` is `fail` (ids of other owners always conflict), and with the
+        ids of erased records unless it is `skip`. Raises Forbidden for a line with another owner or another owner's
+        superseded record, and for a key that is no admin's. Raises InvalidInput for an id that occurs twice.
         """
         permissions.check_may_import(ctx)
-        _check_repeats(lines)
+        _check_unique(lines)
         chunks = [lines[start : start + ROWS_PER_OPERATION] for start in range(0, len(lines), ROWS_PER_OPERATION)]
         import_id = f"import-{self._ids.hex(32)}"
-        tally = _Tally(on_conflict, {line.id for line in lines if line.id})
+        named = frozenset(line.id for line in lines if line.id)
         decides = [
-            self._decide(ctx, chunk, Group(import_id, index, len(chunks)), tally) for index, chunk in enumerate(chunks)
+            self._decide(ctx, chunk, Group(import_id, index, len(chunks)), (on_conflict, named))
+            for index, chunk in enumerate(chunks)
         ]
         outcomes = await self._store.commit_group(ctx.account, ctx.actor, decides, key)
         operations = [outcome.operation for outcome in outcomes if not isinstance(outcome, Unchanged)]
         if not operations:
-            return Imported(0, 0, tally.skipped, None, ())
+            return ImportResult(0, 0, len(lines), None, ())
         last = operations[-1]
         reply = last.reply or {}
-        return Imported(
+        return ImportResult(
             reply["imported"],
             reply["replaced"],
             reply["skipped"],
@@ -97,93 +100,98 @@ class KnowledgeExchange:
         ctx: RequestContext,
         lines: Sequence[ImportedKnowledge],
         group: Group,
-        tally: "_Tally",
-    ) -> Decide[KnowledgeView]:
-        def decide(view: KnowledgeView) -> Draft | Unchanged:
-            rows: dict[str, Row] = {}
+        how: tuple[OnConflict, frozenset[str]],
+    ) -> Decide[View]:
+        """Return the decision on some lines. `how` is what to do with used ids, and all ids of the import."""
+        on_conflict, named = how
+        is_last = group.index == group.of - 1
 
-            def taken(candidate: str) -> bool:
-                return candidate in rows or candidate in tally.named or view.raw(COLLECTION, candidate) is not None
+        def decide(view: View) -> Draft | Unchanged:
+            rows: dict[str, Row] = {}
+            counts = view.earlier_notes[-1].copy() if view.earlier_notes else _ImportCounts()
+
+            def is_used(candidate: str) -> bool:
+                return candidate in rows or candidate in named or view.raw(COLLECTION, candidate) is not None
 
             for line in lines:
-                row_id = line.id or knowledge_id(view.now, self._ids, taken)
+                row_id = line.id or knowledge_id(view.now, self._ids, is_used)
                 before = view.get(COLLECTION, row_id)
-                if not tally.takes(ctx, row_id, before):
+                if not counts.add(ctx, row_id, before, on_conflict):
                     continue
-                row = decisions.imported_row(line, row_id, before, view.now, ctx)
+                row = decisions.make_imported_row(line, row_id, before, view.now, ctx)
                 _check_superseded(view, ctx, row)
                 rows[row_id] = row
-            # The last operation speaks for the whole import, so it is written even when it brings no row.
-            last = group.index == group.of - 1
-            if last:
-                tally.check()
-            if not rows and not (last and tally.wrote):
-                return Unchanged()
-            tally.wrote = True
+            if is_last:
+                counts.check()
+            # The last operation carries the answer to a retry, so it is written even without rows.
+            if not rows and not (is_last and counts.has_written):
+                return Unchanged(counts)
+            counts.has_written = True
             writes = [decisions.write(row) for row in rows.values()]
-            return Draft("import_knowledge", writes, reply=tally.reply() if last else None, group=group)
+            reply = {name: getattr(counts, name) for name in ("imported", "replaced", "skipped")} if is_last else None
+            return Draft("import_knowledge", writes, reply=reply, group=group, note=counts)
 
-        return decide
+        return LongDecision(decide)
 
 
-class _Tally:
-    """Counts over all operations of one import, which are decided one after another."""
+@dataclass(slots=True)
+class _ImportCounts:
+    """The counts of an import so far. Each decision of the group continues with a copy."""
 
-    def __init__(self, on_conflict: OnConflict, named: Collection[str]) -> None:
-        self.named = named
-        self.imported = 0
-        self.replaced = 0
-        self.skipped = 0
-        self.wrote = False
-        self._on_conflict = on_conflict
-        self._taken: list[str] = []
-        self._erased: list[str] = []
+    imported: int = 0
+    replaced: int = 0
+    skipped: int = 0
+    has_written: bool = False
+    taken: list[str] = field(default_factory=list)
+    erased: list[str] = field(default_factory=list)
 
-    def takes(self, ctx: RequestContext, row_id: str, before: Row | None) -> bool:
-        """Count a line and tell whether it is to be written."""
-        # What somebody else deleted stays theirs: bringing it back would show what it said.
+    def copy(self) -> "_ImportCounts":
+        """Return an independent copy."""
+        return replace(self, taken=list(self.taken), erased=list(self.erased))
+
+    def add(self, ctx: RequestContext, row_id: str, before: Row | None, on_conflict: OnConflict) -> bool:
+        """Count a line; return whether to write it."""
+        # A record that another owner deleted stays theirs; restoring it would reveal its text.
         own = before is None or ctx.may_edit(before["owner"])
-        if own and is_erased(before) and self._on_conflict is not OnConflict.SKIP:
-            self._erased.append(row_id)
+        if own and is_erased(before) and on_conflict is not OnConflict.SKIP:
+            self.erased.append(row_id)
             return False
         own = own and not is_erased(before)
         if own and not is_live(before):
             self.imported += 1
             return True
-        if own and self._on_conflict is OnConflict.REPLACE:
+        if own and on_conflict is OnConflict.REPLACE:
             self.replaced += 1
             return True
-        if self._on_conflict is OnConflict.SKIP:
+        if on_conflict is OnConflict.SKIP:
             self.skipped += 1
         else:
-            self._taken.append(row_id)
+            self.taken.append(row_id)
         return False
 
     def check(self) -> None:
-        if self._erased:
+        """Raise Conflict for erased and used ids."""
+        if self.erased:
             raise Conflict(
-                f"these records were erased: {_named(self._erased)}; nothing was imported. "
+                f"these records were erased: {_format_ids(self.erased)}; nothing was imported. "
                 "Take them out of the import, or use on_conflict=skip to leave them",
-                {ERASED: self._erased[:ROWS_PER_OPERATION]},
+                {ERASED: self.erased[:ROWS_PER_OPERATION]},
             )
-        if self._taken:
+        if self.taken:
             raise Conflict(
-                f"these ids are taken: {_named(self._taken)}; nothing was imported. "
+                f"these ids are taken: {_format_ids(self.taken)}; nothing was imported. "
                 "Use on_conflict=skip to leave them or on_conflict=replace to overwrite your own",
-                {"conflicts": self._taken[:ROWS_PER_OPERATION]},
+                {"conflicts": self.taken[:ROWS_PER_OPERATION]},
             )
 
-    def reply(self) -> dict[str, int]:
-        return {"imported": self.imported, "replaced": self.replaced, "skipped": self.skipped}
 
-
-def _named(ids: Sequence[str]) -> str:
+def _format_ids(ids: Sequence[str]) -> str:
     more = f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else ""
     return ", ".join(map(repr, ids[:_NAMED])) + more
 
 
 def workspace_files(records: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
-    """Sort records into seed 004's tree, such as `global/tools.json` and `users/<user>/profile.json`."""
+    """Group records by file of the workspace tree, such as `global/tools.json` and `users/<user>/profile.json`."""
     files: dict[str, list[Mapping[str, Any]]] = {}
     for record in records:
         files.setdefault(_workspace_path(record), []).append(record)
@@ -192,7 +200,7 @@ def workspace_files(records: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapp
 
 def _workspace_path(record: Mapping[str, Any]) -> str:
     kind, _, owner_id = str(record["owner"]).partition(":")
-    # An id may hold any character; quoted, it cannot name a place outside its own folder.
+    # A quoted id cannot leave its folder.
     folder = quote(owner_id, safe="").replace(".", "%2E")
     first_type = KnowledgeType(record["types"][0])
     if KnowledgeType.USER_PROFILE in record["types"] and kind == "user":
@@ -205,19 +213,19 @@ def _workspace_path(record: Mapping[str, Any]) -> str:
     return f"agents/{folder}/{_GLOBAL_FILES[first_type]}.json"
 
 
-def _check_superseded(view: KnowledgeView, ctx: RequestContext, row: Row) -> None:
-    # The record that is superseded may stand in a later line, or nowhere; somebody else's would vanish from search.
-    superseded = view.head(row["supersedes"]) if row["supersedes"] else None
+def _check_superseded(view: View, ctx: RequestContext, row: Row) -> None:
+    # The superseded record may come in a later line, or not at all. It must not hide another owner's record.
+    superseded = find_record(view, row["supersedes"]) if row["supersedes"] else None
     if superseded is not None and not ctx.may_edit(superseded.owner):
         raise Forbidden(f"{row['id']!r} supersedes a record of another owner, which only they may do")
 
 
-def _check_repeats(lines: Sequence[ImportedKnowledge]) -> None:
+def _check_unique(lines: Sequence[ImportedKnowledge]) -> None:
     seen: set[str] = set()
     errors = []
     for number, line in enumerate(lines, start=1):
         if line.id is not None and line.id in seen:
-            errors.append(FieldError(f"lines.{number}.id", f"{line.id!r} stands in the import twice"))
+            errors.append(FieldError(f"lines.{number}.id", f"{line.id!r} occurs in the import twice"))
         seen.add(line.id or "")
     if errors:
-        raise InvalidInput("an id stands in the import twice; nothing was imported", errors[:_REPEATS_NAMED])
+        raise InvalidInput("an id occurs in the import twice; nothing was imported", errors[:_REPEATS_NAMED])

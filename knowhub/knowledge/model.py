@@ -1,4 +1,4 @@
-"""What a knowledge record is: its values, and the head that search and lists keep in memory (seeds 003, 004)."""
+"""The values of knowledge: records, queries, results, and the summary that is kept in memory."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ RERANK = "rerank"
 
 
 class KnowledgeType(StrEnum):
-    """The six kinds of knowledge (seed 003, 字段说明); a record may be several."""
+    """The six types of knowledge. A record may have several."""
 
     USER_PROFILE = "user_profile"
     STRATEGY = "strategy"
@@ -25,7 +25,7 @@ class KnowledgeType(StrEnum):
 
 
 class Order(StrEnum):
-    """How the chosen records are shown; `relevance` also chooses by it (C-08)."""
+    """The order of the search results. `relevance` also selects by relevance."""
 
     AUTO = "auto"
     QUALITY = "quality"
@@ -34,7 +34,7 @@ class Order(StrEnum):
 
 
 class OnConflict(StrEnum):
-    """What an import does with an id that is taken."""
+    """What an import does with an id that is already used."""
 
     FAIL = "fail"
     SKIP = "skip"
@@ -43,7 +43,7 @@ class OnConflict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NewKnowledge:
-    """A record to be saved. None stands for «use the default»; times are normalised ISO 8601."""
+    """A record to save. None means the default; times are normalised ISO 8601."""
 
     task: str = ""
     content: str = ""
@@ -63,8 +63,63 @@ class NewKnowledge:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordField:
+    """A field of a stored record. `NewKnowledge` has the fields that callers send.
+
+    `facet` names the filters of search and lists by this field; its value is then None, a text, a list of texts, or a
+    mapping to texts and lists. An erase keeps the field if `is_kept`, and replaces its value by `blank` otherwise.
+    Records are merged only if they have equal values where `must_match`. Search results have the field if `is_found`.
+    If `is_added`, records that were written before the field existed are read as if they held `blank`.
+    """
+
+    name: str
+    blank: Any = None
+    facet: str | None = None
+    is_kept: bool = False
+    must_match: bool = False
+    is_found: bool = False
+    is_added: bool = False
+
+
+SOURCE_FIELDS = ("name", "category", "urls", "agent_id", "submitted_by", "timestamp", "message_id", "trace_id")
+_BLANK_SOURCE = dict.fromkeys(SOURCE_FIELDS) | {"category": "", "urls": [], "timestamp": ""}
+_BLANK_EVALUATION = {
+    "score": 0,
+    "helpful": 0,
+    "harmful": 0,
+    "confidence": 0.0,
+    "helpful_history": [],
+    "harmful_history": [],
+}
+RECORD_FIELDS = (
+    RecordField("id", is_kept=True, is_found=True),
+    RecordField("message_id"),
+    RecordField("types", facet="type", is_kept=True, must_match=True, is_found=True),
+    RecordField("type", is_kept=True, is_found=True),
+    RecordField("task", "", is_found=True),
+    RecordField("content", "", is_found=True),
+    RecordField("tags", {}, facet="tag", is_found=True),
+    RecordField("scopes", facet="scope", is_kept=True, must_match=True, is_found=True),
+    RecordField("owner", facet="owner", is_kept=True, must_match=True, is_found=True),
+    RecordField("visibility", is_kept=True, must_match=True),
+    RecordField("resource_ids", [], is_found=True),
+    RecordField("source", _BLANK_SOURCE),
+    RecordField("valid_from", must_match=True),
+    RecordField("valid_to", must_match=True),
+    RecordField("supersedes"),
+    RecordField("eval", _BLANK_EVALUATION),
+    RecordField("version", is_kept=True),
+    RecordField("created_at", is_kept=True),
+    RecordField("updated_at", is_kept=True),
+    RecordField("deleted", is_kept=True),
+    RecordField("merged_into", is_kept=True),
+)
+"""The fields of a record, in their order. `deleted` and `merged_into` are in deleted and merged records only."""
+
+
+@dataclass(frozen=True, slots=True)
 class ImportedKnowledge:
-    """A line of an import: a record that keeps its id, evidence and time of creation (KS-001, KS-058)."""
+    """One line of an import: a record with its id, evidence and time of creation."""
 
     id: str | None
     record: NewKnowledge
@@ -74,9 +129,9 @@ class ImportedKnowledge:
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """Evidence on one record; each part is optional and they combine (KM-069…073).
+    """Evidence on one record. Every part is optional.
 
-    `words` say what somebody learnt, for a model to write the content anew.
+    `words` say what somebody learnt; a model rewrites the content from them.
     """
 
     helpful_case: Mapping[str, Any] | None = None
@@ -87,7 +142,7 @@ class Feedback:
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """One line of a batch feedback (KM-076)."""
+    """One vote of a batch."""
 
     knowledge_id: str
     is_helpful: bool
@@ -96,17 +151,16 @@ class Vote:
 
 @dataclass(frozen=True, slots=True)
 class SearchQuery:
-    """A search. `as_of` in seconds since the epoch; empty `types` and `scopes` filter nothing.
+    """A search. `as_of` is in seconds since the epoch. A record must have at least one facet of each set in `filters`.
 
-    `budget_tokens` bounds how much text comes back; `session_id` and `goal_id` say for whom it is shown, and `unseen`
-    leaves out what was shown there before.
+    `budget_tokens` limits the returned text. The results are logged for `session_id` and `goal_id`; `unseen` leaves out
+    the results that were logged there before.
     """
 
     text: str
     top_k: int = 5
     min_score: int = 3
-    types: frozenset[str] = frozenset()
-    scopes: frozenset[str] = frozenset()
+    filters: Sequence[frozenset[str]] = ()
     as_of: float | None = None
     order: Order = Order.AUTO
     explain: bool = False
@@ -118,10 +172,9 @@ class SearchQuery:
 
 @dataclass(frozen=True, slots=True)
 class ListQuery:
-    """A page of records, newest first. Each of `filters` is a set of facets of which one must hold.
+    """A page of records, newest first. A record must have at least one facet of each set in `filters`.
 
-    With `is_deleted` it is of those that were deleted, which nobody is shown, instead of those that live; with
-    `is_merged` of those that were merged into others.
+    With `is_deleted` it lists deleted records instead of live ones, with `is_merged` merged ones.
     """
 
     filters: Sequence[frozenset[str]] = ()
@@ -132,13 +185,12 @@ class ListQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
-    """A record without its text: what filters, ranking and duplicates need.
+class KnowledgeSummary:
+    """A record without its text: what filters, ranking and the duplicate check need.
 
-    `ordinal` counts records in the order of their creation. `text_num` names the operation that last changed
-    what is searched, so that an index entry that carries an older number is known to be stale. `live` is what search,
-    lists and duplicates know: a record that was merged into another is not, and can still be read by its id. `helpful`
-    and `harmful` are what votes weigh, where that is not their number.
+    `ordinal` counts records in the order of creation. `text_num` is the number of the operation that last changed the
+    searched text; an index entry with an older number is outdated. Search, lists and the duplicate check use `live`
+    records only; a merged record is not live, but can be read by its id. `helpful` and `harmful` count effective votes.
     """
 
     id: str
@@ -152,7 +204,7 @@ class Head:
     audience: frozenset[str]
     types: tuple[str, ...]
     facets: frozenset[str]
-    duplicate_key: bytes
+    dedup_key: bytes
     score: int
     helpful: int
     harmful: int
@@ -162,32 +214,32 @@ class Head:
     merged_into: str | None = None
 
     @property
-    def is_readable(self) -> bool:
-        """Tell whether the record can be read by its id: it was not deleted."""
+    def can_read(self) -> bool:
+        """Return whether the record can be read by its id: it is not deleted."""
         return self.live or self.merged_into is not None
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
-    """A record as JSON text, exactly as the log holds it, with its version."""
+class StoredRecord:
+    """A record as JSON text, as it is in the log, with its version."""
 
     json: bytes
     version: int
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
-    """A page of records as JSON text; `next_before` is the ordinal to go on from, None on the last page."""
+class RecordPage:
+    """A page of records as JSON text. The next page is below the ordinal `next_before`; None on the last page."""
 
     records: Sequence[bytes]
     next_before: int | None
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A search's answer: `records` best first, each with `quality_score` (and `why` when asked).
+class KnowledgeSearchResult:
+    """The result of a search: `records`, best first, each with `quality_score` (and with `why` on request).
 
-    `tokens` is what their texts cost by estimate, where a budget was given.
+    `tokens` is the estimated cost of their texts, if there was a budget.
     """
 
     records: Sequence[Mapping[str, Any]]
@@ -198,8 +250,8 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Saved:
-    """The answer of a save: the record, and either the operation or the duplicate that stood there."""
+class SaveResult:
+    """The result of a save: the record, and either the operation or the id of the duplicate."""
 
     record: Mapping[str, Any]
     operation_id: str | None
@@ -208,13 +260,13 @@ class Saved:
 
 @dataclass(frozen=True, slots=True)
 class SavedBatch:
-    records: Sequence[Saved]
+    records: Sequence[SaveResult]
     operation_id: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class VersionEntry:
-    """One step of a record's history; `changes` maps a field's path to what it was and became."""
+    """One version in the history of a record. `changes` maps the path of a field to its old and new value."""
 
     version: int
     operation_id: str
@@ -226,7 +278,7 @@ class VersionEntry:
 
 @dataclass(frozen=True, slots=True)
 class HistoryPage:
-    """A page of a record's history, newest first; `next_before` is the version to go on below, None on the last."""
+    """A page of a history, newest first. The next page is below the version `next_before`; None on the last page."""
 
     entries: Sequence[VersionEntry]
     next_before: int | None

@@ -1,42 +1,20 @@
-"""What knowledge needs from outside."""
+"""The ports of knowledge."""
 
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Protocol
 
 from knowhub.core.operation import Commits, Operation, View
-from knowhub.core.recall import Recalled
-from knowhub.knowledge.model import Head, ListQuery
+from knowhub.core.recall import SearchHits
+from knowhub.knowledge.model import KnowledgeSummary
 
 
-class KnowledgeView(View, Protocol):
-    """The newest state of one account, as a decision sees it."""
-
-    def head(self, knowledge_id: str) -> Head | None:
-        """Return the head of a record, a deleted one too (`live` is False)."""
-
-    def duplicates(self, duplicate_key: bytes) -> Sequence[Head]:
-        """Return the live records with this key, oldest first."""
-
-    def superseders(self, knowledge_id: str) -> Sequence[Head]:
-        """Return the live records that say they supersede this one."""
-
-    def page(self, query: ListQuery) -> Sequence[Head]:
-        """Return up to `limit` heads, live or deleted, below ordinal `before` that pass every filter, newest first."""
-
-    def live_heads(self) -> Iterator[Head]:
-        """Yield every live head, oldest first."""
-
-    def raw(self, collection: str, row_id: str) -> bytes | None:
-        """Return the row as JSON text, a tombstone too; None when the id was never used."""
-
-
-class KnowledgeStore(Commits[KnowledgeView], Protocol):
-    """Where records live: durable decisions, and reads that see every acknowledged write."""
+class KnowledgeStore(Commits[View], Protocol):
+    """The store: durable decisions, and reads that see every acknowledged write."""
 
     async def refresh(self) -> None:
-        """Take in what other processes have acknowledged; costs one memory read when there is nothing."""
+        """Apply the writes of other processes. Without any, this costs one memory read."""
 
-    def view(self, account: str) -> KnowledgeView:
+    def view(self, account: str) -> View:
         """Return the acknowledged state of one account."""
 
     async def group(self, account: str, group_id: str) -> Sequence[Operation]:
@@ -47,20 +25,20 @@ class KnowledgeStore(Commits[KnowledgeView], Protocol):
 
 
 class KnowledgeIndex(Protocol):
-    """Recall by meaning of words. It knows only text; visibility and rules come in with the call."""
+    """A search index over texts. The caller supplies visibility and filters."""
 
     async def search(
         self,
         account: str,
         text: str,
         groups: Sequence[frozenset[str]],
-        accept: Callable[[Head], bool],
+        accept: Callable[[KnowledgeSummary], bool],
         limit: int,
-    ) -> Recalled[Head]:
-        """Return the `limit` most relevant records that pass, always so many when they exist.
+    ) -> SearchHits[KnowledgeSummary]:
+        """Return the `limit` most relevant records that pass; fewer only if fewer pass.
 
-        A record passes when it has one facet of each of `groups` and `accept` lets it through.
+        A record passes if it has one facet of each group, and `accept` returns True.
         """
 
     def matched_terms(self, text: str, *fields: str) -> list[str]:
-        """Return the terms of the query that stand in any of `fields`, for explanations."""
+        """Return the terms of the query that occur in `fields`, for explanations."""

@@ -1,0 +1,204 @@
+"""Knowledge evolution (知识进化): a language model rewrites the content of a record from feedback in words."""
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from knowhub.core import permissions
+from knowhub.core.errors import Conflict, Forbidden, KnowHubError
+from knowhub.core.language_models import ChatFailed, ChatModel
+from knowhub.core.model_calls import ModelConversation, short_text
+from knowhub.core.operation import Draft, IdempotencyKey, Operation, Row, Unchanged, View
+from knowhub.core.request_context import RequestContext
+from knowhub.knowledge import decisions
+from knowhub.knowledge.evolve import prompts
+from knowhub.knowledge.feedback.evidence import VoteRecorder
+from knowhub.knowledge.model import Feedback, SaveResult
+from knowhub.knowledge.ports import KnowledgeStore
+from knowhub.knowledge.visibility import get_current_row, redact_row
+
+OP = "evolve_knowledge"
+MAX_CONTENT_CHARS = 100_000
+_MOST_COMPARED_LINES = 2_000
+_MAX_SUMMARY = 500
+_ROUNDS = 2
+_NO_MODEL = "there is no language model; the content stays as it is"
+
+
+@dataclass(frozen=True, slots=True)
+class EvolutionResult:
+    """The record, and the fields of the answer beside it: `evolved`, `diff`, `degraded`, `detail`.
+
+    `diff` is a unified diff; None if the content did not change.
+    """
+
+    saved: SaveResult
+    as_answer: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Rewrite:
+    """The rewritten content of a record; `content` is None if the model failed, or if there is none."""
+
+    task: str
+    before: str
+    content: str | None = None
+    summary: str = _NO_MODEL
+    degraded: Sequence[str] = ()
+    calls: Sequence[Row] = ()
+
+    def is_current(self, row: Row) -> bool:
+        """Return whether the row has the text that the model saw. New evidence does not matter."""
+        return self.content is None or (row["task"], row["content"]) == (self.task, self.before)
+
+    @property
+    def has_changed(self) -> bool:
+        return self.content is not None and self.content != self.before
+
+    def as_answer(self) -> dict[str, Any]:
+        """Return the fields of the answer beside the record."""
+        return {
+            "evolved": self.has_changed,
+            "diff": self._make_diff(),
+            "degraded": list(self.degraded),
+            "detail": self.summary,
+        }
+
+    def _make_diff(self) -> str | None:
+        """Return the change of the content as a diff. For long contents, all lines are removed and added."""
+        if self.content is None or not self.has_changed:
+            return None
+        before, after = self.before.splitlines(), self.content.splitlines()
+        # Finding the common lines takes quadratic time.
+        if len(before) + len(after) > _MOST_COMPARED_LINES:
+            removed, added = (f"-{line}" for line in before), (f"+{line}" for line in after)
+            return "\n".join(["--- before", "+++ after", *removed, *added])
+        return "\n".join(difflib.unified_diff(before, after, "before", "after", lineterm=""))
+
+
+class Evolution:
+    """Asks a model to rewrite the content of a record from feedback. The answer can change only the content.
+
+    `note(ctx, calls)` records the calls of an evolution that writes nothing; it must not raise.
+    """
+
+    def __init__(
+        self,
+        store: KnowledgeStore,
+        chat: ChatModel | None,
+        budget_s: float,
+        note: Callable[[RequestContext, Sequence[Row]], None] | None = None,
+    ) -> None:
+        self._store = store
+        self._chat = chat
+        self._budget_s = budget_s
+        self._note = note
+
+    async def evolve(
+        self,
+        ctx: RequestContext,
+        knowledge_id: str,
+        feedback: Feedback,
+        expected: int | None = None,
+        key: IdempotencyKey | None = None,
+    ) -> EvolutionResult:
+        """Add the feedback and rewrite the content in one operation.
+
+        Without a model, or if it fails, the content stays and the other feedback counts. Raises NotFound, Forbidden for
+        everyone but the owner, VersionConflict, and Conflict if the text keeps changing meanwhile.
+        """
+        permissions.check_may_write(ctx)
+        done = await self._store.replayed(ctx.account, key)
+        if done is not None:
+            return self._read_result(ctx, done.operation)
+        for _ in range(_ROUNDS):
+            await self._store.refresh()
+            row = _load_for_rewrite(self._store.view(ctx.account), ctx, knowledge_id, expected)
+            rewrite = await self._rewrite(row, feedback.words or "")
+            try:
+                return await self._commit(ctx, knowledge_id, feedback, rewrite, (expected, key))
+            except _RecordChanged:
+                continue
+        raise Conflict("the text of this record changed while the model rewrote it, twice; read it and try again")
+
+    async def _rewrite(self, row: Row, words: str) -> _Rewrite:
+        unchanged = _Rewrite(row["task"], row["content"])
+        if self._chat is None:
+            return unchanged
+        conversation = ModelConversation(self._chat, self._budget_s)
+        try:
+            question = prompts.evolve(row["task"], row["content"], words)
+            content, summary = await conversation.ask(question, {}, lambda answer: read(answer, row["content"]))
+        except ChatFailed as failed:
+            detail = f"the language model gave no usable answer ({short_text(failed.detail, _MAX_SUMMARY)})"
+            return replace(
+                unchanged, summary=f"{detail}; the content stays as it is", degraded=["llm"], calls=conversation.calls
+            )
+        return replace(unchanged, content=content, summary=summary, calls=conversation.calls)
+
+    async def _commit(
+        self,
+        ctx: RequestContext,
+        knowledge_id: str,
+        feedback: Feedback,
+        rewrite: _Rewrite,
+        condition: tuple[int | None, IdempotencyKey | None],
+    ) -> EvolutionResult:
+        expected, key = condition
+
+        def decide(view: View) -> Draft | Unchanged:
+            row = _load_for_rewrite(view, ctx, knowledge_id, expected)
+            if not rewrite.is_current(row):
+                raise _RecordChanged
+            votes = VoteRecorder(view, ctx)
+            after = votes.record(row, feedback)
+            if rewrite.has_changed:
+                after = decisions.with_content(after, rewrite.content or "", row, view.now)
+            if after is row:
+                return Unchanged(row)
+            op = OP if rewrite.has_changed else "update_knowledge"
+            return Draft(
+                op,
+                [decisions.write(after), *votes.writes()],
+                reply=rewrite.as_answer(),
+                agent_io=rewrite.calls or None,
+            )
+
+        outcome = await self._store.commit(ctx.account, ctx.actor, decide, key)
+        if isinstance(outcome, Unchanged):
+            if self._note is not None:
+                self._note(ctx, rewrite.calls)
+            row = redact_row(self._store.view(ctx.account), ctx, outcome.answer)
+            return EvolutionResult(SaveResult(row, None), rewrite.as_answer())
+        return self._read_result(ctx, outcome.operation)
+
+    def _read_result(self, ctx: RequestContext, operation: Operation) -> EvolutionResult:
+        row = redact_row(self._store.view(ctx.account), ctx, operation.changes[0].after)
+        return EvolutionResult(SaveResult(row, operation.operation_id), operation.reply or {})
+
+
+def read(answer: Mapping[str, Any], before: str) -> tuple[str, str] | None:
+    """Return the new content and a summary of the change; None for an answer that is no valid content."""
+    content = answer.get("content")
+    if not isinstance(content, str) or not 0 < len(content) <= max(MAX_CONTENT_CHARS, len(before)):
+        return None
+    if "\0" in content or not content.strip():
+        return None
+    # Raises for a lone surrogate, which no file can hold.
+    content.encode()
+    return content, short_text(answer.get("summary_of_change"), _MAX_SUMMARY)
+
+
+class _RecordChanged(KnowHubError):
+    """Raised by a decision when the text changed since the model saw it; nothing is written."""
+
+    def __init__(self) -> None:
+        super().__init__("the text has changed")
+
+
+def _load_for_rewrite(view: View, ctx: RequestContext, knowledge_id: str, expected: int | None) -> Row:
+    row = get_current_row(view, ctx, knowledge_id, expected)
+    if not ctx.may_edit(row["owner"]):
+        raise Forbidden("only the owner of a record may evolve it; add a helpful or harmful case instead")
+    return row

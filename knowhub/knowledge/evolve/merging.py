@@ -1,0 +1,147 @@
+"""Merge the rows of several records into one row, without loss of text or evidence."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from knowhub.core import clock
+from knowhub.core.errors import InvalidInput
+from knowhub.core.near_duplicates import normalize_width
+from knowhub.core.operation import Row, next_version
+from knowhub.knowledge import decisions
+from knowhub.knowledge.feedback import evidence
+from knowhub.knowledge.model import HISTORY_SHOWN
+
+MAX_MERGED_CHARS = 100_000
+MAX_LISTED = 50
+_FRESH_HELPFUL = 1
+
+# Splits lines and sentences. A full stop ends a sentence only before white space, unlike in `v1.2` and `a.b.com`.
+_END = re.compile(r"\n+|(?<=[.!?])[^\S\n]+|(?<=[。！？])[^\S\n]*")
+
+
+def merge_rows(survivor: Row, sources: Sequence[Row], text: tuple[str, str] | None, now: float) -> list[Row]:
+    """Return the changed rows: the survivor with the content of the sources, then each source with `merged_into`.
+
+    `text` is the merged task and content; with None, what only a source says is appended to the survivor's content.
+    The survivor keeps its owner, scopes, types and times. Raises InvalidInput if the result is too large for a record.
+    """
+    task, content = text or (survivor["task"], join_contents(survivor, sources))
+    moment = clock.iso(now)
+    merged = {
+        **survivor,
+        "task": task,
+        "content": content,
+        "tags": _merge_tags([survivor, *sources]),
+        "resource_ids": _merge_values("resource_ids", (row["resource_ids"] for row in (survivor, *sources))),
+        "source": {
+            **survivor["source"],
+            "urls": _merge_values("source.urls", (row["source"]["urls"] for row in (survivor, *sources))),
+        },
+        "eval": merge_evaluation(survivor["eval"], [source["eval"] for source in sources]),
+        "version": next_version(survivor),
+        "updated_at": moment,
+    }
+    decisions.check_content(task, content)
+    if content != survivor["content"] and len(task) + len(content) > MAX_MERGED_CHARS:
+        raise InvalidInput.of("content", f"would be more than {MAX_MERGED_CHARS} characters")
+    merged_sources = [
+        {**source, "merged_into": survivor["id"], "version": next_version(source), "updated_at": moment}
+        for source in sources
+    ]
+    return [merged, *merged_sources]
+
+
+def join_contents(survivor: Row, sources: Sequence[Row]) -> str:
+    """Return the survivor's content, followed by each line or sentence that only a source has.
+
+    Two lines are the same if they differ only in width or in outer white space. Case and indentation count, as in
+    `tar -c` and `tar -C`. An indented line has no meaning alone, so a new one adds the source's whole content.
+    """
+    known = set(map(normalize_width, (*_split_text(survivor["task"]), *_split_text(survivor["content"]))))
+    added: list[str] = []
+    for source in sources:
+        added += _find_new(source["task"], known)
+        content = _find_new(source["content"], known)
+        added += [source["content"].strip("\r\n")] if any(piece[0].isspace() for piece in content) else content
+    # Without anything new the content stays unchanged, to its last space.
+    return "\n".join(filter(None, (survivor["content"], *added))) if added else str(survivor["content"])
+
+
+def merge_evaluation(survivor: Mapping[str, Any], sources: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the joined evidence: summed counters, cases in the order of their times, the best score.
+
+    The helpful case that every record begins with counts only once.
+    """
+    every = (survivor, *sources)
+    joined = {
+        **survivor,
+        **_sum_votes(every),
+        "score": max(item["score"] for item in every),
+        "helpful_history": _merge_history("helpful_history", every),
+        "harmful_history": _merge_history("harmful_history", every),
+    }
+    if any("effective" in item for item in every):
+        joined["effective"] = _sum_votes([item.get("effective") or item for item in every])
+    return {**joined, "confidence": evidence.update_confidence(survivor, joined)}
+
+
+def _sum_votes(counters: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    first, *others = counters
+    return {
+        "helpful": first["helpful"] + sum(max(0, item["helpful"] - _FRESH_HELPFUL) for item in others),
+        "harmful": sum(item["harmful"] for item in counters),
+    }
+
+
+def _split_text(text: str) -> list[str]:
+    # White space before a line is its indentation.
+    return [piece for piece in map(str.rstrip, _END.split(text.strip())) if piece]
+
+
+def _find_new(text: str, known: set[str]) -> list[str]:
+    """Return the pieces of a text that are new, and add them to `known`."""
+    found: list[str] = []
+    for piece in _split_text(text):
+        said = normalize_width(piece)
+        if said not in known:
+            known.add(said)
+            found.append(piece)
+    return found
+
+
+def _merge_history(name: str, evaluations: Sequence[Mapping[str, Any]]) -> list[Any]:
+    cases = [case for evaluation in evaluations for case in evaluation[name]]
+    # Imported cases may have no time; they come first.
+    return sorted(cases, key=lambda case: case.get("timestamp") or "")[-HISTORY_SHOWN:]
+
+
+def _merge_values(name: str, lists: Any) -> list[str]:  # noqa: ANN401 -- lists out of JSON
+    joined = list(dict.fromkeys(value for values in lists for value in values))
+    if len(joined) > MAX_LISTED:
+        raise InvalidInput.of(name, f"would be more than {MAX_LISTED}")
+    return joined
+
+
+def _merge_tags(rows: Sequence[Row]) -> dict[str, Any]:
+    values: dict[str, list[str]] = {}
+    for row in rows:
+        for name, value in row["tags"].items():
+            values.setdefault(name, []).extend([value] if isinstance(value, str) else value)
+    if len(values) > MAX_LISTED:
+        raise InvalidInput.of("tags", f"would be more than {MAX_LISTED}")
+    joined = {name: _merge_values(f"tags.{name}", [several]) for name, several in values.items()}
+    own = rows[0]["tags"]
+    # An unchanged tag keeps its form: text, or a list with one item.
+    return {
+        name: own[name] if name in own and _as_list(own[name]) == several else _tag(several)
+        for name, several in joined.items()
+    }
+
+
+def _as_list(value: str | list[str]) -> list[str]:
+    return [value] if isinstance(value, str) else value
+
+
+def _tag(values: list[str]) -> str | list[str]:
+    return values[0] if len(values) == 1 else values

@@ -1,0 +1,106 @@
+"""Records whose text is nearly the same as another record's."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from knowhub.core.clock import CooperativePause
+from knowhub.core.near_duplicates import (
+    COMPARED_CHARS,
+    LEAST_SIMILARITY,
+    digest,
+    jaccard,
+    make_similarity_query,
+    shingles,
+)
+from knowhub.core.request_context import RequestContext
+from knowhub.knowledge import table
+from knowhub.knowledge.model import COLLECTION, KnowledgeSummary
+from knowhub.knowledge.ports import KnowledgeIndex, KnowledgeStore
+from knowhub.knowledge.table import find_record
+
+MAX_SHOWN = 10
+MAX_CACHED = 10_000
+_CANDIDATES = 20
+_QUERY_CHARS = 40
+
+
+class ChangedRow(Protocol):
+    """One row that an operation wrote."""
+
+    @property
+    def collection(self) -> str:
+        """The collection of the row."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """A record, and the scopes that the caller sees; None means all."""
+
+    knowledge_id: str
+    visible: frozenset[str] | None
+
+
+class Similarity:
+    """Finds the records that share 80 % or more of their word pairs with a given record.
+
+    The word index finds up to 20 candidates by the longest words of the record; each is then compared in full. Only
+    records that the caller sees are candidates, so hidden records do not change the answer. Answers are cached until
+    a record of the account changes.
+    """
+
+    def __init__(self, store: KnowledgeStore, index: KnowledgeIndex) -> None:
+        self._store = store
+        self._index = index
+        self._caches: dict[str, dict[_Request, list[tuple[str, float]]]] = {}
+
+    def follow(self, account: str, _seq: int, changes: Sequence[ChangedRow]) -> None:
+        """Drop the cached answers of the account if a record changed. The store calls this for each operation."""
+        if any(change.collection == COLLECTION for change in changes):
+            self._caches.pop(account, None)
+
+    async def find(self, ctx: RequestContext, knowledge_id: str) -> list[tuple[str, float]]:
+        """Return up to 10 ids of live records that the caller sees with their similarity, the highest first."""
+        summary = find_record(self._store.view(ctx.account), knowledge_id)
+        if summary is None or not summary.live:
+            return []
+        # A change during the search replaces this cache, so an outdated answer is never found again.
+        cache = self._caches.setdefault(ctx.account, {})
+        request = _Request(knowledge_id, ctx.visible)
+        if request not in cache:
+            found = await self._compare(ctx, summary)
+            if len(cache) >= MAX_CACHED:
+                cache.clear()
+            cache[request] = found
+        return cache[request]
+
+    async def _compare(self, ctx: RequestContext, summary: KnowledgeSummary) -> list[tuple[str, float]]:
+        text = self._get_text(ctx.account, summary.id)
+        own = shingles(text)
+        query = make_similarity_query(text) or text[:_QUERY_CHARS]
+        groups = () if ctx.visible is None else (table.visibility_filter(ctx.visible),)
+        candidates = await self._index.search(
+            ctx.account, query, groups, lambda item: item.live and item.id != summary.id, _CANDIDATES
+        )
+        pace = CooperativePause()
+        found = []
+        for hit in candidates.hits:
+            await pace.pause()
+            similarity = _compute_similarity(text, own, self._get_text(ctx.account, hit.head.id))
+            if similarity >= LEAST_SIMILARITY:
+                found.append((hit.head.id, similarity))
+        return sorted(found, key=lambda item: (-item[1], item[0]))[:MAX_SHOWN]
+
+    def _get_text(self, account: str, knowledge_id: str) -> str:
+        row = self._store.view(account).get(COLLECTION, knowledge_id) or {"task": "", "content": ""}
+        return "\n".join(filter(None, (row["task"], row["content"])))
+
+
+def _compute_similarity(text: str, own: frozenset[int], other: str) -> float:
+    if digest(text) == digest(other):
+        return 1.0
+    longer, shorter = max(len(text), len(other)), min(len(text), len(other))
+    if longer > COMPARED_CHARS and shorter < LEAST_SIMILARITY * longer:
+        # Both begin alike as far as they are compared, but only one of them goes on.
+        return 0.0
+    return round(jaccard(own, shingles(other)), 4)

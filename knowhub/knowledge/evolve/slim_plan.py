@@ -1,0 +1,259 @@
+"""The plan of a slimming: copies, near copies, and groups of records that a model may be asked about."""
+
+import json
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from knowhub.core.clock import CooperativePause
+from knowhub.core.near_duplicates import Cluster, ClusterBuilder, make_similarity_query, words
+from knowhub.core.operation import (
+    Row,
+    View,
+)
+from knowhub.core.request_context import RequestContext
+from knowhub.knowledge import table
+from knowhub.knowledge.feedback import evidence
+from knowhub.knowledge.model import COLLECTION, RECORD_FIELDS, KnowledgeSummary, KnowledgeType, ListQuery
+from knowhub.knowledge.ports import KnowledgeIndex
+from knowhub.knowledge.table import find_record, find_replacements, list_records
+
+MOST_SOURCES = 99
+MOST_CHARACTERS = 100_000
+MOST_ASKED_TOGETHER = 8
+MOST_ASKED_CHARS = 4_000
+LEAST_SHARED_WORDS = 0.3
+_SUMMARIES_PER_TURN = 500
+_MATCHING_FIELDS = [item.name for item in RECORD_FIELDS if item.must_match]
+_NEIGHBOURS = MOST_ASKED_TOGETHER - 1
+
+
+class MergeReason(StrEnum):
+    """Why records are merged."""
+
+    DUPLICATE = "duplicate"
+    NEAR_DUPLICATE = "near_duplicate"
+    MODEL = "model"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordRef:
+    """A record at the version that was read, and the length of its text."""
+
+    id: str
+    version: int
+    characters: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """Sources to merge into `into`. `text` is the task and content that a model wrote; None without a model."""
+
+    into: RecordRef
+    sources: Sequence[RecordRef]
+    how: MergeReason
+    similarity: float | None = None
+    text: tuple[str, str] | None = None
+    calls: Sequence[Row] = field(default=(), repr=False)
+
+    @property
+    def ids(self) -> list[str]:
+        """Return the ids of all records, the survivor first."""
+        return [self.into.id, *(source.id for source in self.sources)]
+
+    @property
+    def characters(self) -> int:
+        """Return the length of all texts."""
+        return self.into.characters + sum(source.characters for source in self.sources)
+
+
+@dataclass(frozen=True, slots=True)
+class SlimPlan:
+    """The merges that were found, and figures for the report.
+
+    `records` were read; `has_more` means that another slimming would find more.
+    """
+
+    merges: Sequence[Merge]
+    records: int
+    characters: int
+    skipped: Sequence[Mapping[str, Any]] = ()
+    degraded: Sequence[str] = ()
+    families_asked: int = 0
+    has_more: bool = False
+
+
+class MergeCandidates:
+    """The records of one caller that may be merged, oldest first.
+
+    Only records of one kind are compared: the same owner, scopes, types, visibility and validity, and the same tags for
+    profiles. Records in a chain of `supersedes`, and records with a negative quality, are never merged. Only ids,
+    versions and kinds are kept in memory.
+    """
+
+    def __init__(self, view: View, ctx: RequestContext) -> None:
+        self._view = view
+        self._ctx = ctx
+        self._pace = CooperativePause()
+        self._refs: list[RecordRef] = []
+        self._kinds: list[str] = []
+        self._numbers: dict[str, int] = {}
+        self._known_kinds: dict[str, str] = {}
+        self._clusters = ClusterBuilder(self._text_of)
+        self._used: set[int] = set()
+        self.records = 0
+        self.characters = 0
+
+    def __len__(self) -> int:
+        return len(self._refs)
+
+    async def read(self, progress: Callable[[int, int], None]) -> None:
+        """Read every record that the caller sees and owns."""
+        found = await self._list_summaries()
+        for count, summary in enumerate(found):
+            await self._pace.pause()
+            progress(count, len(found))
+            row = self._view.get(COLLECTION, summary.id)
+            if row is None or not is_current(find_record(self._view, summary.id), summary.version):
+                continue
+            self.records += 1
+            self.characters += len(row["task"]) + len(row["content"])
+            if can_merge(self._view, summary):
+                kind, text, number = kind_of(row), join_text(row), len(self._refs)
+                self._refs.append(RecordRef(summary.id, summary.version, len(text)))
+                self._kinds.append(self._known_kinds.setdefault(kind, kind))
+                self._numbers[summary.id] = number
+                self._clusters.put(number, text, kind)
+
+    async def find_copies(self) -> list[Merge]:
+        """Return the merges of copies and near copies into the oldest record of each set."""
+        for _ in self._clusters.compare_rows():
+            await self._pace.pause()
+        merges: list[Merge] = []
+        for cluster in self._clusters.clusters():
+            if cluster is not None:
+                merges += self._merge_cluster(cluster)
+            await self._pace.pause()
+        return merges
+
+    async def find_groups(self, index: KnowledgeIndex) -> AsyncIterator[list[RecordRef]]:
+        """Yield groups of records that may say the same in other words, oldest first; each record is in one at most.
+
+        Yields an empty list for a record without a group. Records that are merged as near copies are left for the next
+        slimming, because their text changes.
+        """
+        for number in range(len(self._refs)):
+            await self._pace.pause()
+            group = await self._find_group(index, number) if number not in self._used else []
+            if group:
+                group = sorted([number, *group])
+                self._used.update(group)
+            yield [self._refs[item] for item in group]
+
+    def is_unchanged(self, ref: RecordRef) -> bool:
+        """Return whether a record is unchanged since it was read."""
+        return is_current(find_record(self._view, ref.id), ref.version)
+
+    def row(self, ref: RecordRef) -> Row:
+        """Return the current row of a record."""
+        return self._view.get(COLLECTION, ref.id) or {}
+
+    async def _list_summaries(self) -> list[KnowledgeSummary]:
+        found: list[KnowledgeSummary] = []
+        before: int | None = None
+        while page := list_records(self._view, ListQuery(limit=_SUMMARIES_PER_TURN, before=before)):
+            found += (
+                summary for summary in page if self._ctx.sees(summary.audience) and self._ctx.may_edit(summary.owner)
+            )
+            before = page[-1].ordinal
+            await self._pace.pause()
+        return found[::-1]
+
+    def _merge_cluster(self, cluster: Cluster) -> Iterator[Merge]:
+        into = self._refs[cluster.kept]
+        self._used.update(cluster.copies)
+        for refs, _ in _split_sources([(self._refs[number], 1.0) for number in cluster.copies]):
+            yield Merge(into, refs, MergeReason.DUPLICATE, 1.0)
+        if cluster.near:
+            self._used.update((cluster.kept, *(near_copy.number for near_copy in cluster.near)))
+        near = [(self._refs[near_copy.number], near_copy.similarity) for near_copy in cluster.near]
+        for refs, similarity in _split_sources(near):
+            yield Merge(into, refs, MergeReason.NEAR_DUPLICATE, similarity)
+
+    async def _find_group(self, index: KnowledgeIndex, number: int) -> list[int]:
+        row = self.row(self._refs[number])
+        if not _is_short(row) or not self.is_unchanged(self._refs[number]):
+            return []
+
+        def accept(summary: KnowledgeSummary) -> bool:
+            other = self._numbers.get(summary.id, number)
+            return other != number and other not in self._used and self._kinds[other] == self._kinds[number]
+
+        groups = [frozenset({table.facet("owner", row["owner"])})]
+        found = await index.search(
+            self._ctx.account, make_similarity_query(join_text(row)), groups, accept, _NEIGHBOURS
+        )
+        own = words(join_text(row))
+        return [self._numbers[hit.head.id] for hit in found.hits if self._is_close(own, hit.head)]
+
+    def _is_close(self, own: frozenset[str], summary: KnowledgeSummary) -> bool:
+        row = self._view.get(COLLECTION, summary.id)
+        if row is None or not _is_short(row) or not self.is_unchanged(self._refs[self._numbers[summary.id]]):
+            return False
+        other = words(join_text(row))
+        return bool(own & other) and len(own & other) / len(own | other) >= LEAST_SHARED_WORDS
+
+    def _text_of(self, number: int) -> str | None:
+        # This is the current text. A changed record is detected before anything is written.
+        row = self._view.get(COLLECTION, self._refs[number].id)
+        return None if row is None else join_text(row)
+
+
+def is_current(summary: KnowledgeSummary | None, version: int) -> bool:
+    """Return whether a record is live and at this version."""
+    return summary is not None and summary.live and summary.version == version
+
+
+def can_merge(view: View, summary: KnowledgeSummary) -> bool:
+    """Return whether a record may be merged with another."""
+    return (
+        summary.supersedes is None
+        and not find_replacements(view, summary.id)
+        and evidence.summary_quality(summary) >= 0
+    )
+
+
+def kind_of(row: Row) -> str:
+    """Return what two records must have in common to be merged, as one string."""
+    common = [row["tags"] if KnowledgeType.USER_PROFILE in row["types"] else None]
+    for name in _MATCHING_FIELDS:
+        value = row.get(name)
+        common.append(sorted(set(value)) if isinstance(value, list) else value)
+    return json.dumps(common, ensure_ascii=False, sort_keys=True)
+
+
+def join_text(row: Row) -> str:
+    """Return the text of a record that is compared."""
+    return "\n".join(filter(None, (row["task"], row["content"])))
+
+
+def _split_sources(sources: Sequence[tuple[RecordRef, float]]) -> Iterator[tuple[list[RecordRef], float]]:
+    """Split sources into merges of at most 99 records; several records have at most 100,000 characters together.
+
+    Yields the records of each merge with their least similarity.
+    """
+    part: list[tuple[RecordRef, float]] = []
+    room = MOST_CHARACTERS
+    for index, source in enumerate(sources):
+        part.append(source)
+        room -= source[0].characters
+        following = sources[index + 1][0].characters if index + 1 < len(sources) else None
+        if following is None or following > room or len(part) == MOST_SOURCES:
+            yield [ref for ref, _ in part], min(similarity for _, similarity in part)
+            part, room = [], MOST_CHARACTERS
+
+
+def _is_short(row: Row) -> bool:
+    # A model must see the whole text to reword it without loss.
+    return len(join_text(row)) <= MOST_ASKED_CHARS

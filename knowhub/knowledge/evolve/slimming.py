@@ -1,0 +1,347 @@
+"""Slimming (瘦身): records that say the same are merged without loss, in one group of operations that can be undone."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+from weakref import WeakValueDictionary
+
+from knowhub.core import permissions
+from knowhub.core.clock import CooperativePause
+from knowhub.core.errors import Conflict, InvalidInput, KnowHubError
+from knowhub.core.ids import Ids
+from knowhub.core.language_models import ChatModel
+from knowhub.core.operation import (
+    Committed,
+    Decide,
+    Draft,
+    Group,
+    IdempotencyKey,
+    Operation,
+    Outcome,
+    Row,
+    Unchanged,
+    View,
+    next_version,
+)
+from knowhub.core.request_context import RequestContext
+from knowhub.knowledge import decisions
+from knowhub.knowledge.evolve.merge_advisor import MergeAdvisor, make_skipped
+from knowhub.knowledge.evolve.merging import merge_rows
+from knowhub.knowledge.evolve.slim_plan import (
+    MOST_CHARACTERS,
+    Merge,
+    MergeCandidates,
+    MergeReason,
+    RecordRef,
+    SlimPlan,
+    can_merge,
+    is_current,
+)
+from knowhub.knowledge.feedback import evidence
+from knowhub.knowledge.model import COLLECTION
+from knowhub.knowledge.ports import KnowledgeIndex, KnowledgeStore
+from knowhub.knowledge.table import find_record
+
+OP = "slim_knowledge"
+MOST_REPORTED = 500
+# One slimming holds these in memory; committing them takes 30 ms.
+MOST_SOURCES = 2_500
+_ROWS_PER_OPERATION = 100
+_ROUNDS = 3
+_CHANGED = "one of these was changed meanwhile"
+_HIDDEN = "each is found, and with the harmful cases of all of them the whole would not be"
+
+ChatFor: TypeAlias = Callable[[str | None], AbstractAsyncContextManager[ChatModel | None]]
+"""Opens the model with a name, or the configured model for None; it may be None."""
+Progress: TypeAlias = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class SlimResult:
+    """The report on the merges. `slim_id` names the operations, which are undone together."""
+
+    report: Mapping[str, Any]
+    slim_id: str | None = None
+    operation_ids: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SlimOptions:
+    """What slimming needs beside the records. `budget_s` is for one question to the model.
+
+    `note(ctx, calls)` records the calls that led to no merge; it must not raise.
+    """
+
+    ids: Ids
+    chat_for: ChatFor
+    budget_s: float
+    note: Callable[[RequestContext, Sequence[Row]], None] = lambda _ctx, _calls: None
+
+
+@dataclass(slots=True)
+class MergeReport:
+    """The merges of one attempt to write, with the rows that result. Each decision works on a copy.
+
+    `failed` are the merges that cannot be written, with the reason; they are not tried again.
+    """
+
+    plan: SlimPlan
+    failed: list[tuple[Merge, str]] = field(default_factory=list)
+    merged: list[dict[str, Any]] = field(default_factory=list)
+    counts: Counter[MergeReason] = field(default_factory=Counter)
+    survivors: dict[str, Row] = field(default_factory=dict)
+    removed_characters: int = 0
+
+    def copy(self) -> "MergeReport":
+        """Return an independent copy."""
+        return replace(
+            self,
+            failed=list(self.failed),
+            merged=list(self.merged),
+            counts=Counter(self.counts),
+            survivors=dict(self.survivors),
+        )
+
+    def apply(self, view: View, merge: Merge) -> list[Row]:
+        """Return the rows that a merge writes; none if it cannot be written."""
+        if not all(self._is_current(view, ref) for ref in (merge.into, *merge.sources)):
+            self.failed.append((merge, _CHANGED))
+            return []
+        into = self.survivors.get(merge.into.id) or view.get(COLLECTION, merge.into.id) or {}
+        sources = [view.get(COLLECTION, source.id) or {} for source in merge.sources]
+        try:
+            rows = merge_rows(into, sources, merge.text, view.now)
+        except InvalidInput as problem:
+            self.failed.append((merge, f"the merged record is not valid: {problem}"))
+            return []
+        joined = rows[0]["eval"]
+        if evidence.quality(joined["score"], joined["helpful"], joined["harmful"]) < 0:
+            self.failed.append((merge, _HIDDEN))
+            return []
+        self._add(merge, into, rows)
+        return rows
+
+    def as_answer(self, *, dry_run: bool) -> dict[str, Any]:
+        """Return the first 500 merges and the first 500 skipped groups, with the counts of all."""
+        skipped = [*self.plan.skipped, *(make_skipped(merge.ids, reason) for merge, reason in self.failed)]
+        return {
+            "dry_run": dry_run,
+            "records_before": self.plan.records,
+            "records_after": self.plan.records - self.counts.total(),
+            "characters_before": self.plan.characters,
+            "characters_after": self.plan.characters - self.removed_characters,
+            "merged": self.merged[:MOST_REPORTED],
+            "merged_count": len(self.merged),
+            "sources_by": {how.value: self.counts[how] for how in MergeReason},
+            "skipped": skipped[:MOST_REPORTED],
+            "skipped_count": len(skipped),
+            "families_asked": self.plan.families_asked,
+            "has_more": self.plan.has_more,
+            "degraded": list(self.plan.degraded),
+        }
+
+    def _is_current(self, view: View, ref: RecordRef) -> bool:
+        if ref.id in self.survivors:
+            # Nothing is written between two decisions of one group.
+            return True
+        summary = find_record(view, ref.id)
+        return summary is not None and is_current(summary, ref.version) and can_merge(view, summary)
+
+    def _add(self, merge: Merge, into: Row, rows: Sequence[Row]) -> None:
+        survivor, *sources = rows
+        self.survivors[merge.into.id] = survivor
+        self.counts[merge.how] += len(sources)
+        self.removed_characters += _count_characters(into, *sources) - _count_characters(survivor)
+        entry: dict[str, Any] = {"into": merge.into.id, "sources": merge.ids[1:], "how": merge.how.value}
+        if merge.similarity is not None:
+            entry["similarity"] = merge.similarity
+        if (survivor["task"], survivor["content"]) != (into["task"], into["content"]):
+            entry |= {"task": survivor["task"], "content": survivor["content"]}
+        self.merged.append(entry)
+
+
+class RecordsChanged(KnowHubError):
+    """Raised by the last decision when none of its merges can be written; nothing is written then."""
+
+    def __init__(self, failed: Sequence[tuple[Merge, str]]) -> None:
+        super().__init__("the records have changed")
+        self.failed = failed
+
+
+class Slimming:
+    """Merges copies and near copies by rule, and records that say the same in other words if a model finds them."""
+
+    def __init__(self, store: KnowledgeStore, index: KnowledgeIndex, options: SlimOptions) -> None:
+        self._store = store
+        self._index = index
+        self._options = options
+        # A slimming reads every record of its account, so only one runs per account. Unused locks are collected.
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def slim(
+        self,
+        ctx: RequestContext,
+        model: str | None = None,
+        *,
+        dry_run: bool = False,
+        progress: Progress = lambda _done, _total: None,
+        key: IdempotencyKey | None = None,
+    ) -> SlimResult:
+        """Merge the records that the caller owns and sees; with `dry_run` only report what would be merged.
+
+        Nothing is written before the whole plan is made; until then it can be cancelled. Records that change meanwhile
+        are skipped and reported, as are groups for which the model fails. Raises Forbidden for a caller who may only
+        read, even with `dry_run`, because questions to a model cost money.
+        """
+        permissions.check_may_write(ctx)
+        async with self._locks.setdefault(ctx.account, asyncio.Lock()):
+            # Inside the lock: a retry that waited for its first request gets the answer of that request.
+            done = await self._store.replayed(ctx.account, key)
+            if done is not None:
+                if done.operation.group is None:
+                    raise TypeError("the operation of a slimming has no group")
+                return _read_result(await self._store.group(ctx.account, done.operation.group.id))
+            await self._store.refresh()
+            candidates = MergeCandidates(self._store.view(ctx.account), ctx)
+            await candidates.read(progress)
+            copies = await candidates.find_copies()
+            advisor = await self._query_model(candidates, model, progress)
+            plan = _make_plan(candidates, copies, advisor)
+            is_written = bool(plan.merges) and not dry_run
+            result = await (self._write(ctx, plan, key) if is_written else self._preview(ctx, plan, dry_run=dry_run))
+            # The calls of a written merge are in its operation.
+            logged = {id(call) for merge in plan.merges for call in merge.calls} if is_written else set()
+            self._options.note(ctx, [call for call in (advisor.calls if advisor else ()) if id(call) not in logged])
+            return result
+
+    async def _query_model(
+        self, candidates: MergeCandidates, model: str | None, progress: Progress
+    ) -> MergeAdvisor | None:
+        async with self._options.chat_for(model) as chat:
+            if chat is None:
+                return None
+            advisor = MergeAdvisor(chat, self._options.budget_s)
+            count = 0
+            async for group in candidates.find_groups(self._index):
+                count += 1
+                progress(count, len(candidates))
+                if group:
+                    await advisor.ask([(ref, candidates.row(ref)) for ref in group])
+                if advisor.is_done:
+                    break
+            return advisor
+
+    async def _preview(self, ctx: RequestContext, plan: SlimPlan, *, dry_run: bool) -> SlimResult:
+        view, report, pace = self._store.view(ctx.account), MergeReport(plan), CooperativePause()
+        for merge in plan.merges:
+            report.apply(view, merge)
+            await pace.pause()
+        return SlimResult(report.as_answer(dry_run=dry_run))
+
+    async def _write(self, ctx: RequestContext, plan: SlimPlan, key: IdempotencyKey | None) -> SlimResult:
+        slim_id = f"slim-{self._options.ids.hex(32)}"
+        failed: list[tuple[Merge, str]] = []
+        for _ in range(_ROUNDS):
+            failed_ids = {id(merge) for merge, _ in failed}
+            wanted = [merge for merge in plan.merges if id(merge) not in failed_ids]
+            start = MergeReport(plan, failed)
+            if not wanted:
+                return SlimResult(start.as_answer(dry_run=False))
+            batches = split_batches(wanted)
+            decides = [_decide_batch(part, Group(slim_id, i, len(batches)), start) for i, part in enumerate(batches)]
+            try:
+                outcomes = await _finish(self._store.commit_group(ctx.account, ctx.actor, decides, key))
+            except RecordsChanged as changed:
+                failed = list(changed.failed)
+                continue
+            return _read_result([outcome.operation for outcome in outcomes if isinstance(outcome, Committed)])
+        raise Conflict("the records change faster than they can be merged; nothing was written, try again")
+
+
+def split_batches(merges: Sequence[Merge]) -> list[list[Merge]]:
+    """Split merges into operations of at most 100 rows; several merges have at most 100,000 characters together.
+
+    One operation is decided at once, without a pause for other requests.
+    """
+    batches: list[list[Merge]] = []
+    rows, characters = _ROWS_PER_OPERATION, 0
+    for merge in merges:
+        rows += len(merge.ids)
+        characters += merge.characters
+        if rows > _ROWS_PER_OPERATION or characters > MOST_CHARACTERS:
+            batches.append([])
+            rows, characters = len(merge.ids), merge.characters
+        batches[-1].append(merge)
+    return batches
+
+
+def _make_plan(candidates: MergeCandidates, copies: Sequence[Merge], advisor: MergeAdvisor | None) -> SlimPlan:
+    found = [*copies, *(advisor.merges if advisor is not None else ())]
+    chosen: list[Merge] = []
+    room = MOST_SOURCES
+    for merge in found:
+        room -= len(merge.sources)
+        if room < 0:
+            break
+        chosen.append(merge)
+    has_more = len(chosen) < len(found)
+    if advisor is None:
+        return SlimPlan(chosen, candidates.records, candidates.characters, has_more=has_more)
+    return SlimPlan(
+        chosen,
+        candidates.records,
+        candidates.characters,
+        advisor.skipped,
+        ["llm"] if advisor.has_failed else (),
+        advisor.groups,
+        has_more=has_more or advisor.is_done,
+    )
+
+
+def _decide_batch(batch: Sequence[Merge], group: Group, start: MergeReport) -> Decide[View]:
+    """Return the decision on one operation. The last operation carries the report."""
+    is_last = group.index == group.of - 1
+
+    def decide(view: View) -> Draft | Unchanged:
+        rows: dict[str, Row] = {}
+        calls: list[Row] = []
+        report = (view.earlier_notes[-1] if view.earlier_notes else start).copy()
+        for merge in batch:
+            written = report.apply(view, merge)
+            rows |= {row["id"]: row for row in written}
+            calls += merge.calls if written else ()
+        if not rows and is_last:
+            raise RecordsChanged(report.failed)
+        if not rows:
+            return Unchanged(report)
+        # Several merges into one record are one change of its row, so its version rises once.
+        versions = {row_id: next_version(view.get(COLLECTION, row_id)) for row_id in rows}
+        writes = [decisions.write({**row, "version": versions[row_id]}) for row_id, row in rows.items()]
+        reply = report.as_answer(dry_run=False) if is_last else None
+        return Draft(OP, writes, reply, group=group, agent_io=calls or None, note=report)
+
+    return decide
+
+
+async def _finish(commit: Awaitable[Sequence[Outcome]]) -> Sequence[Outcome]:
+    """Wait for the write even if the task is cancelled: a started write is reported as done."""
+    writing = asyncio.ensure_future(commit)
+    try:
+        return await asyncio.shield(writing)
+    except asyncio.CancelledError:
+        if writing.cancelled():
+            raise
+        return await writing
+
+
+def _read_result(operations: Sequence[Operation]) -> SlimResult:
+    last = operations[-1]
+    slim_id = None if last.group is None else last.group.id
+    return SlimResult(last.reply or {}, slim_id, [operation.operation_id for operation in operations])
+
+
+def _count_characters(*rows: Row) -> int:
+    return sum(len(row["task"]) + len(row["content"]) for row in rows)

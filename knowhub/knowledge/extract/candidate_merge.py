@@ -1,0 +1,223 @@
+"""Compare candidates with the stored records: save them, merge them, or supersede a record that they contradict.
+
+One decision covers all candidates of a conversation, so one undo takes all of them back.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from knowhub.core import scopes
+from knowhub.core.errors import KnowHubError
+from knowhub.core.ids import Ids, knowledge_id
+from knowhub.core.operation import Row, View, next_version
+from knowhub.core.request_context import RequestContext
+from knowhub.knowledge import decisions, table
+from knowhub.knowledge.extract import profile
+from knowhub.knowledge.extract.existing_records import ExistingRecord, ExistingRecords
+from knowhub.knowledge.extract.model import (
+    PROFILE_CATEGORIES,
+    CandidateCategory,
+    CandidateResult,
+    CandidateStatus,
+    ExtractionRequest,
+    KnowledgeCandidate,
+)
+from knowhub.knowledge.model import COLLECTION, NewKnowledge
+from knowhub.knowledge.table import find_by_dedup_key, find_replacements
+
+_MAX_MESSAGE_IDS = 50
+_MAX_CASE_CHARS = 4_096
+
+
+@dataclass(frozen=True, slots=True)
+class RecordOwner:
+    """The owner and scopes of a record; None means the caller's default."""
+
+    owner: str | None
+    scopes: tuple[str, ...] | None
+
+    def audience(self, ctx: RequestContext) -> frozenset[str]:
+        """Return the scopes that can read such a record."""
+        return scopes.audience(self.scopes or ctx.default_scopes, self.owner or ctx.default_owner)
+
+
+def resolve_owner(ctx: RequestContext, candidate: KnowledgeCandidate) -> RecordOwner:
+    """Return the owner and scopes of a candidate.
+
+    What the user said belongs to the user: owner and scope `user:ID`, and the project. What an agent did belongs to the
+    agent; the agent, the user and the project see it. Teams and organisations see it only when somebody shares it.
+    """
+    return _resolve(ctx, is_users=candidate.category in PROFILE_CATEGORIES or candidate.expressed)
+
+
+def resolve_user_owner(ctx: RequestContext) -> RecordOwner:
+    """Return the owner and scopes of a statement of the user."""
+    return _resolve(ctx, is_users=True)
+
+
+def list_owners(ctx: RequestContext, candidates: Sequence[KnowledgeCandidate]) -> set[str]:
+    """Return the owners of the candidates."""
+    return {resolve_owner(ctx, candidate).owner or ctx.default_owner for candidate in candidates}
+
+
+def _resolve(ctx: RequestContext, *, is_users: bool) -> RecordOwner:
+    if ctx.is_root or not ctx.own:
+        return RecordOwner(None, None)
+    user = next((item for item in ctx.own if item.startswith("user:")), None)
+    agent = next((item for item in ctx.own if item.startswith("agent:")), None)
+    projects = sorted(item for item in ctx.visible or () if item.startswith("project:"))
+    if is_users and user is not None:
+        return RecordOwner(user, (user, *projects))
+    return RecordOwner(agent or user, tuple(item for item in (agent, user, *projects) if item is not None))
+
+
+class CandidateMerge:
+    """Decides on the candidates of a conversation, on one state of the store."""
+
+    def __init__(
+        self,
+        view: View,
+        ctx: RequestContext,
+        request: ExtractionRequest,
+        ids: Ids,
+        existing: Mapping[str, ExistingRecords],
+    ) -> None:
+        self._view = view
+        self._ctx = ctx
+        self._request = request
+        self._ids = ids
+        self._existing = existing
+        for records in existing.values():
+            records.refresh(view)
+        self.rows: dict[str, Row] = {}
+
+    def apply(self, candidate: KnowledgeCandidate) -> CandidateResult:
+        """Decide on one candidate. A candidate that cannot be saved is a result, too."""
+        try:
+            return self._decide(candidate)
+        except KnowHubError as problem:
+            return CandidateResult(candidate, CandidateStatus.FAILED, None, problem.detail)
+
+    def _decide(self, candidate: KnowledgeCandidate) -> CandidateResult:
+        owner = resolve_owner(self._ctx, candidate)
+        records = self._existing[owner.owner or self._ctx.default_owner]
+        audience = owner.audience(self._ctx)
+        same = records.find_same(candidate, audience)
+        if same is not None:
+            return self._merge_with_same(candidate, same, records)
+        conflict = records.find_conflict(candidate, audience)
+        if conflict is not None and not candidate.expressed:
+            reason = "the user said otherwise, and an inference does not weigh against that"
+            return CandidateResult(candidate, CandidateStatus.CONTRADICTED, conflict.row["id"], reason)
+        if conflict is not None:
+            return self._replace_conflict(candidate, conflict, owner, records)
+        row = self._make_row(candidate, owner)
+        stored_id = self._find_exact_match(row)
+        if stored_id is not None:
+            return CandidateResult(candidate, CandidateStatus.KNOWN, stored_id, "the same is stored already")
+        self._put(row, records)
+        return CandidateResult(candidate, CandidateStatus.NEW, row["id"])
+
+    def _merge_with_same(
+        self, candidate: KnowledgeCandidate, same: ExistingRecord, records: ExistingRecords
+    ) -> CandidateResult:
+        row_id = same.row["id"]
+        message_id = self._request.messages[candidate.cited[-1]].message_id
+        if message_id is not None and profile.has_evidence_from(same.row, message_id):
+            return CandidateResult(candidate, CandidateStatus.KNOWN, row_id, "its message was counted before")
+        if not candidate.expressed:
+            return CandidateResult(
+                candidate, CandidateStatus.KNOWN, row_id, "an agent that says it again is no evidence"
+            )
+        case = self._case(candidate, "said again")
+        after = profile.add_support(same.row, candidate.content, case, self._view.now, records.parse)
+        self._put(after, records)
+        return CandidateResult(candidate, CandidateStatus.MERGED, row_id)
+
+    def _replace_conflict(
+        self, candidate: KnowledgeCandidate, conflict: ExistingRecord, owner: RecordOwner, records: ExistingRecords
+    ) -> CandidateResult:
+        """Supersede a record by the user's new statement; the old record stays, with a lower confidence.
+
+        No text reaches new readers: a reader of the old record only sees it unchanged.
+        """
+        audience = owner.audience(self._ctx)
+        if candidate.category is CandidateCategory.CORRECTION and conflict.category != CandidateCategory.CORRECTION:
+            candidate = _apply_correction(candidate, conflict.row, with_text=audience <= conflict.audience)
+        row = self._make_row(candidate, owner, conflict.row["id"])
+        if conflict.audience <= audience:
+            after = profile.add_conflict(conflict.row, self._case(candidate, "contradicted"), self._view.now)
+            self._put(after, records)
+        self._put(row, records)
+        return CandidateResult(candidate, CandidateStatus.CHANGED, row["id"])
+
+    def _make_row(self, candidate: KnowledgeCandidate, owner: RecordOwner, supersedes: str | None = None) -> Row:
+        cited = [self._request.messages[number] for number in candidate.cited]
+        ids = list(dict.fromkeys(message.message_id for message in cited if message.message_id))[-_MAX_MESSAGE_IDS:]
+        tags: dict[str, str | list[str]] = dict(candidate.tags)
+        if len(ids) > 1:
+            tags["message_ids"] = ids
+        new = NewKnowledge(
+            task=candidate.task,
+            content=candidate.content,
+            types=candidate.types,
+            tags=tags,
+            scopes=owner.scopes,
+            owner=owner.owner,
+            message_id=ids[-1] if ids else None,
+            source=self._source(candidate),
+            supersedes=supersedes,
+        )
+
+        def is_used(row_id: str) -> bool:
+            return row_id in self.rows or self._view.raw(COLLECTION, row_id) is not None
+
+        return decisions.new_row(new, knowledge_id(self._view.now, self._ids, is_used), self._view.now, self._ctx)
+
+    def _source(self, candidate: KnowledgeCandidate) -> dict[str, Any]:
+        last = self._request.messages[candidate.cited[-1]]
+        named = {kind: entity for kind, _, entity in (item.partition(":") for item in sorted(self._ctx.own))}
+        is_named = not self._ctx.is_root
+        return {
+            "category": "exp",
+            "agent_id": named.get("agent") if is_named else None,
+            "submitted_by": named.get("user") if is_named else None,
+            "trace_id": self._request.trace_id,
+            "timestamp": last.timestamp,
+        }
+
+    def _case(self, candidate: KnowledgeCandidate, outcome: str) -> dict[str, Any]:
+        last = self._request.messages[candidate.cited[-1]]
+        case = {
+            "task": "extraction",
+            "outcome": outcome,
+            "query": candidate.content[:_MAX_CASE_CHARS],
+            "message_id": last.message_id,
+            "trace_id": self._request.trace_id,
+            "timestamp": last.timestamp,
+        }
+        return {name: value for name, value in case.items() if value is not None}
+
+    def _find_exact_match(self, row: Row) -> str | None:
+        """Return the id of a live, current record with the same text."""
+        for summary in find_by_dedup_key(self._view, table.dedup_key(row)):
+            is_replaced = any(self._ctx.sees(newer.audience) for newer in find_replacements(self._view, summary.id))
+            if self._ctx.sees(summary.audience) and not is_replaced:
+                return summary.id
+        return None
+
+    def _put(self, row: Row, records: ExistingRecords) -> None:
+        before = self._view.get(COLLECTION, row["id"])
+        # Several pieces of evidence on one record are one change of its row, so its version rises once.
+        self.rows[row["id"]] = {**row, "version": next_version(before)}
+        records.add(self.rows[row["id"]])
+
+
+def _apply_correction(candidate: KnowledgeCandidate, row: Row, *, with_text: bool) -> KnowledgeCandidate:
+    """Return a correction with the types and tags of the corrected record: a corrected preference is a preference."""
+    if not with_text:
+        kind = {"category": row["tags"]["category"]} if isinstance(row["tags"].get("category"), str) else {}
+        return replace(candidate, types=tuple(row["types"]), tags={**candidate.tags, **kind})
+    tags = {name: value for name, value in row["tags"].items() if isinstance(value, str)}
+    return replace(candidate, types=tuple(row["types"]), task=row["task"], tags=tags)

@@ -1,0 +1,301 @@
+"""Extraction: find what is worth keeping in a conversation, by a model or by rules, and save it."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from knowhub.conversations import recalled
+from knowhub.conversations.comparison import PairwiseComparison
+from knowhub.conversations.messages import Message, list_readable, without_revealed
+from knowhub.conversations.sentences import Fold
+from knowhub.core import permissions
+from knowhub.core.ids import Ids
+from knowhub.core.language_models import ChatFailed, ChatModel
+from knowhub.core.model_calls import ModelConversation, NumberedChoices
+from knowhub.core.near_duplicates import weight
+from knowhub.core.operation import Committed, Draft, IdempotencyKey, Operation, Row, Unchanged, View
+from knowhub.core.request_context import RequestContext
+from knowhub.knowledge import decisions, table
+from knowhub.knowledge.extract import llm_extraction
+from knowhub.knowledge.extract.candidate_merge import CandidateMerge, list_owners, resolve_user_owner
+from knowhub.knowledge.extract.existing_records import ExistingRecord, ExistingRecords
+from knowhub.knowledge.extract.model import (
+    CandidateResult,
+    CandidateStatus,
+    ExtractionRequest,
+    ExtractionResult,
+    KnowledgeCandidate,
+    RejectedCandidate,
+    ResourceSuggestion,
+)
+from knowhub.knowledge.extract.rules import by_rules
+from knowhub.knowledge.extract.suggestions import MAX_SUGGESTIONS, redact_candidate, redact_message, suggest_resources
+from knowhub.knowledge.model import COLLECTION
+from knowhub.knowledge.ports import KnowledgeIndex, KnowledgeStore
+
+MAX_CANDIDATES = 200
+_PART_CHARS = 24_000
+_MAX_PARTS = 4
+_REPEATED = "it only repeats this record"
+_RECALL_CANDIDATES = 5
+# A shorter statement of the user is not a quotation.
+LEAST_QUOTED_WEIGHT = 60
+_WRITTEN = (CandidateStatus.NEW, CandidateStatus.MERGED, CandidateStatus.CHANGED)
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractionOptions:
+    """`budget_s` is for all questions to the model, retries included.
+
+    `fold` maps variants of a character to one, such as traditional to simplified Chinese.
+    """
+
+    budget_s: float = 30.0
+    fold: Fold = str
+
+
+@dataclass(slots=True)
+class _ReadResult:
+    """The candidates of a conversation, and the calls of the model."""
+
+    candidates: list[KnowledgeCandidate]
+    rejected: Sequence[RejectedCandidate] = ()
+    calls: Sequence[Row] = ()
+    degraded: Sequence[str] = ()
+
+
+class KnowledgeExtraction:
+    """Reads conversations: with a model, or by rules. It writes no credentials."""
+
+    def __init__(
+        self,
+        store: KnowledgeStore,
+        index: KnowledgeIndex,
+        ids: Ids,
+        chat: ChatModel | None,
+        options: ExtractionOptions,
+    ) -> None:
+        self._store = store
+        self._index = index
+        self._ids = ids
+        self._chat = chat
+        self._options = options
+
+    async def extract(
+        self, ctx: RequestContext, request: ExtractionRequest, key: IdempotencyKey | None = None
+    ) -> ExtractionResult:
+        """Find what is worth keeping in the newest messages, and save it in one operation. `dry_run` saves nothing.
+
+        A candidate that cannot be saved is reported, and does not stop the others. Raises what the store's commit
+        raises, and Forbidden for a caller who may only read, even with `dry_run`.
+        """
+        permissions.check_may_write(ctx)
+        done = await self._store.replayed(ctx.account, key)
+        if done is not None:
+            return _rebuild_answer(done.operation)
+        await self._store.refresh()
+        request = replace(request, messages=await asyncio.to_thread(without_revealed, list_readable(request.messages)))
+        owner = resolve_user_owner(ctx)
+        records = ExistingRecords(ctx, owner.owner or ctx.default_owner, PairwiseComparison())
+        records.refresh(self._store.view(ctx.account))
+        messages, resources = await asyncio.to_thread(self._clean_messages, request.messages, records)
+        request = replace(request, messages=messages)
+        found = await self._find_candidates(request, records.list_newest(llm_extraction.MAX_KNOWN, owner.audience(ctx)))
+        resources += await asyncio.to_thread(self._redact_candidates, found, messages)
+        recalled_ids = await self._find_recalled(ctx, found.candidates)
+        return await self._save_candidates(ctx, request, found, recalled_ids, resources[:MAX_SUGGESTIONS], key)
+
+    def _clean_messages(
+        self, messages: Sequence[Message], records: ExistingRecords
+    ) -> tuple[list[Message], list[ResourceSuggestion]]:
+        """Return the messages without credentials and without KnowHub's own texts, and the suggested resources."""
+        cleaned: list[Message] = []
+        suggested: list[ResourceSuggestion] = []
+        stored = records.list_lines()
+        for number, message in enumerate(messages):
+            safe, secrets = redact_message(message)
+            suggested += suggest_resources(number, safe, secrets)
+            cleaned.append(_remove_recalled(safe, stored))
+        return cleaned, suggested
+
+    def _redact_candidates(self, found: _ReadResult, messages: Sequence[Message]) -> list[ResourceSuggestion]:
+        """Remove credentials from the candidates, and return the suggested resources."""
+        safe = [redact_candidate(item, messages) for item in found.candidates]
+        found.candidates = [candidate for candidate, _ in safe]
+        return [item for _, suggested in safe for item in suggested]
+
+    async def _find_candidates(self, request: ExtractionRequest, known: Sequence[ExistingRecord]) -> _ReadResult:
+        if self._chat is None or not any(message.content.strip() for message in request.messages):
+            return _ReadResult(await self._by_rules(request))
+        conversation = ModelConversation(self._chat, self._options.budget_s)
+        candidates: list[KnowledgeCandidate] = []
+        rejected: list[RejectedCandidate] = []
+        try:
+            for part in _split_messages(request.messages):
+                read, wrong = await self._query_model(conversation, part, known)
+                candidates += read
+                rejected += wrong
+        except ChatFailed:
+            # Answers on some parts are not mixed with the results of the rules: facts would be saved twice.
+            return _ReadResult(await self._by_rules(request), (), conversation.calls, ("llm",))
+        return _ReadResult(candidates[:MAX_CANDIDATES], rejected, conversation.calls)
+
+    async def _query_model(
+        self, conversation: ModelConversation, part: Sequence[tuple[int, Message]], known: Sequence[ExistingRecord]
+    ) -> tuple[list[KnowledgeCandidate], list[RejectedCandidate]]:
+        choices = NumberedChoices([stored.row["id"] for stored in known])
+        question = llm_extraction.extract(part, [stored.row["content"] for stored in known])
+        shown = dict(part)
+        return await conversation.ask(
+            question, choices.by_idx, lambda answer: llm_extraction.read(answer, shown, choices)
+        )
+
+    async def _by_rules(self, request: ExtractionRequest) -> list[KnowledgeCandidate]:
+        return (await asyncio.to_thread(by_rules, request.messages, request.trigger, self._options.fold))[
+            :MAX_CANDIDATES
+        ]
+
+    async def _find_recalled(self, ctx: RequestContext, candidates: Sequence[KnowledgeCandidate]) -> dict[int, str]:
+        """Return the record that a candidate only repeats, by the number of the candidate."""
+        recalled_ids: dict[int, str] = {}
+        for number, candidate in enumerate(candidates):
+            if not candidate.expressed or weight(candidate.content) >= LEAST_QUOTED_WEIGHT:
+                # A search need not wait; give other requests a turn.
+                await asyncio.sleep(0)
+                recalled_id = await self._find_recalled_record(ctx, candidate)
+                if recalled_id is not None:
+                    recalled_ids[number] = recalled_id
+        return recalled_ids
+
+    async def _find_recalled_record(self, ctx: RequestContext, candidate: KnowledgeCandidate) -> str | None:
+        """Return the id of the record that a candidate repeats word for word; None if there is none.
+
+        A user may repeat their own record, which is evidence. A long copy of another record is pasted text.
+        """
+        groups = [table.visibility_filter(ctx.visible)] if ctx.visible is not None else []
+        found = await self._index.search(
+            ctx.account, candidate.content, groups, lambda summary: summary.live, _RECALL_CANDIDATES
+        )
+        view = self._store.view(ctx.account)
+        for hit in found.hits:
+            row = view.get(COLLECTION, hit.head.id)
+            is_own = candidate.expressed and hit.head.owner in ctx.own
+            if row is not None and not is_own and recalled.is_copy(candidate.content, row["content"]):
+                return hit.head.id
+        return None
+
+    async def _save_candidates(
+        self,
+        ctx: RequestContext,
+        request: ExtractionRequest,
+        found: _ReadResult,
+        recalled_ids: dict[int, str],
+        resources: Sequence[ResourceSuggestion],
+        key: IdempotencyKey | None,
+    ) -> ExtractionResult:
+        comparison = PairwiseComparison(self._options.fold)
+        existing = {owner: ExistingRecords(ctx, owner, comparison) for owner in list_owners(ctx, found.candidates)}
+        for records in existing.values():
+            # Most texts are compared before the decision, because a decision blocks the event loop.
+            records.refresh(self._store.view(ctx.account))
+            await asyncio.to_thread(records.prepare, found.candidates)
+        results: list[CandidateResult] = []
+        rows: list[Row] = []
+
+        def decide(view: View) -> Draft | Unchanged:
+            merge = CandidateMerge(view, ctx, request, self._ids, existing)
+            results[:] = [
+                CandidateResult(candidate, CandidateStatus.RECALLED, recalled_ids[number], _REPEATED)
+                if number in recalled_ids
+                else merge.apply(candidate)
+                for number, candidate in enumerate(found.candidates)
+            ]
+            rows[:] = merge.rows.values()
+            if not rows:
+                return Unchanged()
+            # The reply holds no texts: an erase reaches them in the rows.
+            reply = {
+                "results": [_format_result(result, with_text=False) for result in results],
+                "messages_read": len(request.messages),
+            }
+            writes = [decisions.write(row) for row in rows]
+            return Draft("extract_knowledge", writes, reply=reply, agent_io=found.calls or None)
+
+        operation_id = None
+        if request.dry_run:
+            decide(self._store.view(ctx.account))
+        else:
+            outcome = await self._store.commit(ctx.account, ctx.actor, decide, key)
+            if isinstance(outcome, Committed):
+                if outcome.replayed:
+                    return _rebuild_answer(outcome.operation)
+                operation_id = outcome.operation.operation_id
+        written = {result.knowledge_id for result in results if result.status in _WRITTEN}
+        return ExtractionResult(
+            results=[_format_result(result) for result in results],
+            saved=[row for row in rows if row["id"] in written],
+            operation_id=operation_id,
+            resources=resources,
+            rejected=found.rejected,
+            degraded=found.degraded,
+            messages_read=len(request.messages),
+            dry_run=request.dry_run,
+        )
+
+
+def _remove_recalled(message: Message, stored: frozenset[str]) -> Message:
+    if recalled.is_recall_answer(message):
+        return replace(message, content="")
+    if not message.is_user:
+        return message
+    return replace(message, content=recalled.without_quoted(recalled.without_recalled(message.content), stored))
+
+
+def _split_messages(messages: Sequence[Message]) -> list[list[tuple[int, Message]]]:
+    """Split the newest messages, with their numbers, into at most four parts of 24,000 characters, in their order."""
+    parts: list[list[tuple[int, Message]]] = [[]]
+    room = _PART_CHARS
+    for number in range(len(messages) - 1, -1, -1):
+        message = messages[number]
+        if not message.content.strip():
+            continue
+        size = min(len(message.content), llm_extraction.SHOWN_CHARS)
+        if size > room and parts[-1]:
+            if len(parts) == _MAX_PARTS:
+                break
+            parts.append([])
+            room = _PART_CHARS
+        parts[-1].append((number, message))
+        room -= size
+    return [part[::-1] for part in reversed(parts) if part]
+
+
+def _format_result(result: CandidateResult, *, with_text: bool = True) -> dict[str, Any]:
+    candidate = result.candidate
+    text = {"task": candidate.task, "content": candidate.content} if with_text else {}
+    return {
+        "status": result.status.value,
+        "knowledge_id": result.knowledge_id,
+        "reason": result.reason,
+        "category": candidate.category.value,
+        "types": list(candidate.types),
+        "tags": dict(candidate.tags),
+        **text,
+        "messages": list(candidate.cited),
+        "by": candidate.by,
+    }
+
+
+def _rebuild_answer(operation: Operation) -> ExtractionResult:
+    """Return the answer to a retry, from the operation of the first request."""
+    reply = operation.reply or {}
+    rows = {change.id: change.after for change in operation.changes}
+    results = [{"task": "", "content": "", **item} for item in reply["results"]]
+    for item in results:
+        row = rows.get(item["knowledge_id"] or "")
+        if row is not None and item["status"] in _WRITTEN:
+            item |= {"task": row["task"], "content": row["content"]}
+    written = {item["knowledge_id"] for item in results if item["status"] in _WRITTEN}
+    saved = [row for row_id, row in rows.items() if row_id in written]
+    return ExtractionResult(results, saved, operation.operation_id, messages_read=reply["messages_read"])

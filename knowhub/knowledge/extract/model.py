@@ -1,0 +1,131 @@
+"""The request, the candidates and the result of an extraction."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from knowhub.conversations.messages import Message
+from knowhub.core.operation import Row
+
+
+class Trigger(StrEnum):
+    """The event that starts an extraction."""
+
+    USER_EXPRESSION = "user_expression"
+    TASK_COMPLETION = "task_completion"
+    COMPACTION = "compaction"
+    USER_FEEDBACK = "user_feedback"
+
+
+class CandidateCategory(StrEnum):
+    """The kind of a candidate. The first four belong to a user profile."""
+
+    PREFERENCE = "preference"
+    HABIT = "habit"
+    BACKGROUND = "background"
+    CONSTRAINT = "constraint"
+    CORRECTION = "correction"
+    DEFINITION = "definition"
+    PITFALL = "pitfall"
+    OUTCOME = "outcome"
+    PLAN = "plan"
+
+
+PROFILE_CATEGORIES = (
+    CandidateCategory.PREFERENCE,
+    CandidateCategory.HABIT,
+    CandidateCategory.BACKGROUND,
+    CandidateCategory.CONSTRAINT,
+)
+
+
+class CandidateStatus(StrEnum):
+    """What happened to a candidate.
+
+    NEW was saved. MERGED is new evidence for a record. CHANGED supersedes the record that it contradicts. KNOWN adds
+    nothing: its message was counted before, or an agent repeats a record. RECALLED repeats a text of KnowHub.
+    CONTRADICTED is an inference against a statement of the user. FAILED cannot be saved.
+    """
+
+    NEW = "new"
+    MERGED = "merged"
+    CHANGED = "changed"
+    KNOWN = "known"
+    RECALLED = "recalled"
+    CONTRADICTED = "contradicted"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class KnowledgeCandidate:
+    """Something that may be worth keeping; `cited` are the numbers of the messages that say it.
+
+    `expressed` means that the user said so explicitly; only then can it contradict a stored record. `same_as` and
+    `against` are ids of records that a model named.
+    """
+
+    category: CandidateCategory
+    task: str
+    content: str
+    cited: tuple[int, ...]
+    types: tuple[str, ...]
+    expressed: bool = False
+    tags: Mapping[str, str] = field(default_factory=dict)
+    by: str = "rules"
+    same_as: str | None = None
+    against: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateResult:
+    """A candidate, its status, and the record that it became or matched."""
+
+    candidate: KnowledgeCandidate
+    status: CandidateStatus
+    knowledge_id: str | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceSuggestion:
+    """A suggestion to save part of a message as a resource. It does not contain the text."""
+
+    content_type: str
+    suggested_id: str
+    title: str
+    message: int
+    message_id: str | None
+    shown: str
+
+
+@dataclass(frozen=True, slots=True)
+class RejectedCandidate:
+    """An invalid item in the answer of a model, and the reason."""
+
+    index: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractionRequest:
+    """The messages of one conversation, oldest first, and the event."""
+
+    messages: Sequence[Message]
+    trigger: Trigger = Trigger.COMPACTION
+    trace_id: str | None = None
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractionResult:
+    """Every candidate with its status, the written records, and suggestions."""
+
+    results: Sequence[Mapping[str, Any]]
+    saved: Sequence[Row]
+    operation_id: str | None
+    resources: Sequence[ResourceSuggestion] = ()
+    rejected: Sequence[RejectedCandidate] = ()
+    degraded: Sequence[str] = ()
+    messages_read: int = 0
+    dry_run: bool = False

@@ -1,0 +1,83 @@
+"""Find what belongs into a resource (credentials, cookies, long code), and redact credentials."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+from knowhub.conversations.messages import Message
+from knowhub.conversations.secrets import DetectedSecret, find_possible_secrets
+from knowhub.conversations.sentences import READ_CHARS
+from knowhub.knowledge.extract.model import KnowledgeCandidate, ResourceSuggestion
+
+MAX_SUGGESTIONS: Final = 50
+_LEAST_CODE_LINES: Final = 10
+# As long as the longest credential, so that none is cut in two.
+_OVERLAP_CHARS: Final = 4_400
+# A redacted credential.
+_REDACTED: Final = re.compile(r"\[[a-z_]{1,40}: .{0,8}? \(\d+ characters\)\]")
+_FENCE: Final = re.compile(r"(?m)^(?:```|~~~)[ \t]*([\w+#.-]*)")
+_COOKIE: Final = re.compile(r"(?im)^(?:set-)?cookie:\s*\S[^\s=]*=\S")
+
+
+def redact_message(message: Message) -> tuple[Message, Sequence[DetectedSecret]]:
+    """Return the beginning of a message with its credentials redacted, and the credentials that were found."""
+    text = message.content[: READ_CHARS + _OVERLAP_CHARS]
+    found = find_possible_secrets(text)
+    return replace(message, content=_redact(text, found)[:READ_CHARS]), found
+
+
+def redact_candidate(
+    candidate: KnowledgeCandidate, messages: Sequence[Message]
+) -> tuple[KnowledgeCandidate, Sequence[ResourceSuggestion]]:
+    """Return a candidate without credentials, and the resources to suggest for them.
+
+    A model may join «What is the password?» and the answer in the next message to one sentence.
+    """
+    suggested: list[ResourceSuggestion] = []
+    texts: list[str] = []
+    number = candidate.cited[-1]
+    for text in (candidate.task, candidate.content):
+        found = find_possible_secrets(_REDACTED.sub(lambda label: " " * len(label[0]), text))
+        texts.append(_redact(text, found))
+        suggested += suggest_resources(number, replace(messages[number], content=""), found)
+    return replace(candidate, task=texts[0], content=texts[1]), list(dict.fromkeys(suggested))
+
+
+def suggest_resources(number: int, message: Message, found: Sequence[DetectedSecret]) -> Iterator[ResourceSuggestion]:
+    """Yield the resources to suggest for a redacted message."""
+    for secret in dict.fromkeys((found_secret.pattern, found_secret.redacted) for found_secret in found):
+        title = f"{secret[0]} from a conversation"
+        yield _suggest("credential", f"credentials/{secret[0]}", title, secret[1], number, message)
+    if _COOKIE.search(message.content):
+        yield _suggest("cookie", "cookies/site", "Cookie from a conversation", "a cookie header", number, message)
+    for language, lines in _code_blocks(message.content):
+        if lines >= _LEAST_CODE_LINES:
+            shown = f"{lines} lines of {language}"
+            yield _suggest("code", f"code/{language}/snippet", "Code from a conversation", shown, number, message)
+
+
+def _redact(text: str, found: Sequence[DetectedSecret]) -> str:
+    parts: list[str] = []
+    end = 0
+    for secret in found:
+        parts += (text[end : secret.start], f"[{secret.pattern}: {secret.redacted}]")
+        end = secret.end
+    return "".join([*parts, text[end:]])
+
+
+def _code_blocks(text: str) -> Iterator[tuple[str, int]]:
+    """Yield the language and the number of lines of each fenced block."""
+    opened: re.Match[str] | None = None
+    for fence in _FENCE.finditer(text):
+        if opened is None:
+            opened = fence
+        else:
+            yield opened[1].lower() or "text", text.count("\n", opened.end(), fence.start()) - 1
+            opened = None
+
+
+def _suggest(
+    content_type: str, suggested_id: str, title: str, shown: str, number: int, message: Message
+) -> ResourceSuggestion:
+    return ResourceSuggestion(content_type, suggested_id, title, number, message.message_id, shown)

@@ -1,0 +1,180 @@
+"""The log of the results that searches returned to a session or for a goal.
+
+A session is not shown the same record twice, and the outcome of a goal reaches the records that were shown for it. A
+row belongs to the caller that searched, and holds one session, or one goal where no session was named. Rows are
+written in the background: a search never waits for them.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from knowhub.core import clock
+from knowhub.core.clock import Clock
+from knowhub.core.errors import KnowHubError
+from knowhub.core.operation import Draft, Row, Unchanged, View, Write, next_version
+from knowhub.core.request_context import RequestContext
+from knowhub.core.scopes import OWNER
+from knowhub.knowledge.feedback.evidence import hash_id
+from knowhub.knowledge.ports import KnowledgeStore
+
+IMPRESSIONS = "showings"
+OP = "note_showing"
+MAX_SHOWN = 1_000
+MAX_WAITING = 256
+CLOSE_S = 5.0
+_NO_GOAL = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ImpressionScope:
+    """The session, the goal, or both, that a search is made for."""
+
+    session_id: str | None = None
+    goal_id: str | None = None
+
+    @property
+    def is_named(self) -> bool:
+        """Return whether there is a session or a goal."""
+        return self.session_id is not None or self.goal_id is not None
+
+    def row_id(self, ctx: RequestContext) -> str:
+        """Return the id of the row for this session or goal of the caller."""
+        named = ["goal", self.goal_id] if self.session_id is None else ["session", self.session_id]
+        return f"showing-{hash_id([*caller_identity(ctx), *named])}"
+
+    def select_ids(self, row: Row | None) -> list[str]:
+        """Return the ids in a row: those of the goal, or of all goals where none is named."""
+        goals: Mapping[str, Mapping[str, str]] = (row or {}).get("goals", {})
+        wanted = goals.values() if self.goal_id is None else [goals.get(self.goal_id, {})]
+        return list(dict.fromkeys(knowledge_id for ids in wanted for knowledge_id in ids))
+
+
+@dataclass(slots=True)
+class _PendingImpressions:
+    """What is still to be written into one row: when each (goal, id) was first shown."""
+
+    ctx: RequestContext
+    scope: ImpressionScope
+    times: dict[tuple[str, str], str] = field(default_factory=dict)
+    task: asyncio.Task[None] | None = None
+
+
+class ImpressionLog:
+    """Records and returns what was shown. What the store refuses stays in memory, and is tried again.
+
+    `dropped` counts rows that were given up because too many waited, `failed` the refusals of the store.
+    """
+
+    def __init__(self, store: KnowledgeStore, clock: Clock, close_s: float = CLOSE_S) -> None:
+        self._store = store
+        self._clock = clock
+        self._close_s = close_s
+        self._pending: dict[tuple[str, str], _PendingImpressions] = {}
+        self.dropped = 0
+        self.failed = 0
+
+    def get_ids(self, ctx: RequestContext, scope: ImpressionScope) -> frozenset[str]:
+        """Return the ids that were shown before; empty without a session or goal."""
+        if not scope.is_named:
+            return frozenset()
+        row_id = scope.row_id(ctx)
+        ids = scope.select_ids(self._store.view(ctx.account).get(IMPRESSIONS, row_id))
+        pending = self._pending.get((ctx.account, row_id))
+        times = pending.times if pending is not None else {}
+        return frozenset([*ids, *(item for goal, item in times if scope.goal_id in {None, goal})])
+
+    def note(self, ctx: RequestContext, scope: ImpressionScope, ids: Sequence[str]) -> None:
+        """Start to write the ids that are new there. Needs a running event loop."""
+        if not scope.is_named:
+            return
+        goal = scope.goal_id or _NO_GOAL
+        known = self.get_ids(ctx, ImpressionScope(scope.session_id, goal))
+        new = [item for item in ids if item not in known]
+        pending = self._get_pending(ctx, scope) if new else None
+        if pending is None:
+            self.dropped += bool(new)
+            return
+        moment = clock.iso(self._clock.now())
+        pending.times |= {(goal, item): moment for item in new}
+        for oldest in list(pending.times)[:-MAX_SHOWN]:
+            del pending.times[oldest]
+        if pending.task is None:
+            pending.task = asyncio.get_running_loop().create_task(self._write(pending))
+
+    async def flush(self, ctx: RequestContext, scope: ImpressionScope) -> None:
+        """Wait until the pending ids there are written, or the store has refused them."""
+        pending = self._pending.get((ctx.account, scope.row_id(ctx)))
+        if pending is not None and pending.task is not None:
+            await asyncio.wait({pending.task})
+
+    async def close(self) -> None:
+        """Wait at most `close_s` seconds for pending writes; drop the rest."""
+        tasks = {pending.task for pending in self._pending.values() if pending.task is not None}
+        if not tasks:
+            return
+        _, late = await asyncio.wait(tasks, timeout=self._close_s)
+        self.dropped += len(late)
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
+
+    def _get_pending(self, ctx: RequestContext, scope: ImpressionScope) -> _PendingImpressions | None:
+        """Return the pending impressions of a row; None when too many rows wait already."""
+        key = (ctx.account, scope.row_id(ctx))
+        if key not in self._pending and len(self._pending) >= MAX_WAITING:
+            # A refused row without a running write makes room.
+            idle = next((other for other, pending in self._pending.items() if pending.task is None), None)
+            if idle is None:
+                return None
+            del self._pending[idle]
+            self.dropped += 1
+        return self._pending.setdefault(key, _PendingImpressions(ctx, scope))
+
+    async def _write(self, pending: _PendingImpressions) -> None:
+        ctx = pending.ctx
+        try:
+            # Ids that are noted during a write go into the next one.
+            while pending.times:
+                batch = dict(pending.times)
+                await self._store.commit(ctx.account, ctx.actor, lambda view: _decide(view, pending, batch))  # noqa: B023 -- awaited here
+                for key in batch:
+                    pending.times.pop(key, None)
+        except KnowHubError:
+            self.failed += 1
+        finally:
+            pending.task = None
+            if not pending.times:
+                self._pending.pop((ctx.account, pending.scope.row_id(ctx)), None)
+
+
+def caller_identity(ctx: RequestContext) -> Sequence[str]:
+    """Return every principal of the caller: two users of one agent are two callers."""
+    return sorted(ctx.own) or [ctx.actor]
+
+
+def _decide(view: View, pending: _PendingImpressions, batch: dict[tuple[str, str], str]) -> Draft | Unchanged:
+    row_id = pending.scope.row_id(pending.ctx)
+    before = view.get(IMPRESSIONS, row_id)
+    times = {
+        (goal, item): moment for goal, ids in (before or {}).get("goals", {}).items() for item, moment in ids.items()
+    }
+    # A stored time is kept. The sort is stable: of one moment, the last noted ids remain.
+    newest = sorted((times | batch | times).items(), key=lambda entry: entry[1])[-MAX_SHOWN:]
+    goals: dict[str, dict[str, str]] = {}
+    for (goal, item), moment in newest:
+        goals.setdefault(goal, {})[item] = moment
+    if before is not None and goals == before["goals"]:
+        return Unchanged()
+    moment = clock.iso(view.now)
+    row = {
+        "id": row_id,
+        "owner": pending.ctx.actor,
+        "scopes": [OWNER],
+        "session_id": pending.scope.session_id,
+        "goals": goals,
+        "version": next_version(before),
+        "created_at": moment if before is None else before["created_at"],
+        "updated_at": moment,
+    }
+    return Draft(OP, [Write(IMPRESSIONS, row_id, row)])

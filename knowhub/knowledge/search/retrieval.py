@@ -1,0 +1,241 @@
+"""Search: recall, models, filters and ranking, in that order; and the profile of the caller."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import Any, Final
+
+from knowhub.core import scopes
+from knowhub.core.clock import Clock
+from knowhub.core.operation import Row, View
+from knowhub.core.recall import LEXICAL, SearchHit, StageScore, get_visible_lag
+from knowhub.core.request_context import RequestContext
+from knowhub.knowledge import table
+from knowhub.knowledge.feedback.evidence import summary_quality
+from knowhub.knowledge.feedback.impressions import ImpressionLog, ImpressionScope
+from knowhub.knowledge.model import (
+    COLLECTION,
+    RECORD_FIELDS,
+    KnowledgeSearchResult,
+    KnowledgeSummary,
+    KnowledgeType,
+    ListQuery,
+    SearchQuery,
+)
+from knowhub.knowledge.ports import KnowledgeIndex, KnowledgeStore
+from knowhub.knowledge.search import ranking
+from knowhub.knowledge.search.filters import OVER_BUDGET, SearchFilter
+from knowhub.knowledge.search.routing import RankingStages
+from knowhub.knowledge.table import list_records
+from knowhub.knowledge.visibility import render_record_json
+
+_FIELDS: Final = [item.name for item in RECORD_FIELDS if item.is_found]
+_EVAL_FIELDS: Final = ("score", "helpful", "harmful", "confidence", "effective")
+_SCORE_DIGITS: Final = 4
+_PROFILE_CANDIDATES: Final = 1_000
+_ANY_SCORE: Final = 1
+_ELLIPSIS: Final = "…"
+_CHARS_PER_TOKEN: Final = 4
+# Scripts from here on are written without spaces, or a character is a syllable: each character is about a token.
+_WIDE_FROM: Final = "\u1100"
+
+
+@dataclass(frozen=True, slots=True)
+class SearchModels:
+    """The optional parts of a search.
+
+    `note_shown(account, ids)` is called with the ids that each search returns; it must not raise.
+    """
+
+    stages: RankingStages = field(default_factory=RankingStages)
+    showings: ImpressionLog | None = None
+    note_shown: Callable[[str, Sequence[str]], None] | None = None
+
+
+class KnowledgeRetrieval:
+    """Searches the records that the caller sees. Without any model the result is exact arithmetic."""
+
+    def __init__(
+        self, store: KnowledgeStore, index: KnowledgeIndex, clock: Clock, models: SearchModels | None = None
+    ) -> None:
+        self._store = store
+        self._index = index
+        self._clock = clock
+        self._models = models or SearchModels()
+
+    async def search(self, ctx: RequestContext, query: SearchQuery) -> KnowledgeSearchResult:
+        """Return the best `top_k` records: fewer only if fewer match, or if the token budget ends before.
+
+        A model that fails is named in `degraded`; the search goes on without it.
+        """
+        await self._store.refresh()
+        view = self._store.view(ctx.account)
+        scope, impressions = ImpressionScope(query.session_id, query.goal_id), self._models.showings
+        known = impressions.get_ids(ctx, scope) if impressions is not None else frozenset()
+        as_of = self._clock.now() if query.as_of is None else query.as_of
+        rules = SearchFilter(view, ctx, query, as_of, known if query.unseen else frozenset())
+        stages = self._models.stages
+        limit = stages.get_recall_limit(query)
+        recalled = await self._index.search(ctx.account, query.text, rules.groups(), rules.accept, limit)
+        pooled = await stages.apply_stages(ctx, query, view, rules, _with_parts(recalled.hits))
+        selected = ranking.select_hits(pooled.hits, query.top_k, query.order)
+        hits = ranking.order_hits(_fit_budget(view, query, rules, selected), query.order, ctx)
+        records = [self._render(view, ctx, query, hit) for hit in hits]
+        if scope.is_named:
+            records = [{**record, "shown": record["id"] in known} for record in records]
+        ids = [hit.head.id for hit in hits]
+        if self._models.note_shown is not None:
+            self._models.note_shown(ctx.account, ids)
+        if impressions is not None:
+            impressions.note(ctx, scope, ids)
+        return KnowledgeSearchResult(
+            records,
+            get_visible_lag(ctx, recalled.index_lag),
+            rules.explain() if query.explain else None,
+            [*recalled.degraded, *pooled.degraded],
+            None if query.budget_tokens is None else sum(map(_count_tokens, records)),
+        )
+
+    def _render(
+        self, view: View, ctx: RequestContext, query: SearchQuery, hit: SearchHit[KnowledgeSummary]
+    ) -> Mapping[str, Any]:
+        row = view.get(COLLECTION, hit.head.id) or {}
+        record = {name: row[name] for name in _FIELDS}
+        record["eval"] = {name: row["eval"][name] for name in _EVAL_FIELDS if name in row["eval"]}
+        record["quality_score"] = summary_quality(hit.head)
+        if query.budget_tokens is not None:
+            task = truncate_to(row["task"], query.budget_tokens)
+            content = truncate_to(row["content"], query.budget_tokens - estimate_tokens(task))
+            is_truncated = (task, content) != (row["task"], row["content"])
+            record |= {"task": task, "content": content, "truncated": is_truncated}
+        if query.explain:
+            tags = " ".join(f"{name} {value}" for name, value in row["tags"].items())
+            matched = self._index.matched_terms(query.text, row["task"], row["content"], tags)
+            record["why"] = _explain_hit(ctx, query, hit, matched)
+        return record
+
+
+class OwnProfile:
+    """The profile of the caller, which an agent loads when it starts."""
+
+    def __init__(self, store: KnowledgeStore, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+
+    async def records(self, ctx: RequestContext, limit: int) -> list[bytes]:
+        """Return up to `limit` of the newest 1,000 profile records as JSON text, by confidence, then helpful votes.
+
+        A named caller gets the records of their user and agent: not what others share about themselves, and not what
+        only an admin sees. The local principal gets all.
+        """
+        await self._store.refresh()
+        view = self._store.view(ctx.account)
+        rules = SearchFilter(view, ctx, SearchQuery("", min_score=_ANY_SCORE), self._clock.now())
+        filters = table.make_filters({"types": [KnowledgeType.USER_PROFILE]})
+        if not ctx.is_root:
+            filters.append(table.visibility_filter(ctx.own))
+        found = [item for item in list_records(view, ListQuery(filters, _PROFILE_CANDIDATES)) if rules.passes(item)]
+
+        def rank(summary: KnowledgeSummary) -> tuple[float, int]:
+            row: Row = view.get(COLLECTION, summary.id) or {}
+            return -row["eval"]["confidence"], -summary.helpful
+
+        return [render_record_json(view, ctx, summary) for summary in sorted(found, key=rank)[:limit]]
+
+
+def estimate_tokens(text: str) -> int:
+    """Estimate the tokens of a text. The error is usually below a fifth, rarely a half (docs/explanation/finding.md).
+
+    Four ASCII characters are one token, as is each Han, kana or Hangul character or emoji; other characters are half a
+    token. Each run of one kind is rounded up.
+    """
+    if text.isascii():
+        return math.ceil(len(text) / _CHARS_PER_TOKEN)
+    return sum(math.ceil(sum(1 for _ in run) * cost) for cost, run in groupby(text, key=_estimate_char))
+
+
+def truncate_to(text: str, tokens: int) -> str:
+    """Return the longest beginning of a text that costs at most `tokens`; a truncated text ends in an ellipsis."""
+    if estimate_tokens(text) <= tokens:
+        return text
+    low, high = 0, len(text)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if estimate_tokens(text[:middle] + _ELLIPSIS) <= tokens:
+            low = middle
+        else:
+            high = middle - 1
+    return text[:low] + _ELLIPSIS if low else ""
+
+
+def select_within(costs: Sequence[int], budget: int) -> list[int]:
+    """Return the positions of the items that fit the budget, earlier ones first. The first item always fits."""
+    selected, left = [], budget
+    for position, cost in enumerate(costs):
+        if cost <= left or not position:
+            selected.append(position)
+            left -= cost
+    return selected
+
+
+def _with_parts(hits: Sequence[SearchHit[KnowledgeSummary]]) -> list[SearchHit[KnowledgeSummary]]:
+    # An index over words alone leaves `parts` empty.
+    return [
+        hit if hit.parts else replace(hit, parts=(StageScore(LEXICAL, rank, hit.relevance),))
+        for rank, hit in enumerate(hits, 1)
+    ]
+
+
+def _fit_budget(
+    view: View, query: SearchQuery, rules: SearchFilter, selected: list[SearchHit[KnowledgeSummary]]
+) -> list[SearchHit[KnowledgeSummary]]:
+    """Return the hits whose texts fit the token budget together, better ones first; always the best one."""
+    if query.budget_tokens is None:
+        return selected
+    costs = [_count_tokens(view.get(COLLECTION, hit.head.id) or {}) for hit in selected]
+    fitting = select_within(costs, query.budget_tokens)
+    for position in set(range(len(selected))).difference(fitting):
+        rules.drop(selected[position].head.id, OVER_BUDGET)
+    return [selected[position] for position in fitting]
+
+
+def _count_tokens(texts: Mapping[str, Any]) -> int:
+    return estimate_tokens(texts["task"]) + estimate_tokens(texts["content"])
+
+
+def _estimate_char(char: str) -> float:
+    if char.isascii():
+        return 1 / _CHARS_PER_TOKEN
+    return 1.0 if char >= _WIDE_FROM else 0.5
+
+
+def _explain_hit(
+    ctx: RequestContext, query: SearchQuery, hit: SearchHit[KnowledgeSummary], matched: Sequence[str]
+) -> dict[str, Any]:
+    """Return why a record is in the result: its stages, its evidence, and the scope by which the caller sees it."""
+    summary = hit.head
+    stages = [
+        {
+            "stage": part.stage,
+            "rank": part.rank,
+            "score": None if part.score is None else round(part.score, _SCORE_DIGITS),
+        }
+        for part in hit.parts
+    ]
+    return {
+        "recall": {**stages[0], "matched": matched},
+        "stages": stages,
+        "quality": {
+            "score": summary.score,
+            "helpful": summary.helpful,
+            "harmful": summary.harmful,
+            "formula": "score + helpful - 2.0*harmful",
+            "quality_score": summary_quality(summary),
+        },
+        "scope": {
+            "seen_by": scopes.best(summary.scopes, summary.owner, ctx.visible),
+            "rank": scopes.rank(summary.scopes, summary.owner, ctx.visible),
+        },
+        "order": query.order.value,
+    }

@@ -1,0 +1,217 @@
+"""The summaries of records in memory: how they are made, indexed, listed and found."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
+from hashlib import blake2b
+from itertools import islice
+from operator import itemgetter
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from knowhub.core import scopes
+from knowhub.core.clock import parse_iso
+from knowhub.core.near_duplicates import digest
+from knowhub.core.operation import View
+from knowhub.core.request_context import RequestContext
+from knowhub.core.table_schema import Index, TableSchema
+from knowhub.knowledge.model import COLLECTION, RECORD_FIELDS, KnowledgeSummary, ListQuery
+
+FACETS: Final = {item.name: item.facet for item in RECORD_FIELDS if item.facet is not None}
+"""The fields that search and lists filter by, with the names of their facets."""
+_DEFAULTS: Final = {item.name: item.blank for item in RECORD_FIELDS if item.is_added}
+_KINDS_CACHED = 65_536
+_get_facet_fields = itemgetter(*FACETS)
+
+FacetValues: TypeAlias = "tuple[str | tuple[str, ...] | None, ...]"
+"""The value of each field in `FACETS`; tags as facets already."""
+
+
+def summarize(
+    row: Mapping[str, Any], ordinal: int, text_num: int, earlier: KnowledgeSummary | None = None
+) -> KnowledgeSummary:
+    """Return the summary of `row`. It reuses parts of `earlier` if the text is the same."""
+    values = _read_facet_values(row)
+    signature = _hash_searched(row, values)
+    same_text = earlier is not None and earlier.signature == signature
+    evaluation = row["eval"]
+    weight = evaluation.get("effective") or evaluation
+    merged_into = None if row.get("deleted") else row.get("merged_into")
+    kind = _make_kind(values)
+    return KnowledgeSummary(
+        id=row["id"],
+        ordinal=earlier.ordinal if earlier else ordinal,
+        text_num=earlier.text_num if same_text and earlier else text_num,
+        signature=signature,
+        live=not row.get("deleted") and merged_into is None,
+        version=row["version"],
+        owner=row["owner"],
+        scopes=kind.scopes,
+        audience=kind.audience,
+        types=kind.types,
+        facets=kind.facets,
+        dedup_key=earlier.dedup_key if same_text and earlier else dedup_key(row),
+        score=evaluation["score"],
+        helpful=weight["helpful"],
+        harmful=weight["harmful"],
+        valid_from=_seconds(row["valid_from"]),
+        valid_to=_seconds(row["valid_to"]),
+        supersedes=row["supersedes"],
+        merged_into=merged_into,
+    )
+
+
+def get_searched_value(row: Mapping[str, Any]) -> int:
+    """Return a hash of everything that search and the duplicate check read. It is valid within one process only."""
+    return _hash_searched(row, _read_facet_values(row))
+
+
+def dedup_key(row: Mapping[str, Any]) -> bytes:
+    """Return a hash of owner, scopes, types and normalised text. Records with the same key are duplicates."""
+    return _duplicate_key(row["owner"], tuple(row["scopes"]), tuple(row["types"]), row["task"], row["content"])
+
+
+def facet(name: str, value: str) -> str:
+    """Return a filter value, such as `type:tool` or `tag.domain:web`."""
+    return f"{name}:{value}"
+
+
+def tag_facets(tags: Mapping[str, str | Sequence[str]]) -> tuple[str, ...]:
+    """Return a facet for each value of each tag."""
+    return tuple(
+        [
+            f"tag.{name}:{value}"
+            for name, values in tags.items()
+            for value in ((values,) if isinstance(values, str) else values)
+        ]
+    )
+
+
+def make_filters(values: Mapping[str, Collection[str]]) -> list[frozenset[str]]:
+    """Return a filter for each field of `FACETS` that has values: a record must have one of them."""
+    return [
+        frozenset(facet(FACETS[name], value) for value in accepted) for name, accepted in values.items() if accepted
+    ]
+
+
+def limit_to_visible(filters: Sequence[frozenset[str]], ctx: RequestContext) -> list[frozenset[str]]:
+    """Return the filters after one for what the caller sees; a caller who sees everything needs none."""
+    return list(filters) if ctx.visible is None else [visibility_filter(ctx.visible), *filters]
+
+
+def visibility_filter(audience: frozenset[str]) -> frozenset[str]:
+    """Return facets. A record with at least one of them is visible to `audience`."""
+    return frozenset(facet("sees", scope) for scope in audience)
+
+
+# A save computes the key twice: for the duplicate check and for the index.
+@lru_cache(maxsize=64)
+def _duplicate_key(owner: str, own_scopes: tuple[str, ...], types: tuple[str, ...], task: str, content: str) -> bytes:
+    kind = "\x1f".join([owner, "\x1e".join(sorted(set(own_scopes))), "\x1e".join(sorted(set(types)))])
+    return blake2b(kind.encode() + digest(task) + digest(content), digest_size=16).digest()
+
+
+class _Kind(NamedTuple):
+    scopes: tuple[str, ...]
+    audience: frozenset[str]
+    types: tuple[str, ...]
+    facets: frozenset[str]
+
+
+@lru_cache(maxsize=_KINDS_CACHED)
+def _make_kind(values: FacetValues) -> _Kind:
+    # Many records share these values, so they share one set in memory.
+    named: dict[str, Any] = dict(zip(FACETS, values, strict=True))
+    own_scopes, owner = named["scopes"], named["owner"]
+    audience = scopes.audience(own_scopes, owner)
+    facets = {*named.pop("tags"), *visibility_filter(audience)}
+    for name, value in named.items():
+        facets.update(facet(FACETS[name], item) for item in ((value,) if isinstance(value, str) else value or ()))
+    if scopes.OWNER in own_scopes:
+        # `user:owner` means the owner, so a filter for that user finds these records, too.
+        facets.add(facet("scope", owner))
+    return _Kind(own_scopes, audience, named["types"], frozenset(facets))
+
+
+def _read_facet_values(row: Mapping[str, Any]) -> FacetValues:
+    try:
+        values = _get_facet_fields(row)
+    except KeyError:
+        values = _get_facet_fields({**_DEFAULTS, **row})
+    # A list comprehension, as every save and every row that is loaded runs through it.
+    return tuple(
+        [
+            tuple(value) if isinstance(value, list) else tag_facets(value) if isinstance(value, dict) else value
+            for value in values
+        ]
+    )
+
+
+def _hash_searched(row: Mapping[str, Any], values: FacetValues) -> int:
+    return hash((row["task"], row["content"], values, bool(row.get("deleted")), row.get("merged_into")))
+
+
+def _seconds(moment: str | None) -> float | None:
+    return None if moment is None else parse_iso(moment)
+
+
+BY_TEXT: Final = Index[KnowledgeSummary](
+    COLLECTION, "by_text", keys=lambda summary: (summary.text_num,), of_deleted=True
+)
+BY_DEDUP_KEY: Final = Index[KnowledgeSummary](COLLECTION, "by_duplicate_key", keys=lambda summary: (summary.dedup_key,))
+BY_SUPERSEDED: Final = Index[KnowledgeSummary](
+    COLLECTION,
+    "by_superseded",
+    keys=lambda summary: () if summary.supersedes is None else (summary.supersedes,),
+    target=COLLECTION,
+)
+BY_FACET: Final = Index[KnowledgeSummary](COLLECTION, "by_facet", keys=lambda summary: summary.facets, of_deleted=True)
+KNOWLEDGE_TABLE: Final = TableSchema(
+    COLLECTION,
+    summarize,
+    indexes=(BY_TEXT, BY_DEDUP_KEY, BY_SUPERSEDED, BY_FACET),
+    searched_value=get_searched_value,
+    defaults=_DEFAULTS,
+)
+SEARCHED_TEXTS: Final = (BY_TEXT,)
+
+
+def find_record(view: View, knowledge_id: str) -> KnowledgeSummary | None:
+    """Return the summary of a record, even if it is deleted."""
+    return view.summary(KNOWLEDGE_TABLE, knowledge_id)
+
+
+def list_live_records(view: View) -> Iterator[KnowledgeSummary]:
+    """Yield the summaries of all live records, oldest first."""
+    return view.rows(KNOWLEDGE_TABLE)
+
+
+def find_by_dedup_key(view: View, dedup_key: bytes) -> Sequence[KnowledgeSummary]:
+    """Return the live records with this key, oldest first."""
+    return view.lookup(BY_DEDUP_KEY, dedup_key)
+
+
+def find_replacements(view: View, knowledge_id: str) -> Sequence[KnowledgeSummary]:
+    """Return the live records that supersede a record."""
+    return view.lookup(BY_SUPERSEDED, knowledge_id)
+
+
+def list_records(view: View, query: ListQuery) -> list[KnowledgeSummary]:
+    """Return up to `limit` summaries below the ordinal `before` that pass every filter, newest first."""
+    if query.filters:
+        # Only the records of the rarest filter are read.
+        rarest = min(query.filters, key=lambda group: sum(view.count(BY_FACET, name) for name in group))
+        summaries = view.scan_desc(BY_FACET, rarest, query.before)
+    else:
+        summaries = view.newest(KNOWLEDGE_TABLE, query.before, of_deleted=True)
+    passing = (
+        summary
+        for summary in summaries
+        if _matches_state(summary, query) and all(not group.isdisjoint(summary.facets) for group in query.filters)
+    )
+    return list(islice(passing, query.limit))
+
+
+def _matches_state(summary: KnowledgeSummary, query: ListQuery) -> bool:
+    # A merged record is neither live nor deleted.
+    if query.is_merged:
+        return summary.merged_into is not None
+    return not summary.live and summary.merged_into is None if query.is_deleted else summary.live

@@ -1,0 +1,119 @@
+"""What a caller sees of a record: finding it by id, hiding the ids of other records, and explaining the access."""
+
+import json
+from typing import Any
+
+from knowhub.core import scopes
+from knowhub.core.errors import Conflict, NotFound, VersionConflict
+from knowhub.core.operation import Row, View
+from knowhub.core.request_context import RequestContext
+from knowhub.knowledge.model import COLLECTION, KnowledgeSummary
+from knowhub.knowledge.table import find_record
+
+_NAMING_FIELDS = ("supersedes", "merged_into")
+_MOST_HOPS = 1_000
+
+
+def find_readable(view: View, ctx: RequestContext, knowledge_id: str) -> KnowledgeSummary:
+    """Return the summary of a visible record, even if it was merged. Raises NotFound."""
+    summary = find_record(view, knowledge_id)
+    if summary is None or not summary.can_read or not ctx.sees(summary.audience):
+        raise NotFound.of("knowledge", knowledge_id)
+    return summary
+
+
+def get_readable_row(view: View, ctx: RequestContext, knowledge_id: str, expected: int | None) -> Row:
+    """Return the row of a visible record, even if it was merged. Raises NotFound, VersionConflict."""
+    summary = find_readable(view, ctx, knowledge_id)
+    if expected is not None and expected != summary.version:
+        raise VersionConflict(summary.version)
+    row = view.get(COLLECTION, knowledge_id)
+    if row is None:
+        raise NotFound.of("knowledge", knowledge_id)
+    return row
+
+
+def get_current_row(view: View, ctx: RequestContext, knowledge_id: str, expected: int | None) -> Row:
+    """Return the row of a record, or of its survivor if it was merged. Raises NotFound, VersionConflict.
+
+    `expected` is the version of the named record.
+    """
+    named = get_readable_row(view, ctx, knowledge_id, expected)
+    if named.get("merged_into") is None:
+        return named
+    summary = follow_merges(view, knowledge_id)
+    if summary is None:
+        raise NotFound.of("knowledge", knowledge_id)
+    return get_readable_row(view, ctx, summary.id, None)
+
+
+def follow_merges(view: View, knowledge_id: str) -> KnowledgeSummary | None:
+    """Return the summary of a live record, or of its final survivor; None if neither is live."""
+    summary = find_record(view, knowledge_id)
+    for _ in range(_MOST_HOPS):
+        if summary is None or summary.merged_into is None:
+            return summary if summary is not None and summary.live else None
+        summary = find_record(view, summary.merged_into)
+    # Only rows that no merge wrote, such as two that name each other, form an endless chain.
+    return None
+
+
+def check_not_merged(row: Row) -> None:
+    """Raise Conflict for a merged record: nobody would find a change there."""
+    into = row.get("merged_into")
+    if into is not None:
+        raise Conflict(f"this record was merged into {into!r}; change that one", {"merged_into": into})
+
+
+def render_record_json(view: View, ctx: RequestContext, summary: KnowledgeSummary) -> bytes:
+    """Return a record as JSON text. Usually this is the stored text, which is not parsed."""
+    raw = view.raw(COLLECTION, summary.id) or b""
+    if ctx.unrestricted or all(_is_visible(view, ctx, item) for item in (summary.supersedes, summary.merged_into)):
+        return raw
+    return json.dumps(redact_row(view, ctx, json.loads(raw)), ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def redact_row(view: View, ctx: RequestContext, row: Row) -> Row:
+    """Return a row with null for the id of each record that the caller does not see."""
+    if ctx.unrestricted:
+        return row
+    hidden = {name: None for name in _NAMING_FIELDS if not _is_visible(view, ctx, row.get(name))}
+    return {**row, **hidden} if hidden else row
+
+
+def describe_access(ctx: RequestContext, summary: KnowledgeSummary, visibility: str) -> dict[str, Any]:
+    """Return the readers of a record that the caller sees, each with its reason, and the caller's own rights."""
+    may_edit = ctx.may_edit(summary.owner)
+    rights = ["read", "add_evidence", *(("edit", "set_score", "evolve", "delete", "erase") if may_edit else ())]
+    others = sorted(summary.audience - {summary.owner}, key=_rank_scope)
+    seen_by = scopes.best(summary.scopes, summary.owner, ctx.visible)
+    if ctx.unrestricted:
+        seen_by = "local_principal" if ctx.is_root else "admin"
+    return {
+        "knowledge_id": summary.id,
+        "owner": summary.owner,
+        "scopes": list(summary.scopes),
+        "visibility": visibility,
+        "readers": [
+            {"scope": summary.owner, "because": "owner"},
+            *({"scope": scope, "because": "scope"} for scope in others),
+        ],
+        "caller": {
+            "principal": ctx.actor,
+            "seen_by": seen_by,
+            "is_owner": summary.owner in ctx.own,
+            "rights": rights,
+        },
+    }
+
+
+def _is_visible(view: View, ctx: RequestContext, knowledge_id: str | None) -> bool:
+    if knowledge_id is None:
+        return True
+    summary = find_record(view, knowledge_id)
+    # An id that never existed reveals nothing: an import may bring a record before the record that it supersedes.
+    return summary is None or ctx.sees(summary.audience)
+
+
+def _rank_scope(scope: str) -> tuple[int, str]:
+    return scopes.PRECEDENCE.index(scope.partition(":")[0]), scope
