@@ -1,7 +1,7 @@
-"""What callers say of keywords and infos, field by field: checked once, and copied to plain JSON that the log can hold.
+"""Parsers for the fields of keywords and infos.
 
-Every check names its field in the InvalidInput that it raises, and returns what is to be stored: exact `str`, `list`,
-`dict`, `int` and `float`, shared with nobody, so that an answer shows what the log holds.
+Each returns a copy of exact `str`, `list`, `dict`, `int` or `float` that the log can hold, or raises InvalidInput with
+the name of the field.
 """
 
 import json
@@ -21,8 +21,8 @@ _INT64: Final = range(-(2**63), 2**63)
 _PAIR: Final = 2
 
 
-def text(field: str, value: object) -> str:
-    """Return text that a file can hold as it is: no NUL, and no half of a surrogate pair."""
+def parse_text(field: str, value: object) -> str:
+    """Parse a text without NUL and without half surrogate pairs."""
     if not isinstance(value, str):
         raise InvalidInput.of(field, f"must be text, not {type(value).__name__}")
     plain = str.__str__(value)
@@ -31,29 +31,29 @@ def text(field: str, value: object) -> str:
     return plain
 
 
-def texts(field: str, value: object) -> list[str]:
-    """Return a list of such texts. A bare text is none: it would be taken letter by letter."""
-    return [text(f"{field}.{index}", one) for index, one in enumerate(_items(field, value))]
+def parse_texts(field: str, value: object) -> list[str]:
+    """Parse a list of texts; a single text is refused."""
+    return [parse_text(f"{field}.{index}", item) for index, item in enumerate(_parse_list(field, value))]
 
 
-def row_id(field: str, value: object) -> str:
-    """Return the id of a row, or a name that stands for one in a batch."""
-    named = text(field, value)
+def parse_row_id(field: str, value: object) -> str:
+    """Parse the id of a row, or the `ref` of an item."""
+    named = parse_text(field, value)
     if not named:
         raise InvalidInput.of(field, "must not be empty; leave it out for none")
     return named
 
 
-def whole(field: str, value: object) -> int:
-    """Return a whole number; True and 1.0 are none."""
+def parse_integer(field: str, value: object) -> int:
+    """Parse an integer; True and 1.0 are refused."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise InvalidInput.of(field, f"must be a whole number, not {type(value).__name__}")
     return int(value)
 
 
-def scopes(field: str, value: object) -> list[str]:
-    """Return from 1 to 50 scopes, each once."""
-    named = texts(field, value)
+def parse_scopes(field: str, value: object) -> list[str]:
+    """Parse 1 to 50 scopes, without duplicates."""
+    named = parse_texts(field, value)
     if not 1 <= len(named) <= MAX_SCOPES:
         raise InvalidInput.of(field, f"must have between 1 and {MAX_SCOPES} entries")
     for index, scope in enumerate(named):
@@ -62,42 +62,42 @@ def scopes(field: str, value: object) -> list[str]:
     return list(dict.fromkeys(named))
 
 
-def owner(field: str, value: object) -> str:
-    """Return the one `user:` or `agent:` principal whom a row belongs to."""
-    named = text(field, value)
+def parse_owner(field: str, value: object) -> str:
+    """Parse a `user:` or `agent:` principal."""
+    named = parse_text(field, value)
     if problem := rules.owner_problem(named):
         raise InvalidInput.of(field, problem)
     return named
 
 
-def metadata(field: str, value: object) -> dict[str, Any]:
-    """Return a copy of a JSON object: finite numbers, integers of 64 bits, 64 KiB and 64 levels at most.
+def parse_metadata(field: str, value: object) -> dict[str, Any]:
+    """Parse a JSON object with finite numbers and 64-bit integers, at most 64 KiB and 64 levels.
 
-    A tuple is stored as a list.
+    A tuple becomes a list.
     """
     if not isinstance(value, dict):
         raise InvalidInput.of(field, f"must be an object, not {type(value).__name__}")
-    copied: dict[str, Any] = _Copying(field).copy(value, 1)
+    copied: dict[str, Any] = _JsonCopier(field).copy(value, 1)
     if copied and len(json.dumps(copied, ensure_ascii=False, separators=(",", ":")).encode()) > MAX_METADATA_BYTES:
         raise _too_large(field)
     return copied
 
 
-def links(field: str, value: object) -> list[tuple[str, RelationType]]:
-    """Return pairs of a keyword's id and how an info belongs to it."""
-    return [_link(f"{field}.{index}", one) for index, one in enumerate(_items(field, value))]
+def parse_links(field: str, value: object) -> list[tuple[str, RelationType]]:
+    """Parse pairs of a keyword id and a relation."""
+    return [_parse_link(f"{field}.{index}", item) for index, item in enumerate(_parse_list(field, value))]
 
 
-def relation(field: str, value: object) -> RelationType:
-    """Return one of the relations, which may be named by its word."""
-    known = next((one for one in RelationType if one == value), None)
+def parse_relation(field: str, value: object) -> RelationType:
+    """Parse a relation."""
+    known = next((relation_type for relation_type in RelationType if relation_type == value), None)
     if known is None:
         raise InvalidInput.of(field, f"{reprlib.repr(value)} is no relation: use {', '.join(RelationType)}")
     return known
 
 
-def patch(sent: object, patchable: Collection[str]) -> dict[str, Any]:
-    """Return the fields that are to be changed, each as a row holds it; `patchable` names those that may be."""
+def parse_patch(sent: object, patchable: Collection[str]) -> dict[str, Any]:
+    """Parse the fields of a patch; only those in `patchable` are allowed."""
     if not isinstance(sent, Mapping):
         raise InvalidInput.of("patch", f"must be an object of fields, not {type(sent).__name__}")
     fields = dict(sent)
@@ -108,26 +108,26 @@ def patch(sent: object, patchable: Collection[str]) -> dict[str, Any]:
 
 
 _KINDS: Final[Mapping[str, Callable[[str, object], Any]]] = {
-    "name": text,
-    "aliases": texts,
-    "description": text,
-    "content": text,
-    "source": text,
-    "metadata": metadata,
-    "scopes": scopes,
+    "name": parse_text,
+    "aliases": parse_texts,
+    "description": parse_text,
+    "content": parse_text,
+    "source": parse_text,
+    "metadata": parse_metadata,
+    "scopes": parse_scopes,
 }
 
 
-class _Copying:
-    """Copies one value. It stops at the size limit: a few objects that hold each other twice are endless work."""
+class _JsonCopier:
+    """Copies a value up to the size limit. Without a limit, nested references to shared objects could take forever."""
 
     def __init__(self, field: str) -> None:
         self._field = field
-        # Each value, and each character of a text, is a byte of JSON at least.
+        # Each value and each character takes at least one byte of JSON.
         self._left = MAX_METADATA_BYTES
 
     def copy(self, value: object, depth: int) -> Any:  # noqa: ANN401 -- any JSON
-        self._take(1)
+        self._count_chars(1)
         match value:
             case None | bool():
                 return value
@@ -144,9 +144,9 @@ class _Copying:
             case list() | tuple() | dict() if depth > MAX_METADATA_DEPTH:
                 raise InvalidInput.of(self._field, f"must not be nested deeper than {MAX_METADATA_DEPTH} levels")
             case list() | tuple():
-                return [self.copy(one, depth + 1) for one in value]
+                return [self.copy(item, depth + 1) for item in value]
             case dict():
-                return {self._key(name): self.copy(one, depth + 1) for name, one in value.items()}
+                return {self._key(name): self.copy(item, depth + 1) for name, item in value.items()}
         raise InvalidInput.of(self._field, f"must be JSON; {type(value).__name__} is none")
 
     def _key(self, name: object) -> str:
@@ -155,26 +155,26 @@ class _Copying:
         return self._text(name)
 
     def _text(self, value: str) -> str:
-        self._take(len(value))
-        return text(self._field, value)
+        self._count_chars(len(value))
+        return parse_text(self._field, value)
 
-    def _take(self, count: int) -> None:
+    def _count_chars(self, count: int) -> None:
         self._left -= count
         if self._left < 0:
             raise _too_large(self._field)
 
 
-def _items(field: str, value: object) -> list[Any]:
+def _parse_list(field: str, value: object) -> list[Any]:
     if not isinstance(value, list | tuple):
         raise InvalidInput.of(field, f"must be a list, not {type(value).__name__}")
     return list(value)
 
 
-def _link(field: str, value: object) -> tuple[str, RelationType]:
-    pair = _items(field, value)
+def _parse_link(field: str, value: object) -> tuple[str, RelationType]:
+    pair = _parse_list(field, value)
     if len(pair) != _PAIR:
         raise InvalidInput.of(field, "must be a pair: the id of a keyword, and a relation")
-    return row_id(f"{field}.keyword_id", pair[0]), relation(f"{field}.relation", pair[1])
+    return parse_row_id(f"{field}.keyword_id", pair[0]), parse_relation(f"{field}.relation", pair[1])
 
 
 def _is_encodable(plain: str) -> bool:

@@ -1,9 +1,9 @@
-"""What the keyword tree is made of: keywords, infos, links, and what a search answers (seed 000 §3)."""
+"""The data types of the keyword tree: keywords, infos, links, and answers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 KEYWORDS = "keywords"
 INFOS = "infos"
@@ -13,12 +13,16 @@ PAGE_SIZE = 50
 
 
 class RelationType(StrEnum):
-    """How an info belongs to a keyword (KT-038); the order is that of `sort=relevance` (C-36)."""
+    """The relation of an info to a keyword, in the order of `sort=relevance`."""
 
     PRIMARY = "PRIMARY"
     EXAMPLE = "EXAMPLE"
     SOURCE = "SOURCE"
     RELATED = "RELATED"
+
+
+RELATION_RANKS: Final[Mapping[str, int]] = {relation: rank for rank, relation in enumerate(RelationType)}
+"""The strongest relation has rank 0. Where two links of an info become one, the stronger is kept."""
 
 
 class SearchStatus(StrEnum):
@@ -28,7 +32,7 @@ class SearchStatus(StrEnum):
 
 
 class InfoPolicy(StrEnum):
-    """What becomes of the infos of a deleted keyword (KT-232)."""
+    """What happens to the infos of a deleted keyword."""
 
     REATTACH = "reattach"
     FORBID = "forbid"
@@ -42,10 +46,10 @@ class InfoSort(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A keyword as memory holds it, without description and metadata; a deleted one is not `live`.
+    """The summary of a keyword in memory, without description and metadata; a deleted one is not `live`.
 
-    `ordinal` counts keywords in the order of their creation. `tokens` are the keys of exact lookup, `pinyin` those
-    that are asked only where tokens miss, `terms` the words by which it is offered as a candidate.
+    `ordinal` counts keywords by creation. `tokens` are the keys of exact lookup, `pinyin` those of the second lookup,
+    `terms` the words by which it becomes a candidate.
     """
 
     id: str
@@ -64,8 +68,8 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class InfoHead:
-    """An info without its content; `ordinal` counts infos in the order of their creation."""
+class InfoSummary:
+    """The summary of an info in memory, without its content; `ordinal` counts infos by creation."""
 
     id: str
     ordinal: int
@@ -76,21 +80,27 @@ class InfoHead:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A live link. Its row's id is `link_id(info_id, keyword_id)`."""
+    """A link of an info to a keyword."""
 
     info_id: str
     keyword_id: str
     relation: RelationType
+    live: bool = True
+
+    @property
+    def id(self) -> str:
+        """The id of its row."""
+        return make_link_id(self.info_id, self.keyword_id)
 
 
-def link_id(info_id: str, keyword_id: str) -> str:
-    """Return the id of the row that links these two: a pair has one link at most (G-05)."""
+def make_link_id(info_id: str, keyword_id: str) -> str:
+    """Return the id of a link's row: a pair has at most one link."""
     return f"{info_id}:{keyword_id}"
 
 
 @dataclass(frozen=True, slots=True)
 class NewKeyword:
-    """A keyword to be created. In a batch `ref` names it, and `parent_ref` is the `ref` of an earlier one."""
+    """A keyword to create. In a batch `ref` names it, and `parent_ref` is the `ref` of an earlier item."""
 
     name: str
     parent_id: str | None = None
@@ -105,7 +115,7 @@ class NewKeyword:
 
 @dataclass(frozen=True, slots=True)
 class NewInfo:
-    """An info to be created, linked to `keyword_ids` as PRIMARY, to others by `links`; `auto_link` looks for more."""
+    """An info to create, linked to `keyword_ids` as PRIMARY and by `links`; `auto_link` finds more keywords."""
 
     content: str
     source: str = ""
@@ -119,8 +129,8 @@ class NewInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class Linking:
-    """How an info shall belong to a keyword, who says so, and the version of their link that was read."""
+class LinkRequest:
+    """The relation and the creator of a link, and the version that the caller read."""
 
     relation: RelationType = RelationType.PRIMARY
     created_by: str = "user"
@@ -129,7 +139,7 @@ class Linking:
 
 @dataclass(frozen=True, slots=True)
 class InfoQuery:
-    """A page of a keyword's infos; `page` counts from 0, `size` is how many a page holds."""
+    """A request for a page of a keyword's infos; `page` counts from 0."""
 
     relation: RelationType | None = None
     page: int = 0
@@ -138,8 +148,8 @@ class InfoQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
-    """The limits of the tree's searches and the switches of its policies (seed 000 §7; C-20…C-30)."""
+class TreeOptions:
+    """Limits and switches of the keyword tree."""
 
     max_candidates: int = 50
     max_rounds: int = 6
@@ -152,19 +162,19 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class ShownRow:
-    """A row as answers show it, as JSON text, with its version."""
+class RenderedRow:
+    """A row as JSON text for an answer, with its version."""
 
     json: bytes
     version: int
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """The answer of a search (KT-048), its rows as JSON text.
+class KeywordSearchResult:
+    """The answer of a search, its rows as JSON text.
 
-    `reason` says how it came to be: `exact`, `pinyin`, `exact_miss_llm_disabled`, `exact_miss_no_llm`, a reason of the
-    model, or the name of its failure. `degraded` is `["llm"]` when the model was needed and failed.
+    `reason` is `exact`, `pinyin`, `exact_miss_llm_disabled`, `exact_miss_no_llm`, the model's reason, or the name of
+    its failure. `degraded` is `["llm"]` if the model was needed and failed.
     """
 
     status: SearchStatus
@@ -179,10 +189,10 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    """The answer of a write: the row as answers show it, and the operation, None when nothing changed.
+class WrittenRow:
+    """The answer of a write: the row, and the operation id, None if nothing changed.
 
-    `decided` tells what a model decided on the way, such as `{"dedup": "alias_of"}`.
+    `decided` has the decisions of a model, such as `{"dedup": "alias_of"}`.
     """
 
     row: Mapping[str, Any]

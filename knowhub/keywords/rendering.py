@@ -1,136 +1,269 @@
-"""Keywords as answers show them: the row, and what is computed of the tree around it; and who sees which."""
+"""Rows as answers show them: keywords with the fields computed from the tree, and pages of infos."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import blake2b
 from typing import Any
 
-from knowhub.core.errors import NotFound
-from knowhub.core.operation import Row
+from knowhub.core.errors import InvalidInput, NotFound, TooLarge
+from knowhub.core.operation import Row, View
 from knowhub.core.request_context import RequestContext
-from knowhub.keywords import tree
-from knowhub.keywords.model import KEYWORDS, InfoHead, Node
-from knowhub.keywords.ports import KeywordView
+from knowhub.keywords import fields, tree
+from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, InfoQuery, InfoSummary, Node, make_link_id
+from knowhub.keywords.tree import count_children, find_info, list_child_ids, list_children, list_infos_of_keyword
 
-_UNCHANGED_ROOT = json.dumps(tree.root_row(), separators=(",", ":")).encode()
+_UNCHANGED_ROOT = json.dumps(tree.make_root_row(), separators=(",", ":")).encode()
 
 
-def keyword_json(
-    view: KeywordView, ctx: RequestContext, node: Node, *, with_children: bool, level: int | None = None
+def render_keyword(
+    view: View, ctx: RequestContext, node: Node, *, with_children: bool, level: int | None = None
 ) -> bytes:
-    """Return a keyword as JSON text: its row as it lies in memory, and `level`, `children`, `child_count` after it.
+    """Return a keyword as JSON text: its stored row with `level`, `children` and `child_count` appended.
 
-    The row is not parsed: this is the path of every exact search. `level` saves the walk to the root where the
-    caller knows it.
+    The row is not parsed, as every exact search comes here. Pass `level` if it is known, to save a walk to the root.
     """
-    raw = _row_json(view, ctx, node)
-    level = level_of(view, ctx, node.id) if level is None else level
+    raw = _render_row(view, ctx, node)
+    level = get_level(view, ctx, node.id) if level is None else level
     if not with_children:
-        return _alone(raw[:-1], level, _visible_child_count(view, ctx, node.id))
-    return _with_children(raw[:-1], level, visible_child_ids(view, ctx, node.id))
+        return _render_alone(raw[:-1], level, _count_visible_children(view, ctx, node.id))
+    return _render_with_children(raw[:-1], level, list_visible_child_ids(view, ctx, node.id))
 
 
-def keyword_json_twice(view: KeywordView, ctx: RequestContext, node: Node, level: int) -> tuple[bytes, bytes]:
-    """Return `keyword_json` with the children and without, as a match is told and as the end of its path."""
-    row, ids = _row_json(view, ctx, node)[:-1], visible_child_ids(view, ctx, node.id)
-    return _with_children(row, level, ids), _alone(row, level, len(ids))
+def render_keyword_pair(view: View, ctx: RequestContext, node: Node, level: int) -> tuple[bytes, bytes]:
+    """Return a keyword with and without `children`, for a match and for the end of its path."""
+    row, ids = _render_row(view, ctx, node)[:-1], list_visible_child_ids(view, ctx, node.id)
+    return _render_with_children(row, level, ids), _render_alone(row, level, len(ids))
 
 
-def keyword_answer(view: KeywordView, ctx: RequestContext, row: Row, *, level: int | None = None) -> dict[str, Any]:
-    """Return the row of a keyword with `level`, `children` and `child_count`, as the answer of a write shows it."""
-    children = visible_child_ids(view, ctx, row["id"])
-    level = level_of(view, ctx, row["id"]) if level is None else level
-    parent = {} if _is_parent_told(view, ctx, row["parent_id"]) else {"parent_id": None}
+def add_tree_fields(view: View, ctx: RequestContext, row: Row, *, level: int | None = None) -> dict[str, Any]:
+    """Return a row with `level`, `children` and `child_count`, for the answer of a write."""
+    children = list_visible_child_ids(view, ctx, row["id"])
+    level = get_level(view, ctx, row["id"]) if level is None else level
+    parent = {} if _is_parent_visible(view, ctx, row["parent_id"]) else {"parent_id": None}
     return {**row, **parent, "level": level, "children": children, "child_count": len(children)}
 
 
-def keyword_row(view: KeywordView, keyword_id: str) -> Row:
-    """Return the row of a keyword that is there, of a root that was never written too. Raises NotFound."""
+def get_keyword_row(view: View, keyword_id: str) -> Row:
+    """Return the row of a keyword, also of a root that was never written. Raises NotFound."""
     row = view.get(KEYWORDS, keyword_id)
     if row is not None:
         return row
     if keyword_id == tree.ROOT_NODE.id:
-        return tree.root_row()
+        return tree.make_root_row()
     raise NotFound.of("keyword", keyword_id)
 
 
-def visible_node(view: KeywordView, ctx: RequestContext, keyword_id: str) -> Node:
-    """Return a live keyword that the caller sees. Raises NotFound, the same for both."""
-    node = seen_node(view, ctx, keyword_id)
+def require_node(view: View, ctx: RequestContext, keyword_id: str) -> Node:
+    """Return a live keyword that the caller sees. Raises NotFound, also for a hidden one."""
+    node = get_visible_node(view, ctx, keyword_id)
     if node is None:
         raise NotFound.of("keyword", keyword_id)
     return node
 
 
-def seen_node(view: KeywordView, ctx: RequestContext, keyword_id: str) -> Node | None:
-    """Return a live keyword that the caller sees; None when there is none."""
-    node = tree.live_node(view, keyword_id)
+def get_visible_node(view: View, ctx: RequestContext, keyword_id: str) -> Node | None:
+    """Return a live keyword that the caller sees, else None."""
+    node = tree.get_live_node(view, keyword_id)
     return node if node is not None and ctx.sees(node.audience) else None
 
 
-def visible_info(view: KeywordView, ctx: RequestContext, info_id: str) -> InfoHead:
-    """Return the head of a live info that the caller sees. Raises NotFound, the same for both."""
-    info = view.info(info_id)
+def require_info(view: View, ctx: RequestContext, info_id: str) -> InfoSummary:
+    """Return the summary of a live info that the caller sees. Raises NotFound, also for a hidden one."""
+    info = find_info(view, info_id)
     if info is None or not info.live or not ctx.sees(info.audience):
         raise NotFound.of("info", info_id)
     return info
 
 
-def visible_path(view: KeywordView, ctx: RequestContext, node: Node) -> list[Node]:
-    """Return the keywords from the root to this one that the caller sees."""
-    return [above for above in tree.path_of(view, node.id) if ctx.sees(above.audience)]
+def list_visible_path(view: View, ctx: RequestContext, node: Node) -> list[Node]:
+    """Return the visible keywords from the root to this one."""
+    return [above for above in tree.get_path(view, node.id) if ctx.sees(above.audience)]
 
 
-def path_json(view: KeywordView, ctx: RequestContext, node: Node, *, with_children: bool) -> list[bytes]:
-    """Return `visible_path` as JSON text; who is left out does not count in the levels."""
+def render_path(view: View, ctx: RequestContext, node: Node, *, with_children: bool) -> list[bytes]:
+    """Return `list_visible_path` as JSON text; hidden keywords do not count in the levels."""
     return [
-        keyword_json(view, ctx, above, with_children=with_children, level=level)
-        for level, above in enumerate(visible_path(view, ctx, node))
+        render_keyword(view, ctx, above, with_children=with_children, level=level)
+        for level, above in enumerate(list_visible_path(view, ctx, node))
     ]
 
 
-def level_of(view: KeywordView, ctx: RequestContext, keyword_id: str) -> int:
-    """Return how many keywords that the caller sees stand above this one (KT-042)."""
+def get_level(view: View, ctx: RequestContext, keyword_id: str) -> int:
+    """Return how many visible ancestors this keyword has."""
     if ctx.unrestricted:
-        return tree.level_of(view, keyword_id)
-    return sum(ctx.sees(above.audience) for above in tree.path_of(view, keyword_id)[:-1])
+        return tree.count_ancestors(view, keyword_id)
+    return sum(ctx.sees(above.audience) for above in tree.get_path(view, keyword_id)[:-1])
 
 
-def visible_children(view: KeywordView, ctx: RequestContext, keyword_id: str) -> list[Node]:
+def list_visible_children(view: View, ctx: RequestContext, keyword_id: str) -> list[Node]:
     """Return the live children of a keyword that the caller sees, oldest first."""
-    children = view.children(keyword_id)
+    children = list_children(view, keyword_id)
     return list(children) if ctx.unrestricted else [child for child in children if ctx.sees(child.audience)]
 
 
-def visible_child_ids(view: KeywordView, ctx: RequestContext, keyword_id: str) -> Sequence[str]:
-    """Return the ids of `visible_children`."""
+def list_visible_child_ids(view: View, ctx: RequestContext, keyword_id: str) -> Sequence[str]:
+    """Return the ids of `list_visible_children`."""
     if ctx.unrestricted:
-        return view.child_ids(keyword_id)
-    return [child.id for child in visible_children(view, ctx, keyword_id)]
+        return list_child_ids(view, keyword_id)
+    return [child.id for child in list_visible_children(view, ctx, keyword_id)]
 
 
-def _with_children(row: bytes, level: int, ids: Sequence[str]) -> bytes:
+def _render_with_children(row: bytes, level: int, ids: Sequence[str]) -> bytes:
     # Ids are UUIDs or "root": nothing in them needs escaping.
     children = b'"%s"' % '","'.join(ids).encode() if ids else b""
     return b'%s,"level":%d,"children":[%s],"child_count":%d}' % (row, level, children, len(ids))
 
 
-def _alone(row: bytes, level: int, child_count: int) -> bytes:
+def _render_alone(row: bytes, level: int, child_count: int) -> bytes:
     return b'%s,"level":%d,"child_count":%d}' % (row, level, child_count)
 
 
-def _row_json(view: KeywordView, ctx: RequestContext, node: Node) -> bytes:
-    """Return the row of a keyword as JSON text, without the id of a parent that the caller does not see."""
+def _render_row(view: View, ctx: RequestContext, node: Node) -> bytes:
+    """Return the row of a keyword as JSON text, without the id of a hidden parent."""
     raw = view.raw(KEYWORDS, node.id) or _UNCHANGED_ROOT
-    if _is_parent_told(view, ctx, node.parent_id):
+    if _is_parent_visible(view, ctx, node.parent_id):
         return raw
     return json.dumps({**json.loads(raw), "parent_id": None}, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def _is_parent_told(view: KeywordView, ctx: RequestContext, parent_id: str | None) -> bool:
-    return parent_id is None or ctx.unrestricted or seen_node(view, ctx, parent_id) is not None
+def _is_parent_visible(view: View, ctx: RequestContext, parent_id: str | None) -> bool:
+    return parent_id is None or ctx.unrestricted or get_visible_node(view, ctx, parent_id) is not None
 
 
-def _visible_child_count(view: KeywordView, ctx: RequestContext, keyword_id: str) -> int:
+def _count_visible_children(view: View, ctx: RequestContext, keyword_id: str) -> int:
     if ctx.unrestricted:
-        return view.child_count(keyword_id)
-    return len(visible_children(view, ctx, keyword_id))
+        return count_children(view, keyword_id)
+    return len(list_visible_children(view, ctx, keyword_id))
+
+
+MAX_SIZE = 1_000
+MAX_SHOWN_BYTES = 1024 * 1024
+MAX_PAGE_BYTES = 64 * 1024 * 1024
+MAX_USES = 5_000
+"""A page that examined more infos is not cached: it would have too many dependencies."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkedInfoPage:
+    """A page of a keyword's infos, and the ids of all infos that were examined for it.
+
+    The page depends on the keyword, its links and all examined infos: a hidden info may become visible, and the infos
+    before the page decide where it begins.
+    """
+
+    shown: Sequence[InfoSummary]
+    examined: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class InfoPage:
+    """A page of infos as JSON text, newest first; `next_before` is the cursor of the next page, None on the last."""
+
+    records: Sequence[bytes]
+    next_before: int | None
+
+
+def get_info_page(view: View, ctx: RequestContext, keyword_id: str, query: InfoQuery) -> LinkedInfoPage:
+    """Return a page of a keyword's infos; past the end it is empty. Raises InvalidInput for a wrong page or size."""
+    check_query(query)
+    first, end = query.page * query.size, (query.page + 1) * query.size
+    shown: list[InfoSummary] = []
+    examined: list[str] = []
+    visible = 0
+    for summary in list_infos_of_keyword(view, keyword_id, query):
+        examined.append(summary.id)
+        if not _is_visible(ctx, summary):
+            continue
+        visible += 1
+        if visible > first:
+            shown.append(summary)
+        if visible == end:
+            break
+    return LinkedInfoPage(shown, examined)
+
+
+def render_infos(view: View, summaries: Iterable[InfoSummary]) -> list[bytes]:
+    """Return infos as JSON text, as they are stored."""
+    return [view.raw(INFOS, summary.id) or b"" for summary in summaries]
+
+
+def render_first_infos(view: View, summaries: Iterable[InfoSummary]) -> list[bytes]:
+    """Return as many infos as fit in 1 MiB, at least one."""
+    rows: list[bytes] = []
+    size = 0
+    for summary in summaries:
+        row = view.raw(INFOS, summary.id) or b""
+        size += len(row)
+        if rows and size > MAX_SHOWN_BYTES:
+            break
+        rows.append(row)
+    return rows
+
+
+def render_linked_infos(view: View, keyword_id: str, summaries: Iterable[InfoSummary]) -> list[bytes]:
+    """Return infos as JSON text with the `relation` and `created_by` of their link. Raises TooLarge over 64 MiB."""
+    rows = []
+    size = 0
+    for summary in summaries:
+        raw, link = view.raw(INFOS, summary.id), view.get(LINKS, make_link_id(summary.id, keyword_id))
+        size += len(raw or b"")
+        if size > MAX_PAGE_BYTES:
+            raise TooLarge(f"this page has more than {MAX_PAGE_BYTES} bytes of infos; ask for a smaller size")
+        if raw is not None and link is not None:
+            told = {name: link[name] for name in ("relation", "created_by")}
+            rows.append(raw[:-1] + b"," + json.dumps(told, ensure_ascii=False).encode()[1:])
+    return rows
+
+
+def iter_visible_infos(
+    ctx: RequestContext, summaries: Iterable[InfoSummary], before: int | None
+) -> Iterator[InfoSummary]:
+    """Yield the infos that are live, visible, and older than `before`."""
+    return (
+        summary for summary in summaries if _is_visible(ctx, summary) and (before is None or summary.ordinal < before)
+    )
+
+
+def make_info_page(view: View, summaries: Sequence[InfoSummary], limit: int) -> InfoPage:
+    """Return the first `limit` infos as a page; if there are more, the page has a cursor."""
+    shown = summaries[:limit]
+    return InfoPage(render_infos(view, shown), shown[-1].ordinal if len(summaries) > limit else None)
+
+
+def check_query(query: InfoQuery) -> None:
+    """Raise InvalidInput for a negative page, and for a size outside 1 to 1,000."""
+    if fields.parse_integer("page", query.page) < 0:
+        raise InvalidInput.of("page", "counts from 0 and is not negative")
+    check_size("size", query.size)
+
+
+def check_size(field: str, size: int) -> None:
+    """Raise InvalidInput for a size outside 1 to 1,000."""
+    if not 1 <= fields.parse_integer(field, size) <= MAX_SIZE:
+        raise InvalidInput.of(field, f"must be between 1 and {MAX_SIZE}")
+
+
+def make_page_key(ctx: RequestContext, keyword_id: str, query: InfoQuery) -> str:
+    """Return the cache key of a page of a keyword's infos."""
+    relation = query.relation.value if query.relation else "*"
+    page = f"{relation}:{query.sort.value}:{query.size}:p{query.page}"
+    return f"kw:{ctx.account}:{keyword_id}:infos:{page}:{make_reader_key(ctx)}"
+
+
+def make_reader_key(ctx: RequestContext) -> str:
+    """Return a cache key for the scopes of the caller, so that other callers do not get these answers."""
+    return _hash_reader(ctx.visible)
+
+
+def _is_visible(ctx: RequestContext, summary: InfoSummary) -> bool:
+    return summary.live and ctx.sees(summary.audience)
+
+
+# Sorting and hashing the set costs more than an exact search.
+@lru_cache(maxsize=1_024)
+def _hash_reader(visible: frozenset[str] | None) -> str:
+    if visible is None:
+        return "*"
+    return blake2b("\x1f".join(sorted(visible)).encode(), digest_size=16).hexdigest()

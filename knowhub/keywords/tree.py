@@ -1,36 +1,29 @@
-"""Walks of the keyword tree: paths, levels, subtrees; and the root, which every account has (seed 000 §3)."""
+"""The keyword tree in memory: tables and indexes, look-ups, and walks."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from itertools import islice, takewhile
+from typing import Any, Final
 
 from knowhub.core import clock, scopes
-from knowhub.core.operation import Row, is_live
-from knowhub.keywords.model import ROOT_ID, Node
-from knowhub.keywords.ports import KeywordView
-
-ROOT_OWNER = "user:local"
-"""Nobody's in particular: of the callers who name themselves, none becomes the owner by writing first."""
-
-ROOT_NODE = Node(
-    id=ROOT_ID,
-    ordinal=-1,
-    name=ROOT_ID,
-    tokens=(),
-    pinyin=(),
-    terms=(),
-    parent_id=None,
-    is_described=False,
-    owner=ROOT_OWNER,
-    scopes=(scopes.PUBLIC,),
-    audience=scopes.audience((scopes.PUBLIC,), ROOT_OWNER),
-    version=1,
-    live=True,
+from knowhub.core.operation import Row, View, is_live
+from knowhub.core.table_schema import DiskBodies, EdgeBodies, Index, TableSchema
+from knowhub.keywords.model import (
+    INFOS,
+    KEYWORDS,
+    LINKS,
+    ROOT_ID,
+    InfoQuery,
+    InfoSort,
+    InfoSummary,
+    Link,
+    Node,
+    RelationType,
 )
 
 
-def node_of(row: Row, ordinal: int, reach: tuple[str, tuple[str, ...], frozenset[str]]) -> Node:
-    """Make the node of a row; `reach` is its owner, its scopes and the audience that follows from them."""
-    owner, own_scopes, audience = reach
+def summarize_keyword(row: Row, ordinal: int, _change: int, _earlier: Node | None) -> Node:
+    """Return the summary of a keyword."""
+    owner, own_scopes, audience = scopes.intern_access(row["owner"], tuple(row["scopes"]))
     return Node(
         id=row["id"],
         ordinal=ordinal,
@@ -48,69 +41,185 @@ def node_of(row: Row, ordinal: int, reach: tuple[str, tuple[str, ...], frozenset
     )
 
 
-def live_node(view: KeywordView, keyword_id: str) -> Node | None:
-    """Return a keyword that was made and not deleted since; the root is always there."""
-    node = view.node(keyword_id)
+def summarize_info(row: Row, ordinal: int, _change: int, _earlier: InfoSummary | None) -> InfoSummary:
+    """Return the summary of an info."""
+    owner, _, audience = scopes.intern_access(row["owner"], tuple(row["scopes"]))
+    return InfoSummary(row["id"], ordinal, owner, audience, is_live(row))
+
+
+def summarize_link(row: Row, _ordinal: int, _change: int, _earlier: Link | None) -> Link:
+    """Return the summary of a link."""
+    return Link(row["info_id"], row["keyword_id"], RelationType(row["relation"]), is_live(row))
+
+
+def _link(info_id: str, keyword_id: str, relation: str, live: bool) -> Link:  # noqa: FBT001 -- as `EdgeBodies` calls it
+    return Link(info_id, keyword_id, _RELATIONS[relation], live)
+
+
+def _ends(row_id: str) -> tuple[str, str]:
+    info_id, _, keyword_id = row_id.partition(":")
+    return info_id, keyword_id
+
+
+_RELATIONS: Final = {relation.value: relation for relation in RelationType}
+BY_TOKEN: Final = Index[Node](KEYWORDS, "by_token", keys=lambda node: node.tokens)
+BY_PINYIN: Final = Index[Node](KEYWORDS, "by_pinyin", keys=lambda node: node.pinyin)
+BY_TERM: Final = Index[Node](KEYWORDS, "by_term", keys=lambda node: node.terms)
+BY_PARENT: Final = Index[Node](
+    KEYWORDS,
+    "by_parent",
+    keys=lambda node: () if node.parent_id is None else (node.parent_id,),
+    target=KEYWORDS,
+)
+BY_INFO: Final = Index[Link](LINKS, "by_info", keys=lambda link: (link.info_id,), target=INFOS)
+BY_KEYWORD: Final = Index[Link](LINKS, "by_keyword", keys=lambda link: (link.keyword_id,), target=KEYWORDS)
+BY_RELATION: Final = Index[Link](LINKS, "by_relation", keys=lambda link: ((link.keyword_id, link.relation.value),))
+
+KEYWORD_TABLE: Final = TableSchema(KEYWORDS, summarize_keyword, indexes=(BY_TOKEN, BY_PINYIN, BY_TERM, BY_PARENT))
+INFO_TABLE: Final = TableSchema(INFOS, summarize_info, bodies=DiskBodies(InfoSummary))
+LINK_TABLE: Final = TableSchema(
+    LINKS,
+    summarize_link,
+    indexes=(BY_INFO, BY_KEYWORD, BY_RELATION),
+    bodies=EdgeBodies(
+        source=INFOS,
+        source_field="info_id",
+        target_field="keyword_id",
+        label_field="relation",
+        labels=tuple(_RELATIONS),
+        ends=_ends,
+        summarize=_link,
+        by_source=BY_INFO,
+        by_target=BY_KEYWORD,
+        by_label=BY_RELATION,
+    ),
+)
+
+
+def find_keyword(view: View, keyword_id: str) -> Node | None:
+    """Return a keyword, also a deleted one (`live` is False); None if the id was never used."""
+    return view.summary(KEYWORD_TABLE, keyword_id)
+
+
+def list_keywords(view: View) -> Iterator[Node]:
+    """Yield every live keyword, oldest first."""
+    return view.rows(KEYWORD_TABLE)
+
+
+def find_by_token(view: View, token: str) -> Sequence[Node]:
+    """Return the live keywords whose name or alias has this normal form, oldest first."""
+    return view.lookup(BY_TOKEN, token)
+
+
+def find_by_pinyin(view: View, token: str) -> Sequence[Node]:
+    """Return the live keywords whose name or alias has this pinyin, in full or initials, oldest first."""
+    return view.lookup(BY_PINYIN, token)
+
+
+def find_by_term(view: View, term: str, limit: int) -> Sequence[Node]:
+    """Return up to `limit` live keywords that have this word in their name or an alias, oldest first."""
+    return list(islice(view.scan(BY_TERM, term), limit))
+
+
+def list_children(view: View, keyword_id: str) -> Sequence[Node]:
+    """Return the live children of a keyword, oldest first."""
+    return view.lookup(BY_PARENT, keyword_id)
+
+
+def list_child_ids(view: View, keyword_id: str) -> Sequence[str]:
+    """Return the ids of the live children of a keyword, oldest first."""
+    return [node.id for node in list_children(view, keyword_id)]
+
+
+def count_children(view: View, keyword_id: str) -> int:
+    """Return how many live children a keyword has, in constant time."""
+    return view.count(BY_PARENT, keyword_id)
+
+
+def find_info(view: View, info_id: str) -> InfoSummary | None:
+    """Return the summary of an info, also of a deleted one; None if the id was never used."""
+    return view.summary(INFO_TABLE, info_id)
+
+
+def list_newest_infos(view: View, before: int | None = None) -> Iterator[InfoSummary]:
+    """Yield the live infos below ordinal `before`, newest first."""
+    return view.newest(INFO_TABLE, before)
+
+
+def list_links_of_info(view: View, info_id: str) -> Sequence[Link]:
+    """Return the live links of an info."""
+    return view.lookup(BY_INFO, info_id)
+
+
+def list_links_of_keyword(view: View, keyword_id: str) -> Sequence[Link]:
+    """Return the live links of a keyword, the oldest info first."""
+    return view.lookup(BY_KEYWORD, keyword_id)
+
+
+def list_infos_of_keyword(view: View, keyword_id: str, query: InfoQuery) -> Iterator[InfoSummary]:
+    """Yield the infos of a keyword, of the query's relation and in its order, without paging."""
+    relations = [query.relation] if query.relation is not None else list(RelationType)
+    if query.relation is None and query.sort is not InfoSort.RELEVANCE:
+        links = view.scan_desc(BY_KEYWORD, (keyword_id,))
+    else:
+        links = (
+            link for relation in relations for link in view.scan_desc(BY_RELATION, ((keyword_id, relation.value),))
+        )
+    summaries = (view.summary(INFO_TABLE, link.info_id) for link in links)
+    return (summary for summary in summaries if summary is not None)
+
+
+ROOT_OWNER = "user:local"
+"""The root belongs to the local principal, not to the caller who writes first."""
+
+
+def get_live_node(view: View, keyword_id: str) -> Node | None:
+    """Return a keyword that is not deleted; the root always exists."""
+    node = find_keyword(view, keyword_id)
     if node is not None and node.live:
         return node
     return ROOT_NODE if keyword_id == ROOT_ID else None
 
 
-def path_of(view: KeywordView, keyword_id: str) -> list[Node]:
-    """Return the nodes from the root to a keyword, both included; empty when the keyword is not there.
+def get_path(view: View, keyword_id: str) -> list[Node]:
+    """Return the nodes from the root to a keyword, both included; empty if the keyword does not exist.
 
-    What hangs on nothing that is there, which no verb makes, begins its own path.
+    A keyword whose parent does not exist begins its own path. No verb makes such a keyword.
     """
     upwards: dict[str, Node] = {}
-    node = live_node(view, keyword_id)
+    node = get_live_node(view, keyword_id)
     while node is not None and node.id not in upwards:
         upwards[node.id] = node
-        node = live_node(view, node.parent_id) if node.parent_id is not None else None
+        node = get_live_node(view, node.parent_id) if node.parent_id is not None else None
     return list(reversed(upwards.values()))
 
 
-def level_of(view: KeywordView, keyword_id: str) -> int:
-    """Return how far below the root a keyword stands (KT-042); 0 for the root."""
+def count_ancestors(view: View, keyword_id: str) -> int:
+    """Return the level of a keyword; 0 for the root."""
     level = 0
     seen = {keyword_id}
-    node = view.node(keyword_id)
+    node = find_keyword(view, keyword_id)
     while node is not None and node.parent_id is not None and node.parent_id not in seen:
         level += 1
         seen.add(node.parent_id)
-        node = view.node(node.parent_id)
+        node = find_keyword(view, node.parent_id)
     return level
 
 
-def subtree(view: KeywordView, keyword_id: str) -> list[Node]:
-    """Return a keyword and all that hangs below it, level by level; empty when the keyword is not there."""
-    top = live_node(view, keyword_id)
-    if top is None:
-        return []
-    found = {top.id: top}
-    waiting = [top.id]
-    for above in waiting:
-        fresh = [child for child in view.children(above) if child.id not in found]
-        found.update((child.id, child) for child in fresh)
-        waiting += [child.id for child in fresh]
-    return list(found.values())
+def is_within(view: View, keyword_id: str, above_id: str) -> bool:
+    """Return whether a keyword is `above_id` itself or a descendant of it."""
+    return any(node.id == above_id for node in get_path(view, keyword_id))
 
 
-def is_within(view: KeywordView, keyword_id: str, above_id: str) -> bool:
-    """Tell whether a keyword is `above_id` itself or hangs somewhere below it."""
-    return any(node.id == above_id for node in path_of(view, keyword_id))
-
-
-def lowest_common_ancestor(view: KeywordView, keyword_ids: Sequence[str]) -> str:
-    """Return the deepest keyword on the paths of all of these (KT-126); the root when they share nothing else."""
-    shared: list[str] | None = None
-    for keyword_id in keyword_ids:
-        path = [node.id for node in path_of(view, keyword_id)]
-        shared = path if shared is None else _common_start(shared, path)
+def lowest_common_ancestor(view: View, keyword_ids: Sequence[str]) -> str:
+    """Return the deepest keyword on the paths of all of these."""
+    paths = ([node.id for node in get_path(view, keyword_id)] for keyword_id in keyword_ids)
+    shared = [ids[0] for ids in takewhile(lambda ids: len(set(ids)) == 1, zip(*paths, strict=False))]
     return shared[-1] if shared else ROOT_ID
 
 
-def root_row(now: float | None = None) -> dict[str, Any]:
-    """Return the row of a root that nobody has changed, as a write makes it, or as a read without one shows it."""
+def make_root_row(now: float | None = None) -> dict[str, Any]:
+    """Return the row of an unchanged root. Reads show it as long as no write has created it."""
     moment = clock.iso(0.0 if now is None else now)
     return {
         "id": ROOT_ID,
@@ -130,10 +239,4 @@ def root_row(now: float | None = None) -> dict[str, Any]:
     }
 
 
-def _common_start(left: Sequence[str], right: Sequence[str]) -> list[str]:
-    common: list[str] = []
-    for one, other in zip(left, right, strict=False):
-        if one != other:
-            break
-        common.append(one)
-    return common
+ROOT_NODE = summarize_keyword(make_root_row(), -1, 0, None)

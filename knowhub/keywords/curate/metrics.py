@@ -1,14 +1,15 @@
-"""How healthy a tree is: what hangs on nothing, what is too deep, too wide, undescribed or double (KT-186, KT-246)."""
+"""Figures of a tree: orphans, depth, width, missing descriptions and duplicate names."""
 
 import heapq
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from knowhub.core.operation import View
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import tree
 from knowhub.keywords.model import ROOT_ID, Node
-from knowhub.keywords.ports import KeywordView
+from knowhub.keywords.tree import find_info, list_keywords, list_links_of_keyword
 
 DEEP_LEVEL = 6
 MAX_LISTED = 100
@@ -22,7 +23,7 @@ class TreeMetrics:
     Exhaust `counting()`, stopping between its steps as others need, then read `result()`.
     """
 
-    def __init__(self, view: KeywordView, ctx: RequestContext) -> None:
+    def __init__(self, view: View, ctx: RequestContext) -> None:
         self._view = view
         self._ctx = ctx
         self._seen: list[Node] = []
@@ -39,25 +40,25 @@ class TreeMetrics:
         self._orphans: list[str] = []
         self._deep: list[tuple[int, int, Node]] = []
 
-    def counting(self) -> Iterator[int]:
-        """Yield after each keyword how much work it was: 1, and 1 for each of its links."""
-        for node in self._view.nodes():
-            # A path leads through what the caller does not see: every parent is known, and only what is seen counts.
+    def count(self) -> Iterator[int]:
+        """Count, and yield the work after each keyword: 1, and 1 for each of its links."""
+        for node in list_keywords(self._view):
+            # A path may lead through hidden keywords: all parents are read, only visible keywords count.
             self._parents[node.id] = node.parent_id
             is_seen = self._ctx.sees(node.audience)
             if not is_seen:
                 self._hidden.add(node.id)
-            yield self._take_in(node) if is_seen and node.id != ROOT_ID else 1
-        self._note_width(tree.live_node(self._view, ROOT_ID) or tree.ROOT_NODE)
+            yield self._add_node(node) if is_seen and node.id != ROOT_ID else 1
+        self._add_width(tree.get_live_node(self._view, ROOT_ID) or tree.ROOT_NODE)
         for node in self._seen:
-            self._place(node)
+            self._add_position(node)
             yield 1
 
-    def result(self) -> dict[str, Any]:
-        """Return the figures. Lists are cut at their worst; the counts beside them are not."""
+    def get_result(self) -> dict[str, Any]:
+        """Return the figures. Lists show the worst items; the counts are complete."""
         nodes = len(self._seen)
         worst = heapq.nsmallest(
-            MAX_DUPLICATES, self._doubles.items(), key=lambda one: (-len(one[1]), one[1][0].ordinal, one[0])
+            MAX_DUPLICATES, self._doubles.items(), key=lambda item: (-len(item[1]), item[1][0].ordinal, item[0])
         )
         return {
             "nodes": nodes,
@@ -71,7 +72,7 @@ class TreeMetrics:
                 "count": self._undescribed,
                 "rate": round(self._undescribed / nodes, 4) if nodes else 0.0,
             },
-            "fan_out": self._fan_out(),
+            "fan_out": self._summarize_widths(),
             "deep_count": len(self._deep),
             "deep": [
                 {"id": node.id, "name": node.name, "level": level}
@@ -81,7 +82,7 @@ class TreeMetrics:
             "duplicates": [{"token": token, "ids": [node.id for node in nodes][:MAX_LISTED]} for token, nodes in worst],
         }
 
-    def _take_in(self, node: Node) -> int:
+    def _add_node(self, node: Node) -> int:
         self._seen.append(node)
         self._undescribed += not node.is_described
         if node.parent_id is not None:
@@ -90,28 +91,30 @@ class TreeMetrics:
             first = self._bearers.setdefault(token, node)
             if first is not node:
                 self._doubles.setdefault(token, [first]).append(node)
-        links = self._view.links_of_keyword(node.id)
+        links = list_links_of_keyword(self._view, node.id)
         if self._ctx.unrestricted:
             self._links += len(links)
         else:
-            heads = (self._view.info(link.info_id) for link in links)
-            self._links += sum(head is not None and head.live and self._ctx.sees(head.audience) for head in heads)
+            summaries = (find_info(self._view, link.info_id) for link in links)
+            self._links += sum(
+                summary is not None and summary.live and self._ctx.sees(summary.audience) for summary in summaries
+            )
         return 1 + len(links)
 
-    def _place(self, node: Node) -> None:
-        """Count a keyword where it stands, now that all are known."""
-        level = self._level(node.id)
+    def _add_position(self, node: Node) -> None:
+        """Count a keyword at its level, once all parents are known."""
+        level = self._get_level(node.id)
         if level is None:
             self._orphans.append(node.id)
         else:
             self._depths[level] += 1
             if level > DEEP_LEVEL:
                 self._deep.append((level, -node.ordinal, node))
-        self._note_width(node)
+        self._add_width(node)
         self._leaves += not self._child_counts[node.id]
 
-    def _level(self, keyword_id: str) -> int | None:
-        """Return how many keywords that the caller sees are above one; None when it does not hang on the root."""
+    def _get_level(self, keyword_id: str) -> int | None:
+        """Return how many visible ancestors a keyword has; None if it is not below the root."""
         upwards: dict[str, None] = {}
         above: str | None = keyword_id
         while above is not None and above in self._parents and above not in self._levels and above not in upwards:
@@ -123,7 +126,7 @@ class TreeMetrics:
             self._levels[passed] = level
         return level
 
-    def _note_width(self, node: Node) -> None:
+    def _add_width(self, node: Node) -> None:
         width = self._child_counts[node.id]
         if width:
             self._widths[width] += 1
@@ -131,7 +134,7 @@ class TreeMetrics:
             if len(self._widest) > MAX_WIDEST:
                 heapq.heappop(self._widest)
 
-    def _fan_out(self) -> dict[str, Any]:
+    def _summarize_widths(self) -> dict[str, Any]:
         parents = self._widths.total()
         children = sum(width * count for width, count in self._widths.items())
         return {
@@ -147,7 +150,7 @@ class TreeMetrics:
 
 
 def _percentile(counts: Mapping[int, int], percent: int) -> int:
-    """Return the least figure that at least `percent` of a hundred do not exceed; 0 of none."""
+    """Return the least figure that at least `percent` % of the counts do not exceed; 0 if there are none."""
     wanted = -(-sum(counts.values()) * percent // 100)
     for figure in sorted(counts):
         wanted -= counts[figure]

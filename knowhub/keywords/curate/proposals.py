@@ -1,14 +1,18 @@
-"""What a model proposes to tidy up a tree, with everything dropped that the tree could not take (KT-245)."""
+"""What a model proposes for a tree, without proposals that are impossible."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from knowhub.core.choices import Choices, pointed_at, short_text
-from knowhub.core.operation import Row
+from knowhub.core.model_calls import NumberedChoices, list_pointers, short_text
+from knowhub.core.operation import View
+from knowhub.core.request_context import RequestContext
 from knowhub.keywords import tree
-from knowhub.keywords.candidates import Eyes
 from knowhub.keywords.model import ROOT_ID, Node
+from knowhub.keywords.search import prompts
+from knowhub.keywords.search.agent import KeywordAgent, ModelAnswer
+from knowhub.keywords.search.candidates import VisibleTree
+from knowhub.keywords.tree import list_children
 
 MAX_NODES = 400
 MAX_DESCRIPTION = 500
@@ -17,35 +21,46 @@ _MAX_REASON = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Proposals:
+class Proposals(ModelAnswer):
     """Proposals by id: (keyword, new parent), (source, into), (keyword, text), (keyword, [(group, children)])."""
 
     moves: Sequence[tuple[str, str]] = ()
     merges: Sequence[tuple[str, str]] = ()
     descriptions: Sequence[tuple[str, str]] = ()
     splits: Sequence[tuple[str, Sequence[tuple[str, Sequence[str]]]]] = ()
-    reason: str = ""
-    calls: Sequence[Row] = ()
-    failure: str | None = None
 
 
-def listed(eyes: Eyes, nodes: Sequence[Node]) -> list[dict[str, Any]]:
-    """Return keywords as the prompt lists them, idx from 1."""
+async def propose(
+    agent: KeywordAgent, ctx: RequestContext, view: View, nodes: Sequence[Node], budget_s: float
+) -> Proposals:
+    """Ask the model how to put these keywords in better order; nothing is changed.
+
+    At most MAX_NODES are shown. A caller with more keywords asks in parts.
+    """
+    visible_tree = VisibleTree(view, ctx)
+    there = [node for node in nodes[:MAX_NODES] if visible_tree.is_visible(node)]
+    choices = NumberedChoices([node.id for node in there])
+    question = prompts.reorganize(list_for_prompt(visible_tree, there))
+    return await agent.ask(question, choices, budget_s, lambda answer: read(answer, choices, visible_tree), Proposals())
+
+
+def list_for_prompt(visible_tree: VisibleTree, nodes: Sequence[Node]) -> list[dict[str, Any]]:
+    """Return keywords as the prompt lists them, with idx from 1."""
     return [
         {
             "idx": idx,
             "name": node.name,
-            "path": eyes.candidate(node).path,
+            "path": visible_tree.make_candidate(node).path,
             "described": node.is_described,
-            "children": sum(eyes.sees(child) for child in eyes.view.children(node.id)),
+            "children": sum(visible_tree.is_visible(child) for child in list_children(visible_tree.view, node.id)),
         }
         for idx, node in enumerate(nodes, 1)
     ]
 
 
-def read(answer: Mapping[str, Any], choices: Choices, eyes: Eyes) -> Proposals:
-    """Return the proposals that the tree as it was shown could take, one by one; never raises."""
-    reader = _Reader(choices, eyes)
+def read(answer: Mapping[str, Any], choices: NumberedChoices, visible_tree: VisibleTree) -> Proposals:
+    """Parse the proposals that are possible, each by itself; never raises."""
+    reader = _Reader(choices, visible_tree)
     return Proposals(
         moves=reader.moves(answer.get("moves")),
         merges=reader.merges(answer.get("merges")),
@@ -56,15 +71,15 @@ def read(answer: Mapping[str, Any], choices: Choices, eyes: Eyes) -> Proposals:
 
 
 class _Reader:
-    def __init__(self, choices: Choices, eyes: Eyes) -> None:
+    def __init__(self, choices: NumberedChoices, visible_tree: VisibleTree) -> None:
         self._choices = choices
-        self._eyes = eyes
+        self._eyes = visible_tree
 
     def moves(self, said: object) -> list[tuple[str, str]]:
         moves: dict[str, str] = {}
         for keyword_id, item in self._items(said):
             parent_id = self._choices.pick(item.get("new_parent_id"))
-            node = self._eyes.node(keyword_id)
+            node = self._eyes.get_node(keyword_id)
             if parent_id is None or node is None or parent_id == node.parent_id:
                 continue
             if not tree.is_within(self._eyes.view, parent_id, keyword_id):
@@ -75,7 +90,7 @@ class _Reader:
         merges: dict[str, str] = {}
         for keyword_id, item in self._items(said):
             into = self._choices.pick(item.get("into_id"))
-            # A keyword that goes into another takes no other in: the order of merges would decide what is left.
+            # No chains: a source of one merge is not the target of another.
             if into in (None, ROOT_ID) or into in merges or keyword_id in merges.values():
                 continue
             if not tree.is_within(self._eyes.view, str(into), keyword_id):
@@ -86,8 +101,8 @@ class _Reader:
         texts: dict[str, str] = {}
         for keyword_id, item in self._items(said):
             text = short_text(item.get("description"), MAX_DESCRIPTION)
-            node = self._eyes.node(keyword_id)
-            # What somebody wrote stands: only what is missing is filled in.
+            node = self._eyes.get_node(keyword_id)
+            # Only missing descriptions are filled in.
             if text and node is not None and not node.is_described:
                 texts.setdefault(keyword_id, text)
         return list(texts.items())
@@ -101,20 +116,20 @@ class _Reader:
         return list(splits.items())
 
     def _groups(self, keyword_id: str, said: object) -> list[tuple[str, list[str]]]:
-        free = {child.id for child in self._eyes.view.children(keyword_id)}
+        free = {child.id for child in list_children(self._eyes.view, keyword_id)}
         groups: dict[str, list[str]] = {}
-        for item in pointed_at(said):
+        for item in list_pointers(said):
             if not isinstance(item, Mapping):
                 continue
             name = short_text(item.get("name"), _MAX_NAME)
-            members = [one for one in self._choices.pick_all(pointed_at(item.get("node_ids"))) if one in free]
+            members = [entry for entry in self._choices.pick_all(list_pointers(item.get("node_ids"))) if entry in free]
             if name and members:
                 groups.setdefault(name, []).extend(members)
                 free.difference_update(members)
         return list(groups.items())
 
     def _items(self, said: object, *, root: bool = False) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        for item in pointed_at(said)[:MAX_NODES]:
+        for item in list_pointers(said)[:MAX_NODES]:
             if isinstance(item, Mapping):
                 keyword_id = self._choices.pick(item.get("node_id"))
                 if keyword_id is not None and (root or keyword_id != ROOT_ID):

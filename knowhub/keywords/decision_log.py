@@ -1,4 +1,4 @@
-"""The log of what models decided in reads: noted behind the answer, which never waits for it (KT-251, C-79)."""
+"""The log of the decisions of a model during reads. It is written in the background, after the answer."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -13,18 +13,18 @@ MAX_PENDING = 256
 CLOSE_S = 5.0
 
 Note: TypeAlias = Callable[[RequestContext, Sequence[Row]], None]
-"""Keeps the calls of a model of which nothing is written: it waits for nothing, and does not fail."""
+"""Records model calls that belong to no operation. It neither waits nor fails."""
 
 
-def unkept(_ctx: RequestContext, _calls: Sequence[Row]) -> None:
-    """Keep nothing: a Note where there is no log."""
+def discard_calls(_ctx: RequestContext, _calls: Sequence[Row]) -> None:
+    """Record nothing."""
 
 
 class DecisionLog:
-    """Writes operations `agent_decision`, which change no row. With `enabled` False it writes none.
+    """Writes operations `agent_decision`, which change no row; none if not `enabled`.
 
-    A decision that cannot be noted never fails the search that it was made in: it is counted, in `dropped` when
-    too many wait or the log closes, in `failed` when the store refuses it (a full disk, a log that is read-only).
+    A decision that cannot be recorded never fails its search. It is counted: in `dropped` if too many are pending or
+    the log closes, in `failed` if the store refuses it.
     """
 
     def __init__(
@@ -39,19 +39,18 @@ class DecisionLog:
         self.failed = 0
 
     def note(self, ctx: RequestContext, calls: Sequence[Row]) -> None:
-        """Start to write down the calls of one decision; none is no decision. Call it in a running event loop."""
+        """Record the calls of a decision in the background. Needs a running event loop."""
         if not self._enabled or not calls:
             return
         if len(self._pending) >= self._limit:
             self.dropped += 1
             return
         task = asyncio.get_running_loop().create_task(self._write(ctx, tuple(calls)))
-        # The loop itself holds tasks weakly.
         self._pending.add(task)
         task.add_done_callback(self._pending.discard)
 
     async def close(self) -> None:
-        """Wait for what is pending, `close_s` seconds at most; the rest is dropped."""
+        """Wait at most `close_s` seconds for the pending records; drop the others."""
         if not self._pending:
             return
         _, late = await asyncio.wait(set(self._pending), timeout=self._close_s)

@@ -1,12 +1,12 @@
-"""What a language model is asked about the keyword tree: texts, fences, and the JSON Schema of each answer (KT-276)."""
+"""The prompts of the keyword tree, the JSON Schema of each answer, and the parser of `pick_branch`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
-from knowhub.core.chat import Question
-from knowhub.core.fences import FENCE, fenced
-from knowhub.keywords.agent_decision import Intent
+from knowhub.core.language_models import ChatRequest
+from knowhub.core.model_calls import FENCE, NumberedChoices, fence, list_pointers, short_text
 from knowhub.keywords.model import NewKeyword, RelationType
 
 PICK_BRANCH = "pick_branch"
@@ -20,9 +20,16 @@ MAX_SUMMARY = 2_000
 _SUMMARY_END = 500
 
 
+class Intent(StrEnum):
+    """The purpose of a descent."""
+
+    SEARCH = "search"
+    SUGGEST_PARENT = "suggest_parent"
+
+
 @dataclass(frozen=True, slots=True)
-class Candidate:
-    """A keyword as a prompt shows it; the id stays here. `description` is None where prompts show none."""
+class PromptCandidate:
+    """A keyword as a prompt shows it, without the id. `description` is None if prompts show none."""
 
     id: str
     version: int
@@ -36,16 +43,16 @@ _POINTERS = {"type": "array", "items": {"type": ["integer", "string"]}, "descrip
 _REASON = {"type": "string", "description": "why, in one short sentence"}
 
 
-def _object(required: Sequence[str], properties: Mapping[str, Any]) -> dict[str, Any]:
+def _object_schema(required: Sequence[str], properties: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": dict(properties), "required": list(required)}
 
 
-def _array(required: Sequence[str], properties: Mapping[str, Any]) -> dict[str, Any]:
-    return {"type": "array", "items": _object(required, properties)}
+def _list_schema(required: Sequence[str], properties: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": _object_schema(required, properties)}
 
 
 SCHEMAS: Mapping[str, Mapping[str, Any]] = {
-    PICK_BRANCH: _object(
+    PICK_BRANCH: _object_schema(
         ["action"],
         {
             "action": {"type": "string", "enum": ["jump", "match", "missing", "ambiguous"]},
@@ -57,8 +64,8 @@ SCHEMAS: Mapping[str, Mapping[str, Any]] = {
             "reason": _REASON,
         },
     ),
-    DISAMBIGUATE: _object(["node_id"], {"node_id": _POINTER, "reason": _REASON}),
-    DEDUP_CHECK: _object(
+    DISAMBIGUATE: _object_schema(["node_id"], {"node_id": _POINTER, "reason": _REASON}),
+    DEDUP_CHECK: _object_schema(
         ["action"],
         {
             "action": {"type": "string", "enum": ["alias_of", "merge", "create_new"]},
@@ -66,30 +73,33 @@ SCHEMAS: Mapping[str, Mapping[str, Any]] = {
             "reason": _REASON,
         },
     ),
-    LINK_INFO: _object(
+    LINK_INFO: _object_schema(
         ["links"],
         {
-            "links": _array(
+            "links": _list_schema(
                 ["keyword_id", "relation"],
-                {"keyword_id": _POINTER, "relation": {"type": "string", "enum": [one.value for one in RelationType]}},
+                {
+                    "keyword_id": _POINTER,
+                    "relation": {"type": "string", "enum": [relation_type.value for relation_type in RelationType]},
+                },
             ),
             "suggested_names": {"type": "array", "items": {"type": "string"}},
             "reason": _REASON,
         },
     ),
-    REORGANIZE: _object(
+    REORGANIZE: _object_schema(
         [],
         {
-            "moves": _array(["node_id", "new_parent_id"], {"node_id": _POINTER, "new_parent_id": _POINTER}),
-            "merges": _array(["node_id", "into_id"], {"node_id": _POINTER, "into_id": _POINTER}),
-            "descriptions": _array(
+            "moves": _list_schema(["node_id", "new_parent_id"], {"node_id": _POINTER, "new_parent_id": _POINTER}),
+            "merges": _list_schema(["node_id", "into_id"], {"node_id": _POINTER, "into_id": _POINTER}),
+            "descriptions": _list_schema(
                 ["node_id", "description"], {"node_id": _POINTER, "description": {"type": "string"}}
             ),
-            "splits": _array(
+            "splits": _list_schema(
                 ["node_id", "groups"],
                 {
                     "node_id": _POINTER,
-                    "groups": _array(["name", "node_ids"], {"name": {"type": "string"}, "node_ids": _POINTERS}),
+                    "groups": _list_schema(["name", "node_ids"], {"name": {"type": "string"}, "node_ids": _POINTERS}),
                 },
             ),
             "reason": _REASON,
@@ -156,68 +166,140 @@ Leave out what is fine as it is."""
 
 
 def pick_branch(
-    intent: Intent, query: str, path: Sequence[str], candidates: Sequence[Candidate], current_idx: int | None
-) -> Question:
-    """Ask where to go next, or which keyword it is (KT-119, KT-120)."""
-    data: dict[str, Any] = {"query": _cut(query), "current_path": list(path)}
+    intent: Intent, query: str, path: Sequence[str], candidates: Sequence[PromptCandidate], current_idx: int | None
+) -> ChatRequest:
+    """Ask for the next branch, or the matching keyword."""
+    data: dict[str, Any] = {"query": _truncate(query), "current_path": list(path)}
     if current_idx is not None:
         data["current_idx"] = current_idx
-    data["candidates"] = _listed(candidates)
-    return _question(PICK_BRANCH, _TASKS[intent] + _PICK_BRANCH + _CANDIDATES, data)
+    data["candidates"] = _list_candidates(candidates)
+    return _make_request(PICK_BRANCH, _TASKS[intent] + _PICK_BRANCH + _CANDIDATES, data)
 
 
-def disambiguate(query: str, candidates: Sequence[Candidate]) -> Question:
-    """Ask which of several keywords of the same name is meant (KT-162)."""
-    data = {"query": _cut(query), "candidates": _listed(candidates)}
-    return _question(DISAMBIGUATE, _DISAMBIGUATE + _CANDIDATES, data)
+def disambiguate(query: str, candidates: Sequence[PromptCandidate]) -> ChatRequest:
+    """Ask which of several keywords of the same name is meant."""
+    data = {"query": _truncate(query), "candidates": _list_candidates(candidates)}
+    return _make_request(DISAMBIGUATE, _DISAMBIGUATE + _CANDIDATES, data)
 
 
-def dedup_check(new: NewKeyword, parent_path: str, candidates: Sequence[Candidate]) -> Question:
-    """Ask whether a keyword that shall be created is there already (KT-220)."""
+def dedup_check(new: NewKeyword, parent_path: str, candidates: Sequence[PromptCandidate]) -> ChatRequest:
+    """Ask whether a new keyword exists already."""
     data = {
         "new": {
-            "name": _cut(new.name),
-            "aliases": [_cut(alias) for alias in list(new.aliases)[:20]],
-            "description": _cut(new.description),
+            "name": _truncate(new.name),
+            "aliases": [_truncate(alias) for alias in list(new.aliases)[:20]],
+            "description": _truncate(new.description),
             "parent_path": parent_path,
         },
-        "candidates": _listed(candidates),
+        "candidates": _list_candidates(candidates),
     }
-    return _question(DEDUP_CHECK, _DEDUP_CHECK + _CANDIDATES, data)
+    return _make_request(DEDUP_CHECK, _DEDUP_CHECK + _CANDIDATES, data)
 
 
-def link_info(content: str, candidates: Sequence[Candidate]) -> Question:
-    """Ask to which keywords an info belongs (KT-237)."""
-    return _question(LINK_INFO, _LINK_INFO + _CANDIDATES, {"info": summary(content), "candidates": _listed(candidates)})
+def link_info(content: str, candidates: Sequence[PromptCandidate]) -> ChatRequest:
+    """Ask for the keywords of an info."""
+    return _make_request(
+        LINK_INFO,
+        _LINK_INFO + _CANDIDATES,
+        {"info": shorten_content(content), "candidates": _list_candidates(candidates)},
+    )
 
 
-def reorganize(nodes: Sequence[Mapping[str, Any]]) -> Question:
-    """Ask what would put a part of the tree in better order (KT-245)."""
-    return _question(REORGANIZE, _REORGANIZE + _CANDIDATES, {"nodes": list(nodes)})
+def reorganize(nodes: Sequence[Mapping[str, Any]]) -> ChatRequest:
+    """Ask how to put a part of the tree in better order."""
+    return _make_request(REORGANIZE, _REORGANIZE + _CANDIDATES, {"nodes": list(nodes)})
 
 
-def summary(content: str) -> str:
-    """Return a text's beginning and end, MAX_SUMMARY characters at most."""
+def shorten_content(content: str) -> str:
+    """Return the beginning and the end of a text, at most MAX_SUMMARY characters."""
     if len(content) <= MAX_SUMMARY:
         return content
     return f"{content[: MAX_SUMMARY - _SUMMARY_END - 3]} … {content[-_SUMMARY_END:]}"
 
 
-def _listed(candidates: Sequence[Candidate]) -> list[dict[str, Any]]:
+def _list_candidates(candidates: Sequence[PromptCandidate]) -> list[dict[str, Any]]:
     shown: list[dict[str, Any]] = []
-    for idx, one in enumerate(candidates, 1):
-        item: dict[str, Any] = {"idx": idx, "name": one.name, "path": one.path}
-        shown.append(item if one.description is None else item | {"description": one.description})
+    for idx, candidate in enumerate(candidates, 1):
+        item: dict[str, Any] = {"idx": idx, "name": candidate.name, "path": candidate.path}
+        shown.append(item if candidate.description is None else item | {"description": candidate.description})
     return shown
 
 
-def _question(function: str, task: str, data: Mapping[str, Any]) -> Question:
+def _make_request(function: str, task: str, data: Mapping[str, Any]) -> ChatRequest:
     messages = [
         {"role": "system", "content": (task + "\n" + _RULES).strip()},
-        {"role": "user", "content": fenced(data)},
+        {"role": "user", "content": fence(data)},
     ]
-    return Question(function, messages, SCHEMAS[function])
+    return ChatRequest(function, messages, SCHEMAS[function])
 
 
-def _cut(text: str) -> str:
+def _truncate(text: str) -> str:
     return text if len(text) <= MAX_QUERY else text[: MAX_QUERY - 1] + "…"
+
+
+_MAX_DEPTH = 1_000
+_MAX_REASON = 500
+_MAX_NAME = 200
+
+
+class AgentAction(StrEnum):
+    JUMP = "jump"
+    MATCH = "match"
+    MISSING = "missing"
+    AMBIGUOUS = "ambiguous"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentDecision:
+    """A parsed answer to `pick_branch` with ids in place of idx.
+
+    `strays` says that it also named unknown candidates.
+    """
+
+    action: AgentAction
+    node_id: str | None = None
+    node_ids: tuple[str, ...] = ()
+    jump_depth: int = 1
+    suggest_name: str | None = None
+    candidate_ids: tuple[str, ...] = ()
+    reason: str = ""
+    strays: bool = False
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The targets of a jump or a match: `node_ids` if it named any, else `node_id`."""
+        return self.node_ids or ((self.node_id,) if self.node_id is not None else ())
+
+
+def parse_decision(answer: object, choices: NumberedChoices) -> AgentDecision | None:
+    """Parse an answer; None if it is no decision. Never raises.
+
+    Pointers to unknown candidates are dropped.
+    """
+    if not isinstance(answer, Mapping):
+        return None
+    said = answer.get("action")
+    # Only text is compared: comparing deeply nested lists could recurse without end.
+    action = next((item for item in AgentAction if item == said), None) if isinstance(said, str) else None
+    if action is None:
+        return None
+    listed, single = list_pointers(answer.get("node_ids")), list_pointers(answer.get("node_id"))
+    offered = list_pointers(answer.get("candidate_ids"))
+    named = offered if action is AgentAction.AMBIGUOUS and offered else listed or single
+    node_ids, node_id = choices.pick_all(listed), choices.pick_all(single)
+    return AgentDecision(
+        action=action,
+        node_id=node_id[0] if node_id and not listed else None,
+        node_ids=node_ids,
+        jump_depth=_parse_depth(answer.get("jump_depth")),
+        suggest_name=short_text(answer.get("suggest_name"), _MAX_NAME) or None,
+        candidate_ids=choices.pick_all(offered or listed or single) if action is AgentAction.AMBIGUOUS else (),
+        reason=short_text(answer.get("reason"), _MAX_REASON),
+        strays=any(choices.pick(item) is None for item in named),
+    )
+
+
+def _parse_depth(value: object) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 < value < _MAX_DEPTH:
+        return value
+    return 1

@@ -1,0 +1,273 @@
+"""Cached search results and recent matches, and what an operation invalidates of them."""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, Final, TypeAlias
+
+from knowhub.core.clock import Clock
+from knowhub.core.erasing import is_erased
+from knowhub.core.operation import Row, is_live
+from knowhub.core.request_context import RequestContext
+from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, KeywordSearchResult
+
+EXACT_TTL_S: Final = 3_600.0
+INFOS_TTL_S: Final = 3_600.0
+CAPACITY: Final = 20_000
+CAPACITY_BYTES: Final = 64 * 1024 * 1024
+REMEMBERED: Final = 50_000
+
+_USES_PER_ENTRY: Final = 32
+# A single value may use at most a sixteenth of the bytes.
+_SHARE: Final = 16
+
+Use: TypeAlias = tuple[str, str]
+"""An account, and in it the id of a keyword or an info, or `token:<normal form>`."""
+
+
+@dataclass(slots=True)
+class _Entry:
+    value: Any
+    put_at: float
+    expires_at: float
+    uses: Sequence[Use]
+    size: int
+    known_at: int
+
+    def is_expired(self, now: float) -> bool:
+        # Also expired if the clock was set back to before the put.
+        return not self.put_at <= now < self.expires_at
+
+
+class ResultCache:
+    """An LRU cache. Each value has a time to live and the ids that it depends on (`uses`).
+
+    A key names the account and the reader. Entries, bytes and dependencies are bounded: at most 32 dependencies per
+    entry on average.
+
+    An invalidation is recorded per id, and an entry is checked when it is read. Reads and puts are a thousand times
+    more frequent than invalidations, so there is no map from ids to entries.
+    """
+
+    def __init__(
+        self, clock: Clock, capacity: int = CAPACITY, capacity_bytes: int = CAPACITY_BYTES, remembered: int = REMEMBERED
+    ) -> None:
+        self._clock = clock
+        self._capacity = capacity
+        self._capacity_bytes = capacity_bytes
+        self._remembered = remembered
+        self._entries: OrderedDict[str, _Entry] = OrderedDict()
+        self._bytes = 0
+        self._uses = 0
+        # Time is counted in invalidations. `known_at` is the last one at which an entry was found valid.
+        self._moment = 0
+        self._invalidated_at: OrderedDict[Use, int] = OrderedDict()
+        self._forgotten = 0
+        self._invalidations: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def get(self, key: str) -> Any | None:  # noqa: ANN401 -- each kind of key has its own kind of value
+        """Return the value; None if there is none, it has expired, or a dependency was invalidated."""
+        entry = self._entries.get(key)
+        if entry is None:
+            return None
+        if entry.is_expired(self._clock.now()) or not self._is_current(entry):
+            self._drop(key)
+            return None
+        self._entries.move_to_end(key)
+        return entry.value
+
+    def put(self, key: str, value: Any, ttl_s: float, uses: Sequence[Use]) -> None:  # noqa: ANN401 -- as `get`
+        """Cache a value for `ttl_s` seconds, or until one of `uses` is invalidated."""
+        now, size = self._clock.now(), _size_of(value)
+        self._drop(key)
+        if len(uses) > self._capacity * _USES_PER_ENTRY or size > self._capacity_bytes // _SHARE:
+            return
+        self._entries[key] = _Entry(value, now, now + ttl_s, uses, size, self._moment)
+        self._uses += len(uses)
+        self._bytes += size
+        while self._is_full():
+            self._drop(next(iter(self._entries)))
+
+    def invalidate(self, account: str, used: Iterable[str]) -> None:
+        """Invalidate the entries that depend on one of `used`."""
+        self._invalidations[account] = self._invalidations.get(account, 0) + 1
+        self._moment += 1
+        if not self._entries:
+            return
+        for item in used:
+            self._invalidated_at[account, item] = self._moment
+            self._invalidated_at.move_to_end((account, item))
+        while len(self._invalidated_at) > self._remembered:
+            _, self._forgotten = self._invalidated_at.popitem(last=False)
+
+    def clear(self) -> None:
+        """Drop every entry."""
+        for key in list(self._entries):
+            self._drop(key)
+
+    def count_invalidations(self, account: str) -> int:
+        """Count the invalidations of an account, to find out whether an answer is outdated before it is cached."""
+        return self._invalidations.get(account, 0)
+
+    def _is_current(self, entry: _Entry) -> bool:
+        known_at, invalidated_at = entry.known_at, self._invalidated_at
+        if known_at == self._moment:
+            return True
+        # Invalidations before the oldest recorded one are unknown.
+        if known_at < self._forgotten or any(invalidated_at.get(use, 0) > known_at for use in entry.uses):
+            return False
+        entry.known_at = self._moment
+        return True
+
+    def _is_full(self) -> bool:
+        return (
+            len(self._entries) > self._capacity
+            or self._uses > self._capacity * _USES_PER_ENTRY
+            or self._bytes > self._capacity_bytes
+        )
+
+    def _drop(self, key: str) -> None:
+        entry = self._entries.pop(key, None)
+        if entry is not None:
+            self._uses -= len(entry.uses)
+            self._bytes -= entry.size
+
+
+def _size_of(value: object) -> int:
+    """Estimate the bytes of the texts in a value."""
+    if isinstance(value, KeywordSearchResult):
+        rows = chain(value.path, value.infos, value.candidates)
+        return len(value.node or b"") + sum(map(len, rows))
+    if isinstance(value, bytes | str):
+        return len(value)
+    if isinstance(value, Mapping):
+        return _size_of(tuple(value.values()))
+    return sum(map(_size_of, value)) if isinstance(value, list | tuple) else 0
+
+
+def list_changed_keys(collection: str, before: Row | None, after: Row) -> set[str]:
+    """List the keys that one change of a row invalidates.
+
+    | change of | keys |
+    |---|---|
+    | a keyword | its id; its tokens before and after |
+    | … that is created, deleted, moved or has other readers | also its parent before and after |
+    | an info | its id |
+    | a link | the ids of both ends |
+
+    An answer with a path depends on every keyword of the path, so descendants need no keys.
+    """
+    if collection == KEYWORDS:
+        return _list_keys_of_keyword(before, after)
+    if collection == LINKS:
+        return {str(after["info_id"]), str(after["keyword_id"])}
+    return {str(after["id"])} if collection == INFOS else set()
+
+
+def _list_keys_of_keyword(before: Row | None, after: Row) -> set[str]:
+    rows = [row for row in (before, after) if row is not None]
+    used = {str(after["id"])}
+    used.update(f"token:{token}" for row in rows for name in ("normalized", "pinyin") for token in row[name])
+    if before is None or _get_position(before) != _get_position(after):
+        used.update(str(row["parent_id"]) for row in rows if row["parent_id"] is not None)
+    return used
+
+
+def _get_position(row: Row) -> tuple[Any, ...]:
+    """Return what decides whose child a keyword is, and for which readers."""
+    return is_live(row), row["parent_id"], sorted(map(str, row["scopes"])), row["owner"]
+
+
+RECENT_CAPACITY: Final = 128
+
+_READERS: Final = 1_000
+_Reader: TypeAlias = tuple[str, frozenset[str] | None]
+
+
+class RecentMatches:
+    """The ids of the keywords that were matched last, up to `capacity`."""
+
+    def __init__(self, capacity: int = RECENT_CAPACITY) -> None:
+        self._capacity = capacity
+        self._ids: OrderedDict[str, None] = OrderedDict()
+
+    def add(self, keyword_id: str) -> None:
+        """Add an id as the newest; over capacity the oldest is dropped."""
+        self._ids[keyword_id] = None
+        self._ids.move_to_end(keyword_id)
+        if len(self._ids) > self._capacity:
+            self._ids.popitem(last=False)
+
+    def add_path(self, ids: Iterable[str]) -> None:
+        """Add the ids of a path from the root; its end becomes the newest."""
+        for keyword_id in ids:
+            self.add(keyword_id)
+
+    def remove(self, keyword_id: str) -> None:
+        """Remove an id, if it is there."""
+        self._ids.pop(keyword_id, None)
+
+    def list_newest(self) -> list[str]:
+        """List the ids, the newest first."""
+        return list(reversed(self._ids))
+
+
+class RecentMatchesByReader:
+    """The recent matches of each reader. Callers of an account who see the same scopes share them.
+
+    At most a thousand readers are remembered, the last to read longest.
+    """
+
+    def __init__(self, capacity: int = RECENT_CAPACITY, readers: int = _READERS) -> None:
+        self._capacity = capacity
+        self._readers = readers
+        self._of: OrderedDict[_Reader, RecentMatches] = OrderedDict()
+
+    def get_for(self, ctx: RequestContext) -> RecentMatches:
+        """Return the recent matches of this caller."""
+        reader = (ctx.account, ctx.visible)
+        recent = self._of.setdefault(reader, RecentMatches(self._capacity))
+        self._of.move_to_end(reader)
+        if len(self._of) > self._readers:
+            self._of.popitem(last=False)
+        return recent
+
+    def remove(self, account: str, keyword_id: str) -> None:
+        """Remove a keyword that was deleted, merged or moved from all recent matches of its account."""
+        for (of_account, _), recent in self._of.items():
+            if of_account == account:
+                recent.remove(keyword_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Invalidation:
+    """Follows the log: invalidates cached answers, and removes deleted keywords from the recent matches."""
+
+    cache: ResultCache | None
+    recents: RecentMatchesByReader
+
+    def follow(self, account: str, _seq: int, changes: Sequence[Any]) -> None:
+        """Apply an operation. Called by the store, in order."""
+        for change in changes:
+            if change.collection == KEYWORDS and _is_removed(change.before_row, change.after_row):
+                self.recents.remove(account, change.id)
+        if self.cache is None:
+            return
+        self.cache.invalidate(account, _list_all_changed_keys(changes))
+        if any(is_erased(change.after_row) for change in changes):
+            # A cached answer of a model may contain the text of a row without its id.
+            self.cache.clear()
+
+
+def _is_removed(before: Row | None, after: Row) -> bool:
+    return before is not None and bool(after.get("deleted") or after["parent_id"] != before["parent_id"])
+
+
+def _list_all_changed_keys(changes: Sequence[Any]) -> set[str]:
+    return {
+        name for change in changes for name in list_changed_keys(change.collection, change.before_row, change.after_row)
+    }

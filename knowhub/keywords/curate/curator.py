@@ -1,0 +1,273 @@
+"""The verbs on the whole tree: reorganize, apply a plan, metrics."""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from knowhub.core import clock, permissions
+from knowhub.core.errors import InvalidInput
+from knowhub.core.ids import Ids
+from knowhub.core.operation import Draft, IdempotencyKey, Row, Unchanged, View
+from knowhub.core.request_context import RequestContext
+from knowhub.keywords.curate import plan, rules
+from knowhub.keywords.curate.apply import apply_steps
+from knowhub.keywords.curate.metrics import TreeMetrics
+from knowhub.keywords.curate.plan import (
+    CurationPlan,
+    DescribeStep,
+    MergeStep,
+    MoveStep,
+    NodeRef,
+    SplitGroup,
+    SplitStep,
+    Step,
+    parse_steps,
+    render_plan,
+)
+from knowhub.keywords.curate.proposals import Proposals, propose
+from knowhub.keywords.curate.rules import TreeSnapshot
+from knowhub.keywords.decision_log import DecisionLog
+from knowhub.keywords.model import ROOT_ID, Node, TreeOptions, WrittenRow
+from knowhub.keywords.ports import KeywordStore, KeywordText
+from knowhub.keywords.search.agent import KeywordAgent
+from knowhub.keywords.search.candidates import VisibleTree
+from knowhub.keywords.tree import find_by_token
+
+OP = "reorganize_keywords"
+SHOWN_A_CALL = 200
+MAX_CALLS = 10
+_SLICE = 500
+_SLICE_S = 0.005
+_RULES_FIRST = plan.MAX_STEPS * 3 // 4
+_BY_MODEL = "proposed by the model"
+
+ItemT = TypeVar("ItemT")
+
+
+class Curator:
+    """Makes plans, applies them, and measures the tree; without a model the plan follows rules alone.
+
+    A large tree is read in slices, so that other requests can run.
+    """
+
+    def __init__(
+        self,
+        store: KeywordStore,
+        text: KeywordText,
+        ids: Ids,
+        agent: KeywordAgent,
+        options: TreeOptions,
+        decision_log: DecisionLog | None = None,
+    ) -> None:
+        self._store = store
+        self._text = text
+        self._ids = ids
+        self._agent = agent
+        self._options = options
+        self._decision_log = decision_log
+
+    async def metrics(self, ctx: RequestContext) -> dict[str, Any]:
+        """Return figures of the tree as the caller sees it."""
+        await self._store.refresh()
+        metrics = TreeMetrics(self._store.view(ctx.account), ctx)
+        turn = _Turn()
+        for work in metrics.count():
+            if turn.is_over(work):
+                await asyncio.sleep(0)
+        return metrics.get_result()
+
+    async def reorganize(
+        self, ctx: RequestContext, scope_id: str | None = None, budget_s: float | None = None
+    ) -> dict[str, Any]:
+        """Return a plan for the descendants of `scope_id`, the root by default; nothing is changed.
+
+        `budget_s` is for all calls of the model together, `write_budget_s` by default. If the model fails, the plan
+        has the steps of the rules, and `degraded` is `["llm"]`. Raises InvalidInput for an unknown scope, and
+        Forbidden for a reader, as a plan costs calls of the model.
+        """
+        permissions.check_may_write(ctx)
+        await self._store.refresh()
+        top_id = scope_id or ROOT_ID
+        survey = await self._read_tree(ctx, top_id)
+        by_rule = await self._list_rule_steps(survey)
+        budget_s = self._options.write_budget_s if budget_s is None else budget_s
+        calls: list[Row] = []
+        try:
+            asked = (
+                await self._query_model(survey, budget_s, calls)
+                if self._agent.available and survey.nodes
+                else _ModelProposals()
+            )
+        finally:
+            # Also if the request is cancelled.
+            if self._decision_log is not None:
+                self._decision_log.note(ctx, calls)
+        # The tree may have changed meanwhile: select the steps on the current tree.
+        view = self._store.view(ctx.account)
+        now = TreeSnapshot(VisibleTree(view, ctx), ctx, self._text, self._get_top(view, ctx, top_id), survey.nodes)
+        wanted = [*by_rule[:_RULES_FIRST], *asked.steps, *by_rule[_RULES_FIRST:]]
+        steps = rules.select_compatible(now, wanted, (plan.MAX_STEPS, plan.MAX_CHILDREN))
+        return render_plan(_make_plan(now, steps, asked))
+
+    async def apply(
+        self, ctx: RequestContext, planned: Mapping[str, Any], key: IdempotencyKey | None = None
+    ) -> WrittenRow:
+        """Apply a plan in one operation, all or nothing. The row says what was done.
+
+        Raises InvalidInput for an invalid plan, and the errors of `apply_steps`.
+        """
+        permissions.check_may_write(ctx)
+        steps = parse_steps(planned)
+
+        def decide(view: View) -> Draft | Unchanged:
+            done = apply_steps(view, ctx, steps, self._text, self._ids)
+            return Draft(OP, done.writes, reply=done.reply) if done.writes else Unchanged(done.reply)
+
+        outcome = await self._store.commit(ctx.account, ctx.actor, decide, key)
+        if isinstance(outcome, Unchanged):
+            return WrittenRow(outcome.answer, None)
+        return WrittenRow(outcome.operation.reply or {}, outcome.operation.operation_id)
+
+    async def _read_tree(self, ctx: RequestContext, top_id: str) -> TreeSnapshot:
+        view = self._store.view(ctx.account)
+        visible_tree = VisibleTree(view, ctx)
+        nodes = await _gather(rules.iter_descendants(visible_tree, top_id))
+        return TreeSnapshot(visible_tree, ctx, self._text, self._get_top(view, ctx, top_id), nodes)
+
+    def _get_top(self, view: View, ctx: RequestContext, top_id: str) -> Node:
+        top = VisibleTree(view, ctx).get_node(top_id)
+        if top is None:
+            raise InvalidInput.of("scope_id", f"no keyword with id {top_id!r}")
+        return top
+
+    async def _list_rule_steps(self, survey: TreeSnapshot) -> list[Step]:
+        unplaced = self._list_default_parents(survey)
+        merges: list[Step] = await _gather(rules.find_duplicates(survey))
+        moves: list[Step] = await _gather(rules.find_moves(survey, unplaced))
+        splits: list[Step] = await _gather(rules.find_splits(survey))
+        return merges + moves + splits
+
+    def _list_default_parents(self, survey: TreeSnapshot) -> list[str]:
+        """Return the keywords whose children have not been placed yet."""
+        name = self._options.uncategorized_name
+        named = [
+            node for token in self._text.tokens(name or "") for node in find_by_token(survey.visible_tree.view, token)
+        ]
+        return [ROOT_ID, *(node.id for node in named if node.parent_id == ROOT_ID)]
+
+    async def _query_model(self, survey: TreeSnapshot, budget_s: float, calls: list[Row]) -> "_ModelProposals":
+        # `calls` is filled also if this is cancelled.
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + budget_s
+        asked = _ModelProposals()
+        # The top is shown each time: its children are moved or grouped.
+        size = SHOWN_A_CALL - 1
+        for begin in range(0, min(len(survey.nodes), MAX_CALLS * size), size):
+            shown = survey.nodes[begin : begin + size]
+            left = deadline - loop.time()
+            if left <= 0:
+                return asked.mark_failed()
+            view = self._store.view(survey.ctx.account)
+            proposals = await propose(self._agent, survey.ctx, view, [survey.top, *shown], left)
+            calls += proposals.calls
+            asked = asked.with_answer(proposals, len(shown))
+            if proposals.failure is not None:
+                return asked.mark_failed()
+        return asked
+
+
+@dataclass(frozen=True, slots=True)
+class _ModelProposals:
+    """The steps of a model, how many keywords it was shown, and whether it failed."""
+
+    steps: Sequence[Step] = ()
+    shown: int = 0
+    degraded: bool = False
+
+    def with_answer(self, proposals: Proposals, shown: int) -> "_ModelProposals":
+        seen = shown if proposals.failure is None else 0
+        return _ModelProposals([*self.steps, *_iter_model_steps(proposals)], self.shown + seen, self.degraded)
+
+    def mark_failed(self) -> "_ModelProposals":
+        return _ModelProposals(self.steps, self.shown, degraded=True)
+
+
+def _iter_model_steps(proposals: Proposals) -> Iterator[Step]:
+    reason = proposals.reason or _BY_MODEL
+    for source_id, into_id in proposals.merges:
+        yield MergeStep(_ref(source_id), _ref(into_id), reason)
+    for keyword_id, parent_id in proposals.moves:
+        yield MoveStep(_ref(keyword_id), _ref(parent_id), reason)
+    for keyword_id, groups in proposals.splits:
+        split = [SplitGroup(name, [_ref(child_id) for child_id in children]) for name, children in groups]
+        yield SplitStep(_ref(keyword_id), split, reason)
+    for keyword_id, description in proposals.descriptions:
+        yield DescribeStep(_ref(keyword_id), description, _BY_MODEL)
+
+
+def _ref(keyword_id: str) -> NodeRef:
+    # The version is set when the plan is made.
+    return NodeRef(keyword_id, 0)
+
+
+def _make_plan(survey: TreeSnapshot, steps: Sequence[Step], asked: _ModelProposals) -> CurationPlan:
+    planned = {step.node.id for step in steps if isinstance(step, DescribeStep)}
+    missing = [node for node in rules.list_without_description(survey) if node.id not in planned]
+    listed = [
+        NodeRef(
+            node.id, node.version, node.name, " / ".join(above.name for above in survey.visible_tree.list_path(node.id))
+        )
+        for node in missing[: plan.MAX_UNDESCRIBED]
+        if survey.visible_tree.get_node(node.id) is not None
+    ]
+    return CurationPlan(
+        scope_id=survey.top.id,
+        scope_name=survey.top.name,
+        created_at=clock.iso(survey.visible_tree.view.now),
+        steps=steps,
+        undescribed=listed,
+        undescribed_count=len(missing),
+        degraded=["llm"] if asked.degraded else [],
+        summary=_make_summary(len(survey.nodes), steps, asked.shown),
+    )
+
+
+def _make_summary(keywords: int, steps: Sequence[Step], shown: int) -> str:
+    counts = Counter(type(step) for step in steps)
+    kinds = ((MergeStep, "merges"), (MoveStep, "moves"), (SplitStep, "splits"), (DescribeStep, "descriptions"))
+    parts = ", ".join(f"{counts[kind]} {word}" for kind, word in kinds if counts[kind])
+    seen = f"; the model was shown {shown} of them" if shown else ""
+    return f"{len(steps)} steps{f': {parts}' if parts else ''}; {keywords} keywords were gone through{seen}"
+
+
+async def _gather(items: Iterable[ItemT | None]) -> list[ItemT]:
+    """Collect the items of an iterator that yields None where it may pause."""
+    found: list[ItemT] = []
+    turn = _Turn()
+    for item in items:
+        if item is not None:
+            found.append(item)
+        if turn.is_over(1):
+            await asyncio.sleep(0)
+    return found
+
+
+class _Turn:
+    """Says when to let other requests run: after _SLICE units of work, or after _SLICE_S."""
+
+    def __init__(self) -> None:
+        self._begin()
+
+    def is_over(self, work: int) -> bool:
+        self._work += work
+        if self._work < _SLICE and time.monotonic() < self._end:
+            return False
+        self._begin()
+        return True
+
+    def _begin(self) -> None:
+        self._work = 0
+        self._end = time.monotonic() + _SLICE_S

@@ -1,0 +1,134 @@
+"""The rules of info rows and link rows. Pure functions: rows in, rows out."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from knowhub.core import clock, permissions
+from knowhub.core.collection import Lookup
+from knowhub.core.erasing import EraseRules
+from knowhub.core.errors import InvalidInput
+from knowhub.core.operation import Row, Write, is_live, next_of, next_version
+from knowhub.core.request_context import RequestContext
+from knowhub.keywords import fields
+from knowhub.keywords.model import INFOS, LINKS, NewInfo, RelationType, make_link_id
+
+MAX_SOURCE_CHARS = 2_048
+MAX_CREATOR_CHARS = 200
+PATCHABLE = frozenset({"content", "source", "metadata", "scopes"})
+
+
+def new_info_row(new: NewInfo, row_id: str, now: float, ctx: RequestContext) -> Row:
+    """Make the row of a new info. Raises InvalidInput, Forbidden for an owner or scopes of somebody else."""
+    content, source = fields.parse_text("content", new.content), fields.parse_text("source", new.source)
+    check_content(content)
+    _check_source(source)
+    own_scopes = list(ctx.default_tree_scopes) if new.scopes is None else fields.parse_scopes("scopes", new.scopes)
+    permissions.check_scopes(ctx, own_scopes)
+    owner = None if new.owner is None else fields.parse_owner("owner", new.owner)
+    moment = clock.iso(now)
+    return {
+        "id": row_id,
+        "content": content,
+        "source": source,
+        "metadata": fields.parse_metadata("metadata", new.metadata),
+        "scopes": own_scopes,
+        "owner": permissions.owner_for(ctx, owner, "an info"),
+        "version": 1,
+        "created_at": moment,
+        "updated_at": moment,
+    }
+
+
+def apply_info_patch(row: Row, patch: Mapping[str, Any], now: float) -> Row | None:
+    """Return `row` with the fields of `patch`, or None if nothing changes. Raises InvalidInput.
+
+    `metadata` is replaced as a whole.
+    """
+    changed = {**row, **fields.parse_patch(patch, PATCHABLE)}
+    if changed == row:
+        return None
+    check_content(changed["content"])
+    _check_source(changed["source"])
+    return next_of(changed, row, now)
+
+
+def set_created_at(row: Row, now: float) -> Row:
+    """Return a new row with its times."""
+    moment = clock.iso(now)
+    return {**row, "created_at": moment, "updated_at": moment}
+
+
+def make_info_tombstone(row: Row, now: float) -> Row:
+    """Return the tombstone of an info. Its content stays for undo."""
+    return next_of({**row, "deleted": True}, row, now)
+
+
+def new_link_row(
+    info_id: str, keyword_id: str, relation: RelationType, created_by: str, before: Row | None, now: float
+) -> Row:
+    """Make the row of a link. `before` is the earlier row of this pair, or None.
+
+    A live link gets a new relation and creator and keeps its time of creation. A deleted link is created again. The
+    version rises in both cases. Raises InvalidInput for an invalid `created_by`.
+    """
+    check_creator(created_by)
+    moment = clock.iso(now)
+    kept = before if is_live(before) else None
+    return {
+        "info_id": info_id,
+        "keyword_id": keyword_id,
+        "relation": relation.value,
+        "created_by": fields.parse_text("created_by", created_by),
+        "version": next_version(before),
+        "created_at": moment if kept is None else kept["created_at"],
+        "updated_at": moment,
+    }
+
+
+def make_link_tombstone(row: Row, now: float) -> Row:
+    """Return the tombstone of a link."""
+    return next_of({**row, "deleted": True}, row, now)
+
+
+def write_info(row: Row) -> Write:
+    """Return the write of an info's row."""
+    return Write(INFOS, row["id"], row)
+
+
+def write_link(row: Row) -> Write:
+    """Return the write of a link's row."""
+    return Write(LINKS, make_link_id(row["info_id"], row["keyword_id"]), row)
+
+
+def check_content(content: str) -> None:
+    """Raise InvalidInput for a blank content."""
+    if not fields.parse_text("content", content).strip():
+        raise InvalidInput.of("content", "is blank; an info must say something")
+
+
+def validate(_lookup: Lookup, rows: Sequence[Row]) -> None:
+    """Raise InvalidInput for a row that no write makes; an undo is checked by this."""
+    for row in rows:
+        check_content(row["content"])
+
+
+def check_creator(created_by: str) -> None:
+    """Raise InvalidInput for a creator of a link that is blank or too long."""
+    if not fields.parse_text("created_by", created_by).strip():
+        raise InvalidInput.of("created_by", "is blank; use user, agent or the id of a source")
+    if len(created_by) > MAX_CREATOR_CHARS:
+        raise InvalidInput.of("created_by", f"must have at most {MAX_CREATOR_CHARS} characters")
+
+
+def _check_source(source: str) -> None:
+    if len(source) > MAX_SOURCE_CHARS:
+        raise InvalidInput.of("source", f"must have at most {MAX_SOURCE_CHARS} characters")
+
+
+ERASE_RULES = EraseRules(
+    noun="info",
+    kept=frozenset({"id", "scopes", "owner", "version", "created_at", "updated_at", "deleted"}),
+    blanks={"content": "", "source": "", "metadata": {}},
+    spare=("metadata", "source", "content"),
+    says=lambda row: row["content"],
+)

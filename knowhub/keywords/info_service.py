@@ -1,0 +1,400 @@
+"""The verbs on infos and their links: create, get, change, delete, link, list."""
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from knowhub.core import permissions
+from knowhub.core.errors import Conflict, Forbidden, InvalidInput, NotFound, VersionConflict
+from knowhub.core.ids import Ids, uuid4_id
+from knowhub.core.operation import (
+    Committed,
+    Decide,
+    Draft,
+    IdempotencyKey,
+    LongDecision,
+    Operation,
+    Outcome,
+    Row,
+    Unchanged,
+    View,
+    Write,
+    get_operation,
+    is_live,
+)
+from knowhub.core.request_context import RequestContext
+from knowhub.keywords import fields, info_rules, rendering
+from knowhub.keywords.auto_link import AutoLinks, KeywordMatcher
+from knowhub.keywords.cache import INFOS_TTL_S, ResultCache
+from knowhub.keywords.creation import commit_with_root, prefix_item_errors
+from knowhub.keywords.model import (
+    INFOS,
+    LINKS,
+    InfoQuery,
+    InfoSummary,
+    LinkRequest,
+    NewInfo,
+    RelationType,
+    RenderedRow,
+    TreeOptions,
+    WrittenBatch,
+    WrittenRow,
+    make_link_id,
+)
+from knowhub.keywords.ports import KeywordStore, KeywordText
+from knowhub.keywords.rendering import InfoPage
+from knowhub.keywords.search.agent import KeywordAgent
+from knowhub.keywords.tree import find_info, list_infos_of_keyword, list_links_of_info, list_newest_infos
+
+MAX_ITEMS = 1_000
+MAX_KEYWORD_IDS = 1_000
+_HEADS_A_TURN = 5_000
+_ITEMS_A_TURN = 25
+_SAID_OF_LINK = ("relation", "created_by")
+_PLACE = {relation: place for place, relation in enumerate(RelationType)}
+
+
+class InfoService:
+    """The infos of the keyword tree.
+
+    Hidden rows count as missing. The owner of an info may change, delete and link it.
+    """
+
+    def __init__(
+        self,
+        store: KeywordStore,
+        text: KeywordText,
+        ids: Ids,
+        agent: KeywordAgent,
+        options: TreeOptions,
+        caches: ResultCache | None = None,
+    ) -> None:
+        self._store = store
+        self._ids = ids
+        self._agent = agent
+        self._linker = KeywordMatcher(store, text, ids, agent, options)
+        self._caches = caches
+
+    async def create(self, ctx: RequestContext, new: NewInfo, key: IdempotencyKey | None = None) -> WrittenRow:
+        """Save an info and its links; with `auto_link` also link it to keywords that it is about.
+
+        `decided` lists what `auto_link` linked and created. The answer is `degraded` if a model was needed and failed.
+        Raises InvalidInput, and Forbidden for an owner that the caller may not set.
+        """
+        permissions.check_may_write(ctx)
+        new_row = self._make_new_row(ctx, new)
+        auto = AutoLinks()
+        if new.auto_link:
+            # A retry asks no second question.
+            before = await self._store.replayed(ctx.account, key)
+            if before is not None:
+                return _make_written(before.operation)
+            await self._store.refresh()
+            view = self._store.view(ctx.account)
+            # Invalid input is refused before a model is asked.
+            _check_seen(view, ctx, new_row)
+            auto = await self._linker.select_keywords(ctx, new_row.row["content"])
+
+        def decide(view: View) -> Draft:
+            writes = _info_and_links(view, ctx, new_row)
+            if not new.auto_link:
+                return Draft("create_info", writes)
+            linked = self._linker.make_writes(view, ctx, writes[0].id, auto, explicit=frozenset(new_row.get_links))
+            reply = {"degraded": list(auto.degraded), "decided": _read_writes(linked)}
+            return Draft("create_info", [*writes, *linked], reply=reply, agent_io=list(auto.calls) or None)
+
+        outcome: Outcome | None = None
+        try:
+            if auto.names:
+                outcome = await commit_with_root(self._store, ctx, decide, key)
+            else:
+                outcome = await self._store.commit(ctx.account, ctx.actor, decide, key)
+        finally:
+            if not isinstance(outcome, Committed) or outcome.replayed:
+                # The info was refused or cancelled, or is a retry of a concurrent request.
+                self._agent.note(ctx, auto.calls)
+        return _make_written(get_operation(outcome))
+
+    async def create_batch(
+        self, ctx: RequestContext, items: Sequence[NewInfo], key: IdempotencyKey | None = None
+    ) -> WrittenBatch:
+        """Save up to 1,000 infos with their links in one operation, all or none.
+
+        A batch asks no model: `auto_link` links an item to every keyword that it names, as RELATED. Raises
+        InvalidInput naming `items.<index>.<field>` for the first invalid item, Forbidden with its index.
+        """
+        permissions.check_may_write(ctx)
+        if not 1 <= len(items) <= MAX_ITEMS:
+            raise InvalidInput.of("items", f"must have between 1 and {MAX_ITEMS} entries")
+        new_rows = await self._make_new_rows(ctx, items)
+
+        def decide(view: View) -> Draft:
+            writes: list[Write] = []
+            for index, (new_row, auto) in enumerate(new_rows):
+                with prefix_item_errors(index):
+                    item = _info_and_links(view, ctx, new_row)
+                explicit = frozenset(new_row.get_links)
+                writes += [*item, *self._linker.make_writes(view, ctx, item[0].id, auto, explicit=explicit)]
+            return Draft("batch_create_infos", writes)
+
+        operation = get_operation(await self._store.commit(ctx.account, ctx.actor, LongDecision(decide), key))
+        return WrittenBatch(_list_info_rows(operation), operation.operation_id)
+
+    async def get(self, ctx: RequestContext, info_id: str) -> RenderedRow:
+        """Return one info as it is stored. Raises NotFound."""
+        await self._store.refresh()
+        view = self._store.view(ctx.account)
+        rendering.require_info(view, ctx, info_id)
+        raw = view.raw(INFOS, info_id) or b""
+        return RenderedRow(raw, json.loads(raw)["version"])
+
+    async def update(
+        self,
+        ctx: RequestContext,
+        info_id: str,
+        patch: Mapping[str, Any],
+        expected: int | None = None,
+        key: IdempotencyKey | None = None,
+    ) -> WrittenRow:
+        """Change content, source, metadata or scopes. Raises NotFound, Forbidden, VersionConflict, InvalidInput."""
+        permissions.check_may_write(ctx)
+
+        def decide(view: View) -> Draft | Unchanged:
+            row = _get_editable_row(view, ctx, info_id, expected)
+            after = info_rules.apply_info_patch(row, patch, view.now)
+            permissions.check_scopes(ctx, (after or row)["scopes"], standing=row["scopes"])
+            return Unchanged(row) if after is None else Draft("update_info", [info_rules.write_info(after)])
+
+        return await self._change(ctx, decide, key)
+
+    async def delete(
+        self, ctx: RequestContext, info_id: str, expected: int | None = None, key: IdempotencyKey | None = None
+    ) -> str:
+        """Delete an info with its links and return the operation id. Raises the errors of `update`."""
+        permissions.check_may_write(ctx)
+
+        def decide(view: View) -> Draft:
+            row = _get_editable_row(view, ctx, info_id, expected)
+            links = [
+                view.get(LINKS, make_link_id(info_id, link.keyword_id)) for link in list_links_of_info(view, info_id)
+            ]
+            tombstones = [info_rules.make_link_tombstone(link, view.now) for link in links if link is not None]
+            info = info_rules.write_info(info_rules.make_info_tombstone(row, view.now))
+            return Draft("delete_info", [info, *map(info_rules.write_link, tombstones)])
+
+        return get_operation(await self._store.commit(ctx.account, ctx.actor, decide, key)).operation_id
+
+    async def link(
+        self,
+        ctx: RequestContext,
+        info_id: str,
+        keyword_id: str,
+        how: LinkRequest | None = None,
+        key: IdempotencyKey | None = None,
+    ) -> WrittenRow:
+        """Link an info to a visible keyword, or change the relation and creator of an existing link.
+
+        The answer has the row of the link. Raises NotFound, Forbidden, InvalidInput and VersionConflict.
+        """
+        permissions.check_may_write(ctx)
+        how = how or LinkRequest()
+        info_rules.check_creator(how.created_by)
+
+        def decide(view: View) -> Draft | Unchanged:
+            _get_editable_row(view, ctx, info_id, None)
+            rendering.require_node(view, ctx, keyword_id)
+            before = view.get(LINKS, make_link_id(info_id, keyword_id))
+            _check_version(before, how.expected)
+            row = info_rules.new_link_row(info_id, keyword_id, how.relation, how.created_by, before, view.now)
+            if before is not None and is_live(before) and all(before[name] == row[name] for name in _SAID_OF_LINK):
+                return Unchanged(before)
+            return Draft("link_info", [info_rules.write_link(row)])
+
+        return await self._change(ctx, decide, key)
+
+    async def unlink(
+        self,
+        ctx: RequestContext,
+        info_id: str,
+        keyword_id: str,
+        expected: int | None = None,
+        key: IdempotencyKey | None = None,
+    ) -> str:
+        """Delete a link and return the operation id. Raises the errors of `link`, NotFound also without a link."""
+        permissions.check_may_write(ctx)
+
+        def decide(view: View) -> Draft:
+            _get_editable_row(view, ctx, info_id, None)
+            row = view.get(LINKS, make_link_id(info_id, keyword_id))
+            if row is None or not is_live(row) or rendering.get_visible_node(view, ctx, keyword_id) is None:
+                raise NotFound.of("link", make_link_id(info_id, keyword_id))
+            _check_version(row, expected)
+            return Draft("unlink_info", [info_rules.write_link(info_rules.make_link_tombstone(row, view.now))])
+
+        return get_operation(await self._store.commit(ctx.account, ctx.actor, decide, key)).operation_id
+
+    async def list_for_keyword(self, ctx: RequestContext, keyword_id: str, query: InfoQuery) -> Sequence[bytes]:
+        """Return a page of a keyword's infos, each with `relation` and `created_by`. Raises NotFound, InvalidInput."""
+        rendering.check_query(query)
+        await self._store.refresh()
+        view = self._store.view(ctx.account)
+        rendering.require_node(view, ctx, keyword_id)
+        key = rendering.make_page_key(ctx, keyword_id, query)
+        kept: Sequence[bytes] | None = self._caches.get(key) if self._caches is not None else None
+        if kept is not None:
+            return kept
+        page = rendering.get_info_page(view, ctx, keyword_id, query)
+        rows = rendering.render_linked_infos(view, keyword_id, page.shown)
+        if self._caches is not None and len(page.examined) <= rendering.MAX_USES:
+            uses = [(ctx.account, used) for used in (keyword_id, *page.examined)]
+            self._caches.put(key, rows, INFOS_TTL_S, uses)
+        return rows
+
+    async def list_keywords(self, ctx: RequestContext, info_id: str) -> list[tuple[bytes, RelationType, str]]:
+        """Return the visible keywords of an info with relation and creator, PRIMARY first. Raises NotFound."""
+        await self._store.refresh()
+        view = self._store.view(ctx.account)
+        rendering.require_info(view, ctx, info_id)
+        seen = [
+            (rendering.get_visible_node(view, ctx, link.keyword_id), link) for link in list_links_of_info(view, info_id)
+        ]
+        shown = [(node, link.relation) for node, link in seen if node is not None]
+        found = []
+        for node, relation in sorted(shown, key=lambda item: (_PLACE[item[1]], item[0].ordinal)):
+            row = view.get(LINKS, make_link_id(info_id, node.id))
+            if row is not None:
+                json_text = rendering.render_keyword(view, ctx, node, with_children=False)
+                found.append((json_text, relation, str(row["created_by"])))
+        return found
+
+    async def list_newest(
+        self, ctx: RequestContext, keyword_id: str | None, limit: int, before: int | None
+    ) -> InfoPage:
+        """Return a page of the newest visible infos, of a keyword or of all. Raises NotFound, InvalidInput."""
+        rendering.check_size("limit", limit)
+        await self._store.refresh()
+        if keyword_id is None:
+            return await self._list_newest_visible(ctx, limit, before)
+        view = self._store.view(ctx.account)
+        rendering.require_node(view, ctx, keyword_id)
+        summaries = rendering.iter_visible_infos(ctx, list_infos_of_keyword(view, keyword_id, InfoQuery()), before)
+        return rendering.make_info_page(view, list(islice(summaries, limit + 1)), limit)
+
+    async def _list_newest_visible(self, ctx: RequestContext, limit: int, before: int | None) -> InfoPage:
+        found: list[InfoSummary] = []
+        while True:
+            view = self._store.view(ctx.account)
+            looked = list(islice(list_newest_infos(view, before), _HEADS_A_TURN))
+            # An info of an earlier turn may have been deleted or hidden since.
+            there = [summary for summary in (find_info(view, summary.id) for summary in found) if summary is not None]
+            found = list(rendering.iter_visible_infos(ctx, [*there, *looked], None))
+            if len(found) > limit or len(looked) < _HEADS_A_TURN:
+                return rendering.make_info_page(view, found, limit)
+            before = looked[-1].ordinal
+            # A million hidden infos may be skipped: let other requests run.
+            await asyncio.sleep(0)
+
+    async def _make_new_rows(
+        self, ctx: RequestContext, items: Sequence[NewInfo]
+    ) -> list[tuple["_NewInfoRow", AutoLinks]]:
+        await self._store.refresh()
+        new_rows = []
+        for index, new in enumerate(items):
+            with prefix_item_errors(index):
+                new_row = self._make_new_row(ctx, new)
+            auto = self._linker.match_text(ctx, new_row.row["content"]) if new.auto_link else AutoLinks()
+            new_rows.append((new_row, auto))
+            if new.auto_link or index % _ITEMS_A_TURN == _ITEMS_A_TURN - 1:
+                # A thousand texts take long: let other requests run.
+                await asyncio.sleep(0)
+        return new_rows
+
+    def _make_new_row(self, ctx: RequestContext, new: NewInfo) -> "_NewInfoRow":
+        # Before the decision, which blocks other writers.
+        info_rules.check_creator(new.created_by)
+        row = info_rules.new_info_row(new, uuid4_id(self._ids), self._store.view(ctx.account).now, ctx)
+        return _NewInfoRow(
+            new, row, fields.parse_texts("keyword_ids", new.keyword_ids), fields.parse_links("links", new.links)
+        )
+
+    async def _change(self, ctx: RequestContext, decide: Decide[View], key: IdempotencyKey | None) -> WrittenRow:
+        outcome = await self._store.commit(ctx.account, ctx.actor, decide, key)
+        if isinstance(outcome, Committed):
+            return WrittenRow(outcome.operation.changes[0].after, outcome.operation.operation_id)
+        return WrittenRow(outcome.answer, None)
+
+
+@dataclass(frozen=True, slots=True)
+class _NewInfoRow:
+    """An info before its decision: its row without times, and its explicit links."""
+
+    new: NewInfo
+    row: Row
+    keyword_ids: Sequence[str]
+    links: Sequence[tuple[str, RelationType]]
+
+    @property
+    def get_links(self) -> dict[str, RelationType]:
+        """Return the relation of each linked keyword."""
+        return {**dict.fromkeys(self.keyword_ids, RelationType.PRIMARY), **dict(self.links)}
+
+
+def _info_and_links(view: View, ctx: RequestContext, new_row: _NewInfoRow) -> list[Write]:
+    _check_seen(view, ctx, new_row)
+    row = info_rules.set_created_at(new_row.row, view.now)
+    links = [
+        info_rules.new_link_row(row["id"], keyword_id, relation, new_row.new.created_by, None, view.now)
+        for keyword_id, relation in new_row.get_links.items()
+    ]
+    return [info_rules.write_info(row), *map(info_rules.write_link, links)]
+
+
+def _check_seen(view: View, ctx: RequestContext, new_row: _NewInfoRow) -> None:
+    named = {f"keyword_ids.{index}": keyword_id for index, keyword_id in enumerate(new_row.keyword_ids)}
+    named |= {f"links.{index}.keyword_id": keyword_id for index, (keyword_id, _) in enumerate(new_row.links)}
+    if len(named) > MAX_KEYWORD_IDS:
+        raise InvalidInput.of("keyword_ids", f"must have at most {MAX_KEYWORD_IDS} entries, with those of `links`")
+    for field, keyword_id in named.items():
+        if rendering.get_visible_node(view, ctx, keyword_id) is None:
+            raise InvalidInput.of(field, f"no keyword with id {keyword_id!r}")
+
+
+def _get_editable_row(view: View, ctx: RequestContext, info_id: str, expected: int | None) -> Row:
+    summary = rendering.require_info(view, ctx, info_id)
+    if not ctx.may_edit(summary.owner):
+        raise Forbidden("only the owner of an info may change, link or delete it")
+    row = view.get(INFOS, info_id)
+    if row is None:
+        raise NotFound.of("info", info_id)
+    _check_version(row, expected)
+    return row
+
+
+def _check_version(row: Row | None, expected: int | None) -> None:
+    if expected is None:
+        return
+    if row is None or not is_live(row):
+        raise Conflict("nothing is linked; leave the version out to link them", {"current_version": None})
+    if expected != row["version"]:
+        raise VersionConflict(row["version"])
+
+
+def _make_written(operation: Operation) -> WrittenRow:
+    reply = operation.reply or {}
+    info = _list_info_rows(operation)[0]
+    return WrittenRow(info, operation.operation_id, reply.get("degraded", ()), reply.get("decided", {}))
+
+
+def _list_info_rows(operation: Operation) -> list[Row]:
+    return [change.after for change in operation.changes if change.collection == INFOS]
+
+
+def _read_writes(writes: Sequence[Write]) -> dict[str, Any]:
+    links = [write.after for write in writes if write.collection == LINKS]
+    return {
+        "linked": [{name: link[name] for name in ("keyword_id", "relation", "created_by")} for link in links],
+        "created": [write.id for write in writes if write.collection != LINKS],
+    }

@@ -1,0 +1,219 @@
+"""What a language model decides about the keyword tree, and the default answer where it fails."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, TypeVar
+
+from knowhub.core.language_models import ChatFailed, ChatModel, ChatRequest
+from knowhub.core.model_calls import ModelConversation, NumberedChoices, list_pointers, short_text
+from knowhub.core.operation import Row, View
+from knowhub.core.request_context import RequestContext
+from knowhub.keywords.cache import RecentMatchesByReader
+from knowhub.keywords.decision_log import Note, discard_calls
+from knowhub.keywords.model import ROOT_ID, NewKeyword, Node, RelationType, TreeOptions
+from knowhub.keywords.search import prompts
+from knowhub.keywords.search.candidates import VisibleTree
+from knowhub.keywords.search.descent import Descent, DescentResult, ViewOf
+from knowhub.keywords.search.prompts import Intent, PromptCandidate
+
+NO_MODEL = "exact_miss_no_llm"
+MAX_SUGGESTED_NAMES = 5
+_MAX_NAME = 200
+_MAX_REASON = 500
+_MAX_LINKS = 1_000
+
+
+class DedupAction(StrEnum):
+    """What to do with a new keyword whose name is taken."""
+
+    ALIAS_OF = "alias_of"
+    MERGE = "merge"
+    CREATE_NEW = "create_new"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelAnswer:
+    """What every answer has: the model's reason, the recorded calls, and the name of the failure."""
+
+    reason: str = ""
+    calls: Sequence[Row] = ()
+    failure: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HomonymChoice(ModelAnswer):
+    """Which of several keywords of one name is meant; `node_id` is None if undecided."""
+
+    node_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DedupDecision(ModelAnswer):
+    """What to do with a new keyword; `node_id` is None only with CREATE_NEW."""
+
+    action: DedupAction = DedupAction.CREATE_NEW
+    node_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LinkChoices(ModelAnswer):
+    """The keywords of an info, and up to five names of keywords that do not exist yet."""
+
+    links: Sequence[tuple[str, RelationType]] = ()
+    suggested_names: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Placement(ModelAnswer):
+    """The parent of a new keyword: the root by default, after a failure the last keyword that was reached."""
+
+    parent_id: str = ROOT_ID
+
+
+AnswerT = TypeVar("AnswerT", bound=ModelAnswer)
+
+
+class KeywordAgent:
+    """Asks a model to choose among the keywords that it is shown.
+
+    Nothing here writes, and nothing raises for a model's answer: a failed question has a default answer with `failure`.
+    Every answer carries its calls; `note` records the calls of a cancelled descent.
+    """
+
+    def __init__(
+        self,
+        chat: ChatModel | None,
+        recents: RecentMatchesByReader,
+        options: TreeOptions,
+        note: Note = discard_calls,
+    ) -> None:
+        self._chat = chat
+        self._recents = recents
+        self._options = options
+        self.note = note
+
+    @property
+    def available(self) -> bool:
+        """Return whether a model is configured."""
+        return self._chat is not None
+
+    async def descend(
+        self, ctx: RequestContext, views: ViewOf, query: str, intent: Intent, budget_s: float
+    ) -> DescentResult:
+        """Walk down the tree with the model; `budget_s` is for all rounds together."""
+        if self._chat is None:
+            return DescentResult("missing", suggested_parent_id=ROOT_ID, reason=NO_MODEL)
+        conversation = ModelConversation(self._chat, budget_s)
+        descent = Descent(ctx, conversation, self._recents.get_for(ctx), self._options)
+        try:
+            return await descent.run(views, query, intent)
+        except asyncio.CancelledError:
+            self.note(ctx, conversation.calls)
+            raise
+
+    async def suggest_parent(self, ctx: RequestContext, views: ViewOf, name: str, budget_s: float) -> Placement:
+        """Choose the parent of a new keyword of this name; an ambiguous answer means the root."""
+        found = await self.descend(ctx, views, name, Intent.SUGGEST_PARENT, budget_s)
+        parent_id = found.node_id or found.suggested_parent_id or ROOT_ID
+        return Placement(parent_id, reason=found.reason, calls=found.calls, failure=found.failure)
+
+    async def disambiguate(
+        self, ctx: RequestContext, view: View, query: str, nodes: Sequence[Node], budget_s: float
+    ) -> HomonymChoice:
+        """Choose which keyword of one name the query means."""
+        shown = self._list_candidates(VisibleTree(view, ctx), nodes)
+        choices = _number_choices(shown)
+        return await self.ask(
+            prompts.disambiguate(query, shown),
+            choices,
+            budget_s,
+            lambda answer: HomonymChoice(choices.pick(answer.get("node_id")), reason=_parse_reason(answer)),
+            HomonymChoice(),
+        )
+
+    async def dedup_check(
+        self, ctx: RequestContext, view: View, new: NewKeyword, nodes: Sequence[Node], budget_s: float
+    ) -> DedupDecision:
+        """Decide whether a new keyword duplicates one of these; CREATE_NEW if in doubt."""
+        visible_tree = VisibleTree(view, ctx)
+        shown = self._list_candidates(visible_tree, nodes)
+        choices = _number_choices(shown)
+        parent = visible_tree.get_node(new.parent_id) if new.parent_id not in (None, ROOT_ID) else None
+        parent_path = visible_tree.make_candidate(parent).path if parent is not None else ""
+        question = prompts.dedup_check(new, parent_path, shown)
+        return await self.ask(
+            question, choices, budget_s, lambda answer: _parse_dedup(answer, choices), DedupDecision()
+        )
+
+    async def link_info(
+        self, ctx: RequestContext, view: View, content: str, nodes: Sequence[Node], budget_s: float
+    ) -> LinkChoices:
+        """Choose which of these keywords an info belongs to."""
+        shown = self._list_candidates(VisibleTree(view, ctx), nodes)
+        choices = _number_choices(shown)
+        question = prompts.link_info(content, shown)
+        return await self.ask(
+            question, choices, budget_s, lambda answer: _parse_link_choices(answer, choices), LinkChoices()
+        )
+
+    async def ask(
+        self,
+        question: ChatRequest,
+        choices: NumberedChoices,
+        budget_s: float,
+        read: Callable[[Mapping[str, Any]], AnswerT | None],
+        default: AnswerT,
+    ) -> AnswerT:
+        """Ask one question and return the answer as `read` understands it, or `default` with the failure."""
+        if self._chat is None:
+            return replace(default, reason=NO_MODEL)
+        conversation = ModelConversation(self._chat, budget_s)
+        try:
+            answer = await conversation.ask(question, choices.by_idx, read)
+        except ChatFailed as failed:
+            failure = failed.reason.value
+            return replace(default, reason=failure, calls=conversation.calls, failure=failure)
+        return replace(answer, calls=conversation.calls)
+
+    def _list_candidates(self, visible_tree: VisibleTree, nodes: Sequence[Node]) -> list[PromptCandidate]:
+        existing = [node for node in nodes if visible_tree.is_visible(node) and node.id != ROOT_ID]
+        return [visible_tree.make_candidate(node, described=True) for node in existing[: self._options.max_candidates]]
+
+
+def _number_choices(shown: Sequence[PromptCandidate]) -> NumberedChoices:
+    return NumberedChoices([candidate.id for candidate in shown])
+
+
+def _parse_dedup(answer: Mapping[str, Any], choices: NumberedChoices) -> DedupDecision:
+    node_id, reason = choices.pick(answer.get("node_id")), _parse_reason(answer)
+    action = next((action for action in DedupAction if action == answer.get("action")), DedupAction.CREATE_NEW)
+    if action is DedupAction.CREATE_NEW or node_id is None:
+        return DedupDecision(reason=reason)
+    return DedupDecision(action, node_id, reason=reason)
+
+
+def _parse_link_choices(answer: Mapping[str, Any], choices: NumberedChoices) -> LinkChoices | None:
+    if not isinstance(answer.get("links"), list):
+        return None
+    links: dict[str, RelationType] = {}
+    for item in list_pointers(answer.get("links"))[:_MAX_LINKS]:
+        if not isinstance(item, Mapping):
+            continue
+        keyword_id = choices.pick(item.get("keyword_id"))
+        if keyword_id is not None:
+            links.setdefault(keyword_id, _parse_relation(item.get("relation")))
+    texts = (short_text(item, _MAX_NAME) for item in list_pointers(answer.get("suggested_names")))
+    names = list(dict.fromkeys(name for name in texts if name))[:MAX_SUGGESTED_NAMES]
+    return LinkChoices(list(links.items()), names, reason=_parse_reason(answer))
+
+
+def _parse_relation(value: object) -> RelationType:
+    # The chosen keyword is kept; an unknown relation becomes the weakest.
+    name = short_text(value, _MAX_NAME).upper()
+    return next((relation_type for relation_type in RelationType if relation_type == name), RelationType.RELATED)
+
+
+def _parse_reason(answer: Mapping[str, Any]) -> str:
+    return short_text(answer.get("reason"), _MAX_REASON)

@@ -1,0 +1,286 @@
+"""Search of the keyword tree: by name, then by pinyin, then by a model that walks down the tree."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from knowhub.core.operation import Row, View
+from knowhub.core.request_context import RequestContext
+from knowhub.keywords import rendering, tree
+from knowhub.keywords.cache import EXACT_TTL_S, ResultCache
+from knowhub.keywords.decision_log import DecisionLog
+from knowhub.keywords.model import InfoQuery, KeywordSearchResult, Node, SearchStatus, TreeOptions
+from knowhub.keywords.ports import KeywordStore, KeywordText
+from knowhub.keywords.search.agent import KeywordAgent
+from knowhub.keywords.search.candidates import find_word_candidates
+from knowhub.keywords.search.descent import DescentResult
+from knowhub.keywords.search.prompts import Intent
+from knowhub.keywords.tree import find_by_pinyin, find_by_token
+
+EMPTY_QUERY = "empty_query"
+EXACT = "exact"
+PINYIN = "pinyin"
+DISAMBIGUATED = "disambiguated"
+UNDECIDED = "undecided"
+LLM_DISABLED = "exact_miss_llm_disabled"
+NO_LLM = "exact_miss_no_llm"
+GONE = "gone_meanwhile"
+DEGRADED = ("llm",)
+
+_Path: TypeAlias = tuple[list[str], tuple[bytes, ...]]
+"""The ids of all keywords on a path, and the visible ones as JSON text."""
+
+
+class KeywordSearch:
+    """Search over the keywords that the caller sees; hidden keywords count as missing.
+
+    Without `caches` no answer is cached; without `log` no decision of a model is recorded. A cached answer always
+    equals a fresh one: `Invalidation` must receive every operation.
+    """
+
+    def __init__(
+        self,
+        store: KeywordStore,
+        text: KeywordText,
+        agent: KeywordAgent,
+        options: TreeOptions,
+        caches: ResultCache | None = None,
+        log: DecisionLog | None = None,
+    ) -> None:
+        self._store = store
+        self._text = text
+        self._agent = agent
+        self._options = options
+        self._caches = caches
+        self._log = log
+
+    async def search(
+        self, ctx: RequestContext, query: str, *, expand: bool = True, disambiguate: bool = False
+    ) -> KeywordSearchResult:
+        """Find the keyword that `query` names; never raises for any text.
+
+        Several keywords of one name are ambiguous; with `disambiguate` a model chooses. If no name matches, pinyin is
+        looked up. Then, with `expand`, a model walks the tree. Otherwise, or if the model fails, the answer has
+        candidates that share words with the query.
+        """
+        await self._store.refresh()
+        request = _SearchRequest(ctx, query, tuple(self._text.tokens(query)))
+        if not request.tokens:
+            return KeywordSearchResult(SearchStatus.NOT_FOUND, reason=EMPTY_QUERY)
+        chooses = disambiguate and self._agent.available
+        cached: KeywordSearchResult | None = self._get_cached(request.key("exact"))
+        if cached is not None and not (chooses and cached.status is SearchStatus.AMBIGUOUS):
+            return cached
+        view = self._store.view(ctx.account)
+        hits = _join_nodes(find_by_token(view, token) for token in request.tokens)
+        seen = [node for node in hits if ctx.sees(node.audience)]
+        if len(seen) > 1 and chooses:
+            return await self._disambiguate(request, seen)
+        if seen:
+            return self._match_names(view, request, seen, EXACT)
+        spelt = _join_nodes(find_by_pinyin(view, token) for token in request.tokens)
+        seen = [node for node in spelt if ctx.sees(node.audience)]
+        return self._match_names(view, request, seen, PINYIN) if seen else await self._expand(request, expand=expand)
+
+    def _match_names(
+        self, view: View, request: "_SearchRequest", nodes: Sequence[Node], reason: str
+    ) -> KeywordSearchResult:
+        found, uses = self._make_answer(view, request.ctx, nodes, reason)
+        self._cache(request.key("exact"), request, found, uses)
+        return found
+
+    async def _expand(self, request: "_SearchRequest", *, expand: bool) -> KeywordSearchResult:
+        if expand and self._agent.available:
+            return self._get_cached_choice(request, "descend") or await self._descend(request)
+        view = self._store.view(request.ctx.account)
+        return self._make_not_found(view, request, NO_LLM if expand else LLM_DISABLED)
+
+    async def _disambiguate(self, request: "_SearchRequest", nodes: Sequence[Node]) -> KeywordSearchResult:
+        """Let the model choose among keywords of one name; if it does not, the answer is ambiguous."""
+        cached = self._get_cached_choice(request, "disambiguate")
+        if cached is not None:
+            return cached
+        ctx = request.ctx
+        view = self._store.view(ctx.account)
+        # The model sees the paths of all of them.
+        shown = [above.id for item in nodes for above in tree.get_path(view, item.id)]
+        invalidations = self._count_invalidations(request)
+        chosen = await self._agent.disambiguate(ctx, view, request.query, nodes, self._options.descent_budget_s)
+        self._log_calls(ctx, chosen.calls)
+        view = self._store.view(ctx.account)
+        left = _list_visible_nodes(view, ctx, _ids(nodes))
+        node = next((item for item in left if item.id == chosen.node_id), None)
+        if node is not None:
+            if invalidations == self._count_invalidations(request):
+                self._cache(request.key("disambiguate"), request, (node.id, DISAMBIGUATED), shown)
+            return self._render_match(view, ctx, node, DISAMBIGUATED)[0]
+        if not left:
+            return self._make_not_found(view, request, GONE)
+        found, _ = self._make_answer(view, ctx, left, EXACT)
+        if found.status is SearchStatus.MATCHED:
+            return found
+        if chosen.failure is not None:
+            return replace(found, reason=chosen.failure, degraded=DEGRADED)
+        return replace(found, reason=chosen.reason or UNDECIDED)
+
+    async def _descend(self, request: "_SearchRequest") -> KeywordSearchResult:
+        ctx, invalidations = request.ctx, self._count_invalidations(request)
+        descended = await self._agent.descend(
+            ctx, lambda: self._store.view(ctx.account), request.query, Intent.SEARCH, self._options.descent_budget_s
+        )
+        self._log_calls(ctx, descended.calls)
+        view = self._store.view(ctx.account)
+        nodes = _list_visible_nodes(view, ctx, descended.candidates)
+        if descended.failure is not None:
+            found = self._make_not_found(view, request, descended.failure, nodes)
+            return replace(_add_suggestion(found, descended), degraded=DEGRADED)
+        if descended.outcome == "missing":
+            return _add_suggestion(KeywordSearchResult(SearchStatus.NOT_FOUND, reason=descended.reason), descended)
+        if descended.outcome == "ambiguous" and nodes:
+            return self._make_ambiguous(view, ctx, nodes, descended.reason)[0]
+        node = rendering.get_visible_node(view, ctx, descended.node_id) if descended.node_id is not None else None
+        if node is None:
+            # The chosen keyword was deleted or hidden while the model was asked.
+            return self._make_not_found(view, request, GONE)
+        # The model did not see what was written while it was asked: then its choice is not cached.
+        if invalidations == self._count_invalidations(request):
+            path = _ids(tree.get_path(view, node.id))
+            self._cache(request.key("descend"), request, (node.id, descended.reason), path)
+        return self._render_match(view, ctx, node, descended.reason)[0]
+
+    def _get_cached_choice(self, request: "_SearchRequest", kind: str) -> KeywordSearchResult | None:
+        """Return the answer that a cached choice of the model gives now."""
+        choice = self._get_cached(request.key(kind))
+        view = self._store.view(request.ctx.account)
+        node = rendering.get_visible_node(view, request.ctx, choice[0]) if choice is not None else None
+        return self._render_match(view, request.ctx, node, choice[1])[0] if node is not None else None
+
+    def _make_answer(
+        self, view: View, ctx: RequestContext, nodes: Sequence[Node], reason: str
+    ) -> tuple[KeywordSearchResult, list[str]]:
+        if len(nodes) == 1:
+            return self._render_match(view, ctx, nodes[0], reason)
+        return self._make_ambiguous(view, ctx, nodes, reason)
+
+    def _make_ambiguous(
+        self, view: View, ctx: RequestContext, nodes: Sequence[Node], reason: str
+    ) -> tuple[KeywordSearchResult, list[str]]:
+        # At most as many as a model would be shown.
+        shown = nodes[: self._options.max_candidates]
+        found = KeywordSearchResult(SearchStatus.AMBIGUOUS, candidates=_render_nodes(view, ctx, shown), reason=reason)
+        return found, [above.id for node in shown for above in tree.get_path(view, node.id)]
+
+    def _make_not_found(
+        self, view: View, request: "_SearchRequest", reason: str, nodes: Sequence[Node] = ()
+    ) -> KeywordSearchResult:
+        nearest = nodes or find_word_candidates(view, request.ctx, self._text, request.query)
+        return KeywordSearchResult(
+            SearchStatus.NOT_FOUND, candidates=_render_nodes(view, request.ctx, nearest), reason=reason
+        )
+
+    def _render_match(
+        self, view: View, ctx: RequestContext, node: Node, reason: str
+    ) -> tuple[KeywordSearchResult, list[str]]:
+        """Return a match with its path and first infos, and the ids that the answer depends on."""
+        above_ids, above = self._get_path(view, ctx, node)
+        page = rendering.get_info_page(view, ctx, node.id, InfoQuery())
+        with_children, alone = rendering.render_keyword_pair(view, ctx, node, len(above))
+        found = KeywordSearchResult(
+            SearchStatus.MATCHED,
+            node=with_children,
+            path=(*above, alone),
+            infos=tuple(rendering.render_first_infos(view, page.shown)),
+            reason=reason,
+        )
+        return found, [*above_ids, node.id, *page.examined]
+
+    def _get_path(self, view: View, ctx: RequestContext, node: Node) -> _Path:
+        """Return the path down to the parent of a node."""
+        if node.parent_id is None:
+            return [], ()
+        cached: _Path | None = self._get_cached(_path_key(ctx, node.parent_id))
+        if cached is not None:
+            return cached
+        path = tree.get_path(view, node.parent_id)
+        # The path of the parent's parent is shared by more keywords, so it is often cached.
+        upper: _Path = [], ()
+        if len(path) > 1:
+            upper = self._get_cached(_path_key(ctx, path[-2].id)) or self._extend_path(view, ctx, upper, path[:-1])
+        return self._extend_path(view, ctx, upper, path[-1:])
+
+    def _extend_path(self, view: View, ctx: RequestContext, upper: _Path, nodes: Sequence[Node]) -> _Path:
+        # Hidden keywords are neither shown nor counted in the levels.
+        seen = (node for node in nodes if ctx.sees(node.audience))
+        rows = [
+            rendering.render_keyword(view, ctx, node, with_children=False, level=level)
+            for level, node in enumerate(seen, len(upper[1]))
+        ]
+        path = [*upper[0], *_ids(nodes)], (*upper[1], *rows)
+        if self._caches is not None:
+            uses = [(ctx.account, item) for item in path[0]]
+            self._caches.put(_path_key(ctx, nodes[-1].id), path, EXACT_TTL_S, uses)
+        return path
+
+    def _count_invalidations(self, request: "_SearchRequest") -> int:
+        return self._caches.count_invalidations(request.ctx.account) if self._caches is not None else 0
+
+    def _log_calls(self, ctx: RequestContext, calls: Sequence[Row]) -> None:
+        if self._log is not None and calls:
+            self._log.note(ctx, calls)
+
+    def _get_cached(self, key: str) -> Any:  # noqa: ANN401 -- each key has its own kind of value
+        return self._caches.get(key) if self._caches is not None else None
+
+    def _cache(self, key: str, request: "_SearchRequest", value: object, uses: Iterable[str]) -> None:
+        # Any change of a keyword of this name invalidates the answer: a hidden keyword may become visible.
+        if self._caches is None:
+            return
+        account = request.ctx.account
+        used = [(account, use) for use in dict.fromkeys(uses)]
+        used += [(account, f"token:{token}") for token in request.tokens]
+        if len(used) <= rendering.MAX_USES:
+            self._caches.put(key, value, EXACT_TTL_S, used)
+
+
+def _path_key(ctx: RequestContext, keyword_id: str) -> str:
+    return f"path:{ctx.account}:{rendering.make_reader_key(ctx)}:{keyword_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class _SearchRequest:
+    """One query of one caller, with its normal forms."""
+
+    ctx: RequestContext
+    query: str
+    tokens: tuple[str, ...]
+
+    def key(self, kind: str) -> str:
+        """Name an answer of this kind in the cache."""
+        return f"{kind}:{self.ctx.account}:{rendering.make_reader_key(self.ctx)}:{' '.join(self.tokens)}"
+
+
+def _add_suggestion(found: KeywordSearchResult, descended: DescentResult) -> KeywordSearchResult:
+    parent_id, name = descended.suggested_parent_id, descended.suggested_name
+    return replace(found, suggested_parent_id=parent_id, suggested_name=name)
+
+
+def _render_nodes(view: View, ctx: RequestContext, nodes: Iterable[Node]) -> tuple[bytes, ...]:
+    return tuple(rendering.render_keyword(view, ctx, node, with_children=False) for node in nodes)
+
+
+def _list_visible_nodes(view: View, ctx: RequestContext, keyword_ids: Iterable[str]) -> list[Node]:
+    nodes = (rendering.get_visible_node(view, ctx, keyword_id) for keyword_id in dict.fromkeys(keyword_ids))
+    return [node for node in nodes if node is not None]
+
+
+def _join_nodes(found: Iterable[Sequence[Node]]) -> list[Node]:
+    """Join the matches of several tokens, each keyword once, oldest first."""
+    some = list(found)
+    if len(some) == 1 and len(some[0]) == 1:
+        return list(some[0])
+    nodes = {node.id: node for item in some for node in item}
+    return sorted(nodes.values(), key=lambda node: node.ordinal)
+
+
+def _ids(nodes: Iterable[Node]) -> list[str]:
+    return [node.id for node in nodes]
