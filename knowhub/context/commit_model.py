@@ -1,4 +1,4 @@
-"""What goes into a commit and what comes out of it: sessions, candidates, plans, results (seed 002 §4.1)."""
+"""What goes into a commit and what comes out of it: sessions, candidates, plans, results."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,13 +6,13 @@ from enum import StrEnum
 from typing import Any
 
 from knowhub.context.index_model import EventType, OutboxEvent
-from knowhub.context.model import Category, RelationEdge
-from knowhub.core.messages import Message
+from knowhub.context.model import MemoryCategory, RelationEdge
+from knowhub.conversations.messages import Message
 from knowhub.core.operation import Row
 
 
-class Action(StrEnum):
-    """What a write plan does to its node (CE-066)."""
+class WriteAction(StrEnum):
+    """What a write plan does to its node."""
 
     CREATE = "create"
     MERGE = "merge"
@@ -42,7 +42,7 @@ class CommitOptions:
 
 @dataclass(frozen=True, slots=True)
 class SessionCommit:
-    """What is to be committed. `used_contexts` are URIs, or texts, of what was recalled into the session."""
+    """A session to commit. `used_contexts` are URIs or texts that were recalled into it."""
 
     session_id: str
     messages: Sequence[Message]
@@ -54,7 +54,7 @@ class SessionCommit:
 
 @dataclass(frozen=True, slots=True)
 class SessionArchive:
-    """A session as it is committed (CE-025): its summary, its last messages, and counts."""
+    """A session as it is committed: its summary, its last messages, and counts."""
 
     session_id: str
     archive_uri: str
@@ -65,13 +65,13 @@ class SessionArchive:
 
 @dataclass(frozen=True, slots=True)
 class CandidateMemory:
-    """Something that may be remembered (CE-026); it says nothing of where it will stand.
+    """A candidate for a memory; a policy decides its place.
 
     `owner_scope` is `user` or `agent`, `routing_key` what candidates of one category have in common that belong into
     one node. `source_refs` are URIs of the session's parts that say it. `facts` are what a policy counts.
     """
 
-    category: Category
+    category: MemoryCategory
     owner_scope: str
     routing_key: str
     abstract: str
@@ -85,12 +85,12 @@ class CandidateMemory:
 
 @dataclass(frozen=True, slots=True)
 class WritePlan:
-    """What a policy decides (CE-027). `node_patch` holds the fields of the node's row that are written.
+    """What a policy decides. `node_patch` holds the fields of the node's row that are written.
 
     Read off an operation, which keeps no texts, it says which fields those were, how long, and from which messages.
     """
 
-    action: Action
+    action: WriteAction
     target_uri: str
     node_patch: Row = field(default_factory=dict)
     relation_ops: Sequence[RelationEdge] = ()
@@ -100,10 +100,10 @@ class WritePlan:
 
 @dataclass(frozen=True, slots=True)
 class WriteResult:
-    """What became of a plan (CE-028)."""
+    """What became of a plan."""
 
     uri: str
-    action: Action
+    action: WriteAction
     node_version: int
     created: bool
     updated: bool
@@ -112,7 +112,7 @@ class WriteResult:
 
 @dataclass(frozen=True, slots=True)
 class CommitResult:
-    """The answer of a commit (CE-029). `status` is `committed`, `unchanged` or `dry_run`.
+    """The answer of a commit. `status` is `committed`, `unchanged` or `dry_run`.
 
     `operation_id` is what an undo takes; None where nothing was written. `degraded` names what was not there.
     """

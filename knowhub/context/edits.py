@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from knowhub.context import l0, seen, uri
-from knowhub.context.model import NODES, PARTS, Category, ContextHead, ContextNode, ContextType, RelationEdge
-from knowhub.context.ports import ContextView
+from knowhub.context import texts, uri
+from knowhub.context.model import NODES, PARTS, ContextNode, ContextSummary, ContextType, MemoryCategory, RelationEdge
+from knowhub.context.queries import find_memory, list_parts
 from knowhub.core.erasing import is_erased
 from knowhub.core.errors import Forbidden, InvalidInput, NotFound, VersionConflict
-from knowhub.core.operation import Row, Write, next_of
+from knowhub.core.operation import Row, View, Write, next_of
 from knowhub.core.request_context import RequestContext
 
 EDITABLE = ("abstract", "overview", "content")
@@ -19,27 +19,27 @@ BY, BY_PERSON = "by", "person"
 """The key of a node's metadata that says who wrote its layers, and its value where a person summed a session up."""
 
 
-def checked(ctx: RequestContext, address: str, field: str = "uri") -> uri.ContextUri:
-    """Read a URI of the caller's account. Raises InvalidInput, and NotFound for one of another account (CE-061)."""
+def parse_own_uri(ctx: RequestContext, address: str, field: str = "uri") -> uri.ContextUri:
+    """Read a URI of the caller's account. Raises InvalidInput, and NotFound for one of another account."""
     parsed = uri.parse(address, field)
     if parsed.account != ctx.account:
         raise NotFound.of("memory", address)
     return parsed
 
 
-def readable_head(view: ContextView, ctx: RequestContext, address: str) -> ContextHead:
-    """Return the head of what stands at a URI. Raises NotFound where nothing does, or nothing that the caller sees."""
-    place = checked(ctx, address)
+def get_visible_summary(view: View, ctx: RequestContext, address: str) -> ContextSummary:
+    """Return the summary of the node at a URI. Raises NotFound for a missing or hidden node."""
+    place = parse_own_uri(ctx, address)
     if not place.is_node and not place.is_part:
-        # Its words tell so much: whether something stands below it is told to nobody.
+        # The answer must not show whether the folder holds anything.
         raise NotFound(f"no memory with id {address!r}: it is a folder, which has no text; list what stands below it")
-    head = view.context_head(place.text)
+    head = find_memory(view, place.text)
     if head is None or not head.live or not ctx.sees(head.audience):
         raise NotFound.of("memory", address)
     return head
 
 
-def row_at(view: ContextView, head: ContextHead) -> Row:
+def row_at(view: View, head: ContextSummary) -> Row:
     """Return the row behind a head. Raises NotFound where it has gone since."""
     row = view.get(collection_of(head), head.uri)
     if row is None or row.get("deleted") or is_erased(row):
@@ -47,25 +47,25 @@ def row_at(view: ContextView, head: ContextHead) -> Row:
     return row
 
 
-def told_row(view: ContextView, ctx: RequestContext, head: ContextHead) -> Row:
-    """Return the row behind a head without what tells of what the caller does not see. Raises NotFound."""
+def get_redacted_row(view: View, ctx: RequestContext, head: ContextSummary) -> Row:
+    """Return a node's row without references to hidden nodes. Raises NotFound."""
     row = row_at(view, head)
-    return row if head.is_part or ctx.unrestricted else seen.told(head.uri, row, seeing(view, ctx))
+    return row if head.is_part or ctx.unrestricted else uri.redact_node(head.uri, row, visibility_check(view, ctx))
 
 
-def seeing(view: ContextView, ctx: RequestContext) -> seen.Sees:
-    """Return whether the caller sees what stands or stood at a URI; where nothing ever did nothing is hidden."""
+def visibility_check(view: View, ctx: RequestContext) -> uri.Sees:
+    """Return whether the caller may see the node at a URI, also a deleted one. A URI never used hides nothing."""
 
     def sees(address: str) -> bool:
-        head = view.context_head(address)
+        head = find_memory(view, address)
         return head is None or ctx.sees(head.audience)
 
     return sees
 
 
-def editable_head(view: ContextView, ctx: RequestContext, address: str, expected: int | None) -> ContextHead:
+def get_editable_summary(view: View, ctx: RequestContext, address: str, expected: int | None) -> ContextSummary:
     """Return what the caller may change. Raises NotFound, Forbidden, and VersionConflict where `expected` is old."""
-    head = readable_head(view, ctx, address)
+    head = get_visible_summary(view, ctx, address)
     if not ctx.may_edit(head.owner):
         raise Forbidden("only its owner may change or delete a memory")
     if expected is not None and expected != head.version:
@@ -73,45 +73,45 @@ def editable_head(view: ContextView, ctx: RequestContext, address: str, expected
     return head
 
 
-def patched(head: ContextHead, row: Row, patch: Mapping[str, Any], now: float) -> dict[str, Any] | None:
+def apply_patch(head: ContextSummary, row: Row, patch: Mapping[str, Any], now: float) -> dict[str, Any] | None:
     """Return a node's row with the layers of `patch`, None where that changes nothing.
 
     Raises InvalidInput for what was said: a transcript is forgotten in part, never edited.
     """
     if head.is_part:
         raise InvalidInput.of("uri", "what was said stays as it was said; a message can be deleted")
-    if head.category is Category.SESSIONS and "content" in patch:
+    if head.category is MemoryCategory.SESSIONS and "content" in patch:
         raise InvalidInput.of("content", "the content of a session is its messages; each can be deleted")
     changed = {**row, **{name: patch[name] for name in EDITABLE if name in patch}}
     if changed == row:
         return None
-    if head.category is Category.SESSIONS:
+    if head.category is MemoryCategory.SESSIONS:
         changed["metadata"] = {**changed["metadata"], BY: BY_PERSON}
     return next_of(changed, row, now)
 
 
-def forgotten(view: ContextView, head: ContextHead, now: float) -> list[Write]:
+def deletion_writes(view: View, head: ContextSummary, now: float) -> list[Write]:
     """Say that a node or a message shall be gone; with a session go its messages."""
-    heads: Sequence[ContextHead] = [head]
-    if head.category is Category.SESSIONS and not head.is_part:
-        heads = [head, *view.context_parts(head.uri)]
-    rows = [(collection_of(one), row_at(view, one)) for one in heads]
+    heads: Sequence[ContextSummary] = [head]
+    if head.category is MemoryCategory.SESSIONS and not head.is_part:
+        heads = [head, *list_parts(view, head.uri)]
+    rows = [(collection_of(context_head), row_at(view, context_head)) for context_head in heads]
     return [
         Write(collection, row["id"], next_of({**row, "deleted": True, FORGOTTEN: True}, row, now))
         for collection, row in rows
     ]
 
 
-def collection_of(head: ContextHead) -> str:
+def collection_of(head: ContextSummary) -> str:
     """Return the collection of a head's row."""
     return PARTS if head.is_part else NODES
 
 
-def node_of(head: ContextHead, row: Row) -> ContextNode:
+def node_of(head: ContextSummary, row: Row) -> ContextNode:
     """Return a node as it is shown with all of its layers; of a message every layer is the message, a long one cut."""
     if head.is_part:
         said = {name: row[name] for name in ("number", "role", "name", "message_id", "timestamp")}
-        overview = l0.shown(row["content"], l0.MAX_MESSAGE_CHARS)
+        overview = texts.shorten_text(row["content"], texts.MAX_MESSAGE_CHARS)
         layers = {"abstract": head.abstract, "overview": overview, "content": row["content"]}
         kind, metadata, edges = ContextType.SESSION.value, said, []
     else:

@@ -1,4 +1,4 @@
-"""What an operation asks of the index: its outbox events, read off its changes (CE-083…086, CE-144)."""
+"""What an operation asks of the index: its outbox events, read off its changes."""
 
 from collections.abc import Iterable, Sequence
 
@@ -14,14 +14,14 @@ def events_of(account: str, operation_id: str, timestamp: float, changes: Sequen
     """List the events of an operation, in the order of its changes; the same in every process."""
     events = []
     for change in changes:
-        for kind, payload in _asked(change):
+        for kind, payload in _list_events(change):
             event_id = uri.stable_hash(operation_id, change.id, kind.value)
             whose = {"account": account, "owner": change.after.get("owner", ""), "collection": change.collection}
             events.append(OutboxEvent(event_id, kind, change.id, {**whose, **payload}, created_at=timestamp))
     return events
 
 
-def _asked(change: Change) -> Iterable[tuple[EventType, dict[str, str]]]:
+def _list_events(change: Change) -> Iterable[tuple[EventType, dict[str, str]]]:
     if change.collection not in (NODES, PARTS):
         return
     if not is_live(change.after):

@@ -1,4 +1,4 @@
-"""What brings an index after the memories: events of the outbox, and records (seed 002 §4.1, §7)."""
+"""What brings an index after the memories: events of the outbox, and records."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class EventType(StrEnum):
-    """What an outbox event brings to the index (CE-083…086)."""
+    """What an outbox event brings to the index."""
 
     UPSERT_CONTEXT = "UPSERT_CONTEXT"
     DELETE_CONTEXT = "DELETE_CONTEXT"
@@ -16,7 +16,7 @@ class EventType(StrEnum):
 
 
 class EventStatus(StrEnum):
-    """Where an outbox event stands (G-14)."""
+    """The state of an outbox event."""
 
     PENDING = "pending"
     CLAIMED = "claimed"
@@ -27,9 +27,9 @@ class EventStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OutboxEvent:
-    """A task to bring the index after a write (CE-032). Its id is the same for the same change, in every process.
+    """A task to bring the index after a write. Its id is the same for the same change, in every process.
 
-    `payload` carries what a worker needs to know of whose it is (C-75), and for a move both URIs.
+    `payload` carries what a worker needs to know of whose it is, and for a move both URIs.
     """
 
     event_id: str
@@ -43,44 +43,17 @@ class OutboxEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class IndexRecord:
-    """One layer of a node as an index holds it (CE-030); `id` is `stable_hash(uri, level)`."""
+class TextToEmbed:
+    """The searched text of a node or a message. `number` names the change that wrote it."""
 
-    id: str
     uri: str
-    parent_uri: str
-    context_type: str
-    category: str
-    level: int
+    number: int
     text: str
-    filters: Mapping[str, Any] = field(default_factory=dict)
-    metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class RelationIndexRecord:
-    """An edge as a replica holds it (CE-043)."""
-
-    id: str
-    from_uri: str
-    to_uri: str
-    relation_type: str
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class MoveProjection:
-    """A node that moved, for the index (CE-039)."""
-
-    old_uri: str
-    new_uri: str
-    old_parent_uri: str
-    new_parent_uri: str
-
-
-@dataclass(frozen=True, slots=True)
-class IndexBatchResult:
-    """What one round of the worker did (CE-031); `failed` are those that are dead now, `retried` come again."""
+class BatchResult:
+    """What one round of the worker did; `failed` are those that are dead now, `retried` come again."""
 
     claimed: int
     succeeded: int

@@ -1,4 +1,4 @@
-"""What a layered memory is: nodes, the sessions they come from, and all values on the way (seed 002 §4)."""
+"""What a layered memory is: nodes, the sessions they come from, and all values on the way."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,11 +10,11 @@ PARTS = "context_parts"
 """Rows of nodes, and of the messages of sessions; each has its URI as its id."""
 _SLASHES_OF_SESSION = 6
 GROWTH = "growth"
-"""The key of a node's metadata that says what each commit brought; it names sessions, and is told to nobody else."""
+"""The key of a node's metadata that holds what each commit added. It names sessions, so it is never shown."""
 
 
-class Category(StrEnum):
-    """What a node is; each has its place among the URIs (CE-049…055, C-47)."""
+class MemoryCategory(StrEnum):
+    """What a node is; each has its place among the URIs."""
 
     PROFILE = "profile"
     PREFERENCES = "preferences"
@@ -28,7 +28,7 @@ class Category(StrEnum):
 
 
 class ContextType(StrEnum):
-    """The kind of context that a node is (CE-023)."""
+    """The kind of context that a node is."""
 
     MEMORY = "memory"
     SKILL = "skill"
@@ -36,7 +36,7 @@ class ContextType(StrEnum):
 
 
 class Level(IntEnum):
-    """The layers of a node: abstract, overview, content; read as `L0` or 0 (C-78)."""
+    """The layers of a node: abstract, overview, content; read as `L0` or 0."""
 
     L0 = 0
     L1 = 1
@@ -45,7 +45,7 @@ class Level(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class MemoryContext:
-    """Whose memory it is (CE-022, RequestContext): the spaces that a commit writes into.
+    """Whose memory it is (the caller's context): the spaces that a commit writes into.
 
     `user` and `agent` are the segments of their spaces, `user_owner` and `agent_owner` the principals who own what is
     written there. Who calls, and what they see, says `knowhub.core.request_context.RequestContext`.
@@ -62,7 +62,7 @@ class MemoryContext:
 
 @dataclass(frozen=True, slots=True)
 class RelationEdge:
-    """An edge from one node to another (CE-024); `weight` from 0 to 1."""
+    """An edge from one node to another; `weight` from 0 to 1."""
 
     from_uri: str
     to_uri: str
@@ -73,7 +73,7 @@ class RelationEdge:
 
 @dataclass(frozen=True, slots=True)
 class ContextNode:
-    """A node with all of its layers (CE-023); `metadata` is an open object, `relations` are edges from this node."""
+    """A node with all of its layers; `metadata` is an open object, `relations` are edges from this node."""
 
     uri: str
     parent_uri: str
@@ -91,7 +91,7 @@ class ContextNode:
 
 
 @dataclass(frozen=True, slots=True)
-class ContextHead:
+class ContextSummary:
     """A node or a part without its content: what filters, listing and ranking need.
 
     `text_num` names the change that last wrote what is searched of it, `signature` is a hash of that.
@@ -103,7 +103,7 @@ class ContextHead:
 
     uri: str
     parent_uri: str
-    category: Category
+    category: MemoryCategory
     owner_space: str
     owner: str
     audience: frozenset[str]
@@ -132,27 +132,16 @@ class ContextHead:
     def is_part(self) -> bool:
         """Whether it is one message of a session."""
         # By its depth: a session may be called `sessions`.
-        return self.category is Category.SESSIONS and self.parent_uri.count("/") == _SLASHES_OF_SESSION
+        return self.category is MemoryCategory.SESSIONS and self.parent_uri.count("/") == _SLASHES_OF_SESSION
 
 
 @dataclass(frozen=True, slots=True)
 class NodeSummary:
-    """A line of a listing (CE-037); `updated_at` is ISO 8601, None for a folder that is no node."""
+    """A line of a listing; `updated_at` is ISO 8601, None for a folder that is no node."""
 
     uri: str
     name: str
     is_dir: bool
     has_children: bool
     category: str
-    updated_at: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class NodeStat:
-    """What is known of a node without reading it (CE-038); `size` in bytes of its five files."""
-
-    uri: str
-    exists: bool
-    version: int
-    size: int
     updated_at: str | None

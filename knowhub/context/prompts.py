@@ -1,12 +1,12 @@
-"""What a language model is asked about a session: what it was about, and what each extractor looks for (CE-166)."""
+"""What a language model is asked about a session: what it was about, and what each extractor looks for."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from knowhub.context.model import Category
-from knowhub.core.chat import Question
-from knowhub.core.fences import FENCE, fenced
-from knowhub.core.messages import Message
+from knowhub.context.model import MemoryCategory
+from knowhub.conversations.messages import Message
+from knowhub.core.language_models import ChatRequest
+from knowhub.core.model_calls import FENCE, fence
 
 SUMMARISE_SESSION: Final = "summarise_session"
 EXTRACT_MEMORIES: Final = "extract_memories"
@@ -28,17 +28,22 @@ stayed open, at most 1,500 characters. Write both in the language of the message
 write passwords, keys or cookies.
 Answer with one JSON object: {{"abstract": "...", "overview": "..."}}."""
 
-_LOOKED_FOR: Final[Mapping[Category, str]] = {
-    Category.PROFILE: "profile: who the user is: name, work, home, family, languages, long-term background. `key`: the"
+_LOOKED_FOR: Final[Mapping[MemoryCategory, str]] = {
+    MemoryCategory.PROFILE: "profile: who the user is: name, work, home, family, languages, long-term "
+    "background. `key`: the"
     " field, in a word (name, job, home, family …)",
-    Category.PREFERENCES: "preferences: what the user likes and dislikes, constraints, taboos, style. `key`: the topic,"
+    MemoryCategory.PREFERENCES: "preferences: what the user likes and dislikes, constraints, taboos, style. "
+    "`key`: the topic,"
     " in a word or two (coffee, commit messages …)",
-    Category.ENTITIES: "entities: a person, project, product, place or animal of the user's world, with what it is."
+    MemoryCategory.ENTITIES: "entities: a person, project, product, place or animal of the user's world, with "
+    "what it is."
     " `key`: its name",
-    Category.EVENTS: "events: what took place or is to take place, with its date. `key`: the event in a few words."
+    MemoryCategory.EVENTS: "events: what took place or is to take place, with its date. `key`: the event in a "
+    "few words."
     " `date`: the day, YYYY-MM-DD, reckoned from when the message was said; left out where nobody can tell",
-    Category.CASES: "cases: a problem, what was tried, the outcome. `key`: the problem in a few words",
-    Category.PATTERNS: "patterns: what is to be done whenever something is so. `key`: the situation in a few words",
+    MemoryCategory.CASES: "cases: a problem, what was tried, the outcome. `key`: the problem in a few words",
+    MemoryCategory.PATTERNS: "patterns: what is to be done whenever something is so. `key`: the situation in a "
+    "few words",
 }
 
 _EXTRACT: Final = """
@@ -75,26 +80,28 @@ _EXTRACT_SCHEMA: Final[Mapping[str, Any]] = {
 }
 
 
-def summarise(messages: Sequence[tuple[int, Message]]) -> Question:
+def summarise(messages: Sequence[tuple[int, Message]]) -> ChatRequest:
     """Ask what a session was about."""
     return _question(SUMMARISE_SESSION, _SUMMARY, messages, _SUMMARY_SCHEMA)
 
 
-def extract(messages: Sequence[tuple[int, Message]], categories: Sequence[Category]) -> Question:
+def extract(messages: Sequence[tuple[int, Message]], categories: Sequence[MemoryCategory]) -> ChatRequest:
     """Ask what of these numbered messages is worth remembering, of these categories alone."""
-    looked_for = "\n".join(f"- {_LOOKED_FOR[one]}." for one in categories)
-    names = ", ".join(one.value for one in categories)
+    looked_for = "\n".join(f"- {_LOOKED_FOR[category]}." for category in categories)
+    names = ", ".join(category.value for category in categories)
     task = _EXTRACT.format(fence=_FENCED, looked_for=looked_for, names=names)
     return _question(f"{EXTRACT_MEMORIES}_{categories[0].value}", task, messages, _EXTRACT_SCHEMA)
 
 
-def _question(function: str, task: str, messages: Sequence[tuple[int, Message]], schema: Mapping[str, Any]) -> Question:
-    data = {"messages": [_shown(number, message) for number, message in messages]}
-    said = [{"role": "system", "content": task.strip()}, {"role": "user", "content": fenced(data)}]
-    return Question(function, said, schema)
+def _question(
+    function: str, task: str, messages: Sequence[tuple[int, Message]], schema: Mapping[str, Any]
+) -> ChatRequest:
+    data = {"messages": [_format_message(number, message) for number, message in messages]}
+    said = [{"role": "system", "content": task.strip()}, {"role": "user", "content": fence(data)}]
+    return ChatRequest(function, said, schema)
 
 
-def _shown(number: int, message: Message) -> dict[str, Any]:
+def _format_message(number: int, message: Message) -> dict[str, Any]:
     shown: dict[str, Any] = {"idx": number, "role": message.role, "text": message.content[:SHOWN_CHARS]}
     if message.name:
         shown["name"] = message.name

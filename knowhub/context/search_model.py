@@ -1,4 +1,4 @@
-"""A question as it is understood, and what was found (seed 002 §4.1, §8)."""
+"""A question as it is understood, and what was found."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from knowhub.context.model import RelationEdge
 
 @dataclass(frozen=True, slots=True)
 class TypedQuery:
-    """A query as the planner understands it (CE-033); `hints` say which rules it met, `filters` what must hold."""
+    """A query as the planner understands it; `hints` say which rules it met, `filters` what must hold."""
 
     text: str
     context_type: str = ""
@@ -22,7 +22,7 @@ class TypedQuery:
 
 @dataclass(frozen=True, slots=True)
 class SeedHit:
-    """What the first round found (CE-034)."""
+    """What the first round found."""
 
     uri: str
     score: float
@@ -35,7 +35,7 @@ class SeedHit:
 
 @dataclass(frozen=True, slots=True)
 class NodeHit:
-    """A node with its score after the hierarchy was looked at (CE-044, C-45); `source` is `seed` or `child`."""
+    """A node with its score after the hierarchy was looked at; `source` is `seed` or `child`."""
 
     uri: str
     parent_uri: str
@@ -49,7 +49,7 @@ class NodeHit:
 
 @dataclass(frozen=True, slots=True)
 class RetrievedBlock:
-    """One answer of a search, or what was read (CE-035). A search leaves `overview` and `content_excerpt` None.
+    """One answer of a search, or what was read. A search leaves `overview` and `content_excerpt` None.
 
     `message_ids` names the messages that a part is, or that an extracted memory came from, best first. `content` is
     the whole text, of an L2 reading only.
@@ -70,8 +70,8 @@ class RetrievedBlock:
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryFound:
-    """The answer of a search (CE-036, SearchResult; C-45)."""
+class MemorySearchResult:
+    """The answer of a search."""
 
     query_plan: Sequence[TypedQuery]
     seed_hits: Sequence[SeedHit]

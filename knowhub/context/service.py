@@ -1,56 +1,133 @@
-"""The verbs on layered memories (seed 002 §10.1): commit a session, search, read, look through, correct, forget."""
+"""The verbs on layered memories: commit, read, search, list, edit and forget."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
-from knowhub.context import edits, listing
-from knowhub.context.commit import layers, profile_values
+from knowhub.context import edits, uri
+from knowhub.context.commit import blocks, pages
 from knowhub.context.commit.commit_coordinator import CommitCoordinator
-from knowhub.context.commit.forgetting import Forgetting
+from knowhub.context.commit.session_summary import SessionSummarizer
 from knowhub.context.commit_model import CommitResult, SessionCommit
-from knowhub.context.listing import MAX_DEPTH, Listing
-from knowhub.context.model import NODES, Category, ContextNode, Level
-from knowhub.context.ports import ContextDirectories, ContextStore, ContextView
+from knowhub.context.edits import parse_own_uri
+from knowhub.context.model import NODES, ContextNode, ContextSummary, Level, MemoryCategory, NodeSummary
+from knowhub.context.ports import ContextDirectories
+from knowhub.context.queries import find_memory, list_folders, list_memories_in
 from knowhub.context.retrieval.memory_read_service import MemoryReadService
 from knowhub.context.retrieval.search import MemorySearch
-from knowhub.context.search_model import MemoryFound, RetrievedBlock
-from knowhub.core import permissions
-from knowhub.core.errors import NotFound
-from knowhub.core.operation import Committed, Draft, IdempotencyKey, Outcome, Row, Unchanged, Write
+from knowhub.context.search_model import MemorySearchResult, RetrievedBlock
+from knowhub.context.uri import list_visible_spaces
+from knowhub.core import clock, permissions
+from knowhub.core.errors import InvalidInput, NotFound
+from knowhub.core.operation import Committed, Draft, IdempotencyKey, Outcome, Row, Store, Unchanged, View, Write
 from knowhub.core.request_context import RequestContext
+
+MAX_LISTED = 5_000
+MAX_DEPTH = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The nodes below a URI, each folder before its children; `truncated` if there are more."""
+
+    children: list[NodeSummary]
+    truncated: bool
+
+
+def children_of(view: View, ctx: RequestContext, address: str | None, depth: int) -> Listing:
+    """List what the caller sees below a URI, that of the account where there is none, `depth` levels down.
+
+    Raises InvalidInput, and NotFound where the caller sees nothing there.
+    """
+    if not 1 <= depth <= MAX_DEPTH:
+        raise InvalidInput.of("depth", f"must be from 1 to {MAX_DEPTH}")
+    root = uri.account_uri(ctx.account) if address is None else parse_own_uri(ctx, address).text
+    found = list(islice(_walk(view, ctx, (root, _open_spaces(view, ctx)), depth), MAX_LISTED + 1))
+    # The account itself is there before anything is remembered in it; of anything else an empty answer would tell.
+    if not found and root != uri.account_uri(ctx.account) and not _is_visible(view, ctx, root):
+        raise NotFound.of("memory", root)
+    return Listing(found[:MAX_LISTED], len(found) > MAX_LISTED)
+
+
+def _walk(view: View, ctx: RequestContext, place: tuple[str, list[str] | None], depth: int) -> Iterator[NodeSummary]:
+    root, spaces = place
+    for folder in list_folders(view, root):
+        if spaces is None or _overlaps(folder, spaces):
+            name = folder.rpartition("/")[2]
+            yield NodeSummary(folder, name, is_dir=True, has_children=True, category="", updated_at=None)
+            if depth > 1:
+                yield from _walk(view, ctx, (folder, spaces), depth - 1)
+    for head in list_memories_in(view, root):
+        if ctx.sees(head.audience):
+            yield _summary(view, head)
+            if depth > 1 and not head.is_part:
+                yield from _walk(view, ctx, (head.uri, spaces), depth - 1)
+
+
+def _summary(view: View, head: ContextSummary) -> NodeSummary:
+    return NodeSummary(
+        uri=head.uri,
+        name=head.uri.rpartition("/")[2] if head.is_part else head.name,
+        is_dir=not head.is_part,
+        has_children=not head.is_part and bool(list_memories_in(view, head.uri)),
+        category=head.category.value,
+        updated_at=clock.iso(head.updated_at),
+    )
+
+
+def _open_spaces(view: View, ctx: RequestContext) -> list[str] | None:
+    """Return the URIs of the non-empty spaces of the caller; None if the caller sees the whole account.
+
+    A folder above shows nothing else: that somebody remembers is for nobody to know.
+    """
+    seen = list_visible_spaces(ctx)
+    if seen is None:
+        return None
+    spaces = (uri.space_uri(ctx.account, space) for space in seen)
+    return [space for space in spaces if list_folders(view, space)]
+
+
+def _overlaps(folder: str, spaces: list[str]) -> bool:
+    """Return whether a folder is above, at or in one of the spaces."""
+    return any(f"{space}/".startswith(f"{folder}/") or folder.startswith(f"{space}/") for space in spaces)
+
+
+def _is_visible(view: View, ctx: RequestContext, address: str) -> bool:
+    head = find_memory(view, address)
+    return head is not None and head.live and ctx.sees(head.audience)
 
 
 @dataclass(frozen=True, slots=True)
 class EditedNode:
-    """A node as it stands after a correction; `operation_id` is None where that changed nothing."""
+    """A node after a correction; `operation_id` is None if nothing changed."""
 
     node: ContextNode
     operation_id: str | None
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
+class ContextParts:
     """What the verbs are made of: what commits, finds, reads and forgets, and the directories that follow."""
 
     commits: CommitCoordinator
     search: MemorySearch
     reading: MemoryReadService
-    forgetting: Forgetting
+    summarizer: SessionSummarizer
     directories: ContextDirectories
 
 
 class ContextService:
-    """Layered memories over a store that makes every decision durable before it is acknowledged (CE-112…116)."""
+    """Layered memories over a store that makes every decision durable before it is acknowledged."""
 
-    def __init__(self, store: ContextStore, means: Means) -> None:
+    def __init__(self, store: Store, means: ContextParts) -> None:
         self._store = store
         self._means = means
 
     async def commit_session(
         self, ctx: RequestContext, commit: SessionCommit, key: IdempotencyKey | None = None
     ) -> CommitResult:
-        """Keep a session word for word, and what it says that is worth remembering, in one operation (CE-112).
+        """Keep a session word for word, and what it says that is worth remembering, in one operation.
 
         What was committed before is not committed again. Raises InvalidInput, Forbidden for a reader, Conflict for a
         message that was said otherwise before, and as the store's commit.
@@ -64,13 +141,13 @@ class ContextService:
         target_uri: str | None = None,
         categories: Sequence[str] | None = None,
         top_k: int = 10,
-    ) -> MemoryFound:
-        """Find memories by their L0 text; no overview and no content is opened (CE-113). Raises InvalidInput, NotFound.
+    ) -> MemorySearchResult:
+        """Find memories by their L0 text; no overview and no content is opened. Raises InvalidInput, NotFound.
 
         `target_uri` is where to look, `categories` what for; both are all where they are not given.
         """
         if target_uri is not None:
-            edits.checked(ctx, target_uri, "target_uri")
+            edits.parse_own_uri(ctx, target_uri, "target_uri")
         await self._store.refresh()
         return await self._means.search.search(ctx, query, target_uri, categories, top_k)
 
@@ -83,9 +160,9 @@ class ContextService:
         expand_relations: bool = False,
         max_relations: int = 0,
     ) -> RetrievedBlock:
-        """Read one layer of what stands at a URI (CE-114). Raises InvalidInput and NotFound.
+        """Read one layer of the node at a URI. Raises InvalidInput and NotFound.
 
-        With `expand_relations` its edges come along, at most `max_relations`, where 0 is no bound (G-21).
+        With `expand_relations` its edges come along, at most `max_relations`, where 0 is no bound.
         """
         await self._store.refresh()
         return await self._means.reading.read(
@@ -93,19 +170,19 @@ class ContextService:
         )
 
     async def get_node(self, ctx: RequestContext, address: str) -> ContextNode:
-        """Return a node, or a message, with all of its layers (CE-115). Raises InvalidInput and NotFound."""
+        """Return a node, or a message, with all of its layers. Raises InvalidInput and NotFound."""
         await self._store.refresh()
         return self._node(ctx, address)
 
     async def list_children(
         self, ctx: RequestContext, address: str | None = None, *, recursive: bool = False, depth: int = 1
     ) -> Listing:
-        """List what stands below a URI, `depth` levels down, or all with `recursive` (CE-116).
+        """List the nodes below a URI, `depth` levels down, or all with `recursive`.
 
         Raises InvalidInput and NotFound.
         """
         await self._store.refresh()
-        return listing.children_of(self._store.view(ctx.account), ctx, address, MAX_DEPTH if recursive else depth)
+        return children_of(self._store.view(ctx.account), ctx, address, MAX_DEPTH if recursive else depth)
 
     async def edit_node(
         self,
@@ -121,17 +198,17 @@ class ContextService:
         """
         permissions.check_may_write(ctx)
 
-        def decide(view: ContextView) -> Draft | Unchanged:
-            head = edits.editable_head(view, ctx, address, expected)
+        def decide(view: View) -> Draft | Unchanged:
+            head = edits.get_editable_summary(view, ctx, address, expected)
             row = edits.row_at(view, head)
-            after: Row | None = edits.patched(head, row, layers.completed(head.category, row, patch), view.now)
+            after: Row | None = edits.apply_patch(head, row, pages.complete_layers(head.category, row, patch), view.now)
             if after is None:
                 return Unchanged()
-            if head.category is Category.PROFILE:
-                after = profile_values.corrected(row, after, view.now)
+            if head.category is MemoryCategory.PROFILE:
+                after = blocks.correct_values(row, after, view.now)
             return Draft("edit_memory", [Write(NODES, address, after)])
 
-        operation_id = await self._written(ctx, await self._store.commit(ctx.account, ctx.actor, decide, key))
+        operation_id = await self._get_operation_id(ctx, await self._store.commit(ctx.account, ctx.actor, decide, key))
         return EditedNode(self._node(ctx, address), operation_id)
 
     async def delete_node(
@@ -146,28 +223,30 @@ class ContextService:
         await self._store.refresh()
         before = self._store.view(ctx.account)
         done = await self._store.replayed(ctx.account, key)
-        told = None
+        summary = None
         if done is None:
-            told = await self._means.forgetting.summed_up(before, edits.editable_head(before, ctx, address, expected))
+            summary = await self._means.summarizer.summarize_without(
+                before, edits.get_editable_summary(before, ctx, address, expected)
+            )
 
-        def decide(view: ContextView) -> Draft:
-            head = edits.editable_head(view, ctx, address, expected)
-            session = [] if told is None else self._means.forgetting.session(view, head, told)
-            return Draft("delete_memory", [*session, *edits.forgotten(view, head, view.now)])
+        def decide(view: View) -> Draft:
+            head = edits.get_editable_summary(view, ctx, address, expected)
+            session = [] if summary is None else self._means.summarizer.update_session(view, head, summary)
+            return Draft("delete_memory", [*session, *edits.deletion_writes(view, head, view.now)])
 
-        operation_id = await self._written(ctx, await self._store.commit(ctx.account, ctx.actor, decide, key))
+        operation_id = await self._get_operation_id(ctx, await self._store.commit(ctx.account, ctx.actor, decide, key))
         if operation_id is None:
             raise NotFound.of("memory", address)
         return operation_id
 
     def _node(self, ctx: RequestContext, address: str) -> ContextNode:
         view = self._store.view(ctx.account)
-        head = edits.readable_head(view, ctx, address)
-        return self._means.reading.whole(view, ctx, head)
+        head = edits.get_visible_summary(view, ctx, address)
+        return self._means.reading.read_all_layers(view, ctx, head)
 
-    async def _written(self, ctx: RequestContext, outcome: Outcome) -> str | None:
+    async def _get_operation_id(self, ctx: RequestContext, outcome: Outcome) -> str | None:
         if not isinstance(outcome, Committed):
             return None
-        # Where a directory has to wait, its keeper brings it up: the log has it already.
+        # Where a directory has to wait, the leader brings it up: the log has it already.
         await self._means.directories.project(ctx.account, outcome.operation)
         return outcome.operation.operation_id

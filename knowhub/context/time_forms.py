@@ -1,6 +1,6 @@
 """The forms in which Chinese and English name a time, and what each means seen from a day: one table for all readers.
 
-Questions are read by `knowhub.context.times`, what happened to somebody by `knowhub.context.extraction.dates`.
+Questions are read by `knowhub.context.times`, what happened to somebody by `knowhub.context.extraction.wording`.
 """
 
 import re
@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Final
 
 MOST_NAMED: Final = 8
-"""So many times are read in each form: a text of nothing but dates is read no further."""
+"""So many times are read in each form: the rest of a long list of dates is not read."""
 MOST_READ_CHARS: Final = 4_000
 DECEMBER: Final = 12
 WEEK: Final = 7
@@ -37,15 +37,15 @@ _HOLIDAYS: Final = {
 """Those of a fixed date: what moves with the moon, or is a certain Monday, is not in it."""
 
 
-class Side(StrEnum):
-    """From where a time is looked at: a question may mean any day, what took place is told of days gone by."""
+class TimeDirection(StrEnum):
+    """How a time is read: a question may mean any day, a report means a day in the past."""
 
     ASKED = "asked"
     TOLD = "told"
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class TimeRange:
     """The days that a time is, the last one among them; without a year they are those of every year.
 
     `is_fixed` says that it is the same seen from any day. `about` is the day that is meant where that is not the first.
@@ -59,37 +59,37 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class TimeMention:
     """A time where a text names it: `words` at `start`. `reading` is None for a day that no calendar has."""
 
     start: int
     words: str
-    reading: Reading | None
+    reading: TimeRange | None
 
 
-def named_in(text: str, today: date, side: Side) -> Iterator[Named]:
+def iter_times(text: str, today: date, side: TimeDirection) -> Iterator[TimeMention]:
     """Yield the times that the beginning of a text names, seen from a day, in the order of the forms."""
     text = text[:MOST_READ_CHARS]
-    if not _may_name_days(text):
+    if not _has_date_hint(text):
         return
     taken: list[tuple[int, int]] = []
     lower = text.lower()
     for form in _FORMS:
-        if side not in form.sides or not form.may_stand_in(lower):
+        if side not in form.sides or not form.can_match(lower):
             continue
         for match in islice(form.pattern.finditer(text), MOST_NAMED):
             # The longest form comes first: of 2023年5月2日 neither the year nor the month is named beside it.
             if any(match.start() < end and start < match.end() for start, end in taken):
                 continue
             taken.append(match.span())
-            yield Named(match.start(), match[0].strip(), _read(form, match, today))
+            yield TimeMention(match.start(), match[0].strip(), _read(form, match, today))
 
 
-def month_of(year: int, month: int) -> Reading:
+def month_of(year: int, month: int) -> TimeRange:
     """Return a month by its number, which may run on into other years."""
     year, month = year + (month - 1) // DECEMBER, (month - 1) % DECEMBER + 1
     after = date(year + month // DECEMBER, month % DECEMBER + 1, 1)
-    return Reading(date(year, month, 1), after - timedelta(days=1))
+    return TimeRange(date(year, month, 1), after - timedelta(days=1))
 
 
 def number(written: str) -> int:
@@ -115,24 +115,24 @@ def pattern(text: str) -> re.Pattern[str]:
 @dataclass(frozen=True, slots=True)
 class _Form:
     pattern: re.Pattern[str]
-    read: Callable[[re.Match[str], date], Reading]
-    # One of these stands in whatever has the form: to look for them is far cheaper than to look for the form.
+    read: Callable[[re.Match[str], date], TimeRange]
+    # Every match contains one of these; searching for them is far cheaper than the pattern.
     signs: Sequence[str] = ()
-    sides: Sequence[Side] = tuple(Side)
+    sides: Sequence[TimeDirection] = tuple(TimeDirection)
 
-    def may_stand_in(self, lower: str) -> bool:
+    def can_match(self, lower: str) -> bool:
         return not self.signs or any(sign in lower for sign in self.signs)
 
 
-def _may_name_days(text: str) -> bool:
-    # Most of what is said names no day, and one look tells.
+def _has_date_hint(text: str) -> bool:
+    # Most texts name no day, which one search shows.
     if not text.isascii() and _HAN_TIME.search(text):
         return True
     words = _WORDS.findall(text.lower())
     return not _TIME_WORDS.isdisjoint(words) or any(word.isdecimal() for word in words)
 
 
-def _read(form: _Form, match: re.Match[str], today: date) -> Reading | None:
+def _read(form: _Form, match: re.Match[str], today: date) -> TimeRange | None:
     try:
         return form.read(match, today)
     except (ValueError, LookupError, OverflowError):
@@ -149,19 +149,19 @@ def _month_number(written: str) -> int:
     return month
 
 
-def _dated(match: re.Match[str], today: date) -> Reading:
+def _read_date(match: re.Match[str], today: date) -> TimeRange:
     """Read year, month and day, as many as are there; 去年5月 names its year from today."""
     parts = match.groupdict()
     month = _month_number(parts["month"]) if parts.get("month") else None
     day = number(parts["day"]) if parts.get("day") else None
     year, is_fixed = _year(parts.get("year"), today)
     if month is None:
-        return Reading(*_whole_year(year or today.year), is_fixed=is_fixed)
+        return TimeRange(*_year_range(year or today.year), is_fixed=is_fixed)
     whole = month_of(year or _NO_YEAR, month)
     if day is None:
-        return Reading(whole.first, whole.last, year is None, is_fixed)
-    one = date(whole.first.year, month, day)
-    return Reading(one, one, year is None, is_fixed)
+        return TimeRange(whole.first, whole.last, year is None, is_fixed)
+    item = date(whole.first.year, month, day)
+    return TimeRange(item, item, year is None, is_fixed)
 
 
 _YEARS_AWAY: Final = {"前年": -2, "去年": -1, "今年": 0, "明年": 1, "last year": -1, "this year": 0, "next year": 1}
@@ -175,7 +175,7 @@ def _year(written: str | None, today: date) -> tuple[int | None, bool]:
     return (today.year + away, False) if away is not None else (number(written.rstrip("年")), True)
 
 
-def _whole_year(year: int) -> tuple[date, date]:
+def _year_range(year: int) -> tuple[date, date]:
     return date(year, 1, 1), date(year, DECEMBER, 31)
 
 
@@ -187,15 +187,15 @@ _DAYS_AWAY: Final = {
 }  # fmt: skip
 
 
-def _near_day(match: re.Match[str], today: date) -> Reading:
+def _relative_day(match: re.Match[str], today: date) -> TimeRange:
     day = today + timedelta(days=_DAYS_AWAY[" ".join(match[0].lower().split())])
-    return Reading(day, day)
+    return TimeRange(day, day)
 
 
 _STEPS: Final = {"上上": -2, "上": -1, "last": -1, "这": 0, "本": 0, "this": 0, "下": 1, "next": 1, "下下": 2}
 
 
-def _near_week(match: re.Match[str], today: date) -> Reading:
+def _relative_week(match: re.Match[str], today: date) -> TimeRange:
     """Read last week, 上周, and with a day last Tuesday, 上周二; weeks begin on Monday.
 
     In Chinese 上周二 is of the week before; last Tuesday is the one before today.
@@ -203,77 +203,77 @@ def _near_week(match: re.Match[str], today: date) -> Reading:
     monday = today - timedelta(days=today.weekday()) + timedelta(weeks=_STEPS[match["step"].lower()])
     named = match["weekday"].lower()
     if not named:
-        return Reading(monday, monday + timedelta(days=WEEK - 1))
+        return TimeRange(monday, monday + timedelta(days=WEEK - 1))
     if named in {"末", "weekend"}:
-        return Reading(monday + timedelta(days=5), monday + timedelta(days=6))
+        return TimeRange(monday + timedelta(days=5), monday + timedelta(days=6))
     if named in _HAN_WEEKDAYS:
         day = monday + timedelta(days=min(_HAN_WEEKDAYS.index(named), 6))
-        return Reading(day, day)
+        return TimeRange(day, day)
     away = (_WEEKDAYS.index(named) - today.weekday()) % WEEK
     day = today + timedelta(days=away - WEEK if match["step"].lower() == "last" else away)
-    return Reading(day, day)
+    return TimeRange(day, day)
 
 
-def _gone_by(match: re.Match[str], today: date) -> Reading:
+def _read_past_weekday(match: re.Match[str], today: date) -> TimeRange:
     """Read on Sunday, this Sunday and this past weekend of who tells what took place: the last before today."""
     named = match["weekday"].lower()
     weekday = _WEEKDAYS.index("saturday" if named == "weekend" else named)
     day = today - timedelta(days=(today.weekday() - weekday - 1) % WEEK + 1)
-    return Reading(day, day + timedelta(days=int(named == "weekend")))
+    return TimeRange(day, day + timedelta(days=int(named == "weekend")))
 
 
-def _this_past(match: re.Match[str], today: date) -> Reading:
+def _this_past(match: re.Match[str], today: date) -> TimeRange:
     match match["unit"].lower():
         case "week":
             monday = today - timedelta(days=today.weekday())
-            return Reading(monday, monday + timedelta(days=WEEK - 1))
+            return TimeRange(monday, monday + timedelta(days=WEEK - 1))
         case "month":
             return month_of(today.year, today.month - 1)
-    return Reading(*_whole_year(today.year - 1))
+    return TimeRange(*_year_range(today.year - 1))
 
 
-def _near_month(match: re.Match[str], today: date) -> Reading:
+def _relative_month(match: re.Match[str], today: date) -> TimeRange:
     return month_of(today.year, today.month + _STEPS[match["step"].lower()])
 
 
-def _day_of_near_month(match: re.Match[str], today: date) -> Reading:
-    day = _near_month(match, today).first.replace(day=number(match["day"]))
-    return Reading(day, day)
+def _relative_month_day(match: re.Match[str], today: date) -> TimeRange:
+    day = _relative_month(match, today).first.replace(day=number(match["day"]))
+    return TimeRange(day, day)
 
 
-def _that_day(match: re.Match[str], today: date) -> Reading:
+def _that_day(match: re.Match[str], today: date) -> TimeRange:
     """Read this day of another year: 去年的今天."""
     day = today.replace(year=today.year + _YEARS_AWAY[match["year"]])
-    return Reading(day, day)
+    return TimeRange(day, day)
 
 
-def _ago(match: re.Match[str], today: date) -> Reading:
+def _ago(match: re.Match[str], today: date) -> TimeRange:
     count, unit = number(match["count"]), match["unit"].lower()
     if unit in {"天", "日", "day"}:
         day = today - timedelta(days=count)
-        return Reading(day, day)
+        return TimeRange(day, day)
     if unit in {"周", "星期", "礼拜", "week"}:
         # A week ago is hardly ever to the day.
         day = today - timedelta(weeks=count)
-        return Reading(day - timedelta(days=3), day + timedelta(days=3), about=day)
+        return TimeRange(day - timedelta(days=3), day + timedelta(days=3), about=day)
     if unit in {"月", "month"}:
         return month_of(today.year, today.month - count)
-    return Reading(*_whole_year(today.year - count))
+    return TimeRange(*_year_range(today.year - count))
 
 
-def _holiday(match: re.Match[str], today: date) -> Reading:
+def _holiday(match: re.Match[str], today: date) -> TimeRange:
     month, day = _HOLIDAYS[match["holiday"].lower().replace("’", "'")]
     year, is_fixed = _year(match["year"], today)
-    one = date(year or _NO_YEAR, month, day)
-    return Reading(one, one, year is None, is_fixed)
+    item = date(year or _NO_YEAR, month, day)
+    return TimeRange(item, item, year is None, is_fixed)
 
 
 HAN_NUMBER: Final = r"(?:\d{1,2}|[一二两三四五六七八九十]{1,3})"
 EN_NUMBER: Final = rf"\d{{1,2}}|a\s+couple\s+of|an?|{'|'.join(_NUMBERS[1:])}"
 _HAN_YEARS: Final = r"[一二][〇零一二三四五六七八九]{3}年|前年|去年|今年|明年"
-# Four digits before 年 may be how long something lasts, unless a month stands behind them.
-_HAN_YEAR: Final = rf"(?:(?P<year>(?:19|20)\d\d年|{_HAN_YEARS})\s*的?\s*)"
-_HAN_YEAR_OF: Final = rf"(?:(?P<year>(?<!\d)\d{{4}}年|{_HAN_YEARS})\s*的?\s*)"
+# Four digits before 年 may be a duration, unless a month follows.
+_HAN_YEAR: Final = rf"(?:(?P<year>(?:19|20)\d\d年|{_HAN_YEARS})(?:\s*的)?\s*)"
+_HAN_YEAR_OF: Final = rf"(?:(?P<year>(?<!\d)\d{{4}}年|{_HAN_YEARS})(?:\s*的)?\s*)"
 _EN_MONTHS: Final = (
     r"jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?"
     r"|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?"
@@ -289,49 +289,55 @@ _NEAR: Final = "|".join(
     for name in sorted(_DAYS_AWAY, key=len, reverse=True)
 )
 _IN_MONTHS: Final = tuple(name[:3] for name in _MONTHS)
-_ASKED: Final = (Side.ASKED,)
-_TOLD: Final = (Side.TOLD,)
+_ASKED: Final = (TimeDirection.ASKED,)
+_TOLD: Final = (TimeDirection.TOLD,)
 
 _FORMS: Final[Sequence[_Form]] = (
     _Form(
         pattern(r"(?<!\d)(?P<year>(?:19|20)\d\d)([-/.])(?P<month>1[0-2]|0?[1-9])\2(?P<day>[12]\d|3[01]|0?[1-9])(?!\d)"),
-        _dated,
+        _read_date,
     ),
-    _Form(pattern(r"\b(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)\b"), _dated, "-"),
-    _Form(pattern(rf"{_HAN_YEAR_OF}?(?P<month>{HAN_NUMBER})\s*月\s*(?P<day>{HAN_NUMBER})\s*[日号]"), _dated, "月"),
-    _Form(pattern(rf"\b{_EN_DAY}\s+(?:of\s+)?{_EN_MONTH}(?:,?\s+(?:of\s+)?{_EN_YEAR})?\b"), _dated, _IN_MONTHS),
-    _Form(pattern(rf"\b{_EN_MONTH}\s+(?:the\s+)?{_EN_DAY}(?:,?\s+(?:of\s+)?{_EN_YEAR})?\b(?!\d)"), _dated, _IN_MONTHS),
+    _Form(pattern(r"\b(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)\b"), _read_date, "-"),
+    _Form(pattern(rf"{_HAN_YEAR_OF}?(?P<month>{HAN_NUMBER})\s*月\s*(?P<day>{HAN_NUMBER})\s*[日号]"), _read_date, "月"),
+    _Form(pattern(rf"\b{_EN_DAY}\s+(?:of\s+)?{_EN_MONTH}(?:,?\s+(?:of\s+)?{_EN_YEAR})?\b"), _read_date, _IN_MONTHS),
+    _Form(
+        pattern(rf"\b{_EN_MONTH}\s+(?:the\s+)?{_EN_DAY}(?:,?\s+(?:of\s+)?{_EN_YEAR})?\b(?!\d)"), _read_date, _IN_MONTHS
+    ),
     # Who tells of a Christmas tree does not tell of that day.
     _Form(pattern(rf"{_HAN_YEAR}?(?P<holiday>{_HOLIDAY})"), _holiday, sides=_ASKED),
     _Form(pattern(r"(?P<year>前年|去年|明年)的?今[天日]"), _that_day, "今"),
-    _Form(pattern(_NEAR), _near_day, ("天", "日", "早", "晚", "夜", "day", "this", "night", "tomorrow")),
+    _Form(pattern(_NEAR), _relative_day, ("天", "日", "早", "晚", "夜", "day", "this", "night", "tomorrow")),
     _Form(
         pattern(r"(?P<step>上上|上|这|本|下下|下)个?(?:周|星期|礼拜)(?P<weekday>[一二三四五六日天末]?)"),
-        _near_week,
+        _relative_week,
         "周期拜",
     ),
-    _Form(pattern(rf"\b(?P<step>last)\s+{_WEEKDAY}"), _near_week, ("last",)),
-    _Form(pattern(rf"\b(?P<step>this|next)\s+{_WEEKDAY}"), _near_week, ("this", "next"), _ASKED),
-    _Form(pattern(rf"\b(?:on|this(?:\s+past)?)\s+{_WEEKDAY}"), _gone_by, ("day", "weekend"), _TOLD),
+    _Form(pattern(rf"\b(?P<step>last)\s+{_WEEKDAY}"), _relative_week, ("last",)),
+    _Form(pattern(rf"\b(?P<step>this|next)\s+{_WEEKDAY}"), _relative_week, ("this", "next"), _ASKED),
+    _Form(pattern(rf"\b(?:on|this(?:\s+past)?)\s+{_WEEKDAY}"), _read_past_weekday, ("day", "weekend"), _TOLD),
     _Form(pattern(r"\bthis\s+past\s+(?P<unit>week|month|year)\b"), _this_past, ("past",)),
-    _Form(pattern(r"\b(?P<step>last|this|next)\s+week\b(?P<weekday>)"), _near_week, ("week",)),
-    _Form(pattern(rf"(?P<step>上上|上|这|本|下下|下)个?月\s*(?P<day>{HAN_NUMBER})\s*[日号]"), _day_of_near_month, "月"),
-    _Form(pattern(r"(?P<step>上上|上|这|本|下下|下)个?月"), _near_month, "月"),
-    _Form(pattern(r"\b(?P<step>last|this|next)\s+month\b"), _near_month, ("month",)),
+    _Form(pattern(r"\b(?P<step>last|this|next)\s+week\b(?P<weekday>)"), _relative_week, ("week",)),
+    _Form(
+        pattern(rf"(?P<step>上上|上|这|本|下下|下)个?月\s*(?P<day>{HAN_NUMBER})\s*[日号]"), _relative_month_day, "月"
+    ),
+    _Form(pattern(r"(?P<step>上上|上|这|本|下下|下)个?月"), _relative_month, "月"),
+    _Form(pattern(r"\b(?P<step>last|this|next)\s+month\b"), _relative_month, ("month",)),
     _Form(pattern(rf"(?P<count>{HAN_NUMBER})\s*个?(?P<unit>天|日|周|星期|礼拜|月|年)(?:以|之)?前"), _ago, "前"),
     _Form(pattern(rf"\b(?P<count>{EN_NUMBER})\s+(?P<unit>day|week|month|year)s?\s+ago\b"), _ago, ("ago",)),
-    _Form(pattern(rf"{_HAN_YEAR_OF}?(?<![\d.])(?P<month>{HAN_NUMBER})\s*月(?:份|底|初|中|里)?"), _dated, "月"),
-    _Form(pattern(rf"\b{_EN_MONTH},?\s+(?:of\s+)?{_EN_YEAR}\b"), _dated, _IN_MONTHS),
+    _Form(pattern(rf"{_HAN_YEAR_OF}?(?<![\d.])(?P<month>{HAN_NUMBER})\s*月(?:份|底|初|中|里)?"), _read_date, "月"),
+    _Form(pattern(rf"\b{_EN_MONTH},?\s+(?:of\s+)?{_EN_YEAR}\b"), _read_date, _IN_MONTHS),
     # Alone only where it can be nothing else: a march, and what may be.
     _Form(
-        re.compile(rf"\b(?P<month>{'|'.join(name.title() for name in _MONTHS if name != 'may')})\b"), _dated, _IN_MONTHS
+        re.compile(rf"\b(?P<month>{'|'.join(name.title() for name in _MONTHS if name != 'may')})\b"),
+        _read_date,
+        _IN_MONTHS,
     ),
-    _Form(pattern(rf"(?<=\bin\s)(?P<month>{_EN_MONTHS})\b"), _dated, _IN_MONTHS),
-    _Form(pattern(_HAN_YEAR), _dated, "年"),
-    _Form(pattern(rf"\b(?P<year>{_NEAR_YEAR})\b"), _dated, ("year",)),
-    # Of what took place a number of four digits is the year only where it is said to be; of a question it mostly is.
-    _Form(pattern(r"\b(?:in|since)\s+(?P<year>(?:19|20)\d\d)\b"), _dated, ("in", "since"), _TOLD),
-    _Form(pattern(rf"\b{_EN_YEAR}\b"), _dated, sides=_ASKED),
+    _Form(pattern(rf"(?<=\bin\s)(?P<month>{_EN_MONTHS})\b"), _read_date, _IN_MONTHS),
+    _Form(pattern(_HAN_YEAR), _read_date, "年"),
+    _Form(pattern(rf"\b(?P<year>{_NEAR_YEAR})\b"), _read_date, ("year",)),
+    # In a statement a number of four digits is a year only with a year word; in a question it mostly is.
+    _Form(pattern(r"\b(?:in|since)\s+(?P<year>(?:19|20)\d\d)\b"), _read_date, ("in", "since"), _TOLD),
+    _Form(pattern(rf"\b{_EN_YEAR}\b"), _read_date, sides=_ASKED),
 )
 _WORDS: Final = re.compile(r"[a-z]+|\d\d")
 _TIME_WORDS: Final = frozenset(

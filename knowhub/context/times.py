@@ -12,9 +12,9 @@ from knowhub.context.time_forms import (
     HAN_NUMBER,
     MOST_NAMED,
     WEEK,
-    Side,
+    TimeDirection,
+    iter_times,
     month_of,
-    named_in,
     number,
     pattern,
 )
@@ -24,7 +24,7 @@ _MOST_MONTHS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class NamedTime:
+class MentionedTime:
     """Days that a text names by `words`, the last one among them; without a year they are those of every year."""
 
     words: str
@@ -33,7 +33,7 @@ class NamedTime:
     every_year: bool = False
 
     def marks(self) -> list[str]:
-        """Return the marks of these days, see `marks_of`; of a long time those of its months, or of its years."""
+        """Return the marks of these days, see `date_tags`; of a long time those of its months, or of its years."""
         days = (self.last - self.first).days + 1
         if self.every_year:
             return [f"m{self.first:%m}"] if days > _MOST_DAYS else [f"m{self.first:%m%d}"]
@@ -59,7 +59,7 @@ class TimeAfter:
     days: int
     words: str
 
-    def around(self, moment: float) -> NamedTime | None:
+    def resolve(self, moment: float) -> MentionedTime | None:
         """Return the days that are meant where the event was at `moment`: nobody counts weeks to the day.
 
         None where that is beyond the calendar.
@@ -67,7 +67,7 @@ class TimeAfter:
         leeway = timedelta(days=0 if abs(self.days) < WEEK else 3)
         try:
             day = _day_of(moment) + timedelta(days=self.days)
-            return NamedTime(self.words, day - leeway, day + leeway)
+            return MentionedTime(self.words, day - leeway, day + leeway)
         except (ValueError, OverflowError, OSError):
             return None
 
@@ -90,18 +90,18 @@ def time_after(text: str) -> TimeAfter | None:
     return None
 
 
-def named_times(text: str, now: float) -> list[NamedTime]:
+def list_named_times(text: str, now: float) -> list[MentionedTime]:
     """List the days that a text names, seen from `now`, in seconds since the epoch; each is named once."""
     try:
-        found = [(one.words, one.reading) for one in named_in(text, _day_of(now), Side.ASKED)]
+        found = [(item.words, item.reading) for item in iter_times(text, _day_of(now), TimeDirection.ASKED)]
     except (ValueError, OverflowError, OSError):
         # No day is seen from beyond the calendar.
         return []
-    named = [NamedTime(words, read.first, read.last, read.every_year) for words, read in found if read is not None]
+    named = [MentionedTime(words, read.first, read.last, read.every_year) for words, read in found if read is not None]
     return list(dict.fromkeys(named))[:MOST_NAMED]
 
 
-def marks_of(moment: float | None, named: Iterable[NamedTime] = ()) -> list[str]:
+def date_tags(moment: float | None, named: Iterable[MentionedTime] = ()) -> list[str]:
     """Return the words under which a day is found: day, day of every year, month, month of every year, year.
 
     No text has such words by itself: what is said of a date is not mixed up with a number.
@@ -110,9 +110,11 @@ def marks_of(moment: float | None, named: Iterable[NamedTime] = ()) -> list[str]
         days = [_day_of(moment)] if moment is not None else []
     except (ValueError, OverflowError, OSError):
         days = []
-    days += [one.first for one in named if one.first == one.last and not one.every_year]
+    days += [
+        named_time.first for named_time in named if named_time.first == named_time.last and not named_time.every_year
+    ]
     marks = [mark for day in days for mark in _marks(day.year, day.month, day.day)]
-    marks += [mark for one in named if one.every_year for mark in one.marks()]
+    marks += [mark for named_time in named if named_time.every_year for mark in named_time.marks()]
     return list(dict.fromkeys(marks))
 
 
@@ -138,7 +140,7 @@ _AFTER: Final = (
     (
         re.compile("后"),
         pattern(
-            rf"(?P<event>[^，。？！?!,\s]{{2,60}}?)的?(?P<count>{HAN_NUMBER})\s*个?(?P<unit>天|周|星期|礼拜|月|年)"
+            rf"(?<![^，。？！?!,\s])(?P<event>[^，。？！?!,\s]{{2,60}}?)的?(?P<count>{HAN_NUMBER})\s*个?(?P<unit>天|周|星期|礼拜|月|年)"
             r"(?:以|之)?后"
         ),
     ),

@@ -1,25 +1,18 @@
-"""`ctx://` URIs: where each kind of memory stands, and how any name becomes a segment (seed 002 §5, CE-049…061).
-
-    ctx://{account}/users/{user}/memories/profile
-    ctx://{account}/users/{user}/memories/preferences|entities|events/{name}
-    ctx://{account}/users/{user}/sessions/{session}[/{message}]
-    ctx://{account}/agents/{agent}/memories/cases|patterns/{name}
-    ctx://{account}/agents/{agent}/skills|tools/{name}
-
-A segment is text in which whatever is not a letter, a digit or one of `-_.~@:+` is percent-encoded as UTF-8; one of
-dots alone is encoded too. So each name has one segment, and each segment one name: a URI that is not written like this
-names nothing, and is refused instead of guessed at.
-"""
+"""`ctx://` URIs of nodes and messages, and the spaces into which a caller's memories go."""
 
 import re
-import unicodedata
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final
 from urllib.parse import unquote
 
-from knowhub.context.model import Category
+from knowhub.context.model import GROWTH, MemoryCategory, MemoryContext
 from knowhub.core.errors import InvalidInput
+from knowhub.core.operation import Row
+from knowhub.core.request_context import RequestContext
+from knowhub.core.unicode_forms import normalize
 
 SCHEME: Final = "ctx://"
 MAX_URI_CHARS: Final = 2_000
@@ -30,10 +23,10 @@ OWN: Final = "~"
 """How the space begins that a user has where no agent is named, and an agent where no user is: no id is written so."""
 
 _IN_MEMORIES: Final = {
-    "users": (Category.PREFERENCES, Category.ENTITIES, Category.EVENTS),
-    "agents": (Category.CASES, Category.PATTERNS),
+    "users": (MemoryCategory.PREFERENCES, MemoryCategory.ENTITIES, MemoryCategory.EVENTS),
+    "agents": (MemoryCategory.CASES, MemoryCategory.PATTERNS),
 }
-_BESIDE: Final = {"users": (Category.SESSIONS,), "agents": (Category.SKILLS, Category.TOOLS)}
+_BESIDE: Final = {"users": (MemoryCategory.SESSIONS,), "agents": (MemoryCategory.SKILLS, MemoryCategory.TOOLS)}
 _MEMORIES: Final = "memories"
 _SPACE_SEGMENTS: Final = 3
 _NOT_NAMED: Final = re.compile(r"[\W_]+")
@@ -46,18 +39,18 @@ class ContextUri:
     text: str
     account: str
     space: str
-    category: Category | None
+    category: MemoryCategory | None
     name: str = ""
     part: str = ""
 
     @property
     def is_node(self) -> bool:
-        """Whether a node can stand here."""
-        return self.category is Category.PROFILE or bool(self.name and not self.part)
+        """Whether the URI can be a node's."""
+        return self.category is MemoryCategory.PROFILE or bool(self.name and not self.part)
 
     @property
     def is_part(self) -> bool:
-        """Whether a message of a session can stand here."""
+        """Whether the URI can be a message's."""
         return bool(self.part)
 
     @property
@@ -67,7 +60,7 @@ class ContextUri:
 
 
 def parse(text: str, field: str = "uri") -> ContextUri:
-    """Read a URI. Raises InvalidInput naming what is wrong with it (CE-060)."""
+    """Read a URI. Raises InvalidInput naming what is wrong with it."""
     if len(text) > MAX_URI_CHARS:
         raise InvalidInput.of(field, f"must have at most {MAX_URI_CHARS} characters")
     if not text.startswith(SCHEME):
@@ -77,14 +70,14 @@ def parse(text: str, field: str = "uri") -> ContextUri:
         raise InvalidInput.of(
             field, f"{text[:200]!r} has an empty name in it: no slash ends a URI, and none stands twice"
         )
-    names = [_decoded(segment, text, field) for segment in written]
+    names = [_decode(segment, text, field) for segment in written]
     account, space = names[0], "/".join(written[1:3])
     problem = _problem(written)
     if problem is not None:
         raise InvalidInput.of(field, f"{text[:200]!r} names nothing: {problem}")
     category = _category(written)
     below = _SPACE_SEGMENTS + (2 if _MEMORIES in written[_SPACE_SEGMENTS:][:1] else 1)
-    rest = [*names[below:], "", ""] if category is not Category.PROFILE else ["", ""]
+    rest = [*names[below:], "", ""] if category is not MemoryCategory.PROFILE else ["", ""]
     return ContextUri(text, account, space, category, rest[0], rest[1])
 
 
@@ -98,10 +91,10 @@ def space_uri(account: str, space: str) -> str:
     return f"{account_uri(account)}/{space}"
 
 
-def node_uri(account: str, space: str, category: Category, name: str = "") -> str:
+def node_uri(account: str, space: str, category: MemoryCategory, name: str = "") -> str:
     """Return the URI of a node; a profile has no name."""
     root = space_uri(account, space)
-    if category is Category.PROFILE:
+    if category is MemoryCategory.PROFILE:
         return f"{root}/memories/profile"
     kind = space.partition("/")[0]
     between = f"memories/{category.value}" if category in _IN_MEMORIES[kind] else category.value
@@ -130,12 +123,12 @@ def ancestors(uri: str) -> list[str]:
 
 
 def segment(name: str) -> str:
-    """Write a name as a segment. Raises ValueError for an empty one and for one that is too long."""
+    """Write a name as a segment. Raises ValueError for an empty or too long name."""
     if not name:
         raise ValueError("a name must not be empty")
     if set(name) == {"."}:
         return "%2E" * len(name)
-    written = "".join(char if _is_plain(char) else _encoded(char) for char in name)
+    written = "".join(char if _is_plain(char) else _encode(char) for char in name)
     if len(written) > _MAX_SEGMENT_CHARS:
         raise ValueError(f"{name[:40]!r}… is too long for a URI")
     return written
@@ -149,9 +142,9 @@ def own_segment(name: str) -> str:
 def slug(text: str) -> str:
     """Make a name of a text that people can read: lower case, letters and digits of any script, joined by hyphens.
 
-    What is cut off, or leaves nothing, is told apart by a hash.
+    A hash is added if the name was cut, or is empty.
     """
-    folded = unicodedata.normalize("NFKC", text).casefold()
+    folded = normalize("NFKC", text).casefold()
     name = _NOT_NAMED.sub("-", folded).strip("-")
     if name and len(name) <= MAX_SLUG_CHARS:
         return name
@@ -160,20 +153,20 @@ def slug(text: str) -> str:
 
 
 def stable_hash(*parts: object) -> str:
-    """Hash values to hexadecimal digits that are the same in every process (CE-047, CE-081)."""
+    """Hash values to hexadecimal digits that are the same in every process."""
     text = "\x1f".join(map(str, parts))
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 def _is_plain(char: str) -> bool:
-    return char in _PLAIN or (char.isalnum() and unicodedata.normalize("NFKC", char) == char)
+    return char in _PLAIN or (char.isalnum() and normalize("NFKC", char) == char)
 
 
-def _encoded(char: str) -> str:
+def _encode(char: str) -> str:
     return "".join(f"%{byte:02X}" for byte in char.encode("utf-8", "surrogatepass"))
 
 
-def _decoded(written: str, text: str, field: str) -> str:
+def _decode(written: str, text: str, field: str) -> str:
     own = written.startswith(OWN)
     bare = written[len(OWN) :] if own else written
     try:
@@ -190,7 +183,7 @@ def _decoded(written: str, text: str, field: str) -> str:
 def _problem(written: list[str]) -> str | None:
     _, kind, *_ = [*written, ""]
     above, rest = written[:_SPACE_SEGMENTS], written[_SPACE_SEGMENTS:]
-    if any(one.startswith(OWN) for one in [*above[:2], *rest]):
+    if any(item.startswith(OWN) for item in [*above[:2], *rest]):
         return f"only the name of a space may begin with {OWN}"
     if kind and kind not in _IN_MEMORIES:
         return "below the account there are users and agents"
@@ -200,7 +193,7 @@ def _problem(written: list[str]) -> str | None:
 
 
 def _problem_in_memories(kind: str, rest: list[str]) -> str | None:
-    if kind == "users" and rest == [Category.PROFILE]:
+    if kind == "users" and rest == [MemoryCategory.PROFILE]:
         return None
     known = [category.value for category in _IN_MEMORIES[kind]]
     if rest and rest[0] not in known:
@@ -212,14 +205,114 @@ def _problem_beside(kind: str, rest: list[str]) -> str | None:
     known = [category.value for category in _BESIDE[kind]]
     if rest[0] not in known:
         return f"a space of {kind} holds memories and {' and '.join(known)}"
-    deepest = ("category", "name", "part") if rest[0] == Category.SESSIONS else ("category", "name")
+    deepest = ("category", "name", "part") if rest[0] == MemoryCategory.SESSIONS else ("category", "name")
     return None if len(rest) <= len(deepest) else "nothing stands so far down"
 
 
-def _category(written: list[str]) -> Category | None:
+def _category(written: list[str]) -> MemoryCategory | None:
     rest = written[_SPACE_SEGMENTS:]
     if not rest:
         return None
     if rest[0] == _MEMORIES:
-        return Category(rest[1]) if len(rest) > 1 else None
-    return Category(rest[0])
+        return MemoryCategory(rest[1]) if len(rest) > 1 else None
+    return MemoryCategory(rest[0])
+
+
+_USER, _AGENT = "user:", "agent:"
+
+
+def memory_context(ctx: RequestContext, session_id: str = "", trace_id: str = "") -> MemoryContext:
+    """Return the spaces of who calls. Where no agent is named a user has one of their own, and the other way round.
+
+    Raises InvalidInput where neither is named and no default takes their place: a project remembers nothing.
+    """
+    # The root key acts for whom it names, and for itself where it names nobody.
+    own = (ctx.own - {ctx.actor} if ctx.is_root else ctx.own) or ctx.own
+    named = {principal.partition(":")[0]: principal for principal in sorted(own)}
+    if not named and ctx.visible is None:
+        named = {ctx.default_owner.partition(":")[0]: ctx.default_owner}
+    user, agent = named.get("user"), named.get("agent")
+    if user is None and agent is None:
+        raise InvalidInput.of("user_id", "name a user or an agent: a session belongs to one of them")
+    return MemoryContext(
+        account=ctx.account,
+        user=_segment(user, agent or "", _USER),
+        agent=_segment(agent, user or "", _AGENT),
+        user_owner=user or agent or "",
+        agent_owner=agent or user or "",
+        session_id=session_id,
+        trace_id=trace_id,
+    )
+
+
+def space_of(whose: MemoryContext, owner_scope: str) -> str:
+    """Return the space of an owner scope, `user` or `agent`."""
+    return f"users/{whose.user}" if owner_scope == "user" else f"agents/{whose.agent}"
+
+
+def owner_of(whose: MemoryContext, owner_scope: str) -> str:
+    """Return the principal who owns the nodes in the space of an owner scope."""
+    return whose.user_owner if owner_scope == "user" else whose.agent_owner
+
+
+def session_uri(whose: MemoryContext) -> str:
+    """Return the URI of the session that is committed."""
+    return node_uri(whose.account, space_of(whose, "user"), MemoryCategory.SESSIONS, whose.session_id)
+
+
+def _segment(principal: str | None, other: str, prefix: str) -> str:
+    try:
+        if principal is not None:
+            return segment(principal.removeprefix(prefix))
+        return own_segment(other.partition(":")[2])
+    except ValueError as problem:
+        raise InvalidInput.of(f"{(principal or other).partition(':')[0]}_id", str(problem)) from problem
+
+
+def list_visible_spaces(ctx: RequestContext) -> list[str] | None:
+    """Return the spaces that are visible to the caller; None means the whole account."""
+    if ctx.visible is None:
+        return None
+    spaces = []
+    for principal in sorted(ctx.visible):
+        kind, _, name = principal.partition(":")
+        if kind not in {"user", "agent"}:
+            continue
+        other = "agents" if kind == "user" else "users"
+        # Who has a name that no URI could hold has remembered nothing.
+        with suppress(ValueError):
+            spaces += [f"{kind}s/{segment(name)}", f"{other}/{own_segment(name)}"]
+    return spaces
+
+
+Sees = Callable[[str], bool]
+
+
+"""Returns whether the caller sees the node or message with this URI."""
+
+
+def redact_node(address: str, row: Row, sees: Sees) -> Row:
+    """Return the row of a node, or what is to be written of one, without what tells of sessions that are not seen.
+
+    Nodes in a user's space come from that user's sessions alone.
+    """
+    metadata = row.get("metadata")
+    if metadata is None or parse(address).space.startswith("users/"):
+        return row
+    edges = [edge for edge in row.get("relations", ()) if sees(str(edge["to_uri"]))]
+    refs = [ref for ref in metadata.get("source_refs", ()) if sees(str(ref))]
+    places = [parse(str(place)) for place in (*refs, *(edge["to_uri"] for edge in edges))]
+    seen = {
+        "source_refs": refs,
+        "message_ids": _among(metadata.get("message_ids", ()), (place.part for place in places)),
+        "sessions": _among(
+            metadata.get("sessions", ()), (place.name for place in places if place.category is MemoryCategory.SESSIONS)
+        ),
+    }
+    kept = {"metadata": {name: seen.get(name, value) for name, value in metadata.items() if name != GROWTH}}
+    return {**row, **kept, **({"relations": edges} if "relations" in row else {})}
+
+
+def _among(names: Iterable[str], known: Iterable[str]) -> list[str]:
+    among = frozenset(known)
+    return [name for name in names if name in among]

@@ -1,39 +1,64 @@
-"""A session becomes memory: in one operation, however often it is sent (CE-062, CE-133, CE-172)."""
+"""A session becomes memory: in one operation, however often it is sent."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from knowhub.context import edits, spaces
-from knowhub.context.commit import checks, results
-from knowhub.context.commit.archive_builder import SUMMARISED_MESSAGES, ArchiveBuilder
-from knowhub.context.commit.candidate_pipeline import CandidatePipeline, Extracted, failed_calls
-from knowhub.context.commit.context_writer import ContextWriter
-from knowhub.context.commit.deciding import Deciding, Thought, counts
-from knowhub.context.commit.parts import Part, message_of, new_parts, parts_of, said, standing
-from knowhub.context.commit.policy_router import PolicyRouter
-from knowhub.context.commit.recalled_texts import recalled_into
-from knowhub.context.commit.relation_writer import RelationWriter
+from knowhub.context import edits, uri
+from knowhub.context.commit import candidate_pipeline, results
+from knowhub.context.commit.candidate_pipeline import (
+    CandidatePipeline,
+    ExtractedMemories,
+    collect_recalled,
+    has_failed_calls,
+)
+from knowhub.context.commit.context_writer import ContextWriter, RelationWriter
+from knowhub.context.commit.decision import CommitDecider, PreparedCommit, counts
+from knowhub.context.commit.parts import (
+    TranscriptPart,
+    content_keys,
+    drop_empty,
+    get_state,
+    message_of,
+    new_parts,
+    parts_of,
+)
+from knowhub.context.commit.policies import PolicyRouter
+from knowhub.context.commit.session_node import SUMMARISED_MESSAGES, ArchiveBuilder
 from knowhub.context.commit_model import CommitResult, SessionCommit
 from knowhub.context.model import NODES, PARTS, MemoryContext
-from knowhub.context.ports import ContextDirectories, ContextStore, ContextView
+from knowhub.context.ports import ContextDirectories
+from knowhub.context.queries import list_parts
+from knowhub.conversations.messages import Message, without_revealed
 from knowhub.core import permissions
-from knowhub.core.asking import Asking
-from knowhub.core.messages import Message
-from knowhub.core.operation import Committed, Decide, Draft, IdempotencyKey, Unchanged, is_live
+from knowhub.core.clock import CooperativePause
+from knowhub.core.model_calls import ModelConversation
+from knowhub.core.operation import (
+    Committed,
+    Decide,
+    Draft,
+    IdempotencyKey,
+    LongDecision,
+    Store,
+    Unchanged,
+    View,
+    is_live,
+)
 from knowhub.core.request_context import RequestContext
-from knowhub.core.revealed import without_revealed
 
 _MOST_TRIES: Final = 3
 _STALE: Final = "stale"
+# Characters: deciding over more is left to a thread.
+_DECIDED_AT_ONCE: Final = 65_536
 
 
 @dataclass(frozen=True, slots=True)
-class Stages:
+class CommitStages:
     """What carries out plans; a test may watch."""
 
     archives: ArchiveBuilder | None = None
-    writer: Callable[[ContextView], ContextWriter] = ContextWriter
+    writer: Callable[[View], ContextWriter] = ContextWriter
     relations: Callable[[ContextWriter], RelationWriter] = RelationWriter
 
 
@@ -45,157 +70,179 @@ class CommitCoordinator:
 
     def __init__(
         self,
-        store: ContextStore,
+        store: Store,
         pipeline: CandidatePipeline,
         router: PolicyRouter,
         directories: ContextDirectories,
-        stages: Stages | None = None,
+        stages: CommitStages | None = None,
     ) -> None:
         self._store = store
         self._pipeline = pipeline
         self._router = router
         self._directories = directories
-        self._stages = stages or Stages()
-        self._archives = self._stages.archives or ArchiveBuilder(pipeline.reader, pipeline.find_secrets)
+        self._stages = stages or CommitStages()
+        self._archives = self._stages.archives or ArchiveBuilder(pipeline.reader)
 
     async def commit(
         self, ctx: RequestContext, commit: SessionCommit, key: IdempotencyKey | None = None
     ) -> CommitResult:
         """Keep what is new of a session, and what that says that is worth remembering.
 
-        Messages in which nothing stands, such as bare tool calls, are counted and not kept. Raises InvalidInput,
+        Empty messages, such as bare tool calls, are counted and not stored. Raises InvalidInput,
         Forbidden for a reader, Conflict for a message whose id is that of another, and as the store's commit.
         """
         permissions.check_may_write(ctx)
-        checks.check_commit(commit)
-        commit = replace(commit, messages=without_revealed(commit.messages))
-        whose = spaces.memory_context(ctx, commit.session_id, commit.trace_id)
-        checks.check_uris(spaces.session_uri(whose), commit.messages)
+        candidate_pipeline.check_commit(commit)
+        commit = replace(commit, messages=await asyncio.to_thread(without_revealed, commit.messages))
+        whose = uri.memory_context(ctx, commit.session_id, commit.trace_id)
+        candidate_pipeline.check_uris(uri.session_uri(whose), commit.messages)
         done = await self._store.replayed(ctx.account, key)
         if done is not None:
             return results.result_of(done.operation, whose, replayed=True)
         await self._store.refresh()
-        view, told = self._store.view(ctx.account), said(commit.messages)
-        parts = parts_of(view, spaces.session_uri(whose), told)
+        view, messages = self._store.view(ctx.account), drop_empty(commit.messages)
+        keys = await asyncio.to_thread(content_keys, messages)
+        parts = parts_of(view, uri.session_uri(whose), messages, keys)
         if not commit.used_tools and not new_parts(view, parts):
-            bare = Thought(told, parts, results.archive_of(whose, None, ()), Extracted())
-            return self._unchanged(ctx, commit, whose, bare)
-        asking = self._pipeline.asking() if commit.options.extract else None
-        thought = await self._think(ctx, commit, whose, parts, asking)
+            bare = PreparedCommit(messages, parts, results.archive_of(whose, None, ()), ExtractedMemories())
+            return self._make_unchanged_result(ctx, commit, whose, bare)
+        conversation = self._pipeline.start_conversation() if commit.options.extract else None
+        prepared = await self._prepare(ctx, commit, whose, parts, conversation)
         if commit.options.dry_run:
-            return self._preview(ctx, commit, whose, thought)
+            return self._preview(ctx, commit, whose, prepared)
         for tries in range(1, _MOST_TRIES + 1):
-            outcome = await self._store.commit(ctx.account, ctx.actor, self._decide(commit, whose, thought), key)
+            outcome = await self._store.commit(ctx.account, ctx.actor, self._decide(commit, whose, prepared), key)
             if isinstance(outcome, Committed):
-                return await self._committed(ctx, whose, outcome)
+                return await self._make_result(ctx, whose, outcome)
             if outcome.answer is not _STALE:
                 break
             # Somebody else wrote to this session meanwhile: what it was about is said anew, by its own sentences.
-            thought = await self._summed_up(ctx, commit, whose, thought, is_last=tries == _MOST_TRIES - 1)
-        return self._unchanged(ctx, commit, whose, thought)
+            prepared = await self._summarize(ctx, commit, whose, prepared, is_last=tries == _MOST_TRIES - 1)
+        return self._make_unchanged_result(ctx, commit, whose, prepared)
 
-    async def _think(
+    async def _prepare(
         self,
         ctx: RequestContext,
         commit: SessionCommit,
         whose: MemoryContext,
-        parts: Sequence[Part],
-        asking: Asking | None,
-    ) -> Thought:
+        parts: Sequence[TranscriptPart],
+        conversation: ModelConversation | None,
+    ) -> PreparedCommit:
         """Do what needs no lock: summarise the session, and extract what its new messages say."""
         view = self._store.view(ctx.account)
         fresh = new_parts(view, parts)
-        standing, seen = _messages_of(view, spaces.session_uri(whose))
+        standing, seen = await _messages_of(view, uri.session_uri(whose))
         messages = [*standing, *(part.message for part in fresh)]
         archive = await self._archives.build_archive(
-            whose, messages, commit.used_contexts, commit.used_tools, asking if fresh else None
+            whose, messages, commit.used_contexts, commit.used_tools, conversation if fresh else None
         )
-        extracted = Extracted()
+        extracted = ExtractedMemories()
         if commit.options.extract:
-            known = recalled_into(view, ctx, commit.used_contexts)
+            known = collect_recalled(view, ctx, commit.used_contexts)
             extracted = await self._pipeline.extract_candidates(
-                whose, archive, [part.message for part in fresh], known, asking
+                whose, archive, [part.message for part in fresh], known, conversation
             )
-        calls = asking.calls if asking is not None else []
-        degraded = ("llm",) if failed_calls(calls) else ()
-        return Thought(
-            said(commit.messages), parts, archive, extracted, seen | {part.uri for part in fresh}, calls, degraded
+        calls = conversation.calls if conversation is not None else []
+        degraded = ("llm",) if has_failed_calls(calls) else ()
+        return PreparedCommit(
+            drop_empty(commit.messages),
+            parts,
+            archive,
+            extracted,
+            seen | {part.uri for part in fresh},
+            calls,
+            degraded,
         )
 
-    async def _summed_up(
-        self, ctx: RequestContext, commit: SessionCommit, whose: MemoryContext, thought: Thought, *, is_last: bool
-    ) -> Thought:
+    async def _summarize(
+        self,
+        ctx: RequestContext,
+        commit: SessionCommit,
+        whose: MemoryContext,
+        prepared: PreparedCommit,
+        *,
+        is_last: bool,
+    ) -> PreparedCommit:
         view = self._store.view(ctx.account)
-        standing, seen = _messages_of(view, spaces.session_uri(whose))
-        fresh = new_parts(view, thought.newest(view).parts)
+        standing, seen = await _messages_of(view, uri.session_uri(whose))
+        fresh = new_parts(view, prepared.newest(view).parts)
         messages = [*standing, *(part.message for part in fresh)]
         archive = await self._archives.build_archive(whose, messages, commit.used_contexts, commit.used_tools)
-        return thought.with_archive(archive, None if is_last else seen | {part.uri for part in fresh})
+        return prepared.with_archive(archive, None if is_last else seen | {part.uri for part in fresh})
 
-    def _decide(self, commit: SessionCommit, whose: MemoryContext, thought: Thought) -> Decide[ContextView]:
-        deciding = self._deciding(whose, thought)
+    def _decide(self, commit: SessionCommit, whose: MemoryContext, prepared: PreparedCommit) -> Decide[View]:
+        deciding = self._make_decider(whose, prepared)
 
-        def decide(view: ContextView) -> Draft | Unchanged:
-            if thought.is_stale(view):
+        def decide(view: View) -> Draft | Unchanged:
+            if prepared.is_stale(view):
                 return Unchanged(_STALE)
             decided = deciding.decide(view)
-            return Unchanged() if decided is None else decided.draft(_received(commit, thought))
+            return Unchanged() if decided is None else decided.draft(_count_received(commit, prepared))
 
-        return decide
+        size = sum(len(part.message.content) for part in prepared.parts)
+        return decide if size <= _DECIDED_AT_ONCE else LongDecision(decide)
 
-    def _deciding(self, whose: MemoryContext, thought: Thought) -> Deciding:
-        return Deciding(whose, thought, self._router, self._stages.writer, self._stages.relations)
+    def _make_decider(self, whose: MemoryContext, prepared: PreparedCommit) -> CommitDecider:
+        return CommitDecider(whose, prepared, self._router, self._stages.writer, self._stages.relations)
 
-    async def _committed(self, ctx: RequestContext, whose: MemoryContext, outcome: Committed) -> CommitResult:
+    async def _make_result(self, ctx: RequestContext, whose: MemoryContext, outcome: Committed) -> CommitResult:
         answer = results.result_of(outcome.operation, whose, replayed=outcome.replayed)
         is_written = outcome.replayed or await self._directories.project(ctx.account, outcome.operation)
-        # Where a directory has to wait, its keeper brings it up: the log has it already.
+        # Where a directory has to wait, the leader brings it up: the log has it already.
         return answer if is_written else results.with_degraded(answer, "directories")
 
     def _preview(
-        self, ctx: RequestContext, commit: SessionCommit, whose: MemoryContext, thought: Thought
+        self, ctx: RequestContext, commit: SessionCommit, whose: MemoryContext, prepared: PreparedCommit
     ) -> CommitResult:
         """Return what would be written, with all that it would say."""
         view = self._store.view(ctx.account)
-        decided = self._deciding(whose, thought).decide(view)
+        decided = self._make_decider(whose, prepared).decide(view)
         if decided is None:
-            return self._unchanged(ctx, commit, whose, thought)
+            return self._make_unchanged_result(ctx, commit, whose, prepared)
         archive = results.archive_of(whose, decided.session_row, [part.message for part in decided.fresh])
         return CommitResult(
             archive=archive,
             write_results=decided.results,
             outbox_events=results.events_to_be(view, whose, decided.writes),
-            stats=decided.stats(_received(commit, thought)),
+            stats=decided.stats(_count_received(commit, prepared)),
             status="dry_run",
-            plans=decided.plans if ctx.unrestricted else results.as_seen(decided.plans, edits.seeing(view, ctx)),
-            degraded=thought.degraded,
+            plans=decided.plans
+            if ctx.unrestricted
+            else results.as_seen(decided.plans, edits.visibility_check(view, ctx)),
+            degraded=prepared.degraded,
         )
 
-    def _unchanged(
-        self, ctx: RequestContext, commit: SessionCommit, whose: MemoryContext, thought: Thought
+    def _make_unchanged_result(
+        self, ctx: RequestContext, commit: SessionCommit, whose: MemoryContext, prepared: PreparedCommit
     ) -> CommitResult:
         view = self._store.view(ctx.account)
-        row = view.get(NODES, spaces.session_uri(whose))
+        row = view.get(NODES, uri.session_uri(whose))
         archive = results.archive_of(whose, row if is_live(row) else None, ())
-        stats = _received(commit, thought)
-        stats["messages"] |= counts(standing(view, part) for part in thought.newest(view).parts)
+        stats = _count_received(commit, prepared)
+        stats["messages"] |= counts(get_state(view, part) for part in prepared.newest(view).parts)
         status = "dry_run" if commit.options.dry_run else "unchanged"
-        return CommitResult(archive, [], [], stats, status, degraded=thought.degraded)
+        return CommitResult(archive, [], [], stats, status, degraded=prepared.degraded)
 
 
-def _messages_of(view: ContextView, session_uri: str) -> tuple[list[Message], frozenset[str]]:
+async def _messages_of(view: View, session_uri: str) -> tuple[list[Message], frozenset[str]]:
     """Return the newest messages of a session, and the URIs of all of them."""
-    heads = view.context_parts(session_uri)
-    rows = (view.get(PARTS, head.uri) for head in heads[-SUMMARISED_MESSAGES:])
-    return [message_of(row) for row in rows if row is not None], frozenset(head.uri for head in heads)
+    heads = list_parts(view, session_uri)
+    messages: list[Message] = []
+    pause = CooperativePause()
+    for head in heads[-SUMMARISED_MESSAGES:]:
+        row = view.get(PARTS, head.uri)
+        if row is not None:
+            messages.append(message_of(row))
+        await pause.pause()
+    return messages, frozenset(head.uri for head in heads)
 
 
-def _received(commit: SessionCommit, thought: Thought) -> dict[str, Any]:
+def _count_received(commit: SessionCommit, prepared: PreparedCommit) -> dict[str, Any]:
     """Return what is counted before anything is decided."""
-    blank = len(commit.messages) - len(thought.parts)
+    blank = len(commit.messages) - len(prepared.parts)
     return {
         "messages": {"received": len(commit.messages), "blank": blank},
-        "extractors": dict(thought.extracted.extractors),
-        "candidates": len(thought.extracted.candidates),
-        "dropped": dict(thought.extracted.dropped),
+        "extractors": dict(prepared.extracted.extractors),
+        "candidates": len(prepared.extracted.candidates),
+        "dropped": dict(prepared.extracted.dropped),
     }

@@ -1,42 +1,43 @@
-"""Plans become rows: each node that a commit touches gets its next version, once (CE-067, CE-140…142)."""
+"""Writes of a commit: nodes, and the relations between them."""
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from knowhub.context import uri
-from knowhub.context.commit_model import Action, WritePlan, WriteResult
-from knowhub.context.model import NODES, MemoryContext
-from knowhub.context.ports import ContextView
-from knowhub.context.spaces import owner_of, space_of
+from knowhub.context.commit_model import WriteAction, WritePlan, WriteResult
+from knowhub.context.model import NODES, MemoryContext, RelationEdge
+from knowhub.context.uri import owner_of, space_of
 from knowhub.core import clock, scopes
-from knowhub.core.operation import Row, Write, is_live, next_version
+from knowhub.core.operation import Row, View, Write, is_live, next_version
+from knowhub.core.unicode_forms import normalize
 
 OWNER_SCOPE: Final = "owner_scope"
-"""The field of a patch that says in whose space the node stands; it is no field of the row."""
+"""The field of a patch that names the owner of the space; it is no field of the row."""
 
 
 class ContextWriter:
-    """Holds the rows that one decision writes, over those that stand. Pure: nothing is written by it."""
+    """Holds the rows that one decision writes, over the stored rows. Pure: it writes nothing."""
 
-    def __init__(self, view: ContextView) -> None:
+    def __init__(self, view: View) -> None:
         self._view = view
         self._rows: dict[str, dict[str, Any]] = {}
 
     def row(self, address: str) -> Row | None:
-        """Return a node's row as it will stand, a tombstone too."""
+        """Return a node's row after this decision, also a tombstone."""
         return self._rows.get(address) or self._view.get(NODES, address)
 
     def apply_plan(self, ctx: MemoryContext, plan: WritePlan) -> WriteResult:
-        """Carry out a plan (CE-140)."""
-        if plan.action is Action.SKIP:
+        """Carry out a plan."""
+        if plan.action is WriteAction.SKIP:
             version = int((self.row(plan.target_uri) or {}).get("version", 0))
             return WriteResult(plan.target_uri, plan.action, version, created=False, updated=False, reason=plan.reason)
-        write = self.append_node if plan.action is Action.APPEND else self.merge_node
+        write = self.append_node if plan.action is WriteAction.APPEND else self.merge_node
         done = write(ctx, plan.target_uri, plan.node_patch)
         return WriteResult(done.uri, plan.action, done.node_version, done.created, done.updated, plan.reason)
 
     def merge_node(self, ctx: MemoryContext, address: str, patch: Mapping[str, Any]) -> WriteResult:
-        """Write the fields of a patch over those of a node, which need not be there yet (CE-141)."""
+        """Write the fields of a patch over those of a node, which need not be there yet."""
         standing = self.row(address)
         is_new = not is_live(standing)
         before = self._view.get(NODES, address)
@@ -45,11 +46,11 @@ class ContextWriter:
         row |= fields
         row |= {"version": next_version(before), "updated_at": clock.iso(self._view.now)}
         self._rows[address] = row
-        action = Action.CREATE if is_new else Action.MERGE
+        action = WriteAction.CREATE if is_new else WriteAction.MERGE
         return WriteResult(address, action, row["version"], created=is_new, updated=not is_new)
 
     def append_node(self, ctx: MemoryContext, address: str, patch: Mapping[str, Any]) -> WriteResult:
-        """Continue the content of a node; what stands of it is never written over (CE-142)."""
+        """Append to the content of a node; existing content is never overwritten."""
         standing = self.row(address)
         if standing is None or not is_live(standing):
             return self.merge_node(ctx, address, patch)
@@ -66,7 +67,7 @@ class ContextWriter:
         self._rows[address] |= layers
 
     def writes_node(self, address: str) -> bool:
-        """Tell whether this decision writes a node."""
+        """Return whether this decision writes a node."""
         return address in self._rows
 
     def writes(self) -> list[Write]:
@@ -91,3 +92,57 @@ class ContextWriter:
             "created_at": clock.iso(self._view.now),
             "updated_at": clock.iso(self._view.now),
         }
+
+
+MENTIONS: Final = "mentions"
+MAX_EDGES: Final = 200
+_MAX_MENTIONS: Final = 20
+_NAMED_WEIGHT: Final = 0.5
+_LEAST_NAME: Final = 2
+_NOT_WORD: Final = re.compile(r"[\W_]+")
+
+
+class RelationWriter:
+    """Writes edges into the rows of one decision."""
+
+    def __init__(self, writer: ContextWriter) -> None:
+        self._writer = writer
+
+    def apply_edges(self, ctx: MemoryContext, address: str, relation_ops: Sequence[RelationEdge]) -> None:  # noqa: ARG002 -- the port names it
+        """Add edges to a node that this decision writes; an existing edge is updated, not doubled.
+
+        A node keeps its newest 200.
+        """
+        if not relation_ops or not self._writer.writes_node(address):
+            return
+        row = self._writer.row(address) or {}
+        edges = {_identity(edge): dict(edge) for edge in row.get("relations", ())}
+        for op in relation_ops:
+            edge = {"to_uri": op.to_uri, "relation_type": op.relation_type, "reason": op.reason, "weight": op.weight}
+            edges[_identity(edge)] = edge
+        self._writer.set_relations(address, list(edges.values())[-MAX_EDGES:])
+
+
+def list_names(entities: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return entities, URIs and names, with their names as `mentions` looks for them; too short a name is left out."""
+    folded = ((target, _fold(name).strip("-")) for target, name in entities)
+    return [(target, name) for target, name in folded if len(name) >= _LEAST_NAME]
+
+
+def mentions(address: str, text: str, entities: Iterable[tuple[str, str]]) -> list[RelationEdge]:
+    """Return edges from a memory to those of the entities, as `named` returns them, that it names as a word."""
+    folded = _fold(text)
+    # Chinese parts no words.
+    met = (
+        target for target, name in entities if target != address and (f"-{name}-" if name.isascii() else name) in folded
+    )
+    targets = list(dict.fromkeys(met))[:_MAX_MENTIONS]
+    return [RelationEdge(address, target, MENTIONS, "it names it", _NAMED_WEIGHT) for target in targets]
+
+
+def _fold(text: str) -> str:
+    return f"-{_NOT_WORD.sub('-', normalize('NFKC', text).casefold()).strip('-')}-"
+
+
+def _identity(edge: Mapping[str, Any]) -> tuple[str, str]:
+    return str(edge["to_uri"]), str(edge["relation_type"])

@@ -1,32 +1,30 @@
-"""The answer of a commit, read off its operation: so a retry is answered as the first request was (CE-029)."""
+"""The answer of a commit, read off its operation: so a retry is answered as the first request was."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from knowhub.context import seen
-from knowhub.context.commit.archive_builder import OVERVIEW, RECENT_MESSAGES
+from knowhub.context import uri
 from knowhub.context.commit.parts import message_of
-from knowhub.context.commit_model import Action, CommitResult, SessionArchive, WritePlan, WriteResult
+from knowhub.context.commit.session_node import OVERVIEW, RECENT_MESSAGES
+from knowhub.context.commit_model import CommitResult, SessionArchive, WriteAction, WritePlan, WriteResult
 from knowhub.context.edits import EDITABLE
 from knowhub.context.events import events_of
-from knowhub.context.extraction.wording import shortened
+from knowhub.context.extraction.wording import shorten
 from knowhub.context.index_model import EventType, OutboxEvent
 from knowhub.context.model import NODES, PARTS, MemoryContext, RelationEdge
-from knowhub.context.ports import ContextView
-from knowhub.context.seen import Sees
-from knowhub.context.spaces import session_uri
-from knowhub.core.messages import Message
-from knowhub.core.operation import Change, Operation, Row, Write
+from knowhub.context.uri import Sees, session_uri
+from knowhub.conversations.messages import Message
+from knowhub.core.operation import Change, Operation, Row, View, Write
 
 _MAX_RECENT: Final = 1_000
 _MAX_NAMED: Final = 10
 
 
-def told(
+def format_plans(
     plans: Sequence[WritePlan], results: Sequence[WriteResult], sources: Sequence[Sequence[str]]
 ) -> list[dict[str, Any]]:
-    """Return plans and what became of them as an operation keeps them: without texts, which stand in the rows.
+    """Return the plans and their results as an operation stores them: without texts, which the rows hold.
 
     A text that stood here would be out of reach of who erases the row that says it.
     """
@@ -40,7 +38,7 @@ def told(
             "reason": result.reason,
             "edges": [[edge.to_uri, edge.relation_type, edge.reason, edge.weight] for edge in plan.relation_ops],
             "events": [event.value for event in plan.outbox_events],
-            "node_patch": _outlined(plan, named),
+            "node_patch": _outline_plan(plan, named),
         }
         for plan, result, named in zip(plans, results, sources, strict=True)
     ]
@@ -67,7 +65,7 @@ def result_of(operation: Operation, whose: MemoryContext, *, replayed: bool = Fa
 
 def as_seen(plans: Sequence[WritePlan], sees: Sees) -> list[WritePlan]:
     """Return plans without what tells of sessions that the caller does not see."""
-    return [replace(plan, node_patch=seen.told(plan.target_uri, plan.node_patch, sees)) for plan in plans]
+    return [replace(plan, node_patch=uri.redact_node(plan.target_uri, plan.node_patch, sees)) for plan in plans]
 
 
 def archive_of(whose: MemoryContext, row: Row | None, messages: Sequence[Message]) -> SessionArchive:
@@ -78,26 +76,28 @@ def archive_of(whose: MemoryContext, row: Row | None, messages: Sequence[Message
         archive_uri=session_uri(whose),
         summary=str(row["abstract"]) if row is not None else "",
         recent_messages=[
-            replace(one, content=shortened(one.content, _MAX_RECENT)) for one in messages[-RECENT_MESSAGES:]
+            replace(message, content=shorten(message.content, _MAX_RECENT)) for message in messages[-RECENT_MESSAGES:]
         ],
         stats={OVERVIEW: str(row["overview"]) if row is not None else ""} | _counts(metadata),
     )
 
 
 def with_degraded(result: CommitResult, *names: str) -> CommitResult:
-    """Return an answer that names more of what was not there."""
+    """Return an answer with more names in `degraded`."""
     return replace(result, degraded=list(dict.fromkeys((*result.degraded, *names)))) if names else result
 
 
-def events_to_be(view: ContextView, whose: MemoryContext, writes: Sequence[Write]) -> list[OutboxEvent]:
+def events_to_be(view: View, whose: MemoryContext, writes: Sequence[Write]) -> list[OutboxEvent]:
     """Return the events that writes would cause; they have no ids, as the operation would have."""
-    changes = [Change(one.collection, one.id, view.get(one.collection, one.id), one.after) for one in writes]
+    changes = [
+        Change(write.collection, write.id, view.get(write.collection, write.id), write.after) for write in writes
+    ]
     return [replace(event, event_id="") for event in events_of(whose.account, "", view.now, changes)]
 
 
-def _outlined(plan: WritePlan, sources: Sequence[str]) -> dict[str, Any]:
+def _outline_plan(plan: WritePlan, sources: Sequence[str]) -> dict[str, Any]:
     """Return which fields a plan writes, how long its texts are, and the newest of the messages it takes in."""
-    if plan.action is Action.SKIP:
+    if plan.action is WriteAction.SKIP:
         return {}
     chars = {name: len(text) for name, text in plan.node_patch.items() if name in EDITABLE}
     return {"fields": sorted(plan.node_patch), "chars": chars, "sources": list(sources[-_MAX_NAMED:])}
@@ -110,11 +110,13 @@ def _counts(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 def _result(line: Mapping[str, Any]) -> WriteResult:
     return WriteResult(
-        line["uri"], Action(line["action"]), line["version"], line["created"], line["updated"], line["reason"]
+        line["uri"], WriteAction(line["action"]), line["version"], line["created"], line["updated"], line["reason"]
     )
 
 
 def _plan(line: Mapping[str, Any]) -> WritePlan:
     edges = [RelationEdge(line["uri"], to_uri, kind, reason, weight) for to_uri, kind, reason, weight in line["edges"]]
     events = [EventType(event) for event in line["events"]]
-    return WritePlan(Action(line["action"]), line["uri"], line.get("node_patch", {}), edges, events, line["reason"])
+    return WritePlan(
+        WriteAction(line["action"]), line["uri"], line.get("node_patch", {}), edges, events, line["reason"]
+    )

@@ -1,37 +1,168 @@
-"""The node of a session: its summary, and what is counted of it (CE-023, G-16)."""
+"""The node of a session, and the archive of its messages."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+import asyncio
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
-from knowhub.context.commit.archive_builder import OVERVIEW
-from knowhub.context.commit.parts import Part, message_of
-from knowhub.context.commit_model import Action, SessionArchive, WritePlan
-from knowhub.context.edits import BY, BY_PERSON
-from knowhub.context.extraction import dates
+from knowhub.context import prompts
+from knowhub.context.commit.parts import TranscriptPart
+from knowhub.context.commit_model import SessionArchive, UsedTool, WriteAction, WritePlan
+from knowhub.context.edits import BY
+from knowhub.context.extraction import answers, summaries, tool_uses, wording
+from knowhub.context.extraction.summaries import SessionLine
+from knowhub.context.extraction.wording import is_chinese, join_texts, one_line, shorten
 from knowhub.context.index_model import EventType
-from knowhub.context.model import Category, ContextHead, ContextType, MemoryContext
-from knowhub.core.messages import Message
-from knowhub.core.operation import Change, Row, is_live
-from knowhub.core.undo import Bearers
+from knowhub.context.model import ContextSummary, ContextType, MemoryCategory, MemoryContext
+from knowhub.context.ports import SpokenReader
+from knowhub.context.uri import session_uri
+from knowhub.conversations.messages import Message, list_readable
+from knowhub.conversations.secrets import COVER, contains_secret, cover_secrets
+from knowhub.core.language_models import ChatFailed
+from knowhub.core.model_calls import ModelConversation
+from knowhub.core.operation import Row
+
+MAX_ABSTRACT: Final = 300
+MAX_OVERVIEW: Final = 1_500
+RECENT_MESSAGES: Final = 10
+OVERVIEW: Final = "overview"
+"""The key of the overview in the stats of an archive; the abstract is the summary."""
+SUMMARISED_MESSAGES: Final = 2_000
+"""Of a longer session the newest so many messages say what it is about, as far as they are read."""
+_EXCERPT_CHARS: Final = 160
+_LEAST_LINE_CHARS: Final = 4
+_MOST_SPEAKERS: Final = 8
+# Text in brackets describes a message; nobody said it.
+_ASIDE: Final = re.compile(r"\[[^\]\n]{3,200}\]|^\s*\[[^\n]*$")
+_NAMES: Final = ("messages", "who", "when", "topics", "first", "last")
+_LABELS: Final = {
+    True: dict(zip(_NAMES, ("{} 条消息", "参与者", "时间", "话题", "开头", "结尾"), strict=True)),
+    False: dict(zip(_NAMES, ("{} messages", "Who", "When", "Topics", "First", "Last"), strict=True)),
+}
+
+
+class ArchiveBuilder:
+    """Summarises sessions: a model says what one was about, or the session's own sentences do."""
+
+    def __init__(self, reader: SpokenReader) -> None:
+        self._reader = reader
+
+    async def build_archive(
+        self,
+        ctx: MemoryContext,
+        messages: Sequence[Message],
+        used_contexts: Sequence[str] = (),
+        used_tools: Sequence[UsedTool] = (),
+        conversation: ModelConversation | None = None,
+    ) -> SessionArchive:
+        """Return the archive of a session with these messages; without an answer of a model it is made by rules."""
+        summarised = [message for message in messages if message.content.strip()][-SUMMARISED_MESSAGES:]
+        by_model = await self._ask_model(conversation, summarised) if conversation is not None and summarised else None
+        told = by_model if by_model is not None else await asyncio.to_thread(self.extract_summary, summarised)
+        stats = {
+            OVERVIEW: told[1],
+            "by": "llm" if by_model is not None else "rules",
+            "messages": len(messages),
+            "used_contexts": len(used_contexts),
+            "used_tools": len(used_tools),
+            tool_uses.USES: tool_uses.list_named_uses(used_tools),
+        }
+        return SessionArchive(
+            session_id=ctx.session_id,
+            archive_uri=session_uri(ctx),
+            summary=told[0],
+            recent_messages=list(messages[-RECENT_MESSAGES:]),
+            stats=stats,
+        )
+
+    async def _ask_model(self, conversation: ModelConversation, messages: Sequence[Message]) -> tuple[str, str] | None:
+        safe = await asyncio.to_thread(answers.without_secrets, list_readable(messages))
+        parts = answers.parts(safe, most=1)
+        if not parts:
+            return None
+        try:
+            abstract, overview = await conversation.ask(
+                prompts.summarise(parts[0]), {}, lambda said: answers.read_summary(said, MAX_ABSTRACT, MAX_OVERVIEW)
+            )
+        except ChatFailed:
+            # The answer names the failure by the call in `conversation.calls`.
+            return None
+        is_safe = not contains_secret(f"{abstract}\n{overview}")
+        return (abstract, overview) if is_safe else None
+
+    def extract_summary(self, messages: Sequence[Message]) -> tuple[str, str]:
+        """Return an abstract and an overview of non-empty messages, made of their own sentences."""
+        read = list_readable(messages)
+        lines = [line for number, message in enumerate(read) for line in self._lines(number, message)]
+        lines = lines or [line for number, message in enumerate(read) for line in self._first_words(number, message)]
+        abstract = summaries.summary(lines, MAX_ABSTRACT)
+        return abstract, self._overview(messages, lines)
+
+    def _overview(self, messages: Sequence[Message], lines: Sequence[SessionLine]) -> str:
+        labels = _LABELS[is_chinese(" ".join(line.text for line in lines[:50]))]
+        spoken = Counter(_speaker(message) for message in messages)
+        who = ", ".join(f"{name} ({count})" for name, count in spoken.most_common(_MOST_SPEAKERS))
+        times = [message.timestamp for message in messages if message.timestamp]
+        head = [f"{labels['messages'].format(len(messages))} · {labels['who']}: {who}"]
+        if times:
+            head.append(f"{labels['when']}: {times[0]}" + (f" – {times[-1]}" if times[-1] != times[0] else ""))
+        topics = summaries.topics(lines)
+        if topics:
+            head.append(f"{labels['topics']}: {', '.join(topics)}")
+        ends = [
+            f"{labels[label]}: {shorten(summaries.format_line(line), _EXCERPT_CHARS)}"
+            for label, line in (("first", lines[0]), ("last", lines[-1]))
+        ] if lines else []  # fmt: skip
+        used = "\n".join([*head, *ends])
+        chosen = summaries.key_lines(lines, MAX_OVERVIEW - len(used) - 2)
+        body = join_texts(
+            [f"- {summaries.format_line(line)}" for line in chosen], max(MAX_OVERVIEW - len(used) - 2, 1), "\n"
+        )
+        return "\n".join([*head, *([body] if chosen else []), *ends])[:MAX_OVERVIEW]
+
+    def _lines(self, number: int, message: Message) -> list[SessionLine]:
+        if message.is_tool or message.is_system:
+            return []
+        content = cover_secrets(message.content)
+        said = (_strip_label(sentence, message.name) for sentence in self._reader.sentences(content))
+        is_safe = content == message.content
+        kept = (item for item in said if len(item) >= _LEAST_LINE_CHARS and (is_safe or self._is_safe(item)))
+        return [SessionLine(_speaker(message), item, number) for item in kept]
+
+    def _first_words(self, number: int, message: Message) -> list[SessionLine]:
+        """Return the beginning of a message in which nobody speaks: code, data, the answer of a tool."""
+        first = message.content.strip().splitlines()[0][:_EXCERPT_CHARS]
+        return [SessionLine(_speaker(message), first, number)] if not contains_secret(message.content) else []
+
+    def _is_safe(self, sentence: str) -> bool:
+        return COVER not in sentence and not contains_secret(sentence)
+
+
+def _speaker(message: Message) -> str:
+    # A name of several lines would read as lines of the overview.
+    return one_line(message.name or message.role)
+
+
+def _strip_label(text: str, name: str) -> str:
+    label = f"{name}:"
+    said = text[len(label) :] if name and text.startswith(label) else text
+    return _ASIDE.sub("", said).strip()
+
 
 COUNTED_CALLS: Final = "counted_calls"
-"""The key of a session's metadata under which stand the calls that statistics hold already, the newest 2,000."""
+"""The key of a session's metadata for the calls that are counted already, the newest 2,000."""
 _MAX_COUNTED: Final = 2_000
 _MAX_ROLES: Final = 20
 _COMMITTED: Final = "committed"
-_MAX_SUMMED: Final = 200
-_MAX_SUMMED_CHARS: Final = 40_000
-
-SumUp: TypeAlias = Callable[[Sequence[Message]], tuple[str, str]]
-"""From messages to an abstract and an overview of them."""
 
 
 def session_plan(
     whose: MemoryContext,
     archive: SessionArchive,
     standing: Row | None,
-    heads: Sequence[ContextHead],
-    fresh: Sequence[Part],
+    heads: Sequence[ContextSummary],
+    fresh: Sequence[TranscriptPart],
     calls: Sequence[str],
 ) -> WritePlan:
     """Return the plan for the session's own node, given its live parts, and those and the calls that are new."""
@@ -44,65 +175,29 @@ def session_plan(
         BY: archive.stats["by"],
         "session_id": whose.session_id,
         "message_count": len(heads) + len(fresh),
-        **_spoken(times, roles),
+        **_get_speaking_metadata(times, roles),
         _COMMITTED: before.get(_COMMITTED, 0) + 1,
         COUNTED_CALLS: [*before.get(COUNTED_CALLS, ()), *calls][-_MAX_COUNTED:],
     }
     patch = {
         "context_type": ContextType.SESSION.value,
-        "category": Category.SESSIONS.value,
+        "category": MemoryCategory.SESSIONS.value,
         "abstract": archive.summary,
         "overview": str(archive.stats[OVERVIEW]),
         "content": "",
         "metadata": metadata,
     }
-    action = Action.CREATE if standing is None else Action.MERGE
+    action = WriteAction.CREATE if standing is None else WriteAction.MERGE
     return WritePlan(
         action, archive.archive_uri, patch, (), (EventType.UPSERT_CONTEXT,), f"messages added: {len(fresh)}"
     )
 
 
-def parted(change: Change, current: Row, bearers: Bearers, sum_up: SumUp) -> Row | None:
-    """Return a session as it stands without one of its commits; None where a person has said since what it is about.
-
-    Those whose messages stay are summed up anew by their own sentences, the newest of them: others wait for it.
-    """
-    before, after = _metadata(change.before), _metadata(change.after)
-    now = current["metadata"]
-    commits = after.get(_COMMITTED, 0) - before.get(_COMMITTED, 0)
-    # What is only counted on says nothing else than before: then fields are compared.
-    has_moved = any(current.get(layer) != change.after.get(layer) for layer in ("abstract", "overview"))
-    if not (is_live(current) and commits and has_moved) or now.get(BY) == BY_PERSON:
-        return None
-    rows = bearers()
-    parts = {int(row["number"]): row for row in rows}
-    if len(parts) < len(rows):
-        # Others have taken the places of messages that would come back.
-        return None
-    messages = [message_of(parts[number]) for number in sorted(parts)]
-    left = now[_COMMITTED] - commits
-    if not messages and left <= 0:
-        return {**current, "deleted": True}
-    abstract, overview = sum_up(_newest(messages)) if messages else ("", "")
-    calls = dict.fromkeys((*before.get(COUNTED_CALLS, ()), *now.get(COUNTED_CALLS, ())))
-    gone = set(after.get(COUNTED_CALLS, ())) - set(before.get(COUNTED_CALLS, ()))
-    stand = set(now.get(COUNTED_CALLS, ())) | (set(before.get(COUNTED_CALLS, ())) - set(after.get(COUNTED_CALLS, ())))
-    metadata = {
-        **now,
-        BY: "rules",
-        "message_count": len(messages),
-        **_spoken((one.timestamp for one in messages), dict.fromkeys(one.role for one in messages)),
-        _COMMITTED: left,
-        COUNTED_CALLS: [call for call in calls if call in stand and call not in gone][-_MAX_COUNTED:],
-    }
-    return {**current, "abstract": abstract, "overview": overview, "metadata": metadata}
-
-
-def _spoken(times: Iterable[str | None], roles: Iterable[str]) -> dict[str, Any]:
+def _get_speaking_metadata(times: Iterable[str | None], roles: Iterable[str]) -> dict[str, Any]:
     """Return who speaks in a session, and from when to when."""
     said = [time for time in times if time]
-    known = sorted((moment, time) for time in said if (moment := dates.moment_of(time)))
-    # Of times that nobody can put in order the first and the last stand as they were sent.
+    known = sorted((moment, time) for time in said if (moment := wording.moment_of(time)))
+    # If the times cannot be ordered, the first and the last are returned as they were sent.
     ordered: Sequence[str | None] = [time for _, time in known] or said or [None]
     return {
         "first_at": ordered[0],
@@ -110,18 +205,3 @@ def _spoken(times: Iterable[str | None], roles: Iterable[str]) -> dict[str, Any]
         "said_at": known[-1][0] if known else None,
         "roles": list(roles)[:_MAX_ROLES],
     }
-
-
-def _newest(messages: Sequence[Message]) -> Sequence[Message]:
-    """Return the last messages, as many as are summed up within a turn."""
-    room = _MAX_SUMMED_CHARS
-    for count, one in enumerate(reversed(messages)):
-        room -= len(one.content)
-        if count == _MAX_SUMMED or room < 0:
-            return messages[len(messages) - max(count, 1) :]
-    return messages
-
-
-def _metadata(row: Row | None) -> Mapping[str, Any]:
-    metadata: Mapping[str, Any] = row["metadata"] if row is not None and is_live(row) else {}
-    return metadata

@@ -1,16 +1,60 @@
-"""A model's memories read without trusting them: each item alone, so that a bad one costs nothing but itself."""
+"""What a model is shown of a session, and how its answers are read."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 from typing import Any, Final
 
+from knowhub.context import prompts
 from knowhub.context.commit_model import CandidateMemory
-from knowhub.context.extraction.dates import day_of
-from knowhub.context.extraction.telling import MAX_ABSTRACT, Telling
-from knowhub.context.model import Category
-from knowhub.core import citing
-from knowhub.core.choices import short_text
-from knowhub.core.messages import Message
+from knowhub.context.extraction.candidates import MAX_ABSTRACT, CandidateFactory
+from knowhub.context.extraction.wording import day_of
+from knowhub.context.model import MemoryCategory
+from knowhub.conversations.messages import Message
+from knowhub.conversations.secrets import contains_secret
+from knowhub.core import model_calls
+from knowhub.core.model_calls import short_text
+
+_PART_CHARS: Final = 24_000
+_MAX_PARTS: Final = 4
+_WITHHELD: Final = "[withheld]"
+
+
+def without_secrets(messages: Sequence[Message]) -> list[Message]:
+    """Return the messages without the lines that hold a credential."""
+    return [replace(message, content=_safe(message.content)) for message in messages]
+
+
+def parts(messages: Sequence[Message], most: int = _MAX_PARTS) -> list[list[tuple[int, Message]]]:
+    """Cut the newest messages into up to four parts of 24,000 characters, in their order, each with its number.
+
+    System messages are an application's words, and nobody's memories.
+    """
+    cut: list[list[tuple[int, Message]]] = [[]]
+    room = _PART_CHARS
+    for number in range(len(messages) - 1, -1, -1):
+        message = messages[number]
+        if not message.content.strip() or message.is_system:
+            continue
+        size = min(len(message.content), prompts.SHOWN_CHARS)
+        if size > room and cut[-1]:
+            if len(cut) == most:
+                break
+            cut.append([])
+            room = _PART_CHARS
+        cut[-1].append((number, message))
+        room -= size
+    return [part[::-1] for part in reversed(cut) if part]
+
+
+def _safe(content: str) -> str:
+    text = content[: prompts.SHOWN_CHARS]
+    if not contains_secret(text):
+        return text
+    kept = "\n".join(_WITHHELD if contains_secret(line) else line for line in text.split("\n"))
+    # A key of several lines is none in any of them.
+    return _WITHHELD if contains_secret(kept) else kept
+
 
 MAX_ITEMS: Final = 100
 _MAX_KEY: Final = 100
@@ -24,14 +68,17 @@ _SINGLE: Final = frozenset(
 
 
 def read(
-    answer: Mapping[str, Any], shown: Mapping[int, Message], categories: Sequence[Category], telling: Telling
+    answer: Mapping[str, Any],
+    shown: Mapping[int, Message],
+    categories: Sequence[MemoryCategory],
+    telling: CandidateFactory,
 ) -> list[CandidateMemory] | None:
     """Return the memories of an answer; None when it holds no list at all."""
     items = answer.get("memories")
     if not isinstance(items, list):
         return None
     found = (_candidate(item, shown, categories, telling) for item in items[:MAX_ITEMS])
-    return [one for one in found if one is not None]
+    return [candidate_memory for candidate_memory in found if candidate_memory is not None]
 
 
 def read_summary(answer: Mapping[str, Any], abstract_chars: int, overview_chars: int) -> tuple[str, str] | None:
@@ -50,24 +97,24 @@ def long_text(said: object, limit: int) -> str:
 
 
 def _candidate(
-    item: object, shown: Mapping[int, Message], categories: Sequence[Category], telling: Telling
+    item: object, shown: Mapping[int, Message], categories: Sequence[MemoryCategory], telling: CandidateFactory
 ) -> CandidateMemory | None:
     if not isinstance(item, Mapping):
         return None
-    category = next((one for one in categories if one.value == item.get("category")), None)
+    category = next((entry for entry in categories if entry.value == item.get("category")), None)
     key, abstract = short_text(item.get("key"), _MAX_KEY), short_text(item.get("abstract"), MAX_ABSTRACT)
-    cited = citing.cited(item.get("messages"), shown)
+    cited = model_calls.parse_citations(item.get("messages"), shown)
     if category is None or not key or not abstract or not cited:
         return None
     overview = long_text(item.get("overview"), _MAX_OVERVIEW) or abstract
     content = long_text(item.get("content"), _MAX_CONTENT) or overview
-    if not citing.is_grounded(f"{abstract} {content}", [shown[number].content for number in cited]):
+    if not model_calls.is_grounded(f"{abstract} {content}", [shown[number].content for number in cited]):
         return None
-    facts: dict[str, Any] = {"topic": key.casefold(), "name": key} if category is not Category.EVENTS else {}
-    if category is Category.PROFILE and key.casefold() in _SINGLE:
+    facts: dict[str, Any] = {"topic": key.casefold(), "name": key} if category is not MemoryCategory.EVENTS else {}
+    if category is MemoryCategory.PROFILE and key.casefold() in _SINGLE:
         facts["values"] = {key.casefold(): abstract.casefold()}
     day = day_of(short_text(item.get("date"), len("2026-01-01")))
-    if category is Category.EVENTS and isinstance(day, date):
+    if category is MemoryCategory.EVENTS and isinstance(day, date):
         facts |= {"date": day.isoformat(), "grain": "day", "said_at": f"{day.isoformat()}T00:00:00Z"}
     return telling.candidate(
         category, key, abstract, cited, content=content, confidence=_CONFIDENCE, by="llm", overview=overview, **facts

@@ -5,11 +5,12 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from knowhub.context.commit_model import CandidateMemory
-from knowhub.context.extraction.telling import Telling
-from knowhub.context.heard import Statement
-from knowhub.context.model import Category
+from knowhub.context.extraction.candidates import CandidateFactory
+from knowhub.context.extraction_model import SpokenStatement
+from knowhub.context.model import MemoryCategory
 
-_NAME: Final = r"[A-Z][\w'+#-]*(?:[ .]?[A-Z0-9][\w'+#-]*){0,3}"
+# The joiner is required: with an optional one, a run of capitals can be split in a cubic number of ways.
+_NAME: Final = r"[A-Z][\w'+#-]{0,40}(?:[ .][A-Z0-9][\w'+#-]{0,40}){0,3}"
 _KIN: Final = (
     r"(?:(?:younger |older |little |big |elder |twin |best |old |new |ex-|step-?|grand|great-)*"
     r"(?:sister|brother|mother|mom|mum|father|dad|wife|husband|partner|girlfriend|boyfriend|fianc[eé]e?|son|daughter"
@@ -65,7 +66,7 @@ _ENTITIES_EN: Final = (
         rf"|was (?:written|built|started))"
         rf" ?(?P<what>[^.!?]*)"
     ),
-    # Apollo is a tool that we use for …; DPO stands for direct preference optimisation.
+    # Apollo is a tool that we use for …; DPO is short for direct preference optimisation.
     re.compile(
         rf"^(?P<name>{_NAME}) is (?:an?|the) (?P<what>(?:[\w-]+ ){{0,4}}?{_THING} (?:that|which|where) (?:we|I|our"
         rf"|my)\b[^.!?]*)"
@@ -90,7 +91,7 @@ _KIN_ZH: Final = (
 _THING_ZH: Final = (
     r"(?:项目|产品|应用|服务|工具|库|框架|平台|公司|团队|系统|网站|仓库|模块|游戏|店|学校|数据库|集群|机器人)"
 )
-_NAME_ZH: Final = r"[A-Za-z][\w+#-]*(?: [A-Z][\w-]*){0,2}|[\u4e00-\u9fff]{1,6}?"
+_NAME_ZH: Final = r"[A-Za-z][\w+#-]{0,40}(?: [A-Z][\w-]{0,40}){0,2}|[\u4e00-\u9fff]{1,6}?"
 _END_ZH: Final = r"(?=[，,。.!！；;\s]|$)"
 _ENTITIES_ZH: Final = (
     re.compile(
@@ -125,22 +126,22 @@ _NOT_NAMES_ZH: Final = re.compile(
 _QUOTES: Final = "\"'“”‘’「」《》 "
 
 
-def found(telling: Telling, statements: Iterable[Statement]) -> list[CandidateMemory]:
+def find_entities(telling: CandidateFactory, statements: Iterable[SpokenStatement]) -> list[CandidateMemory]:
     """Return who and what the users introduce, each by its name."""
     return [
-        telling.candidate(Category.ENTITIES, name, one.text, (one.number,), name=name)
-        for one in statements
-        if one.is_meant
-        for name in introduced(one)
+        telling.candidate(MemoryCategory.ENTITIES, name, statement.text, (statement.number,), name=name)
+        for statement in statements
+        if statement.is_meant
+        for name in find_introduced_names(statement)
     ]
 
 
-def introduced(one: Statement) -> Iterator[str]:
-    """Yield the names of what a statement introduces, each once."""
-    forms = _ENTITIES_EN if one.text.isascii() else (*_ENTITIES_ZH, *_ENTITIES_EN)
+def find_introduced_names(statement: SpokenStatement) -> Iterator[str]:
+    """Yield the names that a statement introduces, each once."""
+    forms = _ENTITIES_EN if statement.text.isascii() else (*_ENTITIES_ZH, *_ENTITIES_EN)
     met: set[str] = set()
     for form in forms:
-        match = form.search(one.text)
+        match = form.search(statement.text)
         name = match["name"].strip(_QUOTES) if match is not None else ""
         if name and name not in met and _is_name(name):
             met.add(name)

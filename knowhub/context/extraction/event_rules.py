@@ -1,4 +1,4 @@
-"""What took place, told by who was there, with its date (CE-072, CE-052)."""
+"""What took place, told by who was there, with its date."""
 
 import re
 from collections.abc import Iterable
@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import Final
 
 from knowhub.context.commit_model import CandidateMemory
-from knowhub.context.extraction import dates, procedure_rules
-from knowhub.context.extraction.dates import When
-from knowhub.context.extraction.telling import Telling
-from knowhub.context.extraction.wording import plain
-from knowhub.context.heard import Statement
-from knowhub.context.model import Category
+from knowhub.context.extraction import procedure_rules, wording
+from knowhub.context.extraction.candidates import CandidateFactory
+from knowhub.context.extraction.wording import SpokenTime
+from knowhub.context.extraction_model import SpokenStatement
+from knowhub.context.model import MemoryCategory
+from knowhub.conversations.recalled import normalize_words
 
 _WHO: Final = (
     r"(?:i|we|my (?:\w+ ){0,2}?(?:sister|brother|mom|mum|mother|dad|father|wife|husband|partner|girlfriend|boyfriend"
@@ -63,37 +63,44 @@ _OWN_ZH: Final = re.compile(
 _OTHERS_ZH: Final = re.compile(r"^(?:你|他|她|它|他们|她们)")
 
 
-def found(telling: Telling, statements: Iterable[Statement]) -> list[CandidateMemory]:
+def find_events(telling: CandidateFactory, statements: Iterable[SpokenStatement]) -> list[CandidateMemory]:
     """Return what the users tell that took place at a time that they name."""
     candidates = []
-    for one in statements:
+    for statement in statements:
         # Few sentences tell of an event, and fewer yet are worth looking through for every form of a time.
-        if not is_event(one):
+        if not is_event(statement):
             continue
-        time = dates.when(one.bare, dates.day_of(telling.messages[one.number].timestamp))
+        time = wording.find_time(statement.bare, wording.day_of(telling.messages[statement.number].timestamp))
         if time is not None:
-            candidates.append(_candidate(telling, one, time))
+            candidates.append(_candidate(telling, statement, time))
     return candidates
 
 
-def is_event(one: Statement) -> bool:
-    """Tell whether a statement, where it names a time, tells what took place then."""
-    if not one.is_meant or _NOT_EVENT.search(one.bare) or procedure_rules.is_procedure(one):
+def is_event(statement: SpokenStatement) -> bool:
+    """Return whether a statement, where it names a time, tells what took place then."""
+    if not statement.is_meant or _NOT_EVENT.search(statement.bare) or procedure_rules.is_procedure(statement):
         return False
-    if one.bare.isascii() or _PAST.search(one.bare):
-        return _PAST.search(one.bare) is not None
+    if statement.bare.isascii() or _PAST.search(statement.bare):
+        return _PAST.search(statement.bare) is not None
     return (
-        _OWN_ZH.search(one.bare) is not None
-        and _OTHERS_ZH.match(one.bare) is None
-        and _PAST_ZH.search(one.bare) is not None
+        _OWN_ZH.search(statement.bare) is not None
+        and _OTHERS_ZH.match(statement.bare) is None
+        and _PAST_ZH.search(statement.bare) is not None
     )
 
 
-def _candidate(telling: Telling, one: Statement, time: When) -> CandidateMemory:
-    said_at = dates.moment_of(telling.messages[one.number].timestamp)
-    key = telling.key(one.number, plain(one.bare))
+def _candidate(telling: CandidateFactory, statement: SpokenStatement, time: SpokenTime) -> CandidateMemory:
+    said_at = wording.moment_of(telling.messages[statement.number].timestamp)
+    key = telling.key(statement.number, normalize_words(statement.bare))
     candidate = telling.candidate(
-        Category.EVENTS, key, one.text, (one.number,), when=time.words, date=time.iso, grain=time.grain, told_at=said_at
+        MemoryCategory.EVENTS,
+        key,
+        statement.text,
+        (statement.number,),
+        when=time.words,
+        date=time.iso,
+        grain=time.grain,
+        told_at=said_at,
     )
     # An event is of the day that it names, not of that on which it was told.
     facts = {**candidate.facts, "said_at": f"{time.iso}T00:00:00Z" if time.iso else said_at}

@@ -1,4 +1,4 @@
-"""What the user likes, keeps to and does not want, by rules: one topic a node (CE-071, CE-050)."""
+"""What the user likes, keeps to and does not want, by rules: one topic a node."""
 
 import re
 from collections.abc import Iterable
@@ -7,9 +7,9 @@ from typing import Final
 from knowhub.context import uri
 from knowhub.context.commit_model import CandidateMemory
 from knowhub.context.extraction import procedure_rules
-from knowhub.context.extraction.telling import Telling
-from knowhub.context.heard import Statement
-from knowhub.context.model import Category
+from knowhub.context.extraction.candidates import CandidateFactory
+from knowhub.context.extraction_model import SpokenStatement
+from knowhub.context.model import MemoryCategory
 
 _KINDS: Final = ("preference", "habit", "constraint")
 # A taboo is a preference, though it tells of who somebody is.
@@ -96,20 +96,22 @@ _POINTED: Final = re.compile(
 _STOPS: Final = re.compile(r"\b(?:over|than|and|or|with|when|in|on|at|for|to|it|that|of|more|most|as|because)\b.*$")
 
 
-def found(telling: Telling, statements: Iterable[Statement]) -> list[CandidateMemory]:
+def find_preferences(telling: CandidateFactory, statements: Iterable[SpokenStatement]) -> list[CandidateMemory]:
     """Return what the users like, keep to, and do not want."""
     return [
-        _candidate(telling, one) for one in statements if is_preference(one) and not procedure_rules.is_procedure(one)
+        _candidate(telling, statement)
+        for statement in statements
+        if is_preference(statement) and not procedure_rules.is_procedure(statement)
     ]
 
 
-def is_preference(one: Statement) -> bool:
-    """Tell whether a statement is about what somebody likes, keeps to, or does not want."""
-    if not one.is_meant and one.kind != "preference":
+def is_preference(statement: SpokenStatement) -> bool:
+    """Return whether a statement is about what somebody likes, keeps to, or does not want."""
+    if not statement.is_meant and statement.kind != "preference":
         return False
-    if one.kind in _KINDS:
+    if statement.kind in _KINDS:
         return True
-    return one.kind in ("background", "") and one.is_meant and _TABOO.search(one.bare) is not None
+    return statement.kind in ("background", "") and statement.is_meant and _TABOO.search(statement.bare) is not None
 
 
 def topic_of(bare: str) -> str:
@@ -124,6 +126,8 @@ def topic_of(bare: str) -> str:
     return uri.slug(said) if said and _POINTED.match(said) is None else _GENERAL
 
 
-def _candidate(telling: Telling, one: Statement) -> CandidateMemory:
-    topic = telling.key(one.number, topic_of(one.bare))
-    return telling.candidate(Category.PREFERENCES, topic, one.text, (one.number,), kind=one.kind or "taboo")
+def _candidate(telling: CandidateFactory, statement: SpokenStatement) -> CandidateMemory:
+    topic = telling.key(statement.number, topic_of(statement.bare))
+    return telling.candidate(
+        MemoryCategory.PREFERENCES, topic, statement.text, (statement.number,), kind=statement.kind or "taboo"
+    )

@@ -1,4 +1,4 @@
-"""How things are done, by rules: what failed and what then worked, and what is always done when (CE-073)."""
+"""How things are done, by rules: what failed and what then worked, and what is always done when."""
 
 import re
 from collections.abc import Iterable
@@ -6,11 +6,12 @@ from typing import Final
 
 from knowhub.context import uri
 from knowhub.context.commit_model import CandidateMemory
+from knowhub.context.extraction.candidates import CandidateFactory
 from knowhub.context.extraction.summaries import content_words
-from knowhub.context.extraction.telling import Telling
-from knowhub.context.extraction.wording import is_chinese, one_line, plain, shortened
-from knowhub.context.heard import Episode, Statement
-from knowhub.context.model import Category
+from knowhub.context.extraction.wording import is_chinese, one_line, shorten
+from knowhub.context.extraction_model import Episode, SpokenStatement
+from knowhub.context.model import MemoryCategory
+from knowhub.conversations.recalled import normalize_words
 
 _VERB: Final = (
     r"(?:add|answer|ask|avoid|back up|begin|build|call|change|check|clean|close|commit|confirm|convert|copy|create"
@@ -42,7 +43,7 @@ _CONDITION: Final = re.compile(
     r"|(?:每次|当|在|如果|要是|一旦|遇到)?(?P<zh>[^？?，,。]{1,30}?)(?:的时候|之前|之后|以前|以后|时|前|后|[，,]|都"
     r"|先|必须|一定)"
 )
-# What is supposed says what shall be done then, and nothing of what is.
+# A condition says what to do then, and states no fact.
 _NOT_PROCEDURE: Final = re.compile(
     r"[?？]\s*$|\bmaybe\b|\bmight\b|\bperhaps\b|\bfor example\b|可能|也许|吗[。？?]?$|怎么|\b(?:she|he|they) (?:said"
     r"|says|told)\b"
@@ -53,49 +54,53 @@ _PROBLEM: Final = {True: "问题：", False: "Problem: "}
 _MAX_TITLE: Final = 60
 
 
-def found(telling: Telling, statements: Iterable[Statement], episodes: Iterable[Episode]) -> list[CandidateMemory]:
+def find_procedures(
+    telling: CandidateFactory, statements: Iterable[SpokenStatement], episodes: Iterable[Episode]
+) -> list[CandidateMemory]:
     """Return cases, patterns, and the procedures that were told."""
-    patterns = [_pattern(telling, one) for one in statements if is_procedure(one)]
-    return [*patterns, *(_of_episode(telling, one) for one in episodes if _says_enough(one))]
+    patterns = [_pattern(telling, statement) for statement in statements if is_procedure(statement)]
+    return [*patterns, *(_of_episode(telling, episode) for episode in episodes if _is_complete(episode))]
 
 
-def is_procedure(one: Statement) -> bool:
-    """Tell whether a statement says what is to be done whenever something is so."""
-    return _PROCEDURE.search(one.bare) is not None and _NOT_PROCEDURE.search(one.bare) is None
+def is_procedure(statement: SpokenStatement) -> bool:
+    """Return whether a statement says what is to be done whenever something is so."""
+    return _PROCEDURE.search(statement.bare) is not None and _NOT_PROCEDURE.search(statement.bare) is None
 
 
-def _pattern(telling: Telling, one: Statement) -> CandidateMemory:
-    match = _CONDITION.search(one.bare)
+def _pattern(telling: CandidateFactory, statement: SpokenStatement) -> CandidateMemory:
+    match = _CONDITION.search(statement.bare)
     named = next((part for part in match.groups() if part), "") if match is not None else ""
-    key = shortened(named.strip() or one.bare, _MAX_TITLE)
-    return telling.candidate(Category.PATTERNS, key, one.text, (one.number,))
+    key = shorten(named.strip() or statement.bare, _MAX_TITLE)
+    return telling.candidate(MemoryCategory.PATTERNS, key, statement.text, (statement.number,))
 
 
-def _says_enough(one: Episode) -> bool:
-    return bool(one.task.strip() and one.content.strip())
+def _is_complete(episode: Episode) -> bool:
+    return bool(episode.task.strip() and episode.content.strip())
 
 
-def _of_episode(telling: Telling, one: Episode) -> CandidateMemory:
-    task = one_line(one.task)
-    if one.kind == "plan":
-        return telling.candidate(Category.PATTERNS, shortened(task, _MAX_TITLE), task, one.numbers, content=one.content)
-    told = _case(task, one.content)
-    if one.kind == "outcome" and not _is_about(task, one.content):
-        # Of what was asked last, and in other words, it is no outcome.
-        task, told = one_line(one.content), one.content
+def _of_episode(telling: CandidateFactory, episode: Episode) -> CandidateMemory:
+    task = one_line(episode.task)
+    if episode.kind == "plan":
+        return telling.candidate(
+            MemoryCategory.PATTERNS, shorten(task, _MAX_TITLE), task, episode.numbers, content=episode.content
+        )
+    told = _case(task, episode.content)
+    if episode.kind == "outcome" and not _is_about(task, episode.content):
+        # Without a word of the last question it is no outcome.
+        task, told = one_line(episode.content), episode.content
     return telling.candidate(
-        Category.CASES,
-        uri.stable_hash(plain(task)),
+        MemoryCategory.CASES,
+        uri.stable_hash(normalize_words(task)),
         one_line(told),
-        one.numbers,
+        episode.numbers,
         content=told,
-        kind=one.kind,
+        kind=episode.kind,
         task=task,
     )
 
 
 def _is_about(task: str, content: str) -> bool:
-    """Tell whether an outcome speaks of what was asked; the word that heads it does not count."""
+    """Return whether an outcome shares a word with the question; its first word does not count."""
     head, _, rest = content.replace("：", ":", 1).partition(":")
     said = rest if rest and len(head) <= _MAX_LABEL else content
     return len(content_words(task) & content_words(said)) >= _LEAST_SHARED_WORDS

@@ -1,8 +1,8 @@
-"""Summaries of a session without a model: its own sentences, those of which others speak too (CE-063).
+"""Summaries of a session without a model: its most central sentences.
 
-A sentence is worth the sum, over its words, of how many other messages use the word, divided by the root of its
-length: so it is about what the session keeps coming back to, and a long sentence does not win by its length. A
-sentence that shares most of its words with one that was chosen before is left out.
+The score of a sentence is the sum, over its words, of the number of other messages with that word, divided by the
+square root of the sentence's length. So a sentence on a recurring subject wins, and a long sentence has no advantage.
+A sentence that shares most of its words with an already chosen sentence is skipped.
 """
 
 import re
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import Final
 
-from knowhub.context.extraction.wording import joined, shortened
+from knowhub.context.extraction.wording import join_texts, shorten
 
 _MAX_SENTENCES: Final = 4_000
 _LEAST_WORDS: Final = 3
@@ -42,7 +42,7 @@ _STOPS_ZH: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class SessionLine:
     """A sentence of a session, who says it, and in which message."""
 
     speaker: str
@@ -50,15 +50,15 @@ class Line:
     number: int
 
 
-def key_lines(lines: Sequence[Line], limit: int) -> list[Line]:
+def key_lines(lines: Sequence[SessionLine], limit: int) -> list[SessionLine]:
     """Return the sentences that say best what a session is about, as they were said, of `limit` characters at most."""
     looked = lines[:_MAX_SENTENCES]
     if sum(map(_size, looked)) <= limit:
         # A short session is its own best summary.
         return list(looked)
     words = [content_words(line.text) for line in looked]
-    spread = _spread(looked, words)
-    order = sorted(range(len(looked)), key=lambda at: (-_worth(words[at], spread), at))[:_MOST_LOOKED_AT]
+    spread = _count_messages(looked, words)
+    order = sorted(range(len(looked)), key=lambda at: (-_score(words[at], spread), at))[:_MOST_LOOKED_AT]
     chosen: list[int] = []
     left = limit
     for at in order:
@@ -66,35 +66,37 @@ def key_lines(lines: Sequence[Line], limit: int) -> list[Line]:
         if (
             size <= left
             and len(words[at]) >= _LEAST_WORDS
-            and not any(_repeats(words[at], words[one]) for one in chosen)
+            and not any(_overlaps(words[at], words[item]) for item in chosen)
         ):
             chosen.append(at)
             left -= size
     return [looked[at] for at in sorted(chosen)]
 
 
-def summary(lines: Sequence[Line], limit: int) -> str:
-    """Return a session in at most `limit` characters; its first sentence where none stands out."""
+def summary(lines: Sequence[SessionLine], limit: int) -> str:
+    """Return a session in at most `limit` characters; its first sentence if none is better."""
     chosen = key_lines(lines, limit) or list(lines[:1])
-    return shortened(joined(_told_in_turn(chosen), limit), limit)
+    return shorten(join_texts(_format_turns(chosen), limit), limit)
 
 
-def told(line: Line) -> str:
+def format_line(line: SessionLine) -> str:
     """Return a sentence with who says it."""
     return f"{line.speaker}: {line.text}" if line.speaker else line.text
 
 
-def topics(lines: Sequence[Line]) -> list[str]:
+def topics(lines: Sequence[SessionLine]) -> list[str]:
     """Return up to eight words that several messages of a session use, the commonest first."""
     messages: dict[str, set[int]] = {}
     for line in lines[:_MAX_SENTENCES]:
         for word in (*_english(line.text), *_chinese(line.text)):
             messages.setdefault(word, set()).add(line.number)
     common = [(len(met), word) for word, met in messages.items() if len(met) >= _LEAST_TOPIC_MESSAGES]
-    common.sort(key=lambda one: (-one[0] * len(one[1]) if _HAN.match(one[1]) else -one[0] * _LONGEST_TOPIC_ZH, one[1]))
+    common.sort(
+        key=lambda item: (-item[0] * len(item[1]) if _HAN.match(item[1]) else -item[0] * _LONGEST_TOPIC_ZH, item[1])
+    )
     chosen: list[str] = []
     for _, word in common:
-        if len(chosen) < _TOPICS and not any(word in one or one in word for one in chosen):
+        if len(chosen) < _TOPICS and not any(word in item or item in word for item in chosen):
             chosen.append(word)
     return chosen
 
@@ -104,17 +106,17 @@ def content_words(text: str) -> frozenset[str]:
     return frozenset((*_english(text), *_chinese(text, _PAIR)))
 
 
-def _told_in_turn(lines: Sequence[Line]) -> list[str]:
+def _format_turns(lines: Sequence[SessionLine]) -> list[str]:
     """Return sentences, each speaker named where they begin to speak."""
     before = [None, *(line.speaker for line in lines)]
-    return [line.text if line.speaker == last else told(line) for line, last in zip(lines, before, strict=False)]
+    return [line.text if line.speaker == last else format_line(line) for line, last in zip(lines, before, strict=False)]
 
 
-def _size(line: Line) -> int:
-    return len(told(line)) + 1
+def _size(line: SessionLine) -> int:
+    return len(format_line(line)) + 1
 
 
-def _spread(lines: Sequence[Line], words: Sequence[frozenset[str]]) -> Counter[str]:
+def _count_messages(lines: Sequence[SessionLine], words: Sequence[frozenset[str]]) -> Counter[str]:
     """Return in how many messages each word is used."""
     by_message: dict[int, set[str]] = {}
     for line, own in zip(lines, words, strict=True):
@@ -122,11 +124,11 @@ def _spread(lines: Sequence[Line], words: Sequence[frozenset[str]]) -> Counter[s
     return Counter(word for used in by_message.values() for word in used)
 
 
-def _worth(words: frozenset[str], spread: Counter[str]) -> float:
+def _score(words: frozenset[str], spread: Counter[str]) -> float:
     return sum(spread[word] - 1 for word in words) / sqrt(len(words) + 1)
 
 
-def _repeats(words: frozenset[str], chosen: frozenset[str]) -> bool:
+def _overlaps(words: frozenset[str], chosen: frozenset[str]) -> bool:
     return len(words & chosen) > _MOST_SHARED * min(len(words), len(chosen))
 
 

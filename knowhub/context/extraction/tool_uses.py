@@ -1,4 +1,4 @@
-"""Calls of tools and skills as candidates: each counts once, by its own id (CE-073, CE-077)."""
+"""Calls of tools and skills as candidates: each counts once, by its own id."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -6,11 +6,10 @@ from typing import Any, Final
 
 from knowhub.context import uri
 from knowhub.context.commit_model import CandidateMemory, UsedTool
-from knowhub.context.extraction import dates
-from knowhub.context.extraction.telling import Telling
-from knowhub.context.model import Category
-from knowhub.core.messages import Message
-from knowhub.core.own_tools import is_own_tool
+from knowhub.context.extraction import wording
+from knowhub.context.extraction.candidates import CandidateFactory
+from knowhub.context.model import MemoryCategory
+from knowhub.conversations.messages import Message, is_own_tool
 
 USES: Final = "tool_uses"
 """The key among an archive's stats of the calls that the commit names; it is for the extractors alone."""
@@ -22,8 +21,8 @@ _FAILED: Final = ("error", "exception", "traceback", "failed", "fatal:", "报错
 _LOOKED_AT_CHARS: Final = 200
 
 
-def named_uses(used_tools: Sequence[UsedTool]) -> list[dict[str, Any]]:
-    """Return the calls that a commit names: by their own ids, else by what is told of them and which of those alike."""
+def list_named_uses(used_tools: Sequence[UsedTool]) -> list[dict[str, Any]]:
+    """Return the named calls: with their ids, else with an id of their content and number among equal calls."""
     occurrences: dict[str, int] = defaultdict(int)
     uses = []
     for used in used_tools:
@@ -45,7 +44,7 @@ def named_uses(used_tools: Sequence[UsedTool]) -> list[dict[str, Any]]:
     return uses
 
 
-def counted_on(use_ids: Iterable[str], counted: Iterable[str]) -> dict[str, str]:
+def continue_use_ids(use_ids: Iterable[str], counted: Iterable[str]) -> dict[str, str]:
     """Return what calls without ids of their own are called where they go on behind those that are counted already."""
     last: dict[str, int] = {}
     for use_id in counted:
@@ -60,15 +59,15 @@ def counted_on(use_ids: Iterable[str], counted: Iterable[str]) -> dict[str, str]
     }
 
 
-def found(telling: Telling) -> list[CandidateMemory]:
+def find_tool_uses(telling: CandidateFactory) -> list[CandidateMemory]:
     """Return the tools and skills that were used, one candidate for each.
 
     Where the commit names calls of a tool, messages of that tool are the answers to those calls, and no more calls.
     Calls of KnowHub's own tools are left out, as what these answered is: they are how it remembers, and no memory.
     """
-    named = [one for one in telling.archive.stats.get(USES, ()) if not _is_own(one)]
+    named = [item for item in telling.archive.stats.get(USES, ()) if not _is_own(item)]
     names = {str(use["name"]) for use in named}
-    uses = [*named, *(_message_use(telling, number, one) for number, one in _answers(telling.messages, names))]
+    uses = [*named, *(_message_use(telling, number, answer) for number, answer in _answers(telling.messages, names))]
     grouped: dict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)
     for use in uses:
         grouped[str(use["kind"]), str(use["name"])].append(use)
@@ -77,9 +76,9 @@ def found(telling: Telling) -> list[CandidateMemory]:
 
 def _answers(messages: Sequence[Message], named: set[str]) -> Iterable[tuple[int, Message]]:
     return (
-        (number, one)
-        for number, one in enumerate(messages)
-        if one.is_tool and one.name.strip() and one.name not in named and not is_own_tool(one.name)
+        (number, message)
+        for number, message in enumerate(messages)
+        if message.is_tool and message.name.strip() and message.name not in named and not is_own_tool(message.name)
     )
 
 
@@ -87,8 +86,8 @@ def _is_own(use: Mapping[str, Any]) -> bool:
     return use["kind"] == "tool" and is_own_tool(str(use["name"]))
 
 
-def _message_use(telling: Telling, number: int, message: Message) -> dict[str, Any]:
-    at = dates.moment_of(message.timestamp)
+def _message_use(telling: CandidateFactory, number: int, message: Message) -> dict[str, Any]:
+    at = wording.moment_of(message.timestamp)
     use = {"name": message.name, "kind": "tool", "ok": not _tells_failure(message.content), "seconds": None, "note": ""}
     return {"id": telling.part(number), **use, "at": at}
 
@@ -99,7 +98,7 @@ def _tells_failure(content: str) -> bool:
 
 
 def _candidate(kind: str, name: str, uses: Sequence[Mapping[str, Any]]) -> CandidateMemory:
-    category = Category.SKILLS if kind == "skill" else Category.TOOLS
+    category = MemoryCategory.SKILLS if kind == "skill" else MemoryCategory.TOOLS
     calls = [{key: value for key, value in use.items() if key not in ("name", "kind")} for use in uses]
     told = f"{name}: {len(calls)}"
     sources = [use["id"] for use in uses if not str(use["id"]).startswith(CALL)]

@@ -1,20 +1,20 @@
 """What the outbox and its worker need from outside."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
-from knowhub.context.index_model import IndexRecord, OutboxEvent
-from knowhub.context.model import ContextHead
-from knowhub.core.embedding import Vector
+from knowhub.context.index_model import EventStatus, EventType, OutboxEvent, TextToEmbed
+from knowhub.context.model import ContextSummary
+from knowhub.core.language_models import Vector
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
-    """An event that failed, as it is kept over a restart.
+class DeadLetter:
+    """A failed event, as it is stored for the next start.
 
-    `seq` is the operation that asked for it: a text that was written later is not the one that failed. `not_before`
-    is when it may be tried again, in seconds since the epoch.
+    `seq` is the operation that wrote the text: the failure says nothing about a text that was written later.
+    `not_before` is the earliest time of a retry, in seconds since the epoch.
     """
 
     event: OutboxEvent
@@ -22,76 +22,89 @@ class Letter:
     not_before: float
 
 
+def parse_dead_letter(record: Mapping[str, Any]) -> DeadLetter:
+    """Parse the `asdict()` of a dead letter. Raises KeyError, TypeError or ValueError for another object."""
+    event = record["event"]
+    if not isinstance(event["payload"]["account"], str):
+        raise TypeError("a letter names its account")
+    types = {"event_type": EventType(event["event_type"]), "status": EventStatus(event["status"])}
+    return DeadLetter(OutboxEvent(**{**event, **types}), int(record["seq"]), float(record["not_before"]))
+
+
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """An event, and the operation that asked for it."""
+class IndexRequest:
+    """An event, and the operation that requested it."""
 
     event: OutboxEvent
     seq: int
 
 
 class Backlog(Protocol):
-    """What the log asks of the vectors and they have not: the truth of what is pending (CE-082, C-72)."""
+    """The texts of the log that have no vector yet. There is no other record of pending work."""
 
     def begin(self) -> None:
-        """Note from now on what the log asks for; what it asked for before shows in what the vectors lack."""
+        """Collect the requests of the log from now on. Earlier requests are found by their missing vectors."""
 
     @property
-    def has_asked(self) -> bool:
-        """Whether the log has asked for something since that was not fetched yet."""
+    def has_requests(self) -> bool:
+        """Whether the log has new requests that were not fetched yet."""
 
-    async def next_asked(self, limit: int, known: Callable[[str, str], bool]) -> list[Asked]:
-        """Return up to about `limit` events that are not `known` yet, in the order of the log where that is known."""
+    async def next_requests(self, limit: int, known: Callable[[str, str], bool]) -> list[IndexRequest]:
+        """Return about `limit` events that are not `known` yet, if possible in the order of the log."""
 
-    def waiting(self, account: str) -> Iterator[ContextHead]:
-        """Yield what has no vector yet and may get one."""
+    def pending(self, account: str) -> Iterator[ContextSummary]:
+        """Yield the nodes that wait for a vector."""
 
-    def lacked_since(self, account: str, address: str) -> int | None:
-        """Return the operation that wrote the text for which there is no vector; None where nothing is lacking."""
+    def missing_since(self, account: str, address: str) -> int | None:
+        """Return the operation that wrote a text without a vector; None if no vector is missing."""
 
     def give_up(self, account: str, address: str) -> None:
-        """Count a node among what waits no more, until its text changes."""
+        """Stop waiting for the vector of a node, until its text changes."""
 
-    def take_up(self, account: str | None = None, address: str | None = None) -> None:
-        """Count a node that was given up among what waits again; with no name all."""
+    def resume(self, account: str | None = None, address: str | None = None) -> None:
+        """Wait again for the vector of a node that was given up; without an address, of all nodes."""
 
 
-class LetterBox(Protocol):
-    """Keeps letters in one small file that only the keeper writes, and takes wishes of every process to it."""
+class DeadLetterStore(Protocol):
+    """Stores failed events in one file that the leader alone writes. Every process may ask for a retry."""
 
-    def load(self) -> Sequence[Letter]:
-        """Return what was kept; nothing where the file is missing, damaged, or tells of another log."""
+    @property
+    def erase_seq(self) -> int | None:
+        """The number of the newest erase that the file includes; None without a file. Raises OSError."""
 
-    async def save(self, letters: Sequence[Letter]) -> None:
-        """Keep these in the place of those that stand, where anything has changed. Raises Unavailable."""
+    def load(self) -> Sequence[DeadLetter]:
+        """Return the stored events; none if the file is missing, damaged, or of another log."""
 
-    def ask(self, event_id: str) -> None:
-        """Wish that a dead letter be tried again. Raises Unavailable."""
+    async def save(self, letters: Sequence[DeadLetter]) -> None:
+        """Replace the stored events if they have changed. Raises Unavailable."""
 
-    def asked(self) -> Sequence[str]:
-        """Return the ids that are wished for. Raises Unavailable."""
+    def request_retry(self, event_id: str) -> None:
+        """Ask the leader to try a dead letter again. Raises Unavailable."""
 
-    def answered(self, event_ids: Sequence[str]) -> None:
-        """Forget wishes; one that stays is only answered again."""
+    def list_retries(self) -> Sequence[str]:
+        """Return the ids of the dead letters with a requested retry. Raises Unavailable."""
+
+    def forget_retries(self, event_ids: Sequence[str]) -> None:
+        """Delete requests for a retry. A request that remains causes one more retry, and no other harm."""
 
 
 class VectorStore(Protocol):
-    """The vectors of L0 texts (CE-154…157); a record names the number of its text in its metadata, as `text_num`."""
+    """The vectors of indexed texts."""
 
-    def lacked(self, account: str, address: str) -> int | None:
-        """Return the number of a node's text where it has no vector; None where it has one, or is gone."""
+    def missing_number(self, account: str, address: str) -> int | None:
+        """Return the number of a node's text if it has no vector; None if it has a vector or the node is deleted."""
 
-    async def embedded(self, texts: Sequence[str]) -> "list[Vector | None]":
-        """Return a vector for each text, None for those that the embedder does not take. Raises Unavailable."""
+    async def embed_texts(self, texts: Sequence[str]) -> "list[Vector | None]":
+        """Return a vector for each text; None for a text that the embedder rejects. Raises Unavailable."""
 
-    async def take_alike(self, account: str, records: Sequence[IndexRecord]) -> Sequence[IndexRecord]:
-        """Give what has the text of something embedded that vector; return the others. Raises Unavailable."""
+    async def reuse_vectors(self, account: str, texts: Sequence[TextToEmbed]) -> Sequence[TextToEmbed]:
+        """Copy existing vectors of equal texts; return the texts without such a vector. Raises Unavailable."""
 
-    async def upsert(self, account: str, records: Sequence[IndexRecord], vectors: "Sequence[Vector]") -> bool:
-        """Write vectors, durable before they count; False while that must wait. Raises Unavailable."""
+    async def upsert(self, account: str, texts: Sequence[TextToEmbed], vectors: "Sequence[Vector]") -> bool:
+        """Write vectors. They are durable before searches use them. False if it must wait. Raises Unavailable."""
 
     async def delete_by_uri(self, account: str, address: str) -> None:
-        """Let no search find a node any more."""
+        """Remove a node from the results of searches."""
 
     async def move_uri(self, account: str, from_uri: str, to_uri: str) -> None:
-        """Give what stands at and below `to_uri` the vectors that it had below `from_uri`. Raises Unavailable."""
+        """Move the vectors at and below `from_uri` to `to_uri`. Raises Unavailable."""

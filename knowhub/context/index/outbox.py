@@ -1,4 +1,4 @@
-"""The outbox of a running hub: fed by the log, kept over a restart, and seen by each caller as far as they may."""
+"""The outbox of a running hub: it takes events from the log, stores failures, and shows callers their own events."""
 
 import asyncio
 from collections import Counter
@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from knowhub.context.index.index_ports import Asked, Backlog, Letter, LetterBox
+from knowhub.context.index.index_ports import Backlog, DeadLetter, DeadLetterStore, IndexRequest
 from knowhub.context.index.outbox_store import OutboxStore
 from knowhub.context.index_model import EventStatus, EventType, OutboxEvent
-from knowhub.context.model import ContextHead
+from knowhub.context.model import ContextSummary
 from knowhub.core import permissions
 from knowhub.core.clock import Clock
 from knowhub.core.errors import NotFound
@@ -17,14 +17,13 @@ from knowhub.core.request_context import RequestContext
 
 _COUNTED_PER_TURN: Final = 1_000
 _SHOWN_LETTERS: Final = 1_000
-_OF_NO_TEXT: Final = frozenset({EventType.DELETE_CONTEXT, EventType.UPSERT_RELATION})
 
 
 @dataclass(frozen=True, slots=True)
 class OutboxStatus:
-    """What waits of what a caller sees; `lag_s` is how old the oldest of it is, dead letters left aside.
+    """The events that a caller may see, counted. `lag_s` is the age of the oldest event, without dead letters.
 
-    `dead_letters` are the oldest of the dead, at most a thousand.
+    `dead_letters` has the oldest dead letters, at most a thousand.
     """
 
     pending: int = 0
@@ -36,44 +35,49 @@ class OutboxStatus:
 
 
 class Outbox:
-    """What is pending is what the vectors lack: there is no other note of it, so a restart loses none.
+    """The events for texts without a vector. They follow from the missing vectors, so a restart loses none.
 
-    Only the keeper of the directory works it off. What failed is kept in one small file, from which the others read
-    how it stands, and through which they ask for a dead letter to be tried again.
+    Only the leader of the directory processes events. Failed events are stored in one small file. The other processes
+    read the failures from that file, and write to it when a dead letter should be retried.
     """
 
-    def __init__(self, store: OutboxStore, backlog: Backlog, box: LetterBox, clock: Clock) -> None:
+    def __init__(self, store: OutboxStore, backlog: Backlog, dead_letters: DeadLetterStore, clock: Clock) -> None:
         self._store = store
         self._backlog = backlog
-        self._box = box
+        self._dead_letters = dead_letters
         self._clock = clock
         self._is_working = False
 
     @property
     def has_ready(self) -> bool:
-        """Whether a worker would get something now, what the vectors have lacked for long left aside."""
-        return self._store.has_ready or self._backlog.has_asked
+        """Whether a worker could claim an event now. Vectors that were missing before the start do not count."""
+        return self._store.has_ready or self._backlog.has_requests
 
     @property
     def counts(self) -> Mapping[EventStatus, int]:
-        """How many events of all accounts stand where, for who watches the server."""
+        """The number of events by status, over all accounts, for monitoring."""
         return Counter(event.status for event in self._events().values())
 
-    async def keep(self) -> None:
-        """Begin where another keeper ended, answer wishes, and keep what has failed. Raises Unavailable."""
+    @property
+    def erase_seq(self) -> int | None:
+        """The number of the newest erase that the file of failed events includes; None without a file."""
+        return self._dead_letters.erase_seq
+
+    async def catch_up(self) -> None:
+        """Continue where another leader ended, retry requested dead letters, and store failures. Raises Unavailable."""
         if not self._is_working:
             self._begin()
-        asked = self._box.asked()
+        asked = self._dead_letters.list_retries()
         for event_id in asked:
             self._retry(event_id)
         if asked:
-            self._box.answered(asked)
-        await self._box.save(self._letters())
+            self._dead_letters.forget_retries(asked)
+        await self._dead_letters.save(self._letters())
 
     async def claim_batch(self, worker_id: str, limit: int) -> list[OutboxEvent]:
-        """Give a worker up to `limit` events, fetching what the log asks for beside those that came again."""
+        """Claim up to `limit` events for a worker: due retries, then new requests of the log."""
         if self._store.ready < limit:
-            self._store.append_batch(await self._backlog.next_asked(limit - self._store.ready, self._store.knows))
+            self._store.append_batch(await self._backlog.next_requests(limit - self._store.ready, self._store.knows))
         return self._store.claim_batch(worker_id, limit)
 
     def mark_done(self, event_id: str) -> None:
@@ -81,23 +85,23 @@ class Outbox:
         self._store.mark_done(event_id)
 
     def mark_failed(self, event_id: str, error: str, *, retryable: bool = True) -> OutboxEvent | None:
-        """Let an event come again, or be a dead letter; see `OutboxStore.mark_failed`."""
+        """Schedule a retry of an event, or make it a dead letter; see `OutboxStore.mark_failed`."""
         failed = self._store.mark_failed(event_id, error, retryable=retryable)
         if failed is not None and failed.status is EventStatus.DEAD:
             self._backlog.give_up(str(failed.payload["account"]), failed.uri)
         return failed
 
     def release(self, worker_id: str, event_ids: Sequence[str]) -> int:
-        """Give back what a worker has not ended."""
+        """Release the events that a worker has not ended."""
         return self._store.release(worker_id, event_ids)
 
     async def status(self, ctx: RequestContext) -> OutboxStatus:
-        """Count what waits of what the caller sees, and show its dead letters."""
+        """Count the events that the caller may see, and list the dead letters among them."""
         seen = {event_id: event for event_id, event in self._events().items() if _is_seen(ctx, event)}
         counts = Counter(event.status for event in seen.values())
-        known = {event.uri for event in seen.values() if event.event_type not in _OF_NO_TEXT}
+        known = {event.uri for event in seen.values() if event.event_type is not EventType.DELETE_CONTEXT}
         oldest = [event.created_at for event in seen.values() if event.status is not EventStatus.DEAD]
-        for number, head in enumerate(self._backlog.waiting(ctx.account), start=1):
+        for number, head in enumerate(self._backlog.pending(ctx.account), start=1):
             if ctx.sees(head.audience) and head.uri not in known:
                 counts[EventStatus.PENDING] += 1
                 oldest.append(head.updated_at)
@@ -114,9 +118,9 @@ class Outbox:
         )
 
     async def retry(self, ctx: RequestContext, event_id: str) -> OutboxEvent:
-        """Let a dead letter be tried again, as if it had never failed.
+        """Retry a dead letter, as if it had never failed.
 
-        Raises Forbidden for a reader, NotFound where it is none that the caller sees, and Unavailable.
+        Raises Forbidden for a reader, NotFound if the caller sees no such dead letter, and Unavailable.
         """
         permissions.check_may_write(ctx)
         event = self._events().get(event_id)
@@ -124,16 +128,16 @@ class Outbox:
             raise NotFound.of("dead letter", event_id)
         if self._is_working:
             self._retry(event_id)
-            await self._box.save(self._letters())
+            await self._dead_letters.save(self._letters())
         else:
-            self._box.ask(event_id)
+            self._dead_letters.request_retry(event_id)
         return replace(event, status=EventStatus.PENDING, retry_count=0, error="")
 
     def _begin(self) -> None:
         self._backlog.begin()
-        # Who kept the directory before may have given up what no letter tells of any more.
-        self._backlog.take_up()
-        for letter in self._box.load():
+        # The leader before may have given up nodes that no dead letter names any more.
+        self._backlog.resume()
+        for letter in self._dead_letters.load():
             if self._is_due(letter):
                 self._store.restore(letter)
                 if letter.event.status is EventStatus.DEAD:
@@ -143,10 +147,10 @@ class Outbox:
     def _retry(self, event_id: str) -> None:
         event = self._store.retry(event_id)
         if event is not None:
-            self._backlog.take_up(str(event.payload["account"]), event.uri)
+            self._backlog.resume(str(event.payload["account"]), event.uri)
 
-    def _letters(self) -> list[Letter]:
-        """Return what is to be kept, and forget what nothing is lacking of any more: it was changed, or is gone."""
+    def _letters(self) -> list[DeadLetter]:
+        """Return the failures to store. Drop those whose text was changed, deleted, or got a vector."""
         kept = []
         for letter in self._store.letters():
             if self._is_due(letter):
@@ -155,43 +159,43 @@ class Outbox:
                 self._store.forget(letter.event.event_id)
         return kept
 
-    def _is_due(self, letter: Letter) -> bool:
-        if letter.event.event_type in _OF_NO_TEXT:
+    def _is_due(self, letter: DeadLetter) -> bool:
+        if letter.event.event_type is EventType.DELETE_CONTEXT:
             return True
-        since = self._backlog.lacked_since(str(letter.event.payload["account"]), letter.event.uri)
+        since = self._backlog.missing_since(str(letter.event.payload["account"]), letter.event.uri)
         return since is not None and since <= letter.seq
 
     def _events(self) -> Mapping[str, OutboxEvent]:
-        """Return the events that are not done, as far as this process knows; one that only follows knows the failed."""
+        """Return the events that are not done. A process that is not the leader knows only the failed events."""
         if self._is_working:
             return {event.event_id: event for event in self._store.events()}
-        wished = set(self._box.asked())
-        letters = [letter.event for letter in self._box.load() if self._is_due(letter)]
+        wished = set(self._dead_letters.list_retries())
+        letters = [letter.event for letter in self._dead_letters.load() if self._is_due(letter)]
         return {
             event.event_id: replace(event, status=EventStatus.PENDING) if event.event_id in wished else event
             for event in letters
         }
 
 
-class NothingLacking:
-    """Implements `Backlog` where no embedder is configured: there are no vectors that could lack something."""
+class EmptyBacklog:
+    """Implements `Backlog` without an embedder: no vector is ever missing."""
 
-    has_asked = False
+    has_requests = False
 
     def begin(self) -> None:
         """Do nothing."""
 
-    async def next_asked(self, limit: int, known: Callable[[str, str], bool]) -> list[Asked]:
+    async def next_requests(self, limit: int, known: Callable[[str, str], bool]) -> list[IndexRequest]:
         """Return nothing."""
         del limit, known
         return []
 
-    def waiting(self, account: str) -> Iterator[ContextHead]:
+    def pending(self, account: str) -> Iterator[ContextSummary]:
         """Return nothing."""
         del account
         return iter(())
 
-    def lacked_since(self, account: str, address: str) -> int | None:
+    def missing_since(self, account: str, address: str) -> int | None:
         """Return None."""
         del account, address
         return None
@@ -199,11 +203,11 @@ class NothingLacking:
     def give_up(self, account: str, address: str) -> None:
         """Do nothing."""
 
-    def take_up(self, account: str | None = None, address: str | None = None) -> None:
+    def resume(self, account: str | None = None, address: str | None = None) -> None:
         """Do nothing."""
 
 
 def _is_seen(ctx: RequestContext, event: OutboxEvent) -> bool:
-    # A memory is seen by who owns it, and by who sees everything of the account.
+    # A memory is visible to its owner, and to callers who see the whole account.
     is_own = ctx.visible is None or event.payload.get("owner") in ctx.visible
     return event.payload.get("account") == ctx.account and is_own

@@ -1,24 +1,22 @@
-"""OUTBOX: where each event stands, from pending to done, and how a failed one comes again (CE-144…148, G-14)."""
+"""The outbox: the state of each event, from pending to done, and the retries of failed events."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from itertools import islice
-from typing import Final
 
-from knowhub.context.index.index_ports import Asked, Letter
-from knowhub.context.index_model import EventStatus, EventType, OutboxEvent
+from knowhub.context.index.index_ports import DeadLetter, IndexRequest
+from knowhub.context.index_model import EventStatus, OutboxEvent
 from knowhub.core.clock import Clock
 
-_ALONE: Final = frozenset({EventType.UPSERT_RELATION})
-_Key = tuple[str, str, bool]
+_Key = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
-    """How long a claim holds and how often a failed event comes again, in seconds.
+class RetryPolicy:
+    """The lease of a claim, and the pauses between retries, in seconds.
 
-    The pause doubles from `first_pause_s` up to `longest_pause_s`; the failure number `max_attempts` is the last.
+    The pause doubles from `first_pause_s` up to `longest_pause_s`. After `max_attempts` failures an event is dead.
     """
 
     lease_s: float = 300.0
@@ -36,15 +34,14 @@ class _Entry:
 
 
 class OutboxStore:
-    """Events by id, in memory. One that is done is gone; of one URI only the newest event counts.
+    """Events by id, in memory. Done events are removed. A new event supersedes an older event of the same URI.
 
-    Of two workers each gets events that the other has not. One that dies gives nothing back: its claims end with
-    their lease, so that no event is lost with it.
+    Two workers never hold the same event. The claims of a crashed worker end with their lease, so no event is lost.
     """
 
-    def __init__(self, clock: Clock, patience: Patience | None = None) -> None:
+    def __init__(self, clock: Clock, policy: RetryPolicy | None = None) -> None:
         self._clock = clock
-        self._patience = patience or Patience()
+        self._policy = policy or RetryPolicy()
         self._entries: dict[str, _Entry] = {}
         self._newest: dict[_Key, str] = {}
         self._ready: dict[str, None] = {}
@@ -70,37 +67,35 @@ class OutboxStore:
         return (entry.event for entry in self._entries.values())
 
     def event(self, event_id: str) -> OutboxEvent | None:
-        """Return an event that is not done; None where it is, or never was."""
+        """Return a pending or failed event; None if it is done or unknown."""
         entry = self._entries.get(event_id)
         return None if entry is None else entry.event
 
     def knows(self, account: str, address: str) -> bool:
-        """Tell whether there is an event of the text of a node."""
-        return (account, address, False) in self._newest
+        """Return whether there is an event for a node."""
+        return (account, address) in self._newest
 
     def append(self, event: OutboxEvent, seq: int = 0) -> OutboxEvent:
-        """Take in an event; what its URI waited for before is superseded. One that is here already stays as it is."""
+        """Add an event, in place of an older event of the same URI. A known event stays as it is."""
         known = self._entries.get(event.event_id)
         if known is not None:
             return known.event
-        account, address, is_alone = key = _key(event)
+        key = _key(event)
         self._drop(self._newest.get(key))
-        if event.event_type is EventType.DELETE_CONTEXT:
-            self._drop(self._newest.get((account, address, not is_alone)))
         fresh = replace(event, status=EventStatus.PENDING)
         self._entries[event.event_id] = _Entry(fresh, seq)
         self._newest[key] = event.event_id
         self._ready[event.event_id] = None
         return fresh
 
-    def append_batch(self, asked: Sequence[Asked]) -> list[OutboxEvent]:
-        """Take in events in their order."""
-        return [self.append(one.event, one.seq) for one in asked]
+    def append_batch(self, asked: Sequence[IndexRequest]) -> list[OutboxEvent]:
+        """Add events in their order."""
+        return [self.append(item.event, item.seq) for item in asked]
 
     def claim_batch(self, worker_id: str, limit: int) -> list[OutboxEvent]:
-        """Give a worker up to `limit` events, those first that have waited most; nobody else gets them in the lease."""
+        """Claim up to `limit` events for a worker until the lease ends, the oldest first."""
         self._take_due()
-        until = self._clock.now() + self._patience.lease_s
+        until = self._clock.now() + self._policy.lease_s
         claimed = []
         for event_id in list(islice(self._ready, limit)):
             del self._ready[event_id]
@@ -112,41 +107,41 @@ class OutboxStore:
         return claimed
 
     def mark_done(self, event_id: str) -> None:
-        """End an event; one that is superseded or done already stays so."""
+        """Remove a claimed event. A superseded or done event is left as it is."""
         entry = self._entries.get(event_id)
         if entry is not None and entry.event.status is EventStatus.CLAIMED:
             self._drop(event_id)
 
     def mark_failed(self, event_id: str, error: str, *, retryable: bool = True) -> OutboxEvent | None:
-        """Let a claimed event come again after a pause, or no more; return it as it stands now.
+        """Schedule a retry of a claimed event, or make it a dead letter. Return the changed event.
 
-        None where it is not claimed: it is superseded, or its lease has ended and it will be tried again anyway.
+        None if it is not claimed: it was superseded, or its lease has ended and it is retried anyway.
         """
         entry = self._entries.get(event_id)
         if entry is None or entry.event.status is not EventStatus.CLAIMED:
             return None
         count = entry.event.retry_count + 1
         entry.event = replace(entry.event, retry_count=count, error=error)
-        if not retryable or count >= self._patience.max_attempts:
+        if not retryable or count >= self._policy.max_attempts:
             self._put(entry, EventStatus.DEAD)
             return entry.event
-        pause = min(self._patience.first_pause_s * 2 ** (count - 1), self._patience.longest_pause_s)
+        pause = min(self._policy.first_pause_s * 2 ** (count - 1), self._policy.longest_pause_s)
         entry.until = self._clock.now() + pause
         self._put(entry, EventStatus.FAILED)
         heappush(self._later, (entry.until, event_id))
         return entry.event
 
     def release(self, worker_id: str, event_ids: Sequence[str]) -> int:
-        """Give back what a worker has claimed and not ended, behind what waits; that is no failure. Return how many."""
+        """Put the claimed events of a worker back at the end of the queue; not a failure. Return their number."""
         mine = [self._entries[event_id] for event_id in event_ids if event_id in self._entries]
-        mine = [one for one in mine if one.event.status is EventStatus.CLAIMED and one.worker == worker_id]
+        mine = [item for item in mine if item.event.status is EventStatus.CLAIMED and item.worker == worker_id]
         for entry in mine:
             self._put(entry, EventStatus.PENDING)
             self._ready[entry.event.event_id] = None
         return len(mine)
 
     def retry(self, event_id: str) -> OutboxEvent | None:
-        """Let a dead event be tried again as if it had never failed; None where it is not dead."""
+        """Retry a dead event as if it had never failed; None if it is not dead."""
         entry = self._entries.get(event_id)
         if entry is None or entry.event.status is not EventStatus.DEAD:
             return None
@@ -156,15 +151,15 @@ class OutboxStore:
         return entry.event
 
     def forget(self, event_id: str) -> None:
-        """Drop an event whatever it waits for: nothing is asked for any more."""
+        """Drop an event in any status: it is not requested any more."""
         self._drop(event_id)
 
-    def letters(self) -> list[Letter]:
-        """Return what failed and is to be kept over a restart: how often it did, and what is dead."""
+    def letters(self) -> list[DeadLetter]:
+        """Return the events that failed at least once, to store them for the next start."""
         return [_letter(entry) for entry in self._entries.values() if entry.event.retry_count]
 
-    def restore(self, letter: Letter) -> None:
-        """Take back what was kept; it waits for as long as it had to."""
+    def restore(self, letter: DeadLetter) -> None:
+        """Add a stored event again, with the pause that it had."""
         event = letter.event
         entry = _Entry(event, letter.seq, until=letter.not_before)
         self._entries[event.event_id] = entry
@@ -173,12 +168,12 @@ class OutboxStore:
             heappush(self._later, (entry.until, event.event_id))
 
     def _take_due(self) -> None:
-        """Make ready what was claimed by somebody who is gone, and what has waited out its pause."""
+        """Make ready the events whose lease or pause has ended."""
         now = self._clock.now()
         while self._later and self._later[0][0] <= now:
             until, event_id = heappop(self._later)
             entry = self._entries.get(event_id)
-            # What is here may be about an earlier claim, or an earlier failure, of the same event.
+            # The entry of the heap may belong to an earlier claim or failure of the same event.
             waits = entry is not None and entry.event.status in {EventStatus.CLAIMED, EventStatus.FAILED}
             if entry is not None and waits and entry.until == until:
                 self._put(entry, EventStatus.PENDING)
@@ -195,12 +190,12 @@ class OutboxStore:
                 del self._newest[_key(entry.event)]
 
 
-def _letter(entry: _Entry) -> Letter:
+def _letter(entry: _Entry) -> DeadLetter:
     if entry.event.status in {EventStatus.DEAD, EventStatus.FAILED}:
-        return Letter(entry.event, entry.seq, entry.until)
-    # It is being tried again; whoever reads this is another, to whom that claim means nothing.
-    return Letter(replace(entry.event, status=EventStatus.FAILED), entry.seq, 0.0)
+        return DeadLetter(entry.event, entry.seq, entry.until)
+    # It is being retried. The claim means nothing to the process that reads this, so it is stored as failed.
+    return DeadLetter(replace(entry.event, status=EventStatus.FAILED), entry.seq, 0.0)
 
 
 def _key(event: OutboxEvent) -> _Key:
-    return str(event.payload.get("account", "")), event.uri, event.event_type in _ALONE
+    return str(event.payload.get("account", "")), event.uri

@@ -5,13 +5,14 @@ from dataclasses import replace
 from typing import Final
 from urllib.parse import unquote
 
-from knowhub.context import edits, l0
-from knowhub.context.model import PARTS, ContextHead, Level
-from knowhub.context.ports import ContextIndex, ContextStore, ContextView
+from knowhub.context import edits, texts
+from knowhub.context.model import PARTS, ContextSummary, Level
+from knowhub.context.ports import ContextIndex
+from knowhub.context.queries import find_memory
 from knowhub.context.search_model import NodeHit, RetrievedBlock, TypedQuery
-from knowhub.context.seen import Sees
+from knowhub.context.uri import Sees
 from knowhub.core import clock
-from knowhub.core.operation import is_live
+from knowhub.core.operation import Store, View, is_live
 from knowhub.core.request_context import RequestContext
 
 # So that a line of a terminal, cut at 120 characters, shows the match too.
@@ -23,18 +24,18 @@ _MOST_MESSAGE_IDS: Final = 20
 
 
 class RetrievalAssembler:
-    """Makes blocks of hits (CE-100, CE-165). Of rows it reads those of long messages, which are their own L0."""
+    """Makes blocks of hits. Of rows it reads those of long messages, which are their own L0."""
 
-    def __init__(self, store: ContextStore, index: ContextIndex) -> None:
+    def __init__(self, store: Store, index: ContextIndex) -> None:
         self._store = store
         self._index = index
 
     def assemble(self, query: TypedQuery, hits: Sequence[NodeHit], ctx: RequestContext) -> list[RetrievedBlock]:
-        """Return a block for each hit that still stands, in their order."""
+        """Return a block for each hit that is still live, in order."""
         view = self._store.view(ctx.account)
-        sees = edits.seeing(view, ctx)
+        sees = edits.visibility_check(view, ctx)
         places = {hit.uri: place for place, hit in enumerate(hits)}
-        found = ((hit, view.context_head(hit.uri)) for hit in hits)
+        found = ((hit, find_memory(view, hit.uri)) for hit in hits)
         return [
             self._block(view, query, hit, _as_seen(head, sees), places)
             for hit, head in found
@@ -42,7 +43,7 @@ class RetrievalAssembler:
         ]
 
     def _block(
-        self, view: ContextView, query: TypedQuery, hit: NodeHit, head: ContextHead, places: dict[str, int]
+        self, view: View, query: TypedQuery, hit: NodeHit, head: ContextSummary, places: dict[str, int]
     ) -> RetrievedBlock:
         text = self._text(view, query, head)
         ids = [message_id_of(head)] if head.is_part else _message_ids(view, head, places)
@@ -57,17 +58,17 @@ class RetrievalAssembler:
             said_at=clock.iso(head.said_at) if head.said_at is not None else None,
         )
 
-    def _text(self, view: ContextView, query: TypedQuery, head: ContextHead) -> str:
-        if not head.is_part or len(head.abstract) < l0.MAX_SHOWN_CHARS:
+    def _text(self, view: View, query: TypedQuery, head: ContextSummary) -> str:
+        if not head.is_part or len(head.abstract) < texts.MAX_SHOWN_CHARS:
             return head.abstract
         row = view.get(PARTS, head.uri)
         if row is None or not is_live(row):
             return head.abstract
-        said = l0.said(row)
-        if len(said) <= l0.MAX_MESSAGE_CHARS:
+        said = texts.format_message(row)
+        if len(said) <= texts.MAX_MESSAGE_CHARS:
             return said
         words = set(self._index.matched_terms(query.text, query.text))
-        # A single character of Chinese stands anywhere; the longest word says most.
+        # A single Chinese character matches anywhere; the longest word says most.
         whole = {word for word in words if len(word) > 1} or words
         return _excerpt(said, sorted(whole, key=lambda word: (-len(word), word)))
 
@@ -82,30 +83,30 @@ class RetrievalAssembler:
             yield "meaning" if "times" not in query.hints else "day"
 
 
-def message_id_of(part: ContextHead) -> str:
+def message_id_of(part: ContextSummary) -> str:
     """Return the id of a message, or how its URI names it where it was sent without one."""
     return part.message_id or unquote(part.uri.rpartition("/")[2])
 
 
-def _as_seen(head: ContextHead, sees: Sees) -> ContextHead:
+def _as_seen(head: ContextSummary, sees: Sees) -> ContextSummary:
     sources = tuple(filter(sees, head.sources))
     return head if len(sources) == len(head.sources) else replace(head, sources=sources)
 
 
 def _excerpt(said: str, words: Sequence[str]) -> str:
     """Return the beginning of a long message, or, where none of these words is there, what is around the first."""
-    lower = said[: l0.MAX_MESSAGE_CHARS].lower()
+    lower = said[: texts.MAX_MESSAGE_CHARS].lower()
     if any(word in lower for word in words):
-        return said[: l0.MAX_MESSAGE_CHARS]
+        return said[: texts.MAX_MESSAGE_CHARS]
     # Lower case may be longer; that is a few characters in a whole message.
     lower = said[:_LOOKED_THROUGH_CHARS].lower()
     place = next((at for at in (lower.find(word) for word in words) if at >= 0), 0)
-    start = min(max(0, place - _BEFORE_A_MATCH), len(said) - l0.MAX_MESSAGE_CHARS)
-    return f"…{said[start + 1 : start + l0.MAX_MESSAGE_CHARS]}" if place else said[: l0.MAX_MESSAGE_CHARS]
+    start = min(max(0, place - _BEFORE_A_MATCH), len(said) - texts.MAX_MESSAGE_CHARS)
+    return f"…{said[start + 1 : start + texts.MAX_MESSAGE_CHARS]}" if place else said[: texts.MAX_MESSAGE_CHARS]
 
 
-def _message_ids(view: ContextView, head: ContextHead, places: dict[str, int]) -> list[str]:
+def _message_ids(view: View, head: ContextSummary, places: dict[str, int]) -> list[str]:
     """Name the messages that an extracted memory comes from, those first that were found themselves."""
     best_first = sorted(head.sources, key=lambda source: places.get(source, len(places)))
-    parts = (view.context_head(source) for source in best_first[:_MOST_MESSAGE_IDS])
+    parts = (find_memory(view, source) for source in best_first[:_MOST_MESSAGE_IDS])
     return [message_id_of(part) for part in parts if part is not None and part.live]

@@ -1,19 +1,99 @@
-"""From seeds to nodes: what stands beside a match, and in the session of the best one, answers too (CE-098, C-45)."""
+"""Search below the nodes of the first step, and combine the results of all searches."""
 
 import heapq
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
-from knowhub.context.model import Category, ContextHead, Level
-from knowhub.context.ports import ContextStore, ContextView
+from knowhub.context.model import ContextSummary, Level, MemoryCategory
+from knowhub.context.queries import find_memory, list_neighbours
 from knowhub.context.retrieval.l0_retriever import Groups, Seeds, groups_of
-from knowhub.context.retrieval.mixing import NEIGHBOURS, Place, Session, Transcripts
 from knowhub.context.search_model import NodeHit, TypedQuery
-from knowhub.context.times import marks_of
-from knowhub.core.recall import Hit
+from knowhub.context.times import date_tags
+from knowhub.core.operation import Store, View
+from knowhub.core.recall import SearchHit
 from knowhub.core.request_context import RequestContext
+
+# In a dialogue the answer is often next to the sentence that matches. Measured on dialogues of two people.
+NEIGHBOURS: Final = (0.5, 0.3, 0.2, 0.1)
+_OF_SESSION: Final = 0.8
+
+
+Place = tuple[float, str, int]
+"""A candidate part of a session: its negative score (for a min-heap), the URI of the session, the part's number."""
+
+
+@dataclass(slots=True)
+class SessionScores:
+    """The matches in one session, by the number of the part; `own` is how well the session itself matched."""
+
+    hits: dict[int, SearchHit[ContextSummary]] = field(default_factory=dict)
+    own: SearchHit[ContextSummary] | None = None
+
+    def best(self) -> float:
+        """Return its best match."""
+        own = self.own.relevance if self.own is not None else 0.0
+        return max([own, *[hit.relevance for hit in self.hits.values()]])
+
+    def has_neighbour(self, number: int) -> bool:
+        """Return whether another match is near a part."""
+        return any(number + away in self.hits for away, _ in _BESIDE)
+
+    def nearest(self, number: int) -> ContextSummary:
+        """Return the nearest match to a position that has one within reach."""
+        return next(self.hits[number + away].head for away, _ in _BESIDE if number + away in self.hits)
+
+    def mix_scores(self) -> dict[int, float]:
+        """Return what each place has of its own and of its neighbours, those too that did not match."""
+        scores: dict[int, float] = {}
+        for number, hit in self.hits.items():
+            value = hit.relevance
+            for away, share in _AROUND:
+                place = number + away
+                scores[place] = scores.get(place, 0.0) + share * value
+        return scores
+
+
+class TranscriptScores:
+    """The sessions in which something matched. Scores are from 0 to 1, where `best` is the best of all matches.
+
+    The best part is worth what it matched by itself: so what was said and what was extracted can be compared.
+    """
+
+    def __init__(self, sessions: dict[str, SessionScores], best: float) -> None:
+        spoken = {address: session for address, session in sessions.items() if session.hits}
+        self._mixed = {address: session.mix_scores() for address, session in spoken.items()}
+        bests = {address: session.best() for address, session in spoken.items()}
+        self._highest = max((max(scores.values()) for scores in self._mixed.values()), default=1.0) or 1.0
+        best_session = max(bests.values(), default=1.0) or 1.0
+        self._of_session = {address: _OF_SESSION * value / best_session for address, value in bests.items()}
+        best_part = max((hit.relevance for session in spoken.values() for hit in session.hits.values()), default=0.0)
+        self._scale = best_part / best / (1 + _OF_SESSION)
+
+    def best_first(self) -> Iterator[Place]:
+        """Yield the places, best first; few are ever asked for."""
+        places: list[Place] = []
+        by_neighbours = -self._scale / self._highest
+        for address, scores in self._mixed.items():
+            by_session = -self._scale * self._of_session[address]
+            places += [(by_neighbours * score + by_session, address, number) for number, score in scores.items()]
+        heapq.heapify(places)
+        while places:
+            yield heapq.heappop(places)
+
+    def score(self, head: ContextSummary) -> float:
+        """Return what a part is worth; 0 where nothing near it matched."""
+        scores = self._mixed.get(head.parent_uri, {})
+        return self._weigh_score(scores[head.number], head.parent_uri) if head.number in scores else 0.0
+
+    def _weigh_score(self, score: float, address: str) -> float:
+        return self._scale * (score / self._highest + self._of_session[address])
+
+
+_BESIDE: Final = [(sign * away, share) for away, share in enumerate(NEIGHBOURS, start=1) for sign in (-1, 1)]
+_AROUND: Final = [(0, 1.0), *_BESIDE]
+
 
 _SAID_BY: Final = 1.2
 _ASKED_FOR: Final = 1.15
@@ -24,41 +104,33 @@ _WORTH_A_PLACE: Final = 0.35
 
 
 class HierarchicalSearcher:
-    """Mixes a part's score with its neighbours' and its session's, and a memory's with that of what it came from."""
+    """Mixes a part's score with its neighbours' and its session's, and a memory's with its source's."""
 
-    def __init__(self, store: ContextStore) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
 
     def expand(self, query: TypedQuery, seeds: Seeds, ctx: RequestContext) -> list[NodeHit]:
-        """Return the best nodes and parts, best first, at most `query.top_k` (CE-161). Scores are from 0 to about 1."""
+        """Return the best nodes and parts, best first, at most `query.top_k`. Scores are from 0 to about 1."""
         if not seeds.hits:
             return []
         ranking = _Ranking(self._store.view(ctx.account), query, ctx, seeds)
         return [ranking.node_hit(found) for found in ranking.best()]
 
-    def said_at(self, hit: NodeHit, ctx: RequestContext) -> float | None:
+    def get_hit_time(self, hit: NodeHit, ctx: RequestContext) -> float | None:
         """Return when a hit was said, or took place, in seconds since the epoch."""
-        head = self._store.view(ctx.account).context_head(hit.uri)
+        head = find_memory(self._store.view(ctx.account), hit.uri)
         return None if head is None else head.said_at
-
-    def score_children(
-        self, parent_uri: str, query: TypedQuery, ctx: RequestContext, seeds: Seeds | None = None
-    ) -> list[NodeHit]:
-        """Return those of the seeds' nodes, and what stands beside them, that are directly below a URI (CE-162)."""
-        below = [hit for hit in seeds.hits if hit.head.parent_uri == parent_uri] if seeds is not None else []
-        persons = seeds.persons if seeds is not None else ()
-        return self.expand(query, Seeds(below, persons), ctx)
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
-    head: ContextHead
+class _ScoredHit:
+    head: ContextSummary
     score: float
     is_seed: bool = True
 
 
 class _Ranking:
-    def __init__(self, view: ContextView, query: TypedQuery, ctx: RequestContext, seeds: Seeds) -> None:
+    def __init__(self, view: View, query: TypedQuery, ctx: RequestContext, seeds: Seeds) -> None:
         self._view = view
         self._query = query
         self._ctx = ctx
@@ -67,18 +139,18 @@ class _Ranking:
         self._days = frozenset(query.hints.get("days", ()))
         self._asked_for = frozenset(query.hints.get("categories", ()))
         self._best = max(hit.relevance for hit in seeds.hits) or 1.0
-        self._sessions: defaultdict[str, Session] = defaultdict(Session)
-        self._extracted: list[Hit[ContextHead]] = []
+        self._sessions: defaultdict[str, SessionScores] = defaultdict(SessionScores)
+        self._extracted: list[SearchHit[ContextSummary]] = []
         for hit in seeds.hits:
             self._sort_in(hit)
-        self._transcripts = Transcripts(self._sessions, self._best)
+        self._transcripts = TranscriptScores(self._sessions, self._best)
 
-    def best(self) -> list[_Found]:
+    def best(self) -> list[_ScoredHit]:
         said = sorted([*self._parts(), *self._whole_sessions()], key=_order)
         extracted = sorted(map(self._memory, self._extracted), key=_order)
-        return _balanced(said, extracted, self._query.top_k)
+        return _balance_kinds(said, extracted, self._query.top_k)
 
-    def node_hit(self, found: _Found) -> NodeHit:
+    def node_hit(self, found: _ScoredHit) -> NodeHit:
         head = found.head
         return NodeHit(
             uri=head.uri,
@@ -91,96 +163,96 @@ class _Ranking:
             reasons=tuple(self._reasons(head)),
         )
 
-    def _sort_in(self, hit: Hit[ContextHead]) -> None:
+    def _sort_in(self, hit: SearchHit[ContextSummary]) -> None:
         head = hit.head
-        if head.category is not Category.SESSIONS:
+        if head.category is not MemoryCategory.SESSIONS:
             self._extracted.append(hit)
         elif head.is_part:
             self._sessions[head.parent_uri].hits[head.number] = hit
         else:
             self._sessions[head.uri].own = hit
 
-    def _parts(self) -> list[_Found]:
+    def _parts(self) -> list[_ScoredHit]:
         """Return the best parts, as many as there may be places, and those that come near when they are moved up."""
-        found: list[_Found] = []
+        found: list[_ScoredHit] = []
         top: list[float] = []
         reach = _SAID_BY if self._persons else 1.0
         for place in self._transcripts.best_first():
             score = -place[0]
-            if len(top) == self._query.top_k and self._moved_up_at_most(score, reach) <= top[0]:
+            if len(top) == self._query.top_k and self._limit_raise(score, reach) <= top[0]:
                 break
             head, is_seed = self._at(place)
             if head is None:
                 continue
-            moved = self._moved_up(head, score)
-            found.append(_Found(head, moved, is_seed))
+            moved = self._raise_score(head, score)
+            found.append(_ScoredHit(head, moved, is_seed))
             heapq.heappush(top, moved)
             if len(top) > self._query.top_k:
                 heapq.heappop(top)
         return found
 
-    def _at(self, place: Place) -> tuple[ContextHead | None, bool]:
-        """Return what stands at a place, None where nothing does for the caller, and whether it matched itself."""
+    def _at(self, place: Place) -> tuple[ContextSummary | None, bool]:
+        """Return the node at a position, None if missing or hidden, and whether it matched itself."""
         _, address, number = place
         session = self._sessions[address]
         if number in session.hits:
             return session.hits[number].head, True
-        around = self._view.context_neighbours(session.nearest(number).uri, len(NEIGHBOURS))
+        around = list_neighbours(self._view, session.nearest(number).uri, len(NEIGHBOURS))
         return next((head for head in around if head.number == number and self._is_wanted(head)), None), False
 
-    def _is_wanted(self, head: ContextHead) -> bool:
+    def _is_wanted(self, head: ContextSummary) -> bool:
         passes = all(not group.isdisjoint(head.facets) for group in self._groups)
         return head.live and passes and self._ctx.sees(head.audience)
 
-    def _whole_sessions(self) -> Iterator[_Found]:
+    def _whole_sessions(self) -> Iterator[_ScoredHit]:
         """Yield the sessions that match as a whole, by their summaries, and in no part."""
         for session in self._sessions.values():
             if session.own is not None and not session.hits:
                 score = session.own.relevance / self._best
-                yield _Found(session.own.head, self._moved_up(session.own.head, score))
+                yield _ScoredHit(session.own.head, self._raise_score(session.own.head, score))
 
-    def _memory(self, hit: Hit[ContextHead]) -> _Found:
+    def _memory(self, hit: SearchHit[ContextSummary]) -> _ScoredHit:
         """Return what was extracted; where what it comes from matches too, that is evidence."""
-        score = self._moved_up(hit.head, hit.relevance / self._best)
-        return _Found(hit.head, score + _EVIDENCE * self._said_of(hit.head))
+        score = self._raise_score(hit.head, hit.relevance / self._best)
+        return _ScoredHit(hit.head, score + _EVIDENCE * self._get_message_score(hit.head))
 
-    def _said_of(self, head: ContextHead) -> float:
-        parts = (self._view.context_head(source) for source in head.sources)
+    def _get_message_score(self, head: ContextSummary) -> float:
+        parts = (find_memory(self._view, source) for source in head.sources)
         return max((self._transcripts.score(part) for part in parts if part is not None and part.live), default=0.0)
 
-    def _moved_up(self, head: ContextHead, score: float) -> float:
-        return self._moved_up_at_most(score, _SAID_BY if head.name in self._persons else 1.0, head.category.value)
+    def _raise_score(self, head: ContextSummary, score: float) -> float:
+        return self._limit_raise(score, _SAID_BY if head.name in self._persons else 1.0, head.category.value)
 
-    def _moved_up_at_most(self, score: float, reach: float, category: str = Category.SESSIONS.value) -> float:
+    def _limit_raise(self, score: float, reach: float, category: str = MemoryCategory.SESSIONS.value) -> float:
         return score * reach * (_ASKED_FOR if category in self._asked_for else 1.0)
 
-    def _reasons(self, head: ContextHead) -> Iterator[str]:
-        if head.is_part and self._sessions[head.parent_uri].is_beside(head.number):
+    def _reasons(self, head: ContextSummary) -> Iterator[str]:
+        if head.is_part and self._sessions[head.parent_uri].has_neighbour(head.number):
             yield "beside a match"
-        if head.category is Category.SESSIONS and not head.is_part:
+        if head.category is MemoryCategory.SESSIONS and not head.is_part:
             yield "the session as a whole"
         if head.name in self._persons:
             yield f"said by {head.name}" if head.is_part else f"about {head.name}"
-        if self._days and self._is_of_those_days(head):
+        if self._days and self._matches_dates(head):
             yield "of that day"
         if head.category.value in self._asked_for:
             yield "the kind asked for"
-        if head.sources and self._said_of(head):
+        if head.sources and self._get_message_score(head):
             yield "what was said"
 
-    def _is_of_those_days(self, head: ContextHead) -> bool:
-        """Tell whether it was said, or took place, on one of the days asked for, as they are where that was."""
+    def _matches_dates(self, head: ContextSummary) -> bool:
+        """Return whether it was said, or took place, on one of the days asked for, as they are where that was."""
         # Which days a message names besides, its head does not know, and reading that costs as much as the search.
         moment = None if head.said_at is None else head.said_at + head.ahead_s
-        return not self._days.isdisjoint(marks_of(moment))
+        return not self._days.isdisjoint(date_tags(moment))
 
 
-def _order(found: _Found) -> tuple[float, float, str]:
+def _order(found: _ScoredHit) -> tuple[float, float, str]:
     # Of two that answer equally well the later one comes first: it is what still holds.
     return -found.score, -(found.head.said_at or 0.0), found.head.uri
 
 
-def _balanced(said: Sequence[_Found], extracted: Sequence[_Found], top_k: int) -> list[_Found]:
+def _balance_kinds(said: Sequence[_ScoredHit], extracted: Sequence[_ScoredHit], top_k: int) -> list[_ScoredHit]:
     """Return the best of both, best first; neither kind takes all places where the other one matches well.
 
     A transcript has many parts that say much the same, and one memory may say it better, or the other way round.

@@ -1,4 +1,4 @@
-"""The first round of a search: L0 texts that share words, meaning, or a day with the question (CE-097, CE-160)."""
+"""The first round of a search: L0 texts that share words, meaning, or a day with the question."""
 
 import re
 from collections import OrderedDict
@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
-from knowhub.context.heads import audience_facets, facet
-from knowhub.context.model import Category, ContextHead
+from knowhub.context.model import ContextSummary, MemoryCategory
 from knowhub.context.ports import ContextIndex
+from knowhub.context.queries import audience_facets, facet
 from knowhub.context.search_model import SeedHit, TypedQuery
-from knowhub.core import speakers
-from knowhub.core.recall import Hit, Recalled
+from knowhub.conversations import messages
+from knowhub.core.recall import SearchHit, SearchHits
 from knowhub.core.request_context import RequestContext
 
 # Beyond these a hit is hardly evidence: on dialogues, 40 found half a percent more by words and less by meaning.
@@ -20,8 +20,8 @@ _FEWEST_SEEDS: Final = 30
 _SEEDS_A_PLACE: Final = 3
 _MOST_CALLERS: Final = 256
 _MOST_NAMES: Final = 64
-_SAID: Final = Category.SESSIONS.value
-_ALL: Final = frozenset(category.value for category in Category)
+_SAID: Final = MemoryCategory.SESSIONS.value
+_ALL: Final = frozenset(category.value for category in MemoryCategory)
 _LATIN_NAME: Final = re.compile(r"[A-Za-z]")
 _NUMBERED: Final = re.compile(r"\d|月")
 
@@ -32,12 +32,12 @@ Groups = Sequence[frozenset[str]]
 class Seeds:
     """What the first round found, best first; `persons` are those who speak in it and whom the question names."""
 
-    hits: Sequence[Hit[ContextHead]]
+    hits: Sequence[SearchHit[ContextSummary]]
     persons: tuple[str, ...] = ()
     index_lag: int = 0
     degraded: Sequence[str] = ()
 
-    def listed(self, most: int) -> list[SeedHit]:
+    def list_hits(self, most: int) -> list[SeedHit]:
         """Return the best of them as they are shown."""
         return [
             SeedHit(
@@ -54,11 +54,11 @@ class Seeds:
 
 
 class L0Retriever:
-    """Searches level 0 and nothing else.
+    """Searches the abstracts (level 0) only.
 
-    The name of a speaker stands before every message of theirs: it tells who said something, and not what was said. So
-    it is left out of what is searched for, and what they said is moved up later. Who speaks is learnt from what is
-    found, and remembered, so that one round mostly does.
+    Each message starts with the name of its speaker. The name tells who said something, not what was said. So names of
+    speakers are removed from the query, and messages of the named speakers get a higher score later. The retriever
+    learns the speakers from the results and remembers them, so that most queries need one search.
     """
 
     def __init__(self, index: ContextIndex) -> None:
@@ -69,27 +69,29 @@ class L0Retriever:
         """Find the seeds of a question among what the caller sees."""
         whose = (ctx.account, ctx.visible)
         known = self._speakers.get(whose, frozenset())
-        persons = named_in(query.text, known)
-        found = await self._found(query, ctx, persons)
-        heard = _heard(query.text, found)
+        persons = find_names(query.text, known)
+        found = await self._search(query, ctx, persons)
+        heard = _find_speakers(query.text, found)
         if heard == persons:
             return Seeds(found.hits, tuple(sorted(persons)), found.index_lag, found.degraded)
         # Somebody new, or somebody who says nothing here any more: what is found with every name tells who is there.
-        whole = found if not persons else await self._found(query, ctx, frozenset())
-        heard = _heard(query.text, whole)
+        whole = found if not persons else await self._search(query, ctx, frozenset())
+        heard = _find_speakers(query.text, whole)
         self._remember(whose, (known - persons) | heard)
         if heard != persons:
-            found = await self._found(query, ctx, heard)
+            found = await self._search(query, ctx, heard)
         if not any(hit.head.name in heard for hit in found.hits):
             # What else is asked, they never said: it asks for what they did say.
             found = replace(found, hits=[*found.hits, *_behind(found, whole)])
         return Seeds(found.hits, tuple(sorted(heard)), found.index_lag, found.degraded)
 
-    async def _found(self, query: TypedQuery, ctx: RequestContext, persons: frozenset[str]) -> Recalled[ContextHead]:
+    async def _search(
+        self, query: TypedQuery, ctx: RequestContext, persons: frozenset[str]
+    ) -> SearchHits[ContextSummary]:
         limit = max(_FEWEST_SEEDS, _SEEDS_A_PLACE * query.top_k)
         words = " ".join([self._without(_about(query), persons), *query.hints.get("days", ())])
         found = await self._index.search(ctx.account, words, groups_of(query, ctx), _any, limit)
-        lacking = _lacking(query, found) if len(found.hits) == limit else ()
+        lacking = _find_missing_categories(query, found) if len(found.hits) == limit else ()
         if not lacking:
             return found
         of_kind = replace(query, categories=lacking)
@@ -100,11 +102,11 @@ class L0Retriever:
         if not persons:
             return text
         rest = text
-        for name in _written(persons):
+        for name in _list_spellings(persons):
             rest = _pattern(name).sub(" ", rest)
         of_names = set(self._index.matched_terms(" ".join(persons), " ".join(persons)))
         about = set(self._index.matched_terms(text, text)) - of_names
-        # A question about nothing but a person asks for their name after all.
+        # A question that only names a person asks for that name.
         return rest if about else text
 
     def _remember(self, whose: tuple[str, frozenset[str] | None], names: Iterable[str]) -> None:
@@ -114,19 +116,19 @@ class L0Retriever:
             self._speakers.popitem(last=False)
 
 
-def _lacking(query: TypedQuery, found: Recalled[ContextHead]) -> tuple[str, ...]:
-    """Name the categories asked for, said or extracted, that the other kind has pushed out of what was found."""
+def _find_missing_categories(query: TypedQuery, found: SearchHits[ContextSummary]) -> tuple[str, ...]:
+    """Return the requested categories, transcripts or memories, that the other kind pushed out of the results."""
     asked = frozenset(query.categories) or _ALL
     kinds = (asked & {_SAID}, asked - {_SAID})
     if not all(kinds):
         return ()
-    said = sum(hit.head.category is Category.SESSIONS for hit in found.hits)
+    said = sum(hit.head.category is MemoryCategory.SESSIONS for hit in found.hits)
     counts = (said, len(found.hits) - said)
     few = [kind for kind, count in zip(kinds, counts, strict=True) if count < query.top_k]
     return tuple(sorted(few[0])) if few else ()
 
 
-def _behind(found: Recalled[ContextHead], more: Recalled[ContextHead]) -> list[Hit[ContextHead]]:
+def _behind(found: SearchHits[ContextSummary], more: SearchHits[ContextSummary]) -> list[SearchHit[ContextSummary]]:
     """Return what was not found at first: none of it can be better than the last that was."""
     known = {hit.head.uri for hit in found.hits}
     new = [hit for hit in more.hits if hit.head.uri not in known]
@@ -136,7 +138,7 @@ def _behind(found: Recalled[ContextHead], more: Recalled[ContextHead]) -> list[H
 
 
 def groups_of(query: TypedQuery, ctx: RequestContext) -> Groups:
-    """Return the facets of which a row must have one in each group: those the caller sees and those they asked for."""
+    """Return the facet filters: visibility, then the requested categories."""
     groups = [] if ctx.visible is None else [audience_facets(ctx.visible)]
     if query.categories:
         groups.append(frozenset(facet("category", name) for name in query.categories))
@@ -145,12 +147,12 @@ def groups_of(query: TypedQuery, ctx: RequestContext) -> Groups:
     return groups
 
 
-def named_in(text: str, names: Iterable[str]) -> frozenset[str]:
+def find_names(text: str, names: Iterable[str]) -> frozenset[str]:
     """Return those of the names, in full or their first word, that a text has as they are written."""
-    return frozenset(name for name in names if any(_pattern(form).search(text) for form in _written([name])))
+    return frozenset(name for name in names if any(_pattern(form).search(text) for form in _list_spellings([name])))
 
 
-def _any(_head: ContextHead) -> bool:
+def _any(_head: ContextSummary) -> bool:
     # Whom a row is for is among its facets, and so among the groups.
     return True
 
@@ -164,13 +166,13 @@ def _about(query: TypedQuery) -> str:
     return text
 
 
-def _heard(text: str, found: Recalled[ContextHead]) -> frozenset[str]:
+def _find_speakers(text: str, found: SearchHits[ContextSummary]) -> frozenset[str]:
     names = {hit.head.name for hit in found.hits}
-    named = named_in(text, (name for name in names if not speakers.is_one_of(speakers.ALL, name)))
+    named = find_names(text, (name for name in names if not messages.is_one_of(messages.ALL, name)))
     return frozenset(hit.head.name for hit in found.hits if hit.head.name in named and hit.head.is_part)
 
 
-def _written(names: Iterable[str]) -> list[str]:
+def _list_spellings(names: Iterable[str]) -> list[str]:
     forms = {form for name in names for form in (name, *name.split()[:1]) if len(form) > 1}
     return sorted(forms, key=lambda form: (-len(form), form))
 

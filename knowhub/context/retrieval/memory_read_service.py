@@ -1,19 +1,19 @@
-"""Reads one layer of what stands at a URI, because somebody asked for it (CE-092, CE-093, CE-099, CE-163)."""
+"""Read one layer of a node on request."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
 from knowhub.context import edits
-from knowhub.context.model import PARTS, Category, ContextHead, ContextNode, Level, RelationEdge
-from knowhub.context.ports import ContextStore, ContextView
+from knowhub.context.model import PARTS, ContextNode, ContextSummary, Level, MemoryCategory, RelationEdge
+from knowhub.context.queries import find_memory, list_parts
 from knowhub.context.retrieval.assembler import message_id_of
 from knowhub.context.search_model import RetrievedBlock
-from knowhub.context.transcript import transcript
+from knowhub.context.texts import transcript
 from knowhub.core import clock
 from knowhub.core.erasing import is_erased
 from knowhub.core.errors import InvalidInput
-from knowhub.core.operation import is_live
+from knowhub.core.operation import Store, View, is_live
 from knowhub.core.request_context import RequestContext
 
 MAX_READ: Final = 100
@@ -23,7 +23,7 @@ _EXCERPT_CHARS: Final = 500
 class MemoryReadService:
     """Answers from rows. What the caller does not see is not there for them, in the same words."""
 
-    def __init__(self, store: ContextStore) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
 
     async def read(
@@ -43,9 +43,9 @@ class MemoryReadService:
         if max_relations < 0:
             raise InvalidInput.of("max_relations", "must not be negative; 0 is no bound")
         view = self._store.view(ctx.account)
-        head = edits.readable_head(view, ctx, address)
-        node = self.whole(view, ctx, head) if wanted is Level.L2 else _node(view, ctx, head)
-        edges = _seen(view, ctx, node.relations)[: max_relations or None] if expand_relations else []
+        head = edits.get_visible_summary(view, ctx, address)
+        node = self.read_all_layers(view, ctx, head) if wanted is Level.L2 else _node(view, ctx, head)
+        edges = _list_visible_edges(view, ctx, node.relations)[: max_relations or None] if expand_relations else []
         return RetrievedBlock(
             uri=head.uri,
             category=head.category.value,
@@ -62,24 +62,24 @@ class MemoryReadService:
     async def read_batch(
         self, addresses: Sequence[str], level: str | int = Level.L1, *, ctx: RequestContext
     ) -> list[RetrievedBlock]:
-        """Read several, in their order (CE-164). Raises as `read`, for the first that cannot be read."""
+        """Read several, in their order. Raises as `read`, for the first that cannot be read."""
         if len(addresses) > MAX_READ:
             raise InvalidInput.of("uris", f"at most {MAX_READ} are read at once")
         return [await self.read(address, level, ctx=ctx) for address in addresses]
 
-    def whole(self, view: ContextView, ctx: RequestContext, head: ContextHead) -> ContextNode:
+    def read_all_layers(self, view: View, ctx: RequestContext, head: ContextSummary) -> ContextNode:
         """Return a node with all of its layers; the content of a session is its transcript. Raises NotFound."""
         node = _node(view, ctx, head)
-        if head.is_part or head.category is not Category.SESSIONS:
+        if head.is_part or head.category is not MemoryCategory.SESSIONS:
             return node
-        rows = (view.get(PARTS, part.uri) for part in view.context_parts(head.uri))
+        rows = (view.get(PARTS, part.uri) for part in list_parts(view, head.uri))
         return replace(
             node, content=transcript(row for row in rows if row is not None and is_live(row) and not is_erased(row))
         )
 
 
 def level_of(level: str | int) -> Level:
-    """Read a level, `L0` or 0 (C-78). Raises InvalidInput."""
+    """Read a level, `L0` or 0. Raises InvalidInput."""
     known = {name: level for level in Level for name in (level.name, str(level.value))}
     found = known.get(str(int(level) if isinstance(level, Level) else level).strip().upper())
     if found is None or isinstance(level, bool):
@@ -87,18 +87,18 @@ def level_of(level: str | int) -> Level:
     return found
 
 
-def _node(view: ContextView, ctx: RequestContext, head: ContextHead) -> ContextNode:
-    return edits.node_of(head, edits.told_row(view, ctx, head))
+def _node(view: View, ctx: RequestContext, head: ContextSummary) -> ContextNode:
+    return edits.node_of(head, edits.get_redacted_row(view, ctx, head))
 
 
-def _seen(view: ContextView, ctx: RequestContext, edges: Sequence[RelationEdge]) -> list[RelationEdge]:
+def _list_visible_edges(view: View, ctx: RequestContext, edges: Sequence[RelationEdge]) -> list[RelationEdge]:
     """Return the edges that lead to what the caller sees, the strongest first."""
-    targets = ((edge, view.context_head(edge.to_uri)) for edge in edges)
+    targets = ((edge, find_memory(view, edge.to_uri)) for edge in edges)
     seen = [edge for edge, head in targets if head is not None and head.live and ctx.sees(head.audience)]
     return sorted(seen, key=lambda edge: -edge.weight)
 
 
-def _message_ids(head: ContextHead, node: ContextNode) -> list[str]:
+def _message_ids(head: ContextSummary, node: ContextNode) -> list[str]:
     if head.is_part:
         return [message_id_of(head)]
-    return [str(one) for one in node.metadata.get("message_ids", ())]
+    return [str(item) for item in node.metadata.get("message_ids", ())]

@@ -1,31 +1,58 @@
-"""A search from the question to the blocks: plan, L0 seeds, hierarchy, assembly (CE-095)."""
+"""Search of memories: plan, retrieve, rerank, assemble."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
-from knowhub.context.ports import ContextIndex, ContextStore
+from knowhub.context.ports import ContextIndex
 from knowhub.context.retrieval.assembler import RetrievalAssembler
 from knowhub.context.retrieval.hierarchical_searcher import HierarchicalSearcher
 from knowhub.context.retrieval.l0_retriever import L0Retriever, Seeds
 from knowhub.context.retrieval.query_planner import QueryPlanner
-from knowhub.context.retrieval.reranking import RERANKER, Reranking
-from knowhub.context.search_model import MemoryFound, TypedQuery
+from knowhub.context.search_model import MemorySearchResult, RetrievedBlock, TypedQuery
 from knowhub.context.times import time_after
 from knowhub.core.clock import Clock
-from knowhub.core.recall import told_lag
+from knowhub.core.language_models import Reranker, rank_texts
+from knowhub.core.operation import Store
+from knowhub.core.recall import get_visible_lag
 from knowhub.core.request_context import RequestContext
 
-# What a reranker may move up stands at most so many times as deep as the caller looks.
+RERANKER = "reranker"
+DEFAULT_BUDGET_S = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryReranking:
+    """Asks a reranker about the blocks of a search within `budget_s` seconds."""
+
+    reranker: Reranker
+    budget_s: float = DEFAULT_BUDGET_S
+
+    async def rerank_blocks(self, query: str, blocks: Sequence[RetrievedBlock]) -> list[RetrievedBlock] | None:
+        """Return the blocks by how well they answer; None where the reranker fails.
+
+        Equal scores keep the order in which the blocks came, and every block the score of the search.
+        """
+        found = await rank_texts(self.reranker, query, [block.abstract for block in blocks], self.budget_s)
+        if found is None:
+            return None
+        ranked = enumerate((blocks[place] for place, _ in found), start=1)
+        return [
+            replace(block, match_reason="; ".join(filter(None, [block.match_reason, f"reranked {rank}"])))
+            for rank, block in ranked
+        ]
+
+
+# The reranker reads this many times `top_k` results.
 _RERANKED: Final = 3
 _MOST_RERANKED: Final = 50
 
 
 class MemorySearch:
-    """Answers a question from L0 texts alone: no overview and no content is opened (CE-091, CE-178)."""
+    """Answers a question from L0 texts alone: no overview and no content is opened."""
 
     def __init__(
-        self, store: ContextStore, index: ContextIndex, clock: Clock, reranking: Reranking | None = None
+        self, store: Store, index: ContextIndex, clock: Clock, reranking: MemoryReranking | None = None
     ) -> None:
         self._clock = clock
         self._planner = QueryPlanner()
@@ -41,7 +68,7 @@ class MemorySearch:
         target_uri: str | None = None,
         categories: Sequence[str] | None = None,
         top_k: int = 10,
-    ) -> MemoryFound:
+    ) -> MemorySearchResult:
         """Return the best blocks for a question, best first, among what the caller sees. Raises InvalidInput."""
         named = {"target_uri": target_uri, "categories": categories, "top_k": top_k}
         plan = self._planner.plan(query, hints=named, ctx=ctx, now=self._clock.now())
@@ -56,16 +83,16 @@ class MemorySearch:
         blocks = self._assembler.assemble(looked_for, hits, ctx)
         degraded = list(seeds.degraded)
         if self._reranking is not None and blocks:
-            ordered = await self._reranking.ordered(asked.text, blocks)
+            ordered = await self._reranking.rerank_blocks(asked.text, blocks)
             if ordered is None:
                 degraded.append(RERANKER)
             blocks = ordered or blocks
-        return MemoryFound(
+        return MemorySearchResult(
             query_plan=[asked],
-            seed_hits=seeds.listed(top_k),
+            seed_hits=seeds.list_hits(top_k),
             blocks=blocks[:top_k],
             total=min(len(blocks), top_k),
-            index_lag=told_lag(ctx, seeds.index_lag),
+            index_lag=get_visible_lag(ctx, seeds.index_lag),
             degraded=degraded,
         )
 
@@ -76,8 +103,8 @@ class MemorySearch:
             return await self._retriever.search(asked, ctx)
         event = replace(asked, text=after.event, hints={}, top_k=1)
         found = self._searcher.expand(event, await self._retriever.search(event, ctx), ctx)
-        moment = self._searcher.said_at(found[0], ctx) if found else None
-        then = after.around(moment) if moment is not None else None
+        moment = self._searcher.get_hit_time(found[0], ctx) if found else None
+        then = after.resolve(moment) if moment is not None else None
         if then is None:
             return await self._retriever.search(asked, ctx)
         hints = {**asked.hints, "days": then.marks()}

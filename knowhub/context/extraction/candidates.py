@@ -1,25 +1,28 @@
-"""Candidates of statements: what they are called, who says them, and where that stands."""
+"""Candidates of memories, as every extractor makes them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import Any, Final
 
 from knowhub.context import uri
 from knowhub.context.commit_model import CandidateMemory, SessionArchive
-from knowhub.context.extraction import dates
-from knowhub.context.extraction.wording import one_line, shortened
-from knowhub.context.model import Category
-from knowhub.core.messages import Message
+from knowhub.context.extraction import wording
+from knowhub.context.extraction.wording import one_line, shorten
+from knowhub.context.extraction_model import Episode, SpokenStatement
+from knowhub.context.model import MemoryCategory
+from knowhub.context.ports import SpokenReader
+from knowhub.conversations.messages import Message
 
 MAX_ABSTRACT: Final = 300
-AGENT_CATEGORIES: Final = (Category.CASES, Category.PATTERNS, Category.SKILLS, Category.TOOLS)
+AGENT_CATEGORIES: Final = (MemoryCategory.CASES, MemoryCategory.PATTERNS, MemoryCategory.SKILLS, MemoryCategory.TOOLS)
 
 
 @dataclass(frozen=True, slots=True)
-class Telling:
-    """Makes candidates of what stands in the messages of one session, whose parts are named by their message ids.
+class CandidateFactory:
+    """Makes candidates from the messages of one session, whose parts are named by their message ids.
 
-    Where several people speak as users, what one of them says is told with their name: it is not the account holder's.
+    If several people speak as users, their names are added: the statements are not those of the account holder.
     """
 
     messages: Sequence[Message]
@@ -28,7 +31,9 @@ class Telling:
 
     def __post_init__(self) -> None:
         """Look once whether several people speak as users: it is asked for every statement."""
-        object.__setattr__(self, "has_many_speakers", len({one.name for one in self.messages if one.is_user}) > 1)
+        object.__setattr__(
+            self, "has_many_speakers", len({message.name for message in self.messages if message.is_user}) > 1
+        )
 
     def speaker(self, number: int) -> str:
         """Return who says a message, where that needs to be told."""
@@ -41,13 +46,13 @@ class Telling:
 
     def candidate(
         self,
-        category: Category,
+        category: MemoryCategory,
         key: str,
         text: str,
         numbers: Sequence[int],
         **facts: Any,  # noqa: ANN401 -- any JSON
     ) -> CandidateMemory:
-        """Make a candidate of a text that stands in these messages, the decisive one last.
+        """Make a candidate of a text from these messages, the decisive message last.
 
         `overview`, `content`, `confidence` and `by` may be given beside facts.
         """
@@ -60,7 +65,7 @@ class Telling:
             category=category,
             owner_scope="agent" if category in AGENT_CATEGORIES else "user",
             routing_key=key,
-            abstract=shortened(told, MAX_ABSTRACT),
+            abstract=shorten(told, MAX_ABSTRACT),
             overview=overview,
             content=content,
             confidence=confidence,
@@ -74,4 +79,26 @@ class Telling:
         return uri.part_uri(self.archive.archive_uri, self.messages[number].message_id or f"m-{number}")
 
     def _facts(self, number: int, facts: Mapping[str, Any]) -> dict[str, Any]:
-        return {"said_at": dates.moment_of(self.messages[number].timestamp), **facts}
+        return {"said_at": wording.moment_of(self.messages[number].timestamp), **facts}
+
+
+class MessageReader:
+    """Remembers what was heard in the messages that it was last asked for; extractors ask from threads of their own."""
+
+    def __init__(self, reader: SpokenReader) -> None:
+        self._reader = reader
+        self._lock = Lock()
+        self._messages: Sequence[Message] | None = None
+        self._statements: Sequence[SpokenStatement] = ()
+
+    def statements(self, messages: Sequence[Message]) -> Sequence[SpokenStatement]:
+        """Return what the users among these say."""
+        with self._lock:
+            if self._messages is not messages:
+                self._statements = self._reader.statements(messages)
+                self._messages = messages
+            return self._statements
+
+    def episodes(self, messages: Sequence[Message]) -> Sequence[Episode]:
+        """Return what happened in these."""
+        return self._reader.episodes(messages)

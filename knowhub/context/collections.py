@@ -1,0 +1,101 @@
+"""The collections of memories: nodes, and the messages of sessions, which are parts of a node."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from knowhub.context import queries
+from knowhub.context.edits import BY
+from knowhub.context.model import GROWTH, NODES, PARTS
+from knowhub.context.queries import list_memories
+from knowhub.context.uri import parent_of, parse, redact_node
+from knowhub.core.collection import Collection, Computed, OnDelete, Reference
+from knowhub.core.erasing import EraseRules
+from knowhub.core.operation import Row, View
+
+_KEPT_OF_NODES = {"parent_uri", "context_type", "category", "owner_space"}
+_KEPT_OF_PARTS = {"session_uri", "number", "role", "message_id", "timestamp"}
+# No `created_at`: where a text was short, there is room for the word that it is erased.
+_KEPT = frozenset(
+    {"id", "owner", "scopes", "version", "updated_at", "deleted", "forgotten", *_KEPT_OF_NODES, *_KEPT_OF_PARTS}
+)
+_BLANKS: Mapping[str, Any] = {
+    "abstract": "",
+    "overview": "",
+    "content": "",
+    "name": "",
+    "metadata": {},
+    "relations": [],
+}
+
+
+def _says(row: Mapping[str, Any]) -> str:
+    texts = (str(row.get(name, "")) for name in ("content", "overview", "abstract"))
+    return next((text for text in texts if text.strip()), "")
+
+
+def _find_extracted_nodes(view: View, row: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Name the live nodes that were extracted from a message, or from any of a session."""
+    source, below = row["id"], f"{row['id']}/"
+    heads = (head for head in list_memories(view) if not head.is_part)
+    return [
+        (NODES, head.uri) for head in heads if any(item == source or item.startswith(below) for item in head.sources)
+    ]
+
+
+def redact(row: Row, sees: Callable[[str, str], bool]) -> Row:
+    """Return a node without what tells of sessions that the caller does not see."""
+
+    def is_seen(address: str) -> bool:
+        return sees(PARTS if parse(address).is_part else NODES, address)
+
+    return redact_node(str(row["id"]), row, is_seen)
+
+
+ERASE_NODE = EraseRules(
+    noun="memory",
+    kept=_KEPT,
+    blanks=_BLANKS,
+    says=_says,
+    told=frozenset({"summary", "reason", "edges"}),
+    below=PARTS,
+    made_of=_find_extracted_nodes,
+)
+ERASE_PART = EraseRules(
+    noun="message",
+    kept=_KEPT,
+    blanks=_BLANKS,
+    says=_says,
+    told=frozenset({"summary", "reason", "edges"}),
+    quoted_by=lambda part_uri: (NODES, parent_of(part_uri)),
+    quoting=frozenset({"abstract", "overview"}),
+    retells=lambda row: (row.get("metadata") or {}).get(BY) not in (None, "rules"),
+    made_of=_find_extracted_nodes,
+)
+
+
+_STATS: Final = ("calls", "success", "failure", "total_seconds")
+_LISTS: Final = ("source_refs", "message_ids", "sessions", "counted_calls", GROWTH)
+
+COLLECTIONS: Final = (
+    Collection(
+        NODES,
+        counters=frozenset(
+            {
+                ("metadata", "message_count"),
+                ("metadata", "committed"),
+                *(("metadata", "stats", name) for name in _STATS),
+            }
+        ),
+        append_only=frozenset(("metadata", name) for name in _LISTS),
+        computed=(Computed(frozenset({("metadata", "stats", "last_used")})),),
+        redact=redact,
+        erase=ERASE_NODE,
+        table=queries.NODE_TABLE,
+    ),
+    Collection(
+        PARTS,
+        references=(Reference("session_uri", NODES, OnDelete.FORBID, is_required=True),),
+        erase=ERASE_PART,
+        table=queries.PART_TABLE,
+    ),
+)

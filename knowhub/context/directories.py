@@ -1,0 +1,130 @@
+"""How memories look as directories: five files for each node, at a path that follows from its URI.
+
+The path never has the URI's own words in it, so that no URI leads out of the folder. A word that the layout fixes is
+used as it is. Any other segment becomes the part of it that can be read and a hash of all of it, such as
+`login-page.9f86d081884c7d65`: two segments also differ on a file system that ignores case or normalises names.
+"""
+
+import json
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any, Final
+from urllib.parse import unquote
+
+from knowhub.context.model import NODES, PARTS, MemoryCategory
+from knowhub.context.queries import find_memory, list_memories, list_parts
+from knowhub.context.texts import transcript
+from knowhub.context.uri import SCHEME, parent_of
+from knowhub.core.operation import Row, View
+from knowhub.core.projection import DirectoryFormat
+
+ABSTRACT, OVERVIEW, CONTENT = ".abstract.md", ".overview.md", "content.md"
+RELATIONS, META = ".relations.json", ".meta.json"
+
+_KINDS: Final = frozenset({"users", "agents"})
+_MEMORIES: Final = "memories"
+_IN_MEMORIES: Final = frozenset(MemoryCategory) - {MemoryCategory.SESSIONS, MemoryCategory.SKILLS, MemoryCategory.TOOLS}
+_BESIDE: Final = frozenset(
+    {_MEMORIES, MemoryCategory.SESSIONS.value, MemoryCategory.SKILLS.value, MemoryCategory.TOOLS.value}
+)
+_KIND, _BELOW_SPACE, _IN_CATEGORY = 1, 3, 4
+_READABLE_CHARS: Final = 40
+_NOTHING_READABLE: Final = "_"
+_FOLDERS_CACHED: Final = 65_536
+_META_FIELDS: Final = (
+    "parent_uri",
+    "context_type",
+    "category",
+    "owner_space",
+    "version",
+    "created_at",
+    "updated_at",
+    "metadata",
+)
+
+
+def directory_path(uri: str) -> str:
+    """Return the path of a node's directory below the folder of all memories; whatever the URI, it stays below."""
+    above, slash, segment = uri.removeprefix(SCHEME).rpartition("/")
+    if not slash:
+        return _hash_segment(segment)
+    # Most nodes are in few folders.
+    folder, depth = _folder_path(above)
+    return folder + _name_segment(depth, segment, above)
+
+
+def render_files(rows: Sequence[Row]) -> Mapping[str, bytes]:
+    """Return the files of a node: of its row, and behind it the rows of its messages where it is a session."""
+    node, parts = rows[0], rows[1:]
+    content = transcript(parts) if node["category"] == MemoryCategory.SESSIONS else node["content"]
+    texts = {
+        ABSTRACT: node["abstract"].encode(),
+        OVERVIEW: node["overview"].encode(),
+        CONTENT: content.encode(),
+        RELATIONS: _format_json([_edge(edge) for edge in node["relations"]]),
+    }
+    sums = {name: (len(text), f"{zlib.crc32(text):08x}") for name, text in texts.items()}
+    meta = {"uri": node["id"], **{name: node[name] for name in _META_FIELDS}, "files": sums}
+    # Last: a reader who finds sums that fit has files of one moment.
+    return {**texts, META: _format_json(meta)}
+
+
+def _directory_id(collection: str, row_id: str) -> str | None:
+    if collection == PARTS:
+        return parent_of(row_id)
+    return row_id if collection == NODES else None
+
+
+def _live_uris(view: View) -> Iterator[str]:
+    return (head.uri for head in list_memories(view) if not head.is_part)
+
+
+def _sources(view: View, uri: str) -> list[tuple[str, str]] | None:
+    head = find_memory(view, uri)
+    if head is None or not head.live:
+        return None
+    parts = list_parts(view, uri) if head.category is MemoryCategory.SESSIONS else ()
+    return [(NODES, uri), *((PARTS, part.uri) for part in parts)]
+
+
+CONTEXT_DIRECTORIES: Final = DirectoryFormat(_directory_id, directory_path, _live_uris, _sources, render_files)
+
+
+@lru_cache(maxsize=_FOLDERS_CACHED)
+def _folder_path(above: str) -> tuple[str, int]:
+    """Return the path of the folders above, with a slash at its end, and how many they are."""
+    segments = above.split("/")
+    names = (_name_segment(index, segment, above) for index, segment in enumerate(segments))
+    return "".join(f"{name}/" for name in names), len(segments)
+
+
+def _name_segment(index: int, segment: str, above: str) -> str:
+    if index == _KIND and segment in _KINDS:
+        return segment
+    if index == _BELOW_SPACE and segment in _BESIDE:
+        return segment
+    if index == _IN_CATEGORY and segment in _IN_MEMORIES and above.split("/")[_BELOW_SPACE] == _MEMORIES:
+        return segment
+    return _hash_segment(segment)
+
+
+def _hash_segment(segment: str) -> str:
+    words = unquote(segment, errors="replace")[:_READABLE_CHARS]
+    readable = "".join(char if char.isalnum() else "-" for char in words).strip("-")
+    digest = blake2b(segment.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    return f"{readable or _NOTHING_READABLE}.{digest}"
+
+
+def _edge(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "to_uri": row["to_uri"],
+        "relation_type": row["relation_type"],
+        "reason": row.get("reason", ""),
+        "weight": row.get("weight", 1.0),
+    }
+
+
+def _format_json(value: object) -> bytes:
+    return (json.dumps(value, ensure_ascii=False, indent=2) + "\n").encode()

@@ -1,0 +1,165 @@
+"""How nodes and the messages of sessions are held in memory, and how they are found there."""
+
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from functools import lru_cache, partial
+from itertools import islice, pairwise
+from typing import Final
+
+from knowhub.context import texts, uri
+from knowhub.context.model import NODES, PARTS, ContextSummary, MemoryCategory
+from knowhub.context.texts import get_indexed_node, get_indexed_part
+from knowhub.core import scopes
+from knowhub.core.clock import parse_iso
+from knowhub.core.erasing import is_erased
+from knowhub.core.operation import Row, View, is_live
+from knowhub.core.table_schema import Index, TableSchema, Totals
+
+_KINDS_CACHED = 65_536
+_MOST_SOURCES = 32
+_GATHERED = frozenset({MemoryCategory.PREFERENCES, MemoryCategory.ENTITIES, MemoryCategory.PATTERNS})
+
+
+def head_of(collection: str, row: Row, text_num: int, earlier: ContextSummary | None = None) -> ContextSummary:
+    """Make the head of a row; `text_num` stays that of `earlier` while nothing that is searched has changed."""
+    is_part = collection == PARTS
+    address = str(row["id"])
+    parent = uri.parent_of(address)
+    category = MemoryCategory.SESSIONS if is_part else MemoryCategory(row["category"])
+    audience, facets = _kind(parent, category, str(row["owner"]), tuple(row["scopes"]))
+    said_at = texts.get_time(collection, row)
+    name = texts.speaker(row) if is_part else _name(category, row)
+    signature = hash((texts.get_indexed_text(collection, row), said_at))
+    abstract = texts.shorten_text(texts.format_message(row) if is_part else str(row["abstract"]))
+    # Old lines hold a stub of an erased row, not deleted yet and without content.
+    live = is_live(row) and not is_erased(row)
+    is_same = earlier is not None and earlier.live == live and earlier.signature == signature
+    return ContextSummary(
+        uri=address,
+        parent_uri=parent,
+        category=category,
+        owner_space=_space(address),
+        owner=str(row["owner"]),
+        audience=audience,
+        facets=facets | {facet("under", address)},
+        live=live,
+        version=int(row["version"]),
+        text_num=earlier.text_num if earlier is not None and is_same else text_num,
+        signature=signature,
+        number=int(row["number"]) if is_part else 0,
+        name=name,
+        abstract=abstract,
+        said_at=said_at,
+        ahead_s=texts.ahead_s(collection, row),
+        updated_at=parse_iso(str(row["updated_at"])),
+        message_id=row["message_id"] if is_part else None,
+        has_overview=is_part or bool(row["overview"]),
+        has_content=is_part or category is MemoryCategory.SESSIONS or bool(row["content"]),
+        sources=() if is_part else tuple(row["metadata"].get("source_refs", ())[:_MOST_SOURCES]),
+    )
+
+
+def facet(name: str, value: str) -> str:
+    """Name one thing that a search can be narrowed to: `category:events`, `under:ctx://…`, `sees:user:li`."""
+    return f"{name}:{value}"
+
+
+def audience_facets(visible: frozenset[str]) -> frozenset[str]:
+    """Return facets; a row with any of them is visible to `visible`."""
+    return frozenset(facet("sees", scope) for scope in visible)
+
+
+@lru_cache(maxsize=_KINDS_CACHED)
+def _kind(
+    parent: str, category: MemoryCategory, owner: str, own_scopes: tuple[str, ...]
+) -> tuple[frozenset[str], frozenset[str]]:
+    audience = scopes.audience(own_scopes, owner)
+    above = [*uri.ancestors(parent), parent]
+    facets = {facet("category", category.value), *audience_facets(audience), *(facet("under", item) for item in above)}
+    return audience, frozenset(facets)
+
+
+def _name(category: MemoryCategory, row: Row) -> str:
+    """Return how a node is called: where its URI is silent of that, by what is gathered in it."""
+    key = row["metadata"].get("routing_key") if category in _GATHERED else None
+    return uri.slug(str(key)) if key else str(row["id"]).rpartition("/")[2]
+
+
+def _space(address: str) -> str:
+    return "/".join(address.removeprefix(uri.SCHEME).split("/")[1:3])
+
+
+def _summarize(collection: str, row: Row, _ordinal: int, change: int, earlier: ContextSummary | None) -> ContextSummary:
+    return head_of(collection, row, change, earlier)
+
+
+def _sort_key(head: ContextSummary) -> tuple[int, str]:
+    return head.number, head.uri
+
+
+def _parent_folders(head: ContextSummary) -> Iterable[tuple[Hashable, Hashable, int]]:
+    path = [*uri.ancestors(head.parent_uri), head.parent_uri]
+    return [(above, folder, 1) for above, folder in pairwise(path)]
+
+
+NODES_BY_TEXT: Final = Index[ContextSummary](NODES, "by_text", keys=lambda head: (head.text_num,), of_deleted=True)
+NODES_BY_PARENT: Final = Index[ContextSummary](
+    NODES, "by_parent", keys=lambda head: (head.parent_uri,), order=_sort_key
+)
+FOLDERS: Final = Totals[ContextSummary](NODES, "folders", amounts=_parent_folders)
+NODE_TABLE: Final = TableSchema(
+    NODES,
+    partial(_summarize, NODES),
+    indexes=(NODES_BY_TEXT, NODES_BY_PARENT),
+    totals=(FOLDERS,),
+    searched_value=get_indexed_node,
+)
+
+PARTS_BY_TEXT: Final = Index[ContextSummary](PARTS, "by_text", keys=lambda head: (head.text_num,), of_deleted=True)
+PARTS_BY_SESSION: Final = Index[ContextSummary](
+    PARTS, "by_session", keys=lambda head: (head.parent_uri,), order=_sort_key, target=NODES
+)
+PART_TABLE: Final = TableSchema(
+    PARTS,
+    partial(_summarize, PARTS),
+    indexes=(PARTS_BY_TEXT, PARTS_BY_SESSION),
+    searched_value=get_indexed_part,
+)
+SEARCHED_TEXTS: Final = (NODES_BY_TEXT, PARTS_BY_TEXT)
+
+
+def find_memory(view: View, address: str) -> ContextSummary | None:
+    """Return the head of a node or a part, of a deleted one too; None if the URI was never used."""
+    return view.summary(NODE_TABLE, address) or view.summary(PART_TABLE, address)
+
+
+def list_memories(view: View) -> Iterator[ContextSummary]:
+    """Yield the head of every live node, and then of every live part, in the order of their creation."""
+    yield from view.rows(NODE_TABLE)
+    yield from view.rows(PART_TABLE)
+
+
+def list_parts(view: View, session_uri: str) -> Sequence[ContextSummary]:
+    """Return the live parts of a session, in the order in which they were said."""
+    return view.lookup(PARTS_BY_SESSION, session_uri)
+
+
+def list_memories_in(view: View, parent_uri: str) -> Sequence[ContextSummary]:
+    """Return the live nodes and parts directly below a URI: nodes by their URIs, parts as they were said."""
+    nodes, parts = view.lookup(NODES_BY_PARENT, parent_uri), view.lookup(PARTS_BY_SESSION, parent_uri)
+    return sorted([*nodes, *parts], key=_sort_key) if nodes and parts else nodes or parts
+
+
+def list_neighbours(view: View, address: str, reach: int) -> Sequence[ContextSummary]:
+    """Return the live rows around a node or a part: at most `reach` before it and after it, in order, without it."""
+    head = find_memory(view, address)
+    if head is None:
+        return []
+    index = PARTS_BY_SESSION if head.is_part else NODES_BY_PARENT
+    before = list(islice(view.scan_desc(index, (head.parent_uri,), _sort_key(head)), reach))
+    after = (other for other in view.scan(index, head.parent_uri, _sort_key(head)) if other.uri != address)
+    return [*reversed(before), *islice(after, reach)]
+
+
+def list_folders(view: View, parent_uri: str) -> Sequence[str]:
+    """Return the URIs directly below a URI that have live nodes below them, in order."""
+    return sorted(str(folder) for folder in view.totals(FOLDERS, parent_uri))
