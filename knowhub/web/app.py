@@ -10,49 +10,45 @@ from fastapi import FastAPI
 from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.staticfiles import StaticFiles
 from starlette.responses import HTMLResponse, RedirectResponse
-from starlette.routing import Route
+from starlette.routing import Route as StarletteRoute
 
 from knowhub.bootstrap import Hub, open_hub
 from knowhub.core.clock import Clock, SystemClock
 from knowhub.core.ids import RandomIds
 from knowhub.settings import Settings
 from knowhub.web import error_responses, openapi
-from knowhub.web.auth import Gate, say_how_to_begin
-from knowhub.web.browser_headers import page_headers
-from knowhub.web.cors import Cors
-from knowhub.web.limits import Allowance, Allowed, Room
+from knowhub.web.auth import AuthMiddleware, say_how_to_begin
+from knowhub.web.bodies import BodyGuard, BodyRules
+from knowhub.web.browsers import Cors, page_headers
+from knowhub.web.json_depth import json_limits
+from knowhub.web.limits import ConcurrencyLimit, RateLimiter, RateLimits
 from knowhub.web.metrics import Metrics
-from knowhub.web.middleware import BodyGuard, BodyRules, Frame, HostGuard, PathGuard
+from knowhub.web.middleware import HostGuard, PathGuard, RequestIdMiddleware
 from knowhub.web.routes import (
     admin,
-    audit,
     context,
     exchange,
-    extraction,
     infos,
     keywords,
     knowledge,
-    maintenance,
     operations,
-    recall,
     resources,
-    slimming,
     upkeep,
 )
 
-_LARGE = frozenset(
-    {
-        "/api/knowledge/batch",
-        "/api/knowledge/batch_update",
-        "/api/knowledge/extract",
-        "/api/knowledge/import",
-        "/api/keywords/batch",
-        "/api/keywords/reorganize/apply",
-        "/api/infos/batch",
-        "/api/context/sessions/commit",
-    }
-)
-_LINES = frozenset({"/api/knowledge/import"})
+# Fixed paths come before paths with an id.
+_GROUPS = [
+    exchange.routes,
+    knowledge.routes,
+    keywords.routes,
+    infos.routes,
+    resources.routes,
+    context.routes,
+    operations.routes,
+    admin.routes,
+    upkeep.routes,
+]
+_ROUTES = [route for group in _GROUPS for route in group]
 _DESCRIPTION = (
     "Keeps what agents learn and hands it back at the moment it is needed. "
     "Errors are RFC 9457 problems; every write is one operation that can be undone."
@@ -60,7 +56,7 @@ _DESCRIPTION = (
 
 
 def create_app(settings: Settings, hub: Hub | None = None) -> FastAPI:
-    """Build the app. Without a `hub` it opens the one that `settings` name as it starts, and closes it as it ends."""
+    """Build the app. Without a `hub` it opens one from `settings` at start and closes it at the end."""
     metrics = Metrics()
 
     @asynccontextmanager
@@ -85,31 +81,12 @@ def create_app(settings: Settings, hub: Hub | None = None) -> FastAPI:
     app.state.metrics = metrics
     if hub is not None:
         _use(app, hub)
-    # Paths that are words come before the one that is an id.
-    routers = (
-        keywords.router,
-        exchange.router,
-        extraction.router,
-        knowledge.router,
-        slimming.router,
-        infos.router,
-        resources.router,
-        context.router,
-        recall.router,
-        operations.router,
-        upkeep.router,
-        maintenance.router,
-        admin.router,
-        audit.router,
-    )
-    for router in routers:
-        # Not include_router: it would match each request against a router first and a route second.
-        app.router.routes.extend(router.routes)
+    app.router.routes.extend(_ROUTES)
     _serve_docs(app)
-    error_responses.install(app, [route for route in app.routes if isinstance(route, Route)])
-    openapi.install(app)
+    error_responses.install(app, [route for route in app.routes if isinstance(route, StarletteRoute)])
+    openapi.install(app, _GROUPS)
     _guard(app, settings, hub.clock if hub else SystemClock())
-    app.add_middleware(Frame, ids=RandomIds(), metrics=metrics)
+    app.add_middleware(RequestIdMiddleware, ids=RandomIds(), metrics=metrics)
     return app
 
 
@@ -118,24 +95,26 @@ def _guard(app: FastAPI, settings: Settings, clock: Clock) -> None:
     rules = BodyRules(
         max_bytes=settings.max_body_bytes,
         batch_bytes=settings.max_batch_body_bytes,
-        max_depth=settings.max_json_depth,
-        large=_LARGE,
-        lines=_LINES,
+        held_bytes=settings.max_held_body_bytes,
+        caller_bytes=settings.max_held_body_bytes_per_caller,
+        json=json_limits(settings),
+        large=frozenset(route.path for route in _ROUTES if route.declared.get("is_large")),
+        lines=frozenset(route.path for route in _ROUTES if route.takes_lines),
         arrival_s=settings.request_timeout_s,
     )
     if settings.max_concurrent_requests:
-        # Behind the body: one that arrives a byte a minute must not take a place from those who ask.
-        app.add_middleware(Room, most=settings.max_concurrent_requests)
+        # After the body: a request whose body arrives slowly must not take a slot.
+        app.add_middleware(ConcurrencyLimit, most=settings.max_concurrent_requests)
     app.add_middleware(BodyGuard, rules=rules)
     app.add_middleware(PathGuard)
-    allowed = Allowed(settings.rate_limit_per_minute, settings.writes_per_day)
-    if allowed != Allowed(0, 0):
-        app.add_middleware(Allowance, allowed=allowed, clock=clock)
+    allowed = RateLimits(settings.rate_limit_per_minute, settings.writes_per_day)
+    if allowed != RateLimits(0, 0):
+        app.add_middleware(RateLimiter, allowed=allowed, clock=clock)
     if settings.auth == "none":
         app.add_middleware(HostGuard, allowed_hosts=settings.allowed_hosts, origins=settings.cors_origins)
     else:
         # A web page has no key, and keys are for those who come from elsewhere: any Host will do.
-        app.add_middleware(Gate)
+        app.add_middleware(AuthMiddleware)
     if settings.cors_origins:
         app.add_middleware(Cors, origins=settings.cors_origins)
 

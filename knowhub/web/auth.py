@@ -8,7 +8,7 @@ from knowhub.bootstrap import Hub
 from knowhub.core.errors import Forbidden, KnowHubError
 from knowhub.core.request_context import RequestContext
 from knowhub.identity.decisions import context_for
-from knowhub.identity.model import Caller
+from knowhub.identity.model import AuthenticatedCaller
 from knowhub.web.middleware import answer_problem
 from knowhub.web.schemas.parts import CallerIds
 
@@ -32,7 +32,7 @@ _HOW = (
 _log = structlog.get_logger("knowhub.web")
 
 
-class Gate:
+class AuthMiddleware:
     """Lets requests through that come with a key, before their body is looked at, and notes whose it is.
 
     What is open is named: a route that somebody adds is closed until it is.
@@ -46,7 +46,7 @@ class Gate:
         if scope["type"] != "http" or is_open(scope["path"]):
             await self._app(scope, receive, send)
             return
-        sent = _sent_keys(scope)
+        sent = _read_keys(scope)
         if len(sent) != 1:
             await answer_problem(send, scope, (401, "unauthorized", _SEVERAL if sent else _MISSING), _CHALLENGE)
             return
@@ -66,7 +66,7 @@ class Gate:
 
 
 def is_open(path: str) -> bool:
-    """Tell whether a path answers without a key."""
+    """Return whether a path answers without a key."""
     return path in _OPEN or path.startswith(_ASSETS)
 
 
@@ -75,21 +75,21 @@ def context_of(request: Request, ids: CallerIds) -> RequestContext:
 
     Raises Forbidden for ids that are not the key's.
     """
-    caller: Caller | None = request.scope.get(CALLER)
+    caller: AuthenticatedCaller | None = request.scope.get(CALLER)
     if caller is None:
         hub: Hub = request.app.state.hub
         if hub.settings.auth != "none":
             raise Forbidden("this route knows of no caller; it answers nothing that is anybody's")
         return ids.context(hub.default_owner)
-    return context_for(caller, ids.named(), ids.account if "account" in ids.model_fields_set else None)
+    return context_for(caller, ids.get_ids(), ids.account if "account" in ids.model_fields_set else None)
 
 
 def is_keeper_up(request: Request) -> bool:
-    """Tell whether an open route may say more, as the caller keeps the server up: the local principal, the root key."""
+    """Return whether an open route may say more: to the local principal and the root key."""
     hub: Hub = request.app.state.hub
     if hub.settings.auth == "none":
         return True
-    sent = _sent_keys(request.scope)
+    sent = _read_keys(request.scope)
     return len(sent) == 1 and hub.identity.is_root(sent.pop().decode("latin-1"))
 
 
@@ -99,7 +99,7 @@ async def say_how_to_begin(hub: Hub) -> None:
         _log.warning("no_key_yet", detail=_HOW)
 
 
-def _sent_keys(scope: Scope) -> set[bytes]:
+def _read_keys(scope: Scope) -> set[bytes]:
     """Return the different keys that a request brings."""
     sent: set[bytes] = set()
     for name, value in scope["headers"]:

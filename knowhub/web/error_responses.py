@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Match, Route
 
 from knowhub.core import errors
-from knowhub.web.browser_headers import Headers, headers_of
+from knowhub.web.browsers import Headers, headers_of
 
 _log = structlog.get_logger("knowhub.web")
 
@@ -57,28 +57,30 @@ def problem(
 def install(app: FastAPI, routes: Sequence[Route]) -> None:
     """Have `app` answer every failure as a problem; `routes` are all that it has."""
 
-    async def known(request: Request, error: Exception) -> Response:
+    async def handle_known(request: Request, error: Exception) -> Response:
         assert isinstance(error, errors.KnowHubError)  # noqa: S101 -- Starlette's handlers are typed for any exception
         status, kind = next((status, kind) for cls, status, kind in _KINDS if isinstance(error, cls))
         extra = dict(error.extra)
         if isinstance(error, errors.InvalidInput):
-            extra["errors"] = [{"field": one.field, "message": one.message} for one in error.errors]
+            extra["errors"] = [
+                {"field": field_error.field, "message": field_error.message} for field_error in error.errors
+            ]
         headers = {"Retry-After": str(ceil(error.retry_after_s))} if isinstance(error, errors.TooManyRequests) else None
         return _response(request, status, kind, error.detail, extra, headers)
 
     async def invalid(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)  # noqa: S101 -- as above
-        found = [_field_error(one) for one in error.errors()]
-        if any(one["type"] == "json_invalid" for one in error.errors()):
+        found = [_field_error(item) for item in error.errors()]
+        if any(item["type"] == "json_invalid" for item in error.errors()):
             return _response(request, 400, "malformed-json", "the body is not JSON", {"errors": found})
-        named = "; ".join(f"{one['field']}: {one['message']}" for one in found[:5])
+        named = "; ".join(f"{item['field']}: {item['message']}" for item in found[:5])
         return _response(request, 422, "invalid-input", named, {"errors": found})
 
     async def http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)  # noqa: S101 -- as above
-        return _unrouted(routes, request, error)
+        return _answer_unrouted(routes, request, error)
 
-    async def unexpected(request: Request, error: Exception) -> Response:
+    async def handle_unexpected(request: Request, error: Exception) -> Response:
         request_id = request.scope.get(REQUEST_ID, "")
         path = request.scope["path"]
         _log.error("unexpected_error", path=path, request_id=request_id, error=repr(error), exc_info=error)
@@ -92,10 +94,10 @@ def install(app: FastAPI, routes: Sequence[Route]) -> None:
             {"X-Request-ID": request_id, **_text(headers_of(path))},
         )
 
-    app.add_exception_handler(errors.KnowHubError, known)
+    app.add_exception_handler(errors.KnowHubError, handle_known)
     app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(HTTPException, http)
-    app.add_exception_handler(Exception, unexpected)
+    app.add_exception_handler(Exception, handle_unexpected)
 
 
 def _text(headers: Headers) -> dict[str, str]:
@@ -126,7 +128,7 @@ def _field_error(error: Mapping[str, Any]) -> dict[str, str]:
     return {"field": ".".join(named) or "body", "message": _PREFIX.sub("", error["msg"])}
 
 
-def _unrouted(routes: Sequence[Route], request: Request, error: HTTPException) -> Response:
+def _answer_unrouted(routes: Sequence[Route], request: Request, error: HTTPException) -> Response:
     """Answer what no route took: there is nothing there, or not with this method."""
     status, headers, detail = error.status_code, dict(error.headers or {}), str(error.detail)
     if status == HTTPStatus.METHOD_NOT_ALLOWED and _names_no_verb(request):
@@ -134,14 +136,14 @@ def _unrouted(routes: Sequence[Route], request: Request, error: HTTPException) -
     if status == HTTPStatus.NOT_FOUND:
         detail = f"there is nothing at {request.scope['path']}; see /docs"
     elif status == HTTPStatus.METHOD_NOT_ALLOWED:
-        headers["Allow"] = ", ".join(_allowed(routes, request))
+        headers["Allow"] = ", ".join(_list_methods(routes, request))
         detail = f"{request.method} is not one of {headers['Allow']}"
     kind = HTTPStatus(status).name.lower().replace("_", "-")
     return _response(request, status, kind, detail, {}, headers)
 
 
 def _names_no_verb(request: Request) -> bool:
-    """Tell whether a POST names a verb that this server does not have, where a path with an id happens to fit.
+    """Return whether a POST names a verb that this server does not have, where a path with an id happens to fit.
 
     A verb is one word of letters; an id that KnowHub makes has digits. A verb that is missing is a missing route.
     """
@@ -150,7 +152,7 @@ def _names_no_verb(request: Request) -> bool:
     return request.method == "POST" and fits_an_id and word.isascii() and word.isalpha()
 
 
-def _allowed(routes: Sequence[Route], request: Request) -> list[str]:
+def _list_methods(routes: Sequence[Route], request: Request) -> list[str]:
     """List the methods of every route that has this path, not only of the first."""
     methods: set[str] = set()
     for route in routes:

@@ -9,7 +9,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from knowhub.core.clock import Clock
 from knowhub.core.request_context import Role
-from knowhub.identity.model import Caller
+from knowhub.identity.model import AuthenticatedCaller
 from knowhub.web.auth import CALLER
 from knowhub.web.middleware import READING, answer_problem
 
@@ -21,7 +21,7 @@ _MINUTE_S, _DAY_S = 60.0, 86_400.0
 _FULL = (503, "unavailable", "this hub answers as many requests at once as it may; try again")
 
 
-class Room:
+class ConcurrencyLimit:
     """Answers so many requests at once, and sends the others away at once: they would only wait, and hold memory."""
 
     def __init__(self, app: ASGIApp, most: int) -> None:
@@ -45,14 +45,14 @@ class Room:
 
 
 @dataclass(frozen=True, slots=True)
-class Allowed:
+class RateLimits:
     """What one caller may ask; 0 is no limit."""
 
     requests_per_minute: int
     writes_per_day: int
 
 
-class Allowance:
+class RateLimiter:
     """Gives each caller so many requests a minute and writes a day under /api/, and refuses more with 429.
 
     A caller is who holds a key, so that a second key gives no second allowance, and two users who call as one agent are
@@ -61,7 +61,7 @@ class Allowance:
     """
 
     def __init__(
-        self, app: ASGIApp, allowed: Allowed, clock: Clock, seconds: Callable[[], float] = time.monotonic
+        self, app: ASGIApp, allowed: RateLimits, clock: Clock, seconds: Callable[[], float] = time.monotonic
     ) -> None:
         self._app = app
         self._buckets = Buckets(allowed.requests_per_minute) if allowed.requests_per_minute else None
@@ -74,7 +74,7 @@ class Allowance:
         if scope["type"] != "http" or not scope["path"].startswith(_LIMITED):
             await self._app(scope, receive, send)
             return
-        who = _caller_of(scope)
+        who = name_caller(scope)
         if who is not None:
             refused = self._refused(who, is_write=scope["method"] not in READING)
             if refused is not None:
@@ -148,9 +148,9 @@ class Days:
         return 0.0 if is_free else (day + 1) * _DAY_S - now
 
 
-def _caller_of(scope: Scope) -> str | None:
-    """Name whose allowance a request is taken from; None for one that has no limit."""
-    caller: Caller | None = scope.get(CALLER)
+def name_caller(scope: Scope) -> str | None:
+    """Return the principal whose limit a request counts against; None if it has no limit."""
+    caller: AuthenticatedCaller | None = scope.get(CALLER)
     if caller is None:
         client = scope.get("client")
         return client[0] if client else ""

@@ -10,9 +10,7 @@ from starlette.types import Scope
 
 from knowhub.bootstrap import Hub
 from knowhub.context.index_model import EventStatus
-from knowhub.core.chat import CountedChatModel, Usage
-from knowhub.core.embedding import CountedEmbedder
-from knowhub.core.reranking import CountedReranker
+from knowhub.core.language_models import CountedChatModel, CountedEmbedder, CountedReranker, Usage
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -71,13 +69,15 @@ class _HubCollector:
         status = self._hub.store.status()
         yield GaugeMetricFamily("knowhub_writable", "1 while writes are taken.", value=float(status.writable))
         yield GaugeMetricFamily("knowhub_log_sequence", "Operations acknowledged so far.", value=status.last_seq)
-        yield GaugeMetricFamily("knowhub_index_lag", "Rows not yet in an index.", value=self._hub.index_lag)
-        yield _of_the_outbox(self._hub.memory_recall.outbox.counts)
-        yield GaugeMetricFamily("knowhub_keeper", "1 in the keeper process.", value=float(self._hub.keeper.is_keeper))
+        yield GaugeMetricFamily("knowhub_index_lag", "Rows not yet in an index.", value=self._hub.indexes.lag)
+        yield _of_the_outbox(self._hub.memories.outbox.counts)
+        yield GaugeMetricFamily(
+            "knowhub_keeper", "1 in the keeper process.", value=float(self._hub.maintenance.is_leader)
+        )
         yield CounterMetricFamily(
             "knowhub_showings_dropped",
             "Times that what a search showed could not be noted in the log.",
-            value=self._hub.showings.dropped + self._hub.showings.failed,
+            value=self._hub.knowledge.impressions.dropped + self._hub.knowledge.impressions.failed,
         )
         chat, decisions = self._hub.chat, self._hub.decisions
         if isinstance(chat, CountedChatModel):

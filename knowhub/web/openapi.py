@@ -1,41 +1,35 @@
-"""The OpenAPI document: what every route says of itself, and the parts that all of them share."""
+"""The OpenAPI document, built from the declarations of the routes and from the parts that all routes share."""
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
 from typing import Any
 
 from fastapi import FastAPI
-from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
 
 from knowhub.web.auth import API_KEY_HEADER, is_open
-from knowhub.web.schemas.examples import BODIES
+from knowhub.web.openapi_examples import example_of, problem_example
+from knowhub.web.route import Answer, Edit, Route, Routes, TextAnswer, Write
 from knowhub.web.schemas.parts import Problem
-
-TAGS = [
-    {"name": "knowledge", "description": "Experience records: what an agent learnt, with its evidence."},
-    {"name": "keywords", "description": "The keyword tree: names, exact in microseconds, and a model where they miss."},
-    {"name": "infos", "description": "What hangs on the tree: texts, each linked to any number of keywords."},
-    {"name": "resources", "description": "Code, credentials, cookies and other texts, part of them sealed."},
-    {"name": "memories", "description": "Sessions word for word, and what is remembered of them, in layers."},
-    {"name": "operations", "description": "The log as history: who did what, and undo of each of it."},
-    {"name": "keys", "description": "Who may call: API keys, their holders and their roles."},
-    {"name": "upkeep", "description": "Indexes, long work, health and metrics."},
-]
 
 _PROBLEM_TEXTS = {
     400: "The body is not JSON.",
-    401: "Where keys are asked for: the request brings none that opens anything.",
+    401: "The server asks for API keys, and the request has no valid one.",
     403: "The caller may not do this, or the Host or Origin is foreign.",
-    404: "There is no such thing, or the caller may not see it.",
+    404: "It does not exist, or the caller may not see it.",
     408: "The body did not arrive in time.",
-    409: "The state does not allow it; on a version, `current_version` names the one that stands.",
-    413: "Over a documented limit.",
-    415: "Another content type is wanted.",
+    409: "The present state does not allow it. For a wrong version, `current_version` names the present one.",
+    413: "Larger than a documented limit.",
+    415: "The content type is not accepted here.",
     422: "A field is wrong; `errors` names it.",
-    429: "The caller has asked more often than it may; `Retry-After` says for how long.",
-    503: "The server cannot do this now, or answers as many requests as it may.",
+    431: "The head of the request is larger than a documented limit.",
+    429: "Too many requests from this caller; `Retry-After` says how many seconds to wait.",
+    503: "The server cannot do this now, is answering as many requests as it may, or holds as many bytes of them.",
     507: "The disk is full.",
 }
+_TITLES = {413: "Content Too Large", 422: "Unprocessable Content"}
 
 _SCHEMES = {
     "key": {"type": "apiKey", "in": "header", "name": API_KEY_HEADER, "description": "An API key, or the root key."},
@@ -46,124 +40,227 @@ _RETRY_HEADER = {
     "in": "header",
     "required": False,
     "schema": {"type": "string", "minLength": 1, "maxLength": 200},
-    "description": "A retry with the same key and body answers the first answer again, for 24 hours.",
+    "description": "A retry with the same key and body gets the first answer again, for 24 hours.",
 }
 _IF_MATCH_HEADER = {
     "name": "If-Match",
     "in": "header",
     "required": False,
     "schema": {"type": "string", "pattern": r'^(\*|(W/)?"[0-9]{1,15}")$'},
-    "description": "The version that you read, in quotes; 409 when it has moved on.",
+    "description": "The version that you read, in quotes. Another version of the row is 409.",
 }
+_PATH_PARAMETERS = {
+    "alias": "An alias of the keyword, in any spelling.",
+    "event_id": "The id of an outbox event.",
+    "key_id": "The id of an API key, not its text.",
+    "keyword_id": "The id of a keyword; `root` is the root of the tree.",
+    "knowledge_id": "The id of a knowledge record.",
+    "operation_id": "The id of an operation, or of a group of operations.",
+    "resource_id": "The id of a resource, which may hold slashes.",
+    "ts": "The time stamp of a snapshot, as the list shows it.",
+}
+_QUERY_PARAMETERS = {
+    "actor": "Only operations of this principal, such as `user:li`.",
+    "content_type": "Only resources of this content type.",
+    "depth": "How many levels below the node to answer.",
+    "layout": "`jsonl` for JSON lines, `workspace` for an archive of folders by owner.",
+    "level": "L0 is the abstract, L1 the overview, L2 the whole content.",
+    "limit": "At most so many results.",
+    "min_score": "Only records with at least this score.",
+    "op": "Only operations of this kind, such as `save_knowledge`.",
+    "owner": "Only rows of this owner, such as `agent:crawler`.",
+    "q": "The question, in words.",
+    "scopes": "Only rows with one of these scopes, separated by commas.",
+    "size": "How many results a page has.",
+    "top_k": "At most so many results, the best first.",
+    "types": "Only records of one of these types, separated by commas.",
+    "uri": "The `ctx://` URI of a memory.",
+}
+_HEADERS = {
+    "X-Request-ID": "The id of the request, as it was sent or new.",
+    "X-Operation-Id": "The operation that this write made.",
+    "ETag": "The version of the row, in quotes.",
+    "Location": "The path of the new row.",
+    "Retry-After": "Seconds to wait before the next try.",
+}
+_TEXT = {"type": "string"}
+_BINARY = "application/gzip"
 
 _COMPONENT = "#/components/schemas/{model}"
-_OPTIONAL_BODIES = ("undo", "reorganize", "link", "slim", "retry", "distill")
-_BODY_MODELS: dict[str, type[BaseModel]] = {}
-
-RETRY: dict[str, Any] = {"parameters": [_RETRY_HEADER]}
-IF_MATCH: dict[str, Any] = {"parameters": [_RETRY_HEADER, _IF_MATCH_HEADER]}
+_ERRORS = (401, 403, 429, 431, 503)
+_ERRORS_OF_WRITES = (400, 408, 409, 413, 415, 422, 507)
 
 
-def parameters(model: type[BaseModel], *, headers: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Describe a query model, and the headers of RETRY or IF_MATCH beside it, for `openapi_extra`."""
-    schema = model.model_json_schema()
-    described = [
-        {
-            "name": name,
-            "in": "query",
-            "required": name in schema.get("required", ()),
-            "schema": _inlined(field, schema.get("$defs", {})),
-        }
-        for name, field in schema["properties"].items()
-    ]
-    return {"parameters": [*described, *(headers or {}).get("parameters", ())]}
-
-
-def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Describe the errors that a route can answer with; 401, 403, 429 and 503 are every route's."""
-    return {
-        status: {
-            "description": _PROBLEM_TEXTS[status],
-            "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
-        }
-        for status in (401, 403, 429, 503, *statuses)
-    }
-
-
-def answers(status: int, model: type[BaseModel], description: str = "") -> dict[int | str, dict[str, Any]]:
-    """Describe a good answer."""
-    return {status: {"model": model, "description": description or "Done."}}
-
-
-def content(status: int, description: str, *media_types: str) -> dict[int | str, dict[str, Any]]:
-    """Describe a good answer that is not JSON."""
-    return {status: {"description": description, "content": {media_type: {} for media_type in media_types}}}
-
-
-def examples(name: str, model: type[BaseModel] | None = None) -> dict[str, Any]:
-    """Describe a route's body: its model, and the examples of that name, each of which a test executes."""
-    content_type, cases = BODIES[name]
-    content: dict[str, Any] = {"examples": cases, "schema": {"type": "string", "description": "A JSON object a line."}}
-    if model is not None:
-        _BODY_MODELS[model.__name__] = model
-        content["schema"] = {"$ref": _COMPONENT.format(model=model.__name__)}
-    return {"requestBody": {"content": {content_type: content}, "required": name not in _OPTIONAL_BODIES}}
-
-
-WRITES = problems(400, 408, 409, 413, 415, 422, 507)
-
-
-def install(app: FastAPI) -> None:
-    """Have `app` build its document once, with what FastAPI cannot know."""
+def install(app: FastAPI, groups: Sequence[Routes]) -> None:
+    """Let `app` build its document of these routes, once."""
 
     def document() -> dict[str, Any]:
         if app.openapi_schema is None:
-            built = get_openapi(
-                title=app.title,
-                version=app.version,
-                summary=app.summary,
-                description=app.description,
-                routes=app.routes,
-                tags=TAGS,
-                servers=[{"url": "/", "description": "This hub."}],
-            )
-            schemas = built.setdefault("components", {}).setdefault("schemas", {})
-            schemas.pop("HTTPValidationError", None)
-            schemas.pop("ValidationError", None)
-            models: list[type[BaseModel]] = [Problem, *_BODY_MODELS.values()]
-            for model in models:
-                schema = model.model_json_schema(ref_template=_COMPONENT)
-                schemas |= schema.pop("$defs", {})
-                schemas[model.__name__] = schema
-            _secure(built, is_asking=app.state.settings.auth != "none")
-            app.openapi_schema = built
+            app.openapi_schema = _build(app, groups)
         return app.openapi_schema
 
-    app.openapi = document  # type: ignore[method-assign] # FastAPI's own way to extend the document
+    app.openapi = document  # type: ignore[method-assign] # -- FastAPI documents this way to extend it
 
 
-def _secure(document: dict[str, Any], *, is_asking: bool) -> None:
-    """Describe how keys are sent, and, where they are asked for, what is open without one."""
-    document["components"]["securitySchemes"] = _SCHEMES
-    if is_asking:
-        document["security"] = [{name: []} for name in _SCHEMES]
-    for path, methods in document["paths"].items():
-        if is_open(path):
-            for described in methods.values():
-                described["responses"].pop("401", None)
-                if is_asking:
-                    described["security"] = []
+def list_errors(route: Route) -> set[int]:
+    """Return the statuses of the errors that a route can answer."""
+    statuses = {*_ERRORS, *route.declared.get("errors", ())}
+    if route.method != "GET":
+        statuses.update(_ERRORS_OF_WRITES)
+    elif route.call is not None:
+        statuses.add(HTTPStatus.UNPROCESSABLE_ENTITY)
+    if route.param_convertors:
+        statuses.add(HTTPStatus.NOT_FOUND)
+    if is_open(route.path):
+        statuses.remove(HTTPStatus.UNAUTHORIZED)
+    return statuses
 
 
-def _inlined(field: dict[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
-    """Put enumerations where they are referred to, and drop null: a parameter has neither components nor null."""
+def _build(app: FastAPI, groups: Sequence[Routes]) -> dict[str, Any]:
+    routes = [route for group in groups for route in group]
+    schemas = _describe_models(routes)
+    paths: dict[str, Any] = {}
+    for route in routes:
+        paths.setdefault(route.path_format, {})[route.method.lower()] = _describe_route(route, schemas)
+    schemes: list[dict[str, list[str]]] = [{name: []} for name in _SCHEMES]
+    is_key_required = app.state.settings.auth != "none"
+    return {
+        "openapi": app.openapi_version,
+        "info": {
+            "title": app.title,
+            "summary": app.summary,
+            "description": app.description,
+            "version": app.version,
+        },
+        "servers": [{"url": "/", "description": "This server."}],
+        "tags": [{"name": group.tag, "description": group.description} for group in groups if group.description],
+        "paths": paths,
+        "components": {"schemas": schemas, "securitySchemes": _SCHEMES},
+        "security": schemes if is_key_required else [{}, *schemes],
+    }
+
+
+def _describe_models(routes: Sequence[Route]) -> dict[str, Any]:
+    models: dict[type[BaseModel], None] = {Problem: None}
+    for route in routes:
+        if route.body is not None and route.declared.get("examples"):
+            models[route.body] = None
+        for answer in route.answers.values():
+            if not isinstance(answer, TextAnswer):
+                models[answer[0] if isinstance(answer, tuple) else answer] = None
+    _, schema = models_json_schema([(model, "validation") for model in models], ref_template=_COMPONENT)
+    described: dict[str, Any] = schema["$defs"]
+    return described
+
+
+def _describe_route(route: Route, schemas: Mapping[str, Any]) -> dict[str, Any]:
+    operation: dict[str, Any] = {
+        "tags": [route.declared["tag"]],
+        "summary": route.declared["summary"],
+        "description": inspect.getdoc(route.endpoint),
+        "operationId": route.name,
+        "responses": {str(status): _describe_problem(status) for status in sorted(list_errors(route))},
+    }
+    for status, answer in route.answers.items():
+        operation["responses"][str(status)] = _describe_answer(route, status, answer, schemas)
+    if parameters := _describe_parameters(route):
+        operation["parameters"] = parameters
+    if examples := route.declared.get("examples"):
+        operation["requestBody"] = _describe_body(route, examples)
+    if is_open(route.path):
+        operation["security"] = []
+    return operation
+
+
+def _describe_parameters(route: Route) -> list[dict[str, Any]]:
+    in_path = [
+        {
+            "name": name,
+            "in": "path",
+            "required": True,
+            "schema": _TEXT,
+            "description": _PATH_PARAMETERS.get(name, f"The {name.replace('_', ' ')}."),
+        }
+        for name in route.param_convertors
+    ]
+    call = route.call or object
+    headers = [_RETRY_HEADER] if issubclass(call, Write) else []
+    if issubclass(call, Edit):
+        headers.append(_IF_MATCH_HEADER)
+    if route.query is None or route.call is None:
+        return [*in_path, *headers]
+    schema = route.query.model_json_schema()
+    required = schema.get("required", ())
+    in_query = []
+    for name, described in schema["properties"].items():
+        field = _inline_enums(described, schema.get("$defs", {}))
+        description = field.pop("description", None) or _QUERY_PARAMETERS[name]
+        field.pop("title", None)
+        in_query.append(
+            {"name": name, "in": "query", "required": name in required, "schema": field, "description": description}
+        )
+    return [*in_path, *sorted(in_query, key=lambda parameter: not parameter["required"]), *headers]
+
+
+def _describe_body(route: Route, examples: Mapping[str, Any]) -> dict[str, Any]:
+    cases = {name: {"value": value} for name, value in examples.items()}
+    if route.body is None:
+        schema = {"type": "string", "description": "A JSON object a line."}
+        return {"content": {"application/x-ndjson": {"schema": schema, "examples": cases}}, "required": True}
+    content = {"application/json": {"schema": _refer_to(route.body), "examples": cases}}
+    return {"content": content, "required": not route.declared.get("is_body_optional", False)}
+
+
+def _describe_answer(
+    route: Route,
+    status: int,
+    answer: Answer,
+    schemas: Mapping[str, Any],
+) -> dict[str, Any]:
+    is_write = route.method != "GET"
+    names = ["X-Request-ID"]
+    if status < HTTPStatus.BAD_REQUEST:
+        names += ["X-Operation-Id"] if is_write else ["ETag"] if route.param_convertors else []
+    if status == HTTPStatus.CREATED:
+        names.append("Location")
+    if isinstance(answer, TextAnswer):
+        content: dict[str, Any] = {
+            media_type: {"schema": {**_TEXT, "format": "binary"} if media_type == _BINARY else _TEXT}
+            for media_type in answer.media_types
+        }
+        return {"description": answer.description, "headers": _describe_headers(status, names), "content": content}
+    model, description = answer if isinstance(answer, tuple) else (answer, "Done.")
+    schema = _refer_to(model)
+    content = {"application/json": {"schema": schema, "example": example_of(schema, schemas)}}
+    return {"description": description, "headers": _describe_headers(status, names), "content": content}
+
+
+def _describe_problem(status: int) -> dict[str, Any]:
+    text = _PROBLEM_TEXTS[status]
+    example = problem_example(status, _TITLES.get(status, HTTPStatus(status).phrase), text)
+    content = {"application/problem+json": {"schema": _refer_to(Problem), "example": example}}
+    return {"description": text, "headers": _describe_headers(status, ["X-Request-ID"]), "content": content}
+
+
+def _describe_headers(status: int, names: Sequence[str]) -> dict[str, Any]:
+    if status in {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}:
+        names = [*names, "Retry-After"]
+    return {name: {"description": _HEADERS[name], "schema": _TEXT} for name in names}
+
+
+def _refer_to(model: type[BaseModel]) -> dict[str, str]:
+    return {"$ref": _COMPONENT.format(model=model.__name__)}
+
+
+def _inline_enums(field: dict[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
+    """Replace references by the enumerations that they name, and drop null: a parameter has neither."""
     if "$ref" in field:
         rest = {name: value for name, value in field.items() if name != "$ref"}
         return {**definitions[field["$ref"].rpartition("/")[2]], **rest}
     kinds = [kind for kind in field.get("anyOf", ()) if kind != {"type": "null"}]
     if len(kinds) == 1:
         rest = {name: value for name, value in field.items() if name not in ("anyOf", "default")}
-        return _inlined({**kinds[0], **rest}, definitions)
+        return _inline_enums({**kinds[0], **rest}, definitions)
     if "items" in field:
-        return {**field, "items": _inlined(field["items"], definitions)}
-    return field
+        return {**field, "items": _inline_enums(field["items"], definitions)}
+    return dict(field)

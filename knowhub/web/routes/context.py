@@ -1,261 +1,223 @@
-"""The routes of layered memories: commit a session, search, read, look through, correct, forget (seed 002 §10.1)."""
+"""The routes of layered memories: commit a session, search, read, correct, forget; and recall from every source."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 from urllib.parse import quote
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Response
 
 from knowhub.context import uri
+from knowhub.context.commit.candidate_pipeline import UNREAD
 from knowhub.context.commit_model import CommitResult, WritePlan
 from knowhub.context.index.outbox import OutboxStatus
 from knowhub.context.index_model import OutboxEvent
 from knowhub.context.model import NODES, PARTS, ContextNode
-from knowhub.context.search_model import MemoryFound, RetrievedBlock
+from knowhub.context.search_model import MemorySearchResult, RetrievedBlock
 from knowhub.core.clock import iso
 from knowhub.core.errors import InvalidInput
-from knowhub.usecases.distill_session import Distillate
-from knowhub.web.dependencies import (
-    RowDeletion,
-    body,
-    context_of,
-    edit_of,
-    erased,
-    hub_of,
-    json_response,
-    query,
-    raw_body,
-    retry_key,
-    written,
-)
-from knowhub.web.edge_route import EdgeRoute
-from knowhub.web.openapi import IF_MATCH, RETRY, WRITES, answers, examples, parameters, problems
-from knowhub.web.row_answers import etag
+from knowhub.usecases.distill_session import DistillationResult
+from knowhub.usecases.recall import RecallResult
+from knowhub.web.responses import answer_json, answer_write, etag
+from knowhub.web.route import Call, Edit, Routes, Write
 from knowhub.web.schemas import context as schemas
 from knowhub.web.schemas import context_answers as shapes
-from knowhub.web.schemas.parts import Body, CallerIds, DeletionAnswer
+from knowhub.web.schemas import examples
+from knowhub.web.schemas.parts import Body, DeletionAnswer
+
+routes = Routes("/api", "memories", "Sessions word for word, and the memories taken from them, in three layers.")
 
 _SHOWN_OF_A_BLOCK = tuple(shapes.FoundBlock.model_fields)
 
-router = APIRouter(prefix="/api/context", tags=["memories"], route_class=EdgeRoute)
 
-
-@router.post(
-    "/sessions/commit",
-    status_code=201,
+@routes.add(
+    "POST",
+    "/context/sessions/commit",
+    {
+        201: (shapes.CommitAnswer, "Something was written."),
+        200: (shapes.CommitAnswer, "Nothing was new, or it was a dry run."),
+    },
     summary="Commit a session",
-    responses=answers(201, shapes.CommitAnswer, "Something was written.")
-    | answers(200, shapes.CommitAnswer, "Nothing was new, or it was a dry run.")
-    | WRITES,
-    openapi_extra=RETRY | examples("commit", schemas.CommitBody),
+    examples=examples.COMMIT,
+    is_large=True,
 )
-async def commit_session(request: Request) -> Response:
-    """Keep a session word for word, and what it says that is worth remembering, in one operation (CE-112).
+async def commit_session(call: Write, sent: schemas.CommitBody) -> Response:
+    """Store a session word for word, with the memories found in it, in one operation.
 
-    Committing it again adds what is new. When this is answered, all of it can be searched and stands on the disk.
+    Committing it again adds what is new. The answer comes when everything is on disk and can be searched.
     """
-    sent = body(request, schemas.CommitBody)
-    ctx = context_of(request, sent)
-    done = await hub_of(request).memories.commit_session(ctx, sent.to_commit(), retry_key(request, ctx))
+    done = await call.hub.memories.nodes.commit_session(call.ctx, sent.to_commit(), call.key)
     if done.operation_id is None:
-        return written(committed(done), None)
+        return answer_write(make_commit_view(done), None)
     location = {"Location": f"/api/context/nodes?uri={quote(done.archive.archive_uri, safe='')}"}
-    return written(committed(done), done.operation_id, 201, location)
+    return answer_write(make_commit_view(done), done.operation_id, 201, location)
 
 
-@router.get(
-    "/search",
-    summary="Search memories",
-    responses=answers(200, shapes.MemorySearchAnswer) | problems(404, 422),
-    openapi_extra=parameters(schemas.MemorySearchParams),
-)
-async def search_memory(request: Request) -> Response:
-    """Find memories and parts of transcripts, best first, by their abstracts alone: no text is opened (CE-113)."""
-    params = query(request, schemas.MemorySearchParams)
-    ctx = context_of(request, params)
-    found = await hub_of(request).memories.search_memory(
-        ctx, params.q, params.target_uri, params.wanted(), params.top_k
+@routes.add("GET", "/context/search", {200: shapes.MemorySearchAnswer}, summary="Search memories", errors=(404,))
+async def search_memory(call: Call, params: schemas.MemorySearchParams) -> Response:
+    """Find memories and parts of transcripts, best first. The answer has their abstracts, not their texts."""
+    found = await call.hub.memories.nodes.search_memory(
+        call.ctx, params.q, params.target_uri, params.get_categories(), params.top_k
     )
-    return json_response(shown(found))
+    return answer_json(make_search_view(found))
 
 
-@router.get(
-    "/read",
-    summary="Read a layer of a memory",
-    responses=answers(200, shapes.ReadBlock) | problems(404, 422),
-    openapi_extra=parameters(schemas.ReadParams),
-)
-async def read_memory(request: Request) -> Response:
-    """Read abstract (`L0`), overview (`L1`) or the whole text (`L2`) of what stands at a URI (CE-114)."""
-    params = query(request, schemas.ReadParams)
-    block = await hub_of(request).memories.read_memory(
-        context_of(request, params),
+@routes.add("GET", "/context/read", {200: shapes.ReadBlock}, summary="Read a layer of a memory", errors=(404,))
+async def read_memory(call: Call, params: schemas.ReadParams) -> Response:
+    """Read the abstract (`L0`), overview (`L1`) or whole text (`L2`) of a memory."""
+    block = await call.hub.memories.nodes.read_memory(
+        call.ctx,
         params.uri,
         params.to_level(),
         expand_relations=params.expand_relations,
         max_relations=params.max_relations,
     )
-    return json_response(shown_read(block))
+    return answer_json(make_read_view(block))
 
 
-@router.get(
-    "/nodes",
-    summary="Read a memory, whole",
-    responses=answers(200, shapes.NodeRecord) | problems(404, 422),
-    openapi_extra=parameters(schemas.NodeParams),
-)
-async def get_node(request: Request) -> Response:
-    """Read a memory, a session or a message with all its layers (CE-115); `ETag` is its version."""
-    params = query(request, schemas.NodeParams)
-    node = await hub_of(request).memories.get_node(context_of(request, params), params.uri)
-    return json_response(shown_node(node), headers=etag(node.version))
+@routes.add("GET", "/context/nodes", {200: shapes.NodeRecord}, summary="Read a memory, whole", errors=(404,))
+async def get_node(call: Call, params: schemas.NodeParams) -> Response:
+    """Read a memory, a session or a message with all its layers; `ETag` is its version."""
+    node = await call.hub.memories.nodes.get_node(call.ctx, params.uri)
+    return answer_json(make_node_view(node), headers=etag(node.version))
 
 
-@router.patch(
-    "/nodes",
+@routes.add(
+    "PATCH",
+    "/context/nodes",
+    {200: shapes.SavedNode},
     summary="Correct a memory",
-    responses=answers(200, shapes.SavedNode) | WRITES | problems(404),
-    openapi_extra=parameters(schemas.NodePlaceParams, headers=IF_MATCH) | examples("node_patch", schemas.NodePatchBody),
+    errors=(404,),
+    examples=examples.NODE_PATCH,
 )
-async def edit_node(request: Request) -> Response:
-    """Correct what is remembered; what was said in a session stays as it was said."""
-    sent = body(request, schemas.NodePatchBody, beside_query=True)
-    address = _address(query(request, schemas.NodePlaceParams, beside_body=True).uri, sent.uri)
-    ctx, version, key = edit_of(request, sent)
-    edited = await hub_of(request).memories.edit_node(ctx, address, sent.patch(), version, key)
-    return written(shown_node(edited.node), edited.operation_id, headers=etag(edited.node.version))
+async def edit_node(call: Edit, sent: schemas.NodePatchBody, params: schemas.NodePlaceParams) -> Response:
+    """Change the layers of a memory. The messages of a session cannot be changed."""
+    address = _address(params.uri, sent.uri)
+    edited = await call.hub.memories.nodes.edit_node(call.ctx, address, sent.patch(), call.version, call.key)
+    return answer_write(make_node_view(edited.node), edited.operation_id, headers=etag(edited.node.version))
 
 
-@router.delete(
-    "/nodes",
-    summary="Forget a memory",
-    responses=answers(200, DeletionAnswer) | WRITES | problems(404),
-    openapi_extra=parameters(schemas.NodeDeleteParams, headers=IF_MATCH),
-)
-async def delete_node(request: Request) -> Response:
-    """Forget a memory, a message, or a session with its messages; undoing the operation brings it back.
+@routes.add("DELETE", "/context/nodes", {200: DeletionAnswer}, summary="Delete a memory", errors=(404,))
+async def delete_node(
+    call: Edit, sent: schemas.NodeEraseBody | schemas.NodeDeleteParams, params: schemas.NodePlaceParams
+) -> Response:
+    """Delete a memory, a message, or a session with its messages. Undo brings it back.
 
-    A session that is committed again does not. With `erase` the content is gone for good.
+    Committing the session again does not. With `erase` the content is removed for good.
     """
-    address, wanted = _deletion_of(request)
-    if wanted.is_erasing:
+    address = _address(params.uri, sent.uri)
+    if sent.erase:
         collection = PARTS if uri.parse(address).is_part else NODES
-        return await erased(request, collection, address, wanted)
-    done = await hub_of(request).memories.delete_node(wanted.ctx, address, wanted.version, wanted.key)
-    return written({}, done)
+        return await call.erase(collection, address)
+    done = await call.hub.memories.nodes.delete_node(call.ctx, address, call.version, call.key)
+    return answer_write({}, done)
 
 
-@router.get(
-    "/children",
-    summary="Look through memories",
-    responses=answers(200, shapes.ChildrenAnswer) | problems(404, 422),
-    openapi_extra=parameters(schemas.ChildrenParams),
-)
-async def list_children(request: Request) -> Response:
-    """List what stands below a URI, as in folders (CE-116)."""
-    params = query(request, schemas.ChildrenParams)
-    ctx = context_of(request, params)
-    below = await hub_of(request).memories.list_children(
-        ctx, params.uri, recursive=params.recursive, depth=params.depth
+@routes.add("GET", "/context/children", {200: shapes.ChildrenAnswer}, summary="List memories", errors=(404,))
+async def list_children(call: Call, params: schemas.ChildrenParams) -> Response:
+    """List the memories below a URI, like files in folders."""
+    below = await call.hub.memories.nodes.list_children(
+        call.ctx, params.uri, recursive=params.recursive, depth=params.depth
     )
-    results = [asdict(one) for one in below.children]
+    results = [asdict(node_summary) for node_summary in below.children]
     listed = {"results": results, "count": len(results), "next_cursor": None, "truncated": below.truncated}
-    return json_response(listed)
+    return answer_json(listed)
 
 
-@router.get(
-    "/outbox",
-    summary="What the index of vectors has yet to take in",
-    responses=answers(200, shapes.OutboxAnswer) | problems(422),
-    openapi_extra=parameters(CallerIds),
-)
-async def get_outbox(request: Request) -> Response:
-    """Count what waits, and show what failed for good, as far as the caller sees what it is about."""
-    params = query(request, CallerIds)
-    return json_response(shown_outbox(await hub_of(request).outbox.status(context_of(request, params))))
+@routes.add("GET", "/context/outbox", {200: shapes.OutboxAnswer}, summary="What waits for the vector index")
+async def get_outbox(call: Call) -> Response:
+    """Count the events that wait, and list those that failed for good, of memories that the caller may see."""
+    return answer_json(make_outbox_view(await call.hub.memories.outbox.status(call.ctx)))
 
 
-@router.post(
-    "/outbox/{event_id}/retry",
+@routes.add(
+    "POST",
+    "/context/outbox/{event_id}/retry",
+    {200: shapes.RetriedEvent},
     summary="Try a dead letter again",
-    responses=answers(200, shapes.RetriedEvent) | WRITES | problems(404),
-    openapi_extra=examples("retry", Body),
+    examples=examples.RETRY,
+    is_body_optional=True,
 )
-async def retry_event(request: Request, event_id: str) -> Response:
-    """Have an event that failed for good tried again, as if it were new."""
-    ctx = context_of(request, body(request, Body))
-    event = await hub_of(request).outbox.retry(ctx, event_id)
-    return written({"event_id": event.event_id, "status": event.status.value}, None)
+async def retry_event(call: Call, event_id: str, sent: Body) -> Response:
+    """Try an event that failed for good once more, as a new event."""
+    del sent
+    event = await call.hub.memories.outbox.retry(call.ctx, event_id)
+    return answer_write({"event_id": event.event_id, "status": event.status.value}, None)
 
 
-@router.post(
-    "/sessions/{session_id}/distill",
-    summary="Make knowledge of a session",
-    responses=answers(200, shapes.DistillAnswer) | WRITES | problems(404),
-    openapi_extra=RETRY | examples("distill", schemas.DistillBody),
+@routes.add(
+    "POST",
+    "/context/sessions/{session_id}/distill",
+    {200: shapes.DistillAnswer},
+    summary="Save knowledge from a session",
+    examples=examples.DISTILL,
+    is_body_optional=True,
 )
-async def distill_session(request: Request, session_id: str) -> Response:
+async def distill_session(call: Write, session_id: str, sent: schemas.DistillBody) -> Response:
     """Save the patterns, cases, skills, tools, preferences and profile of a session as records, in one operation.
 
-    What was saved before is not saved again; where a memory has changed since, its record is superseded.
+    What was saved before is not saved again. If a memory has changed since, a new record supersedes the old one.
     """
-    sent = body(request, schemas.DistillBody)
-    ctx = context_of(request, sent)
-    distill = hub_of(request).distill
-    done = await distill.distill(ctx, session_id, retry_key(request, ctx), dry_run=sent.dry_run)
-    return written(distilled(done), done.operation_id)
+    done = await call.hub.memories.distillation.distill(call.ctx, session_id, call.key, dry_run=sent.dry_run)
+    return answer_write(make_distillation_view(done), done.operation_id)
 
 
-def committed(done: CommitResult) -> dict[str, Any]:
+def make_commit_view(done: CommitResult) -> dict[str, Any]:
     """Return what committing a session did as the API answers it, but for its operation."""
     return {
         "status": done.status,
         "archive": asdict(done.archive),
-        "write_results": [asdict(one) for one in done.write_results],
-        "plans": [_plan(one) for one in done.plans],
-        "outbox_events": [_event(one) for one in done.outbox_events],
+        "write_results": [asdict(write_result) for write_result in done.write_results],
+        "plans": [_plan(plan) for plan in done.plans],
+        "outbox_events": [_event(outbox_event) for outbox_event in done.outbox_events],
         "stats": dict(done.stats),
+        "dropped": [_dropped(why, count) for why, count in done.stats.get("dropped", {}).items()],
         "degraded": list(done.degraded),
     }
 
 
-def shown(found: MemoryFound) -> dict[str, Any]:
+def _dropped(why: str, count: int) -> dict[str, Any]:
+    if why == UNREAD:
+        return {"what": "messages", "why": "not_read", "count": count}
+    return {"what": "candidates", "why": why, "count": count}
+
+
+def make_search_view(found: MemorySearchResult) -> dict[str, Any]:
     """Return what a search found as the API answers it."""
     # As values, which orjson writes: copying them into dictionaries first would cost as much as the search.
     return {
         "query_plan": list(found.query_plan),
         "seed_hits": list(found.seed_hits),
-        "blocks": [_block(one) for one in found.blocks],
+        "blocks": [_block(block) for block in found.blocks],
         "total": found.total,
         "degraded": list(found.degraded),
         "index_lag": found.index_lag,
     }
 
 
-def shown_read(block: RetrievedBlock) -> dict[str, Any]:
+def make_read_view(block: RetrievedBlock) -> dict[str, Any]:
     """Return what was read as the API answers it."""
     return {**_block(block), "content": block.content}
 
 
-def shown_node(node: ContextNode) -> dict[str, Any]:
+def make_node_view(node: ContextNode) -> dict[str, Any]:
     """Return a memory as the API answers it."""
     return asdict(node)
 
 
-def shown_outbox(status: OutboxStatus) -> dict[str, Any]:
+def make_outbox_view(status: OutboxStatus) -> dict[str, Any]:
     """Return what waits as the API answers it."""
     return {
         **{name: getattr(status, name) for name in ("pending", "claimed", "failed", "dead", "lag_s")},
-        "dead_letters": [_event(one) for one in status.dead_letters],
+        "dead_letters": [_event(dead_letter) for dead_letter in status.dead_letters],
     }
 
 
-def distilled(done: Distillate) -> dict[str, Any]:
+def make_distillation_view(done: DistillationResult) -> dict[str, Any]:
     """Return what a session taught as the API answers it, but for its operation."""
     return {
         "session_uri": done.session_uri,
-        "results": [asdict(one) for one in done.results],
+        "results": [asdict(result) for result in done.results],
         "saved": list(done.saved),
         "count": len(done.saved),
         "dry_run": done.dry_run,
@@ -267,7 +229,7 @@ def _block(block: RetrievedBlock) -> dict[str, Any]:
 
 
 def _plan(plan: WritePlan) -> dict[str, Any]:
-    return asdict(plan) | {"outbox_events": [one.value for one in plan.outbox_events]}
+    return asdict(plan) | {"outbox_events": [outbox_event.value for outbox_event in plan.outbox_events]}
 
 
 def _event(event: OutboxEvent) -> Mapping[str, Any]:
@@ -284,10 +246,21 @@ def _address(in_query: str | None, in_body: str | None) -> str:
     return address
 
 
-def _deletion_of(request: Request) -> tuple[str, RowDeletion]:
-    if raw_body(request):
-        sent = body(request, schemas.NodeEraseBody, beside_query=True)
-        address = _address(query(request, schemas.NodePlaceParams, beside_body=True).uri, sent.uri)
-        return address, RowDeletion(*edit_of(request, sent), sent.erase)
-    params = query(request, schemas.NodeDeleteParams)
-    return params.uri, RowDeletion(*edit_of(request, params), params.erase)
+@routes.add("GET", "/recall", {200: shapes.RecallAnswer}, summary="Search knowledge, keywords and memories together")
+async def recall(call: Call, params: schemas.RecallParams) -> Response:
+    """Find what records, the keyword tree and memories say about a question. Each item names its source.
+
+    The best items of each source come first. `degraded` names the sources that failed; the others answer.
+    """
+    answer = await call.hub.recall.recall(call.ctx, params.question())
+    return answer_json(make_recall_view(answer))
+
+
+def make_recall_view(answer: RecallResult) -> Mapping[str, Any]:
+    """Return what was found as the API answers it."""
+    return {
+        "results": [asdict(item) for item in answer.items],
+        "count": len(answer.items),
+        "degraded": list(answer.degraded),
+        "index_lag": answer.index_lag,
+    }

@@ -1,4 +1,4 @@
-"""Records out and in: JSON lines, and seed 004's workspace tree."""
+"""Records out and in: JSON lines, and the workspace tree."""
 
 import asyncio
 import gzip
@@ -7,40 +7,45 @@ import tarfile
 from collections.abc import AsyncIterator, Iterator, Sequence
 
 import orjson
-from fastapi import APIRouter, Request, Response
+from fastapi import Response
 from fastapi.responses import StreamingResponse
 from pydantic import ValidationError
 
 from knowhub.core.errors import FieldError, InvalidInput, TooLarge
 from knowhub.knowledge.exchange import workspace_files
 from knowhub.knowledge.model import ImportedKnowledge
-from knowhub.web.dependencies import context_of, hub_of, query, raw_body, retry_key, written
-from knowhub.web.edge_route import EdgeRoute
-from knowhub.web.middleware import is_deeper
-from knowhub.web.openapi import RETRY, WRITES, answers, content, examples, parameters, problems
+from knowhub.web.json_body import parse_json
+from knowhub.web.json_depth import JsonLimits, find_excess, json_limits
+from knowhub.web.responses import answer_write
+from knowhub.web.route import Call, Routes, TextAnswer, Write
 from knowhub.web.schemas import answers as shapes
-from knowhub.web.schemas.knowledge import MAX_IMPORT_LINES, ExportParams, ImportLine, ImportParams
+from knowhub.web.schemas import examples
+from knowhub.web.schemas.exchange import ExportParams, ImportLine, ImportParams
+from knowhub.web.schemas.knowledge import MAX_IMPORT_LINES
 
-router = APIRouter(prefix="/api/knowledge", tags=["knowledge"], route_class=EdgeRoute)
+routes = Routes("/api/knowledge", "knowledge")
 
 _ROWS_PER_CHUNK = 200
+_CHUNK_BYTES = 256 * 1024
 _MAX_WRONG = 100
 # Room for a blank line after each record; what is behind is not split, as each line takes memory.
 _MAX_LINES_WITH_BLANK = 2 * MAX_IMPORT_LINES
-_TURN_S = 0.005
 
 
-@router.get(
+@routes.add(
+    "GET",
     "/export",
+    {
+        200: TextAnswer(
+            "JSON lines, or a tar.gz archive.",
+            ("application/x-ndjson", "application/gzip"),
+        )
+    },
     summary="Export every record that the caller sees",
-    responses=content(200, "JSON lines, or a tar.gz archive.", "application/x-ndjson", "application/gzip")
-    | problems(422),
-    openapi_extra=parameters(ExportParams),
 )
-async def export_knowledge(request: Request) -> Response:
-    """Export as JSON lines, oldest first, or with `layout=workspace` as seed 004's tree in an archive."""
-    params = query(request, ExportParams)
-    records = await hub_of(request).exchange.export(context_of(request, params))
+async def export_knowledge(call: Call, params: ExportParams) -> Response:
+    """Export as JSON lines, oldest first, or with `layout=workspace` as the workspace tree in an archive."""
+    records = await call.hub.knowledge.exchange.export(call.ctx)
     if params.layout == "workspace":
         archive = await asyncio.to_thread(_workspace_archive, list(records))
         named = {"Content-Disposition": 'attachment; filename="knowledge.tar.gz"'}
@@ -48,18 +53,13 @@ async def export_knowledge(request: Request) -> Response:
     return StreamingResponse(_lines(records), media_type="application/x-ndjson")
 
 
-@router.post(
-    "/import",
-    summary="Import records",
-    responses=answers(200, shapes.ImportAnswer) | WRITES | problems(409),
-    openapi_extra=parameters(ImportParams, headers=RETRY) | examples("import"),
+@routes.add(
+    "POST", "/import", {200: shapes.ImportAnswer}, summary="Import records", examples=examples.IMPORT, is_large=True
 )
-async def import_knowledge(request: Request) -> Response:
+async def import_knowledge(call: Write, lines: bytes, params: ImportParams) -> Response:
     """Import JSON lines, all or none: each keeps its id, owner, scopes, evidence and time of creation."""
-    params = query(request, ImportParams, beside_body=True)
-    ctx = context_of(request, params)
-    lines = await _parse_in_turns(raw_body(request), request.app.state.settings.max_json_depth)
-    done = await hub_of(request).exchange.import_lines(ctx, lines, params.on_conflict, retry_key(request, ctx))
+    records = await asyncio.to_thread(parse_lines, lines, json_limits(call.hub.settings))
+    done = await call.hub.knowledge.exchange.import_lines(call.ctx, records, params.on_conflict, call.key)
     answer = {
         "imported": done.imported,
         "replaced": done.replaced,
@@ -67,41 +67,29 @@ async def import_knowledge(request: Request) -> Response:
         "import_id": done.import_id,
         "operation_ids": done.operation_ids,
     }
-    return written(answer, done.operation_ids[-1] if done.operation_ids else None)
+    return answer_write(answer, done.operation_ids[-1] if done.operation_ids else None)
 
 
-def parse_lines(body: bytes, max_depth: int) -> list[ImportedKnowledge]:
+def parse_lines(body: bytes, limits: JsonLimits) -> list[ImportedKnowledge]:
     """Parse JSON lines into records.
 
     Raises TooLarge for more than 10,000 records, and InvalidInput naming `lines.<number>.<field>` for each line that is
     wrong, up to 100 of them.
     """
-    return list(_parsed(body, max_depth))
+    return list(_parse_lines(body, limits))
 
 
-async def _parse_in_turns(body: bytes, max_depth: int) -> list[ImportedKnowledge]:
-    """Parse as `parse_lines` does, while other requests take their turns."""
-    clock = asyncio.get_running_loop().time
-    parsed: list[ImportedKnowledge] = []
-    started = clock()
-    for record in _parsed(body, max_depth):
-        parsed.append(record)
-        if clock() - started > _TURN_S:
-            await asyncio.sleep(0)
-            started = clock()
-    return parsed
-
-
-def _parsed(body: bytes, max_depth: int) -> Iterator[ImportedKnowledge]:
+def _parse_lines(body: bytes, limits: JsonLimits) -> Iterator[ImportedKnowledge]:
     errors: list[FieldError] = []
     wrong = found = 0
-    for number, line in _numbered(body):
+    for number, line in _number_lines(body):
         found += 1
         try:
-            if not is_deeper(line, max_depth):
-                yield ImportLine.model_validate(orjson.loads(line)).to_imported()
+            excess = find_excess(line, limits)
+            if excess is None:
+                yield ImportLine.model_validate(parse_json(line)).to_imported()
                 continue
-            errors.append(FieldError(f"lines.{number}", f"JSON is nested more than {max_depth} deep"))
+            errors.append(FieldError(f"lines.{number}", excess))
         except orjson.JSONDecodeError as problem:
             errors.append(FieldError(f"lines.{number}", f"is not JSON: {problem}"))
         except ValidationError as problem:
@@ -115,7 +103,7 @@ def _parsed(body: bytes, max_depth: int) -> Iterator[ImportedKnowledge]:
         raise InvalidInput.of("body", "holds no record; send one JSON object a line")
 
 
-def _numbered(body: bytes) -> Sequence[tuple[int, bytes]]:
+def _number_lines(body: bytes) -> Sequence[tuple[int, bytes]]:
     """Return the lines that are not blank with their numbers. Raises TooLarge when they are too many."""
     lines = body.split(b"\n", _MAX_LINES_WITH_BLANK)
     rest = lines.pop() if len(lines) > _MAX_LINES_WITH_BLANK else b""
@@ -132,7 +120,7 @@ def _line_errors(number: int, problem: ValidationError) -> Sequence[FieldError]:
     if problem.error_count() > _MAX_WRONG:
         # A line may hold a million fields; naming each takes seconds.
         return [FieldError(f"lines.{number}", f"{problem.error_count()} fields of this line are wrong")]
-    return [_line_error(number, one["loc"], one["msg"]) for one in problem.errors()]
+    return [_line_error(number, error["loc"], error["msg"]) for error in problem.errors()]
 
 
 def _line_error(number: int, location: Sequence[int | str], message: str) -> FieldError:
@@ -142,11 +130,14 @@ def _line_error(number: int, location: Sequence[int | str], message: str) -> Fie
 
 async def _lines(records: Iterator[bytes]) -> AsyncIterator[bytes]:
     chunk: list[bytes] = []
+    size = 0
     for record in records:
         chunk.append(record)
-        if len(chunk) == _ROWS_PER_CHUNK:
+        size += len(record)
+        if len(chunk) == _ROWS_PER_CHUNK or size > _CHUNK_BYTES:
             yield b"\n".join(chunk) + b"\n"
             chunk.clear()
+            size = 0
     if chunk:
         yield b"\n".join(chunk) + b"\n"
 

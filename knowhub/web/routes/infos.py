@@ -1,159 +1,107 @@
-"""The info routes: parse, call the service, answer (seeds 000, 001)."""
-
-from typing import Any
+"""The info routes: parse, call the service, answer."""
 
 import orjson
-from fastapi import APIRouter, Request, Response
+from fastapi import Response
 
-from knowhub.keywords.model import INFOS, Linking
-from knowhub.web.dependencies import (
-    body,
-    context_of,
-    deletion_of,
-    deletion_or_erasing_of,
-    edit_of,
-    erased,
-    hub_of,
-    query,
-    retry_key,
-    written,
+from knowhub.keywords.model import INFOS, LinkRequest
+from knowhub.web.responses import (
+    answer_created_row,
+    answer_created_rows,
+    answer_row,
+    answer_text_list,
+    answer_text_row,
+    answer_write,
 )
-from knowhub.web.edge_route import EdgeRoute
-from knowhub.web.openapi import IF_MATCH, RETRY, WRITES, answers, examples, parameters, problems
-from knowhub.web.row_answers import batch_answer, created_answer, list_answer, read_answer, row_answer
+from knowhub.web.route import Call, Edit, Routes, Write
+from knowhub.web.schemas import examples
 from knowhub.web.schemas import keyword_answers as shapes
 from knowhub.web.schemas import keywords as schemas
-from knowhub.web.schemas.parts import CallerIds, DeleteParams, DeletionAnswer, OperationAnswer
+from knowhub.web.schemas.parts import DeleteParams, DeletionAnswer, EraseBody, OperationAnswer
 
-router = APIRouter(prefix="/api/infos", tags=["infos"], route_class=EdgeRoute)
-
-
-@router.post(
-    "",
-    status_code=201,
-    summary="Save an info",
-    responses=answers(201, shapes.CreatedInfo) | WRITES | problems(409),
-    openapi_extra=RETRY | examples("info", schemas.InfoBody),
-)
-async def create_info(request: Request) -> Response:
-    """Save an info and link it to `keyword_ids`; with `auto_link` to what it names too (seed 000 `CreateInfo`)."""
-    sent = body(request, schemas.InfoBody)
-    ctx = context_of(request, sent)
-    created = await hub_of(request).infos.create(ctx, sent.to_new(), retry_key(request, ctx))
-    return created_answer(created, "/api/infos")
+routes = Routes("/api/infos", "infos", "Texts on the keyword tree, each linked to any number of keywords.")
 
 
-@router.post(
+@routes.add("POST", "", {201: shapes.CreatedInfo}, summary="Save an info", examples=examples.INFO)
+async def create_info(call: Write, sent: schemas.InfoBody) -> Response:
+    """Save an info and link it to `keyword_ids`, and with `auto_link` to the keywords that its text names."""
+    created = await call.hub.keywords.infos.create(call.ctx, sent.to_new(), call.key)
+    return answer_created_row(created, "/api/infos")
+
+
+@routes.add(
+    "POST",
     "/batch",
-    status_code=201,
+    {201: shapes.CreatedInfos},
     summary="Save many infos in one operation",
-    responses=answers(201, shapes.CreatedInfos) | WRITES | problems(409),
-    openapi_extra=RETRY | examples("info_batch", schemas.InfoBatchBody),
+    examples=examples.INFO_BATCH,
+    is_large=True,
 )
-async def create_infos(request: Request) -> Response:
+async def create_infos(call: Write, sent: schemas.InfoBatchBody) -> Response:
     """Save up to 1,000 infos, all or none."""
-    sent = body(request, schemas.InfoBatchBody)
-    ctx = context_of(request, sent)
     items = [item.to_new() for item in sent.items]
-    return batch_answer(await hub_of(request).infos.create_batch(ctx, items, retry_key(request, ctx)))
+    return await answer_created_rows(await call.hub.keywords.infos.create_batch(call.ctx, items, call.key))
 
 
-@router.get(
-    "",
-    summary="List infos, newest first",
-    responses=answers(200, shapes.InfoList) | problems(404, 422),
-    openapi_extra=parameters(schemas.InfoListParams),
-)
-async def list_infos(request: Request) -> Response:
+@routes.add("GET", "", {200: shapes.InfoList}, summary="List infos, newest first", errors=(404,))
+async def list_infos(call: Call, params: schemas.InfoListParams) -> Response:
     """List the infos that the caller sees, of one keyword or of all."""
-    params = query(request, schemas.InfoListParams)
-    ctx = context_of(request, params)
-    hub = hub_of(request)
-    before = hub.cursors.place(ctx.account, INFOS, params.cursor)
-    page = await hub.infos.page(ctx, params.keyword_id, params.limit, before)
-    return list_answer(page.records, hub.cursors.sealed(ctx.account, INFOS, page.next_before))
+    hub = call.hub
+    before = hub.cursors.decode(call.ctx.account, INFOS, params.cursor)
+    page = await hub.keywords.infos.list_newest(call.ctx, params.keyword_id, params.limit, before)
+    return answer_text_list(page.records, hub.cursors.encode(call.ctx.account, INFOS, page.next_before))
 
 
-@router.get(
-    "/{info_id}",
-    summary="Read an info",
-    responses=answers(200, shapes.InfoRecord) | problems(404, 422),
-    openapi_extra=parameters(CallerIds),
-)
-async def get_info(request: Request, info_id: str) -> Response:
+@routes.add("GET", "/{info_id}", {200: shapes.InfoRecord}, summary="Read an info")
+async def get_info(call: Call, info_id: str) -> Response:
     """Read one info, whole; `ETag` is its version."""
-    ids = query(request, CallerIds)
-    return read_answer(await hub_of(request).infos.get(context_of(request, ids), info_id))
+    return answer_text_row(await call.hub.keywords.infos.get(call.ctx, info_id))
 
 
-@router.patch(
-    "/{info_id}",
-    summary="Change fields of an info",
-    responses=answers(200, shapes.SavedInfo) | WRITES | problems(404, 409),
-    openapi_extra=IF_MATCH | examples("info_patch", schemas.InfoPatchBody),
+@routes.add(
+    "PATCH", "/{info_id}", {200: shapes.SavedInfo}, summary="Change fields of an info", examples=examples.INFO_PATCH
 )
-async def update_info(request: Request, info_id: str) -> Response:
-    """Change what an info says or who sees it. Its links are changed by PUT and DELETE."""
-    sent = body(request, schemas.InfoPatchBody)
-    ctx, version, key = edit_of(request, sent)
-    return row_answer(await hub_of(request).infos.update(ctx, info_id, sent.patch(), version, key))
+async def update_info(call: Edit, info_id: str, sent: schemas.InfoPatchBody) -> Response:
+    """Change an info's content or scopes. Its links are changed by PUT and DELETE."""
+    return answer_row(await call.hub.keywords.infos.update(call.ctx, info_id, sent.patch(), call.version, call.key))
 
 
-@router.delete(
-    "/{info_id}",
-    summary="Delete an info",
-    responses=answers(200, DeletionAnswer) | WRITES | problems(404, 409),
-    openapi_extra=parameters(DeleteParams, headers=IF_MATCH),
-)
-async def delete_info(request: Request, info_id: str) -> Response:
-    """Delete an info and its links; undoing the operation brings them back. With `erase` nothing does."""
-    wanted = deletion_or_erasing_of(request)
-    if wanted.is_erasing:
-        return await erased(request, INFOS, info_id, wanted)
-    service = hub_of(request).infos
-    return written({}, await service.delete(wanted.ctx, info_id, wanted.version, wanted.key))
+@routes.add("DELETE", "/{info_id}", {200: DeletionAnswer}, summary="Delete an info")
+async def delete_info(call: Edit, info_id: str, sent: EraseBody | DeleteParams) -> Response:
+    """Delete an info and its links. Undo brings them back, except after `erase`."""
+    if sent.erase:
+        return await call.erase(INFOS, info_id)
+    return answer_write({}, await call.hub.keywords.infos.delete(call.ctx, info_id, call.version, call.key))
 
 
-@router.get(
-    "/{info_id}/keywords",
-    summary="The keywords of an info",
-    responses=answers(200, shapes.LinkedKeywordList) | problems(404, 422),
-    openapi_extra=parameters(CallerIds),
-)
-async def get_keywords_of_info(request: Request, info_id: str) -> Response:
-    """List the keywords that an info is linked to, each with its `relation` and who made the link."""
-    ids = query(request, CallerIds)
-    linked = await hub_of(request).infos.keywords_of(context_of(request, ids), info_id)
-    return list_answer([_beside(keyword, relation, maker) for keyword, relation, maker in linked])
+@routes.add("GET", "/{info_id}/keywords", {200: shapes.LinkedKeywordList}, summary="The keywords of an info")
+async def get_keywords_of_info(call: Call, info_id: str) -> Response:
+    """List the keywords that an info is linked to, each with its `relation` and the maker of the link."""
+    linked = await call.hub.keywords.infos.list_keywords(call.ctx, info_id)
+    return answer_text_list([_beside(keyword, relation, maker) for keyword, relation, maker in linked])
 
 
-@router.put(
+@routes.add(
+    "PUT",
     "/{info_id}/keywords/{keyword_id}",
+    {200: shapes.SavedLink},
     summary="Link an info to a keyword",
-    responses=answers(200, shapes.SavedLink) | WRITES | problems(404, 409),
-    openapi_extra=IF_MATCH | examples("link", schemas.LinkBody),
+    examples=examples.LINK,
+    is_body_optional=True,
 )
-async def link_info(request: Request, info_id: str, keyword_id: str) -> Response:
-    """Link them, or say anew how they are linked: a pair has one link at most. `ETag` is the link's version."""
-    sent = body(request, schemas.LinkBody)
-    ctx, version, key = edit_of(request, sent)
-    how = Linking(sent.relation, sent.created_by, version)
-    return row_answer(await hub_of(request).infos.link(ctx, info_id, keyword_id, how, key))
+async def link_info(call: Edit, info_id: str, keyword_id: str, sent: schemas.LinkBody) -> Response:
+    """Link them, or change their link: two rows have at most one link. `ETag` is the version of the link."""
+    how = LinkRequest(sent.relation, sent.created_by, call.version)
+    return answer_row(await call.hub.keywords.infos.link(call.ctx, info_id, keyword_id, how, call.key))
 
 
-@router.delete(
-    "/{info_id}/keywords/{keyword_id}",
-    summary="Take an info away from a keyword",
-    responses=answers(200, OperationAnswer) | WRITES | problems(404, 409),
-    openapi_extra=parameters(CallerIds, headers=IF_MATCH),
+@routes.add(
+    "DELETE", "/{info_id}/keywords/{keyword_id}", {200: OperationAnswer}, summary="Unlink an info from a keyword"
 )
-async def unlink_info(request: Request, info_id: str, keyword_id: str) -> Response:
+async def unlink_info(call: Edit, info_id: str, keyword_id: str) -> Response:
     """Remove the link between them; both stay."""
-    ctx, version, key = deletion_of(request)
-    return written({}, await hub_of(request).infos.unlink(ctx, info_id, keyword_id, version, key))
+    return answer_write({}, await call.hub.keywords.infos.unlink(call.ctx, info_id, keyword_id, call.version, call.key))
 
 
 def _beside(row: bytes, relation: str, created_by: str) -> bytes:
     """Put a link's fields at the end of a row that is JSON text."""
-    told: dict[str, Any] = {"relation": relation, "created_by": created_by}
-    return row[:-1] + b"," + orjson.dumps(told)[1:]
+    return row[:-1] + b"," + orjson.dumps({"relation": relation, "created_by": created_by})[1:]

@@ -1,97 +1,72 @@
-"""The knowledge routes: parse, call the service, answer (seeds 003, 004; names of the seed in brackets)."""
+"""The routes of knowledge records: save, find, change, give evidence, extract and merge."""
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import asdict, replace
 from typing import Any
 from urllib.parse import quote
 
 import orjson
-from fastapi import APIRouter, Request, Response
+from fastapi import Response
 
 from knowhub.core.clock import iso
-from knowhub.core.errors import InvalidInput
-from knowhub.core.request_context import RequestContext
-from knowhub.knowledge.heads import facet
-from knowhub.knowledge.model import COLLECTION, ListQuery, Saved
-from knowhub.web.dependencies import (
-    JsonText,
-    body,
-    context_of,
-    deletion_or_erasing_of,
-    edit_of,
-    erased,
-    hub_of,
-    json_response,
-    query,
-    retry_key,
-    written,
-)
-from knowhub.web.edge_route import EdgeRoute
-from knowhub.web.openapi import IF_MATCH, RETRY, WRITES, answers, examples, parameters, problems
-from knowhub.web.row_answers import etag, list_answer
+from knowhub.core.permissions import check_may_keep_up
+from knowhub.knowledge.evolve.slimming import SlimResult
+from knowhub.knowledge.extract.model import ExtractionResult
+from knowhub.knowledge.model import COLLECTION, ListQuery, SaveResult
+from knowhub.web.responses import JsonText, answer_json, answer_list, answer_rows, answer_text_list, answer_write, etag
+from knowhub.web.route import STARTED, Call, Edit, Routes, Write, answer_job
 from knowhub.web.schemas import answers as shapes
+from knowhub.web.schemas import examples, extraction
 from knowhub.web.schemas import knowledge as schemas
 from knowhub.web.schemas.operations import HistoryParams
-from knowhub.web.schemas.parts import CallerIds, DeleteParams, DeletionAnswer
-from knowhub.web.schemas.slimming import EvolvedRecord
+from knowhub.web.schemas.parts import DeleteParams, DeletionAnswer, EraseBody
+from knowhub.web.schemas.upkeep import WaitParams
 
-router = APIRouter(prefix="/api/knowledge", tags=["knowledge"], route_class=EdgeRoute)
-
-_TAG = "tag."
+routes = Routes("/api/knowledge", "knowledge", "Experience records: what agents learnt, with the evidence for it.")
 
 
-@router.post(
+@routes.add(
+    "POST",
     "",
-    status_code=201,
+    {201: shapes.SavedRecord, 200: (shapes.SavedRecord, "An equal record exists already.")},
     summary="Save a record",
-    responses=answers(201, shapes.SavedRecord) | answers(200, shapes.SavedRecord, "It stood there already.") | WRITES,
-    openapi_extra=RETRY | examples("save", schemas.SaveBody),
+    examples=examples.SAVE,
 )
-async def save_knowledge(request: Request) -> Response:
-    """Save what was learnt (seed 003 `save_knowledge`).
+async def save_knowledge(call: Write, sent: schemas.SaveBody) -> Response:
+    """Save what was learnt.
 
-    A record with the same owner, scopes, types and text is a duplicate: it is answered with status 200 and
-    `duplicate_of`, and nothing is written.
+    A record with the same owner, scopes, types and text is a duplicate. Then the status is 200,
+    `duplicate_of` names the stored record, and nothing is written.
     """
-    sent = body(request, schemas.SaveBody)
-    ctx = context_of(request, sent)
-    saved = await hub_of(request).knowledge.save(ctx, sent.to_new(), retry_key(request, ctx))
+    saved = await call.hub.knowledge.records.save(call.ctx, sent.to_new(), call.key)
     location = {"Location": f"/api/knowledge/{quote(saved.record['id'], safe='')}"}
-    return _saved(_with_missing(request, ctx, saved), 200 if saved.duplicate_of else 201, location)
+    return _make_saved_response(_with_missing(call, saved), 200 if saved.duplicate_of else 201, location)
 
 
-@router.post(
+@routes.add(
+    "POST",
     "/batch",
-    status_code=201,
+    {201: shapes.SavedRecords, 200: (shapes.SavedRecords, "Equal records exist already.")},
     summary="Save many records in one operation",
-    responses=answers(201, shapes.SavedRecords)
-    | answers(200, shapes.SavedRecords, "All stood there already.")
-    | WRITES,
-    openapi_extra=RETRY | examples("save_batch", schemas.BatchBody),
+    examples=examples.SAVE_BATCH,
+    is_large=True,
 )
-async def save_knowledge_batch(request: Request) -> Response:
-    """Save up to 1,000 records, all or none; duplicates are answered in their places."""
-    sent = body(request, schemas.BatchBody)
-    ctx = context_of(request, sent)
+async def save_knowledge_batch(call: Write, sent: schemas.BatchBody) -> Response:
+    """Save up to 1,000 records, all or none. For a duplicate the answer has the stored record in its place."""
     items = [item.to_new() for item in sent.items]
-    saved = await hub_of(request).knowledge.save_batch(ctx, items, retry_key(request, ctx))
+    saved = await call.hub.knowledge.records.save_batch(call.ctx, items, call.key)
     results = [
-        {**one.record, "operation_id": one.operation_id, "duplicate_of": one.duplicate_of}
-        for one in (_with_missing(request, ctx, each) for each in saved.records)
+        {**entry.record, "operation_id": entry.operation_id, "duplicate_of": entry.duplicate_of}
+        for entry in (_with_missing(call, result) for result in saved.records)
     ]
-    return written({"results": results, "count": len(results)}, saved.operation_id, 201 if saved.operation_id else 200)
+    rest = {"operation_id": saved.operation_id}
+    return await answer_rows(results, rest, 201 if saved.operation_id else 200)
 
 
-@router.get(
-    "/search",
-    summary="Find records",
-    responses=answers(200, shapes.SearchAnswer) | problems(422),
-    openapi_extra=parameters(schemas.SearchParams),
-)
-async def knowledge_search(request: Request) -> Response:
-    """Find what is known: recall, routing where a model is configured, then quality (seed 003 `knowledge_search`)."""
-    params = query(request, schemas.SearchParams)
-    ctx = context_of(request, params)
-    found = await hub_of(request).retrieval.search(ctx, params.query())
+@routes.add("GET", "/search", {200: shapes.SearchAnswer}, summary="Find records")
+async def knowledge_search(call: Call, params: schemas.SearchParams) -> Response:
+    """Find records. Steps: recall, routing if a model is configured, ranking by quality."""
+    found = await call.hub.knowledge.search.search(call.ctx, params.query())
     answer: dict[str, Any] = {
         "results": found.records,
         "count": len(found.records),
@@ -102,145 +77,111 @@ async def knowledge_search(request: Request) -> Response:
         answer["explanation"] = found.explanation
     if found.tokens is not None:
         answer["tokens"] = found.tokens
-    return json_response(answer)
+    return answer_json(answer)
 
 
-@router.get(
-    "",
-    summary="List records, newest first",
-    responses=answers(200, shapes.KnowledgeList) | problems(422),
-    openapi_extra=parameters(schemas.ListParams),
-)
-async def list_knowledge(request: Request) -> Response:
-    """List records by type, scope, owner and any `tag.<name>=value` (seed 003 `list_knowledge`)."""
-    params = query(request, schemas.ListParams)
-    ctx = context_of(request, params)
-    hub = hub_of(request)
-    before = hub.cursors.place(ctx.account, COLLECTION, params.cursor)
-    page = await hub.knowledge.page(ctx, _list_query(params, before))
-    return list_answer(page.records, hub.cursors.sealed(ctx.account, COLLECTION, page.next_before))
+@routes.add("GET", "", {200: shapes.KnowledgeList}, summary="List records, newest first")
+async def list_knowledge(call: Call, params: schemas.ListParams) -> Response:
+    """List records by type, scope, owner and any `tag.<name>=value`."""
+    hub = call.hub
+    before = hub.cursors.decode(call.ctx.account, COLLECTION, params.cursor)
+    page = await hub.knowledge.records.page(call.ctx, ListQuery(params.filters(), params.limit, before))
+    return answer_text_list(page.records, hub.cursors.encode(call.ctx.account, COLLECTION, page.next_before))
 
 
-@router.post(
+@routes.add(
+    "POST",
     "/batch_update",
+    {200: shapes.BatchFeedbackAnswer},
     summary="Give evidence on many records",
-    responses=answers(200, shapes.BatchFeedbackAnswer) | WRITES,
-    openapi_extra=RETRY | examples("batch_update", schemas.BatchFeedbackBody),
+    examples=examples.BATCH_UPDATE,
+    is_large=True,
 )
-async def batch_update_knowledge(request: Request) -> Response:
-    """Add a helpful or harmful case to each record, in one operation; unknown ids are named, not fatal."""
-    sent = body(request, schemas.BatchFeedbackBody)
-    ctx = context_of(request, sent)
-    service = hub_of(request).knowledge
-    statuses, operation_id = await service.give_feedback_batch(ctx, sent.votes(), retry_key(request, ctx))
+async def batch_update_knowledge(call: Write, sent: schemas.BatchFeedbackBody) -> Response:
+    """Add a helpful or harmful case to each record, in one operation. Unknown ids are reported in `status`."""
+    service = call.hub.knowledge.records
+    statuses, operation_id = await service.give_feedback_batch(call.ctx, sent.votes(), call.key)
     pairs = zip(sent.feedback_list, statuses, strict=True)
-    results = [{"knowledge_id": one.knowledge_id, "status": status} for one, status in pairs]
-    return written({"results": results, "count": len(results)}, operation_id)
+    results = [{"knowledge_id": pair.knowledge_id, "status": status} for pair, status in pairs]
+    return answer_write({"results": results, "count": len(results)}, operation_id)
 
 
-@router.post(
+@routes.add(
+    "POST",
     "/outcome",
-    summary="Give evidence on all that was shown for a goal",
-    responses=answers(200, shapes.OutcomeAnswer) | WRITES,
-    openapi_extra=RETRY | examples("outcome", schemas.OutcomeBody),
+    {200: shapes.OutcomeAnswer},
+    summary="Give evidence on everything that was shown for a goal",
+    examples=examples.OUTCOME,
 )
-async def report_outcome(request: Request) -> Response:
-    """Tell how it went: each record that searches showed for the goal, or in the session, gets the case, once."""
-    sent = body(request, schemas.OutcomeBody)
-    ctx = context_of(request, sent)
-    results, operation_id = await hub_of(request).outcomes.report(ctx, sent.outcome(), retry_key(request, ctx))
-    return written({"results": results, "count": len(results)}, operation_id)
+async def report_outcome(call: Write, sent: schemas.OutcomeBody) -> Response:
+    """Report how it went. Each record that a search showed for the goal, or in the session, gets the case, once."""
+    results, operation_id = await call.hub.knowledge.outcomes.report(call.ctx, sent.outcome(), call.key)
+    return answer_write({"results": results, "count": len(results)}, operation_id)
 
 
-@router.get(
-    "/profile",
-    summary="What is known about the caller",
-    responses=answers(200, shapes.KnowledgeList) | problems(422),
-    openapi_extra=parameters(schemas.ProfileParams),
-)
-async def own_profile(request: Request) -> Response:
-    """Load the caller's `user_profile` records, the surest first: what an agent needs at its start (seed 004)."""
-    params = query(request, schemas.ProfileParams)
-    records = await hub_of(request).own_profile.records(context_of(request, params), params.limit)
-    return list_answer(records)
+@routes.add("GET", "/profile", {200: shapes.KnowledgeList}, summary="What is known about the caller")
+async def own_profile(call: Call, params: schemas.ProfileParams) -> Response:
+    """List the caller's `user_profile` records, highest confidence first. An agent reads them at its start."""
+    records = await call.hub.knowledge.profile.records(call.ctx, params.limit)
+    return answer_text_list(records)
 
 
-@router.get(
-    "/{knowledge_id}",
-    summary="Read a record",
-    responses=answers(200, shapes.ReadRecord) | problems(404, 422),
-    openapi_extra=parameters(CallerIds),
-)
-async def get_knowledge(request: Request, knowledge_id: str) -> Response:
-    """Read one record, whole, with the records that nearly say the same; `ETag` is its version."""
-    ctx, hub = context_of(request, query(request, CallerIds)), hub_of(request)
-    stored = await hub.knowledge.get(ctx, knowledge_id)
-    similar = [{"id": one, "similarity": similarity} for one, similarity in await hub.similarity.of(ctx, knowledge_id)]
+@routes.add("GET", "/{knowledge_id}", {200: shapes.ReadRecord}, summary="Read a record")
+async def get_knowledge(call: Call, knowledge_id: str) -> Response:
+    """Read all fields of a record, with the records that say nearly the same. `ETag` is its version."""
+    hub = call.hub
+    stored = await hub.knowledge.records.get(call.ctx, knowledge_id)
+    similar = [
+        {"id": item, "similarity": similarity}
+        for item, similarity in await hub.knowledge.similarity.find(call.ctx, knowledge_id)
+    ]
     # The record is JSON text already; reading it to write it again would cost more than everything else.
     text = b'%s,"similar":%s}' % (stored.json[:-1], orjson.dumps(similar))
     return JsonText(text, 200, etag(stored.version))
 
 
-@router.patch(
-    "/{knowledge_id}",
-    summary="Change fields of a record",
-    responses=answers(200, shapes.SavedRecord) | WRITES | problems(404, 409),
-    openapi_extra=IF_MATCH | examples("patch", schemas.PatchBody),
+@routes.add(
+    "PATCH", "/{knowledge_id}", {200: shapes.SavedRecord}, summary="Change fields of a record", examples=examples.PATCH
 )
-async def patch_knowledge(request: Request, knowledge_id: str) -> Response:
-    """Change what a record says or who sees it. Evidence is changed by PUT."""
-    sent = body(request, schemas.PatchBody)
-    ctx, version, key = edit_of(request, sent)
-    saved = await hub_of(request).knowledge.patch(ctx, knowledge_id, sent.patch(), version, key)
-    return _saved(_with_missing(request, ctx, saved))
+async def patch_knowledge(call: Edit, knowledge_id: str, sent: schemas.PatchBody) -> Response:
+    """Change a record's content, tags or scopes. Evidence is changed by PUT."""
+    saved = await call.hub.knowledge.records.patch(call.ctx, knowledge_id, sent.patch(), call.version, call.key)
+    return _make_saved_response(_with_missing(call, saved))
 
 
-@router.put(
+@routes.add(
+    "PUT",
     "/{knowledge_id}",
+    {200: shapes.EvolvedRecord},
     summary="Give evidence on a record",
-    responses=answers(200, EvolvedRecord) | WRITES | problems(404, 409),
-    openapi_extra=IF_MATCH | examples("feedback", schemas.FeedbackBody),
+    examples=examples.FEEDBACK,
 )
-async def update_knowledge(request: Request, knowledge_id: str) -> Response:
-    """Add a helpful or harmful case, set the score, have the content rewritten (seed 003 `update_knowledge`).
+async def update_knowledge(call: Edit, knowledge_id: str, sent: schemas.FeedbackBody) -> Response:
+    """Add a helpful or harmful case, set the score, or let a model rewrite the content.
 
-    Evidence on a record that was merged into another goes to that one, which is answered.
+    If the record was merged into another, the evidence goes to that record, which is the answer.
     """
-    sent = body(request, schemas.FeedbackBody)
-    ctx, version, key = edit_of(request, sent)
-    hub = hub_of(request)
+    hub = call.hub
     if sent.evolve_feedback is None:
-        return _saved(await hub.knowledge.give_feedback(ctx, knowledge_id, sent.feedback(), version, key))
-    done = await hub.evolution.evolve(ctx, knowledge_id, sent.feedback(), version, key)
-    return _saved(Saved({**done.saved.record, **done.told}, done.saved.operation_id))
+        return _make_saved_response(
+            await hub.knowledge.records.give_feedback(call.ctx, knowledge_id, sent.feedback(), call.version, call.key)
+        )
+    done = await hub.knowledge.evolution.evolve(call.ctx, knowledge_id, sent.feedback(), call.version, call.key)
+    return _make_saved_response(SaveResult({**done.saved.record, **done.as_answer}, done.saved.operation_id))
 
 
-@router.delete(
-    "/{knowledge_id}",
-    summary="Delete a record",
-    responses=answers(200, DeletionAnswer) | WRITES | problems(404, 409),
-    openapi_extra=parameters(DeleteParams, headers=IF_MATCH),
-)
-async def delete_knowledge(request: Request, knowledge_id: str) -> Response:
-    """Delete a record; undoing the operation brings it back. With `erase` nothing does, and nothing tells of it."""
-    wanted = deletion_or_erasing_of(request)
-    if wanted.is_erasing:
-        return await erased(request, COLLECTION, knowledge_id, wanted)
-    service = hub_of(request).knowledge
-    return written({}, await service.delete(wanted.ctx, knowledge_id, wanted.version, wanted.key))
+@routes.add("DELETE", "/{knowledge_id}", {200: DeletionAnswer}, summary="Delete a record")
+async def delete_knowledge(call: Edit, knowledge_id: str, sent: EraseBody | DeleteParams) -> Response:
+    """Delete a record. Undo brings it back. With `erase` its content is removed for good, also from the history."""
+    if sent.erase:
+        return await call.erase(COLLECTION, knowledge_id)
+    return answer_write({}, await call.hub.knowledge.records.delete(call.ctx, knowledge_id, call.version, call.key))
 
 
-@router.get(
-    "/{knowledge_id}/history",
-    summary="Every version of a record",
-    responses=answers(200, shapes.HistoryAnswer) | problems(404, 422),
-    openapi_extra=parameters(HistoryParams),
-)
-async def knowledge_history(request: Request, knowledge_id: str) -> Response:
-    """Tell who changed what and when, newest first; a deleted record's history too."""
-    params = query(request, HistoryParams)
-    ctx = context_of(request, params)
-    page = await hub_of(request).knowledge.history(ctx, knowledge_id, params.limit, params.before)
+@routes.add("GET", "/{knowledge_id}/history", {200: shapes.HistoryAnswer}, summary="Every version of a record")
+async def knowledge_history(call: Call, knowledge_id: str, params: HistoryParams) -> Response:
+    """Return who changed what and when, newest first. A deleted record has a history too."""
+    page = await call.hub.knowledge.records.history(call.ctx, knowledge_id, params.limit, params.before)
     results = [
         {
             "version": entry.version,
@@ -253,45 +194,102 @@ async def knowledge_history(request: Request, knowledge_id: str) -> Response:
         for entry in page.entries
     ]
     cursor = None if page.next_before is None else str(page.next_before)
-    return json_response({"results": results, "count": len(results), "next_cursor": cursor})
+    return answer_list(results, cursor)
 
 
-@router.get(
-    "/{knowledge_id}/access",
-    summary="Who can see a record",
-    responses=answers(200, shapes.AccessAnswer) | problems(404, 422),
-    openapi_extra=parameters(CallerIds),
-)
-async def knowledge_access(request: Request, knowledge_id: str) -> Response:
-    """Tell who can see a record, why the caller does, and what they may do with it."""
-    ids = query(request, CallerIds)
-    return json_response(await hub_of(request).knowledge.access(context_of(request, ids), knowledge_id))
+@routes.add("GET", "/{knowledge_id}/access", {200: shapes.AccessAnswer}, summary="Who can see a record")
+async def knowledge_access(call: Call, knowledge_id: str) -> Response:
+    """Return who can see a record, why the caller can see it, and what the caller may do with it."""
+    return answer_json(await call.hub.knowledge.records.access(call.ctx, knowledge_id))
 
 
-def _saved(saved: Saved, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+def _make_saved_response(saved: SaveResult, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     tag = etag(saved.record["version"]) | (headers or {})
     body = saved.record if saved.duplicate_of is None else {**saved.record, "duplicate_of": saved.duplicate_of}
-    return written(body, saved.operation_id, status, tag)
+    return answer_write(body, saved.operation_id, status, tag)
 
 
-def _with_missing(request: Request, ctx: RequestContext, saved: Saved) -> Saved:
-    """Name beside a record the resources that it refers to and that are not there, as far as its maker sees (RS-015).
+def _with_missing(call: Call, saved: SaveResult) -> SaveResult:
+    """Add the ids of resources that a record refers to and that the caller does not see.
 
-    It is saved all the same: who saves the lesson first and its code second is to be told, not refused.
+    That is no error: a caller may save the lesson first and its code second.
     """
     referred = saved.record["resource_ids"]
-    missing = hub_of(request).resources.missing(ctx, referred) if referred else []
+    missing = call.hub.resources.missing(call.ctx, referred) if referred else []
     return replace(saved, record={**saved.record, "missing_resource_ids": missing}) if missing else saved
 
 
-def _list_query(params: schemas.ListParams, before: int | None) -> ListQuery:
-    filters = [frozenset(facet("type", kind) for kind in params.types)] if params.types else []
-    if params.scopes:
-        filters.append(frozenset(facet("scope", scope) for scope in params.scopes))
-    if params.owner is not None:
-        filters.append(frozenset({facet("owner", params.owner)}))
-    for name, value in (params.model_extra or {}).items():
-        if not name.startswith(_TAG) or not isinstance(value, str):
-            raise InvalidInput.of(name, "there is no such parameter; a tag is asked for by tag.<name>=value")
-        filters.append(frozenset({facet(name, value)}))
-    return ListQuery(filters, params.limit, before)
+@routes.add(
+    "POST",
+    "/extract",
+    {200: extraction.ExtractAnswer},
+    summary="Find what is worth keeping in a conversation",
+    examples=examples.EXTRACT,
+    is_large=True,
+)
+async def extract_knowledge(call: Write, sent: extraction.ExtractBody) -> Response:
+    """Find preferences, habits, background, constraints, corrections, pitfalls and outcomes, and save them.
+
+    One operation writes all of them, and one undo takes them back. The answer also lists what cannot be
+    saved; the rest is saved.
+    """
+    extracted = await call.hub.knowledge.extraction.extract(call.ctx, sent.to_extraction(), call.key)
+    return answer_write(make_extraction_view(extracted), extracted.operation_id)
+
+
+def make_extraction_view(extracted: ExtractionResult) -> Mapping[str, Any]:
+    """Return what was found as the API answers it, but for its operation."""
+    return {
+        "candidates": extracted.results,
+        "saved": extracted.saved,
+        "count": len(extracted.saved),
+        "resources": [asdict(resource) for resource in extracted.resources],
+        "rejected": [asdict(rejected) for rejected in extracted.rejected],
+        "degraded": extracted.degraded,
+        "messages_read": extracted.messages_read,
+        "dry_run": extracted.dry_run,
+    }
+
+
+@routes.add(
+    "POST",
+    "/slim",
+    {200: shapes.SlimAnswer} | STARTED,
+    summary="Merge records that say the same",
+    examples=examples.SLIM,
+    is_body_optional=True,
+)
+async def slim_knowledge(call: Write, sent: schemas.SlimBody, params: WaitParams) -> Response:
+    """Merge the caller's copies, near copies and, with a model, records that say the same; `dry_run` previews.
+
+    Merged records can still be read by their ids, and their evidence is added up. Undo `slim_id` to revert all of it.
+    """
+    slimming, key = call.hub.knowledge.slimming, call.key
+    if not params.wait:
+        check_may_keep_up(call.ctx)
+    if not call.ctx.is_root:
+        slimmed = await slimming.slim(call.ctx, sent.model, dry_run=sent.dry_run, key=key)
+        return _make_slimming_response(make_slimming_view(slimmed))
+
+    async def work(progress: Any) -> dict[str, Any]:  # noqa: ANN401 -- the job's own callback
+        return make_slimming_view(
+            await slimming.slim(call.ctx, sent.model, dry_run=sent.dry_run, progress=progress, key=key)
+        )
+
+    job = call.hub.operations.jobs.start("slim", call.ctx.account, work, key)
+    return await answer_job(call, job, _make_slimming_response, wait=params.wait)
+
+
+def make_slimming_view(done: SlimResult) -> dict[str, Any]:
+    """Return what a slimming did as the API answers it."""
+    operation_id = done.operation_ids[-1] if done.operation_ids else None
+    return {
+        **done.report,
+        "slim_id": done.slim_id,
+        "operation_ids": list(done.operation_ids),
+        "operation_id": operation_id,
+    }
+
+
+def _make_slimming_response(answer: dict[str, Any]) -> Response:
+    return answer_write(answer, answer["operation_id"])

@@ -2,46 +2,33 @@
 
 from typing import Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Response
 
 from knowhub.core.clock import iso
 from knowhub.core.operation import Change
 from knowhub.operations.model import OperationEntry
-from knowhub.web.dependencies import body, context_of, hub_of, json_response, query, retry_key, written
-from knowhub.web.edge_route import EdgeRoute
-from knowhub.web.openapi import RETRY, WRITES, answers, examples, parameters, problems
-from knowhub.web.schemas import answers as shapes
+from knowhub.web.responses import answer_json, answer_list, answer_write
+from knowhub.web.route import Call, Routes, Write
+from knowhub.web.schemas import examples
+from knowhub.web.schemas import operations as shapes
 from knowhub.web.schemas.operations import OperationParams, UndoBody
-from knowhub.web.schemas.parts import CallerIds
 
-router = APIRouter(prefix="/api/operations", tags=["operations"], route_class=EdgeRoute)
+routes = Routes("/api/operations", "operations", "History: who did what, and undo for each operation.")
 
 
-@router.get(
-    "",
-    summary="List operations, newest first",
-    responses=answers(200, shapes.OperationList) | problems(422),
-    openapi_extra=parameters(OperationParams),
-)
-async def list_operations(request: Request) -> Response:
+@routes.add("GET", "", {200: shapes.OperationList}, summary="List operations, newest first")
+async def list_operations(call: Call, params: OperationParams) -> Response:
     """List what was done, by whom and when, without the rows."""
-    params = query(request, OperationParams)
-    page = await hub_of(request).operations.page(context_of(request, params), params.filter())
+    page = await call.hub.operations.history.page(call.ctx, params.filter())
     cursor = None if page.next_before is None else str(page.next_before)
     results = [_summary(entry) for entry in page.entries]
-    return json_response({"results": results, "count": len(results), "next_cursor": cursor})
+    return answer_list(results, cursor)
 
 
-@router.get(
-    "/{operation_id}",
-    summary="Read an operation with its rows",
-    responses=answers(200, shapes.OperationDetail) | problems(404, 422),
-    openapi_extra=parameters(CallerIds),
-)
-async def get_operation(request: Request, operation_id: str) -> Response:
+@routes.add("GET", "/{operation_id}", {200: shapes.OperationDetail}, summary="Read an operation with its rows")
+async def get_operation(call: Call, operation_id: str) -> Response:
     """Read one operation: each row it touched, before and after."""
-    ids = query(request, CallerIds)
-    entry = await hub_of(request).operations.get(context_of(request, ids), operation_id)
+    entry = await call.hub.operations.history.get(call.ctx, operation_id)
     operation = entry.operation
     detail = {
         "account": operation.account,
@@ -49,31 +36,35 @@ async def get_operation(request: Request, operation_id: str) -> Response:
         "changes": [_change(change) for change in operation.changes],
         "agent_io": operation.agent_io,
     }
-    return json_response(_summary(entry) | detail)
+    return answer_json(_summary(entry) | detail)
 
 
-@router.post(
+@routes.add(
+    "POST",
     "/{operation_id}/undo",
+    {200: shapes.UndoAnswer},
     summary="Undo an operation",
-    responses=answers(200, shapes.UndoAnswer) | WRITES | problems(404, 409),
-    openapi_extra=RETRY | examples("undo", UndoBody),
+    examples=examples.UNDO,
+    is_body_optional=True,
 )
-async def undo_operation(request: Request, operation_id: str) -> Response:
-    """Undo an operation, or all operations of an import by its id.
+async def undo_operation(call: Write, operation_id: str, sent: UndoBody) -> Response:
+    """Undo an operation, or all operations of an import or of a restore by its id.
 
-    Refused with 409 and names while newer operations stand on it; votes never stand in the way.
+    The fields that the operation changed become what they were before it. 409 where a later operation changed the same
+    field, or where a row that is needed is gone: `blocked_by` lists the operations in the way that the caller may see,
+    `blocked_by_hidden` counts the others. `with_later` undoes those in `blocked_by` too, newest first, all or none.
+    Votes and other counters are never in the way.
     """
-    sent = body(request, UndoBody)
-    ctx = context_of(request, sent)
-    key = retry_key(request, ctx)
-    done = await hub_of(request).operations.undo(ctx, operation_id, dry_run=sent.dry_run, key=key)
+    done = await call.hub.operations.history.undo(
+        call.ctx, operation_id, dry_run=sent.dry_run, with_later=sent.with_later, key=call.key
+    )
     answer = {
         "operation_ids": done.operation_ids,
         "undone": done.undone,
         "dry_run": done.dry_run,
         "changes": [_change(change) for change in done.changes],
     }
-    return written(answer, done.operation_ids[-1] if done.operation_ids else None)
+    return answer_write(answer, done.operation_ids[-1] if done.operation_ids else None)
 
 
 def _summary(entry: OperationEntry) -> dict[str, Any]:

@@ -1,124 +1,99 @@
-"""The resource routes: parse, call the service, answer (seed 003). An id holds slashes: no route goes on behind it."""
+"""The resource routes: parse, call the service, answer. An id holds slashes: no route goes on behind it."""
 
 from urllib.parse import quote
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Response
 
-from knowhub.resources.ids import check_resource_id
+from knowhub.resources.decisions import check_resource_id
 from knowhub.resources.model import RESOURCES, SavedResource
-from knowhub.web.dependencies import (
-    body,
-    context_of,
-    deletion_or_erasing_of,
-    edit_of,
-    erased,
-    hub_of,
-    json_response,
-    query,
-    retry_key,
-    written,
-)
-from knowhub.web.edge_route import EdgeRoute
-from knowhub.web.openapi import IF_MATCH, RETRY, WRITES, answers, examples, parameters, problems
-from knowhub.web.row_answers import etag
+from knowhub.web.responses import answer_json, answer_list, answer_write, etag
+from knowhub.web.route import Call, Edit, Routes, Write
+from knowhub.web.schemas import examples
 from knowhub.web.schemas import resources as schemas
-from knowhub.web.schemas.parts import DeleteParams, DeletionAnswer
+from knowhub.web.schemas.parts import DeleteParams, DeletionAnswer, EraseBody
 
-router = APIRouter(prefix="/api/resource", tags=["resources"], route_class=EdgeRoute)
+routes = Routes("/api/resource", "resources", "Code, credentials, cookies and other texts, with an encrypted part.")
 
 
-@router.post(
+@routes.add(
+    "POST",
     "",
-    status_code=201,
+    {
+        201: schemas.SavedResourceRecord,
+        200: (schemas.SavedResourceRecord, "With `upsert`: a new version of an existing resource."),
+    },
     summary="Save a resource",
-    responses=answers(201, schemas.SavedResourceRecord)
-    | answers(200, schemas.SavedResourceRecord, "With `upsert`: it stood there, and is a new version now.")
-    | WRITES,
-    openapi_extra=parameters(schemas.ResourceSaveParams, headers=RETRY) | examples("resource", schemas.ResourceBody),
+    examples=examples.RESOURCE,
 )
-async def save_resource(request: Request) -> Response:
-    """Save code, a credential, a cookie or any other text; `secure_body` is sealed (seed 003 `resource_save`).
+async def save_resource(call: Write, sent: schemas.ResourceBody, params: schemas.ResourceSaveParams) -> Response:
+    """Save code, a credential, a cookie or any other text; `secure_body` is sealed.
 
-    A taken id is answered with status 409. With `upsert` the owner saves a new version, which says all anew.
+    409 if the id exists. With `upsert` the owner saves a new version, which replaces all fields.
     """
-    params = query(request, schemas.ResourceSaveParams, beside_body=True)
-    sent = body(request, schemas.ResourceBody, beside_query=True)
-    ctx = context_of(request, sent)
-    service = hub_of(request).resources
-    saved = await service.save(ctx, sent.to_new(), retry_key(request, ctx), upsert=params.upsert)
+    service = call.hub.resources
+    saved = await service.save(call.ctx, sent.to_new(), call.key, upsert=params.upsert)
     location = {"Location": f"/api/resource/{quote(sent.id)}"}
-    return _saved(saved, 201 if saved.is_new else 200, location)
+    return _make_saved_response(saved, 201 if saved.is_new else 200, location)
 
 
-@router.get(
-    "",
-    summary="List resources by id",
-    responses=answers(200, schemas.ResourceList) | problems(422),
-    openapi_extra=parameters(schemas.ResourceListParams),
-)
-async def list_resources(request: Request) -> Response:
-    """List the resources that the caller sees, by prefix, kind and expiry, without what is sealed."""
-    params = query(request, schemas.ResourceListParams)
-    page = await hub_of(request).resources.page(context_of(request, params), params.query())
-    answer = {"results": page.records, "count": len(page.records), "next_cursor": page.next_after}
-    return json_response(answer)
+@routes.add("GET", "", {200: schemas.ResourceList}, summary="List resources by id")
+async def list_resources(call: Call, params: schemas.ResourceListParams) -> Response:
+    """List the resources that the caller sees, by prefix, content type and expiry, without their sealed texts."""
+    page = await call.hub.resources.page(call.ctx, params.query())
+    return answer_list(page.records, page.next_after)
 
 
-@router.get(
+@routes.add(
+    "GET",
     "/{resource_id:path}",
+    {200: schemas.ReadResource},
     summary="Read a resource",
-    responses=answers(200, schemas.ReadResource) | problems(404, 409, 422, 429, 503, 507),
-    openapi_extra=parameters(schemas.ResourceParams),
+    errors=(409, 507),
 )
-async def get_resource(request: Request, resource_id: str) -> Response:
-    """Read one resource; `ETag` is its version. With `reveal` also what is sealed of it.
+async def get_resource(call: Call, resource_id: str, params: schemas.ResourceParams) -> Response:
+    """Read a resource. `ETag` is its version. With `reveal` the answer has its sealed text too.
 
-    That may its owner, an admin, and whoever sees it by a scope other than `public`, readers not. Who was shown it
-    stands in the log before this is answered, as the operation `reveal_resource`.
+    The owner, an admin, and writers who see it by a scope other than `public` may reveal it. The operation
+    `reveal_resource` is written to the log before the answer.
     """
-    params = query(request, schemas.ResourceParams)
-    ctx, service = context_of(request, params), hub_of(request).resources
+    service = call.hub.resources
     if not params.reveal:
-        record = await service.get(ctx, resource_id)
-        return json_response(record, headers=etag(record["version"]))
-    shown = await service.reveal(ctx, resource_id)
-    told = {**shown.record, "secure_body": shown.secure_body}
-    return written(told, shown.operation_id, 200, etag(shown.record["version"]))
+        record = await service.get(call.ctx, resource_id)
+        return answer_json(record, headers=etag(record["version"]))
+    shown = await service.reveal(call.ctx, resource_id)
+    return answer_write(
+        {**shown.record, "secure_body": shown.secure_body}, shown.operation_id, 200, etag(shown.record["version"])
+    )
 
 
-@router.patch(
+@routes.add(
+    "PATCH",
     "/{resource_id:path}",
+    {200: schemas.SavedResourceRecord},
     summary="Change fields of a resource",
-    responses=answers(200, schemas.SavedResourceRecord) | WRITES | problems(404, 409),
-    openapi_extra=IF_MATCH | examples("resource_patch", schemas.ResourcePatchBody),
+    examples=examples.RESOURCE_PATCH,
 )
-async def update_resource(request: Request, resource_id: str) -> Response:
-    """Change what a resource says, what is sealed of it, or who sees it."""
-    sent = body(request, schemas.ResourcePatchBody)
-    ctx, version, key = edit_of(request, sent)
-    service = hub_of(request).resources
-    return _saved(await service.patch(ctx, check_resource_id(resource_id), sent.patch(), version, key))
+async def update_resource(call: Edit, resource_id: str, sent: schemas.ResourcePatchBody) -> Response:
+    """Change a resource's body, sealed body, metadata or scopes."""
+    service = call.hub.resources
+    return _make_saved_response(
+        await service.patch(call.ctx, check_resource_id(resource_id), sent.patch(), call.version, call.key)
+    )
 
 
-@router.delete(
-    "/{resource_id:path}",
-    summary="Delete a resource",
-    responses=answers(200, DeletionAnswer) | WRITES | problems(404, 409),
-    openapi_extra=parameters(DeleteParams, headers=IF_MATCH),
-)
-async def delete_resource(request: Request, resource_id: str) -> Response:
-    """Delete a resource; undoing the operation brings it back.
+@routes.add("DELETE", "/{resource_id:path}", {200: DeletionAnswer}, summary="Delete a resource")
+async def delete_resource(call: Edit, resource_id: str, sent: EraseBody | DeleteParams) -> Response:
+    """Delete a resource. Undo brings it back.
 
-    With `erase` nothing does: what is sealed of it cannot be opened any more, in no snapshot and no copy of the log,
-    from which its key is gone.
+    With `erase` it is removed for good: its key is deleted from the log, so the sealed text cannot be opened any more,
+    in snapshots and copies neither.
     """
-    wanted = deletion_or_erasing_of(request)
     check_resource_id(resource_id)
-    if wanted.is_erasing:
-        return await erased(request, RESOURCES, resource_id, wanted)
-    service = hub_of(request).resources
-    return written({}, await service.delete(wanted.ctx, resource_id, wanted.version, wanted.key))
+    if sent.erase:
+        return await call.erase(RESOURCES, resource_id)
+    service = call.hub.resources
+    return answer_write({}, await service.delete(call.ctx, resource_id, call.version, call.key))
 
 
-def _saved(saved: SavedResource, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    return written(saved.record, saved.operation_id, status, etag(saved.record["version"]) | (headers or {}))
+def _make_saved_response(saved: SavedResource, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    return answer_write(saved.record, saved.operation_id, status, etag(saved.record["version"]) | (headers or {}))

@@ -1,144 +1,124 @@
-"""Health, metrics, version, long work."""
+"""Health, metrics, version, jobs, indexes, snapshots, compaction and the audit."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
+from knowhub.audit.model import Report
 from knowhub.bootstrap import Hub
-from knowhub.core.chat import CountedChatModel
 from knowhub.core.clock import iso
-from knowhub.core.embedding import CountedEmbedder
+from knowhub.core.language_models import CountedChatModel, CountedEmbedder, CountedReranker
 from knowhub.core.permissions import check_may_keep_up
-from knowhub.core.reranking import CountedReranker
+from knowhub.core.store_results import SnapshotEntry
 from knowhub.operations.jobs import Job
-from knowhub.web.auth import is_keeper_up
-from knowhub.web.dependencies import context_of, hub_of, json_response, query
-from knowhub.web.edge_route import EdgeRoute
-from knowhub.web.long_work import STARTED, job_answer, upkeep_context
-from knowhub.web.openapi import WRITES, answers, content, parameters, problems
-from knowhub.web.schemas import answers as shapes
-from knowhub.web.schemas.operations import LongWorkParams
+from knowhub.operations.model import RestoreResult
+from knowhub.web.auth import context_of, is_keeper_up
+from knowhub.web.responses import answer_json, answer_write
+from knowhub.web.route import STARTED, Routes, TextAnswer, Upkeep, Write, answer_job
+from knowhub.web.schemas import upkeep as shapes
 from knowhub.web.schemas.parts import CallerIds
 
-router = APIRouter(tags=["upkeep"], route_class=EdgeRoute)
+routes = Routes("", "upkeep", "Indexes, jobs, health and metrics.")
 
-_UNTOLD = "the root key is told more"
+_HIDDEN = "the root key is told more"
 _NO_FIGURES = dict.fromkeys(
     ("index_lag", "records_lag", "maps_lag", "directories_lag", "last_seq", "damage", "quarantined")
 )
 _VERSION = {"name": "knowhub", "version": version("knowhub")}
 
 
-@router.get("/health", summary="The process is up", responses=answers(200, shapes.HealthAnswer) | problems())
+@routes.add("GET", "/health", {200: shapes.HealthAnswer}, summary="Check that the process is up")
 async def health(request: Request) -> Response:
-    """Answer as long as the process does."""
+    """Answer while the process runs."""
     del request
-    return json_response({"status": "ok"})
+    return answer_json({"status": "ok"})
 
 
-@router.get(
+@routes.add(
+    "GET",
     "/ready",
-    summary="Writes are taken",
-    responses=problems() | answers(200, shapes.ReadyAnswer) | answers(503, shapes.ReadyAnswer, "Writes are refused."),
+    {200: shapes.ReadyAnswer, 503: (shapes.ReadyAnswer, "Writes are refused.")},
+    summary="Check that writes are accepted",
 )
 async def ready(request: Request) -> Response:
-    """Tell whether writes are taken, how far what is derived is behind, and what is wrong.
+    """Return whether writes are accepted, how far indexes and files are behind, and what is wrong.
 
-    Where keys are asked for, only the root key is told figures and paths, which are of every account.
+    With keys on, only the root key gets the figures and paths, because they cover every account.
     """
-    hub = hub_of(request)
+    hub: Hub = request.app.state.hub
     status = hub.store.status()
-    is_told_all = is_keeper_up(request)
+    is_shown_all = is_keeper_up(request)
     answer = {
         "status": "ready" if status.writable else "read_only",
         "writable": status.writable,
-        "reason": status.reason if is_told_all or status.writable else _UNTOLD,
-        "degraded": sorted({*hub.keeper.failures, *_silent(hub)}),
-        "failures": dict(hub.keeper.failures) if is_told_all else dict.fromkeys(hub.keeper.failures, _UNTOLD),
-        "keeper": hub.keeper.is_keeper,
-        **(_figures(hub) if is_told_all else _NO_FIGURES),
+        "reason": status.reason if is_shown_all or status.writable else _HIDDEN,
+        "degraded": sorted({*hub.maintenance.failures, *_list_unavailable_models(hub)}),
+        "failures": dict(hub.maintenance.failures)
+        if is_shown_all
+        else dict.fromkeys(hub.maintenance.failures, _HIDDEN),
+        "keeper": hub.maintenance.is_leader,
+        **(_figures(hub) if is_shown_all else _NO_FIGURES),
     }
-    return json_response(answer, 200 if status.writable else 503)
+    return answer_json(answer, 200 if status.writable else 503)
 
 
 def _figures(hub: Hub) -> dict[str, Any]:
     status = hub.store.status()
     return {
-        "index_lag": hub.index_lag,
-        "records_lag": hub.records.lag,
-        "maps_lag": hub.maps.lag,
-        "directories_lag": hub.directories.lag,
+        "index_lag": hub.indexes.lag,
+        "records_lag": hub.exports.records.lag,
+        "maps_lag": hub.exports.maps.lag,
+        "directories_lag": hub.exports.directories.lag,
         "last_seq": status.last_seq,
         "damage": [str(damage) for damage in status.damage],
-        "quarantined": hub.quarantined(),
+        "quarantined": hub.list_quarantined(),
     }
 
 
-@router.get(
-    "/metrics",
-    summary="Prometheus metrics",
-    responses=content(200, "Text format.", "text/plain") | problems(),
-)
+@routes.add("GET", "/metrics", {200: TextAnswer("Text format.", ("text/plain",))}, summary="Prometheus metrics")
 async def metrics(request: Request) -> Response:
-    """Show counters and the state of the hub; they count what is of every account."""
+    """Return counters and gauges of the server, over all accounts."""
     check_may_keep_up(context_of(request, CallerIds()))
     return Response(request.app.state.metrics.render(), media_type="text/plain; version=0.0.4")
 
 
-@router.get("/version", summary="Which KnowHub this is", responses=answers(200, shapes.VersionAnswer) | problems())
+@routes.add("GET", "/version", {200: shapes.VersionAnswer}, summary="Name and version")
 async def get_version(request: Request) -> Response:
-    """Name the server and its version."""
+    """Return the name and the version of the server."""
     del request
-    return json_response(_VERSION)
+    return answer_json(_VERSION)
 
 
-@router.post(
-    "/api/maintenance/reindex",
-    summary="Build the indexes anew",
-    responses=answers(200, shapes.ReindexAnswer) | STARTED | WRITES | problems(409),
-    openapi_extra=parameters(LongWorkParams),
-)
-async def reindex(request: Request) -> Response:
-    """Build every derived index from the log, beside the one in use; searches go on meanwhile."""
-    params = query(request, LongWorkParams)
-    hub = hub_of(request)
-    ctx = upkeep_context(request, params)
+@routes.add("POST", "/api/maintenance/reindex", {200: shapes.ReindexAnswer} | STARTED, summary="Rebuild the indexes")
+async def reindex(call: Upkeep, params: shapes.LongWorkParams) -> Response:
+    """Rebuild every index from the log. Searches use the old index until the new one is complete."""
+    hub = call.hub
 
     async def work(progress: Any) -> dict[str, Any]:  # noqa: ANN401 -- the job's own callback
-        return {"records": await hub.reindex(progress, ctx.account)}
+        return {"records": await hub.reindex(progress, call.ctx.account)}
 
-    job = hub.jobs.start("reindex", ctx.account, work)
-    return await job_answer(hub, job, wait=params.wait)
-
-
-@router.get(
-    "/api/jobs/{job_id}",
-    summary="How long work is getting on",
-    responses=answers(200, shapes.JobAnswer) | problems(404, 422),
-    openapi_extra=parameters(CallerIds),
-)
-async def get_job(request: Request, job_id: str) -> Response:
-    """Tell a job's status, stage and progress."""
-    ids = query(request, CallerIds)
-    return json_response(_job(hub_of(request).jobs.get(upkeep_context(request, ids).account, job_id)))
+    job = hub.operations.jobs.start("reindex", call.ctx.account, work)
+    return await answer_job(call, job, wait=params.wait)
 
 
-@router.delete(
-    "/api/jobs/{job_id}",
-    summary="Cancel long work",
-    responses=answers(200, shapes.JobAnswer) | WRITES | problems(404),
-    openapi_extra=parameters(CallerIds),
-)
-async def cancel_job(request: Request, job_id: str) -> Response:
-    """Cancel a job; one that has ended stays as it ended."""
-    ids = query(request, CallerIds)
-    return json_response(_job(await hub_of(request).jobs.cancel(upkeep_context(request, ids).account, job_id)))
+@routes.add("GET", "/api/jobs/{job_id}", {200: shapes.JobAnswer}, summary="Read the state of a job")
+async def get_job(call: Upkeep, job_id: str) -> Response:
+    """Return the status, stage and progress of a job."""
+    return answer_json(_job(call.hub.operations.jobs.get(call.ctx.account, job_id)))
 
 
-def _silent(hub: Hub) -> Sequence[str]:
-    """Name each model that is not asked at present; without it, what it would decide is left undecided."""
+@routes.add("DELETE", "/api/jobs/{job_id}", {200: shapes.JobAnswer}, summary="Cancel a job")
+async def cancel_job(call: Upkeep, job_id: str) -> Response:
+    """Cancel a job. A finished job stays as it is."""
+    return answer_json(_job(await call.hub.operations.jobs.cancel(call.ctx.account, job_id)))
+
+
+def _list_unavailable_models(hub: Hub) -> Sequence[str]:
+    """Name the models that are not asked at present, because they failed too often."""
     models = {"llm": hub.chat, "embedder": hub.embedder, "reranker": hub.reranker}
     counted = CountedChatModel | CountedEmbedder | CountedReranker
     return [name for name, model in models.items() if isinstance(model, counted) and model.is_open]
@@ -155,4 +135,116 @@ def _job(job: Job) -> dict[str, Any]:
         "finished_at": None if job.finished_at is None else iso(job.finished_at),
         "result": job.result,
         "error": job.error,
+    }
+
+
+@routes.add(
+    "POST",
+    "/api/maintenance/compact",
+    {200: shapes.CompactAnswer} | STARTED,
+    summary="Forget old operations",
+)
+async def compact(call: Upkeep, params: shapes.CompactParams) -> Response:
+    """Replace the oldest segments of the log by their rows. Every row stays; old operations cannot be undone."""
+    hub = call.hub
+
+    async def work(_progress: Any) -> dict[str, Any]:  # noqa: ANN401 -- the job's own callback
+        return asdict(await hub.compact(params.undo_retention_days))
+
+    job = hub.operations.jobs.start("compact", call.ctx.account, work)
+    return await answer_job(call, job, wait=params.wait)
+
+
+@routes.add("POST", "/api/maintenance/snapshots", {201: shapes.SnapshotAnswer} | STARTED, summary="Create a snapshot")
+async def create_snapshot(call: Upkeep, params: shapes.LongWorkParams) -> Response:
+    """Write everything that is saved, of every account, to one file in `snapshots/`."""
+    hub = call.hub
+
+    async def work(_progress: Any) -> dict[str, Any]:  # noqa: ANN401 -- the job's own callback
+        return make_snapshot_view(await hub.operations.snapshots.create())
+
+    job = hub.operations.jobs.start("snapshot", call.ctx.account, work)
+    return await answer_job(call, job, partial(answer_json, status=201), wait=params.wait)
+
+
+@routes.add(
+    "GET",
+    "/api/maintenance/snapshots",
+    {200: shapes.SnapshotList},
+    summary="List the snapshots, newest first",
+)
+async def list_snapshots(call: Upkeep) -> Response:
+    """List every snapshot with its size and time. A snapshot that cannot be opened says why."""
+    results = [make_snapshot_view(entry) for entry in await call.hub.operations.snapshots.entries()]
+    return answer_json({"results": results, "count": len(results)})
+
+
+@routes.add("DELETE", "/api/maintenance/snapshots/{ts}", {200: shapes.SnapshotDeleted}, summary="Delete a snapshot")
+async def delete_snapshot(call: Upkeep, ts: str) -> Response:
+    """Delete the file of a snapshot. This cannot be undone."""
+    await call.hub.operations.snapshots.delete(ts)
+    return answer_json({"ts": ts, "deleted": True})
+
+
+@routes.add(
+    "POST",
+    "/api/maintenance/snapshots/{ts}/restore",
+    {200: shapes.RestoreAnswer} | STARTED,
+    summary="Restore a snapshot",
+)
+async def restore_snapshot(call: Write, ts: str, params: shapes.LongWorkParams) -> Response:
+    """Restore every row of the account from a snapshot, as operations that one undo reverts.
+
+    The present state is saved as a snapshot first. A damaged snapshot is 422; the answer names the damaged member.
+    """
+    check_may_keep_up(call.ctx)
+    hub, key = call.hub, call.key
+    await hub.operations.snapshots.entry(ts)
+
+    async def work(progress: Any) -> dict[str, Any]:  # noqa: ANN401 -- the job's own callback
+        return make_restore_view(await hub.operations.snapshots.restore(call.ctx, ts, key, progress))
+
+    job = hub.operations.jobs.start("restore", call.ctx.account, work, key)
+    return await answer_job(call, job, _make_restore_response, wait=params.wait)
+
+
+def make_snapshot_view(entry: SnapshotEntry) -> dict[str, Any]:
+    """Return a snapshot as the API answers it."""
+    view = asdict(entry)
+    return {"ts": view.pop("ts"), "path": view.pop("path"), "bytes": view.pop("size"), **view}
+
+
+def make_restore_view(done: RestoreResult) -> dict[str, Any]:
+    """Return what a restore did as the API answers it."""
+    return {**asdict(done), "erased": [{"collection": collection, "id": row_id} for collection, row_id in done.erased]}
+
+
+def _make_restore_response(result: dict[str, Any]) -> Response:
+    return answer_write(result, result["operation_ids"][-1] if result["operation_ids"] else None)
+
+
+@routes.add(
+    "GET",
+    "/api/maintenance/audit",
+    {200: shapes.AuditAnswer},
+    summary="Report duplicates, copied search results, expired records and secrets",
+)
+async def audit(call: Upkeep, params: shapes.AuditParams) -> Response:
+    """Check every live record and info of an account. Writes nothing."""
+    return answer_json(make_report_view(await call.hub.audit.report(call.ctx, params.question())))
+
+
+def make_report_view(report: Report) -> dict[str, Any]:
+    """Return a report as it is answered."""
+    return {
+        "account": report.account,
+        "records": report.records,
+        "infos": report.infos,
+        "junk": report.junk,
+        "junk_rate": report.junk_rate,
+        "searches_known_since": iso(report.searches_known_since),
+        "summary": report.summary,
+        "findings": report.findings,
+        "count": len(report.findings),
+        "truncated": report.is_truncated,
     }

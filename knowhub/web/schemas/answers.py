@@ -1,14 +1,10 @@
-"""The shapes of answers, for the OpenAPI document. Rows are answered as the log holds them; a test compares."""
+"""Answers about knowledge records. A test compares them with what is answered."""
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from knowhub.web.schemas.parts import OperationAnswer
-
-
-class Answer(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+from knowhub.web.schemas.parts import Answer, OperationAnswer, Page
 
 
 class SourceAnswer(Answer):
@@ -33,12 +29,13 @@ class EvaluationAnswer(Answer):
     harmful: int
     confidence: float
     effective: WeightAnswer | None = Field(
-        default=None, description="What the votes weigh in `quality_score`, once a key has voted: one a principal."
+        default=None,
+        description="The weight of the votes in `quality_score`: one vote per principal. Only with API keys.",
     )
 
 
 class FullEvaluationAnswer(EvaluationAnswer):
-    helpful_history: list[dict[str, Any]] = Field(description="The last 50; the log has all.")
+    helpful_history: list[dict[str, Any]] = Field(description="The last 50. The log has all.")
     harmful_history: list[dict[str, Any]]
 
 
@@ -60,7 +57,7 @@ class KnowledgeRecord(Answer):
     valid_from: str | None
     valid_to: str | None
     supersedes: str | None
-    merged_into: str | None = Field(default=None, description="The record that this one became part of, if it did.")
+    merged_into: str | None = Field(default=None, description="The record that it was merged into.")
     eval: FullEvaluationAnswer
     version: int
     created_at: str
@@ -69,23 +66,23 @@ class KnowledgeRecord(Answer):
 
 class SimilarRecord(Answer):
     id: str
-    similarity: float = Field(description="The share of pairs of words that both have, 0.8 to 1.")
+    similarity: float = Field(description="The share of common pairs of words, 0.8 to 1.")
 
 
 class ReadRecord(KnowledgeRecord):
     """A record, read by its id."""
 
     similar: list[SimilarRecord] = Field(
-        description="Live records that nearly say the same, as far as the caller sees them, the first ten."
+        description="Up to ten live records that say nearly the same and that the caller may see."
     )
 
 
 class SavedRecord(KnowledgeRecord, OperationAnswer):
-    """A record after a write; `duplicate_of` when it stood there already."""
+    """A record after a write; `duplicate_of` if an equal record exists."""
 
     duplicate_of: str | None = None
     missing_resource_ids: list[str] | None = Field(
-        default=None, description="Resources that it refers to and that are not there, or that the caller does not see."
+        default=None, description="Resources that it refers to and that do not exist, or that the caller may not see."
     )
 
 
@@ -94,10 +91,8 @@ class SavedRecords(OperationAnswer):
     count: int
 
 
-class KnowledgeList(Answer):
-    results: list[KnowledgeRecord]
-    count: int
-    next_cursor: str | None
+class KnowledgeList(Page[KnowledgeRecord]):
+    pass
 
 
 class FoundRecord(Answer):
@@ -112,7 +107,7 @@ class FoundRecord(Answer):
     resource_ids: list[str]
     eval: EvaluationAnswer
     quality_score: float
-    shown: bool | None = Field(default=None, description="With `session_id` or `goal_id`: it was shown there before.")
+    shown: bool | None = Field(default=None, description="With `session_id` or `goal_id`: whether it was shown before.")
     truncated: bool | None = Field(default=None, description="With `budget_tokens`: its text was cut to fit.")
     why: dict[str, Any] | None = Field(default=None, description="With `explain=true`.")
 
@@ -120,12 +115,12 @@ class FoundRecord(Answer):
 class SearchAnswer(Answer):
     results: list[FoundRecord]
     count: int
-    degraded: list[str] = Field(description="Each configured part that was needed and failed.")
-    index_lag: int = Field(description="Records that were scanned instead of looked up, or had no vector yet.")
+    degraded: list[str] = Field(description="The configured parts that were needed and failed.")
+    index_lag: int = Field(description="Records that were not in an index yet and were scanned, or had no vector yet.")
     explanation: dict[str, Any] | None = Field(
         default=None, description="With `explain=true`: what was left out, and why."
     )
-    tokens: int | None = Field(default=None, description="With `budget_tokens`: what the texts cost, by estimate.")
+    tokens: int | None = Field(default=None, description="With `budget_tokens`: the tokens of the texts (estimated).")
 
 
 class FeedbackStatus(Answer):
@@ -173,10 +168,8 @@ class HistoryEntry(Answer):
     changes: dict[str, Any]
 
 
-class HistoryAnswer(Answer):
-    results: list[HistoryEntry]
-    count: int
-    next_cursor: str | None
+class HistoryAnswer(Page[HistoryEntry]):
+    pass
 
 
 class ImportAnswer(OperationAnswer):
@@ -187,87 +180,48 @@ class ImportAnswer(OperationAnswer):
     operation_ids: list[str]
 
 
-class OperationSummary(Answer):
-    operation_id: str
-    seq: int
-    op: str
-    actor: str
-    timestamp: str
-    subjects: list[str]
-    undo_of: str | None
-    undone_by: str | None
-    undoable: bool
+class MergedRecords(Answer):
+    """Records that became one. `task` and `content` are there where they are not those of `into` as it was."""
 
-
-class ChangeAnswer(Answer):
-    collection: str
-    id: str
-    before: dict[str, Any] | None
-    after: dict[str, Any]
-
-
-class OperationDetail(OperationSummary):
-    account: str
-    group_id: str | None
-    changes: list[ChangeAnswer]
-    agent_io: list[dict[str, Any]] | None = Field(
-        description="What a language model was asked and said on the way; shown to who made the operation."
+    into: str
+    sources: list[str]
+    how: str = Field(examples=["duplicate", "near_duplicate", "model"])
+    similarity: float | None = Field(
+        default=None, description="The smallest similarity of the sources, by common pairs of words."
     )
+    task: str | None = None
+    content: str | None = None
 
 
-class OperationList(Answer):
-    results: list[OperationSummary]
-    count: int
-    next_cursor: str | None
+class LeftApart(Answer):
+    ids: list[str]
+    reason: str
 
 
-class UndoAnswer(OperationAnswer):
-    operation_ids: list[str]
-    undone: list[str]
+class SlimAnswer(OperationAnswer):
+    """What was merged into what. Undoing `slim_id` undoes all of it."""
+
     dry_run: bool
-    changes: list[ChangeAnswer]
-
-
-class JobAnswer(Answer):
-    job_id: str
-    kind: str
-    status: str = Field(examples=["running", "done", "failed", "cancelled"])
-    stage: str
-    progress: dict[str, int]
-    started_at: str
-    finished_at: str | None
-    result: dict[str, Any] | None
-    error: str | None
-
-
-class JobStarted(Answer):
-    job_id: str
-
-
-class ReindexAnswer(Answer):
-    records: int
-
-
-class HealthAnswer(Answer):
-    status: str = Field(examples=["ok"])
-
-
-class ReadyAnswer(Answer):
-    status: str = Field(examples=["ready", "read_only"])
-    writable: bool
-    reason: str | None
+    records_before: int
+    records_after: int
+    characters_before: int
+    characters_after: int
+    merged: list[MergedRecords] = Field(description="The first 500; `merged_count` counts all.")
+    merged_count: int
+    sources_by: dict[str, int] = Field(examples=[{"duplicate": 2, "near_duplicate": 1, "model": 0}])
+    skipped: list[LeftApart] = Field(description="The first 500; `skipped_count` counts all.")
+    skipped_count: int
+    families_asked: int = Field(description="The number of questions to a model.")
+    has_more: bool = Field(description="Some records were not compared yet: run it again.")
     degraded: list[str]
-    failures: dict[str, str] = Field(examples=[{"snapshots": "[Errno 5] Input/output error"}])
-    keeper: bool
-    index_lag: int | None = Field(description="Like all that follows null to callers without the root key.")
-    records_lag: int | None
-    maps_lag: int | None
-    directories_lag: int | None
-    last_seq: int | None
-    damage: list[str] | None
-    quarantined: list[str] | None
+    slim_id: str | None
+    operation_ids: list[str]
 
 
-class VersionAnswer(Answer):
-    name: str
-    version: str
+class EvolvedRecord(SavedRecord):
+    """A record after feedback; the rest is there where `evolve_feedback` was given."""
+
+    evolved: bool | None = None
+    diff: str | None = Field(default=None, description="A unified diff of the content; null where it stays.")
+    degraded: list[str] | None = None
+    detail: str | None = Field(default=None, description="What was changed, or why nothing was.")

@@ -1,24 +1,24 @@
-"""Requests on layered memories and on recall (seed 002)."""
+"""Requests on layered memories and on recall."""
 
 import math
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, WithJsonSchema, model_validator
 
 from knowhub.context import uri
-from knowhub.context.commit import checks
+from knowhub.context.commit import candidate_pipeline
 from knowhub.context.commit_model import CommitOptions, SessionCommit, UsedTool
-from knowhub.context.listing import MAX_DEPTH
-from knowhub.context.model import Category, Level
+from knowhub.context.model import Level, MemoryCategory
+from knowhub.context.service import MAX_DEPTH
+from knowhub.conversations.messages import Message
 from knowhub.core import clock
-from knowhub.core.messages import Message
-from knowhub.usecases.recall import Question as RecallQuestion
-from knowhub.usecases.recall import Source
-from knowhub.web.schemas.keywords import Version
+from knowhub.usecases.recall import RecallQuery as RecallQuestion
+from knowhub.usecases.recall import RecallSource
 from knowhub.web.schemas.knowledge import Question, TypeName
 from knowhub.web.schemas.parts import (
     Body,
     CallerIds,
+    Changes,
     CommaSeparated,
     DeleteParams,
     EntityId,
@@ -40,16 +40,16 @@ _URI_SCHEMA = {
 _LEVEL_SCHEMA = {"type": "string", "enum": ["L0", "L1", "L2", "0", "1", "2"]}
 
 
-def _spoken_at(text: str) -> str:
+def _check_timestamp(text: str) -> str:
     try:
-        clock.normalised_iso(text)
+        clock.normalize_iso(text)
     except (ValueError, OverflowError):
         raise ValueError("must be a date or time in ISO 8601, such as 2026-03-05T12:00:00Z or 2026-03-05") from None
     # Kept as it was sent: a transcript is kept word for word.
     return text
 
 
-def _named(text: str) -> str:
+def _check_name(text: str) -> str:
     # Of a name that no URI could hold nothing could be kept.
     uri.segment(text)
     return text
@@ -63,8 +63,8 @@ def _level(value: object) -> object:
 
 def _not_too_many(messages: object) -> object:
     # The schema has the limit as well; it cannot say what to do.
-    if isinstance(messages, list) and len(messages) > checks.MAX_MESSAGES:
-        raise ValueError(checks.TOO_MANY)
+    if isinstance(messages, list) and len(messages) > candidate_pipeline.MAX_MESSAGES:
+        raise ValueError(candidate_pipeline.TOO_MANY)
     return messages
 
 
@@ -82,15 +82,17 @@ Uri = Annotated[
 ]
 SpokenAt = Annotated[
     str,
-    StringConstraints(max_length=checks.MAX_TIMESTAMP_CHARS),
-    AfterValidator(_spoken_at),
+    StringConstraints(max_length=candidate_pipeline.MAX_TIMESTAMP_CHARS),
+    AfterValidator(_check_timestamp),
     WithJsonSchema({"type": "string", "format": "date-time"}),
 ]
-SessionId = Annotated[EntityId, AfterValidator(_named)]
-MessageId = Annotated[Label, StringConstraints(min_length=1), AfterValidator(_named)]
-Role = Annotated[str, StringConstraints(min_length=1, max_length=checks.MAX_ROLE_CHARS), AfterValidator(clean)]
-Note = Annotated[str, StringConstraints(max_length=checks.MAX_NOTE_CHARS), AfterValidator(clean)]
-ToolName = Annotated[Label, StringConstraints(min_length=1), AfterValidator(_named)]
+SessionId = Annotated[EntityId, AfterValidator(_check_name)]
+MessageId = Annotated[Label, StringConstraints(min_length=1), AfterValidator(_check_name)]
+Role = Annotated[
+    str, StringConstraints(min_length=1, max_length=candidate_pipeline.MAX_ROLE_CHARS), AfterValidator(clean)
+]
+Note = Annotated[str, StringConstraints(max_length=candidate_pipeline.MAX_NOTE_CHARS), AfterValidator(clean)]
+ToolName = Annotated[Label, StringConstraints(min_length=1), AfterValidator(_check_name)]
 LevelName = Annotated[Literal["L0", "L1", "L2"], BeforeValidator(_level), WithJsonSchema(_LEVEL_SCHEMA)]
 
 
@@ -98,10 +100,14 @@ class SessionMessage(Part):
     """One message of a session."""
 
     role: Role = Field(description="`user`, `assistant`, `tool`, `system` or another, in any case.")
-    content: Text | None = Field(description="Kept word for word; null, as of a message that only calls tools, is ''.")
+    content: Text | None = Field(
+        description="Stored word for word. null, as in a message that only calls tools, becomes an empty text."
+    )
     name: Label | None = Field(default=None, description="Who spoke, or which tool answered.")
-    message_id: MessageId | None = Field(default=None, description="What is learnt names it; it is never kept twice.")
-    timestamp: SpokenAt | None = Field(default=None, description="When it was said; kept as it is sent.")
+    message_id: MessageId | None = Field(
+        default=None, description="Memories refer to it. A message with a known id is not stored again."
+    )
+    timestamp: SpokenAt | None = Field(default=None, description="When it was said; stored as it was sent.")
 
     def to_message(self) -> Message:
         """Return the parsed message."""
@@ -114,10 +120,10 @@ class UsedToolPart(Part):
     name: ToolName
     kind: Literal["tool", "skill"] = "tool"
     ok: bool | None = Field(default=None, description="Whether it worked. Default true.")
-    success: bool | None = Field(default=None, description="The same, as others call it.")
+    success: bool | None = Field(default=None, description="Another name of `ok`.")
     seconds: Annotated[float, Field(ge=0, le=MAX_TOOL_SECONDS), AfterValidator(_finite)] | None = None
     note: Note = ""
-    call_id: Label | None = Field(default=None, description="A call that was counted before counts no more.")
+    call_id: Label | None = Field(default=None, description="A call with a known id is not counted again.")
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -135,7 +141,7 @@ class CommitOptionsPart(Part):
     """How a session is committed."""
 
     dry_run: bool = Field(default=False, description="Show the plan, and write nothing.")
-    extract: bool = Field(default=True, description="Look for what is worth remembering, beside the transcript.")
+    extract: bool = Field(default=True, description="Also look for memories, not only store the transcript.")
 
 
 class CommitBody(Body):
@@ -144,13 +150,14 @@ class CommitBody(Body):
     session_id: SessionId
     messages: Annotated[
         list[SessionMessage],
-        Field(min_length=1, max_length=checks.MAX_MESSAGES),
+        Field(min_length=1, max_length=candidate_pipeline.MAX_MESSAGES),
         BeforeValidator(_not_too_many),
     ]
-    used_contexts: Annotated[list[Text], Field(max_length=checks.MAX_USED)] = Field(
-        default_factory=list, description="URIs or texts of what was recalled into the session: not learnt again."
+    used_contexts: Annotated[list[Text], Field(max_length=candidate_pipeline.MAX_USED)] = Field(
+        default_factory=list,
+        description="URIs or texts that were recalled into the session. They are not learned again.",
     )
-    used_tools: Annotated[list[UsedToolPart | ToolName], Field(max_length=checks.MAX_USED)] = Field(
+    used_tools: Annotated[list[UsedToolPart | ToolName], Field(max_length=candidate_pipeline.MAX_USED)] = Field(
         default_factory=list
     )
     options: CommitOptionsPart = Field(default_factory=CommitOptionsPart)
@@ -160,9 +167,12 @@ class CommitBody(Body):
         """Return the parsed request."""
         return SessionCommit(
             session_id=self.session_id,
-            messages=[one.to_message() for one in self.messages],
+            messages=[message.to_message() for message in self.messages],
             used_contexts=self.used_contexts,
-            used_tools=[UsedTool(one) if isinstance(one, str) else one.to_used() for one in self.used_tools],
+            used_tools=[
+                UsedTool(used_tool) if isinstance(used_tool, str) else used_tool.to_used()
+                for used_tool in self.used_tools
+            ],
             options=CommitOptions(self.options.dry_run, self.options.extract),
             trace_id=self.trace_id or "",
         )
@@ -173,23 +183,25 @@ class MemorySearchParams(CallerIds):
 
     q: Question
     target_uri: Uri | None = Field(default=None, description="Only at and below this URI.")
-    categories: Annotated[list[Category], CommaSeparated] = Field(
+    categories: Annotated[list[MemoryCategory], CommaSeparated] = Field(
         default_factory=list, description="Only of these; default all, `sessions` (parts of transcripts) included."
     )
     top_k: int = Field(default=10, ge=1, le=100)
 
-    def wanted(self) -> list[str] | None:
+    def get_categories(self) -> list[str] | None:
         """Return the categories that are asked for, None for all."""
-        return [one.value for one in self.categories] or None
+        return [category.value for category in self.categories] or None
 
 
 class ReadParams(CallerIds):
-    """Which layer of which memory is read."""
+    """Parameters of reading one layer of a memory."""
 
     uri: Uri
     level: LevelName = "L1"
-    expand_relations: bool = Field(default=False, description="With its edges.")
-    max_relations: int = Field(default=0, ge=0, le=MAX_RELATIONS, description="At most so many; 0 is no bound.")
+    expand_relations: bool = Field(default=False, description="Include its relations.")
+    max_relations: int = Field(
+        default=0, ge=0, le=MAX_RELATIONS, description="At most this many relations; 0 means all."
+    )
 
     def to_level(self) -> Level:
         """Return the layer."""
@@ -203,25 +215,18 @@ class NodeParams(CallerIds):
 
 
 class NodePlaceParams(Part):
-    """Which memory; who calls is named in the body, where the URI may stand as well."""
+    """The memory of a PATCH. The caller is in the body, which may name the URI too."""
 
     uri: Uri | None = None
 
 
-class NodePatchBody(Body):
+class NodePatchBody(Changes):
     """Layers to be corrected; what is left out stays."""
 
     abstract: Annotated[Text, StringConstraints(max_length=4_096)] = ""
     overview: Text = ""
     content: Text = ""
     uri: Uri | None = Field(default=None, description="Which memory, where the query does not name it.")
-    version: Version | None = Field(default=None, description="The version that you read.")
-
-    _FIELDS = ("abstract", "overview", "content")
-
-    def patch(self) -> dict[str, Any]:
-        """Return the fields that were sent."""
-        return {name: getattr(self, name) for name in self._FIELDS if name in self.model_fields_set}
 
 
 class NodeDeleteParams(DeleteParams):
@@ -240,26 +245,28 @@ class ChildrenParams(CallerIds):
     """Below which URI to look, and how far down."""
 
     uri: Uri | None = Field(default=None, description="Default: everything that the caller sees of the account.")
-    recursive: bool = Field(default=False, description="All the way down.")
+    recursive: bool = Field(default=False, description="List all levels.")
     depth: int = Field(default=1, ge=1, le=MAX_DEPTH)
 
 
 class DistillBody(Body):
     """Who distils, and whether to write."""
 
-    dry_run: bool = Field(default=False, description="Tell what would be saved, and write nothing.")
+    dry_run: bool = Field(default=False, description="Return what would be saved, and write nothing.")
 
 
 class RecallParams(CallerIds):
     """One question to everything."""
 
     q: Question
-    top_k: int = Field(default=10, ge=1, le=100, description="How many items in all, taken from the sources in turn.")
-    sources: Annotated[list[Source], CommaSeparated] = Field(default_factory=list, description="Default all.")
+    top_k: int = Field(
+        default=10, ge=1, le=100, description="The number of items in all, taken from the sources in turn."
+    )
+    sources: Annotated[list[RecallSource], CommaSeparated] = Field(default_factory=list, description="Default all.")
     types: Annotated[list[TypeName], CommaSeparated] = Field(default_factory=list, description="Of knowledge.")
-    categories: Annotated[list[Category], CommaSeparated] = Field(default_factory=list, description="Of memory.")
+    categories: Annotated[list[MemoryCategory], CommaSeparated] = Field(default_factory=list, description="Of memory.")
     llm_expand_query: bool = Field(
-        default=False, description="Where no keyword is named, let a model walk the tree, which takes its time."
+        default=False, description="If the question names no keyword, a model searches the tree. This is slow."
     )
 
     def question(self) -> RecallQuestion:
@@ -267,8 +274,8 @@ class RecallParams(CallerIds):
         return RecallQuestion(
             self.q,
             self.top_k,
-            frozenset(self.sources) or frozenset(Source),
+            frozenset(self.sources) or frozenset(RecallSource),
             frozenset(self.types),
-            [one.value for one in self.categories],
+            [category.value for category in self.categories],
             self.llm_expand_query,
         )

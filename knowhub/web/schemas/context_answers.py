@@ -1,11 +1,11 @@
-"""The shapes of answers on layered memories and on recall (seed 002 §4)."""
+"""The shapes of answers on layered memories and on recall."""
 
 from typing import Any
 
 from pydantic import Field
 
-from knowhub.web.schemas.answers import Answer, KnowledgeRecord
-from knowhub.web.schemas.parts import OperationAnswer
+from knowhub.web.schemas.answers import KnowledgeRecord
+from knowhub.web.schemas.parts import Answer, OperationAnswer, Page
 
 _URI = "ctx://default/users/li/memories/preferences/language"
 
@@ -32,14 +32,14 @@ class ArchiveAnswer(Answer):
     """A session as it is kept."""
 
     session_id: str
-    archive_uri: str = Field(description="The session's own URI; its messages stand below it.")
+    archive_uri: str = Field(description="The URI of the session. The URIs of its messages begin with it.")
     summary: str
     recent_messages: list[ArchivedMessage]
     stats: dict[str, Any]
 
 
-class PlanAnswer(Answer):
-    """What is to be written to one memory, and why."""
+class WritePlanAnswer(Answer):
+    """What will be written to a memory, and why."""
 
     action: str = Field(examples=["create", "merge", "append", "skip"])
     target_uri: str
@@ -50,7 +50,7 @@ class PlanAnswer(Answer):
 
 
 class WriteAnswer(Answer):
-    """What became of one memory."""
+    """The result for one memory."""
 
     uri: str
     action: str = Field(examples=["create", "merge", "append", "skip"])
@@ -73,20 +73,33 @@ class EventAnswer(Answer):
     error: str
 
 
+class DroppedAnswer(Answer):
+    """What a commit has left out."""
+
+    what: str = Field(examples=["messages", "candidates"])
+    why: str = Field(
+        description="Messages are `not_read` whole: they are longer, or more, than is read. "
+        "Candidates are `empty`, `secret`, `recalled` into the session, `duplicate`, or `too_many`.",
+        examples=["not_read", "secret"],
+    )
+    count: int
+
+
 class CommitAnswer(OperationAnswer):
-    """What committing a session did (CE-029)."""
+    """What committing a session did."""
 
     status: str = Field(examples=["committed", "unchanged", "dry_run"])
     archive: ArchiveAnswer
     write_results: list[WriteAnswer]
-    plans: list[PlanAnswer] = Field(description="What was decided of each candidate; kept with the operation as well.")
+    plans: list[WritePlanAnswer] = Field(description="The decision on each candidate; also stored with the operation.")
     outbox_events: list[EventAnswer]
     stats: dict[str, Any]
-    degraded: list[str] = Field(description="Each configured part that was needed and failed.")
+    dropped: list[DroppedAnswer]
+    degraded: list[str] = Field(description="The configured parts that were needed and failed.")
 
 
 class TypedQueryAnswer(Answer):
-    """A query as it was understood (CE-033)."""
+    """A query as it was understood."""
 
     text: str
     context_type: str
@@ -98,7 +111,7 @@ class TypedQueryAnswer(Answer):
 
 
 class SeedHitAnswer(Answer):
-    """What the first round found (CE-034)."""
+    """What the first round found."""
 
     uri: str
     score: float
@@ -126,7 +139,7 @@ class FoundBlock(Answer):
 
 
 class MemorySearchAnswer(Answer):
-    """Memories that answer a query, best first (CE-036)."""
+    """Memories that answer a query, best first."""
 
     query_plan: list[TypedQueryAnswer]
     seed_hits: list[SeedHitAnswer]
@@ -165,7 +178,7 @@ class SavedNode(NodeRecord, OperationAnswer):
 
 
 class NodeSummaryAnswer(Answer):
-    """A line of a listing (CE-037)."""
+    """A line of a listing."""
 
     uri: str
     name: str
@@ -175,33 +188,30 @@ class NodeSummaryAnswer(Answer):
     updated_at: str | None
 
 
-class ChildrenAnswer(Answer):
-    results: list[NodeSummaryAnswer]
-    count: int
-    next_cursor: str | None
-    truncated: bool = Field(description="There is more below: look further down.")
+class ChildrenAnswer(Page[NodeSummaryAnswer]):
+    truncated: bool = Field(description="The list is not complete: list a level below.")
 
 
 class OutboxAnswer(Answer):
-    """What the index of vectors has still to take in."""
+    """The events that wait for the vector index."""
 
     pending: int
     claimed: int
-    failed: int = Field(description="Those that failed and are tried again.")
-    dead: int = Field(description="Those that failed too often, or for good.")
-    lag_s: float = Field(description="How old the oldest is that waits.")
+    failed: int = Field(description="Events that failed and will be tried again.")
+    dead: int = Field(description="Events that failed too often, or for good.")
+    lag_s: float = Field(description="The age of the oldest waiting event in seconds.")
     dead_letters: list[EventAnswer]
 
 
 class RetriedEvent(OperationAnswer):
-    """A dead letter that is tried again; that is no operation of the log."""
+    """An event that is tried again. This writes no operation."""
 
     event_id: str
     status: str = Field(examples=["pending"])
 
 
 class DistilledAnswer(Answer):
-    """What became of one memory of a session."""
+    """The result for one memory of a session."""
 
     uri: str
     category: str
@@ -239,5 +249,5 @@ class RecalledItem(Answer):
 class RecallAnswer(Answer):
     results: list[RecalledItem]
     count: int
-    degraded: list[str] = Field(description="Sources that failed, and parts that a source did without.")
+    degraded: list[str] = Field(description="Sources and parts of sources that failed.")
     index_lag: int

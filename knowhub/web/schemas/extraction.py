@@ -1,13 +1,13 @@
-"""Requests and answers of extraction (seed 004, 知识提取机制)."""
+"""Requests and answers of extraction."""
 
 from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from knowhub.core.messages import Message
-from knowhub.knowledge.extraction_model import Extraction, Trigger
-from knowhub.web.schemas.answers import Answer, KnowledgeRecord
-from knowhub.web.schemas.parts import Body, Label, Moment, OperationAnswer, Part, Text
+from knowhub.conversations.messages import Message
+from knowhub.knowledge.extract.model import ExtractionRequest, Trigger
+from knowhub.web.schemas.answers import KnowledgeRecord
+from knowhub.web.schemas.parts import Answer, Body, Label, Moment, OperationAnswer, Part, Text
 
 MAX_MESSAGES = 10_000
 
@@ -17,11 +17,11 @@ Role = Annotated[Label, StringConstraints(min_length=1)]
 class SpokenMessage(Part):
     """One message of a conversation."""
 
-    role: Role = Field(description="`user`, `assistant`, `tool` or `system`; other roles are not listened to.")
-    content: Text | None = Field(description="null, as of a message that only calls tools, says nothing.")
-    name: Label | None = Field(default=None, description="Of a tool's answer: the tool. KnowHub's own are left out.")
+    role: Role = Field(description="`user`, `assistant`, `tool` or `system`; other roles are ignored.")
+    content: Text | None = Field(description="null, as in a message that only calls tools, is an empty text.")
+    name: Label | None = Field(default=None, description="The tool of a tool's answer. Tools of KnowHub are ignored.")
     message_id: Label | None = Field(
-        default=None, description="What was learnt names it, and the same message never counts twice."
+        default=None, description="Records refer to it. A message with a known id is not counted again."
     )
     timestamp: Moment | None = None
 
@@ -35,33 +35,35 @@ class ExtractBody(Body):
 
     messages: Annotated[list[SpokenMessage], Field(min_length=1, max_length=MAX_MESSAGES)]
     trigger: Trigger = Field(
-        default=Trigger.COMPACTION, strict=False, description="Why now; decides what is looked for."
+        default=Trigger.COMPACTION, strict=False, description="The occasion. It decides what is looked for."
     )
     trace_id: Label | None = None
-    dry_run: bool = Field(default=False, description="Tell what would be saved, and write nothing.")
+    dry_run: bool = Field(default=False, description="Return what would be saved, and write nothing.")
 
-    def to_extraction(self) -> Extraction:
+    def to_extraction(self) -> ExtractionRequest:
         """Return the parsed request."""
-        return Extraction([one.to_message() for one in self.messages], self.trigger, self.trace_id, self.dry_run)
+        return ExtractionRequest(
+            [message.to_message() for message in self.messages], self.trigger, self.trace_id, self.dry_run
+        )
 
 
 class CandidateAnswer(Answer):
     """Something that may be worth keeping, and what became of it."""
 
     status: str = Field(examples=["new", "merged", "changed", "known", "recalled", "contradicted", "failed"])
-    knowledge_id: str | None = Field(description="The record that it became, or that it met.")
+    knowledge_id: str | None = Field(description="The new record, or the record that it matches.")
     reason: str
     category: str
     types: list[str]
     tags: dict[str, str]
     task: str
     content: str
-    messages: list[int] = Field(description="The places, from 0, of the messages that say so, among those read.")
+    messages: list[int] = Field(description="The positions, from 0, of the messages that say so.")
     by: str = Field(examples=["rules", "llm"])
 
 
 class ResourceOfferAnswer(Answer):
-    """Something that belongs into a resource; the answer does not hold it."""
+    """A text that belongs into a resource. The answer does not contain it."""
 
     content_type: str = Field(examples=["credential", "cookie", "code"])
     suggested_id: str
@@ -87,5 +89,5 @@ class ExtractAnswer(OperationAnswer):
     resources: list[ResourceOfferAnswer]
     rejected: list[RejectedAnswer]
     degraded: list[str]
-    messages_read: int = Field(description="The newest ones; so many of them are read.")
+    messages_read: int = Field(description="The number of messages that were read, the newest ones.")
     dry_run: bool

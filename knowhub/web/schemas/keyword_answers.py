@@ -4,8 +4,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from knowhub.web.schemas.answers import Answer
-from knowhub.web.schemas.parts import OperationAnswer
+from knowhub.web.schemas.parts import Answer, OperationAnswer, Page
 
 _KEYWORD_ID = "7f1c2b9e-6a52-4f0c-ac3e-1c7a52b5d0aa"
 
@@ -16,10 +15,10 @@ class ShortKeyword(Answer):
     id: str = Field(examples=[_KEYWORD_ID, "root"])
     name: str
     aliases: list[str]
-    normalized: list[str] = Field(description="The forms by which it is looked up: of its name and its aliases.")
-    pinyin: list[str] = Field(description="How they are spelt, in full and by initials; asked where the forms miss.")
-    terms: list[str] = Field(description="The words by which it is offered as a candidate.")
-    parent_id: str | None = Field(description="null for `root`, and where the caller does not see the parent.")
+    normalized: list[str] = Field(description="The normal forms of its name and aliases, by which it is looked up.")
+    pinyin: list[str] = Field(description="Their pinyin, in full and as initials, used if no normal form matches.")
+    terms: list[str] = Field(description="The words that make it a candidate.")
+    parent_id: str | None = Field(description="null for `root`, and if the caller may not see the parent.")
     description: str
     metadata: dict[str, Any]
     scopes: list[str]
@@ -27,14 +26,14 @@ class ShortKeyword(Answer):
     version: int
     created_at: str
     updated_at: str
-    level: int = Field(description="How many keywords that the caller sees are above it.")
+    level: int = Field(description="The number of keywords above it that the caller may see.")
     child_count: int
 
 
 class KeywordRecord(ShortKeyword):
     """A keyword, whole."""
 
-    children: list[str] = Field(description="The ids of those that the caller sees, oldest first.")
+    children: list[str] = Field(description="The ids of the children that the caller may see, oldest first.")
 
 
 class SavedKeyword(KeywordRecord, OperationAnswer):
@@ -42,10 +41,8 @@ class SavedKeyword(KeywordRecord, OperationAnswer):
 
 
 class CreatedKeyword(SavedKeyword):
-    degraded: list[str] = Field(description="`llm` where the model was needed and failed.")
-    decided: dict[str, Any] | None = Field(
-        default=None, description="What the model decided on the way, where it was asked."
-    )
+    degraded: list[str] = Field(description="`llm` if the model was needed and failed.")
+    decided: dict[str, Any] | None = Field(default=None, description="What the model decided, if it was asked.")
 
 
 class CreatedKeywords(OperationAnswer):
@@ -54,22 +51,16 @@ class CreatedKeywords(OperationAnswer):
     degraded: list[str]
 
 
-class KeywordList(Answer):
-    results: list[KeywordRecord]
-    count: int
-    next_cursor: str | None
+class KeywordList(Page[KeywordRecord]):
+    pass
 
 
-class KeywordPath(Answer):
-    """The keywords from the root to the one that was asked for."""
-
-    results: list[ShortKeyword]
-    count: int
-    next_cursor: str | None
+class KeywordPath(Page[ShortKeyword]):
+    """The keywords from the root to the requested one."""
 
 
 class Subtree(KeywordRecord):
-    children_nodes: list["Subtree"] = Field(description="Empty at the depth that was asked for; `children` is not.")
+    children_nodes: list["Subtree"] = Field(description="Empty at the requested depth, where `children` is not.")
 
 
 class InfoRecord(Answer):
@@ -91,10 +82,8 @@ class SavedInfo(InfoRecord, OperationAnswer):
 
 
 class CreatedInfo(SavedInfo):
-    degraded: list[str] = Field(description="`llm` where the model was needed and failed.")
-    decided: dict[str, Any] | None = Field(
-        default=None, description="What the model decided on the way, where it was asked."
-    )
+    degraded: list[str] = Field(description="`llm` if the model was needed and failed.")
+    decided: dict[str, Any] | None = Field(default=None, description="What the model decided, if it was asked.")
 
 
 class CreatedInfos(OperationAnswer):
@@ -103,10 +92,8 @@ class CreatedInfos(OperationAnswer):
     degraded: list[str]
 
 
-class InfoList(Answer):
-    results: list[InfoRecord]
-    count: int
-    next_cursor: str | None
+class InfoList(Page[InfoRecord]):
+    pass
 
 
 class LinkedInfo(InfoRecord):
@@ -116,10 +103,8 @@ class LinkedInfo(InfoRecord):
     created_by: str
 
 
-class LinkedInfoList(Answer):
-    results: list[LinkedInfo]
-    count: int
-    next_cursor: str | None
+class LinkedInfoList(Page[LinkedInfo]):
+    pass
 
 
 class LinkedKeyword(ShortKeyword):
@@ -129,10 +114,8 @@ class LinkedKeyword(ShortKeyword):
     created_by: str
 
 
-class LinkedKeywordList(Answer):
-    results: list[LinkedKeyword]
-    count: int
-    next_cursor: str | None
+class LinkedKeywordList(Page[LinkedKeyword]):
+    pass
 
 
 class SavedLink(OperationAnswer):
@@ -146,17 +129,17 @@ class SavedLink(OperationAnswer):
 
 
 class KeywordSearchAnswer(Answer):
-    """What a search found (KT-048). `ambiguous` and `not_found` are answers, no errors."""
+    """What a search found. `ambiguous` and `not_found` are answers, no errors."""
 
     status: str = Field(examples=["matched", "ambiguous", "not_found"])
     node: KeywordRecord | None = Field(description="With `matched`: the keyword.")
     path: list[ShortKeyword] = Field(description="With `matched`: from the root to it.")
     infos: list[InfoRecord] = Field(description="With `matched`: its first 50 infos, newest first.")
-    candidates: list[ShortKeyword] = Field(description="Those among which to choose, or the nearest that there are.")
-    suggested_parent_id: str | None = Field(description="With `not_found`: where a new keyword would hang.")
-    suggested_name: str | None = Field(description="With `not_found`: what the model would call it.")
+    candidates: list[ShortKeyword] = Field(description="The keywords to choose from, or the nearest keywords.")
+    suggested_parent_id: str | None = Field(description="With `not_found`: the parent for a new keyword.")
+    suggested_name: str | None = Field(description="With `not_found`: the name that the model suggests.")
     reason: str = Field(examples=["exact", "pinyin", "exact_miss_llm_disabled", "exact_miss_no_llm", "agent_failure"])
-    degraded: list[str] = Field(description="`llm` where the model was needed and failed.")
+    degraded: list[str] = Field(description="`llm` if the model was needed and failed.")
 
 
 class PlanRef(Answer):
@@ -175,7 +158,7 @@ class PlanChild(Answer):
 
 
 class PlanGroup(Answer):
-    """A keyword to be made below the one that is split, and the children that go below it."""
+    """A new keyword below the split keyword, and the children that move below it."""
 
     name: str
     children: list[PlanChild]
@@ -216,7 +199,7 @@ class PlanMissing(Answer):
 
 
 class PlanAnswer(Answer):
-    """A plan; nothing of it is done yet."""
+    """A plan that is not applied yet."""
 
     scope_id: str
     scope_name: str
@@ -225,7 +208,7 @@ class PlanAnswer(Answer):
     steps: list[PlanMove | PlanMerge | PlanDescribe | PlanSplit]
     missing_descriptions: list[PlanMissing] = Field(description="Up to 200 keywords without a description.")
     missing_description_count: int
-    degraded: list[str] = Field(description="`llm` where the model was needed and failed.")
+    degraded: list[str] = Field(description="`llm` if the model was needed and failed.")
 
 
 class AppliedMerge(Answer):
@@ -235,7 +218,7 @@ class AppliedMerge(Answer):
 
 
 class AppliedPlan(OperationAnswer):
-    """What was done: how many steps of each kind, and the ids of the keywords that splits made."""
+    """The number of applied steps of each kind, and the ids of the keywords that splits created."""
 
     moved: int
     merged: int
@@ -286,9 +269,9 @@ class TreeMetrics(Answer):
     links: int
     leaves: int
     max_depth: int
-    depths: dict[str, int] = Field(description="How many keywords stand at each level.")
+    depths: dict[str, int] = Field(description="The number of keywords at each level.")
     orphan_count: int
-    orphans: list[str] = Field(description="Up to 100 keywords that do not hang on the root.")
+    orphans: list[str] = Field(description="Up to 100 keywords that are not below the root.")
     missing_descriptions: MissingDescriptions
     fan_out: FanOut
     deep_count: int

@@ -1,16 +1,15 @@
-"""Requests on keywords and infos (seeds 000, 001)."""
+"""Requests on keywords and infos."""
 
 import math
-from dataclasses import replace
 from typing import Annotated, Any
 
 import orjson
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints
 
-from knowhub.keywords.decisions import MAX_ALIASES, MAX_DESCRIPTION_CHARS, MAX_NAME_CHARS
 from knowhub.keywords.fields import MAX_METADATA_BYTES
-from knowhub.keywords.info_decisions import MAX_CREATOR_CHARS, MAX_SOURCE_CHARS
-from knowhub.keywords.infos import MAX_KEYWORD_IDS
+from knowhub.keywords.info_rules import MAX_CREATOR_CHARS, MAX_SOURCE_CHARS
+from knowhub.keywords.info_service import MAX_KEYWORD_IDS
+from knowhub.keywords.keyword_rules import MAX_ALIASES, MAX_DESCRIPTION_CHARS, MAX_NAME_CHARS
 from knowhub.keywords.model import (
     PAGE_SIZE,
     InfoPolicy,
@@ -22,7 +21,21 @@ from knowhub.keywords.model import (
 )
 from knowhub.keywords.service import MAX_DEPTH
 from knowhub.web.schemas.knowledge import MAX_ITEMS, Question, Scopes
-from knowhub.web.schemas.parts import Body, CallerIds, Cursor, Label, Owner, Part, Text, clean
+from knowhub.web.schemas.parts import (
+    MAX_TEXT_CHARS,
+    Body,
+    CallerIds,
+    Changes,
+    Cursor,
+    Label,
+    Owner,
+    Part,
+    Text,
+    Version,
+    VersionedBody,
+    clean,
+    fill,
+)
 
 MAX_LINKS = MAX_KEYWORD_IDS
 MAX_PAGE = 1_000_000_000
@@ -73,54 +86,54 @@ Name = Annotated[str, StringConstraints(min_length=1, max_length=MAX_NAME_CHARS)
 Aliases = Annotated[list[Name], Field(max_length=MAX_ALIASES)]
 Description = Annotated[str, StringConstraints(max_length=MAX_DESCRIPTION_CHARS), AfterValidator(clean)]
 Metadata = Annotated[dict[str, Any], AfterValidator(_storable)]
-Content = Annotated[str, StringConstraints(min_length=1), AfterValidator(_not_blank)]
+Content = Annotated[str, StringConstraints(min_length=1, max_length=MAX_TEXT_CHARS), AfterValidator(_not_blank)]
 InfoSource = Annotated[str, StringConstraints(max_length=MAX_SOURCE_CHARS), AfterValidator(clean)]
 RowId = Annotated[Label, StringConstraints(min_length=1)]
 Maker = Annotated[str, StringConstraints(min_length=1, max_length=MAX_CREATOR_CHARS), AfterValidator(clean)]
-Version = Annotated[int, Field(ge=1)]
 # Strict models take no text for an enumeration, and JSON has nothing else.
 Relation = Annotated[RelationType, Field(strict=False)]
 Policy = Annotated[InfoPolicy, Field(strict=False)]
+
+
+DEFAULT_SCOPES = (
+    "Who may see it. Default: `public`, which is everyone in the account; if the server asks for keys, its owner."
+)
 
 
 class _KeywordFields(Part):
     """What a caller may say of a keyword."""
 
     name: Name
-    parent_id: RowId | None = Field(default=None, description="Where it hangs; by default below `root`.")
+    parent_id: RowId | None = Field(default=None, description="Its parent. Default: `root`.")
     aliases: Aliases = Field(default_factory=list)
     description: Description = ""
     metadata: Metadata = Field(default_factory=dict)
-    scopes: Scopes | None = Field(default=None, description="Who sees it. Default `public`: everyone in the account.")
+    scopes: Scopes | None = Field(default=None, description=DEFAULT_SCOPES)
     owner: Owner | None = None
 
-    def fields(self) -> dict[str, Any]:
-        """Return the fields by the names of NewKeyword."""
-        return {name: getattr(self, name) for name in _KeywordFields.model_fields}
+    def to_new(self) -> NewKeyword:
+        """Return the parsed keyword."""
+        return fill(NewKeyword, self)
 
 
 class KeywordBody(_KeywordFields, Body):
     """One keyword to be created."""
 
-    llm_auto_place: bool = Field(default=True, description="Without `parent_id`, let the model choose the parent.")
+    llm_auto_place: bool = Field(default=True, description="Without `parent_id` the model chooses the parent.")
     llm_dedup_check: bool = Field(
-        default=False, description="Where a keyword has that name already, let the model say whether it is the same."
+        default=False, description="If a keyword has this name, the model decides whether it is the same."
     )
-
-    def to_new(self) -> NewKeyword:
-        """Return the parsed keyword."""
-        return NewKeyword(**self.fields())
 
 
 class KeywordItem(_KeywordFields):
     """One keyword of a batch; nothing is asked of a model."""
 
-    ref: RowId | None = Field(default=None, description="A name for this one, for `parent_ref` of later ones.")
-    parent_ref: RowId | None = Field(default=None, description="The `ref` of an earlier one, in place of `parent_id`.")
-
-    def to_new(self) -> NewKeyword:
-        """Return the parsed keyword."""
-        return NewKeyword(**self.fields(), ref=self.ref, parent_ref=self.parent_ref)
+    ref: RowId | None = Field(
+        default=None, description="A name for this keyword, for the `parent_ref` of later keywords."
+    )
+    parent_ref: RowId | None = Field(
+        default=None, description="The `ref` of an earlier keyword, instead of `parent_id`."
+    )
 
 
 class KeywordBatchBody(Body):
@@ -129,53 +142,44 @@ class KeywordBatchBody(Body):
     items: Annotated[list[KeywordItem], Field(min_length=1, max_length=MAX_ITEMS)]
 
 
-class KeywordPatchBody(Body):
-    """Fields to be changed; what is left out stays, and nothing can be null."""
+class KeywordPatchBody(Changes):
+    """Fields of a keyword to be changed; what is left out stays, and nothing can be null."""
 
     name: Name = Field(default_factory=str)
     aliases: Aliases = Field(default_factory=list, description="Replaces all of them.")
     description: Description = Field(default_factory=str)
-    metadata: Metadata = Field(default_factory=dict, description="Replaced whole.")
+    metadata: Metadata = Field(default_factory=dict, description="Replaces the old value.")
     scopes: Scopes = Field(default_factory=list)
-    version: Version | None = Field(default=None, description="The version that you read.")
-
-    _FIELDS = ("name", "aliases", "description", "metadata", "scopes")
-
-    def patch(self) -> dict[str, Any]:
-        """Return the fields that were sent, as a row holds them."""
-        return {name: getattr(self, name) for name in self._FIELDS if name in self.model_fields_set}
 
 
-class MoveBody(Body):
-    """Where a keyword shall hang."""
+class MoveBody(VersionedBody):
+    """The new parent of a keyword."""
 
     new_parent_id: RowId
-    version: Version | None = Field(default=None, description="The version of the keyword that you read.")
 
 
 class MergeBody(Body):
-    """Into which keyword this one shall go."""
+    """The keyword to merge into."""
 
     into: RowId
-    version: Version | None = Field(default=None, description="The version of the keyword that goes.")
+    version: Version | None = Field(default=None, description="The version of the keyword that is merged away.")
 
 
-class AliasBody(Body):
+class AliasBody(VersionedBody):
     """Another name of a keyword."""
 
     alias: Name
-    version: Version | None = Field(default=None, description="The version that you read.")
 
 
 class KeywordDeleteParams(CallerIds):
     """How a keyword is deleted."""
 
-    cascade: bool = Field(default=False, description="Delete what is below it too; without it that is 409.")
+    cascade: bool = Field(default=False, description="Delete everything below it too; otherwise children are 409.")
     info_policy: InfoPolicy = Field(
         default=InfoPolicy.REATTACH,
-        description="What becomes of its infos: they move to the nearest ancestor, forbid it, or only lose it.",
+        description="Its infos: give them to the nearest ancestor, refuse the deletion, or only unlink them.",
     )
-    erase: bool = Field(default=False, description="Have the content of a deleted keyword gone for good.")
+    erase: bool = Field(default=False, description="Remove the content of a deleted keyword for good.")
 
 
 class KeywordDeleteBody(Body):
@@ -188,12 +192,14 @@ class KeywordDeleteBody(Body):
 
 
 class SearchParams(CallerIds):
-    """The query of a keyword search (KT-167)."""
+    """The query of a keyword search."""
 
     q: Question
-    llm_expand_query: bool = Field(default=True, description="Where no name is `q`, let the model walk the tree.")
+    llm_expand_query: bool = Field(
+        default=True, description="If no keyword has the name `q`, the model searches the tree."
+    )
     llm_disambiguate: bool = Field(
-        default=False, description="Where several keywords are named `q`, let the model choose one."
+        default=False, description="If several keywords have the name `q`, the model chooses."
     )
 
 
@@ -204,10 +210,10 @@ class SubtreeParams(CallerIds):
 
 
 class KeywordInfosParams(CallerIds):
-    """A page of a keyword's infos (KT-171)."""
+    """A page of a keyword's infos."""
 
-    relation: RelationType | None = Field(default=None, description="Only infos that belong to it so.")
-    page: int = Field(default=0, ge=0, le=MAX_PAGE, description="Counts from 0; one past the end is empty.")
+    relation: RelationType | None = Field(default=None, description="Only infos with this relation.")
+    page: int = Field(default=0, ge=0, le=MAX_PAGE, description="Counts from 0. A page after the last is empty.")
     size: int = Field(default=PAGE_SIZE, ge=1, le=1000)
     sort: InfoSort = Field(
         default=InfoSort.TIME,
@@ -216,27 +222,21 @@ class KeywordInfosParams(CallerIds):
 
     def query(self) -> InfoQuery:
         """Return the parsed page."""
-        return InfoQuery(self.relation, self.page, self.size, self.sort)
+        return fill(InfoQuery, self)
 
 
 class ReorganizeBody(Body):
-    """Which part of the tree shall be looked at."""
+    """The part of the tree to reorganize."""
 
-    scope_id: RowId | None = Field(default=None, description="A keyword: it and what is below it. Default: all.")
+    scope_id: RowId | None = Field(
+        default=None, description="Only this keyword and everything below it. Default: the whole tree."
+    )
 
 
 class ApplyBody(Body):
-    """A plan to be carried out, as it was answered or less some of its steps."""
+    """A plan to apply: all of its steps, or some of them."""
 
     plan: Annotated[dict[str, Any], AfterValidator(_plan)]
-
-
-class WaitParams(BaseModel):
-    """Whether to wait for long work, beside a body."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    wait: bool = Field(default=True, description="false answers at once with a job id.")
 
 
 class NewLink(Part):
@@ -250,31 +250,31 @@ class InfoFields(Part):
     """What a caller may say of an info, less its other links."""
 
     content: Content
-    source: InfoSource = Field(default="", description="Where it comes from: an address, a title, a name.")
+    source: InfoSource = Field(default="", description="Its origin: an address, a title or a name.")
     metadata: Metadata = Field(default_factory=dict)
     keyword_ids: Annotated[list[RowId], Field(max_length=MAX_LINKS)] = Field(
-        default_factory=list, description="Keywords that it belongs to, as PRIMARY."
+        default_factory=list, description="Keywords to link with the relation PRIMARY."
     )
-    scopes: Scopes | None = Field(default=None, description="Who sees it. Default `public`: everyone in the account.")
+    scopes: Scopes | None = Field(default=None, description=DEFAULT_SCOPES)
     owner: Owner | None = None
-    auto_link: bool = Field(default=False, description="Look for keywords that the content names, and link them too.")
+    auto_link: bool = Field(default=False, description="Also link the keywords that the content names.")
     created_by: Maker = Field(default="user", description="Who made the links: `user`, `agent`, or a source's id.")
 
     def to_new(self) -> NewInfo:
         """Return the parsed info."""
-        return NewInfo(**{name: getattr(self, name) for name in InfoFields.model_fields})
+        return fill(NewInfo, self)
 
 
 class _LinkedInfo(InfoFields):
     """What a caller may say of an info."""
 
     links: Annotated[list[NewLink], Field(max_length=MAX_LINKS)] = Field(
-        default_factory=list, description="Keywords that it belongs to in another way."
+        default_factory=list, description="Keywords to link with another relation."
     )
 
     def to_new(self) -> NewInfo:
         """Return the parsed info."""
-        return replace(super().to_new(), links=[(link.keyword_id, link.relation) for link in self.links])
+        return fill(NewInfo, self, links=[(link.keyword_id, link.relation) for link in self.links])
 
 
 class InfoItem(_LinkedInfo):
@@ -291,20 +291,13 @@ class InfoBatchBody(Body):
     items: Annotated[list[InfoItem], Field(min_length=1, max_length=MAX_ITEMS)]
 
 
-class InfoPatchBody(Body):
-    """Fields to be changed; what is left out stays, and nothing can be null."""
+class InfoPatchBody(Changes):
+    """Fields of an info to be changed; what is left out stays, and nothing can be null."""
 
     content: Content = Field(default_factory=str)
     source: InfoSource = Field(default_factory=str)
-    metadata: Metadata = Field(default_factory=dict, description="Replaced whole.")
+    metadata: Metadata = Field(default_factory=dict, description="Replaces the old value.")
     scopes: Scopes = Field(default_factory=list)
-    version: Version | None = Field(default=None, description="The version that you read.")
-
-    _FIELDS = ("content", "source", "metadata", "scopes")
-
-    def patch(self) -> dict[str, Any]:
-        """Return the fields that were sent, as a row holds them."""
-        return {name: getattr(self, name) for name in self._FIELDS if name in self.model_fields_set}
 
 
 class InfoListParams(CallerIds):

@@ -1,4 +1,4 @@
-"""Requests on knowledge records (seeds 003, 004)."""
+"""Requests on knowledge records."""
 
 from typing import Annotated, Any, Literal, Self
 
@@ -13,25 +13,27 @@ from pydantic import (
 )
 
 from knowhub.core import clock
+from knowhub.core.errors import InvalidInput
 from knowhub.core.recall import MAX_QUERY_CHARS
+from knowhub.knowledge.feedback.impressions import ImpressionScope
+from knowhub.knowledge.feedback.outcomes import GoalOutcome
 from knowhub.knowledge.model import (
     DEFAULT_SCORE,
-    HISTORY_SHOWN,
     Feedback,
-    ImportedKnowledge,
     KnowledgeType,
     NewKnowledge,
-    OnConflict,
     Order,
     SearchQuery,
     Vote,
 )
-from knowhub.knowledge.outcome import Outcome
-from knowhub.knowledge.showings import Shown
+from knowhub.knowledge.table import FACETS, make_filters, tag_facets
+from knowhub.settings import DEFAULT_MODEL
 from knowhub.web.schemas.parts import (
+    MAX_LABEL_CHARS,
     MAX_LIST,
     Body,
     CallerIds,
+    Changes,
     CommaSeparated,
     Cursor,
     EntityId,
@@ -42,18 +44,23 @@ from knowhub.web.schemas.parts import (
     ResourceId,
     Scope,
     Text,
+    VersionedBody,
     clean,
+    fill,
 )
 
 MAX_ITEMS = 1000
 MAX_IMPORT_LINES = 10_000
-_WORDS = frozenset({"search", "batch", "batch_update", "export", "extract", "import", "outcome", "profile", "slim"})
+RESERVED_WORDS = frozenset(
+    {"search", "batch", "batch_update", "export", "extract", "import", "outcome", "profile", "slim"}
+)
 MAX_CASE_CHARS = 4096
 # Enough for every honest count; above it, figures would leave what JSON readers agree on.
 MAX_COUNT = 1_000_000_000
+_TAG = "tag."
 
 Score = Annotated[int, Field(ge=1, le=5, strict=True)]
-# A row shows fifty cases and stands in the log with each vote: what they say is kept short.
+# A row holds fifty cases and is logged with each vote, so that their texts are limited.
 CaseText = Annotated[str, StringConstraints(max_length=MAX_CASE_CHARS), AfterValidator(clean)]
 TypeName = Annotated[Literal["user_profile", "strategy", "tool", "usecase", "definition", "plan"], Field()]
 TagName = Annotated[Label, StringConstraints(min_length=1)]
@@ -73,7 +80,7 @@ Question = Annotated[str, StringConstraints(min_length=1, max_length=MAX_QUERY_C
 
 
 class Source(Part):
-    """Where a record comes from (seed 003 `source`)."""
+    """Where a record comes from."""
 
     name: Text | None = None
     category: Label | None = Field(default=None, description="paper, exp (the default), skill, book, or your own word.")
@@ -87,15 +94,15 @@ class Source(Part):
     trace_id: Label | None = None
 
 
-class _Fields(Part):
+class RecordFields(Part):
     """What a caller may say of a record."""
 
-    task: Text = Field(default="", description="In what situation, to what end. Weighs most in search.")
-    content: Text = Field(default="", description="What is known. Task and content must not both be blank.")
+    task: Text = Field(default="", description="The situation and the goal. It weighs most in search.")
+    content: Text = Field(default="", description="The knowledge itself. Task and content must not both be blank.")
     types: Types | None = None
     type: TypeName | None = Field(default=None, description="One type, in place of `types`.")
     tags: Tags = Field(default_factory=dict)
-    scopes: Scopes | None = Field(default=None, description="Who sees it. Default `user:owner`: its owner.")
+    scopes: Scopes | None = Field(default=None, description="Who may see it. Default `user:owner`: its owner.")
     owner: Owner | None = None
     visibility: Literal["private", "shared", "org", "public"] | None = None
     resource_ids: ResourceIds = Field(default_factory=list)
@@ -105,27 +112,19 @@ class _Fields(Part):
     source: Source = Field(default_factory=Source)
     valid_from: Moment | None = None
     valid_to: Moment | None = None
-    supersedes: EntityId | None = Field(default=None, description="The record that this one replaces in search.")
+    supersedes: EntityId | None = Field(default=None, description="The record that this record replaces in search.")
 
     def new_knowledge(self, score: int = DEFAULT_SCORE, *, dedup: bool = True) -> NewKnowledge:
         """Return the parsed record."""
         folded = [self.resource_id, self.secure_resource_id]
         types = self.types or ([self.type] if self.type else [KnowledgeType.STRATEGY.value])
-        return NewKnowledge(
-            task=self.task,
-            content=self.content,
+        return fill(
+            NewKnowledge,
+            self,
             types=types,
-            tags=self.tags,
-            scopes=self.scopes,
-            owner=self.owner,
-            visibility=self.visibility,
-            resource_ids=[*self.resource_ids, *(one for one in folded if one)],
-            message_id=self.message_id,
+            resource_ids=[*self.resource_ids, *(resource_id for resource_id in folded if resource_id)],
             source=self.source.model_dump() if self.source.model_fields_set else {},
             score=score,
-            valid_from=self.valid_from,
-            valid_to=self.valid_to,
-            supersedes=self.supersedes,
             dedup=dedup,
         )
 
@@ -136,11 +135,11 @@ class _Fields(Part):
         return self
 
 
-class Item(_Fields):
+class Item(RecordFields):
     """A record to be saved."""
 
     score: Score = DEFAULT_SCORE
-    dedup: bool = Field(default=True, description="Answer with the record that says the same already, if there is one.")
+    dedup: bool = Field(default=True, description="If an equal record exists, answer with it and save nothing.")
 
     def to_new(self) -> NewKnowledge:
         """Return the parsed record with its score."""
@@ -157,7 +156,7 @@ class BatchBody(Body):
     items: Annotated[list[Item], Field(min_length=1, max_length=MAX_ITEMS)]
 
 
-class PatchBody(Body):
+class PatchBody(Changes):
     """Fields to be changed; what is left out stays, and only what may be absent can be null."""
 
     task: Text = Field(default_factory=str)
@@ -167,22 +166,20 @@ class PatchBody(Body):
     tags: Tags = Field(default_factory=dict)
     scopes: Scopes = Field(default_factory=list)
     resource_ids: ResourceIds = Field(default_factory=list)
-    source: Source = Field(default_factory=Source, description="Changed field by field; null brings a default back.")
-    valid_from: Moment | None = Field(default=None, description="null takes it away.")
-    valid_to: Moment | None = Field(default=None, description="null takes it away.")
-    version: Annotated[int, Field(ge=1)] | None = Field(default=None, description="The version that you read.")
-
-    _AS_SENT = ("task", "content", "tags", "valid_from", "valid_to")
-    _LISTS = ("types", "scopes", "resource_ids")
+    source: Source = Field(default_factory=Source, description="Changed field by field; null restores a default.")
+    valid_from: Moment | None = Field(default=None, description="null removes it.")
+    valid_to: Moment | None = Field(default=None, description="null removes it.")
 
     def patch(self) -> dict[str, Any]:
         """Return the fields that were sent, as a record holds them."""
-        sent = self.model_fields_set
-        fields = {name: getattr(self, name) for name in self._AS_SENT if name in sent}
-        fields |= {name: list(dict.fromkeys(getattr(self, name))) for name in self._LISTS if name in sent}
-        if self.type and "types" not in sent:
-            fields["types"] = [self.type]
-        if "source" in sent:
+        sent = super().patch()
+        fields = {
+            name: list(dict.fromkeys(value)) if isinstance(value, list) else value for name, value in sent.items()
+        }
+        kind = fields.pop("type", None)
+        if kind:
+            fields.setdefault("types", [kind])
+        if "source" in fields:
             fields["source"] = self.source.model_dump(exclude_unset=True)
         return fields
 
@@ -194,7 +191,7 @@ class PatchBody(Body):
 
 
 class Case(Part):
-    """How a record was used and what came of it; every field may be left out (C-11)."""
+    """How a record was used and what came of it; every field may be left out."""
 
     task: CaseText | None = None
     outcome: CaseText | None = None
@@ -209,16 +206,16 @@ class Case(Part):
         return self.model_dump(exclude_none=True)
 
 
-class FeedbackBody(Body):
-    """Evidence on a record; the parts combine (KM-069)."""
+class FeedbackBody(VersionedBody):
+    """Evidence on a record; the parts combine."""
 
     add_helpful_case: Case | None = None
     add_harmful_case: Case | None = None
     update_score: Score | None = None
     evolve_feedback: Question | None = Field(
-        default=None, description="What was learnt, in words; a model writes the content anew. Its owner's to say."
+        default=None,
+        description="What was learned, in words. A model rewrites the content. Only the owner may send it.",
     )
-    version: Annotated[int, Field(ge=1)] | None = None
 
     def feedback(self) -> Feedback:
         """Return the parsed evidence."""
@@ -245,7 +242,10 @@ class BatchFeedbackBody(Body):
 
     def votes(self) -> list[Vote]:
         """Return the parsed votes in order."""
-        return [Vote(one.knowledge_id, one.is_helpful, one.case.to_case()) for one in self.feedback_list]
+        return [
+            Vote(feedback_item.knowledge_id, feedback_item.is_helpful, feedback_item.case.to_case())
+            for feedback_item in self.feedback_list
+        ]
 
 
 class OutcomeBody(Body):
@@ -256,14 +256,14 @@ class OutcomeBody(Body):
     is_helpful: bool
     case: Case = Field(default_factory=Case)
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> GoalOutcome:
         """Return the parsed outcome."""
-        return Outcome(Shown(self.session_id, self.goal_id), self.is_helpful, self.case.to_case())
+        return GoalOutcome(ImpressionScope(self.session_id, self.goal_id), self.is_helpful, self.case.to_case())
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.session_id is None and self.goal_id is None:
-            raise ValueError("needs session_id or goal_id: the outcome of what?")
+            raise ValueError("needs session_id or goal_id")
         return self
 
 
@@ -273,126 +273,86 @@ class ProfileParams(CallerIds):
     limit: int = Field(default=20, ge=1, le=1000)
 
 
-class SearchParams(CallerIds):
-    """The query of a search (KM-057)."""
+class RecordFilters(CallerIds):
+    """The filters of search and lists. A record needs one of the values of each."""
+
+    types: Annotated[list[TypeName], CommaSeparated] = Field(default_factory=list)
+    scopes: Annotated[list[Scope], CommaSeparated] = Field(default_factory=list)
+
+    def filters(self) -> list[frozenset[str]]:
+        """Return the parsed filters."""
+        values = {name: getattr(self, name) for name in FACETS if name in type(self).model_fields}
+        # A field with a single value filters by that.
+        return make_filters(
+            {name: [value] if isinstance(value, str) else value or () for name, value in values.items()}
+        )
+
+
+class SearchParams(RecordFilters):
+    """The query of a search."""
 
     q: Question
     top_k: int = Field(default=5, ge=1, le=100)
     min_score: int = Field(default=3, ge=1, le=5)
-    types: Annotated[list[TypeName], CommaSeparated] = Field(default_factory=list)
-    scopes: Annotated[list[Scope], CommaSeparated] = Field(default_factory=list)
-    as_of: Moment | None = Field(default=None, description="Search what was valid at this time.")
+    as_of: Moment | None = Field(default=None, description="Search the records that were valid at this time.")
     order: Order = Order.AUTO
-    explain: bool = Field(default=False, description="Say why each result is there, and what was left out.")
+    explain: bool = Field(default=False, description="Explain why each result is there and what was left out.")
     budget_tokens: int | None = Field(
-        default=None, ge=1, le=MAX_COUNT, description="At most so many tokens of task and content in all, by estimate."
+        default=None, ge=1, le=MAX_COUNT, description="At most this many tokens of task and content in all (estimated)."
     )
-    session_id: EntityId | None = Field(default=None, description="Each result says whether it was `shown` there.")
-    goal_id: EntityId | None = Field(default=None, description="Likewise, for this goal alone.")
-    unseen: bool = Field(default=False, description="Leave out what was shown there before.")
+    session_id: EntityId | None = Field(
+        default=None, description="Each result says whether this session was `shown` it before."
+    )
+    goal_id: EntityId | None = Field(default=None, description="The same for this goal.")
+    unseen: bool = Field(default=False, description="Leave out what the session or goal was shown before.")
 
     @field_validator("unseen")
     @classmethod
     def _check(cls, unseen: bool, info: ValidationInfo) -> bool:  # noqa: FBT001 -- pydantic calls it so
         if unseen and info.data.get("session_id") is None and info.data.get("goal_id") is None:
-            raise ValueError("needs session_id or goal_id: unseen by whom?")
+            raise ValueError("needs session_id or goal_id")
         return unseen
 
     def query(self) -> SearchQuery:
         """Return the parsed search."""
-        return SearchQuery(
+        return fill(
+            SearchQuery,
+            self,
             text=self.q,
-            top_k=self.top_k,
-            min_score=self.min_score,
-            types=frozenset(self.types),
-            scopes=frozenset(self.scopes),
+            filters=self.filters(),
             as_of=None if self.as_of is None else clock.parse_iso(self.as_of),
-            order=self.order,
-            explain=self.explain,
-            budget_tokens=self.budget_tokens,
-            session_id=self.session_id,
-            goal_id=self.goal_id,
-            unseen=self.unseen,
         )
 
 
-class ListParams(CallerIds):
+class ListParams(RecordFilters):
     """The filters of a list; any `tag.<name>=value` too."""
 
     model_config = ConfigDict(extra="allow")
 
     limit: int = Field(default=10, ge=1, le=1000)
-    types: Annotated[list[TypeName], CommaSeparated] = Field(default_factory=list)
-    scopes: Annotated[list[Scope], CommaSeparated] = Field(default_factory=list)
     owner: Owner | None = None
     cursor: Cursor | None = Field(default=None, description="`next_cursor` of the page before.")
 
-
-class ImportParams(CallerIds):
-    """How an import treats ids that are taken."""
-
-    on_conflict: OnConflict = OnConflict.FAIL
-
-
-class ExportParams(CallerIds):
-    """Which form an export has."""
-
-    layout: Literal["jsonl", "workspace"] = "jsonl"
+    def filters(self) -> list[frozenset[str]]:
+        """Return the parsed filters. Raises InvalidInput for an unknown parameter."""
+        filters = super().filters()
+        for name, value in (self.model_extra or {}).items():
+            tag = name.removeprefix(_TAG)
+            if tag == name or not isinstance(value, str):
+                raise InvalidInput.of(name, "there is no such parameter; a tag is asked for by tag.<name>=value")
+            filters.append(frozenset(tag_facets({tag: value})))
+        return filters
 
 
-Count = Annotated[int, Field(ge=0, le=MAX_COUNT, strict=True)]
+ModelName = Annotated[
+    str, StringConstraints(min_length=1, max_length=MAX_LABEL_CHARS, strip_whitespace=True), AfterValidator(clean)
+]
 
 
-class Evaluation(Part):
-    """The evidence of an imported record; what is left out is as for a fresh one."""
+class SlimBody(Body):
+    """How to slim."""
 
-    model_config = ConfigDict(extra="forbid", strict=False)
-
-    score: Score | None = None
-    helpful: Count | None = None
-    harmful: Count | None = None
-    effective: Annotated[dict[Literal["helpful", "harmful"], Count], Field(min_length=2)] | None = None
-    confidence: Annotated[float, Field(ge=0, le=1)] | None = None
-    helpful_history: list[Case] | None = None
-    harmful_history: list[Case] | None = None
-
-    def evidence(self) -> dict[str, Any]:
-        """Return what was given, in the form of a record's `eval`."""
-        given = self.model_dump(exclude_none=True)
-        for name in ("helpful_history", "harmful_history"):
-            if name in given:
-                given[name] = [case.to_case() for case in getattr(self, name)][-HISTORY_SHOWN:]
-        return given
-
-
-def _record_id(text: str) -> str:
-    if text in _WORDS:
-        raise ValueError(f"{text!r} is a word of the API, so a record of that id could not be read")
-    return text
-
-
-RecordId = Annotated[EntityId, AfterValidator(_record_id)]
-
-
-class ImportLine(_Fields):
-    """A line of an import: a record as an export writes it, or as the seeds show one (KS-058)."""
-
-    id: RecordId | None = None
-    eval: Evaluation = Field(default_factory=Evaluation)
-    score: Score | None = None
-    created_at: Moment | None = None
-    updated_at: Moment | None = Field(default=None, description="Set anew.")
-    version: int | None = Field(default=None, description="Starts anew.")
-
-    @model_validator(mode="after")
-    def _check_text(self) -> Self:
-        if not self.task.strip() and not self.content.strip():
-            raise ValueError("task and content are both blank; one of them must say something")
-        return self
-
-    def to_imported(self) -> ImportedKnowledge:
-        """Return the parsed line."""
-        score = self.eval.score or self.score or DEFAULT_SCORE
-        return ImportedKnowledge(
-            self.id, self.new_knowledge(score), {**self.eval.evidence(), "score": score}, self.created_at
-        )
+    model: ModelName = Field(
+        default=DEFAULT_MODEL, description="The model to ask. The default means the model of the settings."
+    )
+    dry_run: bool = Field(default=False, description="Return what would be merged, and write nothing.")

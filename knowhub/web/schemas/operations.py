@@ -1,12 +1,12 @@
-"""Requests on operations, jobs and upkeep."""
+"""Requests and answers about operations and undo."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field, field_validator
 
 from knowhub.core import clock
 from knowhub.operations.model import OperationFilter
-from knowhub.web.schemas.parts import Body, CallerIds
+from knowhub.web.schemas.parts import Answer, Body, CallerIds, OperationAnswer, Page
 
 _MAX_DIGITS = 15
 
@@ -44,24 +44,10 @@ class OperationParams(CallerIds):
 class UndoBody(Body):
     """How to undo."""
 
-    dry_run: bool = Field(default=False, description="Tell what would be written, and write nothing.")
-
-
-class LongWorkParams(CallerIds):
-    """Whether to wait for long work."""
-
-    wait: bool = Field(default=True, description="false answers at once with a job id.")
-
-
-class CompactParams(LongWorkParams):
-    """How far back operations are kept, for once."""
-
-    undo_retention_days: float | None = Field(
-        default=None,
-        ge=0,
-        le=36_500,
-        allow_inf_nan=False,
-        description="For once in the place of KNOWHUB_UNDO_RETENTION_DAYS.",
+    dry_run: bool = Field(default=False, description="Return what would be written, and write nothing.")
+    with_later: bool = Field(
+        default=False,
+        description="Undo the later operations that are in the way too, newest first, all or none; at most 100.",
     )
 
 
@@ -81,3 +67,42 @@ class HistoryParams(CallerIds):
     def before(self) -> int | None:
         """The version below which the page goes on."""
         return int(self.cursor) if self.cursor else None
+
+
+class OperationSummary(Answer):
+    operation_id: str
+    seq: int
+    op: str
+    actor: str
+    timestamp: str
+    subjects: list[str]
+    undo_of: str | None
+    undone_by: str | None
+    undoable: bool
+
+
+class ChangeAnswer(Answer):
+    collection: str
+    id: str
+    before: dict[str, Any] | None
+    after: dict[str, Any]
+
+
+class OperationDetail(OperationSummary):
+    account: str
+    group_id: str | None
+    changes: list[ChangeAnswer]
+    agent_io: list[dict[str, Any]] | None = Field(
+        description="What a language model was asked and answered. Only the maker of the operation sees it."
+    )
+
+
+class OperationList(Page[OperationSummary]):
+    pass
+
+
+class UndoAnswer(OperationAnswer):
+    operation_ids: list[str]
+    undone: list[str]
+    dry_run: bool
+    changes: list[ChangeAnswer]

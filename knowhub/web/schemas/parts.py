@@ -1,7 +1,7 @@
 """The parts that every request and answer is made of; the edge at which input is parsed, once."""
 
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar, Generic, Protocol, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -16,10 +16,12 @@ from pydantic import (
 from knowhub.core import clock, scopes
 from knowhub.core.cursors import CURSOR_PATTERN
 from knowhub.core.request_context import CONTEXT_IDS, DEFAULT_ACCOUNT, RequestContext, caller_context, local_context
-from knowhub.resources.ids import MAX_ID_CHARS, resource_id_problem
+from knowhub.resources.decisions import MAX_ID_CHARS, resource_id_problem
 
 MAX_LIST = 50
 MAX_LABEL_CHARS = 200
+# Writing a longer text as JSON, or looking through it once, would hold up other requests.
+MAX_TEXT_CHARS = 2 * 1024 * 1024
 
 # What the validators below check, in the words of the OpenAPI document.
 _PRINTED = r"[^\x00-\x1f\x7f-\x9f]"
@@ -44,12 +46,23 @@ _MOMENT_SCHEMA = {
     "examples": ["2026-03-05T12:00:00Z", "2026-03-05"],
 }
 
-_NO_TEXT = re.compile("[\0\ud800-\udfff]")
+
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+class Dataclass(Protocol):
+    """Any dataclass."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+
+RowT = TypeVar("RowT")
+FilledT = TypeVar("FilledT", bound=Dataclass)
 
 
 def clean(text: str) -> str:
     """Return text that is text. Raises ValueError when it could not be stored as it is."""
-    if _NO_TEXT.search(text):
+    if "\0" in text or not (text.isascii() or _SURROGATES.search(text) is None):
         raise ValueError("must not hold a NUL character or half a surrogate pair")
     return text
 
@@ -69,7 +82,7 @@ def _scope(text: str) -> str:
 
 
 def _owner(text: str) -> str:
-    # A bare name or e-mail address is a user (C-06).
+    # A bare name or e-mail address is a user.
     owner = text if ":" in text else f"user:{text}"
     problem = scopes.owner_problem(owner)
     if problem:
@@ -79,7 +92,7 @@ def _owner(text: str) -> str:
 
 def _moment(text: str) -> str:
     try:
-        return clock.normalised_iso(text)
+        return clock.normalize_iso(text)
     except (ValueError, OverflowError):
         raise ValueError("must be a date or time in ISO 8601, such as 2026-03-05T12:00:00Z or 2026-03-05") from None
 
@@ -99,7 +112,7 @@ def _resource_id(text: str) -> str:
     return text
 
 
-Text = Annotated[str, AfterValidator(clean)]
+Text = Annotated[str, StringConstraints(max_length=MAX_TEXT_CHARS), AfterValidator(clean)]
 Label = Annotated[str, StringConstraints(max_length=MAX_LABEL_CHARS), AfterValidator(clean)]
 Cursor = Annotated[str, StringConstraints(pattern=CURSOR_PATTERN)]
 EntityId = Annotated[str, AfterValidator(_entity_id), WithJsonSchema(_ID_SCHEMA)]
@@ -115,6 +128,7 @@ Scope = Annotated[
 # Its limit is that of its id: whoever may call may own.
 Owner = Annotated[str, AfterValidator(_owner), WithJsonSchema(_OWNER_SCHEMA)]
 Moment = Annotated[str, AfterValidator(_moment), WithJsonSchema(_MOMENT_SCHEMA)]
+Version = Annotated[int, Field(ge=1)]
 CommaSeparated = BeforeValidator(_comma_separated)
 
 
@@ -124,7 +138,7 @@ class CallerIds(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     account: EntityId = Field(
-        default=DEFAULT_ACCOUNT, description="Accounts are walls: nothing crosses from one to another."
+        default=DEFAULT_ACCOUNT, description="The account. Accounts are separate: a caller never sees another account."
     )
     user_id: EntityId | None = Field(
         default=None, description="Act as this user: see `user:ID`, own records and `public`."
@@ -136,10 +150,10 @@ class CallerIds(BaseModel):
 
     def context(self, default_owner: str) -> RequestContext:
         """Return the caller; with no id at all it is the local principal, who may do everything."""
-        ids = self.named()
+        ids = self.get_ids()
         return caller_context(ids, default_owner, self.account) if ids else local_context(default_owner, self.account)
 
-    def named(self) -> dict[str, str]:
+    def get_ids(self) -> dict[str, str]:
         """Return the context ids that are given."""
         if self.model_fields_set.isdisjoint(CONTEXT_IDS):
             return {}
@@ -158,13 +172,29 @@ class Part(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
+class VersionedBody(Body):
+    """A body that names the version of the row that the caller has read."""
+
+    version: Version | None = Field(default=None, description="The version that you read.")
+
+
+class Changes(VersionedBody):
+    """Fields to be changed; what is left out stays, and nothing can be null."""
+
+    def patch(self) -> dict[str, Any]:
+        """Return the fields that were sent, as a row holds them."""
+        sent = self.model_fields_set - _NO_CHANGES
+        return {name: getattr(self, name) for name in type(self).model_fields if name in sent}
+
+
 class DeleteBody(Body):
-    """Who deletes, and which version, where that is not said in the query and by If-Match."""
+    """Who deletes which version, if not the query and `If-Match` say so."""
 
-    version: Annotated[int, Field(ge=1)] | None = None
+    version: Version | None = None
 
 
-_ERASE = "Have the content gone for good, wherever it stands; no undo brings it back. A deleted row can be erased too."
+_NO_CHANGES = {*CallerIds.model_fields, "version", "uri"}
+_ERASE = "Remove the content for good, everywhere. This cannot be undone. A deleted row can be erased too."
 
 
 class EraseBody(DeleteBody):
@@ -174,9 +204,15 @@ class EraseBody(DeleteBody):
 
 
 class DeleteParams(CallerIds):
-    """Who deletes, and whether the content is to be gone for good."""
+    """Who deletes, and whether to erase the content."""
 
     erase: bool = Field(default=False, description=_ERASE)
+
+
+def fill(kind: type[FilledT], model: BaseModel, **others: Any) -> FilledT:  # noqa: ANN401 -- fields of any type
+    """Return a dataclass whose fields have the values of the model's fields of the same names, and `others`."""
+    fields = {name: getattr(model, name) for name in kind.__dataclass_fields__ if name in type(model).model_fields}
+    return kind(**fields | others)
 
 
 class FieldProblem(BaseModel):
@@ -194,8 +230,28 @@ class Problem(BaseModel):
     status: int = Field(examples=[422])
     detail: str
     instance: str = Field(examples=["/api/knowledge"])
-    errors: list[FieldProblem] | None = Field(default=None, description="With 422: what is wrong, field by field.")
-    current_version: int | None = Field(default=None, description="With 409 on a version: the one that stands.")
+    errors: list[FieldProblem] | None = Field(default=None, description="With 422: the wrong fields.")
+    current_version: int | None = Field(default=None, description="With 409 on a version: the current version.")
+    blocked_by: list[str] | None = Field(
+        default=None, description="With 409 on an undo: the ids of the operations in the way that the caller may see."
+    )
+    blocked_by_hidden: int | None = Field(
+        default=None, description="With 409 on an undo: how many operations are in the way that the caller may not see."
+    )
+
+
+class Answer(BaseModel):
+    """A successful answer, or a part of one: no field is undeclared."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Page(Answer, Generic[RowT]):
+    """A page of a list."""
+
+    results: list[RowT]
+    count: int
+    next_cursor: str | None
 
 
 class OperationAnswer(BaseModel):
@@ -205,16 +261,16 @@ class OperationAnswer(BaseModel):
 
 
 class DeletionAnswer(OperationAnswer):
-    """What a deletion did; all but the operation only where it was an erasing."""
+    """The result of a deletion. All fields but `operation_id` only after an erase."""
 
-    erased: bool | None = Field(default=None, description="True where the content is gone for good.")
+    erased: bool | None = Field(default=None, description="True if the content was removed for good.")
     other_rows: list[str] | None = Field(
         default=None,
-        description="Ids of live rows that hold the same text or were merged with it, as far as the caller sees them.",
+        description="Ids of live rows with the same text or merged with it, if the caller may see them.",
     )
     snapshots: list[str] | None = Field(
         default=None, description="Snapshots that still hold the content; they can be deleted."
     )
     pending: list[str] | None = Field(
-        default=None, description="What is derived and another process has yet to build anew."
+        default=None, description="Indexes and files that another process has yet to rebuild."
     )

@@ -1,28 +1,41 @@
-"""Requests and answers on resources (seed 003, Resource 引用机制)."""
+"""Requests and answers on resources."""
 
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
-from knowhub.resources.ids import MAX_ID_CHARS
+from knowhub.resources.decisions import MAX_ID_CHARS
 from knowhub.resources.model import DEFAULT_CONTENT_TYPE, DEFAULT_LIMIT, NewResource, ResourceQuery
-from knowhub.web.schemas.answers import Answer
-from knowhub.web.schemas.keywords import Metadata, Version
+from knowhub.web.schemas.keywords import Metadata
 from knowhub.web.schemas.knowledge import Scopes
-from knowhub.web.schemas.parts import Body, CallerIds, Label, Moment, OperationAnswer, Owner, ResourceId, Text, clean
+from knowhub.web.schemas.parts import (
+    Answer,
+    Body,
+    CallerIds,
+    Changes,
+    Label,
+    Moment,
+    OperationAnswer,
+    Owner,
+    Page,
+    ResourceId,
+    Text,
+    clean,
+    fill,
+)
 
 MAX_TITLE_CHARS = 1_000
-_SEALED = "Sealed before it is kept: no answer, list, log or export holds it, but that to `reveal`."
+_SEALED = "The secret text. It is encrypted before it is stored; only the answer to `reveal` has it."
 
 
-def _named(text: str) -> str:
+def _check_name(text: str) -> str:
     if not text.strip():
         raise ValueError("is blank; name what it is, such as code, credential, cookie or text")
     return text
 
 
 Title = Annotated[str, StringConstraints(max_length=MAX_TITLE_CHARS), AfterValidator(clean)]
-ContentType = Annotated[Label, StringConstraints(min_length=1), AfterValidator(_named)]
+ContentType = Annotated[Label, StringConstraints(min_length=1), AfterValidator(_check_name)]
 Prefix = Annotated[str, StringConstraints(max_length=MAX_ID_CHARS), AfterValidator(clean)]
 
 
@@ -31,29 +44,19 @@ class ResourceBody(Body):
 
     id: ResourceId = Field(description="A path of your own choosing.", examples=["code/selenium/login"])
     title: Title = ""
-    body: Text = Field(default="", description="What everybody may read who sees it.")
+    body: Text = Field(default="", description="The public text.")
     secure_body: Text | None = Field(default=None, repr=False, description=_SEALED)
     content_type: ContentType = Field(
         default=DEFAULT_CONTENT_TYPE, description="What it is: `code`, `credential`, `cookie`, `text` or another word."
     )
     metadata: Metadata = Field(default_factory=dict, description="`expires_at` in it counts as `expires_at`.")
-    scopes: Scopes | None = Field(default=None, description="Who sees it. Default: its owner.")
+    scopes: Scopes | None = Field(default=None, description="Who may see it. Default: its owner.")
     owner: Owner | None = None
-    expires_at: Moment | None = Field(default=None, description="From then on it is shown as `expired`.")
+    expires_at: Moment | None = Field(default=None, description="It is marked as `expired` from this time on.")
 
     def to_new(self) -> NewResource:
         """Return what the service saves."""
-        return NewResource(
-            id=self.id,
-            title=self.title,
-            body=self.body,
-            secure_body=self.secure_body,
-            content_type=self.content_type,
-            metadata=self.metadata,
-            scopes=self.scopes,
-            owner=self.owner,
-            expires_at=self.expires_at,
-        )
+        return fill(NewResource, self)
 
 
 class ResourceSaveParams(BaseModel):
@@ -61,50 +64,45 @@ class ResourceSaveParams(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    upsert: bool = Field(default=False, description="Save a new version of a resource that stands there already.")
+    upsert: bool = Field(default=False, description="Save a new version if the resource exists.")
 
 
-class ResourcePatchBody(Body):
-    """Fields to be changed; what is left out stays. `secure_body` and `expires_at` are taken away by null."""
+class ResourcePatchBody(Changes):
+    """Fields to be changed; what is left out stays. null removes `secure_body` and `expires_at`."""
 
     title: Title = ""
     body: Text = ""
     secure_body: Text | None = Field(default=None, repr=False, description=_SEALED)
     content_type: ContentType = DEFAULT_CONTENT_TYPE
-    metadata: Metadata = Field(default_factory=dict, description="Replaced whole.")
+    metadata: Metadata = Field(default_factory=dict, description="Replaces the old value.")
     scopes: Scopes = Field(default_factory=list)
     expires_at: Moment | None = None
-    version: Version | None = Field(default=None, description="The version that you read.")
-
-    _FIELDS = ("title", "body", "secure_body", "content_type", "metadata", "scopes", "expires_at")
-
-    def patch(self) -> dict[str, Any]:
-        """Return the fields that were sent."""
-        return {name: getattr(self, name) for name in self._FIELDS if name in self.model_fields_set}
 
 
 class ResourceParams(CallerIds):
     """How a resource is read."""
 
-    reveal: bool = Field(default=False, description="With `secure_body`. Who was shown it stands in the log before.")
+    reveal: bool = Field(default=False, description="Answer with `secure_body`. The log records who read it.")
 
 
 class ResourceListParams(CallerIds):
     """The filters of the list of resources."""
 
-    prefix: Prefix = Field(default="", description="Only those whose id begins so, such as `credentials/`.")
+    prefix: Prefix = Field(
+        default="", description="Only resources whose id begins with this text, such as `credentials/`."
+    )
     content_type: Label | None = None
-    expired: bool | None = Field(default=None, description="Only those that have expired, or only the others.")
+    expired: bool | None = Field(default=None, description="Only resources that have expired, or only the others.")
     limit: int = Field(default=DEFAULT_LIMIT, ge=1, le=1000)
     cursor: Prefix | None = Field(default=None, description="`next_cursor` of the page before.")
 
     def query(self) -> ResourceQuery:
         """Return what the service looks for."""
-        return ResourceQuery(self.prefix, self.content_type, self.expired, self.limit, self.cursor)
+        return fill(ResourceQuery, self, after=self.cursor)
 
 
 class ResourceRecord(Answer):
-    """A resource, whole but for what is sealed of it."""
+    """A resource without its sealed text."""
 
     id: str = Field(examples=["code/selenium/login"])
     title: str
@@ -117,22 +115,20 @@ class ResourceRecord(Answer):
     version: int
     created_at: str
     updated_at: str
-    has_secure_body: bool = Field(description="Whether something of it is sealed.")
+    has_secure_body: bool = Field(description="Whether it has a sealed text.")
     expired: bool
 
 
 class ReadResource(ResourceRecord):
     """A resource, read by its id; the last two only with `reveal`."""
 
-    secure_body: str | None = Field(default=None, description="What is sealed of it; null where nothing is.")
-    operation_id: str | None = Field(default=None, description="The line in the log that says who was shown it.")
+    secure_body: str | None = Field(default=None, description="The sealed text; null if it has none.")
+    operation_id: str | None = Field(default=None, description="The operation in the log that records who read it.")
 
 
 class SavedResourceRecord(ResourceRecord, OperationAnswer):
     """A resource after a write."""
 
 
-class ResourceList(Answer):
-    results: list[ResourceRecord]
-    count: int
-    next_cursor: str | None
+class ResourceList(Page[ResourceRecord]):
+    pass

@@ -1,0 +1,127 @@
+"""Answers: JSON values, rows that are JSON text already, and the results of writes."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+from fastapi import Response
+from starlette.types import Receive, Scope, Send
+
+from knowhub.keywords.model import RenderedRow, WrittenBatch, WrittenRow
+
+_CHUNK_BYTES = 256 * 1024
+
+
+class JsonText(Response):
+    """An answer that is JSON text already; its headers are encoded once."""
+
+    def __init__(self, text: bytes, status: int = 200, headers: Mapping[str, str] | None = None) -> None:
+        self.status_code = status
+        self.background = None
+        self.body = text
+        self.raw_headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", b"%d" % len(text)),
+            *((name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in (headers or {}).items()),
+        ]
+
+
+class JsonTextParts(JsonText):
+    """A long answer that is JSON text in parts. They are sent one after another: joining 16 MiB takes 30 ms."""
+
+    def __init__(self, parts: Sequence[bytes], status: int = 200, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(b"", status, headers)
+        self._parts = parts
+        self.raw_headers[1] = (b"content-length", b"%d" % sum(map(len, parts)))
+
+    async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
+        """Send the parts, short ones together."""
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        chunk = bytearray()
+        for part in self._parts:
+            chunk += part
+            if len(chunk) > _CHUNK_BYTES:
+                await send({"type": "http.response.body", "body": bytes(chunk), "more_body": True})
+                await asyncio.sleep(0)
+                chunk = bytearray()
+        await send({"type": "http.response.body", "body": bytes(chunk)})
+
+
+def answer_json(
+    body: Any,  # noqa: ANN401 -- any JSON value
+    status: int = 200,
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """Answer with a JSON value."""
+    return JsonText(orjson.dumps(body), status, headers)
+
+
+def answer_list(results: Sequence[Any], next_cursor: str | None = None) -> Response:
+    """Answer with a page of a list."""
+    return answer_json({"results": results, "count": len(results), "next_cursor": next_cursor})
+
+
+def answer_text_list(rows: Sequence[bytes], next_cursor: str | None = None) -> Response:
+    """Answer with a page of rows that are JSON text already: parsing and writing them again would cost most."""
+    cursor = b"null" if next_cursor is None else b'"%s"' % next_cursor.encode()
+    return _answer_rows(rows, b'"count":%d,"next_cursor":%s}' % (len(rows), cursor), 200, {})
+
+
+def _answer_rows(rows: Sequence[bytes], rest: bytes, status: int, headers: Mapping[str, str]) -> Response:
+    """Answer with rows as JSON text; `rest` is the text of the other fields, with the last brace."""
+    if sum(map(len, rows)) <= _CHUNK_BYTES:
+        return JsonText(b'{"results":[%s],%s' % (b",".join(rows), rest), status, headers)
+    parts = [b'{"results":[', *(part for row in rows for part in (row, b","))]
+    parts[-1] = b"],"
+    return JsonTextParts([*parts, rest], status, headers)
+
+
+def answer_text_row(row: RenderedRow) -> Response:
+    """Answer with a row that is JSON text already."""
+    return JsonText(row.json, 200, etag(row.version))
+
+
+def answer_write(
+    body: Mapping[str, Any], operation_id: str | None, status: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
+    """Answer a write: its body with the id of the operation, which is in a header too."""
+    extra = dict(headers or {})
+    if operation_id is not None:
+        extra["X-Operation-Id"] = operation_id
+    return answer_json({**body, "operation_id": operation_id}, status, extra)
+
+
+def answer_row(written: WrittenRow) -> Response:
+    """Answer with a row that was changed."""
+    return answer_write(written.row, written.operation_id, headers=etag(written.row["version"]))
+
+
+def answer_created_row(written: WrittenRow, folder: str, status: int = 201) -> Response:
+    """Answer with a new row, its path, and what a model decided about it."""
+    headers = {**etag(written.row["version"]), "Location": f"{folder}/{written.row['id']}"}
+    body: dict[str, Any] = {**written.row, "degraded": list(written.degraded)}
+    if written.decided:
+        body["decided"] = written.decided
+    return answer_write(body, written.operation_id, status, headers)
+
+
+async def answer_rows(rows: Sequence[Mapping[str, Any]], rest: Mapping[str, Any], status: int) -> Response:
+    """Answer a write with the rows that it made, in `results`, and the `rest`.
+
+    The rows are written as JSON in a thread: they may be long, and the event loop goes on meanwhile.
+    """
+    headers = {} if rest.get("operation_id") is None else {"X-Operation-Id": rest["operation_id"]}
+    texts = await asyncio.to_thread(lambda: [orjson.dumps(row) for row in rows])
+    return _answer_rows(texts, orjson.dumps({"count": len(rows), **rest})[1:], status, headers)
+
+
+async def answer_created_rows(written: WrittenBatch) -> Response:
+    """Answer with the rows that one operation made, in order."""
+    rest = {"degraded": list(written.degraded), "operation_id": written.operation_id}
+    return await answer_rows(written.rows, rest, 201)
+
+
+def etag(version: int) -> dict[str, str]:
+    """Return the header with the version of a row; a client sends it back as `If-Match`."""
+    return {"ETag": f'"{version}"'}

@@ -1,0 +1,275 @@
+"""The declaration of a route: its signature says what it takes, its decorator what it answers."""
+
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, ClassVar, Final, Self, TypedDict, TypeVar, Unpack, get_args
+from urllib.parse import unquote
+
+from fastapi import Request, Response
+from pydantic import BaseModel
+from starlette.routing import Match
+from starlette.routing import Route as StarletteRoute
+from starlette.types import Receive, Scope, Send
+
+from knowhub.bootstrap import Hub
+from knowhub.core.errors import InvalidInput, Unavailable
+from knowhub.core.operation import IdempotencyKey
+from knowhub.core.permissions import check_may_keep_up
+from knowhub.core.request_context import RequestContext
+from knowhub.operations.jobs import Job, JobStatus
+from knowhub.web.auth import context_of
+from knowhub.web.bodies import BODY, BODY_HASH
+from knowhub.web.parsing import parse_body, parse_query
+from knowhub.web.responses import answer_json, answer_write
+from knowhub.web.schemas.parts import Body, CallerIds, DeleteBody
+from knowhub.web.schemas.upkeep import JobStarted
+
+_MAX_KEY_CHARS: Final = 200
+# Clients send an empty object where a route reads no body.
+_NO_FIELDS: Final = (b"", b"{}")
+_ENTITY_TAG: Final = re.compile(r'^(?:W/)?"(\d{1,15})"$')
+_CALLER_DIGITS: Final = 32
+# No scope has this name: a scope is `public`, or has a colon.
+_EVERY_SCOPE: Final = "*"
+_DEFAULT_IDS: Final = CallerIds()
+
+
+class Call:
+    """A request at its route: the hub, the ids of the caller that it names, and the caller."""
+
+    # What a route takes whose function has neither `sent` nor `params`: models of the body and of the query.
+    models: ClassVar[tuple[type[BaseModel] | None, type[BaseModel]]] = (None, CallerIds)
+
+    def __init__(self, request: Request, ids: CallerIds) -> None:
+        self.request = request
+        self.hub: Hub = request.app.state.hub
+        self.ids = ids
+        self.ctx = context_of(request, ids)
+
+    def with_ids(self, ids: CallerIds) -> Self:
+        """Return the same request with other ids of a caller. Raises Forbidden."""
+        return type(self)(self.request, ids)
+
+
+class Upkeep(Call):
+    """A request of someone who may do upkeep, for which everybody else gets 403."""
+
+    def __init__(self, request: Request, ids: CallerIds) -> None:
+        super().__init__(request, ids)
+        check_may_keep_up(self.ctx)
+
+
+class Write(Call):
+    """A request that writes; a retry of it gets the first answer again."""
+
+    models = (Body, CallerIds)
+
+    @property
+    def key(self) -> IdempotencyKey | None:
+        """The `Idempotency-Key` with the hash of body and query. Raises InvalidInput."""
+        key = self.request.headers.get("idempotency-key")
+        if key is None:
+            return None
+        if not 0 < len(key) <= _MAX_KEY_CHARS:
+            raise InvalidInput.of("Idempotency-Key", f"must have 1 to {_MAX_KEY_CHARS} characters")
+        # Body and query together; the same key with another body is an error. `wait` is left out: after a lost answer
+        # a caller may send the same request again as a job.
+        scope = self.request.scope
+        pairs = scope["query_string"].split(b"&")
+        query = b"&".join(pair for pair in pairs if not pair.startswith(b"wait="))
+        # Of a large body the guard has made the hash already, in a thread.
+        hashed = scope[BODY_HASH].copy() if BODY_HASH in scope else sha256(raw_body(self.request))
+        hashed.update(b"\0" + query)
+        asked = hashed.hexdigest()
+        # Not request.url, which is built from headers, quoted again and without the line breaks of a path.
+        return IdempotencyKey(_identify(self.ctx), scope["method"], scope["path"], key, asked)
+
+
+class Edit(Write):
+    """A request that changes or deletes a row; it may name the version that the caller has read."""
+
+    models = (DeleteBody, CallerIds)
+
+    @property
+    def version(self) -> int | None:
+        """The version in `If-Match` or in the body; None accepts any version. Raises InvalidInput."""
+        in_body: int | None = getattr(self.ids, "version", None)
+        header = self.request.headers.get("if-match")
+        if header is None or header.strip() == "*":
+            return in_body
+        match = _ENTITY_TAG.match(header.strip())
+        if match is None:
+            raise InvalidInput.of("If-Match", 'must be a version in quotes, such as "3", or *')
+        version = int(match[1])
+        if in_body is not None and in_body != version:
+            raise InvalidInput.of("version", "differs from If-Match; send one of them")
+        return version
+
+    async def erase(self, collection: str, row_id: str) -> Response:
+        """Erase a row: delete it, and remove its content for good."""
+        done = await self.hub.operations.erasure.erase(self.ctx, collection, row_id, self.version, self.key)
+        answer = {"erased": True, "other_rows": done.other_rows, "snapshots": done.snapshots, "pending": done.pending}
+        return answer_write(answer, done.operation_id)
+
+
+@dataclass(frozen=True, slots=True)
+class TextAnswer:
+    """An answer that is not JSON."""
+
+    description: str
+    media_types: tuple[str, ...]
+
+
+Endpoint = TypeVar("Endpoint", bound=Callable[..., Awaitable[Response]])
+# A model, with a description where "Done." does not say enough, or a text.
+Answer = type[BaseModel] | tuple[type[BaseModel], str] | TextAnswer
+Answers = Mapping[int, Answer]
+STARTED: Final[dict[int, Answer]] = {202: (JobStarted, "Started; see /api/jobs.")}
+
+
+class Declared(TypedDict, total=False):
+    """What a route may declare beside its answers."""
+
+    tag: str
+    summary: str
+    # Statuses beside those of every route of its kind, see `openapi.py`.
+    errors: Sequence[int]
+    # Examples of the body by name; a test executes each of them.
+    examples: Mapping[str, Any]
+    is_body_optional: bool
+    # Whether the body may have KNOWHUB_MAX_BATCH_BODY_BYTES.
+    is_large: bool
+
+
+class Route(StarletteRoute):
+    """A route, whose function says by its parameters what the route takes.
+
+    - `call`: a Call, a Write if `Idempotency-Key` is read, an Edit if `If-Match` is read too; or `request`
+    - `sent`: the model of the JSON body; `Body | Params` takes either, as a DELETE does
+    - `params`: the model of the query
+    - `lines`: the body as it was sent, JSON lines
+    - every other parameter: an id of the path
+
+    From this follow the parsing here and the OpenAPI document (`openapi.py`). FastAPI's own resolving of parameters
+    costs as much as the rest of a request (measured, see docs/decisions.md). Errors are answered by `error_responses`.
+    """
+
+    def __init__(self, method: str, path: str, endpoint: Endpoint, answers: Answers, declared: Declared) -> None:
+        super().__init__(path, endpoint, methods=[method])
+        self.method = method
+        self.answers = answers
+        self.declared = declared
+        taken = endpoint.__annotations__
+        self.call: type[Call] | None = taken.get("call")
+        self.takes_lines = "lines" in taken
+        self._given = tuple(name for name in ("sent", "params", "lines") if name in taken)
+        either = get_args(taken.get("sent"))
+        if self.call is not None and not {"sent", "params"} & taken.keys():
+            either = self.call.models
+        self.body: type[BaseModel] | None
+        self.query: type[BaseModel] | None
+        self.body, self.query = either or (taken.get("sent"), taken.get("params"))
+        # The model of a query beside a body; without it a body is sent instead of the query.
+        self._beside_body: type[BaseModel] | None = taken.get("params")
+        self._is_either = bool(either) and self.body is not None
+        self._beginning = path.partition("{")[0]
+        self.app = self._answer
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Match as Starlette does, but keep a slash in an id apart from the slashes of the path."""
+        # Most requests are for another route, and a regular expression costs ten times as much.
+        if not scope["path"].startswith(self._beginning) and not scope.get("root_path"):
+            return Match.NONE, {}
+        raw = scope.get("raw_path") or b""
+        # Compared in lower case only if needed: this runs for every request and every route.
+        is_encoded = b"%2" in raw and b"%2f" in raw.lower()
+        match, child = super().matches({**scope, "path": raw.decode("latin-1")} if is_encoded else scope)
+        if match is not Match.NONE:
+            child["route"] = self
+            if is_encoded:
+                child["path_params"] = {name: unquote(value) for name, value in child["path_params"].items()}
+        return match, child
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        if self.call is None:
+            response = await self.endpoint(request)
+        else:
+            sent, params, lines = await self._parse(request)
+            ids = sent if isinstance(sent, CallerIds) else params if isinstance(params, CallerIds) else _DEFAULT_IDS
+            given = {"sent": sent, "params": params, "lines": lines}
+            named = {name: given[name] for name in self._given}
+            response = await self.endpoint(self.call(request, ids), **named, **scope["path_params"])
+        await response(scope, receive, send)
+
+    async def _parse(self, request: Request) -> tuple[BaseModel | None, BaseModel | None, bytes]:
+        """Return what the body and the query hold, and the body as it was sent.
+
+        Raises RequestValidationError and InvalidInput.
+        """
+        raw, query = raw_body(request), request.scope["query_string"]
+        if self.body is None:
+            if not self.takes_lines and raw.strip() not in _NO_FIELDS:
+                # A caller named in the body would be ignored, and another one would act.
+                raise InvalidInput.of("body", "is not read here; send its fields as query parameters")
+            return None, parse_query(query, self.query) if self.query else None, raw
+        if self._is_either and not raw and self.query:
+            return parse_query(query, self.query), self._beside_body() if self._beside_body else None, raw
+        if query and self._beside_body is None:
+            raise InvalidInput.of("query", "takes no parameters here; send them as fields of the body")
+        sent = await parse_body(raw, self.body)
+        return sent, parse_query(query, self._beside_body) if self._beside_body else None, raw
+
+
+class Routes(list[Route]):
+    """The routes below one path, under one tag of the document; the first group of a tag describes it."""
+
+    def __init__(self, prefix: str, tag: str, description: str = "") -> None:
+        super().__init__()
+        self._prefix = prefix
+        self.tag = tag
+        self.description = description
+
+    def add(
+        self, method: str, path: str, answers: Answers, **declared: Unpack[Declared]
+    ) -> Callable[[Endpoint], Endpoint]:
+        """Declare the route of a function, with its successful answers."""
+
+        def add(endpoint: Endpoint) -> Endpoint:
+            self.append(Route(method, self._prefix + path, endpoint, answers, {"tag": self.tag, **declared}))
+            return endpoint
+
+        return add
+
+
+def raw_body(request: Request) -> bytes:
+    """Return the body as it was sent; the guard before the routes has read it within its limits."""
+    raw: bytes = request.scope.get(BODY, b"")
+    return raw
+
+
+async def answer_job(
+    call: Call, job: Job, answer: Callable[[dict[str, Any]], Response] = answer_json, *, wait: bool
+) -> Response:
+    """Answer with what a job did if the caller waits for it, else with its id.
+
+    Raises what the job failed with, and Unavailable if that was no error of KnowHub.
+    """
+    if not wait:
+        return answer_json({"job_id": job.job_id}, 202)
+    done = await call.hub.operations.jobs.finish(job)
+    if done.status is JobStatus.DONE and done.result is not None:
+        return answer(done.result)
+    if done.problem is not None:
+        raise done.problem
+    reason = done.error or "another request ended it"
+    raise Unavailable(f"{done.kind} {done.status.value}: {reason}", {"job_id": done.job_id})
+
+
+def _identify(ctx: RequestContext) -> str:
+    """Return a name for the caller and the scopes that the caller may see: two users may call as the same agent."""
+    seen = [_EVERY_SCOPE] if ctx.visible is None else sorted(ctx.visible)
+    text = "\x1f".join([*sorted(ctx.own), "", *seen])
+    return f"{ctx.actor}#{sha256(text.encode()).hexdigest()[:_CALLER_DIGITS]}"

@@ -1,0 +1,79 @@
+"""Schemas of importing and exporting knowledge records."""
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
+
+from knowhub.knowledge.model import DEFAULT_SCORE, HISTORY_SHOWN, ImportedKnowledge, OnConflict
+from knowhub.web.schemas.knowledge import MAX_COUNT, RESERVED_WORDS, Case, RecordFields, Score
+from knowhub.web.schemas.parts import CallerIds, EntityId, Moment, Part
+
+
+class ImportParams(CallerIds):
+    """How an import treats ids that are taken."""
+
+    on_conflict: OnConflict = OnConflict.FAIL
+
+
+class ExportParams(CallerIds):
+    """Which form an export has."""
+
+    layout: Literal["jsonl", "workspace"] = "jsonl"
+
+
+Count = Annotated[int, Field(ge=0, le=MAX_COUNT, strict=True)]
+
+
+class Evaluation(Part):
+    """The evidence of an imported record; what is left out is as for a fresh one."""
+
+    model_config = ConfigDict(extra="forbid", strict=False)
+
+    score: Score | None = None
+    helpful: Count | None = None
+    harmful: Count | None = None
+    effective: Annotated[dict[Literal["helpful", "harmful"], Count], Field(min_length=2)] | None = None
+    confidence: Annotated[float, Field(ge=0, le=1)] | None = None
+    helpful_history: list[Case] | None = None
+    harmful_history: list[Case] | None = None
+
+    def evidence(self) -> dict[str, Any]:
+        """Return what was given, in the form of a record's `eval`."""
+        given = self.model_dump(exclude_none=True)
+        for name in ("helpful_history", "harmful_history"):
+            if name in given:
+                given[name] = [case.to_case() for case in getattr(self, name)][-HISTORY_SHOWN:]
+        return given
+
+
+def _record_id(text: str) -> str:
+    if text in RESERVED_WORDS:
+        raise ValueError(f"{text!r} is a word of the API, so a record of that id could not be read")
+    return text
+
+
+RecordId = Annotated[EntityId, AfterValidator(_record_id)]
+
+
+class ImportLine(RecordFields):
+    """A line of an import: a record as an export writes it."""
+
+    id: RecordId | None = None
+    eval: Evaluation = Field(default_factory=Evaluation)
+    score: Score | None = None
+    created_at: Moment | None = None
+    updated_at: Moment | None = Field(default=None, description="Ignored; the server sets it.")
+    version: int | None = Field(default=None, description="Ignored; it starts at 1.")
+
+    @model_validator(mode="after")
+    def _check_text(self) -> Self:
+        if not self.task.strip() and not self.content.strip():
+            raise ValueError("task and content are both blank; one of them must say something")
+        return self
+
+    def to_imported(self) -> ImportedKnowledge:
+        """Return the parsed line."""
+        score = self.eval.score or self.score or DEFAULT_SCORE
+        return ImportedKnowledge(
+            self.id, self.new_knowledge(score), {**self.eval.evidence(), "score": score}, self.created_at
+        )
