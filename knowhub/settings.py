@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from knowhub.core import scopes
@@ -31,17 +31,25 @@ class Settings(BaseSettings):
     allow_open_bind: bool = False
     allowed_hosts: Annotated[tuple[str, ...], NoDecode] = ()
     owner: str | None = None
+    max_header_bytes: int = Field(default=64 * 1024, ge=8192)
+    max_header_fields: int = Field(default=100, ge=20)
     max_body_bytes: int = Field(default=1024 * 1024, ge=1024)
     max_batch_body_bytes: int = Field(default=16 * 1024 * 1024, ge=1024)
+    max_held_body_bytes: int = Field(default=256 * 1024 * 1024, ge=0)
+    max_held_body_bytes_per_caller: int = Field(default=32 * 1024 * 1024, ge=0)
     max_json_depth: int = Field(default=64, ge=4)
+    max_json_values: int = Field(default=100_000, ge=1000)
     max_concurrent_requests: int = Field(default=1000, ge=0)
     request_timeout_s: float = Field(default=60.0, gt=0)
+    shutdown_timeout_s: int = Field(default=25, ge=2)
     rate_limit_per_minute: int = Field(default=0, ge=0)
     writes_per_day: int = Field(default=0, ge=0)
     cors_origins: Annotated[tuple[str, ...], NoDecode] = ()
     index_interval_s: float = Field(default=1.0, gt=0)
     index_batch: int = Field(default=4000, ge=1)
     maps_interval_s: float = Field(default=30.0, ge=0)
+    record_files: bool = True
+    context_directories: bool = True
     segment_bytes: int = Field(default=64 * 1024 * 1024, ge=4096)
     retry_key_lifetime_s: float = Field(default=24 * 3600.0, gt=0)
     lock_timeout_s: float = Field(default=10.0, gt=0)
@@ -149,6 +157,14 @@ class Settings(BaseSettings):
                 raise ValueError(f"{origin!r} is no origin; write it as http://host:port")
         return value
 
+    @field_validator("max_held_body_bytes", "max_held_body_bytes_per_caller")
+    @classmethod
+    def _holds_a_body(cls, value: int, info: ValidationInfo) -> int:
+        largest = max(info.data.get("max_body_bytes", 0), info.data.get("max_batch_body_bytes", 0))
+        if 0 < value < largest:
+            raise ValueError(f"must be at least {largest}, the size of the largest body, or 0 for no limit")
+        return value
+
     @field_validator("owner")
     @classmethod
     def _as_owner(cls, value: str | None) -> str | None:
@@ -156,7 +172,7 @@ class Settings(BaseSettings):
 
 
 def as_owner(value: str) -> str:
-    """Make a bare name or e-mail address a user (C-06). Raises ValueError when it is no owner then."""
+    """Make a bare name or e-mail address a user. Raises ValueError when it is no owner then."""
     owner = value if value.partition(":")[0] in ("user", "agent") else f"user:{value}"
     problem = scopes.owner_problem(owner)
     if problem:
@@ -165,7 +181,7 @@ def as_owner(value: str) -> str:
 
 
 def default_owner(settings: Settings) -> str:
-    """Return KNOWHUB_OWNER, else the user of git's e-mail address, else `user:local` (seed 003 `owner`)."""
+    """Return KNOWHUB_OWNER, else the user of git's e-mail address, else `user:local`."""
     if settings.owner is not None:
         return settings.owner
     try:

@@ -1,0 +1,167 @@
+"""Builds what the leader process does in the background: projections, snapshots, compaction, erasing."""
+
+from contextlib import AsyncExitStack, suppress
+
+from knowhub.core.projection import Projection
+from knowhub.operations.jobs import Background
+from knowhub.operations.snapshot_schedule import PeriodicSnapshots
+from knowhub.resources.vault import KeyShredder
+from knowhub.settings import Settings
+from knowhub.stores.files.erasing.follow_up import ErasureFollowUp
+from knowhub.stores.files.maintenance import Job, Maintenance
+from knowhub.stores.files.projections.log_projection import DisabledExport
+from knowhub.stores.files.snapshots.snapshots import SnapshotFolder, SnapshotLimits, SnapshotParts
+from knowhub.stores.files.store import FileStore
+from knowhub.wiring.adapters import Adapters
+from knowhub.wiring.collections import COLLECTIONS, FIXED_IDS
+from knowhub.wiring.exports import ExportOptions, Exports, build_exports
+from knowhub.wiring.indexes import Indexes
+
+DAY_S = 24 * 3600.0
+_HOUR_S = 3600.0
+
+
+def export_options(settings: Settings) -> ExportOptions:
+    """Return which exports the settings name."""
+    return ExportOptions(settings.record_files, settings.context_directories, settings.maps_interval_s)
+
+
+class BackgroundWork:
+    """The background work of a store and what it writes; `stack` closes it."""
+
+    def __init__(self, adapters: Adapters, indexes: Indexes, stack: AsyncExitStack) -> None:
+        _close_folders_to_others(adapters)
+        store, directory, settings = adapters.store, adapters.directory, adapters.settings
+        shredder = KeyShredder(store, adapters.vault, adapters.clock)
+        self.exports = build_exports(
+            adapters.files, directory, store, adapters.run_subprocess, export_options(settings)
+        )
+        self.archives = _snapshot_folder(adapters)
+        snapshots = _periodic_snapshots(adapters, self.archives)
+        compaction = _compaction(adapters)
+        projections = _projections(adapters, indexes, self.exports)
+        leader_jobs: dict[str, Job] = {name: projection.catch_up for name, projection in projections.items()}
+        leader_jobs |= {"snapshots": snapshots.tick, "compaction": compaction.tick}
+        self.maintenance = _maintenance(adapters, indexes, shredder, leader_jobs)
+        self.derived_files = ErasureFollowUp(
+            adapters.files,
+            directory,
+            self.maintenance,
+            {**projections, "keys": shredder, "open_files": store.open_files},
+        )
+        stack.push_async_callback(self.exports.directories.close)
+        stack.push_async_callback(self.maintenance.close)
+        # Before the maintenance, which would wait for a batch of texts to be embedded.
+        stack.push_async_callback(indexes.close)
+        stack.push_async_callback(snapshots.close)
+        stack.push_async_callback(compaction.close)
+        stack.callback(self.exports.maps.finish)
+
+
+def _close_folders_to_others(adapters: Adapters) -> None:
+    """Make the folders of derived files with the mode of the log's: the directory above may be open to others."""
+    directory = adapters.directory
+    for folder in [directory.indexes, *([directory.records] if adapters.settings.record_files else [])]:
+        # A folder that cannot be made now is made by its writer, which reports the error.
+        with suppress(OSError):
+            adapters.files.make_folder(folder)
+
+
+def _projections(adapters: Adapters, indexes: Indexes, exports: Exports) -> dict[str, Projection]:
+    return {
+        "indexes": indexes.records.lexical,
+        "vectors": indexes.records.vector_files,
+        "memory_indexes": indexes.memories.lexical,
+        "outbox": indexes.outbox,
+        "memory_vectors": indexes.memories.vector_files,
+        "records": exports.records,
+        "maps": exports.maps,
+        "context": exports.directories,
+        # An earlier version stored search answers there.
+        "cache": DisabledExport(adapters.files, adapters.directory.cache),
+    }
+
+
+def _snapshot_folder(adapters: Adapters) -> SnapshotFolder:
+    settings = adapters.settings
+    parts = SnapshotParts(
+        files=adapters.files,
+        directory=adapters.directory,
+        log=adapters.store,
+        clock=adapters.clock,
+        ids=adapters.ids,
+        run_subprocess=adapters.run_subprocess,
+        fixed=FIXED_IDS,
+        collections=COLLECTIONS,
+        limits=SnapshotLimits(settings.lock_timeout_s, settings.snapshot_max_bytes),
+    )
+    return SnapshotFolder(parts)
+
+
+def _compaction(adapters: Adapters) -> Background:
+    store, settings = adapters.store, adapters.settings
+    retention_s, hours = settings.undo_retention_days * DAY_S, settings.compaction_interval_hours
+
+    async def is_due(_now: float) -> bool:
+        return hours > 0 and await store.is_compaction_due(retention_s)
+
+    return Background(
+        adapters.clock, hours * _HOUR_S, lambda: store.compact(retention_s, adapters.run_subprocess), is_due
+    )
+
+
+def _periodic_snapshots(adapters: Adapters, archives: SnapshotFolder) -> PeriodicSnapshots:
+    store, settings = adapters.store, adapters.settings
+    limits = (settings.snapshot_interval_hours, settings.snapshots_kept)
+    return PeriodicSnapshots(archives, adapters.clock, limits, lambda: store.last_seq, _OldestOperation(store).time)
+
+
+class _OldestOperation:
+    """The time of the oldest operation, read once for each oldest: its line may be many MiB long."""
+
+    def __init__(self, store: FileStore) -> None:
+        self._store = store
+        self._seq = 0
+        self._time: float | None = None
+
+    async def time(self) -> float | None:
+        """Return when it was written, in seconds since the epoch; None without operations."""
+        first = self._store.history.base_seq + 1
+        if first != self._seq or self._time is None:
+            oldest = await self._store.history.at_async(first)
+            self._seq, self._time = first, None if oldest is None else oldest.timestamp
+        return self._time
+
+
+def _maintenance(
+    adapters: Adapters, indexes: Indexes, shredder: KeyShredder, leader_jobs: dict[str, Job]
+) -> Maintenance:
+    store, settings = adapters.store, adapters.settings
+    searched = (indexes.records, indexes.memories)
+
+    async def reload() -> None:
+        for index in searched:
+            index.lexical.reload()
+
+    every_process: dict[str, Job] = {
+        "refresh": store.refresh,
+        "erasing": store.end_erasing,
+        "room": store.resume,
+        # An erase waits for this: no key outlives its answer, whichever process is the leader.
+        "keys": shredder.tick,
+    }
+    followers: dict[str, Job] = {
+        "indexes": reload,
+        "vectors": indexes.records.vector_files.reload,
+        "memory_vectors": indexes.memories.vector_files.reload,
+    }
+    maintenance = Maintenance(
+        adapters.files,
+        adapters.directory.leader_lock,
+        settings.index_interval_s,
+        every_process | leader_jobs,
+        every_process | followers,
+    )
+    for index in searched:
+        index.lexical.wake_at(settings.index_batch, maintenance.wake)
+    return maintenance

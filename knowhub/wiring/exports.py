@@ -1,0 +1,77 @@
+"""Everything that is derived from the log, and how the domains want it shown."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from knowhub.context.directories import CONTEXT_DIRECTORIES
+from knowhub.keywords.collections import RECORD_FORMATS
+from knowhub.search.index_check import IndexCheck, find_indexes
+from knowhub.stores.files.data_directory import DataDirectory
+from knowhub.stores.files.doctor.log_contents import LogContents
+from knowhub.stores.files.doctor.projection_check import CheckedProjection, ProjectionsOf
+from knowhub.stores.files.filesystem import FileSystem
+from knowhub.stores.files.projections.directory_export import DirectoryExport
+from knowhub.stores.files.projections.json_maps import JsonMaps
+from knowhub.stores.files.projections.log_projection import DisabledExport, ProjectionLog
+from knowhub.stores.files.projections.record_files import RecordFiles
+from knowhub.stores.files.subprocess_runner import SubprocessRunner
+
+
+@dataclass(frozen=True, slots=True)
+class Exports:
+    """The files that are written for people and tools to read. Each may be switched off."""
+
+    records: RecordFiles | DisabledExport
+    maps: JsonMaps
+    directories: DirectoryExport | DisabledExport
+
+    async def request_rebuild(self) -> None:
+        """Have the leader write all of them again. Raises Conflict where another process writes them for long."""
+        self.maps.request_rebuild()
+        await self.records.request_rebuild()
+        await self.directories.request_rebuild()
+
+
+@dataclass(frozen=True, slots=True)
+class ExportOptions:
+    """Which exports are written, and how long to wait at least between two rounds of the maps, in seconds."""
+
+    record_files: bool = True
+    context_directories: bool = True
+    maps_interval_s: float = 0.0
+
+
+def build_exports(
+    files: FileSystem,
+    directory: DataDirectory,
+    log: ProjectionLog,
+    run_subprocess: SubprocessRunner,
+    options: ExportOptions | None = None,
+) -> Exports:
+    """Build what writes record files, maps and directories of a log."""
+    options = options or ExportOptions()
+    records = RecordFiles(files, directory.records, log, RECORD_FORMATS) if options.record_files else None
+    maps = JsonMaps(files, directory, records, run_subprocess, options.maps_interval_s)
+    directories: DirectoryExport | DisabledExport = DisabledExport(files, directory.context)
+    if options.context_directories:
+        directories = DirectoryExport(files, directory.context, log, CONTEXT_DIRECTORIES)
+    return Exports(records or DisabledExport(files, directory.records), maps, directories)
+
+
+def projections_of(
+    files: FileSystem,
+    directory: DataDirectory,
+    run_subprocess: SubprocessRunner,
+    options: ExportOptions | None = None,
+) -> ProjectionsOf:
+    """Return what names the projections of a data directory for the doctor."""
+
+    def list_projections(log: LogContents) -> Iterator[tuple[str, CheckedProjection]]:
+        exports = build_exports(files, directory, log, run_subprocess, options)
+        yield "records", exports.records
+        for folder in find_indexes(directory.indexes):
+            yield str(folder.relative_to(directory.root)), IndexCheck(directory.indexes, folder, log)
+        yield "maps", exports.maps
+        yield "context", exports.directories
+
+    return list_projections

@@ -1,0 +1,148 @@
+"""Builds the search indexes: lexical, and vectors beside them where there is an embedder."""
+
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic
+
+from knowhub.context.index.index_ports import parse_dead_letter
+from knowhub.context.index.index_worker import IndexWorker
+from knowhub.context.index.outbox import EmptyBacklog, Outbox
+from knowhub.context.index.outbox_store import OutboxStore
+from knowhub.context.model import ContextSummary
+from knowhub.context.queries import SEARCHED_TEXTS as MEMORY_TEXTS
+from knowhub.core.language_models import Embedder
+from knowhub.engine.searchable import SearchableRows
+from knowhub.knowledge.model import KnowledgeSummary
+from knowhub.knowledge.table import SEARCHED_TEXTS as RECORD_TEXTS
+from knowhub.search.batch_embedder import BatchEmbedder
+from knowhub.search.context_vectors import ContextVectors
+from knowhub.search.hybrid import HybridIndex
+from knowhub.search.lexical import LexicalIndex
+from knowhub.search.ports import HeadT, Records, Texts
+from knowhub.search.query_vectors import QueryVectors
+from knowhub.search.scripts import ScriptSkills
+from knowhub.search.texts import ContextTexts, KnowledgeTexts
+from knowhub.search.vector_index import UnusedVectors, VectorIndex
+from knowhub.settings import Settings
+from knowhub.stores.files.projections.outbox_file import OutboxFile
+from knowhub.stores.files.store import FileStore
+from knowhub.wiring.adapters import Adapters
+
+_REBUILD_BEFORE_SERVING = 10_000
+"""With more operations than this missing from an index, it is rebuilt at start: a search could not scan them all."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryEmbedding:
+    """An embedder as searches use it: with its cache of query vectors, and the scripts that it reads."""
+
+    embedder: Embedder
+    literacy: ScriptSkills
+    queries: QueryVectors
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class SearchIndex(Generic[HeadT]):
+    """The indexes of one family of rows. A search asks `index`.
+
+    `vector_files` are the vectors on disk; they are kept while there is no embedder.
+    """
+
+    index: HybridIndex[HeadT] | LexicalIndex[HeadT]
+    lexical: LexicalIndex[HeadT]
+    vectors: VectorIndex[HeadT] | None
+    vector_files: VectorIndex[HeadT] | UnusedVectors
+
+    @property
+    def lag(self) -> int:
+        """The number of rows that are not indexed yet, by their words or by their meaning."""
+        return max(self.lexical.lag, self.vectors.lag if self.vectors is not None else 0)
+
+    async def rebuild(self, progress: Callable[[int, int], None], account: str | None = None) -> int:
+        """Rebuild the indexes of one account, or of all; return the number of rows in them. Raises Unavailable."""
+        rows = await self.lexical.rebuild(progress, account)
+        if self.vectors is not None:
+            await self.vectors.rebuild(progress, account)
+        return rows
+
+
+class Indexes:
+    """The indexes of records and memories, following the store; `stack` closes the embedder's helpers."""
+
+    def __init__(self, adapters: Adapters, stack: AsyncExitStack) -> None:
+        store, folder = adapters.store, adapters.directory.indexes
+        embedding = _query_embedding(adapters.embedder, adapters.settings, stack)
+
+        def memories(account: str) -> SearchableRows[ContextSummary]:
+            return SearchableRows(store.state(account), MEMORY_TEXTS)
+
+        def records(account: str) -> SearchableRows[KnowledgeSummary]:
+            return SearchableRows(store.state(account), RECORD_TEXTS)
+
+        self.records = _search_index(store, folder, records, KnowledgeTexts(), embedding)
+        self.memories = _search_index(store, folder / "context", memories, ContextTexts(), embedding)
+        queue = OutboxStore(adapters.clock)
+        dead_letters = OutboxFile(adapters.files, folder / "context", store.log_id, store, parse_dead_letter)
+        self.outbox = Outbox(queue, EmptyBacklog(), dead_letters, adapters.clock)
+        self.worker: IndexWorker | None = None
+        if self.memories.vectors is not None:
+            vectors = ContextVectors(self.memories.vectors, memories, store.history)
+            store.subscribe(vectors)
+            self.outbox = Outbox(queue, vectors, dead_letters, adapters.clock)
+            self.worker = IndexWorker(self.outbox, store, vectors)
+            self.memories.vectors.set_worker(self.worker)
+
+    async def close(self) -> None:
+        """Stop embedding."""
+        await self.memories.vector_files.close()
+        await self.records.vector_files.close()
+
+    @property
+    def lag(self) -> int:
+        """The number of records and memories that are not indexed yet, by their words or by their meaning."""
+        return self.records.lag + self.memories.lag
+
+    async def rebuild_outdated(self) -> None:
+        """Rebuild the lexical indexes that miss too much to be served. Raises Unavailable."""
+        for lexical in (self.records.lexical, self.memories.lexical):
+            if lexical.lag > _REBUILD_BEFORE_SERVING:
+                await lexical.rebuild(lambda _done, _total: None)
+
+    async def rebuild(self, progress: Callable[[int, int], None], account: str | None = None) -> int:
+        """Rebuild all indexes of one account, or of all; return the number of rows in them. Raises Unavailable."""
+        rows = await self.records.rebuild(progress, account)
+        return rows + await self.memories.rebuild(lambda done, total: progress(rows + done, rows + total), account)
+
+
+def _query_embedding(embedder: Embedder | None, settings: Settings, stack: AsyncExitStack) -> QueryEmbedding | None:
+    if embedder is None:
+        return None
+    literacy = ScriptSkills(embedder)
+    stack.push_async_callback(literacy.close)
+    queries = QueryVectors(embedder, literacy, settings.embedding_search_budget_s)
+    return QueryEmbedding(embedder, literacy, queries, settings.vector_weight)
+
+
+def _search_index(
+    store: FileStore,
+    folder: Path,
+    rows: Callable[[str], Records[HeadT]],
+    texts: Texts,
+    embedding: QueryEmbedding | None,
+) -> SearchIndex[HeadT]:
+    lexical = LexicalIndex(folder / "lexical", store, rows, texts)
+    for account in store.accounts:
+        lexical.account(account)
+    store.subscribe(lexical)
+    if embedding is None:
+        return SearchIndex(lexical, lexical, None, UnusedVectors(folder / "vectors", store))
+    work = BatchEmbedder(embedding.embedder, embedding.literacy)
+    vectors = VectorIndex(folder / "vectors", store, rows, texts, work)
+    for account in store.accounts:
+        vectors.account(account)
+    store.subscribe(vectors)
+    index = HybridIndex(lexical, vectors, embedding.queries, embedding.weight)
+    return SearchIndex(index, lexical, vectors, vectors)
