@@ -1,19 +1,19 @@
-"""Learning from a conversation before it is compacted: the server finds what of it is worth keeping (seed 004)."""
+"""Extract knowledge from a conversation before it is compacted. The server finds what is worth keeping."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agent_tools import client, failures, records, sendable
+from agent_tools import arguments, client, failures, records
+from agent_tools.messages import prepare_messages
 from agent_tools.registry import tool
-from agent_tools.results import ToolFailure, ToolResult, failed
-from agent_tools.spoken import sendable_messages
+from agent_tools.results import ToolFailure, ToolResult, make_failure
 
 # The server gives its LLM 30 s.
 EXTRACT_TIMEOUT_S = 45.0
 
 
 @tool()
-async def knowledge_extract(  # noqa: PLR0913, PLR0917 -- every tool of an agent takes the six ids of a caller
+async def knowledge_extract(  # noqa: PLR0913, PLR0917 -- every tool takes the six ids of a caller
     messages: list[dict[str, Any]],
     trigger: str = "compaction",
     trace_id: str | None = None,
@@ -25,76 +25,78 @@ async def knowledge_extract(  # noqa: PLR0913, PLR0917 -- every tool of an agent
     org_id: str | None = None,
     account: str | None = None,
 ) -> ToolResult:
-    """Have the server find in a conversation what is worth keeping, and save it. Use it when a task is done.
+    """Find what is worth keeping in a conversation, and save it. Use it when a task is done.
 
     Args:
         messages: The conversation, oldest first: {"role": "user", "content": ...}; message_id, name and timestamp help.
-        trigger: Why now: user_expression, task_completion, compaction or user_feedback.
+        trigger: The occasion: user_expression, task_completion, compaction or user_feedback.
         trace_id: The trace that the conversation belongs to.
-        dry_run: Only tell what would be saved.
-        user_id: The user who speaks; what they say of themselves becomes theirs.
-        agent_id: The agent; what it went through becomes its own.
-        project_id: The project that sees it too.
+        dry_run: Only show what would be saved.
+        user_id: The user who speaks. What they say about themselves belongs to them.
+        agent_id: The agent. Its experience belongs to it.
+        project_id: The project that may see it too.
         team_id: The team of the caller.
         org_id: The organisation of the caller.
-        account: The account that all of it belongs to.
+        account: The account of the conversation.
     """
-    trace = sendable.entity_id(trace_id)
-    sent, notice = sendable_messages(messages, trace)
+    trace = arguments.clean_id(trace_id)
+    sent, notice = prepare_messages(messages, trace)
     if not sent:
         output = " ".join(part for part in ("No message holds text.", notice) if part)
         return ToolResult("Nothing to learn from", output, {"items": [], "candidates": [], "notice": notice})
     body: dict[str, Any] = {"messages": sent, "trigger": trigger, "dry_run": dry_run}
-    body |= sendable.without_none(trace_id=trace or None)
-    body |= sendable.ids_by_name(user_id, agent_id, project_id, team_id, org_id, account)
+    body |= arguments.drop_none(trace_id=trace or None)
+    body |= arguments.name_ids(user_id, agent_id, project_id, team_id, org_id, account)
     reply = await client.request("POST", "/api/knowledge/extract", body=body, timeout_s=EXTRACT_TIMEOUT_S)
-    return _extracted(reply, notice)
+    return _format_extraction(reply, notice)
 
 
 async def extract_on_compaction(
     messages: Sequence[Mapping[str, Any]], *, trace_id: str | None = None, dry_run: bool = False, **ids: str | None
 ) -> ToolResult:
-    """Learn from the messages that a host is about to compact; call it before they go (seed 004, compaction.py).
+    """Extract knowledge from messages. A host calls it before it compacts them.
 
-    Takes the messages as chat interfaces have them: contents may be lists of parts or None, unknown fields are left
-    out. `ids` are user_id, agent_id, project_id, team_id, org_id, account. A message without an id gets one from its
-    text and the trace, so that compacting the same messages again does not count them twice. One that the server would
-    refuse is mended or left out, and `metadata["notice"]` says so. Never raises for what happens outside: a compaction
-    must go on when the server is away.
+    Takes messages as chat interfaces have them: a content may be a list of parts or None, and unknown fields are
+    ignored. `ids` are user_id, agent_id, project_id, team_id, org_id, account. A message without an id gets an id made
+    of its text and the trace, so that a second compaction does not count it twice. A message that the server would
+    refuse is corrected or left out, and `metadata["notice"]` says so. Does not raise when the server cannot be reached:
+    the compaction must go on.
     """
-    wrong = sorted(ids.keys() - set(sendable.CONTEXT_IDS))
+    wrong = sorted(ids.keys() - set(arguments.CONTEXT_IDS))
     if wrong:
-        taken = ", ".join(sendable.CONTEXT_IDS)
-        raise TypeError(f"extract_on_compaction knows no {', '.join(wrong)}; it takes {taken}")
+        taken = ", ".join(arguments.CONTEXT_IDS)
+        raise TypeError(f"extract_on_compaction has no parameter {', '.join(wrong)}; the ids are {taken}")
     try:
-        said: list[Any] = list(messages)
+        given: list[Any] = list(messages)
     except TypeError:
-        return failed("extract_on_compaction", ToolFailure("The messages are no list. Pass one, oldest first."))
-    callers = (ids.get(name) for name in sendable.CONTEXT_IDS)
-    return await knowledge_extract(said, "compaction", trace_id, dry_run, *callers)
+        return make_failure(
+            "extract_on_compaction", ToolFailure("The messages are not a list. Pass a list, the oldest first.")
+        )
+    callers = (ids.get(name) for name in arguments.CONTEXT_IDS)
+    return await knowledge_extract(given, "compaction", trace_id, dry_run, *callers)
 
 
-def _extracted(reply: Mapping[str, Any], notice: str) -> ToolResult:
+def _format_extraction(reply: Mapping[str, Any], notice: str) -> ToolResult:
     candidates, saved = reply.get("candidates"), reply.get("saved")
     if not isinstance(candidates, list) or not isinstance(saved, list):
-        raise failures.not_knowhub("the request")
+        raise failures.make_foreign_answer("the request")
     resources = reply.get("resources")
-    offered = [one for one in resources if isinstance(one, Mapping)] if isinstance(resources, list) else []
-    would = "would be saved" if reply.get("dry_run") else "saved"
-    output = f"{len(saved)} of {len(candidates)} {would}."
+    offers = [offer for offer in resources if isinstance(offer, Mapping)] if isinstance(resources, list) else []
+    status = "would be saved" if reply.get("dry_run") else "saved"
+    output = f"{len(saved)} of {len(candidates)} {status}."
     if saved:
-        output += f"\n\n{records.as_data(saved)}"
-    if offered:
-        named = "; ".join(f"{failures.one_line(one.get('shown'))} as {one.get('content_type')}" for one in offered)
-        output += f"\n\nSave with resource_save, and name in resource_ids of the knowledge: {failures.one_line(named)}."
+        output += f"\n\n{records.format_records(saved)}"
+    if offers:
+        names = "; ".join(f"{failures.shorten(offer.get('shown'))} as {offer.get('content_type')}" for offer in offers)
+        output += f"\n\nSave with resource_save, and name in resource_ids of the knowledge: {failures.shorten(names)}."
     if notice:
         output += f"\n\n{notice}"
     metadata = {
         "items": saved,
         "candidates": candidates,
-        "resources": offered,
+        "resources": offers,
         "degraded": reply.get("degraded") or [],
         "operation_id": reply.get("operation_id"),
         "notice": notice,
     }
-    return ToolResult(f"Knowledge: {len(saved)} {would}", output, metadata)
+    return ToolResult(f"Knowledge: {len(saved)} {status}", output, metadata)

@@ -1,4 +1,4 @@
-"""The goals of one run as a tree, with the knowledge that was shown for each (seed 003, 知识展示)."""
+"""The goals of a run as a tree, with the knowledge that was shown for each goal."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,16 +6,16 @@ from enum import StrEnum
 from types import NoneType
 from typing import Any
 
-from agent_tools import records, sendable
+from agent_tools import arguments, records
 from agent_tools.results import ToolFailure
 
 KNOWLEDGE_HEADING = "📚 相关知识"
-# Goals further down are not indented more, or a long chain of them would be all blanks.
+# Deeper goals are not indented more: otherwise a long chain would be mostly spaces.
 DEEPEST_INDENT = 32
 
 
 class GoalStatus(StrEnum):
-    """Where a goal stands; the last two are ends."""
+    """The state of a goal. The last two are final."""
 
     PENDING = "pending"
     FOCUSED = "focused"
@@ -23,8 +23,8 @@ class GoalStatus(StrEnum):
     FAILED = "failed"
 
 
-# What a kept goal is made of.
-_KINDS: dict[str, type | tuple[type, ...]] = {
+# The fields of a saved goal.
+_TYPES: dict[str, type | tuple[type, ...]] = {
     "id": str,
     "description": str,
     "parent_id": (str, NoneType),
@@ -40,10 +40,10 @@ _MARKS = {GoalStatus.PENDING: " ", GoalStatus.FOCUSED: ">", GoalStatus.COMPLETED
 
 @dataclass(slots=True)
 class Goal:
-    """One goal. `knowledge` is what the last focus brought; `outcome` says how it ended, `was_helpful` whether well.
+    """A goal. `knowledge` is the result of the last focus. `outcome` says how it ended, `was_helpful` if that is good.
 
-    `was_shown` is set once the server has shown something for it, at a focus or before a risky step: then its outcome
-    is evidence. `evidence_due` is set while that has not reached the server yet.
+    `was_shown` is set once the server has shown knowledge for it, at a focus or before a risky step: then its outcome
+    is evidence. `evidence_due` is set until the server has received this evidence.
     """
 
     id: str
@@ -72,7 +72,7 @@ class Goal:
 
 
 class GoalTree:
-    """Goals in the order in which they were added; at most one has the focus."""
+    """Goals in the order of their creation. At most one has the focus."""
 
     def __init__(self) -> None:
         self._goals: dict[str, Goal] = {}
@@ -89,52 +89,52 @@ class GoalTree:
         return next((goal for goal in self if goal.status is GoalStatus.FOCUSED), None)
 
     def add(self, description: str, parent_id: str | None = None, goal_id: str | None = None) -> Goal:
-        """Add a goal below another, or at the top. Raises ToolFailure for a blank text or an id that does not fit."""
-        said = sendable.plain_text(description).strip()
-        if not said:
-            raise ToolFailure("A goal needs a description: say what shall be reached.")
+        """Add a goal below another, or at the top. Raises ToolFailure for an empty text or a wrong id."""
+        text = arguments.clean_text(description).strip()
+        if not text:
+            raise ToolFailure("A goal needs a description. Say what you want to reach.")
         if parent_id is not None:
             self.get(parent_id)
         if goal_id in self._goals:
-            raise ToolFailure(f"There is a goal {goal_id!r} already.")
-        goal = Goal(goal_id or self._next_id(), said, parent_id)
+            raise ToolFailure(f"A goal {goal_id!r} exists already.")
+        goal = Goal(goal_id or self._next_id(), text, parent_id)
         self._goals[goal.id] = goal
         return goal
 
     def find(self, goal_id: str) -> Goal | None:
-        """Return the goal with this id, or None (GO-003)."""
+        """Return the goal with this id, or None."""
         return self._goals.get(goal_id)
 
     def get(self, goal_id: str) -> Goal:
-        """Return the goal with this id. Raises ToolFailure that names those there are."""
+        """Return the goal with this id. Raises ToolFailure with the known ids."""
         goal = self.find(goal_id)
         if goal is None:
-            known = ", ".join(self._goals) or "none yet; create one first"
-            raise ToolFailure(f"There is no goal {goal_id!r}. There are: {known}.")
+            known = ", ".join(self._goals) or "none yet; create a goal first"
+            raise ToolFailure(f"There is no goal {goal_id!r}. The goals are: {known}.")
         return goal
 
     def focus(self, goal: Goal) -> None:
-        """Give the focus to a goal, ended ones too: whoever comes back to one takes it up again."""
+        """Focus a goal. A goal that has ended is taken up again."""
         if self.focused is not None:
             self.focused.status = GoalStatus.PENDING
         goal.status = GoalStatus.FOCUSED
 
     def render(self) -> str:
-        """Show the tree to a model, with the focused goal's knowledge beneath it, fenced as data (GO-009)."""
+        """Format the tree for a model, with the knowledge of the focused goal, fenced as data."""
         return "\n".join(self._lines()) or "There is no goal yet."
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the tree as JSON values, as a trace store keeps it."""
+        """Return the tree as JSON values for a trace store."""
         return {"goals": [goal.to_dict() for goal in self]}
 
     @classmethod
-    def from_dict(cls, kept: Mapping[str, Any]) -> "GoalTree":
-        """Make the tree that `to_dict` gave. Raises KeyError, TypeError or ValueError where it is none."""
-        if not isinstance(kept["goals"], list):
-            raise TypeError("the goals are no list")
+    def from_dict(cls, saved: Mapping[str, Any]) -> "GoalTree":
+        """Make a tree from the values of `to_dict`. Raises KeyError, TypeError or ValueError for anything else."""
+        if not isinstance(saved["goals"], list):
+            raise TypeError("the goals are not a list")
         tree = cls()
-        for one in kept["goals"]:
-            goal = _goal_of(one)
+        for value in saved["goals"]:
+            goal = _parse_goal(value)
             if goal.id in tree._goals:
                 raise ValueError(f"there are two goals {goal.id!r}")
             tree._goals[goal.id] = goal
@@ -145,16 +145,16 @@ class GoalTree:
         below: dict[str | None, list[Goal]] = {}
         for goal in self:
             below.setdefault(goal.parent_id, []).append(goal)
-        # Without a call for each level: goals may lie deeper than Python's own stack.
+        # Without recursion: goals may be deeper than the stack of Python.
         waiting = [(goal, 0) for goal in reversed(below.get(None, []))]
         while waiting:
             goal, depth = waiting.pop()
             indent = "  " * min(depth, DEEPEST_INDENT)
             level = f"(level {depth}) " if depth > DEEPEST_INDENT else ""
-            ended = f" — {goal.outcome}" if goal.outcome else ""
-            yield f"{indent}{level}[{_MARKS[goal.status]}] {goal.id}: {goal.description}{ended}"
+            outcome = f" — {goal.outcome}" if goal.outcome else ""
+            yield f"{indent}{level}[{_MARKS[goal.status]}] {goal.id}: {goal.description}{outcome}"
             if goal.status is GoalStatus.FOCUSED:
-                yield from (f"{indent}    {line}" for line in knowledge_section(goal.knowledge).splitlines())
+                yield from (f"{indent}    {line}" for line in format_knowledge(goal.knowledge).splitlines())
             waiting.extend((child, depth + 1) for child in reversed(below.get(goal.id, [])))
 
     def _next_id(self) -> str:
@@ -164,37 +164,37 @@ class GoalTree:
         return f"goal-{number}"
 
 
-def knowledge_section(items: Sequence[Mapping[str, Any]], notice: str = "") -> str:
-    """Show what was found under the heading of the seed; `notice` stands where nothing was."""
-    shown = records.as_data(items) if items else notice or "暂无相关知识 (nothing is known yet)"
+def format_knowledge(items: Sequence[Mapping[str, Any]], notice: str = "") -> str:
+    """Format records under their heading. `notice` is shown when there are none."""
+    shown = records.format_records(items) if items else notice or "暂无相关知识 (nothing is known yet)"
     return f"{KNOWLEDGE_HEADING} ({len(items)} 条):\n{shown}"
 
 
-def _goal_of(kept: object) -> Goal:
-    if not isinstance(kept, dict):
-        raise TypeError("a goal is no object")
-    wrong = [name for name, value in kept.items() if not isinstance(value, _KINDS[name])]
+def _parse_goal(value: object) -> Goal:
+    if not isinstance(value, dict):
+        raise TypeError("a goal is not an object")
+    wrong = [name for name, field_value in value.items() if not isinstance(field_value, _TYPES[name])]
     if wrong:
-        raise TypeError(f"a goal's {', '.join(wrong)} is of the wrong kind")
-    if not all(isinstance(item, dict) for item in kept["knowledge"]):
-        raise TypeError("a goal's knowledge holds what is no record")
-    status = GoalStatus(kept["status"])
-    # Trees of before did not say these two.
-    before = {"was_shown": bool(kept["knowledge"]), "was_helpful": status is GoalStatus.COMPLETED}
-    return Goal(**{**before, **kept, "status": status})
+        raise TypeError(f"a goal has the wrong type in {', '.join(wrong)}")
+    if not all(isinstance(item, dict) for item in value["knowledge"]):
+        raise TypeError("the knowledge of a goal has an item that is not a record")
+    status = GoalStatus(value["status"])
+    # Older trees do not have these two fields.
+    defaults = {"was_shown": bool(value["knowledge"]), "was_helpful": status is GoalStatus.COMPLETED}
+    return Goal(**{**defaults, **value, "status": status})
 
 
 def _check_parents(goals: Mapping[str, Goal]) -> None:
-    """Raise ValueError unless every goal is reached from the top."""
+    """Raise ValueError unless every goal can be reached from the top."""
     reached: set[str] = set()
     for goal in goals.values():
         chain = {goal.id}
-        at = goal
-        while at.parent_id is not None and at.id not in reached:
-            if at.parent_id not in goals:
-                raise ValueError(f"goal {at.id!r} lies below one that there is not")
-            at = goals[at.parent_id]
-            if at.id in chain:
-                raise ValueError(f"goal {at.id!r} lies below itself")
-            chain.add(at.id)
+        current = goal
+        while current.parent_id is not None and current.id not in reached:
+            if current.parent_id not in goals:
+                raise ValueError(f"goal {current.id!r} is below a goal that does not exist")
+            current = goals[current.parent_id]
+            if current.id in chain:
+                raise ValueError(f"goal {current.id!r} is below itself")
+            chain.add(current.id)
         reached |= chain

@@ -1,22 +1,22 @@
-"""The keyword tools of an agent: each is one call of the API; the server walks the tree (seeds 000, 001)."""
+"""The keyword tools of an agent. Each is one call of the API; the server searches the tree."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from agent_tools import client, degraded, failures, records, sendable
+from agent_tools import arguments, client, failures, records
 from agent_tools.registry import tool
 from agent_tools.results import ToolResult
 
-# The server gives its LLM 15 s to walk the tree, and 30 s to place what is new.
+# The server gives its LLM 15 s to search the tree, and 30 s to choose a parent.
 SEARCH_TIMEOUT_S = 30.0
 PLACE_TIMEOUT_S = 45.0
 
-_SAME_NAME = "Several keywords are called so. Choose by what is said of each, and go on with its id."
+_SAME_NAME = "Several keywords have this name. Choose by their descriptions, and go on with the id."
 _STATUSES = ("matched", "ambiguous", "not_found")
 
 
 @tool()
-async def keyword_search(  # noqa: PLR0913, PLR0917 -- every tool of an agent takes the six ids of a caller
+async def keyword_search(  # noqa: PLR0913, PLR0917 -- every tool takes the six ids of a caller
     query: str,
     llm_expand_query: bool = True,
     user_id: str | None = None,
@@ -26,28 +26,30 @@ async def keyword_search(  # noqa: PLR0913, PLR0917 -- every tool of an agent ta
     org_id: str | None = None,
     account: str | None = None,
 ) -> ToolResult:
-    """Look a thing up in the keyword tree: where it belongs and what is known of it. Ask with its name.
+    """Look something up in the keyword tree: where it belongs and what is known about it. Ask with its name.
 
     Args:
-        query: A name, in Chinese or English, or a few words for what you mean.
-        llm_expand_query: Where no keyword has that name, let the server's LLM find what is meant.
-        user_id: Search as this user sees it.
-        agent_id: Search as this agent sees it.
-        project_id: Search with what this project sees.
-        team_id: Search with what this team sees.
-        org_id: Search with what this organisation sees.
-        account: Search in this account; nothing crosses from one to another.
+        query: A name, in Chinese or English, or a few words about what you mean.
+        llm_expand_query: If no keyword has this name, let the LLM of the server find what you mean.
+        user_id: Search as this user.
+        agent_id: Search as this agent.
+        project_id: Also search what this project may see.
+        team_id: Also search what this team may see.
+        org_id: Also search what this organisation may see.
+        account: Search in this account. Accounts share nothing.
     """
     params = {
         "q": query,
         "llm_expand_query": "true" if llm_expand_query else "false",
-        **sendable.ids_by_name(user_id, agent_id, project_id, team_id, org_id, account),
+        **arguments.name_ids(user_id, agent_id, project_id, team_id, org_id, account),
     }
-    return _found(await client.request("GET", "/api/keywords/search", params=params, timeout_s=SEARCH_TIMEOUT_S))
+    return _format_search(
+        await client.request("GET", "/api/keywords/search", params=params, timeout_s=SEARCH_TIMEOUT_S)
+    )
 
 
 @tool()
-async def keyword_create(  # noqa: PLR0913, PLR0917 -- every tool of an agent takes the six ids of a caller
+async def keyword_create(  # noqa: PLR0913, PLR0917 -- every tool takes the six ids of a caller
     name: str,
     parent_id: str | None = None,
     aliases: list[str] | None = None,
@@ -60,30 +62,30 @@ async def keyword_create(  # noqa: PLR0913, PLR0917 -- every tool of an agent ta
     org_id: str | None = None,
     account: str | None = None,
 ) -> ToolResult:
-    """Add a keyword to the tree, so that infos can be kept under it. Search first: it may be there.
+    """Add a keyword to the tree, so that infos can be saved under it. Search first: it may exist.
 
     Args:
-        name: What the thing is called.
-        parent_id: The id of the keyword that it belongs below; leave it out to let the server's LLM choose.
-        aliases: Other names of the same thing: translations, abbreviations, spellings.
-        description: One sentence on what belongs there; the LLM chooses branches by it.
-        llm_auto_place: Without parent_id, let the LLM choose the parent; false puts it below the root.
+        name: The name of the thing.
+        parent_id: The id of the parent keyword. Leave it out to let the LLM of the server choose.
+        aliases: Other names: translations, abbreviations, spellings.
+        description: One sentence about what belongs below it. The LLM chooses by this text.
+        llm_auto_place: Without parent_id: true lets the LLM choose the parent, false takes the root.
         user_id: Create as this user.
         agent_id: Create as this agent.
-        project_id: Act with what this project sees.
-        team_id: Act with what this team sees.
-        org_id: Act with what this organisation sees.
-        account: Act in this account; nothing crosses from one to another.
+        project_id: Act with the rights of this project.
+        team_id: Act with the rights of this team.
+        org_id: Act with the rights of this organisation.
+        account: Act in this account. Accounts share nothing.
     """
     body: dict[str, Any] = {"name": name, "description": description, "llm_auto_place": llm_auto_place}
-    body |= sendable.without_none(parent_id=parent_id, aliases=aliases)
-    body |= sendable.ids_by_name(user_id, agent_id, project_id, team_id, org_id, account)
+    body |= arguments.drop_none(parent_id=parent_id, aliases=aliases)
+    body |= arguments.name_ids(user_id, agent_id, project_id, team_id, org_id, account)
     reply = await client.request("POST", "/api/keywords", body=body, timeout_s=PLACE_TIMEOUT_S)
-    return _created(client.row(reply))
+    return _format_created(client.check_row(reply))
 
 
 @tool()
-async def info_save(  # noqa: PLR0913, PLR0917 -- every tool of an agent takes the six ids of a caller
+async def info_save(  # noqa: PLR0913, PLR0917 -- every tool takes the six ids of a caller
     content: str,
     keyword_ids: list[str] | None = None,
     source: str = "",
@@ -95,43 +97,48 @@ async def info_save(  # noqa: PLR0913, PLR0917 -- every tool of an agent takes t
     org_id: str | None = None,
     account: str | None = None,
 ) -> ToolResult:
-    """Keep a piece of information under keywords: whoever looks one of them up will read it.
+    """Save a piece of information under keywords. A search for such a keyword shows it.
 
     Args:
-        content: What is known, complete enough to be used without its source.
-        keyword_ids: The ids of the keywords that it is about, as keyword_search has shown them.
-        source: Where it comes from: an address or a title.
-        auto_link: Let the server link it to the keywords that it names, too.
+        content: The information, complete enough to be used without its source.
+        keyword_ids: The ids of its keywords, as keyword_search shows them.
+        source: The source: an address or a title.
+        auto_link: Also link it to the keywords that its text names.
         user_id: Save as this user.
         agent_id: Save as this agent.
-        project_id: Act with what this project sees.
-        team_id: Act with what this team sees.
-        org_id: Act with what this organisation sees.
-        account: Act in this account; nothing crosses from one to another.
+        project_id: Act with the rights of this project.
+        team_id: Act with the rights of this team.
+        org_id: Act with the rights of this organisation.
+        account: Act in this account. Accounts share nothing.
     """
     body: dict[str, Any] = {"content": content, "source": source, "auto_link": auto_link}
-    body |= sendable.without_none(keyword_ids=keyword_ids)
-    body |= sendable.ids_by_name(user_id, agent_id, project_id, team_id, org_id, account)
+    body |= arguments.drop_none(keyword_ids=keyword_ids)
+    body |= arguments.name_ids(user_id, agent_id, project_id, team_id, org_id, account)
     reply = await client.request("POST", "/api/infos", body=body, timeout_s=PLACE_TIMEOUT_S)
-    return _saved(client.row(reply))
+    return _format_saved(client.check_row(reply))
 
 
-def _found(reply: Mapping[str, Any]) -> ToolResult:
+def _format_search(reply: Mapping[str, Any]) -> ToolResult:
     status = reply.get("status")
     if status not in _STATUSES:
-        raise failures.not_knowhub("the request")
-    node, candidates = _rows([reply.get("node")]), _rows(reply.get("candidates"))
-    path, infos = _rows(reply.get("path")), _rows(reply.get("infos"))
+        raise failures.make_foreign_answer("the request")
+    node, candidates = _list_objects([reply.get("node")]), _list_objects(reply.get("candidates"))
+    path, infos = _list_objects(reply.get("path")), _list_objects(reply.get("infos"))
     match status:
         case "matched":
             items = node
-            told = [f"Found, with {len(infos)} infos.", records.FENCE_NOTE, _keyword(node, path), *_infos(infos)]
+            parts = [
+                f"Found, with {len(infos)} infos.",
+                records.FENCE_NOTE,
+                _format_keyword(node, path),
+                *_format_infos(infos),
+            ]
         case "ambiguous":
             items = candidates
-            told = [_SAME_NAME, records.FENCE_NOTE, *(_keyword([row], ()) for row in candidates)]
+            parts = [_SAME_NAME, records.FENCE_NOTE, *(_format_keyword([row], ()) for row in candidates)]
         case _:
             items = []
-            told = list(_nothing(reply, candidates))
+            parts = list(_format_empty(reply, candidates))
     metadata = {
         "items": items,
         "status": status,
@@ -141,64 +148,64 @@ def _found(reply: Mapping[str, Any]) -> ToolResult:
         "reason": reply.get("reason"),
         "suggested_parent_id": reply.get("suggested_parent_id"),
         "suggested_name": reply.get("suggested_name"),
-        "degraded": degraded.parts_of(reply),
+        "degraded": records.list_degraded(reply),
     }
     return ToolResult(
-        f"Keyword: {str(status).replace('_', ' ')}", "\n\n".join(told) + degraded.told_of(reply), metadata
+        f"Keyword: {str(status).replace('_', ' ')}", "\n\n".join(parts) + records.describe_degraded(reply), metadata
     )
 
 
-def _nothing(reply: Mapping[str, Any], candidates: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _format_empty(reply: Mapping[str, Any], candidates: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     parent_id, name = reply.get("suggested_parent_id"), reply.get("suggested_name")
-    yield "No keyword is that. Use another name, or make one with keyword_create."
+    yield "No keyword was found. Use another name, or add a keyword with keyword_create."
     if parent_id is not None or name is not None:
-        # Both are of what others wrote, or of what a model made of it.
-        yield f"{records.FENCE_NOTE}\n\n{_lines({'suggested parent_id': parent_id, 'suggested name': name})}"
+        # Both may come from the texts of others, or from a model.
+        yield f"{records.FENCE_NOTE}\n\n{_format_fields({'suggested parent_id': parent_id, 'suggested name': name})}"
     if candidates:
-        nearest = "The nearest that there are; use one only if it is what you meant:"
-        yield "\n\n".join([nearest, records.FENCE_NOTE, *(_keyword([row], ()) for row in candidates)])
+        nearest = "The most similar keywords. Use one only if it is what you mean:"
+        yield "\n\n".join([nearest, records.FENCE_NOTE, *(_format_keyword([row], ()) for row in candidates)])
 
 
-def _keyword(rows: Sequence[Mapping[str, Any]], path: Sequence[Mapping[str, Any]]) -> str:
-    """Show a keyword's id, path or name, aliases and description."""
+def _format_keyword(rows: Sequence[Mapping[str, Any]], path: Sequence[Mapping[str, Any]]) -> str:
+    """Format the id, path or name, aliases and description of a keyword."""
     row = rows[0] if rows else {}
     aliases = row.get("aliases")
-    shown = {
+    values = {
         "keyword id": row.get("id"),
         "path": " / ".join(str(above.get("name")) for above in path if above.get("id") != "root") or None,
         "name": None if path else row.get("name"),
         "aliases": ", ".join(map(str, aliases)) if isinstance(aliases, list) else None,
         "description": row.get("description"),
     }
-    return _lines(shown)
+    return _format_fields(values)
 
 
-def _infos(infos: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    limit_chars = records.share_chars(len(infos))
+def _format_infos(infos: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    limit_chars = records.split_budget(len(infos))
     for info in infos:
-        shown = {"info id": info.get("id"), "content": info.get("content"), "source": info.get("source")}
-        yield _lines(shown, limit_chars)
+        values = {"info id": info.get("id"), "content": info.get("content"), "source": info.get("source")}
+        yield _format_fields(values, limit_chars)
 
 
-def _lines(shown: Mapping[str, object], limit_chars: int = records.OUTPUT_BUDGET_CHARS) -> str:
-    return "\n".join(records.quoted(label, str(value), limit_chars) for label, value in shown.items() if value)
+def _format_fields(values: Mapping[str, object], limit_chars: int = records.OUTPUT_BUDGET_CHARS) -> str:
+    return "\n".join(records.quote(label, str(value), limit_chars) for label, value in values.items() if value)
 
 
-def _created(row: Mapping[str, Any]) -> ToolResult:
-    below = f" below {failures.one_line(row.get('parent_id'))}" if row.get("parent_id") else ""
-    output = f"Created as {failures.one_line(row['id'])}{below}. Keep infos under it with info_save."
-    return ToolResult("Keyword created", output + degraded.told_of(row), _written(row, "created"))
+def _format_created(row: Mapping[str, Any]) -> ToolResult:
+    below = f" below {failures.shorten(row.get('parent_id'))}" if row.get("parent_id") else ""
+    output = f"Created as {failures.shorten(row['id'])}{below}. Save infos under it with info_save."
+    return ToolResult("Keyword created", output + records.describe_degraded(row), _make_metadata(row, "created"))
 
 
-def _saved(row: Mapping[str, Any]) -> ToolResult:
-    output = f"Saved as {failures.one_line(row['id'])}."
-    return ToolResult("Info saved", output + degraded.told_of(row), _written(row, "saved"))
+def _format_saved(row: Mapping[str, Any]) -> ToolResult:
+    output = f"Saved as {failures.shorten(row['id'])}."
+    return ToolResult("Info saved", output + records.describe_degraded(row), _make_metadata(row, "saved"))
 
 
-def _written(row: Mapping[str, Any], status: str) -> dict[str, Any]:
-    told = {"status": status, "decided": row.get("decided"), "degraded": degraded.parts_of(row)}
-    return {"items": [dict(row)], "id": row["id"], "operation_id": row.get("operation_id"), **told}
+def _make_metadata(row: Mapping[str, Any], status: str) -> dict[str, Any]:
+    parts = {"status": status, "decided": row.get("decided"), "degraded": records.list_degraded(row)}
+    return {"items": [dict(row)], "id": row["id"], "operation_id": row.get("operation_id"), **parts}
 
 
-def _rows(value: object) -> list[dict[str, Any]]:
+def _list_objects(value: object) -> list[dict[str, Any]]:
     return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []

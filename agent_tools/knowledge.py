@@ -1,19 +1,19 @@
-"""The knowledge tools of an agent: each is one call of the API; the server does the thinking (seed 003)."""
+"""The knowledge tools of an agent. Each is one call of the API."""
 
 import json
 from collections.abc import Mapping
 from typing import Any
 
-from agent_tools import client, degraded, failures, records, sendable
+from agent_tools import arguments, client, failures, records
 from agent_tools.registry import tool
 from agent_tools.results import ToolResult
 
 DEFAULT_SCOPES = ("org:cybertogether",)
-# The server gives its LLM 30 s to rewrite a record, and slims until it is done.
+# The server gives its LLM 30 s to rewrite a record. Slimming may take minutes.
 EVOLVE_TIMEOUT_S = 45.0
 SLIM_TIMEOUT_S = 600.0
 
-_TAKE_A_SHOWN_ID = "Take an id that knowledge_search or knowledge_list has shown."
+_USE_A_SHOWN_ID = "Use an id from knowledge_search or knowledge_list."
 
 
 @tool(aliases=("get_knowledge",))
@@ -32,22 +32,22 @@ async def knowledge_search(
     unseen: bool | None = None,
     account: str | None = None,
 ) -> ToolResult:
-    """Find what was learned before about a task, best first. Use it before you research or plan anew.
+    """Find what was learned before about a task, the best first. Use it before you research or plan.
 
     Args:
-        query: What you are about to do or want to know, in your own words.
+        query: What you want to do or know, in your own words.
         top_k: How many records at most, 1 to 100.
-        min_score: Leave out records scored lower, 1 to 5.
+        min_score: Leave out records with a lower score, 1 to 5.
         types: Only these types: user_profile, strategy, tool, usecase, definition, plan.
-        user_id: Search as this user sees it.
-        agent_id: Search as this agent sees it.
-        project_id: Search with what this project sees.
-        team_id: Search with what this team sees.
-        org_id: Search with what this organisation sees.
-        session_id: The run that this belongs to: the server remembers what it showed there.
-        goal_id: The goal of the run that this is for.
-        unseen: Leave out what was shown for that session and goal before.
-        account: Search in this account; nothing crosses from one to another.
+        user_id: Search as this user.
+        agent_id: Search as this agent.
+        project_id: Also search what this project may see.
+        team_id: Also search what this team may see.
+        org_id: Also search what this organisation may see.
+        session_id: The run of this search. The server remembers what it showed in it.
+        goal_id: The goal of this search.
+        unseen: Leave out what was shown before for this session and goal.
+        account: Search in this account. Accounts share nothing.
     """
     context = {
         "user_id": user_id,
@@ -60,9 +60,9 @@ async def knowledge_search(
         "unseen": "true" if unseen else None,
         "account": account,
     }
-    params = {"q": query, "top_k": top_k, "min_score": min_score, "types": sendable.commas(types), **context}
+    params = {"q": query, "top_k": top_k, "min_score": min_score, "types": arguments.join_names(types), **context}
     reply = await client.request("GET", "/api/knowledge/search", params=params)
-    return _found(reply, "No knowledge matches. Use other words, or a lower min_score.")
+    return _format_results(reply, "No knowledge matches. Use other words, or a lower min_score.")
 
 
 @tool(aliases=("save_knowledge",))
@@ -82,22 +82,22 @@ async def knowledge_save(
     message_id: str = "",
     resource_ids: list[str] | None = None,
 ) -> ToolResult:
-    """Keep something learned, so that it is found again for a similar task. One record, one lesson.
+    """Save what you learned, so that it is found for a similar task. One record for each lesson.
 
     Args:
         task: The situation and the goal in which this helps.
         content: What was learned, complete enough to be used without its source.
-        types: What it is, one or more of user_profile, strategy, tool, usecase, definition, plan.
+        types: One or more of user_profile, strategy, tool, usecase, definition, plan.
         tags: Labels such as {"category": "preference", "domain": "coding_style"}.
         scopes: Who may see it, such as ["user:ann", "project:web"] or ["public"].
         owner: Who may change it, such as "agent:research_agent".
-        source_name: Name of the tool, page or paper it comes from.
-        source_category: paper, exp, skill or book; exp is own experience.
-        urls: Web addresses it comes from.
-        agent_id: Which agent saves it.
-        submitted_by: Who is responsible for it, such as an email address.
+        source_name: The name of the tool, page or paper that it comes from.
+        source_category: paper, exp, skill or book. exp is your own experience.
+        urls: The web addresses of the source.
+        agent_id: The agent that saves it.
+        submitted_by: The person responsible for it, such as an email address.
         score: How useful it is, 1 to 5.
-        message_id: The message it was learned from.
+        message_id: The message that it was learned from.
         resource_ids: Stored resources that belong to it: code, credentials, cookies.
     """
     source = {
@@ -116,10 +116,10 @@ async def knowledge_save(
         "source": source,
         "score": score,
     }
-    body |= _ownership(scopes, owner, agent_id)
+    body |= _set_owner(scopes, owner, agent_id)
     if resource_ids is not None:
         body["resource_ids"] = resource_ids
-    return _saved(client.row(await client.request("POST", "/api/knowledge", body=body)))
+    return _format_saved(client.check_row(await client.request("POST", "/api/knowledge", body=body)))
 
 
 @tool()
@@ -130,16 +130,16 @@ async def knowledge_update(
     update_score: int | None = None,
     evolve_feedback: str | None = None,
 ) -> ToolResult:
-    """Record how one piece of knowledge worked out: it ranks higher or lower for everyone after.
+    """Record whether a record helped. It then ranks higher or lower for everyone.
 
     Args:
-        knowledge_id: The id that a search or list has shown.
+        knowledge_id: An id from a search or a list.
         add_helpful_case: Where it helped: {"task": ..., "outcome": ...}.
         add_harmful_case: Where it misled: {"task": ..., "outcome": ..., "reason": ...}.
         update_score: A new score, 1 to 5.
-        evolve_feedback: What is wrong or lacking; the server has its content rewritten accordingly.
+        evolve_feedback: What is wrong or missing. The server rewrites the content.
     """
-    feedback: dict[str, Any] = sendable.without_none(
+    feedback: dict[str, Any] = arguments.drop_none(
         add_helpful_case=add_helpful_case,
         add_harmful_case=add_harmful_case,
         update_score=update_score,
@@ -147,29 +147,29 @@ async def knowledge_update(
     )
     reply = await client.request(
         "PUT",
-        f"/api/knowledge/{client.segment(knowledge_id)}",
+        f"/api/knowledge/{client.encode_segment(knowledge_id)}",
         body=feedback,
         timeout_s=client.ANSWER_TIMEOUT_S if evolve_feedback is None else EVOLVE_TIMEOUT_S,
-        not_found=_TAKE_A_SHOWN_ID,
+        not_found=_USE_A_SHOWN_ID,
     )
-    return _updated(client.row(reply), asked_to_evolve=evolve_feedback is not None)
+    return _format_update(client.check_row(reply), asked_to_evolve=evolve_feedback is not None)
 
 
 @tool()
 async def knowledge_batch_update(feedback_list: list[dict[str, Any]]) -> ToolResult:
-    """Record of several pieces of knowledge at once whether they helped. Do so when a task is done.
+    """Record for several records whether they helped. Use it when a task is done.
 
     Args:
-        feedback_list: One object for each: {"knowledge_id": ..., "is_helpful": true or false,
+        feedback_list: One object for each record: {"knowledge_id": ..., "is_helpful": true or false,
             "case": {"task": ..., "outcome": ...}}.
     """
     body = {"feedback_list": feedback_list}
     reply = await client.request("POST", "/api/knowledge/batch_update", body=body)
-    items = client.result_list(reply)
+    items = client.list_results(reply)
     unknown = [item.get("knowledge_id") for item in items if item.get("status") == "unknown"]
     output = f"Feedback was recorded for {len(items) - len(unknown)} of {len(items)}."
     if unknown:
-        output += f" Unknown ids: {failures.one_line(', '.join(map(str, unknown)))}. {_TAKE_A_SHOWN_ID}"
+        output += f" Unknown ids: {failures.shorten(', '.join(map(str, unknown)))}. {_USE_A_SHOWN_ID}"
     return ToolResult("Knowledge feedback", output, {"items": items, "unknown": unknown})
 
 
@@ -179,65 +179,67 @@ async def knowledge_list(
     types: list[str] | None = None,
     scopes: list[str] | None = None,
 ) -> ToolResult:
-    """List saved knowledge without searching. To find something for a task, use knowledge_search.
+    """List saved records without a search. To find something for a task, use knowledge_search.
 
     Args:
         limit: How many records at most, 1 to 1000.
         types: Only these types: user_profile, strategy, tool, usecase, definition, plan.
         scopes: Only what these scopes may see, such as ["project:web"].
     """
-    params = {"limit": limit, "types": sendable.commas(types), "scopes": sendable.commas(scopes)}
+    params = {"limit": limit, "types": arguments.join_names(types), "scopes": arguments.join_names(scopes)}
     reply = await client.request("GET", "/api/knowledge", params=params)
-    return _found(reply, "No knowledge is saved there yet.")
+    return _format_results(reply, "No knowledge is saved yet.")
 
 
 @tool()
 async def knowledge_slim(model: str = "google/gemini-2.0-flash-001") -> ToolResult:
-    """Merge similar records of the whole knowledge base. It is upkeep, and may take minutes.
+    """Merge similar records of the whole knowledge base. This is maintenance, and may take minutes.
 
     Args:
-        model: The LLM that the server is to merge with.
+        model: The LLM that the server uses for it.
     """
     reply = await client.request(
         "POST",
         "/api/knowledge/slim",
         body={"model": model},
         timeout_s=SLIM_TIMEOUT_S,
-        not_found="This server version has no slim: go on without it, and tell whoever runs the server.",
+        not_found="This version of the server has no slim. Go on without it, and tell the operator of the server.",
     )
-    report = records.quoted("report", json.dumps(reply, ensure_ascii=False))
-    output = "\n\n".join([f"The knowledge base was slimmed.{degraded.told_of(reply)}", records.FENCE_NOTE, report])
+    report = records.quote("report", json.dumps(reply, ensure_ascii=False))
+    output = "\n\n".join(
+        [f"The knowledge base was slimmed.{records.describe_degraded(reply)}", records.FENCE_NOTE, report]
+    )
     return ToolResult("Knowledge slimmed", output, {"items": reply.get("results") or [], "report": reply})
 
 
-# Seed 004 calls these two by other names.
+# Other names of these two.
 get_knowledge = knowledge_search
 save_knowledge = knowledge_save
 
 
-def _ownership(scopes: list[str] | None, owner: str | None, agent_id: str) -> dict[str, Any]:
-    given: dict[str, Any] = sendable.without_none(scopes=scopes, owner=owner)
+def _set_owner(scopes: list[str] | None, owner: str | None, agent_id: str) -> dict[str, Any]:
+    given: dict[str, Any] = arguments.drop_none(scopes=scopes, owner=owner)
     if client.has_api_key():
-        # The key says who is calling; the seed's defaults would be somebody else, which is refused.
+        # The key says who calls. The defaults would name another caller, which the server refuses.
         return given
     return {"scopes": list(DEFAULT_SCOPES), "owner": f"agent:{agent_id}", **given}
 
 
-def _found(reply: Mapping[str, Any], nothing: str) -> ToolResult:
-    items = client.result_list(reply)
+def _format_results(reply: Mapping[str, Any], nothing: str) -> ToolResult:
+    items = client.list_results(reply)
     more = " There are more: raise limit to see them." if reply.get("next_cursor") else ""
-    output = f"{len(items)} found.{more}\n\n{records.as_data(items)}" if items else nothing
+    output = f"{len(items)} found.{more}\n\n{records.format_records(items)}" if items else nothing
     return ToolResult(
         f"Knowledge: {len(items)} found",
-        output + degraded.told_of(reply),
-        {"items": items, "degraded": degraded.parts_of(reply)},
+        output + records.describe_degraded(reply),
+        {"items": items, "degraded": records.list_degraded(reply)},
     )
 
 
-def _saved(record: dict[str, Any]) -> ToolResult:
-    shown_id = failures.one_line(record["id"])
+def _format_saved(record: dict[str, Any]) -> ToolResult:
+    shown_id = failures.shorten(record["id"])
     duplicate_of = record.get("duplicate_of")
-    known = f"The same is known already, as {shown_id}. Nothing new was saved."
+    known = f"An equal record exists already: {shown_id}. Nothing new was saved."
     return ToolResult(
         "Knowledge known already" if duplicate_of else "Knowledge saved",
         known if duplicate_of else f"Saved as {shown_id}.",
@@ -245,11 +247,11 @@ def _saved(record: dict[str, Any]) -> ToolResult:
     )
 
 
-def _updated(record: dict[str, Any], *, asked_to_evolve: bool) -> ToolResult:
+def _format_update(record: dict[str, Any], *, asked_to_evolve: bool) -> ToolResult:
     evolved = bool(record.get("evolved"))
     output = "The feedback was recorded."
     if asked_to_evolve:
         output += " The content was rewritten." if evolved else " The content was not rewritten."
-    output += f"{degraded.told_of(record)}\n\n{records.as_data([record])}"
-    metadata = {"items": [record], "evolved": evolved, "degraded": degraded.parts_of(record)}
+    output += f"{records.describe_degraded(record)}\n\n{records.format_records([record])}"
+    metadata = {"items": [record], "evolved": evolved, "degraded": records.list_degraded(record)}
     return ToolResult("Knowledge updated", output, metadata)

@@ -1,23 +1,23 @@
-"""The memory tools of an agent: keep a session, find what was said or learnt, read on (seed 002 §10.1)."""
+"""The memory tools of an agent: commit a session, search memories, and read them."""
 
 from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from typing import Any
 
-from agent_tools import client, degraded, failures, records, sendable
+from agent_tools import arguments, client, failures, records
+from agent_tools.messages import prepare_messages
 from agent_tools.registry import tool
 from agent_tools.results import ToolFailure, ToolResult
-from agent_tools.spoken import sendable_messages
 
-# The server gives its LLM 30 s to find what is worth remembering.
+# The server gives its LLM 30 s to extract memories.
 COMMIT_TIMEOUT_S = 60.0
 
-_SAID_OTHERWISE = "Give the message another id, or leave it away: what was said before stays as it was said."
-_TAKE_A_FOUND_URI = "Take a uri that search_memory has shown; what was forgotten cannot be read any more."
+_MESSAGE_CHANGED = "Use another message id, or none. A committed message cannot be changed."
+_USE_A_FOUND_URI = "Use a uri from search_memory. What was forgotten cannot be read any more."
 
 
 @tool()
-async def commit_session(  # noqa: PLR0913, PLR0917 -- every tool of an agent takes the six ids of a caller
+async def commit_session(  # noqa: PLR0913, PLR0917 -- every tool takes the six ids of a caller
     session_id: str,
     messages: list[dict[str, Any]],
     used_contexts: list[str] | None = None,
@@ -30,42 +30,42 @@ async def commit_session(  # noqa: PLR0913, PLR0917 -- every tool of an agent ta
     org_id: str | None = None,
     account: str | None = None,
 ) -> ToolResult:
-    """Keep a session word for word, with what it says that is worth remembering. Again, only what is new is added.
+    """Store a session word for word, and its memories. A second call adds only what is new.
 
     Args:
-        session_id: What the session is called; the same name adds to the same session.
+        session_id: The name of the session. The same name adds to the same session.
         messages: The session, oldest first: {"role": "user", "content": ...}; message_id, name and timestamp help.
-        used_contexts: URIs or texts of memories that were recalled into the session, so that they are not learnt anew.
+        used_contexts: URIs or texts of memories that were shown in the session, so that they are not learned again.
         used_tools: Calls of tools and skills: {"name": ..., "ok": true, "seconds": 1.5, "note": ..., "call_id": ...}.
-        options: {"dry_run": true} to see the plan only, {"extract": false} to keep the transcript only.
-        user_id: The user whose session it is.
-        agent_id: The agent; what it went through becomes its own.
+        options: {"dry_run": true} only shows the plan, {"extract": false} only stores the transcript.
+        user_id: The user of the session.
+        agent_id: The agent. Its experience belongs to it.
         project_id: The project of the caller.
         team_id: The team of the caller.
         org_id: The organisation of the caller.
-        account: The account that all of it belongs to.
+        account: The account of the session.
     """
-    sent, notice = sendable_messages(messages, None)
+    sent, notice = prepare_messages(messages, None)
     if not sent:
         raise ToolFailure(
-            " ".join(part for part in ("No message holds text: there is nothing to keep.", notice) if part)
+            " ".join(part for part in ("No message has text: there is nothing to store.", notice) if part)
         )
-    body: dict[str, Any] = {"session_id": sendable.entity_id(session_id), "messages": sent}
+    body: dict[str, Any] = {"session_id": arguments.clean_id(session_id), "messages": sent}
     optional = {"used_contexts": used_contexts, "used_tools": used_tools, "options": options}
     body |= {name: value for name, value in optional.items() if value}
-    body |= sendable.ids_by_name(user_id, agent_id, project_id, team_id, org_id, account)
+    body |= arguments.name_ids(user_id, agent_id, project_id, team_id, org_id, account)
     try:
         reply = await client.request("POST", "/api/context/sessions/commit", body=body, timeout_s=COMMIT_TIMEOUT_S)
     except ToolFailure as failure:
         if failure.metadata.get("status") == HTTPStatus.CONFLICT:
-            said = failure.advice.partition(". ")[0]
-            raise ToolFailure(f"{said}. {_SAID_OTHERWISE}", failure.metadata) from failure
+            reason = failure.advice.partition(". ")[0]
+            raise ToolFailure(f"{reason}. {_MESSAGE_CHANGED}", failure.metadata) from failure
         raise
-    return _committed(reply, notice)
+    return _format_commit(reply, notice)
 
 
 @tool()
-async def search_memory(  # noqa: PLR0913, PLR0917 -- every tool of an agent takes the six ids of a caller
+async def search_memory(  # noqa: PLR0913, PLR0917 -- every tool takes the six ids of a caller
     query: str,
     target_uri: str | None = None,
     categories: list[str] | None = None,
@@ -77,36 +77,36 @@ async def search_memory(  # noqa: PLR0913, PLR0917 -- every tool of an agent tak
     org_id: str | None = None,
     account: str | None = None,
 ) -> ToolResult:
-    """Find what was said in earlier sessions, and what was learnt from them. Read on with read_memory.
+    """Find what was said in earlier sessions, and what was learned from them. Read more with read_memory.
 
     Args:
-        query: A question in plain words, in Chinese or English; a time or a person in it narrows the search.
+        query: A question in Chinese or English. A time or a person in it narrows the search.
         target_uri: Only at and below this URI, such as ctx://default/users/li/sessions.
         categories: Only of these: profile, preferences, entities, events, cases, patterns, skills, tools, sessions.
         top_k: How many at most, 1 to 100.
-        user_id: Search as this user sees it.
-        agent_id: Search as this agent sees it.
-        project_id: Search with what this project sees.
-        team_id: Search with what this team sees.
-        org_id: Search with what this organisation sees.
-        account: Search in this account; nothing crosses from one to another.
+        user_id: Search as this user.
+        agent_id: Search as this agent.
+        project_id: Also search what this project may see.
+        team_id: Also search what this team may see.
+        org_id: Also search what this organisation may see.
+        account: Search in this account. Accounts share nothing.
     """
-    asked = sendable.query(query)
-    if not asked:
-        raise ToolFailure("The query is empty. Ask for something.")
+    text = arguments.clean_query(query)
+    if not text:
+        raise ToolFailure("The query is empty. Pass a question.")
     params = {
-        "q": asked,
+        "q": text,
         "target_uri": target_uri,
-        "categories": sendable.commas(categories),
+        "categories": arguments.join_names(categories),
         "top_k": top_k,
-        **sendable.ids_by_name(user_id, agent_id, project_id, team_id, org_id, account),
+        **arguments.name_ids(user_id, agent_id, project_id, team_id, org_id, account),
     }
-    reply = await client.request("GET", "/api/context/search", params=params, not_found=_TAKE_A_FOUND_URI)
-    return _found(reply)
+    reply = await client.request("GET", "/api/context/search", params=params, not_found=_USE_A_FOUND_URI)
+    return _format_search(reply)
 
 
 @tool()
-async def read_memory(  # noqa: PLR0913, PLR0917 -- every tool of an agent takes the six ids of a caller
+async def read_memory(  # noqa: PLR0913, PLR0917 -- every tool takes the six ids of a caller
     uri: str,
     level: str = "L1",
     expand_relations: bool = False,
@@ -118,80 +118,82 @@ async def read_memory(  # noqa: PLR0913, PLR0917 -- every tool of an agent takes
     org_id: str | None = None,
     account: str | None = None,
 ) -> ToolResult:
-    """Read what search_memory has found: its overview, or with L2 the whole text. Use L2 only where details matter.
+    """Read a result of search_memory: its overview, or the whole text with L2. Use L2 only when details matter.
 
     Args:
-        uri: The URI of a memory, a session or a message, as search_memory has shown it.
-        level: L0 for the abstract, L1 for the overview, L2 for the whole text.
-        expand_relations: Also name what it is related to.
-        max_relations: How many of those at most; 0 for all.
-        user_id: Read as this user sees it.
-        agent_id: Read as this agent sees it.
-        project_id: Read with what this project sees.
-        team_id: Read with what this team sees.
-        org_id: Read with what this organisation sees.
-        account: Read in this account; nothing crosses from one to another.
+        uri: The URI of a memory, a session or a message, from search_memory.
+        level: L0 is the abstract, L1 the overview, L2 the whole text.
+        expand_relations: Also show its relations.
+        max_relations: How many relations at most; 0 for all.
+        user_id: Read as this user.
+        agent_id: Read as this agent.
+        project_id: Also read what this project may see.
+        team_id: Also read what this team may see.
+        org_id: Also read what this organisation may see.
+        account: Read in this account. Accounts share nothing.
     """
     params: dict[str, str | int | None] = {
         "uri": uri,
         "level": level,
         "expand_relations": "true" if expand_relations else None,
         "max_relations": max_relations or None,
-        **sendable.ids_by_name(user_id, agent_id, project_id, team_id, org_id, account),
+        **arguments.name_ids(user_id, agent_id, project_id, team_id, org_id, account),
     }
-    reply = await client.request("GET", "/api/context/read", params=params, not_found=_TAKE_A_FOUND_URI)
-    return _read(reply)
+    reply = await client.request("GET", "/api/context/read", params=params, not_found=_USE_A_FOUND_URI)
+    return _format_read(reply)
 
 
-def _committed(reply: Mapping[str, Any], notice: str) -> ToolResult:
+def _format_commit(reply: Mapping[str, Any], notice: str) -> ToolResult:
     results, status, archive = reply.get("write_results"), reply.get("status"), reply.get("archive")
     if not isinstance(results, list) or not isinstance(status, str) or not isinstance(archive, dict):
-        raise failures.not_knowhub("the request")
-    written = [one for one in results if isinstance(one, dict)]
-    address = failures.one_line(archive.get("archive_uri") or "")
-    told = {
-        "committed": f"The session is kept at {address}.",
-        "unchanged": f"All of it was kept before, at {address}: nothing is new.",
-        "dry_run": f"It would be kept at {address}; nothing was written.",
+        raise failures.make_foreign_answer("the request")
+    writes = [write for write in results if isinstance(write, dict)]
+    address = failures.shorten(archive.get("archive_uri") or "")
+    summary = {
+        "committed": f"The session is stored at {address}.",
+        "unchanged": f"The session is stored at {address}; nothing is new.",
+        "dry_run": f"The session would be stored at {address}. Nothing was written.",
     }.get(status, status)
-    lines = [f"| {failures.one_line(one.get('action'))}: {failures.one_line(one.get('uri'))}" for one in written]
-    parts = [told, *([records.FENCE_NOTE, "\n".join(lines)] if lines else []), *([notice] if notice else [])]
+    lines = [f"| {failures.shorten(write.get('action'))}: {failures.shorten(write.get('uri'))}" for write in writes]
+    parts = [summary, *([records.FENCE_NOTE, "\n".join(lines)] if lines else []), *([notice] if notice else [])]
     metadata = {
-        "items": written,
+        "items": writes,
         "status": status,
         "archive_uri": archive.get("archive_uri"),
         "stats": reply.get("stats"),
-        "degraded": degraded.parts_of(reply),
+        "degraded": records.list_degraded(reply),
         "operation_id": reply.get("operation_id"),
         "notice": notice,
     }
-    return ToolResult(f"Session {status}", "\n\n".join(parts) + degraded.told_of(reply), metadata)
+    return ToolResult(f"Session {status}", "\n\n".join(parts) + records.describe_degraded(reply), metadata)
 
 
-def _found(reply: Mapping[str, Any]) -> ToolResult:
+def _format_search(reply: Mapping[str, Any]) -> ToolResult:
     blocks = reply.get("blocks")
-    if not isinstance(blocks, list) or not all(isinstance(one, dict) for one in blocks):
-        raise failures.not_knowhub("the request")
-    output = records.fenced(blocks, _lines) if blocks else "Nothing of it is remembered."
-    metadata = {"items": blocks, "query_plan": reply.get("query_plan"), "degraded": degraded.parts_of(reply)}
-    return ToolResult(f"Memories: {len(blocks)} found", output + degraded.told_of(reply), metadata)
+    if not isinstance(blocks, list) or not all(isinstance(block, dict) for block in blocks):
+        raise failures.make_foreign_answer("the request")
+    output = records.fence_rows(blocks, _format_block) if blocks else "No memory was found."
+    metadata = {"items": blocks, "query_plan": reply.get("query_plan"), "degraded": records.list_degraded(reply)}
+    return ToolResult(f"Memories: {len(blocks)} found", output + records.describe_degraded(reply), metadata)
 
 
-def _read(reply: Mapping[str, Any]) -> ToolResult:
+def _format_read(reply: Mapping[str, Any]) -> ToolResult:
     if not isinstance(reply.get("uri"), str):
-        raise failures.not_knowhub("the request")
-    return ToolResult("Memory", records.fenced([reply], _lines), {"items": [dict(reply)], "uri": reply["uri"]})
+        raise failures.make_foreign_answer("the request")
+    return ToolResult(
+        "Memory", records.fence_rows([reply], _format_block), {"items": [dict(reply)], "uri": reply["uri"]}
+    )
 
 
-def _lines(block: Mapping[str, Any], limit_chars: int) -> Iterator[str]:
-    yield records.quoted("uri", str(block.get("uri")), limit_chars)
+def _format_block(block: Mapping[str, Any], limit_chars: int) -> Iterator[str]:
+    yield records.quote("uri", str(block.get("uri")), limit_chars)
     for name in ("category", "said_at", "abstract", "overview", "content_excerpt", "content"):
-        # The whole text holds its excerpt.
+        # The whole text includes the excerpt.
         if block.get(name) and not (name == "content_excerpt" and block.get("content")):
-            yield records.quoted(name, str(block[name]), limit_chars)
+            yield records.quote(name, str(block[name]), limit_chars)
     message_ids, edges = block.get("message_ids"), block.get("relations")
     if isinstance(message_ids, list) and message_ids:
-        yield records.quoted("message_ids", ", ".join(map(str, message_ids)), limit_chars)
+        yield records.quote("message_ids", ", ".join(map(str, message_ids)), limit_chars)
     for edge in edges if isinstance(edges, list) else []:
         if isinstance(edge, dict):
-            yield records.quoted(f"relation {failures.one_line(edge.get('relation_type'))}", str(edge.get("to_uri")))
+            yield records.quote(f"relation {failures.shorten(edge.get('relation_type'))}", str(edge.get("to_uri")))

@@ -1,4 +1,4 @@
-"""The tools an agent has: registered by `@tool()`, described to a model, called by name."""
+"""The tools of an agent: registered with `@tool()`, described to a model, and called by name."""
 
 import copy
 import functools
@@ -8,13 +8,13 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, ParamSpec, Protocol, cast
 
 from agent_tools import schemas
-from agent_tools.results import ToolFailure, ToolResult, failed
+from agent_tools.results import ToolFailure, ToolResult, make_failure
 
 P = ParamSpec("P")
 
 
 class Tool(Protocol[P]):
-    """An async function that returns a `ToolResult`, whatever happens outside, and can describe itself."""
+    """An async function that returns a `ToolResult`, also when something outside fails, and has a schema."""
 
     __name__: str
 
@@ -22,10 +22,10 @@ class Tool(Protocol[P]):
         """Run the tool."""
 
     def openai_schema(self) -> dict[str, Any]:
-        """Describe the tool as the `tools` parameter of OpenAI-compatible servers wants it."""
+        """Return the schema for the `tools` parameter of OpenAI-compatible servers."""
 
     def anthropic_schema(self) -> dict[str, Any]:
-        """Describe the tool as the `tools` parameter of Anthropic's API wants it."""
+        """Return the schema for the `tools` parameter of Anthropic's API."""
 
 
 _tools: dict[str, Tool[...]] = {}
@@ -33,80 +33,80 @@ _aliases: dict[str, str] = {}
 
 
 def tool(*, aliases: tuple[str, ...] = ()) -> Callable[[Callable[P, Coroutine[Any, Any, ToolResult]]], Tool[P]]:
-    """Register an async function as a tool; a `ToolFailure` in it becomes its result (seed 003).
+    """Register an async function as a tool. A `ToolFailure` that it raises becomes its result.
 
-    It stays a function with its signature. `aliases` are further names to call it by; they are not shown to
-    a model. Raises TypeError where no schema can be made of the function, ValueError for a taken name.
+    It stays a function with its signature. `aliases` are more names to call it by; a model does not see them. Raises
+    TypeError when the function has no valid schema, and ValueError when the name exists.
     """
 
     def register(function: Callable[P, Coroutine[Any, Any, ToolResult]]) -> Tool[P]:
-        registered = _described(_guarded(function))
-        _claim(registered, aliases)
+        registered = _add_schemas(_return_failures(function))
+        _add_names(registered, aliases)
         return registered
 
     return register
 
 
 def registered_tools() -> dict[str, Tool[...]]:
-    """Return the tools of the modules imported so far, by name."""
+    """Return the tools of the imported modules, by name."""
     return dict(_tools)
 
 
 async def call_tool(name: str, arguments: Mapping[str, Any] | str) -> ToolResult:
-    """Call a tool as a model asks for it: by name or alias, the arguments an object or its JSON text.
+    """Call a tool by its name or alias. The arguments are an object or its JSON text.
 
-    A wrong name or argument is answered by a result whose `error` says what would be right.
+    For a wrong name or argument the `error` of the result says what would be right.
     """
     called = _tools.get(_aliases.get(name, name))
     if called is None:
-        return failed(name, ToolFailure(f"There is no tool {name!r}. There are: {', '.join(_tools)}."))
+        return make_failure(name, ToolFailure(f"There is no tool {name!r}. There are: {', '.join(_tools)}."))
     try:
-        checked = _checked(called, arguments)
+        checked = _check_arguments(called, arguments)
     except ToolFailure as failure:
-        return failed(name, failure)
+        return make_failure(name, failure)
     return await called(**checked)
 
 
-def _guarded(
+def _return_failures(
     function: Callable[P, Coroutine[Any, Any, ToolResult]],
 ) -> Callable[P, Coroutine[Any, Any, ToolResult]]:
     if not inspect.iscoroutinefunction(function):
         raise TypeError(f"{function.__qualname__} must be an async function to be a tool")
 
     @functools.wraps(function)
-    async def guarded(*args: P.args, **kwargs: P.kwargs) -> ToolResult:
+    async def call(*args: P.args, **kwargs: P.kwargs) -> ToolResult:
         try:
             return await function(*args, **kwargs)
         except ToolFailure as failure:
-            # Only what failed outside: a bug of ours must be seen by whoever runs the agent.
-            return failed(function.__name__, failure)
+            # Only failures outside: the operator of the agent must see our bugs.
+            return make_failure(function.__name__, failure)
 
-    return guarded
+    return call
 
 
-def _described(function: Callable[P, Coroutine[Any, Any, ToolResult]]) -> Tool[P]:
-    named = {"name": function.__name__, "description": schemas.description(function)}
-    parameters = schemas.parameter_schema(function)
+def _add_schemas(function: Callable[P, Coroutine[Any, Any, ToolResult]]) -> Tool[P]:
+    header = {"name": function.__name__, "description": schemas.get_description(function)}
+    parameters = schemas.make_parameter_schema(function)
 
     def openai_schema() -> dict[str, Any]:
-        return {"type": "function", "function": {**named, "parameters": copy.deepcopy(parameters)}}
+        return {"type": "function", "function": {**header, "parameters": copy.deepcopy(parameters)}}
 
     def anthropic_schema() -> dict[str, Any]:
-        return {**named, "input_schema": copy.deepcopy(parameters)}
+        return {**header, "input_schema": copy.deepcopy(parameters)}
 
     vars(function).update(openai_schema=openai_schema, anthropic_schema=anthropic_schema)
     return cast("Tool[P]", function)
 
 
-def _claim(registered: Tool[...], aliases: tuple[str, ...]) -> None:
+def _add_names(registered: Tool[...], aliases: tuple[str, ...]) -> None:
     for name in (registered.__name__, *aliases):
         if name in _tools or name in _aliases:
-            raise ValueError(f"there is a tool {name!r} already")
+            raise ValueError(f"a tool {name!r} exists already")
     _tools[registered.__name__] = registered
     _aliases.update(dict.fromkeys(aliases, registered.__name__))
 
 
-def _checked(called: Tool[...], arguments: Mapping[str, Any] | str) -> dict[str, Any]:
+def _check_arguments(called: Tool[...], arguments: Mapping[str, Any] | str) -> dict[str, Any]:
     try:
         given = json.loads(arguments or "{}") if isinstance(arguments, str) else arguments
     except (ValueError, RecursionError) as error:
@@ -114,8 +114,8 @@ def _checked(called: Tool[...], arguments: Mapping[str, Any] | str) -> dict[str,
     if not isinstance(given, Mapping):
         raise ToolFailure("The arguments must be one JSON object.")
     schema = called.anthropic_schema()["input_schema"]
-    meant = schemas.read_texts(given, schema)
-    problems = schemas.argument_problems(meant, schema)
+    meant = schemas.parse_json_texts(given, schema)
+    problems = schemas.find_problems(meant, schema)
     if problems:
         raise ToolFailure(f"Correct the arguments of {called.__name__} and call again: {'; '.join(problems)}.")
     return meant

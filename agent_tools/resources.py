@@ -1,15 +1,15 @@
-"""The resource tools of an agent: code, credentials, cookies and other texts beside what was learned (seed 003)."""
+"""The resource tools of an agent: code, credentials, cookies and other texts."""
 
 from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from typing import Any
 
-from agent_tools import client, failures, records, sendable
+from agent_tools import arguments, client, failures, records
 from agent_tools.registry import tool
 from agent_tools.results import ToolFailure, ToolResult
 
-_TAKEN = "This id is taken. Choose another one, or pass upsert=true for a new version of a resource of your own."
-_TAKE_A_LISTED_ID = "Take an id that resource_list has shown, or that stands in resource_ids of a record."
+_TAKEN = "This id exists. Choose another id, or pass upsert=true to save a new version of your own resource."
+_USE_A_LISTED_ID = "Use an id from resource_list, or from the resource_ids of a record."
 
 
 @tool()
@@ -25,58 +25,58 @@ async def resource_save(  # noqa: PLR0913, PLR0917 -- a model fills in flat para
     expires_at: str | None = None,
     upsert: bool = False,
 ) -> ToolResult:
-    """Keep code, a credential, a cookie or another text, to be named in resource_ids of knowledge_save.
+    """Save code, a credential, a cookie or another text. Name its id in resource_ids of knowledge_save.
 
     Args:
-        resource_id: A path of your choosing, such as code/selenium/login or credentials/website_a.
-        title: What it is, in a line.
-        body: What everybody may read who sees it: the code, or how a credential is to be used.
-        secure_body: What is secret of it, such as a password or a cookie. It is sealed and shown to nobody unasked.
+        resource_id: A path that you choose, such as code/selenium/login or credentials/website_a.
+        title: A title of one line.
+        body: The public text: the code, or how to use a credential.
+        secure_body: The secret text, such as a password or a cookie. It is sealed, and shown only on request.
         content_type: code, credential, cookie, text or another word.
         metadata: Facts such as {"language": "python"} or {"acquired_at": ..., "expires_at": ...}.
-        scopes: Who may see it, such as ["project:web"]. Without it only its owner does.
+        scopes: Who may see it, such as ["project:web"]. Default: its owner.
         owner: Who may change it, such as "agent:research_agent".
-        expires_at: From when on it is of no use, such as 2026-03-07T10:00:00Z.
-        upsert: Save a new version where the id is taken; it says all anew.
+        expires_at: It cannot be used from this time on, such as 2026-03-07T10:00:00Z.
+        upsert: Save a new version when the id exists. It replaces all fields.
     """
     sent: dict[str, Any] = {"id": resource_id, "title": title, "body": body, "content_type": content_type}
-    sent |= sendable.without_none(
+    sent |= arguments.drop_none(
         secure_body=secure_body, metadata=metadata, scopes=scopes, owner=owner, expires_at=expires_at
     )
     params = {"upsert": "true"} if upsert else None
     try:
-        record = client.row(await client.request("POST", "/api/resource", params=params, body=sent))
+        record = client.check_row(await client.request("POST", "/api/resource", params=params, body=sent))
     except ToolFailure as failure:
         if failure.metadata.get("status") == HTTPStatus.CONFLICT:
             raise ToolFailure(_TAKEN, failure.metadata) from failure
         raise
-    shown_id = failures.one_line(record["id"])
-    sealed = " What is secret of it is sealed." if record.get("has_secure_body") else ""
+    shown_id = failures.shorten(record["id"])
+    sealed = " Its secret text is sealed." if record.get("has_secure_body") else ""
     output = f"Saved as {shown_id}.{sealed} Name this id in resource_ids of the knowledge that uses it."
     return ToolResult("Resource saved", output, {"items": [record], "id": record["id"]})
 
 
 @tool()
 async def resource_get(resource_id: str, reveal: bool = False) -> ToolResult:
-    """Read a resource that a record names. What is secret of it is shown only where you ask for that.
+    """Read a resource that a record names. Its secret text is shown only on request.
 
     Args:
-        resource_id: The id that a record or a list has shown.
-        reveal: Show what is secret of it too. Do so only when you are about to use it: it is noted who was shown it.
+        resource_id: An id from a record or a list.
+        reveal: Show the secret text too. Use it only when you need it now: the log records who saw it.
     """
-    record = client.row(
+    record = client.check_row(
         await client.request(
             "GET",
-            f"/api/resource/{client.segment(resource_id)}",
+            f"/api/resource/{client.encode_segment(resource_id)}",
             params={"reveal": "true"} if reveal else None,
-            not_found=_TAKE_A_LISTED_ID,
+            not_found=_USE_A_LISTED_ID,
         )
     )
     if not reveal:
-        record = _without_secret(record)
-    expired = " It has expired: renew it before you rely on it." if record.get("expired") else ""
-    shown = records.fenced([record], _lines)
-    output = f"{_content_type(record)} {failures.one_line(record['id'])}.{expired}\n\n{shown}"
+        record = _drop_secret(record)
+    expired = " It has expired. Renew it before you use it." if record.get("expired") else ""
+    formatted = records.fence_rows([record], _format_resource)
+    output = f"{_format_type(record)} {failures.shorten(record['id'])}.{expired}\n\n{formatted}"
     return ToolResult("Resource", output, {"items": [record], "id": record["id"]})
 
 
@@ -84,13 +84,13 @@ async def resource_get(resource_id: str, reveal: bool = False) -> ToolResult:
 async def resource_list(
     prefix: str = "", content_type: str | None = None, limit: int = 10, expired: bool | None = None
 ) -> ToolResult:
-    """List stored resources by id, without what is secret of them.
+    """List stored resources by id, without their secret texts.
 
     Args:
-        prefix: Only those whose id begins so, such as credentials/.
-        content_type: Only of this kind, such as code, credential or cookie.
+        prefix: Only ids that begin with this text, such as credentials/.
+        content_type: Only this content type, such as code, credential or cookie.
         limit: How many at most, 1 to 1000.
-        expired: true for those only that have expired, false for the others only.
+        expired: true lists only expired resources, false only the others.
     """
     params = {
         "prefix": prefix or None,
@@ -99,26 +99,30 @@ async def resource_list(
         "expired": None if expired is None else str(expired).lower(),
     }
     reply = await client.request("GET", "/api/resource", params=params)
-    items = [_without_secret(item) for item in client.result_list(reply)]
+    items = [_drop_secret(item) for item in client.list_results(reply)]
     more = " There are more: raise limit to see them." if reply.get("next_cursor") else ""
-    output = f"{len(items)} found.{more}\n\n{records.fenced(items, _lines)}" if items else "There is no such resource."
+    output = (
+        f"{len(items)} found.{more}\n\n{records.fence_rows(items, _format_resource)}"
+        if items
+        else "No resource was found."
+    )
     return ToolResult(f"Resources: {len(items)} found", output, {"items": items})
 
 
-def _without_secret(record: Mapping[str, Any]) -> dict[str, Any]:
-    # Whatever a server sends: what was not asked for by name is not shown to a model.
+def _drop_secret(record: Mapping[str, Any]) -> dict[str, Any]:
+    # Whatever the server sends: a model sees a secret only on request.
     return {name: value for name, value in record.items() if name != "secure_body"}
 
 
-def _content_type(record: Mapping[str, Any]) -> str:
-    return f"A resource of kind {failures.one_line(record.get('content_type') or 'text')}:"
+def _format_type(record: Mapping[str, Any]) -> str:
+    return f"A resource of type {failures.shorten(record.get('content_type') or 'text')}:"
 
 
-def _lines(record: Mapping[str, Any], limit_chars: int) -> Iterator[str]:
+def _format_resource(record: Mapping[str, Any], limit_chars: int) -> Iterator[str]:
     for name in ("id", "title", "content_type", "expires_at", "expired", "has_secure_body", "metadata"):
         if record.get(name) not in (None, "", {}):
-            yield records.quoted(name, str(record[name]), limit_chars)
+            yield records.quote(name, str(record[name]), limit_chars)
     if record.get("body"):
-        yield records.quoted("body", str(record["body"]), limit_chars)
+        yield records.quote("body", str(record["body"]), limit_chars)
     if record.get("secure_body") is not None:
-        yield records.quoted("secure_body", str(record["secure_body"]))
+        yield records.quote("secure_body", str(record["secure_body"]))

@@ -1,4 +1,4 @@
-"""What a tool hands back to an agent, and the failure that becomes such a result."""
+"""The result of a tool, and the failure that becomes a result."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,10 +7,10 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """The outcome of one tool call (seed 003, Agent 工具).
+    """The result of a tool call.
 
-    `output` is what the model reads. `metadata["items"]` holds the records themselves, as the server sent
-    them. `error` is None, or says what went wrong and what to do about it.
+    The model reads `output`. `metadata["items"]` has the records as the server sent them. `error` is None, or says what
+    went wrong and what to do.
     """
 
     title: str
@@ -19,17 +19,17 @@ class ToolResult:
     error: str | None = None
 
     def __len__(self) -> int:
-        """Count what was found: the seed writes `len(knowledge_results)`."""
+        """Return the number of items."""
         items = self.metadata.get("items")
         return len(items) if isinstance(items, list) else 0
 
     def __bool__(self) -> bool:
-        # With a length alone, a result that found nothing would be falsy, as if there were no result.
+        # Without this, an empty result would be false, as if there were no result.
         return True
 
 
 class ToolFailure(Exception):
-    """Something outside failed; `advice` is for the agent, `metadata` for a program."""
+    """A call outside failed. `advice` is for the agent, `metadata` for a program."""
 
     def __init__(self, advice: str, metadata: Mapping[str, Any] | None = None) -> None:
         super().__init__(advice)
@@ -37,9 +37,9 @@ class ToolFailure(Exception):
         self.metadata = dict(metadata or {})
 
 
-def failed(tool_name: str, failure: ToolFailure) -> ToolResult:
-    """Turn a failure into the result of the tool that met it."""
-    # The advice is the output too: some hosts show a model the output only.
+def make_failure(tool_name: str, failure: ToolFailure) -> ToolResult:
+    """Make the result of a tool from its failure."""
+    # The advice is also the output: some hosts show a model only the output.
     return ToolResult(
         title=f"{tool_name} failed",
         output=failure.advice,

@@ -1,10 +1,10 @@
-"""Which tools change something, told by their names: an agent's host has tools that KnowHub has never seen."""
+"""Tell from its name whether a tool changes something. The host of an agent has tools that KnowHub does not know."""
 
 import re
 from typing import Final
 
 _WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-# Interpreters and shells too: what they run is not known by their names. One recall too many is one search.
+# With interpreters and shells: their names do not say what they run. An unnecessary recall costs one search.
 _CHANGING: Final = re.compile(
     r"accept|add|ansible|append|apply|approve|archive|assign|attach|ban|bash|block|book|buy|cancel|change|charge|"
     r"checkout|chmod|chown|clear|click|clone|close|cmd|command|comment|commit|complete|computer|console|copy|"
@@ -25,6 +25,6 @@ _CHANGING_HAN: Final = re.compile(
 
 
 def is_write_like(tool_name: str) -> bool:
-    """Tell whether a tool of this name may change something outside: `send_email`, `deleteFile`, `提交表单`."""
+    """Return whether a tool may change something outside, such as `send_email`, `deleteFile`, `提交表单`."""
     words = (word.lower() for word in _WORDS.findall(tool_name))
     return any(_CHANGING.fullmatch(word) for word in words) or _CHANGING_HAN.search(tool_name) is not None

@@ -1,4 +1,4 @@
-"""Where the goals of a run are kept: one durable file a trace (seed 003, trace_store.update_goal_tree)."""
+"""Store the goals of runs: one durable file for each trace."""
 
 import asyncio
 import json
@@ -15,38 +15,38 @@ _LONGEST_NAME_BYTES = 200
 
 
 class TraceDamaged(Exception):
-    """A kept tree cannot be read; the message names its file."""
+    """A saved tree cannot be read. The message names its file."""
 
 
 class TraceStore(Protocol):
-    """Keeps the goals of each trace."""
+    """Stores the goals of each trace."""
 
     async def update_goal_tree(self, trace_id: str, tree: GoalTree) -> None:
-        """Keep the tree as it stands now. Raises OSError."""
+        """Save the present tree. Raises OSError."""
 
     async def load_goal_tree(self, trace_id: str) -> GoalTree | None:
-        """Return the tree as it was kept last; None for a trace that is not known. Raises OSError, TraceDamaged."""
+        """Return the saved tree, or None for an unknown trace. Raises OSError, TraceDamaged."""
 
 
 class FileTraceStore:
-    """Trees as JSON files in one directory. After `update_goal_tree` the tree survives a crash, or the one before."""
+    """Stores trees as JSON files in a directory. A crash leaves the last saved tree, or the one before it."""
 
     def __init__(self, directory: Path | str) -> None:
         self._directory = Path(directory)
-        # One thread: what is kept last is what was handed in last.
+        # One thread: trees are written in the order of the calls.
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="trace-store")
 
     async def update_goal_tree(self, trace_id: str, tree: GoalTree) -> None:
-        """Keep the tree as it stands now. Raises OSError, and ValueError for what JSON cannot hold."""
-        # Of this moment: the tree may change while the disk is slow.
+        """Save the present tree. Raises OSError, and ValueError for a value that JSON does not have."""
+        # Format it now: the tree may change while the disk is slow.
         text = json.dumps({"trace_id": trace_id, **tree.to_dict()}, ensure_ascii=False, allow_nan=False)
         loop = asyncio.get_running_loop()
-        # JSON writes half of a surrogate pair as this error handler does.
+        # This error handler writes a lone surrogate as JSON does.
         content = text.encode("utf-8", "backslashreplace")
         await loop.run_in_executor(self._writer, _replace, self._path(trace_id), content)
 
     async def load_goal_tree(self, trace_id: str) -> GoalTree | None:
-        """Return the tree as it was kept last; None for a trace that is not known. Raises OSError, TraceDamaged."""
+        """Return the saved tree, or None for an unknown trace. Raises OSError, TraceDamaged."""
         path = self._path(trace_id)
         loop = asyncio.get_running_loop()
         content = await loop.run_in_executor(self._writer, _read, path)
@@ -55,10 +55,10 @@ class FileTraceStore:
         try:
             return GoalTree.from_dict(json.loads(content))
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise TraceDamaged(f"{path} holds no goal tree ({error}); move it away to begin anew") from error
+            raise TraceDamaged(f"{path} holds no goal tree ({error}); move it away to start again") from error
 
     def _path(self, trace_id: str) -> Path:
-        # Any id is one file name in this folder: neither a slash nor dots lead out of it.
+        # Each id is a file name in this folder: slashes and dots cannot lead out of it.
         name = quote(trace_id, safe="", errors="surrogatepass").replace(".", "%2E")
         if len(name) > _LONGEST_NAME_BYTES:
             name = f"{name[:100]}-{sha256(name.encode()).hexdigest()}"
@@ -76,19 +76,19 @@ def _replace(path: Path, content: bytes) -> None:
             os.fsync(file.fileno())
         unfinished.replace(path)
     except OSError:
-        # Its name is never taken again: on a full disk these would add up.
+        # The name is never used again: on a full disk such files would add up.
         unfinished.unlink(missing_ok=True)
         raise
     folder = os.open(path.parent, os.O_RDONLY)
     try:
-        # The new name too must be there after a power cut.
+        # The new name must also survive a power cut.
         os.fsync(folder)
     finally:
         os.close(folder)
 
 
 def _new_file(path: Path) -> BinaryIO:
-    """Open a file that nobody else has: no other store here, and no process of the same number in another container."""
+    """Open a new file. Another store, or a process of another container, may use the same names."""
     number = 0
     while True:
         try:

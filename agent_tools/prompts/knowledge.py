@@ -1,4 +1,4 @@
-"""The prompt with which an agent looks back on what it did and keeps what was learnt (seed 003, 提交流程)."""
+"""The prompt with which an agent reviews its work and saves what it learned."""
 
 from typing import Final
 

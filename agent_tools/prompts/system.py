@@ -1,4 +1,4 @@
-"""The part of a system prompt that tells an agent how recall and research go together (seed 003, GO-016)."""
+"""The part of a system prompt that explains recall and research to an agent."""
 
 from typing import Final
 

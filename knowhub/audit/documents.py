@@ -1,36 +1,41 @@
-"""The live rows of an account in the order in which they were made, read one at a time."""
+"""The rows that an audit reads, and why a record is stale or never found."""
 
 import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from knowhub.audit.model import Document
-from knowhub.audit.ports import AuditView
-from knowhub.core.clock import parse_iso
-from knowhub.core.operation import is_live
-from knowhub.core.pace import Pace
+from knowhub.audit.model import AuditDocument
+from knowhub.core.clock import CooperativePause, parse_iso
+from knowhub.core.operation import View, is_live
 from knowhub.core.request_context import RequestContext
-from knowhub.keywords.model import INFOS, InfoHead
-from knowhub.knowledge.model import COLLECTION, Head, ListQuery
+from knowhub.keywords.model import INFOS, InfoSummary
+from knowhub.keywords.tree import list_newest_infos
+from knowhub.knowledge.feedback.evidence import quality
+from knowhub.knowledge.model import COLLECTION, DEFAULT_SCORE, KnowledgeSummary, ListQuery
+from knowhub.knowledge.table import list_records
 
 _HEADS_A_TURN = 500
 
 
-async def live_documents(view: AuditView, ctx: RequestContext, pace: Pace) -> Iterator[Document]:
+async def live_documents(view: View, ctx: RequestContext, pace: CooperativePause) -> Iterator[AuditDocument]:
     """Return the live records and infos that the caller sees, oldest first.
 
     Ids are read now, rows as they are reached: what went away meanwhile is left out, what is new is not looked at.
     """
-    records = await _seen_ids(lambda before: view.page(ListQuery(limit=_HEADS_A_TURN, before=before)), ctx, pace)
-    infos = await _seen_ids(lambda before: list(islice(view.infos_newest(before), _HEADS_A_TURN)), ctx, pace)
+    records = await _list_visible_ids(
+        lambda before: list_records(view, ListQuery(limit=_HEADS_A_TURN, before=before)), ctx, pace
+    )
+    infos = await _list_visible_ids(
+        lambda before: list(islice(list_newest_infos(view, before), _HEADS_A_TURN)), ctx, pace
+    )
     return heapq.merge(
         _rows(view, COLLECTION, records), _rows(view, INFOS, infos), key=lambda document: document.created_at
     )
 
 
-def document(view: AuditView, collection: str, row_id: str) -> Document | None:
-    """Return a row as it stands now; None when it has gone."""
+def document(view: View, collection: str, row_id: str) -> AuditDocument | None:
+    """Return the current row; None if it was deleted."""
     row = view.get(collection, row_id)
     if row is None or not is_live(row):
         return None
@@ -39,11 +44,11 @@ def document(view: AuditView, collection: str, row_id: str) -> Document | None:
         texts["source"] = str(row.get("source") or "")
     elif row.get("tags"):
         texts["tags"] = "\n".join(f"{name}={value}" for name, value in row["tags"].items())
-    return Document(collection, row_id, parse_iso(row["created_at"]), _author(row), texts, row)
+    return AuditDocument(collection, row_id, parse_iso(row["created_at"]), _author(row), texts, row)
 
 
-async def _seen_ids(
-    page: Callable[[int | None], Sequence[Head | InfoHead]], ctx: RequestContext, pace: Pace
+async def _list_visible_ids(
+    page: Callable[[int | None], Sequence[KnowledgeSummary | InfoSummary]], ctx: RequestContext, pace: CooperativePause
 ) -> list[str]:
     """Return the ids of all that the caller sees, newest first; `page` gives the heads before an ordinal."""
     ids: list[str] = []
@@ -55,7 +60,7 @@ async def _seen_ids(
     return ids
 
 
-def _rows(view: AuditView, collection: str, newest_first: list[str]) -> Iterator[Document]:
+def _rows(view: View, collection: str, newest_first: list[str]) -> Iterator[AuditDocument]:
     for row_id in reversed(newest_first):
         found = document(view, collection, row_id)
         if found is not None:
@@ -69,3 +74,42 @@ def _author(row: Mapping[str, Any]) -> str:
             if name:
                 return name if name.startswith(f"{kind}:") else f"{kind}:{name}"
     return str(row["owner"])
+
+
+_DAY_S = 86_400.0
+_FRESH_HELPFUL = 1
+
+
+def find_stale(row: Mapping[str, Any], superseder: str | None, now: float, stale_days: float) -> dict[str, Any]:
+    """Return why a record is stale, by name, with what shows it; empty when it is not.
+
+    `expired`: its `valid_to` is over. `superseded`: a live record replaces it. `bad_evidence`: its quality is below
+    0, or its score below 3 with a harmful case. `untouched`: nothing changed it for `stale_days`.
+    """
+    evaluation = row["eval"]
+    score, helpful, harmful = evaluation["score"], evaluation["helpful"], evaluation["harmful"]
+    reasons: dict[str, Any] = {}
+    if row["valid_to"] is not None and parse_iso(row["valid_to"]) <= now:
+        reasons["expired"] = {"valid_to": row["valid_to"]}
+    if superseder is not None:
+        reasons["superseded"] = {"by": superseder}
+    if quality(score, helpful, harmful) < 0 or (score < DEFAULT_SCORE and harmful > 0):
+        reasons["bad_evidence"] = {"score": score, "helpful": helpful, "harmful": harmful}
+    days = (now - parse_iso(row["updated_at"])) / _DAY_S
+    if days >= stale_days:
+        reasons["untouched"] = {"updated_at": row["updated_at"], "days": int(days)}
+    return reasons
+
+
+def never_found(row: Mapping[str, Any], last_shown: float | None, now: float, stale_days: float) -> dict[str, Any]:
+    """Return what shows that a record was never of use; empty when it was, or is younger than `stale_days`.
+
+    Never of use is: evidence as on the day when it was saved, and shown by no search that is remembered.
+    """
+    evaluation = row["eval"]
+    days = (now - parse_iso(row["created_at"])) / _DAY_S
+    is_fresh = evaluation["helpful"] <= _FRESH_HELPFUL and evaluation["harmful"] == 0
+    has_cases = evaluation["helpful_history"] or evaluation["harmful_history"]
+    if days < stale_days or not is_fresh or has_cases or last_shown is not None:
+        return {}
+    return {"created_at": row["created_at"], "days": int(days), "votes": 0}

@@ -1,8 +1,11 @@
-"""What an audit asks and answers: kinds of findings, how grave each is, and the report."""
+"""What an audit asks and answers: kinds of findings, how grave each is, what to do about it, and the report."""
 
-from collections.abc import Mapping, Sequence
+import heapq
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import islice
 from typing import Any
 
 DEFAULT_LIMIT = 200
@@ -11,7 +14,7 @@ DEFAULT_STALE_DAYS = 90
 MAX_STALE_DAYS = 36_500
 
 
-class Kind(StrEnum):
+class FindingKind(StrEnum):
     """What may be wrong with a row; the order is that of the report, within one severity."""
 
     SECRET = "secret"  # noqa: S105 -- the name of a kind, and no secret
@@ -22,27 +25,27 @@ class Kind(StrEnum):
     NEVER_FOUND = "never_found"
 
 
-class Severity(StrEnum):
+class AuditSeverity(StrEnum):
     PROBLEM = "problem"
     WARNING = "warning"
     NOTE = "note"
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class AuditQuery:
     """What is wanted: at most `limit` findings, of these kinds only; a row is old after `stale_days`."""
 
     limit: int = DEFAULT_LIMIT
-    kinds: frozenset[Kind] = frozenset(Kind)
+    kinds: frozenset[FindingKind] = frozenset(FindingKind)
     stale_days: float = DEFAULT_STALE_DAYS
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class RowFinding:
     """One thing found on the row `id`, with the rows that it has to do with and what shows it."""
 
-    kind: Kind
-    severity: Severity
+    kind: FindingKind
+    severity: AuditSeverity
     collection: str
     id: str
     evidence: Mapping[str, Any]
@@ -59,7 +62,7 @@ class Report:
     infos: int
     junk: int
     summary: Mapping[str, int]
-    findings: Sequence[Finding]
+    findings: Sequence[RowFinding]
     searches_known_since: float
 
     @property
@@ -70,12 +73,12 @@ class Report:
 
     @property
     def is_truncated(self) -> bool:
-        """Tell whether there are more findings than are shown."""
+        """Return whether there are more findings than are shown."""
         return sum(self.summary.values()) > len(self.findings)
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class AuditDocument:
     """A live row as the audit looks at it. `texts` are its fields by name."""
 
     collection: str
@@ -91,6 +94,64 @@ class Document:
         return self.texts["content"]
 
     @property
-    def whole(self) -> str:
+    def full_text(self) -> str:
         """Return what is compared: the task, where there is one, and the content."""
         return "\n".join(filter(None, (self.texts.get("task", ""), self.content)))
+
+
+CREDENTIAL = "Change the credential where it is used; then erase this row, or take it out of the text."
+DUPLICATE = "Keep the oldest, `id`, and delete the others."
+NEAR_DUPLICATE = "Compare them: they may differ in what matters. Keep one that says all, delete the others."
+KEYWORD_DUPLICATE = "Merge them, where they mean the same."
+FEEDBACK_LOOP = "Delete it, unless it adds something of its own: then save that alone."
+SEVERAL_AUTHORS = "Find out who said it first: what agents hand on to each other is no evidence."
+NEVER_FOUND = "Delete it, or put its task as one would ask for it."
+STALE = {
+    "expired": "Delete it, or give it another `valid_to`.",
+    "superseded": "Nothing needs to be done; delete it when nobody asks for the past.",
+    "bad_evidence": "Correct it, or delete it: it misled more often than its score is worth.",
+    "untouched": "See whether it still holds; any feedback or change makes it fresh.",
+}
+
+
+_SEVERITIES = list(AuditSeverity)
+_KINDS = list(FindingKind)
+_Kept = list[tuple[int, int, RowFinding]]
+
+
+class FindingCollector:
+    """Takes findings in, and holds no more of each kind and severity than an answer may show."""
+
+    def __init__(self, question: AuditQuery) -> None:
+        self._question = question
+        self._counts: Counter[FindingKind] = Counter()
+        self._kept: dict[tuple[AuditSeverity, FindingKind], _Kept] = {}
+        self._order = 0
+
+    def add(self, finding: RowFinding, weight: int = 0) -> None:
+        """Take in a finding, when its kind was asked for; of one kind the heaviest are shown, first come first."""
+        if finding.kind not in self._question.kinds:
+            return
+        self._counts[finding.kind] += 1
+        self._order += 1
+        kept = self._kept.setdefault((finding.severity, finding.kind), [])
+        entry = (weight, -self._order, finding)
+        if len(kept) < self._question.limit:
+            heapq.heappush(kept, entry)
+        else:
+            heapq.heappushpop(kept, entry)
+
+    def summary(self, more: Mapping[FindingKind, int] | None = None) -> dict[str, int]:
+        """Return how many findings there are of each kind that was asked for."""
+        extra = more or {}
+        return {kind.value: self._counts[kind] + extra.get(kind, 0) for kind in _KINDS if kind in self._question.kinds}
+
+    def findings(self) -> list[RowFinding]:
+        """Return the gravest first, as many as were asked for."""
+        return list(islice(self._sort_key(), self._question.limit))
+
+    def _sort_key(self) -> Iterator[RowFinding]:
+        order = sorted(self._kept, key=lambda key: (_SEVERITIES.index(key[0]), _KINDS.index(key[1])))
+        for key in order:
+            for _, _, finding in sorted(self._kept[key], key=lambda entry: (entry[0], entry[1]), reverse=True):
+                yield finding

@@ -1,12 +1,13 @@
-"""Earlier texts that stand word for word in later ones."""
+"""Find texts that came out of KnowHub: repeated word for word, or in the form of its own answers."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from knowhub.core.shingles import normalised_text, weight
+from knowhub.core.near_duplicates import normalize_text, weight
 
-QUOTED_CHARS = 65_536
+QUOTED_CHARS = 16_384
 LEAST_WEIGHT = 60
 LEAST_SHARE = 0.6
 LEAST_WRAPPING = 8
@@ -24,8 +25,8 @@ _CUT = re.compile(r"\s?(?:\[?…|\[?\.\.\.)")
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
-    """A place where an earlier text may stand: its number, which of its anchors that is, and where in the later one."""
+class QuoteCandidate:
+    """A possible quotation: the number of the earlier text, its anchor, and the position in the later text."""
 
     number: int
     is_middle: bool
@@ -41,7 +42,7 @@ class Quote:
     wrapping_chars: int
 
 
-class Anchors:
+class QuoteIndex:
     """24 characters from the beginning and from the middle of every text that is long enough to be quoted."""
 
     def __init__(self) -> None:
@@ -57,18 +58,19 @@ class Anchors:
         if len(text) - middle >= _ANCHOR_CHARS:
             self._keep(text[middle : middle + _ANCHOR_CHARS], number * 2 + 1)
 
-    def hits(self, text: str, found: list[Hit]) -> Iterator[None]:
-        """Fill `found` with the first places where an earlier text may stand in this one; yields after each step."""
+    def find_candidates(self, text: str, found: list[QuoteCandidate]) -> Iterator[None]:
+        """Fill `found` with the first positions where this text may quote an earlier one; yields after each step."""
         anchors = self._places
         for start in range(0, max(0, len(text) - _ANCHOR_CHARS + 1), _WINDOWS_A_STEP):
             stop = min(start + _WINDOWS_A_STEP, len(text) - _ANCHOR_CHARS + 1)
-            places = [at for at in range(start, stop) if text[at : at + _ANCHOR_CHARS] in anchors]
-            for at in places:
-                found += (Hit(code // 2, code % 2 == 1, at) for code in anchors[text[at : at + _ANCHOR_CHARS]])
+            for at in range(start, stop):
+                codes = anchors.get(text[at : at + _ANCHOR_CHARS])
+                if codes is not None:
+                    found += (QuoteCandidate(code // 2, code % 2 == 1, at) for code in codes)
+                    if len(found) >= _MOST_HITS:
+                        del found[_MOST_HITS:]
+                        return
             yield
-            if len(found) > _MOST_HITS:
-                del found[_MOST_HITS:]
-                return
 
     def _keep(self, anchor: str, code: int) -> None:
         known = self._places.get(anchor, ())
@@ -76,22 +78,22 @@ class Anchors:
             self._places[anchor] = (*known, code)
 
 
-def quotable(text: str) -> str:
-    """Return the first 65,536 characters in the form in which quotes are looked for: without marks of quoting."""
+def normalize_quote(text: str) -> str:
+    """Return the first 16,384 characters in the form in which quotes are looked for: without marks of quoting."""
     head = text[:QUOTED_CHARS]
     if "\\" in head:
         # As JSON text has it.
         head = head.replace("\\n", "\n").replace('\\"', '"')
     if "|" in head or ">" in head:
         head = _QUOTE_MARK.sub("", head)
-    return normalised_text(head)
+    return normalize_text(head)
 
 
-def quote(earlier: str, later: str, hit: Hit) -> Quote | None:
+def quote(earlier: str, later: str, hit: QuoteCandidate) -> Quote | None:
     """Return the quote at a hit, both texts in the form for quotes; None when it is too little to be one.
 
     It is one with 60 characters (30 of Chinese) and 8 or more around it: the bare text again is a copy, which
-    duplicates find. All of the earlier text stands in it, or 60 % where it is visibly cut or much else stands around
+    duplicates find. It holds all of the earlier text, or 60 % if that is visibly cut or has much other text around
     it: with less, the later text is the earlier one changed.
     """
     anchor_at = len(earlier) // 2 if hit.is_middle else 0
@@ -108,16 +110,69 @@ def quote(earlier: str, later: str, hit: Hit) -> Quote | None:
     return made if made.share == 1 or is_cut or made.wrapping_chars >= chars else None
 
 
-def _common_start(one: str, other: str) -> int:
-    low, high = 0, min(len(one), len(other))
+def _common_start(item: str, other: str) -> int:
+    low, high = 0, min(len(item), len(other))
     while low < high:
         middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
+        if item[low:middle] == other[low:middle]:
             low = middle
         else:
             high = middle - 1
     return low
 
 
-def _common_end(one: str, other: str) -> int:
-    return _common_start(one[::-1], other[::-1])
+def _common_end(item: str, other: str) -> int:
+    return _common_start(item[::-1], other[::-1])
+
+
+SEARCHED_CHARS = 65_536
+_MOST_IDS = 20
+
+# The words of agent_tools/records.py, which this package must not import; a test holds the two together.
+FENCE_NOTE = 'Lines that begin with "| " are stored text'
+_FENCED_FIELD = re.compile(r"^[ \t>]*\| (id|types|quality|task|content): ", re.MULTILINE)
+_FENCED_FIELDS = 3
+_JSON_QUALITY = re.compile(r'\\?"quality_score\\?"\s*:')
+_JSON_ID = re.compile(r'\\?"id\\?"\s*:\s*\\?"knowledge-')
+_RECORD_ID = re.compile(r"(?<![\w-])knowledge-\d{8}-[0-9a-f]{4,32}(?![\w-])")
+_SEARCH_TOOLS = frozenset({"knowledge_search", "get_knowledge", "knowledge_list", "search_knowledge", "knowhub"})
+_API_ADDRESS = re.compile(r"/api/(?:knowledge|keywords|infos)(?:[/?#]|$)")
+
+
+@dataclass(frozen=True, slots=True)
+class Rendering:
+    """How a text shows that it came out of KnowHub, and the ids of records that it quotes."""
+
+    how: str
+    at: int
+    ids: Sequence[str] = ()
+
+
+def find_rendering(text: str) -> Rendering | None:
+    """Return what of the first 65,536 characters is KnowHub's own way to show records; None when nothing is.
+
+    An id alone is no sign of it: records may refer to each other.
+    """
+    head = text[:SEARCHED_CHARS]
+    if (at := head.find(FENCE_NOTE)) >= 0:
+        return Rendering("tool_output", at, find_quoted_ids(head))
+    fields = list(_FENCED_FIELD.finditer(head)) if "| " in head else []
+    if len({field[1] for field in fields}) >= _FENCED_FIELDS:
+        return Rendering("tool_output", fields[0].start(), find_quoted_ids(head))
+    quality = _JSON_QUALITY.search(head) if "quality_score" in head else None
+    if quality is not None and _JSON_ID.search(head):
+        return Rendering("api_answer", quality.start(), find_quoted_ids(head))
+    return None
+
+
+def find_search_source(source: Mapping[str, Any]) -> str | None:
+    """Return what in a record's source names a search of KnowHub or an address of its API; None when nothing does."""
+    name = str(source.get("name") or "").strip().casefold()
+    if name in _SEARCH_TOOLS:
+        return str(source["name"])
+    return next((url for url in source.get("urls") or () if _API_ADDRESS.search(url)), None)
+
+
+def find_quoted_ids(text: str) -> list[str]:
+    """Return the ids of knowledge records that a text names, each once, the first 20."""
+    return list(dict.fromkeys(_RECORD_ID.findall(text)))[:_MOST_IDS]

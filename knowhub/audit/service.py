@@ -1,30 +1,348 @@
-"""The junk rate of an account: what is kept twice, came out of a search, is over, or must not be kept (KH-3)."""
+"""Audits an account: duplicates, feedback loops, stale records and credentials."""
 
 import asyncio
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from itertools import islice
+from typing import Any
 
-from knowhub.audit.examination import Examination
-from knowhub.audit.model import Question, Report
-from knowhub.audit.ports import AuditStore, Showings
-from knowhub.core.clock import Clock
+from knowhub.audit import model
+from knowhub.audit.documents import document, find_stale, live_documents, never_found
+from knowhub.audit.impressions import LastImpressions
+from knowhub.audit.model import (
+    AuditDocument,
+    AuditQuery,
+    AuditSeverity,
+    FindingCollector,
+    FindingKind,
+    Report,
+    RowFinding,
+)
+from knowhub.audit.quotes import (
+    Quote,
+    QuoteCandidate,
+    QuoteIndex,
+    find_rendering,
+    find_search_source,
+    normalize_quote,
+    quote,
+)
+from knowhub.conversations.secrets import DetectedSecret, excerpt, find_secrets, pieces
+from knowhub.core.clock import Clock, CooperativePause, iso
+from knowhub.core.near_duplicates import Cluster, ClusterBuilder
+from knowhub.core.operation import Reads, View
 from knowhub.core.request_context import RequestContext
+from knowhub.keywords.curate.metrics import TreeMetrics
+from knowhub.keywords.model import INFOS, KEYWORDS
+from knowhub.knowledge.model import COLLECTION
+from knowhub.knowledge.table import find_record, find_replacements
+
+RELATED_SHOWN = 50
+AUTHORS_SHOWN = 10
+SEVERAL_AUTHORS = 3
+_QUOTES_SHOWN = 5
+# Rows have times in whole milliseconds: what was shown within that of the save came before it.
+_ROW_TIME_S = 0.001
+_SECRETS_SHOWN = 10
+_MEMBERS_A_STEP = 512
+# Characters; a few milliseconds of work.
+_TAKEN_AT_ONCE = 2_000
+_DONE = object()
+_GRAVE_STALE = ("expired", "bad_evidence")
+_COLLECTIONS = (COLLECTION, INFOS)
+
+
+class AuditRun:
+    """Looks at the rows of one caller once. Of each it keeps its id, author and time, and what copies are known by."""
+
+    def __init__(self, view: View, ctx: RequestContext, question: AuditQuery, showings: LastImpressions) -> None:
+        self._view = view
+        self._ctx = ctx
+        self._question = question
+        self._showings = showings
+        self._pace = CooperativePause()
+        self._found = FindingCollector(question)
+        self._clusters = ClusterBuilder(self._text_of)
+        self._anchors = QuoteIndex()
+        self._ids: list[str] = []
+        self._kinds = bytearray()
+        self._authors: list[str] = []
+        self._names: dict[str, str] = {}
+        self._times = array("d")
+        self._junk = bytearray()
+
+    async def report(self, now: float) -> Report:
+        """Do all of it and return what was found; `now` in seconds since the epoch."""
+        for item in await live_documents(self._view, self._ctx, self._pace):
+            await self._check_row(item, now)
+            await self._pace.pause()
+        gathering = self._clusters.compare_rows()
+        while await asyncio.to_thread(next, gathering, _DONE) is not _DONE:
+            await self._pace.pause()
+        for cluster in self._clusters.clusters():
+            if cluster is not None:
+                await self._note_cluster(cluster)
+            await self._pace.pause()
+        doubles = await self._count_duplicates()
+        infos = self._kinds.count(1)
+        return Report(
+            account=self._ctx.account,
+            records=len(self._kinds) - infos,
+            infos=infos,
+            junk=self._junk.count(1),
+            summary=self._found.summary({FindingKind.DUPLICATE: doubles}),
+            findings=self._found.findings(),
+            searches_known_since=self._showings.known_since,
+        )
+
+    async def _check_row(self, item: AuditDocument, now: float) -> None:
+        number = self._add_row(item)
+        await self._find_secrets(item)
+        if item.collection == COLLECTION:
+            self._check_staleness(number, item, now)
+        is_copy = await self._is_copy(number, item)
+        await self._find_loop(number, item, is_copy=is_copy)
+
+    async def _is_copy(self, number: int, item: AuditDocument) -> bool:
+        """Take a row in among those that copies are looked for in; return whether it is one."""
+        put = partial(self._clusters.put, number, item.full_text, item.collection)
+        return (await asyncio.to_thread(put) if len(item.full_text) > _TAKEN_AT_ONCE else put()) is not None
+
+    def _add_row(self, item: AuditDocument) -> int:
+        self._ids.append(item.id)
+        self._kinds.append(_COLLECTIONS.index(item.collection))
+        self._authors.append(self._names.setdefault(item.author, item.author))
+        self._times.append(item.created_at)
+        self._junk.append(0)
+        return len(self._ids) - 1
+
+    async def _find_secrets(self, item: AuditDocument) -> None:
+        found: dict[tuple[str, int], DetectedSecret] = {}
+        for field, text in item.texts.items():
+            for piece, offset in pieces(text) if text else ():
+                # Where a piece ends within a secret, the next one has more of it.
+                found |= {(field, secret.start): secret for secret in find_secrets(piece, offset)}
+                await self._pace.pause()
+        if found:
+            shown = [
+                {"field": field, "pattern": secret.pattern, "at": at, "redacted": secret.redacted}
+                for (field, at), secret in list(found.items())[:_SECRETS_SHOWN]
+            ]
+            evidence = {"secrets": shown, "count": len(found)}
+            self._found.add(_finding(FindingKind.SECRET, AuditSeverity.PROBLEM, item, evidence, model.CREDENTIAL))
+
+    def _check_staleness(self, number: int, item: AuditDocument, now: float) -> None:
+        superseder = self._find_newer(item, now)
+        reasons = find_stale(item.row, superseder, now, self._question.stale_days)
+        if reasons:
+            self._junk[number] |= "expired" in reasons
+            severity = AuditSeverity.WARNING if any(name in reasons for name in _GRAVE_STALE) else AuditSeverity.NOTE
+            related = [superseder] if superseder else []
+            first = next(iter(reasons))
+            evidence = {"reasons": reasons}
+            self._found.add(_finding(FindingKind.STALE, severity, item, evidence, model.STALE[first], related))
+        last_shown = self._showings.last_shown(self._ctx.account, item.id)
+        unused = never_found(item.row, last_shown, now, self._question.stale_days)
+        if unused:
+            told = {**unused, "shown_since": iso(self._showings.known_since), "shown": 0}
+            self._found.add(_finding(FindingKind.NEVER_FOUND, AuditSeverity.NOTE, item, told, model.NEVER_FOUND))
+
+    def _find_newer(self, item: AuditDocument, now: float) -> str | None:
+        for newer in find_replacements(self._view, item.id):
+            is_seen = newer.id != item.id and self._ctx.sees(newer.audience)
+            if is_seen and (newer.valid_from is None or newer.valid_from <= now):
+                return newer.id
+        return None
+
+    async def _find_loop(self, number: int, item: AuditDocument, *, is_copy: bool) -> None:
+        evidence: dict[str, Any] = {}
+        related: list[str] = []
+        how: list[str] = []
+        rendering = find_rendering(item.content)
+        if rendering is not None:
+            how.append(rendering.how)
+            evidence["excerpt"] = excerpt(item.content[rendering.at :])
+            related += (quoted for quoted in rendering.ids if quoted != item.id and self._is_seen(quoted))
+        named = find_search_source(item.row["source"]) if item.collection == COLLECTION else None
+        if named is not None:
+            how.append("source_is_a_search")
+            evidence["source"] = excerpt(named)
+        quotes = [] if is_copy else await self._quotes(number, item)
+        if quotes:
+            how.append("quotes_a_row")
+            evidence |= {"quotes": quotes[:_QUOTES_SHOWN], "quote_count": len(quotes)}
+            related += (quotation["id"] for quotation in quotes[:_QUOTES_SHOWN])
+        if how:
+            self._junk[number] = 1
+            evidence, related = {"how": how, **evidence}, list(dict.fromkeys(related))
+            suggested = model.FEEDBACK_LOOP
+            self._found.add(
+                _finding(FindingKind.FEEDBACK_LOOP, AuditSeverity.WARNING, item, evidence, suggested, related)
+            )
+
+    def _is_seen(self, record_id: str) -> bool:
+        head = find_record(self._view, record_id)
+        return head is not None and self._ctx.sees(head.audience)
+
+    async def _quotes(self, number: int, item: AuditDocument) -> list[dict[str, Any]]:
+        """Return the quotes of earlier rows in this one, and keep what later ones would quote of it."""
+        text = normalize_quote(item.content)
+        hits: list[QuoteCandidate] = []
+        for _ in self._anchors.find_candidates(text, hits):
+            await self._pace.pause()
+        quotes: dict[int, dict[str, Any]] = {}
+        known: dict[int, tuple[AuditDocument | None, str]] = {}
+        for hit in hits:
+            if hit.number not in known:
+                quoted = self._document(hit.number)
+                known[hit.number] = quoted, normalize_quote(quoted.content) if quoted is not None else ""
+            earlier, earlier_text = known[hit.number]
+            made = quote(earlier_text, text, hit) if earlier is not None and hit.number not in quotes else None
+            if earlier is not None and made is not None and item.row.get("supersedes") != earlier.id:
+                quotes[hit.number] = self._format_quote(number, earlier, made)
+            await self._pace.pause()
+        self._anchors.put(number, text)
+        return list(quotes.values())
+
+    def _format_quote(self, number: int, earlier: AuditDocument, made: Quote) -> dict[str, Any]:
+        quotation: dict[str, Any] = {
+            "id": earlier.id,
+            "chars": made.chars,
+            "share": made.share,
+            "wrapping_chars": made.wrapping_chars,
+            "excerpt": excerpt(earlier.content),
+        }
+        last_shown = self._showings.last_shown(self._ctx.account, earlier.id)
+        if last_shown is not None and last_shown < self._times[number] + _ROW_TIME_S:
+            quotation["shown_s_before"] = max(0.0, round(self._times[number] - last_shown, 3))
+        return quotation
+
+    async def _note_cluster(self, cluster: Cluster) -> None:
+        kept = self._document(cluster.kept)
+        if kept is None:
+            return
+        said, count = await self._describe_cluster(kept, cluster)
+        if cluster.copies:
+            copies = len(cluster.copies)
+            evidence = {"copies": copies, **said}
+            finding = _finding(
+                FindingKind.DUPLICATE,
+                AuditSeverity.WARNING,
+                kept,
+                evidence,
+                model.DUPLICATE,
+                self._first_ids(cluster.copies),
+            )
+            self._found.add(finding, copies)
+        if cluster.near:
+            evidence = {**await self._format_similar(cluster), **said}
+            related = self._first_ids(near.number for near in cluster.near)
+            suggested = model.NEAR_DUPLICATE
+            self._found.add(
+                _finding(FindingKind.NEAR_DUPLICATE, AuditSeverity.WARNING, kept, evidence, suggested, related),
+                len(cluster.near),
+            )
+        if said["author_count"] >= SEVERAL_AUTHORS:
+            evidence = {"how": ["handed_on"], "copies": count, **said}
+            related = self._first_ids(_members(cluster))
+            suggested = model.SEVERAL_AUTHORS
+            self._found.add(
+                _finding(FindingKind.FEEDBACK_LOOP, AuditSeverity.NOTE, kept, evidence, suggested, related), count
+            )
+
+    async def _describe_cluster(self, kept: AuditDocument, cluster: Cluster) -> tuple[dict[str, Any], int]:
+        """Mark the copies of a cluster as junk; return who said it, when, and how it begins, and how many they are."""
+        authors = {self._authors[cluster.kept]: None}
+        last = kept.created_at
+        count = 0
+        for number in _members(cluster):
+            self._junk[number] = 1
+            authors[self._authors[number]] = None
+            last = max(last, self._times[number])
+            count += 1
+            if count % _MEMBERS_A_STEP == 0:
+                await self._pace.pause()
+        said = {
+            "authors": list(authors)[:AUTHORS_SHOWN],
+            "author_count": len(authors),
+            "first_at": iso(kept.created_at),
+            "last_at": iso(last),
+            "excerpt": excerpt(kept.content or kept.full_text),
+        }
+        return said, count
+
+    async def _format_similar(self, cluster: Cluster) -> dict[str, Any]:
+        least, most = 1.0, 0.0
+        for count, near in enumerate(cluster.near, 1):
+            least, most = min(least, near.similarity), max(most, near.similarity)
+            if count % _MEMBERS_A_STEP == 0:
+                await self._pace.pause()
+        shown = [
+            {"id": self._ids[near.number], "to": self._ids[near.to], "similarity": near.similarity}
+            for near in cluster.near[:RELATED_SHOWN]
+        ]
+        return {"copies": len(cluster.near), "similarity": {"least": least, "most": most}, "similar": shown}
+
+    def _first_ids(self, numbers: Iterable[int]) -> list[str]:
+        return [self._ids[number] for number in islice(numbers, RELATED_SHOWN)]
+
+    async def _count_duplicates(self) -> int:
+        """Note the keywords that bear one name, the worst of them; return how many more there are."""
+        metrics = TreeMetrics(self._view, self._ctx)
+        for _ in metrics.count():
+            await self._pace.pause()
+        figures = metrics.get_result()
+        for double in figures["duplicates"]:
+            first, *others = double["ids"]
+            evidence = {"name": double["token"], "copies": len(others)}
+            suggested = model.KEYWORD_DUPLICATE
+            self._found.add(
+                RowFinding(FindingKind.DUPLICATE, AuditSeverity.NOTE, KEYWORDS, first, evidence, suggested, others),
+                len(others),
+            )
+        return int(figures["duplicate_count"]) - len(figures["duplicates"])
+
+    def _document(self, number: int) -> AuditDocument | None:
+        return document(self._view, _COLLECTIONS[self._kinds[number]], self._ids[number])
+
+    def _text_of(self, number: int) -> str | None:
+        found = self._document(number)
+        return None if found is None else found.full_text
+
+
+def _finding(
+    kind: FindingKind,
+    severity: AuditSeverity,
+    item: AuditDocument,
+    evidence: dict[str, Any],
+    suggested: str,
+    related: Sequence[str] = (),
+) -> RowFinding:
+    return RowFinding(kind, severity, item.collection, item.id, evidence, suggested, related)
+
+
+def _members(cluster: Cluster) -> Iterator[int]:
+    yield from cluster.copies
+    yield from (near.number for near in cluster.near)
 
 
 class AuditService:
     """Audits one account at a time, without a model, a few milliseconds a turn; it writes nothing."""
 
-    def __init__(self, store: AuditStore, clock: Clock, showings: Showings) -> None:
+    def __init__(self, store: Reads, clock: Clock, showings: LastImpressions) -> None:
         self._store = store
         self._clock = clock
         self._showings = showings
         # Each needs memory for every row: those that come meanwhile wait.
         self._turn = asyncio.Lock()
 
-    async def report(self, ctx: RequestContext, question: Question) -> Report:
+    async def report(self, ctx: RequestContext, question: AuditQuery) -> Report:
         """Look at every live record and info that the caller sees.
 
-        A row is judged as it stands when its turn comes; what is saved meanwhile is not looked at.
+        A row is judged by its state when its turn comes; rows saved meanwhile are not examined.
         """
         async with self._turn:
             await self._store.refresh()
-            examination = Examination(self._store.view(ctx.account), ctx, question, self._showings)
+            examination = AuditRun(self._store.view(ctx.account), ctx, question, self._showings)
             return await examination.report(self._clock.now())

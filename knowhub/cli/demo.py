@@ -1,92 +1,113 @@
-"""`knowhub demo`: the example records, ten questions in two languages, feedback, undo, and a server to try."""
+"""`knowhub demo`: example records, ten questions in two languages, feedback, undo, and a running server."""
 
-import asyncio
-import tempfile
-from importlib import resources
-from importlib.resources.abc import Traversable
+from __future__ import annotations
+
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import orjson
 import typer
 
-from knowhub.bootstrap import Hub, open_hub
 from knowhub.cli import output
-from knowhub.cli.hub_access import settings_of
-from knowhub.cli.options import Place, spread
-from knowhub.cli.serve import listen, run_server
+from knowhub.cli.hub_access import load_settings
+from knowhub.cli.options import CommonOptions, expand_options
+from knowhub.cli.serve import bind_socket, run_server
 from knowhub.core.errors import Conflict, NotFound
 from knowhub.core.request_context import RequestContext, caller_context, local_context
-from knowhub.knowledge.model import Found, OnConflict, SearchQuery, Vote
-from knowhub.settings import Settings
+from knowhub.knowledge.model import OnConflict, SearchQuery, Vote
 
-_SHOWN = 3
-# Several records are about it, so that evidence decides which one leads.
-_JUDGED = "验签"
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
+    from knowhub.bootstrap import Hub
+    from knowhub.knowledge.model import KnowledgeSearchResult
+    from knowhub.settings import Settings
+
+_TOP_K = 3
+# Several records are about this query, so feedback decides which record is first.
+_RATED_QUERY = "验签"
 _TASK_CHARS = 60
 
+app = typer.Typer()
 
-@spread
+
+@app.command("demo")
+@expand_options
 def demo(
-    place: Place,
-    port: Annotated[int | None, typer.Option(min=0, max=65535, help="0 takes a free one. Else KNOWHUB_PORT.")] = None,
-    serve: Annotated[bool, typer.Option(help="Leave a server running on the records.")] = True,
+    options: CommonOptions,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="0 takes a free port. Default: KNOWHUB_PORT.")
+    ] = None,
+    serve: Annotated[bool, typer.Option(help="Leave a server running.")] = True,
 ) -> None:
-    """Load the examples into a fresh directory, ask ten questions, give feedback, undo it, and serve."""
-    folder = _fresh_folder(place.data_dir)
-    settings = settings_of(Place(folder, place.as_json), port=port)
-    listening = listen(settings) if serve else None
-    told = asyncio.run(_tell(settings, as_json=place.as_json))
-    if place.as_json:
-        output.print_json(told)
+    """Load examples into a new directory, ask ten questions, and serve.
+
+    It also gives feedback that changes an order, and undoes it.
+    """
+    import asyncio
+
+    folder = _make_folder(options.data_dir)
+    settings = load_settings(CommonOptions(folder, options.as_json), port=port)
+    listening = bind_socket(settings) if serve else None
+    report = asyncio.run(_run_demo(settings, as_json=options.as_json))
+    if options.as_json:
+        output.print_json(report)
     if listening is not None:
-        run_server(settings, listening, as_json=place.as_json)
-    elif not place.as_json:
-        output.say(f"\nlook on with: knowhub serve --data-dir {folder}")
+        run_server(settings, listening, as_json=options.as_json)
+    elif not options.as_json:
+        output.say(f"\nstart a server on these records with: knowhub serve --data-dir {folder}")
 
 
-def _fresh_folder(folder: Path | None) -> Path:
+def _make_folder(folder: Path | None) -> Path:
     if folder is None:
+        import tempfile
+
         return Path(tempfile.mkdtemp(prefix="knowhub-demo-"))
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise Conflict(f"{folder} is not an empty folder; the demo takes only a fresh one")
+        raise Conflict(f"{folder} is not an empty folder; the demo needs an empty or a new one")
     return folder
 
 
-def _example(name: str) -> bytes:
-    """Return an example file: from the package where it is installed, from the repository in a checkout."""
-    places: list[Traversable] = [
+async def _run_demo(settings: Settings, *, as_json: bool) -> dict[str, Any]:
+    import orjson
+
+    from knowhub.bootstrap import open_hub
+    from knowhub.web.json_depth import json_limits
+    from knowhub.web.routes.exchange import parse_lines
+
+    lines = parse_lines(_read_example("knowledge.jsonl"), json_limits(settings))
+    questions = orjson.loads(_read_example("questions.json"))
+    async with open_hub(settings) as hub:
+        result = await hub.knowledge.exchange.import_lines(local_context(hub.default_owner), lines, OnConflict.FAIL)
+        answers = [await _ask(hub, question) for question in questions]
+        rating = await _rate(hub)
+    if not as_json:
+        output.say(f"imported {result.imported} records in Chinese and English into {settings.data_dir}\n")
+        for answer in answers:
+            _print_answer(answer)
+        count = sum(answer["place"] is not None for answer in answers)
+        output.say(f"{count} of {len(answers)} expected records are among the first {_TOP_K}\n")
+        _print_rating(rating)
+    return {"data_dir": str(settings.data_dir), "imported": result.imported, "questions": answers, "feedback": rating}
+
+
+def _read_example(name: str) -> bytes:
+    """Return an example file, from the installed package or from a checkout of the repository."""
+    from importlib import resources
+
+    paths: list[Traversable] = [
         resources.files("knowhub.cli") / "examples" / name,
         Path(__file__).parents[2] / "examples" / name,
     ]
-    for place in places:
-        if place.is_file():
-            return place.read_bytes()
+    for path in paths:
+        if path.is_file():
+            return path.read_bytes()
     raise NotFound(f"the example file {name} is not part of this installation")
 
 
-async def _tell(settings: Settings, *, as_json: bool) -> dict[str, Any]:
-    from knowhub.web.routes.exchange import parse_lines
-
-    lines = parse_lines(_example("knowledge.jsonl"), settings.max_json_depth)
-    questions = orjson.loads(_example("questions.json"))
-    async with open_hub(settings) as hub:
-        done = await hub.exchange.import_lines(local_context(hub.default_owner), lines, OnConflict.FAIL)
-        if not as_json:
-            output.say(f"imported {done.imported} records in Chinese and English into {settings.data_dir}\n")
-        answers = [await _ask(hub, question) for question in questions]
-        found = sum(answer["place"] is not None for answer in answers)
-        judged = await _judge(hub)
-        if not as_json:
-            for answer in answers:
-                _print_answer(answer)
-            output.say(f"{found} of {len(answers)} expected records are among the first {_SHOWN}\n")
-            _print_judged(judged)
-    return {"data_dir": str(settings.data_dir), "imported": done.imported, "questions": answers, "feedback": judged}
-
-
 async def _ask(hub: Hub, question: dict[str, Any]) -> dict[str, Any]:
-    found = await _search(hub, _context(hub, question["context"]), question["q"])
+    caller = question["context"]
+    owner = hub.default_owner
+    found = await _search(hub, caller_context(caller, owner) if caller else local_context(owner), question["q"])
     ids = [record["id"] for record in found.records]
     expected = question["expect"]
     return {
@@ -97,73 +118,68 @@ async def _ask(hub: Hub, question: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _context(hub: Hub, ids: dict[str, str]) -> RequestContext:
-    return caller_context(ids, hub.default_owner) if ids else local_context(hub.default_owner)
-
-
-async def _search(hub: Hub, ctx: RequestContext, text: str) -> Found:
-    return await hub.retrieval.search(ctx, SearchQuery(text, top_k=_SHOWN, explain=True))
-
-
-async def _judge(hub: Hub) -> dict[str, Any]:
-    """Report that the leading record did harm, often enough that the next one leads; then undo that."""
+async def _rate(hub: Hub) -> dict[str, Any]:
+    """Report the first record as harmful until the second one comes first; then undo the reports."""
     ctx = local_context(hub.default_owner)
-    before = await _search(hub, ctx, _JUDGED)
-    leader, second = before.records[0], before.records[1]
-    votes = int(leader["quality_score"] - second["quality_score"]) // 2 + 1
+    before = await _search(hub, ctx, _RATED_QUERY)
+    first, second = before.records[0], before.records[1]
+    count = int(first["quality_score"] - second["quality_score"]) // 2 + 1
     case = {"task": "demo", "outcome": "refused", "reason": "out of date"}
-    vote = Vote(leader["id"], is_helpful=False, case=case)
-    _, operation_id = await hub.knowledge.give_feedback_batch(ctx, [vote] * votes)
-    after = await _search(hub, ctx, _JUDGED)
-    await hub.operations.undo(ctx, operation_id or "")
-    undone = await _search(hub, ctx, _JUDGED)
+    vote = Vote(first["id"], is_helpful=False, case=case)
+    _, operation_id = await hub.knowledge.records.give_feedback_batch(ctx, [vote] * count)
+    after = await _search(hub, ctx, _RATED_QUERY)
+    await hub.operations.history.undo(ctx, operation_id or "")
+    undone = await _search(hub, ctx, _RATED_QUERY)
     return {
-        "q": _JUDGED,
-        "voted_on": leader["id"],
-        "harmful_votes": votes,
+        "q": _RATED_QUERY,
+        "voted_on": first["id"],
+        "harmful_votes": count,
         "operation_id": operation_id,
-        "before": _brief(before),
-        "after": _brief(after),
-        "undone": _brief(undone),
+        "before": _summarize(before),
+        "after": _summarize(after),
+        "undone": _summarize(undone),
     }
 
 
-def _brief(found: Found) -> list[dict[str, Any]]:
+async def _search(hub: Hub, ctx: RequestContext, query: str) -> KnowledgeSearchResult:
+    return await hub.knowledge.search.search(ctx, SearchQuery(query, top_k=_TOP_K, explain=True))
+
+
+def _summarize(found: KnowledgeSearchResult) -> list[dict[str, Any]]:
     return [{name: record[name] for name in ("id", "task", "quality_score")} for record in found.records]
 
 
 def _print_answer(answer: dict[str, Any]) -> None:
-    asker = ", ".join(f"{name.removesuffix('_id')} {value}" for name, value in answer["context"].items())
-    table = output.table(
-        "", "quality", "record", "why", title=f"{answer['q']}" + (f"   (asked by {asker})" if asker else "")
-    )
+    caller = ", ".join(f"{name.removesuffix('_id')} {value}" for name, value in answer["context"].items())
+    rows = []
     for record in answer["results"]:
-        expected = record["id"] == answer["expect"]
+        is_expected = record["id"] == answer["expect"]
         why = record["why"]
         words = " ".join(why["recall"]["matched"])
-        table.add_row(
-            output.cell("✓" if expected else "", "green"),
-            output.cell(f"{record['quality_score']:g}"),
-            output.cell(f"{record['task']}\n{record['id']}", "bold" if expected else ""),
-            output.cell(f"{why['recall']['rank']}. by words: {words}\nseen by {why['scope']['seen_by']}"),
+        rows.append(
+            (
+                output.cell("✓" if is_expected else "", "green"),
+                f"{record['quality_score']:g}",
+                output.cell(f"{record['task']}\n{record['id']}", "bold" if is_expected else ""),
+                f"{why['recall']['rank']}. by words: {words}\nseen by {why['scope']['seen_by']}",
+            )
         )
-    output.print_table(table)
+    title = answer["q"] + (f"   (asked by {caller})" if caller else "")
+    output.print_table(("", "quality", "record", "why"), rows, title)
     for dropped in answer["filtered"]:
         output.say(f"  left out: {dropped['id']} ({dropped['rule'].replace('_', ' ')})")
     output.say(f"  {answer['note']}\n")
 
 
-def _print_judged(judged: dict[str, Any]) -> None:
-    reports = f"harmful reports on {judged['voted_on']}: {judged['harmful_votes']}"
-    table = output.table("", "before", reports, "after undo", title=f"feedback: {judged['q']}")
-    for rank in range(_SHOWN):
-        columns = [judged[name] for name in ("before", "after", "undone")]
-        table.add_row(str(rank + 1), *(output.cell(_line(column, rank)) for column in columns))
-    output.print_table(table)
+def _print_rating(rating: dict[str, Any]) -> None:
+    reports = f"harmful reports on {rating['voted_on']}: {rating['harmful_votes']}"
+    columns = [rating[name] for name in ("before", "after", "undone")]
+    rows = [(rank + 1, *(_format_rank(column, rank) for column in columns)) for rank in range(_TOP_K)]
+    output.print_table(("", "before", reports, "after undo"), rows, f"feedback: {rating['q']}")
 
 
-def _line(column: list[dict[str, Any]], rank: int) -> str:
-    if rank >= len(column):
+def _format_rank(records: list[dict[str, Any]], rank: int) -> str:
+    if rank >= len(records):
         return ""
-    record = column[rank]
-    return f"{record['quality_score']:g}  {output.one_line(record['task'], _TASK_CHARS)}"
+    record = records[rank]
+    return f"{record['quality_score']:g}  {output.shorten(record['task'], _TASK_CHARS)}"

@@ -1,24 +1,30 @@
-"""Records into KnowHub and out of it: JSON lines, and the workspace tree of seed 004."""
+"""`import` and `export`: records as JSON lines, or as a workspace folder."""
+
+from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, BinaryIO
+from typing import TYPE_CHECKING, Annotated, BinaryIO
 
-import orjson
 import typer
 
-from knowhub.bootstrap import Hub
 from knowhub.cli import output
-from knowhub.cli.hub_access import ids_of, settings_of, use_hub
-from knowhub.cli.options import Caller, Place, spread
+from knowhub.cli.hub_access import load_settings, run_on_hub
+from knowhub.cli.inputs import read_bytes
+from knowhub.cli.options import CallerOptions, expand_options
 from knowhub.core.errors import Conflict, NotFound
-from knowhub.knowledge.exchange import Imported, workspace_files
 from knowhub.knowledge.model import OnConflict
 
-_STREAM = "-"
+if TYPE_CHECKING:
+    from knowhub.bootstrap import Hub
+    from knowhub.core.request_context import RequestContext
+
+_STDOUT = "-"
+
+app = typer.Typer()
 
 
 class Layout(StrEnum):
@@ -28,91 +34,90 @@ class Layout(StrEnum):
     WORKSPACE = "workspace"
 
 
-@spread
+@app.command("import")
+@expand_options
 def import_file(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="JSON lines; - is stdin.", show_default=False)],
-    caller: Caller,
-    place: Place,
-    on_conflict: Annotated[OnConflict, typer.Option(help="What to do with an id that is taken.")] = OnConflict.FAIL,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="JSON lines; - reads stdin.", show_default=False)],
+    options: CallerOptions,
+    on_conflict: Annotated[OnConflict, typer.Option(help="What to do when an id exists.")] = OnConflict.FAIL,
 ) -> None:
-    """Import records, all or none: each keeps its id, owner, scopes, evidence and time of creation."""
-    # Imported here, as it brings the web framework along: no other command waits for that.
+    """Import all records of a file, or none.
+
+    Each record keeps its id, owner, scopes, evidence and time of creation.
+    """
+    from knowhub.web.json_depth import json_limits
     from knowhub.web.routes.exchange import parse_lines
 
-    ids = ids_of(caller)
-    text = sys.stdin.buffer.read() if file == _STREAM else Path(file).read_bytes()
-    with output.progress(place.as_json) as bars:
-        reading = bars.add_task("checking", total=None)
-        lines = parse_lines(text, settings_of(place).max_json_depth)
-        bars.update(reading, description=f"writing {len(lines)} records")
-
-        async def work(hub: Hub) -> Imported:
-            return await hub.exchange.import_lines(ids.context(hub.default_owner), lines, on_conflict)
-
-        done = use_hub(place, work, make=True)
-    if place.as_json:
-        output.print_json(_answer(done))
+    text = read_bytes(file)
+    with output.show_progress(options.as_json) as bars:
+        task = bars.add_task("checking", total=None)
+        lines = parse_lines(text, json_limits(load_settings(options)))
+        bars.update(task, description=f"writing {len(lines)} records")
+        result = run_on_hub(
+            options, lambda hub, ctx: hub.knowledge.exchange.import_lines(ctx, lines, on_conflict), create=True
+        )
+    if not options.as_json:
+        output.say(f"imported {result.imported}, replaced {result.replaced}, skipped {result.skipped}")
+        output.say_undo(result.import_id or None)
         return
-    output.say(f"imported {done.imported}, replaced {done.replaced}, skipped {done.skipped}")
-    if done.import_id:
-        output.say(f"undo it with: knowhub undo {done.import_id}")
+    output.print_json(
+        {
+            "imported": result.imported,
+            "replaced": result.replaced,
+            "skipped": result.skipped,
+            "import_id": result.import_id,
+            "operation_ids": result.operation_ids,
+            "operation_id": result.operation_ids[-1] if result.operation_ids else None,
+        }
+    )
 
 
-@spread
+@app.command("export")
+@expand_options
 def export_file(
-    caller: Caller,
-    place: Place,
-    file: Annotated[str, typer.Argument(metavar="[FILE]", help="- is stdout.", show_default=False)] = _STREAM,
+    options: CallerOptions,
+    file: Annotated[str, typer.Argument(metavar="[FILE]", help="- writes to stdout.", show_default=False)] = _STDOUT,
     layout: Annotated[
-        Layout, typer.Option(help="workspace writes seed 004's folders of JSON files into FILE.")
+        Layout, typer.Option(help="workspace writes a folder of JSON files; FILE names the folder.")
     ] = Layout.JSONL,
 ) -> None:
-    """Export every record that the caller sees, the oldest first; `import` takes it back."""
-    ids = ids_of(caller)
-    if layout is Layout.WORKSPACE and file == _STREAM:
-        raise typer.BadParameter("--layout workspace needs a folder to write into")
+    """Export every record that the caller may see, the oldest first.
 
-    async def work(hub: Hub) -> list[bytes]:
-        return list(await hub.exchange.export(ids.context(hub.default_owner)))
+    `knowhub import` reads the file.
+    """
+    if layout is Layout.WORKSPACE and file == _STDOUT:
+        raise typer.BadParameter("--layout workspace needs the name of a folder")
 
-    records = use_hub(place, work)
-    with output.progress(place.as_json) as bars:
+    async def work(hub: Hub, ctx: RequestContext) -> list[bytes]:
+        return list(await hub.knowledge.exchange.export(ctx))
+
+    records = run_on_hub(options, work)
+    with output.show_progress(options.as_json) as bars:
         rows = bars.track(records, description="writing")
-        written = _write_workspace(Path(file), rows) if layout is Layout.WORKSPACE else _write_lines(file, rows)
-    if file != _STREAM and place.as_json:
-        output.print_json({"exported": len(records), "files": written})
-    elif file != _STREAM:
+        files = _write_workspace(Path(file), rows) if layout is Layout.WORKSPACE else _write_lines(file, rows)
+    if file != _STDOUT and options.as_json:
+        output.print_json({"exported": len(records), "files": files})
+    elif file != _STDOUT:
         output.say(f"exported {len(records)} records to {file}")
 
 
-def _answer(done: Imported) -> dict[str, object]:
-    return {
-        "imported": done.imported,
-        "replaced": done.replaced,
-        "skipped": done.skipped,
-        "import_id": done.import_id,
-        "operation_ids": done.operation_ids,
-        "operation_id": done.operation_ids[-1] if done.operation_ids else None,
-    }
-
-
 def _write_lines(file: str, records: Iterable[bytes]) -> list[str]:
-    if file == _STREAM:
+    if file == _STDOUT:
         for record in records:
             sys.stdout.buffer.write(record + b"\n")
         sys.stdout.buffer.flush()
         return []
-    with _replaced(Path(file)) as target:
+    with _replace_file(Path(file)) as target:
         for record in records:
             target.write(record + b"\n")
     return [file]
 
 
 @contextmanager
-def _replaced(path: Path) -> Iterator[BinaryIO]:
-    """Write beside `path` and put it in its place when it is whole; a pipe or a device is written to as it is.
+def _replace_file(path: Path) -> Iterator[BinaryIO]:
+    """Write a temporary file and rename it to `path` when it is complete. A pipe or a device is written directly.
 
-    Raises NotFound when the folder is not there, and OSError.
+    Raises NotFound when the folder does not exist, and OSError.
     """
     if path.exists() and not path.is_file():
         with path.open("wb") as target:
@@ -120,23 +125,27 @@ def _replaced(path: Path) -> Iterator[BinaryIO]:
         return
     if not path.parent.is_dir():
         raise NotFound(f"there is no folder {path.parent}")
-    beside = path.with_name(f".{path.name}.part")
+    temporary = path.with_name(f".{path.name}.part")
     try:
-        with beside.open("wb") as target:
+        with temporary.open("wb") as target:
             yield target
-        beside.replace(path)
+        temporary.replace(path)
     finally:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 def _write_workspace(folder: Path, records: Iterable[bytes]) -> list[str]:
+    import orjson
+
+    from knowhub.knowledge.exchange import workspace_files
+
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise Conflict(f"{folder} is not an empty folder; name one that is, or one that is not there yet")
-    written = []
+        raise Conflict(f"{folder} is not an empty folder; name an empty or a new folder")
+    files = []
     for name, rows in sorted(workspace_files([orjson.loads(record) for record in records]).items()):
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
-        written.append(str(path))
+        files.append(str(path))
     folder.mkdir(parents=True, exist_ok=True)
-    return written
+    return files

@@ -1,24 +1,29 @@
-"""Opening the hub for one command, beside a running server or without one, and parsing what was typed for it."""
+"""Open the hub for one command, and parse what was typed. A running server may use the same directory."""
 
-import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict
-from typing import Any, TypeVar
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
-from pydantic import BaseModel, ValidationError
 
-from knowhub.bootstrap import Hub, open_hub
-from knowhub.cli.options import Caller, Place
 from knowhub.core.errors import NotFound
-from knowhub.settings import Settings
-from knowhub.web.schemas.parts import CallerIds
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from pydantic import BaseModel
+
+    from knowhub.bootstrap import Hub
+    from knowhub.cli.options import CommonOptions
+    from knowhub.core.request_context import RequestContext
+    from knowhub.settings import Settings
 
 T = TypeVar("T")
-ModelT = TypeVar("ModelT", bound=BaseModel)
+ModelT = TypeVar("ModelT", bound="BaseModel")
 
-# The fields whose option bears another name.
-_OPTIONS = {
+# Fields whose option has another name.
+_OPTION_NAMES = {
     "q": "QUERY",
     "types": "--type",
     "scopes": "--scope",
@@ -28,74 +33,98 @@ _OPTIONS = {
 }
 
 
-def settings_of(place: Place, **given: object) -> Settings:
-    """Return the settings of the environment with what was typed over them. Ends with 2 when they are wrong."""
-    typed: dict[str, Any] = {"data_dir": place.data_dir, **given}
+def load_settings(options: CommonOptions, **overrides: object) -> Settings:
+    """Return the settings of the environment; options replace them. Ends with 2 when a setting is wrong."""
+    import structlog
+    from pydantic import ValidationError
+
+    from knowhub.settings import Settings
+
+    # stdout is for answers only.
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    typed: dict[str, Any] = {"data_dir": options.data_dir, **overrides}
     try:
         return Settings(**{name: value for name, value in typed.items() if value is not None})
-    except ValidationError as problem:
-        wrong = "; ".join(f"{_setting(one['loc'])}: {_message(one)}" for one in problem.errors())
-        raise typer.BadParameter(f"the settings are wrong: {wrong}") from problem
+    except ValidationError as error:
+        problems = "; ".join(f"{_setting_name(item['loc'])}: {_message(item)}" for item in error.errors())
+        raise typer.BadParameter(f"wrong settings: {problems}") from error
 
 
-def use_hub(place: Place, work: Callable[[Hub], Awaitable[T]], *, make: bool = False) -> T:
-    """Open the hub, run `work` on it and close it; without `make` the data directory must be there already.
+def run_on_hub(
+    options: CommonOptions, work: Callable[[Hub, RequestContext], Awaitable[T]], *, create: bool = False
+) -> T:
+    """Open the hub, run `work` on it as the caller of the command, and close it.
 
-    Raises NotFound when it is not, what `open_hub` raises, and what `work` raises.
+    Without `create` the data directory must exist. Ends with 2 when an id of the caller is invalid. Raises NotFound
+    when there is no data directory, and what `open_hub` and `work` raise.
     """
-    settings = settings_of(place)
-    if not make and not (settings.data_dir / "change_log").is_dir():
+    from knowhub.cli.options import CallerOptions
+    from knowhub.web.schemas.parts import CallerIds
+
+    ids = parse_model(CallerIds, options.ids()) if isinstance(options, CallerOptions) else CallerIds()
+    settings = load_settings(options)
+    if not create and not (settings.data_dir / "change_log").is_dir():
         raise NotFound(
             f"there are no records at {settings.data_dir}; name the data directory with --data-dir or KNOWHUB_DATA_DIR"
         )
 
-    async def opened() -> T:
-        async with open_hub(settings, keep=False) as hub:
-            return await work(hub)
+    import asyncio
 
-    return asyncio.run(opened())
+    from knowhub.bootstrap import open_hub
+
+    async def run() -> T:
+        async with open_hub(settings, maintain=False) as hub:
+            return await work(hub, ids.context(hub.default_owner))
+
+    return asyncio.run(run())
 
 
-def checked(model: type[ModelT], values: Mapping[str, Any], arguments: Mapping[str, str] | None = None) -> ModelT:
-    """Parse what was typed as the HTTP API would. Ends with 2, naming the option, when it is wrong.
+def build_tree_context(hub: Hub, ctx: RequestContext) -> RequestContext:
+    """Return the caller of a command that adds to the tree. Where keys are required, it shares nothing by default."""
+    from knowhub.core.request_context import share_nothing_by_default
 
-    `arguments` names the fields that are arguments of the command, and those whose option has another name.
+    return ctx if hub.settings.auth == "none" else share_nothing_by_default(ctx)
+
+
+def parse_model(
+    model: type[ModelT], values: Mapping[str, Any], option_names: Mapping[str, str] | None = None
+) -> ModelT:
+    """Parse what was typed as the HTTP API would. Ends with 2 and names the option when a value is wrong.
+
+    `option_names` names the fields that are arguments of the command, or whose option has another name.
     """
+    from pydantic import ValidationError
+
     try:
         return model.model_validate({name: value for name, value in values.items() if value not in (None, [], {})})
-    except ValidationError as problem:
-        names = {**_OPTIONS, **(arguments or {})}
-        wrong = "; ".join(f"{_option(one['loc'], names)}{_message(one)}" for one in problem.errors())
-        raise typer.BadParameter(wrong) from problem
+    except ValidationError as error:
+        names = {**_OPTION_NAMES, **(option_names or {})}
+        problems = "; ".join(f"{_option_name(item['loc'], names)}{_message(item)}" for item in error.errors())
+        raise typer.BadParameter(problems) from error
 
 
-def ids_of(caller: Caller) -> CallerIds:
-    """Parse who is asking. Ends with 2 when an id is none."""
-    return checked(CallerIds, asdict(caller))
-
-
-def tags_of(typed: Sequence[str], option: str = "--tag") -> dict[str, str | list[str]]:
-    """Parse `name=value` pairs; a name that comes again has several values. Ends with 2 on anything else."""
+def parse_tags(typed: Sequence[str], option: str = "--tag") -> dict[str, str | list[str]]:
+    """Parse `name=value` pairs. A repeated name has a list of values. Ends with 2 when a pair is invalid."""
     tags: dict[str, str | list[str]] = {}
     for pair in typed:
         name, equals, value = pair.partition("=")
         if not name or not equals:
             raise typer.BadParameter(f"{option}: {pair!r} is not NAME=VALUE")
-        known = tags.get(name)
-        tags[name] = value if known is None else [*(known if isinstance(known, list) else [known]), value]
+        earlier = tags.get(name)
+        tags[name] = value if earlier is None else [*(earlier if isinstance(earlier, list) else [earlier]), value]
     return tags
 
 
-def _option(location: tuple[int | str, ...], names: Mapping[str, str]) -> str:
+def _option_name(location: tuple[int | str, ...], names: Mapping[str, str]) -> str:
     if not location:
         return ""
     name = str(location[0])
-    # Within what is structured, the place says more than the option does.
-    inner = f"{'.'.join(map(str, location))}: " if len(location) > 2 else ""  # noqa: PLR2004 -- more than an item of a list
+    # Inside a nested value the path helps more than the name of the option.
+    inner = f"{'.'.join(map(str, location))}: " if len(location) > 2 else ""  # noqa: PLR2004 -- deeper than a list item
     return f"{names.get(name, '--' + name.replace('_', '-'))}: {inner}"
 
 
-def _setting(location: tuple[int | str, ...]) -> str:
+def _setting_name(location: tuple[int | str, ...]) -> str:
     return f"KNOWHUB_{str(location[0]).upper()}" if location else "KNOWHUB_*"
 
 

@@ -1,135 +1,155 @@
-"""API keys: making, listing, replacing and ending them on the data directory, with a server running or none."""
+"""`knowhub keys`: create, list, rotate and revoke API keys, and rotate the master key. A server may be running."""
+
+from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from knowhub.bootstrap import Hub
 from knowhub.cli import output
-from knowhub.cli.hub_access import checked, use_hub
-from knowhub.cli.options import Place, spread
+from knowhub.cli.hub_access import parse_model, run_on_hub
+from knowhub.cli.options import CommonOptions, expand_options
 from knowhub.core.errors import NotFound
 from knowhub.core.request_context import DEFAULT_ACCOUNT, RequestContext, Role, local_context
-from knowhub.web.routes.admin import shown, told
-from knowhub.web.schemas.keys import KeyBody
 
-app = typer.Typer(help="Say who may call, where KNOWHUB_AUTH=api-key.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from knowhub.bootstrap import Hub
+    from knowhub.web.schemas.keys import KeyBody
 
-_KeyId = Annotated[str, typer.Argument(metavar="KEY_ID", help="Which key, by its name in `knowhub keys list`.")]
+app = typer.Typer(help="Manage API keys (KNOWHUB_AUTH=api-key) and the master key.", no_args_is_help=True)
+
+KeyId = Annotated[str, typer.Argument(metavar="KEY_ID", help="The id of a key, as `knowhub keys list` shows it.")]
 
 
 @dataclass(frozen=True, slots=True)
-class HolderText:
-    """What `keys create` takes of a key."""
+class KeyOptions:
+    """The holder and the rights of a new key."""
 
-    user_id: Annotated[str | None, typer.Option(help="The user that it stands for; or --agent-id.")] = None
-    agent_id: Annotated[str | None, typer.Option(help="The agent that it stands for, and that owns what it saves.")] = (
-        None
+    user_id: Annotated[str | None, typer.Option(help="The user who holds the key; or use --agent-id.")] = None
+    agent_id: Annotated[str | None, typer.Option(help="The agent that holds the key and owns what it saves.")] = None
+    role: Annotated[str, typer.Option(metavar="reader|writer|admin", help="What the holder may do.")] = (
+        Role.WRITER.value
     )
-    role: Annotated[str, typer.Option(metavar="reader|writer|admin", help="What it may do.")] = Role.WRITER.value
-    project_ids: Annotated[list[str], typer.Option("--project-id", help="May come several times.")] = field(
+    project_ids: Annotated[list[str], typer.Option("--project-id", help="Can be repeated.")] = field(
         default_factory=list
     )
-    team_ids: Annotated[list[str], typer.Option("--team-id", help="May come several times.")] = field(
-        default_factory=list
-    )
-    org_ids: Annotated[list[str], typer.Option("--org-id", help="May come several times.")] = field(
-        default_factory=list
-    )
-    expires_at: Annotated[str | None, typer.Option(help="From when on it opens nothing (ISO 8601).")] = None
-    account: Annotated[str, typer.Option(help="The account that it belongs to.")] = DEFAULT_ACCOUNT
+    team_ids: Annotated[list[str], typer.Option("--team-id", help="Can be repeated.")] = field(default_factory=list)
+    org_ids: Annotated[list[str], typer.Option("--org-id", help="Can be repeated.")] = field(default_factory=list)
+    expires_at: Annotated[str | None, typer.Option(help="The key is invalid from this time on (ISO 8601).")] = None
+    account: Annotated[str, typer.Option(help="The account that the key belongs to.")] = DEFAULT_ACCOUNT
 
-    def body(self) -> KeyBody:
-        """Return what the HTTP API would take."""
+    def to_body(self) -> KeyBody:
+        """Return the request body of the HTTP API."""
+        from knowhub.web.schemas.keys import KeyBody
+
         names = {"project_ids": "--project-id", "team_ids": "--team-id", "org_ids": "--org-id"}
-        return checked(KeyBody, asdict(self), names)
+        return parse_model(KeyBody, asdict(self), names)
 
 
 @app.command("create")
-@spread
-def create(holder: HolderText, place: Place) -> None:
-    """Make a key and print it, this once; the directory keeps its hash only."""
-    body = holder.body()
+@expand_options
+def create(holder: KeyOptions, options: CommonOptions) -> None:
+    """Create a key and print it. It is shown only now: the directory stores its hash."""
+    from knowhub.web.routes.admin import make_issued_key_view
 
-    async def work(hub: Hub) -> dict[str, Any]:
-        minted = await hub.identity.mint(local_context(hub.default_owner, holder.account), body.to_new())
-        return told(hub.identity, minted) | {"operation_id": minted.operation_id}
+    body = holder.to_body()
 
-    _print_new(use_hub(place, work, make=True), place)
+    async def work(hub: Hub, _: RequestContext) -> dict[str, Any]:
+        issued = await hub.identity.mint(local_context(hub.default_owner, holder.account), body.to_new())
+        return make_issued_key_view(hub.identity, issued) | {"operation_id": issued.operation_id}
+
+    _print_key(run_on_hub(options, work, create=True), options)
 
 
 @app.command("list")
-@spread
+@expand_options
 def list_keys(
-    place: Place, account: Annotated[str | None, typer.Option(help="Only those of this account.")] = None
+    options: CommonOptions, account: Annotated[str | None, typer.Option(help="Only keys of this account.")] = None
 ) -> None:
-    """List the keys, the oldest first, ended ones too."""
+    """List the keys, the oldest first. Expired and revoked keys are included."""
+    from knowhub.web.routes.admin import make_key_view
 
-    async def work(hub: Hub) -> list[dict[str, Any]]:
+    async def work(hub: Hub, _: RequestContext) -> list[dict[str, Any]]:
         keys = await hub.identity.keys(local_context(hub.default_owner), account)
-        return [shown(hub.identity, key) for key in keys]
+        return [make_key_view(hub.identity, key) for key in keys]
 
-    keys = use_hub(place, work)
-    if place.as_json:
+    keys = run_on_hub(options, work)
+    if options.as_json:
         output.print_json({"results": keys, "count": len(keys), "next_cursor": None})
         return
-    table = output.table("key", "account", "holder", "role", "until", "last used")
-    for key in keys:
-        cells = (key["key_id"], key["account"], _holder(key), key["role"], _until(key), key["last_used_at"] or "")
-        table.add_row(*map(output.cell, cells))
-    output.print_table(table)
+    rows = [
+        (key["key_id"], key["account"], _holder(key), key["role"], _validity(key), key["last_used_at"] or "")
+        for key in keys
+    ]
+    output.print_table(("key", "account", "holder", "role", "until", "last used"), rows)
 
 
 @app.command("rotate")
-@spread
-def rotate(key_id: _KeyId, place: Place) -> None:
-    """Put a new key in the place of one, and print it; the old one ends at once."""
+@expand_options
+def rotate(key_id: KeyId, options: CommonOptions) -> None:
+    """Replace a key and print the new one. The old key is invalid at once."""
+    from knowhub.web.routes.admin import make_issued_key_view
 
-    async def work(hub: Hub) -> dict[str, Any]:
-        minted = await hub.identity.rotate(await _at(hub, key_id), key_id)
-        return told(hub.identity, minted) | {"operation_id": minted.operation_id}
+    async def work(hub: Hub, _: RequestContext) -> dict[str, Any]:
+        issued = await hub.identity.rotate(await _context_of(hub, key_id), key_id)
+        return make_issued_key_view(hub.identity, issued) | {"operation_id": issued.operation_id}
 
-    _print_new(use_hub(place, work), place)
+    _print_key(run_on_hub(options, work), options)
 
 
 @app.command("revoke")
-@spread
-def revoke(key_id: _KeyId, place: Place) -> None:
-    """End a key at once; nothing brings it back."""
+@expand_options
+def revoke(key_id: KeyId, options: CommonOptions) -> None:
+    """Revoke a key at once. This cannot be undone."""
 
-    async def work(hub: Hub) -> str | None:
-        return await hub.identity.revoke(await _at(hub, key_id), key_id)
+    async def work(hub: Hub, _: RequestContext) -> str | None:
+        return await hub.identity.revoke(await _context_of(hub, key_id), key_id)
 
-    operation_id = use_hub(place, work)
-    if place.as_json:
+    operation_id = run_on_hub(options, work)
+    if options.as_json:
         output.print_json({"operation_id": operation_id})
     else:
         output.say(f"revoked {key_id}" if operation_id is not None else f"{key_id} was revoked before")
 
 
-async def _at(hub: Hub, key_id: str) -> RequestContext:
+@app.command("rotate-master")
+@expand_options
+def rotate_master(options: CommonOptions) -> None:
+    """Wrap the keys of all sealed resources with a new master key. Run it again if it was interrupted.
+
+    If KNOWHUB_SECRET_KEY is set, it is the new key; KNOWHUB_SECRET_KEY_OLD or the key file opens what was sealed
+    before. Otherwise a new key file replaces the old one.
+    """
+    result = run_on_hub(options, lambda hub, _: hub.vault.rotate())
+    if options.as_json:
+        output.print_json(asdict(result))
+    else:
+        output.say(f"rotated  {result.rewrapped} of {result.keys} keys; the master key is now {result.master}")
+
+
+async def _context_of(hub: Hub, key_id: str) -> RequestContext:
     account = await hub.identity.account_of(key_id)
     if account is None:
         raise NotFound.of("key", key_id)
     return local_context(hub.default_owner, account)
 
 
-def _print_new(key: dict[str, Any], place: Place) -> None:
-    if place.as_json:
+def _print_key(key: dict[str, Any], options: CommonOptions) -> None:
+    if options.as_json:
         output.print_json(key)
         return
-    # The key alone stands on stdout, so that a script can take it up.
+    # stdout has the key alone, so that a script can read it.
     output.say(key["key"])
-    output.warn(f"{key['key_id']}: {_holder(key)}, {key['role']} in account {key['account']}; it is shown this once")
+    output.warn(f"{key['key_id']}: {_holder(key)}, {key['role']} in account {key['account']}; it is shown only now")
 
 
 def _holder(key: dict[str, Any]) -> str:
-    own = [f"{kind}:{key[f'{kind}_id']}" for kind in ("user", "agent") if key[f"{kind}_id"] is not None]
-    return ", ".join([*own, *(f"{kind}:{one}" for kind in ("project", "team", "org") for one in key[f"{kind}_ids"])])
+    ids = [f"{kind}:{key[f'{kind}_id']}" for kind in ("user", "agent") if key[f"{kind}_id"] is not None]
+    return ", ".join([*ids, *(f"{kind}:{item}" for kind in ("project", "team", "org") for item in key[f"{kind}_ids"])])
 
 
-def _until(key: dict[str, Any]) -> str:
+def _validity(key: dict[str, Any]) -> str:
     if key["revoked_at"] is not None:
         return f"revoked {key['revoked_at']}"
     until = key["expires_at"] or "no end"

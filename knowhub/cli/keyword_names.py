@@ -1,51 +1,62 @@
-"""Keywords as people type and read them: by id or by name going in, by their path coming out."""
+"""Keywords as people type and read them: an id or a name as input, a path of names as output."""
 
-from collections.abc import Mapping
-from typing import Any
+from __future__ import annotations
 
-import orjson
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
-from knowhub.bootstrap import Hub
+import typer
+
 from knowhub.core.errors import Conflict, NotFound
 from knowhub.core.request_context import RequestContext
-from knowhub.keywords.finding import PINYIN
 from knowhub.keywords.model import ROOT_ID, SearchStatus
 
-_NEAR = 5
+if TYPE_CHECKING:
+    from knowhub.bootstrap import Hub
+
+_MAX_NEAR = 5
+
+KeywordArgument = Annotated[str, typer.Argument(metavar="KEYWORD", help="The id or the name.", show_default=False)]
 
 
-async def keyword_id(hub: Hub, ctx: RequestContext, typed: str) -> str:
-    """Return the id of the keyword that was typed, by its id or by a name or alias that no other has.
+async def resolve_keyword(hub: Hub, ctx: RequestContext, typed: str) -> str:
+    """Return the id of the keyword with this id, or with a name or alias that no other keyword has.
 
-    Raises Conflict naming the keywords of that name with their paths, and NotFound naming those that are near it.
-    A spelling in pinyin names nothing here: what is moved or deleted should be called by its name.
+    Raises Conflict with the paths of the keywords that share the name, and NotFound with the most similar keywords. A
+    spelling in pinyin is not accepted: a keyword that is moved or deleted should be called by its name.
     """
+    from knowhub.keywords.search.lookup import PINYIN
+
     try:
-        await hub.keywords.get(ctx, typed)
-    except NotFound as problem:
-        return await _named(hub, ctx, typed, problem)
+        await hub.keywords.tree.get(ctx, typed)
+    except NotFound as unknown:
+        found = await hub.keywords.search.search(ctx, typed, expand=False)
+        is_exact = found.reason != PINYIN
+        rows = load_rows([found.node] if found.node else found.candidates)
+        if found.status is SearchStatus.MATCHED and is_exact:
+            return str(rows[0]["id"])
+        near = [{"id": row["id"], "path": await path_of(hub, ctx, row["id"])} for row in rows]
+        if found.status is SearchStatus.AMBIGUOUS and is_exact:
+            raise Conflict(
+                f"{len(near)} keywords are called {typed!r}; name one by its id", {"keyword": near}
+            ) from None
+        extra = {"near": near[:_MAX_NEAR]} if near else {}
+        raise NotFound(f"no keyword has the id or the name {typed!r}", extra) from unknown
     return typed
 
 
-async def path_text(hub: Hub, ctx: RequestContext, row: Mapping[str, Any]) -> str:
-    """Return where a keyword stands, from below the root to itself."""
-    return joined_path([orjson.loads(above) for above in await hub.keywords.path(ctx, row["id"])])
+async def path_of(hub: Hub, ctx: RequestContext, keyword_id: str) -> str:
+    """Return the names from below the root to a keyword. Raises NotFound."""
+    return join_path(load_rows(await hub.keywords.tree.get_path(ctx, keyword_id)))
 
 
-def joined_path(rows: list[dict[str, Any]]) -> str:
-    """Join the names of a path; the root is left out where something stands below it."""
+def join_path(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Join the names from below the root to the keyword; the root itself is named alone."""
     return " / ".join(row["name"] for row in rows if row["id"] != ROOT_ID or len(rows) == 1)
 
 
-async def _named(hub: Hub, ctx: RequestContext, typed: str, unknown: NotFound) -> str:
-    found = await hub.keyword_search.search(ctx, typed, expand=False)
-    if found.status is SearchStatus.MATCHED and found.reason != PINYIN:
-        return str(orjson.loads(found.node or b"{}")["id"])
-    rows = [orjson.loads(row) for row in ([found.node] if found.node else found.candidates)]
-    near = [{"id": row["id"], "path": await path_text(hub, ctx, row)} for row in rows]
-    if found.status is SearchStatus.AMBIGUOUS and found.reason != PINYIN:
-        raise Conflict(
-            f"{len(near)} keywords are called {typed!r}; say by its id which one you mean", {"keyword": near}
-        )
-    extra = {"near": near[:_NEAR]} if near else {}
-    raise NotFound(f"no keyword has the id or the name {typed!r}", extra) from unknown
+def load_rows(texts: Sequence[bytes]) -> list[dict[str, Any]]:
+    """Parse the rows that a service returns as JSON text."""
+    import orjson
+
+    return [orjson.loads(text) for text in texts]

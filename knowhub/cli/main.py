@@ -1,68 +1,85 @@
-"""The `knowhub` command: what it can do, and how it ends — 0 done, 1 refused or failed, 2 asked wrongly."""
+"""The `knowhub` command: its subcommands and its exit status (0 done, 1 refused or failed, 2 wrong usage).
+
+`--help` and `--version` import no command module, and `knowhub COMMAND --help` imports only the module of this command.
+The command modules import the server, the web framework and pydantic inside their functions.
+"""
 
 import io
 import sys
-import traceback
-from importlib.metadata import version
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any, NamedTuple
 
-import structlog
 import typer
+from typer.core import TyperCommand, TyperGroup
 
-from knowhub.cli import (
-    audit,
-    context,
-    demo,
-    exchange,
-    extract,
-    keys,
-    maintain,
-    master_key,
-    output,
-    query,
-    replay,
-    resource,
-    serve,
-    slim,
-    snapshot,
-    tree,
-)
+from knowhub.cli import output
 from knowhub.core.errors import KnowHubError
 
+
+class CommandEntry(NamedTuple):
+    """The module of a command, and its line in `knowhub --help`. A group has the `app` of its module to itself."""
+
+    module: str
+    summary: str
+    is_group: bool = False
+
+
+COMMANDS = {
+    "serve": CommandEntry("serve", "Run the server until Ctrl-C or SIGTERM."),
+    "demo": CommandEntry("demo", "Load examples into a new directory, ask ten questions, and serve."),
+    "save": CommandEntry("records", "Save what was learned, and print its id."),
+    "search": CommandEntry("records", "Find records about QUERY, the best first."),
+    "list": CommandEntry("records", "List records, the newest first."),
+    "get": CommandEntry("records", "Show all fields of a record."),
+    "feedback": CommandEntry("records", "Rate a record. Search ranks by these ratings."),
+    "extract": CommandEntry("curation", "Find what is worth keeping in a conversation, and save it."),
+    "slim": CommandEntry("curation", "Merge copies, near copies, and records that a model finds equal."),
+    "audit": CommandEntry("curation", "Report duplicates, copied search results, expired records and secrets."),
+    "undo": CommandEntry("records", "Undo an operation, or a whole import by its import_id."),
+    "tree": CommandEntry("tree", "The keyword tree: search, add, move, merge, tidy.", is_group=True),
+    "context": CommandEntry("context", "Sessions and memories.", is_group=True),
+    "resource": CommandEntry("resource", "Code, credentials, cookies and other texts.", is_group=True),
+    "replay": CommandEntry("replay", "Show what the language model was asked and what it decided."),
+    "import": CommandEntry("exchange", "Import all records of a file, or none."),
+    "export": CommandEntry("exchange", "Export every record that the caller may see, the oldest first."),
+    "snapshot": CommandEntry("snapshot", "Back up everything in one file, and restore it.", is_group=True),
+    "keys": CommandEntry("keys", "Manage API keys (KNOWHUB_AUTH=api-key) and the master key.", is_group=True),
+    "reindex": CommandEntry("maintenance", "Rebuild every index from the log."),
+    "compact": CommandEntry("maintenance", "Forget old operations and free their space."),
+    "doctor": CommandEntry("maintenance", "Look for damage, incomplete writes and outdated files."),
+}
+
+
+def load_command(name: str) -> Any:  # noqa: ANN401 -- a command of click, which typer vendors under a private name
+    """Import the module of a command and return the command."""
+    entry = COMMANDS[name]
+    group = typer.main.get_group(import_module(f"knowhub.cli.{entry.module}").app)
+    return group if entry.is_group else group.commands[name]
+
+
+class LazyGroup(TyperGroup):
+    """A group that imports the module of a command when the command is called."""
+
+    def __init__(self, **attributes: Any) -> None:  # noqa: ANN401 -- as typer passes them
+        super().__init__(**attributes)
+        for name, entry in COMMANDS.items():
+            self.add_command(TyperCommand(name=name, help=entry.summary))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:  # noqa: ANN401 -- click's
+        """Return the command that `args` name, and the remaining arguments."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, load_command(name) if name in COMMANDS else command, rest
+
+
 app = typer.Typer(
-    name="knowhub",
-    help="Keep what agents learn, and hand it back at the moment it is needed.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
+    name="knowhub", cls=LazyGroup, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
 )
-app.command("serve")(serve.serve)
-app.command("demo")(demo.demo)
-app.command("save")(query.save)
-app.command("search")(query.search)
-app.command("list")(query.list_records)
-app.command("get")(query.get)
-app.command("feedback")(query.feedback)
-app.command("extract")(extract.extract)
-app.command("slim")(slim.slim)
-app.command("undo")(query.undo)
-app.add_typer(tree.app, name="tree")
-app.add_typer(snapshot.app, name="snapshot")
-app.add_typer(keys.app, name="keys")
-keys.app.command("rotate-master")(master_key.rotate_master)
-app.add_typer(resource.app, name="resource")
-app.add_typer(context.app, name="context")
-app.command("replay")(replay.replay)
-app.command("import")(exchange.import_file)
-app.command("export")(exchange.export_file)
-app.command("reindex")(maintain.reindex)
-app.command("compact")(maintain.compact)
-app.command("doctor")(maintain.doctor)
-app.command("audit")(audit.audit)
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+def _show_version(is_asked: bool) -> None:
+    if is_asked:
+        from importlib.metadata import version
+
         output.say(f"knowhub {version('knowhub')}")
         raise typer.Exit
 
@@ -70,29 +87,29 @@ def _show_version(wanted: bool) -> None:
 @app.callback()
 def knowhub(
     _version: Annotated[
-        bool, typer.Option("--version", help="Say which KnowHub this is.", is_eager=True, callback=_show_version)
+        bool, typer.Option("--version", help="Print the version of KnowHub.", is_eager=True, callback=_show_version)
     ] = False,
 ) -> None:
-    """Keep what agents learn, and hand it back at the moment it is needed."""
+    """Store what agents learn, and return it when it is needed."""
 
 
 def run() -> None:
-    """Run the command line; a failure is told in a line on stderr, never as a traceback."""
+    """Run the command line. A failure is one line on stderr, never a traceback."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # A terminal that cannot show a character shows another: that is no reason to fail.
+            # A terminal that cannot show a character shows a replacement. That is no reason to fail.
             stream.reconfigure(errors="replace")
-    # stdout is for answers only.
-    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     try:
         app()
-    except KnowHubError as problem:
-        output.print_refusal(problem)
+    except KnowHubError as error:
+        output.print_refusal(error)
         sys.exit(1)
-    except OSError as problem:
-        output.warn(f"knowhub: {problem}")
+    except OSError as error:
+        output.warn(f"knowhub: {error}")
         sys.exit(1)
-    except Exception as problem:  # noqa: BLE001 -- whatever it is, it is told in one line and ends with 1
-        place = traceback.extract_tb(problem.__traceback__)[-1]
-        output.warn(f"knowhub: unexpected {type(problem).__name__}: {problem} ({place.filename}:{place.lineno})")
+    except Exception as error:  # noqa: BLE001 -- any failure is reported in one line and ends with 1
+        import traceback
+
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        output.warn(f"knowhub: unexpected {type(error).__name__}: {error} ({frame.filename}:{frame.lineno})")
         sys.exit(1)

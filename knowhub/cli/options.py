@@ -1,88 +1,78 @@
-"""Options that several commands share, and the decorator that lets a command take them as one value."""
+"""Options that several commands share, and the decorator that turns a dataclass of options into parameters."""
 
 import dataclasses
 import functools
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from knowhub.knowledge.model import KnowledgeType
+from knowhub.core.request_context import CONTEXT_IDS
 
-_CALLER, _FILTERS = "Who is asking", "Filters"
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where the records are, and how to answer."""
-
-    data_dir: Annotated[Path | None, typer.Option(help="The data directory. Else KNOWHUB_DATA_DIR.")] = None
-    as_json: Annotated[bool, typer.Option("--json", help="Answer with JSON, as the HTTP API does.")] = False
+_CALLER = "Who is asking"
 
 
 @dataclass(frozen=True, slots=True)
-class Caller:
-    """Who is asking; with none of these it is the local principal, who sees and may do everything."""
+class CommonOptions:
+    """The data directory, and the form of the answer."""
+
+    data_dir: Annotated[Path | None, typer.Option(help="The data directory. Default: KNOWHUB_DATA_DIR.")] = None
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, as the HTTP API answers.")] = False
+
+
+@dataclass(frozen=True, slots=True)
+class CallerOptions(CommonOptions):
+    """Who is asking. Without any of these it is the local principal, who may see and do everything."""
 
     user_id: Annotated[str | None, typer.Option(help="Act as this user.", rich_help_panel=_CALLER)] = None
     agent_id: Annotated[str | None, typer.Option(help="Act as this agent.", rich_help_panel=_CALLER)] = None
-    project_id: Annotated[str | None, typer.Option(help="See project:ID too.", rich_help_panel=_CALLER)] = None
-    team_id: Annotated[str | None, typer.Option(help="See team:ID too.", rich_help_panel=_CALLER)] = None
-    org_id: Annotated[str | None, typer.Option(help="See org:ID too.", rich_help_panel=_CALLER)] = None
+    project_id: Annotated[str | None, typer.Option(help="Also see project:ID.", rich_help_panel=_CALLER)] = None
+    team_id: Annotated[str | None, typer.Option(help="Also see team:ID.", rich_help_panel=_CALLER)] = None
+    org_id: Annotated[str | None, typer.Option(help="Also see org:ID.", rich_help_panel=_CALLER)] = None
+
+    def ids(self) -> dict[str, str | None]:
+        """Return the ids of the caller by the names of the HTTP API."""
+        return {name: getattr(self, name) for name in CONTEXT_IDS}
 
 
-@dataclass(frozen=True, slots=True)
-class Filters:
-    """Which records; each option may be given several times, and one of its values must hold."""
-
-    types: Annotated[
-        list[KnowledgeType], typer.Option("--type", help="Only of this type.", rich_help_panel=_FILTERS)
-    ] = field(default_factory=list)
-    scopes: Annotated[list[str], typer.Option("--scope", help="Only with this scope.", rich_help_panel=_FILTERS)] = (
-        field(default_factory=list)
-    )
-
-    def values(self) -> dict[str, list[str]]:
-        """Return what the HTTP API would take."""
-        return {"types": [kind.value for kind in self.types], "scopes": self.scopes}
-
-
-def spread(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command one option for each field of its dataclass parameters, which it receives filled in."""
+def expand_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Replace each dataclass parameter of a command by one option for each of its fields."""
     hints = get_type_hints(command, include_extras=True)
     hints.pop("return", None)
     groups: dict[str, Any] = {name: kind for name, kind in hints.items() if dataclasses.is_dataclass(kind)}
     parameters: list[inspect.Parameter] = []
     for name, parameter in inspect.signature(command).parameters.items():
         if name in groups:
-            parameters += _options(groups[name])
+            parameters += _parameters_of(groups[name])
         else:
-            # By name only: an argument of typer's needs no place, and may have a default before one without.
+            # Keyword-only: then a parameter with a default may come before a parameter without one.
             parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[name]))
 
     @functools.wraps(command)
-    def filled(**values: Any) -> None:  # noqa: ANN401 -- whatever typer has parsed
+    def call(**values: Any) -> None:  # noqa: ANN401 -- the values that typer has parsed
         for name, kind in groups.items():
-            values[name] = kind(**{one.name: values.pop(one.name) for one in dataclasses.fields(kind)})
+            values[name] = kind(**{item.name: values.pop(item.name) for item in dataclasses.fields(kind)})
         command(**values)
 
-    filled.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # typer reads it from here
-    filled.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return filled
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # typer reads it from here
+    call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return call
 
 
-def _options(kind: Any) -> list[inspect.Parameter]:  # noqa: ANN401 -- a dataclass, as `spread` has checked
+def _parameters_of(kind: Any) -> list[inspect.Parameter]:  # noqa: ANN401 -- a dataclass, as `expand_options` checks
     hints = get_type_hints(kind, include_extras=True)
     return [
-        inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=_default(one), annotation=hints[one.name])
-        for one in dataclasses.fields(kind)
+        inspect.Parameter(
+            item.name, inspect.Parameter.KEYWORD_ONLY, default=_default_of(item), annotation=hints[item.name]
+        )
+        for item in dataclasses.fields(kind)
     ]
 
 
-def _default(one: "dataclasses.Field[Any]") -> Any:  # noqa: ANN401 -- any field's default
-    if one.default_factory is not dataclasses.MISSING:
-        return one.default_factory()
-    return inspect.Parameter.empty if one.default is dataclasses.MISSING else one.default
+def _default_of(item: "dataclasses.Field[Any]") -> Any:  # noqa: ANN401 -- the default of any field
+    if item.default_factory is not dataclasses.MISSING:
+        return item.default_factory()
+    return inspect.Parameter.empty if item.default is dataclasses.MISSING else item.default

@@ -1,129 +1,112 @@
 """What the commands print: JSON or tables on stdout, everything else on stderr."""
 
+from __future__ import annotations
+
 import sys
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
-
-import orjson
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
-from rich.text import Text
+from typing import TYPE_CHECKING, Any
 
 from knowhub.core.errors import InvalidInput, KnowHubError
-from knowhub.keywords.model import Written
 
-_ERRORS_SHOWN = 20
-_PIPED_WIDTH = 140
+if TYPE_CHECKING:
+    from rich.progress import Progress
+    from rich.text import Text
+
+    from knowhub.keywords.model import WrittenRow
+
+_MAX_ERRORS = 20
+_PIPE_WIDTH = 140
 _LINE_CHARS = 120
 _HARMLESS = "\n\t\N{ZERO WIDTH JOINER}\N{ZERO WIDTH NON-JOINER}"
 
 
-def console() -> Console:
-    """Return the console of stdout; when that is a pipe it is as wide as a table needs."""
-    plain = Console(highlight=False)
-    return plain if plain.is_terminal else Console(highlight=False, width=_PIPED_WIDTH)
-
-
 def say(text: str) -> None:
-    """Print a line for a person, on stdout."""
-    sys.stdout.write(printable(text) + "\n")
+    """Print a line for a person on stdout."""
+    sys.stdout.write(make_printable(text) + "\n")
     sys.stdout.flush()
 
 
 def say_undo(operation_id: str | None) -> None:
-    """Say how an operation is undone; nothing when there was none."""
+    """Print how to undo an operation. Print nothing when there is no operation."""
     if operation_id is not None:
         say(f"undo it with: knowhub undo {operation_id}")
 
 
-def created_answer(made: Written) -> dict[str, Any]:
-    """Return what the HTTP API answers to the creation of a keyword or an info."""
-    told: dict[str, Any] = {**made.row, "degraded": list(made.degraded)}
-    decided = {"decided": made.decided} if made.decided else {}
-    return {**told, **decided, "operation_id": made.operation_id}
+def say_degraded(parts: Iterable[str]) -> None:
+    """Print the parts of the server that were missing, such as the language model."""
+    for part in parts:
+        say(f"did without: {part}")
 
 
 def warn(text: str) -> None:
-    """Print a line for a person, on stderr."""
+    """Print a line for a person on stderr."""
     sys.stdout.flush()
-    sys.stderr.write(printable(text) + "\n")
+    sys.stderr.write(make_printable(text) + "\n")
 
 
 def print_json(value: Any) -> None:  # noqa: ANN401 -- any JSON value
-    """Print one JSON value, in UTF-8 whatever the locale says; indented where a person looks at it."""
+    """Print a JSON value in UTF-8, whatever the locale says. It is indented on a terminal."""
+    import orjson
+
     options = orjson.OPT_APPEND_NEWLINE | (orjson.OPT_INDENT_2 if sys.stdout.isatty() else 0)
     sys.stdout.flush()
     sys.stdout.buffer.write(orjson.dumps(value, option=options))
     sys.stdout.buffer.flush()
 
 
-def print_table(table: Table) -> None:
-    """Print a table on stdout."""
-    console().print(table)
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str = "") -> None:
+    """Print a table on stdout. A value that is not a `cell` is shown as plain text."""
+    from rich.console import Console
+    from rich.table import Table
 
-
-def table(*columns: str, title: str | None = None) -> Table:
-    """Make a table with these headings."""
-    made = Table(
-        title=cell(title) if title else None, title_justify="left", header_style="bold", show_lines=False, expand=False
-    )
+    # A pipe has no width of its own: the table gets the width that it needs.
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=_PIPE_WIDTH)
+    table = Table(title=cell(title) if title else None, title_justify="left", header_style="bold")
     for column in columns:
-        made.add_column(column, overflow="fold")
-    return made
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*map(cell, row))
+    console.print(table)
 
 
-def cell(text: object, style: str = "") -> Text:
-    """Make a cell of text that somebody else wrote: no markup and no control characters in it are obeyed."""
-    return Text(printable(str(text)), style=style)
+def cell(value: object, style: str = "") -> Text:
+    """Make a table cell. Markup and control characters in the text have no effect."""
+    from rich.text import Text
+
+    return value if isinstance(value, Text) else Text(make_printable(str(value)), style=style)
 
 
-def printable(text: str) -> str:
-    """Return `text` without what a terminal would obey; spaces of every width and tabs stay."""
+def make_printable(text: str) -> str:
+    """Replace what a terminal would obey. Spaces of every width and tabs stay."""
     if text.isprintable():
         return text
     lines = text.replace("\r\n", "\n")
     return "".join(char if char.isprintable() or _is_harmless(char) else "\N{REPLACEMENT CHARACTER}" for char in lines)
 
 
-def one_line(text: str, chars: int = _LINE_CHARS) -> str:
-    """Return `text` on one line of at most `chars` characters."""
-    joined = " ".join(text.split())
-    return joined if len(joined) <= chars else joined[: chars - 1] + "…"
+def shorten(text: str, max_chars: int = _LINE_CHARS) -> str:
+    """Return `text` on one line of at most `max_chars` characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= max_chars else line[: max_chars - 1] + "…"
 
 
-def print_refusal(problem: KnowHubError) -> None:
-    """Say on stderr what was refused and what to do about it, with everything that the HTTP answer would name."""
-    warn(f"knowhub: {problem.detail}")
-    if isinstance(problem, InvalidInput):
-        shown = problem.errors[:_ERRORS_SHOWN]
-        lines = [f"{one.field}: {one.message}" for one in shown]
-        for line in lines if lines != [problem.detail] else []:
-            warn(f"  {line}")
-        if len(problem.errors) > len(shown):
-            warn(f"  … and {len(problem.errors) - len(shown)} more")
-    for name, value in problem.extra.items():
-        _warn_about(name, value)
-
-
-def _warn_about(name: str, value: object) -> None:
-    values: Sequence[object] = value if isinstance(value, list) else [value]
-    for one in values[:_ERRORS_SHOWN]:
-        said = ", ".join(f"{key} {_joined(part)}" for key, part in one.items()) if isinstance(one, Mapping) else one
-        warn(f"  {name}: {said}")
-    if len(values) > _ERRORS_SHOWN:
-        warn(f"  … and {len(values) - _ERRORS_SHOWN} more")
-
-
-def _joined(value: object) -> str:
-    return " ".join(map(str, value)) if isinstance(value, list) else str(value)
+def format_created(written: WrittenRow) -> dict[str, Any]:
+    """Return what the HTTP API answers when a keyword or an info is created."""
+    answer: dict[str, Any] = {**written.row, "degraded": list(written.degraded)}
+    decision = {"decided": written.decided} if written.decided else {}
+    return {**answer, **decision, "operation_id": written.operation_id}
 
 
 @contextmanager
-def progress(quiet: bool) -> Iterator[Progress]:
-    """Show bars on stderr while work is under way; nothing where nobody looks."""
+def show_progress(quiet: bool) -> Iterator[Progress]:
+    """Show progress bars on stderr. Show nothing when stderr is not a terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
     screen = Console(stderr=True)
     columns = (
         SpinnerColumn(),
@@ -136,6 +119,37 @@ def progress(quiet: bool) -> Iterator[Progress]:
         yield bars
 
 
+def print_refusal(error: KnowHubError) -> None:
+    """Print on stderr what was refused and what to do, with every field of the HTTP answer."""
+    warn(f"knowhub: {error.detail}")
+    if isinstance(error, InvalidInput):
+        fields = error.errors[:_MAX_ERRORS]
+        lines = [f"{item.field}: {item.message}" for item in fields]
+        for line in lines if lines != [error.detail] else []:
+            warn(f"  {line}")
+        _warn_of_more(len(error.errors))
+    for name, value in error.extra.items():
+        values: Sequence[object] = value if isinstance(value, list) else [value]
+        for item in values[:_MAX_ERRORS]:
+            warn(f"  {name}: {_format_detail(item)}")
+        _warn_of_more(len(values))
+
+
+def _warn_of_more(count: int) -> None:
+    if count > _MAX_ERRORS:
+        warn(f"  … and {count - _MAX_ERRORS} more")
+
+
+def _format_detail(value: object) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_join(part)}" for name, part in value.items())
+    return str(value)
+
+
+def _join(value: object) -> str:
+    return " ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
 def _is_harmless(char: str) -> bool:
-    # Python counts no space but the plain one as printable, and not what joins the parts of an emoji.
+    # Python counts no space but the plain one as printable, nor the characters that join the parts of an emoji.
     return char in _HARMLESS or unicodedata.category(char) == "Zs"

@@ -1,162 +1,183 @@
-"""`knowhub replay`: recorded decisions of a model, asked again."""
+"""`knowhub replay`: the recorded decisions of the language model, read from the log."""
 
-import codecs
+from __future__ import annotations
+
+import json
 from collections import deque
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from itertools import islice
-from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from knowhub.bootstrap import Hub
 from knowhub.cli import output
-from knowhub.cli.hub_access import use_hub
-from knowhub.cli.options import Place, spread
-from knowhub.core.chat import ChatModel
-from knowhub.core.errors import Unavailable
+from knowhub.cli.hub_access import run_on_hub
+from knowhub.cli.options import CommonOptions, expand_options
 from knowhub.core.request_context import DEFAULT_ACCOUNT
-from knowhub.keywords import replay as keyword_replay
-from knowhub.keywords.replay import Difference, Recorded
-from knowhub.knowledge import replaying, routing
-from knowhub.settings import Settings
-from knowhub.wiring.language_model import chat_model
 
-_FUNCTIONS = {**keyword_replay.FUNCTIONS, **routing.REPLAYED, **replaying.REPLAYED}
+if TYPE_CHECKING:
+    from knowhub.bootstrap import Hub
+    from knowhub.core.operation import Row
+
+_MAX_CHARS = 200
+# Answers use these fields, and every field that ends with "id" or "ids", to name an item of the prompt by its index.
+_REFERENCE_FIELDS = {"same", "same_as", "against"}
+
+app = typer.Typer()
 
 
-@spread
+@dataclass(frozen=True, slots=True)
+class RecordedDecision:
+    """One call of a model, as the log has it.
+
+    `question` is the subject of the call, in short. `decided` is the answer with ids in place of indexes, or None when
+    the call failed; then `failure` says how. `names` has the names of these ids.
+    """
+
+    operation_id: str
+    function: str
+    model: str
+    question: str
+    decided: Any
+    failure: str | None
+    names: Mapping[str, str]
+
+
+@app.command("replay")
+@expand_options
 def replay(
-    place: Place,
-    model: Annotated[str | None, typer.Option(metavar="NAME", help="Which model. Else KNOWHUB_LLM_MODEL.")] = None,
-    script: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Take the answers from these JSON lines and ask no model.")
+    options: CommonOptions,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many decisions, the newest.")] = 100,
+    function: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only decisions of this function, such as pick_branch.")
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many calls, the newest.")] = 100,
-    function: Annotated[str | None, typer.Option(metavar="NAME", help="Only calls such as pick_branch.")] = None,
 ) -> None:
-    """Ask a model again what was asked before, and show what it would decide otherwise. Nothing is written."""
-    if model is not None and script is not None:
-        raise typer.BadParameter("--script: takes the place of a model; leave --model away")
+    """Show what the language model was asked and what it decided.
 
-    if function is not None and function not in _FUNCTIONS:
-        raise typer.BadParameter(f"--function: must be one of {', '.join(_FUNCTIONS)}")
-    lines = None if script is None else _lines(script)
-
-    async def work(hub: Hub) -> tuple[str, list[Difference]]:
-        calls = await _recorded(hub, limit, function)
-        async with _asked(hub.settings, model, lines) as chat:
-            answers = keyword_replay.replay(calls, chat, hub.settings.llm_timeout_s, _FUNCTIONS)
-            return chat.model, [difference async for difference in answers]
-
-    name, differences = use_hub(place, work)
-    if place.as_json:
-        output.print_json(_answer(name, differences))
+    The oldest decision comes first. No model is asked, and nothing is written.
+    """
+    decisions = run_on_hub(options, lambda hub, _: _read_decisions(hub, limit, function))
+    if options.as_json:
+        output.print_json({"results": [asdict(decision) for decision in decisions], "count": len(decisions)})
         return
-    for difference in differences:
-        if not difference.same:
-            _print_difference(difference)
-    output.say(_summary(name, differences))
+    for decision in decisions:
+        _print_decision(decision)
+    output.say(f"decisions: {len(decisions)}")
 
 
-def _lines(script: Path) -> list[str]:
-    """Return the lines of a script; ends with 2 where it is no text. Raises OSError."""
-    # As editors on Windows begin a text. Within JSON text, other separators of lines are ordinary characters.
-    lines = script.read_bytes().removeprefix(codecs.BOM_UTF8).split(b"\n")
-    try:
-        return [line.decode() for line in lines]
-    except UnicodeDecodeError as problem:
-        raise typer.BadParameter(f"--script: is no text in UTF-8: {problem}") from problem
-
-
-async def _recorded(hub: Hub, limit: int, function: str | None) -> Sequence[Recorded]:
-    """Return the newest `limit` calls, the oldest of them first."""
-    found: deque[Recorded] = deque()
+async def _read_decisions(hub: Hub, limit: int, function: str | None) -> Sequence[RecordedDecision]:
+    """Return the newest `limit` decisions, the oldest of them first."""
+    decisions: deque[RecordedDecision] = deque()
     async for operation in hub.store.operations(DEFAULT_ACCOUNT):
-        recorded = keyword_replay.recorded_calls([operation], _FUNCTIONS)
-        calls = [one for one in recorded if function in {None, one.function}]
-        found.extendleft(islice(reversed(calls), limit - len(found)))
-        if len(found) == limit:
+        calls = [call for call in operation.agent_io or () if function in {None, call.get("function")}]
+        newest = islice(reversed(calls), limit - len(decisions))
+        decisions.extendleft(_parse_call(call, operation.operation_id) for call in newest)
+        if len(decisions) == limit:
             break
-    return found
+    return decisions
 
 
-@asynccontextmanager
-async def _asked(settings: Settings, model: str | None, lines: Sequence[str] | None) -> AsyncIterator[ChatModel]:
-    if lines is not None:
-        yield keyword_replay.ScriptedModel(lines)
-        return
-    # A breaker would leave out the calls behind five that failed, and the summary would count them as differences.
-    async with chat_model(settings, model=model, has_breaker=False) as chat:
-        if chat is None:
-            raise Unavailable("there is no model to ask: set KNOWHUB_LLM_BASE_URL, or give answers with --script")
-        yield chat
+def _parse_call(call: Row, operation_id: str) -> RecordedDecision:
+    prompt = _prompt_data(call.get("messages") or ())
+    choices = call.get("choices") or {}
+    decided = _resolve(call.get("output"), choices)
+    used = _texts_in(decided)
+    return RecordedDecision(
+        operation_id=operation_id,
+        function=str(call.get("function")),
+        model=str(call.get("model")),
+        question=_question(prompt),
+        decided=decided,
+        failure=call.get("failure"),
+        names={row_id: name for row_id, name in _names(prompt, choices).items() if row_id in used},
+    )
 
 
-def _answer(name: str, differences: Sequence[Difference]) -> dict[str, Any]:
-    return {
-        "model": name,
-        "results": [{**asdict(one), "names": _named(one)} for one in differences],
-        "count": len(differences),
-        "same": sum(one.same for one in differences),
-        "not_asked": sum(not one.was_asked for one in differences),
-        "tokens": _tokens(differences),
-        "seconds": round(sum(one.seconds for one in differences), 3),
-    }
-
-
-def _named(difference: Difference) -> dict[str, str]:
-    """Return the names of what was decided, of all that was shown."""
-    decided = _ids({"was": difference.was, "now": difference.now})
-    return {one: name for one, name in difference.names.items() if one in decided}
-
-
-def _ids(decision: Any) -> set[str]:  # noqa: ANN401 -- any JSON value
-    match decision:
+def _resolve(value: Any, choices: Mapping[str, str], *, is_reference: bool = False) -> Any:  # noqa: ANN401 -- any JSON
+    """Replace each index of the prompt by the id of its item."""
+    match value:
         case Mapping():
-            return {one for value in decision.values() for one in _ids(value)}
+            return {
+                name: _resolve(
+                    part, choices, is_reference=name in _REFERENCE_FIELDS or str(name).endswith(("id", "ids"))
+                )
+                for name, part in value.items()
+            }
         case list() | tuple():
-            return {one for value in decision for one in _ids(value)}
+            return [_resolve(part, choices, is_reference=is_reference) for part in value]
+        case int() | str() if is_reference:
+            return choices.get(str(value), value)
         case _:
-            return {str(decision)}
+            return value
 
 
-def _print_difference(difference: Difference) -> None:
-    output.say(f"{difference.function}  {difference.asked}  (operation {difference.operation_id})")
-    output.say(f"  was  {_told(difference.was, difference.names)}")
-    now = _told(difference.now, difference.names) if difference.was_asked else "not asked"
-    output.say(f"  now  {now}")
-    if difference.detail:
-        output.say(f"       {output.one_line(difference.detail)}")
-    if difference.was_text or difference.now_text:
-        output.say(f"  was text  {output.one_line(difference.was_text)}")
-        output.say(f"  now text  {output.one_line(difference.now_text)}")
-
-
-def _told(decision: Any, names: Mapping[str, str]) -> str:  # noqa: ANN401 -- any JSON value
-    """Say a decision with names in place of ids."""
-    match decision:
+def _texts_in(value: Any) -> set[str]:  # noqa: ANN401 -- any JSON
+    match value:
         case Mapping():
-            return ", ".join(f"{name} {_told(value, names)}" for name, value in decision.items())
-        case list() | tuple():
-            return "[" + ", ".join(_told(value, names) for value in decision) + "]"
+            return {text for part in value.values() for text in _texts_in(part)}
+        case list():
+            return {text for part in value for text in _texts_in(part)}
+        case _:
+            return {str(value)}
+
+
+def _prompt_data(messages: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Return the JSON object in the last message; an empty one when there is none."""
+    content = str(messages[-1].get("content", "")) if messages else ""
+    try:
+        data = json.loads(content[content.find("{") : content.rfind("}") + 1])
+    except ValueError:
+        return {}
+    return data if isinstance(data, Mapping) else {}
+
+
+def _question(prompt: Mapping[str, Any]) -> str:
+    text = prompt.get("query") or prompt.get("info") or prompt.get("feedback")
+    new = prompt.get("new")
+    if not text and isinstance(new, Mapping):
+        text = new.get("name")
+    elif not text:
+        rows = _first_list(prompt, "records", "messages")
+        text = next((row.get("name") or row.get("task") or row.get("text") for row in rows), "")
+    return output.shorten(str(text or ""), _MAX_CHARS)
+
+
+def _names(prompt: Mapping[str, Any], choices: Mapping[str, str]) -> dict[str, str]:
+    # Keywords are shown with an index and a name; records with an id or an index, and a task or content.
+    rows = _first_list(prompt, "candidates", "nodes", "records", "known")
+    named = (
+        (choices.get(str(row.get("idx")), row.get("id")), row.get("name") or row.get("task") or row.get("content"))
+        for row in rows
+    )
+    return {str(row_id): output.shorten(str(name), _MAX_CHARS) for row_id, name in named if row_id is not None}
+
+
+def _first_list(prompt: Mapping[str, Any], *names: str) -> list[Mapping[str, Any]]:
+    """Return the objects of the first of these lists that has any."""
+    for name in names:
+        value = prompt.get(name)
+        rows = [row for row in value if isinstance(row, Mapping)] if isinstance(value, list) else []
+        if rows:
+            return rows
+    return []
+
+
+def _print_decision(decision: RecordedDecision) -> None:
+    output.say(f"{decision.function}  {decision.question}  (model {decision.model}, operation {decision.operation_id})")
+    if decision.failure is not None:
+        output.say(f"  failed  {decision.failure}")
+    else:
+        output.say(f"  decided  {_format(decision.decided, decision.names)}")
+
+
+def _format(value: Any, names: Mapping[str, str]) -> str:  # noqa: ANN401 -- any JSON
+    match value:
+        case Mapping():
+            return ", ".join(f"{name} {_format(part, names)}" for name, part in value.items())
+        case list():
+            return "[" + ", ".join(_format(part, names) for part in value) + "]"
         case None:
             return "none"
         case _:
-            return names.get(str(decision), str(decision))
-
-
-def _summary(name: str, differences: Sequence[Difference]) -> str:
-    tokens = _tokens(differences)
-    counted = "tokens not counted" if tokens is None else f"{tokens} tokens"
-    seconds = sum(one.seconds for one in differences)
-    same, asked = sum(one.same for one in differences), sum(one.was_asked for one in differences)
-    left_out = "" if asked == len(differences) else f"; {len(differences) - asked} were not asked"
-    return f"{name} decides the same in {same} of {asked} calls{left_out}; {counted}, {seconds:.1f} s"
-
-
-def _tokens(differences: Sequence[Difference]) -> int | None:
-    counted = [one.tokens for one in differences if one.tokens is not None]
-    return sum(counted) if counted else None
+            return names.get(str(value), output.shorten(str(value), _MAX_CHARS))

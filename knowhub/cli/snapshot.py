@@ -1,103 +1,105 @@
-"""Snapshots: making, listing and deleting them, going back to one, and laying one out somewhere else."""
+"""`knowhub snapshot`: create, list and delete snapshots, restore one, and unpack one into a new directory."""
+
+from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from knowhub.bootstrap import Hub, unpack
 from knowhub.cli import output
-from knowhub.cli.hub_access import settings_of, use_hub
-from knowhub.cli.options import Place, spread
-from knowhub.core.request_context import local_context
-from knowhub.operations.model import Restored, SnapshotEntry
-from knowhub.web.routes.maintenance import restored, shown
+from knowhub.cli.hub_access import load_settings, run_on_hub
+from knowhub.cli.options import CommonOptions, expand_options
 
-app = typer.Typer(help="Keep everything in one file, and go back to it.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from knowhub.bootstrap import Hub
+    from knowhub.core.request_context import RequestContext
+    from knowhub.core.store_results import SnapshotEntry
 
-_Ts = Annotated[str, typer.Argument(metavar="TS", help="Which snapshot, such as 20261120T154500Z.")]
+app = typer.Typer(help="Back up everything in one file, and restore it.", no_args_is_help=True)
+
+Timestamp = Annotated[str, typer.Argument(metavar="TS", help="The snapshot, such as 20261120T154500Z.")]
 
 
 @app.command("create")
-@spread
-def create(place: Place) -> None:
-    """Make a snapshot of everything that is acknowledged, beside a running server too."""
+@expand_options
+def create(options: CommonOptions) -> None:
+    """Create a snapshot of everything that is saved. A server may be running."""
+    from knowhub.web.routes.upkeep import make_snapshot_view
 
-    async def work(hub: Hub) -> SnapshotEntry:
-        return await hub.snapshots.create()
-
-    entry = use_hub(place, work)
-    if place.as_json:
-        output.print_json(shown(entry))
+    entry = run_on_hub(options, lambda hub, _: hub.operations.snapshots.create())
+    if options.as_json:
+        output.print_json(make_snapshot_view(entry))
     else:
         output.say(f"snapshot {entry.ts}: {entry.size} bytes in {entry.path}")
 
 
 @app.command("list")
-@spread
-def list_snapshots(place: Place) -> None:
-    """List the snapshots, newest first."""
+@expand_options
+def list_snapshots(options: CommonOptions) -> None:
+    """List the snapshots, the newest first."""
+    from knowhub.web.routes.upkeep import make_snapshot_view
 
-    async def work(hub: Hub) -> list[SnapshotEntry]:
-        return list(await hub.snapshots.entries())
+    async def work(hub: Hub, _: RequestContext) -> list[SnapshotEntry]:
+        return list(await hub.operations.snapshots.entries())
 
-    entries = use_hub(place, work)
-    if place.as_json:
-        output.print_json({"results": [shown(entry) for entry in entries], "count": len(entries)})
+    entries = run_on_hub(options, work)
+    if options.as_json:
+        output.print_json({"results": [make_snapshot_view(entry) for entry in entries], "count": len(entries)})
         return
-    table = output.table("ts", "bytes", "made", "operation", "why")
-    for entry in entries:
-        told = (entry.ts, entry.size, entry.created_at or "", entry.last_seq, entry.problem or entry.reason or "")
-        table.add_row(*(output.cell(str(one)) for one in told))
-    output.print_table(table)
+    rows = [
+        (entry.ts, entry.size, entry.created_at or "", entry.last_seq, entry.problem or entry.reason or "")
+        for entry in entries
+    ]
+    output.print_table(("ts", "bytes", "created", "operation", "reason"), rows)
 
 
 @app.command("delete")
-@spread
-def delete(ts: _Ts, place: Place) -> None:
-    """Delete a snapshot; there is no way back."""
+@expand_options
+def delete(ts: Timestamp, options: CommonOptions) -> None:
+    """Delete a snapshot. This cannot be undone."""
 
-    async def work(hub: Hub) -> None:
-        await hub.snapshots.delete(ts)
+    async def work(hub: Hub, _: RequestContext) -> None:
+        await hub.operations.snapshots.delete(ts)
 
-    use_hub(place, work)
-    if place.as_json:
+    run_on_hub(options, work)
+    if options.as_json:
         output.print_json({"ts": ts, "deleted": True})
     else:
         output.say(f"deleted snapshot {ts}")
 
 
 @app.command("restore")
-@spread
-def restore(ts: _Ts, place: Place) -> None:
-    """Go back to a snapshot. What stands is kept in another one, and the restore can be undone."""
+@expand_options
+def restore(ts: Timestamp, options: CommonOptions) -> None:
+    """Restore a snapshot. The present state is saved in another snapshot, and the restore can be undone."""
+    from knowhub.web.routes.upkeep import make_restore_view
 
-    async def work(hub: Hub) -> Restored:
-        return await hub.snapshots.restore(local_context(hub.default_owner), ts)
-
-    done = use_hub(place, work)
-    if place.as_json:
-        operation_id = done.operation_ids[-1] if done.operation_ids else None
-        output.print_json(restored(done) | {"operation_id": operation_id})
+    result = run_on_hub(options, lambda hub, ctx: hub.operations.snapshots.restore(ctx, ts))
+    if options.as_json:
+        operation_id = result.operation_ids[-1] if result.operation_ids else None
+        output.print_json(make_restore_view(result) | {"operation_id": operation_id})
         return
-    output.say(f"restored {done.restored} rows and removed {done.removed}, as of snapshot {ts}")
-    for collection, row_id in done.erased:
-        output.say(f"{collection} {row_id} was erased since, and stays erased")
-    if done.safety_snapshot is not None:
-        output.say(f"what stood before is in snapshot {done.safety_snapshot}")
-    output.say_undo(done.restore_id)
+    output.say(f"restored {result.restored} rows and removed {result.removed}, as of snapshot {ts}")
+    for collection, row_id in result.erased:
+        output.say(f"{collection} {row_id} was erased after the snapshot, and stays erased")
+    if result.safety_snapshot is not None:
+        output.say(f"the state before the restore is in snapshot {result.safety_snapshot}")
+    output.say_undo(result.restore_id)
 
 
 @app.command("unpack")
-@spread
+@expand_options
 def unpack_file(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The snapshot's file, from whichever machine.")],
-    place: Place,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file of a snapshot, from any machine.")],
+    options: CommonOptions,
 ) -> None:
-    """Make an empty directory a data directory out of a snapshot, with all its history."""
-    settings = settings_of(place)
-    manifest = unpack(file, settings)
-    if place.as_json:
+    """Unpack a snapshot with its whole history into an empty data directory."""
+    from knowhub.bootstrap import unpack_snapshot
+
+    settings = load_settings(options)
+    manifest = unpack_snapshot(file, settings)
+    if options.as_json:
         output.print_json({"ts": manifest.ts, "path": str(settings.data_dir), "last_seq": manifest.last_seq})
     else:
-        output.say(f"{settings.data_dir} is as of snapshot {manifest.ts}, up to operation {manifest.last_seq}")
+        output.say(f"{settings.data_dir} now holds snapshot {manifest.ts}, up to operation {manifest.last_seq}")

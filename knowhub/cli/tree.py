@@ -1,228 +1,272 @@
-"""`knowhub tree`: the verbs on keywords; one is named by its id, or by a name that it alone has."""
+"""`knowhub tree`: commands on keywords. A keyword is named by its id, or by a name that no other keyword has."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, replace
-from typing import Annotated, Any
+from __future__ import annotations
 
-import orjson
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Annotated, Any
+
 import typer
 
-from knowhub.bootstrap import Hub
-from knowhub.cli import output, tree_curation, tree_file, tree_infos
-from knowhub.cli.hub_access import checked, ids_of, use_hub
-from knowhub.cli.inputs import NewKeywordText
-from knowhub.cli.keyword_names import joined_path, keyword_id, path_text
-from knowhub.cli.options import Caller, Place, spread
+from knowhub.cli import output, tree_infos, tree_plan
+from knowhub.cli.hub_access import build_tree_context, load_settings, parse_model, run_on_hub
+from knowhub.cli.inputs import read_bytes
+from knowhub.cli.keyword_names import KeywordArgument, join_path, load_rows, path_of, resolve_keyword
+from knowhub.cli.options import CallerOptions, expand_options
 from knowhub.core.request_context import RequestContext
-from knowhub.keywords.model import ROOT_ID, Found, InfoPolicy, SearchStatus, Written
-from knowhub.keywords.service import MAX_DEPTH, Deletion
-from knowhub.web.schemas.keywords import AliasBody, SearchParams
+from knowhub.keywords.model import ROOT_ID, InfoPolicy, SearchStatus
+
+if TYPE_CHECKING:
+    from knowhub.bootstrap import Hub
+    from knowhub.keywords.model import KeywordSearchResult, WrittenRow
+    from knowhub.web.schemas.keywords import KeywordBody
 
 _INDENT = "  "
-_ALIASES_SHOWN = 4
+_MAX_ALIASES = 4
+_MAX_DEPTH = 50
 
-Keyword = Annotated[str, typer.Argument(metavar="KEYWORD", help="Its id, or its name.", show_default=False)]
+app = typer.Typer(help="The keyword tree: search, add, move, merge, tidy.", no_args_is_help=True)
+app.command("metrics")(tree_plan.metrics)
+app.command("reorganize")(tree_plan.reorganize)
+app.add_typer(tree_infos.app, name="info")
 
-app = typer.Typer(help="The keyword tree: find, add, move, merge, tidy.", no_args_is_help=True)
+
+@dataclass(frozen=True, slots=True)
+class KeywordOptions:
+    """The fields of a new keyword."""
+
+    name: Annotated[str, typer.Argument(show_default=False)]
+    parent: Annotated[str | None, typer.Option(metavar="KEYWORD", help="The parent. Default: see --llm.")] = None
+    aliases: Annotated[list[str], typer.Option("--alias", help="Another name; can be repeated.")] = field(
+        default_factory=list
+    )
+    description: Annotated[str, typer.Option(help="What belongs below it. A model chooses by this text.")] = ""
+    llm: Annotated[bool, typer.Option(help="Without --parent the model chooses the parent; otherwise the root.")] = True
+
+    def to_body(self) -> KeywordBody:
+        """Return the request body of the HTTP API without the parent, which is looked up by name."""
+        from knowhub.web.schemas.keywords import KeywordBody
+
+        values = {"name": self.name, "aliases": self.aliases, "description": self.description}
+        return parse_model(KeywordBody, values, {"name": "NAME", "aliases": "--alias"})
 
 
 @app.command("show")
-@spread
+@expand_options
 def show(
-    caller: Caller,
-    place: Place,
+    options: CallerOptions,
     keyword: Annotated[str, typer.Argument(metavar="[KEYWORD]", help="Default: the root.", show_default=False)] = (
         ROOT_ID
     ),
-    depth: Annotated[int, typer.Option(min=0, max=MAX_DEPTH, help="How many levels below it.")] = 2,
+    depth: Annotated[int, typer.Option(min=0, max=_MAX_DEPTH, help="How many levels below it.")] = 2,
 ) -> None:
-    """Show a keyword and what is below it."""
-    ids = ids_of(caller)
+    """Show a keyword and the keywords below it."""
 
-    async def work(hub: Hub) -> dict[str, Any]:
-        ctx = ids.context(hub.default_owner)
-        return await hub.keywords.subtree(ctx, await keyword_id(hub, ctx, keyword), depth)
+    async def work(hub: Hub, ctx: RequestContext) -> dict[str, Any]:
+        return await hub.keywords.tree.get_subtree(ctx, await resolve_keyword(hub, ctx, keyword), depth)
 
-    shown = use_hub(place, work)
-    if place.as_json:
-        output.print_json(shown)
+    subtree = run_on_hub(options, work)
+    if options.as_json:
+        output.print_json(subtree)
         return
-    for line in _lines(shown, 0):
+    for line in _subtree_lines(subtree, 0):
         output.say(line)
 
 
 @app.command("search")
-@spread
+@expand_options
 def search(
     query: Annotated[str, typer.Argument(show_default=False)],
-    caller: Caller,
-    place: Place,
-    llm: Annotated[bool, typer.Option(help="Where no name is QUERY, let the model walk the tree.")] = True,
+    options: CallerOptions,
+    llm: Annotated[bool, typer.Option(help="If no keyword has this name, let the model search the tree.")] = True,
     disambiguate: Annotated[
-        bool, typer.Option("--disambiguate", help="Of several of that name, let the model choose.")
+        bool, typer.Option("--disambiguate", help="If several keywords have this name, let the model choose.")
     ] = False,
 ) -> None:
-    """Find the keyword that QUERY means, with what is known of it."""
-    asked = {"q": query, "llm_expand_query": llm, "llm_disambiguate": disambiguate, **asdict(caller)}
-    params = checked(SearchParams, asked, {"llm_expand_query": "--llm", "llm_disambiguate": "--disambiguate"})
+    """Find the keyword that QUERY means, with its infos."""
+    from knowhub.web.schemas.keywords import SearchParams
 
-    async def work(hub: Hub) -> tuple[Found, list[str]]:
-        ctx = params.context(hub.default_owner)
-        found = await hub.keyword_search.search(
+    values = {"q": query, "llm_expand_query": llm, "llm_disambiguate": disambiguate}
+    params = parse_model(SearchParams, values, {"llm_expand_query": "--llm", "llm_disambiguate": "--disambiguate"})
+
+    async def work(hub: Hub, ctx: RequestContext) -> tuple[KeywordSearchResult, list[str]]:
+        found = await hub.keywords.search.search(
             ctx, params.q, expand=params.llm_expand_query, disambiguate=params.llm_disambiguate
         )
-        return found, [await path_text(hub, ctx, orjson.loads(row)) for row in found.candidates]
+        return found, [await path_of(hub, ctx, row["id"]) for row in load_rows(found.candidates)]
 
-    found, paths = use_hub(place, work)
-    if place.as_json:
-        output.print_json(_found_answer(found))
+    found, paths = run_on_hub(options, work)
+    answer = _format_found(found)
+    if options.as_json:
+        output.print_json(answer)
     else:
-        _print_found(_found_answer(found), paths)
+        _print_found(answer, paths)
 
 
 @app.command("add")
-@spread
-def add(draft: NewKeywordText, caller: Caller, place: Place) -> None:
+@expand_options
+def add(draft: KeywordOptions, options: CallerOptions) -> None:
     """Add a keyword."""
-    body, ids = draft.body(), ids_of(caller)
+    body = draft.to_body()
 
-    async def work(hub: Hub) -> tuple[Written, str]:
-        ctx = ids.context(hub.default_owner)
-        parent_id = None if draft.parent is None else await keyword_id(hub, ctx, draft.parent)
-        made = await hub.keywords.create(ctx, replace(body.to_new(), parent_id=parent_id), auto_place=draft.llm)
-        return made, await path_text(hub, ctx, made.row)
+    async def work(hub: Hub, ctx: RequestContext) -> tuple[WrittenRow, str]:
+        ctx = build_tree_context(hub, ctx)
+        parent_id = None if draft.parent is None else await resolve_keyword(hub, ctx, draft.parent)
+        written = await hub.keywords.tree.create(ctx, replace(body.to_new(), parent_id=parent_id), auto_place=draft.llm)
+        return written, await path_of(hub, ctx, written.row["id"])
 
-    made, path = use_hub(place, work, make=draft.parent in {None, ROOT_ID})
-    if place.as_json:
-        output.print_json(output.created_answer(made))
+    written, path = run_on_hub(options, work, create=draft.parent in {None, ROOT_ID})
+    if options.as_json:
+        output.print_json(output.format_created(written))
         return
-    output.say(f"added  {made.row['id']}  {path}")
-    if "llm" in made.degraded:
-        output.say("the model was needed and failed: its place is a guess")
-    output.say_undo(made.operation_id)
+    output.say(f"added  {written.row['id']}  {path}")
+    if "llm" in written.degraded:
+        output.say("the model failed: the parent is a guess")
+    output.say_undo(written.operation_id)
 
 
 @app.command("move")
-@spread
+@expand_options
 def move(
-    keyword: Keyword,
+    keyword: KeywordArgument,
     new_parent: Annotated[str, typer.Argument(metavar="NEW_PARENT", show_default=False)],
-    caller: Caller,
-    place: Place,
+    options: CallerOptions,
 ) -> None:
-    """Hang a keyword, with all that is below it, under another parent."""
+    """Move a keyword with everything below it to another parent."""
 
-    async def work(hub: Hub, ctx: RequestContext) -> Written:
-        ids = [await keyword_id(hub, ctx, typed) for typed in (keyword, new_parent)]
-        return await hub.keywords.move(ctx, ids[0], ids[1])
+    async def work(hub: Hub, ctx: RequestContext) -> WrittenRow:
+        keyword_id, parent_id = [await resolve_keyword(hub, ctx, typed) for typed in (keyword, new_parent)]
+        return await hub.keywords.tree.move(ctx, keyword_id, parent_id)
 
-    _change("moved", work, caller, place)
+    _change("moved", work, options)
 
 
 @app.command("merge")
-@spread
+@expand_options
 def merge(
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help="This one goes.", show_default=False)],
-    into: Annotated[str, typer.Argument(metavar="INTO", help="This one stays.", show_default=False)],
-    caller: Caller,
-    place: Place,
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="This keyword is deleted.", show_default=False)],
+    into: Annotated[str, typer.Argument(metavar="INTO", help="This keyword stays.", show_default=False)],
+    options: CallerOptions,
 ) -> None:
     """Give the names, infos and children of SOURCE to INTO, and delete SOURCE."""
 
-    async def work(hub: Hub, ctx: RequestContext) -> Written:
-        ids = [await keyword_id(hub, ctx, typed) for typed in (source, into)]
-        return await hub.keywords.merge(ctx, ids[0], ids[1])
+    async def work(hub: Hub, ctx: RequestContext) -> WrittenRow:
+        source_id, into_id = [await resolve_keyword(hub, ctx, typed) for typed in (source, into)]
+        return await hub.keywords.tree.merge(ctx, source_id, into_id)
 
-    _change("merged", work, caller, place)
+    _change("merged", work, options)
 
 
 @app.command("alias")
-@spread
+@expand_options
 def alias(
-    keyword: Keyword,
+    keyword: KeywordArgument,
     name: Annotated[str, typer.Argument(metavar="ALIAS", show_default=False)],
-    caller: Caller,
-    place: Place,
-    remove: Annotated[bool, typer.Option("--remove", help="Take it away.")] = False,
+    options: CallerOptions,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove the alias.")] = False,
 ) -> None:
-    """Give a keyword another name, or take one away."""
-    body = checked(AliasBody, {"alias": name}, {"alias": "ALIAS"})
+    """Add an alias to a keyword, or remove one."""
+    from knowhub.web.schemas.keywords import AliasBody
 
-    async def work(hub: Hub, ctx: RequestContext) -> Written:
-        wanted = await keyword_id(hub, ctx, keyword)
-        change = hub.keywords.remove_alias if remove else hub.keywords.add_alias
-        return await change(ctx, wanted, body.alias)
+    body = parse_model(AliasBody, {"alias": name}, {"alias": "ALIAS"})
 
-    _change("changed", work, caller, place)
+    async def work(hub: Hub, ctx: RequestContext) -> WrittenRow:
+        keyword_id = await resolve_keyword(hub, ctx, keyword)
+        change = hub.keywords.tree.remove_alias if remove else hub.keywords.tree.add_alias
+        return await change(ctx, keyword_id, body.alias)
+
+    _change("changed", work, options)
 
 
 @app.command("rm")
-@spread
-def remove(
-    keyword: Keyword,
-    caller: Caller,
-    place: Place,
-    cascade: Annotated[bool, typer.Option("--cascade", help="Delete what is below it too.")] = False,
+@expand_options
+def delete(
+    keyword: KeywordArgument,
+    options: CallerOptions,
+    cascade: Annotated[bool, typer.Option("--cascade", help="Delete everything below it too.")] = False,
     infos: Annotated[
-        InfoPolicy, typer.Option(help="Give its infos to the parent, refuse where it has any, or unlink them.")
+        InfoPolicy, typer.Option(help="Its infos: give them to the parent, refuse if there are any, or unlink them.")
     ] = InfoPolicy.REATTACH,
 ) -> None:
     """Delete a keyword."""
-    ids = ids_of(caller)
+    from knowhub.keywords.service import Deletion
 
-    async def work(hub: Hub) -> tuple[str, str]:
-        ctx = ids.context(hub.default_owner)
-        doomed = await keyword_id(hub, ctx, keyword)
-        path = await path_text(hub, ctx, {"id": doomed})
-        return await hub.keywords.delete(ctx, doomed, Deletion(cascade=cascade, policy=infos)), path
+    async def work(hub: Hub, ctx: RequestContext) -> tuple[str, str]:
+        keyword_id = await resolve_keyword(hub, ctx, keyword)
+        path = await path_of(hub, ctx, keyword_id)
+        return await hub.keywords.tree.delete(ctx, keyword_id, Deletion(cascade=cascade, policy=infos)), path
 
-    operation_id, path = use_hub(place, work)
-    if place.as_json:
+    operation_id, path = run_on_hub(options, work)
+    if options.as_json:
         output.print_json({"operation_id": operation_id})
         return
     output.say(f"deleted  {path}")
     output.say_undo(operation_id)
 
 
-def _change(what: str, work: Any, caller: Caller, place: Place) -> None:  # noqa: ANN401 -- an async function
-    ids = ids_of(caller)
+@app.command("load")
+@expand_options
+def load(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="JSON lines; - reads stdin.", show_default=False)],
+    options: CallerOptions,
+) -> None:
+    """Load keywords and infos: all keywords in one operation, all infos in another.
 
-    async def changed(hub: Hub) -> tuple[Written, str]:
-        ctx = ids.context(hub.default_owner)
-        done: Written = await work(hub, ctx)
-        return done, await path_text(hub, ctx, done.row)
+    The whole file is checked before anything is written.
+    """
+    from knowhub.cli.tree_file import parse_tree, write_tree
+    from knowhub.web.json_depth import json_limits
 
-    done, path = use_hub(place, changed)
-    if place.as_json:
-        output.print_json({**done.row, "operation_id": done.operation_id})
+    tree_file = parse_tree(read_bytes(file), json_limits(load_settings(options)))
+    counts = {
+        "keywords": len(tree_file.keywords),
+        "infos": len(tree_file.infos),
+        "links": sum(len(info.links) + len(info.keyword_ids) for info in tree_file.infos.values()),
+    }
+    operation_ids = run_on_hub(
+        options, lambda hub, ctx: write_tree(hub, build_tree_context(hub, ctx), tree_file), create=True
+    )
+    if options.as_json:
+        last = operation_ids[-1] if operation_ids else None
+        output.print_json({**counts, "operation_ids": operation_ids, "operation_id": last})
+    else:
+        output.say("loaded {keywords} keywords and {infos} infos with {links} links".format(**counts))
+
+
+def _change(
+    status: str,
+    work: Callable[[Hub, RequestContext], Awaitable[WrittenRow]],
+    options: CallerOptions,
+) -> None:
+    async def change(hub: Hub, ctx: RequestContext) -> tuple[WrittenRow, str]:
+        written = await work(hub, ctx)
+        return written, await path_of(hub, ctx, written.row["id"])
+
+    written, path = run_on_hub(options, change)
+    if options.as_json:
+        output.print_json({**written.row, "operation_id": written.operation_id})
         return
-    output.say(f"{what if done.operation_id else 'unchanged'}  {done.row['id']}  {path}")
-    output.say_undo(done.operation_id)
+    output.say(f"{status if written.operation_id else 'unchanged'}  {written.row['id']}  {path}")
+    output.say_undo(written.operation_id)
 
 
-def _lines(row: Mapping[str, Any], level: int) -> Iterator[str]:
-    yield f"{_INDENT * level}{_title(row)}  {row['id']}"
-    yield from (line for child in row["children_nodes"] for line in _lines(child, level + 1))
+def _subtree_lines(row: Mapping[str, Any], level: int) -> Iterator[str]:
+    aliases = row["aliases"][:_MAX_ALIASES]
+    more = ", …" if len(row["aliases"]) > len(aliases) else ""
+    title = f"{row['name']} ({', '.join(aliases)}{more})" if aliases else row["name"]
+    yield f"{_INDENT * level}{title}  {row['id']}"
+    yield from (line for child in row["children_nodes"] for line in _subtree_lines(child, level + 1))
     if row["children"] and not row["children_nodes"]:
         yield f"{_INDENT * (level + 1)}… {row['child_count']} below"
 
 
-def _title(row: Mapping[str, Any]) -> str:
-    aliases = row["aliases"][:_ALIASES_SHOWN]
-    more = ", …" if len(row["aliases"]) > len(aliases) else ""
-    return f"{row['name']} ({', '.join(aliases)}{more})" if aliases else str(row["name"])
-
-
-def _found_answer(found: Found) -> dict[str, Any]:
-    def rows(texts: Any) -> list[Any]:  # noqa: ANN401 -- rows as JSON text
-        return [orjson.loads(text) for text in texts]
-
+def _format_found(found: KeywordSearchResult) -> dict[str, Any]:
     return {
         "status": found.status.value,
-        "node": None if found.node is None else orjson.loads(found.node),
-        "path": rows(found.path),
-        "infos": rows(found.infos),
-        "candidates": rows(found.candidates),
+        "node": None if found.node is None else load_rows([found.node])[0],
+        "path": load_rows(found.path),
+        "infos": load_rows(found.infos),
+        "candidates": load_rows(found.candidates),
         "suggested_parent_id": found.suggested_parent_id,
         "suggested_name": found.suggested_name,
         "reason": found.reason,
@@ -233,19 +277,13 @@ def _found_answer(found: Found) -> dict[str, Any]:
 def _print_found(answer: Mapping[str, Any], paths: list[str]) -> None:
     output.say(f"{answer['status']}  ({answer['reason']})")
     if answer["status"] == SearchStatus.MATCHED:
-        output.say(f"{joined_path(answer['path'])}  {answer['node']['id']}")
+        output.say(f"{join_path(answer['path'])}  {answer['node']['id']}")
         if answer["node"]["description"]:
             output.say(f"{_INDENT}{answer['node']['description']}")
     for info in answer["infos"]:
-        output.say(f"{_INDENT}- {output.one_line(info['content'])}")
+        output.say(f"{_INDENT}- {output.shorten(info['content'])}")
     for row, path in zip(answer["candidates"], paths, strict=True):
         output.say(f"{_INDENT}{path}  {row['id']}")
     if answer["suggested_parent_id"] is not None:
-        named = answer["suggested_name"] or "a new keyword"
-        output.say(f"{named} would go below {answer['suggested_parent_id']}")
-
-
-app.command("load")(tree_file.load)
-app.command("metrics")(tree_curation.metrics)
-app.command("reorganize")(tree_curation.reorganize)
-app.add_typer(tree_infos.app, name="info")
+        name = answer["suggested_name"] or "a new keyword"
+        output.say(f"suggestion: add {name} below {answer['suggested_parent_id']}")

@@ -1,38 +1,31 @@
-"""`knowhub tree load`: a whole tree with its infos from JSON lines."""
+"""The file of `knowhub tree load`: a tree of keywords with their infos, as JSON lines."""
 
 import re
-import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Annotated, Literal, Self
 
 import orjson
-import typer
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
 from knowhub.bootstrap import Hub
-from knowhub.cli import output
-from knowhub.cli.hub_access import ids_of, settings_of, use_hub
-from knowhub.cli.options import Caller, Place, spread
 from knowhub.core.errors import Conflict, FieldError, Forbidden, InvalidInput
 from knowhub.core.request_context import RequestContext
-from knowhub.keywords import info_decisions
-from knowhub.keywords.creation import naming_item
-from knowhub.keywords.model import NewInfo, RelationType
-from knowhub.web.middleware import is_deeper
+from knowhub.keywords import info_rules
+from knowhub.keywords.creation import prefix_item_errors
+from knowhub.keywords.model import RelationType
+from knowhub.web.json_depth import JsonLimits, find_excess
 from knowhub.web.schemas.keywords import MAX_LINKS, InfoFields, KeywordItem, Relation, RowId
 from knowhub.web.schemas.knowledge import MAX_ITEMS
 from knowhub.web.schemas.parts import Part
 
-_STREAM = "-"
-_MAX_WRONG = 100
+_MAX_ERRORS = 100
 _ITEM = re.compile(r"\bitems\.(\d+)")
 
 
-class Link(Part):
-    """To which keyword an info is linked: one of this file by its `ref`, or one that stands already by its id."""
+class LineLink(Part):
+    """The keyword of an info: `ref` names a keyword of this file, `keyword_id` a keyword that exists already."""
 
     ref: RowId | None = None
     keyword_id: RowId | None = None
@@ -46,71 +39,33 @@ class Link(Part):
 
 
 class KeywordLine(KeywordItem):
-    """A line that makes a keyword."""
+    """A line for a new keyword."""
 
     kind: Literal["keyword"]
 
 
 class InfoLine(InfoFields):
-    """A line that makes an info."""
+    """A line for a new info."""
 
     kind: Literal["info"]
-    links: Annotated[list[Link], Field(max_length=MAX_LINKS)] = Field(default_factory=list)
+    links: Annotated[list[LineLink], Field(max_length=MAX_LINKS)] = Field(default_factory=list)
 
 
-_LINES: TypeAdapter[KeywordLine | InfoLine] = TypeAdapter(
-    Annotated[KeywordLine | InfoLine, Field(discriminator="kind")]
-)
+_LINE: TypeAdapter[KeywordLine | InfoLine] = TypeAdapter(Annotated[KeywordLine | InfoLine, Field(discriminator="kind")])
 
 
 @dataclass(frozen=True, slots=True)
 class TreeFile:
-    """The lines of a file, by their numbers in it."""
+    """The lines of a file, by line number."""
 
     keywords: Mapping[int, KeywordLine]
     infos: Mapping[int, InfoLine]
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """How much was written, and by which operations."""
+def parse_tree(text: bytes, limits: JsonLimits) -> TreeFile:
+    """Parse the lines of a tree file. Blank lines are skipped.
 
-    keywords: int
-    infos: int
-    links: int
-    operation_ids: Sequence[str]
-
-
-@spread
-def load(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="JSON lines; - is stdin.", show_default=False)],
-    caller: Caller,
-    place: Place,
-) -> None:
-    """Load keywords and infos: all keywords in one operation, all infos in another.
-
-    The file is checked whole before anything is written.
-    """
-    ids = ids_of(caller)
-    text = sys.stdin.buffer.read() if file == _STREAM else Path(file).read_bytes()
-    parsed = parse(text, settings_of(place).max_json_depth)
-
-    async def work(hub: Hub) -> Loaded:
-        return await _load(hub, ids.context(hub.default_owner), parsed)
-
-    done = use_hub(place, work, make=True)
-    if place.as_json:
-        counts = {"keywords": done.keywords, "infos": done.infos, "links": done.links}
-        last = done.operation_ids[-1] if done.operation_ids else None
-        output.print_json({**counts, "operation_ids": done.operation_ids, "operation_id": last})
-        return
-    output.say(f"loaded {done.keywords} keywords and {done.infos} infos with {done.links} links")
-
-
-def parse(text: bytes, max_depth: int) -> TreeFile:
-    """Parse the lines of a tree file; blank ones are skipped.
-
-    Raises InvalidInput naming `lines.<number>.<field>` for each line that is wrong, up to 100 of them.
+    Raises InvalidInput with `lines.<number>.<field>` for each wrong line, at most 100 of them.
     """
     keywords: dict[int, KeywordLine] = {}
     infos: dict[int, InfoLine] = {}
@@ -119,110 +74,103 @@ def parse(text: bytes, max_depth: int) -> TreeFile:
         if not line.strip():
             continue
         try:
-            if is_deeper(line, max_depth):
-                errors.append(FieldError(f"lines.{number}", f"JSON is nested more than {max_depth} deep"))
+            excess = find_excess(line, limits)
+            if excess is not None:
+                errors.append(FieldError(f"lines.{number}", excess))
                 continue
-            parsed = _LINES.validate_python(orjson.loads(line))
-        except orjson.JSONDecodeError as problem:
-            errors.append(FieldError(f"lines.{number}", f"is not JSON: {problem}"))
-        except ValidationError as problem:
-            errors += _line_errors(number, problem)
+            parsed = _LINE.validate_python(orjson.loads(line))
+        except orjson.JSONDecodeError as error:
+            errors.append(FieldError(f"lines.{number}", f"is not JSON: {error}"))
+        except ValidationError as error:
+            errors += _line_errors(number, error)
         else:
             if isinstance(parsed, KeywordLine):
                 keywords[number] = parsed
             else:
                 infos[number] = parsed
-    errors += _misfits(keywords, infos)
+    errors += [*_size_errors(keywords, infos), *_reference_errors(keywords, infos)]
     if errors:
-        raise InvalidInput(f"{errors[0].field}: {errors[0].message}; nothing was loaded", errors[:_MAX_WRONG])
+        raise InvalidInput(f"{errors[0].field}: {errors[0].message}; nothing was loaded", errors[:_MAX_ERRORS])
     return TreeFile(keywords, infos)
 
 
-async def _load(hub: Hub, ctx: RequestContext, file: TreeFile) -> Loaded:
-    links = [link for info in file.infos.values() for link in info.links]
-    given = [keyword_id for info in file.infos.values() for keyword_id in info.keyword_ids]
-    for named in {*given, *(link.keyword_id for link in links if link.keyword_id is not None)}:
-        # One that is not there is said before the first write.
-        await hub.keywords.get(ctx, named)
-    _check_infos(file.infos, ctx, hub.clock.now())
+async def write_tree(hub: Hub, ctx: RequestContext, file: TreeFile) -> list[str]:
+    """Write the keywords and then the infos of a file, and return the ids of these operations.
+
+    Everything is checked first: a refused info must not leave the keywords behind.
+    """
+    linked = {link.keyword_id for info in file.infos.values() for link in info.links if link.keyword_id is not None}
+    for keyword_id in linked.union(*(info.keyword_ids for info in file.infos.values())):
+        await hub.keywords.tree.get(ctx, keyword_id)
+    with _name_lines(file.infos):
+        for index, info in enumerate(file.infos.values()):
+            with prefix_item_errors(index):
+                info_rules.new_info_row(info.to_new(), "checked", hub.clock.now(), ctx)
+
     operations: list[str | None] = []
-    ids: dict[str, str] = {}
+    ids: dict[str | None, str] = {}
     if file.keywords:
-        with _by_line(file.keywords):
-            made = await hub.keywords.create_batch(ctx, [line.to_new() for line in file.keywords.values()])
-        operations.append(made.operation_id)
-        refs = [line.ref for line in file.keywords.values()]
-        ids = {ref: row["id"] for ref, row in zip(refs, made.rows, strict=True) if ref is not None}
+        with _name_lines(file.keywords):
+            batch = await hub.keywords.tree.create_batch(ctx, [line.to_new() for line in file.keywords.values()])
+        operations.append(batch.operation_id)
+        ids = {line.ref: row["id"] for line, row in zip(file.keywords.values(), batch.rows, strict=True)}
     if file.infos:
-        with _by_line(file.infos):
-            saved = await hub.infos.create_batch(ctx, [_linked(line, ids) for line in file.infos.values()])
-        operations.append(saved.operation_id)
-    written = [operation_id for operation_id in operations if operation_id is not None]
-    return Loaded(len(file.keywords), len(file.infos), len(links) + len(given), written)
+        infos = []
+        for line in file.infos.values():
+            links = [(link.keyword_id or ids[link.ref], link.relation) for link in line.links]
+            infos.append(replace(line.to_new(), links=links))
+        with _name_lines(file.infos):
+            batch = await hub.keywords.infos.create_batch(ctx, infos)
+        operations.append(batch.operation_id)
+    return [operation_id for operation_id in operations if operation_id is not None]
 
 
-def _check_infos(infos: Mapping[int, InfoLine], ctx: RequestContext, now: float) -> None:
-    """Raise what saving the infos would: the keywords are written before them, and must not stay behind alone."""
-    with _by_line(infos):
-        for index, line in enumerate(infos.values()):
-            with naming_item(index):
-                info_decisions.new_info_row(line.to_new(), "checked", now, ctx)
+def _line_errors(number: int, error: ValidationError) -> Iterator[FieldError]:
+    for item in error.errors():
+        # The first part of the location is the kind of the line, which the reader can see.
+        path = ".".join(map(str, (number, *item["loc"][1:])))
+        has_no_kind = str(item["type"]).startswith("union_tag")
+        message = "must say its `kind`: keyword or info" if has_no_kind else str(item["msg"])
+        yield FieldError(f"lines.{path}", message.removeprefix("Value error, "))
 
 
-def _linked(line: InfoLine, ids: Mapping[str, str]) -> NewInfo:
-    return replace(line.to_new(), links=[(_target(link, ids), link.relation) for link in line.links])
+def _size_errors(keywords: Mapping[int, KeywordLine], infos: Mapping[int, InfoLine]) -> Iterator[FieldError]:
+    for kind, count in (("keywords", len(keywords)), ("infos", len(infos))):
+        if count > MAX_ITEMS:
+            yield FieldError(kind, f"at most {MAX_ITEMS} in a file; there are {count}")
+    for number, info in infos.items():
+        if len(info.links) + len(info.keyword_ids) > MAX_LINKS:
+            yield FieldError(f"lines.{number}.links", f"at most {MAX_LINKS}, including `keyword_ids`")
 
 
-def _target(link: Link, ids: Mapping[str, str]) -> str:
-    return link.keyword_id if link.keyword_id is not None else ids[link.ref or ""]
-
-
-def _misfits(keywords: Mapping[int, KeywordLine], infos: Mapping[int, InfoLine]) -> list[FieldError]:
-    """Say which lines do not fit the others: a parent that does not stand above, a link to nothing, too many lines."""
-    errors = []
-    for kind, lines in (("keywords", keywords), ("infos", infos)):
-        if len(lines) > MAX_ITEMS:
-            errors.append(FieldError(kind, f"at most {MAX_ITEMS} at a time; these are {len(lines)}"))
+def _reference_errors(keywords: Mapping[int, KeywordLine], infos: Mapping[int, InfoLine]) -> Iterator[FieldError]:
+    """Yield the parents and links that name no line, and the refs that two lines share."""
     refs: set[str] = set()
     for number, keyword in keywords.items():
         if keyword.parent_ref is not None and keyword.parent_ref not in refs:
-            errors.append(FieldError(f"lines.{number}.parent_ref", f"no line above has the ref {keyword.parent_ref!r}"))
+            yield FieldError(f"lines.{number}.parent_ref", f"no line above has the ref {keyword.parent_ref!r}")
         if keyword.ref in refs:
-            errors.append(FieldError(f"lines.{number}.ref", f"a line above has the ref {keyword.ref!r} already"))
+            yield FieldError(f"lines.{number}.ref", f"a line above has the ref {keyword.ref!r} already")
         refs |= {keyword.ref} if keyword.ref is not None else set()
     for number, info in infos.items():
-        if len(info.links) + len(info.keyword_ids) > MAX_LINKS:
-            errors.append(FieldError(f"lines.{number}.links", f"at most {MAX_LINKS}, with those of `keyword_ids`"))
         for index, link in enumerate(info.links):
             if link.ref is not None and link.ref not in refs:
-                errors.append(FieldError(f"lines.{number}.links.{index}.ref", f"no line has the ref {link.ref!r}"))
-    return errors
-
-
-def _line_errors(number: int, problem: ValidationError) -> list[FieldError]:
-    found = []
-    for error in problem.errors():
-        # The first part is the kind of line, which the reader sees.
-        path = ".".join(map(str, (number, *error["loc"][1:])))
-        is_of_no_kind = str(error["type"]).startswith("union_tag")
-        message = "must say its `kind`: keyword or info" if is_of_no_kind else str(error["msg"])
-        found.append(FieldError(f"lines.{path}", message.removeprefix("Value error, ")))
-    return found
+                yield FieldError(f"lines.{number}.links.{index}.ref", f"no line has the ref {link.ref!r}")
 
 
 @contextmanager
-def _by_line(lines: Iterable[int]) -> Iterator[None]:
-    """Name the line of the file where a batch names its item."""
+def _name_lines(lines: Iterable[int]) -> Iterator[None]:
+    """Replace the item of a batch in an error by its line of the file."""
     numbers = list(lines)
 
-    def named(text: str) -> str:
-        return _ITEM.sub(lambda found: f"lines.{numbers[int(found[1])]}", text)
+    def rename(text: str) -> str:
+        return _ITEM.sub(lambda match: f"lines.{numbers[int(match[1])]}", text)
 
     try:
         yield
-    except InvalidInput as problem:
-        errors = [FieldError(named(one.field), named(one.message)) for one in problem.errors]
-        raise InvalidInput(named(problem.detail), errors) from problem
-    except (Conflict, Forbidden) as problem:
-        extra = {name: value for name, value in problem.extra.items() if name != "item"}
-        raise type(problem)(named(problem.detail), extra) from problem
+    except InvalidInput as error:
+        errors = [FieldError(rename(item.field), rename(item.message)) for item in error.errors]
+        raise InvalidInput(rename(error.detail), errors) from error
+    except (Conflict, Forbidden) as error:
+        extra = {name: value for name, value in error.extra.items() if name != "item"}
+        raise type(error)(rename(error.detail), extra) from error

@@ -1,66 +1,101 @@
-"""`knowhub tree info`: what is known of a keyword."""
+"""`knowhub tree info`: add and list the infos of keywords."""
 
-from dataclasses import replace
-from typing import Annotated, Any
+from __future__ import annotations
 
-import orjson
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Annotated, Any
+
 import typer
 
-from knowhub.bootstrap import Hub
 from knowhub.cli import output
-from knowhub.cli.hub_access import checked, ids_of, use_hub
-from knowhub.cli.inputs import InfoPage, NewInfoText
-from knowhub.cli.keyword_names import keyword_id
-from knowhub.cli.options import Caller, Place, spread
-from knowhub.keywords.model import Written
-from knowhub.web.schemas.keywords import KeywordInfosParams
+from knowhub.cli.hub_access import build_tree_context, parse_model, run_on_hub
+from knowhub.cli.inputs import read_argument
+from knowhub.cli.keyword_names import KeywordArgument, resolve_keyword
+from knowhub.cli.options import CallerOptions, expand_options
+from knowhub.keywords.model import PAGE_SIZE, InfoSort, RelationType
 
-app = typer.Typer(help="What is known of keywords.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from knowhub.bootstrap import Hub
+    from knowhub.core.request_context import RequestContext
+    from knowhub.keywords.model import WrittenRow
+    from knowhub.web.schemas.keywords import InfoBody
+
+_SCOPES_HELP = "Who may see it. Default: everyone in the account; where keys are required, its owner."
+
+app = typer.Typer(help="The infos of keywords.", no_args_is_help=True)
+
+
+@dataclass(frozen=True, slots=True)
+class InfoOptions:
+    """The fields of a new info."""
+
+    content: Annotated[str, typer.Argument(help="The information; - reads it from stdin.", show_default=False)]
+    keywords: Annotated[
+        list[str], typer.Option("--keyword", help="The id or name of a keyword to link it to; can be repeated.")
+    ] = field(default_factory=list)
+    source: Annotated[str, typer.Option(help="The source: an address or a title.")] = ""
+    auto_link: Annotated[
+        bool, typer.Option("--auto-link", help="Also link it to the keywords that its text names.")
+    ] = False
+    scopes: Annotated[list[str], typer.Option("--scope", help=_SCOPES_HELP)] = field(default_factory=list)
+
+    def to_body(self) -> InfoBody:
+        """Return the request body of the HTTP API without the keywords, which are looked up by name."""
+        from knowhub.web.schemas.keywords import InfoBody
+
+        values = {"content": read_argument(self.content), "source": self.source, "scopes": self.scopes}
+        names = {"content": "CONTENT", "source": "--source"}
+        return parse_model(InfoBody, values | {"auto_link": self.auto_link}, names)
+
+
+@dataclass(frozen=True, slots=True)
+class InfoPageOptions:
+    """The page of `tree info list`."""
+
+    relation: Annotated[RelationType | None, typer.Option(help="Only infos with this relation.")] = None
+    page: Annotated[int, typer.Option(min=0, help="The first page is 0.")] = 0
+    size: Annotated[int, typer.Option(min=1, max=1000, help="How many infos a page has.")] = PAGE_SIZE
+    sort: Annotated[InfoSort, typer.Option(help="relevance puts PRIMARY first.")] = InfoSort.TIME
 
 
 @app.command("add")
-@spread
-def add(draft: NewInfoText, caller: Caller, place: Place) -> None:
-    """Save an info, linked to the keywords that are named."""
-    body, ids = draft.body(), ids_of(caller)
+@expand_options
+def add(draft: InfoOptions, options: CallerOptions) -> None:
+    """Save an info and link it to keywords."""
+    body = draft.to_body()
 
-    async def work(hub: Hub) -> Written:
-        ctx = ids.context(hub.default_owner)
-        linked = [await keyword_id(hub, ctx, typed) for typed in draft.keywords]
-        return await hub.infos.create(ctx, replace(body.to_new(), keyword_ids=linked))
+    async def work(hub: Hub, ctx: RequestContext) -> WrittenRow:
+        ctx = build_tree_context(hub, ctx)
+        keyword_ids = [await resolve_keyword(hub, ctx, typed) for typed in draft.keywords]
+        return await hub.keywords.infos.create(ctx, replace(body.to_new(), keyword_ids=keyword_ids))
 
-    made = use_hub(place, work, make=not draft.keywords)
-    if place.as_json:
-        output.print_json(output.created_answer(made))
+    written = run_on_hub(options, work, create=not draft.keywords)
+    if options.as_json:
+        output.print_json(output.format_created(written))
         return
-    output.say(f"saved  {made.row['id']}  (version {made.row['version']})")
-    if "llm" in made.degraded:
-        output.say("the model was needed and failed: it is linked to every keyword that it names")
-    output.say_undo(made.operation_id)
+    output.say(f"saved  {written.row['id']}  (version {written.row['version']})")
+    if "llm" in written.degraded:
+        output.say("the model failed: the info is linked to every keyword that it names")
+    output.say_undo(written.operation_id)
 
 
 @app.command("list")
-@spread
-def list_infos(
-    keyword: Annotated[str, typer.Argument(metavar="KEYWORD", help="Its id, or its name.", show_default=False)],
-    wanted: InfoPage,
-    caller: Caller,
-    place: Place,
-) -> None:
+@expand_options
+def list_infos(keyword: KeywordArgument, page: InfoPageOptions, options: CallerOptions) -> None:
     """List the infos of a keyword, the newest first."""
-    ids, params = ids_of(caller), checked(KeywordInfosParams, wanted.values())
+    import orjson
 
-    async def work(hub: Hub) -> list[Any]:
-        ctx = ids.context(hub.default_owner)
-        rows = await hub.infos.of_keyword(ctx, await keyword_id(hub, ctx, keyword), params.query())
+    from knowhub.web.schemas.keywords import KeywordInfosParams
+
+    params = parse_model(KeywordInfosParams, asdict(page))
+
+    async def work(hub: Hub, ctx: RequestContext) -> list[Any]:
+        rows = await hub.keywords.infos.list_for_keyword(ctx, await resolve_keyword(hub, ctx, keyword), params.query())
         return [orjson.loads(row) for row in rows]
 
-    infos = use_hub(place, work)
-    if place.as_json:
+    infos = run_on_hub(options, work)
+    if options.as_json:
         output.print_json({"results": infos, "count": len(infos), "next_cursor": None})
         return
-    table = output.table("id", "relation", "content", "source")
-    for info in infos:
-        row = (info["id"], info["relation"], output.one_line(info["content"]), info["source"])
-        table.add_row(*map(output.cell, row))
-    output.print_table(table)
+    rows = [(info["id"], info["relation"], output.shorten(info["content"]), info["source"]) for info in infos]
+    output.print_table(("id", "relation", "content", "source"), rows)

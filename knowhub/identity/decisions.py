@@ -12,7 +12,8 @@ from knowhub.core.errors import Forbidden, InvalidInput
 from knowhub.core.ids import Ids
 from knowhub.core.operation import Row, next_version
 from knowhub.core.request_context import DEFAULT_ACCOUNT, RequestContext, Role
-from knowhub.identity.model import ROOT, ApiKey, Caller, Holder, NewKey
+from knowhub.core.unicode_forms import normalize
+from knowhub.identity.model import ROOT, ApiKey, AuthenticatedCaller, KeyHolder, NewKey
 
 _PREFIX = "kh"
 _ID_PREFIX = "key-"
@@ -33,7 +34,7 @@ def new_text(key_id: str, ids: Ids) -> str:
     return f"{_PREFIX}_{key_id.removeprefix(_ID_PREFIX)}_{secret}"
 
 
-def named_by(text: str) -> str | None:
+def parse_key_name(text: str) -> str | None:
     """Return the name of the key that a text says it is; None when it cannot be one."""
     prefix, _, rest = text.partition("_")
     named, _, secret = rest.partition("_")
@@ -48,13 +49,13 @@ def digest_of(text: str) -> str:
 
 
 def check_new(new: NewKey, now: float) -> None:
-    """Raise InvalidInput for a key that would open nothing, or stand for nobody."""
+    """Raise InvalidInput for a key that would have no access or no holder."""
     if new.holder.user_id is None and new.holder.agent_id is None:
         raise InvalidInput.of("user_id", "a key stands for a user or an agent; name one of them, or both")
     if f"user:{new.holder.user_id}" == scopes.OWNER:
         raise InvalidInput.of("user_id", f"{scopes.OWNER} means whoever owns a record; choose another id")
     for kind, named in (("user", new.holder.user_id), ("agent", new.holder.agent_id)):
-        if named is not None and ROOT in {_folded(named), f"{kind}:{_folded(named)}"}:
+        if named is not None and ROOT in {_fold_name(named), f"{kind}:{_fold_name(named)}"}:
             raise InvalidInput.of(f"{kind}_id", f"{ROOT} is who the root key stands for; choose another id")
     if new.expires_at is not None and clock.parse_iso(new.expires_at) <= now:
         raise InvalidInput.of("expires_at", "must lie in the future")
@@ -87,7 +88,7 @@ def replacing_row(row: Row, key_id: str, digest: str, now: float) -> dict[str, A
     return {**row, "id": key_id, "hash": digest, "version": 1, "created_at": moment, "updated_at": moment}
 
 
-def ended_row(row: Row, now: float, replaced_by: str | None = None) -> dict[str, Any]:
+def make_ended_row(row: Row, now: float, replaced_by: str | None = None) -> dict[str, Any]:
     """Return the row of a key that opens nothing from now on."""
     moment = clock.iso(now)
     ended = {"revoked_at": moment, "replaced_by": replaced_by, "version": next_version(row), "updated_at": moment}
@@ -96,16 +97,16 @@ def ended_row(row: Row, now: float, replaced_by: str | None = None) -> dict[str,
 
 def key_of(account: str, row: Row) -> ApiKey:
     """Return a key as memory holds it."""
-    holder = Holder(
+    holder = KeyHolder(
         row["user_id"], row["agent_id"], tuple(row["project_ids"]), tuple(row["team_ids"]), tuple(row["org_ids"])
     )
     role, key_id = Role(row["role"]), str(row["id"])
-    caller = Caller(role, holder, _context(account, role, holder, key_id), account, key_id)
+    caller = AuthenticatedCaller(role, holder, _context(account, role, holder, key_id), account, key_id)
     expires_at = None if row["expires_at"] is None else clock.parse_iso(row["expires_at"])
     return ApiKey(account, dict(row), caller, expires_at)
 
 
-def context_for(caller: Caller, ids: Mapping[str, str], account: str | None) -> RequestContext:
+def context_for(caller: AuthenticatedCaller, ids: Mapping[str, str], account: str | None) -> RequestContext:
     """Return the context of a request, which may name no more than the key does. Raises Forbidden.
 
     `ids` are the context ids that it names; `account` is None where it names none. One of several projects, teams or
@@ -117,12 +118,12 @@ def context_for(caller: Caller, ids: Mapping[str, str], account: str | None) -> 
         raise Forbidden("the key belongs to another account; leave `account` away")
     if not ids:
         return caller.context
-    return _context(str(caller.account), caller.role, _narrowed(caller.holder, ids), caller.key_id)
+    return _context(str(caller.account), caller.role, _narrow_holder(caller.holder, ids), caller.key_id)
 
 
-def root_caller() -> Caller:
-    """Return who the root key stands for."""
-    return Caller(Role.ROOT, Holder(), root_context(DEFAULT_ACCOUNT))
+def root_caller() -> AuthenticatedCaller:
+    """Return the holder of the root key."""
+    return AuthenticatedCaller(Role.ROOT, KeyHolder(), root_context(DEFAULT_ACCOUNT))
 
 
 @lru_cache(maxsize=256)
@@ -139,37 +140,38 @@ def root_context(account: str, **ids: str) -> RequestContext:
         own=frozenset({ROOT, *own}),
         visible=None,
         default_owner=own[0] if own else ROOT,
+        default_tree_scopes=(scopes.OWNER,),
         role=Role.ROOT,
     )
 
 
-def _folded(name: str) -> str:
+def _fold_name(name: str) -> str:
     """Return what a reader takes a name for: without case, width, spaces around it and characters that show nothing."""
-    shown = "".join(char for char in unicodedata.normalize("NFKC", name) if unicodedata.category(char) != "Cf")
-    return unicodedata.normalize("NFKC", shown.casefold()).strip()
+    shown = "".join(char for char in normalize("NFKC", name) if unicodedata.category(char) != "Cf")
+    return normalize("NFKC", shown.casefold()).strip()
 
 
-def _narrowed(holder: Holder, ids: Mapping[str, str]) -> Holder:
+def _narrow_holder(holder: KeyHolder, ids: Mapping[str, str]) -> KeyHolder:
     for kind in ("user", "agent"):
         named = ids.get(f"{kind}_id")
         if named is not None and named != getattr(holder, f"{kind}_id"):
-            raise _not_of_the_key(kind)
+            raise _make_forbidden(kind)
     groups: dict[str, tuple[str, ...]] = {}
     for kind in _GROUPS:
         named, held = ids.get(f"{kind}_id"), tuple(getattr(holder, f"{kind}_ids"))
         if named is not None and named not in held:
-            raise _not_of_the_key(kind)
+            raise _make_forbidden(kind)
         groups[f"{kind}_ids"] = held if named is None else (named,)
-    return Holder(holder.user_id, holder.agent_id, **groups)
+    return KeyHolder(holder.user_id, holder.agent_id, **groups)
 
 
-def _not_of_the_key(kind: str) -> Forbidden:
+def _make_forbidden(kind: str) -> Forbidden:
     return Forbidden(f"{kind}_id is not one that the key stands for; a request may only narrow what its key says")
 
 
-def _context(account: str, role: Role, holder: Holder, key_id: str | None) -> RequestContext:
-    own = [f"{kind}:{one}" for kind in ("agent", "user") if (one := getattr(holder, f"{kind}_id")) is not None]
-    shared = [f"{kind}:{one}" for kind in _GROUPS for one in getattr(holder, f"{kind}_ids")]
+def _context(account: str, role: Role, holder: KeyHolder, key_id: str | None) -> RequestContext:
+    own = [f"{kind}:{item}" for kind in ("agent", "user") if (item := getattr(holder, f"{kind}_id")) is not None]
+    shared = [f"{kind}:{item}" for kind in _GROUPS for item in getattr(holder, f"{kind}_ids")]
     visible = frozenset({*own, *shared, scopes.PUBLIC})
     is_admin = role is Role.ADMIN
     return RequestContext(
@@ -178,6 +180,7 @@ def _context(account: str, role: Role, holder: Holder, key_id: str | None) -> Re
         own=frozenset(own),
         visible=None if is_admin else visible,
         default_owner=own[0],
+        default_tree_scopes=(scopes.OWNER,),
         role=role,
         grantable=None if is_admin else visible if role is Role.WRITER else frozenset(),
         key_id=key_id,

@@ -12,8 +12,8 @@ ROOT = "user:root"
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
-    """Who a key stands for: a user, an agent or both, and the projects, teams and orgs that they belong to."""
+class KeyHolder:
+    """The holder of a key: a user, an agent or both, and their projects, teams and orgs."""
 
     user_id: str | None = None
     agent_id: str | None = None
@@ -26,20 +26,20 @@ class Holder:
 class NewKey:
     """A key as it is asked for; `expires_at` in ISO 8601."""
 
-    holder: Holder
+    holder: KeyHolder
     role: Role
     expires_at: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Caller:
+class AuthenticatedCaller:
     """Who a request comes from, as the key says; `context` is that of a request that names nobody.
 
     `account` is None for the root key, which belongs to none.
     """
 
     role: Role
-    holder: Holder
+    holder: KeyHolder
     context: RequestContext
     account: str | None = None
     key_id: str | None = None
@@ -47,11 +47,11 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class ApiKey:
-    """A key as memory holds it: `row` as it stands in the log, `expires_at` in seconds since the epoch."""
+    """A key in memory: `row` as the log holds it, `expires_at` in seconds since the epoch."""
 
     account: str
     row: dict[str, Any]
-    caller: Caller
+    caller: AuthenticatedCaller
     expires_at: float | None
 
     @property
@@ -65,17 +65,17 @@ class ApiKey:
         return str(self.row["hash"])
 
     def has_expired(self, now: float) -> bool:
-        """Tell whether its time is over at this moment, in seconds since the epoch."""
+        """Return whether its time is over at this moment, in seconds since the epoch."""
         return self.expires_at is not None and now >= self.expires_at
 
     def holds(self, now: float) -> bool:
-        """Tell whether the key opens anything at this moment."""
+        """Return whether the key opens anything at this moment."""
         return self.row["revoked_at"] is None and not self.has_expired(now)
 
 
 @dataclass(frozen=True, slots=True)
-class Minted:
-    """A key that was made. Its `text` is told this once; a retry of the request is told None.
+class IssuedKey:
+    """A new key. Its `text` is answered once; a retry of the request gets None.
 
     `operation_id` is the operation that made it, and ended `replaces` where it takes the place of another.
     """

@@ -3,15 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from knowhub.core.operation import Commits, View
 from knowhub.identity.model import ApiKey
-
-
-class IdentityStore(Commits[View], Protocol):
-    """Where keys are made durable."""
-
-    async def refresh(self) -> None:
-        """Take in what other processes have acknowledged; costs one memory read when there is nothing."""
 
 
 class KeyTable(Protocol):

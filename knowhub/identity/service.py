@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from knowhub.core.clock import Clock
 from knowhub.core.errors import Conflict, Forbidden, NotFound
 from knowhub.core.ids import Ids
-from knowhub.core.operation import Committed, Draft, IdempotencyKey, Unchanged, View, Write
+from knowhub.core.operation import Committed, Draft, IdempotencyKey, Store, Unchanged, View, Write
 from knowhub.core.request_context import RequestContext
 from knowhub.identity import decisions
-from knowhub.identity.model import API_KEYS, ApiKey, Caller, Minted, NewKey
-from knowhub.identity.ports import IdentityStore, KeyTable
+from knowhub.identity.model import API_KEYS, ApiKey, AuthenticatedCaller, IssuedKey, NewKey
+from knowhub.identity.ports import KeyTable
 from knowhub.identity.uses import KeyUses
 
 ADMINS_ONLY = "keys are for the root key and the account's admins"
@@ -19,7 +19,7 @@ ADMINS_ONLY = "keys are for the root key and the account's admins"
 class IdentityService:
     """Tells callers by their keys, and keeps the keys. What ends a key holds at once, in every process."""
 
-    def __init__(self, store: IdentityStore, table: KeyTable, clock: Clock, ids: Ids, root_key: str | None) -> None:
+    def __init__(self, store: Store, table: KeyTable, clock: Clock, ids: Ids, root_key: str | None) -> None:
         self._store = store
         self._table = table
         self._clock = clock
@@ -28,14 +28,14 @@ class IdentityService:
         self._root_caller = decisions.root_caller()
         self.uses = KeyUses(store, table, clock)
 
-    async def caller(self, text: str) -> Caller | None:
-        """Return who a key stands for; None for one that is unknown, expired or revoked. Raises OSError."""
+    async def caller(self, text: str) -> AuthenticatedCaller | None:
+        """Return the caller of a key; None if the key is unknown, expired or revoked. Raises OSError."""
         if self.is_root(text):
             return self._root_caller
         digest = decisions.digest_of(text)
         # What another process has revoked must not open anything here.
         await self._store.refresh()
-        named = decisions.named_by(text)
+        named = decisions.parse_key_name(text)
         key = None if named is None else self._table.get(named)
         now = self._clock.now()
         if key is None or not hmac.compare_digest(digest, key.digest) or not key.holds(now):
@@ -44,16 +44,16 @@ class IdentityService:
         return key.caller
 
     def is_root(self, text: str) -> bool:
-        """Tell whether this is the root key."""
+        """Return whether this is the root key."""
         return self._root is not None and hmac.compare_digest(decisions.digest_of(text), self._root)
 
     async def can_anybody_call(self) -> bool:
-        """Tell whether there is any key at all with which a request would be answered."""
+        """Return whether there is any key at all with which a request would be answered."""
         await self._store.refresh()
         now = self._clock.now()
         return self._root is not None or any(key.holds(now) for key in self._table.keys(None))
 
-    async def mint(self, ctx: RequestContext, new: NewKey, key: IdempotencyKey | None = None) -> Minted:
+    async def mint(self, ctx: RequestContext, new: NewKey, key: IdempotencyKey | None = None) -> IssuedKey:
         """Make a key in the caller's account. Raises Forbidden, InvalidInput and what a commit raises."""
         _check_admin(ctx)
         key_id = decisions.new_key_id(self._ids)
@@ -64,7 +64,7 @@ class IdentityService:
             row = decisions.new_row(new, key_id, decisions.digest_of(text), view.now)
             return Draft("create_key", [Write(API_KEYS, key_id, row)])
 
-        return _minted(ctx, await self._store.commit(ctx.account, ctx.actor, decide, key), text)
+        return _make_issued_key(ctx, await self._store.commit(ctx.account, ctx.actor, decide, key), text)
 
     async def keys(self, ctx: RequestContext, account: str | None) -> Sequence[ApiKey]:
         """Return the keys of an account, of all when None, the oldest first. Raises Forbidden."""
@@ -72,7 +72,7 @@ class IdentityService:
         await self._store.refresh()
         return self._table.keys(account)
 
-    async def rotate(self, ctx: RequestContext, key_id: str, key: IdempotencyKey | None = None) -> Minted:
+    async def rotate(self, ctx: RequestContext, key_id: str, key: IdempotencyKey | None = None) -> IssuedKey:
         """Put a new key in the place of one, which ends with that.
 
         Raises Forbidden, NotFound, Conflict for a key that has ended, and what a commit raises.
@@ -88,10 +88,10 @@ class IdentityService:
             if not decisions.key_of(ctx.account, row).holds(view.now):
                 raise Conflict(f"key {key_id} has expired or was revoked; make a new one")
             new = decisions.replacing_row(row, new_id, decisions.digest_of(text), view.now)
-            ended = decisions.ended_row(row, view.now, new_id)
+            ended = decisions.make_ended_row(row, view.now, new_id)
             return Draft("rotate_key", [Write(API_KEYS, new_id, new), Write(API_KEYS, key_id, ended)])
 
-        return _minted(ctx, await self._store.commit(ctx.account, ctx.actor, decide, key), text, key_id)
+        return _make_issued_key(ctx, await self._store.commit(ctx.account, ctx.actor, decide, key), text, key_id)
 
     async def revoke(self, ctx: RequestContext, key_id: str, key: IdempotencyKey | None = None) -> str | None:
         """End a key; return the operation, None when it was revoked before. Raises Forbidden and NotFound."""
@@ -103,13 +103,13 @@ class IdentityService:
                 raise NotFound.of("key", key_id)
             if row["revoked_at"] is not None:
                 return Unchanged()
-            return Draft("revoke_key", [Write(API_KEYS, key_id, decisions.ended_row(row, view.now))])
+            return Draft("revoke_key", [Write(API_KEYS, key_id, decisions.make_ended_row(row, view.now))])
 
         done = await self._store.commit(ctx.account, ctx.actor, decide, key)
         return done.operation.operation_id if isinstance(done, Committed) else None
 
     def has_expired(self, key: ApiKey) -> bool:
-        """Tell whether a key's time is over."""
+        """Return whether a key's time is over."""
         return key.has_expired(self._clock.now())
 
     async def account_of(self, key_id: str) -> str | None:
@@ -124,9 +124,11 @@ def _check_admin(ctx: RequestContext) -> None:
         raise Forbidden(ADMINS_ONLY)
 
 
-def _minted(ctx: RequestContext, done: Committed | Unchanged, text: str, replaces: str | None = None) -> Minted:
+def _make_issued_key(
+    ctx: RequestContext, done: Committed | Unchanged, text: str, replaces: str | None = None
+) -> IssuedKey:
     if isinstance(done, Unchanged):
         # Never: each decision above that makes a key writes one.
         raise Conflict("no key was made")
     key = decisions.key_of(ctx.account, done.operation.changes[0].after)
-    return Minted(key, None if done.replayed else text, done.operation.operation_id, replaces)
+    return IssuedKey(key, None if done.replayed else text, done.operation.operation_id, replaces)

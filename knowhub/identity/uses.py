@@ -6,9 +6,9 @@ from typing import Any
 from knowhub.core import clock
 from knowhub.core.clock import Clock
 from knowhub.core.errors import KnowHubError
-from knowhub.core.operation import Draft, Unchanged, View, Write, next_version
+from knowhub.core.operation import Draft, Store, Unchanged, View, Write, next_version
 from knowhub.identity.model import KEY_USES, ApiKey
-from knowhub.identity.ports import IdentityStore, KeyTable
+from knowhub.identity.ports import KeyTable
 
 OP = "note_key_use"
 EVERY_S = 3600.0
@@ -17,9 +17,9 @@ CLOSE_S = 5.0
 
 
 class KeyUses:
-    """Notes uses. One that cannot be written never fails its request: it is counted in `failed`, and tried later."""
+    """Records when keys are used. A failed write never fails the request: it is counted in `failed` and retried."""
 
-    def __init__(self, store: IdentityStore, table: KeyTable, clock: Clock, close_s: float = CLOSE_S) -> None:
+    def __init__(self, store: Store, table: KeyTable, clock: Clock, close_s: float = CLOSE_S) -> None:
         self._store = store
         self._table = table
         self._clock = clock

@@ -1,7 +1,8 @@
-"""Long work: run it while the caller waits, or in the background with progress and cancel."""
+"""Long work: jobs with progress that can be cancelled, and upkeep in the background."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -69,7 +70,7 @@ class Jobs:
         job = Job(f"job-{self._ids.hex(32)}", kind, account, self._clock.now(), stage=kind, key=key)
         job.task = asyncio.get_running_loop().create_task(self._run(job, work), name=job.job_id)
         self._jobs[job.job_id] = job
-        self._forget_oldest()
+        self._remove_old()
         return job
 
     async def finish(self, job: Job) -> Job:
@@ -86,7 +87,7 @@ class Jobs:
         return job
 
     async def cancel(self, account: str, job_id: str) -> Job:
-        """Cancel a job and wait until it has let go; one that has ended stays as it ended."""
+        """Cancel a job and wait until it has ended; does nothing if it has ended already."""
         job = self.get(account, job_id)
         if job.task is not None and not job.task.done():
             job.task.cancel()
@@ -114,7 +115,56 @@ class Jobs:
         finally:
             job.finished_at = self._clock.now()
 
-    def _forget_oldest(self) -> None:
+    def _remove_old(self) -> None:
         ended = [job_id for job_id, job in self._jobs.items() if job.status is not JobStatus.RUNNING]
         for job_id in ended[: max(0, len(self._jobs) - _KEPT)]:
             del self._jobs[job_id]
+
+
+_RETRY_S = 600.0
+
+
+class Background:
+    """Runs `work` whenever `is_due(now)` says so, which is asked every `interval_s` seconds; never twice at a time."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        interval_s: float,
+        work: Callable[[], Coroutine[Any, Any, object]],
+        is_due: Callable[[float], Awaitable[bool]],
+    ) -> None:
+        self._clock = clock
+        self._interval_s = interval_s
+        self._work = work
+        self._is_due = is_due
+        self._task: asyncio.Task[object] | None = None
+        self._look_at = 0.0
+        self._problem: BaseException | None = None
+        self._is_closed = False
+
+    async def tick(self) -> None:
+        """Begin the work where it is due; other upkeep does not wait for it.
+
+        Raises what it failed with the last time, until it succeeds.
+        """
+        now = self._clock.now()
+        if self._task is not None and self._task.done():
+            self._problem = None if self._task.cancelled() else self._task.exception()
+            self._task = None
+            if self._problem is not None:
+                self._look_at = now + _RETRY_S
+        if self._task is None and not self._is_closed and now >= self._look_at:
+            self._look_at = now + self._interval_s
+            if await self._is_due(now):
+                self._task = asyncio.create_task(self._work(), name="background-upkeep")
+        if self._problem is not None:
+            raise self._problem
+
+    async def close(self) -> None:
+        """Break off what is under way."""
+        self._is_closed = True
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([self._task])

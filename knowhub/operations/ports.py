@@ -3,24 +3,10 @@
 from collections.abc import AsyncIterator, Sequence
 from typing import Protocol
 
-from knowhub.core.operation import Commits, Operation, View
+from knowhub.core.operation import Operation, Store
 
 
-class HistoryView(View, Protocol):
-    """The newest state, with the rows that lean on a row."""
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether nothing stands before this decision in its batch: all that it sees is acknowledged."""
-
-    def referrers(self, collection: str, row_id: str) -> Sequence[tuple[str, str]]:
-        """Return the (collection, id) of live rows that refer to this one."""
-
-    def undone_by(self, operation_id: str) -> str | None:
-        """Return the operation that undid this one, unless that was itself undone since."""
-
-
-class OperationStore(Commits[HistoryView], Protocol):
+class OperationStore(Store, Protocol):
     """The log as history."""
 
     @property
@@ -30,12 +16,6 @@ class OperationStore(Commits[HistoryView], Protocol):
     @property
     def base_seq(self) -> int:
         """The number up to which operations are forgotten; 0 where none is."""
-
-    async def refresh(self) -> None:
-        """Take in what other processes have acknowledged."""
-
-    def view(self, account: str) -> HistoryView:
-        """Return the acknowledged state of one account."""
 
     async def operation(self, account: str, operation_id: str) -> Operation | None:
         """Return an acknowledged operation of this account; None when there is none."""

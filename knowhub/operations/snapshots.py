@@ -1,11 +1,13 @@
-"""Snapshots of the whole directory, and the return of one account to one of them (KT-252)."""
+"""Snapshots of the whole directory, and the return of one account to one of them."""
 
 import asyncio
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
+from knowhub.core import clock
+from knowhub.core.collection import Collection, Collections, Key, OnDelete
 from knowhub.core.erasing import is_erased
 from knowhub.core.errors import Conflict, KnowHubError, NotFound
 from knowhub.core.ids import Ids
@@ -18,14 +20,63 @@ from knowhub.core.operation import (
     Operation,
     Row,
     Unchanged,
+    View,
     Write,
     is_live,
+    next_version,
 )
 from knowhub.core.request_context import RequestContext
-from knowhub.core.undo import RowRules
-from knowhub.operations.model import Restored, SnapshotEntry, SnapshotReason
-from knowhub.operations.ports import HistoryView, OperationStore
-from knowhub.operations.restore import RESTORE_OP, Key, Wanted, attached, restored_row, unquoting
+from knowhub.core.store_results import SnapshotEntry, SnapshotReason, SnapshotRow, differs
+from knowhub.operations.model import RestoreResult
+from knowhub.operations.ports import OperationStore
+
+RESTORE_OP = "restore_snapshot"
+
+
+def restore_row(then: Row | None, now: Row | None, moment: float) -> Row | None:
+    """Return the row to write in order to restore `then`; None if nothing differs, or if the row was erased.
+
+    Versions keep rising, so a client with a version from in between gets a version conflict.
+    """
+    if is_erased(now) or not differs(then, now):
+        return None
+    if then is not None and is_live(then):
+        version = max(next_version(then), next_version(now))
+        kept: Mapping[str, Any] = {name: value for name, value in then.items() if name != "deleted"}
+    else:
+        version = next_version(now)
+        kept = {**(now or {}), "deleted": True}
+    return {**kept, "version": version, "updated_at": clock.iso(moment)}
+
+
+def reattach_row(
+    wanted: SnapshotRow, then: Mapping[Key, SnapshotRow], now: Callable[[str, str], Row | None], collection: Collection
+) -> SnapshotRow:
+    """Return a row whose required targets can be live: a target of the snapshot may have been erased since.
+
+    A row then refers to the next one above that was live in the snapshot, if its reference says so; else it is not
+    wanted any more.
+    """
+    row = wanted.row
+    for reference in collection.references if row is not None else ():
+        while row is not None and reference.is_required:
+            target = reference.key(row)
+            if target is None or not is_erased(now(*target)):
+                break
+            above = then.get(target)
+            if reference.on_delete is not OnDelete.REATTACH or collection.row_id or above is None or above.row is None:
+                row = None
+            else:
+                row = {**row, reference.field: above.row[reference.via]}
+    return wanted if row is wanted.row else SnapshotRow(wanted.collection, wanted.id, row)
+
+
+def clear_quotes(wanted: SnapshotRow, fields: frozenset[str]) -> SnapshotRow:
+    """Return a row with empty texts in the fields that may quote an erased row."""
+    if wanted.row is None or not fields:
+        return wanted
+    return SnapshotRow(wanted.collection, wanted.id, {**wanted.row, **dict.fromkeys(sorted(fields), "")})
+
 
 ROWS_PER_OPERATION = 1000
 
@@ -45,14 +96,14 @@ class Prepared(Protocol):
     def last_seq(self) -> int:
         """Return up to which operation the log was read."""
 
-    def differences(self) -> AsyncIterator[Wanted]:
+    def differences(self) -> AsyncIterator[SnapshotRow]:
         """Yield each row that the snapshot and the log have otherwise, in the order in which they are to be written."""
 
-    def touched(self, after_seq: int, view: Any) -> Iterable[tuple[Key, Row | None]]:  # noqa: ANN401 -- the store's own
+    def list_changes(self, after_seq: int, view: Any) -> Iterable[tuple[Key, Row | None]]:  # noqa: ANN401 -- the store's own
         """Return the rows that were written after an operation and before this decision, each as it was before."""
 
-    async def keep_what_stands(self) -> SnapshotEntry:
-        """Make a snapshot of what is to be overwritten."""
+    async def snapshot_before_restore(self) -> SnapshotEntry:
+        """Make a snapshot of the current state, before it is overwritten."""
 
 
 class SnapshotArchives(Protocol):
@@ -67,12 +118,12 @@ class SnapshotArchives(Protocol):
     async def delete(self, ts: str) -> None:
         """Remove a snapshot. Raises NotFound."""
 
-    def prepared(self, ts: str, account: str) -> AbstractAsyncContextManager[Prepared]:
+    def prepare(self, ts: str, account: str) -> AbstractAsyncContextManager[Prepared]:
         """Check a snapshot and find what differs. Raises NotFound, InvalidInput naming the member, StorageFull."""
 
 
 class Snapshots:
-    """Makes, lists, deletes and restores snapshots; `rules` has one entry a collection.
+    """Makes, lists, deletes and restores snapshots; `collections` are all that there are.
 
     A snapshot holds all accounts, a restore is of the caller's. `make_fixed` makes the rows that every account has.
     """
@@ -82,13 +133,13 @@ class Snapshots:
         archives: SnapshotArchives,
         store: OperationStore,
         ids: Ids,
-        rules: Mapping[str, RowRules],
+        collections: Collections,
         make_fixed: Callable[[RequestContext], Awaitable[None]],
     ) -> None:
         self._archives = archives
         self._store = store
         self._ids = ids
-        self._rules = rules
+        self._collections = collections
         self._make_fixed = make_fixed
 
     async def create(self) -> SnapshotEntry:
@@ -117,49 +168,55 @@ class Snapshots:
         ts: str,
         key: IdempotencyKey | None = None,
         progress: Progress = lambda _done, _total: None,
-    ) -> Restored:
+    ) -> RestoreResult:
         """Bring the caller's account back to a snapshot, as operations that are undone together.
 
-        What stands is kept in another snapshot before. Rows that were erased since stay erased and are named. Raises
+        The current state is kept in another snapshot. Rows that were erased since stay erased and are named. Raises
         NotFound, InvalidInput naming what is wrong with the snapshot, StorageFull, Unavailable, and Conflict where
         writing never pauses; then nothing was changed.
         """
         replayed = await self._store.replayed(ctx.account, key)
         if replayed is not None:
             return await self._answer(ctx, ts, [replayed.operation])
-        async with self._archives.prepared(ts, ctx.account) as prepared:
-            plan = _Plan(ctx, ts, self._store, self._rules, prepared)
+        async with self._archives.prepare(ts, ctx.account) as prepared:
+            plan = _Plan(ctx, ts, self._store, self._collections, prepared)
             await plan.read()
-            if plan.misses_fixed():
+            if plan.needs_fixed_rows():
                 await self._make_fixed(ctx)
             await plan.catch_up(progress)
             if not plan.chunks:
-                return Restored(ts, erased=plan.erased)
-            kept = await prepared.keep_what_stands()
+                return RestoreResult(ts, erased=plan.erased)
+            kept = await prepared.snapshot_before_restore()
             for _ in range(_TRIES):
                 await plan.catch_up(progress)
                 if not plan.chunks:
-                    return Restored(ts, erased=plan.erased, safety_snapshot=kept.ts)
+                    return RestoreResult(ts, erased=plan.erased, safety_snapshot=kept.ts)
                 try:
-                    decides = plan.decides(f"restore-{self._ids.hex(32)}", kept.ts)
+                    decides = plan.build_decisions(f"restore-{self._ids.hex(32)}", kept.ts)
                     outcomes = await self._store.commit_group(ctx.account, ctx.actor, decides, key)
-                except _Moved:
+                except _LogChanged:
                     continue
-                return await self._answer(ctx, ts, [one.operation for one in outcomes if isinstance(one, Committed)])
+                return await self._answer(
+                    ctx, ts, [outcome.operation for outcome in outcomes if isinstance(outcome, Committed)]
+                )
         raise Conflict("this account is being written to without a pause; nothing was restored, try it again")
 
-    async def _answer(self, ctx: RequestContext, ts: str, operations: Sequence[Operation]) -> Restored:
+    async def _answer(self, ctx: RequestContext, ts: str, operations: Sequence[Operation]) -> RestoreResult:
         if not operations:
-            return Restored(ts)
+            return RestoreResult(ts)
         group = operations[-1].group
         if group is not None:
             operations = await self._store.group(ctx.account, group.id)
         reply = operations[-1].reply or {}
-        return Restored(
+        erased = [
+            (name, row_id) for operation in operations for name, row_id in (operation.reply or {}).get("erased", ())
+        ]
+        live = [is_live(change.after) for operation in operations for change in operation.changes]
+        return RestoreResult(
             ts=reply["ts"],
-            restored=reply["restored"],
-            removed=reply["removed"],
-            erased=[(collection, row_id) for collection, row_id in reply["erased"]],
+            restored=live.count(True),
+            removed=live.count(False),
+            erased=list(dict.fromkeys(erased))[:_ERASED_NAMED],
             safety_snapshot=reply["safety_snapshot"],
             restore_id=group.id if group else None,
             operation_ids=[operation.operation_id for operation in operations],
@@ -174,16 +231,16 @@ class _Plan:
         ctx: RequestContext,
         ts: str,
         store: OperationStore,
-        rules: Mapping[str, RowRules],
+        collections: Collections,
         prepared: Prepared,
     ) -> None:
         self._ctx = ctx
         self._ts = ts
         self._store = store
-        self._rules = rules
+        self._collections = collections
         self._prepared = prepared
         self._seq = prepared.last_seq
-        self._wanted: dict[Key, Wanted] = {}
+        self._wanted: dict[Key, SnapshotRow] = {}
         self._quoted: dict[Key, list[Key]] = defaultdict(list)
         self._erased: dict[Key, None] = {}
         self.chunks: list[list[Key]] = []
@@ -195,15 +252,17 @@ class _Plan:
     async def read(self) -> None:
         """Read what differs, a little at a time."""
         async for wanted in self._prepared.differences():
-            self._want(wanted)
+            self._add_row(wanted)
             if len(self._wanted) % _ROWS_A_TURN == 0:
                 await asyncio.sleep(0)
 
-    def misses_fixed(self) -> bool:
-        """Tell whether a row that every account has is in the snapshot and was never made here."""
+    def needs_fixed_rows(self) -> bool:
+        """Return whether a row that every account has is in the snapshot and was never made here."""
         view = self._store.view(self._ctx.account)
         return any(
-            wanted.row is not None and wanted.id in self._rules[wanted.collection].fixed and view.get(*key) is None
+            wanted.row is not None
+            and wanted.id in self._collections[wanted.collection].fixed_ids
+            and view.get(*key) is None
             for key, wanted in self._wanted.items()
         )
 
@@ -211,7 +270,7 @@ class _Plan:
         """Take in what was written since, and part what has to be written into operations."""
         await self._store.refresh()
         newest = self._store.last_seq
-        self._take_touched(self._store.view(self._ctx.account))
+        self._update_changed(self._store.view(self._ctx.account))
         self._seq = newest
         due: list[Key] = []
         self._erased.clear()
@@ -219,95 +278,94 @@ class _Plan:
             if count % _ROWS_A_TURN == 0:
                 progress(count, len(self._wanted))
                 await asyncio.sleep(0)
-            if self._row(self._store.view(self._ctx.account), key) is not None:
+            view = self._store.view(self._ctx.account)
+            if self._row(view, key) is not None:
                 due.append(key)
+            if self._is_erased(view, key):
+                self._erased[key] = None
         rest = due[_ROWS_OF_FIRST:]
         parts = [rest[start : start + ROWS_PER_OPERATION] for start in range(0, len(rest), ROWS_PER_OPERATION)]
         self.chunks = [due[:_ROWS_OF_FIRST], *parts] if due else []
 
-    def decides(self, restore_id: str, kept: str) -> list[Decide[HistoryView]]:
-        """Return the decisions that write it all; the first raises _Moved where too much was written meanwhile."""
-        tally: Counter[str] = Counter()
+    def build_decisions(self, restore_id: str, kept: str) -> list[Decide[View]]:
+        """Return the decisions that write it all; the first raises _LogChanged where too much was written meanwhile."""
 
-        def deciding(index: int, keys: Sequence[Key]) -> Decide[HistoryView]:
+        def make_decision(index: int, keys: Sequence[Key]) -> Decide[View]:
             is_last = index == len(self.chunks) - 1
 
-            def decide(view: HistoryView) -> Draft | Unchanged:
-                all_keys = [*keys, *self._late(view)] if index == 0 else keys
-                writes = self._writes(view, all_keys, tally)
+            def decide(view: View) -> Draft | Unchanged:
+                all_keys = [*keys, *self._find_new_changes(view)] if index == 0 else keys
+                rows = ((key, self._row(view, key)) for key in all_keys)
+                writes = [Write(*key, row) for key, row in rows if row is not None]
                 if not writes and is_last:
                     # It speaks for all of them, and what has no rows could not be undone: part the rest anew.
-                    raise _Moved
+                    raise _LogChanged
                 if not writes:
                     return Unchanged()
-                reply = self._reply(tally, kept) if is_last else None
-                return Draft(RESTORE_OP, writes, reply=reply, group=Group(restore_id, index, len(self.chunks)))
+                # Each operation names what it could not restore; the last also names what was erased before.
+                erased = [key for key in all_keys if self._is_erased(view, key)]
+                erased += self.erased if is_last else ()
+                named = [list(key) for key in dict.fromkeys(erased)][:_ERASED_NAMED]
+                reply = {"ts": self._ts, "safety_snapshot": kept} if is_last else {}
+                group = Group(restore_id, index, len(self.chunks))
+                return Draft(RESTORE_OP, writes, reply={**reply, "erased": named}, group=group)
 
             return decide
 
-        return [deciding(index, keys) for index, keys in enumerate(self.chunks)]
+        return [make_decision(index, keys) for index, keys in enumerate(self.chunks)]
 
-    def _late(self, view: HistoryView) -> list[Key]:
+    def _find_new_changes(self, view: View) -> list[Key]:
         """Return what was written after the last look, and is not among what is to be written anyway."""
         known = {key for keys in self.chunks for key in keys}
-        late = [key for key in self._take_touched(view) if key not in known]
+        late = [key for key in self._update_changed(view) if key not in known]
         if len(late) > ROWS_PER_OPERATION - _ROWS_OF_FIRST:
-            raise _Moved
+            raise _LogChanged
         return late
 
-    def _take_touched(self, view: HistoryView) -> list[Key]:
+    def _update_changed(self, view: View) -> list[Key]:
         touched: dict[Key, None] = {}
-        for key, before in self._prepared.touched(self._seq, view):
-            if key[0] not in self._rules:
-                # What a search notes for itself, such as what it showed, is no part of what is restored.
+        for key, before in self._prepared.list_changes(self._seq, view):
+            collection = self._collections.get(key[0])
+            if collection is None or not collection.is_undoable:
+                # Internal rows, such as impressions of a search, are not restored.
                 continue
             touched[key] = None
             if key not in self._wanted:
                 # It did not differ before it was touched: what it was then is what the snapshot has.
-                self._want(Wanted(*key, before if is_live(before) else None))
+                self._add_row(SnapshotRow(*key, before if is_live(before) else None))
         return list(touched)
 
-    def _want(self, wanted: Wanted) -> None:
+    def _add_row(self, wanted: SnapshotRow) -> None:
         self._wanted[wanted.key] = wanted
         now = self._store.view(self._ctx.account).get(*wanted.key)
-        # Of what was erased the stub says still what it hung on, which may quote it in the snapshot.
+        # An erased row still names its parent, whose row in the snapshot may quote it.
         refers = wanted.row if wanted.row is not None else now if is_erased(now) else None
-        for end in self._rules[wanted.collection].references(refers) if refers is not None else ():
-            if self._rules[end[0]].quoting:
-                self._quoted[end].append(wanted.key)
+        erase = self._collections[wanted.collection].erase
+        quoting = erase.quoted_by(wanted.id) if erase is not None and refers is not None else None
+        if quoting is not None:
+            self._quoted[quoting].append(wanted.key)
 
-    def _writes(self, view: HistoryView, keys: Sequence[Key], tally: "Counter[str]") -> list[Write]:
-        writes = []
-        for key in keys:
-            row = self._row(view, key)
-            if row is not None:
-                writes.append(Write(*key, row))
-                tally["restored" if is_live(row) else "removed"] += 1
-        return writes
-
-    def _row(self, view: HistoryView, key: Key) -> Row | None:
-        rules, now = self._rules[key[0]], view.get(*key)
-        wanted = attached(self._wanted[key], self._wanted, view.get, rules)
-        if self._wanted[key].row is not None and (is_erased(now) or wanted.row is None):
-            self._erased[key] = None
-        if wanted.row is None and key[1] in rules.fixed:
+    def _row(self, view: View, key: Key) -> Row | None:
+        wanted, now = self._reattach(view, key), view.get(*key)
+        if wanted.row is None and key[1] in self._collections[key[0]].fixed_ids:
             return None
-        if any(is_erased(view.get(*one)) for one in self._quoted.get(key, ())):
-            # It may quote what is gone for good, even where it was erased itself and something stands there anew.
-            wanted = unquoting(wanted, rules)
-        return restored_row(wanted.row, now, view.now)
+        # It may quote what is gone for good, even where it was erased itself and was saved anew.
+        erased = [quoted for quoted in self._quoted.get(key, ()) if is_erased(view.get(*quoted))]
+        rules = [rules for quoted in erased if (rules := self._collections[quoted[0]].erase) is not None]
+        fields = frozenset(field for rule in rules for field in rule.quoting)
+        return restore_row(clear_quotes(wanted, fields).row, now, view.now)
 
-    def _reply(self, tally: "Counter[str]", kept: str) -> dict[str, Any]:
-        return {
-            "ts": self._ts,
-            "restored": tally["restored"],
-            "removed": tally["removed"],
-            "erased": [list(key) for key in self.erased],
-            "safety_snapshot": kept,
-        }
+    def _is_erased(self, view: View, key: Key) -> bool:
+        """Return whether the snapshot has a row that cannot be live again."""
+        if self._wanted[key].row is None:
+            return False
+        return is_erased(view.get(*key)) or self._reattach(view, key).row is None
+
+    def _reattach(self, view: View, key: Key) -> SnapshotRow:
+        return reattach_row(self._wanted[key], self._wanted, view.get, self._collections[key[0]])
 
 
-class _Moved(KnowHubError):
+class _LogChanged(KnowHubError):
     """Raised by a decision, so that nothing is written, where more was written than it can take in."""
 
     def __init__(self) -> None:

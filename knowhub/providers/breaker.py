@@ -1,14 +1,19 @@
-"""A circuit breaker: a server that fails again and again is left alone for a while."""
+"""A circuit breaker, and the guard that every call of a provider goes through."""
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from enum import Enum, auto
+
+from knowhub.core.language_models import FailureReason
+from knowhub.providers.http import CallFailed, RequestRejected
 
 # Who waits for just as long as the call may take has begun a moment before it, and ends it a moment before its end.
 _SLACK_S = 0.1
 _SLACK_SHARE = 0.1
 
 
-class Verdict(Enum):
+class CallResult(Enum):
     """What a call said about the server; NOTHING when it was cancelled early, or failed by what was asked."""
 
     WELL = auto()
@@ -16,7 +21,7 @@ class Verdict(Enum):
     NOTHING = auto()
 
 
-class Breaker:
+class CircuitBreaker:
     """Opens after `threshold` failed calls in a row, 0 never; after `cool_down_s` one call probes, the others wait.
 
     Each opening, probe and closing begins an epoch. A call that was admitted in an earlier one is a straggler: what
@@ -44,8 +49,8 @@ class Breaker:
             return 0.0
         return max(0.0, self._opened_at + self._cool_down_s - self._monotonic())
 
-    def admit(self) -> int | None:
-        """Return the epoch in which a call may be made, None when none may; `note` is told of it in any case."""
+    def start_call(self) -> int | None:
+        """Return the epoch of a permitted call, None if no call is permitted. Pass it to `note`."""
         if self.is_open:
             return None
         if self._opened_at is not None:
@@ -53,27 +58,102 @@ class Breaker:
             self._epoch += 1
         return self._epoch
 
-    def note(self, epoch: int, verdict: Verdict) -> None:
+    def note(self, epoch: int, verdict: CallResult) -> None:
         """Take in how a call went that was admitted in `epoch`."""
         if epoch != self._epoch:
             return
         was_probing, self._is_probing = self._is_probing, False
         match verdict:
-            case Verdict.WELL:
+            case CallResult.WELL:
                 self._failures = 0
                 if was_probing:
                     self._opened_at = None
                     self._epoch += 1
-            case Verdict.ILL:
+            case CallResult.ILL:
                 self._failures += 1
                 if self._threshold and self._failures >= self._threshold:
                     self._opened_at = self._monotonic()
                     self._epoch += 1
-            case Verdict.NOTHING:
+            case CallResult.NOTHING:
                 return
 
 
-def verdict_of_cancelled(timeout_s: float, took_s: float) -> Verdict:
+def get_cancelled_result(timeout_s: float, took_s: float) -> CallResult:
     """Say what a call tells that had `timeout_s` and was cancelled after `took_s`: with its time over, it was late."""
     is_over = timeout_s - took_s <= min(_SLACK_S, timeout_s * _SLACK_SHARE)
-    return Verdict.ILL if is_over else Verdict.NOTHING
+    return CallResult.ILL if is_over else CallResult.NOTHING
+
+
+class EndpointFailure(Exception):
+    """The call came to nothing; `is_of_the_request` when the server is well and does not want what it was sent."""
+
+    def __init__(self, reason: FailureReason, detail: str, *, is_of_the_request: bool = False) -> None:
+        super().__init__(detail)
+        self.reason = reason
+        self.detail = detail
+        self.is_of_the_request = is_of_the_request
+
+
+class Guard:
+    """Guards the calls of one server; `who` is its name in errors."""
+
+    def __init__(self, who: str, breaker: CircuitBreaker) -> None:
+        self._who = who
+        self._breaker = breaker
+        self.calls = self.failures = 0
+
+    @property
+    def is_open(self) -> bool:
+        """Say whether the breaker refuses calls at present."""
+        return self._breaker.is_open
+
+    @asynccontextmanager
+    async def call(self, timeout_s: float) -> AsyncIterator[float]:
+        """Run one call within `timeout_s`; yields its deadline in the loop's time.
+
+        Raises EndpointFailure for a CallFailed or a timeout, and if the call is not allowed.
+        """
+        self.calls += 1
+        try:
+            epoch = self._start_call(timeout_s)
+            async with self._watch_call(timeout_s, epoch) as deadline:
+                yield deadline
+        except EndpointFailure:
+            self.failures += 1
+            raise
+
+    def _start_call(self, timeout_s: float) -> int:
+        # Also true of NaN.
+        if not timeout_s > 0:
+            raise EndpointFailure(FailureReason.TIMEOUT, f"no time is left to ask the {self._who}")
+        epoch = self._breaker.start_call()
+        if epoch is None:
+            wait_s = self._breaker.remaining_s
+            detail = f"the breaker is open: the {self._who} failed; ask in {wait_s:.0f} s"
+            raise EndpointFailure(FailureReason.FAILURE, detail)
+        return epoch
+
+    @asynccontextmanager
+    async def _watch_call(self, timeout_s: float, epoch: int) -> AsyncIterator[float]:
+        verdict = CallResult.NOTHING
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        try:
+            async with asyncio.timeout(timeout_s):
+                yield loop.time() + timeout_s
+            verdict = CallResult.WELL
+        except asyncio.CancelledError:
+            verdict = get_cancelled_result(timeout_s, loop.time() - began)
+            self.failures += verdict is CallResult.ILL
+            raise
+        except TimeoutError as error:
+            verdict = CallResult.ILL
+            detail = f"the {self._who} did not answer within {timeout_s:g} s"
+            raise EndpointFailure(FailureReason.TIMEOUT, detail) from error
+        except CallFailed as failure:
+            is_of_the_request = isinstance(failure, RequestRejected) and failure.is_request_error
+            verdict = CallResult.NOTHING if is_of_the_request else CallResult.ILL
+            reason = FailureReason.TIMEOUT if failure.late else FailureReason.FAILURE
+            raise EndpointFailure(reason, failure.detail, is_of_the_request=is_of_the_request) from failure
+        finally:
+            self._breaker.note(epoch, verdict)

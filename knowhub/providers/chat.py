@@ -1,4 +1,4 @@
-"""A language model behind an OpenAI-compatible server (`core.chat.ChatModel`; KT-100…103).
+"""A language model behind an OpenAI-compatible server (`core.chat.ChatModel`).
 
 One call climbs down the ladder of `rungs` as far as the server makes it, repairs an unfit answer once, and is bounded
 by its deadline, by the breaker and by the tokens of the hour.
@@ -13,13 +13,21 @@ from typing import Any
 import httpx
 import orjson
 
-from knowhub.core.chat import ChatFailed, FailureReason, Message, NotAsked, Question, Reply, Usage
-from knowhub.providers.breaker import Breaker, Verdict, verdict_of_cancelled
-from knowhub.providers.http import CallFailed, Endpoint, EndpointOptions, Refused, Timing
-from knowhub.providers.json_answers import UnfitAnswer, answer_in
-from knowhub.providers.json_schema import unchecked
-from knowhub.providers.rungs import Rung, refuses, request_body, texts_of, with_repair, with_schema
-from knowhub.providers.spending import Spending, estimated_tokens
+from knowhub.core.language_models import (
+    ChatFailed,
+    ChatReply,
+    ChatRequest,
+    FailureReason,
+    Message,
+    ModelUnavailable,
+    Usage,
+)
+from knowhub.providers.breaker import CallResult, CircuitBreaker, get_cancelled_result
+from knowhub.providers.http import CallFailed, Endpoint, EndpointOptions, RequestRejected, RequestTiming
+from knowhub.providers.json_answers import InvalidAnswer, parse_answer
+from knowhub.providers.json_schema import list_unsupported_words
+from knowhub.providers.output_modes import OutputMode, add_repair, add_schema, get_texts, is_rejected, make_request_body
+from knowhub.providers.spending import TokenBudget, estimate_request_tokens
 
 DEFAULT_MODEL = "google/gemini-2.0-flash-001"
 _PATH = "/chat/completions"
@@ -38,7 +46,7 @@ class ChatOptions(EndpointOptions):
 class _Call:
     """One question on its way: its deadline in the loop's time, and what its answers counted so far."""
 
-    question: Question
+    question: ChatRequest
     deadline: float
     is_sent: bool = False
     prompt_tokens: int | None = None
@@ -51,13 +59,13 @@ class ChatClient:
     The rung that worked is kept for the life of the client: the next call starts there.
     """
 
-    def __init__(self, options: ChatOptions, http: httpx.AsyncClient, timing: Timing) -> None:
+    def __init__(self, options: ChatOptions, http: httpx.AsyncClient, timing: RequestTiming) -> None:
         self._options = options
         self._timing = timing
         self._endpoint = Endpoint(options, http, timing)
-        self._breaker = Breaker(options.breaker_failures, options.breaker_cool_down_s, timing.monotonic)
-        self._spending = Spending(options.tokens_per_hour, timing.monotonic)
-        self._rung = Rung.SCHEMA
+        self._breaker = CircuitBreaker(options.breaker_failures, options.breaker_cool_down_s, timing.monotonic)
+        self._spending = TokenBudget(options.tokens_per_hour, timing.monotonic)
+        self._rung = OutputMode.SCHEMA
         self._calls = self._failures = self._prompt_tokens = self._completion_tokens = 0
 
     @property
@@ -75,7 +83,7 @@ class ChatClient:
         """What was asked and counted up to now; calls that were refused here count as failures."""
         return Usage(self._calls, self._failures, self._prompt_tokens, self._completion_tokens)
 
-    async def chat(self, question: Question, timeout_s: float) -> Reply:
+    async def chat(self, question: ChatRequest, timeout_s: float) -> ChatReply:
         """Ask, and return an answer that fits the question's schema within `timeout_s`, retries included.
 
         Raises ChatFailed, and nothing else, whatever the model or its server does; NotAsked when nothing was sent
@@ -83,104 +91,106 @@ class ChatClient:
         """
         self._calls += 1
         try:
-            epoch = self._admitted(question, timeout_s)
-            return await self._judged(question, timeout_s, epoch)
+            epoch = self._start_call(question, timeout_s)
+            return await self._request_reply(question, timeout_s, epoch)
         except ChatFailed:
             self._failures += 1
             raise
 
-    def _admitted(self, question: Question, timeout_s: float) -> int:
+    def _start_call(self, question: ChatRequest, timeout_s: float) -> int:
         """Return the breaker's epoch in which the question is asked."""
-        unknown = unchecked(question.schema)
+        unknown = list_unsupported_words(question.schema)
         if unknown:
-            raise NotAsked(FailureReason.FAILURE, f"the schema says {unknown[0]!r}, which is not checked here")
+            raise ModelUnavailable(FailureReason.FAILURE, f"the schema says {unknown[0]!r}, which is not checked here")
         try:
             orjson.dumps(question.schema, default=dict)
         except TypeError as error:
-            raise NotAsked(FailureReason.FAILURE, f"the schema cannot be written as JSON: {error}") from error
+            raise ModelUnavailable(FailureReason.FAILURE, f"the schema cannot be written as JSON: {error}") from error
         # Also true of NaN.
         if not timeout_s > 0:
-            raise NotAsked(FailureReason.TIMEOUT, "no time is left to ask the model")
-        epoch = self._breaker.admit()
+            raise ModelUnavailable(FailureReason.TIMEOUT, "no time is left to ask the model")
+        epoch = self._breaker.start_call()
         if epoch is None:
             wait_s = self._breaker.remaining_s
-            raise NotAsked(FailureReason.FAILURE, f"the breaker is open: the model failed; ask in {wait_s:.0f} s")
+            raise ModelUnavailable(
+                FailureReason.FAILURE, f"the breaker is open: the model failed; ask in {wait_s:.0f} s"
+            )
         return epoch
 
-    async def _judged(self, question: Question, timeout_s: float, epoch: int) -> Reply:
-        verdict = Verdict.NOTHING
+    async def _request_reply(self, question: ChatRequest, timeout_s: float, epoch: int) -> ChatReply:
+        verdict = CallResult.NOTHING
         loop = asyncio.get_running_loop()
         began = loop.time()
         try:
             async with asyncio.timeout(timeout_s):
-                reply = await self._replied(_Call(question, loop.time() + timeout_s))
-            verdict = Verdict.WELL
+                reply = await self._send(_Call(question, loop.time() + timeout_s))
+            verdict = CallResult.WELL
             return reply
         except asyncio.CancelledError:
-            verdict = verdict_of_cancelled(timeout_s, loop.time() - began)
-            self._failures += verdict is Verdict.ILL
+            verdict = get_cancelled_result(timeout_s, loop.time() - began)
+            self._failures += verdict is CallResult.ILL
             raise
         except TimeoutError as error:
-            verdict = Verdict.ILL
+            verdict = CallResult.ILL
             raise ChatFailed(FailureReason.TIMEOUT, f"the model did not answer within {timeout_s:g} s") from error
         except CallFailed as failure:
-            if not (isinstance(failure, Refused) and failure.is_of_the_request):
-                verdict = Verdict.ILL
+            if not (isinstance(failure, RequestRejected) and failure.is_request_error):
+                verdict = CallResult.ILL
             reason = FailureReason.TIMEOUT if failure.late else FailureReason.FAILURE
             raise ChatFailed(reason, failure.detail) from failure
-        except UnfitAnswer as error:
-            verdict = Verdict.ILL
+        except InvalidAnswer as error:
+            verdict = CallResult.ILL
             # The answer is redacted, and yet the names of its fields may make up the key where they are joined.
             detail = self._endpoint.redaction.error(f"the model's answer does not fit, twice: {error}")
             raise ChatFailed(FailureReason.FAILURE, detail) from None
         finally:
             self._breaker.note(epoch, verdict)
 
-    async def _replied(self, call: _Call) -> Reply:
+    async def _send(self, call: _Call) -> ChatReply:
         started = self._timing.monotonic()
-        messages = with_schema(call.question.messages, call.question.schema)
-        texts = await self._down_the_ladder(call, messages)
+        messages = add_schema(call.question.messages, call.question.schema)
+        texts = await self._try_modes(call, messages)
         try:
-            data = self._fitting(texts, call.question.schema)
-        except UnfitAnswer as error:
-            texts = await self._down_the_ladder(call, with_repair(messages, texts[0], str(error)))
-            data = self._fitting(texts, call.question.schema)
+            data = self._parse_first_valid(texts, call.question.schema)
+        except InvalidAnswer as error:
+            texts = await self._try_modes(call, add_repair(messages, texts[0], str(error)))
+            data = self._parse_first_valid(texts, call.question.schema)
         seconds = self._timing.monotonic() - started
-        return Reply(data, self.model, seconds, call.prompt_tokens, call.completion_tokens)
+        return ChatReply(data, self.model, seconds, call.prompt_tokens, call.completion_tokens)
 
-    def _fitting(self, texts: Sequence[str], schema: Mapping[str, Any]) -> dict[str, Any]:
+    def _parse_first_valid(self, texts: Sequence[str], schema: Mapping[str, Any]) -> dict[str, Any]:
         """Return the answer of the first text that holds one. Raises UnfitAnswer, about the first of them."""
         problems = []
         for text in texts:
             try:
-                return answer_in(text, schema, self._endpoint.redaction)
-            except UnfitAnswer as error:
+                return parse_answer(text, schema, self._endpoint.redaction)
+            except InvalidAnswer as error:
                 problems.append(error)
         raise problems[0]
 
-    async def _down_the_ladder(self, call: _Call, messages: Sequence[Message]) -> list[str]:
-        for rung in list(Rung)[self._rung : -1]:
+    async def _try_modes(self, call: _Call, messages: Sequence[Message]) -> list[str]:
+        for rung in list(OutputMode)[self._rung : -1]:
             try:
-                return await self._on_rung(rung, call, messages)
-            except Refused as refusal:
-                if not refuses(rung, refusal):
+                return await self._try_mode(rung, call, messages)
+            except RequestRejected as refusal:
+                if not is_rejected(rung, refusal):
                     raise
-        return await self._on_rung(Rung.PROMPT, call, messages)
+        return await self._try_mode(OutputMode.PROMPT, call, messages)
 
-    async def _on_rung(self, rung: Rung, call: _Call, messages: Sequence[Message]) -> list[str]:
-        body = request_body(rung, self.model, call.question, messages)
-        reserved = estimated_tokens(body)
-        answer = await self._endpoint.post(_PATH, body, call.deadline, lambda: self._paid_for(call, reserved))
+    async def _try_mode(self, rung: OutputMode, call: _Call, messages: Sequence[Message]) -> list[str]:
+        body = make_request_body(rung, self.model, call.question, messages)
+        reserved = estimate_request_tokens(body)
+        answer = await self._endpoint.post(_PATH, body, call.deadline, lambda: self._reserve_tokens(call, reserved))
         self._count(call, answer, reserved)
-        texts = [self._endpoint.redaction.answer(text) for text in texts_of(rung, answer)]
+        texts = [self._endpoint.redaction.answer(text) for text in get_texts(rung, answer)]
         self._rung = rung
         return texts
 
     @contextmanager
-    def _paid_for(self, call: _Call, tokens: int) -> Iterator[None]:
+    def _reserve_tokens(self, call: _Call, tokens: int) -> Iterator[None]:
         """Reserve for one attempt: a late answer, or one of no use, is billed all the same, and so is the next."""
         if not self._spending.reserve(tokens):
-            failed = ChatFailed if call.is_sent else NotAsked
+            failed = ChatFailed if call.is_sent else ModelUnavailable
             limit = self._options.tokens_per_hour
             raise failed(FailureReason.FAILURE, f"the spend limit of {limit} tokens an hour is reached")
         call.is_sent = True
@@ -200,7 +210,9 @@ class ChatClient:
         if completion is not None:
             call.completion_tokens = (call.completion_tokens or 0) + completion
         spent_prompt = reserved if prompt is None else prompt
-        spent_completion = estimated_tokens(orjson.dumps(answer.get("choices"))) if completion is None else completion
+        spent_completion = (
+            estimate_request_tokens(orjson.dumps(answer.get("choices"))) if completion is None else completion
+        )
         self._prompt_tokens += spent_prompt
         self._completion_tokens += spent_completion
         self._spending.add(spent_prompt + spent_completion - reserved)

@@ -9,8 +9,8 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from knowhub.resources.model import MasterKey
-from knowhub.resources.ports import WrongSeal
+from knowhub.core.data_keys import MasterKey
+from knowhub.resources.ports import UnsealError
 
 KEY_BYTES = 32
 MIN_TEXT_CHARS = 32
@@ -37,12 +37,12 @@ class AesGcm:
         return nonce, AESGCM(key).encrypt(nonce, plain, place)
 
     def open(self, key: bytes, nonce: bytes, data: bytes, place: bytes) -> bytes:
-        """Return what was sealed in this place. Raises WrongSeal."""
+        """Return what was sealed in this place. Raises UnsealError."""
         try:
             return AESGCM(key).decrypt(nonce, data, place)
         except (InvalidTag, ValueError) as problem:
             # ValueError: a nonce of a length that none has.
-            raise WrongSeal from problem
+            raise UnsealError from problem
 
 
 def master_key(text: str) -> MasterKey:

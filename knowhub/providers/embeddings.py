@@ -1,24 +1,77 @@
-"""An embedder behind an OpenAI-compatible server (`core.embedding.Embedder`).
+"""Embeddings from an OpenAI-compatible server."""
 
-Texts go out in batches, one after the other within one deadline. What a server refuses is tried in smaller pieces: a
-batch by halves, a text by its beginning.
-"""
-
+import base64
+import binascii
 import re
-from collections.abc import Iterator, Sequence
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import httpx
+import numpy as np
+import numpy.typing as npt
 import orjson
 
-from knowhub.core.chat import Usage
-from knowhub.core.embedding import EmbeddingFailed, TextRefused, Vector
-from knowhub.providers.breaker import Breaker
-from knowhub.providers.guard import Guard, GuardedFailure
-from knowhub.providers.http import Endpoint, EndpointOptions, Refused, Timing, Unusable
-from knowhub.providers.spending import estimated_tokens
-from knowhub.providers.vector_answers import vectors_in
+from knowhub.core.language_models import EmbeddingFailed, TextRefused, Usage, Vector
+from knowhub.providers.breaker import CircuitBreaker, EndpointFailure, Guard
+from knowhub.providers.http import Endpoint, EndpointOptions, InvalidResponse, RequestRejected, RequestTiming
+from knowhub.providers.spending import estimate_request_tokens
+
+
+def vectors_in(answer: Mapping[str, object], count: int) -> list[Vector]:
+    """Return the vectors of `count` texts, in the order of these. Raises Unusable where they are not all there."""
+    data = answer.get("data")
+    parts = [part for part in data if isinstance(part, Mapping)] if isinstance(data, list) else []
+    if not isinstance(data, list) or len(parts) != len(data) or len(parts) != count:
+        raise InvalidResponse(f"the server's answer holds {len(parts)} embeddings, and {count} were asked for")
+    rows = [_numbers(part.get("embedding")) for part in in_order(parts)]
+    if len({len(row) for row in rows}) > 1 or not len(rows[0]):
+        raise InvalidResponse("the server's embeddings are not of one dimension")
+    matrix = np.array(rows, dtype=np.float64)
+    if not np.isfinite(matrix).all():
+        raise InvalidResponse("a number in the server's embeddings is not finite")
+    return unit_vectors(matrix)
+
+
+def in_order(parts: Sequence[Mapping[str, object]]) -> list[Mapping[str, object]]:
+    """Return the parts by their `index`, which may be missing everywhere. Raises Unusable unless each is there once."""
+    indexes = [part.get("index") for part in parts]
+    if all(index is None for index in indexes):
+        return list(parts)
+    placed = {index: part for index, part in zip(indexes, parts, strict=True) if type(index) is int}
+    if placed.keys() != set(range(len(parts))):
+        raise InvalidResponse("the indexes in the server's answer are not those of what was sent")
+    return [placed[index] for index in range(len(parts))]
+
+
+def unit_vectors(matrix: npt.NDArray[np.float64]) -> list[Vector]:
+    """Return the rows, each divided by its length; a row of zeros stays one."""
+    # By the largest number first: the square of one of 1e200 is no number any more.
+    largest = np.abs(matrix).max(axis=1, keepdims=True)
+    scaled = matrix / np.where(largest, largest, 1.0)
+    lengths = np.linalg.norm(scaled, axis=1, keepdims=True)
+    unit = (scaled / np.where(lengths, lengths, 1.0)).astype(np.float32)
+    return [array("f", row.tobytes()) for row in unit]
+
+
+def _numbers(embedding: object) -> Sequence[float] | npt.NDArray[np.float32]:
+    try:
+        return _read(embedding)
+    except (binascii.Error, ValueError, TypeError, OverflowError):
+        # Its text may repeat what the server sent.
+        raise InvalidResponse("an embedding in the server's answer is no list of numbers") from None
+
+
+def _read(embedding: object) -> Sequence[float] | npt.NDArray[np.float32]:
+    if isinstance(embedding, str):
+        # What servers send that were asked for `base64`: little-endian, whatever the machine.
+        return np.frombuffer(base64.b64decode(embedding, validate=True), dtype="<f4")
+    if isinstance(embedding, list):
+        # An array refuses what is no number, where numpy reads "1.5" as one and null as NaN.
+        return array("d", embedding)
+    raise TypeError
+
 
 DEFAULT_MODEL = "text-embedding-3-small"
 _PATH = "/embeddings"
@@ -53,10 +106,10 @@ class EmbeddingClient:
     texts it takes at a time, and the dimension of its vectors.
     """
 
-    def __init__(self, options: EmbeddingOptions, http: httpx.AsyncClient, timing: Timing) -> None:
+    def __init__(self, options: EmbeddingOptions, http: httpx.AsyncClient, timing: RequestTiming) -> None:
         self._options = options
         self._endpoint = Endpoint(options, http, timing)
-        breaker = Breaker(options.breaker_failures, options.breaker_cool_down_s, timing.monotonic)
+        breaker = CircuitBreaker(options.breaker_failures, options.breaker_cool_down_s, timing.monotonic)
         self._guard = Guard("embedder", breaker)
         self._asks_base64 = True
         self._batch = options.batch
@@ -93,7 +146,7 @@ class EmbeddingClient:
         try:
             async with self._guard.call(timeout_s) as deadline:
                 return await self._in_batches(sent, deadline)
-        except GuardedFailure as failure:
+        except EndpointFailure as failure:
             # A server that has refused everything up to now is not well: its model is named wrongly, say.
             is_of_a_text = failure.is_of_the_request and self._has_answered
             failed = TextRefused if is_of_a_text else EmbeddingFailed
@@ -102,7 +155,7 @@ class EmbeddingClient:
     async def _in_batches(self, texts: Sequence[str], deadline: float) -> list[Vector]:
         found: list[Vector] = []
         for batch in self._batches(texts):
-            found += await self._embedded(batch, deadline)
+            found += await self._embed_batch(batch, deadline)
         return found
 
     def _batches(self, texts: Sequence[str]) -> Iterator[Sequence[str]]:
@@ -114,26 +167,26 @@ class EmbeddingClient:
                 start, characters = at, len(text)
         yield texts[start:]
 
-    async def _embedded(self, texts: Sequence[str], deadline: float) -> list[Vector]:
+    async def _embed_batch(self, texts: Sequence[str], deadline: float) -> list[Vector]:
         try:
-            return await self._asked(texts, deadline)
-        except Refused as refusal:
-            if not refusal.is_of_the_request or (len(texts) == 1 and len(texts[0]) <= _SHORTEST_CUT):
+            return await self._request_vectors(texts, deadline)
+        except RequestRejected as refusal:
+            if not refusal.is_request_error or (len(texts) == 1 and len(texts[0]) <= _SHORTEST_CUT):
                 raise
         self._refusals += 1
         if len(texts) == 1:
-            return await self._embedded([texts[0][: len(texts[0]) // 2]], deadline)
+            return await self._embed_batch([texts[0][: len(texts[0]) // 2]], deadline)
         middle, refusals = (len(texts) + 1) // 2, self._refusals
-        found = [*await self._embedded(texts[:middle], deadline), *await self._embedded(texts[middle:], deadline)]
+        found = [*await self._embed_batch(texts[:middle], deadline), *await self._embed_batch(texts[middle:], deadline)]
         if self._refusals == refusals:
             # Not one of the texts was at fault: there were too many.
             self._batch = min(self._batch, middle)
         return found
 
-    async def _asked(self, texts: Sequence[str], deadline: float) -> list[Vector]:
+    async def _request_vectors(self, texts: Sequence[str], deadline: float) -> list[Vector]:
         try:
             answer = await self._endpoint.post(_PATH, self._request_body(texts), deadline)
-        except Refused as refusal:
+        except RequestRejected as refusal:
             if not (self._asks_base64 and _ABOUT_FORMAT.search(refusal.said)):
                 raise
             self._asks_base64 = False
@@ -141,7 +194,9 @@ class EmbeddingClient:
         vectors = vectors_in(answer, len(texts))
         self._check_dimension(len(vectors[0]))
         self._has_answered = True
-        self._tokens += _tokens_in(answer) or sum(estimated_tokens(text.encode("utf-8", "replace")) for text in texts)
+        self._tokens += _tokens_in(answer) or sum(
+            estimate_request_tokens(text.encode("utf-8", "replace")) for text in texts
+        )
         return vectors
 
     def _request_body(self, texts: Sequence[str]) -> bytes:
@@ -162,7 +217,7 @@ class EmbeddingClient:
             self._dimensions = dimension
         if dimension != self._dimensions:
             # Compared with vectors of another model they would mean nothing, and nobody would notice.
-            raise Unusable(f"the server's embeddings have {dimension} dimensions in place of {self._dimensions}")
+            raise InvalidResponse(f"the server's embeddings have {dimension} dimensions in place of {self._dimensions}")
 
 
 def _tokens_in(answer: dict[str, Any]) -> int:

@@ -17,7 +17,7 @@ import httpx
 
 from knowhub.core.clock import Clock
 from knowhub.core.ids import Ids
-from knowhub.providers.json_objects import loaded
+from knowhub.providers.json_answers import load_json
 from knowhub.providers.redaction import Redaction
 
 _CONNECT_TIMEOUT_S = 5.0
@@ -57,7 +57,7 @@ class EndpointOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
+class RequestTiming:
     """What waiting needs of the world; `ids` gives the digits by which pauses differ from one another."""
 
     clock: Clock
@@ -79,7 +79,7 @@ class CallFailed(Exception):
         self.is_free = is_free
 
 
-class Transient(CallFailed):
+class TransientFailure(CallFailed):
     """It may go well the next time; `retry_after_s` is what the server asked for."""
 
     def __init__(
@@ -89,7 +89,7 @@ class Transient(CallFailed):
         self.retry_after_s = retry_after_s
 
 
-class Refused(CallFailed):
+class RequestRejected(CallFailed):
     """The server does not want this request; `said` is its body, cut."""
 
     def __init__(self, detail: str, status: int, said: str, *, is_free: bool = False) -> None:
@@ -98,19 +98,19 @@ class Refused(CallFailed):
         self.said = said
 
     @property
-    def is_of_the_request(self) -> bool:
+    def is_request_error(self) -> bool:
         """Whether the server says that what it was sent is wrong: another request may go well."""
         return self.status in _OF_THE_REQUEST
 
 
-class Unusable(CallFailed):
+class InvalidResponse(CallFailed):
     """The server answered something that is no answer."""
 
 
 Sending: TypeAlias = Callable[[], AbstractContextManager[None]]
 
 
-def client(proxy: str | None = None, ca_file: Path | None = None) -> httpx.AsyncClient:
+def make_client(proxy: str | None = None, ca_file: Path | None = None) -> httpx.AsyncClient:
     """Make the client that all providers share: a new one for each call would cost 19 ms.
 
     `proxy` is the address of an HTTP proxy, `ca_file` the certificates to trust in place of the usual ones.
@@ -132,12 +132,12 @@ def client(proxy: str | None = None, ca_file: Path | None = None) -> httpx.Async
 class Endpoint:
     """A server with an interface of JSON over POST. Construction raises ValueError for an address or key of no use."""
 
-    def __init__(self, options: EndpointOptions, http: httpx.AsyncClient, timing: Timing) -> None:
+    def __init__(self, options: EndpointOptions, http: httpx.AsyncClient, timing: RequestTiming) -> None:
         self._options = options
         self._http = http
         self._timing = timing
-        self._base = _checked_base(options.base_url)
-        key = _checked_key(options.api_key)
+        self._base = _check_base_url(options.base_url)
+        key = _check_api_key(options.api_key)
         self.redaction = Redaction(key)
         # Not compressed: a megabyte of it would be a gigabyte in memory before anyone could count.
         self._headers = {
@@ -159,7 +159,7 @@ class Endpoint:
         """
         answer = await self.post_for_any(path, body, deadline, sending)
         if not isinstance(answer, dict):
-            raise Unusable("the server's answer is no JSON object")
+            raise InvalidResponse("the server's answer is no JSON object")
         return answer
 
     async def post_for_any(
@@ -170,15 +170,15 @@ class Endpoint:
             try:
                 with sending():
                     return await self._attempt(path, body)
-            except Transient as failure:
-                pause_s = self._pause_s(failure, attempt)
+            except TransientFailure as failure:
+                pause_s = self._get_delay_s(failure, attempt)
                 if pause_s >= deadline - asyncio.get_running_loop().time():
                     raise
             await self._timing.sleep(pause_s)
         with sending():
             return await self._attempt(path, body)
 
-    def _pause_s(self, failure: Transient, attempt: int) -> float:
+    def _get_delay_s(self, failure: TransientFailure, attempt: int) -> float:
         if failure.retry_after_s is not None:
             return failure.retry_after_s
         # Between half of it and all: callers that failed together do not come back together.
@@ -193,50 +193,52 @@ class Endpoint:
                 asyncio.timeout(self._options.attempt_timeout_s),
                 self._http.stream("POST", url, content=body, headers=self._headers, timeout=self._timeout) as response,
             ):
-                received = await self._received(response)
+                received = await self._read_body(response)
         except (TimeoutError, httpx.TimeoutException) as error:
             limit_s = self._options.attempt_timeout_s
             is_free = isinstance(error, _NEVER_SENT)
-            raise Transient(f"the server did not answer within {limit_s:g} s", late=True, is_free=is_free) from None
+            raise TransientFailure(
+                f"the server did not answer within {limit_s:g} s", late=True, is_free=is_free
+            ) from None
         except (httpx.HTTPError, httpx.StreamError, httpx.InvalidURL, OSError, OverflowError, RuntimeError) as error:
             # Its text may repeat what the server sent; the cause is not chained, so that no log shows it uncleaned.
             detail = self._clean(f"the server cannot be reached: {type(error).__name__}: {error}")
-            raise Transient(detail, is_free=isinstance(error, _NEVER_SENT)) from None
-        return self._judged(response, received)
+            raise TransientFailure(detail, is_free=isinstance(error, _NEVER_SENT)) from None
+        return self._check_response(response, received)
 
-    async def _received(self, response: httpx.Response) -> bytes:
+    async def _read_body(self, response: httpx.Response) -> bytes:
         encoding = response.headers.get("content-encoding", "").strip().lower()
         if encoding not in {"", "identity"}:
-            raise Unusable("the server sent a compressed answer, which was not asked for")
+            raise InvalidResponse("the server sent a compressed answer, which was not asked for")
         limit = self._options.max_answer_bytes if response.is_success else _ERROR_BYTES
         received = bytearray()
         # Leaving early closes the connection, and what is still to come is never read.
         async for chunk in response.aiter_raw():
             received += chunk
             if len(received) > limit and response.is_success:
-                raise Unusable(f"the answer is over {limit} bytes")
+                raise InvalidResponse(f"the answer is over {limit} bytes")
             if len(received) > limit:
                 break
         return bytes(received[:limit])
 
-    def _judged(self, response: httpx.Response, received: bytes) -> dict[str, Any] | list[Any]:
+    def _check_response(self, response: httpx.Response, received: bytes) -> dict[str, Any] | list[Any]:
         received = received.removeprefix(codecs.BOM_UTF8)
-        parsed = loaded(received)
+        parsed = load_json(received)
         status = response.status_code
         if response.is_success:
             # Some servers, OpenRouter among them, answer 200 and name the failure inside.
             hidden = parsed.get("error") if isinstance(parsed, dict) else None
             if not hidden:
                 if parsed is None:
-                    raise Unusable("the server's answer is no JSON object")
+                    raise InvalidResponse("the server's answer is no JSON object")
                 return parsed
-            status = _code_of(hidden)
+            status = _get_code(hidden)
         said = received.decode("utf-8", "replace")
-        detail = self._clean(f"the server answered {status}: {_message_of(parsed) or said}")
+        detail = self._clean(f"the server answered {status}: {_get_message(parsed) or said}")
         if status in _PASSES or (status >= _SERVER_ERROR and status != _NOT_IMPLEMENTED):
             retry_after_s = _retry_after_s(response.headers, self._timing.clock)
-            raise Transient(detail, is_free=_is_free(response.status_code), retry_after_s=retry_after_s)
-        raise Refused(detail, status, said, is_free=_is_free(response.status_code))
+            raise TransientFailure(detail, is_free=_is_free(response.status_code), retry_after_s=retry_after_s)
+        raise RequestRejected(detail, status, said, is_free=_is_free(response.status_code))
 
     def _clean(self, text: str) -> str:
         """Put `text` on one short line without the key, which some servers repeat."""
@@ -244,12 +246,12 @@ class Endpoint:
         return line if len(line) <= _DETAIL_CHARACTERS else line[: _DETAIL_CHARACTERS - 1] + "…"
 
 
-def _checked_base(base_url: str) -> str:
+def _check_base_url(base_url: str) -> str:
     try:
         url = httpx.URL(base_url.strip())
     except httpx.InvalidURL:
         url = httpx.URL("")
-    # httpx takes a port of any size, and connecting to one that there is not ends in no error of its family.
+    # httpx accepts any port number, and connecting to an invalid port raises none of its errors.
     is_address = url.scheme in {"http", "https"} and bool(url.host) and (url.port or 0) <= _HIGHEST_PORT
     # httpx writes addresses to its log, so they hold no secret; the value is not repeated here either.
     if not is_address or url.userinfo or url.query or url.fragment:
@@ -260,7 +262,7 @@ def _checked_base(base_url: str) -> str:
     return str(url).rstrip("/")
 
 
-def _checked_key(api_key: str | None) -> str:
+def _check_api_key(api_key: str | None) -> str:
     key = (api_key or "").strip()
     if not (key.isascii() and key.isprintable()):
         raise ValueError("the model server's API key holds characters that a header cannot carry")
@@ -276,13 +278,13 @@ def _is_free(status: int) -> bool:
     return status == _NOT_IMPLEMENTED or (refuses and status not in _MAYBE_BILLED)
 
 
-def _code_of(error: object) -> int:
+def _get_code(error: object) -> int:
     code = error.get("code") if isinstance(error, Mapping) else None
     is_status = isinstance(code, int) and not isinstance(code, bool) and 400 <= code < 600  # noqa: PLR2004 -- HTTP's
     return code if isinstance(code, int) and is_status else _SERVER_ERROR
 
 
-def _message_of(parsed: object) -> str:
+def _get_message(parsed: object) -> str:
     error = parsed.get("error", parsed) if isinstance(parsed, Mapping) else None
     if isinstance(error, Mapping):
         error = next((error[name] for name in ("message", "detail") if error.get(name)), None)

@@ -32,7 +32,7 @@ def mismatch(value: object, schema: Mapping[str, Any], path: str = "$") -> str |
         return None
     for problem in (_of_type(value, schema), _of_choice(value, schema, path), _of_bounds(value, schema)):
         if problem:
-            return f"{path}: {_shown(value)} {problem}"
+            return f"{path}: {_format_value(value)} {problem}"
     if isinstance(value, dict):
         return _in_object(value, schema, path)
     if isinstance(value, list) and isinstance(schema.get("items"), Mapping):
@@ -41,11 +41,11 @@ def mismatch(value: object, schema: Mapping[str, Any], path: str = "$") -> str |
     return None
 
 
-def unchecked(schema: Mapping[str, Any]) -> list[str]:
+def list_unsupported_words(schema: Mapping[str, Any]) -> list[str]:
     """Return the words of `schema` that `mismatch` knows nothing of, sorted; the caller refuses such a schema."""
     found = set(schema) - _CHECKED - _SAID_ONLY
     for part in _parts(schema):
-        found.update(unchecked(part))
+        found.update(list_unsupported_words(part))
     return sorted(found)
 
 
@@ -73,8 +73,8 @@ def _types(schema: Mapping[str, Any]) -> Sequence[str]:
 def _of_choice(value: object, schema: Mapping[str, Any], path: str) -> str | None:
     allowed = [schema["const"]] if "const" in schema else schema.get("enum")
     # By type too: to Python, 1 is True.
-    if allowed is not None and not any(type(value) is type(one) and value == one for one in allowed):
-        return f"is not one of {_shown(allowed)}"
+    if allowed is not None and not any(type(value) is type(item) and value == item for item in allowed):
+        return f"is not one of {_format_value(allowed)}"
     if "anyOf" in schema:
         problems = [mismatch(value, choice, path) for choice in schema["anyOf"]]
         if all(problems):
@@ -102,12 +102,12 @@ def _in_object(value: Mapping[str, Any], schema: Mapping[str, Any], path: str) -
     properties = schema.get("properties", {})
     missing = [name for name in schema.get("required", ()) if name not in value]
     if missing:
-        return f"{path}: the field {_shown(missing[0])} is missing"
+        return f"{path}: the field {_format_value(missing[0])} is missing"
     rest = schema.get("additionalProperties", True)
     for name, part in value.items():
         known = properties.get(name, rest)
         if known is False:
-            return f"{path}: there is no field {_shown(name)}"
+            return f"{path}: there is no field {_format_value(name)}"
         problem = mismatch(part, known, f"{path}.{_cut(name)}") if isinstance(known, Mapping) else None
         if problem:
             return problem
@@ -120,7 +120,7 @@ def _parts(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     yield from (schema[name] for name in ("items", "additionalProperties") if isinstance(schema.get(name), Mapping))
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     return _cut(repr(value))
 
 

@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from knowhub.core.chat import FailureReason, Usage
-from knowhub.core.embedding import EmbeddingFailed, Vector
-from knowhub.providers.vector_answers import unit_vectors
+from knowhub.core.language_models import EmbeddingFailed, FailureReason, Usage, Vector
+from knowhub.providers.embeddings import unit_vectors
 
 _TOKENIZER = "tokenizer.json"
 _MODELS = ("model.onnx", "onnx/model.onnx")
@@ -78,7 +77,7 @@ class LocalEmbedder:
         try:
             # In this order NaN is no time at all.
             async with asyncio.timeout(max(0, timeout_s)), nullcontext() if query else self._turn:
-                vectors, tokens = await asyncio.to_thread(self._model.vectors, sent, deadline)
+                vectors, tokens = await asyncio.to_thread(self._model.embed, sent, deadline)
         except TimeoutError as error:
             self._failures += 1
             detail = f"the embedder did not answer within {timeout_s:g} s"
@@ -108,16 +107,16 @@ class _OnnxModel:
             self._session = onnxruntime.InferenceSession(written, options, providers=["CPUExecutionProvider"])
         except Exception as error:  # both libraries raise bare exceptions for a file that they cannot read
             raise ValueError(f"the model in {directory} cannot be loaded: {error}") from error
-        self._tokenizer.enable_truncation(_most_tokens(directory))
+        self._tokenizer.enable_truncation(_read_max_tokens(directory))
         padding = self._tokenizer.padding or {}
         # Their own padding goes to one fixed length, and short texts would cost as much as long ones.
         self._tokenizer.enable_padding(pad_id=padding.get("pad_id", 0), pad_token=padding.get("pad_token", "[PAD]"))
-        self._inputs = {one.name for one in self._session.get_inputs()}
+        self._inputs = {get_input.name for get_input in self._session.get_inputs()}
         self._is_cls = _is_cls(directory)
         if not self._inputs <= _INPUTS:
             raise ValueError(f"the model in {directory} wants {sorted(self._inputs - _INPUTS)}, which nobody gives it")
 
-    def vectors(self, texts: Sequence[str], deadline: float) -> tuple[list[Vector], int]:
+    def embed(self, texts: Sequence[str], deadline: float) -> tuple[list[Vector], int]:
         """Return the vectors in the order of the texts, and how many tokens were read."""
         # Texts of like length share a batch, which is as long as its longest.
         order = sorted(range(len(texts)), key=lambda at: len(texts[at]))
@@ -128,26 +127,26 @@ class _OnnxModel:
                 # Nobody waits for it any more, and it would keep the cores from those who do.
                 raise TimeoutError
             some = order[start : start + _BATCH]
-            vectors, read = self._batch([texts[at] for at in some])
+            vectors, read = self._embed_batch([texts[at] for at in some])
             found.update(zip(some, vectors, strict=True))
             tokens += read
         return [found[at] for at in range(len(texts))], tokens
 
-    def _batch(self, texts: Sequence[str]) -> tuple[list[Vector], int]:
+    def _embed_batch(self, texts: Sequence[str]) -> tuple[list[Vector], int]:
         encoded = self._tokenizer.encode_batch(list(texts))
-        mask = np.array([one.attention_mask for one in encoded], dtype=np.int64)
+        mask = np.array([encoding.attention_mask for encoding in encoded], dtype=np.int64)
         given: dict[str, npt.NDArray[np.int64]] = {
-            "input_ids": np.array([one.ids for one in encoded], dtype=np.int64),
+            "input_ids": np.array([encoding.ids for encoding in encoded], dtype=np.int64),
             "attention_mask": mask,
-            "token_type_ids": np.array([one.type_ids for one in encoded], dtype=np.int64),
+            "token_type_ids": np.array([encoding.type_ids for encoding in encoded], dtype=np.int64),
         }
         output = self._session.run(None, {name: given[name] for name in self._inputs})[0]
-        pooled = np.asarray(self._pooled(np.asarray(output), mask), dtype=np.float64)
+        pooled = np.asarray(self._pool(np.asarray(output), mask), dtype=np.float64)
         if not np.isfinite(pooled).all():
             raise ValueError("a number in its vectors is not finite")
         return unit_vectors(pooled), int(mask.sum())
 
-    def _pooled(self, output: npt.NDArray[Any], mask: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    def _pool(self, output: npt.NDArray[Any], mask: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
         if output.ndim == _IN_SENTENCES:
             return output
         if output.ndim != _IN_TOKENS:
@@ -160,21 +159,21 @@ class _OnnxModel:
         return mean
 
 
-def _most_tokens(directory: Path) -> int:
-    length = _json_in(directory / _LENGTH).get("max_seq_length")
+def _read_max_tokens(directory: Path) -> int:
+    length = _read_json(directory / _LENGTH).get("max_seq_length")
     return min(length, _MOST_TOKENS) if type(length) is int and length > 0 else _USUAL_TOKENS
 
 
 def _is_cls(directory: Path) -> bool:
     """Say whether the first token's vector is the text's, as with the BGE models, and not the mean of all."""
-    pooling = _json_in(directory / _POOLING)
+    pooling = _read_json(directory / _POOLING)
     modes = {name for name, is_on in pooling.items() if name.startswith("pooling_mode_") and is_on is True}
     if modes - {"pooling_mode_cls_token", "pooling_mode_mean_tokens"} or len(modes) > 1:
         raise ValueError(f"the pooling in {directory} is {sorted(modes)}; known are the first token and the mean")
     return modes == {"pooling_mode_cls_token"}
 
 
-def _json_in(path: Path) -> Mapping[str, Any]:
+def _read_json(path: Path) -> Mapping[str, Any]:
     with suppress(FileNotFoundError):
         read = json.loads(path.read_text(encoding="utf-8"))
         if isinstance(read, dict):

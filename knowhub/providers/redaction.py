@@ -17,7 +17,7 @@ class Redaction:
     """
 
     def __init__(self, key: str) -> None:
-        plain, escaped = re.escape(key), "".join(_escaped(sign) for sign in key)
+        plain, escaped = re.escape(key), "".join(_escape_character(sign) for sign in key)
         if 0 < len(key) < _SHORTEST_SECRET:
             plain = rf"(?<=(?i:bearer) ){plain}(?!{_WORD})"
             escaped = rf"(?<!{_WORD}){escaped}(?!{_WORD})"
@@ -51,6 +51,6 @@ class Redaction:
 NO_KEY = Redaction("")
 
 
-def _escaped(sign: str) -> str:
+def _escape_character(sign: str) -> str:
     """Match a sign of the key, also as JSON text may write it."""
     return rf"(?:\\?{re.escape(sign)}|\\u(?i:{ord(sign):04x}))"

@@ -9,13 +9,11 @@ from typing import Any
 import httpx
 import orjson
 
-from knowhub.core.chat import Usage
-from knowhub.core.reranking import RerankFailed
-from knowhub.providers.breaker import Breaker
-from knowhub.providers.guard import Guard, GuardedFailure
-from knowhub.providers.http import Endpoint, EndpointOptions, Refused, Timing, Unusable
-from knowhub.providers.spending import estimated_tokens
-from knowhub.providers.vector_answers import in_order
+from knowhub.core.language_models import RerankFailed, Usage
+from knowhub.providers.breaker import CircuitBreaker, EndpointFailure, Guard
+from knowhub.providers.embeddings import in_order
+from knowhub.providers.http import Endpoint, EndpointOptions, InvalidResponse, RequestRejected, RequestTiming
+from knowhub.providers.spending import estimate_request_tokens
 
 DEFAULT_MODEL = "rerank-v3.5"
 _PATH = "/rerank"
@@ -48,10 +46,10 @@ class RerankOptions(EndpointOptions):
 class RerankClient:
     """Asks one server over `http`, which its maker closes. Raises ValueError for an address or key of no use."""
 
-    def __init__(self, options: RerankOptions, http: httpx.AsyncClient, timing: Timing) -> None:
+    def __init__(self, options: RerankOptions, http: httpx.AsyncClient, timing: RequestTiming) -> None:
         self._options = options
         self._endpoint = Endpoint(options, http, timing)
-        breaker = Breaker(options.breaker_failures, options.breaker_cool_down_s, timing.monotonic)
+        breaker = CircuitBreaker(options.breaker_failures, options.breaker_cool_down_s, timing.monotonic)
         self._guard = Guard("reranker", breaker)
         self._style = options.style
         self._tokens = 0
@@ -78,58 +76,58 @@ class RerankClient:
         """
         if not texts:
             return []
-        asked = _writable(query[: self._options.text_characters])
-        sent = [_writable(text[: self._options.text_characters]) for text in texts]
+        asked = _encode_text(query[: self._options.text_characters])
+        sent = [_encode_text(text[: self._options.text_characters]) for text in texts]
         try:
             async with self._guard.call(timeout_s) as deadline:
-                return await self._scored(asked, sent, deadline)
-        except GuardedFailure as failure:
+                return await self._request_scores(asked, sent, deadline)
+        except EndpointFailure as failure:
             raise RerankFailed(failure.reason, failure.detail) from failure
 
-    async def _scored(self, query: str, texts: Sequence[str], deadline: float) -> list[float]:
+    async def _request_scores(self, query: str, texts: Sequence[str], deadline: float) -> list[float]:
         if self._style is not RerankStyle.AUTO:
-            return await self._in_style(self._style, query, texts, deadline)
+            return await self._try_style(self._style, query, texts, deadline)
         try:
-            scores = await self._in_style(RerankStyle.COHERE, query, texts, deadline)
+            scores = await self._try_style(RerankStyle.COHERE, query, texts, deadline)
             self._style = RerankStyle.COHERE
-        except Refused as refusal:
+        except RequestRejected as refusal:
             if refusal.status not in _OF_ANOTHER_SHAPE:
                 raise
-            scores = await self._in_style(RerankStyle.TEI, query, texts, deadline)
+            scores = await self._try_style(RerankStyle.TEI, query, texts, deadline)
             self._style = RerankStyle.TEI
         return scores
 
-    async def _in_style(self, style: RerankStyle, query: str, texts: Sequence[str], deadline: float) -> list[float]:
+    async def _try_style(self, style: RerankStyle, query: str, texts: Sequence[str], deadline: float) -> list[float]:
         batch = _TEI_BATCH if style is RerankStyle.TEI else len(texts)
         scores: list[float] = []
         for start in range(0, len(texts), batch):
             some = texts[start : start + batch]
-            body = orjson.dumps(self._request(style, query, some))
-            scores += _scores_in(await self._endpoint.post_for_any(_PATH, body, deadline), len(some))
-            self._tokens += estimated_tokens(body)
+            body = orjson.dumps(self._make_request(style, query, some))
+            scores += _parse_scores(await self._endpoint.post_for_any(_PATH, body, deadline), len(some))
+            self._tokens += estimate_request_tokens(body)
         return scores
 
-    def _request(self, style: RerankStyle, query: str, texts: Sequence[str]) -> dict[str, Any]:
+    def _make_request(self, style: RerankStyle, query: str, texts: Sequence[str]) -> dict[str, Any]:
         if style is RerankStyle.TEI:
             return {"query": query, "texts": texts, "truncate": True}
         # All of them: without `top_n` some servers score a few.
         return {"model": self._options.model, "query": query, "documents": texts, "top_n": len(texts)}
 
 
-def _scores_in(answer: dict[str, Any] | list[Any], count: int) -> list[float]:
+def _parse_scores(answer: dict[str, Any] | list[Any], count: int) -> list[float]:
     """Read `{"results": [{"index", "relevance_score"}]}` or `[{"index", "score"}]`, whatever was asked for."""
     # Voyage's server says `data` where the others say `results`.
     results = (answer.get("results") or answer.get("data")) if isinstance(answer, dict) else answer
     parts = [part for part in results if isinstance(part, dict)] if isinstance(results, list) else []
     if len(parts) != count or not isinstance(results, list) or len(results) != count:
-        raise Unusable(f"the server's answer holds {len(parts)} scores, and {count} were asked for")
+        raise InvalidResponse(f"the server's answer holds {len(parts)} scores, and {count} were asked for")
     scores = [part.get("relevance_score", part.get("score")) for part in in_order(parts)]
     numbers = [float(score) for score in scores if isinstance(score, int | float) and not isinstance(score, bool)]
     if len(numbers) != count or not all(map(math.isfinite, numbers)):
-        raise Unusable("a score in the server's answer is no number")
+        raise InvalidResponse("a score in the server's answer is no number")
     return numbers
 
 
-def _writable(text: str) -> str:
+def _encode_text(text: str) -> str:
     # Half of a surrogate pair: no JSON text can hold it, and it means nothing to a model.
     return text.encode("utf-8", "replace").decode()

@@ -8,7 +8,7 @@ _SLOT_S = 60.0
 _BYTES_A_TOKEN = 3
 
 
-class Spending:
+class TokenBudget:
     """Counts the tokens of the last hour, minute by minute; a limit of 0 is none."""
 
     def __init__(self, tokens_per_hour: int, monotonic: Callable[[], float]) -> None:
@@ -22,7 +22,7 @@ class Spending:
 
         What is reserved counts at once: calls that run side by side cannot overspend together.
         """
-        self._forget()
+        self._drop_expired()
         if self._limit and self._spent + tokens > self._limit:
             return False
         self.add(tokens)
@@ -38,11 +38,11 @@ class Spending:
             self._slots.append((now, tokens))
         self._spent += tokens
 
-    def _forget(self) -> None:
+    def _drop_expired(self) -> None:
         while self._slots and self._monotonic() - self._slots[0][0] >= _HOUR_S:
             self._spent -= self._slots.popleft()[1]
 
 
-def estimated_tokens(text: bytes) -> int:
+def estimate_request_tokens(text: bytes) -> int:
     """Guess the tokens of UTF-8 text where a server counts none: a Chinese character, or three letters, are one."""
     return len(text) // _BYTES_A_TOKEN + 1

@@ -1,5 +1,6 @@
-"""Rows in, rows out: what saving, editing and revealing do to a resource, with no store, no clock and no key."""
+"""Pure functions of resources: ids, and the rows that saving, editing and revealing write."""
 
+import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -8,20 +9,56 @@ from knowhub.core.erasing import EraseRules, is_erased
 from knowhub.core.errors import Conflict, Forbidden, InvalidInput, NotFound, VersionConflict
 from knowhub.core.operation import Row, View, Write, is_live, next_of, next_version
 from knowhub.core.request_context import RequestContext
-from knowhub.core.undo import RowRules
-from knowhub.resources.ids import check_resource_id
+from knowhub.core.unicode_forms import normalize
 from knowhub.resources.model import RESOURCES, REVEALS, NewResource
+
+MAX_ID_CHARS = 512
+
+_NO_PART = frozenset({"", ".", ".."})
+_ALWAYS_REFUSED = ("%", "\\")
+_REFUSED_KINDS = ("Cc", "Cs")
+
+
+def resource_id_problem(resource_id: str) -> str | None:
+    """Say what is wrong with an id; None when nothing is.
+
+    No file is named by it here. But whoever lays resources out as files, and unquotes or normalises what they are
+    given first, must not be led out of their folder: so the id is looked at as that would leave it, too.
+    """
+    if len(resource_id) > MAX_ID_CHARS:
+        return f"must have at most {MAX_ID_CHARS} characters"
+    if not resource_id.isprintable() and any(unicodedata.category(char) in _REFUSED_KINDS for char in resource_id):
+        return "must not hold control characters"
+    forms = {resource_id} if resource_id.isascii() else {resource_id, normalize("NFKC", resource_id)}
+    if any(_is_unsafe(form) for form in forms):
+        return "must be a path such as code/selenium/login, without %, \\, or an empty, . or .. part"
+    return None
+
+
+def check_resource_id(resource_id: str, field: str = "id") -> str:
+    """Return the id. Raises InvalidInput where it is none."""
+    problem = resource_id_problem(resource_id)
+    if problem:
+        raise InvalidInput.of(field, problem)
+    return resource_id
+
+
+def _is_unsafe(path: str) -> bool:
+    return any(char in path for char in _ALWAYS_REFUSED) or any(part.strip() in _NO_PART for part in path.split("/"))
+
 
 SEALED: Final = "sealed"
 SECURE_BODY: Final = "secure_body"
 _EXPIRES_AT: Final = "expires_at"
 _SEALED_FIELDS = ("key_id", "version", "nonce", "data")
+SEALED_GROUP: Final = frozenset({(SEALED,), *((SEALED, name) for name in _SEALED_FIELDS)})
+"""What is sealed opens only with its own key, nonce and version."""
 
 
-def saved_row(new: NewResource, before: Row | None, now: float, ctx: RequestContext, *, upsert: bool) -> dict[str, Any]:
-    """Make the row of a resource, or with `upsert` the next version of the one that stands; nothing is sealed yet.
+def make_row(new: NewResource, before: Row | None, now: float, ctx: RequestContext, *, upsert: bool) -> dict[str, Any]:
+    """Make the row of a resource, or with `upsert` its next version; nothing is sealed yet.
 
-    Who owns it, and where `new` does not say it who sees it, stay as they are. Raises InvalidInput, Conflict for an id
+    The owner stays, and so do the scopes if `new` has none. Raises InvalidInput, Conflict for an id
     that is taken, whoever has it, and Forbidden where the caller may not write this.
     """
     check_resource_id(new.id)
@@ -36,7 +73,7 @@ def saved_row(new: NewResource, before: Row | None, now: float, ctx: RequestCont
     own_scopes = list(dict.fromkeys(wanted))
     permissions.check_scopes(ctx, own_scopes, standing=() if standing is None else standing["scopes"])
     moment = clock.iso(now)
-    metadata, expires_at = _folded(dict(new.metadata), new.expires_at)
+    metadata, expires_at = _merge_expiry(dict(new.metadata), new.expires_at)
     return {
         "id": new.id,
         "title": new.title,
@@ -53,7 +90,7 @@ def saved_row(new: NewResource, before: Row | None, now: float, ctx: RequestCont
     }
 
 
-def patched_row(row: Row, patch: Mapping[str, Any], now: float, ctx: RequestContext) -> dict[str, Any] | None:
+def apply_patch(row: Row, patch: Mapping[str, Any], now: float, ctx: RequestContext) -> dict[str, Any] | None:
     """Return `row` with the fields of `patch`, or None when that changes nothing; what is sealed stays as it is.
 
     Raises InvalidInput, and Forbidden for a scope that is not the caller's to give.
@@ -61,19 +98,19 @@ def patched_row(row: Row, patch: Mapping[str, Any], now: float, ctx: RequestCont
     permissions.check_scopes(ctx, patch.get("scopes", ()), standing=row["scopes"])
     changed = {**row, **{name: value for name, value in patch.items() if name != SECURE_BODY}}
     if "metadata" in patch or _EXPIRES_AT in patch:
-        changed["metadata"], changed[_EXPIRES_AT] = _folded_patch(row, patch)
+        changed["metadata"], changed[_EXPIRES_AT] = _merge_patch(row, patch)
     if changed == row:
         return None
     return next_of(changed, row, now)
 
 
-def says_the_same(row: Row, before: Row | None) -> bool:
-    """Tell whether a row says what stood before, with nothing sealed in either."""
+def is_unchanged(row: Row, before: Row | None) -> bool:
+    """Return whether a row says what stood before, with nothing sealed in either."""
     kept = ("version", "updated_at")
     return is_live(before) and {**row, **{name: (before or {})[name] for name in kept}} == before
 
 
-def readable_row(view: View, ctx: RequestContext, resource_id: str) -> Row:
+def get_visible_row(view: View, ctx: RequestContext, resource_id: str) -> Row:
     """Return a live resource that the caller sees. Raises NotFound."""
     row = view.get(RESOURCES, resource_id)
     if row is None or not is_live(row) or not _is_seen(ctx, row):
@@ -81,9 +118,9 @@ def readable_row(view: View, ctx: RequestContext, resource_id: str) -> Row:
     return row
 
 
-def editable_row(view: View, ctx: RequestContext, resource_id: str, expected: int | None) -> Row:
+def get_editable_row(view: View, ctx: RequestContext, resource_id: str, expected: int | None) -> Row:
     """Return a resource that the caller may change. Raises NotFound, Forbidden and VersionConflict."""
-    row = readable_row(view, ctx, resource_id)
+    row = get_visible_row(view, ctx, resource_id)
     if not ctx.may_edit(row["owner"]):
         raise Forbidden("only the owner of a resource may change or delete it")
     if expected is not None and expected != row["version"]:
@@ -100,10 +137,10 @@ def check_may_reveal(ctx: RequestContext) -> None:
 def revealable_row(view: View, ctx: RequestContext, resource_id: str) -> Row:
     """Return a resource whose sealed body the caller may see.
 
-    That may its owner, who sees everything of the account, and whoever sees it by a scope narrower than `public`:
+    Its owner, admins, and callers who see it through a scope narrower than `public` may reveal it:
     `public` shows that it is there, and not what it hides. Raises NotFound and Forbidden.
     """
-    row = readable_row(view, ctx, resource_id)
+    row = get_visible_row(view, ctx, resource_id)
     named = scopes.audience(row["scopes"], row["owner"]) - {scopes.PUBLIC}
     if not ctx.may_edit(row["owner"]) and not ctx.sees(named):
         raise Forbidden("what is public is not revealed by that: the owner of this resource may give you a scope of it")
@@ -127,7 +164,7 @@ def reveal_row(row: Row, ctx: RequestContext, before: Row | None, now: float) ->
 
 
 def write(row: Row) -> Write:
-    """Say that a resource shall stand as `row`."""
+    """Return the write of a resource's row."""
     return Write(RESOURCES, row["id"], row)
 
 
@@ -136,25 +173,25 @@ def write_reveal(row: Row) -> Write:
     return Write(REVEALS, row["id"], row)
 
 
-def shown(row: Row, now: float | None = None) -> dict[str, Any]:
+def make_public_view(row: Row, now: float | None = None) -> dict[str, Any]:
     """Return a resource as anybody is shown it: without what is sealed, and with whether it has expired by `now`."""
     told = {name: value for name, value in row.items() if name != SEALED} | {"has_secure_body": bool(row.get(SEALED))}
     return told if now is None else told | {"expired": is_expired(row.get(_EXPIRES_AT), now)}
 
 
 def is_expired(expires_at: str | None, now: float) -> bool:
-    """Tell whether a moment, of which there need be none, has come (RS-014)."""
+    """Return whether a moment has passed; False if there is none."""
     return expires_at is not None and clock.parse_iso(expires_at) <= now
 
 
 def missing_references(view: View, ctx: RequestContext, resource_ids: Sequence[str]) -> list[str]:
-    """Name those of the resources that are not there, or that the caller does not see (RS-015)."""
+    """Name those of the resources that are not there, or that the caller does not see."""
     rows = ((resource_id, view.get(RESOURCES, resource_id)) for resource_id in dict.fromkeys(resource_ids))
     return [resource_id for resource_id, row in rows if row is None or not is_live(row) or not _is_seen(ctx, row)]
 
 
 def _check_replaceable(new: NewResource, standing: Row, ctx: RequestContext, *, upsert: bool) -> None:
-    # The one answer that tells of what the caller does not see: an id is taken, and nothing more.
+    # The only answer about a hidden row: its id is taken, and nothing more.
     if not upsert or not ctx.sees(scopes.audience(standing["scopes"], standing["owner"])):
         raise Conflict(f"resource id {new.id!r} is taken")
     if is_erased(standing):
@@ -170,41 +207,36 @@ def _is_seen(ctx: RequestContext, row: Row) -> bool:
     return not is_erased(row) and ctx.sees(scopes.audience(row["scopes"], row["owner"]))
 
 
-def _folded(metadata: dict[str, Any], expires_at: str | None) -> tuple[dict[str, Any], str | None]:
-    """Return metadata and expiry that say the same: what `metadata.expires_at` says counts as said (RS-011)."""
+def _merge_expiry(metadata: dict[str, Any], expires_at: str | None) -> tuple[dict[str, Any], str | None]:
+    """Return metadata and expiry that say the same: what `metadata.expires_at` says counts as said."""
     if _EXPIRES_AT not in metadata:
         return metadata, expires_at
-    moment = _moment(metadata[_EXPIRES_AT])
+    moment = _parse_time(metadata[_EXPIRES_AT])
     if expires_at is not None and moment != expires_at:
         raise InvalidInput.of("metadata.expires_at", "differs from expires_at; send one of them")
     return {**metadata, _EXPIRES_AT: moment}, moment
 
 
-def _folded_patch(row: Row, patch: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
+def _merge_patch(row: Row, patch: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
     metadata = dict(patch.get("metadata", row["metadata"]))
     if _EXPIRES_AT not in patch:
         stands = None if _EXPIRES_AT in row["metadata"] else row[_EXPIRES_AT]
-        return _folded(metadata, None if _EXPIRES_AT in metadata else stands)
+        return _merge_expiry(metadata, None if _EXPIRES_AT in metadata else stands)
     if "metadata" not in patch and _EXPIRES_AT in metadata:
         metadata[_EXPIRES_AT] = patch[_EXPIRES_AT]
-    return _folded(metadata, patch[_EXPIRES_AT])
+    return _merge_expiry(metadata, patch[_EXPIRES_AT])
 
 
-def _moment(value: object) -> str | None:
+def _parse_time(value: object) -> str | None:
     if value is None:
         return None
     try:
-        return clock.normalised_iso(value if isinstance(value, str) else "")
+        return clock.normalize_iso(value if isinstance(value, str) else "")
     except (ValueError, OverflowError):
         raise InvalidInput.of(
             "metadata.expires_at", "must be a date or time in ISO 8601, such as 2026-03-05T12:00:00Z or 2026-03-05"
         ) from None
 
-
-UNDO_RULES = RowRules(
-    # What is sealed opens with its own key, nonce and version only.
-    units=(frozenset({(SEALED,), *((SEALED, name) for name in _SEALED_FIELDS)}),),
-)
 
 ERASE_RULES = EraseRules(
     noun="resource",

@@ -1,4 +1,4 @@
-"""What a resource is: code, a credential, a cookie or another text, part of it sealed (seed 003, Resource 引用机制)."""
+"""What a resource is: code, a credential, a cookie or another text, part of it sealed."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ DEFAULT_LIMIT: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class NewResource:
-    """A resource to be saved. None stands for «use the default»; `expires_at` is normalised ISO 8601."""
+    """A resource to be saved. None means the default; `expires_at` is normalised ISO 8601."""
 
     id: str
     title: str = ""
@@ -59,7 +59,7 @@ class SavedResource:
 
 
 @dataclass(frozen=True, slots=True)
-class Revealed:
+class RevealedResource:
     """A resource with what was sealed of it; `operation_id` names the line that says who was shown it."""
 
     record: Mapping[str, Any]
@@ -76,35 +76,6 @@ class ResourcePage:
 
 
 @dataclass(frozen=True, slots=True)
-class MasterKey:
-    """A key that wraps data keys; `name` tells it from others and says nothing of it."""
-
-    name: str
-    key: bytes = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class WrappedKey:
-    """A data key as the keyring holds it: which sealed body it opens, wrapped by which master key.
-
-    `nonce` and `data` are empty where it was destroyed, at `destroyed_at`; nothing revives it. One without a
-    `resource_id` opens no body: the retry keys of its account are blinded with it.
-    """
-
-    account: str
-    resource_id: str
-    master: str
-    nonce: bytes = field(default=b"", repr=False)
-    data: bytes = field(default=b"", repr=False)
-    destroyed_at: str | None = None
-
-    @property
-    def is_of_a_body(self) -> bool:
-        """Tell whether it opens, or before it was destroyed did open, a sealed body."""
-        return self.resource_id != ""
-
-
-@dataclass(frozen=True, slots=True)
 class DataKey:
     """The key of one version of one sealed body; without `resource_id` that of an account's retry keys."""
 
@@ -115,7 +86,7 @@ class DataKey:
 
 
 @dataclass(frozen=True, slots=True)
-class Rotated:
+class RotationResult:
     """What a rotation did: how many keys of bodies the master key `master` wraps now, and how many it took over."""
 
     master: str

@@ -1,27 +1,10 @@
 """What resources need from outside."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from knowhub.core.operation import Commits, View
-from knowhub.resources.model import MasterKey, ResourceHead, WrappedKey
-
-
-class ResourceView(View, Protocol):
-    """The newest state of one account, as a decision sees it."""
-
-    def resource_heads(self, prefix: str, after: str | None) -> Iterator[ResourceHead]:
-        """Yield what is acknowledged of the live resources whose id begins so, by id, those behind `after` only."""
-
-
-class ResourceStore(Commits[ResourceView], Protocol):
-    """Where resources live: durable decisions, and reads that see every acknowledged write."""
-
-    async def refresh(self) -> None:
-        """Take in what other processes have acknowledged; costs one memory read when there is nothing."""
-
-    def view(self, account: str) -> ResourceView:
-        """Return the acknowledged state of one account."""
+from knowhub.core.data_keys import MasterKey, WrappedKey
+from knowhub.core.operation import View
 
 
 class ErasingStore(Protocol):
@@ -35,7 +18,7 @@ class ErasingStore(Protocol):
         """Return the acknowledged state of one account."""
 
 
-class WrongSeal(Exception):
+class UnsealError(Exception):
     """What was sealed does not open with this key in this place: it was changed, moved, or sealed with another."""
 
 
@@ -49,7 +32,7 @@ class Cipher(Protocol):
         """Return the nonce that was drawn and what was sealed."""
 
     def open(self, key: bytes, nonce: bytes, data: bytes, place: bytes) -> bytes:
-        """Return what was sealed. Raises WrongSeal."""
+        """Return what was sealed. Raises UnsealError."""
 
 
 class Keyring(Protocol):
@@ -70,13 +53,13 @@ class MasterKeys(Protocol):
     """The master keys: that which wraps, and those that still open. To be asked within a change of the keyring."""
 
     def keys(self, *, make: bool) -> Sequence[MasterKey]:
-        """Return them, the one that wraps first; none where there is none. Raises Unavailable.
+        """Return the keys, the wrapping key first; an empty list if there is none. Raises Unavailable.
 
         With `make` a missing one is made where that is allowed, durable before it is returned.
         """
 
     def begin_rotation(self) -> None:
-        """Make the key that is to wrap from now on, or go on with one that was made; durable when this returns."""
+        """Create the next wrapping key, or continue with a key created before; durable when this returns."""
 
     def end_rotation(self) -> None:
-        """Let go of the keys that wrapped before: no data key is wrapped by them any more."""
+        """Retire the former wrapping keys: no data key is wrapped by them any more."""

@@ -1,48 +1,105 @@
-"""The verbs on resources (seed 003): save, read, list, edit, delete, and reveal what is sealed."""
+"""The verbs on resources: save, read, list, edit, delete, and reveal what is sealed."""
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 from knowhub.core import permissions
-from knowhub.core.errors import Conflict, Forbidden, InvalidInput, KnowHubError, NotFound
-from knowhub.core.operation import Committed, Draft, IdempotencyKey, Outcome, Row, Unchanged, is_live, next_of
+from knowhub.core.errors import Conflict, Forbidden, InvalidInput, KnowHubError, NotFound, TooManyRequests
+from knowhub.core.operation import (
+    Committed,
+    Draft,
+    IdempotencyKey,
+    Outcome,
+    Row,
+    Store,
+    Unchanged,
+    View,
+    is_live,
+    next_of,
+)
 from knowhub.core.request_context import RequestContext
 from knowhub.resources import decisions
-from knowhub.resources.ids import check_resource_id
+from knowhub.resources.decisions import check_resource_id
 from knowhub.resources.model import (
     RESOURCES,
     REVEALS,
+    DataKey,
     NewResource,
     ResourceHead,
     ResourcePage,
     ResourceQuery,
-    Revealed,
+    RevealedResource,
     SavedResource,
 )
-from knowhub.resources.ports import ResourceStore, ResourceView
-from knowhub.resources.reveal_quota import RevealQuota
+from knowhub.resources.queries import list_resources
 from knowhub.resources.vault import Vault
 
+_HOUR_S = 3600.0
+_PRINCIPALS = 10_000
+
+
+@dataclass(slots=True)
+class _TokenBucket:
+    left: float
+    counted_at: float
+
+
+class RevealQuota:
+    """A bucket of `an_hour` reveals for each principal, filled evenly; 0 is no limit. `monotonic` in seconds.
+
+    It is held in memory: each process counts its own, and a restart begins anew. The log has every reveal.
+    """
+
+    def __init__(self, an_hour: int, monotonic: Callable[[], float]) -> None:
+        self._an_hour = an_hour
+        self._monotonic = monotonic
+        self._allowances: OrderedDict[tuple[str, str], _TokenBucket] = OrderedDict()
+
+    def consume(self, ctx: RequestContext) -> None:
+        """Count one reveal. Raises TooManyRequests, naming the seconds after which there is another."""
+        if self._an_hour == 0:
+            return
+        # Who holds it, as rates of requests have it, and not the key: another key is no other allowance.
+        now, principal = self._monotonic(), (ctx.account, ctx.holder)
+        allowance = self._allowances.pop(principal, None) or _TokenBucket(float(self._an_hour), now)
+        rate = self._an_hour / _HOUR_S
+        allowance.left = min(float(self._an_hour), allowance.left + (now - allowance.counted_at) * rate)
+        allowance.counted_at = now
+        self._allowances[principal] = allowance
+        while len(self._allowances) > _PRINCIPALS:
+            # Whoever revealed nothing for longest has the fullest bucket.
+            self._allowances.popitem(last=False)
+        if allowance.left < 1:
+            raise TooManyRequests(
+                f"{self._an_hour} sealed bodies an hour are revealed to one principal (KNOWHUB_REVEALS_PER_HOUR)",
+                (1 - allowance.left) / rate,
+            )
+        allowance.left -= 1
+
+
 _TRIES = 5
+_SEAL_TRIES = 100
 _HEADS_A_TURN = 5_000
 _REFUSALS: Final[tuple[type[KnowHubError], ...]] = (Conflict, Forbidden, InvalidInput, NotFound)
 
 _Seal: TypeAlias = Callable[[int], Mapping[str, Any] | None]
 """From the version of a row to what is sealed in it."""
-_DecideSealed: TypeAlias = Callable[[ResourceView, _Seal], Draft | Unchanged]
+_DecideSealed: TypeAlias = Callable[[View, _Seal], Draft | Unchanged]
 
 
 class ResourceService:
     """Resources over a store that makes every decision durable before it is acknowledged.
 
     What is sealed leaves it through `reveal` only, and in a row as ciphertext. Its data key is durable before the row
-    is: no row ever stands that does not open.
+    is: no row is ever stored that cannot be opened.
     """
 
-    def __init__(self, store: ResourceStore, vault: Vault, quota: RevealQuota) -> None:
+    def __init__(self, store: Store, vault: Vault, quota: RevealQuota) -> None:
         self._store = store
         self._vault = vault
         self._quota = quota
@@ -50,22 +107,22 @@ class ResourceService:
     async def save(
         self, ctx: RequestContext, new: NewResource, key: IdempotencyKey | None = None, *, upsert: bool = False
     ) -> SavedResource:
-        """Save a resource, or with `upsert` a new version of it, which says all that it says anew (RS-005).
+        """Save a resource, or with `upsert` a new version of it, which says all that it says anew.
 
         Raises InvalidInput, Forbidden, Conflict for an id that is taken, and Unavailable where nothing can be sealed.
         """
         permissions.check_may_write(ctx)
 
-        def decide(view: ResourceView, seal: _Seal) -> Draft | Unchanged:
+        def decide(view: View, seal: _Seal) -> Draft | Unchanged:
             before = view.get(RESOURCES, new.id)
-            row = decisions.saved_row(new, before, view.now, ctx, upsert=upsert)
-            if new.secure_body is None and decisions.says_the_same(row, before):
+            row = decisions.make_row(new, before, view.now, ctx, upsert=upsert)
+            if new.secure_body is None and decisions.is_unchanged(row, before):
                 return Unchanged(before)
             row[decisions.SEALED] = seal(row["version"])
             return Draft("save_resource", [decisions.write(row)])
 
         outcome = await self._commit(ctx, new.id, new.secure_body, decide, key)
-        return self._saved(ctx, outcome)
+        return self._make_saved_resource(ctx, outcome)
 
     async def patch(
         self,
@@ -83,24 +140,24 @@ class ResourceService:
         is_resealed = decisions.SECURE_BODY in patch
         secure: str | None = patch.get(decisions.SECURE_BODY)
 
-        def decide(view: ResourceView, seal: _Seal) -> Draft | Unchanged:
-            row = decisions.editable_row(view, ctx, resource_id, expected)
-            after = decisions.patched_row(row, patch, view.now, ctx)
+        def decide(view: View, seal: _Seal) -> Draft | Unchanged:
+            row = decisions.get_editable_row(view, ctx, resource_id, expected)
+            after = decisions.apply_patch(row, patch, view.now, ctx)
             if is_resealed and (secure is not None or row[decisions.SEALED] is not None):
                 after = after or next_of(row, row, view.now)
                 after[decisions.SEALED] = seal(after["version"])
             return Unchanged(row) if after is None else Draft("edit_resource", [decisions.write(after)])
 
-        return self._saved(ctx, await self._commit(ctx, resource_id, secure, decide, key))
+        return self._make_saved_resource(ctx, await self._commit(ctx, resource_id, secure, decide, key))
 
     async def get(self, ctx: RequestContext, resource_id: str) -> Mapping[str, Any]:
-        """Return a resource without what is sealed of it (RS-013). Raises InvalidInput for no id, and NotFound."""
+        """Return a resource without what is sealed of it. Raises InvalidInput for no id, and NotFound."""
         check_resource_id(resource_id)
         await self._store.refresh()
         view = self._store.view(ctx.account)
-        return decisions.shown(decisions.readable_row(view, ctx, resource_id), view.now)
+        return decisions.make_public_view(decisions.get_visible_row(view, ctx, resource_id), view.now)
 
-    async def reveal(self, ctx: RequestContext, resource_id: str) -> Revealed:
+    async def reveal(self, ctx: RequestContext, resource_id: str) -> RevealedResource:
         """Return a resource with what is sealed of it; who was shown it is durable in the log before this returns.
 
         Raises InvalidInput, NotFound, Forbidden, TooManyRequests, and Unavailable where it cannot be opened or logged.
@@ -113,31 +170,33 @@ class ResourceService:
             row = decisions.revealable_row(view, ctx, resource_id)
             sealed = row[decisions.SEALED]
             if sealed is None:
-                return Revealed(decisions.shown(row, view.now), None, None)
-            self._quota.take(ctx)
+                return RevealedResource(decisions.make_public_view(row, view.now), None, None)
+            self._quota.consume(ctx)
             text = await self._vault.open(ctx.account, resource_id, sealed)
             outcome = await self._store.commit(ctx.account, ctx.actor, _note_reveal(ctx, row))
             if isinstance(outcome, Committed):
-                return Revealed(decisions.shown(row, view.now), text, outcome.operation.operation_id)
+                return RevealedResource(decisions.make_public_view(row, view.now), text, outcome.operation.operation_id)
         raise Conflict("this resource is being written to without a pause; nothing was revealed, try it again")
 
     async def page(self, ctx: RequestContext, query: ResourceQuery) -> ResourcePage:
         """Return the resources that pass every filter and that the caller sees, by id, without what is sealed."""
         await self._store.refresh()
         while True:
-            found = [head.id async for head in self._found(ctx, query)]
+            found = [head.id async for head in self._iter_matches(ctx, query)]
             view = self._store.view(ctx.account)
             # Others had their turns meanwhile: what was found may have been deleted or hidden since.
-            rows = [row for row in (_seen(view, ctx, one) for one in found[: query.limit]) if row is not None]
+            rows = [
+                row for row in (_find_visible_row(view, ctx, item) for item in found[: query.limit]) if row is not None
+            ]
             more = len(found) > query.limit
             if rows or not more:
                 # A page ends at what it shows: the next one looks anew at what went, and names none of it.
-                shown = [decisions.shown(row, view.now) for row in rows]
+                shown = [decisions.make_public_view(row, view.now) for row in rows]
                 return ResourcePage(shown, str(rows[-1]["id"]) if more else None)
             query = replace(query, after=found[query.limit - 1])
 
     def missing(self, ctx: RequestContext, resource_ids: Sequence[str]) -> list[str]:
-        """Name those of the resources that are not there, or that the caller does not see (RS-015)."""
+        """Name those of the resources that are not there, or that the caller does not see."""
         return decisions.missing_references(self._store.view(ctx.account), ctx, resource_ids)
 
     async def delete(
@@ -146,8 +205,8 @@ class ResourceService:
         """Delete a resource and return the operation, which can be undone. Raises as `patch`."""
         permissions.check_may_write(ctx)
 
-        def decide(view: ResourceView) -> Draft:
-            row = decisions.editable_row(view, ctx, resource_id, expected)
+        def decide(view: View) -> Draft:
+            row = decisions.get_editable_row(view, ctx, resource_id, expected)
             return Draft("delete_resource", [decisions.write(next_of({**row, "deleted": True}, row, view.now))])
 
         outcome = await self._store.commit(ctx.account, ctx.actor, decide, key)
@@ -163,53 +222,67 @@ class ResourceService:
         decide: _DecideSealed,
         key: IdempotencyKey | None,
     ) -> Outcome:
-        """Commit a decision, with the key of what it seals in the keyring before."""
+        """Commit a decision, after its data key is durable in the keyring."""
         if secure is None:
-            return await self._store.commit(ctx.account, ctx.actor, lambda view: decide(view, _nothing), key)
+            return await self._store.commit(ctx.account, ctx.actor, lambda view: decide(view, _no_seal), key)
         text = secure
         # What will be refused is refused before a key is made for it.
         await self._store.refresh()
         view = self._store.view(ctx.account)
-        key = await self._vault.blinded(ctx.account, key)
+        key = await self._vault.hash_retry_key(ctx.account, key)
         done = await self._store.replayed(ctx.account, key)
         if done is not None:
             return done
-        decide(view, _nothing)
+        decide(view, _no_seal)
         data_key = await self._vault.new_key(ctx.account, resource_id)
         is_used = True
         try:
-            outcome = await self._store.commit(
-                ctx.account,
-                ctx.actor,
-                lambda newest: decide(newest, lambda version: self._vault.seal(data_key, text, version)),
-                key,
-            )
+            outcome = await self._commit_sealed(ctx, (data_key, text), decide, key)
             is_used = isinstance(outcome, Committed) and not outcome.replayed
         except _REFUSALS:
             is_used = False
             raise
         finally:
-            # After any other failure the row may stand all the same, and needs its key.
+            # After any other failure the row may have been written and need its key.
             if not is_used:
                 with suppress(KnowHubError):
                     # The answer is what became of the row: a key too many opens nothing.
                     await self._vault.discard(data_key)
         return outcome
 
-    def _saved(self, ctx: RequestContext, outcome: Outcome) -> SavedResource:
+    async def _commit_sealed(
+        self, ctx: RequestContext, sealing: tuple[DataKey, str], decide: _DecideSealed, key: IdempotencyKey | None
+    ) -> Outcome:
+        """Seal the body for the version that the row will have, and commit; do it again if another write came first."""
+        for _ in range(_SEAL_TRIES):
+            version = _planned_version(decide(self._store.view(ctx.account), _no_seal))
+            sealed = self._vault.seal(*sealing, version)
+
+            def seal(decided: int, planned: int = version, body: Mapping[str, Any] = sealed) -> Mapping[str, Any]:
+                if decided != planned:
+                    raise _OtherVersion
+                return body
+
+            try:
+                return await self._store.commit(ctx.account, ctx.actor, partial(_decide_with, decide, seal), key)
+            except _OtherVersion:
+                await self._store.refresh()
+        raise Conflict("this resource is being written to without a pause; nothing was saved, try it again")
+
+    def _make_saved_resource(self, ctx: RequestContext, outcome: Outcome) -> SavedResource:
         now = self._store.view(ctx.account).now
         if isinstance(outcome, Unchanged):
-            return SavedResource(decisions.shown(outcome.answer, now), None)
+            return SavedResource(decisions.make_public_view(outcome.answer, now), None)
         change, operation_id = outcome.operation.changes[0], outcome.operation.operation_id
-        return SavedResource(decisions.shown(change.after, now), operation_id, not is_live(change.before))
+        return SavedResource(decisions.make_public_view(change.after, now), operation_id, not is_live(change.before))
 
-    async def _found(self, ctx: RequestContext, query: ResourceQuery) -> AsyncIterator[ResourceHead]:
+    async def _iter_matches(self, ctx: RequestContext, query: ResourceQuery) -> AsyncIterator[ResourceHead]:
         """Yield one more than the page holds, where there are as many."""
         found, after = 0, query.after
         while True:
             view = self._store.view(ctx.account)
             looked = 0
-            for head in view.resource_heads(query.prefix, after):
+            for head in list_resources(view, query.prefix, after):
                 looked, after = looked + 1, head.id
                 if ctx.sees(head.audience) and _passes(head, query, view.now):
                     yield head
@@ -224,8 +297,23 @@ class ResourceService:
             await asyncio.sleep(0)
 
 
-def _note_reveal(ctx: RequestContext, row: Row) -> Callable[[ResourceView], Draft | Unchanged]:
-    def decide(view: ResourceView) -> Draft | Unchanged:
+class _OtherVersion(KnowHubError):
+    """Raised by a decision if the row gets another version than the body was sealed for."""
+
+    def __init__(self) -> None:
+        super().__init__("the row has another version")
+
+
+def _decide_with(decide: _DecideSealed, seal: _Seal, view: View) -> Draft | Unchanged:
+    return decide(view, seal)
+
+
+def _planned_version(planned: Draft | Unchanged) -> int:
+    return 0 if isinstance(planned, Unchanged) else int(planned.writes[0].after["version"])
+
+
+def _note_reveal(ctx: RequestContext, row: Row) -> Callable[[View], Draft | Unchanged]:
+    def decide(view: View) -> Draft | Unchanged:
         newest = decisions.revealable_row(view, ctx, row["id"])
         if newest[decisions.SEALED] != row[decisions.SEALED]:
             return Unchanged()
@@ -241,12 +329,12 @@ def _passes(head: ResourceHead, query: ResourceQuery, now: float) -> bool:
     return query.expired is None or query.expired == (head.expires_at is not None and head.expires_at <= now)
 
 
-def _seen(view: ResourceView, ctx: RequestContext, resource_id: str) -> Row | None:
+def _find_visible_row(view: View, ctx: RequestContext, resource_id: str) -> Row | None:
     try:
-        return decisions.readable_row(view, ctx, resource_id)
+        return decisions.get_visible_row(view, ctx, resource_id)
     except NotFound:
         return None
 
 
-def _nothing(_version: int) -> None:
+def _no_seal(_version: int) -> None:
     return None

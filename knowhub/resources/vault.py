@@ -1,7 +1,7 @@
 """Sealing: a data key for each version of a sealed body, wrapped by the master key in the keyring.
 
-So a change of the master key rewraps one small file and never touches what was sealed, and a body is gone for good, in
-every copy of its ciphertext, when its data key is destroyed.
+A change of the master key rewraps one small file and never touches sealed bodies. When its data key is destroyed, a
+body is gone in every copy of its ciphertext.
 """
 
 import asyncio
@@ -12,11 +12,15 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
+from knowhub.core import clock
+from knowhub.core.clock import Clock
+from knowhub.core.data_keys import MasterKey, WrappedKey
+from knowhub.core.erasing import is_erased
 from knowhub.core.errors import Unavailable
 from knowhub.core.ids import Ids
 from knowhub.core.operation import IdempotencyKey
-from knowhub.resources.model import DataKey, MasterKey, Rotated, WrappedKey
-from knowhub.resources.ports import Cipher, Keyring, MasterKeys, WrongSeal
+from knowhub.resources.model import RESOURCES, DataKey, RotationResult
+from knowhub.resources.ports import Cipher, ErasingStore, Keyring, MasterKeys, UnsealError
 
 _KEY_ID_DIGITS = 32
 _LENGTH_BYTES = 8
@@ -48,10 +52,10 @@ class Vault:
         """Make the data key of a body that is to be sealed; the keyring holds it, durable, when this returns."""
         made = DataKey(f"key-{self._ids.hex(_KEY_ID_DIGITS)}", account, resource_id, self._cipher.new_key())
 
-        def added(keys: Mapping[str, WrappedKey]) -> Mapping[str, WrappedKey]:
-            return {**keys, made.id: self._wrapped(made, self._wrapping(keys))}
+        def add_key(keys: Mapping[str, WrappedKey]) -> Mapping[str, WrappedKey]:
+            return {**keys, made.id: self._wrap(made, self._get_master(keys))}
 
-        await self._keyring.change(added)
+        await self._keyring.change(add_key)
         return made
 
     def seal(self, key: DataKey, text: str, version: int) -> dict[str, Any]:
@@ -68,10 +72,10 @@ class Vault:
             raise Unavailable(f"the key of this sealed body was destroyed at {wrapped.destroyed_at}; it is gone")
         masters = await asyncio.to_thread(self._masters.keys, make=False)
         try:
-            key = self._unwrapped(sealed["key_id"], wrapped, masters)
+            key = self._unwrap(sealed["key_id"], wrapped, masters)
             nonce, data = b64decode(sealed["nonce"]), b64decode(sealed["data"])
             return self._cipher.open(key, nonce, data, _place(account, resource_id, sealed["version"])).decode()
-        except (WrongSeal, ValueError) as problem:
+        except (UnsealError, ValueError) as problem:
             raise Unavailable(
                 "this sealed body does not open: it was changed, or moved here from another resource or version"
             ) from problem
@@ -80,7 +84,7 @@ class Vault:
         """Forget a key that nothing was sealed with."""
 
         def without(keys: Mapping[str, WrappedKey]) -> Mapping[str, WrappedKey]:
-            return {key_id: one for key_id, one in keys.items() if key_id != key.id}
+            return {key_id: wrapped_key for key_id, wrapped_key in keys.items() if key_id != key.id}
 
         await self._keyring.change(without)
 
@@ -88,20 +92,22 @@ class Vault:
         """Destroy every key of the resources that are gone, given account and id; return how many that were."""
         keys = await self._keyring.keys()
         gone = frozenset(
-            key_id for key_id, one in keys.items() if _is_in_use(one) and is_gone(one.account, one.resource_id)
+            key_id for key_id, key in keys.items() if _is_in_use(key) and is_gone(key.account, key.resource_id)
         )
 
-        def destroyed(newest: Mapping[str, WrappedKey]) -> Mapping[str, WrappedKey]:
+        def mark_destroyed(newest: Mapping[str, WrappedKey]) -> Mapping[str, WrappedKey]:
             return {
-                key_id: _destroyed(one, moment) if key_id in gone and one.destroyed_at is None else one
-                for key_id, one in newest.items()
+                key_id: _mark_destroyed(wrapped_key, moment)
+                if key_id in gone and wrapped_key.destroyed_at is None
+                else wrapped_key
+                for key_id, wrapped_key in newest.items()
             }
 
         if gone:
-            await self._keyring.change(destroyed)
+            await self._keyring.change(mark_destroyed)
         return len(gone)
 
-    async def blinded(self, account: str, key: IdempotencyKey | None) -> IdempotencyKey | None:
+    async def hash_retry_key(self, account: str, key: IdempotencyKey | None) -> IdempotencyKey | None:
         """Return a retry key that says nothing of the body: the log keeps it, and a short secret could be guessed.
 
         What it is blinded with is kept as data keys are, so that a retry reads the same under every master key.
@@ -110,115 +116,141 @@ class Vault:
             return None
         blinding: list[bytes] = []
 
-        def held(keys: Mapping[str, WrappedKey]) -> Mapping[str, WrappedKey] | None:
-            wrapping, key_id = self._wrapping(keys), _RETRIES + account
+        def add_retry_key(keys: Mapping[str, WrappedKey]) -> Mapping[str, WrappedKey] | None:
+            wrapping, key_id = self._get_master(keys), _RETRIES + account
             masters, wrapped = self._masters.keys(make=False), keys.get(key_id)
-            known = self._opened(key_id, wrapped, masters)
-            if wrapped is not None and any(map(_is_in_use, keys.values())) and not _has_opener(wrapped, masters):
+            known = self._open(key_id, wrapped, masters)
+            if wrapped is not None and any(map(_is_in_use, keys.values())) and not _can_open(wrapped, masters):
                 # Others may open it: drawn anew here, it would make each of their retries another request.
                 raise Unavailable(_OTHER_MASTER)
             made = DataKey(key_id, account, "", known or self._cipher.new_key())
             blinding.append(made.key)
-            return None if known else {**keys, key_id: self._wrapped(made, wrapping)}
+            return None if known else {**keys, key_id: self._wrap(made, wrapping)}
 
-        await self._keyring.change(held)
+        await self._keyring.change(add_retry_key)
         return replace(key, body=hmac.digest(blinding[0], b"retry:" + key.body.encode(), sha256).hex())
 
-    async def rotate(self) -> Rotated:
+    async def rotate(self) -> RotationResult:
         """Wrap every data key with a new master key, or go on where a rotation was broken off.
 
         Until the keyring is in place the old master key opens everything, from then on the new one does: a crash at
         any moment leaves both there.
         """
-        counts: list[Rotated] = []
+        counts: list[RotationResult] = []
 
-        def rewrapped(keys: Mapping[str, WrappedKey]) -> Mapping[str, WrappedKey]:
+        def rewrap_keys(keys: Mapping[str, WrappedKey]) -> Mapping[str, WrappedKey]:
             self._masters.begin_rotation()
             masters = self._masters.keys(make=False)
             if not masters:
                 raise Unavailable(_NO_MASTER)
             # What blinds retries opens nothing: where it is lost itself, it must not hold up what opens bodies.
             kept = {
-                key_id: one
-                for key_id, one in keys.items()
-                if one.is_of_a_body or self._opened(key_id, one, masters) is not None
+                key_id: key
+                for key_id, key in keys.items()
+                if key.is_of_a_body or self._open(key_id, key, masters) is not None
             }
-            old = [key_id for key_id, one in kept.items() if _is_old(one, masters[0])]
-            fresh = {key_id: self._rewrapped(key_id, kept[key_id], masters) for key_id in old}
+            old = [key_id for key_id, wrapped_key in kept.items() if _is_old(wrapped_key, masters[0])]
+            fresh = {key_id: self._rewrap(key_id, kept[key_id], masters) for key_id in old}
             taken_over = sum(kept[key_id].is_of_a_body for key_id in old)
-            counts.append(Rotated(masters[0].name, sum(map(_is_in_use, kept.values())), taken_over))
+            counts.append(RotationResult(masters[0].name, sum(map(_is_in_use, kept.values())), taken_over))
             return {**kept, **fresh}
 
-        def ended(keys: Mapping[str, WrappedKey]) -> None:
+        def finish_rotation(keys: Mapping[str, WrappedKey]) -> None:
             masters = self._masters.keys(make=False)
             # Another process may have ended it, and begun another one, since.
-            if masters and not any(_is_old(one, masters[0]) for one in keys.values()):
+            if masters and not any(_is_old(key, masters[0]) for key in keys.values()):
                 self._masters.end_rotation()
 
-        await self._keyring.change(rewrapped)
-        await self._keyring.change(ended)
+        await self._keyring.change(rewrap_keys)
+        await self._keyring.change(finish_rotation)
         return counts[0]
 
-    def _wrapping(self, keys: Mapping[str, WrappedKey]) -> MasterKey:
+    def _get_master(self, keys: Mapping[str, WrappedKey]) -> MasterKey:
         # Where a master key is gone that keys are wrapped by, another one would only hide that.
         is_in_use = any(map(_is_in_use, keys.values()))
         masters = self._masters.keys(make=not is_in_use)
         if not masters:
             raise Unavailable(_NO_OPENER if is_in_use else _NO_MASTER)
-        if is_in_use and not any(_is_in_use(one) and _has_opener(one, masters) for one in keys.values()):
+        if is_in_use and not any(_is_in_use(key) and _can_open(key, masters) for key in keys.values()):
             raise Unavailable(_OTHER_MASTER)
         return masters[0]
 
-    def _wrapped(self, key: DataKey, master: MasterKey) -> WrappedKey:
-        nonce, data = self._cipher.seal(master.key, key.key, _joined(key.id))
+    def _wrap(self, key: DataKey, master: MasterKey) -> WrappedKey:
+        nonce, data = self._cipher.seal(master.key, key.key, _join_parts(key.id))
         return WrappedKey(key.account, key.resource_id, master.name, nonce, data)
 
-    def _rewrapped(self, key_id: str, wrapped: WrappedKey, masters: Sequence[MasterKey]) -> WrappedKey:
+    def _rewrap(self, key_id: str, wrapped: WrappedKey, masters: Sequence[MasterKey]) -> WrappedKey:
         try:
-            key = self._unwrapped(key_id, wrapped, masters)
-        except WrongSeal as problem:
+            key = self._unwrap(key_id, wrapped, masters)
+        except UnsealError as problem:
             raise Unavailable(f"data key {key_id} in keys/keyring.json was changed; nothing was rotated") from problem
-        return self._wrapped(DataKey(key_id, wrapped.account, wrapped.resource_id, key), masters[0])
+        return self._wrap(DataKey(key_id, wrapped.account, wrapped.resource_id, key), masters[0])
 
-    def _opened(self, key_id: str, wrapped: WrappedKey | None, masters: Sequence[MasterKey]) -> bytes | None:
+    def _open(self, key_id: str, wrapped: WrappedKey | None, masters: Sequence[MasterKey]) -> bytes | None:
         try:
-            return None if wrapped is None else self._unwrapped(key_id, wrapped, masters)
-        except (Unavailable, WrongSeal):
+            return None if wrapped is None else self._unwrap(key_id, wrapped, masters)
+        except (Unavailable, UnsealError):
             return None
 
-    def _unwrapped(self, key_id: str, wrapped: WrappedKey, masters: Sequence[MasterKey]) -> bytes:
-        master = next((one for one in masters if one.name == wrapped.master), None)
+    def _unwrap(self, key_id: str, wrapped: WrappedKey, masters: Sequence[MasterKey]) -> bytes:
+        master = next((master_key for master_key in masters if master_key.name == wrapped.master), None)
         if master is None:
             raise Unavailable(_NO_OPENER)
-        return self._cipher.open(master.key, wrapped.nonce, wrapped.data, _joined(key_id))
+        return self._cipher.open(master.key, wrapped.nonce, wrapped.data, _join_parts(key_id))
 
 
 def _is_in_use(wrapped: WrappedKey) -> bool:
     return wrapped.is_of_a_body and wrapped.destroyed_at is None
 
 
-def _has_opener(wrapped: WrappedKey, masters: Sequence[MasterKey]) -> bool:
-    return any(one.name == wrapped.master for one in masters)
+def _can_open(wrapped: WrappedKey, masters: Sequence[MasterKey]) -> bool:
+    return any(master.name == wrapped.master for master in masters)
 
 
 def _is_old(wrapped: WrappedKey, master: MasterKey) -> bool:
     return wrapped.destroyed_at is None and wrapped.master != master.name
 
 
-def _destroyed(wrapped: WrappedKey, moment: str) -> WrappedKey:
+def _mark_destroyed(wrapped: WrappedKey, moment: str) -> WrappedKey:
     return WrappedKey(wrapped.account, wrapped.resource_id, wrapped.master, destroyed_at=moment)
 
 
 def _place(account: str, resource_id: str, version: int) -> bytes:
     """Return what a body is bound to."""
-    return _joined(account, resource_id, str(version))
+    return _join_parts(account, resource_id, str(version))
 
 
-def _joined(*parts: str) -> bytes:
+def _join_parts(*parts: str) -> bytes:
     # With the length of each: no two places may read the same.
     encoded = [part.encode() for part in parts]
-    return b"".join(len(one).to_bytes(_LENGTH_BYTES, "big") + one for one in encoded)
+    return b"".join(len(item).to_bytes(_LENGTH_BYTES, "big") + item for item in encoded)
 
 
 def _text(data: bytes) -> str:
     return b64encode(data).decode()
+
+
+class KeyShredder:
+    """Follows a store's erasings. A process that died in one leaves its keys to whoever opens the directory next."""
+
+    def __init__(self, store: ErasingStore, vault: Vault, clock_: Clock) -> None:
+        self._store = store
+        self._vault = vault
+        self._clock = clock_
+        self._erases = -1
+
+    @property
+    def erase_seq(self) -> int:
+        """The number of the newest erasing behind which all keys were destroyed."""
+        return self._erases
+
+    async def tick(self) -> None:
+        """Destroy the keys of every resource that was erased; does nothing where nothing was since the last time."""
+        erases = self._store.erases
+        if erases == self._erases:
+            return
+        await self._vault.destroy(self._is_erased, clock.iso(self._clock.now()))
+        self._erases = erases
+
+    def _is_erased(self, account: str, resource_id: str) -> bool:
+        return is_erased(self._store.view(account).get(RESOURCES, resource_id))

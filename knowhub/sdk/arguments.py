@@ -1,45 +1,80 @@
-"""Arguments of the verbs, checked where they come in: one of the wrong kind is an InvalidInput that names it."""
+"""Check the arguments of a keyword tree: a wrong one raises an error that names it."""
 
 import math
 import reprlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, dataclass, fields
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from knowhub.core.errors import InvalidInput
-from knowhub.keywords.fields import whole
+from knowhub.keywords.fields import parse_integer
 from knowhub.keywords.model import NewInfo, NewKeyword
+from knowhub.settings import Settings
 
 ChoiceT = TypeVar("ChoiceT", bound=StrEnum)
 NewT = TypeVar("NewT", NewKeyword, NewInfo)
 
+_ALIASES: Final = {"enable_result_cache": "result_cache", "include_description": "describe_candidates"}
+_CALL_DEFAULTS: Final = ("llm_disambiguate", "llm_dedup_check")
+_ONE_LAYOUT: Final = (
+    "KeywordTree has no option 'layout': a data directory has one layout, whose records/ holds nodes.jsonl, "
+    "infos.jsonl and links.jsonl side by side"
+)
 
-def key(field: str, value: object) -> str:
-    """Return an id as it was given; that there is no such row, the verb says."""
+
+@dataclass(frozen=True, slots=True)
+class CallDefaults:
+    """What `search` and `create_keyword` do when a call does not say it."""
+
+    disambiguate: bool
+    dedup_check: bool
+
+
+def parse_options(parameters: Mapping[str, Any], options: Mapping[str, Any]) -> tuple[Settings, CallDefaults]:
+    """Return the settings of a tree and the defaults of its calls. `options` replace `parameters`.
+
+    Raises TypeError for an option that does not exist or is given twice, and ValueError for an invalid value.
+    """
+    chosen: dict[str, Any] = {}
+    for given, value in options.items():
+        name = _ALIASES.get(given, given)
+        if name == "layout":
+            raise TypeError(_ONE_LAYOUT)
+        if name not in Settings.model_fields and name not in _CALL_DEFAULTS:
+            raise TypeError(f"KeywordTree has no option {given!r}; settings are named in lower case, without KNOWHUB_")
+        if name in chosen:
+            raise TypeError(f"KeywordTree was given {name!r} under both of its names")
+        chosen[name] = value
+    defaults = CallDefaults(*(check_flag(name, chosen.pop(name, False)) for name in _CALL_DEFAULTS))
+    return Settings(**{**parameters, **chosen}), defaults
+
+
+def check_id(field: str, value: object) -> str:
+    """Return an id. Whether there is such a row is not checked."""
     if not isinstance(value, str):
         raise InvalidInput.of(field, f"must be the id of a row, not {type(value).__name__}")
     return str.__str__(value)
 
 
-def flag(field: str, value: object) -> bool:
-    """Return True or False; a text such as "no" is neither."""
+def check_flag(field: str, value: object) -> bool:
+    """Return True or False. A text such as "no" is refused."""
     if not isinstance(value, bool):
         raise InvalidInput.of(field, f"must be True or False, not {type(value).__name__}")
     return value
 
 
-def expected_version(value: object, *, is_needed: bool = False) -> int | None:
-    """Return the version that a caller read; None says that they do not care, where that is allowed."""
-    if value is None and not is_needed:
+def check_version(value: object, *, is_required: bool = False) -> int | None:
+    """Return the version that a caller read. None means any version, unless a version is required."""
+    if value is None and not is_required:
         return None
-    if whole("version", value) < 1:
+    if parse_integer("version", value) < 1:
         raise InvalidInput.of("version", "counts from 1")
-    return whole("version", value)
+    return parse_integer("version", value)
 
 
-def number(field: str, value: object) -> float:
-    """Return a number of at least 0 that is not infinite."""
+def check_number(field: str, value: object) -> float:
+    """Return a finite number of at least 0."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         raise InvalidInput.of(field, f"must be a number, not {type(value).__name__}")
     if not 0 <= value < math.inf:
@@ -47,30 +82,30 @@ def number(field: str, value: object) -> float:
     return float(value)
 
 
-def choice(field: str, kind: type[ChoiceT], value: object) -> ChoiceT:
-    """Return one of a few words."""
-    known = next((one for one in kind if one == value), None)
-    if known is None:
-        raise InvalidInput.of(field, f"{reprlib.repr(value)} is none of {', '.join(kind)}")
-    return known
+def check_choice(field: str, kind: type[ChoiceT], value: object) -> ChoiceT:
+    """Return the member of an enumeration that `value` names."""
+    for member in kind:
+        if member == value:
+            return member
+    raise InvalidInput.of(field, f"{reprlib.repr(value)} is none of {', '.join(kind)}")
 
 
-def items(kind: type[NewT], specs: Sequence[Mapping[str, Any]]) -> list[NewT]:
-    """Return what a batch shall make, one of each spec."""
+def parse_specs(kind: type[NewT], specs: Sequence[Mapping[str, Any]]) -> list[NewT]:
+    """Return the new rows of a batch, one for each spec."""
     if not isinstance(specs, list | tuple):
         raise InvalidInput.of("specs", f"must be a list, not {type(specs).__name__}")
-    return [kind(**dict(_named(kind, spec, f"items.{index}"))) for index, spec in enumerate(specs)]
+    return [kind(**dict(_spec_fields(kind, spec, f"items.{index}"))) for index, spec in enumerate(specs)]
 
 
-def _named(kind: type[NewT], spec: object, at: str) -> Iterator[tuple[str, Any]]:
+def _spec_fields(kind: type[NewT], spec: object, path: str) -> Iterator[tuple[str, Any]]:
     if not isinstance(spec, Mapping):
-        raise InvalidInput.of(at, f"must be an object of fields, not {type(spec).__name__}")
-    names = {field.name: field.default is MISSING and field.default_factory is MISSING for field in fields(kind)}
+        raise InvalidInput.of(path, f"must be an object of fields, not {type(spec).__name__}")
+    required = {field.name: field.default is MISSING and field.default_factory is MISSING for field in fields(kind)}
     for name in spec:
-        if name not in names:
-            raise InvalidInput.of(f"{at}.{name}", f"is not known; what is: {', '.join(names)}")
-    for name, is_needed in names.items():
-        if is_needed and name not in spec:
-            raise InvalidInput.of(f"{at}.{name}", "is missing")
+        if name not in required:
+            raise InvalidInput.of(f"{path}.{name}", f"is unknown; the fields are {', '.join(required)}")
+    for name, is_required in required.items():
+        if is_required and name not in spec:
+            raise InvalidInput.of(f"{path}.{name}", "is missing")
         if name in spec:
             yield name, spec[name]

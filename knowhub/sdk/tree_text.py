@@ -1,52 +1,52 @@
-"""How a tree reads names: by its own `_Normalize`, whatever a subclass or the caller makes of it (KT-023, KT-189)."""
+"""The normal forms of names in a keyword tree, which its `_Normalize` computes."""
 
 import weakref
 from typing import Protocol
 
 from knowhub.core.errors import InvalidInput
-from knowhub.keywords.fields import texts
+from knowhub.keywords.fields import parse_texts
 from knowhub.search.keyword_text import KeywordTextRules
 
 
-class Normalizing(Protocol):
+class Normalizer(Protocol):
     def _Normalize(self, text: str) -> list[str]: ...
 
 
 class TreeText:
-    """The KeywordText of one tree. It does not keep the tree alive: nobody would be left to close it."""
+    """The KeywordText of a tree. It holds the tree weakly, so that a tree that nobody uses is freed and closed."""
 
-    def __init__(self, tree: Normalizing, rules: KeywordTextRules) -> None:
+    def __init__(self, tree: Normalizer, rules: KeywordTextRules) -> None:
         self._tree = weakref.ref(tree)
         self._rules = rules
 
     def load(self) -> None:
-        """Load what the rules need."""
+        """Load the data of the rules."""
         self._rules.load()
 
     def tokens(self, text: str) -> list[str]:
-        """Return the tree's normal forms. Raises InvalidInput when they are none, and whatever it raises itself."""
+        """Return the normal forms. Raises InvalidInput if they are no list of texts, and what `_Normalize` raises."""
         tree = self._tree()
         if tree is None:
-            raise RuntimeError("this keyword tree is gone")
+            raise RuntimeError("this keyword tree does not exist any more")
         try:
-            return normal_forms(tree._Normalize(text))  # noqa: SLF001 -- seed 000 names it so
+            return check_normal_forms(tree._Normalize(text))  # noqa: SLF001 -- subclasses override it by this name
         except Exception:
             raise
-        except BaseException as problem:
-            # It would end the event loop, on which everybody else waits.
-            raise RuntimeError(f"`normalize` raised {type(problem).__name__}") from problem
+        except BaseException as error:
+            # It would end the event loop, which other threads wait for.
+            raise RuntimeError(f"`normalize` raised {type(error).__name__}") from error
 
     def pinyin(self, text: str) -> list[str]:
-        """Return how a text is spelt in pinyin, by the rules."""
+        """Return the pinyin of a text."""
         return self._rules.pinyin(text)
 
     def terms(self, text: str) -> list[str]:
-        """Return the words of a text, by the rules."""
+        """Return the words of a text."""
         return self._rules.terms(text)
 
 
-def normal_forms(made: object) -> list[str]:
-    """Return what a `normalize` made, a list of texts. Raises InvalidInput when it is anything else."""
-    if not isinstance(made, list):
-        raise InvalidInput.of("normalize", f"must return a list of texts, not {type(made).__name__}")
-    return texts("normalize", made)
+def check_normal_forms(value: object) -> list[str]:
+    """Return the list of texts that `normalize` made. Raises InvalidInput when it is anything else."""
+    if not isinstance(value, list):
+        raise InvalidInput.of("normalize", f"must return a list of texts, not {type(value).__name__}")
+    return parse_texts("normalize", value)

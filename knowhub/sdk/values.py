@@ -1,19 +1,19 @@
-"""The values of seed 000 §3, as callers in the same process get them: times are float seconds since the epoch."""
+"""The values of a keyword tree. They are copies; times are float seconds since the epoch."""
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeVar
 
 import orjson
 
 from knowhub.core import clock
-from knowhub.keywords.model import Found, RelationType, SearchStatus
+from knowhub.keywords.model import KeywordSearchResult, RelationType, SearchStatus
 
 
 @dataclass(slots=True)
 class KeywordNode:
-    """A keyword (KT-040); a copy, so that changing it changes nothing in the tree."""
+    """A keyword. Changing this copy changes nothing in the tree."""
 
     id: str
     name: str
@@ -32,7 +32,7 @@ class KeywordNode:
 
 @dataclass(slots=True)
 class Info:
-    """A piece of information (KT-046)."""
+    """A piece of information."""
 
     id: str
     content: str
@@ -46,7 +46,7 @@ class Info:
 
 @dataclass(slots=True)
 class InfoKeywordLink:
-    """An info's place at a keyword (KT-047)."""
+    """The link of an info to a keyword."""
 
     info_id: str
     keyword_id: str
@@ -58,7 +58,7 @@ class InfoKeywordLink:
 
 @dataclass(slots=True)
 class SearchResult:
-    """What a search found (KT-048)."""
+    """The result of a search."""
 
     status: SearchStatus
     node: KeywordNode | None = None
@@ -70,74 +70,51 @@ class SearchResult:
     reason: str = ""
 
 
+ValueT = TypeVar("ValueT", KeywordNode, Info, InfoKeywordLink)
 ChildrenOf = Callable[[str], Sequence[str]]
-"""Gives the children of a keyword by its id."""
+"""Returns the ids of the children of a keyword."""
 
 
-def node_of(row: Mapping[str, Any] | bytes, children_of: ChildrenOf | None = None) -> KeywordNode:
-    """Make a node of an answer's row; `children_of` is asked where the row leaves the children out."""
-    row = _parsed(row)
+def make_node(row: Mapping[str, Any] | bytes, children_of: ChildrenOf | None = None) -> KeywordNode:
+    """Make a node of a row. `children_of` returns the children if the row does not have them."""
+    row = _parse(row)
     children = row["children"] if children_of is None else children_of(row["id"])
-    return KeywordNode(
-        id=row["id"],
-        name=row["name"],
-        aliases=list(row["aliases"]),
-        normalized=list(row["normalized"]),
-        level=row["level"],
-        parent_id=row["parent_id"],
-        children=list(children),
-        description=row["description"],
-        metadata=deepcopy(row["metadata"]),
-        version=row["version"],
-        created_at=clock.parse_iso(row["created_at"]),
-        updated_at=clock.parse_iso(row["updated_at"]),
-        deleted=row.get("deleted", False),
-    )
+    return _make(KeywordNode, {**row, "children": list(children)})
 
 
-def info_of(row: Mapping[str, Any] | bytes) -> Info:
-    """Make an info of an answer's row."""
-    row = _parsed(row)
-    return Info(
-        id=row["id"],
-        content=row["content"],
-        source=row["source"],
-        metadata=deepcopy(row["metadata"]),
-        version=row["version"],
-        created_at=clock.parse_iso(row["created_at"]),
-        updated_at=clock.parse_iso(row["updated_at"]),
-        deleted=row.get("deleted", False),
-    )
+def make_info(row: Mapping[str, Any] | bytes) -> Info:
+    """Make an info of a row."""
+    return _make(Info, _parse(row))
 
 
-def link_of(row: Mapping[str, Any]) -> InfoKeywordLink:
-    """Make a link of an answer's row."""
-    return InfoKeywordLink(
-        info_id=row["info_id"],
-        keyword_id=row["keyword_id"],
-        relation=RelationType(row["relation"]),
-        created_by=row["created_by"],
-        created_at=clock.parse_iso(row["created_at"]),
-        deleted=row.get("deleted", False),
-    )
+def make_link(row: Mapping[str, Any]) -> InfoKeywordLink:
+    """Make a link of a row."""
+    return _make(InfoKeywordLink, {**row, "relation": RelationType(row["relation"])})
 
 
-def _parsed(row: Mapping[str, Any] | bytes) -> Mapping[str, Any]:
-    if not isinstance(row, bytes):
-        return row
-    parsed: Mapping[str, Any] = orjson.loads(row)
-    return parsed
-
-
-def result_of(found: Found, children_of: ChildrenOf) -> SearchResult:
-    """Make a result of what a search found, whose rows leave the children out."""
+def make_result(found: KeywordSearchResult, children_of: ChildrenOf) -> SearchResult:
+    """Make a result of a search, whose rows have no children."""
     return SearchResult(
         status=found.status,
-        node=None if found.node is None else node_of(found.node, children_of),
-        path=[node_of(row, children_of) for row in found.path],
-        infos=[info_of(row) for row in found.infos],
-        candidates=[node_of(row, children_of) for row in found.candidates],
+        node=None if found.node is None else make_node(found.node, children_of),
+        path=[make_node(row, children_of) for row in found.path],
+        infos=[make_info(row) for row in found.infos],
+        candidates=[make_node(row, children_of) for row in found.candidates],
         suggested_parent_id=found.suggested_parent_id,
         suggested_name=found.suggested_name,
         reason=found.reason,
     )
+
+
+def _make(kind: type[ValueT], row: Mapping[str, Any]) -> ValueT:
+    """Make a value of the fields of a row that it has. Its lists and objects are copies."""
+    values = {item.name: deepcopy(row[item.name]) for item in fields(kind) if item.name in row}
+    times = {name: clock.parse_iso(values[name]) for name in ("created_at", "updated_at") if name in values}
+    return kind(**values | times)
+
+
+def _parse(row: Mapping[str, Any] | bytes) -> Mapping[str, Any]:
+    if not isinstance(row, bytes):
+        return row
+    parsed: Mapping[str, Any] = orjson.loads(row)
+    return parsed

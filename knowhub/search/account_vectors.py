@@ -1,6 +1,6 @@
-"""The vectors of one account: those on disk, in memory, and what of its records waits to be embedded.
+"""The vectors of one account: on disk, in memory, and the texts that are still to be embedded.
 
-What waits needs no file of its own: it is what the log holds and the file of vectors lacks.
+Pending texts need no file: they are the rows of the log that the vector file lacks.
 """
 
 import asyncio
@@ -13,12 +13,12 @@ from typing import Final, Generic
 
 import numpy as np
 
-from knowhub.core.embedding import Vector
-from knowhub.search.following import HeadT, LogMark, Records, Texts
-from knowhub.search.vector_files import Embedded, VectorFiles
-from knowhub.search.vectors import Matrix, Rows, Vectors, row_type
+from knowhub.core.language_models import Vector
+from knowhub.search.ports import HeadT, LogMark, Records, Texts
+from knowhub.search.vector_files import VectorFiles, VectorNote
+from knowhub.search.vectors import Matrix, Rows, Vectors, make_row_type
 
-# A file is written anew when so much of it is of older texts, and at least so many rows.
+# A file is rewritten if this share of its rows is old, and at least so many rows.
 _WORTH_WRITING_ANEW: Final = 0.33
 _SPARED_ROWS: Final = 1_000
 _READ_PER_TURN: Final = 64
@@ -26,8 +26,8 @@ _TAKEN_PER_TURN: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
-    """A text that is to be embedded, and the change that wrote it."""
+class PendingText:
+    """A text to embed, and the number of the change that wrote it."""
 
     row_id: str
     number: int
@@ -39,7 +39,7 @@ class Waiting:
 
 
 class AccountVectors(Generic[HeadT]):
-    """Follows the log as the lexical index does. `model` names the embedder; vectors of another do not count."""
+    """Follows the log like the lexical index. Vectors of another `model` are ignored."""
 
     def __init__(self, folder: Path, records: Records[HeadT], texts: Texts, log: LogMark, model: str) -> None:
         self._records = records
@@ -47,64 +47,64 @@ class AccountVectors(Generic[HeadT]):
         self._log = log
         self._model = model
         self._files = VectorFiles(folder)
-        self._note: Embedded | None = None
-        self.kept: Vectors | None = None
+        self._note: VectorNote | None = None
+        self.vectors: Vectors | None = None
         self._waiting: dict[str, int] = {}
         self._refused: dict[str, int] = {}
         self._dimensions: int | None = None
         self._changes = _SPARED_ROWS
         self._writing = asyncio.Lock()
-        self._load(self._files.noted())
-        self._take_stock()
+        self._load(self._files.read_note())
+        self._load_pending()
 
     @property
     def lag(self) -> int:
-        """How many records are to be embedded yet."""
+        """The number of pending records."""
         return len(self._waiting)
 
     @property
-    def refused(self) -> Sequence[str]:
-        """The records whose text the embedder does not take; they are found by their words."""
+    def rejected_rows(self) -> Sequence[str]:
+        """The records whose text the embedder rejects; they are found by words only."""
         return list(self._refused)
 
     @property
-    def waiting(self) -> Mapping[str, int]:
-        """The rows that are to be embedded yet, each with the number of its text, those first that have waited most."""
+    def pending(self) -> Mapping[str, int]:
+        """The pending rows with the number of their text, the oldest first."""
         return self._waiting
 
-    def lacked(self, row_id: str) -> int | None:
-        """Return the number of a row's text where it has no vector; None where it has one, or there is no such row."""
+    def get_missing_number(self, row_id: str) -> int | None:
+        """Return the number of a row's text if it has no vector; None if it has one, or there is no such row."""
         return self._waiting.get(row_id, self._refused.get(row_id))
 
     @property
-    def wants_links(self) -> bool:
-        """Whether there are rows that the graph of neighbours should hold and does not."""
-        return self.kept is not None and self.kept.wants_neighbours
+    def needs_links(self) -> bool:
+        """Whether the neighbour graph lacks rows."""
+        return self.vectors is not None and self.vectors.needs_graph
 
     @property
-    def noted_erases(self) -> int | None:
-        """The number of the newest erasing that the file knows of; None where there is no file."""
-        return self._files.noted_erases
+    def erase_seq(self) -> int | None:
+        """The number of the newest erase that the file contains; None if there is no file."""
+        return self._files.erase_seq
 
     @property
     def is_empty(self) -> bool:
-        """Whether the account has no record to be found by its meaning, now or later."""
-        return not self._waiting and self.noted_erases is None
+        """Whether the account has neither vectors nor pending texts."""
+        return not self._waiting and self.erase_seq is None
 
-    def fits(self, query: Matrix) -> bool:
-        """Tell whether a query can be compared with what is here."""
-        return self.kept is None or self.kept.dimensions == len(query)
+    def can_compare(self, query: Matrix) -> bool:
+        """Return whether a query has the dimensions of the stored vectors."""
+        return self.vectors is None or self.vectors.dimensions == len(query)
 
-    def expect(self, dimensions: int) -> None:
-        """Let everything be embedded again where what is here is of other dimensions: it is like no query any more."""
-        if self.kept is None or self.kept.dimensions == dimensions:
+    def set_dimensions(self, dimensions: int) -> None:
+        """Embed everything again if the stored vectors have other dimensions."""
+        if self.vectors is None or self.vectors.dimensions == dimensions:
             return
         self._dimensions = dimensions
-        self._note = self.kept = None
-        self._take_stock()
+        self._note = self.vectors = None
+        self._load_pending()
 
     def follow(self, row_id: str, seq: int) -> None:
-        """Note that an operation may have changed what is searched of a record."""
+        """Note that an operation may have changed the text of a record."""
         head = self._records.head(row_id)
         if head is None or self._records.seq_of(head.text_num) != seq:
             return
@@ -116,14 +116,14 @@ class AccountVectors(Generic[HeadT]):
     async def search(
         self, query: Matrix, groups: Sequence[frozenset[str]], accept: Callable[[HeadT], bool], limit: int
     ) -> list[tuple[float, HeadT]]:
-        """Return the `limit` records that are most like a query of those that pass, always so many when they exist."""
-        if self.kept is None or self.kept.dimensions != len(query):
+        """Return the `limit` accepted records that are most similar to a query."""
+        if self.vectors is None or self.vectors.dimensions != len(query):
             return []
-        comparison = self.kept.comparison(query, groups)
+        comparison = self.vectors.start_comparison(query, groups)
         # In a thread: comparing with a hundred thousand takes ten milliseconds.
-        likeness = await asyncio.to_thread(self.kept.likeness, comparison, 2 * limit)
+        likeness = await asyncio.to_thread(self.vectors.run_comparison, comparison, 2 * limit)
         found: list[tuple[float, HeadT]] = []
-        for count, (value, number) in enumerate(likeness.best_first(2 * limit), start=1):
+        for count, (value, number) in enumerate(likeness.iter_best(2 * limit), start=1):
             head = self._records.by_text_num(number)
             if head is not None and accept(head):
                 found.append((value, head))
@@ -133,102 +133,101 @@ class AccountVectors(Generic[HeadT]):
                 await asyncio.sleep(0)
         return found
 
-    def compared(self, query: Matrix, heads: Sequence[HeadT]) -> dict[int, float]:
-        """Return how like a query some records are, by the number of their text; what has no vector is left out."""
-        if self.kept is None or self.kept.dimensions != len(query):
+    def compare(self, query: Matrix, heads: Sequence[HeadT]) -> dict[int, float]:
+        """Return the similarity of records to a query, by the number of their text."""
+        if self.vectors is None or self.vectors.dimensions != len(query):
             return {}
-        return self.kept.compared(query, [head.text_num for head in heads])
+        return self.vectors.compare(query, [head.text_num for head in heads])
 
-    async def next_waiting(self, most: int) -> list[Waiting]:
-        """Return the first that wait, and take at once what has the text of something that is embedded already."""
-        chosen: list[Waiting] = []
+    async def get_pending(self, most: int) -> list[PendingText]:
+        """Return the first pending texts that cannot reuse the vector of an equal text."""
+        chosen: list[PendingText] = []
         for count, (row_id, number) in enumerate(list(islice(self._waiting.items(), most)), start=1):
             if not self._is_current(number):
                 self._waiting.pop(row_id, None)
                 continue
-            chosen.append(Waiting(row_id, number, self._texts.embedded(self._records.row(row_id))))
+            chosen.append(PendingText(row_id, number, self._texts.embedding_text(self._records.row(row_id))))
             if count % _READ_PER_TURN == 0:
                 await asyncio.sleep(0)
-        return await self.take_alike(chosen)
+        return await self.copy_vectors(chosen)
 
-    async def take_alike(self, waiting: Sequence[Waiting]) -> list[Waiting]:
-        """Take what has the text of something that is embedded already; return the others. Raises Unavailable."""
-        known = [None if self.kept is None else self.kept.of_text(one.digest) for one in waiting]
-        alike = [(one, vector) for one, vector in zip(waiting, known, strict=True) if vector is not None]
+    async def copy_vectors(self, waiting: Sequence[PendingText]) -> list[PendingText]:
+        """Reuse the vectors of equal texts, and return the other texts. Raises Unavailable."""
+        known = [None if self.vectors is None else self.vectors.find_by_text(item.digest) for item in waiting]
+        alike = [(item, vector) for item, vector in zip(waiting, known, strict=True) if vector is not None]
         if alike:
-            await self._take([one for one, _ in alike], np.array([vector for _, vector in alike]))
-        return [one for one, vector in zip(waiting, known, strict=True) if vector is None]
+            await self._write_current([item for item, _ in alike], np.array([vector for _, vector in alike]))
+        return [item for item, vector in zip(waiting, known, strict=True) if vector is None]
 
-    async def take(self, embedded: Sequence[Waiting], vectors: Sequence[Vector]) -> bool:
-        """Write vectors, durable before they count; False while that must wait. Raises Unavailable."""
-        return await self._take(embedded, np.array(vectors, dtype=np.float32))
+    async def write_vectors(self, embedded: Sequence[PendingText], vectors: Sequence[Vector]) -> bool:
+        """Write vectors durably; False if that must wait. Raises Unavailable."""
+        return await self._write_current(embedded, np.array(vectors, dtype=np.float32))
 
-    def refuse(self, waiting: Waiting) -> None:
-        """Let a record be found by its words alone, until its text changes or the server starts again."""
+    def reject(self, waiting: PendingText) -> None:
+        """Mark a text as rejected until it changes or the server restarts."""
         if self._waiting.get(waiting.row_id) == waiting.number:
             del self._waiting[waiting.row_id]
             self._refused[waiting.row_id] = waiting.number
 
     def drop(self, row_id: str) -> None:
-        """Let nothing wait for a row."""
+        """Remove a row from the pending and the rejected rows."""
         self._waiting.pop(row_id, None)
         self._refused.pop(row_id, None)
 
-    def retry_refused(self, row_id: str | None = None) -> None:
-        """Let what was refused be asked about once more: one row, or all."""
+    def retry_rejected(self, row_id: str | None = None) -> None:
+        """Make rejected rows pending again: one row, or all."""
         for name in list(self._refused) if row_id is None else [row_id]:
             if name in self._refused:
                 self._waiting[name] = self._refused.pop(name)
 
-    def defer(self, waiting: Sequence[Waiting]) -> None:
-        """Let others go first the next time."""
-        for one in waiting:
-            if self._waiting.get(one.row_id) == one.number:
-                self._waiting[one.row_id] = self._waiting.pop(one.row_id)
+    def defer(self, waiting: Sequence[PendingText]) -> None:
+        """Move texts to the end of the queue."""
+        for item in waiting:
+            if self._waiting.get(item.row_id) == item.number:
+                self._waiting[item.row_id] = self._waiting.pop(item.row_id)
 
-    async def tidy(self) -> None:
-        """Write the file anew where it may hold what was erased, or much that is outdated. Raises Unavailable."""
+    async def clean(self) -> None:
+        """Rewrite the file if it may contain erased rows or many old ones. Raises Unavailable."""
         async with self._writing:
-            if self._log.is_erasing:
-                return
             await self._reload()
             refused = frozenset(self._refused.values())
-            if refused != self._noted_refused():
-                await asyncio.to_thread(self._files.write_refused, self._log.log_id, self._model, refused)
-            noted = self._files.noted_erases
+            if refused != self._read_rejected():
+                await asyncio.to_thread(self._files.write_rejected, self._log.log_id, self._model, refused)
+            noted = self._files.erase_seq
             if self._note is not None:
                 # Somebody may have deleted it, too.
-                if noted != self._log.erases or self._is_mostly_old():
-                    await self._write_anew()
+                if noted != self._log.erases or self._is_stale():
+                    await self._rewrite()
             elif noted not in (None, self._log.erases):
                 # It was made by another model, or for another log: there is nothing in it to be saved.
                 await asyncio.to_thread(self._files.remove)
 
     async def reload(self) -> None:
-        """Take in what the keeper has written since."""
+        """Load what the leader has written."""
         async with self._writing:
             await self._reload()
-            self._take_refused(self._noted_refused())
+            self._set_rejected(self._read_rejected())
 
-    async def write_all(self, embedded: Sequence[Waiting], vectors: Sequence[Vector]) -> None:
-        """Put these vectors in the place of all that stand. Raises Unavailable."""
+    async def write_all(self, embedded: Sequence[PendingText], vectors: Sequence[Vector]) -> None:
+        """Replace all vectors. Raises Unavailable."""
         async with self._writing:
-            erases, numbers = self._log.erases, [one.number for one in embedded]
-            rows = _rows(embedded, np.array(vectors, dtype=np.float32))
+            erases, numbers = self._log.erases, [waiting.number for waiting in embedded]
+            rows = _make_rows(embedded, np.array(vectors, dtype=np.float32))
             rows = rows[[self._is_current(number) for number in numbers]]
             self._dimensions = rows["vector"].shape[1]
-            fresh = self._fresh_note(numbers, self._dimensions, erases)
+            fresh = self._make_note(numbers, self._dimensions, erases)
             self._note = await asyncio.to_thread(self._files.write, rows, fresh)
             await self._replace(rows)
-            self._take_stock()
+            self._load_pending()
 
-    async def _take(self, embedded: Sequence[Waiting], vectors: Matrix) -> bool:
+    async def _write_current(self, embedded: Sequence[PendingText], vectors: Matrix) -> bool:
         async with self._writing:
-            if self._log.is_erasing:
-                return False
             erases = self._log.erases
-            current = [self._waiting.get(one.row_id) == one.number and self._is_current(one.number) for one in embedded]
-            rows = _rows(embedded, vectors)[current]
+            current = [
+                self._waiting.get(waiting.row_id) == waiting.number and self._is_current(waiting.number)
+                for waiting in embedded
+            ]
+            rows = _make_rows(embedded, vectors)[current]
             if len(rows):
                 await self._write(rows, erases)
             return True
@@ -236,36 +235,36 @@ class AccountVectors(Generic[HeadT]):
     async def _write(self, rows: Rows, erases: int) -> None:
         dimensions = rows["vector"].shape[1]
         note, numbers = self._note, rows["number"].tolist()
-        if note is None or self.kept is None or self.kept.dimensions != dimensions:
-            # The first of a model, or one that has changed its mind about its dimensions.
-            fresh = self._fresh_note(numbers, dimensions, erases)
+        if note is None or self.vectors is None or self.vectors.dimensions != dimensions:
+            # The first vectors of a model, or vectors of other dimensions.
+            fresh = self._make_note(numbers, dimensions, erases)
             self._note = await asyncio.to_thread(self._files.write, rows, fresh)
             self._dimensions = dimensions
-            has_others = self.kept is not None
-            self.kept = Vectors(dimensions)
-            self._add(self.kept, rows)
+            has_others = self.vectors is not None
+            self.vectors = Vectors(dimensions)
+            self._add(self.vectors, rows)
             if has_others:
-                self._take_stock()
+                self._load_pending()
             return
-        seq = self._reaches(numbers)
+        seq = self._get_complete_seq(numbers)
         after = replace(note, seq=seq, checksum=self._log.checksum(seq))
         self._note = await asyncio.to_thread(self._files.append, rows, note, after)
-        self._add(self.kept, rows)
+        self._add(self.vectors, rows)
 
-    async def _write_anew(self) -> None:
-        # Of this moment, as are the heads: what is erased from here on may stand in what is written.
-        erases, kept = self._log.erases, self.kept
+    async def _rewrite(self) -> None:
+        # Read now: later erases may not be in the written file.
+        erases, kept = self._log.erases, self.vectors
         if kept is None:
             return
         numbers = [head.text_num for head in self._records.heads() if head.text_num in kept]
-        fresh = self._fresh_note(numbers, kept.dimensions, erases)
+        fresh = self._make_note(numbers, kept.dimensions, erases)
         rows = await asyncio.to_thread(kept.rows, numbers)
         self._note = await asyncio.to_thread(self._files.write, rows, fresh)
         await self._replace(rows)
 
-    def _fresh_note(self, numbers: Sequence[int], dimensions: int, erases: int) -> Embedded:
-        seq = self._reaches(numbers)
-        return Embedded(
+    def _make_note(self, numbers: Sequence[int], dimensions: int, erases: int) -> VectorNote:
+        seq = self._get_complete_seq(numbers)
+        return VectorNote(
             log_id=self._log.log_id,
             seq=seq,
             checksum=self._log.checksum(seq),
@@ -276,25 +275,25 @@ class AccountVectors(Generic[HeadT]):
             dimensions=dimensions,
         )
 
-    def _reaches(self, written: Sequence[int]) -> int:
-        """Return up to which operation everything is embedded once `written` is."""
+    def _get_complete_seq(self, written: Sequence[int]) -> int:
+        """Return the last operation up to which everything is embedded once `written` is."""
         left = set(self._waiting.values()).difference(written)
         return self._records.seq_of(min(left)) - 1 if left else self._log.last_seq
 
-    def _load(self, note: Embedded | None) -> None:
-        if note is None or not self._fits(note):
+    def _load(self, note: VectorNote | None) -> None:
+        if note is None or not self._is_valid_note(note):
             return
         try:
             rows = self._files.read(note)
         except (ValueError, OSError):
             return
         self._note = note
-        self.kept = Vectors(note.dimensions)
-        self._add(self.kept, rows)
+        self.vectors = Vectors(note.dimensions)
+        self._add(self.vectors, rows)
 
     async def _reload(self) -> None:
-        note = self._files.noted()
-        if note is None or note == self._note or not self._fits(note):
+        note = self._files.read_note()
+        if note is None or note == self._note or not self._is_valid_note(note):
             return
         known = self._note if self._note is not None and self._note.build == note.build else None
         try:
@@ -303,13 +302,13 @@ class AccountVectors(Generic[HeadT]):
             # It is being written anew, or is damaged: what is in memory goes on serving.
             return
         self._note = note
-        if known is None or self.kept is None:
+        if known is None or self.vectors is None:
             await self._replace(rows)
-            self._take_stock()
+            self._load_pending()
         else:
-            self._add(self.kept, rows)
+            self._add(self.vectors, rows)
 
-    def _fits(self, note: Embedded) -> bool:
+    def _is_valid_note(self, note: VectorNote) -> bool:
         return (
             note.model == self._model
             and self._dimensions in (None, note.dimensions)
@@ -318,10 +317,10 @@ class AccountVectors(Generic[HeadT]):
             and note.checksum == self._log.checksum(note.seq)
         )
 
-    def _noted_refused(self) -> frozenset[int]:
-        return self._files.refused(self._log.log_id, self._model)
+    def _read_rejected(self) -> frozenset[int]:
+        return self._files.read_rejected(self._log.log_id, self._model)
 
-    def _take_refused(self, numbers: frozenset[int]) -> None:
+    def _set_rejected(self, numbers: frozenset[int]) -> None:
         known = self._waiting | self._refused
         self._refused = {row_id: number for row_id, number in known.items() if number in numbers}
         self._waiting = {row_id: number for row_id, number in known.items() if number not in numbers}
@@ -330,7 +329,7 @@ class AccountVectors(Generic[HeadT]):
         head = self._records.by_text_num(number)
         return head is not None and head.live
 
-    def _is_mostly_old(self) -> bool:
+    def _is_stale(self) -> bool:
         if self._note is None or self._changes < _SPARED_ROWS:
             return False
         # Counting every record each second would be felt.
@@ -343,7 +342,7 @@ class AccountVectors(Generic[HeadT]):
         for start in range(0, len(rows), _TAKEN_PER_TURN):
             self._add(kept, rows[start : start + _TAKEN_PER_TURN])
             await asyncio.sleep(0)
-        self.kept = kept
+        self.vectors = kept
 
     def _add(self, kept: Vectors, rows: Rows) -> None:
         heads = [self._records.by_text_num(number) for number in rows["number"].tolist()]
@@ -356,9 +355,9 @@ class AccountVectors(Generic[HeadT]):
                 if lacking.get(head.id) == head.text_num:
                     del lacking[head.id]
 
-    def _take_stock(self) -> None:
+    def _load_pending(self) -> None:
         """Note every record that has no vector."""
-        kept = self.kept
+        kept = self.vectors
         lacking = [head for head in self._records.heads() if kept is None or head.text_num not in kept]
         self._waiting = {
             head.id: head.text_num
@@ -367,9 +366,9 @@ class AccountVectors(Generic[HeadT]):
         }
 
 
-def _rows(embedded: Sequence[Waiting], vectors: Matrix) -> Rows:
-    rows = np.empty(len(embedded), row_type(vectors.shape[1]))
-    rows["number"] = [one.number for one in embedded]
-    rows["digest"] = [one.digest for one in embedded]
+def _make_rows(embedded: Sequence[PendingText], vectors: Matrix) -> Rows:
+    rows = np.empty(len(embedded), make_row_type(vectors.shape[1]))
+    rows["number"] = [waiting.number for waiting in embedded]
+    rows["digest"] = [waiting.digest for waiting in embedded]
     rows["vector"] = vectors
     return rows

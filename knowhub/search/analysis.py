@@ -1,7 +1,6 @@
-"""Turn text into the terms it is found by; index and query share every rule here."""
+"""Text analysis: the terms of a text. Index and query share every rule here."""
 
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from operator import add
@@ -11,26 +10,84 @@ import opencc
 import rjieba
 import Stemmer
 
-from knowhub.search.function_words import CHINESE, ENGLISH
+from knowhub.core.unicode_forms import normalize
 
-# A word as it is written only breaks ties between words of one stem: at full weight it would count twice.
+_ENGLISH: Final = """
+    a an the this that these those there here
+    and or but nor so yet if then else than because while whereas although though unless until
+    of in on at by for with about against between into through during before after above below
+    to from up down out off over under again further as per via upon within without toward towards
+    among across along around since
+    i me my mine myself we us our ours ourselves you your yours yourself yourselves
+    he him his himself she her hers herself it its itself they them their theirs themselves
+    one ones someone something anyone anything everyone everything
+    what which who whom whose when where why how whether
+    am is are was were be been being have has had having do does did doing done
+    can could may might must shall should will would ought cannot
+    isn't aren't wasn't weren't haven't hasn't hadn't don't doesn't didn't
+    can't couldn't mustn't shan't shouldn't won't wouldn't ain't
+    not no very too just also only even ever both each either neither such some any all own same
+    other another more most much many few
+    please let lets get got like need want tell show give help
+    hi hello hey thanks thank
+"""
+
+_CHINESE: Final = """
+    的 了 吗 呢 吧 啊 呀 嘛 哦 啦 么 着 过 地 得 之 所 者
+    是 为 在 有 和 与 及 或 而 并 且 也 都 就 又 还 很 才 却 则 但
+    把 被 让 给 对 从 向 到 由 于 以 因 用 其
+    我 你 您 他 她 它 我们 你们 您们 他们 她们 它们 咱们 自己
+    这 那 此 该 这个 那个 这些 那些 这样 那样 这里 那里 这种 那种
+    什么 甚么 啥 什么样 什么时候 时候 怎么 怎样 怎么样 怎么办 如何 为什么 为何 为啥
+    何 何时 何地 何处 何年 何种 何人 何事 何者 谁
+    哪 哪个 哪些 哪里 哪儿 哪位 哪种 哪一 哪一个 哪一年 哪一天
+    哪年 哪天 哪国 哪部 哪座 哪家 哪条 哪项 哪首 哪支 哪本
+    几 几个 多少 多大 多久 多长
+    是否 能否 可否 有没有 是不是 能不能 可不可以 会不会 要不要
+    能 能够 可以 会 要 想 需要 应该 应 可 请 请问 一下 一个 一些
+    以及 或者 还是 并且 而且 但是 因为 所以 如果 虽然 关于 对于 由于
+"""
+
+ENGLISH: Final = frozenset(_ENGLISH.split())
+CHINESE: Final = frozenset(_CHINESE.split())
+
+
+_convert: Final = opencc.OpenCC("t2s").convert
+
+
+def simplify(text: str) -> str:
+    """Convert traditional to simplified Chinese of the same length; half surrogate pairs become question marks."""
+    if text.isascii():
+        return text
+    whole = text.encode("utf-8", "replace").decode()
+    found = _convert(whole)
+    # If the length changes, convert character by character.
+    return found if len(found) == len(whole) else "".join(_convert(char)[:1] or char for char in whole)
+
+
+# The written form of a word only breaks ties between words of one stem.
 WRITTEN_FORM_WEIGHT: Final = 0.2
 
-# Longer words (base64, hashes) are cut in pieces, so that no term nears tantivy's 65,530 bytes.
+# Longer words (base64, hashes) are split, as tantivy limits a term to 65,530 bytes.
 _PIECE_CHARS: Final = 64
 _MAX_JOINTS: Final = 8
+_MAX_JOINED_WORDS: Final = 8
+# A longer text is analysed in segments of a few milliseconds, split between terms.
+_SLICE_CHARS: Final = 16_384
+_BETWEEN_TERMS: Final = frozenset(' \t\r\n，。！？；：、…"[]{}()<>|;:=&*/\\')
+_LOOKED_BACK: Final = 256
 _HAN: Final = "々〇\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _KANA: Final = "\u3041-\u309f\u30a1-\u30fa\u30fc-\u312f"
 _HANGUL: Final = "\uac00-\ud7af"
 _SOUTH_EAST_ASIAN: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17dd"  # Thai, Lao, Burmese, Khmer
 _UNSPACED: Final = _HAN + _KANA + _HANGUL + _SOUTH_EAST_ASIAN
-# `\w` leaves out the vowel signs of Hebrew, Arabic and the scripts of India, which stand inside words.
+# Vowel signs of Hebrew, Arabic and Indic scripts are parts of words, but `\w` does not match them.
 _SIGNS: Final = "\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0670\u0900-\u0963\u0966-\u0dff"
 
 
-def _runs_pattern(letter: str, unspaced: str) -> re.Pattern[str]:
+def _compile_pattern(letter: str, unspaced: str) -> re.Pattern[str]:
     """Build the pattern of two groups: a run of an unspaced script, or a word."""
-    piece = rf"{letter}{{1,{_PIECE_CHARS}}}(?:[{_SIGNS}]{{1,4}}{letter}{{0,16}}){{0,16}}"
+    piece = rf"{letter}{{1,{_PIECE_CHARS}}}(?:[{_SIGNS}]{{1,4}}+{letter}{{0,16}}+){{0,16}}+"
     if not unspaced:
         piece = rf"{letter}{{1,{_PIECE_CHARS}}}"
     unspaced_run = f"[{unspaced}]+" if unspaced else "(?!)"
@@ -55,9 +112,9 @@ def _runs_pattern(letter: str, unspaced: str) -> re.Pattern[str]:
     )
 
 
-_RUNS: Final = _runs_pattern(rf"[^\W_{_UNSPACED}]", _UNSPACED)
-# Plain English is most of what is analysed, and ranges of half of Unicode are slow to look through.
-_ASCII_RUNS: Final = _runs_pattern("[A-Za-z0-9]", "")
+_RUNS: Final = _compile_pattern(rf"[^\W_{_UNSPACED}]", _UNSPACED)
+# A faster pattern for ASCII text.
+_ASCII_RUNS: Final = _compile_pattern("[A-Za-z0-9]", "")
 # Ordinary Chinese needs no NFKC, which would be half the cost of analysing it.
 _NOT_PLAIN: Final = re.compile("[^\x00-\x7f\u4e00-\u9fff、。·…「」『』《》，！？：；（）“”—]")
 _CONTAINS_HAN: Final = re.compile(f"[{_HAN}]")
@@ -73,38 +130,57 @@ _stem: Final = Stemmer.Stemmer("english").stemWord
 
 
 def index_terms(text: str) -> list[str]:
-    """List a text's terms in order, repeats kept; no term holds white space."""
+    """List the terms of a text in order, with repeats."""
+    return [term for terms in iterate_terms(text) for term in terms]
+
+
+def iterate_terms(text: str) -> Iterator[list[str]]:
+    """Yield the terms of a text in order, with repeats, in parts of some thousand terms."""
+    return map(_index_segment, _split_text(text))
+
+
+def query_terms(text: str) -> list[str]:
+    """List the distinct terms of a query."""
+    return [term for term, _ in weigh_query(text)]
+
+
+def weigh_query(text: str) -> list[tuple[str, float]]:
+    """List the distinct terms of a query with the factor of their BM25 score.
+
+    Function words are dropped unless the query has nothing else. An empty list finds nothing.
+    """
+    runs = _split(_normalize_text(text))
+    return _weigh(_drop_function_words(runs)) or _weigh(runs)
+
+
+def _split_text(text: str) -> Iterator[str]:
+    start = 0
+    while start < len(text):
+        stop = min(start + _SLICE_CHARS, len(text))
+        if stop < len(text):
+            # If there is no separator in 256 characters, the word is split.
+            stop = next((at for at in range(stop, stop - _LOOKED_BACK, -1) if text[at - 1] in _BETWEEN_TERMS), stop)
+        yield text[start:stop]
+        start = stop
+
+
+def _index_segment(text: str) -> list[str]:
     terms: list[str] = []
     if text.isascii():
         # No term spans white space, and the same few thousand words make up most English.
         for chunk in text.split():
             terms += _chunk_terms(chunk) if len(chunk) <= _PIECE_CHARS else _terms_of(chunk)
         return terms
-    return _terms_of(_normalise(text))
+    return _terms_of(_normalize_text(text))
 
 
-def query_terms(text: str) -> list[str]:
-    """List a query's distinct terms; [] when nothing remains after normalising."""
-    return [term for term, _ in weighted_query(text)]
-
-
-def weighted_query(text: str) -> list[tuple[str, float]]:
-    """List a query's distinct terms, each with the factor for its BM25 score.
-
-    A text's score is the sum, over its terms, of weight x BM25. Function words are left out unless the
-    query has nothing else; [] finds nothing.
-    """
-    runs = _split(_normalise(text))
-    return _weigh(_content_runs(runs)) or _weigh(runs)
-
-
-def _normalise(text: str) -> str:
+def _normalize_text(text: str) -> str:
     if text.isascii():
         return text
     if _NOT_PLAIN.search(text):
         # Half a surrogate pair would make opencc raise.
         whole = text.encode("utf-8", "replace").decode()
-        text = unicodedata.normalize("NFKC", whole).replace("\u2019", "'")
+        text = normalize("NFKC", whole).replace("\u2019", "'")
     return _to_simplified(text) if _CONTAINS_HAN.search(text) else text
 
 
@@ -113,7 +189,7 @@ def _split(text: str) -> list[tuple[str, str]]:
     return (_ASCII_RUNS if text.isascii() else _RUNS).findall(text)
 
 
-def _content_runs(runs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+def _drop_function_words(runs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     for unspaced, word in runs:
         if unspaced:
             # Whole words only: 要 goes, 重要 stays; what stood on either side of a dropped word is no pair.
@@ -128,7 +204,7 @@ def _weigh(runs: Iterable[tuple[str, str]]) -> list[tuple[str, float]]:
     for unspaced, word in runs:
         for term in (*unspaced, *map(add, unspaced, unspaced[1:])):
             weights[term] = 1.0
-        for term, weight in _weighted_word_terms(word).items() if word else ():
+        for term, weight in _weigh_word_terms(word).items() if word else ():
             weights[term] = max(weight, weights.get(term, 0.0))
     return list(weights.items())
 
@@ -151,13 +227,13 @@ def _terms_of(text: str) -> list[str]:
 
 @lru_cache(maxsize=16_384)
 def _word_terms(word: str) -> tuple[str, ...]:
-    return tuple(_weighted_word_terms(word))
+    return tuple(_weigh_word_terms(word))
 
 
-def _weighted_word_terms(word: str) -> dict[str, float]:
+def _weigh_word_terms(word: str) -> dict[str, float]:
     """Weigh a word's terms: the word, when it has parts, and each part's stem and written form."""
     folded = _fold(word)
-    parts = _parts(word)
+    parts = _split_word(word)
     weights = {} if parts == [folded] else {folded: 1.0}
     for part in parts:
         weights[_stem(part)] = 1.0
@@ -165,14 +241,20 @@ def _weighted_word_terms(word: str) -> dict[str, float]:
     return weights
 
 
-def _parts(word: str) -> list[str]:
+def _split_word(word: str) -> list[str]:
     """Split `knowledge_slim`, `node.js` and `camelCase`; C++ and C# are not C, so they have none."""
     if word[-1] in "+#" and not word[1].isalnum():
         return []
     parts = _PART.findall(word)
     seamed = filter(_SEAM.search, parts)
-    inner = [piece for part in seamed for piece in _BETWEEN_SEAMS.findall(part) if len(piece) > 1]
+    inner = [piece for part in seamed for piece in _list_joined_words(part)]
     return [_fold(part) for part in (*parts, *inner)]
+
+
+def _list_joined_words(part: str) -> list[str]:
+    """List the words that camelCase joins. Nobody joins many: a key or base64 has a seam at every third character."""
+    words = _BETWEEN_SEAMS.findall(part)
+    return [word for word in words if len(word) > 1] if len(words) <= _MAX_JOINED_WORDS else []
 
 
 def _fold(word: str) -> str:
@@ -180,4 +262,4 @@ def _fold(word: str) -> str:
     folded = word.casefold().replace(",", "")
     if folded.isascii():
         return folded
-    return unicodedata.normalize("NFC", _ACCENTS.sub("", unicodedata.normalize("NFD", folded)))
+    return normalize("NFC", _ACCENTS.sub("", normalize("NFD", folded)))

@@ -1,4 +1,4 @@
-"""BM25 exactly as the full-text index computes it, for the records that it has not absorbed."""
+"""BM25 as the full-text index computes it, for records that are not indexed yet."""
 
 from bisect import bisect_right
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ _LENGTH_STEPS: Final = _length_table()
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """What BM25 needs of a collection: how many documents, and how many terms in all of them."""
+    """The number of documents and of terms in a collection."""
 
     documents: int
     terms: int
@@ -34,37 +34,37 @@ class Statistics:
 
 
 @dataclass(frozen=True, slots=True)
-class WeighedTerm:
-    """A query term, the factor for its score, and how many documents hold it."""
+class QueryTerm:
+    """A term of a query, its weight, and its document frequency."""
 
     term: str
     weight: float
     document_frequency: int
 
 
-def kept_length(terms: int) -> int:
-    """Round a document's length down to what the index keeps of it."""
+def encode_length(terms: int) -> int:
+    """Round a document's length down to the precision of the index."""
     return _LENGTH_STEPS[bisect_right(_LENGTH_STEPS, terms) - 1]
 
 
-def inverse_frequency(documents: int, document_frequency: int) -> float:
-    """Return how much finding a term tells: the rarer it is, the more."""
+def get_idf(documents: int, document_frequency: int) -> float:
+    """Return the inverse document frequency of a term."""
     return log(1 + (documents - document_frequency + 0.5) / (document_frequency + 0.5))
 
 
-def length_norm(length: int, statistics: Statistics) -> float:
-    """Return the part of the denominator that depends on the document alone."""
-    return _K1 * (1 - _B + _B * kept_length(length) / statistics.average_length)
+def get_length_factor(length: int, statistics: Statistics) -> float:
+    """Return the part of the denominator that depends on the length of the document."""
+    return _K1 * (1 - _B + _B * encode_length(length) / statistics.average_length)
 
 
 def add_scores(
     scores: dict[int, float],
     frequencies: Mapping[int, int],
     norms: Mapping[int, float],
-    term: WeighedTerm,
+    term: QueryTerm,
     documents: int,
 ) -> None:
-    """Add one term's scores to `scores`; `frequencies` maps a document to how often the term stands in it."""
-    factor = term.weight * inverse_frequency(documents, term.document_frequency) * (1 + _K1)
+    """Add the scores of a term to `scores`; `frequencies` has the frequency of the term by document."""
+    factor = term.weight * get_idf(documents, term.document_frequency) * (1 + _K1)
     for document, frequency in frequencies.items():
         scores[document] = scores.get(document, 0.0) + factor * frequency / (frequency + norms[document])

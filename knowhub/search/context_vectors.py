@@ -9,18 +9,18 @@ import numpy as np
 
 from knowhub.context import uri
 from knowhub.context.events import events_of
-from knowhub.context.index.index_ports import Asked
-from knowhub.context.index_model import EventType, IndexRecord, OutboxEvent
-from knowhub.context.model import ContextHead, Level
-from knowhub.core.embedding import Vector
+from knowhub.context.index.index_ports import IndexRequest
+from knowhub.context.index_model import EventType, OutboxEvent, TextToEmbed
+from knowhub.context.model import ContextSummary, Level
+from knowhub.core.language_models import Vector
 from knowhub.core.operation import Operation
-from knowhub.search.account_vectors import Waiting
-from knowhub.search.following import Records, touches
-from knowhub.search.texts import ContextTexts, collection_of, shortened
+from knowhub.search.account_vectors import PendingText
+from knowhub.search.ports import Records, is_affected
+from knowhub.search.texts import ContextTexts, get_collection, truncate
 from knowhub.search.vector_index import VectorIndex
 from knowhub.search.vectors import Matrix
 
-# More than a keeper leaves unread in any case that is not lost anyway; what falls out shows in what is lacking.
+# More than a leader leaves unread in any case that is not lost anyway; what falls out shows in what is lacking.
 _NOTED_OPERATIONS: Final = 10_000
 
 
@@ -31,16 +31,16 @@ class OperationLog(Protocol):
 
 
 class ContextVectors:
-    """Implements `VectorStore` and `Backlog` over a `VectorIndex`, following the log behind it.
+    """Implements `VectorStore` and `Backlog` with a `VectorIndex` and the log.
 
-    The rows on the disk are of L0 texts alone. One is known by the number of the change that wrote its text: what has
-    moved is another row with the same text, and needs no embedder for its vector.
+    Only L0 texts have vectors. A text is identified by the number of its change. A moved node keeps its text, so its
+    vector is copied.
     """
 
     def __init__(
         self,
-        vectors: VectorIndex[ContextHead],
-        records: Callable[[str], Records[ContextHead]],
+        vectors: VectorIndex[ContextSummary],
+        records: Callable[[str], Records[ContextSummary]],
         log: OperationLog,
     ) -> None:
         self._vectors = vectors
@@ -54,127 +54,126 @@ class ContextVectors:
     # what the log asks for
 
     def follow(self, account: str, seq: int, changes: Sequence[Any]) -> None:
-        """Note an operation that asks for something. Called by the store, in order."""
+        """Note an operation with index events. Called by the store, in order."""
         del account
-        if self._is_begun and touches(changes, self._texts.collections):
+        if self._is_begun and is_affected(changes, self._texts.collections):
             self._noted.append(seq)
 
     def begin(self) -> None:
-        """Note operations from now on; see `Backlog.begin`."""
+        """Start to note operations; see `Backlog.begin`."""
         self._is_begun = True
 
     @property
-    def has_asked(self) -> bool:
-        """Whether operations were noted and not read yet."""
+    def has_requests(self) -> bool:
+        """Whether there are noted operations to read."""
         return bool(self._noted)
 
-    async def next_asked(self, limit: int, known: Callable[[str, str], bool]) -> list[Asked]:
-        """Return what operations ask for, as many as make up `limit`; where none is left, of what is lacking."""
-        asked: list[Asked] = []
+    async def next_requests(self, limit: int, known: Callable[[str, str], bool]) -> list[IndexRequest]:
+        """Return up to `limit` requests of the noted operations, or of missing vectors if there are none."""
+        asked: list[IndexRequest] = []
         while self._noted and len(asked) < limit:
             seq = self._noted.popleft()
-            asked += [Asked(event, seq) for event in self._events_at(seq)]
+            asked += [IndexRequest(event, seq) for event in self._events_at(seq)]
             await asyncio.sleep(0)
-        return asked or self._lacking(limit, known)
+        return asked or self._requests_for_missing(limit, known)
 
-    def waiting(self, account: str) -> Iterator[ContextHead]:
-        """Yield what has no vector yet and may get one."""
+    def pending(self, account: str) -> Iterator[ContextSummary]:
+        """Yield the nodes that have no vector yet."""
         vectors, records = self._vectors.accounts.get(account), self._records(account)
-        heads = map(records.head, list(vectors.waiting) if vectors is not None else ())
+        heads = map(records.head, list(vectors.pending) if vectors is not None else ())
         return (head for head in heads if head is not None)
 
-    def lacked_since(self, account: str, address: str) -> int | None:
-        """Return the operation that wrote the text that has no vector."""
-        number = self.lacked(account, address)
+    def missing_since(self, account: str, address: str) -> int | None:
+        """Return the operation that wrote a text without a vector."""
+        number = self.missing_number(account, address)
         return None if number is None else self._records(account).seq_of(number)
 
     def give_up(self, account: str, address: str) -> None:
-        """Count a node among what waits no more."""
+        """Reject the text of a node: it is no longer pending."""
         vectors = self._vectors.accounts.get(account)
-        number = None if vectors is None else vectors.lacked(address)
+        number = None if vectors is None else vectors.get_missing_number(address)
         if vectors is not None and number is not None:
-            vectors.refuse(Waiting(address, number, ""))
+            vectors.reject(PendingText(address, number, ""))
 
-    def take_up(self, account: str | None = None, address: str | None = None) -> None:
-        """Count what was given up among what waits again."""
+    def resume(self, account: str | None = None, address: str | None = None) -> None:
+        """Make rejected texts pending again."""
         for name, vectors in self._vectors.accounts.items():
             if account in (None, name):
-                vectors.retry_refused(address)
+                vectors.retry_rejected(address)
 
     # what the worker brings
 
-    def lacked(self, account: str, address: str) -> int | None:
-        """Return the number of a text that has no vector."""
+    def missing_number(self, account: str, address: str) -> int | None:
+        """Return the number of a text without a vector."""
         vectors = self._vectors.accounts.get(account)
-        return None if vectors is None else vectors.lacked(address)
+        return None if vectors is None else vectors.get_missing_number(address)
 
-    async def embedded(self, texts: Sequence[str]) -> "list[Vector | None]":
+    async def embed_texts(self, texts: Sequence[str]) -> "list[Vector | None]":
         """Return a vector for each text; see `VectorStore.embedded`."""
-        return await self._vectors.embedded([shortened(text) for text in texts])
+        return await self._vectors.embed_texts([truncate(text) for text in texts])
 
-    async def take_alike(self, account: str, records: Sequence[IndexRecord]) -> Sequence[IndexRecord]:
-        """Give what has the text of something embedded that vector; return the others."""
+    async def reuse_vectors(self, account: str, texts: Sequence[TextToEmbed]) -> Sequence[TextToEmbed]:
+        """Copy the vectors of equal texts; return the other texts."""
         vectors = self._vectors.account(account)
-        for record in records:
-            vectors.retry_refused(record.uri)
-        left = {one.row_id for one in await vectors.take_alike([_waiting(record) for record in records])}
-        return [record for record in records if record.uri in left]
+        for text in texts:
+            vectors.retry_rejected(text.uri)
+        left = {item.row_id for item in await vectors.copy_vectors([_make_pending(text) for text in texts])}
+        return [text for text in texts if text.uri in left]
 
-    async def upsert(self, account: str, records: Sequence[IndexRecord], vectors: "Sequence[Vector]") -> bool:
-        """Write vectors, each for as long as its text stands; see `VectorStore.upsert`."""
-        return not records or await self._vectors.account(account).take(list(map(_waiting, records)), vectors)
+    async def upsert(self, account: str, texts: Sequence[TextToEmbed], vectors: "Sequence[Vector]") -> bool:
+        """Write vectors of current texts; see `VectorStore.upsert`."""
+        return not texts or await self._vectors.account(account).write_vectors(list(map(_make_pending, texts)), vectors)
 
     async def delete_by_uri(self, account: str, address: str) -> None:
-        """Nothing waits for it any more, and its row is skipped from then on, until the file is written anew."""
+        """Remove a node from the pending texts. Its row is skipped until the file is rewritten."""
         vectors = self._vectors.accounts.get(account)
         head = self._records(account).head(address)
         if vectors is not None and (head is None or not head.live):
             vectors.drop(address)
 
     async def move_uri(self, account: str, from_uri: str, to_uri: str) -> None:
-        """Give what now stands at and below `to_uri` the vectors of the texts that stood below `from_uri`."""
+        """Copy the vectors of the moved texts to their nodes at and below `to_uri`."""
         del from_uri
         vectors, records = self._vectors.accounts.get(account), self._records(account)
         if vectors is None:
             return
         moved = [
-            Waiting(address, number, self._texts.embedded(records.row(address)))
-            for address, number in list(vectors.waiting.items())
+            PendingText(address, number, self._texts.embedding_text(records.row(address)))
+            for address, number in list(vectors.pending.items())
             if address == to_uri or address.startswith(f"{to_uri}/")
         ]
-        await vectors.take_alike(moved)
+        await vectors.copy_vectors(moved)
 
     async def search(
         self, account: str, query: Matrix, groups: Sequence[frozenset[str]], top_k: int, level: Level = Level.L0
-    ) -> list[tuple[float, ContextHead]]:
-        """Return the `top_k` nodes whose text is most like a query (CE-157); no other level has vectors."""
+    ) -> list[tuple[float, ContextSummary]]:
+        """Return the `top_k` most similar nodes; only L0 has vectors."""
         if level is not Level.L0:
             return []
         return await self._vectors.search(account, np.asarray(query, np.float32), groups, _is_live, top_k)
 
-    def _lacking(self, limit: int, known: Callable[[str, str], bool]) -> list[Asked]:
-        asked: list[Asked] = []
+    def _requests_for_missing(self, limit: int, known: Callable[[str, str], bool]) -> list[IndexRequest]:
+        asked: list[IndexRequest] = []
         for name, vectors in self._vectors.accounts.items():
-            for address, number in vectors.waiting.items():
+            for address, number in vectors.pending.items():
                 if len(asked) >= limit:
                     return asked
                 if not known(name, address):
                     seq = self._records(name).seq_of(number)
-                    asked.append(Asked(self._event_of(name, address, number, seq), seq))
+                    asked.append(IndexRequest(self._event_of(name, address, number, seq), seq))
         return asked
 
     def _event_of(self, account: str, address: str, number: int, seq: int) -> OutboxEvent:
-        """Return the event that asked for a text; of an operation that the log has forgotten, one like it."""
+        """Return the event that asked for a text; make one if the log has been compacted."""
         if self._read[0] != seq:
-            texts = [event for event in self._events_at(seq) if event.event_type is not EventType.UPSERT_RELATION]
-            self._read = (seq, {event.uri: event for event in texts})
+            self._read = (seq, {event.uri: event for event in self._events_at(seq)})
         event = self._read[1].get(address)
         if event is not None:
             return event
         records = self._records(account)
         row = records.row(address)
         head = records.head(address)
-        whose = {"account": account, "owner": row["owner"], "collection": collection_of(row)}
+        whose = {"account": account, "owner": row["owner"], "collection": get_collection(row)}
         event_id = uri.stable_hash(number, address, EventType.UPSERT_CONTEXT.value)
         created_at = 0.0 if head is None else head.updated_at
         return OutboxEvent(event_id, EventType.UPSERT_CONTEXT, address, whose, created_at=created_at)
@@ -183,12 +182,14 @@ class ContextVectors:
         operation = self._log.at(seq)
         if operation is None:
             return []
-        return events_of(operation.account, operation.operation_id, operation.timestamp, operation.changes)
+        events = events_of(operation.account, operation.operation_id, operation.timestamp, operation.changes)
+        # Edges have no vector.
+        return [event for event in events if event.event_type is not EventType.UPSERT_RELATION]
 
 
-def _waiting(record: IndexRecord) -> Waiting:
-    return Waiting(record.uri, int(record.metadata["text_num"]), shortened(record.text))
+def _make_pending(text: TextToEmbed) -> PendingText:
+    return PendingText(text.uri, text.number, truncate(text.text))
 
 
-def _is_live(head: ContextHead) -> bool:
+def _is_live(head: ContextSummary) -> bool:
     return head.live

@@ -1,9 +1,11 @@
-"""The full-text index on disk: a derived thing that says up to which line of the log it is built."""
+"""The full-text index of an account on disk, and a note of the log position that it has reached."""
 
 import asyncio
 import errno
 import os
 import shutil
+import struct
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -15,22 +17,29 @@ import tantivy
 
 from knowhub.core.errors import StorageFull, Unavailable
 from knowhub.search.bm25 import Statistics
-from knowhub.search.index_files import are_whole
 from knowhub.search.tail import Document
 
 # Raised when the analyzer or the schema changes: what was built before is then built again.
-LAYOUT: Final = 1
+LAYOUT: Final = 2
 
 _HEAP_BYTES: Final = 15_000_000
 _ADDED_PER_TURN: Final = 128
+_TERMS_PER_TURN: Final = 20_000
 _TERMS, _FACETS, _ID, _NUMBER = "terms", "facets", "id", "number"
-# A filter that most documents pass costs more than it saves: those few are dropped one by one.
+# A filter that most documents pass costs more than it saves.
 _WORTH_FILTERING: Final = 0.5
+# Each file of the library ends with a footer `{…,"crc":<CRC-32 of the bytes before>}`, its length, and a magic number.
+_MAGIC = 1337
+_TAIL = struct.Struct("<II")
+_LONGEST_FOOTER = 4096
+_PIECE_BYTES = 1024 * 1024
+# What the library reads and writes as a whole, without a footer.
+_UNSEALED = frozenset({"meta.json", ".managed.json"})
 
 
 @dataclass(frozen=True, slots=True)
-class Built:
-    """What an index stands on: the log, the line that it has absorbed last, and the newest erasing that it knows of."""
+class IndexNote:
+    """What an index contains: its log, the last line indexed, and the newest erase."""
 
     log_id: str
     seq: int
@@ -43,19 +52,20 @@ class Built:
 
 
 class FullText:
-    """One account's index. Any process may search it; the keeper of the directory writes it."""
+    """The index of one account. Any process may search it; only the leader writes it."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._index: tantivy.Index | None = None
         self._searcher: tantivy.Searcher | None = None
-        self.built: Built | None = None
-        # What a process wrote that died before its note is unknown: until our own first note, anything may stand there.
+        self._created: tuple[int, tantivy.Index] | None = None
+        self.built: IndexNote | None = None
+        # A crashed process may have written documents without a note.
         self._has_written = False
 
-    def load(self, fits: Callable[[Built], bool]) -> bool:
-        """Open what is on disk, or what the keeper has written since; False when there is nothing that `fits`."""
-        built = self._noted()
+    def load(self, fits: Callable[[IndexNote], bool]) -> bool:
+        """Open the index on disk, or reload it; False if there is none that `fits`."""
+        built = self.read_note()
         if built is None or not fits(built):
             return False
         if built == self.built:
@@ -63,6 +73,9 @@ class FullText:
         # The note is read before the index: the index may hold more than it says, never less.
         try:
             index = self._index if self.built and self.built.build == built.build else None
+            if index is None and self._created is not None and self._created[0] == built.build:
+                # This process wrote its files: they need no check.
+                index = self._created[1]
             index = index or _open(self._build_folder(built.build))
             index.reload()
             searcher = index.searcher()
@@ -72,27 +85,27 @@ class FullText:
         return True
 
     def new_build(self) -> int:
-        """Return a number that no index in this folder bears, fitting or not."""
-        noted = self._noted()
+        """Return an unused build number."""
+        noted = self.read_note()
         standing = [_build_of(folder) for folder in self._folder.glob("build-*")]
-        # The one in use too, which may be gone from the disk: a new one of its number would be taken for it.
+        # Also the open build, which may have been deleted from the disk.
         return max([0, *standing, *(built.build for built in (noted, self.built) if built)]) + 1
 
     @property
-    def noted_erases(self) -> int | None:
-        """The number of the newest erasing that what stands on the disk knows of; None where nothing stands there."""
-        noted = self._noted()
+    def erase_seq(self) -> int | None:
+        """The number of the newest erase that the index on disk contains; None if there is no index."""
+        noted = self.read_note()
         if noted is not None:
             return noted.erases
-        # Without a note nobody can tell what an index may hold.
+        # Without a note the content is unknown.
         return -1 if next(self._folder.glob("build-*"), None) is not None else None
 
     @property
-    def is_gone(self) -> bool:
-        """Whether the index that is open here is no longer on the disk: it can be searched, and not be written."""
+    def is_deleted(self) -> bool:
+        """Whether the open index was deleted from the disk: it can be searched, but not written."""
         if self.built is None:
             return False
-        noted = self._noted()
+        noted = self.read_note()
         return noted is None or not (self._build_folder(noted.build) / "meta.json").exists()
 
     @property
@@ -105,10 +118,10 @@ class FullText:
     def search(
         self, terms: Sequence[tuple[str, float]], groups: Sequence[frozenset[str]], limit: int
     ) -> Iterator[tuple[float, int]]:
-        """Yield (score, number) best first, on and on until nothing is left; stale documents too."""
+        """Yield (score, number), best first, until there are no more; outdated documents too."""
         if self._searcher is None or self._index is None:
             return
-        query = self._query(self._index.schema, self._searcher, terms, groups)
+        query = self._make_query(self._index.schema, self._searcher, terms, groups)
         seen: set[int] = set()
         while True:
             hits = self._searcher.search(query, limit, count=False).hits
@@ -121,15 +134,12 @@ class FullText:
                 return
             limit *= 4
 
-    async def absorb(self, documents: Iterable[Document], gone: Iterable[str], built: Built) -> None:
-        """Write documents and removals, durable before the note says so.
-
-        Doing it twice does no harm: a document replaces what its record had. Raises StorageFull, Unavailable.
-        """
+    async def index_pending(self, documents: Iterable[Document], gone: Iterable[str], built: IndexNote) -> None:
+        """Write documents and removals, then the note. May be repeated. Raises StorageFull, Unavailable."""
         if self._index is None:
             await self.rebuild(documents, built)
             return
-        with self._named_failure():
+        with self._translate_errors():
             writer = self._index.writer(_HEAP_BYTES, 1)
             for row_id in gone:
                 writer.delete_documents_by_term(_ID, row_id)
@@ -138,21 +148,23 @@ class FullText:
             self._note(built)
         self._has_written = True
 
-    async def rebuild(self, documents: Iterable[Document], built: Built) -> None:
-        """Build a new index beside the one in use; the note makes it the one. Raises StorageFull, Unavailable."""
+    async def rebuild(self, documents: Iterable[Document], built: IndexNote) -> None:
+        """Build a new index; the note then switches to it. Raises StorageFull, Unavailable."""
         folder = self._build_folder(built.build)
-        with self._named_failure():
-            writer = _create(folder).writer(_HEAP_BYTES, 1)
+        with self._translate_errors():
+            index = _create(folder)
+            writer = index.writer(_HEAP_BYTES, 1)
             await self._add(writer, documents)
             await asyncio.to_thread(_commit, writer)
+            self._created = built.build, index
             self._note(built)
         for other in self._folder.glob("build-*"):
             if _build_of(other) < built.build:
                 await asyncio.to_thread(shutil.rmtree, other, ignore_errors=True)
 
     @contextmanager
-    def _named_failure(self) -> Iterator[None]:
-        """Raise StorageFull or Unavailable for what the library or the disk refuses."""
+    def _translate_errors(self) -> Iterator[None]:
+        """Raise StorageFull or Unavailable for errors of the library or the disk."""
         try:
             yield
         except (ValueError, OSError) as problem:
@@ -162,29 +174,42 @@ class FullText:
             raise Unavailable(f"the index in {self._folder} could not be written: {problem}") from problem
 
     async def _add(self, writer: tantivy.IndexWriter, documents: Iterable[Document]) -> None:
-        # Here and not in a thread: each of these calls lets go of the interpreter for a moment, and taking it back
+        # Not in a thread: each call releases the GIL, and acquiring it
         # from a busy event loop costs several times the call.
-        waiting = list(documents)
-        for start in range(0, len(waiting), _ADDED_PER_TURN):
-            turn = waiting[start : start + _ADDED_PER_TURN]
-            # Made first and handed over together: the library's thread is then woken once a turn, not once each.
-            entries = [_entry(document) for document in turn]
-            for document in turn:
-                if document.replaces or not self._has_written:
-                    writer.delete_documents_by_term(_ID, document.row_id)
-            for entry in entries:
-                writer.add_document(entry)
-            await asyncio.sleep(0)
+        turn: list[Document] = []
+        terms = 0
+        for document in documents:
+            turn.append(document)
+            terms += document.term_count
+            if terms > _TERMS_PER_TURN:
+                # A long document: the library may wait until it has room for it.
+                await asyncio.to_thread(self._add_turn, writer, turn)
+                turn, terms = [], 0
+            elif len(turn) == _ADDED_PER_TURN:
+                self._add_turn(writer, turn)
+                turn, terms = [], 0
+                await asyncio.sleep(0)
+        self._add_turn(writer, turn)
 
-    def _noted(self) -> Built | None:
+    def _add_turn(self, writer: tantivy.IndexWriter, turn: Sequence[Document]) -> None:
+        # Added together, to wake the thread of the library only once.
+        entries = [_entry(document) for document in turn]
+        for document in turn:
+            if document.replaces or not self._has_written:
+                writer.delete_documents_by_term(_ID, document.row_id)
+        for entry in entries:
+            writer.add_document(entry)
+
+    def read_note(self) -> IndexNote | None:
+        """Return the note of the index on disk; None if there is no valid one."""
         try:
-            built = Built(**orjson.loads((self._folder / "built.json").read_bytes()))
+            built = IndexNote(**orjson.loads((self._folder / "built.json").read_bytes()))
         except (OSError, orjson.JSONDecodeError, TypeError):
             return None
         return built if built.layout == LAYOUT else None
 
-    def _note(self, built: Built) -> None:
-        standing = self._noted()
+    def _note(self, built: IndexNote) -> None:
+        standing = self.read_note()
         if standing is not None and standing.build > built.build:
             # Another process has built anew meanwhile: its index counts, and this one is thrown away.
             return
@@ -195,7 +220,7 @@ class FullText:
     def _build_folder(self, build: int) -> Path:
         return self._folder / f"build-{build}"
 
-    def _query(
+    def _make_query(
         self,
         schema: tantivy.Schema,
         searcher: tantivy.Searcher,
@@ -205,7 +230,7 @@ class FullText:
         words = tantivy.Query.boolean_query(
             [(tantivy.Occur.Should, _term_query(schema, term, weight)) for term, weight in terms]
         )
-        filters = [group for group in groups if self._narrows(searcher, group)]
+        filters = [group for group in groups if self._is_selective(searcher, group)]
         if not filters:
             return words
         narrowing = [
@@ -214,7 +239,7 @@ class FullText:
         ]
         return tantivy.Query.boolean_query([(tantivy.Occur.Must, query) for query in (words, *narrowing)])
 
-    def _narrows(self, searcher: tantivy.Searcher, group: frozenset[str]) -> bool:
+    def _is_selective(self, searcher: tantivy.Searcher, group: frozenset[str]) -> bool:
         passing = sum(searcher.doc_freq(_FACETS, facet) for facet in group)
         return passing < _WORTH_FILTERING * searcher.num_docs
 
@@ -257,7 +282,48 @@ def _create(folder: Path) -> tantivy.Index:
 
 def _open(folder: Path) -> tantivy.Index:
     """Open an index whose files are what was written. Raises ValueError and OSError."""
-    if not are_whole(folder):
+    if not verify_files(folder):
         # The library would not refuse it: it panics, or answers what nobody wrote.
         raise ValueError(f"a file in {folder} is damaged")
     return tantivy.Index.open(str(folder))
+
+
+def verify_files(folder: Path) -> bool:
+    """Return whether every file of the last commit carries the checksum of its own bytes. Raises OSError.
+
+    Reads all of them: a third of a second a gigabyte, and less than reading the log that they were built from.
+    """
+    try:
+        return all(_verify_file(path) for path in _list_files(folder))
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        # The list of segments, or a footer, is not what the library writes.
+        return False
+
+
+def _list_files(folder: Path) -> Iterator[Path]:
+    """Yield the files of the segments that the index names: what a writer is about to add is not yet whole."""
+    meta = orjson.loads((folder / "meta.json").read_bytes())
+    named = {str(segment["segment_id"]).replace("-", "") for segment in meta["segments"]}
+    for path in folder.iterdir():
+        if path.name not in _UNSEALED and path.name.partition(".")[0] in named:
+            yield path
+
+
+def _verify_file(path: Path) -> bool:
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        file.seek(max(0, size - _TAIL.size))
+        tail = file.read()
+        if len(tail) < _TAIL.size:
+            return False
+        length, magic = _TAIL.unpack(tail)
+        body = size - _TAIL.size - length
+        if magic != _MAGIC or length > _LONGEST_FOOTER or body < 0:
+            return False
+        file.seek(body)
+        expected = orjson.loads(file.read(length))["crc"]
+        file.seek(0)
+        checksum, left = 0, body
+        while left and (piece := file.read(min(left, _PIECE_BYTES))):
+            checksum, left = zlib.crc32(piece, checksum), left - len(piece)
+    return bool(checksum == expected)

@@ -1,4 +1,4 @@
-"""Recall by words and by meaning together: a weighted sum of what both say, each on a scale from 0 to 1."""
+"""Hybrid search: a weighted sum of lexical and vector scores, each scaled from 0 to 1."""
 
 import asyncio
 from collections import defaultdict
@@ -6,25 +6,25 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Generic
 
-from knowhub.core.embedding import EmbeddingFailed
-from knowhub.core.recall import LEXICAL, VECTOR, Hit, Part, Recalled
+from knowhub.core.language_models import EmbeddingFailed
+from knowhub.core.recall import LEXICAL, VECTOR, SearchHit, SearchHits, StageScore
 from knowhub.search.analysis import query_terms
-from knowhub.search.following import HeadT
 from knowhub.search.lexical import LexicalIndex
+from knowhub.search.ports import HeadT
 from knowhub.search.query_vectors import QueryVectors
-from knowhub.search.scripts import Reading
+from knowhub.search.scripts import ScriptSkill
 from knowhub.search.vector_index import VectorIndex
 
 EMBEDDER: Final = "embedder"
-# Each side proposes so many: what is deeper down than this in one comes up by the other or not at all.
+# The number of results of each side that are combined.
 _PROPOSED: Final = 100
 _LEAST_SCALE: Final = 1e-6
-# Of the way from strangers to the nearest: what is found by its meaning alone must have come so far.
+# A vector-only result must be at least this near, between unrelated texts (0) and the nearest (1).
 _NEAR: Final = 0.5
 
 
 class HybridIndex(Generic[HeadT]):
-    """Implements `KnowledgeIndex` and `ContextIndex`. `weight` is the vectors' share where the query is read well."""
+    """Implements `KnowledgeIndex` and `ContextIndex`. `weight` is the share of vectors in the score."""
 
     def __init__(
         self, lexical: LexicalIndex[HeadT], vectors: VectorIndex[HeadT], queries: QueryVectors, weight: float
@@ -41,11 +41,11 @@ class HybridIndex(Generic[HeadT]):
         groups: Sequence[frozenset[str]],
         accept: Callable[[HeadT], bool],
         limit: int,
-    ) -> Recalled[HeadT]:
-        """See `KnowledgeIndex.search`. Where the embedder fails, words alone decide, and `degraded` says so."""
+    ) -> SearchHits[HeadT]:
+        """See `KnowledgeIndex.search`. If the embedder fails, the search is lexical and `degraded` says so."""
         if not query_terms(text):
             return await self._lexical.search(account, text, groups, accept, limit)
-        asking = asyncio.create_task(self._queries.of(text), name="embedding a query")
+        asking = asyncio.create_task(self._queries.get(text), name="embedding a query")
         many = max(limit, _PROPOSED)
         try:
             words = await self._lexical.search(account, text, groups, accept, many)
@@ -56,37 +56,36 @@ class HybridIndex(Generic[HeadT]):
         try:
             query = asking.result()
         except EmbeddingFailed:
-            return Recalled(words.hits[:limit], lag, [EMBEDDER])
+            return SearchHits(words.hits[:limit], lag, [EMBEDDER])
         if query is None:
-            return Recalled(words.hits[:limit], lag)
-        if not self._vectors.fits(account, query.vector):
-            self._queries.forget(text)
-            return Recalled(words.hits[:limit], lag, [EMBEDDER])
+            return SearchHits(words.hits[:limit], lag)
+        if not self._vectors.can_compare(account, query.vector):
+            self._queries.remove(text)
+            return SearchHits(words.hits[:limit], lag, [EMBEDDER])
         near = await self._vectors.search(account, query.vector, groups, accept, many)
-        # What only words have found is compared too: it must not stand behind for want of a number.
+        # Lexical results are compared with the query too.
         heads = [*(hit.head for hit in words.hits), *(head for _, head in near)]
-        likeness = self._vectors.compared(account, query.vector, heads)
+        likeness = self._vectors.compare(account, query.vector, heads)
         near = [(value, head) for value, head in near if head.text_num in likeness]
-        return Recalled(fused(words.hits, near, likeness, query.reading, self._weight)[:limit], lag)
+        return SearchHits(combine_results(words.hits, near, likeness, query.reading, self._weight)[:limit], lag)
 
     def matched_terms(self, text: str, *fields: str) -> list[str]:
-        """Return the terms of a query that stand in any of `fields`."""
+        """Return the terms of a query that occur in `fields`."""
         return self._lexical.matched_terms(text, *fields)
 
 
-def fused(
-    words: Sequence[Hit[HeadT]],
+def combine_results(
+    words: Sequence[SearchHit[HeadT]],
     near: Sequence[tuple[float, HeadT]],
     likeness: Mapping[int, float],
-    reading: Reading,
+    reading: ScriptSkill,
     weight: float,
-) -> list[Hit[HeadT]]:
-    """Order what was found by words and what is near, best first; `likeness` is by the number of a record's text.
+) -> list[SearchHit[HeadT]]:
+    """Order lexical and vector results by their combined score; `likeness` has the similarity by number of the text.
 
-    Words count from 0 to the best hit's score, likeness from that of strangers to that of the nearest: so neither an
-    embedder to which everything is alike nor a long query shifts the balance. A record without a vector, or with one
-    that has no meaning, counts by its words alone. What only vectors propose is left out where it does not stand out
-    from strangers, or is far behind the nearest: something is always nearest.
+    Lexical scores are scaled by the best one, similarities from that of unrelated texts to the nearest. A record
+    without a vector is scored by words only. A record found only by its vector is left out if it is not much nearer
+    than unrelated texts, or far behind the nearest.
     """
     share = weight * reading.skill
     best_score = max((hit.relevance for hit in words), default=1.0)
@@ -103,16 +102,18 @@ def fused(
             continue
         said = said or 0.0
         meant = said if like is None else min(1.0, max(0.0, (like - reading.strangers) / scale))
-        hits.append(Hit(head, (1 - share) * said + share * meant))
-    parts = _parts(words, near)
+        hits.append(SearchHit(head, (1 - share) * said + share * meant))
+    parts = _list_scores(words, near)
     hits.sort(key=lambda hit: (-hit.relevance, -hit.head.text_num))
     return [replace(hit, parts=tuple(parts[hit.head.id])) for hit in hits]
 
 
-def _parts(words: Sequence[Hit[HeadT]], near: Sequence[tuple[float, HeadT]]) -> Mapping[str, Sequence[Part]]:
-    parts: defaultdict[str, list[Part]] = defaultdict(list)
+def _list_scores(
+    words: Sequence[SearchHit[HeadT]], near: Sequence[tuple[float, HeadT]]
+) -> Mapping[str, Sequence[StageScore]]:
+    parts: defaultdict[str, list[StageScore]] = defaultdict(list)
     for rank, hit in enumerate(words, start=1):
-        parts[hit.head.id].append(Part(LEXICAL, rank, hit.relevance))
+        parts[hit.head.id].append(StageScore(LEXICAL, rank, hit.relevance))
     for rank, (value, head) in enumerate(near, start=1):
-        parts[head.id].append(Part(VECTOR, rank, value))
+        parts[head.id].append(StageScore(VECTOR, rank, value))
     return parts

@@ -1,15 +1,16 @@
-"""How names of keywords and queries for them are read: normal form, pinyin, words (seed 001 §4.1)."""
+"""The text rules of keyword names and queries: normal form, pinyin, words."""
 
 import re
-from collections.abc import Iterator, Sequence
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
-from typing import Final
+from typing import Final, TypeAlias
 
 import opencc
 
-from knowhub.keywords.normalize import normalise
+from knowhub.core.unicode_forms import normalize
 from knowhub.search.analysis import index_terms
 
 _MAX_TERMS: Final = 64
@@ -31,30 +32,29 @@ _to_simplified: Final = opencc.OpenCC("t2s").convert
 
 
 class KeywordTextRules:
-    """The rules that a hub reads keywords by, unless it is given others (KT-023)."""
+    """The default implementation of `KeywordText`."""
 
     def load(self) -> None:
-        """Load the dictionaries of pinyin, some 0.2 s and 56 MB; without it the first Chinese name does."""
-        _readings("字")
+        """Load the pinyin dictionaries (0.2 s, 56 MB). Otherwise the first Chinese name does."""
+        _list_pinyin_options("字")
 
     def tokens(self, text: str) -> list[str]:
-        token = _short_normal_form(text) if len(text) <= _CACHED_CHARS else normalise(text, _to_simplified)
+        token = _normalize_cached(text) if len(text) <= _CACHED_CHARS else normalize_name(text, _to_simplified)
         return [token] if token else []
 
     def pinyin(self, text: str) -> list[str]:
-        """Spell `text` at most eight ways, the likeliest first; what is not Chinese in it stays as its normal form.
+        """Return at most eight spellings of a Chinese name, the likeliest first.
 
-        In full (`zidonghua`) and by initials (`zdh`), for the reading that its words suggest, and, in a name of up to
-        four characters, for those that differ from it by one character: 重构 is `chonggou` as well. ü is spelt v, u
-        and ü. One letter alone is no spelling: it would be taken for `C` or `R`.
+        In full (`zidonghua`) and as initials (`zdh`). Names of up to four characters also get their less likely
+        readings: 重构 is `chonggou` too. ü is spelt v, u and ü. Single letters are left out.
         """
         if len(text) > _CACHED_CHARS or not _HAN.search(text):
             return []
-        token = _short_normal_form(text)
+        token = _normalize_cached(text)
         if len(token) > _SPELT_CHARS:
             return []
-        spellings = dict.fromkeys(_spellings(token))
-        return list(islice((one for one in spellings if len(one) >= _MIN_SPELLING), _MAX_SPELLINGS))
+        spellings = dict.fromkeys(_list_pinyin(token))
+        return list(islice((spelling for spelling in spellings if len(spelling) >= _MIN_SPELLING), _MAX_SPELLINGS))
 
     def terms(self, text: str) -> list[str]:
         return list(islice(dict.fromkeys(index_terms(text)), _MAX_TERMS))
@@ -62,50 +62,145 @@ class KeywordTextRules:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """A Chinese character with how it may be read, or what stands between such characters."""
+    """The readings of a Chinese character, or other text between such characters."""
 
     readings: Sequence[str]
     is_syllable: bool
 
 
 @lru_cache(maxsize=8_192)
-def _short_normal_form(text: str) -> str:
-    return normalise(text, _to_simplified)
+def _normalize_cached(text: str) -> str:
+    return normalize_name(text, _to_simplified)
 
 
-def _spellings(token: str) -> Iterator[str]:
-    runs = list(_runs(token))
+def _list_pinyin(token: str) -> Iterator[str]:
+    runs = list(_split_by_script(token))
     likeliest = [run.readings[0] for run in runs]
     # A character that no dictionary spells stays as it is, and then nobody can type the rest.
     if any(_HAN.search(spelt) for spelt in likeliest):
         return
-    yield from _written(runs, likeliest)
+    yield from _join_pinyin(runs, likeliest)
     if sum(run.is_syllable for run in runs) > _READ_OTHERWISE_CHARS:
         return
     for place, run in enumerate(runs):
         for reading in run.readings[1:]:
-            yield from _written(runs, [*likeliest[:place], reading, *likeliest[place + 1 :]])
+            yield from _join_pinyin(runs, [*likeliest[:place], reading, *likeliest[place + 1 :]])
 
 
-def _written(runs: Sequence[_Run], reading: Sequence[str]) -> Iterator[str]:
+def _join_pinyin(runs: Sequence[_Run], reading: Sequence[str]) -> Iterator[str]:
     for umlaut in _UMLAUTS:
         yield "".join(
             spelt.replace("ü", umlaut) if run.is_syllable else spelt for run, spelt in zip(runs, reading, strict=True)
         )
-    # What is not Chinese stands whole among the initials: C语言 is cyy, and Python编程 pythonbc.
+    # Other text is kept whole in the initials: C语言 is cyy, and Python编程 pythonbc.
     yield "".join(spelt[0] if run.is_syllable else spelt for run, spelt in zip(runs, reading, strict=True))
 
 
-def _runs(token: str) -> Iterator[_Run]:
+def _split_by_script(token: str) -> Iterator[_Run]:
     for han, other in _HAN_OR_OTHER.findall(token):
         if other:
             yield _Run([other], is_syllable=False)
-        for readings in _readings(han) if han else ():
+        for readings in _list_pinyin_options(han) if han else ():
             yield _Run(readings, is_syllable=True)
 
 
-def _readings(han: str) -> list[list[str]]:
-    """List how each character is read, the likeliest first, where the words it stands in do not settle it."""
+def _list_pinyin_options(han: str) -> list[list[str]]:
+    """List the readings of each character, the likeliest first."""
     from pypinyin import Style, pinyin  # noqa: PLC0415 -- 0.2 s, which only who spells Chinese should wait for
 
     return pinyin(han, style=Style.NORMAL, heteronym=True, v_to_u=True)
+
+
+Fold: TypeAlias = Callable[[str], str]
+"""Brings variants of characters to one, such as traditional to simplified Chinese; never sees half a surrogate pair."""
+
+# Two do for all but a handful of characters, whose simplified form has a simplified form of its own.
+_PASSES: Final = 8
+# Seen by nobody, and yet letters, marks or symbols to Unicode: fillers, vowel inherents, variation selectors, blank.
+_UNSEEN: Final = frozenset(
+    "\u034f\u115f\u1160\u17b4\u17b5\u2800"
+    + "".join(map(chr, (*range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0000, 0xE1000))))
+)
+_MAYBE_UNSEEN: Final = re.compile(r"[^\w\x00-\x7f]|[\u115f\u1160\u17b4\u17b5]")
+_OPENING: Final = re.compile(r"\A([^\w.*]*)(\.(?=[a-z])|[a-z]\*(?!\*))")
+_SOMETIMES_KEPT: Final = r"(?<![a-z])\#|(?<![0-9])\.|\.(?![0-9])"
+_ASCII_DROPPED: Final = re.compile(_SOMETIMES_KEPT + r"""|[\x00-\x20\x7f!"%&'()*,\-/:;?@\[\\\]^_`{}]+""")
+# ASCII and the Chinese characters that nearly all names are written in: NFKC changes none of them.
+_PLAIN: Final = re.compile(r"[\x00-\x7f\u4e00-\u9fff]*")
+_MAYBE_DROPPED: Final = re.compile(_SOMETIMES_KEPT + r"|[^\w#.]|_")
+
+
+def normalize_name(text: str, fold: Fold) -> str:
+    """Return the key by which a name or query is looked up, "" if nothing is left of it.
+
+    Width, case and the variants that `fold` knows become equal. Punctuation, white space, controls and invisible
+    characters are dropped. These are kept, because names differ by them:
+
+    - symbols: `C`, `C++` and `C+` are three names, and an emoji or `=` is one; not a backtick, a circumflex or a skin
+      tone;
+    - `#` after a Latin letter: `C#`, `F#` and `C♯`, while `#python` is `python`;
+    - a dot at the beginning (`.NET` is not `net`) or between digits (`3.11` is not `311`). Otherwise it is dropped:
+      `Node.js`, `Node JS` and `nodejs` are equal;
+    - `*` after one letter that begins the name: `A*`, while `**bold**` is `bold`.
+
+    Hyphens are dropped: `GPT-4` is `gpt4`. Accents are kept. A normal form is its own normal form.
+    """
+    if text.isascii():
+        return _strip(text.lower(), _strip_ascii)
+    if _PLAIN.fullmatch(text):
+        # The rounds below would come to the same, at three times the cost: every search begins here.
+        stripped = _strip(text.lower(), _strip_ascii)
+        text = fold(stripped)
+        if text == stripped:
+            return text
+    for _ in range(_PASSES):
+        once = _normalize_step(text, fold)
+        if once == text:
+            break
+        text = once
+    return text
+
+
+def _normalize_step(text: str, fold: Fold) -> str:
+    # First, because NFKC makes a space and a loose accent of some, which would then join the letter before them.
+    text = _MAYBE_UNSEEN.sub(_drop_hidden, text)
+    text = normalize("NFKC", text).casefold()
+    # Turkish İ, which in lower case is an i with a second dot; and the sharp of music, which some write in C♯.
+    text = text.replace("i\u0307", "i").replace("♯", "#")
+    return fold(_strip(text, _strip_unicode))
+
+
+def _strip(text: str, dropped: Callable[[str], str]) -> str:
+    if text.isalnum():
+        return text
+    opening = _OPENING.match(text)
+    if opening is None:
+        return dropped(text)
+    return dropped(opening[1]) + opening[2] + dropped(text[opening.end() :])
+
+
+def _strip_ascii(text: str) -> str:
+    return _ASCII_DROPPED.sub("", text)
+
+
+def _strip_unicode(text: str) -> str:
+    return _MAYBE_DROPPED.sub(_drop_ignored, text)
+
+
+def _drop_hidden(found: re.Match[str]) -> str:
+    return "" if _is_hidden(found[0]) else found[0]
+
+
+def _drop_ignored(found: re.Match[str]) -> str:
+    return "" if _is_ignored(found[0]) else found[0]
+
+
+@lru_cache(maxsize=4_096)
+def _is_hidden(char: str) -> bool:
+    return char in _UNSEEN or unicodedata.category(char) in {"Cf", "Cs", "Sk"}
+
+
+@lru_cache(maxsize=4_096)
+def _is_ignored(char: str) -> bool:
+    category = unicodedata.category(char)
+    return category[0] in "PZ" or category in {"Cc", "Sk"}

@@ -1,27 +1,31 @@
-"""Recall over words: the index on disk, and beside it the tail that it has not absorbed."""
+"""Lexical search: the index on disk, and a tail in memory of records that are not indexed yet."""
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final, Generic
 
+from knowhub.core.clock import CooperativePause
 from knowhub.core.operation import Row
-from knowhub.core.recall import Hit, Recalled
-from knowhub.search.analysis import index_terms, query_terms, weighted_query
-from knowhub.search.bm25 import Statistics, WeighedTerm
-from knowhub.search.following import HeadT, LogMark, Records, Texts, touches
-from knowhub.search.full_text import Built, FullText
-from knowhub.search.tail import Document, Tail
+from knowhub.core.recall import SearchHit, SearchHits
+from knowhub.search.analysis import index_terms, query_terms, weigh_query
+from knowhub.search.bm25 import QueryTerm, Statistics
+from knowhub.search.full_text import FullText, IndexNote
+from knowhub.search.ports import HeadT, LogMark, Records, Texts, is_affected
+from knowhub.search.tail import Document, Tail, join_terms
 
-_ANALYSED_PER_TURN: Final = 64
+_REPORTED_EVERY: Final = 64
+# Characters; a few milliseconds of work.
+_ANALYSED_HERE: Final = 16_384
 _SPARE_HITS: Final = 8
+_INDEXED_AT_ONCE: Final = 4_000
 
 
 class AccountIndex(Generic[HeadT]):
-    """The lexical index of one account, whose statistics are its own: nothing of it tells of another."""
+    """The lexical index of one account, with statistics of its own: nothing is revealed about other accounts."""
 
     def __init__(self, folder: Path, records: Records[HeadT], texts: Texts, log: LogMark) -> None:
         self._records = records
@@ -32,25 +36,26 @@ class AccountIndex(Generic[HeadT]):
         self._unread: deque[tuple[str, int, Row | None]] = deque()
         self._gone: dict[str, int] = {}
         self._writing = asyncio.Lock()
-        self._take_stock()
+        self._reading = asyncio.Lock()
+        self._load_pending()
 
     @property
     def lag(self) -> int:
-        """How many rows the index on disk has not absorbed."""
+        """The number of rows that are not in the index on disk."""
         return len(self._tail) + len(self._unread)
 
     @property
     def is_empty(self) -> bool:
-        """Whether the account has no row to be found, in the index or behind it."""
-        return not self.lag and self._disk.noted_erases is None
+        """Whether the account has no searchable row."""
+        return not self.lag and self._disk.erase_seq is None
 
     @property
-    def noted_erases(self) -> int | None:
-        """The number of the newest erasing that the index on disk knows of; None where there is no index."""
-        return self._disk.noted_erases
+    def erase_seq(self) -> int | None:
+        """The number of the newest erase that the index contains; None if there is no index."""
+        return self._disk.erase_seq
 
     def follow(self, row_id: str, seq: int, row: Row) -> None:
-        """Note that an operation may have changed what is searched of a row."""
+        """Note that an operation may have changed the text of a row."""
         head = self._records.head(row_id)
         if head is None or self._records.seq_of(head.text_num) != seq:
             return
@@ -62,13 +67,15 @@ class AccountIndex(Generic[HeadT]):
 
     async def search(
         self, text: str, groups: Sequence[frozenset[str]], accept: Callable[[HeadT], bool], limit: int
-    ) -> Recalled[HeadT]:
+    ) -> SearchHits[HeadT]:
         """Return the `limit` best hits of index and tail together; see `KnowledgeIndex.search`."""
-        query = weighted_query(text)
+        query = weigh_query(text)
         lag = self.lag
         if not query:
-            return Recalled((), lag)
-        await self._read_unread()
+            return SearchHits((), lag)
+        async with self._reading:
+            await self._index_tail()
+            counts = await self._tail.count([term for term, _ in query], CooperativePause())
         passed: dict[int, HeadT] = {}
 
         def passes(number: int) -> bool:
@@ -83,7 +90,11 @@ class AccountIndex(Generic[HeadT]):
             passed[number] = head
             return True
 
-        found = self._tail.search(self._weighed(query), self._statistics(), groups, passes, limit) if self._tail else []
+        found = (
+            self._tail.search(self._make_terms(query, counts), counts, self._count_terms(), groups, passes, limit)
+            if self._tail
+            else []
+        )
         on_disk = 0
         for score, number in self._disk.search(query, groups, limit + _SPARE_HITS):
             # The index may hold more than its note says: what the tail still has too is found there.
@@ -93,34 +104,36 @@ class AccountIndex(Generic[HeadT]):
                 if on_disk == limit:
                     break
         found.sort(key=lambda hit: (-hit[0], -hit[1]))
-        return Recalled([Hit(passed[number], score) for score, number in found[:limit]], lag)
+        return SearchHits([SearchHit(passed[number], score) for score, number in found[:limit]], lag)
 
-    async def absorb(self, most: int) -> int:
+    async def index_pending(self, most: int) -> int:
         """Move up to `most` documents from the tail into the index on disk; return how many moved.
 
         An index that somebody has deleted is built anew instead, and one that may hold what was erased since: what is
         deleted from it stays in its files. Raises Unavailable.
         """
         async with self._writing:
-            if self._log.is_erasing:
-                return 0
             self.reload()
-            if self._disk.is_gone or self._disk.noted_erases not in (None, self._log.erases):
+            if self._disk.is_deleted or self._disk.erase_seq not in (None, self._log.erases):
                 return await self._rebuild(lambda _done, _total: None)
-            await self._read_unread()
-            return await self._absorb(most)
+            async with self._reading:
+                await self._index_tail()
+            indexed = await self._index_pending(most)
+            async with self._reading:
+                await self._tail.drop_removed(CooperativePause())
+            return indexed
 
-    async def _absorb(self, most: int) -> int:
+    async def _index_pending(self, most: int) -> int:
         taken = self._tail.documents()[:most]
         gone = dict(self._gone)
         if not taken and not gone:
             return 0
-        documents = [one for one in taken if self._records.by_text_num(one.number) is not None]
+        documents = [item for item in taken if self._records.by_text_num(item.number) is not None]
         # Whatever the tail still holds begins behind the last document that goes: so far the index will be built.
         whole = len(taken) == len(self._tail)
         seq = self._log.last_seq if whole else self._records.seq_of(taken[-1].number) - 1
         built = self._note(seq, self._disk.statistics, documents)
-        await self._disk.absorb(documents, gone, built)
+        await self._disk.index_pending(documents, gone, built)
         self.reload()
         if self._disk.built != built:
             # Another process has built anew meanwhile: what its index lacks stays in the tail.
@@ -137,15 +150,16 @@ class AccountIndex(Generic[HeadT]):
             return await self._rebuild(progress)
 
     async def _rebuild(self, progress: Callable[[int, int], None]) -> int:
-        # Of this moment, as are the heads: what is erased from here on may stand in what is built.
+        # Read now: later erases may not be in the new index.
         seq, erases = self._log.last_seq, self._log.erases
         heads = list(self._records.heads())
         documents: list[Document] = []
+        pace = CooperativePause()
         for count, head in enumerate(heads, start=1):
-            documents.append(self._document(head))
-            if count % _ANALYSED_PER_TURN == 0:
+            documents.append(await self._analyze(head))
+            if count % _REPORTED_EVERY == 0:
                 progress(count, len(heads))
-                await asyncio.sleep(0)
+            await pace.pause()
         built = replace(self._note(seq, Statistics(0, 0), documents, new_build=True), erases=erases)
         await self._disk.rebuild(documents, built)
         self.reload()
@@ -153,63 +167,78 @@ class AccountIndex(Generic[HeadT]):
         return len(heads)
 
     def reload(self) -> None:
-        """Take in what the keeper has committed since."""
-        if self._disk.load(self._fits):
-            self._forget_absorbed()
+        """Take in what the leader has committed since."""
+        if self._disk.load(self._is_valid):
+            self._drop_indexed()
 
-    def _take_stock(self) -> None:
+    def _load_pending(self) -> None:
         """Use the index on disk where it fits the log, and note all that it lacks."""
-        self._disk.load(self._fits)
+        self._disk.load(self._is_valid)
         seq = self._disk.built.seq if self._disk.built else 0
         lacking = [head for head in self._records.heads() if self._records.seq_of(head.text_num) > seq]
         self._unread.extend((head.id, head.text_num, None) for head in sorted(lacking, key=lambda head: head.text_num))
 
-    def _fits(self, built: Built) -> bool:
+    def _is_valid(self, built: IndexNote) -> bool:
         return (
             built.log_id == self._log.log_id
             and built.seq <= self._log.last_seq
             and built.checksum == self._log.checksum(built.seq)
         )
 
-    def _forget_absorbed(self) -> None:
+    def _drop_indexed(self) -> None:
         seq = self._disk.built.seq if self._disk.built else 0
-        absorbed = [one.number for one in self._tail.documents() if self._records.seq_of(one.number) <= seq]
+        absorbed = [
+            document.number for document in self._tail.documents() if self._records.seq_of(document.number) <= seq
+        ]
         self._tail.remove(absorbed)
-        self._unread = deque(one for one in self._unread if self._records.seq_of(one[1]) > seq)
+        self._unread = deque(item for item in self._unread if self._records.seq_of(item[1]) > seq)
         self._gone = {row_id: gone for row_id, gone in self._gone.items() if gone > seq}
 
-    async def _read_unread(self) -> None:
+    async def _index_tail(self) -> None:
         """Analyse what was written since, a little at a time: a burst of writes must not stall the loop."""
-        count = 0
+        pace = CooperativePause()
         while self._unread:
-            row_id, number, row = self._unread.popleft()
+            row_id, number, row = self._unread[0]
             head = self._records.head(row_id)
             if head is not None and head.live and head.text_num == number and number not in self._tail:
-                self._tail.add(self._document(head, row))
-            count += 1
-            if count % _ANALYSED_PER_TURN == 0:
-                await asyncio.sleep(0)
+                document = await self._analyze(head, row)
+                if self._records.by_text_num(number) is not None:
+                    self._tail.add(document)
+            # What was reloaded meanwhile may have taken it away already.
+            if self._unread and self._unread[0][1] == number:
+                self._unread.popleft()
+            await pace.pause()
 
-    def _document(self, head: HeadT, row: Row | None = None) -> Document:
-        terms = self._texts.terms(self._records.row(head.id) if row is None else row)
-        return Document(head.text_num, head.id, terms, head.facets, replaces=head.version > 1)
+    async def _analyze(self, head: HeadT, row: Row | None = None) -> Document:
+        """Return the document of a row; a long text is analysed in a thread."""
+        row = self._records.row(head.id) if row is None else row
+        if self._texts.size(row) > _ANALYSED_HERE:
+            terms, count = await asyncio.to_thread(lambda: join_terms(self._texts.terms(row)))
+        else:
+            terms, count = join_terms(self._texts.terms(row))
+        return Document(head.text_num, head.id, terms, count, head.facets, replaces=head.version > 1)
 
-    def _weighed(self, query: Sequence[tuple[str, float]]) -> list[WeighedTerm]:
-        frequency = self._disk.document_frequency if self._disk.built else self._tail.document_frequency
-        return [WeighedTerm(term, weight, frequency(term)) for term, weight in query]
+    def _make_terms(
+        self, query: Sequence[tuple[str, float]], counts: Mapping[str, Mapping[int, int]]
+    ) -> list[QueryTerm]:
+        if self._disk.built:
+            return [QueryTerm(term, weight, self._disk.document_frequency(term)) for term, weight in query]
+        return [QueryTerm(term, weight, len(counts[term])) for term, weight in query]
 
-    def _statistics(self) -> Statistics:
+    def _count_terms(self) -> Statistics:
         # The tail is scored with the index's own figures, so that the two lists can be merged.
         return self._disk.statistics if self._disk.built else Statistics(len(self._tail), self._tail.terms)
 
-    def _note(self, seq: int, before: Statistics, documents: Sequence[Document], *, new_build: bool = False) -> Built:
+    def _note(
+        self, seq: int, before: Statistics, documents: Sequence[Document], *, new_build: bool = False
+    ) -> IndexNote:
         build = self._disk.new_build() if new_build or not self._disk.built else self._disk.built.build
-        return Built(
+        return IndexNote(
             log_id=self._log.log_id,
             seq=seq,
             checksum=self._log.checksum(seq),
             documents=before.documents + len(documents),
-            terms=before.terms + sum(len(document.terms) for document in documents),
+            terms=before.terms + sum(document.term_count for document in documents),
             build=build,
             erases=self._disk.built.erases if self._disk.built else self._log.erases,
         )
@@ -224,12 +253,17 @@ class LexicalIndex(Generic[HeadT]):
         self._records = records
         self._texts = texts
         self._accounts: dict[str, AccountIndex[HeadT]] = {}
-        self._wake_lag = 0
+        self._wake_lag = _INDEXED_AT_ONCE
         self._wake: Callable[[], None] | None = None
 
     def wake_at(self, lag: int, wake: Callable[[], None]) -> None:
-        """Have `wake` called whenever so many records wait to be absorbed."""
+        """Have `wake` called whenever so many records wait to be indexed. So many are indexed at once."""
         self._wake_lag, self._wake = lag, wake
+
+    async def catch_up(self) -> None:
+        """Index all that waits, some at a time. Raises Unavailable."""
+        while await self.index_pending(self._wake_lag):
+            continue
 
     @property
     def lag(self) -> int:
@@ -240,7 +274,7 @@ class LexicalIndex(Generic[HeadT]):
         collections = self._texts.collections
         if account not in self._accounts:
             # Opening an index takes stock of all that it lacks, this operation too.
-            if touches(changes, collections):
+            if is_affected(changes, collections):
                 self.account(account)
             return
         index = self._accounts[account]
@@ -257,16 +291,16 @@ class LexicalIndex(Generic[HeadT]):
         groups: Sequence[frozenset[str]],
         accept: Callable[[HeadT], bool],
         limit: int,
-    ) -> Recalled[HeadT]:
+    ) -> SearchHits[HeadT]:
         return await self.account(account).search(text, groups, accept, limit)
 
     def matched_terms(self, text: str, *fields: str) -> list[str]:
-        """Return the terms of a query that stand in any of `fields`."""
+        """Return the terms of a query that occur in `fields`."""
         standing = {term for field in fields for term in index_terms(field)}
         return [term for term in query_terms(text) if term in standing]
 
-    async def absorb(self, most: int) -> int:
-        return sum([await index.absorb(most) for index in list(self._accounts.values())])
+    async def index_pending(self, most: int) -> int:
+        return sum([await index.index_pending(most) for index in list(self._accounts.values())])
 
     async def rebuild(self, progress: Callable[[int, int], None], account: str | None = None) -> int:
         """Build the index of one account anew, or of all; return how many rows they hold."""
@@ -274,9 +308,9 @@ class LexicalIndex(Generic[HeadT]):
         return sum([await index.rebuild(progress) for index in indexes])
 
     @property
-    def noted_erases(self) -> int | None:
+    def erase_seq(self) -> int | None:
         """The number of the newest erasing that every index on disk knows of; None where there is none."""
-        noted = [index.noted_erases for index in self._accounts.values()]
+        noted = [index.erase_seq for index in self._accounts.values()]
         return min((erases for erases in noted if erases is not None), default=None)
 
     def reload(self) -> None:

@@ -1,4 +1,4 @@
-"""The vector of a query, within its time: kept for the next who asks the same, and none where it would mislead."""
+"""The vector of a query, with a time limit and a cache."""
 
 import asyncio
 from collections import OrderedDict
@@ -7,40 +7,39 @@ from typing import Final
 
 import numpy as np
 
-from knowhub.core.chat import FailureReason
-from knowhub.core.embedding import Embedder, EmbeddingFailed
-from knowhub.search.scripts import Literacy, Reading, is_blank
+from knowhub.core.language_models import Embedder, EmbeddingFailed, FailureReason
+from knowhub.search.scripts import ScriptSkill, ScriptSkills, is_zero
 from knowhub.search.vectors import Matrix
 
 _KEPT: Final = 1_000
-# Nobody asks twice in so many words.
+# Longer queries are not cached.
 _KEPT_CHARS: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
 class QueryVector:
-    """A query's vector, and how well the embedder reads the script of the query."""
+    """The vector of a query, and the embedder's skill in its script."""
 
     vector: Matrix
-    reading: Reading
+    reading: ScriptSkill
 
 
 class QueryVectors:
-    """Asks the embedder about queries; `budget_s` is how long one may wait."""
+    """Embeds queries; `budget_s` limits the wait."""
 
-    def __init__(self, embedder: Embedder, literacy: Literacy, budget_s: float) -> None:
+    def __init__(self, embedder: Embedder, literacy: ScriptSkills, budget_s: float) -> None:
         self._embedder = embedder
         self._budget_s = budget_s
         self._literacy = literacy
         self._kept: OrderedDict[str, QueryVector | None] = OrderedDict()
 
-    async def of(self, text: str) -> QueryVector | None:
-        """Return a query's vector; None where the embedder cannot read it. Raises EmbeddingFailed."""
+    async def get(self, text: str) -> QueryVector | None:
+        """Return the vector of a query; None if the embedder cannot read it. Raises EmbeddingFailed."""
         if text in self._kept:
             self._kept.move_to_end(text)
             return self._kept[text]
         try:
-            found = await asyncio.wait_for(self._asked(text), self._budget_s)
+            found = await asyncio.wait_for(self._embed(text), self._budget_s)
         except TimeoutError as problem:
             raise EmbeddingFailed(FailureReason.TIMEOUT, f"no answer within {self._budget_s} s") from problem
         if len(text) <= _KEPT_CHARS:
@@ -49,15 +48,15 @@ class QueryVectors:
                 self._kept.popitem(last=False)
         return found
 
-    def forget(self, text: str) -> None:
-        """Ask again the next time: what the embedder said of a query no longer fits the records' vectors."""
+    def remove(self, text: str) -> None:
+        """Forget a cached vector, because its dimensions no longer fit."""
         self._kept.pop(text, None)
 
-    async def _asked(self, text: str) -> QueryVector | None:
-        reading = await self._literacy.reading(text)
+    async def _embed(self, text: str) -> QueryVector | None:
+        reading = await self._literacy.get_skill(text)
         if not reading.skill:
             return None
         vectors = await self._embedder.embed([text], self._budget_s, query=True)
-        if is_blank(vectors[0]):
+        if is_zero(vectors[0]):
             raise EmbeddingFailed(FailureReason.FAILURE, "it answered zeros")
         return QueryVector(np.array(vectors[0], dtype=np.float32), reading)

@@ -1,4 +1,4 @@
-"""Which script a text is written in, and how well an embedder reads it: measured, so that no model need be known."""
+"""The script of a text, and how well an embedder reads it. The skill is measured, so no model need be known."""
 
 import asyncio
 import re
@@ -9,8 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from knowhub.core.chat import FailureReason
-from knowhub.core.embedding import Embedder, EmbeddingFailed, Vector
+from knowhub.core.language_models import Embedder, EmbeddingFailed, FailureReason, Vector
 from knowhub.search.script_probes import PROBES
 
 _CHARACTERS: Final = {
@@ -27,7 +26,7 @@ _CHARACTERS: Final = {
 }
 _SCRIPTS: Final = {name: re.compile(f"[{characters}]") for name, characters in _CHARACTERS.items()}
 _OTHER: Final = re.compile(rf"[^\W\d_{''.join(_CHARACTERS.values())}]")
-# Less than this of a query is a name or a quotation in it.
+# Scripts with a smaller share of a query are ignored.
 _WORTH_READING: Final = 0.1
 _MOST: Final = 0.5
 # How often an answer must lie closer to its question than strangers lie to each other: where an embedder does not
@@ -39,11 +38,11 @@ HARMLESS: Final = "hello"
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """How well an embedder reads a script, 0 to 1, and how like each other texts are to it that have nothing in common.
+class ScriptSkill:
+    """The skill of an embedder in a script, 0 to 1, and the similarity that it gives to unrelated texts.
 
-    The second is the zero of its scale: it is 0.05 for some embedders and 0.75 for others. `spread` is how far such
-    texts stray from it: their standard deviation.
+    That similarity is the zero of its scale: 0.05 for some embedders, 0.75 for others. `spread` is its standard
+    deviation.
     """
 
     skill: float
@@ -51,34 +50,31 @@ class Reading:
     spread: float = 0.0
 
 
-UNREAD: Final = Reading(0.0, 0.0)
+UNREAD: Final = ScriptSkill(0.0, 0.0)
 
 
-class Literacy:
-    """Finds out how well an embedder reads each script, when the script is first asked for."""
+class ScriptSkills:
+    """Measures the skill of an embedder in each script on first use."""
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
-        self._probing: dict[str, asyncio.Task[Reading]] = {}
+        self._probing: dict[str, asyncio.Task[ScriptSkill]] = {}
 
-    async def reading(self, text: str) -> Reading:
-        """Return how well the embedder reads `text`: as well as the script in it that it reads worst.
+    async def get_skill(self, text: str) -> ScriptSkill:
+        """Return the embedder's skill in `text`: that of its worst script.
 
-        Raises EmbeddingFailed when that is not known and the embedder does not answer.
+        Raises EmbeddingFailed if it is unknown and the embedder does not answer.
         """
-        shares = script_shares(text)
-        readings = [await self._of_script(name) for name, share in shares.items() if share >= _WORTH_READING]
+        shares = get_script_shares(text)
+        readings = [await self._get_script_skill(name) for name, share in shares.items() if share >= _WORTH_READING]
         return min(readings, key=lambda reading: reading.skill, default=UNREAD)
 
-    async def reads_most_of(self, text: str) -> bool:
-        """Tell whether the embedder can make something of a text that is to be found: of half of its letters at least.
-
-        Raises EmbeddingFailed as `reading` does.
-        """
-        read = [share for name, share in script_shares(text).items() if (await self._of_script(name)).skill]
+    async def can_read(self, text: str) -> bool:
+        """Return whether the embedder reads at least half of the letters of a text. Raises EmbeddingFailed."""
+        read = [share for name, share in get_script_shares(text).items() if (await self._get_script_skill(name)).skill]
         return sum(read) >= _MOST
 
-    async def _of_script(self, name: str) -> Reading:
+    async def _get_script_skill(self, name: str) -> ScriptSkill:
         if name not in PROBES:
             return UNREAD
         task = self._probing.get(name)
@@ -87,21 +83,21 @@ class Literacy:
         # Whoever gives up waiting leaves the answer to those that come after.
         return await asyncio.shield(task)
 
-    async def _probe(self, name: str) -> Reading:
-        asked, answered = await self._probed(name)
+    async def _probe(self, name: str) -> ScriptSkill:
+        asked, answered = await self._embed_pairs(name)
         if not (asked.any(axis=1).all() and answered.any(axis=1).all()):
             # It cannot read them, or it is not awake yet: what it says once it is awake holds.
-            await self._check_awake()
-            asked, answered = await self._probed(name)
-        return _judged(asked, answered)
+            await self._check_available()
+            asked, answered = await self._embed_pairs(name)
+        return _score_pairs(asked, answered)
 
-    async def _probed(self, name: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    async def _embed_pairs(self, name: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         questions, answers = zip(*PROBES[name], strict=True)
         asked = await self._embedder.embed(questions, _PROBE_TIMEOUT_S, query=True)
-        return _matrix(asked), _matrix(await self._embedder.embed(answers, _PROBE_TIMEOUT_S))
+        return _to_matrix(asked), _to_matrix(await self._embedder.embed(answers, _PROBE_TIMEOUT_S))
 
-    async def _check_awake(self) -> None:
-        if is_blank((await self._embedder.embed([HARMLESS], _PROBE_TIMEOUT_S))[0]):
+    async def _check_available(self) -> None:
+        if is_zero((await self._embedder.embed([HARMLESS], _PROBE_TIMEOUT_S))[0]):
             raise EmbeddingFailed(FailureReason.FAILURE, "it answers zeros to every text")
 
     async def close(self) -> None:
@@ -114,13 +110,13 @@ class Literacy:
                 raise outcome
 
 
-def is_blank(vector: Vector) -> bool:
-    """Tell whether a vector is all zeros: like nothing, not even itself, it is no answer."""
+def is_zero(vector: Vector) -> bool:
+    """Return whether a vector is all zeros: like nothing, not even itself, it is no answer."""
     return not any(vector)
 
 
-def script_shares(text: str) -> Mapping[str, float]:
-    """Return which part of a text's letters is of which script; nothing when it has none."""
+def get_script_shares(text: str) -> Mapping[str, float]:
+    """Return the share of each script in the letters of a text."""
     if text.isascii():
         return {"latin": 1.0} if _SCRIPTS["latin"].search(text) else {}
     counts = {name: len(pattern.findall(text)) for name, pattern in _SCRIPTS.items()}
@@ -129,14 +125,14 @@ def script_shares(text: str) -> Mapping[str, float]:
     return {name: count / letters for name, count in counts.items() if count}
 
 
-def _judged(questions: NDArray[np.float32], answers: NDArray[np.float32]) -> Reading:
+def _score_pairs(questions: NDArray[np.float32], answers: NDArray[np.float32]) -> ScriptSkill:
     likeness = questions @ answers.T
     own = np.eye(len(likeness), dtype=bool)
     strangers = likeness[~own]
     closer = float((likeness[own][:, None] > strangers).mean())
     skill = min(1.0, max(0.0, (closer - _STRANGE) / (_FAMILIAR - _STRANGE)))
-    return Reading(skill, float(strangers.mean()), float(strangers.std()))
+    return ScriptSkill(skill, float(strangers.mean()), float(strangers.std()))
 
 
-def _matrix(vectors: Sequence[Vector]) -> NDArray[np.float32]:
+def _to_matrix(vectors: Sequence[Vector]) -> NDArray[np.float32]:
     return np.array(vectors, dtype=np.float32)

@@ -1,25 +1,42 @@
 """The rows that the full-text index has not absorbed yet: a small index in memory, searched beside it."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from knowhub.core.clock import CooperativePause
 from knowhub.search import bm25
-from knowhub.search.bm25 import Statistics, WeighedTerm
+from knowhub.search.bm25 import QueryTerm, Statistics
+
+# A longer document has no postings: each query looks through its terms. The postings of 16 MiB of text are millions of
+# objects, which take half a minute to make and a second in each garbage collection.
+_MOST_POSTED_TERMS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A row as the index sees it: its terms, repeats kept. `number` names the change that wrote its text.
+    """A row as the index sees it. `number` names the change that wrote its text.
 
-    `replaces` says that the index may hold an earlier text of the row.
+    `terms` are strings of some thousand terms each, separated by spaces, repeats kept: lists of millions of terms
+    would hold up each garbage collection. `replaces` says that the index may hold an earlier text of the row.
     """
 
     number: int
     row_id: str
-    terms: list[str]
+    terms: tuple[str, ...]
+    term_count: int
     facets: frozenset[str]
     replaces: bool = True
+
+
+def join_terms(parts: Iterable[Sequence[str]]) -> tuple[tuple[str, ...], int]:
+    """Return the terms of a document as it holds them, and how many they are; they come in parts."""
+    joined: list[str] = []
+    count = 0
+    for terms in parts:
+        joined.append(" ".join(terms))
+        count += len(terms)
+    return tuple(joined), count
 
 
 class Tail:
@@ -30,6 +47,8 @@ class Tail:
         self._postings: dict[str, dict[int, int]] = {}
         # Postings are made when a search first needs them; a document that is absorbed before never pays.
         self._unposted: dict[int, Document] = {}
+        self._long: dict[int, Document] = {}
+        self._leaving: list[Document] = []
         self._norms: dict[int, float] = {}
         self._norms_for: Statistics | None = None
         self.terms = 0
@@ -45,41 +64,72 @@ class Tail:
 
     def add(self, document: Document) -> None:
         self._documents[document.number] = document
-        self._unposted[document.number] = document
-        self.terms += len(document.terms)
+        waiting = self._unposted if document.term_count <= _MOST_POSTED_TERMS else self._long
+        waiting[document.number] = document
+        self.terms += document.term_count
         self._norms_for = None
 
     def remove(self, numbers: Iterable[int]) -> None:
+        """Forget documents; their postings go with the next `count` or `drop_removed`."""
         for number in numbers:
             document = self._documents.pop(number, None)
             if document is None:
                 continue
-            self.terms -= len(document.terms)
-            if self._unposted.pop(number, None) is None:
-                for term in set(document.terms):
-                    self._drop(term, number)
+            self.terms -= document.term_count
+            if self._long.pop(number, None) is None and self._unposted.pop(number, None) is None:
+                self._leaving.append(document)
         self._norms_for = None
 
-    def document_frequency(self, term: str) -> int:
-        self._post()
-        return len(self._postings.get(term, ()))
+    async def drop_removed(self, pace: CooperativePause) -> None:
+        """Drop the postings of removed documents; one task at a time."""
+        while self._leaving:
+            document = self._leaving.pop()
+            for term in {term for part in document.terms for term in part.split()}:
+                frequencies = self._postings[term]
+                del frequencies[document.number]
+                if not frequencies:
+                    del self._postings[term]
+            await pace.pause()
+
+    async def count(self, terms: Iterable[str], pace: CooperativePause) -> dict[str, dict[int, int]]:
+        """Return how often each term is in each document that holds it; one task at a time."""
+        while self._unposted:
+            number, document = next(iter(self._unposted.items()))
+            del self._unposted[number]
+            for term, count in Counter(term for part in document.terms for term in part.split()).items():
+                self._postings.setdefault(term, {})[number] = count
+            await pace.pause()
+        await self.drop_removed(pace)
+        posted = {term: self._postings.get(term, {}) for term in terms}
+        if not self._long:
+            return posted
+        found = {term: dict(frequencies) for term, frequencies in posted.items()}
+        for document in list(self._long.values()):
+            for part in document.terms:
+                for term in part.split():
+                    if term in found:
+                        found[term][document.number] = found[term].get(document.number, 0) + 1
+                await pace.pause()
+        return found
 
     def search(
         self,
-        terms: Sequence[WeighedTerm],
+        terms: Sequence[QueryTerm],
+        counts: Mapping[str, Mapping[int, int]],
         statistics: Statistics,
         groups: Sequence[frozenset[str]],
         accept: Callable[[int], bool],
         limit: int,
     ) -> list[tuple[float, int]]:
-        """Return the best `limit` (score, number) of the documents that pass every group and `accept`."""
-        self._post()
-        norms = self._norms_under(statistics)
+        """Return the best `limit` (score, number) of the documents that pass every group and `accept`.
+
+        `counts` is what `count` returned for the terms; documents that were removed since are left out.
+        """
+        norms = self._update_norms(statistics)
         scores: dict[int, float] = {}
         for term in terms:
-            frequencies = self._postings.get(term.term)
-            if frequencies:
-                bm25.add_scores(scores, frequencies, norms, term, statistics.documents)
+            frequencies = {number: count for number, count in counts[term.term].items() if number in norms}
+            bm25.add_scores(scores, frequencies, norms, term, statistics.documents)
         found: list[tuple[float, int]] = []
         for number in sorted(scores, key=lambda number: (-scores[number], -number)):
             facets = self._documents[number].facets
@@ -89,23 +139,11 @@ class Tail:
                     break
         return found
 
-    def _post(self) -> None:
-        for document in self._unposted.values():
-            for term, count in Counter(document.terms).items():
-                self._postings.setdefault(term, {})[document.number] = count
-        self._unposted.clear()
-
-    def _norms_under(self, statistics: Statistics) -> dict[int, float]:
+    def _update_norms(self, statistics: Statistics) -> dict[int, float]:
         if self._norms_for != statistics:
             self._norms = {
-                number: bm25.length_norm(len(document.terms), statistics)
+                number: bm25.get_length_factor(document.term_count, statistics)
                 for number, document in self._documents.items()
             }
             self._norms_for = statistics
         return self._norms
-
-    def _drop(self, term: str, number: int) -> None:
-        postings = self._postings[term]
-        del postings[number]
-        if not postings:
-            del self._postings[term]

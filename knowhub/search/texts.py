@@ -1,66 +1,74 @@
-"""What each family of rows is found by: records of knowledge, and layered memories."""
+"""What each kind of row is searched by: knowledge records and memories."""
 
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Final
 
-from knowhub.context import l0
+from knowhub.context import texts
 from knowhub.context.model import NODES, PARTS
 from knowhub.core.operation import Row
-from knowhub.knowledge.heads import tag_facets
 from knowhub.knowledge.model import COLLECTION
-from knowhub.search.analysis import index_terms
+from knowhub.knowledge.table import tag_facets
+from knowhub.search.analysis import index_terms, iterate_terms
 
 _TASK_WEIGHT: Final = 3
-# More than most embedders read of a text, and about what one page holds.
+# About one page, and more than most embedders read.
 _EMBEDDED_CHARS: Final = 2_000
 
 
 class KnowledgeTexts:
-    """A record is found by its task, which counts most, by its content and by its tags."""
+    """A record is searched by its task, which counts most, its content and its tags."""
 
     collections = frozenset({COLLECTION})
 
-    def terms(self, row: Row) -> list[str]:
-        """Return the terms of a record, each as often as it counts."""
-        terms = index_terms(row["task"]) * _TASK_WEIGHT + index_terms(row["content"])
+    def terms(self, row: Row) -> Iterator[Sequence[str]]:
+        """Yield the terms of a record in parts; repeats add weight."""
+        for part in iterate_terms(row["task"]):
+            yield part * _TASK_WEIGHT
+        yield from iterate_terms(row["content"])
         for name in tag_facets(row["tags"]):
-            terms += _tag_terms(name)
-        return terms
+            yield _tag_terms(name)
 
-    def embedded(self, row: Row) -> str:
-        """Return what of a record is embedded."""
-        return shortened(f"{row['task']}\n{row['content']}")
+    def size(self, row: Row) -> int:
+        """Return about how many characters `terms` looks through."""
+        return len(row["task"]) + len(row["content"])
+
+    def embedding_text(self, row: Row) -> str:
+        """Return the text of a record that is embedded."""
+        return truncate(f"{row['task']}\n{row['content']}")
 
 
 class ContextTexts:
-    """A node is found by its L0 text, and a part of a session is its own: no other level is looked at.
-
-    Beside its words stand those of its days, of which what is embedded has none.
-    """
+    """A node is searched by its L0 text, a part of a session by its own text, both also by their days."""
 
     collections = frozenset({NODES, PARTS})
 
-    def terms(self, row: Row) -> list[str]:
-        """Return the terms of a node or a part."""
-        collection = collection_of(row)
-        return index_terms(l0.searched_text(collection, row)) + l0.searched_days(collection, row)
+    def terms(self, row: Row) -> Iterator[Sequence[str]]:
+        """Yield the terms of a node or a part, in parts."""
+        collection = get_collection(row)
+        yield from iterate_terms(texts.get_indexed_text(collection, row))
+        yield texts.get_indexed_dates(collection, row)
 
-    def embedded(self, row: Row) -> str:
-        """Return what of a node or a part is embedded."""
-        return shortened(l0.searched_text(collection_of(row), row))
+    def size(self, row: Row) -> int:
+        """Return about how many characters `terms` looks through."""
+        return len(row["content" if get_collection(row) == PARTS else "abstract"])
+
+    def embedding_text(self, row: Row) -> str:
+        """Return the text of a node or a part that is embedded."""
+        return truncate(texts.get_indexed_text(get_collection(row), row))
 
 
-def shortened(text: str) -> str:
-    """Return what of a text is embedded."""
+def truncate(text: str) -> str:
+    """Return the beginning of a text that is embedded."""
     return text.strip()[:_EMBEDDED_CHARS]
 
 
-def collection_of(row: Row) -> str:
-    """Tell parts from nodes: what was said stands in a session."""
+def get_collection(row: Row) -> str:
+    """Return the collection of a row: a part has a session."""
     return PARTS if "session_uri" in row else NODES
 
 
 @lru_cache(maxsize=4096)
 def _tag_terms(facet: str) -> tuple[str, ...]:
-    # The same few tags stand on most records.
+    # Most records have the same few tags.
     return tuple(index_terms(facet.removeprefix("tag.")))

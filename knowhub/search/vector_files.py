@@ -1,4 +1,4 @@
-"""An account's vectors on disk: one file of rows that only grows, and a note that says what it stands on."""
+"""The vector file of an account, which is append-only, and its note."""
 
 import os
 import shutil
@@ -13,19 +13,19 @@ import numpy as np
 import orjson
 
 from knowhub.core.errors import Unavailable
-from knowhub.search.vectors import Rows, row_type
+from knowhub.search.vectors import Rows, make_row_type
 
-# Raised when a row changes its form, or what of a record is embedded.
+# Increased if the row format or the embedded text changes.
 LAYOUT: Final = 1
 ROWS_FILE: Final = "rows.bin"
 REFUSED_FILE: Final = "refused.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Embedded:
-    """What a file of vectors stands on: a log, the line that it has absorbed last, the newest erasing, the model.
+class VectorNote:
+    """What a vector file contains: its log and position, the newest erase, the model.
 
-    `documents` are the rows of the file, those of older texts too, and `crc` is their CRC-32.
+    `documents` is the number of rows, with old ones, and `crc` their CRC-32.
     """
 
     log_id: str
@@ -41,46 +41,46 @@ class Embedded:
 
 
 class VectorFiles:
-    """One account's files. Any process may read them; the keeper of the directory writes them."""
+    """The files of one account. Any process may read them; only the leader writes them."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def noted(self) -> Embedded | None:
-        """Return the note of what stands on the disk; None where there is none that can be read."""
+    def read_note(self) -> VectorNote | None:
+        """Return the note on disk; None if there is no valid one."""
         try:
-            note = Embedded(**orjson.loads((self._folder / "built.json").read_bytes()))
+            note = VectorNote(**orjson.loads((self._folder / "built.json").read_bytes()))
         except (OSError, orjson.JSONDecodeError, TypeError):
             return None
         return note if note.layout == LAYOUT else None
 
     @property
-    def noted_erases(self) -> int | None:
-        """The number of the newest erasing that what stands on the disk knows of; None where nothing stands there."""
-        note = self.noted()
+    def erase_seq(self) -> int | None:
+        """The number of the newest erase that the file on disk contains; None if there is no file."""
+        note = self.read_note()
         if note is not None:
             return note.erases
-        # Without a note nobody can tell what the rows may hold.
+        # Without a note the content is unknown.
         return -1 if next(self._folder.glob("build-*"), None) is not None else None
 
-    def refused(self, log_id: str, model: str) -> frozenset[int]:
-        """Return the numbers of the texts that the keeper's embedder does not take; none where nothing says so."""
+    def read_rejected(self, log_id: str, model: str) -> frozenset[int]:
+        """Return the numbers of the texts that the leader's embedder rejects."""
         try:
             said = orjson.loads((self._folder / REFUSED_FILE).read_bytes())
             return frozenset(said["numbers"]) if [said["log_id"], said["model"]] == [log_id, model] else frozenset()
         except (OSError, orjson.JSONDecodeError, KeyError, TypeError):
             return frozenset()
 
-    def write_refused(self, log_id: str, model: str, numbers: frozenset[int]) -> None:
-        """Say which texts the embedder does not take, to the other processes. Raises Unavailable."""
+    def write_rejected(self, log_id: str, model: str, numbers: frozenset[int]) -> None:
+        """Write which texts the embedder rejects, for the other processes. Raises Unavailable."""
         said = {"log_id": log_id, "model": model, "numbers": sorted(numbers)}
-        with self._named_failure():
+        with self._translate_errors():
             self._folder.mkdir(parents=True, exist_ok=True)
             self._publish(REFUSED_FILE, orjson.dumps(said))
 
-    def read(self, note: Embedded, known: Embedded | None = None) -> Rows:
-        """Return the rows of `note` behind those of `known`. Raises ValueError where they are damaged, and OSError."""
-        kind = row_type(note.dimensions)
+    def read(self, note: VectorNote, known: VectorNote | None = None) -> Rows:
+        """Return the rows of `note` after those of `known`. Raises ValueError if they are damaged, and OSError."""
+        kind = make_row_type(note.dimensions)
         start, crc = (known.documents, known.crc) if known is not None else (0, 0)
         length = (note.documents - start) * kind.itemsize
         with self._rows_file(note.build).open("rb") as file:
@@ -90,11 +90,11 @@ class VectorFiles:
             raise ValueError(f"the vectors in {self._folder} are damaged")
         return np.frombuffer(data, kind)
 
-    def append(self, rows: Rows, before: Embedded, note: Embedded) -> Embedded:
-        """Write rows behind those of `before`, durable before the note says so; return it. Raises Unavailable."""
+    def append(self, rows: Rows, before: VectorNote, note: VectorNote) -> VectorNote:
+        """Append rows durably, then write the note and return it. Raises Unavailable."""
         data = rows.tobytes()
-        with self._named_failure(), self._rows_file(before.build).open("r+b") as file:
-            # What a process wrote that died before its note is written over.
+        with self._translate_errors(), self._rows_file(before.build).open("r+b") as file:
+            # Overwrite the rows of a process that crashed before its note.
             file.seek(before.documents * rows.itemsize)
             file.truncate()
             file.write(data)
@@ -102,10 +102,10 @@ class VectorFiles:
             os.fsync(file.fileno())
             return self._note(note, before.documents + len(rows), zlib.crc32(data, before.crc))
 
-    def write(self, rows: Rows, note: Embedded) -> Embedded:
-        """Write a new file of rows beside what stands, which then goes; return its note. Raises Unavailable."""
+    def write(self, rows: Rows, note: VectorNote) -> VectorNote:
+        """Write a new file, return its note, and remove the old file. Raises Unavailable."""
         data = rows.tobytes()
-        with self._named_failure():
+        with self._translate_errors():
             path = self._rows_file(note.build)
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("wb") as file:
@@ -119,18 +119,18 @@ class VectorFiles:
         return written
 
     def new_build(self) -> int:
-        """Return a number that no file of rows here bears."""
+        """Return an unused build number."""
         standing = [folder.name.removeprefix("build-") for folder in self._folder.glob("build-*")]
         return max([0, *(int(number) for number in standing if number.isdecimal())]) + 1
 
     def remove(self) -> None:
         """Remove everything. Raises Unavailable."""
-        with self._named_failure():
+        with self._translate_errors():
             if self._folder.exists():
                 shutil.rmtree(self._folder)
 
-    def _note(self, note: Embedded, documents: int, crc: int) -> Embedded:
-        written = Embedded(**asdict(note) | {"documents": documents, "crc": crc})
+    def _note(self, note: VectorNote, documents: int, crc: int) -> VectorNote:
+        written = VectorNote(**asdict(note) | {"documents": documents, "crc": crc})
         self._publish("built.json", orjson.dumps(asdict(written)))
         return written
 
@@ -143,7 +143,7 @@ class VectorFiles:
         return self._folder / f"build-{build}" / ROWS_FILE
 
     @contextmanager
-    def _named_failure(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         try:
             yield
         except OSError as problem:

@@ -1,4 +1,4 @@
-"""The vectors of all accounts, following the log; what lacks one is embedded in the background, in nobody's way."""
+"""The vectors of all accounts. They follow the log; missing vectors are embedded in the background."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
@@ -6,11 +6,11 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final, Generic, Protocol, TypeVar
 
-from knowhub.core.embedding import EmbeddingFailed, Vector
 from knowhub.core.errors import Unavailable
-from knowhub.search.account_vectors import AccountVectors, Waiting
-from knowhub.search.embedding_work import PatientEmbedding
-from knowhub.search.following import HeadT, LogMark, Records, Texts, touches
+from knowhub.core.language_models import EmbeddingFailed, Vector
+from knowhub.search.account_vectors import AccountVectors, PendingText
+from knowhub.search.batch_embedder import BatchEmbedder
+from knowhub.search.ports import HeadT, LogMark, Records, Texts, is_affected
 from knowhub.search.vector_files import VectorFiles
 from knowhub.search.vectors import Matrix
 
@@ -24,22 +24,22 @@ _NAMED: Final = 3
 
 
 class EmbeddingWork(Protocol):
-    """Embeds what waits in place of the index's own loop: whose rows want more than to be asked about again."""
+    """Embeds pending texts in place of the index's own loop."""
 
     @property
     def is_wanted(self) -> bool:
-        """Whether there is something to do that the index does not count among what waits."""
+        """Whether there is work besides the pending texts of the index."""
 
     @property
-    def complaint(self) -> str | None:
-        """What is to be said of the rows that have no vector for good; None where there is no such row."""
+    def problem_message(self) -> str | None:
+        """A message about rows that have no vector for good; None if there are none."""
 
     async def drain(self) -> None:
-        """Embed until nothing is left that can be now. Raises Unavailable."""
+        """Embed until nothing more can be embedded now. Raises Unavailable."""
 
 
 class VectorIndex(Generic[HeadT]):
-    """Follows the store as the lexical index does. Only the keeper of the directory embeds and writes."""
+    """Follows the store like the lexical index. Only the leader embeds and writes."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class VectorIndex(Generic[HeadT]):
         log: LogMark,
         records: Callable[[str], Records[HeadT]],
         texts: Texts,
-        embedding: PatientEmbedding,
+        embedding: BatchEmbedder,
         refused_again_s: float = _REFUSED_AGAIN_S,
     ) -> None:
         self._folder = folder
@@ -66,27 +66,27 @@ class VectorIndex(Generic[HeadT]):
         self._other: EmbeddingWork | None = None
         self._is_closed = False
 
-    def hand_over(self, work: EmbeddingWork) -> None:
-        """Let `work` embed what waits from now on; when, and how patiently, is still decided here."""
+    def set_worker(self, work: EmbeddingWork) -> None:
+        """Let `work` embed the pending texts; this index still schedules it."""
         self._other = work
 
     @property
     def lag(self) -> int:
-        """How many records are to be embedded yet; those that the embedder refuses are not among them."""
+        """The number of pending records, without rejected ones."""
         return sum(account.lag for account in self._accounts.values())
 
     @property
-    def noted_erases(self) -> int | None:
-        """The number of the newest erasing that every file knows of; None where there is none."""
-        noted = [account.noted_erases for account in self._accounts.values()]
+    def erase_seq(self) -> int | None:
+        """The number of the newest erase that all files contain; None if there are none."""
+        noted = [account.erase_seq for account in self._accounts.values()]
         return min((erases for erases in noted if erases is not None), default=None)
 
     def follow(self, account: str, seq: int, changes: Sequence[Any]) -> None:
-        """Note the records that an operation touched. Called by the store, in order."""
+        """Note the records of an operation. Called by the store, in order."""
         collections = self._texts.collections
         if account not in self._accounts:
-            # Opening an account's takes stock of all that it lacks, this operation too.
-            if touches(changes, collections):
+            # Opening an account finds all missing vectors, also those of this operation.
+            if is_affected(changes, collections):
                 self.account(account)
             return
         for change in changes:
@@ -103,49 +103,49 @@ class VectorIndex(Generic[HeadT]):
     ) -> list[tuple[float, HeadT]]:
         return await self.account(account).search(query, groups, accept, limit)
 
-    def fits(self, account: str, query: Matrix) -> bool:
-        """Tell whether a query can be compared with an account's vectors; where not, look what has changed."""
-        fits = self.account(account).fits(query)
+    def can_compare(self, account: str, query: Matrix) -> bool:
+        """Return whether a query has the dimensions of the account's vectors; if not, ask the embedder again."""
+        fits = self.account(account).can_compare(query)
         if not fits:
             self._embedding.dimensions = None
         return fits
 
-    def compared(self, account: str, query: Matrix, heads: Sequence[HeadT]) -> Mapping[int, float]:
-        return self.account(account).compared(query, heads)
+    def compare(self, account: str, query: Matrix, heads: Sequence[HeadT]) -> Mapping[int, float]:
+        return self.account(account).compare(query, heads)
 
-    async def tend(self) -> None:
-        """Keep the files in order, and begin to embed what waits; nobody waits for that.
+    async def catch_up(self) -> None:
+        """Maintain the files, and start to embed in the background.
 
-        Raises Unavailable as long as the embedder is down, and while it refuses a text.
+        Raises Unavailable while the embedder is down or rejects a text.
         """
         for account in list(self._accounts.values()):
-            await account.tidy()
-        self._retry_refused()
-        self._begin(self._embed)
-        self._check_well()
+            await account.clean()
+        self._retry_rejected()
+        self._start(self._embed)
+        self._raise_problem()
 
     async def reload(self) -> None:
-        """Take in what the keeper has written since. Raises Unavailable as `tend` does."""
+        """Load what the leader has written. Raises Unavailable like `catch_up`."""
         for account in list(self._accounts.values()):
             await account.reload()
-        self._begin(self._look)
-        self._check_well()
+        self._start(self._refresh)
+        self._raise_problem()
 
-    async def embed_waiting(self) -> None:
-        """Embed until nothing waits. Raises Unavailable when the embedder gives no vectors, or the disk no room."""
-        await self._expect_dimensions()
+    async def embed_pending(self) -> None:
+        """Embed until nothing is pending. Raises Unavailable if the embedder or the disk fails."""
+        await self._update_dimensions()
         if self._other is not None:
             await self._other.drain()
             return
         for account in list(self._accounts.values()):
             while account.lag and not self._is_closed:
-                batch = await account.next_waiting(_BATCH)
+                batch = await account.get_pending(_BATCH)
                 if batch and not await self._embed_batch(account, batch):
-                    # Something is being erased: what is read now may still tell of it.
+                    # An erase is running: try again later.
                     return
 
     async def rebuild(self, progress: Callable[[int, int], None], account: str | None = None) -> int:
-        """Embed every record of one account anew, or of all, and then put that in the place of what stands.
+        """Embed all records of one account or of all again, then replace the old vectors.
 
         Returns how many have a vector. Raises Unavailable, and then nothing has changed.
         """
@@ -153,21 +153,21 @@ class VectorIndex(Generic[HeadT]):
         return sum([await self._rebuild(name, progress) for name in names])
 
     async def close(self) -> None:
-        """Break off what is under way: it is begun again where it is taken up next."""
+        """Stop the work; it starts again after the next start."""
         self._is_closed = True
         for asking in self._asking:
-            # Only what waits for the embedder: a thread that writes would be left behind.
+            # Only calls of the embedder are cancelled; writes are finished.
             asking.cancel()
         if self._work is not None:
             await asyncio.wait([self._work])
 
     @property
     def accounts(self) -> Mapping[str, AccountVectors[HeadT]]:
-        """The accounts that have something to be found by its meaning, now or later."""
+        """The accounts that have vectors or pending texts."""
         return self._accounts
 
     def account(self, account: str) -> AccountVectors[HeadT]:
-        """Return an account's vectors, opened on first use. One with nothing in it is not remembered."""
+        """Return the vectors of an account, opened on first use. An empty account is not remembered."""
         vectors = self._accounts.get(account)
         if vectors is None:
             # A name may hold any character: its hash names the folder.
@@ -182,14 +182,16 @@ class VectorIndex(Generic[HeadT]):
     async def _rebuild(self, name: str, progress: Callable[[int, int], None]) -> int:
         account, records = self.account(name), self._records(name)
         heads = list(records.heads())
-        embedded: list[Waiting] = []
+        embedded: list[PendingText] = []
         vectors: list[Vector] = []
         for start in range(0, len(heads), _BATCH):
             progress(start, len(heads))
             some = heads[start : start + _BATCH]
-            # One that is deleted meanwhile is still read, and left out when all is written.
-            batch = [Waiting(head.id, head.text_num, self._texts.embedded(records.row(head.id))) for head in some]
-            for waiting, vector in zip(batch, await self._vectors(batch), strict=True):
+            # Rows that are deleted meanwhile are left out at the end.
+            batch = [
+                PendingText(head.id, head.text_num, self._texts.embedding_text(records.row(head.id))) for head in some
+            ]
+            for waiting, vector in zip(batch, await self._embed_pending(batch), strict=True):
                 if vector is not None:
                     embedded.append(waiting)
                     vectors.append(vector)
@@ -198,63 +200,64 @@ class VectorIndex(Generic[HeadT]):
         progress(len(heads), len(heads))
         return len(vectors)
 
-    def _begin(self, work: Callable[[], Any]) -> None:
+    def _start(self, work: Callable[[], Any]) -> None:
         now = asyncio.get_running_loop().time()
-        is_wanted = self._is_in_doubt or any(account.lag or account.wants_links for account in self._accounts.values())
+        is_wanted = self._is_dimension_unknown or any(
+            account.lag or account.needs_links for account in self._accounts.values()
+        )
         is_wanted = is_wanted or (self._other is not None and self._other.is_wanted)
         is_busy = self._work is not None and not self._work.done()
         if is_wanted and not is_busy and not self._is_closed and now >= self._not_before:
             self._work = asyncio.create_task(work(), name="embedding")
 
     @property
-    def _is_in_doubt(self) -> bool:
-        # Before the first vector nobody knows whether those on the disk are of the dimensions that it gives now.
-        kept = [account.kept for account in self._accounts.values() if account.kept is not None]
+    def _is_dimension_unknown(self) -> bool:
+        # The dimensions of the embedder are unknown before its first vector.
+        kept = [account.vectors for account in self._accounts.values() if account.vectors is not None]
         return any(vectors.dimensions != self._embedding.dimensions for vectors in kept)
 
-    def _retry_refused(self) -> None:
+    def _retry_rejected(self) -> None:
         now = asyncio.get_running_loop().time()
         if self._other is not None:
-            # It knows when a text is to be asked about again.
             return
-        if not any(account.refused for account in self._accounts.values()):
+        if not any(account.rejected_rows for account in self._accounts.values()):
             self._refused_since = None
         elif self._refused_since is None:
             self._refused_since = now
         elif now - self._refused_since >= self._refused_again_s:
             self._refused_since = now
             for account in self._accounts.values():
-                account.retry_refused()
+                account.retry_rejected()
 
-    def _check_well(self) -> None:
+    def _raise_problem(self) -> None:
         if self._other is not None:
-            if self._problem is not None or self._other.complaint is not None:
-                raise Unavailable(self._problem or self._other.complaint or "")
+            if self._problem is not None or self._other.problem_message is not None:
+                raise Unavailable(self._problem or self._other.problem_message or "")
             return
-        refused = [row_id for account in self._accounts.values() for row_id in account.refused]
+        refused = [row_id for account in self._accounts.values() for row_id in account.rejected_rows]
         if self._problem is not None:
             raise Unavailable(self._problem)
         if refused:
             names = ", ".join(refused[:_NAMED])
             raise Unavailable(f"the embedder refuses {len(refused)} records, found by their words alone: {names}")
 
-    async def _expect_dimensions(self) -> None:
-        """Find out of which dimensions the embedder's vectors are now, where that is not known."""
-        if not self._is_in_doubt:
+    async def _update_dimensions(self) -> None:
+        """Ask the embedder for its dimensions if they are unknown."""
+        if not self._is_dimension_unknown:
             return
         if self._embedding.dimensions is None:
-            await self._told(self._embedding.learn_dimensions())
+            await self._call_embedder(self._embedding.update_dimensions())
         for account in list(self._accounts.values()):
             if self._embedding.dimensions is not None:
-                account.expect(self._embedding.dimensions)
+                account.set_dimensions(self._embedding.dimensions)
 
-    async def _look(self) -> None:
-        await self._patiently(self._expect_dimensions)
+    async def _refresh(self) -> None:
+        await self._run_with_retry(self._update_dimensions)
 
     async def _embed(self) -> None:
-        await self._patiently(self.embed_waiting)
+        await self._run_with_retry(self.embed_pending)
 
-    async def _patiently(self, work: Callable[[], Awaitable[None]]) -> None:
+    async def _run_with_retry(self, work: Callable[[], Awaitable[None]]) -> None:
         try:
             await work()
         except Unavailable as problem:
@@ -263,33 +266,33 @@ class VectorIndex(Generic[HeadT]):
             self._problem = str(problem)
             return
         self._pause_s, self._problem = 0.0, None
-        await self._link()
+        await self._update_graphs()
 
-    async def _link(self) -> None:
+    async def _update_graphs(self) -> None:
         for account in list(self._accounts.values()):
-            while account.wants_links and account.kept is not None and not self._is_closed:
-                await asyncio.to_thread(account.kept.add_neighbours)
+            while account.needs_links and account.vectors is not None and not self._is_closed:
+                await asyncio.to_thread(account.vectors.extend_graph)
 
-    async def _embed_batch(self, account: AccountVectors[HeadT], batch: Sequence[Waiting]) -> bool:
+    async def _embed_batch(self, account: AccountVectors[HeadT], batch: Sequence[PendingText]) -> bool:
         try:
-            vectors = await self._vectors(batch)
+            vectors = await self._embed_pending(batch)
         except Unavailable:
             account.defer(batch)
             raise
         for waiting, vector in zip(batch, vectors, strict=True):
             if vector is None:
-                account.refuse(waiting)
+                account.reject(waiting)
         taken = [(waiting, vector) for waiting, vector in zip(batch, vectors, strict=True) if vector is not None]
-        return not taken or await account.take([one for one, _ in taken], [vector for _, vector in taken])
+        return not taken or await account.write_vectors([item for item, _ in taken], [vector for _, vector in taken])
 
-    async def embedded(self, texts: Sequence[str]) -> "list[Vector | None]":
-        """Return a vector for each text, None for those that the embedder does not take. Raises Unavailable."""
-        return await self._told(self._embedding.vectors(texts))
+    async def embed_texts(self, texts: Sequence[str]) -> "list[Vector | None]":
+        """Return a vector for each text, None for rejected texts. Raises Unavailable."""
+        return await self._call_embedder(self._embedding.embed(texts))
 
-    async def _vectors(self, batch: Sequence[Waiting]) -> "list[Vector | None]":
-        return await self.embedded([waiting.text for waiting in batch])
+    async def _embed_pending(self, batch: Sequence[PendingText]) -> "list[Vector | None]":
+        return await self.embed_texts([waiting.text for waiting in batch])
 
-    async def _told(self, question: Coroutine[Any, Any, _Answer]) -> _Answer:
+    async def _call_embedder(self, question: Coroutine[Any, Any, _Answer]) -> _Answer:
         asking = asyncio.create_task(question, name="embedding texts")
         self._asking.add(asking)
         asking.add_done_callback(self._asking.discard)
@@ -300,22 +303,28 @@ class VectorIndex(Generic[HeadT]):
 
 
 class UnusedVectors:
-    """Vectors of a directory for which no embedder is configured now: they must not outlive what is erased."""
+    """Vectors of a directory without an embedder. They are removed after an erase."""
 
     def __init__(self, folder: Path, log: LogMark) -> None:
         self._folder = folder
         self._log = log
 
     @property
-    def noted_erases(self) -> int | None:
-        noted = [files.noted_erases for files in self._files()]
+    def erase_seq(self) -> int | None:
+        noted = [files.erase_seq for files in self._files()]
         return min((erases for erases in noted if erases is not None), default=None)
 
-    async def tend(self) -> None:
-        """Remove what was written before the newest erasing. Raises Unavailable."""
+    async def catch_up(self) -> None:
+        """Remove files that are older than the newest erase. Raises Unavailable."""
         for files in self._files():
-            if files.noted_erases not in (None, self._log.erases):
+            if files.erase_seq not in (None, self._log.erases):
                 await asyncio.to_thread(files.remove)
+
+    async def reload(self) -> None:
+        """Do nothing: they are not searched."""
+
+    async def close(self) -> None:
+        """Do nothing."""
 
     def _files(self) -> list[VectorFiles]:
         return [VectorFiles(folder) for folder in sorted(self._folder.glob("*")) if folder.is_dir()]

@@ -1,7 +1,6 @@
-"""The vectors of one account in memory: what a filter leaves out is not compared, and what is compared is exact.
+"""The vectors of one account in memory. Filtered rows are not compared; comparison is exact.
 
-Rows are only ever added. One that is outdated stays until the file that they come from is written anew: a caller drops
-it from what it is given, as it drops what its rules refuse.
+Rows are append-only. An outdated row stays until its file is rewritten; callers drop it from the results.
 """
 
 from array import array
@@ -13,11 +12,11 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from knowhub.search.neighbours import Neighbours
+from knowhub.search.vector_graph import VectorGraph
 
 Matrix: TypeAlias = NDArray[np.float32]
 Rows: TypeAlias = NDArray[Any]
-"""As `row_type` says."""
+"""As `make_row_type` says."""
 
 # Few blocks, as each product wakes the threads of the library anew; memory that no row has touched costs nothing.
 _ROWS_PER_BLOCK: Final = 1 << 16
@@ -30,7 +29,7 @@ _SPARE_NEIGHBOURS: Final = 64
 _MORE: Final = 4
 
 
-def row_type(dimensions: int) -> np.dtype[Any]:
+def make_row_type(dimensions: int) -> np.dtype[Any]:
     """Return what a row is, in memory and on disk: which change wrote its text, the text's hash, and its vector.
 
     Sixteen bits a dimension: they move a likeness by less than 0.001, and halve the file.
@@ -39,13 +38,13 @@ def row_type(dimensions: int) -> np.dtype[Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Likeness:
+class Similarity:
     """How like a query rows are: `values`, and in their order the `numbers` of the rows."""
 
     values: Matrix
     numbers: NDArray[np.int64]
 
-    def best_first(self, first: int) -> Iterator[tuple[float, int]]:
+    def iter_best(self, first: int) -> Iterator[tuple[float, int]]:
         """Yield (likeness, number) of the best `first`, then on and on until nothing is left."""
         taken = 0
         while taken < len(self.values):
@@ -73,7 +72,7 @@ class Comparison:
     slots: NDArray[np.int64] | None
 
     @property
-    def compared(self) -> int:
+    def size(self) -> int:
         return self.count if self.slots is None else len(self.slots)
 
 
@@ -96,7 +95,7 @@ class Vectors:
         self._slots: dict[int, int] = {}
         self._slot_by_digest: dict[int, int] = {}
         self._slots_by_facet: dict[str, array[int]] = {}
-        self._neighbours = Neighbours(dimensions)
+        self._neighbours = VectorGraph(dimensions)
 
     def __len__(self) -> int:
         return self._count
@@ -106,7 +105,7 @@ class Vectors:
 
     def add(self, rows: Rows, facets: Sequence[frozenset[str]]) -> None:
         """Take in rows with the facets of their records."""
-        self._fill(rows)
+        self._append(rows)
         slots = range(self._count, self._count + len(rows))
         for slot, number, digest, names in zip(
             slots, rows["number"].tolist(), rows["digest"].tolist(), facets, strict=True
@@ -117,14 +116,14 @@ class Vectors:
                 self._slots_by_facet.setdefault(name, array("I")).append(slot)
         self._count += len(rows)
 
-    def of_text(self, digest: int) -> Matrix | None:
+    def find_by_text(self, digest: int) -> Matrix | None:
         """Return the vector of a text by its hash; None when it is not here."""
         slot = self._slot_by_digest.get(digest)
         return None if slot is None else self._row(slot)
 
     def rows(self, numbers: Sequence[int]) -> Rows:
         """Return rows as they were taken in. Meant for a thread."""
-        rows = np.empty(len(numbers), row_type(self.dimensions))
+        rows = np.empty(len(numbers), make_row_type(self.dimensions))
         for place, slot in enumerate(map(self._slots.__getitem__, numbers)):
             block, offset = divmod(slot, self._rows_per_block)
             rows["number"][place] = self._numbers[block][offset]
@@ -132,12 +131,12 @@ class Vectors:
             rows["vector"][place] = self._blocks[block][offset]
         return rows
 
-    def compared(self, query: Matrix, numbers: Sequence[int]) -> dict[int, float]:
+    def compare(self, query: Matrix, numbers: Sequence[int]) -> dict[int, float]:
         """Return how like a query some rows are, by number; what has no vector, or one without meaning, is left out."""
         rows = {number: self._row(self._slots[number]) for number in numbers if number in self._slots}
         return {number: float(row @ query) for number, row in rows.items() if row.any()}
 
-    def comparison(self, query: Matrix, groups: Sequence[frozenset[str]]) -> Comparison:
+    def start_comparison(self, query: Matrix, groups: Sequence[frozenset[str]]) -> Comparison:
         """Find the rows that have one facet of each group."""
         allowed: NDArray[np.bool_] | None = None
         for group in groups:
@@ -148,41 +147,41 @@ class Vectors:
             allowed = passing if allowed is None else allowed & passing
         return Comparison(query, self._count, None if allowed is None else np.flatnonzero(allowed))
 
-    def likeness(self, asked: Comparison, many: int) -> Likeness:
+    def run_comparison(self, asked: Comparison, many: int) -> Similarity:
         """Compare a query with its rows; where those are very many, with the nearest, at least `many` of them.
 
         Meant for a thread: it reads only what stood when the comparison was made.
         """
-        slots = self._near(asked, many) if asked.compared * self.dimensions > self._exact_numbers else None
+        slots = self._search_graph(asked, many) if asked.size * self.dimensions > self._exact_numbers else None
         slots = asked.slots if slots is None else slots
         numbers = np.concatenate([*self._numbers, np.empty(0, np.int64)])[: asked.count]
-        return Likeness(self._products(asked, slots), numbers if slots is None else numbers[slots])
+        return Similarity(self._multiply(asked, slots), numbers if slots is None else numbers[slots])
 
     @property
-    def wants_neighbours(self) -> bool:
+    def needs_graph(self) -> bool:
         """Whether there are rows that a graph of neighbours should hold and does not."""
         return (
             self._count * self.dimensions > self._exact_numbers
             and self._neighbours.rows + _LINKED_PER_TURN <= self._count
         )
 
-    def add_neighbours(self) -> None:
+    def extend_graph(self) -> None:
         """Bring the next rows into the graph. Meant for a thread, one at a time."""
         block, offset = divmod(self._neighbours.rows, self._rows_per_block)
         self._neighbours.add(self._blocks[block][offset : offset + _LINKED_PER_TURN])
 
-    def _near(self, asked: Comparison, many: int) -> NDArray[np.int64] | None:
+    def _search_graph(self, asked: Comparison, many: int) -> NDArray[np.int64] | None:
         """Return rows that are near; None where the graph does not serve, being unfinished or mostly filtered away."""
         covered = self._neighbours.rows
-        wanted = 2 * many * asked.count // asked.compared + _SPARE_NEIGHBOURS
+        wanted = 2 * many * asked.count // asked.size + _SPARE_NEIGHBOURS
         if (asked.count - covered) * self.dimensions > self._exact_numbers or wanted * _SPARE_NEIGHBOURS > asked.count:
             return None
         # What came after the graph is compared one by one.
-        near = np.concatenate([self._neighbours.nearest(asked.query, wanted), np.arange(covered, asked.count)])
+        near = np.concatenate([self._neighbours.search(asked.query, wanted), np.arange(covered, asked.count)])
         near = near if asked.slots is None else np.intersect1d(near, asked.slots, assume_unique=True)
         return near if len(near) >= many else None
 
-    def _products(self, asked: Comparison, slots: NDArray[np.int64] | None) -> Matrix:
+    def _multiply(self, asked: Comparison, slots: NDArray[np.int64] | None) -> Matrix:
         values = np.empty(asked.count if slots is None else len(slots), np.float32)
         if slots is None or len(slots) * _WORTH_TAKING_OUT > asked.count:
             everything = np.empty(asked.count, np.float32)
@@ -196,7 +195,7 @@ class Vectors:
             np.dot(self._blocks[block][chosen], asked.query, out=values[start:end])
         return values
 
-    def _fill(self, rows: Rows) -> None:
+    def _append(self, rows: Rows) -> None:
         # In blocks: to grow one matrix would copy hundreds of megabytes at once.
         slot, taken = self._count, 0
         while taken < len(rows):

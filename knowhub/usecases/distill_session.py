@@ -7,23 +7,31 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 from weakref import WeakValueDictionary
 
-from knowhub.context import spaces, uri
-from knowhub.context.model import NODES, Category
-from knowhub.context.ports import ContextView
+from knowhub.context import uri
+from knowhub.context.model import NODES, MemoryCategory
+from knowhub.context.queries import find_memory, list_memories_in
 from knowhub.core import permissions
 from knowhub.core.errors import NotFound
-from knowhub.core.operation import Committed, IdempotencyKey, Operation, Row
+from knowhub.core.operation import Committed, IdempotencyKey, Operation, Reads, Row, View
 from knowhub.core.request_context import RequestContext
-from knowhub.knowledge.heads import facet
-from knowhub.knowledge.model import COLLECTION, KnowledgeType, ListQuery, NewKnowledge, Page, Saved, SavedBatch
+from knowhub.knowledge.model import (
+    COLLECTION,
+    KnowledgeType,
+    ListQuery,
+    NewKnowledge,
+    RecordPage,
+    SavedBatch,
+    SaveResult,
+)
+from knowhub.knowledge.table import facet
 
-TYPES: Final[Mapping[Category, KnowledgeType]] = {
-    Category.PATTERNS: KnowledgeType.STRATEGY,
-    Category.CASES: KnowledgeType.USECASE,
-    Category.SKILLS: KnowledgeType.TOOL,
-    Category.TOOLS: KnowledgeType.TOOL,
-    Category.PREFERENCES: KnowledgeType.USER_PROFILE,
-    Category.PROFILE: KnowledgeType.USER_PROFILE,
+TYPES: Final[Mapping[MemoryCategory, KnowledgeType]] = {
+    MemoryCategory.PATTERNS: KnowledgeType.STRATEGY,
+    MemoryCategory.CASES: KnowledgeType.USECASE,
+    MemoryCategory.SKILLS: KnowledgeType.TOOL,
+    MemoryCategory.TOOLS: KnowledgeType.TOOL,
+    MemoryCategory.PREFERENCES: KnowledgeType.USER_PROFILE,
+    MemoryCategory.PROFILE: KnowledgeType.USER_PROFILE,
 }
 """What each category becomes; entities and events are no knowledge, they stay memory."""
 
@@ -32,19 +40,13 @@ MEMORY, VERSION = "memory", "memory_version"
 
 MAX_DISTILLED = 1_000
 _MAX_TAG_CHARS = 200
-_USER_SIDE = frozenset({Category.PREFERENCES, Category.PROFILE})
+_USER_SIDE = frozenset({MemoryCategory.PREFERENCES, MemoryCategory.PROFILE})
 _DELETED = "delete_knowledge"
 _LEFT_ALONE = frozenset({"known", "forgotten"})
 
 
-class Memories(Protocol):
-    """Where the session and what was learnt from it stand."""
-
-    async def refresh(self) -> None:
-        """Take in what other processes have acknowledged."""
-
-    def view(self, account: str) -> ContextView:
-        """Return the acknowledged state of one account."""
+class Memories(Reads, Protocol):
+    """The store of sessions and memories."""
 
     async def replayed(self, account: str, idempotency: IdempotencyKey | None) -> Committed | None:
         """Return what a request with this key wrote; None if none did."""
@@ -56,7 +58,7 @@ class Memories(Protocol):
 class Knowledge(Protocol):
     """Where records are kept."""
 
-    async def page(self, ctx: RequestContext, query: ListQuery) -> Page:
+    async def page(self, ctx: RequestContext, query: ListQuery) -> RecordPage:
         """Return the newest records that pass every filter."""
 
     async def save_batch(
@@ -66,7 +68,7 @@ class Knowledge(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Distilled:
+class DistilledMemory:
     """What became of one memory: `new`, `changed` where an older record of it is superseded, `known` or `forgotten`.
 
     Forgotten is what its owner deleted the record of, until the memory itself moves on.
@@ -82,18 +84,18 @@ class Distilled:
 
 
 @dataclass(frozen=True, slots=True)
-class Distillate:
+class DistillationResult:
     """What a session gave. `operation_id` is None where nothing was saved."""
 
     session_uri: str
-    results: Sequence[Distilled]
+    results: Sequence[DistilledMemory]
     saved: Sequence[Mapping[str, Any]]
     operation_id: str | None
     dry_run: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class _Planned:
+class _PlannedRecord:
     row: Row
     new: NewKnowledge
     before: Mapping[str, Any] | None
@@ -120,7 +122,7 @@ class Distillation:
 
     async def distill(
         self, ctx: RequestContext, session_id: str, key: IdempotencyKey | None = None, *, dry_run: bool = False
-    ) -> Distillate:
+    ) -> DistillationResult:
         """Save what a session of the caller taught, in one operation; again, only what has changed since.
 
         Raises Forbidden for a reader, NotFound for a session that the caller does not see, and as `save_batch`.
@@ -131,33 +133,35 @@ class Distillation:
 
     async def _distill(
         self, ctx: RequestContext, session_id: str, key: IdempotencyKey | None, *, dry_run: bool
-    ) -> Distillate:
+    ) -> DistillationResult:
         await self._memories.refresh()
         view = self._memories.view(ctx.account)
         session_uri = _session(view, ctx, session_id)
-        rows = list(_taught_by(view, ctx, session_uri, session_id))[:MAX_DISTILLED]
+        rows = list(_list_session_memories(view, ctx, session_uri, session_id))[:MAX_DISTILLED]
         done = None if dry_run else await self._memories.replayed(ctx.account, key)
         if done is not None:
-            return await self._answered_before(ctx, session_uri, rows, done)
-        planned = await self._planned(ctx, session_uri, rows)
-        wanted = [one for one in planned if one.status not in _LEFT_ALONE]
+            return await self._rebuild_answer(ctx, session_uri, rows, done)
+        planned = await self._plan_records(ctx, session_uri, rows)
+        wanted = [item for item in planned if item.status not in _LEFT_ALONE]
         if dry_run or not wanted:
-            return Distillate(session_uri, [_told(one) for one in planned], [], None, dry_run)
-        saved = await self._knowledge.save_batch(ctx, [one.new for one in wanted], key)
-        made = {one.row["id"]: record for one, record in zip(wanted, saved.records, strict=True)}
-        results = [_told(one, made.get(one.row["id"])) for one in planned]
-        records = [one.record for one in saved.records if one.duplicate_of is None]
-        return Distillate(session_uri, results, records, saved.operation_id)
+            return DistillationResult(session_uri, [_format_plan(item) for item in planned], [], None, dry_run)
+        saved = await self._knowledge.save_batch(ctx, [item.new for item in wanted], key)
+        made = {item.row["id"]: record for item, record in zip(wanted, saved.records, strict=True)}
+        results = [_format_plan(item, made.get(item.row["id"])) for item in planned]
+        records = [item.record for item in saved.records if item.duplicate_of is None]
+        return DistillationResult(session_uri, results, records, saved.operation_id)
 
-    async def _planned(self, ctx: RequestContext, session_uri: str, rows: Sequence[Row]) -> list[_Planned]:
-        """Return a record for each memory, with the one that was made of it before."""
+    async def _plan_records(self, ctx: RequestContext, session_uri: str, rows: Sequence[Row]) -> list[_PlannedRecord]:
+        """Return a record for each memory, with the record made of it before."""
         if not rows:
             return []
         standing = await self._records_of(ctx, rows, ListQuery())
         merged = await self._records_of(ctx, rows, ListQuery(is_merged=True))
         deleted = await self._records_of(ctx, rows, ListQuery(is_deleted=True))
-        before = {row["id"]: _made_before(row, standing.get(row["id"], ()), merged.get(row["id"], ())) for row in rows}
-        told_by = spaces.memory_context(ctx).user_owner
+        before = {
+            row["id"]: _find_earlier_record(row, standing.get(row["id"], ()), merged.get(row["id"], ())) for row in rows
+        }
+        told_by = uri.memory_context(ctx).user_owner
         return [
             _plan(
                 ctx,
@@ -184,7 +188,7 @@ class Distillation:
         page = await self._knowledge.page(ctx, replace(query, filters=filters, limit=MAX_DISTILLED * 2))
         made: dict[str, list[Mapping[str, Any]]] = {}
         for record in map(json.loads, page.records):
-            row = by_tag.get(_tagged(record, MEMORY)[0])
+            row = by_tag.get(_get_tag_values(record, MEMORY)[0])
             if row is not None and record["owner"] == row["owner"] and row["id"] in record["source"]["urls"]:
                 made.setdefault(row["id"], []).append(record)
         return made
@@ -192,7 +196,7 @@ class Distillation:
     async def _is_forgotten(
         self, ctx: RequestContext, row: Row, deleted: Mapping[str, Sequence[Mapping[str, Any]]]
     ) -> bool:
-        """Tell whether its owner deleted what was made of this version of a memory; an undo is no deletion."""
+        """Return whether its owner deleted what was made of this version of a memory; an undo is no deletion."""
         for record in deleted.get(row["id"], ()):
             if not _is_of_version(record, row):
                 continue
@@ -205,58 +209,60 @@ class Distillation:
                 return True
         return False
 
-    async def _answered_before(
+    async def _rebuild_answer(
         self, ctx: RequestContext, session_uri: str, rows: Sequence[Row], done: Committed
-    ) -> Distillate:
+    ) -> DistillationResult:
         """Return the answer of a request that was answered before, from what it wrote."""
         written = {change.after["tags"][MEMORY]: change.after for change in done.operation.changes}
         results = []
-        for one in await self._planned(ctx, session_uri, rows):
-            made = written.get(_tag(one.row["id"]))
+        for planned in await self._plan_records(ctx, session_uri, rows):
+            made = written.get(_tag(planned.row["id"]))
             if made is None:
-                results.append(_told(one))
+                results.append(_format_plan(planned))
                 continue
             status = "changed" if made["supersedes"] else "new"
-            kind = str(one.row["category"])
+            kind = str(planned.row["category"])
             named = (status, made["id"], made["task"], made["content"])
-            results.append(Distilled(one.row["id"], kind, made["types"], *named))
-        return Distillate(session_uri, results, list(written.values()), done.operation.operation_id)
+            results.append(DistilledMemory(planned.row["id"], kind, made["types"], *named))
+        return DistillationResult(session_uri, results, list(written.values()), done.operation.operation_id)
 
 
-def _session(view: ContextView, ctx: RequestContext, session_id: str) -> str:
-    whose = spaces.memory_context(ctx, session_id)
+def _session(view: View, ctx: RequestContext, session_id: str) -> str:
+    whose = uri.memory_context(ctx, session_id)
     try:
-        session_uri = spaces.session_uri(whose)
+        session_uri = uri.session_uri(whose)
     except ValueError:
         # No commit could have named a session so.
         raise NotFound.of("session", session_id) from None
-    head = view.context_head(session_uri)
+    head = find_memory(view, session_uri)
     if head is None or not head.live or not ctx.sees(head.audience):
         raise NotFound.of("session", session_id)
     return session_uri
 
 
-def _taught_by(view: ContextView, ctx: RequestContext, session_uri: str, session_id: str) -> Iterator[Row]:
+def _list_session_memories(view: View, ctx: RequestContext, session_uri: str, session_id: str) -> Iterator[Row]:
     """Yield the memories that a session gave or changed, by category and name."""
-    whose = spaces.memory_context(ctx, session_id)
+    whose = uri.memory_context(ctx, session_id)
     for category in TYPES:
-        space = spaces.space_of(whose, "user" if category in _USER_SIDE else "agent")
+        space = uri.space_of(whose, "user" if category in _USER_SIDE else "agent")
         below = uri.node_uri(ctx.account, space, category, "any")
         heads = (
-            [view.context_head(below)] if category is Category.PROFILE else view.context_children(uri.parent_of(below))
+            [find_memory(view, below)]
+            if category is MemoryCategory.PROFILE
+            else list_memories_in(view, uri.parent_of(below))
         )
         for head in heads:
             if head is None or not head.live or not ctx.may_edit(head.owner):
                 continue
             row = view.get(NODES, head.uri)
-            # One that a person emptied teaches nothing.
+            # A memory that a person emptied gives no record.
             says = row is not None and any(row[layer].strip() for layer in ("abstract", "overview", "content"))
             if row is not None and says and _is_from(row, session_uri, session_id):
                 yield row
 
 
 def _is_from(row: Row, session_uri: str, session_id: str) -> bool:
-    """Tell whether a memory came from this session; ids of sessions are shared by users whom one agent serves."""
+    """Return whether a memory came from this session; ids of sessions are shared by users whom one agent serves."""
     refs = [ref for ref in row["metadata"].get("source_refs", ()) if isinstance(ref, str)]
     if refs:
         return any(ref == session_uri or ref.startswith(f"{session_uri}/") for ref in refs)
@@ -265,9 +271,9 @@ def _is_from(row: Row, session_uri: str, session_id: str) -> bool:
 
 def _plan(
     ctx: RequestContext, session_uri: str | None, row: Row, before: Mapping[str, Any] | None, *, is_forgotten: bool
-) -> _Planned:
+) -> _PlannedRecord:
     """Plan the record of a memory; without the session where others read the record who do not see that."""
-    category = Category(row["category"])
+    category = MemoryCategory(row["category"])
     source: dict[str, Any] = {"name": f"memory of {row['owner']}", "category": "exp", "urls": [row["id"]]}
     if session_uri is not None:
         source |= {"name": f"session {session_uri.rpartition('/')[2]}", "urls": [session_uri, row["id"]]}
@@ -283,40 +289,40 @@ def _plan(
         # One memory is one record, whatever another says.
         dedup=before is None,
     )
-    return _Planned(row, new, before, is_forgotten)
+    return _PlannedRecord(row, new, before, is_forgotten)
 
 
-def _made_before(
+def _find_earlier_record(
     row: Row, standing: Sequence[Mapping[str, Any]], merged: Sequence[Mapping[str, Any]]
 ) -> Mapping[str, Any] | None:
     """Return the record that was made of a memory, also where it was merged into another since.
 
     What holds other memories too is superseded by no new version of one of them.
     """
-    known = (one for one in (*standing, *merged) if _is_of_version(one, row))
-    alone = (one for one in standing if len(_tagged(one, MEMORY)) == 1)
+    known = (item for item in (*standing, *merged) if _is_of_version(item, row))
+    alone = (item for item in standing if len(_get_tag_values(item, MEMORY)) == 1)
     return next(known, None) or next(alone, None)
 
 
-def _tagged(record: Mapping[str, Any], name: str) -> Sequence[str]:
-    """Return the values of a tag; those that a record had before others were merged into it stand first."""
+def _get_tag_values(record: Mapping[str, Any], name: str) -> Sequence[str]:
+    """Return the values of a tag, the record's own before those that a merge added."""
     value = record["tags"].get(name) or ""
-    return [value] if isinstance(value, str) else [str(one) for one in value]
+    return [value] if isinstance(value, str) else [str(item) for item in value]
 
 
 def _is_of_version(record: Mapping[str, Any], row: Row) -> bool:
-    return _tagged(record, VERSION)[0] == str(row["version"])
+    return _get_tag_values(record, VERSION)[0] == str(row["version"])
 
 
 def _tag(address: str) -> str:
     return address if len(address) <= _MAX_TAG_CHARS else uri.stable_hash(address)
 
 
-def _told(one: _Planned, made: Saved | None = None) -> Distilled:
+def _format_plan(planned: _PlannedRecord, made: SaveResult | None = None) -> DistilledMemory:
     # What says the same already, though it was saved by somebody's hand, is as well known.
-    status = "known" if made is not None and made.duplicate_of is not None else one.status
-    record = made.record if made is not None else one.before if status == "known" else None
+    status = "known" if made is not None and made.duplicate_of is not None else planned.status
+    record = made.record if made is not None else planned.before if status == "known" else None
     # What was merged into another is read there.
-    new, knowledge_id = one.new, None if record is None else record.get("merged_into") or record["id"]
-    kind, types = str(one.row["category"]), list(new.types)
-    return Distilled(one.row["id"], kind, types, status, knowledge_id, new.task, new.content)
+    new, knowledge_id = planned.new, None if record is None else record.get("merged_into") or record["id"]
+    kind, types = str(planned.row["category"]), list(new.types)
+    return DistilledMemory(planned.row["id"], kind, types, status, knowledge_id, new.task, new.content)

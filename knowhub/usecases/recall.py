@@ -1,4 +1,4 @@
-"""One question answered from knowledge, keywords and memory together, each item with where it came from (C-50)."""
+"""One question answered from knowledge, keywords and memory together, each item with where it came from."""
 
 import asyncio
 import json
@@ -9,13 +9,14 @@ from itertools import chain, zip_longest
 from typing import Any, Protocol, TypeAlias
 from urllib.parse import quote
 
-from knowhub.context.search_model import MemoryFound, RetrievedBlock
+from knowhub.context.search_model import MemorySearchResult, RetrievedBlock
 from knowhub.core.errors import Forbidden, InvalidInput, TooLarge, Unavailable
 from knowhub.core.request_context import RequestContext
-from knowhub.keywords.model import Found as KeywordFound
+from knowhub.keywords.model import KeywordSearchResult as KeywordFound
 from knowhub.keywords.model import SearchStatus
-from knowhub.knowledge.model import Found as KnowledgeFound
+from knowhub.knowledge.model import KnowledgeSearchResult as KnowledgeFound
 from knowhub.knowledge.model import SearchQuery
+from knowhub.knowledge.table import make_filters
 
 TEXT_CHARS = 600
 # What the caller did wrong: no other source makes up for it, and nothing is broken.
@@ -23,22 +24,22 @@ _REFUSALS = (InvalidInput, Forbidden, TooLarge)
 _Refusal: TypeAlias = InvalidInput | Forbidden | TooLarge
 
 
-class Source(StrEnum):
-    """Where an item comes from; in this order those of one rank stand."""
+class RecallSource(StrEnum):
+    """The source of an item. Items of equal rank are listed in this order."""
 
     KNOWLEDGE = "knowledge"
     KEYWORDS = "keywords"
     MEMORY = "memory"
 
 
-class KnowledgeSearch(Protocol):
+class KnowledgeSource(Protocol):
     """Finds records."""
 
     async def search(self, ctx: RequestContext, query: SearchQuery) -> KnowledgeFound:
         """Return the best records that the caller sees."""
 
 
-class KeywordSearch(Protocol):
+class KeywordSource(Protocol):
     """Finds the keyword that a text names."""
 
     async def search(
@@ -47,7 +48,7 @@ class KeywordSearch(Protocol):
         """Return it with its infos, or what comes near."""
 
 
-class MemorySearch(Protocol):
+class MemorySource(Protocol):
     """Finds memories."""
 
     async def search_memory(
@@ -57,30 +58,30 @@ class MemorySearch(Protocol):
         target_uri: str | None = None,
         categories: Sequence[str] | None = None,
         top_k: int = 10,
-    ) -> MemoryFound:
+    ) -> MemorySearchResult:
         """Return the best memories that the caller sees."""
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """What is asked, of which sources. `types` narrow knowledge, `categories` memory; `top_k` bounds all together."""
+class RecallQuery:
+    """A question to several sources. `types` filter knowledge, `categories` memories; `top_k` limits the total."""
 
     text: str
     top_k: int = 10
-    sources: frozenset[Source] = frozenset(Source)
+    sources: frozenset[RecallSource] = frozenset(RecallSource)
     types: frozenset[str] = frozenset()
     categories: Sequence[str] = ()
     expand: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class RecallItem:
     """Something that was found. `id` is what it is read by, `read` the address that does; `kind` is what it is.
 
     A score is comparable within one source only, and None where that gives none.
     """
 
-    source: Source
+    source: RecallSource
     kind: str
     id: str
     title: str
@@ -92,45 +93,47 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RecallResult:
     """What one source says, or all: the best of each first. `degraded` names what failed, and what was done without."""
 
-    items: Sequence[Item]
+    items: Sequence[RecallItem]
     index_lag: int = 0
     degraded: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
-    """Who is asked; one that is None is not there, and is missed by nobody."""
+class RecallSources:
+    """The sources. None means that a source is not configured; that is not an error."""
 
-    knowledge: KnowledgeSearch | None
-    keywords: KeywordSearch | None
-    memory: MemorySearch | None
+    knowledge: KnowledgeSource | None
+    keywords: KeywordSource | None
+    memory: MemorySource | None
 
 
 @dataclass(frozen=True, slots=True)
 class RecallOptions:
-    """`budget_s` is what one source has; `note_failure(source, error)` is told what one raised, and must not fail."""
+    """`budget_s` is the time for one source; `note_failure(source, error)` receives its error and must not raise."""
 
     budget_s: float = 20.0
     note_failure: Callable[[str, Exception], None] = field(default=lambda _source, _error: None)
 
 
-class Recall:
-    """Asks all sources side by side; one that fails or is late costs its own items only."""
+class RecallService:
+    """Asks all sources in parallel. A source that fails or is late loses only its own items."""
 
-    def __init__(self, parts: Parts, options: RecallOptions | None = None) -> None:
+    def __init__(self, parts: RecallSources, options: RecallOptions | None = None) -> None:
         self._parts = parts
         self._options = options or RecallOptions()
 
-    async def recall(self, ctx: RequestContext, question: Question) -> Answer:
+    async def recall(self, ctx: RequestContext, question: RecallQuery) -> RecallResult:
         """Return at most `top_k` items, taken from the sources in turn, the best of each first.
 
         Scores of two sources are not comparable, so that no item is dropped for another's. Raises Unavailable where
         every source that was asked has failed, and what a source raises of a question that is wrong in itself.
         """
-        asked = {source: ask for source, ask in self._asked(ctx, question).items() if source in question.sources}
+        asked = {
+            source: ask for source, ask in self._make_questions(ctx, question).items() if source in question.sources
+        }
         parts = await asyncio.gather(*(self._part(source, ask) for source, ask in asked.items()))
         for part in parts:
             if isinstance(part, _REFUSALS):
@@ -138,28 +141,32 @@ class Recall:
         failed = [source.value for source, part in zip(asked, parts, strict=True) if part is None]
         if failed and len(failed) == len(asked):
             raise Unavailable(f"nothing could be asked: {', '.join(failed)} failed")
-        answered = [part for part in parts if isinstance(part, Answer)]
+        answered = [part for part in parts if isinstance(part, RecallResult)]
         ranks = zip_longest(*(part.items for part in answered))
         items = [item for item in chain.from_iterable(ranks) if item is not None]
         without = chain.from_iterable(part.degraded for part in answered)
-        return Answer(
+        return RecallResult(
             items[: question.top_k],
             sum(part.index_lag for part in answered),
             list(dict.fromkeys([*failed, *without])),
         )
 
-    def _asked(self, ctx: RequestContext, question: Question) -> Mapping[Source, Callable[[], Awaitable[Answer]]]:
+    def _make_questions(
+        self, ctx: RequestContext, question: RecallQuery
+    ) -> Mapping[RecallSource, Callable[[], Awaitable[RecallResult]]]:
         knowledge, keywords, memory = self._parts.knowledge, self._parts.keywords, self._parts.memory
-        asked: dict[Source, Callable[[], Awaitable[Answer]]] = {}
+        asked: dict[RecallSource, Callable[[], Awaitable[RecallResult]]] = {}
         if knowledge is not None:
-            asked[Source.KNOWLEDGE] = lambda: _from_knowledge(knowledge, ctx, question)
+            asked[RecallSource.KNOWLEDGE] = lambda: _from_knowledge(knowledge, ctx, question)
         if keywords is not None:
-            asked[Source.KEYWORDS] = lambda: _from_keywords(keywords, ctx, question)
+            asked[RecallSource.KEYWORDS] = lambda: _from_keywords(keywords, ctx, question)
         if memory is not None:
-            asked[Source.MEMORY] = lambda: _from_memory(memory, ctx, question)
+            asked[RecallSource.MEMORY] = lambda: _from_memory(memory, ctx, question)
         return asked
 
-    async def _part(self, source: Source, ask: Callable[[], Awaitable[Answer]]) -> Answer | _Refusal | None:
+    async def _part(
+        self, source: RecallSource, ask: Callable[[], Awaitable[RecallResult]]
+    ) -> RecallResult | _Refusal | None:
         try:
             async with asyncio.timeout(self._options.budget_s):
                 return await ask()
@@ -171,67 +178,69 @@ class Recall:
             return None
 
 
-async def _from_knowledge(knowledge: KnowledgeSearch, ctx: RequestContext, question: Question) -> Answer:
-    found = await knowledge.search(ctx, SearchQuery(question.text, top_k=question.top_k, types=question.types))
+async def _from_knowledge(knowledge: KnowledgeSource, ctx: RequestContext, question: RecallQuery) -> RecallResult:
+    found = await knowledge.search(
+        ctx, SearchQuery(question.text, top_k=question.top_k, filters=make_filters({"types": question.types}))
+    )
     items = [
-        Item(
-            Source.KNOWLEDGE,
+        RecallItem(
+            RecallSource.KNOWLEDGE,
             "record",
             row["id"],
             row["task"],
             _excerpt(row["content"]),
-            f"/api/knowledge/{_quoted(row['id'])}",
+            f"/api/knowledge/{_quote_id(row['id'])}",
             row["quality_score"],
             f"of quality {row['quality_score']:g}, {', '.join(row['types'])}",
         )
         for row in found.records
     ]
-    return Answer(items, found.index_lag, found.degraded)
+    return RecallResult(items, found.index_lag, found.degraded)
 
 
-async def _from_keywords(keywords: KeywordSearch, ctx: RequestContext, question: Question) -> Answer:
+async def _from_keywords(keywords: KeywordSource, ctx: RequestContext, question: RecallQuery) -> RecallResult:
     found = await keywords.search(ctx, question.text, expand=question.expand)
     if found.status is SearchStatus.MATCHED and found.node is not None:
         path = " / ".join(row["name"] for row in map(_row, found.path) if row["id"] != "root")
         named = [_keyword(_row(found.node), f"{path}: named by the question, {found.reason}")]
-        items = [*named, *(_info(_row(one)) for one in found.infos)]
+        items = [*named, *(_info(_row(info)) for info in found.infos)]
     else:
-        items = [_keyword(_row(one), f"comes near: {found.status.value}") for one in found.candidates]
-    return Answer(items[: question.top_k], degraded=found.degraded)
+        items = [_keyword(_row(candidate), f"comes near: {found.status.value}") for candidate in found.candidates]
+    return RecallResult(items[: question.top_k], degraded=found.degraded)
 
 
-async def _from_memory(memory: MemorySearch, ctx: RequestContext, question: Question) -> Answer:
+async def _from_memory(memory: MemorySource, ctx: RequestContext, question: RecallQuery) -> RecallResult:
     categories = list(question.categories) or None
     found = await memory.search_memory(ctx, question.text, categories=categories, top_k=question.top_k)
-    return Answer([_block(one) for one in found.blocks], found.index_lag, found.degraded)
+    return RecallResult([_block(block) for block in found.blocks], found.index_lag, found.degraded)
 
 
-def _keyword(row: Mapping[str, Any], why: str) -> Item:
-    title, text, read = row["name"], _excerpt(row["description"]), f"/api/keywords/{_quoted(row['id'])}"
-    return Item(Source.KEYWORDS, "keyword", row["id"], title, text, read, why=why)
+def _keyword(row: Mapping[str, Any], why: str) -> RecallItem:
+    title, text, read = row["name"], _excerpt(row["description"]), f"/api/keywords/{_quote_id(row['id'])}"
+    return RecallItem(RecallSource.KEYWORDS, "keyword", row["id"], title, text, read, why=why)
 
 
-def _info(row: Mapping[str, Any]) -> Item:
+def _info(row: Mapping[str, Any]) -> RecallItem:
     why = f"hangs on that keyword, from {row['source']}" if row["source"] else "hangs on that keyword"
-    title, text, read = row["source"], _excerpt(row["content"]), f"/api/infos/{_quoted(row['id'])}"
-    return Item(Source.KEYWORDS, "info", row["id"], title, text, read, why=why)
+    title, text, read = row["source"], _excerpt(row["content"]), f"/api/infos/{_quote_id(row['id'])}"
+    return RecallItem(RecallSource.KEYWORDS, "info", row["id"], title, text, read, why=why)
 
 
-def _block(block: RetrievedBlock) -> Item:
-    return Item(
-        Source.MEMORY,
+def _block(block: RetrievedBlock) -> RecallItem:
+    return RecallItem(
+        RecallSource.MEMORY,
         block.category,
         block.uri,
         block.said_at or "",
         block.abstract,
-        f"/api/context/read?uri={_quoted(block.uri)}",
+        f"/api/context/read?uri={_quote_id(block.uri)}",
         block.score,
         block.match_reason,
         block.message_ids,
     )
 
 
-def _quoted(row_id: str) -> str:
+def _quote_id(row_id: str) -> str:
     return quote(row_id, safe="")
 
 

@@ -3,89 +3,88 @@
 from collections.abc import Sequence
 from typing import Final
 
-from knowhub.context.heard import Episode, Statement
-from knowhub.core.messages import Message
-from knowhub.core.messages import Message as Said
-from knowhub.knowledge import episodes, extraction_rules, profile_turns, recalled, spoken, spoken_patterns
-from knowhub.knowledge.extraction_model import Fold
+from knowhub.context.extraction_model import Episode, SpokenStatement
+from knowhub.conversations import patterns, sentences, statements
+from knowhub.conversations.messages import Message
+from knowhub.conversations.messages import Message as Said
+from knowhub.conversations.sentences import Fold
+from knowhub.knowledge.extract import episodes, rules
 
-# Whatever of these stands in a sentence, it says nothing of how things are.
+# A sentence with one of these states no fact.
 _NOT_MEANT: Final = (
-    spoken_patterns.QUESTION,
-    spoken_patterns.HEDGE,
-    spoken_patterns.NOT_SO,
-    spoken_patterns.EXAMPLE,
-    spoken_patterns.MADE_TO_ORDER,
-    spoken_patterns.REPORTED,
-    spoken_patterns.PRIVATE,
+    patterns.QUESTION,
+    patterns.HEDGE,
+    patterns.NOT_SO,
+    patterns.EXAMPLE,
+    patterns.MADE_TO_ORDER,
+    patterns.REPORTED,
+    patterns.PRIVATE,
 )
 # Whoever names the speaker before the words wrote no log of somebody else's.
 _LABEL_ENDS: Final = (": ", "：", ":")
 
 
-class KnowledgeSpeech:
+class RuleBasedReader:
     """A `SpokenReader`; `fold` brings variants of characters to one, traditional to simplified."""
 
     def __init__(self, fold: Fold = str) -> None:
         self._fold = fold
 
-    def statements(self, messages: Sequence[Message]) -> Sequence[Statement]:
+    def statements(self, messages: Sequence[Message]) -> Sequence[SpokenStatement]:
         """Return what the users among these say, sentence by sentence."""
         return [
             _statement(number, sentence)
             for number, message in enumerate(messages)
             if message.is_user
-            for sentence in spoken.sentences(_unlabelled(message), self._fold)
+            for sentence in sentences.split_sentences(_strip_label(message), self._fold)
         ]
 
     def episodes(self, messages: Sequence[Message]) -> Sequence[Episode]:
         """Return what failed and then worked, how tasks ended, and procedures, each once."""
-        said = [Said(one.role, _unlabelled(one), one.name if one.is_tool else "") for one in messages]
-        heard = spoken.heard(said, self._fold)
-        pitfalls = list(episodes.pitfalls(heard))
-        texts = {one.content for one in pitfalls}
-        outcomes = [one for one in episodes.outcomes(heard) if one.content not in texts]
+        said = [
+            Said(message.role, _strip_label(message), message.name if message.is_tool else "") for message in messages
+        ]
+        heard = sentences.parse_messages(said, self._fold)
+        pitfalls = list(episodes.find_pitfalls(heard))
+        texts = {pitfall.content for pitfall in pitfalls}
+        outcomes = [outcome for outcome in episodes.find_outcomes(heard) if outcome.content not in texts]
         kinds = (
             ("pitfall", pitfalls),
             ("outcome", outcomes),
-            ("plan", list(episodes.plans(said))),
+            ("plan", list(episodes.find_plans(said))),
         )
-        return [Episode(kind, one.task, one.content, one.cited) for kind, found in kinds for one in found]
+        return [
+            Episode(kind, candidate.task, candidate.content, candidate.cited)
+            for kind, found in kinds
+            for candidate in found
+        ]
 
     def sentences(self, text: str) -> Sequence[str]:
         """Return the sentences of a text, without code and data."""
-        return [one.text for one in spoken.sentences(text, self._fold)]
-
-    def is_own_answer(self, message: Message) -> bool:
-        """Tell whether a message is an answer of KnowHub to a tool's call."""
-        return recalled.is_own_answer(Said(message.role, message.content, message.name))
-
-    def without_recalled(self, text: str) -> str:
-        """Return a text without the lines that KnowHub wrote into it."""
-        return recalled.without_recalled(text)
+        return [sentence.text for sentence in sentences.split_sentences(text, self._fold)]
 
 
-def _statement(number: int, sentence: spoken.Sentence) -> Statement:
-    category = extraction_rules.category_of(sentence)
-    _, tags = extraction_rules.titled(category, sentence.text) if category is not None else ("", {})
-    return Statement(
+def _statement(number: int, sentence: sentences.Sentence) -> SpokenStatement:
+    category = rules.category_of(sentence)
+    _, tags = rules.make_title(category, sentence.text) if category is not None else ("", {})
+    return SpokenStatement(
         number,
         sentence.text,
         sentence.bare,
         category.value if category is not None else "",
         tags.get("domain", ""),
-        profile_turns.values(sentence.bare),
+        statements.find_values(sentence.bare),
         is_meant=not _says_nothing(sentence.bare),
     )
 
 
 def _says_nothing(bare: str) -> bool:
-    if spoken_patterns.HYPOTHETICAL.search(bare):
+    if patterns.HYPOTHETICAL.search(bare):
         return True
     return any(form.search(bare) for form in _NOT_MEANT)
 
 
-def _unlabelled(message: Message) -> str:
+def _strip_label(message: Message) -> str:
     for end in _LABEL_ENDS:
         if message.name and message.content.startswith(message.name + end):
             return message.content[len(message.name + end) :].lstrip()

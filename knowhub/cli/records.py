@@ -1,0 +1,358 @@
+"""Save, find and rate knowledge records, and undo operations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from knowhub.cli import output
+from knowhub.cli.hub_access import parse_model, parse_tags, run_on_hub
+from knowhub.cli.inputs import read_argument
+from knowhub.cli.options import CallerOptions, CommonOptions, expand_options
+from knowhub.knowledge.model import COLLECTION, KnowledgeType, ListQuery, Order
+
+if TYPE_CHECKING:
+    from knowhub.bootstrap import Hub
+    from knowhub.core.request_context import RequestContext
+    from knowhub.knowledge.evolve.evolution import EvolutionResult
+    from knowhub.knowledge.model import KnowledgeSearchResult, RecordPage, SaveResult, StoredRecord
+    from knowhub.operations.model import UndoResult
+    from knowhub.web.schemas.knowledge import FeedbackBody, SaveBody
+
+KnowledgeId = Annotated[str, typer.Argument(metavar="ID", show_default=False)]
+
+_FILTERS = "Filters"
+
+app = typer.Typer()
+
+
+@dataclass(frozen=True, slots=True)
+class SaveOptions:
+    """The fields of a new record."""
+
+    task: Annotated[str, typer.Option(help="The situation and the goal. It weighs most in search.")] = ""
+    content: Annotated[str, typer.Option(help="The knowledge itself; - reads it from stdin.")] = ""
+    types: Annotated[list[KnowledgeType], typer.Option("--type", help="Default: strategy.")] = field(
+        default_factory=list
+    )
+    tags: Annotated[list[str], typer.Option("--tag", metavar="NAME=VALUE")] = field(default_factory=list)
+    scopes: Annotated[
+        list[str],
+        typer.Option("--scope", help="Who may see it, such as project:atlas or public. Default: its owner."),
+    ] = field(default_factory=list)
+    owner: Annotated[str | None, typer.Option(help="user:ID or agent:ID.")] = None
+    score: Annotated[int, typer.Option(min=1, max=5)] = 3
+    resource_ids: Annotated[list[str], typer.Option("--resource", metavar="ID")] = field(default_factory=list)
+    urls: Annotated[list[str], typer.Option("--url", help="The address of the source.")] = field(default_factory=list)
+    valid_from: Annotated[str | None, typer.Option(metavar="TIME")] = None
+    valid_to: Annotated[str | None, typer.Option(metavar="TIME")] = None
+    supersedes: Annotated[str | None, typer.Option(metavar="ID", help="The record that this record replaces.")] = None
+    dedup: Annotated[bool, typer.Option(help="Save nothing when an equal record exists; answer with that.")] = True
+
+    def to_body(self) -> SaveBody:
+        """Return the request body of the HTTP API."""
+        from knowhub.web.schemas.knowledge import SaveBody
+
+        values = asdict(self) | {
+            "content": read_argument(self.content),
+            "types": [kind.value for kind in self.types],
+            "tags": parse_tags(self.tags),
+            "source": {"urls": self.urls} if self.urls else None,
+        }
+        del values["urls"]
+        return parse_model(SaveBody, values)
+
+
+@dataclass(frozen=True, slots=True)
+class FilterOptions:
+    """Which records. Each option can be repeated; a record needs one of its values."""
+
+    types: Annotated[
+        list[KnowledgeType], typer.Option("--type", help="Only records of this type.", rich_help_panel=_FILTERS)
+    ] = field(default_factory=list)
+    scopes: Annotated[
+        list[str], typer.Option("--scope", help="Only records with this scope.", rich_help_panel=_FILTERS)
+    ] = field(default_factory=list)
+
+    def values(self) -> dict[str, list[str]]:
+        """Return the parameters of the HTTP API."""
+        return asdict(self) | {"types": [kind.value for kind in self.types]}
+
+
+@dataclass(frozen=True, slots=True)
+class SearchOptions:
+    """How `search` selects and shows records."""
+
+    top_k: Annotated[int, typer.Option(min=1, max=100, help="How many results.")] = 5
+    min_score: Annotated[int, typer.Option(min=1, max=5, help="Leave out records with a lower score.")] = 3
+    as_of: Annotated[str | None, typer.Option(metavar="TIME", help="Only records that were valid at this time.")] = None
+    order: Annotated[Order, typer.Option(help="How to order the results.")] = Order.AUTO
+    explain: Annotated[bool, typer.Option("--explain", help="Show why each result is here and what was left out.")] = (
+        False
+    )
+    budget_tokens: Annotated[int | None, typer.Option(min=1, help="At most this many tokens of text (estimated).")] = (
+        None
+    )
+    session_id: Annotated[str | None, typer.Option(help="Remember what was shown in this session.")] = None
+    goal_id: Annotated[str | None, typer.Option(help="Remember what was shown for this goal.")] = None
+    unseen: Annotated[bool, typer.Option("--unseen", help="Leave out what the session or goal was shown before.")] = (
+        False
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ListOptions:
+    """The page of `list`, and two more filters."""
+
+    owner: Annotated[str | None, typer.Option(help="Only records of this owner.")] = None
+    tags: Annotated[list[str], typer.Option("--tag", metavar="NAME=VALUE", help="Only records with this tag.")] = field(
+        default_factory=list
+    )
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many records.")] = 10
+    cursor: Annotated[str | None, typer.Option(help="The next_cursor of the page before.")] = None
+
+
+@dataclass(frozen=True, slots=True)
+class FeedbackOptions:
+    """The feedback on a record."""
+
+    helpful: Annotated[bool, typer.Option("--helpful", help="The record helped.")] = False
+    harmful: Annotated[bool, typer.Option("--harmful", help="The record did harm.")] = False
+    score: Annotated[int | None, typer.Option(min=1, max=5, help="Set the score.")] = None
+    task: Annotated[str | None, typer.Option(help="The task that it was used in.")] = None
+    outcome: Annotated[str | None, typer.Option(help="The result of that task.")] = None
+    reason: Annotated[str | None, typer.Option(help="Why it did harm.")] = None
+    evolve: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="What you learned since. A model rewrites the content.")
+    ] = None
+
+    def to_body(self) -> FeedbackBody:
+        """Return the request body of the HTTP API. Ends with 2 when there is no feedback."""
+        from knowhub.web.schemas.knowledge import Case, FeedbackBody
+
+        if not (self.helpful or self.harmful or self.score is not None or self.evolve is not None):
+            raise typer.BadParameter("give --helpful, --harmful, --score or --evolve")
+        details = {"task": self.task, "outcome": self.outcome, "reason": self.reason}
+        given = {name: value for name, value in details.items() if value is not None}
+        if given and not (self.helpful or self.harmful):
+            raise typer.BadParameter("--task, --outcome and --reason need --helpful or --harmful")
+        values: dict[str, Any] = {"update_score": self.score, "evolve_feedback": self.evolve}
+        # A case without details is evidence too.
+        case = parse_model(Case, given)
+        values |= {"add_helpful_case": case} if self.helpful else {}
+        values |= {"add_harmful_case": case} if self.harmful else {}
+        return parse_model(FeedbackBody, values, {"evolve_feedback": "--evolve"})
+
+
+@app.command("save")
+@expand_options
+def save(draft: SaveOptions, options: CallerOptions) -> None:
+    """Save what was learned, and print its id.
+
+    An equal record is not saved twice.
+    """
+    body = draft.to_body()
+
+    async def work(hub: Hub, ctx: RequestContext) -> tuple[SaveResult, list[str]]:
+        saved = await hub.knowledge.records.save(ctx, body.to_new())
+        return saved, hub.resources.missing(ctx, saved.record["resource_ids"])
+
+    saved, missing = run_on_hub(options, work, create=True)
+    _print_saved(saved, "there already" if saved.duplicate_of else "saved", options)
+    if missing:
+        output.warn(f"these resources do not exist: {', '.join(missing)}")
+
+
+@app.command("search")
+@expand_options
+def search(
+    query: Annotated[str, typer.Argument(show_default=False)],
+    selection: SearchOptions,
+    filters: FilterOptions,
+    options: CallerOptions,
+) -> None:
+    """Find records about QUERY, the best first."""
+    from knowhub.web.schemas.knowledge import SearchParams
+
+    params = parse_model(SearchParams, {"q": query, **asdict(selection), **filters.values()})
+    found = run_on_hub(options, lambda hub, ctx: hub.knowledge.search.search(ctx, params.query()))
+    if options.as_json:
+        output.print_json(_format_found(found))
+    else:
+        _print_found(found)
+
+
+@app.command("list")
+@expand_options
+def list_records(page_options: ListOptions, filters: FilterOptions, options: CallerOptions) -> None:
+    """List records, the newest first."""
+    import orjson
+
+    from knowhub.knowledge.table import tag_facets
+    from knowhub.web.schemas.knowledge import ListParams
+
+    page_values = {"owner": page_options.owner, "limit": page_options.limit, "cursor": page_options.cursor}
+    params = parse_model(ListParams, {**page_values, **filters.values()})
+    by_tag = [frozenset(tag_facets({name: values})) for name, values in parse_tags(page_options.tags).items()]
+
+    async def work(hub: Hub, ctx: RequestContext) -> tuple[RecordPage, str | None]:
+        before = hub.cursors.decode(ctx.account, COLLECTION, params.cursor)
+        page = await hub.knowledge.records.page(ctx, ListQuery([*params.filters(), *by_tag], params.limit, before))
+        return page, hub.cursors.encode(ctx.account, COLLECTION, page.next_before)
+
+    page, cursor = run_on_hub(options, work)
+    records = [orjson.loads(record) for record in page.records]
+    if options.as_json:
+        output.print_json({"results": records, "count": len(records), "next_cursor": cursor})
+    else:
+        _print_records(records, cursor)
+
+
+@app.command("get")
+@expand_options
+def get(knowledge_id: KnowledgeId, options: CallerOptions) -> None:
+    """Show all fields of a record."""
+    import orjson
+
+    async def work(hub: Hub, ctx: RequestContext) -> StoredRecord:
+        return await hub.knowledge.records.get(ctx, knowledge_id)
+
+    record = orjson.loads(run_on_hub(options, work).json)
+    if options.as_json:
+        output.print_json(record)
+        return
+    plain = (str, int, float)
+    rows = [
+        (name, value if isinstance(value, plain) else orjson.dumps(value).decode()) for name, value in record.items()
+    ]
+    output.print_table(("field", "value"), rows)
+
+
+@app.command("feedback")
+@expand_options
+def feedback(knowledge_id: KnowledgeId, evidence: FeedbackOptions, options: CallerOptions) -> None:
+    """Rate a record. Search ranks by these ratings.
+
+    Say that it helped or did harm, set its score, or say what you learned since.
+    """
+    body = evidence.to_body()
+
+    async def rate(hub: Hub, ctx: RequestContext) -> SaveResult:
+        return await hub.knowledge.records.give_feedback(ctx, knowledge_id, body.feedback())
+
+    async def evolve(hub: Hub, ctx: RequestContext) -> EvolutionResult:
+        return await hub.knowledge.evolution.evolve(ctx, knowledge_id, body.feedback())
+
+    if body.evolve_feedback is None:
+        saved = run_on_hub(options, rate)
+    else:
+        evolved = run_on_hub(options, evolve)
+        saved = evolved.saved
+        if options.as_json:
+            output.print_json({**saved.record, **evolved.as_answer, "operation_id": saved.operation_id})
+            return
+        answer = evolved.as_answer
+        for line in filter(None, (*(answer["diff"] or "").splitlines(), answer["detail"])):
+            output.say(line)
+    _print_saved(saved, "changed" if saved.operation_id else "unchanged", options)
+
+
+@app.command("undo")
+@expand_options
+def undo(
+    operation_id: Annotated[str, typer.Argument(metavar="OPERATION_ID", show_default=False)],
+    options: CallerOptions,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change, and write nothing.")] = False,
+    with_later: Annotated[
+        bool, typer.Option("--with-later", help="Undo the later operations that are in the way as well.")
+    ] = False,
+) -> None:
+    """Undo an operation, or a whole import by its import_id.
+
+    Later changes of the same fields are in the way, unless --with-later undoes them too.
+    """
+    result = run_on_hub(
+        options, lambda hub, ctx: hub.operations.history.undo(ctx, operation_id, dry_run=dry_run, with_later=with_later)
+    )
+    if options.as_json:
+        output.print_json(_format_undo(result))
+    else:
+        _print_undo(result)
+
+
+def _print_saved(saved: SaveResult, status: str, options: CommonOptions) -> None:
+    if options.as_json:
+        duplicate = {"duplicate_of": saved.duplicate_of} if saved.duplicate_of else {}
+        output.print_json({**saved.record, **duplicate, "operation_id": saved.operation_id})
+        return
+    output.say(f"{status}  {saved.record['id']}  (version {saved.record['version']})")
+    output.say_undo(saved.operation_id)
+
+
+def _format_found(found: KnowledgeSearchResult) -> dict[str, Any]:
+    answer = {
+        "results": found.records,
+        "count": len(found.records),
+        "degraded": found.degraded,
+        "index_lag": found.index_lag,
+    }
+    optional = {"explanation": found.explanation, "tokens": found.tokens}
+    return answer | {name: value for name, value in optional.items() if value is not None}
+
+
+def _print_found(found: KnowledgeSearchResult) -> None:
+    if not found.records:
+        output.say("nothing was found")
+    for record in found.records:
+        output.say(f"{record['quality_score']:>6g}  {record['id']}  {' '.join(record['types'])}")
+        for text in filter(None, (record["task"], output.shorten(record["content"]))):
+            output.say(f"        {text}")
+        if "why" in record:
+            why = record["why"]
+            words = ", ".join(why["recall"]["matched"])
+            stages = ", ".join(map(_format_stage, why["stages"]))
+            output.say(f"        by {why['scope']['seen_by']}; {stages} for: {words}")
+    for dropped in (found.explanation or {}).get("filtered", ()):
+        output.say(f"  left out  {dropped['id']}  {dropped['rule']}")
+
+
+def _format_stage(stage: Mapping[str, Any]) -> str:
+    score = "" if stage["score"] is None else f" ({stage['score']})"
+    return f"{stage['stage']} {stage['rank']}.{score}"
+
+
+def _print_records(records: list[dict[str, Any]], cursor: str | None) -> None:
+    rows = []
+    for record in records:
+        evaluation = record["eval"]
+        counts = (evaluation["score"], evaluation["helpful"], evaluation["harmful"])
+        text = record["task"] or output.shorten(record["content"])
+        rows.append((record["id"], " ".join(record["types"]), *counts, record["owner"], text))
+    output.print_table(("id", "types", "score", "+", "-", "owner", "task"), rows)
+    if cursor is not None:
+        output.say(f"more with: --cursor {cursor}")
+
+
+def _format_undo(result: UndoResult) -> dict[str, Any]:
+    return {
+        "operation_id": result.operation_ids[-1] if result.operation_ids else None,
+        "operation_ids": result.operation_ids,
+        "undone": result.undone,
+        "dry_run": result.dry_run,
+        "changes": [asdict(change) for change in result.changes],
+    }
+
+
+def _print_undo(result: UndoResult) -> None:
+    from knowhub.core.collection import differences
+
+    for change in result.changes:
+        verb = "would write" if result.dry_run else "wrote"
+        output.say(f"{verb}  {change.id}  (version {change.after['version']})")
+        for path in differences(change.before, change.after):
+            output.say(f"        {path}")
+    for operation_id in result.operation_ids:
+        output.say(f"undo this with: knowhub undo {operation_id}")

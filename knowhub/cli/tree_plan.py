@@ -1,0 +1,163 @@
+"""`knowhub tree metrics` and `reorganize`: measure the tree, and make or apply a plan to tidy it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from knowhub.cli import output
+from knowhub.cli.hub_access import run_on_hub
+from knowhub.cli.keyword_names import resolve_keyword
+from knowhub.cli.options import CallerOptions, expand_options
+from knowhub.core.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from knowhub.bootstrap import Hub
+    from knowhub.core.request_context import RequestContext
+    from knowhub.keywords.model import WrittenRow
+
+_REASON_CHARS = 60
+_MAX_NAMES = 5
+
+
+@expand_options
+def metrics(options: CallerOptions) -> None:
+    """Count orphans, missing descriptions, depths, children and duplicate names."""
+
+    async def work(hub: Hub, ctx: RequestContext) -> dict[str, Any]:
+        return dict(await hub.keywords.curator.metrics(ctx))
+
+    figures = run_on_hub(options, work)
+    if options.as_json:
+        output.print_json(figures)
+    else:
+        output.print_table(("", ""), list(_metric_rows(figures)))
+
+
+@expand_options
+def reorganize(
+    options: CallerOptions,
+    keyword: Annotated[
+        str | None,
+        typer.Argument(metavar="[KEYWORD]", help="Only this keyword and those below it.", show_default=False),
+    ] = None,
+    plan_file: Annotated[
+        Path | None, typer.Option("--plan", metavar="FILE", help="Use this plan, which --out wrote. It may be edited.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the plan to this file.")] = None,
+    apply: Annotated[bool, typer.Option("--apply", help="Apply the plan that is shown.")] = False,
+) -> None:
+    """Show a plan of moves, merges, descriptions and splits. --apply applies it as one operation."""
+    if keyword is not None and plan_file is not None:
+        raise typer.BadParameter("--plan: cannot be used with KEYWORD; the plan names its part of the tree")
+    given_plan = None if plan_file is None else _read_plan(plan_file)
+
+    async def work(hub: Hub, ctx: RequestContext) -> tuple[dict[str, Any], WrittenRow | None]:
+        plan = given_plan
+        if plan is None:
+            scope_id = None if keyword is None else await resolve_keyword(hub, ctx, keyword)
+            plan = dict(await hub.keywords.curator.reorganize(ctx, scope_id))
+        if out is not None:
+            _write_plan(plan, out)
+        if not options.as_json:
+            # Print first: if the plan is refused, the reader sees which plan it was.
+            _print_plan(plan)
+        return plan, await hub.keywords.curator.apply(ctx, plan) if apply else None
+
+    plan, written = run_on_hub(options, work)
+    if options.as_json:
+        output.print_json(plan if written is None else {**written.row, "operation_id": written.operation_id})
+    elif written is not None:
+        counts = ", ".join(f"{written.row[name]} {name}" for name in ("moved", "merged", "described", "split"))
+        output.say(f"done: {counts}; new keywords: {len(written.row['created'])}")
+        output.say_undo(written.operation_id)
+
+
+def _read_plan(file: Path) -> dict[str, Any]:
+    import orjson
+
+    try:
+        plan = orjson.loads(file.read_bytes())
+    except orjson.JSONDecodeError as error:
+        raise InvalidInput(f"{file} is not JSON: {error}") from error
+    if not isinstance(plan, dict) or not isinstance(plan.get("steps"), list):
+        raise InvalidInput(f"{file} is not a plan: it must be an object with a list `steps`")
+    return plan
+
+
+def _write_plan(plan: Mapping[str, Any], file: Path) -> None:
+    import orjson
+
+    file.write_bytes(orjson.dumps(plan, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+
+
+def _print_plan(plan: Mapping[str, Any]) -> None:
+    if plan.get("summary"):
+        output.say(str(plan["summary"]))
+    if "llm" in plan.get("degraded", ()):
+        output.say("the model failed: these steps come from rules alone")
+    steps = [step for step in plan["steps"] if isinstance(step, dict)]
+    if steps:
+        rows = [
+            (
+                number,
+                step.get("kind", "?"),
+                *_describe_step(step),
+                output.shorten(str(step.get("reason", "")), _REASON_CHARS),
+            )
+            for number, step in enumerate(steps, 1)
+        ]
+        output.print_table(("", "step", "keyword", "what", "why"), rows)
+    missing = plan.get("missing_description_count", 0)
+    if missing:
+        output.say(f"without a description: {missing}")
+
+
+def _describe_step(step: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the keyword of a step and its change. An invalid step is empty here; applying it is refused."""
+    match step:
+        case {"kind": "move", "node": node, "to": to}:
+            return _label(node), f"below {_label(to)}"
+        case {"kind": "merge", "source": source, "into": into}:
+            return _label(source), f"into {_label(into)}"
+        case {"kind": "describe", "node": node, "description": description}:
+            return _label(node), output.shorten(str(description))
+        case {"kind": "split", "node": node, "groups": [*groups]}:
+            return _label(node), "\n".join(_describe_group(group) for group in groups)
+        case _:
+            return "", ""
+
+
+def _describe_group(group: object) -> str:
+    if not isinstance(group, dict) or not isinstance(group.get("children"), list):
+        return ""
+    names = [str(child.get("name", "")) for child in group["children"] if isinstance(child, dict)]
+    more = ", …" if len(names) > _MAX_NAMES else ""
+    return f"{group.get('name')}: {', '.join(names[:_MAX_NAMES])}{more}"
+
+
+def _label(reference: object) -> str:
+    if not isinstance(reference, dict):
+        return ""
+    return str(reference.get("path") or reference.get("name") or reference.get("id"))
+
+
+def _metric_rows(figures: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    missing, fan_out = figures["missing_descriptions"], figures["fan_out"]
+    yield "keywords", f"{figures['nodes']}, {figures['leaves']} of them without children"
+    yield "links of infos", str(figures["links"])
+    yield "depth", ", ".join(f"{count} on level {level}" for level, count in figures["depths"].items())
+    yield "too deep", _count_with_names(figures["deep_count"], (node["name"] for node in figures["deep"]))
+    yield "orphans", _count_with_names(figures["orphan_count"], figures["orphans"])
+    yield "without a description", f"{missing['count']} ({missing['rate']:.1%})"
+    yield "children", f"{fan_out['mean']} on average, {fan_out['max']} at most, half have {fan_out['p50']} or fewer"
+    yield "widest", ", ".join(f"{node['name']} {node['children']}" for node in fan_out["widest"])
+    duplicates = (duplicate["token"] for duplicate in figures["duplicates"])
+    yield "the same name or alias", _count_with_names(figures["duplicate_count"], duplicates)
+
+
+def _count_with_names(count: int, names: Iterable[str]) -> str:
+    return f"{count}: {', '.join(list(names)[:_MAX_NAMES])}" if count else "0"

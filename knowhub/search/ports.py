@@ -1,0 +1,73 @@
+"""What an index reads from outside: the position of the log, the rows of an account, and their texts."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol, TypeVar
+
+from knowhub.core.operation import Row
+
+
+class Searchable(Protocol):
+    """The summary of a row, without its text.
+
+    `text_num` is the number of the change that last wrote the text: an entry with an older number is outdated. `facets`
+    are the values by which a search can be filtered.
+    """
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def text_num(self) -> int: ...
+    @property
+    def live(self) -> bool: ...
+    @property
+    def version(self) -> int: ...
+    @property
+    def facets(self) -> frozenset[str]: ...
+
+
+HeadT = TypeVar("HeadT", bound=Searchable)
+_HeadT_co = TypeVar("_HeadT_co", bound=Searchable, covariant=True)
+
+
+class Records(Protocol[_HeadT_co]):
+    """The rows of an account, by id and by number of the text."""
+
+    def head(self, row_id: str) -> _HeadT_co | None: ...
+    def by_text_num(self, text_num: int) -> _HeadT_co | None: ...
+    def row(self, row_id: str) -> Row: ...
+    def heads(self) -> Iterator[_HeadT_co]: ...
+    def seq_of(self, text_num: int) -> int: ...
+
+
+class Texts(Protocol):
+    """What a kind of row is searched by."""
+
+    @property
+    def collections(self) -> frozenset[str]:
+        """The collections of these rows."""
+
+    def terms(self, row: Row) -> Iterator[Sequence[str]]:
+        """Yield the terms of a row in parts of bounded length; repeats add weight."""
+
+    def size(self, row: Row) -> int:
+        """Return about how many characters `terms` reads."""
+
+    def embedding_text(self, row: Row) -> str:
+        """Return the text of a row that is embedded."""
+
+
+class LogMark(Protocol):
+    """The identity and position of the log, to check whether an index belongs to it."""
+
+    @property
+    def log_id(self) -> str: ...
+    @property
+    def last_seq(self) -> int: ...
+    @property
+    def erases(self) -> int: ...
+    def checksum(self, seq: int) -> str: ...
+
+
+def is_affected(changes: Sequence[Any], collections: frozenset[str]) -> bool:
+    """Return whether an operation has changed a row of one of `collections`."""
+    return any(change.collection in collections for change in changes)
