@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 
 from knowhub.bootstrap import Hub
-from knowhub.identity.model import Holder
+from knowhub.identity.model import KeyHolder
 from tests.authorisation import CONTEXT, INFOS, KEYWORDS, KNOWLEDGE, RESOURCE, Asked, Ids
 from tests.keys import ROOT_KEY, minted
 
@@ -88,7 +88,7 @@ class Made:
         return {"job_id": (await self._done("/api/maintenance/reindex?wait=false"))["job_id"]}
 
     async def key(self, _ids: Ids) -> dict[str, str]:
-        return {"key_id": (await minted(self.hub, Holder(f"matrix-{self._number()}"))).key.key_id}
+        return {"key_id": (await minted(self.hub, KeyHolder(f"matrix-{self._number()}"))).key.key_id}
 
     async def _saved(self, path: str, **body: object) -> dict[str, Any]:
         answer = await self.api.post(path, json=body, headers=headers(self._owner))

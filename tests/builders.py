@@ -3,7 +3,7 @@
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,9 @@ from knowhub.knowledge.model import COLLECTION, ImportedKnowledge, NewKnowledge
 from knowhub.knowledge.service import KnowledgeService
 from knowhub.operations.service import OperationsService
 from knowhub.stores.files.filesystem import FileSystem, RealFileSystem
-from knowhub.stores.files.open_store import Environment, open_store
-from knowhub.stores.files.store import FileStore, StoreOptions
+from knowhub.stores.files.store import Environment, FileStore, StoreOptions, open_store
+from knowhub.wiring.collections import COLLECTIONS
+from tests.pure_decisions import run_twice
 
 OWNER = "user:local"
 START = 1_772_712_000.0
@@ -100,27 +101,39 @@ def open_files(
     ids: Ids | None = None,
 ) -> FileStore:
     """Open the file store of a folder; the caller closes it."""
-    world = Environment(files or RealFileSystem(), clock or FakeClock(), ids or RandomIds(), time.sleep)
-    return open_store(folder, world, options)
+    world = Environment(files or RealFileSystem(), clock or FakeClock(), ids or RandomIds(), time.sleep, COLLECTIONS)
+    return open_store(folder, world, replace(options or StoreOptions(), run_decision=run_twice))
 
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """The services on one open store."""
+    """The services on one open store, named as in a hub."""
 
     store: FileStore
-    knowledge: KnowledgeService
+    knowledge: "KnowledgeDomain"
+    operations: "OperationsDomain"
+
+
+@dataclass(frozen=True, slots=True)
+class KnowledgeDomain:
+    """The services on records."""
+
+    records: KnowledgeService
     exchange: KnowledgeExchange
-    operations: OperationsService
+
+
+@dataclass(frozen=True, slots=True)
+class OperationsDomain:
+    """The services on operations."""
+
+    history: OperationsService
 
 
 def domain_on(store: FileStore, ids: Ids | None = None) -> Domain:
     """Build the services on a store."""
     ids = ids or RandomIds()
-    rules = {COLLECTION: decisions.UNDO_RULES}
-    return Domain(
-        store, KnowledgeService(store, ids), KnowledgeExchange(store, ids), OperationsService(store, ids, rules)
-    )
+    knowledge = KnowledgeDomain(KnowledgeService(store, ids), KnowledgeExchange(store, ids))
+    return Domain(store, knowledge, OperationsDomain(OperationsService(store, ids, COLLECTIONS)))
 
 
 @asynccontextmanager
@@ -141,4 +154,4 @@ async def opened(
 
 def rows_of(store: FileStore, account: str = "default") -> dict[str, bytes]:
     """Return every row of the store's records as the store holds it, tombstones too."""
-    return dict(store.state(account).rows.get(COLLECTION, {}))
+    return dict(store.state(account).memory_table(COLLECTION).texts())

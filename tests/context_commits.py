@@ -4,20 +4,20 @@ from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from knowhub.audit.pasted_secrets import withheld_secrets
-from knowhub.context import spaces
+from knowhub.context import uri
 from knowhub.context.commit.candidate_pipeline import CandidatePipeline, PipelineOptions
-from knowhub.context.commit.commit_coordinator import CommitCoordinator, Stages
-from knowhub.context.commit.policy_router import PolicyRouter
+from knowhub.context.commit.commit_coordinator import CommitCoordinator, CommitStages
+from knowhub.context.commit.policies import PolicyRouter
 from knowhub.context.commit_model import CommitOptions, CommitResult, SessionCommit, UsedTool
-from knowhub.context.model import NODES, PARTS, Category, MemoryContext
-from knowhub.core.chat import ChatModel
-from knowhub.core.messages import Message
+from knowhub.context.model import NODES, PARTS, MemoryCategory, MemoryContext
+from knowhub.context.queries import list_memories, list_parts
+from knowhub.conversations.messages import Message
+from knowhub.core.language_models import ChatModel
 from knowhub.core.operation import Draft, IdempotencyKey, Operation, Outcome, Row, Write
 from knowhub.core.request_context import RequestContext
-from knowhub.stores.files.rows.state_view import StateView
+from knowhub.engine.view import AccountView
 from knowhub.stores.files.store import FileStore
-from knowhub.usecases.spoken_memories import KnowledgeSpeech
+from knowhub.usecases.spoken_memories import RuleBasedReader
 from tests.builders import CountedIds, FakeClock, caller
 from tests.fakes.memory_store import MemoryStore
 
@@ -44,16 +44,14 @@ class Desk:
     def __init__(
         self,
         chat: ChatModel | None = None,
-        stages: Stages | None = None,
+        stages: CommitStages | None = None,
         pipeline: CandidatePipeline | None = None,
         store: MemoryStore | FileStore | None = None,
     ) -> None:
         self.clock = FakeClock()
         self.store = store or MemoryStore(self.clock, CountedIds())
         self.directories = SeenDirectories()
-        self.pipeline = pipeline or CandidatePipeline(
-            KnowledgeSpeech(), withheld_secrets, chat, PipelineOptions(budget_s=5.0)
-        )
+        self.pipeline = pipeline or CandidatePipeline(RuleBasedReader(), chat, PipelineOptions(budget_s=5.0))
         self.commits = CommitCoordinator(self.store, self.pipeline, PolicyRouter(), self.directories, stages)
 
     async def commit(
@@ -72,16 +70,16 @@ class Desk:
 
     def parts(self, session: str = SESSION) -> list[Row]:
         view = self.store.view("default")
-        rows = [view.get(PARTS, head.uri) for head in view.context_parts(session)]
+        rows = [view.get(PARTS, head.uri) for head in list_parts(view, session)]
         return [row for row in rows if row is not None]
 
     def nodes(self) -> dict[str, Row]:
         """Return the live nodes by the end of their URIs, from the category on."""
         view = self.store.view("default")
-        rows = [view.get(NODES, head.uri) for head in view.context_heads() if not head.is_part]
+        rows = [view.get(NODES, head.uri) for head in list_memories(view) if not head.is_part]
         return {row["id"].split("/", 5)[5].removeprefix("memories/"): row for row in rows if row is not None}
 
-    def of(self, category: Category) -> list[Row]:
+    def of(self, category: MemoryCategory) -> list[Row]:
         return [row for row in self.nodes().values() if row["category"] == category]
 
 
@@ -103,7 +101,7 @@ def tool(content: str, name: str = "shell", message_id: str | None = None) -> Me
 def forget(desk: Desk, *addresses: str, is_forgotten: bool = True) -> Coroutine[Any, Any, Outcome]:
     """Delete rows as a person does, or, where nothing is to be forgotten, as an undo."""
 
-    def decide(view: StateView) -> Draft:
+    def decide(view: AccountView) -> Draft:
         writes = []
         for address in addresses:
             collection = PARTS if view.get(PARTS, address) else NODES
@@ -117,7 +115,7 @@ def forget(desk: Desk, *addresses: str, is_forgotten: bool = True) -> Coroutine[
 
 def whose(session_id: str = "s1") -> MemoryContext:
     """Return the spaces of Li and the helper."""
-    return spaces.memory_context(LI, session_id)
+    return uri.memory_context(LI, session_id)
 
 
 def memories(*items: Mapping[str, Any]) -> dict[str, Sequence[Mapping[str, Any]]]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from knowhub.context import uri
-from knowhub.context.model import NODES, PARTS, Category
+from knowhub.context.model import NODES, PARTS, MemoryCategory
 from knowhub.core import clock
 from knowhub.core.operation import Committed, Draft, Operation, Write
 from knowhub.stores.files.store import FileStore
@@ -18,8 +18,8 @@ OWNER = "user:li"
 def node_row(address: str, **fields: Any) -> dict[str, Any]:  # noqa: ANN401 -- any field
     """Return the row of a fresh node; what stands at a URI says of what category it is."""
     parsed = uri.parse(address)
-    category = parsed.category or Category.EVENTS
-    kind = {Category.SESSIONS: "session", Category.SKILLS: "skill"}.get(category, "memory")
+    category = parsed.category or MemoryCategory.EVENTS
+    kind = {MemoryCategory.SESSIONS: "session", MemoryCategory.SKILLS: "skill"}.get(category, "memory")
     return {
         "id": address,
         "parent_uri": parsed.parent,
@@ -61,10 +61,10 @@ def part_row(session_uri: str, number: int, content: str, **fields: Any) -> dict
 
 def session_at(name: str = "s1", account: str = ACCOUNT, space: str = SPACE) -> str:
     """Return the URI of a session."""
-    return uri.node_uri(account, space, Category.SESSIONS, name)
+    return uri.node_uri(account, space, MemoryCategory.SESSIONS, name)
 
 
-def memory_at(category: Category, name: str = "", account: str = ACCOUNT, space: str = SPACE) -> str:
+def memory_at(category: MemoryCategory, name: str = "", account: str = ACCOUNT, space: str = SPACE) -> str:
     """Return the URI of a node."""
     return uri.node_uri(account, space, category, name)
 

@@ -5,12 +5,12 @@ from pathlib import Path
 from knowhub.bootstrap import Hub
 from knowhub.core.request_context import RequestContext, Role
 from knowhub.identity.decisions import root_context
-from knowhub.identity.model import Caller, Holder, Minted, NewKey
+from knowhub.identity.model import AuthenticatedCaller, IssuedKey, KeyHolder, NewKey
 from knowhub.settings import Settings
 
 ROOT_KEY = "root-" + "r" * 40
 # A holder in a place of every kind, and in two of one.
-LI = Holder("li", "crawler", ("atlas", "zeus"), ("web",), ("acme",))
+LI = KeyHolder("li", "crawler", ("atlas", "zeus"), ("web",), ("acme",))
 
 
 def keyed(folder: Path, root_key: str | None = ROOT_KEY) -> Settings:
@@ -25,28 +25,28 @@ def root(account: str = "default") -> RequestContext:
 
 async def minted(
     hub: Hub,
-    holder: Holder,
+    holder: KeyHolder,
     role: Role = Role.WRITER,
     *,
     account: str = "default",
     expires_at: str | None = None,
-) -> Minted:
+) -> IssuedKey:
     """Make a key, with its text."""
     return await hub.identity.mint(root(account), NewKey(holder, role, expires_at))
 
 
 async def key_for(hub: Hub, user_id: str, role: Role = Role.WRITER, *, account: str = "default") -> str:
     """Make a key for a user, and return its text."""
-    return text_of(await minted(hub, Holder(user_id), role, account=account))
+    return text_of(await minted(hub, KeyHolder(user_id), role, account=account))
 
 
-def text_of(key: Minted) -> str:
+def text_of(key: IssuedKey) -> str:
     """Return the text of a key that was just made."""
     assert key.text is not None
     return key.text
 
 
-async def caller_of(hub: Hub, text: str) -> Caller:
+async def caller_of(hub: Hub, text: str) -> AuthenticatedCaller:
     """Return whose key this is, which has to open."""
     caller = await hub.identity.caller(text)
     assert caller is not None

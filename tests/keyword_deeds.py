@@ -10,12 +10,12 @@ from knowhub.bootstrap import Hub
 from knowhub.keywords.model import (
     ROOT_ID,
     InfoPolicy,
-    Linking,
+    LinkRequest,
     NewInfo,
     NewKeyword,
     RelationType,
-    Written,
     WrittenBatch,
+    WrittenRow,
 )
 from knowhub.keywords.service import Deletion
 from tests.builders import local
@@ -120,10 +120,10 @@ class Deeds:
         parent_id = wanted.parent_id or ROOT_ID
 
         def expect(model: TreeModel, answer: object) -> None:
-            row_id = answer.row["id"] if isinstance(answer, Written) else "refused"
+            row_id = answer.row["id"] if isinstance(answer, WrittenRow) else "refused"
             model.create(row_id, wanted, parent_id)
 
-        return lambda hub: hub.keywords.create(local(), wanted), expect
+        return lambda hub: hub.keywords.tree.create(local(), wanted), expect
 
     def create_batch(self, drawn: Sequence[tuple[Given, int | None]]) -> Deed:
         items = []
@@ -139,47 +139,47 @@ class Deeds:
             row_ids = [row["id"] for row in answer.rows] if isinstance(answer, WrittenBatch) else refused
             model.create_batch(row_ids, items)
 
-        return lambda hub: hub.keywords.create_batch(local(), items), expect
+        return lambda hub: hub.keywords.tree.create_batch(local(), items), expect
 
     def update(self, pick: int, patch: Mapping[str, Any]) -> Deed:
         keyword_id = self._keyword(pick)
         return (
-            lambda hub: hub.keywords.update(local(), keyword_id, patch),
+            lambda hub: hub.keywords.tree.update(local(), keyword_id, patch),
             lambda model, _: model.update(keyword_id, patch),
         )
 
     def move(self, pick: int, above: int) -> Deed:
         keyword_id, parent_id = self._two_keywords(pick, above)
         return (
-            lambda hub: hub.keywords.move(local(), keyword_id, parent_id),
+            lambda hub: hub.keywords.tree.move(local(), keyword_id, parent_id),
             lambda model, _: model.move(keyword_id, parent_id),
         )
 
     def merge(self, pick: int, other: int) -> Deed:
         source_id, into_id = self._two_keywords(pick, other)
         return (
-            lambda hub: hub.keywords.merge(local(), source_id, into_id),
+            lambda hub: hub.keywords.tree.merge(local(), source_id, into_id),
             lambda model, _: model.merge(source_id, into_id),
         )
 
     def delete(self, pick: int, policy: InfoPolicy, cascade: bool) -> Deed:
         keyword_id = self._keyword(pick)
         return (
-            lambda hub: hub.keywords.delete(local(), keyword_id, Deletion(cascade, policy)),
+            lambda hub: hub.keywords.tree.delete(local(), keyword_id, Deletion(cascade, policy)),
             lambda model, _: model.delete(keyword_id, policy, cascade=cascade),
         )
 
     def add_alias(self, pick: int, alias: str) -> Deed:
         keyword_id = self._keyword(pick)
         return (
-            lambda hub: hub.keywords.add_alias(local(), keyword_id, alias),
+            lambda hub: hub.keywords.tree.add_alias(local(), keyword_id, alias),
             lambda model, _: model.add_alias(keyword_id, alias),
         )
 
     def remove_alias(self, pick: int, alias: str) -> Deed:
         keyword_id = self._keyword(pick)
         return (
-            lambda hub: hub.keywords.remove_alias(local(), keyword_id, alias),
+            lambda hub: hub.keywords.tree.remove_alias(local(), keyword_id, alias),
             lambda model, _: model.remove_alias(keyword_id, alias),
         )
 
@@ -187,9 +187,9 @@ class Deeds:
         wanted = self._new_info(new)
 
         def expect(model: TreeModel, answer: object) -> None:
-            model.create_info(answer.row["id"] if isinstance(answer, Written) else "refused", wanted)
+            model.create_info(answer.row["id"] if isinstance(answer, WrittenRow) else "refused", wanted)
 
-        return lambda hub: hub.infos.create(local(), wanted), expect
+        return lambda hub: hub.keywords.infos.create(local(), wanted), expect
 
     def create_infos(self, drawn: Sequence[Given]) -> Deed:
         items = [self._new_info(new) for new in drawn]
@@ -199,23 +199,23 @@ class Deeds:
             for row, new in zip(rows, items, strict=True):
                 model.create_info(row["id"], new)
 
-        return lambda hub: hub.infos.create_batch(local(), items), expect
+        return lambda hub: hub.keywords.infos.create_batch(local(), items), expect
 
     def update_info(self, pick: int, patch: Mapping[str, Any]) -> Deed:
         info_id = self._info(pick)
         return (
-            lambda hub: hub.infos.update(local(), info_id, patch),
+            lambda hub: hub.keywords.infos.update(local(), info_id, patch),
             lambda model, _: model.update_info(info_id, patch),
         )
 
     def delete_info(self, pick: int) -> Deed:
         info_id = self._info(pick)
-        return lambda hub: hub.infos.delete(local(), info_id), lambda model, _: model.delete_info(info_id)
+        return lambda hub: hub.keywords.infos.delete(local(), info_id), lambda model, _: model.delete_info(info_id)
 
     def link(self, pick: int, other: int, relation: RelationType, created_by: str) -> Deed:
         info_id, keyword_id = self._info(pick), self._keyword(other)
         return (
-            lambda hub: hub.infos.link(local(), info_id, keyword_id, Linking(relation, created_by)),
+            lambda hub: hub.keywords.infos.link(local(), info_id, keyword_id, LinkRequest(relation, created_by)),
             lambda model, _: model.link(info_id, keyword_id, relation.value, created_by),
         )
 
@@ -226,7 +226,7 @@ class Deeds:
         near = self.model.children(linked) or [self.model.keywords.get(linked, {}).get("parent_id") or _NOBODY]
         keyword_id = near[pick % len(near)]
         return (
-            lambda hub: hub.infos.link(local(), info_id, keyword_id, Linking(relation)),
+            lambda hub: hub.keywords.infos.link(local(), info_id, keyword_id, LinkRequest(relation)),
             lambda model, _: model.link(info_id, keyword_id, relation.value, "user"),
         )
 
@@ -236,7 +236,7 @@ class Deeds:
             pairs[pick % len(pairs)] if pairs and pick % _ONE_IN else (self._info(pick), self._keyword(pick))
         )
         return (
-            lambda hub: hub.infos.unlink(local(), info_id, keyword_id),
+            lambda hub: hub.keywords.infos.unlink(local(), info_id, keyword_id),
             lambda model, _: model.unlink(info_id, keyword_id),
         )
 

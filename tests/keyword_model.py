@@ -1,4 +1,4 @@
-"""The keyword tree as plain dicts: what each verb should leave, said as simply as the seeds say it."""
+"""The keyword tree as plain dicts: the expected state after each verb, in the simplest form."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

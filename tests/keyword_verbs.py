@@ -7,9 +7,9 @@ import orjson
 from knowhub.core.ids import RandomIds
 from knowhub.core.operation import Operation
 from knowhub.core.request_context import RequestContext
-from knowhub.keywords.agent import KeywordAgent
-from knowhub.keywords.model import ROOT_ID, NewKeyword, Options
-from knowhub.keywords.recent import Recents
+from knowhub.keywords.cache import RecentMatchesByReader
+from knowhub.keywords.model import ROOT_ID, NewKeyword, TreeOptions
+from knowhub.keywords.search.agent import KeywordAgent
 from knowhub.keywords.service import KeywordService
 from tests.builders import caller
 from tests.fakes.memory_store import MemoryStore
@@ -20,15 +20,17 @@ ANN, BOB = caller(user_id="ann", team_id="web"), caller(user_id="bob", team_id="
 STRANGER = caller(user_id="eve")
 
 
-def service_on(store: MemoryStore, chat: QueuedChat | None = None, options: Options | None = None) -> KeywordService:
+def service_on(
+    store: MemoryStore, chat: QueuedChat | None = None, options: TreeOptions | None = None
+) -> KeywordService:
     """Build the service, with a model to ask or without."""
-    options = options or Options()
-    return service_with(store, KeywordAgent(chat, Recents(), options), options)
+    options = options or TreeOptions()
+    return service_with(store, KeywordAgent(chat, RecentMatchesByReader(), options), options)
 
 
-def service_with(store: MemoryStore, agent: KeywordAgent, options: Options | None = None) -> KeywordService:
+def service_with(store: MemoryStore, agent: KeywordAgent, options: TreeOptions | None = None) -> KeywordService:
     """Build the service around an agent."""
-    return KeywordService(store, PlainText(), RandomIds(), agent, options or Options())
+    return KeywordService(store, PlainText(), RandomIds(), agent, options or TreeOptions())
 
 
 async def made(service: KeywordService, name: str, ctx: RequestContext = ANN, **fields: Any) -> str:  # noqa: ANN401 -- any field
@@ -45,7 +47,7 @@ async def shown(service: KeywordService, keyword_id: str, ctx: RequestContext = 
 
 async def names_below(service: KeywordService, keyword_id: str = ROOT_ID, ctx: RequestContext = ANN) -> list[str]:
     """Return the names of a keyword's children."""
-    return [orjson.loads(child)["name"] for child in await service.children(ctx, keyword_id)]
+    return [orjson.loads(child)["name"] for child in await service.list_children(ctx, keyword_id)]
 
 
 async def ops(store: MemoryStore) -> list[str]:

@@ -5,18 +5,19 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
-from knowhub.bootstrap import Hub, World, open_hub
+from knowhub.bootstrap import Hub, open_hub
 from knowhub.context.index.index_worker import IndexWorker
 from knowhub.context.index.outbox import OutboxStatus
-from knowhub.context.index.outbox_store import Patience
+from knowhub.context.index.outbox_store import RetryPolicy
 from knowhub.context.index_model import OutboxEvent
-from knowhub.context.model import ContextHead
-from knowhub.core.chat import FailureReason
-from knowhub.core.embedding import Embedder, TextRefused
+from knowhub.context.model import ContextSummary
+from knowhub.context.queries import list_memories
+from knowhub.core.language_models import Embedder, FailureReason, TextRefused
 from knowhub.core.request_context import RequestContext
 from knowhub.search.vector_files import VectorFiles
 from knowhub.search.vector_index import VectorIndex
 from knowhub.settings import Settings
+from knowhub.wiring.adapters import Overrides
 from tests.builders import FakeClock, local
 from tests.context_rows import ACCOUNT, OWNER, draft, said, session_at
 from tests.fakes.hashing_embedder import HashingEmbedder
@@ -42,7 +43,7 @@ def memory_hub(
 ) -> AbstractAsyncContextManager[Hub]:
     """Open a hub; see `tests/hubs.py`."""
     settings = Settings(data_dir=folder, owner=OWNER, embedding_search_budget_s=30.0)
-    return open_hub(settings, World(embedder=embedder, clock=clock or FakeClock()), keep=False)
+    return open_hub(settings, Overrides(embedder=embedder, clock=clock or FakeClock()), maintain=False)
 
 
 async def written(hub: Hub, rows: Sequence[Mapping[str, Any]], account: str = ACCOUNT) -> None:
@@ -50,28 +51,28 @@ async def written(hub: Hub, rows: Sequence[Mapping[str, Any]], account: str = AC
     await hub.store.commit(account, OWNER, lambda _view: draft(*rows))
 
 
-def vectors_of(hub: Hub) -> VectorIndex[ContextHead]:
-    assert hub.memory_recall.recall.vectors is not None
-    return hub.memory_recall.recall.vectors
+def vectors_of(hub: Hub) -> VectorIndex[ContextSummary]:
+    assert hub.indexes.memories.vectors is not None
+    return hub.indexes.memories.vectors
 
 
 def worker_of(hub: Hub) -> IndexWorker:
-    assert hub.memory_recall.worker is not None
-    return hub.memory_recall.worker
+    assert hub.indexes.worker is not None
+    return hub.indexes.worker
 
 
 async def status_of(hub: Hub, ctx: RequestContext | None = None) -> OutboxStatus:
-    return await hub.memory_recall.outbox.status(ctx or local())
+    return await hub.memories.outbox.status(ctx or local())
 
 
 async def found(hub: Hub, text: str, groups: Iterable[frozenset[str]] = (), account: str = ACCOUNT) -> list[str]:
     """Return the URIs of what a search finds, best first."""
-    answer = await hub.memory_recall.index.search(account, text, list(groups), lambda head: head.live, 100)
+    answer = await hub.indexes.memories.index.search(account, text, list(groups), lambda head: head.live, 100)
     return [hit.head.uri for hit in answer.hits]
 
 
-def live_heads(hub: Hub, account: str = ACCOUNT) -> dict[int, ContextHead]:
-    return {head.text_num: head for head in hub.store.view(account).context_heads()}
+def live_heads(hub: Hub, account: str = ACCOUNT) -> dict[int, ContextSummary]:
+    return {head.text_num: head for head in list_memories(hub.store.view(account))}
 
 
 def on_disk(folder: Path) -> Mapping[int, bytes]:
@@ -79,7 +80,7 @@ def on_disk(folder: Path) -> Mapping[int, bytes]:
     kept: dict[int, bytes] = {}
     for account in sorted((folder / "indexes" / "context" / "vectors").glob("*")):
         files = VectorFiles(account)
-        note = files.noted()
+        note = files.read_note()
         assert note is not None
         kept |= {int(row["number"]): row["vector"].tobytes() for row in files.read(note)}
     return kept
@@ -93,10 +94,10 @@ async def rebuilt(hub: Hub, folder: Path) -> Mapping[int, bytes]:
 
 async def worked_off(hub: Hub, clock: FakeClock) -> None:
     """Work until nothing is left but dead letters."""
-    for _ in range(Patience().max_attempts):
-        await vectors_of(hub).embed_waiting()
-        clock.advance(Patience().longest_pause_s)
-    await hub.keeper.run_once()
+    for _ in range(RetryPolicy().max_attempts):
+        await vectors_of(hub).embed_pending()
+        clock.advance(RetryPolicy().longest_pause_s)
+    await hub.maintenance.tick()
 
 
 async def with_a_dead_letter(hub: Hub, clock: FakeClock) -> OutboxEvent:

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from knowhub.core.data_keys import MasterKey
 from knowhub.core.ids import random_bytes
 from knowhub.providers.cipher import KEY_BYTES, AesGcm, master_key, master_key_text
-from knowhub.resources.model import MasterKey, NewResource
+from knowhub.resources.model import NewResource
 from knowhub.resources.vault import Vault
 from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.filesystem import FileSystem

@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from knowhub.context.model import Category, ContextHead
+from knowhub.context.model import ContextSummary, MemoryCategory
 from knowhub.context.ports import ContextIndex
+from knowhub.context.queries import SEARCHED_TEXTS
 from knowhub.context.retrieval.memory_read_service import MemoryReadService
-from knowhub.context.retrieval.reranking import Reranking
-from knowhub.context.retrieval.search import MemorySearch
+from knowhub.context.retrieval.search import MemoryReranking, MemorySearch
 from knowhub.context.search_model import RetrievedBlock
-from knowhub.core.recall import Recalled
+from knowhub.core.recall import SearchHits
 from knowhub.core.request_context import RequestContext
+from knowhub.engine.searchable import SearchableRows
 from knowhub.search.lexical import LexicalIndex
 from knowhub.search.texts import ContextTexts
-from knowhub.stores.files.rows.state import SearchableContext
 from knowhub.stores.files.store import FileStore
 from tests.builders import FakeClock, caller, open_files
 from tests.context_rows import ACCOUNT, draft, node_row, part_row
@@ -36,9 +36,9 @@ class CountedIndex:
         account: str,
         text: str,
         groups: Sequence[frozenset[str]],
-        accept: Callable[[ContextHead], bool],
+        accept: Callable[[ContextSummary], bool],
         limit: int,
-    ) -> Recalled[ContextHead]:
+    ) -> SearchHits[ContextSummary]:
         self.asked.append(text)
         return await self._index.search(account, text, groups, accept, limit)
 
@@ -73,16 +73,16 @@ class Memories:
 
     async def ids(self, question: str, **named: Any) -> list[str]:  # noqa: ANN401 -- what a search takes
         """Return the messages that a search among sessions names, best first."""
-        blocks = await self.found(question, categories=[Category.SESSIONS.value], **named)
+        blocks = await self.found(question, categories=[MemoryCategory.SESSIONS.value], **named)
         return list(dict.fromkeys(one for block in blocks for one in block.message_ids))
 
 
 @asynccontextmanager
-async def memories_in(folder: Path, reranking: Reranking | None = None) -> AsyncIterator[Memories]:
+async def memories_in(folder: Path, reranking: MemoryReranking | None = None) -> AsyncIterator[Memories]:
     """Open a store with nothing in it, and what searches it."""
     store, clock = open_files(folder), FakeClock()
-    lexical: LexicalIndex[ContextHead] = LexicalIndex(
-        folder / "lexical", store, lambda name: SearchableContext(store.state(name)), ContextTexts()
+    lexical: LexicalIndex[ContextSummary] = LexicalIndex(
+        folder / "lexical", store, lambda name: SearchableRows(store.state(name), SEARCHED_TEXTS), ContextTexts()
     )
     lexical.account(ACCOUNT)
     store.subscribe(lexical)

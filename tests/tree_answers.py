@@ -1,15 +1,30 @@
 """What a view of the tree must answer, and what an undo must leave, computed naively from the rows of a log."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import orjson
 
+from knowhub.core.operation import View
 from knowhub.keywords import tree
-from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, ROOT_ID, InfoQuery, InfoSort, RelationType, link_id
-from knowhub.keywords.ports import KeywordView
+from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, ROOT_ID, InfoQuery, InfoSort, RelationType, make_link_id
+from knowhub.keywords.tree import (
+    count_children,
+    find_by_pinyin,
+    find_by_term,
+    find_by_token,
+    find_info,
+    find_keyword,
+    list_child_ids,
+    list_children,
+    list_infos_of_keyword,
+    list_keywords,
+    list_links_of_info,
+    list_links_of_keyword,
+    list_newest_infos,
+)
 from tests.keyword_model import TreeModel
 
 Row = dict[str, Any]
@@ -17,6 +32,7 @@ Rows = dict[tuple[str, str], Row]
 _BOOKKEEPING: Final = frozenset({"version", "updated_at"})
 # What a keyword is found by is one thing with whether it stands: no undo gives a deleted one other names.
 _FOUND_BY: Final = frozenset({("name",), ("aliases",), ("normalized",), ("pinyin",), ("terms",), ("deleted",)})
+_PARENT: Final = ("parent_id",)
 _GONE: Final = object()
 
 
@@ -49,7 +65,7 @@ class LogReader:
         self.operations.append(record)
 
 
-def check_view(view: KeywordView, rows: Rows) -> None:
+def check_view(view: View, rows: Rows) -> None:
     """Fail where a view answers otherwise than the rows say."""
     for (collection, row_id), row in rows.items():
         assert orjson.loads(view.raw(collection, row_id) or b"null") == row
@@ -67,44 +83,140 @@ def said(rows: Rows) -> Rows:
     return {key: {name: row[name] for name in row if name not in _BOOKKEEPING} for key, row in rows.items()}
 
 
-def turned_back(rows: Rows, operation: Row) -> Rows | None:
-    """Return the rows, as `said`, after an undo of an operation; None when something newer stands in its way."""
+def undone(rows: Rows, operation: Row, moment: str) -> Rows | None:
+    """Return the rows, as `said`, after an undo of an operation; None when something newer is in its way.
+
+    A link that takes the place of another was made at this moment.
+    """
     after = said(rows)
+    cascaded = _cascaded(operation["changes"])
     for change in reversed(operation["changes"]):
         key = change["collection"], change["id"]
-        present = _flat(rows[key])
-        wrote, stood = _flat(change["after"]), _flat(change["before"] or {})
-        if change["before"] is None:
-            if present != wrote:
-                return None
-            after[key] = {**after[key], "deleted": True}
-            continue
-        moved = {path for path in wrote.keys() | stood.keys() if wrote.get(path, _GONE) != stood.get(path, _GONE)}
-        compared = moved | _FOUND_BY if moved & _FOUND_BY and key[0] == KEYWORDS else moved
-        if any(present.get(path, _GONE) != wrote.get(path, _GONE) for path in compared):
+        row = _undone_row(rows[key], change, is_cascaded=key in cascaded)
+        if row is not None:
+            after[key] = row
+        elif key not in cascaded:
             return None
-        kept = {path: value for path, value in present.items() if path not in moved}
-        after[key] = _unflat(kept | {path: stood[path] for path in moved if path in stood})
+    for key in sorted((key for key in after if key in cascaded and not after[key].get("deleted")), key=_rank(after)):
+        _reattach_cascaded(after, rows, key, moment)
+    gone = {key for key, row in rows.items() if not row.get("deleted") and after[key].get("deleted")}
+    for key in sorted(after, key=_rank(after)):
+        _follow(after, key, gone, moment)
     return after if TreeModel.of(after).fault() is None else None
 
 
-def _check_keywords(view: KeywordView, rows: Rows) -> None:
+def _undone_row(row: Row, change: Row, *, is_cascaded: bool) -> Row | None:
+    present, wrote, stood = _flat(row), _flat(change["after"]), _flat(change["before"] or {})
+    if change["before"] is None:
+        return None if present != wrote else {**said({("", ""): row})["", ""], "deleted": True}
+    moved = {path for path in wrote.keys() | stood.keys() if wrote.get(path, _GONE) != stood.get(path, _GONE)}
+    compared = moved | _FOUND_BY if moved & _FOUND_BY and change["collection"] == KEYWORDS else moved
+    was_deleted = row.get("deleted") and not change["before"].get("deleted") and not change["after"].get("deleted")
+    if was_deleted and moved and not is_cascaded:
+        return None
+    if any(present.get(path, _GONE) != wrote.get(path, _GONE) for path in compared):
+        return None
+    kept = {path: value for path, value in present.items() if path not in moved}
+    return _unflat(kept | {path: stood[path] for path in moved if path in stood})
+
+
+def _cascaded(changes: Sequence[Row]) -> set[tuple[str, str]]:
+    """Return the rows that only followed one that was deleted, or that came back."""
+    known = [change for change in changes if change["before"] is not None]
+    turned = {
+        (one["collection"], one["id"])
+        for one in known
+        if bool(one["before"].get("deleted")) != bool(one["after"].get("deleted"))
+    }
+    found = set()
+    for change in known:
+        before, after = _flat(change["before"]), _flat(change["after"])
+        if {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)} == {_PARENT}:
+            died = (KEYWORDS, before[_PARENT]) in turned and _is_gone(changes, before[_PARENT])
+            came_back = (KEYWORDS, after[_PARENT]) in turned and not _is_gone(changes, after[_PARENT])
+            if died or came_back:
+                found.add((KEYWORDS, change["id"]))
+    links = [change for change in changes if change["collection"] == LINKS]
+    infos = {
+        one["after"]["info_id"]
+        for one in links
+        if {(KEYWORDS, one["after"]["keyword_id"]), (INFOS, one["after"]["info_id"])} & turned
+    }
+    return found | {(LINKS, one["id"]) for one in links if one["after"]["info_id"] in infos}
+
+
+def _is_gone(changes: Sequence[Row], keyword_id: str) -> bool:
+    (after,) = [one["after"] for one in changes if (one["collection"], one["id"]) == (KEYWORDS, keyword_id)]
+    return bool(after.get("deleted"))
+
+
+def _nearest_live(after: Rows, keyword_id: str) -> str:
+    """Return the nearest live keyword from this one upwards; the root is always there."""
+    passed = set()
+    while (KEYWORDS, keyword_id) in after and after[KEYWORDS, keyword_id].get("deleted") and keyword_id not in passed:
+        passed.add(keyword_id)
+        keyword_id = after[KEYWORDS, keyword_id]["parent_id"]
+    return ROOT_ID if keyword_id in passed else keyword_id
+
+
+def _reattach_cascaded(after: Rows, rows: Rows, key: tuple[str, str], moment: str) -> None:
+    row = after[key]
+    if key[0] == KEYWORDS:
+        row["parent_id"] = _nearest_live(after, row["parent_id"])
+        return
+    if key[0] == LINKS:
+        is_lost = after[INFOS, row["info_id"]].get("deleted")
+        heir = _nearest_live(after, row["keyword_id"])
+        if is_lost or heir != row["keyword_id"]:
+            after[key] = said(rows)[key]
+        if not is_lost and heir != row["keyword_id"]:
+            _link(after, row, heir, moment)
+
+
+def _link(after: Rows, link: Row, heir: str, moment: str) -> None:
+    key = LINKS, make_link_id(link["info_id"], heir)
+    if key not in after or after[key].get("deleted"):
+        after[key] = {**link, "keyword_id": heir, "created_at": moment}
+
+
+def _rank(after: Rows) -> Callable[[tuple[str, str]], int]:
+    """Of several links of an info that move to one keyword, the one with the strongest relation is kept."""
+    relations = list(RelationType)
+    return lambda key: relations.index(after[key]["relation"]) if key[0] == LINKS else 0
+
+
+def _follow(after: Rows, key: tuple[str, str], gone: set[tuple[str, str]], moment: str) -> None:
+    """Have a child or a link follow the rows that go: upwards, or with them."""
+    row = after[key]
+    if row.get("deleted"):
+        return
+    if key[0] == KEYWORDS and (KEYWORDS, row["parent_id"]) in gone:
+        row["parent_id"] = _nearest_live(after, row["parent_id"])
+    elif key[0] == LINKS and {(INFOS, row["info_id"]), (KEYWORDS, row["keyword_id"])} & gone:
+        if (INFOS, row["info_id"]) not in gone:
+            _link(after, row, _nearest_live(after, row["keyword_id"]), moment)
+        row["deleted"] = True
+
+
+def _check_keywords(view: View, rows: Rows) -> None:
     keywords = live(rows, KEYWORDS)
     ever = {row_id: row for (held, row_id), row in rows.items() if held == KEYWORDS}
-    assert [node.id for node in view.nodes()] == [row["id"] for row in keywords]
-    for name, found in (("normalized", view.by_token), ("pinyin", view.by_pinyin)):
+    assert [node.id for node in list_keywords(view)] == [row["id"] for row in keywords]
+    for name, found in (("normalized", find_by_token), ("pinyin", find_by_pinyin)):
         for word in {word for row in ever.values() for word in row[name]}:
-            assert [node.id for node in found(word)] == [row["id"] for row in keywords if word in row[name]]
+            assert [node.id for node in found(view, word)] == [row["id"] for row in keywords if word in row[name]]
     for word in {word for row in ever.values() for word in row["terms"]}:
         bearers = [row["id"] for row in keywords if word in row["terms"]]
-        assert [node.id for node in view.by_term(word, 2)] == bearers[:2]
+        assert [node.id for node in find_by_term(view, word, 2)] == bearers[:2]
     ordinals = []
     for keyword_id in {ROOT_ID: None, **ever}:
         below = [row["id"] for row in keywords if row["parent_id"] == keyword_id]
-        assert [child.id for child in view.children(keyword_id)] == below == list(view.child_ids(keyword_id))
-        assert view.child_count(keyword_id) == len(below)
+        assert (
+            [child.id for child in list_children(view, keyword_id)] == below == list(list_child_ids(view, keyword_id))
+        )
+        assert count_children(view, keyword_id) == len(below)
     for row in ever.values():
-        node = view.node(row["id"])
+        node = find_keyword(view, row["id"])
         assert node is not None
         ordinals.append(node.ordinal)
         assert (node.live, node.version, node.name) == (not row.get("deleted"), row["version"], row["name"])
@@ -114,35 +226,35 @@ def _check_keywords(view: KeywordView, rows: Rows) -> None:
     assert model.fault() is None
     for keyword_id in model.keywords:
         path = model.path(keyword_id)
-        assert [node.id for node in tree.path_of(view, keyword_id)] == path
-        assert tree.level_of(view, keyword_id) == len(path) - 1
+        assert [node.id for node in tree.get_path(view, keyword_id)] == path
+        assert tree.count_ancestors(view, keyword_id) == len(path) - 1
 
 
-def _check_links(view: KeywordView, rows: Rows) -> None:
+def _check_links(view: View, rows: Rows) -> None:
     infos = [row_id for held, row_id in rows if held == INFOS]
     newest = [row["id"] for row in live(rows, INFOS)][::-1]
     links = live(rows, LINKS)
-    heads = list(view.infos_newest())
+    heads = list(list_newest_infos(view))
     assert [head.id for head in heads] == newest
     assert [head.id for number, head in enumerate(heads) if number] == (
-        [head.id for head in view.infos_newest(heads[0].ordinal)] if heads else []
+        [head.id for head in list_newest_infos(view, heads[0].ordinal)] if heads else []
     )
     for info_id in infos:
-        head = view.info(info_id)
+        head = find_info(view, info_id)
         assert head is not None
         assert head.live == (info_id in newest)
         of_info = [(link["keyword_id"], link["relation"]) for link in links if link["info_id"] == info_id]
-        assert sorted((link.keyword_id, link.relation) for link in view.links_of_info(info_id)) == sorted(of_info)
+        assert sorted((link.keyword_id, link.relation) for link in list_links_of_info(view, info_id)) == sorted(of_info)
     for keyword_id in {ROOT_ID, *(row_id for held, row_id in rows if held == KEYWORDS)}:
         relations = {link["info_id"]: link["relation"] for link in links if link["keyword_id"] == keyword_id}
         oldest_first = [(one, relations[one]) for one in infos if one in relations]
-        assert [(link.info_id, link.relation) for link in view.links_of_keyword(keyword_id)] == oldest_first
+        assert [(link.info_id, link.relation) for link in list_links_of_keyword(view, keyword_id)] == oldest_first
         for relation in (None, *RelationType):
             for sort in InfoSort:
-                found = [head.id for head in view.infos_of_keyword(keyword_id, InfoQuery(relation, sort=sort))]
+                found = [head.id for head in list_infos_of_keyword(view, keyword_id, InfoQuery(relation, sort=sort))]
                 assert found == _page(oldest_first[::-1], relation, sort)
     assert all((INFOS, link["info_id"]) in rows for link in links)
-    assert all(rows.get((LINKS, link_id(link["info_id"], link["keyword_id"]))) is link for link in links)
+    assert all(rows.get((LINKS, make_link_id(link["info_id"], link["keyword_id"]))) is link for link in links)
 
 
 def _page(newest_first: Sequence[tuple[str, str]], relation: RelationType | None, sort: InfoSort) -> list[str]:

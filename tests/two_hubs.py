@@ -6,16 +6,19 @@ import shutil
 import tempfile
 from collections.abc import Coroutine, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
-from knowhub.bootstrap import Hub, World, examine, open_hub
+from knowhub.bootstrap import Hub, check_directory, open_hub
 from knowhub.settings import Settings
 from knowhub.stores.files.doctor.findings import Severity
+from knowhub.wiring.adapters import Overrides
 from tests.builders import OWNER, CountedIds, FakeClock
+from tests.pure_decisions import run_twice
 
 T = TypeVar("T")
 WHO = st.integers(0, 1)
@@ -49,16 +52,18 @@ class TwoHubs(RuleBasedStateMachine):
 
     def problems(self) -> Sequence[object]:
         """Say what is wrong with the directory when both have left it."""
-        return [one for one in examine(self.settings) if one.severity is Severity.PROBLEM]
+        return [one for one in check_directory(self.settings) if one.severity is Severity.PROBLEM]
 
-    def world(self) -> World:
+    def world(self) -> Overrides:
         """Return what each of the two is opened with."""
-        return World(clock=self.clock, ids=self.ids)
+        return Overrides(clock=self.clock, ids=self.ids)
 
     def open(self) -> tuple[Hub, AsyncExitStack]:
+        world = replace(self.world(), run_decision=run_twice)
+
         async def entered() -> tuple[Hub, AsyncExitStack]:
             stack = AsyncExitStack()
-            return await stack.enter_async_context(open_hub(self.settings, self.world(), keep=False)), stack
+            return await stack.enter_async_context(open_hub(self.settings, world, maintain=False)), stack
 
         return self.run(entered())
 
@@ -71,7 +76,7 @@ class TwoHubs(RuleBasedStateMachine):
     @rule(who=WHO, upkeep=st.booleans())
     def reopen(self, who: int, upkeep: bool) -> None:
         if upkeep:
-            self.run(self.hub(who).keeper.run_once())
-            assert self.hub(who).keeper.failures == {}
+            self.run(self.hub(who).maintenance.tick())
+            assert self.hub(who).maintenance.failures == {}
         self.run(self.opened[who][1].aclose())
         self.opened[who] = self.open()

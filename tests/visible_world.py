@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from knowhub.bootstrap import Hub
 from knowhub.core.request_context import RequestContext, Role, caller_context
 from knowhub.identity.decisions import context_for, key_of, new_row
-from knowhub.identity.model import Holder, NewKey
+from knowhub.identity.model import KeyHolder, NewKey
 from knowhub.keywords.model import ROOT_ID, NewInfo, NewKeyword
 from knowhub.keywords.service import Deletion
 from knowhub.knowledge.model import NewKnowledge
@@ -108,16 +108,16 @@ class VisibleWorld:
         kept = Kept(owner, scopes)
         if kind == KNOWLEDGE:
             new = NewKnowledge(f"wait {number}", f"element {number}", ("tool",), scopes=scopes, owner=owner)
-            row_id = (await self.hub.knowledge.save(root(), new)).record["id"]
+            row_id = (await self.hub.knowledge.records.save(root(), new)).record["id"]
         elif kind == KEYWORDS:
             kept.above = self.dice.choice((ROOT_ID, ROOT_ID, *self.rows[KEYWORDS]))
             kept.name = self.dice.choice(NAMES)
             named = NewKeyword(kept.name, kept.above, scopes=scopes, owner=owner)
-            row_id = str((await self.hub.keywords.create(root(), named, auto_place=False)).row["id"])
+            row_id = str((await self.hub.keywords.tree.create(root(), named, auto_place=False)).row["id"])
         elif kind == INFOS:
             kept.linked = tuple(self.dice.sample(tuple(self.rows[KEYWORDS]), 3))
             linked = NewInfo(f"info {number}", keyword_ids=kept.linked, scopes=scopes, owner=owner)
-            row_id = str((await self.hub.infos.create(root(), linked)).row["id"])
+            row_id = str((await self.hub.keywords.infos.create(root(), linked)).row["id"])
         else:
             row_id = f"of/{number:07}"
             await self.hub.resources.save(root(), NewResource(row_id, body="text", scopes=scopes, owner=owner))
@@ -126,9 +126,9 @@ class VisibleWorld:
     async def _rescope(self, kind: str, row_id: str) -> None:
         patch = {"scopes": list(self._scopes())}
         services = {
-            KNOWLEDGE: self.hub.knowledge.patch,
-            KEYWORDS: self.hub.keywords.update,
-            INFOS: self.hub.infos.update,
+            KNOWLEDGE: self.hub.knowledge.records.patch,
+            KEYWORDS: self.hub.keywords.tree.update,
+            INFOS: self.hub.keywords.infos.update,
             RESOURCES: self.hub.resources.patch,
         }
         await services[kind](root(), row_id, patch)
@@ -138,16 +138,16 @@ class VisibleWorld:
         everything = Asker(root(), None)
         elsewhere = set(self.rows[KEYWORDS]) - self.below(everything, keyword_id) - {keyword_id}
         above = self.dice.choice((ROOT_ID, *sorted(elsewhere)))
-        await self.hub.keywords.move(root(), keyword_id, above)
+        await self.hub.keywords.tree.move(root(), keyword_id, above)
         self.rows[KEYWORDS][keyword_id].above = above
 
     async def _delete(self, kind: str, row_id: str) -> None:
         if kind == KNOWLEDGE:
-            await self.hub.knowledge.delete(root(), row_id)
+            await self.hub.knowledge.records.delete(root(), row_id)
         elif kind == KEYWORDS:
-            await self.hub.keywords.delete(root(), row_id, Deletion())
+            await self.hub.keywords.tree.delete(root(), row_id, Deletion())
         elif kind == INFOS:
-            await self.hub.infos.delete(root(), row_id)
+            await self.hub.keywords.infos.delete(root(), row_id)
         else:
             await self.hub.resources.delete(root(), row_id)
         self.gone[row_id] = self.rows[kind].pop(row_id)
@@ -179,7 +179,7 @@ def _asker(dice: random.Random, number: int) -> Asker:
         return Asker(caller_context(ids, "user:local"), _scopes_of(ids))
     role = (Role.WRITER, Role.READER, Role.WRITER, Role.ADMIN)[number // 4 % 4]
     names = {f"{kind}_ids": tuple(one.partition(":")[2] for one in held) for kind, held in groups.items()}
-    key = key_of("default", new_row(NewKey(Holder(user, agent, **names), role), f"key-{number}", "hash", START))
+    key = key_of("default", new_row(NewKey(KeyHolder(user, agent, **names), role), f"key-{number}", "hash", START))
     named = next((one for one in groups["project"] if dice.randrange(2)), None)
     narrowing = {} if named is None else {"project_id": named.partition(":")[2]}
     held = [one for kind, some in groups.items() for one in ([named] if kind == "project" and named else some)]

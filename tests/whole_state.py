@@ -4,8 +4,10 @@ from typing import Any
 
 import orjson
 
-from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, link_id
+from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, make_link_id
+from knowhub.keywords.tree import list_keywords, list_links_of_info, list_newest_infos
 from knowhub.knowledge.model import COLLECTION
+from knowhub.knowledge.table import list_live_records
 from knowhub.stores.files.store import FileStore
 
 State = dict[tuple[str, str], dict[str, Any]]
@@ -14,12 +16,16 @@ State = dict[tuple[str, str], dict[str, Any]]
 def state_of(store: FileStore, account: str = "default") -> State:
     """Return every live row of an account by collection and id, without versions and times of change."""
     view = store.view(account)
-    infos = [head.id for head in view.infos_newest()]
+    infos = [head.id for head in list_newest_infos(view)]
     keys = [
-        *((COLLECTION, head.id) for head in view.live_heads()),
-        *((KEYWORDS, node.id) for node in view.nodes()),
+        *((COLLECTION, head.id) for head in list_live_records(view)),
+        *((KEYWORDS, node.id) for node in list_keywords(view)),
         *((INFOS, info_id) for info_id in infos),
-        *((LINKS, link_id(info_id, link.keyword_id)) for info_id in infos for link in view.links_of_info(info_id)),
+        *(
+            (LINKS, make_link_id(info_id, link.keyword_id))
+            for info_id in infos
+            for link in list_links_of_info(view, info_id)
+        ),
     ]
     return {key: _said(view.raw(*key) or b"{}") for key in keys}
 

@@ -8,11 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from pydantic import BaseModel
-from typer.main import get_command
 
-from knowhub.cli.main import app as command_line
+from knowhub.cli.main import COMMANDS, load_command
 from knowhub.settings import Settings
 from knowhub.web.app import create_app
 from knowhub.web.schemas import keyword_answers as keywords
@@ -165,11 +163,11 @@ def routes() -> set[str]:
 
 
 def commands() -> dict[str, set[str]]:
-    group = get_command(command_line)
-    assert isinstance(group, typer.core.TyperGroup)
     return {
-        f"knowhub {name}": {option for parameter in command.params for option in parameter.opts if option[:2] == "--"}
-        for name, command in group.commands.items()
+        f"knowhub {name}": {
+            option for parameter in load_command(name).params for option in parameter.opts if option[:2] == "--"
+        }
+        for name in COMMANDS
     }
 
 

@@ -164,7 +164,7 @@ PRODUCT_RULES = (
         sample("class C:\n    async def f(self, a, b, c, d, e, g): ..."),
     ),
     Rule(
-        "only the seed's tools take more parameters",
+        "only the published tools take more parameters",
         many_parameters,
         sample("def _f(a, b, c, d, e, g, h): ...", "agent_tools/knowledge.py"),
         sample("async def f(a, b, c, d, e, g, h): ...", "agent_tools/knowledge.py"),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from knowhub.keywords import prompts
+from knowhub.keywords.search import prompts
 
 PAGE = (Path(__file__).parents[2] / "docs" / "explanation" / "keyword-tree.md").read_text(encoding="utf-8")
 SECTION = re.compile(r"^### (\w+)\n(.*?)(?=^##)", re.MULTILINE | re.DOTALL)

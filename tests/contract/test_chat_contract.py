@@ -8,8 +8,8 @@ import httpx
 import pytest
 import respx
 
-from knowhub.core.chat import ChatFailed, ChatModel, FailureReason, Question
-from knowhub.providers.http import client
+from knowhub.core.language_models import ChatFailed, ChatModel, ChatRequest, FailureReason
+from knowhub.providers.http import make_client
 from tests.fakes.model_server import MATCH, QUESTION, URL, chat_client, completion
 from tests.fakes.scripted_chat import Answer, ScriptedChat, ambiguous, jump_to, match, missing
 
@@ -23,7 +23,7 @@ MISSING = {"action": "missing", "node_id": None}
 @pytest.fixture(params=["client", "scripted"])
 async def models(request: pytest.FixtureRequest) -> AsyncIterator[Models]:
     """Make a model that behaves as a script says, be it a server behind the client or the fake."""
-    async with respx.mock(assert_all_called=False) as router, client() as http:
+    async with respx.mock(assert_all_called=False) as router, make_client() as http:
 
         def build(script: Script) -> ChatModel:
             if request.param == "scripted":
@@ -147,7 +147,7 @@ NOTHING: dict[str, Any] = {"node_id": None, "node_ids": [], "candidate_ids": [],
 )
 async def test_the_fake_finds_candidates_by_the_names_in_the_prompt(answer: Answer, decision: dict[str, Any]) -> None:
     model = ScriptedChat([answer])
-    question = Question("pick_branch", [{"role": "user", "content": PROMPT}], DECISION)
+    question = ChatRequest("pick_branch", [{"role": "user", "content": PROMPT}], DECISION)
 
     reply = await model.chat(question, 10)
 
@@ -156,7 +156,7 @@ async def test_the_fake_finds_candidates_by_the_names_in_the_prompt(answer: Answ
 
 
 async def test_the_fake_says_missing_when_its_script_is_over() -> None:
-    question = Question("pick_branch", [{"role": "user", "content": PROMPT}], DECISION)
+    question = ChatRequest("pick_branch", [{"role": "user", "content": PROMPT}], DECISION)
 
     reply = await ScriptedChat().chat(question, 10)
 
@@ -164,7 +164,7 @@ async def test_the_fake_says_missing_when_its_script_is_over() -> None:
 
 
 async def test_the_fake_names_a_candidate_that_is_not_there() -> None:
-    question = Question("pick_branch", [{"role": "user", "content": PROMPT}], DECISION)
+    question = ChatRequest("pick_branch", [{"role": "user", "content": PROMPT}], DECISION)
 
     with pytest.raises(AssertionError, match="'Rust' is not among the candidates"):
         await ScriptedChat([match("Rust")]).chat(question, 10)

@@ -10,9 +10,8 @@ import httpx
 import pytest
 import respx
 
-from knowhub.core.chat import FailureReason
-from knowhub.core.embedding import CountedEmbedder, EmbeddingFailed, Vector
-from knowhub.providers.http import client
+from knowhub.core.language_models import CountedEmbedder, EmbeddingFailed, FailureReason, Vector
+from knowhub.providers.http import make_client
 from knowhub.providers.local_embedder import LocalEmbedder
 from tests.e2e import scripted_vectors
 from tests.fakes.hashing_embedder import HashingEmbedder
@@ -26,7 +25,7 @@ TEXTS = ["the index of a database", "snake is an animal", "a database index"]
 
 @pytest.fixture(params=["client", "client of lists", "local", "hashing"])
 async def embedder(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[CountedEmbedder]:
-    async with respx.mock(assert_all_called=False) as router, client() as http:
+    async with respx.mock(assert_all_called=False) as router, make_client() as http:
         if request.param == "hashing":
             yield HashingEmbedder()
         elif request.param == "local":

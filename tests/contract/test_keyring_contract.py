@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from knowhub.core.data_keys import WrappedKey
 from knowhub.core.errors import Unavailable
-from knowhub.resources.model import WrappedKey
 from knowhub.resources.ports import Keyring
 from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.filesystem import RealFileSystem

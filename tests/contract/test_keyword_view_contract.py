@@ -1,4 +1,4 @@
-"""What every store's `KeywordView` answers, acknowledged and decided, held to `keywords.ports` on both stores."""
+"""What every store's `View` answers, acknowledged and decided, held to `keywords.ports` on both stores."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -8,9 +8,23 @@ from typing import Any
 import orjson
 import pytest
 
-from knowhub.core.operation import Committed, Draft, Write, next_version
-from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, ROOT_ID, InfoQuery, InfoSort, RelationType, link_id
-from knowhub.keywords.ports import KeywordView
+from knowhub.core.operation import Committed, Draft, View, Write, next_version
+from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, ROOT_ID, InfoQuery, InfoSort, RelationType, make_link_id
+from knowhub.keywords.tree import (
+    count_children,
+    find_by_pinyin,
+    find_by_term,
+    find_by_token,
+    find_info,
+    find_keyword,
+    list_child_ids,
+    list_children,
+    list_infos_of_keyword,
+    list_keywords,
+    list_links_of_info,
+    list_links_of_keyword,
+    list_newest_infos,
+)
 from knowhub.stores.files.store import FileStore
 from tests.builders import CountedIds, FakeClock, open_files
 from tests.fakes.memory_store import MemoryStore
@@ -48,14 +62,14 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 
 def key_of(row: dict[str, Any]) -> tuple[str, str]:
     if "relation" in row:
-        return LINKS, link_id(row["info_id"], row["keyword_id"])
+        return LINKS, make_link_id(row["info_id"], row["keyword_id"])
     return (INFOS if "content" in row else KEYWORDS), row["id"]
 
 
-def writing(*rows: dict[str, Any]) -> Callable[[KeywordView], Draft]:
+def writing(*rows: dict[str, Any]) -> Callable[[View], Draft]:
     """Write rows, each at the version that follows."""
 
-    def decide(view: KeywordView) -> Draft:
+    def decide(view: View) -> Draft:
         return Draft("test", [Write(*key, row | {"version": next_version(view.get(*key))}) for key, row in keyed(rows)])
 
     return decide
@@ -76,11 +90,11 @@ async def planted(store: Store) -> Rows:
     return await written(store, *TREE, *INFOS_OF_IT, *LINKS_OF_IT)
 
 
-async def seen_in_a_batch(store: Store, *rows: dict[str, Any]) -> KeywordView:
+async def seen_in_a_batch(store: Store, *rows: dict[str, Any]) -> View:
     """Write rows and return the view of the decision that follows them in the same batch; nothing more is written."""
-    views: list[KeywordView] = []
+    views: list[View] = []
 
-    def look(view: KeywordView) -> Draft:
+    def look(view: View) -> Draft:
         views.append(view)
         raise LookedAtError
 
@@ -95,40 +109,50 @@ class LookedAtError(Exception):
 
 
 async def test_an_account_without_a_tree_answers_every_question_with_nothing(store: Store) -> None:
-    view: KeywordView = store.view(ACCOUNT)
+    view: View = store.view(ACCOUNT)
 
-    assert (view.node(ROOT_ID), view.info("i1"), view.raw(INFOS, "i1"), view.raw(LINKS, "i1:py")) == (None,) * 4
-    assert (list(view.by_token("python")), list(view.by_pinyin("zw")), list(view.by_term("python", 5))) == ([],) * 3
-    assert (list(view.children(ROOT_ID)), list(view.child_ids(ROOT_ID)), view.child_count(ROOT_ID)) == ([], [], 0)
-    assert (list(view.nodes()), list(view.infos_newest())) == ([], [])
-    assert (list(view.links_of_info("i1")), list(view.links_of_keyword("py"))) == ([], [])
-    assert list(view.infos_of_keyword("py", InfoQuery())) == []
+    assert (find_keyword(view, ROOT_ID), find_info(view, "i1"), view.raw(INFOS, "i1"), view.raw(LINKS, "i1:py")) == (
+        None,
+    ) * 4
+    assert (
+        list(find_by_token(view, "python")),
+        list(find_by_pinyin(view, "zw")),
+        list(find_by_term(view, "python", 5)),
+    ) == ([],) * 3
+    assert (list(list_children(view, ROOT_ID)), list(list_child_ids(view, ROOT_ID)), count_children(view, ROOT_ID)) == (
+        [],
+        [],
+        0,
+    )
+    assert (list(list_keywords(view)), list(list_newest_infos(view))) == ([], [])
+    assert (list(list_links_of_info(view, "i1")), list(list_links_of_keyword(view, "py"))) == ([], [])
+    assert list(list_infos_of_keyword(view, "py", InfoQuery())) == []
 
 
 async def test_a_tree_that_is_written_answers_what_its_rows_say(store: Store) -> None:
     rows = await planted(store)
 
-    view: KeywordView = store.view(ACCOUNT)
+    view: View = store.view(ACCOUNT)
 
     check_view(view, rows)
-    assert [node.id for node in view.by_token("python")] == ["py", "py2"]
-    assert [node.id for node in view.by_token("蟒蛇")] == ["py"]
-    assert [node.id for node in view.by_pinyin("zw")] == ["zh"]
-    assert [node.id for node in view.children("lang")] == ["py", "zh"]
-    assert [(link.info_id, link.relation) for link in view.links_of_keyword("py")] == [
+    assert [node.id for node in find_by_token(view, "python")] == ["py", "py2"]
+    assert [node.id for node in find_by_token(view, "蟒蛇")] == ["py"]
+    assert [node.id for node in find_by_pinyin(view, "zw")] == ["zh"]
+    assert [node.id for node in list_children(view, "lang")] == ["py", "zh"]
+    assert [(link.info_id, link.relation) for link in list_links_of_keyword(view, "py")] == [
         ("i1", RelationType.SOURCE),
         ("i2", RelationType.PRIMARY),
         ("i3", RelationType.RELATED),
     ]
-    assert [head.id for head in view.infos_of_keyword("py", InfoQuery())] == ["i3", "i2", "i1"]
-    by_relevance = view.infos_of_keyword("py", InfoQuery(sort=InfoSort.RELEVANCE))
+    assert [head.id for head in list_infos_of_keyword(view, "py", InfoQuery())] == ["i3", "i2", "i1"]
+    by_relevance = list_infos_of_keyword(view, "py", InfoQuery(sort=InfoSort.RELEVANCE))
     assert [head.id for head in by_relevance] == ["i2", "i1", "i3"]
 
 
 async def test_a_node_says_who_sees_it_and_what_its_row_says(store: Store) -> None:
     await planted(store)
 
-    node, other = store.view(ACCOUNT).node("zh"), store.view(ACCOUNT).node("py")
+    node, other = find_keyword(store.view(ACCOUNT), "zh"), find_keyword(store.view(ACCOUNT), "py")
 
     assert node is not None
     assert other is not None
@@ -170,16 +194,18 @@ async def test_a_decision_sees_what_its_batch_decided_before_it(store: Store) ->
         link_row("i1", "py2"),
     )
 
-    assert [node.id for node in view.by_token("python")] == ["py", "new"]
-    assert [node.id for node in view.by_token("中文")] == [node.id for node in view.by_pinyin("zw")] == ["py2"]
-    assert [node.id for node in view.by_term("中文", 5)] == ["py2"]
-    assert [node.id for node in view.children("lang")] == list(view.child_ids("lang")) == ["py", "py2"]
-    assert (view.child_count("lang"), view.child_count("py"), view.child_count(ROOT_ID)) == (2, 1, 1)
-    assert [node.id for node in view.nodes()] == [ROOT_ID, "lang", "py", "py2", "new"]
-    links = [(link.info_id, link.relation.value) for link in view.links_of_keyword("py")]
+    assert [node.id for node in find_by_token(view, "python")] == ["py", "new"]
+    assert (
+        [node.id for node in find_by_token(view, "中文")] == [node.id for node in find_by_pinyin(view, "zw")] == ["py2"]
+    )
+    assert [node.id for node in find_by_term(view, "中文", 5)] == ["py2"]
+    assert [node.id for node in list_children(view, "lang")] == list(list_child_ids(view, "lang")) == ["py", "py2"]
+    assert (count_children(view, "lang"), count_children(view, "py"), count_children(view, ROOT_ID)) == (2, 1, 1)
+    assert [node.id for node in list_keywords(view)] == [ROOT_ID, "lang", "py", "py2", "new"]
+    links = [(link.info_id, link.relation.value) for link in list_links_of_keyword(view, "py")]
     assert links == [("i1", "EXAMPLE"), ("i3", "RELATED"), ("i4", "PRIMARY")]
-    assert sorted(link.keyword_id for link in view.links_of_info("i1")) == ["py", "py2", "zh"]
-    gone, deleted, fresh = view.node("zh"), view.info("i2"), view.info("i4")
+    assert sorted(link.keyword_id for link in list_links_of_info(view, "i1")) == ["py", "py2", "zh"]
+    gone, deleted, fresh = find_keyword(view, "zh"), find_info(view, "i2"), find_info(view, "i4")
     assert gone is not None
     assert deleted is not None
     assert fresh is not None
@@ -195,7 +221,7 @@ async def test_a_batch_that_failed_leaves_the_tree_as_it_was(store: Store) -> No
     await seen_in_a_batch(store, keyword_row("py", "Rust"), info_row("i9"), link_row("i9", "py"))
 
     check_view(store.view(ACCOUNT), rows)
-    assert store.view(ACCOUNT).info("i9") is None
+    assert find_info(store.view(ACCOUNT), "i9") is None
 
 
 async def test_decisions_made_together_leave_one_tree_with_every_number_once(store: Store) -> None:
@@ -219,11 +245,11 @@ async def test_decisions_made_together_leave_one_tree_with_every_number_once(sto
 async def test_an_account_sees_no_keyword_of_another(store: Store) -> None:
     await planted(store)
 
-    other: KeywordView = store.view("other")
+    other: View = store.view("other")
 
-    assert other.node("py") is None
-    assert list(other.nodes()) == list(other.by_token("python")) == []
-    assert list(other.infos_newest()) == []
+    assert find_keyword(other, "py") is None
+    assert list(list_keywords(other)) == list(find_by_token(other, "python")) == []
+    assert list(list_newest_infos(other)) == []
 
 
 async def test_a_tree_that_is_read_back_answers_as_before(tmp_path: Path) -> None:

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from knowhub.bootstrap import Hub
-from knowhub.context.model import NODES, PARTS, Category
+from knowhub.context.model import NODES, PARTS, MemoryCategory
 from knowhub.core.operation import Draft, Write
 from knowhub.knowledge.model import COLLECTION
-from knowhub.search.following import Searchable
-from knowhub.wiring.recall import Recall
+from knowhub.search.ports import Searchable
+from knowhub.wiring.indexes import SearchIndex
 from tests.builders import FakeClock, knowledge_row
 from tests.context_rows import ACCOUNT, OWNER, memory_at, node_row, part_row, session_at
 from tests.fakes.hashing_embedder import HashingEmbedder
@@ -39,7 +39,7 @@ class Family:
     name: str
     collection: str
     row: Callable[[str, str, int], Mapping[str, Any]]
-    recall: Callable[[Hub], Recall[Any]]
+    recall: Callable[[Hub], SearchIndex[Any]]
     group: frozenset[str]
     folder: str
 
@@ -50,7 +50,7 @@ def record(name: str, text: str, version: int) -> Mapping[str, Any]:
 
 
 def node(name: str, text: str, version: int) -> Mapping[str, Any]:
-    category = Category.EVENTS if name in {"one", "three"} else Category.ENTITIES
+    category = MemoryCategory.EVENTS if name in {"one", "three"} else MemoryCategory.ENTITIES
     return node_row(memory_at(category, name), abstract=text, version=version)
 
 
@@ -60,10 +60,15 @@ def part(name: str, text: str, version: int) -> Mapping[str, Any]:
 
 
 FAMILIES = [
-    Family("records", COLLECTION, record, lambda hub: hub.recall, frozenset({"type:tool"}), ""),
-    Family("nodes", NODES, node, lambda hub: hub.memory_recall.recall, frozenset({"category:events"}), "context"),
+    Family("records", COLLECTION, record, lambda hub: hub.indexes.records, frozenset({"type:tool"}), ""),
+    Family("nodes", NODES, node, lambda hub: hub.indexes.memories, frozenset({"category:events"}), "context"),
     Family(
-        "parts", PARTS, part, lambda hub: hub.memory_recall.recall, frozenset({f"under:{session_at('odd')}"}), "context"
+        "parts",
+        PARTS,
+        part,
+        lambda hub: hub.indexes.memories,
+        frozenset({f"under:{session_at('odd')}"}),
+        "context",
     ),
 ]
 
@@ -77,7 +82,7 @@ class Index:
     root: Path
 
     @property
-    def recall(self) -> Recall[Any]:
+    def recall(self) -> SearchIndex[Any]:
         return self.family.recall(self.hub)
 
     async def write(self, texts: Mapping[str, str], version: int = 1, account: str = ACCOUNT) -> None:
@@ -91,10 +96,10 @@ class Index:
         writes = [Write(self.family.collection, row["id"], row) for row in rows]
         await self.hub.store.commit(account, OWNER, lambda _view: Draft("test", writes))
 
-    async def absorb(self) -> None:
+    async def index_pending(self) -> None:
         if self.recall.vectors is not None:
-            await self.recall.vectors.embed_waiting()
-        await self.hub.keeper.run_once()
+            await self.recall.vectors.embed_pending()
+        await self.hub.maintenance.tick()
 
     async def found(
         self, text: str, *groups: frozenset[str], account: str = ACCOUNT, accept: Callable[[Searchable], bool] = bool
@@ -120,7 +125,7 @@ async def test_what_was_written_is_found_at_once_and_in_the_same_order_when_it_w
     await index.write(TEXTS)
     lag, at_once = index.recall.lag, [await index.found(text) for text in ("zebra", "网站登录", "green")]
 
-    await index.absorb()
+    await index.index_pending()
 
     assert at_once == [["two", "one"], ["three"], ["four"]]
     assert [await index.found(text) for text in ("zebra", "网站登录", "green")] == at_once
@@ -131,12 +136,12 @@ async def test_what_was_written_is_found_at_once_and_in_the_same_order_when_it_w
 async def test_a_text_that_was_changed_or_deleted_is_found_no_more(index: Index, *, is_absorbed: bool) -> None:
     await index.write(TEXTS)
     if is_absorbed:
-        await index.absorb()
+        await index.index_pending()
 
     await index.write({"one": "a horse without stripes"}, version=2)
     await index.delete("two")
     before = [await index.found(text) for text in ("zebra", "horse")]
-    await index.absorb()
+    await index.index_pending()
 
     assert before == [[], ["one"]]
     assert [await index.found(text) for text in ("zebra", "horse")] == before
@@ -144,13 +149,13 @@ async def test_a_text_that_was_changed_or_deleted_is_found_no_more(index: Index,
 
 async def test_what_was_deleted_and_comes_back_is_found_again(index: Index) -> None:
     await index.write(TEXTS)
-    await index.absorb()
+    await index.index_pending()
     await index.delete("four")
-    await index.absorb()
+    await index.index_pending()
 
     await index.write({"four": TEXTS["four"]}, version=3)
     at_once = await index.found("tea")
-    await index.absorb()
+    await index.index_pending()
 
     assert at_once == await index.found("tea") == ["four"]
 
@@ -159,7 +164,7 @@ async def test_what_was_deleted_and_comes_back_is_found_again(index: Index) -> N
 async def test_groups_narrow_and_accept_decides(index: Index, *, is_absorbed: bool) -> None:
     await index.write(TEXTS)
     if is_absorbed:
-        await index.absorb()
+        await index.index_pending()
 
     narrowed = await index.found("zebra tea 登录", index.family.group)
     nothing = await index.found("zebra", index.family.group, frozenset({"category:none", "type:none"}))
@@ -171,7 +176,7 @@ async def test_groups_narrow_and_accept_decides(index: Index, *, is_absorbed: bo
 async def test_no_account_finds_what_is_anothers(index: Index) -> None:
     await index.write({"one": TEXTS["one"]})
     await index.write({"two": TEXTS["two"]}, account="other")
-    await index.absorb()
+    await index.index_pending()
 
     assert [await index.found("zebra", account=account) for account in (ACCOUNT, "other", "third")] == [
         ["one"],
@@ -182,11 +187,11 @@ async def test_no_account_finds_what_is_anothers(index: Index) -> None:
 
 async def test_an_index_that_was_deleted_is_built_anew_to_the_same_answers(index: Index) -> None:
     await index.write(TEXTS)
-    await index.absorb()
+    await index.index_pending()
     before = [await index.found(text) for text in ("zebra", "tea", "selenium")]
 
     shutil.rmtree(index.root / "indexes" / index.family.folder / "lexical")
-    await index.absorb()
+    await index.index_pending()
     rows = await index.hub.reindex(lambda _done, _total: None)
 
     assert (rows, index.recall.lag) == (4, 0)
@@ -195,7 +200,7 @@ async def test_an_index_that_was_deleted_is_built_anew_to_the_same_answers(index
 
 async def test_each_family_has_folders_of_its_own(index: Index) -> None:
     await index.write(TEXTS)
-    await index.absorb()
+    await index.index_pending()
 
     folders = {path.parent.parent for path in (index.root / "indexes").rglob("built.json")}
 

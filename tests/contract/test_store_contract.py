@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,9 +18,9 @@ from knowhub.core.operation import (
     Write,
     next_version,
 )
+from knowhub.engine.view import AccountView
 from knowhub.knowledge.model import COLLECTION
 from knowhub.stores.files.log.log_line import RawChange
-from knowhub.stores.files.rows.state_view import StateView
 from knowhub.stores.files.store import FileStore
 from tests.builders import CountedIds, FakeClock, knowledge_row, open_files, retry_key
 from tests.fakes.memory_store import MemoryStore
@@ -39,8 +40,8 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     await opened.close()
 
 
-def saving(row_id: str, content: str = "said") -> Callable[[StateView], Draft]:
-    def decide(view: StateView) -> Draft:
+def saving(row_id: str, content: str = "said") -> Callable[[AccountView], Draft]:
+    def decide(view: AccountView) -> Draft:
         before = view.get(COLLECTION, row_id)
         row = {**knowledge_row(row_id, content=content), "version": next_version(before)}
         return Draft("save_knowledge", [Write(COLLECTION, row_id, row)])
@@ -48,20 +49,20 @@ def saving(row_id: str, content: str = "said") -> Callable[[StateView], Draft]:
     return decide
 
 
-def in_group(row_id: str, index: int, of: int) -> Callable[[StateView], Draft]:
-    def decide(view: StateView) -> Draft:
+def in_group(row_id: str, index: int, of: int) -> Callable[[AccountView], Draft]:
+    def decide(view: AccountView) -> Draft:
         draft = saving(row_id)(view)
         return Draft("import_knowledge", draft.writes, group=Group("group-1", index, of))
 
     return decide
 
 
-def refusing(view: StateView) -> Draft:
+def refusing(view: AccountView) -> Draft:
     raise Conflict("the state does not allow it")
 
 
 async def committed(
-    store: Store, decide: Callable[[StateView], Draft], idempotency: IdempotencyKey | None = None
+    store: Store, decide: Callable[[AccountView], Draft], idempotency: IdempotencyKey | None = None
 ) -> Committed:
     outcome = await store.commit(ACCOUNT, ACTOR, decide, idempotency)
     assert isinstance(outcome, Committed)
@@ -95,16 +96,9 @@ async def test_a_commit_is_seen_by_the_next_read(store: Store) -> None:
 
 
 async def test_decisions_made_together_see_one_another(store: Store) -> None:
-    seen: list[int] = []
+    answers = await asyncio.gather(*(committed(store, saving("a")) for _ in range(50)))
 
-    def decide(view: StateView) -> Draft:
-        draft = saving("a")(view)
-        seen.append(int(draft.writes[0].after["version"]))
-        return draft
-
-    await asyncio.gather(*(store.commit(ACCOUNT, ACTOR, decide) for _ in range(50)))
-
-    assert seen == list(range(1, 51))
+    assert [answer.operation.changes[0].after["version"] for answer in answers] == list(range(1, 51))
 
 
 async def test_an_account_sees_nothing_of_another(store: Store) -> None:
@@ -303,16 +297,33 @@ async def test_an_undo_that_is_undone_does_not_count(store: Store) -> None:
 
 async def test_a_view_knows_what_its_own_batch_has_undone(store: Store) -> None:
     first = (await committed(store, saving("a"))).operation.operation_id
-    seen: list[str | None] = []
 
-    def decide(view: StateView) -> Draft:
-        seen.append(view.undone_by(first))
-        return undoing("a", first)(view)
+    def decide(view: AccountView) -> Draft:
+        return replace(undoing("a", first)(view), reply={"undone_by": view.undone_by(first)})
 
-    await asyncio.gather(*(store.commit(ACCOUNT, ACTOR, decide) for _ in range(2)))
+    answers = await asyncio.gather(*(committed(store, decide) for _ in range(2)))
 
-    assert seen[0] is None
-    assert seen[1] is not None
+    assert [answer.operation.reply for answer in answers] == [
+        {"undone_by": None},
+        {"undone_by": answers[0].operation.operation_id},
+    ]
+
+
+async def test_a_decision_reads_what_those_before_it_in_its_group_noted(store: Store) -> None:
+    def decide(view: AccountView) -> Draft | Unchanged:
+        notes = list(view.earlier_notes)
+        if len(notes) == 1:
+            return Unchanged("nothing")
+        return replace(saving(f"row-{len(notes)}")(view), reply={"notes": notes}, note=len(notes))
+
+    answers = await store.commit_group(ACCOUNT, ACTOR, [decide] * 3)
+
+    assert [None if isinstance(one, Unchanged) else one.operation.reply for one in answers] == [
+        {"notes": []},
+        None,
+        {"notes": [0, "nothing"]},
+    ]
+    assert store.view(ACCOUNT).earlier_notes == ()
 
 
 async def test_followers_hear_every_operation_in_order_before_it_is_acknowledged(store: Store) -> None:
@@ -386,8 +397,8 @@ class Heard:
         self.numbers.append(seq)
 
 
-def undoing(row_id: str, operation_id: str) -> Callable[[StateView], Draft]:
-    def decide(view: StateView) -> Draft:
+def undoing(row_id: str, operation_id: str) -> Callable[[AccountView], Draft]:
+    def decide(view: AccountView) -> Draft:
         return Draft("undo_operation", saving(row_id)(view).writes, undo_of=operation_id)
 
     return decide

@@ -6,15 +6,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from knowhub.core.ids import RandomIds
-from knowhub.keywords.agent import KeywordAgent
-from knowhub.keywords.infos import InfoService
-from knowhub.keywords.model import NewInfo, NewKeyword, Options
-from knowhub.keywords.recent import Recents
+from knowhub.core.store_results import CompactionResult
+from knowhub.keywords.cache import RecentMatchesByReader
+from knowhub.keywords.info_service import InfoService
+from knowhub.keywords.model import NewInfo, NewKeyword, TreeOptions
+from knowhub.keywords.search.agent import KeywordAgent
 from knowhub.keywords.service import KeywordService
-from knowhub.operations.model import Compacted
-from knowhub.stores.files.apart import run_here
 from knowhub.stores.files.filesystem import FileSystem, RealFileSystem
+from knowhub.stores.files.log.change_log import ChangeLog
+from knowhub.stores.files.log.log_manifest import MANIFEST
 from knowhub.stores.files.store import FileStore, StoreOptions
+from knowhub.stores.files.subprocess_runner import run_in_process
 from tests.builders import FakeClock, domain_on, local, new_knowledge, open_files
 from tests.fakes.plain_text import PlainText
 
@@ -47,14 +49,14 @@ async def opened(
 
 async def fill(store: FileStore, count: int = 30) -> Filled:
     """Save records, keywords and infos; change, delete and undo some."""
-    ctx, ids, text, options = local(), RandomIds(), PlainText(), Options()
-    hub, agent = domain_on(store), KeywordAgent(None, Recents(), options)
+    ctx, ids, text, options = local(), RandomIds(), PlainText(), TreeOptions()
+    hub, agent = domain_on(store), KeywordAgent(None, RecentMatchesByReader(), options)
     keywords, infos = KeywordService(store, text, ids, agent, options), InfoService(store, text, ids, agent, options)
-    saved = [await hub.knowledge.save(ctx, new_knowledge(f"记录 {number}")) for number in range(count)]
+    saved = [await hub.knowledge.records.save(ctx, new_knowledge(f"记录 {number}")) for number in range(count)]
     for done in saved[::3]:
-        patched = await hub.knowledge.patch(ctx, done.record["id"], {"content": f"changed {done.record['id']}"})
-    await hub.knowledge.delete(ctx, saved[1].record["id"])
-    await hub.operations.undo(ctx, saved[2].operation_id or "")
+        patched = await hub.knowledge.records.patch(ctx, done.record["id"], {"content": f"changed {done.record['id']}"})
+    await hub.knowledge.records.delete(ctx, saved[1].record["id"])
+    await hub.operations.history.undo(ctx, saved[2].operation_id or "")
     made = await keywords.create_batch(ctx, [NewKeyword(f"keyword {number}") for number in range(5)])
     keyword_ids = [str(row["id"]) for row in made.rows]
     for number in range(count):
@@ -67,12 +69,19 @@ async def fill(store: FileStore, count: int = 30) -> Filled:
 
 def state_of(store: FileStore, known: Filled) -> State:
     state = store.state("default")
-    return {key: state.raw(*key) for key in known.keys}
+    return {key: state.text(*key) for key in known.keys}
 
 
-async def compacted(store: FileStore, retention_s: float = 0.0, files: FileSystem | None = None) -> Compacted:
-    return await store.compact(retention_s, run_here(files or RealFileSystem()))
+async def compacted(store: FileStore, retention_s: float = 0.0, files: FileSystem | None = None) -> CompactionResult:
+    return await store.compact(retention_s, run_in_process(files or RealFileSystem()))
 
 
 def names_in(folder: Path) -> list[str]:
-    return sorted(path.name for path in (folder / "change_log").iterdir())
+    """Return the names of the files of the log but the manifest."""
+    return sorted(path.name for path in (folder / "change_log").iterdir() if path.name != MANIFEST)
+
+
+def unpublished(folder: Path) -> list[str]:
+    """Return the files that a rewrite has made and that no manifest names yet."""
+    active = ChangeLog(RealFileSystem(), folder / "change_log").active
+    return [str(name) for name in active.list_unused() if name.generation > active.generation]

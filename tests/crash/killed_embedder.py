@@ -5,9 +5,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from knowhub.bootstrap import World, open_hub
-from knowhub.core.embedding import Vector
+from knowhub.bootstrap import open_hub
+from knowhub.core.language_models import Vector
 from knowhub.settings import Settings
+from knowhub.wiring.adapters import Overrides
 from tests.context_rows import ACCOUNT, OWNER, draft, said, session_at
 from tests.fakes.hashing_embedder import HashingEmbedder
 
@@ -29,7 +30,7 @@ class SlowEmbedder(HashingEmbedder):
 
 async def main(folder: Path, turn: int) -> None:
     settings = Settings(data_dir=folder, owner=OWNER, index_interval_s=0.02)
-    async with open_hub(settings, World(embedder=SlowEmbedder())) as hub:
+    async with open_hub(settings, Overrides(embedder=SlowEmbedder())) as hub:
         texts = [f"message {number} of turn-{turn}" for number in range(MESSAGES)]
         rows = said(session_at(f"s{turn}"), [*texts, f"{POISON} of turn-{turn}"])
         await hub.store.commit(ACCOUNT, OWNER, lambda _view: draft(*rows))

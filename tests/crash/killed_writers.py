@@ -23,11 +23,11 @@ import orjson
 from knowhub.core.clock import SystemClock
 from knowhub.core.ids import RandomIds
 from knowhub.core.operation import Committed, Draft, Group, Write
+from knowhub.engine.view import AccountView
 from knowhub.knowledge.model import COLLECTION, Feedback
 from knowhub.stores.files.filesystem import RealFileSystem
-from knowhub.stores.files.open_store import Environment, open_store
-from knowhub.stores.files.rows.state_view import StateView
-from knowhub.stores.files.store import FileStore, StoreOptions
+from knowhub.stores.files.store import Environment, FileStore, StoreOptions, open_store
+from knowhub.wiring.collections import COLLECTIONS
 from tests.builders import Domain, domain_on, knowledge_row, local, new_knowledge
 
 WRITERS = 32
@@ -125,14 +125,16 @@ async def look_at(folder: Path, tally: Tally) -> None:
     try:
         compare(store, tally)
         if store.status().writable:
-            saved = await domain_on(store).knowledge.save(local(), new_knowledge(f"after {time.monotonic_ns()}"))
+            saved = await domain_on(store).knowledge.records.save(
+                local(), new_knowledge(f"after {time.monotonic_ns()}")
+            )
             tally.acknowledged[saved.record["id"]] = {"version": 1}
     finally:
         await store.close()
 
 
 def compare(store: FileStore, tally: Tally) -> None:
-    rows = {row_id: orjson.loads(raw) for row_id, raw in store.state("default").rows.get(COLLECTION, {}).items()}
+    rows = {row_id: orjson.loads(raw) for row_id, raw in store.state("default").memory_table(COLLECTION).texts()}
     for row_id, told in tally.acknowledged.items():
         row = rows.get(row_id)
         if row is None or row["version"] < told["version"]:
@@ -161,13 +163,13 @@ async def write(hub: Domain, rng: random.Random, told: int) -> None:
 
 
 async def one_saved(hub: Domain, ids: list[str], unique: str) -> list[Any]:
-    return [(await hub.knowledge.save(local(), new_knowledge(unique))).record]
+    return [(await hub.knowledge.records.save(local(), new_knowledge(unique))).record]
 
 
 async def many_saved(hub: Domain, ids: list[str], unique: str) -> list[Any]:
     task = f"together {unique}"
     items = [new_knowledge(f"{unique} {number}", task=task) for number in range(TOGETHER)]
-    return [saved.record for saved in (await hub.knowledge.save_batch(local(), items)).records]
+    return [saved.record for saved in (await hub.knowledge.records.save_batch(local(), items)).records]
 
 
 async def grouped(hub: Domain, ids: list[str], unique: str) -> list[Any]:
@@ -176,8 +178,8 @@ async def grouped(hub: Domain, ids: list[str], unique: str) -> list[Any]:
     return [outcome.operation.changes[0].after for outcome in outcomes if isinstance(outcome, Committed)]
 
 
-def in_group(unique: str, number: int) -> Callable[[StateView], Draft]:
-    def decide(view: StateView) -> Draft:
+def in_group(unique: str, number: int) -> Callable[[AccountView], Draft]:
+    def decide(view: AccountView) -> Draft:
         row = knowledge_row(f"group-{unique}-{number}", content=f"{unique} {number}", task=f"together {unique}")
         return Draft("import_knowledge", [Write(COLLECTION, row["id"], row)], group=Group(unique, number, TOGETHER))
 
@@ -188,24 +190,26 @@ async def voted(hub: Domain, ids: list[str], unique: str) -> list[Any]:
     if not ids:
         return await one_saved(hub, ids, unique)
     case = Feedback(helpful_case={"task": unique})
-    return [(await hub.knowledge.give_feedback(local(), ids[len(unique) % len(ids)], case)).record]
+    return [(await hub.knowledge.records.give_feedback(local(), ids[len(unique) % len(ids)], case)).record]
 
 
 async def patched(hub: Domain, ids: list[str], unique: str) -> list[Any]:
     if not ids:
         return await one_saved(hub, ids, unique)
-    return [(await hub.knowledge.patch(local(), ids[-1], {"content": unique})).record]
+    return [(await hub.knowledge.records.patch(local(), ids[-1], {"content": unique})).record]
 
 
 async def deleted_and_undone(hub: Domain, ids: list[str], unique: str) -> list[Any]:
-    row = (await hub.knowledge.save(local(), new_knowledge(unique))).record
-    operation_id = await hub.knowledge.delete(local(), row["id"])
-    undone = await hub.operations.undo(local(), operation_id)
+    row = (await hub.knowledge.records.save(local(), new_knowledge(unique))).record
+    operation_id = await hub.knowledge.records.delete(local(), row["id"])
+    undone = await hub.operations.history.undo(local(), operation_id)
     return [change.after for change in undone.changes]
 
 
 def opened(folder: Path) -> FileStore:
-    return open_store(folder, Environment(RealFileSystem(), SystemClock(), RandomIds(), time.sleep), OPTIONS)
+    return open_store(
+        folder, Environment(RealFileSystem(), SystemClock(), RandomIds(), time.sleep, COLLECTIONS), OPTIONS
+    )
 
 
 if __name__ == "__main__":

@@ -6,15 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from knowhub.core.operation import Draft, Group, Write
-from knowhub.stores.files.apart import run_here
-from knowhub.stores.files.data_directory import DataDirectory
+from knowhub.engine.view import AccountView
 from knowhub.stores.files.doctor.findings import Finding, Severity
-from knowhub.stores.files.doctor.inspection import inspect
-from knowhub.stores.files.doctor.repairing import repair
 from knowhub.stores.files.filesystem import RealFileSystem
-from knowhub.stores.files.rows.state_view import StateView
 from knowhub.stores.files.store import FileStore, StoreOptions
+from knowhub.stores.files.subprocess_runner import run_in_process
 from tests.builders import CountedIds, open_files
+from tests.doctoring import inspect, repair
 from tests.fakes.faulty_files import FaultyFileSystem
 
 NOTES = "notes"
@@ -22,7 +20,7 @@ ONE_SEGMENT, SMALL_SEGMENTS = StoreOptions(), StoreOptions(segment_bytes=600)
 COUNT = 6
 
 
-def noting(number: int, group: Group | None = None) -> Callable[[StateView], Draft]:
+def noting(number: int, group: Group | None = None) -> Callable[[AccountView], Draft]:
     row = {"id": f"note-{number}", "text": "said", "version": 1}
     return lambda _view: Draft("save_note", [Write(NOTES, f"note-{number}", row)], group=group)
 
@@ -47,11 +45,11 @@ def segments(folder: Path) -> list[Path]:
 
 
 def mended(folder: Path, files: FaultyFileSystem | None = None) -> list[Finding]:
-    return repair(files or RealFileSystem(), DataDirectory(folder), CountedIds())
+    return repair(folder, files, CountedIds())
 
 
 def found(folder: Path) -> list[Finding]:
-    return inspect(RealFileSystem(), DataDirectory(folder))
+    return inspect(folder)
 
 
 def problems(folder: Path) -> list[str]:
@@ -74,7 +72,7 @@ async def reopened(folder: Path) -> Reopened:
     """Open a directory, hold it to having no damage, write to it and open it twice more."""
     store = open_files(folder)
     assert store.status().damage == []
-    notes, last_seq = set(store.state("default").rows.get(NOTES, {})), store.last_seq
+    notes, last_seq = set(dict(store.state("default").memory_table(NOTES).texts())), store.last_seq
     await note(store, 99)
     await store.close()
     # Once as it is, and once as after a reboot.
@@ -84,7 +82,7 @@ async def reopened(folder: Path) -> Reopened:
         again = open_files(folder)
         assert again.status().damage == []
         assert again.status().quarantined == []
-        assert set(again.state("default").rows[NOTES]) == notes | {"note-99"}
+        assert {row_id for row_id, _ in again.state("default").memory_table(NOTES).texts()} == notes | {"note-99"}
         assert again.last_seq == last_seq + 1
         await again.close()
     return Reopened(notes, last_seq)
@@ -115,7 +113,7 @@ async def compacted(folder: Path, old: Path | None = None) -> Path:
     store = open_files(await written(folder, SMALL_SEGMENTS), options=SMALL_SEGMENTS)
     if old is not None:
         shutil.copytree(folder / "change_log", old)
-    await store.compact(0.0, run_here(RealFileSystem()))
+    await store.compact(0.0, run_in_process(RealFileSystem()))
     for number in (COUNT, COUNT + 1):
         await note(store, number)
     await store.close()

@@ -14,7 +14,8 @@ from knowhub.core.ids import RandomIds
 from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.stores.files.lock import LockFile
-from knowhub.stores.files.open_store import Environment, open_store
+from knowhub.stores.files.store import Environment, open_store
+from knowhub.wiring.collections import COLLECTIONS
 from tests.builders import domain_on, local, new_knowledge
 
 WRITERS = 8
@@ -22,13 +23,13 @@ WRITERS = 8
 
 async def write(folder: Path, name: str, count: int) -> None:
     """Save `count` records by eight writers."""
-    world = Environment(RealFileSystem(), SystemClock(), RandomIds(), time.sleep)
+    world = Environment(RealFileSystem(), SystemClock(), RandomIds(), time.sleep, COLLECTIONS)
     store = open_store(folder, world)
     hub = domain_on(store)
 
     async def one_writer(first: int) -> None:
         for number in range(first, count, WRITERS):
-            saved = await hub.knowledge.save(local(), new_knowledge(f"{name} {number}"))
+            saved = await hub.knowledge.records.save(local(), new_knowledge(f"{name} {number}"))
             sys.stdout.write(f"{saved.record['id']}\n")
             sys.stdout.flush()
 

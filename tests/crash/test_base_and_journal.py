@@ -1,4 +1,4 @@
-"""A base, or the journal of an erasing, cut after each of its bytes or with a tail: recovered exactly, or named."""
+"""A base, or a journal of the version before, cut after each byte or with a tail: recovered exactly, or named."""
 
 import random
 import shutil
@@ -8,15 +8,19 @@ from pathlib import Path
 import pytest
 
 from knowhub.core.errors import Unavailable
-from knowhub.stores.files.log.change_log import JOURNAL
+from knowhub.stores.files.erasing.old_journal import JOURNAL
+from knowhub.stores.files.store import FileStore
 from tests.builders import open_files
 from tests.crash import compacting as compaction
 from tests.crash import test_erasing_faults as erasing
-from tests.crash.dying import ONE_SEGMENT
+from tests.crash.dying import NEVER_REACHED, ONE_SEGMENT
 from tests.erasing import files_with
+from tests.fakes.faulty_files import CrashNow, FaultyFileSystem, Plan
 
 pytestmark = pytest.mark.anyio
 
+# Left by the version before: its operation is in the log, and of the first line that it overwrote only a half.
+BROKEN_OFF = Path(__file__).parent.parent / "data" / "format_1_erasing"
 EVERY = [
     pytest.param(31, id="some"),
     pytest.param(1, id="every", marks=[pytest.mark.nightly, pytest.mark.timeout(3600)]),
@@ -62,10 +66,9 @@ async def test_a_base_that_is_not_whole_is_named_and_what_is_read_of_it_is_right
 
 @pytest.mark.parametrize("step", EVERY)
 async def test_a_journal_that_is_not_whole_is_named_and_overwrites_nothing(tmp_path: Path, step: int) -> None:
-    source, folder = tmp_path / "source", tmp_path / "copy"
-    await erasing.broken_off(source)
-    good = (source / "change_log" / JOURNAL).read_bytes()
-    shutil.copytree(source, folder)
+    shutil.copytree(BROKEN_OFF, tmp_path / "data")
+    folder = tmp_path / "data"
+    good = (folder / "change_log" / JOURNAL).read_bytes()
     before = files_with(folder, erasing.SECRET)
     for data in damages(good, step):
         (folder / "change_log" / JOURNAL).write_bytes(data)
@@ -77,3 +80,25 @@ async def test_a_journal_that_is_not_whole_is_named_and_overwrites_nothing(tmp_p
     (folder / "change_log" / JOURNAL).write_bytes(good)
     assert await erasing.is_erased_after_opening(folder, ONE_SEGMENT)
     assert before != []
+
+
+async def test_a_crash_while_a_journal_is_carried_out_leaves_it_to_the_next_opening(tmp_path: Path) -> None:
+    deaths = 0
+    for call in range(1, NEVER_REACHED):
+        folder = tmp_path / str(call)
+        shutil.copytree(BROKEN_OFF, folder)
+        files = FaultyFileSystem(Plan(crash_at=call, half_written=True))
+        store: FileStore | None = None
+
+        try:
+            store = open_files(folder, files)
+        except CrashNow:
+            deaths += 1
+            files.bury()
+
+        if store is not None:
+            await store.close()
+        assert await erasing.is_erased_after_opening(folder, ONE_SEGMENT)
+        if store is not None:
+            break
+    assert deaths >= 6

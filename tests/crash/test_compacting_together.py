@@ -9,8 +9,8 @@ import pytest
 
 from knowhub.core.errors import NotFound, Unavailable
 from knowhub.core.ids import RandomIds, operation_id
-from knowhub.stores.files.apart import run_here
 from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.stores.files.subprocess_runner import run_in_process
 from tests.builders import domain_on, local
 from tests.crash.compacting import (
     compacted,
@@ -18,6 +18,7 @@ from tests.crash.compacting import (
     names_in,
     opened,
     state_of,
+    unpublished,
 )
 
 pytestmark = pytest.mark.anyio
@@ -31,8 +32,8 @@ async def test_two_processes_that_compact_at_once_wait_for_each_other(tmp_path: 
 
         async def looked_at(name: str, root: Path, arguments: Mapping[str, Any]) -> dict[str, Any]:
             await asyncio.sleep(0.2)
-            made = await run_here(RealFileSystem())(name, root, arguments)
-            seen.append([one for one in names_in(tmp_path) if one.endswith(".tmp")])
+            made = await run_in_process(RealFileSystem())(name, root, arguments)
+            seen.append(unpublished(tmp_path))
             return made
 
         await asyncio.gather(one.compact(0.0, looked_at), other.compact(0.0, looked_at))
@@ -51,7 +52,7 @@ async def test_a_base_that_is_not_what_was_written_is_not_put_in_place(tmp_path:
         before = state_of(store, known)
 
         async def spoilt(name: str, root: Path, arguments: Mapping[str, Any]) -> dict[str, Any]:
-            made = await run_here(RealFileSystem())(name, root, arguments)
+            made = await run_in_process(RealFileSystem())(name, root, arguments)
             spoil(Path(arguments["path"]), spoiling)
             return made
 
@@ -60,8 +61,10 @@ async def test_a_base_that_is_not_what_was_written_is_not_put_in_place(tmp_path:
 
         assert not any(name.startswith("base-") for name in names_in(tmp_path))
         assert store.status().writable
-        patched = await domain_on(store).knowledge.patch(local(), known.knowledge_id, {"content": "written since"})
-        await domain_on(store).operations.undo(local(), patched.operation_id or "")
+        patched = await domain_on(store).knowledge.records.patch(
+            local(), known.knowledge_id, {"content": "written since"}
+        )
+        await domain_on(store).operations.history.undo(local(), patched.operation_id or "")
         assert (await compacted(store)).operations > 0
         assert {key: row for key, row in state_of(store, known).items() if key[1] != known.knowledge_id} == {
             key: row for key, row in before.items() if key[1] != known.knowledge_id
@@ -71,11 +74,12 @@ async def test_a_base_that_is_not_what_was_written_is_not_put_in_place(tmp_path:
 async def test_what_a_dead_compaction_was_writing_goes_with_the_next(tmp_path: Path) -> None:
     async with opened(tmp_path) as store:
         await fill(store)
-        (tmp_path / "change_log" / "base-00000099.jsonl.0123.tmp").write_bytes(b"old")
+        (tmp_path / "change_log" / "base-00000099.g9.jsonl").write_bytes(b"old")
 
         await compacted(store)
 
-        assert not any(name.endswith(".tmp") for name in names_in(tmp_path))
+        assert unpublished(tmp_path) == []
+        assert not any("00000099" in name for name in names_in(tmp_path))
 
 
 async def test_an_operation_that_was_forgotten_is_told_from_one_that_never_was(tmp_path: Path) -> None:
@@ -84,12 +88,12 @@ async def test_an_operation_that_was_forgotten_is_told_from_one_that_never_was(t
         await compacted(store)
         operations = domain_on(store).operations
 
-        with pytest.raises(NotFound, match="a compaction has forgotten all up to number"):
-            await operations.undo(local(), known.operation_id)
-        with pytest.raises(NotFound, match="a compaction has forgotten"):
-            await operations.get(local(), known.operation_id)
+        with pytest.raises(NotFound, match="a compaction has removed all up to number"):
+            await operations.history.undo(local(), known.operation_id)
+        with pytest.raises(NotFound, match="a compaction has removed"):
+            await operations.history.get(local(), known.operation_id)
         with pytest.raises(NotFound, match=r"^no operation with id"):
-            await operations.get(local(), operation_id(store.last_seq + 1, RandomIds()))
+            await operations.history.get(local(), operation_id(store.last_seq + 1, RandomIds()))
 
 
 def spoil(path: Path, how: str) -> None:

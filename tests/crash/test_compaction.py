@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from knowhub.core.errors import NotFound
-from knowhub.stores.files.apart import run_apart, run_here
 from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.stores.files.lock import share
+from knowhub.stores.files.subprocess_runner import run_in_process, run_in_subprocess
 from tests.builders import FakeClock, domain_on, local, new_knowledge, open_files, retry_key
 from tests.crash.compacting import (
     DAY_S,
@@ -40,12 +40,14 @@ async def test_rows_stay_and_operations_go(tmp_path: Path) -> None:
         assert state_of(store, known) == before
         assert [operation async for operation in store.operations("default")] == []
         with pytest.raises(NotFound):
-            await domain_on(store).operations.undo(local(), known.operation_id)
+            await domain_on(store).operations.history.undo(local(), known.operation_id)
     async with opened(tmp_path) as store:
         assert (state_of(store, known), store.last_seq) == (before, last_seq)
         assert store.status().damage == []
-        patched = await domain_on(store).knowledge.patch(local(), known.knowledge_id, {"content": "written since"})
-        undone = await domain_on(store).operations.undo(local(), patched.operation_id or "")
+        patched = await domain_on(store).knowledge.records.patch(
+            local(), known.knowledge_id, {"content": "written since"}
+        )
+        undone = await domain_on(store).operations.history.undo(local(), patched.operation_id or "")
         assert (patched.record["version"], undone.changes[0].after["version"]) == (3, 4)
 
 
@@ -70,7 +72,7 @@ async def test_a_child_process_writes_the_same_base(tmp_path: Path) -> None:
         known = await fill(store)
         before = state_of(store, known)
 
-        done = await store.compact(0.0, run_apart)
+        done = await store.compact(0.0, run_in_subprocess)
 
         assert (done.rows, state_of(store, known)) == (len(known.keys), before)
     async with opened(tmp_path) as store:
@@ -82,16 +84,16 @@ async def test_what_is_younger_than_the_retention_can_still_be_undone(tmp_path: 
     async with opened(tmp_path, clock) as store:
         known = await fill(store)
         clock.advance(20 * DAY_S)
-        young = await domain_on(store).knowledge.patch(local(), known.knowledge_id, {"content": "young"})
+        young = await domain_on(store).knowledge.records.patch(local(), known.knowledge_id, {"content": "young"})
         clock.advance(15 * DAY_S)
 
         done = await compacted(store, 30 * DAY_S)
-        undone = await domain_on(store).operations.undo(local(), young.operation_id or "")
+        undone = await domain_on(store).operations.history.undo(local(), young.operation_id or "")
 
         assert 0 < done.operations < store.last_seq
         assert undone.changes[0].after["content"].startswith("changed")
         with pytest.raises(NotFound):
-            await domain_on(store).operations.undo(local(), known.operation_id)
+            await domain_on(store).operations.history.undo(local(), known.operation_id)
 
 
 async def test_with_nothing_old_enough_nothing_is_done(tmp_path: Path) -> None:
@@ -102,18 +104,18 @@ async def test_with_nothing_old_enough_nothing_is_done(tmp_path: Path) -> None:
         done = await compacted(store, DAY_S)
 
         assert (done.operations, done.held_by_others, done.bytes_after) == (0, False, done.bytes_before)
-        assert (await domain_on(store).operations.undo(local(), known.operation_id)).changes
+        assert (await domain_on(store).operations.history.undo(local(), known.operation_id)).changes
     assert set(before) <= set(names_in(tmp_path))
 
 
 async def test_an_operation_that_a_retry_may_ask_for_stays(tmp_path: Path) -> None:
     clock = FakeClock()
     async with opened(tmp_path, clock) as store:
-        first = await domain_on(store).knowledge.save(local(), new_knowledge("once"), retry_key())
+        first = await domain_on(store).knowledge.records.save(local(), new_knowledge("once"), retry_key())
         await fill(store)
 
         held = await compacted(store)
-        again = await domain_on(store).knowledge.save(local(), new_knowledge("once"), retry_key())
+        again = await domain_on(store).knowledge.records.save(local(), new_knowledge("once"), retry_key())
         clock.advance(2 * DAY_S)
         done = await compacted(store)
 
@@ -129,16 +131,16 @@ async def test_another_process_reads_on_and_follows(tmp_path: Path) -> None:
 
         done = await compacted(store)
         as_it_was = state_of(other, known)
-        await domain_on(store).knowledge.patch(local(), known.knowledge_id, {"content": "after the compaction"})
+        await domain_on(store).knowledge.records.patch(local(), known.knowledge_id, {"content": "after the compaction"})
         await other.refresh()
 
         # The other one stands where the store wrote last.
         assert (done.operations > 0, done.held_by_others) == (True, True)
         assert as_it_was == before
         assert state_of(other, known) == state_of(store, known)
-        saved = await domain_on(other).knowledge.save(local(), new_knowledge("by the other"))
+        saved = await domain_on(other).knowledge.records.save(local(), new_knowledge("by the other"))
         await store.refresh()
-        assert store.state("default").raw("knowledge", saved.record["id"])
+        assert store.state("default").text("knowledge", saved.record["id"])
         assert (await compacted(other)).operations > 0
         assert state_of(store, known) == state_of(other, known)
 
@@ -192,7 +194,9 @@ async def test_a_crash_at_any_call_of_a_compaction_changes_no_row(tmp_path: Path
             await store.close()
         async with opened(folder) as reopened:
             assert (state_of(reopened, known), reopened.status().damage) == (before, [])
-            await domain_on(reopened).knowledge.patch(local(), known.knowledge_id, {"content": "after the crash"})
+            await domain_on(reopened).knowledge.records.patch(
+                local(), known.knowledge_id, {"content": "after the crash"}
+            )
             assert (await compacted(reopened)).held_by_others is False
         async with opened(folder) as reopened:
             changed = {key for key, text in state_of(reopened, known).items() if text != before[key]}
@@ -203,6 +207,32 @@ async def test_a_crash_at_any_call_of_a_compaction_changes_no_row(tmp_path: Path
             break
         deaths += 1
     assert deaths >= 10
+
+
+async def test_another_process_goes_on_after_a_death_at_any_call(tmp_path: Path) -> None:
+    for call in range(1, NEVER_REACHED):
+        folder = tmp_path / str(call)
+        # In one segment, which the compaction has to end and the other process would go on in.
+        other = open_files(folder)
+        known = await fill(other, 3)
+        files = FaultyFileSystem()
+        store = open_files(folder, files)
+        files.begin(Plan(crash_at=call))
+
+        died = await dies(files, compacted(store, files=files))
+
+        if not died:
+            await store.close()
+        patched = {"content": "written after the death"}
+        await domain_on(other).knowledge.records.patch(local(), known.knowledge_id, patched)
+        state = state_of(other, known)
+        await other.close()
+        async with opened(folder) as reopened:
+            assert (state_of(reopened, known), reopened.status().damage) == (state, [])
+        if not died:
+            break
+    # The other process stands in the segment: it is ended, and nothing is forgotten yet.
+    assert call > 4
 
 
 @pytest.mark.parametrize("kind", ["write_at", "sync", "sync_folder", "rename"])
@@ -280,7 +310,7 @@ async def test_what_another_process_looks_at_is_dropped_by_the_next_compaction(t
         async def while_one_looks(name: str, root: Path, arguments: Mapping[str, Any]) -> dict[str, Any]:
             looking.append(os.open(oldest, os.O_RDONLY))
             share(looking[0])
-            return await run_here(RealFileSystem())(name, root, arguments)
+            return await run_in_process(RealFileSystem())(name, root, arguments)
 
         done = await store.compact(0.0, while_one_looks)
         still_there = oldest.exists()

@@ -30,46 +30,46 @@ Verb = Callable[[Domain, Prepared], Coroutine[Any, Any, object]]
 
 async def prepare(folder: Path) -> Prepared:
     async with opened(folder) as hub:
-        first = await hub.knowledge.save(local(), new_knowledge("first"))
-        other = await hub.knowledge.save(local(), new_knowledge("other"))
-        patch = await hub.knowledge.patch(local(), first.record["id"], {"content": "first, mended"})
+        first = await hub.knowledge.records.save(local(), new_knowledge("first"))
+        other = await hub.knowledge.records.save(local(), new_knowledge("other"))
+        patch = await hub.knowledge.records.patch(local(), first.record["id"], {"content": "first, mended"})
     assert patch.operation_id is not None
     return Prepared(first.record["id"], other.record["id"], patch.operation_id)
 
 
 async def save(hub: Domain, known: Prepared) -> object:
-    return await hub.knowledge.save(local(), new_knowledge("saved"))
+    return await hub.knowledge.records.save(local(), new_knowledge("saved"))
 
 
 async def save_batch(hub: Domain, known: Prepared) -> object:
-    return await hub.knowledge.save_batch(local(), [new_knowledge(f"batch {number}") for number in range(5)])
+    return await hub.knowledge.records.save_batch(local(), [new_knowledge(f"batch {number}") for number in range(5)])
 
 
 async def patch(hub: Domain, known: Prepared) -> object:
-    return await hub.knowledge.patch(local(), known.knowledge_id, {"content": "patched", "tags": {"a": "b"}})
+    return await hub.knowledge.records.patch(local(), known.knowledge_id, {"content": "patched", "tags": {"a": "b"}})
 
 
 async def delete(hub: Domain, known: Prepared) -> object:
-    return await hub.knowledge.delete(local(), known.knowledge_id)
+    return await hub.knowledge.records.delete(local(), known.knowledge_id)
 
 
 async def feedback(hub: Domain, known: Prepared) -> object:
-    return await hub.knowledge.give_feedback(local(), known.knowledge_id, Feedback(helpful_case={"task": "t"}))
+    return await hub.knowledge.records.give_feedback(local(), known.knowledge_id, Feedback(helpful_case={"task": "t"}))
 
 
 async def feedback_batch(hub: Domain, known: Prepared) -> object:
     votes = [Vote(known.knowledge_id, True, {"task": "t"}), Vote(known.other_id, False, {"task": "t"})]
-    return await hub.knowledge.give_feedback_batch(local(), votes)
+    return await hub.knowledge.records.give_feedback_batch(local(), votes)
 
 
 async def import_group(hub: Domain, known: Prepared) -> object:
     # Over a thousand lines are several operations, which are all there or none.
     lines: Sequence[ImportedKnowledge] = [imported(f"import-{number}", f"line {number}") for number in range(1001)]
-    return await hub.exchange.import_lines(local(), lines, OnConflict.FAIL)
+    return await hub.knowledge.exchange.import_lines(local(), lines, OnConflict.FAIL)
 
 
 async def undo(hub: Domain, known: Prepared) -> object:
-    return await hub.operations.undo(local(), known.operation_id)
+    return await hub.operations.history.undo(local(), known.operation_id)
 
 
 VERBS: Sequence[Verb] = (save, save_batch, patch, delete, feedback, feedback_batch, import_group, undo)
@@ -83,7 +83,7 @@ async def contents_after(folder: Path, options: StoreOptions) -> dict[str, bytes
 
 async def written_then_reopened(folder: Path, options: StoreOptions, found: dict[str, bytes]) -> None:
     async with opened(folder, None, options) as hub:
-        saved = await hub.knowledge.save(local(), new_knowledge("written after the crash"))
+        saved = await hub.knowledge.records.save(local(), new_knowledge("written after the crash"))
     after = await contents_after(folder, options)
     assert {row_id: row for row_id, row in after.items() if row_id != saved.record["id"]} == found
     assert saved.record["id"] in after

@@ -12,9 +12,9 @@ import pytest
 
 from knowhub.core.errors import ReadOnly
 from knowhub.core.operation import Draft, Group, Row, Write
-from knowhub.stores.files.log.log_line import object_of, resealed
-from knowhub.stores.files.log.recovery import judge
-from knowhub.stores.files.rows.state_view import StateView
+from knowhub.engine.view import AccountView
+from knowhub.stores.files.log.log_line import SEAL_BYTES, seal
+from knowhub.stores.files.log.recovery import check_segment
 from knowhub.stores.files.store import FileStore, StoreOptions
 from tests.builders import local, new_knowledge, open_files, opened
 
@@ -59,7 +59,7 @@ class Written:
         raise IndexError(offset)
 
 
-def noting(number: int, text: str = "said", group: Group | None = None) -> Callable[[StateView], Draft]:
+def noting(number: int, text: str = "said", group: Group | None = None) -> Callable[[AccountView], Draft]:
     row = {"id": f"note-{number}", "text": text, "version": 1}
     return lambda _view: Draft("save_note", [Write(NOTES, f"note-{number}", row)], group=group)
 
@@ -85,7 +85,7 @@ async def written(folder: Path, batches: int = 1) -> Written:
 
 
 def notes_of(store: FileStore) -> dict[str, bytes]:
-    return dict(store.state("default").rows.get(NOTES, {}))
+    return dict(store.state("default").memory_table(NOTES).texts())
 
 
 async def reopened(folder: Path) -> tuple[dict[str, bytes], Any]:
@@ -96,9 +96,9 @@ async def reopened(folder: Path) -> tuple[dict[str, bytes], Any]:
         await store.close()
 
 
-def with_log(source: Written, target: Path, log: bytes, *, believed: bool) -> Path:
+def with_log(source: Written, target: Path, log: bytes, *, is_trusted: bool) -> Path:
     """Put `log` in the place of the folder's own, under its LOCK, or in a copy whose LOCK is not believed."""
-    if believed:
+    if is_trusted:
         (source.folder / SEGMENT).write_bytes(log)
         return source.folder
     shutil.rmtree(target, ignore_errors=True)
@@ -111,7 +111,7 @@ async def test_every_prefix_of_a_log_is_recovered_up_to_its_last_whole_line(tmp_
     source = await written(tmp_path / "source")
     header = len(source.lines[0])
     all_notes, _ = await reopened(source.folder)
-    copy = with_log(source, tmp_path / "copy", source.log, believed=False)
+    copy = with_log(source, tmp_path / "copy", source.log, is_trusted=False)
     for length in range(header, len(source.log) + 1):
         shutil.rmtree(copy / "quarantine", ignore_errors=True)
         (copy / "LOCK").write_bytes(bytes(4096))
@@ -146,16 +146,16 @@ def ends(source: Written) -> list[int]:
     return [sum(map(len, source.lines[: number + 1])) for number in range(len(source.lines))]
 
 
-@pytest.mark.parametrize("believed", [False, True], ids=["LOCK is not believed", "LOCK is believed"])
+@pytest.mark.parametrize("is_trusted", [False, True], ids=["LOCK is not believed", "LOCK is believed"])
 @pytest.mark.parametrize("kind", ["NUL", "garbage", "half a line and NUL"])
-async def test_bytes_behind_the_end_are_cut_and_kept(tmp_path: Path, kind: str, believed: bool) -> None:
+async def test_bytes_behind_the_end_are_cut_and_kept(tmp_path: Path, kind: str, is_trusted: bool) -> None:
     rng = random.Random(7)
     source = await written(tmp_path / "source")
     all_notes, _ = await reopened(source.folder)
     for size in (*TAILS, *(rng.randint(1, 8192) for _ in range(20))):
         half = source.lines[-1][: len(source.lines[-1]) // 2]
         tail = {"NUL": bytes(size), "garbage": rng.randbytes(size), "half a line and NUL": half + bytes(size)}[kind]
-        folder = with_log(source, tmp_path / "copy", source.log + tail, believed=believed)
+        folder = with_log(source, tmp_path / "copy", source.log + tail, is_trusted=is_trusted)
 
         notes, status = await reopened(folder)
         again, later = await reopened(folder)
@@ -167,14 +167,14 @@ async def test_bytes_behind_the_end_are_cut_and_kept(tmp_path: Path, kind: str, 
         assert (folder / SEGMENT).read_bytes() == source.log
 
 
-@pytest.mark.parametrize("believed", [False, True], ids=["LOCK is not believed", "LOCK is believed"])
-async def test_a_flipped_bit_in_any_byte_is_named_and_the_rest_is_served(tmp_path: Path, believed: bool) -> None:
+@pytest.mark.parametrize("is_trusted", [False, True], ids=["LOCK is not believed", "LOCK is believed"])
+async def test_a_flipped_bit_in_any_byte_is_named_and_the_rest_is_served(tmp_path: Path, is_trusted: bool) -> None:
     source = await written(tmp_path / "source", batches=2)
     all_notes, _ = await reopened(source.folder)
-    folder = with_log(source, tmp_path / "copy", source.log, believed=believed)
+    folder = with_log(source, tmp_path / "copy", source.log, is_trusted=is_trusted)
     for offset in range(len(source.log)):
         shutil.rmtree(folder / "quarantine", ignore_errors=True)
-        if not believed:
+        if not is_trusted:
             (folder / "LOCK").write_bytes(bytes(4096))
         (folder / SEGMENT).write_bytes(flipped(source.log, offset * 8 + offset % 8))
 
@@ -184,7 +184,7 @@ async def test_a_flipped_bit_in_any_byte_is_named_and_the_rest_is_served(tmp_pat
         assert status.damage or status.quarantined
         assert notes.items() <= all_notes.items()
         assert f"note-{struck}" not in notes
-        if believed:
+        if is_trusted:
             # A flipped newline joins two lines, and a flip to a newline makes two of one: no more than two are lost.
             assert len(notes) >= len(all_notes) - 2
             assert not status.writable
@@ -199,7 +199,7 @@ def flipped(data: bytes, bit: int) -> bytes:
 async def test_every_single_bit_of_a_small_log_is_guarded(tmp_path: Path) -> None:
     source = await written(tmp_path / "source")
     start = len(source.lines[0])
-    good = rows_in(judge(Path("log"), source.log[start:], start, 1, durable=True).lines)
+    good = rows_in(check_segment(Path("log"), source.log[start:], start, 1, durable=True).lines)
 
     bits = range(start * 8, len(source.log) * 8)
     unnoticed = [bit for bit in bits if is_silently_wrong(source.log, start, bit, good)]
@@ -213,14 +213,14 @@ async def test_every_single_bit_of_a_small_log_is_guarded(tmp_path: Path) -> Non
 async def test_every_single_bit_of_a_log_of_a_hundred_kilobytes_is_guarded(tmp_path: Path) -> None:
     source = await written(tmp_path / "source", batches=55)
     start = len(source.lines[0])
-    good = rows_in(judge(Path("log"), source.log[start:], start, 1, durable=True).lines)
+    good = rows_in(check_segment(Path("log"), source.log[start:], start, 1, durable=True).lines)
 
     unnoticed = []
     for number, line in enumerate(source.lines[1:], start=1):
         offset = sum(map(len, source.lines[:number]))
         # What stands before the flipped line and after the next two is not touched by the flip.
         near = b"".join(source.lines[number : number + 3])
-        known = rows_in(judge(Path("log"), near, offset, number, durable=True).lines)
+        known = rows_in(check_segment(Path("log"), near, offset, number, durable=True).lines)
         unnoticed += [bit for bit in range(len(line) * 8) if is_wrong_near(near, offset, number, bit, known)]
 
     assert len(source.log) > 100_000
@@ -231,7 +231,7 @@ async def test_every_single_bit_of_a_log_of_a_hundred_kilobytes_is_guarded(tmp_p
 def is_silently_wrong(log: bytes, start: int, bit: int, good: dict[str, Row]) -> bool:
     data = flipped(log, bit)[start:]
     for durable in (True, False):
-        judged = judge(Path("log"), data, start, 1, durable=durable)
+        judged = check_segment(Path("log"), data, start, 1, durable=durable)
         rows = rows_in(judged.lines)
         named = bool(judged.damage) or judged.end < start + len(data)
         if not named or not rows.items() <= good.items():
@@ -240,7 +240,7 @@ def is_silently_wrong(log: bytes, start: int, bit: int, good: dict[str, Row]) ->
 
 
 def is_wrong_near(near: bytes, offset: int, seq: int, bit: int, known: dict[str, Row]) -> bool:
-    judged = judge(Path("log"), flipped(near, bit), offset, seq, durable=True)
+    judged = check_segment(Path("log"), flipped(near, bit), offset, seq, durable=True)
     # What is damaged is known when the lines have been read.
     rows = rows_in(judged.lines)
     return not judged.damage or not rows.items() <= known.items()
@@ -261,7 +261,7 @@ async def test_a_page_of_the_last_batch_that_never_reached_the_disk_is_torn(tmp_
     source = Written(tmp_path / "source", log, log.splitlines(keepends=True), [])
     for page in range(-(-last_batch // page_bytes), len(log) // page_bytes):
         start, end = page * page_bytes, (page + 1) * page_bytes
-        folder = with_log(source, tmp_path / "copy", log[:start] + bytes(page_bytes) + log[end:], believed=False)
+        folder = with_log(source, tmp_path / "copy", log[:start] + bytes(page_bytes) + log[end:], is_trusted=False)
 
         notes, status = await reopened(folder)
 
@@ -271,13 +271,13 @@ async def test_a_page_of_the_last_batch_that_never_reached_the_disk_is_torn(tmp_
     assert len(log) - last_batch > 3 * page_bytes
 
 
-@pytest.mark.parametrize("believed", [False, True], ids=["LOCK is not believed", "LOCK is believed"])
-async def test_whole_lines_that_change_places_are_named(tmp_path: Path, believed: bool) -> None:
+@pytest.mark.parametrize("is_trusted", [False, True], ids=["LOCK is not believed", "LOCK is believed"])
+async def test_whole_lines_that_change_places_are_named(tmp_path: Path, is_trusted: bool) -> None:
     source = await written(tmp_path / "source")
     all_notes, _ = await reopened(source.folder)
     header, first, second, third, *rest = source.lines
     for lines in ([header, second, first, third, *rest], [header, first, first, third, *rest]):
-        folder = with_log(source, tmp_path / "copy", b"".join(lines), believed=believed)
+        folder = with_log(source, tmp_path / "copy", b"".join(lines), is_trusted=is_trusted)
 
         notes, status = await reopened(folder)
 
@@ -341,8 +341,8 @@ async def test_a_whole_line_that_tells_no_operation_is_named_however_it_is_read(
     await note(writer, 1)
     header, line = (tmp_path / SEGMENT).read_bytes().splitlines(keepends=True)
     # As another program would leave it: the number is right, and so is the checksum.
-    foreign = object_of(line).replace(b'"account"', b'"accnuot"')
-    (tmp_path / SEGMENT).write_bytes(header + resealed(line, foreign))
+    foreign = line[:-SEAL_BYTES].replace(b'"account"', b'"accnuot"')
+    (tmp_path / SEGMENT).write_bytes(header + seal(foreign))
     if is_reopened:
         await reader.close()
         reader = open_files(tmp_path)
@@ -358,8 +358,8 @@ async def test_a_whole_line_that_tells_no_operation_is_named_however_it_is_read(
 
 async def test_a_bit_that_flips_under_an_open_store_is_named_when_its_line_is_read(tmp_path: Path) -> None:
     async with opened(tmp_path) as hub:
-        first = (await hub.knowledge.save(local(), new_knowledge("first"))).record["id"]
-        await hub.knowledge.save(local(), new_knowledge("second"))
+        first = (await hub.knowledge.records.save(local(), new_knowledge("first"))).record["id"]
+        await hub.knowledge.records.save(local(), new_knowledge("second"))
         segment = next((tmp_path / "change_log").iterdir())
         data = bytearray(segment.read_bytes())
         data[data.index(b'"first"') + 2] ^= 1
@@ -369,6 +369,6 @@ async def test_a_bit_that_flips_under_an_open_store_is_named_when_its_line_is_re
 
         assert len(history) == 1
         assert str(segment) in str(hub.store.status().reason)
-        assert (await hub.knowledge.get(local(), first)).version == 1
+        assert (await hub.knowledge.records.get(local(), first)).version == 1
         with pytest.raises(ReadOnly):
-            await hub.knowledge.save(local(), new_knowledge("third"))
+            await hub.knowledge.records.save(local(), new_knowledge("third"))

@@ -12,11 +12,13 @@ from pathlib import Path
 import orjson
 import pytest
 
-from knowhub.bootstrap import Hub, examine
+from knowhub.bootstrap import Hub, check_directory
+from knowhub.keywords.collections import RECORD_FORMATS
 from knowhub.keywords.model import NewInfo, NewKeyword, SearchStatus
+from knowhub.keywords.tree import list_newest_infos
 from knowhub.knowledge.model import SearchQuery
 from knowhub.settings import Settings
-from knowhub.stores.files.derived.record_rows import record_file, record_of
+from knowhub.stores.files.projections.record_files import record_path
 from tests.builders import local, new_knowledge
 from tests.hubs import hub_on, saved
 
@@ -29,7 +31,6 @@ KINDS = (
     "indexes/*.json",
     "indexes/lexical/*/built.json",
     "indexes/lexical/*/build-*/*",
-    "cache/*.json",
 )
 
 
@@ -47,24 +48,24 @@ async def filled(folder: Path) -> Answers:
     async with hub_on(folder) as hub:
         for number in range(3):
             await saved(hub, new_knowledge(f"zebra {number} 登录"))
-        made = await hub.keywords.create_batch(local(), [NewKeyword("Python"), NewKeyword("asyncio")])
-        await hub.infos.create(local(), NewInfo("info", keyword_ids=[str(row["id"]) for row in made.rows]))
-        await hub.keyword_search.search(local(), "python")
-        await hub.keeper.run_once()
+        made = await hub.keywords.tree.create_batch(local(), [NewKeyword("Python"), NewKeyword("asyncio")])
+        await hub.keywords.infos.create(local(), NewInfo("info", keyword_ids=[str(row["id"]) for row in made.rows]))
+        await hub.keywords.search.search(local(), "python")
+        await hub.maintenance.tick()
         return await answers_of(hub)
 
 
 async def answers_of(hub: Hub) -> Answers:
-    found = await hub.retrieval.search(local(), SearchQuery("zebra"))
-    keyword = await hub.keyword_search.search(local(), "python")
-    infos = [head.id for head in hub.store.view("default").infos_newest()]
+    found = await hub.knowledge.search.search(local(), SearchQuery("zebra"))
+    keyword = await hub.keywords.search.search(local(), "python")
+    infos = [head.id for head in list_newest_infos(hub.store.view("default"))]
     return Answers([str(one["id"]) for one in found.records], keyword, infos)
 
 
 async def written_on(hub: Hub, name: str) -> str:
     """Write a row of every collection, so that every derived file is to be brought up."""
-    keyword = (await hub.keywords.create(local(), NewKeyword(name))).row
-    await hub.infos.create(local(), NewInfo(name, keyword_ids=[str(keyword["id"])]))
+    keyword = (await hub.keywords.tree.create(local(), NewKeyword(name))).row
+    await hub.keywords.infos.create(local(), NewInfo(name, keyword_ids=[str(keyword["id"])]))
     return await saved(hub, new_knowledge(f"lion {name}"))
 
 
@@ -78,8 +79,8 @@ async def holds(source: Path, path: Path, data: bytes, expected: Answers, *, men
         assert await answers_of(hub) == expected
         if mends:
             lion = await written_on(hub, "later")
-            await hub.keeper.run_once()
-            assert hub.keeper.failures == {}
+            await hub.maintenance.tick()
+            assert hub.maintenance.failures == {}
             assert hub.store.status().damage == []
     if mends:
         await mended(folder, lion, expected)
@@ -88,12 +89,12 @@ async def holds(source: Path, path: Path, data: bytes, expected: Answers, *, men
 
 async def mended(folder: Path, lion: str, expected: Answers) -> None:
     async with hub_on(folder) as hub:
-        found = await hub.retrieval.search(local(), SearchQuery("lion"))
+        found = await hub.knowledge.search.search(local(), SearchQuery("lion"))
         assert [one["id"] for one in found.records] == [lion]
         assert (await answers_of(hub)).found == expected.found
-        assert (await hub.keyword_search.search(local(), "later")).status is SearchStatus.MATCHED
+        assert (await hub.keywords.search.search(local(), "later")).status is SearchStatus.MATCHED
     assert record_files(folder) == rows_in_log(folder)
-    assert [found for found in examine(Settings(data_dir=folder)) if found.severity == "problem"] == []
+    assert [found for found in check_directory(Settings(data_dir=folder)) if found.severity == "problem"] == []
 
 
 def record_files(folder: Path) -> dict[str, bytes]:
@@ -105,8 +106,10 @@ def rows_in_log(folder: Path) -> dict[str, bytes]:
     texts: defaultdict[str, bytes] = defaultdict(bytes)
     for line in map(orjson.loads, lines[1:]):
         for change in line["changes"]:
-            row = record_of(change["collection"], change["after"])
-            texts[record_file(line["account"], change["collection"])] += row + b"\n"
+            declared = RECORD_FORMATS.get(change["collection"])
+            row = change["after"] if declared is None else declared.encode(change["after"])
+            name = change["collection"] if declared is None else declared.name
+            texts[record_path(line["account"], name)] += orjson.dumps(row) + b"\n"
     return texts
 
 

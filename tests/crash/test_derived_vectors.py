@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from knowhub.bootstrap import Hub, examine
+from knowhub.bootstrap import Hub, check_directory
 from knowhub.knowledge.model import Order, SearchQuery
 from knowhub.search.vector_files import VectorFiles
 from knowhub.settings import Settings
@@ -46,18 +46,18 @@ class Right:
 
 async def answers_of(hub: Hub) -> Answers:
     asked = [SearchQuery(text, top_k=10, order=Order.RELEVANCE, explain=True) for text in QUERIES]
-    answered = [await hub.retrieval.search(local(), one) for one in asked]
+    answered = [await hub.knowledge.search.search(local(), one) for one in asked]
     assert {tuple(one.degraded) for one in answered} == {()}
     found = [[(row["id"], row["why"]["stages"]) for row in one.records] for one in answered]
     return Answers(found, answered[0].index_lag)
 
 
 async def brought_up(hub: Hub) -> None:
-    await hub.keeper.run_once()
-    assert hub.recall.vectors is not None
-    await hub.recall.vectors.embed_waiting()
-    await hub.keeper.run_once()
-    assert hub.keeper.failures == {}
+    await hub.maintenance.tick()
+    assert hub.indexes.records.vectors is not None
+    await hub.indexes.records.vectors.embed_pending()
+    await hub.maintenance.tick()
+    assert hub.maintenance.failures == {}
 
 
 async def filled(folder: Path) -> Right:
@@ -84,7 +84,7 @@ def file_of(folder: Path, kind: str) -> Path:
 
 def rows_of(folder: Path) -> frozenset[bytes]:
     files = VectorFiles(file_of(folder, "built.json").parent)
-    note = files.noted()
+    note = files.read_note()
     assert note is not None
     rows = files.read(note)
     assert np.isfinite(rows["vector"]).all()
@@ -92,7 +92,7 @@ def rows_of(folder: Path) -> frozenset[bytes]:
 
 
 def problems(folder: Path) -> list[str]:
-    return [one.subject for one in examine(Settings(data_dir=folder)) if one.severity == "problem"]
+    return [one.subject for one in check_directory(Settings(data_dir=folder)) if one.severity == "problem"]
 
 
 async def holds(source: Path, kind: str, data: bytes, right: Right, *, mends: bool = True) -> Answers:

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from knowhub.core.errors import ReadOnly, Unavailable
-from knowhub.stores.files.apart import run_here
 from knowhub.stores.files.data_directory import PUT_LOG_BACK, DataDirectory, write_format
-from knowhub.stores.files.doctor.inspection import inspect
 from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.stores.files.store import StoreOptions
+from knowhub.stores.files.subprocess_runner import run_in_process
 from tests.builders import local, new_knowledge, open_files, opened, rows_of
+from tests.doctoring import inspect
 from tests.fakes.faulty_files import FaultyFileSystem, Plan
 
 pytestmark = pytest.mark.anyio
@@ -23,7 +23,7 @@ SMALL = StoreOptions(segment_bytes=1)
 async def saved_in(folder: Path, count: int = 4, options: StoreOptions | None = None) -> list[str]:
     async with opened(folder, None, options) as hub:
         return [
-            str((await hub.knowledge.save(local(), new_knowledge(f"number {number}"))).record["id"])
+            str((await hub.knowledge.records.save(local(), new_knowledge(f"number {number}"))).record["id"])
             for number in range(count)
         ]
 
@@ -41,7 +41,7 @@ async def test_a_missing_last_segment_is_named_and_no_number_is_given_twice(tmp_
     async with opened(tmp_path, None, SMALL) as hub:
         status = hub.store.status()
         with pytest.raises(ReadOnly, match=last.name):
-            await hub.knowledge.save(local(), new_knowledge("refused"))
+            await hub.knowledge.records.save(local(), new_knowledge("refused"))
         rows = list(rows_of(hub.store))
 
     assert [damage.path for damage in status.damage] == [str(last)]
@@ -72,7 +72,7 @@ async def test_a_log_that_is_gone_is_not_begun_anew(tmp_path: Path, lose: Callab
 
     with pytest.raises(Unavailable) as refused:
         open_files(tmp_path)
-    advice = [finding.advice for finding in inspect(RealFileSystem(), DataDirectory(tmp_path))]
+    advice = [finding.advice for finding in inspect(tmp_path)]
 
     assert PUT_LOG_BACK in refused.value.detail
     assert PUT_LOG_BACK in advice
@@ -112,12 +112,12 @@ async def test_a_process_whose_files_are_replaced_acknowledges_nothing_more(
 ) -> None:
     folder = tmp_path / "data"
     async with opened(folder) as hub:
-        kept = (await hub.knowledge.save(local(), new_knowledge("kept"))).record["id"]
+        kept = (await hub.knowledge.records.save(local(), new_knowledge("kept"))).record["id"]
         replace(folder)
 
         with pytest.raises(ReadOnly, match=r"was replaced or removed under this process; restart it"):
-            await hub.knowledge.save(local(), new_knowledge("refused"))
-        read = await hub.knowledge.get(local(), kept)
+            await hub.knowledge.records.save(local(), new_knowledge("refused"))
+        read = await hub.knowledge.records.get(local(), kept)
 
         assert read.version == 1
         assert list(rows_of(hub.store)) == [kept]
@@ -126,13 +126,13 @@ async def test_a_process_whose_files_are_replaced_acknowledges_nothing_more(
 
 async def test_two_processes_never_write_under_two_locks(tmp_path: Path) -> None:
     async with opened(tmp_path) as first:
-        kept = (await first.knowledge.save(local(), new_knowledge("kept"))).record["id"]
+        kept = (await first.knowledge.records.save(local(), new_knowledge("kept"))).record["id"]
         (tmp_path / "LOCK").unlink()
         async with opened(tmp_path) as second:
-            later = (await second.knowledge.save(local(), new_knowledge("later"))).record["id"]
+            later = (await second.knowledge.records.save(local(), new_knowledge("later"))).record["id"]
 
             with pytest.raises(ReadOnly, match="LOCK was replaced"):
-                await first.knowledge.save(local(), new_knowledge("refused"))
+                await first.knowledge.records.save(local(), new_knowledge("refused"))
 
     async with opened(tmp_path) as hub:
         assert list(rows_of(hub.store)) == [kept, later]
@@ -143,15 +143,15 @@ async def test_looking_for_replaced_files_costs_two_stats_a_batch(tmp_path: Path
     async with opened(tmp_path, files) as hub:
         files.begin(Plan())
         for number in range(5):
-            await hub.knowledge.save(local(), new_knowledge(f"number {number}"))
+            await hub.knowledge.records.save(local(), new_knowledge(f"number {number}"))
 
         assert files.counts["inode_at"] == 10
 
 
 async def test_a_base_without_the_segment_that_goes_on_behind_it_is_not_opened(tmp_path: Path) -> None:
     async with opened(tmp_path) as hub:
-        await hub.knowledge.save(local(), new_knowledge())
-        await hub.store.compact(0.0, run_here(RealFileSystem()))
+        await hub.knowledge.records.save(local(), new_knowledge())
+        await hub.store.compact(0.0, run_in_process(RealFileSystem()))
     (segment,) = (tmp_path / "change_log").glob("segment-*")
     segment.rename(tmp_path / "elsewhere")
     before = snapshot(tmp_path)

@@ -40,7 +40,7 @@ async def test_servers_that_are_killed_while_they_embed_leave_an_index_that_a_re
     async with memory_hub(tmp_path, SlowEmbedder(), clock) as hub:
         waiting = (await status_of(hub)).pending
         for _ in range(6):
-            await vectors_of(hub).embed_waiting()
+            await vectors_of(hub).embed_pending()
             clock.advance(600)
         status, embedded = await status_of(hub), on_disk(tmp_path)
         poisoned = {number for number, head in live_heads(hub).items() if POISON in head.abstract}

@@ -25,7 +25,7 @@ LOCK_BYTES = 4096
 
 async def said(folder: Path, content: str) -> str:
     async with opened(folder, None, TWO_SEGMENTS) as hub:
-        return str((await hub.knowledge.save(local(), new_knowledge(content))).record["id"])
+        return str((await hub.knowledge.records.save(local(), new_knowledge(content))).record["id"])
 
 
 async def found_in(folder: Path) -> dict[str, bytes]:

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from knowhub.bootstrap import World, open_hub
+from knowhub.bootstrap import open_hub
 from knowhub.context.commit_model import SessionCommit
+from knowhub.conversations.messages import Message
 from knowhub.core.ids import seq_of
-from knowhub.core.messages import Message
 from knowhub.core.operation import Unchanged
 from knowhub.settings import Settings
 from knowhub.stores.files.log.log_line import RawChange
+from knowhub.wiring.adapters import Overrides
 from tests.builders import Domain, caller, local, new_knowledge, opened
 from tests.fakes.faulty_files import CHANGES, FaultyFileSystem, Plan
 
@@ -35,7 +36,7 @@ async def test_one_writer_costs_one_sync_a_write_and_nothing_else_that_waits(tmp
     async with opened(tmp_path, files) as hub:
         files.begin(Plan())
         for number in range(20):
-            await hub.knowledge.save(local(), new_knowledge(f"number {number}"))
+            await hub.knowledge.records.save(local(), new_knowledge(f"number {number}"))
 
         changes = {kind: files.counts[kind] for kind in CHANGES if files.counts[kind]}
 
@@ -47,7 +48,7 @@ async def test_sixty_four_writes_that_are_queued_together_cost_two_syncs_at_most
     async with opened(tmp_path, files) as hub:
         files.begin(Plan())
 
-        await asyncio.gather(*(hub.knowledge.save(local(), new_knowledge(f"number {n}")) for n in range(64)))
+        await asyncio.gather(*(hub.knowledge.records.save(local(), new_knowledge(f"number {n}")) for n in range(64)))
 
         assert files.log_syncs in {1, 2}
         assert hub.store.last_seq == 64
@@ -61,7 +62,7 @@ async def test_no_write_waits_for_more_than_two_syncs(tmp_path: Path) -> None:
     async def writer(hub: Domain, name: int) -> None:
         for number in range(10):
             before = files.log_syncs
-            saved = await hub.knowledge.save(local(), new_knowledge(f"{name} {number}"))
+            saved = await hub.knowledge.records.save(local(), new_knowledge(f"{name} {number}"))
             waits.append(counter.after[seq_of(saved.operation_id or "")] - before)
             # Writers that are not in step meet a sync that is under way.
             await asyncio.sleep(name / 100_000)
@@ -77,13 +78,13 @@ async def test_no_write_waits_for_more_than_two_syncs(tmp_path: Path) -> None:
 async def test_what_changes_nothing_is_neither_written_nor_synced(tmp_path: Path) -> None:
     files = FaultyFileSystem()
     async with opened(tmp_path, files) as hub:
-        saved = await hub.knowledge.save(local(), new_knowledge())
+        saved = await hub.knowledge.records.save(local(), new_knowledge())
         files.begin(Plan())
 
-        duplicate = await hub.knowledge.save(local(), new_knowledge())
-        await hub.knowledge.patch(local(), saved.record["id"], {"content": saved.record["content"]})
+        duplicate = await hub.knowledge.records.save(local(), new_knowledge())
+        await hub.knowledge.records.patch(local(), saved.record["id"], {"content": saved.record["content"]})
         await hub.store.commit("default", "user:li", lambda _view: Unchanged())
-        await hub.knowledge.get(local(), saved.record["id"])
+        await hub.knowledge.records.get(local(), saved.record["id"])
 
         assert duplicate.duplicate_of == saved.record["id"]
         assert files.calls == 0
@@ -92,10 +93,10 @@ async def test_what_changes_nothing_is_neither_written_nor_synced(tmp_path: Path
 async def test_a_session_of_two_hundred_messages_costs_one_sync(tmp_path: Path) -> None:
     files = FaultyFileSystem()
     said = [Message("user", f"In week {number} we shipped release {number} of Apollo.") for number in range(200)]
-    async with open_hub(Settings(data_dir=tmp_path), World(files=files), keep=False) as hub:
+    async with open_hub(Settings(data_dir=tmp_path), Overrides(files=files), maintain=False) as hub:
         files.begin(Plan())
 
-        done = await hub.memories.commit_session(caller(user_id="li"), SessionCommit("s1", said))
+        done = await hub.memories.nodes.commit_session(caller(user_id="li"), SessionCommit("s1", said))
 
         assert (done.status, hub.store.last_seq) == ("committed", 1)
         assert files.counts["sync_data"] == 1

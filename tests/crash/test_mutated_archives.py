@@ -8,11 +8,13 @@ from pathlib import Path
 import orjson
 import pytest
 
-from knowhub.bootstrap import Hub, World, open_hub
+from knowhub.bootstrap import Hub, open_hub
 from knowhub.core.errors import InvalidInput, StorageFull
 from knowhub.keywords.model import NewInfo, NewKeyword
+from knowhub.keywords.tree import find_by_token
 from knowhub.settings import Settings
 from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.wiring.adapters import Overrides
 from tests.archives import MANIFEST, Archive, Piece, members_of
 from tests.builders import OWNER, local, new_knowledge
 from tests.whole_state import state_of
@@ -103,15 +105,15 @@ MUTATIONS = (of_the_file, of_the_tar, of_a_header, of_a_member, of_the_manifest)
 
 
 async def filled(hub: Hub) -> None:
-    await hub.knowledge.save(local(), new_knowledge("as it was"))
-    made = await hub.keywords.create(local(), NewKeyword("zebra"), auto_place=False)
-    await hub.infos.create(local(), NewInfo("striped", keyword_ids=[made.row["id"]]))
+    await hub.knowledge.records.save(local(), new_knowledge("as it was"))
+    made = await hub.keywords.tree.create(local(), NewKeyword("zebra"), auto_place=False)
+    await hub.keywords.infos.create(local(), NewInfo("striped", keyword_ids=[made.row["id"]]))
 
 
 async def changed_since(hub: Hub) -> None:
-    await hub.knowledge.save(local(), new_knowledge("written since"))
-    found = next(iter(hub.store.view("default").by_token("zebra")))
-    await hub.keywords.delete(local(), found.id)
+    await hub.knowledge.records.save(local(), new_knowledge("written since"))
+    found = next(iter(find_by_token(hub.store.view("default"), "zebra")))
+    await hub.keywords.tree.delete(local(), found.id)
 
 
 def copy(path: Path, data: Callable[[], bytes]) -> None:
@@ -123,9 +125,9 @@ async def restored_or_not(tmp_path: Path, rounds: int, seed: int) -> tuple[int, 
     rng, root = random.Random(seed), tmp_path / "around" / "data"
     settings = Settings(data_dir=root, owner=OWNER, snapshot_max_bytes=MAX_BYTES, segment_bytes=1024**3)
     refused = done = 0
-    async with open_hub(settings, World(files=RealFileSystem()), keep=False) as hub:
+    async with open_hub(settings, Overrides(files=RealFileSystem()), maintain=False) as hub:
         await filled(hub)
-        then, entry = state_of(hub.store), await hub.snapshots.create()
+        then, entry = state_of(hub.store), await hub.operations.snapshots.create()
         await changed_since(hub)
         now, source, kept = state_of(hub.store), Path(entry.path), tmp_path / "kept.tar.gz"
         copy(kept, source.read_bytes)
@@ -135,7 +137,7 @@ async def restored_or_not(tmp_path: Path, rounds: int, seed: int) -> tuple[int, 
             copy(source, lambda: mutate(rng, kept))  # noqa: B023 -- called at once
             size = hub.store.last_seq
             try:
-                restored = await hub.snapshots.restore(local(), entry.ts)
+                restored = await hub.operations.snapshots.restore(local(), entry.ts)
             except (InvalidInput, StorageFull):
                 refused += 1
                 assert hub.store.last_seq == size
@@ -143,8 +145,8 @@ async def restored_or_not(tmp_path: Path, rounds: int, seed: int) -> tuple[int, 
                 done += 1
                 assert state_of(hub.store) == then
                 assert restored.restore_id is not None
-                await hub.operations.undo(local(), restored.restore_id)
-                await hub.snapshots.delete(str(restored.safety_snapshot))
+                await hub.operations.history.undo(local(), restored.restore_id)
+                await hub.operations.snapshots.delete(str(restored.safety_snapshot))
             assert state_of(hub.store) == now
             assert {path.name for path in source.parent.iterdir()} == {source.name}
         after = members_of(tmp_path).keys()

@@ -10,15 +10,15 @@ import pytest
 from knowhub.bootstrap import Hub
 from knowhub.context.index.index_ports import VectorStore
 from knowhub.context.index.index_worker import REFUSED, IndexWorker
-from knowhub.context.index.outbox_store import Patience
-from knowhub.context.index_model import EventStatus, IndexRecord
-from knowhub.context.model import ContextHead
-from knowhub.core.chat import FailureReason
-from knowhub.core.embedding import TextRefused, Vector
+from knowhub.context.index.outbox_store import RetryPolicy
+from knowhub.context.index_model import EventStatus, TextToEmbed
+from knowhub.context.model import ContextSummary
+from knowhub.context.queries import SEARCHED_TEXTS
 from knowhub.core.errors import Unavailable
+from knowhub.core.language_models import FailureReason, TextRefused, Vector
+from knowhub.engine.searchable import SearchableRows
 from knowhub.search.context_vectors import ContextVectors
-from knowhub.search.following import Records
-from knowhub.stores.files.rows.state import SearchableContext
+from knowhub.search.ports import Records
 from tests.builders import FakeClock, local
 from tests.context_rows import said, session_at
 from tests.fakes.hashing_embedder import Fault, HashingEmbedder
@@ -35,8 +35,8 @@ from tests.memory_index import (
 
 pytestmark = pytest.mark.anyio
 
-LEASE_S = Patience().lease_s
-A_PAUSE_S = Patience().longest_pause_s
+LEASE_S = RetryPolicy().lease_s
+A_PAUSE_S = RetryPolicy().longest_pause_s
 STEPS = ["claim", "embed", "write", "mark"]
 POISON = "the poisoned message"
 
@@ -52,20 +52,20 @@ class DyingVectors:
         self._vectors = vectors
         self._dies_at = dies_at
 
-    def lacked(self, account: str, address: str) -> int | None:
+    def missing_number(self, account: str, address: str) -> int | None:
         self._die("claim")
-        return self._vectors.lacked(account, address)
+        return self._vectors.missing_number(account, address)
 
-    async def embedded(self, texts: Sequence[str]) -> "list[Vector | None]":
+    async def embed_texts(self, texts: Sequence[str]) -> "list[Vector | None]":
         self._die("embed")
-        return await self._vectors.embedded(texts)
+        return await self._vectors.embed_texts(texts)
 
-    async def take_alike(self, account: str, records: Sequence[IndexRecord]) -> Sequence[IndexRecord]:
-        return await self._vectors.take_alike(account, records)
+    async def reuse_vectors(self, account: str, texts: Sequence[TextToEmbed]) -> Sequence[TextToEmbed]:
+        return await self._vectors.reuse_vectors(account, texts)
 
-    async def upsert(self, account: str, records: Sequence[IndexRecord], vectors: "Sequence[Vector]") -> bool:
+    async def upsert(self, account: str, texts: Sequence[TextToEmbed], vectors: "Sequence[Vector]") -> bool:
         self._die("write")
-        await self._vectors.upsert(account, records, vectors)
+        await self._vectors.upsert(account, texts, vectors)
         self._die("mark")
         return True
 
@@ -81,15 +81,15 @@ class DyingVectors:
 
 
 def real_vectors(hub: Hub) -> ContextVectors:
-    def records(name: str) -> Records[ContextHead]:
-        return SearchableContext(hub.store.state(name))
+    def records(name: str) -> Records[ContextSummary]:
+        return SearchableRows(hub.store.state(name), SEARCHED_TEXTS)
 
     return ContextVectors(vectors_of(hub), records, hub.store.history)
 
 
 def worker_on(hub: Hub, worker_id: str, dies_at: str = "") -> IndexWorker:
     vectors = DyingVectors(real_vectors(hub), dies_at)
-    return IndexWorker(hub.memory_recall.outbox, hub.store, vectors, worker_id=worker_id)
+    return IndexWorker(hub.memories.outbox, hub.store, vectors, worker_id=worker_id)
 
 
 async def many_messages(hub: Hub, count: int, poison: str | None = None) -> None:
@@ -103,12 +103,12 @@ async def many_messages(hub: Hub, count: int, poison: str | None = None) -> None
 
 async def brought_up(hub: Hub, clock: FakeClock, *workers: IndexWorker) -> None:
     """Let workers work at once, and the pauses of what failed go by, until nothing waits."""
-    await hub.memory_recall.outbox.keep()
+    await hub.memories.outbox.catch_up()
     async with asyncio.timeout(240):
         while vectors_of(hub).lag:
             await asyncio.gather(*(worker.run_once(64) for worker in workers))
             clock.advance(A_PAUSE_S)
-    await hub.memory_recall.outbox.keep()
+    await hub.memories.outbox.catch_up()
 
 
 def refusing(poison: str, texts: Sequence[str]) -> Exception | None:
@@ -132,14 +132,14 @@ async def test_a_process_that_dies_at_any_step_loses_nothing_and_the_next_brings
 ) -> None:
     async with memory_hub(tmp_path, HashingEmbedder()) as hub:
         await many_messages(hub, 40)
-        await hub.memory_recall.outbox.keep()
+        await hub.memories.outbox.catch_up()
         with pytest.raises(Killed):
             await worker_on(hub, "dying", step).run_once(16)
         before = len(on_disk(tmp_path))
 
     async with memory_hub(tmp_path, HashingEmbedder()) as hub:
         waiting = (await status_of(hub)).pending
-        await vectors_of(hub).embed_waiting()
+        await vectors_of(hub).embed_pending()
         embedded = on_disk(tmp_path)
 
         assert (before, waiting) == ((16, 24) if step == "mark" else (0, 40))
@@ -151,8 +151,8 @@ async def test_what_a_dead_worker_holds_comes_to_another_when_its_lease_has_ende
     clock = FakeClock()
     async with memory_hub(tmp_path, HashingEmbedder(), clock) as hub:
         await many_messages(hub, 30)
-        outbox, living = hub.memory_recall.outbox, worker_on(hub, "living")
-        await outbox.keep()
+        outbox, living = hub.memories.outbox, worker_on(hub, "living")
+        await outbox.catch_up()
         await outbox.claim_batch("dead", 20)
 
         first = await living.run_once()
@@ -168,7 +168,7 @@ async def test_what_a_dead_worker_holds_comes_to_another_when_its_lease_has_ende
 async def test_a_worker_that_is_broken_off_gives_back_what_it_holds(tmp_path: Path) -> None:
     async with memory_hub(tmp_path, HashingEmbedder()) as hub:
         await many_messages(hub, 10)
-        await hub.memory_recall.outbox.keep()
+        await hub.memories.outbox.catch_up()
         with pytest.raises(Killed):
             await worker_on(hub, "broken off", "embed").run_once()
 
@@ -192,12 +192,12 @@ async def test_two_workers_a_shaky_embedder_and_a_poisoned_text_end_as_a_rebuild
         (dead,) = status.dead_letters
         (poisoned,) = (head for head in live_heads(hub).values() if head.abstract == POISON)
         mended.set()
-        revived = await hub.memory_recall.outbox.retry(local(), dead.event_id)
+        revived = await hub.memories.outbox.retry(local(), dead.event_id)
         await brought_up(hub, clock, *workers)
         after, complete = await status_of(hub), on_disk(tmp_path)
 
         assert (status.pending, status.claimed, status.failed, status.dead) == (0, 0, 0, 1)
-        assert (dead.error, dead.retry_count, dead.uri) == (REFUSED, Patience().max_attempts, poisoned.uri)
+        assert (dead.error, dead.retry_count, dead.uri) == (REFUSED, RetryPolicy().max_attempts, poisoned.uri)
         assert set(live_heads(hub)) - set(embedded) == {poisoned.text_num}
         assert (revived.status, after.pending, after.dead) == (EventStatus.PENDING, 0, 0)
         assert len(complete) == count
@@ -220,14 +220,14 @@ async def test_an_embedder_that_is_down_is_asked_little_and_no_event_counts_it_a
         embedder.is_down = True
         asked_before = len(embedder.asked)
         for _ in range(20):
-            await hub.keeper.run_once()
+            await hub.maintenance.tick()
             await asyncio.sleep(0.01)
-        asked_while_down, named = len(embedder.asked) - asked_before, dict(hub.keeper.failures)
+        asked_while_down, named = len(embedder.asked) - asked_before, dict(hub.maintenance.failures)
         status = await status_of(hub)
         by_words = await found(hub, "widget-17")
 
         embedder.is_down = False
-        await vectors_of(hub).embed_waiting()
+        await vectors_of(hub).embed_pending()
 
         assert asked_while_down <= 4
         assert "the embedder gives no vectors" in named["memory_vectors"]

@@ -53,16 +53,16 @@ FAULTS = (
     Fault(
         "acknowledge before the write and its sync",
         "group_commit.py",
-        "await self.in_thread(lambda: self._log.append(",
-        "self._thread.submit(lambda: self._log.append(",
+        "        placed = await self.in_thread(append)\n",
+        "        placed = self._replica.place(batch, segment)\n        self._thread.submit(append)\n",
         [FAILED_WRITE],
     ),
     Fault(
         "publish the durable offset before the sync",
         "group_commit.py",
-        "        await self.in_thread(lambda: self._log.append(segment, batch.data(), batch.offset))\n",
+        "        placed = await self.in_thread(append)\n",
         "        self._cursor.publish(Position(self._cursor.position.generation, segment, batch.offset + batch.size))\n"
-        "        await self.in_thread(lambda: self._log.append(segment, batch.data(), batch.offset))\n",
+        "        placed = await self.in_thread(append)\n",
         [CRASH_POINTS + SAVE_APPENDING],
     ),
     Fault(
@@ -72,7 +72,7 @@ FAULTS = (
         "line[cut + len(_CRC_HEAD) : -len(_CRC_TAIL)]",
         [BITS],
     ),
-    Fault("keep the torn tail", "log/loading.py", "opening.log.cut(segment, end)", "segment + end", [TAILS]),
+    Fault("keep the torn tail", "log/loader.py", "context.log.truncate(segment, end)", "segment + end", [TAILS]),
     Fault(
         "throw away what is cut",
         "log/recovery.py",
@@ -82,9 +82,9 @@ FAULTS = (
     ),
     Fault(
         "replay each line twice",
-        "log/loading.py",
-        "in judged.lines if (damage := taken(path, line, take))",
-        "in judged.lines if (damage := taken(path, line, take) or taken(path, line, take))",
+        "log/loader.py",
+        "in judged.lines if (damage := try_load(path, line, take))",
+        "in judged.lines if (damage := try_load(path, line, take) or try_load(path, line, take))",
         [CRASH_POINTS + SAVE_APPENDING],
     ),
     Fault("apply half a group", "log/recovery.py", "group.index == group.of - 1", "group.index >= 0", [PREFIXES]),
@@ -118,7 +118,7 @@ FAULTS = (
     ),
     Fault(
         "ignore where the segment before ended",
-        "log/loading.py",
+        "log/loader.py",
         "headers[following][0].previous_length if following else trusted",
         "log.size(segment) if following else trusted",
         [FAILED_WRITE],
@@ -182,7 +182,7 @@ FAULTS = (
     Fault(
         "compact away what another process has not read",
         "compacting/compaction.py",
-        "while not self._log.is_free(segment):",
+        "while not self._is_free(segment):",
         "while False:",
         ["test_compaction.py::test_what_another_process_has_not_read_yet_is_not_dropped"],
     ),
@@ -194,11 +194,32 @@ FAULTS = (
         ["test_compaction.py::test_what_is_younger_than_the_retention_can_still_be_undone"],
     ),
     Fault(
-        "carry out an erasing that never came to stand",
-        "erasing/erasing.py",
-        'if has_operation(header["account"], header["operation_id"]):',
-        "if header:",
-        ["test_erasing_faults.py::test_a_journal_of_an_operation_that_never_stood_is_thrown_away"],
+        "put an erasing in force without announcing it",
+        "erasing/eraser.py",
+        "new, number, self._context.lock.begin)",
+        "new, number)",
+        ["test_erasing_faults.py::test_another_process_goes_on_after_a_death_at_any_call"],
+    ),
+    Fault(
+        "begin a segment without announcing it",
+        "group_commit.py",
+        "            self._lock.begin()",
+        "            pass",
+        ["test_compaction.py::test_another_process_goes_on_after_a_death_at_any_call"],
+    ),
+    Fault(
+        "go by the newer files of a copy that lacks them",
+        "log/log_manifest.py",
+        "if files is not None and files.names <= there",
+        "if files is not None",
+        ["test_log_manifest.py::test_a_copy_with_the_new_manifest_and_only_the_old_files_opens_as_the_log_was"],
+    ),
+    Fault(
+        "keep reading the files that a rewrite has replaced",
+        "log/cursor.py",
+        "if target.generation != self._log.active.generation:",
+        "if target.generation < 0:",
+        ["test_erasing_faults.py::test_a_process_that_is_open_reads_all_right_before_and_after"],
     ),
 )
 IN_MAKE_TEST = 6

@@ -48,10 +48,11 @@ async def test_after_a_flipped_bit_all_else_is_there_and_writing_works(tmp_path:
     assert kept.read_bytes() == bad
     assert kept.name.startswith(f"segment-00000001-at-{offset}-damaged-")
     (detail,) = [one.detail for one in done if one.subject == str(path)]
+    (rewritten,) = segments(folder)
     what = f"{len(bad)} bytes were damaged and lie in quarantine/{kept.name}; operations {line} are lost"
     assert detail == f"offset {offset}; {what}; they told of notes note-{line - 1}"
-    assert path.read_bytes()[:offset] == before[:offset]
-    assert path.read_bytes()[offset + len(bad) :] == before[offset + len(bad) :]
+    assert rewritten.read_bytes()[:offset] == before[:offset]
+    assert rewritten.read_bytes()[offset + len(bad) :] == before[offset + len(bad) :]
     assert problems(folder) == []
     after = await reopened(folder)
     assert after.notes == ALL - names(line - 1)
@@ -150,7 +151,7 @@ async def test_every_byte_of_a_log_may_be_struck(tmp_path: Path) -> None:
             assert problems(folder) == []
             store = open_files(folder)
             assert store.status().damage == []
-            assert len(store.state("default").rows[NOTES]) >= COUNT - 2
+            assert store.state("default").size(NOTES) >= COUNT - 2
             await note(store, 99)
             await store.close()
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from knowhub.stores.files.doctor.inspected_log import ReadOnlyLock
+from knowhub.stores.files.doctor.log_contents import ReadOnlyLock
 from knowhub.stores.files.filesystem import RealFileSystem
 from tests.builders import open_files
 from tests.crash.mended_logs import (
@@ -63,7 +63,7 @@ async def test_a_crash_while_repairing_loses_nothing_more(tmp_path: Path, damage
 
         assert problems(source) == []
         store = open_files(source)
-        notes = set(store.state("default").rows[NOTES])
+        notes = {row_id for row_id, _ in store.state("default").memory_table(NOTES).texts()}
         assert store.status().damage == []
         await store.close()
         expected = notes if expected is None else expected
@@ -97,10 +97,10 @@ async def test_a_segment_that_a_broken_off_repair_has_made_anew_is_not_believed_
         except CrashNow:
             files.bury()
 
-        if vanished.exists():
+        if any((folder / "change_log").glob(f"{vanished.stem}*")):
             made += 1
             lock = ReadOnlyLock(RealFileSystem(), folder / "LOCK")
-            assert not lock.believed(inode)
+            assert not lock.is_trusted(inode)
             lock.close()
     assert made > 2
 

@@ -67,7 +67,7 @@ async def test_a_rotation_killed_at_every_call_leaves_everything_open_and_is_end
 
 async def test_a_rotation_killed_at_every_call_leaves_retries_what_they_were(tmp_path: Path) -> None:
     counted = vault_on(tmp_path / "counted", files := FaultyFileSystem())
-    await counted.blinded(ACCOUNT, retry_key())
+    await counted.hash_retry_key(ACCOUNT, retry_key())
     files.begin(Plan())
     await counted.rotate()
     calls = files.calls
@@ -76,17 +76,17 @@ async def test_a_rotation_killed_at_every_call_leaves_retries_what_they_were(tmp
     for point in range(1, calls + 1):
         root = tmp_path / str(point)
         vault = vault_on(root, files := FaultyFileSystem())
-        first = await vault.blinded(ACCOUNT, retry_key())
+        first = await vault.hash_retry_key(ACCOUNT, retry_key())
         files.begin(Plan(crash_at=point, half_written=bool(point % 2)))
         with pytest.raises(CrashNow):
             await vault.rotate()
         files.bury()
 
         after = vault_on(root, RealFileSystem(), ids=100)
-        between = await after.blinded(ACCOUNT, retry_key())
+        between = await after.hash_retry_key(ACCOUNT, retry_key())
         await after.rotate()
 
-        assert first == between == await after.blinded(ACCOUNT, retry_key())
+        assert first == between == await after.hash_retry_key(ACCOUNT, retry_key())
 
 
 async def test_a_first_sealing_killed_at_every_call_leaves_a_directory_that_seals(tmp_path: Path) -> None:

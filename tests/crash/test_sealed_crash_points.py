@@ -7,14 +7,13 @@ import pytest
 from knowhub.core.errors import KnowHubError
 from knowhub.operations.erasure import ErasureService
 from knowhub.resources.model import RESOURCES
-from knowhub.resources.reveal_quota import RevealQuota
-from knowhub.resources.service import ResourceService
+from knowhub.resources.service import ResourceService, RevealQuota
 from knowhub.stores.files.data_directory import KEYRING
 from knowhub.stores.files.filesystem import FileSystem, RealFileSystem
 from knowhub.stores.files.keys.keyring import keyring_of
-from knowhub.stores.files.snapshots.snapshot_unpacking import unpack_directory
+from knowhub.stores.files.snapshots.restore import unpack_directory
 from knowhub.stores.files.store import FileStore
-from knowhub.wiring.rules import ERASE_RULES, UNDO_RULES
+from knowhub.wiring.collections import COLLECTIONS
 from tests.builders import local, open_files
 from tests.crash.dying import NEVER_REACHED, dies
 from tests.fakes.faulty_files import CrashNow, FaultyFileSystem, Plan
@@ -57,12 +56,12 @@ async def test_a_row_that_stands_after_a_crash_opens(tmp_path: Path) -> None:
 async def test_what_was_erased_by_a_process_that_died_is_shut_by_the_next(tmp_path: Path) -> None:
     store = open_files(tmp_path)
     await service_on(store, tmp_path, RealFileSystem()).save(local(), new_resource(secure_body=SECRET))
-    await ErasureService(store, NothingAround(), ERASE_RULES, UNDO_RULES).erase(local(), RESOURCES, ID)
+    await ErasureService(store, NothingAround(), COLLECTIONS).erase(local(), RESOURCES, ID)
     await store.close()
     left = keyring_of((tmp_path / KEYRING).read_bytes())
 
     async with hub_at(tmp_path) as hub:
-        await hub.keeper.run_once()
+        await hub.maintenance.tick()
 
     assert [one.destroyed_at for one in left.values()] == [None]
     keys = keyring_of((tmp_path / KEYRING).read_bytes())
@@ -76,7 +75,7 @@ async def test_a_crash_while_a_snapshot_with_keys_is_unpacked_leaves_what_can_be
 ) -> None:
     async with hub_at(tmp_path / "old") as hub:
         await hub.resources.save(local(), new_resource(secure_body=SECRET))
-        archive = Path((await hub.snapshots.create()).path)
+        archive = Path((await hub.operations.snapshots.create()).path)
     master = (tmp_path / "old" / "keys" / "master.key").read_bytes()
     deaths = 0
     for call in range(1, NEVER_REACHED):
@@ -106,9 +105,9 @@ async def test_keys_that_cannot_be_destroyed_now_are_named_and_destroyed_later(t
         kept = ring.read_bytes()
         ring.write_bytes(b"damaged")
 
-        erased = await hub.erasures.erase(local(), RESOURCES, ID)
+        erased = await hub.operations.erasure.erase(local(), RESOURCES, ID)
         ring.write_bytes(kept)
-        await hub.keeper.run_once()
+        await hub.maintenance.tick()
 
         assert erased.pending == ["keys"]
         assert all(one.destroyed_at is not None for one in keyring_of(ring.read_bytes()).values())

@@ -9,14 +9,14 @@ import pytest
 from knowhub.core.ids import RandomIds
 from knowhub.core.request_context import RequestContext
 from knowhub.operations.snapshots import Snapshots
-from knowhub.stores.files.apart import run_here
 from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.filesystem import FileSystem, RealFileSystem
-from knowhub.stores.files.snapshots.snapshot_reading import check_snapshot
-from knowhub.stores.files.snapshots.snapshot_unpacking import unpack_directory
+from knowhub.stores.files.snapshots.archive_reader import check_snapshot
+from knowhub.stores.files.snapshots.restore import unpack_directory
 from knowhub.stores.files.snapshots.snapshots import SnapshotFolder, SnapshotParts
 from knowhub.stores.files.store import FileStore
-from knowhub.wiring.rules import UNDO_RULES
+from knowhub.stores.files.subprocess_runner import run_in_process
+from knowhub.wiring.collections import COLLECTIONS, FIXED_IDS
 from tests.archives import members_of
 from tests.builders import FakeClock, domain_on, local, new_knowledge, open_files, opened
 from tests.crash.dying import MANY_SEGMENTS, dies
@@ -33,24 +33,26 @@ Verb = Callable[[Snapshots], Coroutine[Any, Any, object]]
 
 def snapshots_on(store: FileStore, root: Path, files: FileSystem) -> Snapshots:
     ids = RandomIds()
-    fixed = {collection: rules.fixed for collection, rules in UNDO_RULES.items()}
-    parts = SnapshotParts(files, DataDirectory(root), store, FakeClock(), ids, run_here(files), fixed)
+    fixed = FIXED_IDS
+    parts = SnapshotParts(
+        files, DataDirectory(root), store, FakeClock(), ids, run_in_process(files), fixed, COLLECTIONS
+    )
 
     async def make_nothing(_ctx: RequestContext) -> None:
         pass
 
-    return Snapshots(SnapshotFolder(parts), store, ids, UNDO_RULES, make_nothing)
+    return Snapshots(SnapshotFolder(parts), store, ids, COLLECTIONS, make_nothing)
 
 
 async def prepare(folder: Path) -> tuple[str, State, State]:
     """Make a folder with a snapshot and changes since; return its name, the state in it, and the state now."""
     async with opened(folder, None, MANY_SEGMENTS) as hub:
-        saved = [await hub.knowledge.save(local(), new_knowledge(f"zebra {number}")) for number in range(3)]
+        saved = [await hub.knowledge.records.save(local(), new_knowledge(f"zebra {number}")) for number in range(3)]
         then = state_of(hub.store)
         entry = await snapshots_on(hub.store, folder, RealFileSystem()).create()
-        await hub.knowledge.patch(local(), saved[0].record["id"], {"content": "lion"})
-        await hub.knowledge.delete(local(), saved[1].record["id"])
-        await hub.knowledge.save(local(), new_knowledge("written since"))
+        await hub.knowledge.records.patch(local(), saved[0].record["id"], {"content": "lion"})
+        await hub.knowledge.records.delete(local(), saved[1].record["id"])
+        await hub.knowledge.records.save(local(), new_knowledge("written since"))
         return entry.ts, then, state_of(hub.store)
 
 
@@ -61,7 +63,7 @@ async def written_then_reopened(folder: Path, found: State) -> None:
         assert state_of(hub.store) == found
         snapshots = snapshots_on(hub.store, folder, RealFileSystem())
         entry = await snapshots.create()
-        await hub.knowledge.save(local(), new_knowledge("written after the crash"))
+        await hub.knowledge.records.save(local(), new_knowledge("written after the crash"))
         await snapshots.restore(local(), entry.ts)
         assert state_of(hub.store) == found
         for one in await snapshots.entries():
@@ -117,7 +119,7 @@ async def test_a_crash_while_a_restore_is_undone_leaves_the_state_before_or_afte
         store = open_files(folder, files, MANY_SEGMENTS)
         files.begin(Plan(crash_at=call))
 
-        died = await dies(files, domain_on(store).operations.undo(local(), str(done.restore_id)))
+        died = await dies(files, domain_on(store).operations.history.undo(local(), str(done.restore_id)))
 
         if not died:
             assert state_of(store) == before

@@ -23,7 +23,7 @@ async def test_a_reader_settles_across_segments_what_a_writer_left_that_died(tmp
         with words_of_lock(tmp_path) as words:
             words[1] -= 1
 
-        versions = [(await reader.knowledge.get(local(), row_id)).version for row_id in ids]
+        versions = [(await reader.knowledge.records.get(local(), row_id)).version for row_id in ids]
 
         assert versions == [1, 1, 1, 1]
     async with opened(tmp_path) as hub:
@@ -51,6 +51,6 @@ async def test_a_publication_that_ended_meanwhile_is_not_settled_again(tmp_path:
             stamp = words[1]
 
             # Another process may end it between a reader's look and its taking the lock.
-            assert await hub.store._commits.settle()  # noqa: SLF001 -- no reader can be held between those two steps
+            assert await hub.store._commits.recover()  # noqa: SLF001 -- no reader can be held between those two steps
 
             assert words[1] == stamp

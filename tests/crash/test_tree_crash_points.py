@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from knowhub.core.ids import RandomIds
-from knowhub.keywords.agent import KeywordAgent
-from knowhub.keywords.curator import Curator
-from knowhub.keywords.infos import InfoService
-from knowhub.keywords.model import InfoPolicy, Linking, NewInfo, NewKeyword, Options, RelationType
-from knowhub.keywords.recent import Recents
+from knowhub.keywords.cache import RecentMatchesByReader
+from knowhub.keywords.curate.curator import Curator
+from knowhub.keywords.info_service import InfoService
+from knowhub.keywords.model import InfoPolicy, LinkRequest, NewInfo, NewKeyword, RelationType, TreeOptions
+from knowhub.keywords.search.agent import KeywordAgent
 from knowhub.keywords.service import Deletion, KeywordService
 from knowhub.operations.service import OperationsService
 from knowhub.stores.files.store import FileStore, StoreOptions
-from knowhub.wiring.rules import UNDO_RULES
+from knowhub.wiring.collections import COLLECTIONS
 from tests.builders import local, open_files
 from tests.crash.dying import MANY_SEGMENTS, NEVER_REACHED, ONE_SEGMENT, dies
 from tests.fakes.faulty_files import FaultyFileSystem, Plan
@@ -40,14 +40,14 @@ class Tree:
 
 
 def tree_on(store: FileStore) -> Tree:
-    ids, text, options = RandomIds(), PlainText(), Options()
-    agent = KeywordAgent(None, Recents(), options)
+    ids, text, options = RandomIds(), PlainText(), TreeOptions()
+    agent = KeywordAgent(None, RecentMatchesByReader(), options)
     return Tree(
         store,
         KeywordService(store, text, ids, agent, options),
         InfoService(store, text, ids, agent, options),
         Curator(store, text, ids, agent, options),
-        OperationsService(store, ids, UNDO_RULES),
+        OperationsService(store, ids, COLLECTIONS),
     )
 
 
@@ -112,7 +112,7 @@ async def delete_info(tree: Tree, known: Known) -> object:
 
 
 async def relink(tree: Tree, known: Known) -> object:
-    return await tree.infos.link(local(), known.ids["info 0"], known.ids["Python"], Linking(RelationType.SOURCE))
+    return await tree.infos.link(local(), known.ids["info 0"], known.ids["Python"], LinkRequest(RelationType.SOURCE))
 
 
 async def apply_plan(tree: Tree, known: Known) -> object:

@@ -39,7 +39,7 @@ def told_by(process: subprocess.Popen[str]) -> str:
 
 
 async def said(hub: Domain, content: str) -> str:
-    saved = await hub.knowledge.save(local(), new_knowledge(content))
+    saved = await hub.knowledge.records.save(local(), new_knowledge(content))
     return str(saved.record["id"])
 
 
@@ -53,7 +53,7 @@ async def appended_by_two(folder: Path, count: int) -> None:
                 if number % 8 == 0:
                     mine += await asyncio.gather(*(said(hub, f"mine {number + more}") for more in range(8)))
                 theirs.append(await asyncio.to_thread(told_by, other))
-                assert (await hub.knowledge.get(local(), theirs[-1])).version == 1
+                assert (await hub.knowledge.records.get(local(), theirs[-1])).version == 1
             assert other.wait(30) == 0
         rows = rows_of(hub.store)
         assert hub.store.status().damage == []
@@ -92,9 +92,9 @@ async def test_a_stopped_writer_holds_up_writes_for_the_timeout_and_reads_not_at
             with pytest.raises(Unavailable, match="another process"):
                 await said(hub, "refused")
             waited = time.monotonic() - began
-            read = await hub.knowledge.get(local(), kept)
+            read = await hub.knowledge.records.get(local(), kept)
             with pytest.raises(NotFound):
-                await hub.knowledge.get(local(), "knowledge-0")
+                await hub.knowledge.records.get(local(), "knowledge-0")
 
             assert 0.2 <= waited < 2
             assert read.version == 1
@@ -121,7 +121,7 @@ async def test_a_killed_owner_leaves_no_lock_behind(tmp_path: Path) -> None:
 
         assert time.monotonic() - began < 2
         assert set(told) < set(rows_of(hub.store))
-        assert (await hub.knowledge.get(local(), after)).version == 1
+        assert (await hub.knowledge.records.get(local(), after)).version == 1
 
 
 @contextmanager
@@ -146,11 +146,14 @@ async def test_a_reader_settles_what_a_writer_left_that_died_while_it_published(
         segment = tmp_path / "change_log" / "segment-00000001.jsonl"
         segment.write_bytes(segment.read_bytes() + torn)
 
-        rows = {first: await reader.knowledge.get(local(), first), second: await reader.knowledge.get(local(), second)}
+        rows = {
+            first: await reader.knowledge.records.get(local(), first),
+            second: await reader.knowledge.records.get(local(), second),
+        }
         third = await said(reader, "third")
 
         assert [row.version for row in rows.values()] == [1, 1]
-        assert (await writer.knowledge.get(local(), third)).version == 1
+        assert (await writer.knowledge.records.get(local(), third)).version == 1
         assert segment.read_bytes().endswith(torn or b"\n")
     async with opened(tmp_path) as hub:
         assert sorted(rows_of(hub.store)) == sorted([first, second, third])
@@ -194,9 +197,9 @@ async def test_reads_go_on_while_a_writer_is_stopped_in_the_middle_of_publishing
             words[1] += 1
             began = time.monotonic()
 
-            rows = [await reader.knowledge.get(local(), first)]
+            rows = [await reader.knowledge.records.get(local(), first)]
             waited = time.monotonic() - began
-            rows += [await reader.knowledge.get(local(), second) for _ in range(20)]
+            rows += [await reader.knowledge.records.get(local(), second) for _ in range(20)]
             waited_later = time.monotonic() - began - waited
             holder.kill()
             holder.wait(10)
@@ -221,8 +224,8 @@ async def test_a_publication_that_stands_still_in_another_segment_holds_up_no_re
             assert await asyncio.to_thread(told_by, holder) == "held"
             words[1] += 1
 
-            read = await reader.knowledge.get(local(), first)
+            read = await reader.knowledge.records.get(local(), first)
             words[1] += 1
 
         assert read.version == 1
-        assert (await reader.knowledge.get(local(), second)).version == 1
+        assert (await reader.knowledge.records.get(local(), second)).version == 1

@@ -13,6 +13,7 @@ from knowhub.core.errors import KnowHubError, ReadOnly, StorageFull
 from knowhub.knowledge.model import NewKnowledge
 from knowhub.stores.files.store import StoreOptions
 from tests.builders import Domain, local, new_knowledge, open_files, opened, rows_of
+from tests.crash.compacting import names_in
 from tests.fakes.faulty_files import CHANGES, FaultyFileSystem, Plan
 
 pytestmark = pytest.mark.anyio
@@ -22,12 +23,12 @@ SMALL_SEGMENTS = StoreOptions(segment_bytes=1)
 
 
 async def said(hub: Domain, content: str) -> str:
-    saved = await hub.knowledge.save(local(), new_knowledge(content))
+    saved = await hub.knowledge.records.save(local(), new_knowledge(content))
     return str(saved.record["id"])
 
 
 async def is_read(hub: Domain, knowledge_id: str) -> bool:
-    return knowledge_id.encode() in (await hub.knowledge.get(local(), knowledge_id)).json
+    return knowledge_id.encode() in (await hub.knowledge.records.get(local(), knowledge_id)).json
 
 
 @pytest.mark.parametrize("half_written", [False, True])
@@ -54,7 +55,7 @@ async def test_after_a_failed_write_or_sync_nothing_is_acknowledged_until_a_rest
     async with opened(tmp_path) as hub:
         assert sorted(rows_of(hub.store)) == sorted([kept, after])
     # What a failed write may have left is never written over: it stays behind the end of its segment.
-    assert len(list((tmp_path / "change_log").iterdir())) == 2
+    assert len(names_in(tmp_path)) == 2
 
 
 @pytest.mark.parametrize("half_written", [False, True])
@@ -76,7 +77,7 @@ async def test_a_full_disk_answers_so_and_writing_resumes_by_itself(
 
         assert readable
         assert hub.store.status().writable
-        assert len(list((tmp_path / "change_log").iterdir())) == 2
+        assert len(names_in(tmp_path)) == 2
     async with opened(tmp_path) as hub:
         assert sorted(rows_of(hub.store)) == sorted([kept, after])
         assert hub.store.status().damage == []
@@ -166,7 +167,9 @@ async def test_a_directory_with_a_torn_end_opens_on_a_full_disk(tmp_path: Path) 
 
 async def gathered(hub: Domain, count: int) -> list[object]:
     items: list[NewKnowledge] = [new_knowledge(f"number {number}") for number in range(count)]
-    return list(await asyncio.gather(*(hub.knowledge.save(local(), item) for item in items), return_exceptions=True))
+    return list(
+        await asyncio.gather(*(hub.knowledge.records.save(local(), item) for item in items), return_exceptions=True)
+    )
 
 
 async def fill(hub: Domain, kept: list[str]) -> None:

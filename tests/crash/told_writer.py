@@ -18,8 +18,8 @@ from knowhub.core.errors import KnowHubError
 from knowhub.core.ids import RandomIds
 from knowhub.knowledge.model import Feedback, OnConflict
 from knowhub.stores.files.filesystem import RealFileSystem
-from knowhub.stores.files.open_store import Environment, open_store
-from knowhub.stores.files.store import StoreOptions
+from knowhub.stores.files.store import Environment, StoreOptions, open_store
+from knowhub.wiring.collections import COLLECTIONS
 from tests.builders import Domain, domain_on, imported, local, new_knowledge
 from tests.crash.killed_writers import TOGETHER
 
@@ -29,7 +29,7 @@ LINES = 1001
 
 async def work(folder: Path, segment_bytes: int) -> None:
     """Do one verb after another; each tells of itself."""
-    world = Environment(RealFileSystem(), SystemClock(), RandomIds(), time.sleep)
+    world = Environment(RealFileSystem(), SystemClock(), RandomIds(), time.sleep, COLLECTIONS)
     store = open_store(folder, world, StoreOptions(segment_bytes=segment_bytes))
     hub = domain_on(store)
     told: list[str] = []
@@ -49,38 +49,38 @@ def tell(record: dict[str, Any]) -> None:
 
 
 async def reads(hub: Domain, knowledge_id: str) -> int:
-    return (await hub.knowledge.get(local(), knowledge_id)).version
+    return (await hub.knowledge.records.get(local(), knowledge_id)).version
 
 
 async def save(hub: Domain, told: list[str], number: int) -> Sequence[Row]:
-    return [(await hub.knowledge.save(local(), new_knowledge(f"saved {number}"))).record]
+    return [(await hub.knowledge.records.save(local(), new_knowledge(f"saved {number}"))).record]
 
 
 async def save_batch(hub: Domain, told: list[str], number: int) -> Sequence[Row]:
     items = [new_knowledge(f"{number} {index}", task=f"together {number}") for index in range(TOGETHER)]
-    return [saved.record for saved in (await hub.knowledge.save_batch(local(), items)).records]
+    return [saved.record for saved in (await hub.knowledge.records.save_batch(local(), items)).records]
 
 
 async def patch(hub: Domain, told: list[str], number: int) -> Sequence[Row]:
     knowledge_id = await any_of(hub, told)
-    return [(await hub.knowledge.patch(local(), knowledge_id, {"content": f"patched {number}"})).record]
+    return [(await hub.knowledge.records.patch(local(), knowledge_id, {"content": f"patched {number}"})).record]
 
 
 async def vote(hub: Domain, told: list[str], number: int) -> Sequence[Row]:
     case = Feedback(helpful_case={"task": f"vote {number}"})
-    return [(await hub.knowledge.give_feedback(local(), await any_of(hub, told), case)).record]
+    return [(await hub.knowledge.records.give_feedback(local(), await any_of(hub, told), case)).record]
 
 
 async def import_group(hub: Domain, told: list[str], number: int) -> Sequence[Row]:
     # Over a thousand lines are several operations, which are all there or none.
     lines = [imported(f"import-{number}-{index}", f"line {number} {index}") for index in range(LINES)]
-    await hub.exchange.import_lines(local(), lines, OnConflict.FAIL)
+    await hub.knowledge.exchange.import_lines(local(), lines, OnConflict.FAIL)
     return [{"id": line.id, "version": 1} for line in lines]
 
 
 async def undo(hub: Domain, told: list[str], number: int) -> Sequence[Row]:
-    row = await hub.knowledge.patch(local(), await any_of(hub, told), {"content": f"to be undone {number}"})
-    undone = await hub.operations.undo(local(), row.operation_id or "")
+    row = await hub.knowledge.records.patch(local(), await any_of(hub, told), {"content": f"to be undone {number}"})
+    undone = await hub.operations.history.undo(local(), row.operation_id or "")
     return [change.after for change in undone.changes]
 
 

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from agent_tools.client import aclose_client
-from knowhub.providers.http import client
+from knowhub.providers.http import make_client
 from tests.e2e.command_line import Cli
 from tests.e2e.scripted_llm import ScriptedLLM, running_llm
 
@@ -26,7 +26,7 @@ async def llm() -> AsyncIterator[ScriptedLLM]:
 
 @pytest.fixture
 async def http() -> AsyncIterator[httpx.AsyncClient]:
-    async with client() as shared:
+    async with make_client() as shared:
         yield shared
 
 

@@ -237,7 +237,7 @@ def _ids_of(words: Sequence[str], messages: Sequence[Mapping[str, str]]) -> list
 
 
 def _schema_of(asked: Mapping[str, Any]) -> Mapping[str, Any]:
-    # It ends the system prompt on every rung (KT-102).
+    # The schema is the last line of the system prompt in every output mode.
     told: str = next(one["content"] for one in asked["messages"] if one["role"] == "system")
     schema: Mapping[str, Any] = json.loads(told[told.rindex("\n") + 1 :])
     return schema

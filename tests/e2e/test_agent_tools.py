@@ -53,7 +53,7 @@ async def saved(content: str, **fields: object) -> str:
     return str(result.metadata["id"])
 
 
-async def test_save_keeps_all_that_the_seed_passes_on(url: str) -> None:
+async def test_save_stores_all_fields(url: str) -> None:
     result = await knowledge_save(
         task="用 Selenium 登录网站并绕过反爬检测",
         content="设置合适的 user-agent，随机延迟",
@@ -91,7 +91,7 @@ async def test_save_keeps_all_that_the_seed_passes_on(url: str) -> None:
     }
 
 
-async def test_save_has_the_defaults_of_the_seed_and_knows_what_it_saved_before(url: str) -> None:
+async def test_save_has_defaults_and_recognizes_an_equal_record(url: str) -> None:
     first = await save_knowledge(task="t", content="c", types=["plan"])
     again = await save_knowledge(task="t", content="c", types=["plan"])
 

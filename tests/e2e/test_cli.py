@@ -82,7 +82,7 @@ def test_a_server_and_the_command_see_each_others_writes(cli: Cli) -> None:
     assert cli.json("reindex") == {"records": 1}
 
 
-def test_what_was_saved_twice_is_there_once(cli: Cli) -> None:
+def test_an_equal_record_is_saved_once(cli: Cli) -> None:
     first = cli.json("save", "--content", "the same", "--task", "again")
     second = cli.json("save", "--content", "-", "--task", "again", stdin=b"the same")
 
@@ -106,7 +106,7 @@ def test_feedback_changes_the_order_and_undo_brings_it_back(cli: Cli) -> None:
     assert cli.json("get", second)["eval"]["harmful"] == 1
 
 
-def test_an_undo_that_something_newer_stands_on_names_it(cli: Cli) -> None:
+def test_a_blocked_undo_names_the_later_operation(cli: Cli) -> None:
     saved = cli.json("save", "--content", "x")
     older = cli.json("feedback", saved["id"], "--score", "4")
     newer = cli.json("feedback", saved["id"], "--score", "5")
@@ -117,7 +117,7 @@ def test_an_undo_that_something_newer_stands_on_names_it(cli: Cli) -> None:
     assert newer["operation_id"] in refused.err
 
 
-def test_an_export_comes_back_whole_and_an_import_is_undone_as_one(cli: Cli, tmp_path: Path) -> None:
+def test_an_export_can_be_imported_and_an_import_is_undone_as_one(cli: Cli, tmp_path: Path) -> None:
     done = cli.json("import", str(EXAMPLES))
     assert (done["imported"], done["replaced"], done["skipped"]) == (129, 0, 0)
     assert cli.json("export", str(tmp_path / "out.jsonl"))["exported"] == 129
@@ -172,7 +172,7 @@ def test_a_wrong_import_names_its_lines_and_writes_nothing(cli: Cli) -> None:
         (["get", "x", "--user-id", "a\nb"], "--user-id"),
     ],
 )
-def test_what_is_asked_wrongly_ends_with_2_and_names_the_option(cli: Cli, words: list[str], named: str) -> None:
+def test_wrong_usage_ends_with_2_and_names_the_option(cli: Cli, words: list[str], named: str) -> None:
     ended = cli(*words)
 
     assert (ended.code, ended.out) == (2, "")
@@ -181,7 +181,7 @@ def test_what_is_asked_wrongly_ends_with_2_and_names_the_option(cli: Cli, words:
 
 
 @pytest.mark.parametrize("words", [["get", "x"], ["search", "x"], ["undo", "x"], ["export"]])
-def test_reading_where_nothing_is_makes_nothing(cli: Cli, words: list[str]) -> None:
+def test_reading_does_not_create_a_directory(cli: Cli, words: list[str]) -> None:
     ended = cli(*words)
 
     assert (ended.code, ended.out) == (1, "")
@@ -189,7 +189,7 @@ def test_reading_where_nothing_is_makes_nothing(cli: Cli, words: list[str]) -> N
     assert not cli.data.exists()
 
 
-def test_an_unknown_id_and_a_strangers_record_are_missing_alike(cli: Cli) -> None:
+def test_a_record_of_another_user_looks_like_an_unknown_id(cli: Cli) -> None:
     saved = cli.json("save", "--content", "mine")
 
     stranger = cli("get", saved["id"], "--user-id", "chen")
@@ -199,7 +199,7 @@ def test_an_unknown_id_and_a_strangers_record_are_missing_alike(cli: Cli) -> Non
     assert stranger.err.replace(saved["id"], "ID") == unknown.err.replace("knowledge-20260101-0000", "ID")
 
 
-def test_what_somebody_saved_is_never_obeyed_by_the_terminal(cli: Cli) -> None:
+def test_saved_text_has_no_effect_on_the_terminal(cli: Cli) -> None:
     cli.json("save", "--task", "[red]not markup[/red] \x1b[31m", "--content", "\x07 bell")
 
     for shown in (cli("list").out, cli("search", "markup").out):
@@ -277,7 +277,7 @@ def test_an_open_bind_is_refused_unless_it_is_allowed(cli: Cli) -> None:
     assert not cli.data.exists()
 
 
-def test_a_port_that_is_taken_and_a_wrong_setting_are_said_in_a_line(cli: Cli) -> None:
+def test_a_used_port_and_a_wrong_setting_are_reported_in_a_line(cli: Cli) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         busy = cli("serve", "--port", str(taken.getsockname()[1]))
     wrong = cli("serve", KNOWHUB_PORT="many")

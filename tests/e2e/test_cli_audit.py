@@ -21,7 +21,7 @@ def test_the_report_is_a_table_for_a_person_and_json_for_a_program(cli: Cli) -> 
     assert told["summary"] == {"duplicate": 1, "stale": 0}
 
 
-def test_what_cannot_be_asked_ends_with_2_and_no_directory_with_1(cli: Cli) -> None:
+def test_wrong_usage_ends_with_2_and_a_missing_directory_with_1(cli: Cli) -> None:
     missing = cli("audit")
     cli.json("save", "--content", ADVICE)
 
@@ -32,7 +32,7 @@ def test_what_cannot_be_asked_ends_with_2_and_no_directory_with_1(cli: Cli) -> N
     assert "--limit" in wrong.err
 
 
-def test_an_account_that_is_in_order_says_so(cli: Cli) -> None:
+def test_an_audit_without_findings_says_so(cli: Cli) -> None:
     cli.json("save", "--content", ADVICE)
 
     shown = cli("audit", "--account", "default")

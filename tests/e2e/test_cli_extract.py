@@ -32,7 +32,7 @@ def test_a_conversation_is_read_in_every_form(cli: Cli, tmp_path: Path, text: st
     assert told["messages_read"] == 2
 
 
-def test_a_person_sees_what_became_of_it_and_how_to_undo_it(cli: Cli, tmp_path: Path) -> None:
+def test_a_person_sees_the_result_and_how_to_undo_it(cli: Cli, tmp_path: Path) -> None:
     file = tmp_path / "conversation"
     file.write_text(json.dumps(MESSAGES), encoding="utf-8")
 
@@ -44,7 +44,7 @@ def test_a_person_sees_what_became_of_it_and_how_to_undo_it(cli: Cli, tmp_path: 
     assert "its message was counted before" in again.out
 
 
-def test_what_is_wrong_with_a_message_is_named(cli: Cli, tmp_path: Path) -> None:
+def test_an_invalid_message_is_named(cli: Cli, tmp_path: Path) -> None:
     file = tmp_path / "conversation"
     file.write_text('[{"role": "user", "content": "x"}, {"role": "user"}]', encoding="utf-8")
 
@@ -54,7 +54,7 @@ def test_what_is_wrong_with_a_message_is_named(cli: Cli, tmp_path: Path) -> None
     assert "messages.1.content" in ended.err
 
 
-def test_what_is_no_conversation_ends_with_2(cli: Cli, tmp_path: Path) -> None:
+def test_an_invalid_file_ends_with_2(cli: Cli, tmp_path: Path) -> None:
     file = tmp_path / "conversation"
 
     for text in ("", "nonsense", '{"role": "user"}', "[1]"):

@@ -58,7 +58,7 @@ def test_keys_are_made_before_there_is_a_directory_and_listed_by_account(cli: Cl
         (("revoke", "key-1"), 1, "no key with id 'key-1'"),
     ],
 )
-def test_what_cannot_be_is_refused_by_name(cli: Cli, words: tuple[str, ...], code: int, told: str) -> None:
+def test_wrong_arguments_of_keys_are_refused_by_name(cli: Cli, words: tuple[str, ...], code: int, told: str) -> None:
     cli.json("keys", "create", "--user-id", "chen")
 
     ended = cli("keys", *words)

@@ -38,7 +38,7 @@ def test_a_secret_is_read_from_stdin_sealed_revealed_and_erased(cli: Cli) -> Non
     assert '"wrapped"' not in (cli.data / "keys/keyring.json").read_text()
 
 
-def test_a_deleted_one_comes_back_and_a_taken_id_needs_upsert(cli: Cli, tmp_path: Path) -> None:
+def test_a_deletion_is_undone_and_an_existing_id_needs_upsert(cli: Cli, tmp_path: Path) -> None:
     body = tmp_path / "login.py"
     body.write_text("driver = uc.Chrome()\n")
     cli.json("resource", "save", "code/login", "--body-file", str(body), "--content-type", "code")
@@ -53,11 +53,11 @@ def test_a_deleted_one_comes_back_and_a_taken_id_needs_upsert(cli: Cli, tmp_path
     assert cli.json("resource", "get", "code/login")["body"] == "x"
 
 
-def test_a_record_that_refers_to_nothing_says_so(cli: Cli) -> None:
+def test_a_record_with_a_missing_resource_warns(cli: Cli) -> None:
     saved = cli("save", "--content", "use it", "--resource", "credentials/none")
 
     assert saved.code == 0
-    assert saved.err == "it refers to resources that are not there: credentials/none\n"
+    assert saved.err == "these resources do not exist: credentials/none\n"
 
 
 def test_the_master_key_is_rotated_and_everything_opens_on(cli: Cli) -> None:
@@ -69,7 +69,7 @@ def test_the_master_key_is_rotated_and_everything_opens_on(cli: Cli) -> None:
     told = cli("keys", "rotate-master")
 
     assert (done["keys"], done["rewrapped"]) == (2, 2)
-    assert told.out.startswith("rotated  2 of 2 keys are wrapped anew, all by master-")
+    assert told.out.startswith("rotated  2 of 2 keys; the master key is now master-")
     assert (cli.data / "keys/master.key").read_text() != before
     shown = [cli.json("resource", "get", f"a/{number}", "--reveal")["secure_body"] for number in range(2)]
     assert shown == ["secret 0", "secret 1"]
@@ -91,7 +91,7 @@ def test_a_key_in_the_environment_takes_over_from_the_file(cli: Cli) -> None:
     assert (lost.code, "KNOWHUB_SECRET_KEY" in lost.err) == (1, True)
 
 
-def test_what_is_wrong_is_named(cli: Cli) -> None:
+def test_an_invalid_resource_id_is_named(cli: Cli) -> None:
     saved = cli("resource", "save", "../x")
     cli("save", "--content", "something")
     read = cli("resource", "get", "a/../b")

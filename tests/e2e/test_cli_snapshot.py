@@ -32,7 +32,7 @@ def test_a_snapshot_is_made_listed_restored_undone_and_deleted(cli: Cli) -> None
     assert made["ts"] not in shown.replace(restored["safety_snapshot"], "")
 
 
-def test_a_person_is_told_what_became_of_it_and_how_to_take_it_back(cli: Cli) -> None:
+def test_a_person_sees_the_result_of_a_restore_and_how_to_undo_it(cli: Cli) -> None:
     cli("save", "--content", "as it was")
     ts = cli("snapshot", "create").out.split()[1].rstrip(":")
     cli("save", "--content", "written since")

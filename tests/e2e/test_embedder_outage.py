@@ -87,7 +87,7 @@ async def settled(http: httpx.AsyncClient) -> None:
 def vectors_on_disk(folder: Path) -> Counter[bytes]:
     (account,) = (folder / "indexes" / "vectors").glob("*")
     files = VectorFiles(account)
-    note = files.noted()
+    note = files.read_note()
     assert note is not None
     return Counter(row.tobytes() for row in files.read(note)["vector"])
 

@@ -120,7 +120,7 @@ def test_what_a_listing_shows_can_be_read_by_what_it_shows(tmp_path: Path) -> No
     [
         (("commit", "-"), b"[]", 2, "--session-id"),
         (("commit", "-", "--session-id", "s"), b"nonsense", 2, "FILE"),
-        (("commit", "-", "--session-id", "s"), b"5", 2, "holds no messages"),
+        (("commit", "-", "--session-id", "s"), b"5", 2, "has no messages"),
         (("commit", "-", "--session-id", "s"), b'[{"role": "user"}]', 2, "messages.0.content"),
         (("read", "ctx://default/users/../x"), b"", 1, "ctx://default/users/../x"),
         (("read", "ctx://default/users/li/memories/profile"), b"", 1, "no memory"),

@@ -1,4 +1,4 @@
-"""The four scenes of seed 003, as an agent plays them against a real server: first the resource, then the lesson."""
+"""Four scenes of an agent against a real server: it saves a resource, then the knowledge that refers to it."""
 
 import json
 from collections.abc import Iterator

@@ -9,11 +9,11 @@ from typing import Any
 import httpx
 import pytest
 
-from knowhub.core.chat import ChatFailed, FailureReason, Question
 from knowhub.core.clock import SystemClock
 from knowhub.core.ids import RandomIds
+from knowhub.core.language_models import ChatFailed, ChatRequest, FailureReason
 from knowhub.providers.chat import ChatClient, ChatOptions
-from knowhub.providers.http import Timing
+from knowhub.providers.http import RequestTiming
 from tests.e2e.scripted_llm import ScriptedLLM, Step, running_llm
 from tests.e2e.server_process import WAIT_S
 
@@ -35,7 +35,7 @@ CANDIDATES = [
     {"idx": 1, "name": "编程语言", "path": "root/编程语言"},
     {"idx": 2, "name": "Python", "path": "root/Python"},
 ]
-QUESTION = Question(
+QUESTION = ChatRequest(
     "pick_branch",
     [
         {"role": "system", "content": "Pick a branch."},
@@ -53,7 +53,7 @@ Chat = Callable[..., ChatClient]
 def chat(llm: ScriptedLLM, http: httpx.AsyncClient) -> Chat:
     def build(**options: Any) -> ChatClient:  # noqa: ANN401 -- any option
         given = {"max_attempts": 1, "api_key": "sk-canary", **options}
-        return ChatClient(ChatOptions(llm.url, **given), http, Timing(SystemClock(), RandomIds()))
+        return ChatClient(ChatOptions(llm.url, **given), http, RequestTiming(SystemClock(), RandomIds()))
 
     return build
 

@@ -7,13 +7,11 @@ from typing import Any
 import httpx
 import pytest
 
-from knowhub.core.chat import FailureReason
 from knowhub.core.clock import SystemClock
-from knowhub.core.embedding import EmbeddingFailed
 from knowhub.core.ids import RandomIds
-from knowhub.core.reranking import RerankFailed
+from knowhub.core.language_models import EmbeddingFailed, FailureReason, RerankFailed
 from knowhub.providers.embeddings import EmbeddingClient, EmbeddingOptions
-from knowhub.providers.http import Timing
+from knowhub.providers.http import RequestTiming
 from knowhub.providers.rerank import RerankClient, RerankOptions
 from tests.e2e.scripted_llm import ScriptedLLM, Step
 from tests.fakes.hashing_embedder import hashed_vector
@@ -31,7 +29,7 @@ Embed = Callable[..., EmbeddingClient]
 def embedder(llm: ScriptedLLM, http: httpx.AsyncClient) -> Embed:
     def build(**options: Any) -> EmbeddingClient:  # noqa: ANN401 -- any option
         given = {"max_attempts": 1, **options}
-        return EmbeddingClient(EmbeddingOptions(llm.url, **given), http, Timing(SystemClock(), RandomIds()))
+        return EmbeddingClient(EmbeddingOptions(llm.url, **given), http, RequestTiming(SystemClock(), RandomIds()))
 
     return build
 
@@ -106,7 +104,7 @@ async def test_a_server_that_is_down_opens_the_breaker_and_is_asked_again_after_
 
 async def test_the_reranker_finds_the_shape_that_the_server_takes(llm: ScriptedLLM, http: httpx.AsyncClient) -> None:
     await llm.script_for("rerank", {"refuse_rung": "documents"}, {}, {"garbage": True})
-    reranker = RerankClient(RerankOptions(llm.url, max_attempts=1), http, Timing(SystemClock(), RandomIds()))
+    reranker = RerankClient(RerankOptions(llm.url, max_attempts=1), http, RequestTiming(SystemClock(), RandomIds()))
 
     scores = await reranker.rerank("索引", TEXTS, ENOUGH_S)
     with pytest.raises(RerankFailed) as caught:

@@ -5,8 +5,9 @@ import json
 import os
 import socket
 import subprocess
+import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -48,6 +49,30 @@ def test_a_body_of_unknown_length_is_limited_too(url: str) -> None:
 
         assert answer.status == 413
         assert b"at most 1048576 bytes" in answer.read()
+
+
+def test_a_body_that_there_is_no_room_for_gets_an_answer_that_can_be_read_and_the_connection_goes_on(
+    url: str,
+) -> None:
+    path, body, headers = "/api/knowledge/batch", b"x" * 16 * MIB, {"Content-Type": "application/json"}
+    place = urlsplit(url)
+    head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(body)}\r\n\r\n"
+    with ExitStack() as halves, httpx.Client(base_url=url) as staying, connection(url) as leaving:
+        for _ in range(2):
+            half = halves.enter_context(socket.create_connection((place.hostname, place.port)))
+            half.sendall(head.encode())
+        time.sleep(0.5)
+
+        refused = staying.post(path, content=body, headers=headers)
+        leaving.request("POST", path, body, headers | {"Connection": "close"})
+
+        assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+        assert leaving.getresponse().status == 503
+        assert staying.get("/health").is_success
+    time.sleep(0.5)
+
+    # Who held them has left; that it is no JSON is all that is wrong with it now.
+    assert httpx.post(url + path, content=body, headers=headers).status_code == 400
 
 
 def test_a_chunked_body_within_the_limit_is_read(url: str) -> None:
@@ -145,7 +170,7 @@ def test_a_directory_of_a_newer_format_is_refused_before_a_byte_is_touched(tmp_p
     data = tmp_path / "data"
     with serving(data) as server:
         httpx.post(f"{server.url}/api/knowledge", json={"content": "of a later time"})
-    (data / "FORMAT").write_text('{"knowhub_data":2}\n')
+    (data / "FORMAT").write_text('{"knowhub_data":99}\n')
     before = everything_in(data)
 
     ended = subprocess.run(
@@ -153,7 +178,7 @@ def test_a_directory_of_a_newer_format_is_refused_before_a_byte_is_touched(tmp_p
     )
 
     assert ended.returncode == 1
-    assert "data format 2" in ended.stderr
+    assert "has data format 99; this KnowHub reads format 2" in ended.stderr
     assert everything_in(data) == before
 
 

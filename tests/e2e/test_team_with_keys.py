@@ -174,7 +174,7 @@ def check_privacy(team: Follower) -> None:
 
 
 def check_credential(team: Follower) -> None:
-    saved, revealed, seen, refused = team.send("Share a password with who may use it")
+    saved, revealed, seen, refused = team.send("Share a password")
 
     assert [answer.status_code for answer in (saved, revealed, seen, refused)] == [201, 200, 200, 403]
     assert revealed.json()["secure_body"] == SECRET

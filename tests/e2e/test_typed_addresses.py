@@ -1,58 +1,19 @@
 """Addresses as people type them, sent byte by byte to a real server: the client of the other tests encodes its own."""
 
-import json
-import socket
+import time
 from collections.abc import Iterator
-from typing import Any, Self
-from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
 from tests.e2e.server_process import Server, serving
+from tests.e2e.wire import Wire
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with serving(tmp_path_factory.mktemp("typed")) as one:
         yield one
-
-
-class Wire:
-    """One connection, on which requests are written as they are."""
-
-    def __init__(self, server: Server) -> None:
-        address = urlsplit(server.url)
-        self._socket = socket.create_connection((str(address.hostname), int(address.port or 0)), timeout=30)
-        # What is written in two pieces also arrives so.
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._stream = self._socket.makefile("rb")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stream.close()
-        self._socket.close()
-
-    def write(self, text: str | bytes) -> None:
-        self._socket.sendall(text.encode() if isinstance(text, str) else text)
-
-    def line(self) -> bytes:
-        return self._stream.readline()
-
-    def answer(self) -> tuple[int, str, Any]:
-        status = int(self._stream.readline().split()[1])
-        headers = {}
-        while (line := self._stream.readline().strip()) != b"":
-            name, _, value = line.decode().partition(":")
-            headers[name.lower()] = value.strip()
-        body = self._stream.read(int(headers["content-length"]))
-        return status, headers["content-type"], json.loads(body)
-
-    def ask(self, text: str | bytes) -> tuple[int, str, Any]:
-        self.write(text)
-        return self.answer()
 
 
 def created(server: Server, name: str) -> None:
@@ -101,6 +62,20 @@ def test_a_body_that_looks_like_a_request_stays_as_it_is(server: Server) -> None
     assert continued == b"HTTP/1.1 100 Continue\r\n\r\n"
     assert (refused[0], refused[2]["type"]) == (400, "urn:knowhub:problem:malformed-json")
     assert (after[0], after[2]["id"]) == (200, "root")
+
+
+def test_an_address_is_read_as_it_was_typed_also_after_a_body_that_nobody_read(server: Server) -> None:
+    head = (
+        "POST /api/knowledge HTTP/1.1\r\nHost: 127.0.0.1\r\nOrigin: https://evil.example\r\nContent-Length: 2\r\n\r\n"
+    )
+
+    with Wire(server) as wire:
+        refused = wire.ask(head)
+        wire.write("{}")
+        time.sleep(0.2)
+        after = wire.ask("GET /api/keywords/search?q=未有 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+
+    assert (refused[0], after[0], after[2]["status"]) == (403, 200, "not_found")
 
 
 def test_bytes_that_are_no_utf_8_are_refused_by_name(server: Server) -> None:

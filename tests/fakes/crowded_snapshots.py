@@ -4,11 +4,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from knowhub.core.collection import Key
 from knowhub.core.operation import Row
+from knowhub.core.store_results import SnapshotEntry, SnapshotReason, SnapshotRow
+from knowhub.engine.overlay import Overlay
+from knowhub.engine.view import AccountView
 from knowhub.knowledge.model import COLLECTION
-from knowhub.operations.model import SnapshotEntry, SnapshotReason
-from knowhub.operations.restore import Key, Wanted
-from knowhub.stores.files.rows.state_view import StateView
 from knowhub.stores.files.snapshots.snapshots import PreparedSnapshot, SnapshotFolder
 
 _AFTER_KEEPING = 2
@@ -32,19 +33,19 @@ class CrowdedPrepared:
     def last_seq(self) -> int:
         return self.real.last_seq
 
-    def differences(self) -> AsyncIterator[Wanted]:
+    def differences(self) -> AsyncIterator[SnapshotRow]:
         return self.real.differences()
 
-    def touched(self, after_seq: int, view: StateView) -> Iterable[tuple[Key, Row | None]]:
+    def list_changes(self, after_seq: int, view: AccountView) -> Iterable[tuple[Key, Row | None]]:
         self.looks += 1
         if self.looks == _AFTER_KEEPING and self.at_last is not None:
             self.at_last()
-        yield from self.real.touched(after_seq, view)
-        for number in range(self.rows if view.pending is not None else 0):
+        yield from self.real.list_changes(after_seq, view)
+        for number in range(self.rows if isinstance(view.source, Overlay) else 0):
             yield (COLLECTION, f"none-{self.looks}-{number}"), None
 
-    async def keep_what_stands(self) -> SnapshotEntry:
-        kept = await self.real.keep_what_stands()
+    async def snapshot_before_restore(self) -> SnapshotEntry:
+        kept = await self.real.snapshot_before_restore()
         if self.meanwhile is not None:
             await self.meanwhile()
         return kept
@@ -69,6 +70,6 @@ class CrowdedSnapshots:
         await self.real.delete(ts)
 
     @asynccontextmanager
-    async def prepared(self, ts: str, account: str) -> AsyncIterator[CrowdedPrepared]:
-        async with self.real.prepared(ts, account) as prepared:
+    async def prepare(self, ts: str, account: str) -> AsyncIterator[CrowdedPrepared]:
+        async with self.real.prepare(ts, account) as prepared:
             yield CrowdedPrepared(prepared, self.rows, self.meanwhile, self.at_last)

@@ -128,17 +128,17 @@ class FaultyFileSystem:
         self._enter("size")
         return self._real.size(descriptor)
 
-    def look_into(self, descriptor: int) -> os.stat_result:
+    def fstat(self, descriptor: int) -> os.stat_result:
         self._enter("look_into")
-        return self._real.look_into(descriptor)
+        return self._real.fstat(descriptor)
 
-    def inode_at(self, path: Path) -> int | None:
+    def inode(self, path: Path) -> int | None:
         self._enter("inode_at")
-        return self._real.inode_at(path)
+        return self._real.inode(path)
 
-    def look(self, path: FilePath) -> os.stat_result | None:
+    def lstat(self, path: FilePath) -> os.stat_result | None:
         self._enter("look")
-        return self._real.look(path)
+        return self._real.lstat(path)
 
     def names(self, folder: Path) -> Sequence[str]:
         self._enter("names")
@@ -148,9 +148,9 @@ class FaultyFileSystem:
         self._enter("free")
         return self._real.free(folder)
 
-    def allows(self, path: Path, mode: int) -> bool:
+    def has_access(self, path: Path, mode: int) -> bool:
         self._enter("allows")
-        return self._real.allows(path, mode)
+        return self._real.has_access(path, mode)
 
     def _enter(self, kind: str) -> None:
         if self.crashed:

@@ -13,8 +13,7 @@ from itertools import pairwise
 from typing import TypeAlias
 from zlib import crc32
 
-from knowhub.core.chat import FailureReason, Usage
-from knowhub.core.embedding import EmbeddingFailed, Vector
+from knowhub.core.language_models import EmbeddingFailed, FailureReason, Usage, Vector
 
 Fault: TypeAlias = Exception | Callable[[Sequence[str]], Exception | None]
 DIMENSIONS = 256

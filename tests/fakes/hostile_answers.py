@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from knowhub.core.chat import ChatFailed, FailureReason
+from knowhub.core.language_models import ChatFailed, FailureReason
 from tests.fakes.queued_chat import NEVER
 
 FIELDS = (

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from knowhub.resources.model import MasterKey, WrappedKey
+from knowhub.core.data_keys import MasterKey, WrappedKey
 
 
 class MemoryKeyring:

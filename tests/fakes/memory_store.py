@@ -7,11 +7,14 @@ from typing import Any
 from knowhub.core.clock import Clock
 from knowhub.core.ids import Ids
 from knowhub.core.operation import Committed, Decide, IdempotencyKey, Operation, Outcome
+from knowhub.engine.account import Account
+from knowhub.engine.disk_rows import LogLine
+from knowhub.engine.view import AccountView
 from knowhub.stores.files.batch import Batch, Request
-from knowhub.stores.files.replica import Follower
+from knowhub.stores.files.replica import Subscriber
 from knowhub.stores.files.retries import RetryKeys
-from knowhub.stores.files.rows.state import AccountState, PlacedLine
-from knowhub.stores.files.rows.state_view import StateView
+from knowhub.wiring.collections import SCHEMAS
+from tests.pure_decisions import run_twice
 
 _A_DAY_S = 24 * 3600.0
 
@@ -22,13 +25,13 @@ class MemoryStore:
     def __init__(self, clock: Clock, ids: Ids) -> None:
         self._clock = clock
         self._ids = ids
-        self._states: dict[str, AccountState] = {}
+        self._accounts: dict[str, Account] = {}
         self._operations: list[Operation] = []
         self._lines: list[bytes] = []
         self._retries = RetryKeys(_A_DAY_S)
-        self._followers: list[Follower] = []
+        self._followers: list[Subscriber] = []
 
-    def subscribe(self, follower: Follower) -> None:
+    def subscribe(self, follower: Subscriber) -> None:
         self._followers.append(follower)
 
     @property
@@ -39,11 +42,11 @@ class MemoryStore:
     def base_seq(self) -> int:
         return 0
 
-    def state(self, account: str) -> AccountState:
-        return self._states.setdefault(account, AccountState(self._text))
+    def state(self, account: str) -> Account:
+        return self._accounts.setdefault(account, Account(SCHEMAS, self._text))
 
-    def view(self, account: str) -> StateView:
-        return StateView(self.state(account), self._clock.now())
+    def view(self, account: str) -> AccountView:
+        return AccountView(self.state(account), self._clock.now())
 
     async def refresh(self) -> None:
         await asyncio.sleep(0)
@@ -62,7 +65,7 @@ class MemoryStore:
             seq = self._retries.find(account, idempotency, now)
             if seq is not None:
                 return [Committed(operation, replayed=True) for operation in self._siblings(seq)]
-        batch = Batch(self.state, self._ids, now, 0, self.last_seq + 1)
+        batch = Batch(self.state, self._ids, now, 0, self.last_seq + 1, run_twice)
         future: asyncio.Future[Sequence[Outcome]] = asyncio.get_running_loop().create_future()
         await batch.run(Request(account, actor, decides, idempotency, future))
         _, answer = batch.answers[0]
@@ -72,8 +75,9 @@ class MemoryStore:
             self._operations.append(one.operation)
             self._retries.remember(one.operation, now)
             self._lines.append(one.line)
-            line = PlacedLine(one.operation.seq, 0, one.line)
-            self.state(account).apply(one.operation.seq, one.changes, line, batch.pending(account))
+            line = LogLine(one.operation.seq, 0, one.line)
+            state = self.state(account)
+            state.apply(one.operation.seq, one.changes, state.place(one.changes, line), batch.overlay(account))
             self.state(account).note_undo(one.operation.undo_of, one.operation.operation_id)
             for follower in self._followers:
                 follower.follow(account, one.operation.seq, one.changes)

@@ -9,9 +9,9 @@ from typing import Any
 import httpx
 import pytest
 
-from knowhub.core.chat import ChatFailed, ChatModel, Question
+from knowhub.core.language_models import ChatFailed, ChatModel, ChatRequest
 from knowhub.providers.chat import ChatClient, ChatOptions
-from knowhub.providers.http import Timing
+from knowhub.providers.http import RequestTiming
 from tests.builders import CountedIds, FakeClock
 
 BASE_URL = "http://model.test/v1"
@@ -23,7 +23,7 @@ SCHEMA: Mapping[str, Any] = {
     "required": ["action", "node_id"],
     "additionalProperties": False,
 }
-QUESTION = Question(
+QUESTION = ChatRequest(
     "pick_branch",
     [{"role": "system", "content": "Pick a branch."}, {"role": "user", "content": "query: 蟒蛇"}],
     SCHEMA,
@@ -42,8 +42,8 @@ class FakeTime(FakeClock):
         self.pauses.append(seconds)
         self.advance(seconds)
 
-    def timing(self) -> Timing:
-        return Timing(self, CountedIds(), self.now, self.sleep)
+    def timing(self) -> RequestTiming:
+        return RequestTiming(self, CountedIds(), self.now, self.sleep)
 
 
 def chat_client(http: httpx.AsyncClient, time: FakeTime | None = None, **options: Any) -> ChatClient:  # noqa: ANN401 -- any option

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from knowhub.core.chat import Question, Reply
+from knowhub.core.language_models import ChatReply, ChatRequest
 from tests.fakes.queued_chat import fenced_data
 
 MALLORY = "user:mallory"
@@ -40,7 +40,7 @@ class ObeyingChat:
         self.obeyed = set()
         self.answers = []
 
-    async def chat(self, question: Question, timeout_s: float) -> Reply:
+    async def chat(self, question: ChatRequest, timeout_s: float) -> ChatReply:
         self.prompts.append(json.dumps([dict(one) for one in question.messages], ensure_ascii=False))
         shown = fenced_data(question)
         answer: Mapping[str, Any] = _NOTHING[question.function]
@@ -48,9 +48,9 @@ class ObeyingChat:
             answer = self._obedient(question, shown)
             self.obeyed.add(question.function)
             self.answers.append(answer)
-        return Reply(answer, self.model, 0.0, 10, 10)
+        return ChatReply(answer, self.model, 0.0, 10, 10)
 
-    def _obedient(self, question: Question, shown: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _obedient(self, question: ChatRequest, shown: Mapping[str, Any]) -> Mapping[str, Any]:
         said = self._answer_of(question.function)(shown)
         # Whatever it is told to claim, it claims of the whole and of each part.
         claimed = _CLAIMED.get(self._aim, {})

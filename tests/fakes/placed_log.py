@@ -1,11 +1,12 @@
 """A segment of a log in memory: rows as operations place them there, and what a catalog reads of them again."""
 
+import zlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import orjson
 
-from knowhub.stores.files.rows.disk_rows import PlacedRows
+from knowhub.engine.disk_rows import PlacedRows
 
 SEGMENT = 3
 
@@ -24,7 +25,7 @@ class PlacedLog:
             self.data += b'{"after":'
             offsets.append(len(self.data))
             self.data += text + b"}"
-        return PlacedRows(SEGMENT, list(map(read, texts)), texts, offsets)
+        return PlacedRows(SEGMENT, list(map(read, texts)), texts, offsets, list(map(zlib.crc32, texts)))
 
     def read(self, segment: int, start: int, end: int) -> bytes:
         assert segment == SEGMENT

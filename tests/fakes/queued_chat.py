@@ -5,9 +5,9 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
-from knowhub.core.chat import Question, Reply
+from knowhub.core.language_models import ChatReply, ChatRequest
 
-Answer: TypeAlias = object | Exception | Callable[[Question], object]
+Answer: TypeAlias = object | Exception | Callable[[ChatRequest], object]
 NEVER = object()
 """In a queue: this call is not answered at all."""
 
@@ -22,10 +22,10 @@ class QueuedChat:
 
     def __init__(self, answers: Iterable[Answer] = ()) -> None:
         self._answers = iter(answers)
-        self.questions: list[Question] = []
+        self.questions: list[ChatRequest] = []
         self.budgets: list[float] = []
 
-    async def chat(self, question: Question, timeout_s: float) -> Reply:
+    async def chat(self, question: ChatRequest, timeout_s: float) -> ChatReply:
         self.questions.append(question)
         self.budgets.append(timeout_s)
         await asyncio.sleep(0)
@@ -37,7 +37,7 @@ class QueuedChat:
         if isinstance(answer, Exception):
             raise answer
         data: Any = answer
-        return Reply(data, self.model, 0.01, 12, 3)
+        return ChatReply(data, self.model, 0.01, 12, 3)
 
     def shown(self, number: int = -1) -> dict[str, Any]:
         """Return the JSON that the prompt of a call fenced."""
@@ -48,7 +48,7 @@ class QueuedChat:
         return [one["name"] for one in self.shown(number)["candidates"]]
 
 
-def fenced_data(question: Question) -> dict[str, Any]:
+def fenced_data(question: ChatRequest) -> dict[str, Any]:
     """Read the data of a prompt. Fails when there is more than one fence, or anything beside it."""
     before, opened, rest = question.messages[1]["content"].partition("<data>\n")
     data, closed, after = rest.partition("\n</data>")
@@ -59,21 +59,23 @@ def fenced_data(question: Question) -> dict[str, Any]:
     return shown
 
 
-def pointing(name: str, action: str = "match", **fields: object) -> Callable[[Question], object]:
+def pointing(name: str, action: str = "match", **fields: object) -> Callable[[ChatRequest], object]:
     """Answer with the candidate of this name: `pointing("Python", "jump")`."""
 
-    def answer(question: Question) -> object:
+    def answer(question: ChatRequest) -> object:
         idx = next(one["idx"] for one in fenced_data(question)["candidates"] if one["name"] == name)
         return {"action": action, "node_id": idx} | fields
 
     return answer
 
 
-def pointing_at(names: Iterable[str], action: str = "match", field: str = "node_ids") -> Callable[[Question], object]:
+def pointing_at(
+    names: Iterable[str], action: str = "match", field: str = "node_ids"
+) -> Callable[[ChatRequest], object]:
     """Answer with several candidates by their names."""
     wanted = list(names)
 
-    def answer(question: Question) -> object:
+    def answer(question: ChatRequest) -> object:
         by_name = {one["name"]: one["idx"] for one in fenced_data(question)["candidates"]}
         return {"action": action, field: [by_name[name] for name in wanted]}
 

@@ -5,10 +5,10 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from knowhub.core.chat import ChatFailed, FailureReason, Question, Reply
+from knowhub.core.language_models import ChatFailed, ChatReply, ChatRequest, FailureReason
 from knowhub.providers.json_schema import mismatch
 
-Answer: TypeAlias = Mapping[str, Any] | Exception | Callable[[Question], Mapping[str, Any]]
+Answer: TypeAlias = Mapping[str, Any] | Exception | Callable[[ChatRequest], Mapping[str, Any]]
 EXHAUSTED = {"action": "missing", "reason": "script exhausted"}
 _EMPTY: Mapping[str, object] = {"null": None, "array": [], "string": "", "integer": 0, "boolean": False, "object": {}}
 
@@ -23,13 +23,13 @@ class ScriptedChat:
     def __init__(self, answers: Iterable[Answer] = (), model: str = "scripted") -> None:
         self._answers = list(answers)
         self._model = model
-        self.questions: list[Question] = []
+        self.questions: list[ChatRequest] = []
 
     @property
     def model(self) -> str:
         return self._model
 
-    async def chat(self, question: Question, timeout_s: float) -> Reply:
+    async def chat(self, question: ChatRequest, timeout_s: float) -> ChatReply:
         self.questions.append(question)
         if not timeout_s > 0:
             raise ChatFailed(FailureReason.TIMEOUT, "no time is left to ask the model")
@@ -43,7 +43,7 @@ class ScriptedChat:
         problem = mismatch(dict(data), question.schema)
         if problem:
             raise ChatFailed(FailureReason.FAILURE, f"the scripted answer does not fit: {problem}")
-        return Reply(dict(data), self.model, 0.0, 100, 10)
+        return ChatReply(dict(data), self.model, 0.0, 100, 10)
 
 
 class Meanwhile(ScriptedChat):
@@ -53,7 +53,7 @@ class Meanwhile(ScriptedChat):
         super().__init__(answers)
         self._happens = happens
 
-    async def chat(self, question: Question, timeout_s: float) -> Reply:
+    async def chat(self, question: ChatRequest, timeout_s: float) -> ChatReply:
         await self._happens()
         return await super().chat(question, timeout_s)
 
@@ -67,27 +67,27 @@ class Candidate:
     path: str
 
 
-def jump_to(*names: str, reason: str = "") -> Callable[[Question], Mapping[str, Any]]:
+def jump_to(*names: str, reason: str = "") -> Callable[[ChatRequest], Mapping[str, Any]]:
     """Jump to the candidates of these names (`name` or `path`, as the prompt shows them)."""
     return lambda question: choosing("jump", names, question.messages, question.schema, reason)
 
 
-def match(*names: str, reason: str = "") -> Callable[[Question], Mapping[str, Any]]:
+def match(*names: str, reason: str = "") -> Callable[[ChatRequest], Mapping[str, Any]]:
     """Match the candidate of this name; of several, all."""
     return lambda question: choosing("match", names, question.messages, question.schema, reason)
 
 
-def ambiguous(*names: str, reason: str = "") -> Callable[[Question], Mapping[str, Any]]:
+def ambiguous(*names: str, reason: str = "") -> Callable[[ChatRequest], Mapping[str, Any]]:
     """Say that it may be any of these."""
     return lambda question: choosing("ambiguous", names, question.messages, question.schema, reason)
 
 
-def missing(name: str | None = None, reason: str = "") -> Callable[[Question], Mapping[str, Any]]:
+def missing(name: str | None = None, reason: str = "") -> Callable[[ChatRequest], Mapping[str, Any]]:
     """Say that there is no such keyword, and suggest this name for it."""
     return lambda question: nothing(name, question.schema, reason)
 
 
-def exhausted(question: Question) -> Mapping[str, Any]:
+def exhausted(question: ChatRequest) -> Mapping[str, Any]:
     return fitted(EXHAUSTED, question.schema)
 
 

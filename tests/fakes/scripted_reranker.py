@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from typing import TypeAlias
 
-from knowhub.core.chat import FailureReason, Usage
-from knowhub.core.reranking import RerankFailed
+from knowhub.core.language_models import FailureReason, RerankFailed, Usage
 from tests.fakes.hashing_embedder import hashed_vector
 
 

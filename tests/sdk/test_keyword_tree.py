@@ -1,4 +1,4 @@
-"""The fourteen tests of seed 000 §9, under their names."""
+"""The keyword tree in the same process: create, search, link, with and without a model."""
 
 import json
 from pathlib import Path
@@ -41,7 +41,7 @@ def test_reload_from_jsonl(tmp_path: Path) -> None:
         assert again.GetKeyword(python.id) == python
         assert [node.id for node in again.GetPath(python.id)] == ["root", languages.id, python.id]
         assert [node.id for node in again.GetChildren(languages.id)] == [python.id]
-        assert again._ExactLookup(again._Normalize("蟒蛇")) == [python.id]  # noqa: SLF001 -- seed 000 §7 names both
+        assert again._ExactLookup(again._Normalize("蟒蛇")) == [python.id]  # noqa: SLF001 -- subclasses override these names
         assert again.GetInfosOfKeyword(python.id) == [info]
 
 
@@ -134,7 +134,7 @@ def test_alias_hit(tmp_path: Path) -> None:
 
         found = [tree.Search(query, llm_expand_query=False).node for query in ("js", "ECMA Script", "javascript")]
 
-        assert [one and one.id for one in found] == [node.id] * 3
+        assert [node and node.id for node in found] == [node.id] * 3
 
 
 def test_create_info_explicit_link(tmp_path: Path) -> None:
@@ -143,8 +143,8 @@ def test_create_info_explicit_link(tmp_path: Path) -> None:
 
         info = tree.CreateInfo("Wait for the element before clicking it.", "run 1", [node.id])
 
-        assert [one.id for one in tree.GetInfosOfKeyword(node.id)] == [info.id]
-        assert [(one.id, relation) for one, relation in tree.GetKeywordsOfInfo(info.id)] == [
+        assert [row.id for row in tree.GetInfosOfKeyword(node.id)] == [info.id]
+        assert [(keyword.id, relation) for keyword, relation in tree.GetKeywordsOfInfo(info.id)] == [
             (node.id, RelationType.PRIMARY)
         ]
 
@@ -156,7 +156,7 @@ def test_link_info_relations(tmp_path: Path) -> None:
 
         tree.LinkInfo(info.id, node.id, RelationType.EXAMPLE)
 
-        assert [one.id for one in tree.GetInfosOfKeyword(node.id, RelationType.EXAMPLE)] == [info.id]
+        assert [row.id for row in tree.GetInfosOfKeyword(node.id, RelationType.EXAMPLE)] == [info.id]
         assert tree.GetInfosOfKeyword(node.id, RelationType.RELATED) == []
 
 
@@ -201,3 +201,13 @@ def test_llm_expand_query_false_skips_agent(tmp_path: Path) -> None:
         assert found.status is SearchStatus.NOT_FOUND
         assert found.reason == "exact_miss_llm_disabled"
         assert stub.calls == []
+
+
+@pytest.mark.parametrize(("auth", "scopes"), [("none", ["public"]), ("api-key", ["user:owner"])])
+def test_what_is_made_is_public_only_where_no_keys_are_asked_for(tmp_path: Path, auth: str, scopes: list[str]) -> None:
+    with KeywordTree(str(tmp_path), auth=auth) as tree:
+        tree.CreateKeyword("ants", llm_auto_place=False)
+        tree.CreateInfo("about ants")
+
+    rows = [*records(tmp_path, "nodes.jsonl"), *records(tmp_path, "infos.jsonl")]
+    assert [row["scopes"] for row in rows if row["id"] != "root"] == [scopes, scopes]

@@ -17,7 +17,7 @@ class Answering:
     def __init__(self, answer: Any = None) -> None:  # noqa: ANN401 -- anything is the point
         self.answer = answer
 
-    def Chat(self, messages: list[dict[str, str]], json_schema: dict[str, Any]) -> Any:  # noqa: ANN401, N802 -- as seed 000 has it
+    def Chat(self, messages: list[dict[str, str]], json_schema: dict[str, Any]) -> Any:  # noqa: ANN401, N802 -- the name that a client needs
         return self.answer
 
 
@@ -46,14 +46,14 @@ class Lazy(dict[str, Any]):
 
 
 class Broken(Answering):
-    def Chat(self, messages: list[dict[str, str]], json_schema: dict[str, Any]) -> Any:  # noqa: ANN401, N802 -- as seed 000 has it
+    def Chat(self, messages: list[dict[str, str]], json_schema: dict[str, Any]) -> Any:  # noqa: ANN401, N802 -- the name that a client needs
         raise SystemExit("the client gave up")
 
 
 class Meddling(Answering):
     """Empties what it is handed: it is the client's own."""
 
-    def Chat(self, messages: list[dict[str, str]], json_schema: dict[str, Any]) -> Any:  # noqa: ANN401, N802 -- as seed 000 has it
+    def Chat(self, messages: list[dict[str, str]], json_schema: dict[str, Any]) -> Any:  # noqa: ANN401, N802 -- the name that a client needs
         messages.clear()
         json_schema.clear()
         return self.answer
@@ -64,7 +64,7 @@ class Asking(Answering):
 
     tree: KeywordTree
 
-    def Chat(self, messages: list[dict[str, str]], json_schema: dict[str, Any]) -> Any:  # noqa: ANN401, N802 -- as seed 000 has it
+    def Chat(self, messages: list[dict[str, str]], json_schema: dict[str, Any]) -> Any:  # noqa: ANN401, N802 -- the name that a client needs
         found = self.tree.Search("Python")
         return {"action": "match", "node_id": found.node and found.node.id}
 
@@ -80,18 +80,18 @@ MATCH = {"action": "match", "node_id": 1, "reason": "it is"}
 
 @pytest.mark.parametrize("options", [{}, {"result_cache": True, "log_agent_decisions": True}], ids=["bare", "kept"])
 @pytest.mark.parametrize("client", [Nameless(MATCH), Odd(MATCH), Meddling(MATCH), Answering(Lazy(MATCH))])
-def test_an_answer_counts_whatever_else_its_client_is(tmp_path: Path, client: object, options: dict[str, Any]) -> None:
+def test_a_valid_answer_of_an_odd_client_counts(tmp_path: Path, client: object, options: dict[str, Any]) -> None:
     with opened(tmp_path, client, **options) as tree:
         found = [tree.Search("the snake"), tree.Search("that snake")]
         placed = tree.CreateKeyword("asyncio")
 
-        assert [(one.status, one.reason) for one in found] == [(SearchStatus.MATCHED, "it is")] * 2
+        assert [(result.status, result.reason) for result in found] == [(SearchStatus.MATCHED, "it is")] * 2
         assert found[0].node is not None
         assert placed.parent_id == found[0].node.id
 
 
 @pytest.mark.parametrize("client", [Broken(), Answering(), Answering([MATCH]), Answering("match"), object(), Answering])
-def test_what_is_no_answer_is_a_failure_with_its_name(tmp_path: Path, client: object) -> None:
+def test_an_invalid_answer_is_a_failure(tmp_path: Path, client: object) -> None:
     with opened(tmp_path, client) as tree:
         found = tree.Search("the snake")
         placed = tree.CreateKeyword("asyncio")

@@ -1,7 +1,5 @@
-"""Snapshot and Restore of the in-process tree (KT-252): it stands as it stood, in memory and caches too."""
+"""Snapshot and Restore of the in-process tree: rows and caches are as they were."""
 
-import inspect
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -24,7 +22,7 @@ def test_a_restored_tree_answers_as_it_did_and_the_restore_is_undone(tmp_path: P
         restore_id = tree.Restore(ts)
 
         found = tree.Search("蟒蛇")
-        assert (found.status, [one.id for one in found.infos]) == (SearchStatus.MATCHED, [info.id])
+        assert (found.status, [row.id for row in found.infos]) == (SearchStatus.MATCHED, [info.id])
         assert tree.GetKeyword(new.id) is None
         assert (tmp_path / "snapshots" / f"snapshot_{ts}.tar.gz").is_file()
         assert restore_id is not None
@@ -35,21 +33,14 @@ def test_a_restored_tree_answers_as_it_did_and_the_restore_is_undone(tmp_path: P
         assert [node.name for node in again.GetChildren("root")] == ["Ruby"]
 
 
-@pytest.mark.parametrize(
-    ("snapshot", "restore"),
-    [(KeywordTree.snapshot, KeywordTree.restore), (KeywordTree.Snapshot, KeywordTree.Restore)],
-    ids=["seed 001", "seed 000"],
-)
-def test_both_spellings_do_the_same(
-    tmp_path: Path, snapshot: Callable[[KeywordTree], str], restore: Callable[[KeywordTree, str], str | None]
-) -> None:
+def test_restoring_what_did_not_change_is_no_operation_and_an_unknown_snapshot_is_refused(tmp_path: Path) -> None:
     with KeywordTree(str(tmp_path)) as tree:
-        ts = snapshot(tree)
+        ts = tree.snapshot()
 
-        assert restore(tree, ts) is None
-        assert tree.LastOperationId is None
+        assert tree.restore(ts) is None
+        assert tree.last_operation_id is None
         with pytest.raises(NotFound):
-            restore(tree, "20200101T000000Z")
+            tree.restore("20200101T000000Z")
 
 
 def test_a_long_term_memory_goes_back_too_and_names_what_is_damaged(tmp_path: Path) -> None:
@@ -65,12 +56,3 @@ def test_a_long_term_memory_goes_back_too_and_names_what_is_damaged(tmp_path: Pa
         assert memory.GetChildren("root") == []
         with pytest.raises(InvalidInput, match="change_log"):
             memory.Restore(ts)
-
-
-def test_the_memory_has_every_verb_of_its_tree_with_the_same_parameters() -> None:
-    verbs = {name: verb for name, verb in inspect.getmembers(KeywordTree, inspect.isfunction) if name[0].isupper()}
-
-    forwarded = {name: inspect.signature(getattr(LongTermMemory, name)) for name in verbs}
-
-    assert len(forwarded) > 25
-    assert forwarded == {name: inspect.signature(verb) for name, verb in verbs.items()}

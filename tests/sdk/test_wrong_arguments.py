@@ -30,7 +30,7 @@ def nested(depth: int) -> list[Any]:
     ids=["keyword", "info", "page", "link", "policy"],
 )
 @pytest.mark.parametrize("wrong", [7, "no such word", ["name"], nested(5_000), "x" * 1_000_000], ids=lambda _: "")
-def test_what_is_no_argument_of_a_verb_is_named_in_few_words(
+def test_a_wrong_argument_is_named_in_few_words(
     tmp_path: Path, call: Callable[[KeywordTree, str, str, object], object], field: str, wrong: object
 ) -> None:
     with KeywordTree(str(tmp_path)) as tree:

@@ -13,11 +13,11 @@ import respx
 from agent_tools.client import (
     ANSWER_LIMIT_BYTES,
     aclose_client,
+    encode_segment,
+    get_client,
     has_api_key,
+    list_results,
     request,
-    result_list,
-    segment,
-    shared_client,
 )
 from agent_tools.results import ToolFailure
 from tests.tools.routes import PATH, failure_of
@@ -27,20 +27,20 @@ pytestmark = pytest.mark.anyio
 
 async def test_calls_in_one_loop_share_one_client(hub: respx.MockRouter) -> None:
     hub.get(PATH).respond(json={})
-    first = shared_client()
+    first = get_client()
 
     await request("GET", PATH)
     await asyncio.gather(request("GET", PATH), request("GET", PATH))
 
-    assert shared_client() is first
+    assert get_client() is first
 
 
 async def test_a_closed_client_is_replaced() -> None:
-    first = shared_client()
+    first = get_client()
 
     await first.aclose()
 
-    second = shared_client()
+    second = get_client()
     assert second is not first
     assert not second.is_closed
     await aclose_client()
@@ -54,7 +54,7 @@ async def test_closing_without_a_client_does_nothing() -> None:
 
 def test_each_loop_has_its_own_client() -> None:
     async def client_of_a_loop() -> httpx.AsyncClient:
-        client = shared_client()
+        client = get_client()
         await aclose_client()
         return client
 
@@ -65,11 +65,11 @@ def test_a_loop_that_ended_without_closing_its_client_is_forgotten() -> None:
     async def leave_open() -> "weakref.ref[asyncio.AbstractEventLoop]":
         loop = asyncio.get_running_loop()
         # An open connection holds its loop like this.
-        shared_client().event_hooks = {"request": [lambda _request: loop]}
+        get_client().event_hooks = {"request": [lambda _request: loop]}
         return weakref.ref(loop)
 
     async def come_later() -> None:
-        shared_client()
+        get_client()
         await aclose_client()
 
     first_loop = asyncio.run(leave_open())
@@ -136,7 +136,7 @@ async def test_a_change_of_address_counts_at_the_next_call(
     "address",
     ["127.0.0.1:8000", "localhost:8000", "ftp://hub.test", "http://", "http://h:99999", "http://h:x"],
 )
-async def test_an_address_that_is_none_names_the_variable_to_set(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+async def test_an_invalid_address_names_the_variable_to_set(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
     monkeypatch.setenv("KNOWHUB_API_URL", address)
 
     failure = await failure_of()
@@ -164,7 +164,7 @@ async def test_without_a_key_there_is_no_header(hub: respx.MockRouter) -> None:
 
 
 @pytest.mark.parametrize("key", ["密钥", "two\nlines"])
-async def test_a_key_that_no_header_can_carry_is_named_and_not_shown(
+async def test_an_invalid_key_is_refused_and_not_shown(
     hub: respx.MockRouter, monkeypatch: pytest.MonkeyPatch, key: str
 ) -> None:
     monkeypatch.setenv("KNOWHUB_API_KEY", key)
@@ -197,21 +197,21 @@ async def test_parameters_that_are_none_are_left_out(hub: respx.MockRouter) -> N
         ("half\ud800", b"half%3F"),
     ],
 )
-async def test_an_id_stays_one_segment_of_the_path(hub: respx.MockRouter, row_id: str, encoded: bytes) -> None:
+async def test_an_id_is_encoded_as_a_segment_of_the_path(hub: respx.MockRouter, row_id: str, encoded: bytes) -> None:
     route = hub.route().respond(json={})
 
-    await request("GET", f"{PATH}/{segment(row_id)}")
+    await request("GET", f"{PATH}/{encode_segment(row_id)}")
 
     assert route.calls.last.request.url.raw_path == PATH.encode() + b"/" + encoded
 
 
-def test_an_empty_id_is_refused_before_it_becomes_another_path() -> None:
+def test_an_empty_id_is_refused() -> None:
     with pytest.raises(ToolFailure, match="The id is empty"):
-        segment("")
+        encode_segment("")
 
 
 @pytest.mark.parametrize("error", [httpx.ConnectError("Connection refused"), httpx.ConnectTimeout("")])
-async def test_a_server_that_is_not_there_is_to_be_started(hub: respx.MockRouter, error: httpx.TransportError) -> None:
+async def test_without_a_server_the_advice_is_to_start_it(hub: respx.MockRouter, error: httpx.TransportError) -> None:
     hub.get(PATH).mock(side_effect=error)
 
     failure = await failure_of()
@@ -231,7 +231,7 @@ async def test_a_password_in_the_address_is_not_shown(hub: respx.MockRouter, mon
     assert "hunter2" not in failure.advice
 
 
-async def test_a_server_that_does_not_answer_in_time_is_given_up(hub: respx.MockRouter) -> None:
+async def test_a_slow_answer_ends_with_a_timeout(hub: respx.MockRouter) -> None:
     async def never(_request: httpx.Request) -> httpx.Response:
         await asyncio.sleep(60)
         return httpx.Response(200, json={})
@@ -243,10 +243,10 @@ async def test_a_server_that_does_not_answer_in_time_is_given_up(hub: respx.Mock
         failure = await failure_of(request("GET", PATH, timeout_s=0.01))
 
     assert "did not answer GET /api/knowledge within 0.01 s" in failure.advice
-    assert "look before you repeat it" in failure.advice
+    assert "check before you repeat it" in failure.advice
 
 
-async def test_a_server_that_drips_is_given_up_too(hub: respx.MockRouter) -> None:
+async def test_an_answer_that_comes_byte_by_byte_ends_with_a_timeout(hub: respx.MockRouter) -> None:
     class Drip(httpx.AsyncByteStream):
         async def __aiter__(self) -> AsyncIterator[bytes]:
             while True:
@@ -279,7 +279,7 @@ async def test_a_cancelled_call_is_cancelled_and_not_a_failure(hub: respx.MockRo
 
 
 @pytest.mark.parametrize("error", [httpx.ReadError("reset"), httpx.RemoteProtocolError("gone"), httpx.WriteError("")])
-async def test_a_broken_connection_is_told_as_such(hub: respx.MockRouter, error: httpx.TransportError) -> None:
+async def test_a_broken_connection_is_an_error_of_its_own(hub: respx.MockRouter, error: httpx.TransportError) -> None:
     hub.get(PATH).mock(side_effect=error)
 
     failure = await failure_of()
@@ -287,7 +287,7 @@ async def test_a_broken_connection_is_told_as_such(hub: respx.MockRouter, error:
     assert f"broke during GET /api/knowledge ({type(error).__name__})" in failure.advice
 
 
-async def test_an_answer_that_cannot_be_decompressed_is_a_broken_one(hub: respx.MockRouter) -> None:
+async def test_an_answer_that_cannot_be_decompressed_is_a_broken_connection(hub: respx.MockRouter) -> None:
     no_gzip = httpx.ByteStream(b"no gzip at all")
     hub.get(PATH).mock(return_value=httpx.Response(200, stream=no_gzip, headers={"Content-Encoding": "gzip"}))
 
@@ -296,7 +296,7 @@ async def test_an_answer_that_cannot_be_decompressed_is_a_broken_one(hub: respx.
     assert "broke during GET /api/knowledge (DecodingError)" in failure.advice
 
 
-async def test_an_endless_answer_is_cut_off(hub: respx.MockRouter) -> None:
+async def test_an_answer_that_is_too_large_is_refused(hub: respx.MockRouter) -> None:
     hub.get(PATH).respond(200, content=b" " * (ANSWER_LIMIT_BYTES + 1))
 
     failure = await failure_of()
@@ -314,9 +314,7 @@ async def test_an_endless_answer_is_cut_off(hub: respx.MockRouter) -> None:
         {"params": {"q": "half\ud800"}},
     ],
 )
-async def test_arguments_that_cannot_be_sent_are_named_as_such(
-    hub: respx.MockRouter, arguments: dict[str, Any]
-) -> None:
+async def test_arguments_that_cannot_be_sent_are_refused(hub: respx.MockRouter, arguments: dict[str, Any]) -> None:
     failure = await failure_of(request("GET", PATH, **arguments))
 
     assert failure.advice.startswith("These arguments cannot be sent (")
@@ -324,6 +322,6 @@ async def test_arguments_that_cannot_be_sent_are_named_as_such(
 
 
 @pytest.mark.parametrize("reply", [{}, {"results": None}, {"results": {}}, {"results": ["text"]}])
-def test_a_reply_without_a_list_of_results_is_not_knowhubs(reply: dict[str, Any]) -> None:
-    with pytest.raises(ToolFailure, match="is not an answer of KnowHub"):
-        result_list(reply)
+def test_a_reply_without_a_list_of_results_does_not_come_from_knowhub(reply: dict[str, Any]) -> None:
+    with pytest.raises(ToolFailure, match="does not come from KnowHub"):
+        list_results(reply)

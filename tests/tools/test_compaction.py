@@ -7,10 +7,10 @@ import pytest
 import respx
 
 from agent_tools.compaction import extract_on_compaction, knowledge_extract
+from agent_tools.messages import MAX_BODY_CHARS, MAX_MESSAGES
 from agent_tools.prompts.knowledge import KNOWLEDGE_EXTRACTION_PROMPT
 from agent_tools.records import FENCE_NOTE
 from agent_tools.registry import call_tool
-from agent_tools.spoken import MAX_BODY_CHARS, MAX_MESSAGES
 from tests.tools.routes import sent
 
 pytestmark = pytest.mark.anyio
@@ -49,7 +49,7 @@ async def test_the_messages_and_the_caller_are_sent_and_what_was_saved_is_shown_
     assert FENCE_NOTE in result.output
 
 
-async def test_messages_are_taken_as_a_host_has_them(hub: respx.MockRouter) -> None:
+async def test_messages_in_the_forms_of_hosts_are_accepted(hub: respx.MockRouter) -> None:
     route = hub.post("/api/knowledge/extract").respond(json=REPLY)
     parts = [{"type": "text", "text": "I prefer tabs"}, {"type": "image_url", "image_url": {"url": "data:"}}]
 
@@ -70,7 +70,7 @@ async def test_messages_are_taken_as_a_host_has_them(hub: respx.MockRouter) -> N
     assert set(messages[1]) == {"role", "content", "name", "message_id"}
 
 
-async def test_the_same_words_have_the_same_id_when_they_are_compacted_again(hub: respx.MockRouter) -> None:
+async def test_the_same_text_has_the_same_id_in_a_second_compaction(hub: respx.MockRouter) -> None:
     route = hub.post("/api/knowledge/extract").respond(json=REPLY)
     said = {"role": "user", "content": "I prefer tabs"}
     ids = []
@@ -82,7 +82,7 @@ async def test_the_same_words_have_the_same_id_when_they_are_compacted_again(hub
     assert ids[0] == ids[1] != ids[2]
 
 
-async def test_a_conversation_without_text_asks_nobody(hub: respx.MockRouter) -> None:
+async def test_a_conversation_without_text_sends_no_request(hub: respx.MockRouter) -> None:
     result = await extract_on_compaction([{"role": "user", "content": None}, {"role": "user"}])
 
     assert result.error is None
@@ -105,7 +105,7 @@ GOOD = {"role": "user", "content": "I prefer tabs", "message_id": "good"}
         pytest.param({"content": {"text": "I use vim"}}, {}, id="one part"),
     ],
 )
-async def test_what_the_server_would_refuse_is_brought_to_its_form(
+async def test_values_that_the_server_would_refuse_are_corrected(
     hub: respx.MockRouter, bad: dict[str, Any], as_sent: dict[str, str]
 ) -> None:
     route = hub.post("/api/knowledge/extract").respond(json=REPLY)
@@ -121,14 +121,16 @@ async def test_what_the_server_would_refuse_is_brought_to_its_form(
 @pytest.mark.parametrize(
     ("bad", "content", "told"),
     [
-        pytest.param({"content": "I use vim\x00"}, "I use vim ", "characters replaced", id="NUL"),
-        pytest.param({"content": "I use vim \ud800"}, "I use vim ?", "characters replaced", id="half a character"),
+        pytest.param({"content": "I use vim\x00"}, "I use vim ", "invalid characters replaced", id="NUL"),
+        pytest.param(
+            {"content": "I use vim \ud800"}, "I use vim ?", "invalid characters replaced", id="half a character"
+        ),
         pytest.param({"timestamp": "yesterday"}, "I use vim", "without its timestamp", id="no time"),
         pytest.param({"timestamp": 1e300}, "I use vim", "without its timestamp", id="beyond the calendar"),
         pytest.param({"timestamp": "0001-01-01T00:00:00+05:00"}, "I use vim", "without its timestamp", id="before it"),
     ],
 )
-async def test_what_must_be_changed_for_that_is_said(
+async def test_the_notice_names_each_correction(
     hub: respx.MockRouter, bad: dict[str, Any], content: str, told: str
 ) -> None:
     route = hub.post("/api/knowledge/extract").respond(json=REPLY)
@@ -144,9 +146,7 @@ async def test_what_must_be_changed_for_that_is_said(
 
 
 @pytest.mark.parametrize("bad", [None, 5, "abc", {"content": "x"}, {"role": "r" * 300, "content": "x"}])
-async def test_a_message_that_cannot_be_sent_is_left_out_and_the_others_are_not(
-    hub: respx.MockRouter, bad: object
-) -> None:
+async def test_only_a_message_that_cannot_be_sent_is_left_out(hub: respx.MockRouter, bad: object) -> None:
     route = hub.post("/api/knowledge/extract").respond(json=REPLY)
 
     result = await extract_on_compaction([bad, GOOD])  # type: ignore[list-item]  # as a host may have it
@@ -155,7 +155,7 @@ async def test_a_message_that_cannot_be_sent_is_left_out_and_the_others_are_not(
     assert "message 1 was left out" in result.output
 
 
-async def test_many_bad_messages_are_told_in_a_few_words(hub: respx.MockRouter) -> None:
+async def test_the_notice_about_many_bad_messages_is_short(hub: respx.MockRouter) -> None:
     result = await extract_on_compaction("abc" * 1000)  # type: ignore[arg-type]  # as a host may have it
 
     assert result.error is None
@@ -164,7 +164,7 @@ async def test_many_bad_messages_are_told_in_a_few_words(hub: respx.MockRouter) 
     assert not hub.calls
 
 
-async def test_a_message_too_long_for_any_request_does_not_keep_the_others_back(hub: respx.MockRouter) -> None:
+async def test_a_message_that_is_too_long_is_left_out_alone(hub: respx.MockRouter) -> None:
     route = hub.post("/api/knowledge/extract").respond(json=REPLY)
 
     result = await extract_on_compaction([GOOD, {"role": "tool", "content": "x" * (MAX_BODY_CHARS + 1)}])
@@ -173,7 +173,7 @@ async def test_a_message_too_long_for_any_request_does_not_keep_the_others_back(
     assert "message 2 was left out" in result.output
 
 
-async def test_messages_for_which_there_is_no_room_are_the_oldest_and_are_told(hub: respx.MockRouter) -> None:
+async def test_the_oldest_messages_are_left_out_when_the_request_is_too_large(hub: respx.MockRouter) -> None:
     route = hub.post("/api/knowledge/extract").respond(json=REPLY)
 
     result = await extract_on_compaction([{**GOOD, "id": number} for number in range(MAX_MESSAGES + 1)])
@@ -183,7 +183,7 @@ async def test_messages_for_which_there_is_no_room_are_the_oldest_and_are_told(h
 
 
 @pytest.mark.parametrize("trace_id", [5, "t" * 300, "a\x00b", "half \ud800"])
-async def test_a_trace_of_any_name_is_named_in_a_form_that_the_server_takes(
+async def test_any_trace_id_is_made_valid(
     hub: respx.MockRouter,
     trace_id: Any,  # noqa: ANN401 -- as a host may have it
 ) -> None:
@@ -197,14 +197,14 @@ async def test_a_trace_of_any_name_is_named_in_a_form_that_the_server_takes(
     assert "\0" not in sent(route)["trace_id"]
 
 
-async def test_what_is_no_list_of_messages_is_told() -> None:
+async def test_a_value_that_is_not_a_list_of_messages_is_refused() -> None:
     result = await extract_on_compaction(None)  # type: ignore[arg-type]  # as a host may have it
 
-    assert "Pass one, oldest first" in (result.error or "")
+    assert "Pass a list, the oldest first" in (result.error or "")
 
 
 @pytest.mark.parametrize("failure", [httpx.ConnectError("down"), httpx.ReadTimeout("late")])
-async def test_compacting_goes_on_when_the_server_is_away(hub: respx.MockRouter, failure: Exception) -> None:
+async def test_a_compaction_goes_on_without_a_server(hub: respx.MockRouter, failure: Exception) -> None:
     hub.post("/api/knowledge/extract").mock(side_effect=failure)
 
     result = await extract_on_compaction([{"role": "user", "content": "I prefer tabs"}])
@@ -213,7 +213,7 @@ async def test_compacting_goes_on_when_the_server_is_away(hub: respx.MockRouter,
 
 
 @pytest.mark.parametrize("reply", [{}, {"candidates": [], "saved": None}, {"candidates": 1, "saved": []}])
-async def test_an_answer_of_another_shape_is_told(hub: respx.MockRouter, reply: dict[str, Any]) -> None:
+async def test_an_answer_with_other_fields_is_an_error(hub: respx.MockRouter, reply: dict[str, Any]) -> None:
     hub.post("/api/knowledge/extract").respond(json=reply)
 
     result = await knowledge_extract([{"role": "user", "content": "I prefer tabs"}])
@@ -221,7 +221,7 @@ async def test_an_answer_of_another_shape_is_told(hub: respx.MockRouter, reply: 
     assert result.error is not None
 
 
-async def test_what_belongs_into_a_resource_is_said(hub: respx.MockRouter) -> None:
+async def test_offered_resources_are_named(hub: respx.MockRouter) -> None:
     offer = {"content_type": "credential", "shown": "gh…89 (40 characters)"}
     hub.post("/api/knowledge/extract").respond(json=REPLY | {"resources": [offer]})
 
@@ -240,7 +240,7 @@ async def test_a_model_can_call_it_by_name(hub: respx.MockRouter) -> None:
     assert route.called
 
 
-async def test_an_id_that_there_is_not_is_the_hosts_mistake() -> None:
+async def test_an_unknown_parameter_raises() -> None:
     with pytest.raises(TypeError, match="workspace_id"):
         await extract_on_compaction([], workspace_id="w")
 

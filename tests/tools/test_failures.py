@@ -21,21 +21,21 @@ def problem(status: int, detail: str, headers: dict[str, str] | None = None, **e
     [
         (400, "Correct the arguments"),
         (401, "Set KNOWHUB_API_KEY"),
-        (403, "ask the owner or an admin"),
-        (404, "set KNOWHUB_API_URL to a KnowHub server that has it"),
-        (405, "This server version has no GET /api/knowledge"),
+        (403, "Ask the owner or an admin"),
+        (404, "Set KNOWHUB_API_URL to a KnowHub server that does"),
+        (405, "This version of the server has no GET /api/knowledge"),
         (409, "Read it again"),
         (413, "Shorten the text"),
         (418, "Correct the call"),
         (422, "Correct the arguments"),
         (429, "Wait a minute"),
-        (500, "try once more, later"),
-        (502, "try once more, later"),
-        (503, "cannot do this at present"),
-        (507, "no room to write"),
+        (500, "Try once more, later"),
+        (502, "Try once more, later"),
+        (503, "cannot do this now"),
+        (507, "disk of the server is full"),
     ],
 )
-async def test_each_status_says_its_detail_and_what_to_do(hub: respx.MockRouter, status: int, advice: str) -> None:
+async def test_each_status_has_a_detail_and_an_advice(hub: respx.MockRouter, status: int, advice: str) -> None:
     hub.get(PATH).mock(return_value=problem(status, "so it is."))
 
     failure = await failure_of()
@@ -53,12 +53,12 @@ async def test_a_404_can_have_advice_of_its_own(hub: respx.MockRouter) -> None:
     assert failure.advice == "KnowHub answered 404: no knowledge with id 'x'. Take another."
 
 
-async def test_a_conflict_names_the_version_there_is(hub: respx.MockRouter) -> None:
+async def test_a_conflict_names_the_current_version(hub: respx.MockRouter) -> None:
     hub.get(PATH).mock(return_value=problem(409, "changed meanwhile", current_version=7))
 
     failure = await failure_of()
 
-    assert "it is at version 7 now" in failure.advice
+    assert "its version is now 7" in failure.advice
     assert failure.metadata["current_version"] == 7
 
 
@@ -104,12 +104,12 @@ async def test_a_redirect_is_not_followed_with_the_key(hub: respx.MockRouter, mo
 
     failure = await failure_of()
 
-    assert "to https://elsewhere.test/: set KNOWHUB_API_URL" in failure.advice
+    assert "to https://elsewhere.test/. Set KNOWHUB_API_URL" in failure.advice
     assert len(hub.calls) == 1
 
 
 @pytest.mark.parametrize("body", [b"<html>Bad gateway</html>", b"[1]", b'"text"', b"", b"[" * 100_000, b"\xff\xfe\xfa"])
-async def test_an_error_page_that_is_no_problem_json_tells_its_status_alone(hub: respx.MockRouter, body: bytes) -> None:
+async def test_an_error_page_shows_only_its_status(hub: respx.MockRouter, body: bytes) -> None:
     hub.get(PATH).respond(502, content=body)
 
     failure = await failure_of()
@@ -118,7 +118,7 @@ async def test_an_error_page_that_is_no_problem_json_tells_its_status_alone(hub:
 
 
 @pytest.mark.parametrize("errors", ["text", [1, None], [], {"field": "x"}])
-async def test_errors_of_another_shape_are_passed_over(hub: respx.MockRouter, errors: object) -> None:
+async def test_errors_with_other_fields_are_ignored(hub: respx.MockRouter, errors: object) -> None:
     hub.get(PATH).mock(return_value=problem(422, "wrong", errors=errors))
 
     failure = await failure_of()
@@ -136,10 +136,10 @@ async def test_a_long_detail_is_cut_and_stays_on_one_line(hub: respx.MockRouter)
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"", b"[]", b"null", b"[" * 100_000, b"\xff\xfe\xfa"])
-async def test_an_answer_that_is_no_json_object_is_not_knowhubs(hub: respx.MockRouter, body: bytes) -> None:
+async def test_an_answer_that_is_not_json_does_not_come_from_knowhub(hub: respx.MockRouter, body: bytes) -> None:
     hub.get(PATH).respond(200, content=body)
 
     failure = await failure_of()
 
-    assert "is not an answer of KnowHub" in failure.advice
+    assert "does not come from KnowHub" in failure.advice
     assert "KNOWHUB_API_URL" in failure.advice

@@ -1,4 +1,4 @@
-"""What came of a goal reaches the server as evidence, wherever the knowledge was shown (seed 003, GO-013)."""
+"""What came of a goal reaches the server as evidence, wherever the knowledge was shown."""
 
 import json
 from pathlib import Path
@@ -35,7 +35,7 @@ def told(route: respx.Route) -> list[tuple[str, bool]]:
     return [(body["goal_id"], body["is_helpful"]) for body in bodies]
 
 
-async def test_what_only_a_reminder_before_a_risky_step_showed_is_judged_by_how_the_goal_ends(
+async def test_the_outcome_is_evidence_on_records_shown_before_a_risky_step(
     hub: respx.MockRouter,
 ) -> None:
     search, outcome = hub.get(SEARCH).respond(json=NOTHING), taking_outcomes(hub)
@@ -51,7 +51,7 @@ async def test_what_only_a_reminder_before_a_risky_step_showed_is_judged_by_how_
     assert told(outcome) == [(wanted.id, False)]
 
 
-async def test_what_a_reminder_showed_is_known_after_a_restart(hub: respx.MockRouter, tmp_path: Path) -> None:
+async def test_records_of_a_risky_step_are_known_after_a_restart(hub: respx.MockRouter, tmp_path: Path) -> None:
     search, outcome = hub.get(SEARCH).respond(json=NOTHING), taking_outcomes(hub)
     store = FileTraceStore(tmp_path)
     run = AgentRun(trace_id="trace-1", trace_store=store)
@@ -69,7 +69,7 @@ async def test_what_a_reminder_showed_is_known_after_a_restart(hub: respx.MockRo
     assert told(outcome) == [(wanted.id, False)]
 
 
-async def test_a_reminder_that_could_not_be_kept_says_so(hub: respx.MockRouter, tmp_path: Path) -> None:
+async def test_a_reminder_that_was_not_saved_says_so(hub: respx.MockRouter, tmp_path: Path) -> None:
     hub.get(SEARCH).respond(json=ONE)
     (tmp_path / "file").write_text("")
     run = AgentRun(trace_id="trace-1", trace_store=FileTraceStore(tmp_path / "file"))
@@ -78,10 +78,10 @@ async def test_a_reminder_that_could_not_be_kept_says_so(hub: respx.MockRouter, 
     result = await before_risky_step("remove the target", "rm_file", run=run)
 
     assert len(result) == 1
-    assert "could not be kept" in result.output
+    assert "could not be saved" in result.output
 
 
-async def test_a_focus_while_the_server_is_away_forgets_neither_what_was_shown_nor_its_evidence(
+async def test_a_focus_without_a_server_keeps_the_shown_records_and_their_evidence(
     hub: respx.MockRouter,
 ) -> None:
     search, outcome = hub.get(SEARCH).respond(json=ONE), taking_outcomes(hub)
@@ -99,7 +99,7 @@ async def test_a_focus_while_the_server_is_away_forgets_neither_what_was_shown_n
     assert told(outcome) == [(wanted.id, True)]
 
 
-async def test_a_focus_that_finds_nothing_more_does_not_forget_that_something_was_shown(hub: respx.MockRouter) -> None:
+async def test_an_empty_focus_keeps_the_evidence_of_earlier_records(hub: respx.MockRouter) -> None:
     search, outcome = hub.get(SEARCH).respond(json=ONE), taking_outcomes(hub)
     run = AgentRun(trace_id="trace-1")
     wanted = run.tree.add("remove the link")
@@ -113,7 +113,7 @@ async def test_a_focus_that_finds_nothing_more_does_not_forget_that_something_wa
     assert told(outcome) == [(wanted.id, True)]
 
 
-async def test_a_success_that_is_sent_late_stays_one_when_its_goal_was_taken_up_again(hub: respx.MockRouter) -> None:
+async def test_a_late_success_is_sent_although_the_goal_was_taken_up_again(hub: respx.MockRouter) -> None:
     hub.get(SEARCH).respond(json=ONE)
     outcome = hub.post(OUTCOME).mock(side_effect=httpx.ConnectError("refused"))
     run = AgentRun(trace_id="trace-1")
@@ -131,7 +131,7 @@ async def test_a_success_that_is_sent_late_stays_one_when_its_goal_was_taken_up_
 
 
 @pytest.mark.parametrize("outcome_text", ["captcha\x00", "captcha \ud83d"])
-async def test_an_outcome_that_is_no_text_does_not_keep_evidence_back(hub: respx.MockRouter, outcome_text: str) -> None:
+async def test_an_invalid_outcome_does_not_stop_the_evidence(hub: respx.MockRouter, outcome_text: str) -> None:
     hub.get(SEARCH).respond(json=ONE)
     outcome = taking_outcomes(hub)
     run = AgentRun(trace_id="trace-1")

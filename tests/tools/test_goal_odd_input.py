@@ -1,4 +1,4 @@
-"""What a host hands in need not fit: no goal tool raises at an agent, and no recall is lost to a refusal (seed 003)."""
+"""What a host hands in need not fit: no goal tool raises at an agent, and no recall is lost to a refusal."""
 
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ def search(hub: respx.MockRouter) -> respx.Route:
 
 
 @pytest.mark.parametrize(("trace_id", "session_id"), [(None, None), (5, "5"), ("t", "t")])
-async def test_a_trace_that_is_no_text_is_taken_by_its_text(
+async def test_a_trace_id_of_another_type_is_converted_to_text(
     search: respx.Route,
     tmp_path: Path,
     trace_id: Any,  # noqa: ANN401 -- as a host may have it
@@ -50,7 +50,7 @@ async def test_a_trace_that_is_no_text_is_taken_by_its_text(
     assert await store.load_goal_tree(session_id or "") is not None
 
 
-async def test_a_store_of_the_hosts_own_may_fail_in_its_own_way(search: respx.Route) -> None:
+async def test_a_store_of_the_host_may_raise_any_error(search: respx.Route) -> None:
     class Failing:
         async def update_goal_tree(self, trace_id: str, tree: GoalTree) -> None:
             raise LookupError
@@ -63,7 +63,7 @@ async def test_a_store_of_the_hosts_own_may_fail_in_its_own_way(search: respx.Ro
     result = await focus_goal(tree, tree.add("登录").id, trace_id="t", trace_store=Failing())
 
     assert (result.error, len(result)) == (None, 1)
-    assert result.metadata["notice"] == "The goals could not be kept: LookupError."
+    assert result.metadata["notice"] == "The goals could not be saved: LookupError."
     assert search.called
 
 
@@ -84,7 +84,7 @@ async def as_caller(caller: Any) -> list[ToolResult]:  # noqa: ANN401 -- as a ho
         pytest.param({"user_id": 5, "org_id": None}, {"user_id": "5"}, id="number"),
     ],
 )
-async def test_every_recall_is_made_as_the_caller_with_the_account(
+async def test_every_recall_has_the_ids_of_the_caller_and_the_account(
     search: respx.Route, caller: dict[str, Any], named: dict[str, str]
 ) -> None:
     results = await as_caller(caller)
@@ -97,7 +97,7 @@ async def test_every_recall_is_made_as_the_caller_with_the_account(
 
 
 @pytest.mark.parametrize("caller", [{"user": "x"}, {"top_k": 1}, {"user_id": ["a"]}, {"user_id": "a", 5: "b"}, "x", 7])
-async def test_a_caller_that_is_none_recalls_nothing_and_is_told(
+async def test_an_invalid_caller_recalls_nothing_and_says_why(
     hub: respx.MockRouter,
     caller: Any,  # noqa: ANN401 -- as a host may have it
 ) -> None:
@@ -109,7 +109,7 @@ async def test_a_caller_that_is_none_recalls_nothing_and_is_told(
     assert not hub.calls
 
 
-async def test_an_outcome_names_the_account_and_waits_for_a_caller_that_is_one(
+async def test_an_outcome_has_the_account_and_waits_for_a_valid_caller(
     hub: respx.MockRouter, search: respx.Route
 ) -> None:
     outcome = hub.post("/api/knowledge/outcome").respond(json={})
@@ -123,16 +123,14 @@ async def test_an_outcome_names_the_account_and_waits_for_a_caller_that_is_one(
 
         await goals.goal("complete", wanted.id)
 
-    assert "not yet noted" in missed.output
+    assert "not yet recorded" in missed.output
     assert search.called
     assert sent(outcome)["account"] == "acme"
     assert len(outcome.calls) == 1
 
 
 @pytest.mark.parametrize("description", ["登录 " + "x " * 2_500, "登录\x00", "登录 \ud800", "登录" * 3_000])
-async def test_a_description_that_no_search_could_hold_is_cut_to_what_one_can(
-    search: respx.Route, description: str
-) -> None:
+async def test_a_description_that_is_too_long_for_a_search_is_cut(search: respx.Route, description: str) -> None:
     tree = GoalTree()
     wanted = tree.add("…")
     wanted.description = description
@@ -143,7 +141,7 @@ async def test_a_description_that_no_search_could_hold_is_cut_to_what_one_can(
     assert query_of(search)["q"].startswith("登录")
 
 
-async def test_without_words_nothing_is_asked_and_no_goal_is_made(search: respx.Route) -> None:
+async def test_an_empty_description_makes_no_goal_and_no_request(search: respx.Route) -> None:
     run = AgentRun(trace_id="t")
 
     with running(run):
@@ -151,14 +149,12 @@ async def test_without_words_nothing_is_asked_and_no_goal_is_made(search: respx.
         reminded = await before_risky_step("\x00")
 
     assert "needs a description" in (created.error or "")
-    assert (reminded.error, reminded.metadata["notice"]) == (None, "There are no words to search with.")
+    assert (reminded.error, reminded.metadata["notice"]) == (None, "There is no text to search for.")
     assert not search.called
 
 
 @pytest.mark.parametrize("odd", ODD_IDS)
-async def test_an_id_that_the_server_would_refuse_is_sent_in_a_form_that_it_takes(
-    hub: respx.MockRouter, search: respx.Route, odd: str
-) -> None:
+async def test_an_invalid_id_is_made_valid(hub: respx.MockRouter, search: respx.Route, odd: str) -> None:
     outcome = hub.post("/api/knowledge/outcome").respond(json={})
     run = AgentRun(trace_id=odd)
     wanted = run.tree.add("登录", goal_id=odd)
@@ -174,7 +170,7 @@ async def test_an_id_that_the_server_would_refuse_is_sent_in_a_form_that_it_take
     assert wanted.id == odd
 
 
-async def test_two_long_ids_that_begin_alike_stay_two(search: respx.Route) -> None:
+async def test_two_long_ids_with_the_same_beginning_stay_different(search: respx.Route) -> None:
     tree = GoalTree()
     goal_ids = []
 
@@ -185,7 +181,7 @@ async def test_two_long_ids_that_begin_alike_stay_two(search: respx.Route) -> No
     assert goal_ids[0] != goal_ids[1]
 
 
-async def test_goals_deeper_than_pythons_stack_are_listed_focused_and_kept(search: respx.Route, tmp_path: Path) -> None:
+async def test_goals_deeper_than_the_stack_of_python_work(search: respx.Route, tmp_path: Path) -> None:
     store = FileTraceStore(tmp_path)
     run = AgentRun(trace_id="deep", trace_store=store)
     last = run.tree.add("goal 0")

@@ -7,7 +7,7 @@ from agent_tools.risk import is_write_like
 from agent_tools.skill_texts import load_skill
 
 
-def test_the_system_prompt_is_that_of_the_seed() -> None:
+def test_the_system_prompt_has_its_agreed_text() -> None:
     lines = KNOWLEDGE_MANAGEMENT_PROMPT.splitlines()
 
     assert lines[0] == "## 知识管理"
@@ -18,7 +18,7 @@ def test_the_system_prompt_is_that_of_the_seed() -> None:
     assert lines[-1] == "调研完成后,再次 focus 该 goal,新保存的知识会被自动注入。"
 
 
-def test_the_research_skill_is_a_file_of_the_package_and_an_unknown_one_is_named() -> None:
+def test_the_research_skill_is_loaded_and_an_unknown_skill_is_refused() -> None:
     assert load_skill("research").startswith("# 调研 Skill")
     with pytest.raises(ValueError, match="research"):
         load_skill("../research")
@@ -59,5 +59,5 @@ def test_the_research_skill_is_a_file_of_the_package_and_an_unknown_one_is_named
         ("查询余额", False),
     ],
 )
-def test_tools_that_change_something_are_told_by_their_names(name: str, changes: bool) -> None:
+def test_tools_that_change_something_are_recognized_by_name(name: str, changes: bool) -> None:
     assert is_write_like(name) is changes

@@ -1,4 +1,4 @@
-"""Each knowledge tool is one call of the API: what it sends, and what it makes of the answer (seed 003)."""
+"""Each knowledge tool is one call of the API: what it sends, and what it makes of the answer."""
 
 from typing import Any
 
@@ -42,7 +42,7 @@ async def test_search_sends_query_and_defaults_and_leaves_types_out(hub: respx.M
     assert len(result) == 1
 
 
-async def test_search_joins_types_with_commas_and_sends_who_is_asking(hub: respx.MockRouter) -> None:
+async def test_search_joins_types_with_commas_and_sends_the_caller(hub: respx.MockRouter) -> None:
     route = hub.get("/api/knowledge/search").respond(json={"results": [], "count": 0})
 
     await get_knowledge(
@@ -62,7 +62,7 @@ async def test_search_joins_types_with_commas_and_sends_who_is_asking(hub: respx
     }
 
 
-async def test_search_shows_what_was_found_as_data(hub: respx.MockRouter) -> None:
+async def test_search_shows_records_as_data(hub: respx.MockRouter) -> None:
     hub.get("/api/knowledge/search").respond(json={"results": [RECORD], "count": 1, "degraded": ["llm"]})
 
     result = await knowledge_search("登录")
@@ -76,7 +76,7 @@ async def test_search_shows_what_was_found_as_data(hub: respx.MockRouter) -> Non
     assert result.metadata["degraded"] == ["llm"]
 
 
-async def test_search_that_finds_nothing_is_a_result_and_no_error(hub: respx.MockRouter) -> None:
+async def test_an_empty_search_is_not_an_error(hub: respx.MockRouter) -> None:
     hub.get("/api/knowledge/search").respond(json={"results": [], "count": 0, "degraded": []})
 
     result = await knowledge_search("q")
@@ -87,7 +87,7 @@ async def test_search_that_finds_nothing_is_a_result_and_no_error(hub: respx.Moc
     assert result.output == "No knowledge matches. Use other words, or a lower min_score."
 
 
-async def test_save_sends_the_seeds_body_with_its_defaults(hub: respx.MockRouter) -> None:
+async def test_save_sends_the_body_with_its_defaults(hub: respx.MockRouter) -> None:
     route = hub.post("/api/knowledge").respond(201, json={**RECORD, "operation_id": "op-1"})
 
     result = await knowledge_save("登录网站", "随机延迟", ["tool"])
@@ -177,13 +177,13 @@ async def test_save_with_a_key_leaves_owner_and_scopes_to_the_key(
     assert route.calls.last.request.headers["X-API-Key"] == "secret-key"
 
 
-async def test_save_of_something_known_says_so(hub: respx.MockRouter) -> None:
+async def test_saving_an_equal_record_says_so(hub: respx.MockRouter) -> None:
     hub.post("/api/knowledge").respond(json={**RECORD, "duplicate_of": RECORD["id"], "operation_id": None})
 
     result = await knowledge_save("t", "c", ["tool"])
 
     assert result.error is None
-    assert result.output == "The same is known already, as knowledge-20260305-a1b2. Nothing new was saved."
+    assert result.output == "An equal record exists already: knowledge-20260305-a1b2. Nothing new was saved."
     assert result.metadata["duplicate_of"] == RECORD["id"]
 
 
@@ -217,7 +217,7 @@ async def test_update_sends_all_feedback_and_says_that_the_content_was_rewritten
 
 
 @pytest.mark.parametrize(("evolve_feedback", "least_s", "most_s"), [(None, 5, 30), ("shorter", 31, 60)])
-async def test_update_waits_longer_than_the_servers_llm_only_where_that_is_asked(
+async def test_an_update_with_the_model_has_a_longer_timeout(
     hub: respx.MockRouter, evolve_feedback: str | None, least_s: float, most_s: float
 ) -> None:
     route = hub.put("/api/knowledge/knowledge-1").respond(json=RECORD)
@@ -246,10 +246,10 @@ async def test_update_keeps_an_odd_id_in_one_segment(hub: respx.MockRouter) -> N
     assert route.calls.last.request.url.raw_path == b"/api/knowledge/%E7%9F%A5%E8%AF%86%20a%2Fb%3F"
 
 
-async def test_update_without_an_id_calls_nobody(hub: respx.MockRouter) -> None:
+async def test_update_without_an_id_sends_no_request(hub: respx.MockRouter) -> None:
     result = await knowledge_update("", update_score=1)
 
-    assert result.error == "The id is empty. Pass an id that a search or a list has shown."
+    assert result.error == "The id is empty. Pass an id from a search or a list."
     assert not hub.calls
 
 
@@ -259,8 +259,7 @@ async def test_update_of_an_unknown_id_says_where_ids_come_from(hub: respx.MockR
     result = await knowledge_update("nope", update_score=1)
 
     assert result.error == (
-        "KnowHub answered 404: no knowledge with id 'nope'. "
-        "Take an id that knowledge_search or knowledge_list has shown."
+        "KnowHub answered 404: no knowledge with id 'nope'. Use an id from knowledge_search or knowledge_list."
     )
 
 
@@ -313,12 +312,12 @@ async def test_slim_sends_the_model_and_shows_the_report_as_data(hub: respx.Mock
 
 
 @pytest.mark.parametrize("status", [404, 405])
-async def test_a_server_without_slim_is_told_as_an_older_version(hub: respx.MockRouter, status: int) -> None:
+async def test_a_server_without_slim_is_described_as_an_older_version(hub: respx.MockRouter, status: int) -> None:
     hub.post("/api/knowledge/slim").respond(status, json={"status": status, "detail": "there is nothing here"})
 
     result = await knowledge_slim("another/model")
 
     assert result.error is not None
-    assert "This server version has no" in result.error
+    assert "This version of the server has no" in result.error
     assert "slim" in result.error
     assert result.metadata["status"] == status

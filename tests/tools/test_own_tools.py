@@ -4,12 +4,12 @@ import pytest
 
 from agent_tools import compaction, goal, keywords, knowledge, memory, resources
 from agent_tools.registry import registered_tools
-from knowhub.core.own_tools import is_own_tool
+from knowhub.conversations.messages import is_own_tool
 
 MODULES = (compaction, goal, keywords, knowledge, memory, resources)
 
 
-def test_every_tool_that_an_agent_has_of_knowhub_is_known_as_such() -> None:
+def test_every_tool_of_knowhub_is_recognized() -> None:
     # By module: other tests register tools of their own.
     names = [name for name, tool in registered_tools().items() if any(tool in vars(one).values() for one in MODULES)]
 
@@ -21,5 +21,5 @@ def test_every_tool_that_an_agent_has_of_knowhub_is_known_as_such() -> None:
 @pytest.mark.parametrize(
     "name", ["", "grep", "memory", "search", "search_web", "read_file", "recall_api", "mcp__notes__search_memory"]
 )
-def test_a_tool_of_somebody_elses_is_not_one(name: str) -> None:
+def test_a_tool_of_another_library_is_not_recognized(name: str) -> None:
     assert not is_own_tool(name)

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Mapping
-from typing import Any, Dict, List, Optional  # noqa: UP035 - the seed writes its signatures with these
+from typing import Any, Dict, List, Optional  # noqa: UP035 - some hosts write signatures with these
 
 import pytest
 
@@ -17,8 +17,8 @@ async def registry_test_weigh(
     name: str,
     grams: int,
     price: float = 1.5,
-    labels: Optional[List[str]] = None,  # noqa: UP006, UP045 - as the seed writes it
-    tags: Optional[Dict[str, str]] = None,  # noqa: UP006, UP045 - as the seed writes it
+    labels: Optional[List[str]] = None,  # noqa: UP006, UP045 - as some hosts write it
+    tags: Optional[Dict[str, str]] = None,  # noqa: UP006, UP045 - as some hosts write it
     parts: list[dict[str, Any]] | None = None,
 ) -> ToolResult:
     """Weigh a parcel.
@@ -187,7 +187,7 @@ async def test_a_list_or_an_object_may_come_as_its_json_text_and_a_text_stays_on
     assert [result.metadata[name] for name in ("labels", "tags", "parts")] == [["a", "b"], {"a": "b"}, [{"a": 1}]]
 
 
-async def test_an_unknown_tool_is_answered_with_those_there_are() -> None:
+async def test_an_unknown_tool_is_answered_with_the_known_names() -> None:
     result = await call_tool("weigh", {})
 
     assert result.error is not None
@@ -223,7 +223,7 @@ async def test_a_wrong_argument_is_answered_with_what_would_be_right(changed: di
     assert said in result.error
 
 
-async def test_a_number_is_no_boolean() -> None:
+async def test_a_number_is_not_a_boolean() -> None:
     result = await call_tool("registry_test_pack", {"fragile": 1})
 
     assert result.error is not None
@@ -239,7 +239,7 @@ async def test_missing_arguments_are_named(arguments: Mapping[str, Any] | str) -
 
 
 @pytest.mark.parametrize("arguments", ["{", "not json", "[" * 100_000, "[1]", "null", '"text"'])
-async def test_arguments_that_are_no_json_object_are_refused(arguments: str) -> None:
+async def test_arguments_that_are_not_a_json_object_are_refused(arguments: str) -> None:
     result = await call_tool("registry_test_weigh", arguments)
 
     assert result.error is not None
@@ -268,7 +268,7 @@ def test_a_type_without_a_json_counterpart_is_refused_when_defined() -> None:
         """
         return ToolResult(str(thing), "")
 
-    with pytest.raises(TypeError, match="no counterpart in JSON"):
+    with pytest.raises(TypeError, match="is not a type of JSON"):
         tool()(odd)
 
 
@@ -288,7 +288,7 @@ def test_a_taken_name_is_refused_when_defined() -> None:
         """Do it."""
         return ToolResult("", "")
 
-    with pytest.raises(ValueError, match="'registry_test_weigh' already"):
+    with pytest.raises(ValueError, match="'registry_test_weigh' exists already"):
         tool()(registry_test_weigh)
 
 

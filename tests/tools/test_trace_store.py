@@ -13,7 +13,7 @@ from agent_tools.trace_store import FileTraceStore, TraceDamaged
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_tree_comes_back_as_it_was_kept_last(tmp_path: Path) -> None:
+async def test_the_last_saved_tree_is_loaded(tmp_path: Path) -> None:
     store, tree = FileTraceStore(tmp_path), GoalTree()
     wanted = tree.add("登录")
     tree.focus(wanted)
@@ -29,7 +29,7 @@ async def test_a_tree_comes_back_as_it_was_kept_last(tmp_path: Path) -> None:
     assert names_in(tmp_path) == ["trace-1.json"]
 
 
-async def test_what_is_handed_in_last_is_what_stays_when_many_write_at_once(tmp_path: Path) -> None:
+async def test_the_last_of_many_concurrent_saves_wins(tmp_path: Path) -> None:
     store, tree = FileTraceStore(tmp_path), GoalTree()
     writes = []
     for number in range(30):
@@ -51,7 +51,7 @@ async def test_an_unknown_trace_is_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "trace_id", ["../../etc/passwd", "a/b", "..", ".", "", "追踪 1", "x" * 5000, "a\x00b", "\udc80", "%2e%2e"]
 )
-async def test_no_name_of_a_trace_leads_out_of_the_folder(tmp_path: Path, trace_id: str) -> None:
+async def test_no_trace_id_leads_out_of_the_folder(tmp_path: Path, trace_id: str) -> None:
     store, tree = FileTraceStore(tmp_path / "traces"), GoalTree()
     tree.add("登录")
 
@@ -110,14 +110,14 @@ def kept_goal(**fields: Any) -> dict[str, Any]:  # noqa: ANN401 -- any JSON valu
         pytest.param({}, id="no list"),
     ],
 )
-async def test_what_is_no_tree_is_not_taken_for_one(tmp_path: Path, goals: object) -> None:
+async def test_an_invalid_tree_is_refused(tmp_path: Path, goals: object) -> None:
     (tmp_path / "t.json").write_text(json.dumps({"trace_id": "t", "goals": goals}))
 
     with pytest.raises(TraceDamaged, match=r"t\.json"):
         await FileTraceStore(tmp_path).load_goal_tree("t")
 
 
-async def test_a_child_may_stand_before_its_parent(tmp_path: Path) -> None:
+async def test_a_child_may_come_before_its_parent(tmp_path: Path) -> None:
     goals = [kept_goal(parent_id="c"), kept_goal(id="b", parent_id="a"), kept_goal(id="c")]
     (tmp_path / "t.json").write_text(json.dumps({"trace_id": "t", "goals": goals}))
 
@@ -127,7 +127,7 @@ async def test_a_child_may_stand_before_its_parent(tmp_path: Path) -> None:
     assert [line.strip()[4:5] for line in kept.render().splitlines()] == ["c", "a", "b"]
 
 
-async def test_a_tree_kept_before_goals_said_what_was_shown_still_counts_as_shown(tmp_path: Path) -> None:
+async def test_an_older_tree_with_knowledge_counts_as_shown(tmp_path: Path) -> None:
     goals = [kept_goal(knowledge=[{"id": "k"}], status="completed"), kept_goal(id="b")]
     (tmp_path / "t.json").write_text(json.dumps({"trace_id": "t", "goals": goals}))
 
@@ -137,7 +137,7 @@ async def test_a_tree_kept_before_goals_said_what_was_shown_still_counts_as_show
     assert [(goal.was_shown, goal.was_helpful) for goal in kept] == [(True, True), (False, False)]
 
 
-async def test_two_stores_of_one_process_keep_one_trace_whole(tmp_path: Path) -> None:
+async def test_two_stores_can_write_the_same_trace(tmp_path: Path) -> None:
     stores = [FileTraceStore(tmp_path), FileTraceStore(tmp_path)]
     trees = [GoalTree(), GoalTree()]
     for tree, count in zip(trees, (40, 2_000), strict=True):
@@ -155,7 +155,7 @@ async def test_two_stores_of_one_process_keep_one_trace_whole(tmp_path: Path) ->
     assert names_in(tmp_path) == ["t.json"]
 
 
-async def test_a_tree_that_cannot_be_kept_leaves_nothing_beside_it(tmp_path: Path) -> None:
+async def test_a_failed_save_leaves_no_temporary_file(tmp_path: Path) -> None:
     store, tree = FileTraceStore(tmp_path), GoalTree()
     # A folder in place of the file: what is written beside it cannot take its name.
     (tmp_path / "t.json").mkdir()
@@ -166,7 +166,7 @@ async def test_a_tree_that_cannot_be_kept_leaves_nothing_beside_it(tmp_path: Pat
     assert names_in(tmp_path) == ["t.json"]
 
 
-async def test_half_a_character_in_an_id_is_kept_and_comes_back(tmp_path: Path) -> None:
+async def test_a_lone_surrogate_in_an_id_is_saved_and_loaded(tmp_path: Path) -> None:
     store, tree = FileTraceStore(tmp_path), GoalTree()
     tree.add("登录", goal_id="half \ud800")
 

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from knowhub.core.asking import MAX_RECORDED_CHARS, recordable
-from knowhub.core.chat import ChatFailed, FailureReason, Question
-from knowhub.keywords import prompts
-from knowhub.keywords.agent import DedupAction, KeywordAgent
-from knowhub.keywords.agent_decision import Intent
-from knowhub.keywords.model import ROOT_ID, NewKeyword, Node, Options, RelationType
-from knowhub.keywords.prompts import MAX_SUMMARY, Candidate
-from knowhub.keywords.recent import Recents
-from knowhub.keywords.tree import ROOT_NODE
+from knowhub.core.language_models import ChatFailed, ChatRequest, FailureReason
+from knowhub.core.model_calls import MAX_RECORDED_CHARS, recordable
+from knowhub.keywords.cache import RecentMatchesByReader
+from knowhub.keywords.curate.proposals import propose
+from knowhub.keywords.model import ROOT_ID, NewKeyword, Node, RelationType, TreeOptions
+from knowhub.keywords.search import prompts
+from knowhub.keywords.search.agent import DedupAction, KeywordAgent
+from knowhub.keywords.search.prompts import MAX_SUMMARY, Intent, PromptCandidate
+from knowhub.keywords.tree import ROOT_NODE, find_by_token, list_keywords
 from knowhub.providers.json_schema import mismatch
 from tests.builders import caller, local
 from tests.fakes.keyword_view import FakeKeywordView, tree_of
@@ -43,11 +43,11 @@ def view() -> FakeKeywordView:
 
 def agent_saying(*answers: object, **options: Any) -> tuple[KeywordAgent, QueuedChat]:  # noqa: ANN401 -- any option
     chat = QueuedChat(answers)
-    return KeywordAgent(chat, Recents(), Options(**options)), chat
+    return KeywordAgent(chat, RecentMatchesByReader(), TreeOptions(**options)), chat
 
 
 def apples(view: FakeKeywordView) -> Sequence[Node]:
-    return view.by_token("苹果")
+    return find_by_token(view, "苹果")
 
 
 async def test_one_of_several_keywords_of_a_name_is_chosen_by_its_idx(view: FakeKeywordView) -> None:
@@ -80,7 +80,7 @@ async def test_every_function_has_a_default_where_the_model_fails(view: FakeKeyw
         chosen = await agent.disambiguate(local(), view, "苹果", nodes, BUDGET_S)
         dedup = await agent.dedup_check(local(), view, NewKeyword("苹果"), nodes, BUDGET_S)
         links = await agent.link_info(local(), view, "苹果好吃", nodes, BUDGET_S)
-        proposed = await agent.propose(local(), view, nodes, BUDGET_S)
+        proposed = await propose(agent, local(), view, nodes, BUDGET_S)
 
         assert (chosen.node_id, chosen.failure, len(chosen.calls)) == (None, failure, 1)
         assert (dedup.action, dedup.node_id, dedup.failure) == (DedupAction.CREATE_NEW, None, failure)
@@ -89,13 +89,13 @@ async def test_every_function_has_a_default_where_the_model_fails(view: FakeKeyw
 
 
 async def test_without_a_model_every_function_has_its_default(view: FakeKeywordView) -> None:
-    agent = KeywordAgent(None, Recents(), Options())
+    agent = KeywordAgent(None, RecentMatchesByReader(), TreeOptions())
 
     assert (await agent.disambiguate(local(), view, "x", apples(view), BUDGET_S)).node_id is None
     dedup = await agent.dedup_check(local(), view, NewKeyword("x"), apples(view), BUDGET_S)
     assert (dedup.action, dedup.reason, dedup.failure) == (DedupAction.CREATE_NEW, "exact_miss_no_llm", None)
     assert (await agent.link_info(local(), view, "x", apples(view), BUDGET_S)).links == ()
-    assert (await agent.propose(local(), view, apples(view), BUDGET_S)).calls == ()
+    assert (await propose(agent, local(), view, apples(view), BUDGET_S)).calls == ()
     assert (await agent.suggest_parent(local(), lambda: view, "x", BUDGET_S)).parent_id == ROOT_ID
 
 
@@ -129,7 +129,7 @@ async def test_a_new_keyword_is_one_that_was_shown_or_it_is_new(
 
 
 async def test_an_info_is_linked_to_shown_keywords_once_each_and_weakly_in_doubt(view: FakeKeywordView) -> None:
-    python, go, rust = (view.by_token(name)[0] for name in ("python", "go", "rust"))
+    python, go, rust = (find_by_token(view, name)[0] for name in ("python", "go", "rust"))
     links = [
         {"keyword_id": 1, "relation": "EXAMPLE"},
         {"keyword_id": "2", "relation": "source"},
@@ -168,14 +168,14 @@ async def test_no_function_shows_what_the_caller_does_not_see_or_more_than_fits(
     agent, chat = agent_saying({"node_id": 1}, {"links": []}, max_candidates=2)
 
     chosen = await agent.disambiguate(caller(user_id="ann"), view, "苹果", apples(view), BUDGET_S)
-    await agent.link_info(local(), view, "x", list(view.nodes()), BUDGET_S)
+    await agent.link_info(local(), view, "x", list(list_keywords(view)), BUDGET_S)
 
     assert chosen.node_id == apples(view)[1].id
     assert [len(fenced_data(question)["candidates"]) for question in chat.questions] == [1, 2]
 
 
 async def test_only_what_the_tree_could_take_is_proposed(view: FakeKeywordView) -> None:
-    nodes = [ROOT_NODE, *view.nodes()]
+    nodes = [ROOT_NODE, *list_keywords(view)]
     idx = {node.id: number for number, node in enumerate(nodes, 1)}
     fruit, company, languages, python, go, rust = (
         idx[view.id_of(name)] for name in ("水果", "公司", "语言", "Python", "Go", "Rust")
@@ -216,7 +216,7 @@ async def test_only_what_the_tree_could_take_is_proposed(view: FakeKeywordView) 
         }
     )
 
-    proposed = await agent.propose(local(), view, nodes, BUDGET_S)
+    proposed = await propose(agent, local(), view, nodes, BUDGET_S)
 
     ids = {number: keyword_id for keyword_id, number in idx.items()}
     assert proposed.moves == [(ids[python], ROOT_ID)]
@@ -232,11 +232,13 @@ async def test_only_what_the_tree_could_take_is_proposed(view: FakeKeywordView) 
     }
 
 
-async def asked_about(text: str) -> list[Question]:
+async def asked_about(text: str) -> list[ChatRequest]:
     """Ask everything about a tree, a keyword, an info and a query that say this."""
     view = FakeKeywordView()
-    parent = view.put(text)
-    node = view.put(text, parent.id, description=text)
+    # Half of a surrogate pair is typed, and never stored.
+    stored = text.encode("utf-8", "replace").decode()
+    parent = view.put(stored)
+    node = view.put(stored, parent.id, description=stored)
     agent, chat = agent_saying(
         {"action": "jump", "node_id": 1}, {"action": "missing"}, {"node_id": 1}, {"action": "create_new"}, {"links": []}
     )
@@ -245,7 +247,7 @@ async def asked_about(text: str) -> list[Question]:
     await agent.disambiguate(local(), view, text, [node], BUDGET_S)
     await agent.dedup_check(local(), view, new, [node], BUDGET_S)
     await agent.link_info(local(), view, text, [node], BUDGET_S)
-    await agent.propose(local(), view, [node], BUDGET_S)
+    await propose(agent, local(), view, [node], BUDGET_S)
     return chat.questions
 
 
@@ -296,8 +298,8 @@ def test_an_answer_in_the_form_that_is_asked_for_fits_its_schema(function: str, 
 
 
 def test_every_schema_is_that_of_a_question() -> None:
-    shown = [Candidate("k1", 1, "Go", "Go")]
-    questions: list[Question] = [
+    shown = [PromptCandidate("k1", 1, "Go", "Go")]
+    questions: list[ChatRequest] = [
         prompts.pick_branch(Intent.SEARCH, "x", [], shown, None),
         prompts.disambiguate("x", shown),
         prompts.dedup_check(NewKeyword("x"), "", shown),

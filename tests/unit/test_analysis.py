@@ -7,7 +7,7 @@ from knowhub.search.analysis import (
     WRITTEN_FORM_WEIGHT,
     index_terms,
     query_terms,
-    weighted_query,
+    weigh_query,
 )
 
 TANTIVY_MAX_TERM_BYTES = 65_530
@@ -42,13 +42,13 @@ def test_a_latin_word_is_indexed_by_stem_and_as_written() -> None:
 
 
 def test_a_query_weighs_the_written_form_below_the_stem() -> None:
-    weights = weighted_query("universities")
+    weights = weigh_query("universities")
 
     assert weights == [("universiti", 1.0), ("universities", WRITTEN_FORM_WEIGHT)]
 
 
 def test_a_term_that_is_both_stem_and_written_form_keeps_the_higher_weight() -> None:
-    weights = dict(weighted_query("incidental incident"))  # one's stem is the other as written
+    weights = dict(weigh_query("incidental incident"))  # one's stem is the other as written
 
     assert weights["incident"] == 1.0
 
@@ -223,3 +223,20 @@ def test_terms_pass_through_tantivys_white_space_tokenizer_unchanged() -> None:
     tokenizer = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace()).build()
 
     assert tokenizer.analyze(" ".join(terms)) == terms
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["retry with knowledge_slim, then node.js 3.11; ", "数据库连接池要设置超时，长事务会锁住行。Selenium 登录…"],
+)
+def test_a_long_text_has_the_terms_of_its_pieces_wherever_it_is_cut(piece: str) -> None:
+    assert index_terms(piece * 2000) == index_terms(piece) * 2000
+
+
+def test_a_long_word_without_any_end_is_cut_in_pieces() -> None:
+    assert max(map(len, index_terms("A1" * 50_000))) <= 64
+
+
+def test_camel_case_has_few_words_and_a_random_text_has_none() -> None:
+    assert "retry" in index_terms("getRetryPolicyForHttpClient")
+    assert index_terms("aGk3xYz9Qw2ErTyUiOpAsDfGhJkLzXcVbNm12") == ["agk3xyz9qw2ertyuiopasdfghjklzxcvbnm12"] * 1

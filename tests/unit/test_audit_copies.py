@@ -8,10 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowhub.audit.model import Document
-from knowhub.core.clusters import LEAST_SIMILARITY, Cluster, Clusters
-from knowhub.core.shingles import COMPARED_CHARS, digest, jaccard, shingles
-from knowhub.core.sketch import band_keys
+from knowhub.audit.model import AuditDocument
+from knowhub.core.near_duplicates import (
+    COMPARED_CHARS,
+    LEAST_SIMILARITY,
+    Cluster,
+    ClusterBuilder,
+    band_keys,
+    digest,
+    jaccard,
+    shingles,
+)
 
 RNG = random.Random(11)
 WORDS = ["".join(RNG.choice("abcdefghijklmnopqrstuvwxyz") for _ in range(RNG.randint(2, 9))) for _ in range(3000)]
@@ -19,18 +26,18 @@ CHARS = [chr(0x4E00 + number) for number in range(1500)]
 LEAST_RECALL = 0.97
 
 
-def documents(texts: Sequence[str], collection: str = "knowledge") -> list[Document]:
+def documents(texts: Sequence[str], collection: str = "knowledge") -> list[AuditDocument]:
     return [
-        Document(collection, f"{collection}-{number}", float(number), "user:a", {"content": text}, {})
+        AuditDocument(collection, f"{collection}-{number}", float(number), "user:a", {"content": text}, {})
         for number, text in enumerate(texts)
     ]
 
 
-def clustered(all_of: Sequence[Document]) -> list[Cluster]:
-    clusters = Clusters(lambda number: all_of[number].whole)
+def clustered(all_of: Sequence[AuditDocument]) -> list[Cluster]:
+    clusters = ClusterBuilder(lambda number: all_of[number].full_text)
     for number, one in enumerate(all_of):
-        clusters.put(number, one.whole, one.collection)
-    for _ in clusters.gathering():
+        clusters.put(number, one.full_text, one.collection)
+    for _ in clusters.compare_rows():
         continue
     return [cluster for cluster in clusters.clusters() if cluster is not None]
 
@@ -114,10 +121,10 @@ def test_chinese_near_copies_are_found_and_other_chinese_is_not() -> None:
 
 def test_who_gathers_a_cluster_of_very_many_comes_to_rest_while_it_grows() -> None:
     text = "".join(english(40))
-    clusters = Clusters(lambda number: f"{text}{number}")
+    clusters = ClusterBuilder(lambda number: f"{text}{number}")
     for number in range(600):
         clusters.put(number, f"{text}{number}", "knowledge")
-    for _ in clusters.gathering():
+    for _ in clusters.compare_rows():
         continue
     gathered = clusters.clusters()
 
@@ -175,11 +182,11 @@ def test_a_row_that_changed_meanwhile_is_compared_as_it_stands() -> None:
     text = "".join(english(30))
     both = documents([text, text + "end"])
     now = [text, "something else altogether that nobody has said before in this place"]
-    clusters = Clusters(lambda number: now[number])
+    clusters = ClusterBuilder(lambda number: now[number])
     for number, one in enumerate(both):
-        clusters.put(number, one.whole, one.collection)
+        clusters.put(number, one.full_text, one.collection)
 
-    for _ in clusters.gathering():
+    for _ in clusters.compare_rows():
         continue
 
     assert [one for one in clusters.clusters() if one is not None] == []
@@ -188,12 +195,12 @@ def test_a_row_that_changed_meanwhile_is_compared_as_it_stands() -> None:
 def test_a_row_that_is_gone_meanwhile_is_like_no_other() -> None:
     text = "".join(english(30))
     three = documents([text, text + "end", text + "more"])
-    now = {number: one.whole for number, one in enumerate(three) if number > 0}
-    clusters = Clusters(now.get)
+    now = {number: one.full_text for number, one in enumerate(three) if number > 0}
+    clusters = ClusterBuilder(now.get)
     for number, one in enumerate(three):
-        clusters.put(number, one.whole, one.collection)
+        clusters.put(number, one.full_text, one.collection)
 
-    for _ in clusters.gathering():
+    for _ in clusters.compare_rows():
         continue
 
     (cluster,) = [one for one in clusters.clusters() if one is not None]
@@ -204,13 +211,15 @@ def test_a_row_that_changes_between_two_comparisons_is_read_again() -> None:
     text = "".join(english(30))
     three = documents([text, text + "end", text + "more"])
     first = iter([text])
-    clusters = Clusters(
-        lambda number: next(first, "something else that nobody has said before") if number == 0 else three[number].whole
+    clusters = ClusterBuilder(
+        lambda number: (
+            next(first, "something else that nobody has said before") if number == 0 else three[number].full_text
+        )
     )
     for number, one in enumerate(three):
-        clusters.put(number, one.whole, one.collection)
+        clusters.put(number, one.full_text, one.collection)
 
-    for _ in clusters.gathering():
+    for _ in clusters.compare_rows():
         continue
 
     (cluster,) = [one for one in clusters.clusters() if one is not None]

@@ -5,8 +5,16 @@ import json
 import pytest
 
 from agent_tools import records
-from knowhub.audit.quotes import Anchors, Hit, quotable, quote
-from knowhub.audit.renderings import FENCE_NOTE, quoted_ids, rendering_in, source_is_a_search
+from knowhub.audit.quotes import (
+    FENCE_NOTE,
+    QuoteCandidate,
+    QuoteIndex,
+    find_quoted_ids,
+    find_rendering,
+    find_search_source,
+    normalize_quote,
+    quote,
+)
 
 API = "http://127.0.0.1:8000/api/knowledge"
 ADVICE = "Wait for the element to be clickable before you click it, and never sleep for a fixed time."
@@ -23,12 +31,12 @@ RECORD = {
 
 def quoted_in(earlier: str, later: str) -> float | None:
     """Return the share of the earlier text that is found as a quote in the later one."""
-    anchors = Anchors()
-    anchors.put(0, quotable(earlier))
-    hits: list[Hit] = []
-    for _ in anchors.hits(quotable(later), hits):
+    anchors = QuoteIndex()
+    anchors.put(0, normalize_quote(earlier))
+    hits: list[QuoteCandidate] = []
+    for _ in anchors.find_candidates(normalize_quote(later), hits):
         continue
-    found = [quote(quotable(earlier), quotable(later), hit) for hit in hits]
+    found = [quote(normalize_quote(earlier), normalize_quote(later), hit) for hit in hits]
     return next((one.share for one in found if one is not None), None)
 
 
@@ -87,9 +95,9 @@ def test_short_texts_are_not_quoted_by_those_that_hold_them() -> None:
 
 
 def test_what_the_tools_show_is_known_when_it_is_saved() -> None:
-    shown = records.as_data([RECORD])
+    shown = records.format_records([RECORD])
 
-    whole, part = rendering_in(f"I found this:\n{shown}"), rendering_in(shown.split("\n\n", 1)[1])
+    whole, part = find_rendering(f"I found this:\n{shown}"), find_rendering(shown.split("\n\n", 1)[1])
 
     assert records.FENCE_NOTE.startswith(FENCE_NOTE)
     assert whole is not None
@@ -99,7 +107,7 @@ def test_what_the_tools_show_is_known_when_it_is_saved() -> None:
 
 
 def test_what_the_tools_show_is_a_quote_of_the_record_too() -> None:
-    shown = records.as_data([{**RECORD, "content": ADVICE + "\n" + ADVICE.replace("element", "page")}])
+    shown = records.format_records([{**RECORD, "content": ADVICE + "\n" + ADVICE.replace("element", "page")}])
 
     assert quoted_in(ADVICE + "\n" + ADVICE.replace("element", "page"), f"Saved: {shown} done") == 1.0
 
@@ -108,7 +116,7 @@ def test_an_answer_of_the_api_is_known_when_it_is_saved() -> None:
     answer = json.dumps({"results": [RECORD], "count": 1}, ensure_ascii=False)
 
     for text in (answer, json.dumps({"seen": answer})):
-        found = rendering_in(text)
+        found = find_rendering(text)
 
         assert found is not None
         assert (found.how, found.ids) == ("api_answer", [RECORD["id"]])
@@ -125,13 +133,13 @@ def test_an_answer_of_the_api_is_known_when_it_is_saved() -> None:
     ],
 )
 def test_a_reference_and_a_table_are_no_renderings(text: str) -> None:
-    assert rendering_in(text) is None
+    assert find_rendering(text) is None
 
 
 def test_ids_are_read_once_each_and_only_where_they_stand_alone() -> None:
     text = "knowledge-20261121-a3f9, knowledge-20261121-a3f9；knowledge-20261121-00ff。knowledge-20261121-a3f9x"
 
-    assert quoted_ids(text) == ["knowledge-20261121-a3f9", "knowledge-20261121-00ff"]
+    assert find_quoted_ids(text) == ["knowledge-20261121-a3f9", "knowledge-20261121-00ff"]
 
 
 @pytest.mark.parametrize(
@@ -145,4 +153,4 @@ def test_ids_are_read_once_each_and_only_where_they_stand_alone() -> None:
     ],
 )
 def test_a_source_that_is_knowhub_itself_is_named(source: dict[str, object], named: str | None) -> None:
-    assert source_is_a_search(source) == named
+    assert find_search_source(source) == named

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowhub.audit.pasted_secrets import PIECE_CHARS, excerpt, find_secrets, pieces, redacted, withheld_secrets
+from knowhub.conversations.secrets import PIECE_CHARS, excerpt, find_possible_secrets, find_secrets, pieces, redacted
 
 RNG = random.Random(5)
 ALPHANUMERIC = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
@@ -248,21 +248,21 @@ def test_a_password_is_found_as_people_write_it(text: str, secret: str) -> None:
 
 @pytest.mark.parametrize(("text", "secret"), [*SPOKEN, *TOLD, *PASTED.values(), *MORE_PASSWORDS])
 def test_what_somebody_says_is_searched_for_more(text: str, secret: str) -> None:
-    (found,) = withheld_secrets(text)
+    (found,) = find_possible_secrets(text)
 
     assert secret in text[found.start : found.end]
 
 
 @pytest.mark.parametrize("text", HARMLESS)
 def test_who_speaks_about_passwords_tells_none(text: str) -> None:
-    assert withheld_secrets(text) == []
+    assert find_possible_secrets(text) == []
 
 
 def test_the_first_20_are_shown_and_all_are_withheld() -> None:
     secrets = [f"hunter{number}Xq!z" for number in range(50)]
     text = " ".join(f"password: {one} ;" for one in secrets)
 
-    shown, withheld, safe = find_secrets(text), withheld_secrets(text), redacted(text)
+    shown, withheld, safe = find_secrets(text), find_possible_secrets(text), redacted(text)
 
     assert len(shown) == 20
     assert [text[one.start : one.end] for one in withheld] == secrets
@@ -296,7 +296,7 @@ def test_the_first_20_are_shown_and_all_are_withheld() -> None:
 def test_no_expression_runs_away_on_repetitions(unit: str) -> None:
     started = time.process_time()
 
-    withheld_secrets((unit * 20_800)[:20_800])
+    find_possible_secrets((unit * 20_800)[:20_800])
 
     assert time.process_time() - started < 1
 

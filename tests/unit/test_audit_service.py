@@ -7,18 +7,17 @@ from typing import Any
 
 import pytest
 
-from knowhub.audit.model import Finding, Kind, Question, Report, Severity
+from knowhub.audit.impressions import RecentImpressions
+from knowhub.audit.model import AuditQuery, AuditSeverity, FindingKind, Report, RowFinding
 from knowhub.audit.service import AuditService
-from knowhub.audit.shown import ShownLately
 from knowhub.core.clock import iso
 from knowhub.core.operation import Draft
 from knowhub.core.request_context import RequestContext
-from knowhub.keywords import decisions as keyword_decisions
-from knowhub.keywords import info_decisions
+from knowhub.engine.view import AccountView
+from knowhub.keywords import info_rules, keyword_rules
 from knowhub.keywords.model import KEYWORDS, NewInfo
 from knowhub.knowledge.model import NewKnowledge
 from knowhub.knowledge.service import KnowledgeService
-from knowhub.stores.files.rows.state_view import StateView
 from tests.builders import START, CountedIds, FakeClock, caller, local, new_knowledge
 from tests.fakes.memory_store import MemoryStore
 from tests.keyword_rows import keyword_row
@@ -37,7 +36,7 @@ class Account:
         self.clock = FakeClock()
         ids = CountedIds()
         self.store = MemoryStore(self.clock, ids)
-        self.shown = ShownLately(self.clock)
+        self.shown = RecentImpressions(self.clock)
         self.knowledge = KnowledgeService(self.store, ids)
         self.service = AuditService(self.store, self.clock, self.shown)
 
@@ -48,14 +47,14 @@ class Account:
         return str(saved.record["id"])
 
     async def save_info(self, content: str, info_id: str) -> str:
-        row = info_decisions.new_info_row(NewInfo(content), info_id, self.clock.now(), local())
-        write = info_decisions.write_info(row)
+        row = info_rules.new_info_row(NewInfo(content), info_id, self.clock.now(), local())
+        write = info_rules.write_info(row)
         await self.store.commit("default", "user:local", lambda _: Draft("create_info", [write]))
         self.clock.advance(1)
         return info_id
 
     async def audit(self, ctx: RequestContext | None = None, **asked: Any) -> Report:  # noqa: ANN401 -- any field
-        return await self.service.report(ctx or local(), Question(**asked))
+        return await self.service.report(ctx or local(), AuditQuery(**asked))
 
 
 @pytest.fixture
@@ -63,7 +62,7 @@ def account() -> Account:
     return Account()
 
 
-def of_kind(report: Report, kind: Kind) -> list[Finding]:
+def of_kind(report: Report, kind: FindingKind) -> list[RowFinding]:
     return [finding for finding in report.findings if finding.kind is kind]
 
 
@@ -76,7 +75,7 @@ async def test_nothing_is_wrong_with_an_empty_account_and_with_good_records(acco
 
     assert (empty.records, empty.infos, empty.junk_rate, empty.findings) == (0, 0, 0.0, [])
     assert (good.records, good.junk, good.findings, good.is_truncated) == (2, 0, [], False)
-    assert good.summary == dict.fromkeys((kind.value for kind in Kind), 0)
+    assert good.summary == dict.fromkeys((kind.value for kind in FindingKind), 0)
 
 
 async def test_copies_name_the_oldest_their_authors_and_count_as_junk(account: Account) -> None:
@@ -87,7 +86,7 @@ async def test_copies_name_the_oldest_their_authors_and_count_as_junk(account: A
     report = await account.audit()
 
     (finding,) = report.findings
-    assert (finding.kind, finding.collection, finding.id) == (Kind.DUPLICATE, "knowledge", first)
+    assert (finding.kind, finding.collection, finding.id) == (FindingKind.DUPLICATE, "knowledge", first)
     assert finding.related == [second, third]
     assert finding.evidence == {
         "copies": 2,
@@ -104,7 +103,7 @@ async def test_near_copies_say_how_similar_they_are(account: Account) -> None:
     first = await account.save(ADVICE + " It holds for every page.")
     second = await account.save(ADVICE + " It holds for each page.")
 
-    (finding,) = of_kind(await account.audit(), Kind.NEAR_DUPLICATE)
+    (finding,) = of_kind(await account.audit(), FindingKind.NEAR_DUPLICATE)
 
     assert (finding.id, finding.related) == (first, [second])
     (similar,) = finding.evidence["similar"]
@@ -120,10 +119,10 @@ async def test_a_record_that_quotes_what_a_search_had_shown_says_so(account: Acc
         f"I searched and found this: {ADVICE} So this is what I did on that day, and it helped."
     )
 
-    report = await account.audit(kinds=frozenset({Kind.FEEDBACK_LOOP}))
+    report = await account.audit(kinds=frozenset({FindingKind.FEEDBACK_LOOP}))
 
     (finding,) = report.findings
-    assert (finding.id, finding.related, finding.severity) == (second, [first], Severity.WARNING)
+    assert (finding.id, finding.related, finding.severity) == (second, [first], AuditSeverity.WARNING)
     assert finding.evidence["how"] == ["quotes_a_row"]
     (quotation,) = finding.evidence["quotes"]
     assert quotation["shown_s_before"] == 60.0
@@ -143,7 +142,7 @@ async def test_what_was_shown_in_the_millisecond_of_the_save_came_before_it(
     account.clock.advance(saved_s - shown_s)
     await account.save(f"I searched and found this: {ADVICE} So I did.")
 
-    (finding,) = of_kind(await account.audit(), Kind.FEEDBACK_LOOP)
+    (finding,) = of_kind(await account.audit(), FindingKind.FEEDBACK_LOOP)
 
     assert finding.evidence["quotes"][0].get("shown_s_before") == said
 
@@ -154,9 +153,9 @@ async def test_what_replaces_a_record_may_quote_it(account: Account) -> None:
 
     report = await account.audit()
 
-    assert of_kind(report, Kind.FEEDBACK_LOOP) == []
-    (stale,) = of_kind(report, Kind.STALE)
-    assert (stale.id, list(stale.evidence["reasons"]), stale.severity) == (first, ["superseded"], Severity.NOTE)
+    assert of_kind(report, FindingKind.FEEDBACK_LOOP) == []
+    (stale,) = of_kind(report, FindingKind.STALE)
+    assert (stale.id, list(stale.evidence["reasons"]), stale.severity) == (first, ["superseded"], AuditSeverity.NOTE)
 
 
 async def test_an_info_that_quotes_a_record_is_found_and_a_record_that_quotes_an_info(account: Account) -> None:
@@ -168,7 +167,9 @@ async def test_an_info_that_quotes_a_record_is_found_and_a_record_that_quotes_an
 
     report = await account.audit()
 
-    found = {finding.id: (finding.collection, finding.related) for finding in of_kind(report, Kind.FEEDBACK_LOOP)}
+    found = {
+        finding.id: (finding.collection, finding.related) for finding in of_kind(report, FindingKind.FEEDBACK_LOOP)
+    }
     assert found == {info: ("infos", [record]), second: ("knowledge", [second_info])}
     assert (report.records, report.infos, report.junk) == (2, 2, 2)
 
@@ -176,9 +177,9 @@ async def test_an_info_that_quotes_a_record_is_found_and_a_record_that_quotes_an
 async def test_one_text_by_three_authors_is_a_chain(account: Account) -> None:
     ids = [await account.save(ADVICE, caller(agent_id=name)) for name in ("a", "b", "c")]
 
-    (finding,) = of_kind(await account.audit(), Kind.FEEDBACK_LOOP)
+    (finding,) = of_kind(await account.audit(), FindingKind.FEEDBACK_LOOP)
 
-    assert (finding.id, finding.related, finding.severity) == (ids[0], ids[1:], Severity.NOTE)
+    assert (finding.id, finding.related, finding.severity) == (ids[0], ids[1:], AuditSeverity.NOTE)
     assert (finding.evidence["how"], finding.evidence["authors"]) == (["handed_on"], ["agent:a", "agent:b", "agent:c"])
 
 
@@ -198,8 +199,8 @@ async def test_old_records_that_nothing_speaks_for_are_notes_and_no_junk(account
     patient = await account.audit(stale_days=91)
 
     assert [(finding.kind, finding.id, finding.severity) for finding in report.findings] == [
-        (Kind.STALE, record, Severity.NOTE),
-        (Kind.NEVER_FOUND, record, Severity.NOTE),
+        (FindingKind.STALE, record, AuditSeverity.NOTE),
+        (FindingKind.NEVER_FOUND, record, AuditSeverity.NOTE),
     ]
     assert report.findings[1].evidence["shown_since"] == iso(START)
     assert (report.junk, patient.findings) == (0, [])
@@ -210,7 +211,7 @@ async def test_a_record_that_a_search_showed_is_not_never_found(account: Account
     account.shown.note("default", [record])
     account.clock.advance(90 * DAY_S)
 
-    assert of_kind(await account.audit(), Kind.NEVER_FOUND) == []
+    assert of_kind(await account.audit(), FindingKind.NEVER_FOUND) == []
 
 
 async def test_an_expired_record_is_junk(account: Account) -> None:
@@ -220,7 +221,11 @@ async def test_an_expired_record_is_junk(account: Account) -> None:
     report = await account.audit()
 
     (finding,) = report.findings
-    assert (finding.id, finding.severity, list(finding.evidence["reasons"])) == (record, Severity.WARNING, ["expired"])
+    assert (finding.id, finding.severity, list(finding.evidence["reasons"])) == (
+        record,
+        AuditSeverity.WARNING,
+        ["expired"],
+    )
     assert report.junk_rate == 1.0
 
 
@@ -234,8 +239,12 @@ async def test_secrets_come_first_and_no_evidence_of_any_kind_shows_them(account
 
     report = await account.audit()
 
-    assert {finding.kind for finding in report.findings} == {Kind.SECRET, Kind.DUPLICATE, Kind.FEEDBACK_LOOP}
-    assert [finding.kind for finding in report.findings][:5] == [Kind.SECRET] * 5
+    assert {finding.kind for finding in report.findings} == {
+        FindingKind.SECRET,
+        FindingKind.DUPLICATE,
+        FindingKind.FEEDBACK_LOOP,
+    }
+    assert [finding.kind for finding in report.findings][:5] == [FindingKind.SECRET] * 5
     assert report.findings[4].evidence["secrets"][0]["field"] == "tags"
     assert report.findings[0].evidence["secrets"][0]["redacted"] == "Tr…yz (14 characters)"
     assert PASSWORD[2:-2] not in str(report)
@@ -243,13 +252,18 @@ async def test_secrets_come_first_and_no_evidence_of_any_kind_shows_them(account
 
 async def test_keywords_of_one_name_are_named_and_are_no_junk(account: Account) -> None:
     rows = [keyword_row("k1", "Java"), keyword_row("k2", "JAVA", parent_id="k1"), keyword_row("k3", "Rust")]
-    writes = [keyword_decisions.write_keyword(row) for row in rows]
+    writes = [keyword_rules.write_keyword(row) for row in rows]
     await account.store.commit("default", "user:local", lambda _: Draft("create_keywords", writes))
 
     report = await account.audit()
 
     (finding,) = report.findings
-    assert (finding.kind, finding.collection, finding.id, finding.related) == (Kind.DUPLICATE, KEYWORDS, "k1", ["k2"])
+    assert (finding.kind, finding.collection, finding.id, finding.related) == (
+        FindingKind.DUPLICATE,
+        KEYWORDS,
+        "k1",
+        ["k2"],
+    )
     assert (report.summary["duplicate"], report.junk) == (1, 0)
 
 
@@ -261,7 +275,7 @@ async def test_the_limit_and_the_kinds_choose_what_is_shown_and_not_what_is_coun
     everything = await account.audit()
 
     few = await account.audit(limit=2)
-    other = await account.audit(kinds=frozenset({Kind.SECRET}))
+    other = await account.audit(kinds=frozenset({FindingKind.SECRET}))
 
     # Of one kind, those with most copies come first.
     assert [finding.evidence["copies"] for finding in everything.findings] == [4, 3, 2, 1]
@@ -362,7 +376,7 @@ class Watched:
         self.seen.append("begins")
         await asyncio.sleep(0)
 
-    def view(self, account: str) -> StateView:
+    def view(self, account: str) -> AccountView:
         return self._store.view(account)
 
 
@@ -372,7 +386,7 @@ async def test_two_audits_take_their_turns_and_find_the_same(account: Account) -
     watched = Watched(account.store)
     service = AuditService(watched, account.clock, watched)
 
-    first, second = await asyncio.gather(*(service.report(local(), Question()) for _ in range(2)))
+    first, second = await asyncio.gather(*(service.report(local(), AuditQuery()) for _ in range(2)))
 
     assert first == second
     assert first.summary["duplicate"] == 1

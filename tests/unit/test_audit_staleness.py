@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from knowhub.audit.shown import ShownLately
-from knowhub.audit.staleness import never_found, stale_reasons
+from knowhub.audit.documents import find_stale, never_found
+from knowhub.audit.impressions import RecentImpressions
 from knowhub.core.clock import iso
 from tests.builders import START, FakeClock, knowledge_row
 
@@ -23,14 +23,14 @@ def after(days: float) -> float:
 
 
 def test_a_fresh_record_is_neither_stale_nor_never_found() -> None:
-    assert stale_reasons(row(), None, after(89.9), DAYS) == {}
+    assert find_stale(row(), None, after(89.9), DAYS) == {}
     assert never_found(row(), None, after(89.9), DAYS) == {}
 
 
 def test_each_reason_is_named_with_what_shows_it() -> None:
     expired = {**row(score=2, harmful=1), "valid_to": iso(after(1))}
 
-    reasons = stale_reasons(expired, "knowledge-2", after(90), DAYS)
+    reasons = find_stale(expired, "knowledge-2", after(90), DAYS)
 
     assert reasons == {
         "expired": {"valid_to": iso(after(1))},
@@ -44,7 +44,7 @@ def test_each_reason_is_named_with_what_shows_it() -> None:
 def test_a_record_expires_at_its_valid_to(seconds: float, is_over: bool) -> None:
     ending = {**row(), "valid_to": iso(after(1))}
 
-    assert ("expired" in stale_reasons(ending, None, after(1) + seconds, DAYS)) == is_over
+    assert ("expired" in find_stale(ending, None, after(1) + seconds, DAYS)) == is_over
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_a_record_expires_at_its_valid_to(seconds: float, is_over: bool) -> None
 def test_evidence_is_bad_below_zero_or_with_harm_and_a_low_score(
     score: int, helpful: int, harmful: int, is_bad: bool
 ) -> None:
-    judged = stale_reasons(row(score=score, helpful=helpful, harmful=harmful), None, START, DAYS)
+    judged = find_stale(row(score=score, helpful=helpful, harmful=harmful), None, START, DAYS)
 
     assert ("bad_evidence" in judged) == is_bad
 
@@ -71,7 +71,7 @@ def test_a_record_that_was_voted_for_or_shown_is_not_never_found() -> None:
 
 def test_what_was_shown_is_remembered_by_account() -> None:
     clock = FakeClock()
-    shown = ShownLately(clock)
+    shown = RecentImpressions(clock)
     clock.advance(5)
 
     shown.note("default", ["a", "b"])
@@ -84,7 +84,7 @@ def test_what_was_shown_is_remembered_by_account() -> None:
 
 def test_what_is_forgotten_moves_the_time_from_which_on_all_is_known() -> None:
     clock = FakeClock()
-    shown = ShownLately(clock, limit=2)
+    shown = RecentImpressions(clock, limit=2)
     for record_id in ("a", "b", "a", "c"):
         clock.advance(1)
         shown.note("default", [record_id])

@@ -10,12 +10,12 @@ import pytest
 
 from knowhub.core.operation import Draft, Write
 from knowhub.knowledge.model import COLLECTION, Feedback
-from knowhub.stores.files.apart import run_here
 from knowhub.stores.files.compacting.base_writer import write_base
 from knowhub.stores.files.filesystem import RealFileSystem
-from knowhub.stores.files.log.log_base import BaseHeader
-from knowhub.stores.files.log.log_reading import DamagedLog
+from knowhub.stores.files.log.log_line import BaseHeader
+from knowhub.stores.files.log.log_reader import DamagedLog
 from knowhub.stores.files.store import FileStore, StoreOptions
+from knowhub.stores.files.subprocess_runner import run_in_process
 from tests.builders import FakeClock, knowledge_row, local, new_knowledge, open_files, opened
 
 pytestmark = pytest.mark.anyio
@@ -38,7 +38,7 @@ async def test_rows_of_megabytes_are_all_in_the_base(tmp_path: Path) -> None:
         await save(store, row_id, row_id * 6_000)
     before = rows_in(store, ids)
 
-    done = await store.compact(0.0, run_here(RealFileSystem()))
+    done = await store.compact(0.0, run_in_process(RealFileSystem()))
     await store.close()
 
     reopened = open_files(tmp_path)
@@ -77,7 +77,7 @@ async def test_a_large_base_is_synced_a_little_at_a_time_while_others_save(tmp_p
     for number in range(24):
         await save(store, f"knowledge-{number}", "x" * MIB)
 
-    done = await store.compact(0.0, run_here(files))
+    done = await store.compact(0.0, run_in_process(files))
     await store.close()
 
     assert done.rows == 24
@@ -92,16 +92,17 @@ async def test_rows_keep_their_order_their_newest_text_and_their_text_numbers(tm
         # The second base is made of the first one and of what stands behind it.
         async with opened(tmp_path, clock=clock) as hub:
             ids = [
-                (await hub.knowledge.save(local(), new_knowledge(f"{word} {turn}"))).record["id"] for word in ("a", "b")
+                (await hub.knowledge.records.save(local(), new_knowledge(f"{word} {turn}"))).record["id"]
+                for word in ("a", "b")
             ]
             await save(hub.store, "elsewhere", f"another account {turn}", account="other")
-            await hub.knowledge.save(local(), new_knowledge(f"c {turn}"))
-            await hub.knowledge.patch(local(), ids[0], {"content": f"a {turn} again"})
-            await hub.knowledge.give_feedback(local(), ids[1], Feedback(helpful_case={"task": "t"}))
-            await hub.knowledge.delete(local(), ids[0])
+            await hub.knowledge.records.save(local(), new_knowledge(f"c {turn}"))
+            await hub.knowledge.records.patch(local(), ids[0], {"content": f"a {turn} again"})
+            await hub.knowledge.records.give_feedback(local(), ids[1], Feedback(helpful_case={"task": "t"}))
+            await hub.knowledge.records.delete(local(), ids[0])
             clock.advance(48 * 3600.0)
             before = known(hub.store)
-            await hub.store.compact(0.0, run_here(RealFileSystem()))
+            await hub.store.compact(0.0, run_in_process(RealFileSystem()))
         async with opened(tmp_path, clock=clock) as hub:
             after = known(hub.store)
 
@@ -116,14 +117,8 @@ def known(store: FileStore) -> list[list[tuple[str, bytes, int]]]:
     found = []
     for account in (ACCOUNT, "other"):
         state = store.state(account)
-        heads = {row_id: state.knowledge.head(row_id) for row_id in state.rows[COLLECTION]}
-        found.append(
-            [
-                (row_id, text, head.text_num)
-                for row_id, text in state.rows[COLLECTION].items()
-                if (head := heads[row_id])
-            ]
-        )
+        table = state.memory_table(COLLECTION)
+        found.append([(row_id, text, table.summary(row_id).text_num) for row_id, text in table.texts()])
     return found
 
 
@@ -161,4 +156,4 @@ async def two_segments(folder: Path) -> BaseHeader:
 
 
 def rows_in(store: FileStore, ids: list[str]) -> list[bytes | None]:
-    return [store.state(ACCOUNT).raw(COLLECTION, row_id) for row_id in ids]
+    return [store.state(ACCOUNT).text(COLLECTION, row_id) for row_id in ids]

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from knowhub.core.clock import CooperativePause
 from knowhub.search import bm25
-from knowhub.search.analysis import index_terms, weighted_query
-from knowhub.search.bm25 import Statistics, WeighedTerm
-from knowhub.search.full_text import Built, FullText
-from knowhub.search.tail import Document, Tail
+from knowhub.search.analysis import index_terms, weigh_query
+from knowhub.search.bm25 import QueryTerm, Statistics
+from knowhub.search.full_text import FullText, IndexNote
+from knowhub.search.tail import Document, Tail, join_terms
 
 TEXTS = [
     "Wait for the element to be clickable before clicking it, Selenium raises otherwise.",
@@ -28,7 +29,12 @@ QUERIES = ["selenium 登录", "proxy cookie rate", "连接池 timeout", "等待�
 def documents() -> list[Document]:
     rng = random.Random(5)
     texts = TEXTS + [" ".join(rng.choice(TEXTS) for _ in range(rng.randint(1, 12))) for _ in range(40)]
-    return [Document(number, f"k-{number}", index_terms(text), frozenset()) for number, text in enumerate(texts, 1)]
+    # Too long to have postings.
+    texts.append(" ".join(rng.choice(TEXTS) for _ in range(200)))
+    return [
+        Document(number, f"k-{number}", *join_terms([index_terms(text)]), frozenset())
+        for number, text in enumerate(texts, 1)
+    ]
 
 
 @pytest.mark.parametrize("query", QUERIES)
@@ -38,12 +44,13 @@ def test_tail_and_index_score_the_same_documents_alike(tmp_path: Path, query: st
         tail.add(document)
     statistics = Statistics(len(known), tail.terms)
     disk = FullText(tmp_path)
-    asyncio.run(disk.rebuild(known, Built("log", 1, "crc", statistics.documents, statistics.terms, 1)))
+    asyncio.run(disk.rebuild(known, IndexNote("log", 1, "crc", statistics.documents, statistics.terms, 1)))
     assert disk.load(lambda built: built.log_id == "log")
-    terms = weighted_query(query)
-    weighed = [WeighedTerm(term, weight, disk.document_frequency(term)) for term, weight in terms]
+    terms = weigh_query(query)
+    counts = asyncio.run(tail.count([term for term, _ in terms], CooperativePause()))
+    weighed = [QueryTerm(term, weight, disk.document_frequency(term)) for term, weight in terms]
 
-    in_tail = {number: score for score, number in tail.search(weighed, statistics, [], lambda _: True, 100)}
+    in_tail = {number: score for score, number in tail.search(weighed, counts, statistics, [], lambda _: True, 100)}
     on_disk = {number: score for score, number in disk.search(terms, [], 100)}
 
     assert in_tail.keys() == on_disk.keys()
@@ -56,23 +63,25 @@ def test_document_frequencies_of_tail_and_index_agree(tmp_path: Path) -> None:
     for document in known:
         tail.add(document)
     disk = FullText(tmp_path)
-    asyncio.run(disk.rebuild(known, Built("log", 1, "crc", len(known), tail.terms, 1)))
+    asyncio.run(disk.rebuild(known, IndexNote("log", 1, "crc", len(known), tail.terms, 1)))
     disk.load(lambda _built: True)
+    terms = {term for document in known for part in document.terms for term in part.split()}
 
-    for term in {term for document in known for term in document.terms}:
-        assert tail.document_frequency(term) == disk.document_frequency(term)
+    counts = asyncio.run(tail.count(terms, CooperativePause()))
+
+    assert {term: len(counts[term]) for term in terms} == {term: disk.document_frequency(term) for term in terms}
 
 
 def test_what_is_gone_is_taken_out_of_the_index(tmp_path: Path) -> None:
     known = documents()
     disk = FullText(tmp_path)
-    asyncio.run(disk.rebuild(known, Built("log", 1, "crc", len(known), 1, 1)))
+    asyncio.run(disk.rebuild(known, IndexNote("log", 1, "crc", len(known), 1, 1)))
     disk.load(lambda _built: True)
     terms = [("selenium", 1.0)]
     before = [number for _, number in disk.search(terms, [], 100)]
 
     gone = [f"k-{number}" for number in before[1:]]
-    asyncio.run(disk.absorb([], gone, Built("log", 2, "crc", len(known), 1, 1)))
+    asyncio.run(disk.index_pending([], gone, IndexNote("log", 2, "crc", len(known), 1, 1)))
     disk.load(lambda _built: True)
 
     assert len(before) > 5
@@ -83,13 +92,14 @@ def test_a_removed_document_leaves_nothing_behind() -> None:
     known, tail = documents(), Tail()
     for document in known:
         tail.add(document)
-    term = known[0].terms[0]
-    tail.search([WeighedTerm(term, 1.0, 1)], Statistics(1, 1), [], lambda _: True, 1)
+    term = known[0].terms[0].split()[0]
+    assert asyncio.run(tail.count([term], CooperativePause()))[term]
 
     tail.remove([document.number for document in known])
 
-    assert (len(tail), tail.terms, tail.document_frequency(term)) == (0, 0, 0)
+    assert asyncio.run(tail.count([term], CooperativePause())) == {term: {}}
+    assert (len(tail), tail.terms) == (0, 0)
 
 
 def test_lengths_are_kept_exactly_when_short_and_rounded_down_when_long() -> None:
-    assert [bm25.kept_length(terms) for terms in (0, 1, 39, 40, 41, 42, 1000)] == [0, 1, 39, 40, 40, 42, 984]
+    assert [bm25.encode_length(terms) for terms in (0, 1, 39, 40, 41, 42, 1000)] == [0, 1, 39, 40, 40, 42, 984]

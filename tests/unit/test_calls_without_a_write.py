@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from knowhub.core.chat import Question, Reply
 from knowhub.core.errors import Conflict, InvalidInput
+from knowhub.core.language_models import ChatReply, ChatRequest
 from knowhub.core.operation import IdempotencyKey
-from knowhub.keywords.agent import KeywordAgent
-from knowhub.keywords.audit import DecisionLog
-from knowhub.keywords.curator import SHOWN_A_CALL, Curator
-from knowhub.keywords.finding import KeywordSearch
-from knowhub.keywords.infos import InfoService
-from knowhub.keywords.model import NewInfo, NewKeyword, Options
-from knowhub.keywords.recent import Recents
+from knowhub.keywords.cache import RecentMatchesByReader
+from knowhub.keywords.curate.curator import SHOWN_A_CALL, Curator
+from knowhub.keywords.decision_log import DecisionLog
+from knowhub.keywords.info_service import InfoService
+from knowhub.keywords.model import NewInfo, NewKeyword, TreeOptions
+from knowhub.keywords.search.agent import KeywordAgent
+from knowhub.keywords.search.lookup import KeywordSearch
 from knowhub.keywords.service import Deletion, KeywordService
 from tests.builders import CountedIds, FakeClock
 from tests.fakes.memory_store import MemoryStore
@@ -35,7 +35,7 @@ class Meanwhile(QueuedChat):
         super().__init__(answers)
         self.happens: Callable[[], Awaitable[object]] | None = None
 
-    async def chat(self, question: Question, timeout_s: float) -> Reply:
+    async def chat(self, question: ChatRequest, timeout_s: float) -> ChatReply:
         happens, self.happens = self.happens, None
         if happens is not None:
             await happens()
@@ -46,9 +46,14 @@ class Tree:
     """The services on a store in memory, with a model and the log of what it decides in reads."""
 
     def __init__(self, *answers: Answer) -> None:
-        self.store, text, ids, options = MemoryStore(FakeClock(), CountedIds()), PlainText(), CountedIds(), Options()
+        self.store, text, ids, options = (
+            MemoryStore(FakeClock(), CountedIds()),
+            PlainText(),
+            CountedIds(),
+            TreeOptions(),
+        )
         self.chat, self.log = Meanwhile(*answers), DecisionLog(self.store)
-        agent = KeywordAgent(self.chat, Recents(), options, note=self.log.note)
+        agent = KeywordAgent(self.chat, RecentMatchesByReader(), options, note=self.log.note)
         self.keywords = KeywordService(self.store, text, ids, agent, options)
         self.infos = InfoService(self.store, text, ids, agent, options)
         self.search = KeywordSearch(self.store, text, agent, options, log=self.log)

@@ -1,11 +1,13 @@
 """What a model is shown: recent matches first, then breadth first, never more than fits and nothing that is hidden."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import pytest
 
-from knowhub.keywords.candidates import MAX_PATH, NO_DESCRIPTION, Eyes, dedup_ancestors, path_text
+from knowhub.core.table_schema import Index, SummaryT
 from knowhub.keywords.model import ROOT_ID, Node
+from knowhub.keywords.search.candidates import MAX_PATH, NO_DESCRIPTION, VisibleTree, drop_descendants, join_path
+from knowhub.keywords.tree import BY_PARENT, find_keyword
 from tests.builders import caller, local
 from tests.fakes.keyword_view import FakeKeywordView, Shape, tree_of
 
@@ -19,9 +21,10 @@ class CountingView(FakeKeywordView):
         super().__init__()
         self.asked: list[str] = []
 
-    def children(self, keyword_id: str) -> Sequence[Node]:
-        self.asked.append(keyword_id)
-        return super().children(keyword_id)
+    def lookup(self, index: Index[SummaryT], key: Hashable) -> list[SummaryT]:
+        if index.name == BY_PARENT.name:
+            self.asked.append(str(key))
+        return super().lookup(index, key)
 
 
 def names(nodes: Sequence[Node]) -> list[str]:
@@ -29,18 +32,26 @@ def names(nodes: Sequence[Node]) -> list[str]:
 
 
 def test_the_tree_is_shown_level_by_level_oldest_first() -> None:
-    eyes = Eyes(tree_of(SHAPE), local())
+    visible_tree = VisibleTree(tree_of(SHAPE), local())
 
-    assert names(eyes.first_view([], 50)) == ["技术", "生活", "编程语言", "网络", "菜谱", "Python", "Go"]
-    assert names(eyes.first_view([], 3)) == ["技术", "生活", "编程语言"]
-    assert eyes.first_view([], 0) == []
+    assert names(visible_tree.list_first_candidates([], 50)) == [
+        "技术",
+        "生活",
+        "编程语言",
+        "网络",
+        "菜谱",
+        "Python",
+        "Go",
+    ]
+    assert names(visible_tree.list_first_candidates([], 3)) == ["技术", "生活", "编程语言"]
+    assert visible_tree.list_first_candidates([], 0) == []
 
 
 def test_recent_matches_come_first_and_are_not_shown_twice() -> None:
     view = tree_of(SHAPE)
     recent = [view.id_of("Go"), view.id_of("编程语言"), view.id_of("技术")]
 
-    shown = Eyes(view, local()).first_view(recent, 50)
+    shown = VisibleTree(view, local()).list_first_candidates(recent, 50)
 
     assert names(shown) == ["Go", "编程语言", "技术", "生活", "网络", "菜谱", "Python"]
 
@@ -49,7 +60,7 @@ def test_recent_matches_of_a_wide_tree_leave_half_of_the_places_to_the_tree() ->
     view = tree_of({f"top {number}": {f"leaf {number}": {}} for number in range(60)})
     recent = [view.id_of(f"leaf {number}") for number in range(40)]
 
-    shown = Eyes(view, local()).first_view(recent, 50)
+    shown = VisibleTree(view, local()).list_first_candidates(recent, 50)
 
     assert names(shown) == [f"leaf {number}" for number in range(25)] + [f"top {number}" for number in range(25)]
 
@@ -61,7 +72,7 @@ def test_a_recent_match_that_is_gone_hidden_or_the_root_is_skipped() -> None:
     view.drop(go)
     recent = [ROOT_ID, "never", secret.id, go, view.id_of("菜谱")]
 
-    shown = names(Eyes(view, caller(user_id="ann")).first_view(recent, 50))
+    shown = names(VisibleTree(view, caller(user_id="ann")).list_first_candidates(recent, 50))
 
     assert shown == ["菜谱", "技术", "生活", "编程语言", "网络", "Python"]
 
@@ -69,16 +80,21 @@ def test_a_recent_match_that_is_gone_hidden_or_the_root_is_skipped() -> None:
 def test_what_hangs_below_something_hidden_is_shown_without_its_name_in_the_path() -> None:
     view = tree_of(SHAPE)
     view.edit(view.id_of("编程语言"), owner="user:bob", scopes=("user:bob",))
-    eyes = Eyes(view, caller(user_id="ann"))
-    python = view.node(view.id_of("Python"))
+    visible_tree = VisibleTree(view, caller(user_id="ann"))
+    python = find_keyword(view, view.id_of("Python"))
 
-    shown = eyes.first_view([], 50)
+    shown = visible_tree.list_first_candidates([], 50)
 
     assert names(shown) == ["技术", "生活", "网络", "菜谱", "Python", "Go"]
     assert python is not None
-    assert eyes.candidate(python).path == "技术 / Python"
-    assert not eyes.is_leaf(view.id_of("技术"))
-    assert names(Eyes(view, caller(user_id="bob")).path(python.id)) == ["root", "技术", "编程语言", "Python"]
+    assert visible_tree.make_candidate(python).path == "技术 / Python"
+    assert not visible_tree.is_leaf(view.id_of("技术"))
+    assert names(VisibleTree(view, caller(user_id="bob")).list_path(python.id)) == [
+        "root",
+        "技术",
+        "编程语言",
+        "Python",
+    ]
 
 
 def test_the_walk_ends_when_the_places_are_taken() -> None:
@@ -86,7 +102,7 @@ def test_the_walk_ends_when_the_places_are_taken() -> None:
     for number in range(60):
         view.put("below", view.put(f"top {number}").id)
 
-    shown = Eyes(view, local()).first_view([], 50)
+    shown = VisibleTree(view, local()).list_first_candidates([], 50)
 
     assert len(shown) == 50
     assert view.asked == [ROOT_ID]
@@ -94,9 +110,9 @@ def test_the_walk_ends_when_the_places_are_taken() -> None:
 
 def test_several_branches_take_turns() -> None:
     view = tree_of({"wide": {f"w{number}": {} for number in range(100)}, "narrow": {"n0": {"n00": {}}, "n1": {}}})
-    eyes = Eyes(view, local())
+    visible_tree = VisibleTree(view, local())
 
-    shown = names(eyes.below([view.id_of("wide"), view.id_of("narrow")], 10))
+    shown = names(visible_tree.list_descendants([view.id_of("wide"), view.id_of("narrow")], 10))
 
     assert shown == ["w0", "n0", "w1", "n1", "w2", "w3", "w4", "w5", "w6", "w7"]
 
@@ -104,33 +120,33 @@ def test_several_branches_take_turns() -> None:
 def test_a_cycle_that_no_verb_makes_ends_the_walk_all_the_same() -> None:
     view = tree_of({"a": {"b": {"c": {}}}})
     view.edit("k0", parent_id="k2")
-    eyes = Eyes(view, local())
+    visible_tree = VisibleTree(view, local())
 
-    assert names(eyes.below(["k0"], 50)) == ["b", "c", "a"]
-    assert eyes.first_view([], 50) == []
+    assert names(visible_tree.list_descendants(["k0"], 50)) == ["b", "c", "a"]
+    assert visible_tree.list_first_candidates([], 50) == []
 
 
 def test_only_the_tops_of_independent_subtrees_are_kept() -> None:
     view = tree_of(SHAPE)
     python, languages, recipes = (view.id_of(name) for name in ("Python", "编程语言", "菜谱"))
 
-    assert dedup_ancestors(view, [python, languages, recipes, python]) == [languages, recipes]
-    assert dedup_ancestors(view, [ROOT_ID, python, recipes]) == [ROOT_ID]
+    assert drop_descendants(view, [python, languages, recipes, python]) == [languages, recipes]
+    assert drop_descendants(view, [ROOT_ID, python, recipes]) == [ROOT_ID]
 
 
 def test_a_description_is_shown_where_it_is_wanted_and_named_where_it_is_missing() -> None:
     view = FakeKeywordView()
-    eyes = Eyes(view, local())
+    visible_tree = VisibleTree(view, local())
     bare, told = view.put("Go"), view.put("Python", description="一门语言" * 200)
 
-    assert eyes.candidate(told).description is None
-    assert eyes.candidate(told, described=True).description == ("一门语言" * 200)[:300]
-    assert eyes.candidate(bare, described=True).description == NO_DESCRIPTION == "无描述"
+    assert visible_tree.make_candidate(told).description is None
+    assert visible_tree.make_candidate(told, described=True).description == ("一门语言" * 200)[:300]
+    assert visible_tree.make_candidate(bare, described=True).description == NO_DESCRIPTION == "无描述"
 
 
 @pytest.mark.parametrize("depth", [1, 10, 1_000])
 def test_a_path_of_any_depth_keeps_its_two_ends(depth: int) -> None:
-    path = path_text([f"name {number}" for number in range(depth)])
+    path = join_path([f"name {number}" for number in range(depth)])
 
     assert len(path) <= MAX_PATH
     assert path.startswith("name 0")

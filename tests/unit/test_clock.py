@@ -2,7 +2,7 @@
 
 import pytest
 
-from knowhub.core.clock import normalised_iso, parse_iso
+from knowhub.core.clock import normalize_iso, parse_iso
 
 
 @pytest.mark.parametrize(
@@ -22,9 +22,9 @@ def test_a_time_without_a_zone_is_utc_and_a_date_its_first_second(text: str, sec
     ],
 )
 def test_every_form_is_brought_to_one(text: str, normal: str) -> None:
-    assert normalised_iso(text) == normal
+    assert normalize_iso(text) == normal
 
 
 def test_what_is_no_time_is_refused() -> None:
     with pytest.raises(ValueError, match="tomorrow"):
-        normalised_iso("tomorrow")
+        normalize_iso("tomorrow")

@@ -1,22 +1,21 @@
-"""What a session was about, by its own sentences (CE-063, CE-134)."""
+"""Summaries of a session, made of its own sentences."""
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowhub.audit.pasted_secrets import withheld_secrets
-from knowhub.context.commit.archive_builder import MAX_ABSTRACT, MAX_OVERVIEW, OVERVIEW, ArchiveBuilder
+from knowhub.context.commit.session_node import MAX_ABSTRACT, MAX_OVERVIEW, OVERVIEW, ArchiveBuilder
 from knowhub.context.commit_model import SessionArchive
-from knowhub.context.extraction.summaries import Line, key_lines, summary, topics
-from knowhub.core.messages import Message
-from knowhub.usecases.spoken_memories import KnowledgeSpeech
+from knowhub.context.extraction.summaries import SessionLine, key_lines, summary, topics
+from knowhub.conversations.messages import Message
+from knowhub.usecases.spoken_memories import RuleBasedReader
 from tests.context_commits import SESSION, agent, tool, user, whose
 
 pytestmark = pytest.mark.anyio
 
 
 async def archive_of(*messages: Message) -> SessionArchive:
-    builder = ArchiveBuilder(KnowledgeSpeech(), withheld_secrets)
+    builder = ArchiveBuilder(RuleBasedReader())
     return await builder.build_archive(whose(), messages)
 
 
@@ -142,9 +141,9 @@ TEXTS = st.text(max_size=400) | st.lists(
 @settings(max_examples=80, deadline=None)
 @given(st.lists(TEXTS, max_size=12))
 def test_whatever_is_said_a_summary_stays_within_its_bounds(texts: list[str]) -> None:
-    builder = ArchiveBuilder(KnowledgeSpeech(), lambda _text: ())
+    builder = ArchiveBuilder(RuleBasedReader())
 
-    abstract, overview = builder.extracted([user(text) for text in texts if text.strip()])
+    abstract, overview = builder.extract_summary([user(text) for text in texts if text.strip()])
 
     assert len(abstract) <= MAX_ABSTRACT
     assert len(overview) <= MAX_OVERVIEW
@@ -152,19 +151,22 @@ def test_whatever_is_said_a_summary_stays_within_its_bounds(texts: list[str]) ->
 
 
 def test_a_sentence_that_says_the_same_again_is_left_out() -> None:
-    lines = [Line("a", "The red fox jumps over fences.", 0), Line("b", "The red fox jumps over fences again.", 1)]
+    lines = [
+        SessionLine("a", "The red fox jumps over fences.", 0),
+        SessionLine("b", "The red fox jumps over fences again.", 1),
+    ]
 
-    assert len(key_lines([*lines, Line("b", "Pears " * 60, 2)], 300)) == 1
+    assert len(key_lines([*lines, SessionLine("b", "Pears " * 60, 2)], 300)) == 1
 
 
 def test_a_sentence_that_does_not_fit_gives_way_to_one_that_does() -> None:
-    lines = [Line("a", "billing disk migration " * 30, 0), Line("b", "The billing disk migration.", 1)]
+    lines = [SessionLine("a", "billing disk migration " * 30, 0), SessionLine("b", "The billing disk migration.", 1)]
 
     assert key_lines(lines, 60) == [lines[1]]
     assert len(summary(lines[:1], 60)) <= 60
 
 
 def test_topics_are_words_of_several_messages() -> None:
-    lines = [Line("a", "garden garden garden water", 0), Line("a", "water tower", 1)]
+    lines = [SessionLine("a", "garden garden garden water", 0), SessionLine("a", "water tower", 1)]
 
     assert topics(lines) == ["water"]

@@ -6,13 +6,21 @@ from typing import Any
 import pytest
 
 from knowhub.context import uri
-from knowhub.context.model import Category
-from knowhub.context.ports import ContextView
-from knowhub.core.operation import Draft
-from knowhub.stores.files.apart import run_here
+from knowhub.context.model import MemoryCategory
+from knowhub.context.queries import (
+    SEARCHED_TEXTS,
+    find_memory,
+    list_folders,
+    list_memories,
+    list_memories_in,
+    list_neighbours,
+    list_parts,
+)
+from knowhub.core.operation import Draft, View
+from knowhub.engine.searchable import SearchableRows
 from knowhub.stores.files.filesystem import RealFileSystem
-from knowhub.stores.files.rows.state import SearchableContext
 from knowhub.stores.files.store import FileStore, StoreOptions
+from knowhub.stores.files.subprocess_runner import run_in_process
 from tests.builders import open_files
 from tests.context_rows import ACCOUNT, draft, memory_at, node_row, part_row, said, session_at
 
@@ -36,32 +44,32 @@ async def test_parts_stand_in_the_order_in_which_they_were_said_and_nodes_in_tha
     texts = said(SESSION, [f"text {number}" for number in range(12)])
 
     await put(store, node_row(SESSION), *reversed(texts))
-    await put(store, *(node_row(memory_at(Category.EVENTS, name)) for name in names))
+    await put(store, *(node_row(memory_at(MemoryCategory.EVENTS, name)) for name in names))
 
-    view: ContextView = store.view(ACCOUNT)
-    assert uris(view.context_parts(SESSION)) == [part["id"] for part in texts]
-    below = view.context_children(f"{LI}/memories/events")
-    assert uris(below) == [memory_at(Category.EVENTS, name) for name in sorted(names)]
+    view: View = store.view(ACCOUNT)
+    assert uris(list_parts(view, SESSION)) == [part["id"] for part in texts]
+    below = list_memories_in(view, f"{LI}/memories/events")
+    assert uris(below) == [memory_at(MemoryCategory.EVENTS, name) for name in sorted(names)]
     await store.close()
 
 
 async def test_what_was_deleted_is_listed_nowhere_and_its_head_says_so(tmp_path: Path) -> None:
     store = open_files(tmp_path)
-    gone = memory_at(Category.EVENTS, "gone")
+    gone = memory_at(MemoryCategory.EVENTS, "gone")
     parts = said(SESSION, ["a", "b", "c"])
     await put(store, node_row(gone), node_row(SESSION), *parts)
 
     await put(store, node_row(gone, deleted=True, version=2), {**parts[1], "deleted": True, "version": 2})
 
-    view: ContextView = store.view(ACCOUNT)
-    head = view.context_head(gone)
+    view: View = store.view(ACCOUNT)
+    head = find_memory(view, gone)
     assert head is not None
     assert not head.live
-    assert uris(view.context_parts(SESSION)) == [parts[0]["id"], parts[2]["id"]]
-    assert uris(view.context_neighbours(parts[0]["id"], 1)) == [parts[2]["id"]]
-    assert view.context_folders(f"{LI}/memories") == []
-    assert uris(view.context_heads()) == [SESSION, parts[0]["id"], parts[2]["id"]]
-    assert view.context_head(f"{gone}x") is None
+    assert uris(list_parts(view, SESSION)) == [parts[0]["id"], parts[2]["id"]]
+    assert uris(list_neighbours(view, parts[0]["id"], 1)) == [parts[2]["id"]]
+    assert list_folders(view, f"{LI}/memories") == []
+    assert uris(list_memories(view)) == [SESSION, parts[0]["id"], parts[2]["id"]]
+    assert find_memory(view, f"{gone}x") is None
     await store.close()
 
 
@@ -70,28 +78,30 @@ async def test_neighbours_are_the_nearest_on_both_sides_without_the_part_itself(
     parts = said(SESSION, [f"text {number}" for number in range(6)])
     await put(store, node_row(SESSION), *parts)
 
-    view: ContextView = store.view(ACCOUNT)
+    view: View = store.view(ACCOUNT)
 
     ids = [part["id"] for part in parts]
-    assert uris(view.context_neighbours(ids[3], 2)) == [ids[1], ids[2], ids[4], ids[5]]
-    assert uris(view.context_neighbours(ids[0], 2)) == [ids[1], ids[2]]
-    assert uris(view.context_neighbours(ids[5], 1)) == [ids[4]]
-    assert view.context_neighbours(f"{SESSION}/never", 3) == []
+    assert uris(list_neighbours(view, ids[3], 2)) == [ids[1], ids[2], ids[4], ids[5]]
+    assert uris(list_neighbours(view, ids[0], 2)) == [ids[1], ids[2]]
+    assert uris(list_neighbours(view, ids[5], 1)) == [ids[4]]
+    assert list_neighbours(view, f"{SESSION}/never", 3) == []
     await store.close()
 
 
 async def test_folders_are_what_has_live_nodes_below_it_at_any_depth(tmp_path: Path) -> None:
     store = open_files(tmp_path)
-    skill = uri.node_uri(ACCOUNT, "agents/bot", Category.SKILLS, "grep")
-    await put(store, node_row(SESSION), *said(SESSION, ["a"]), node_row(memory_at(Category.PROFILE)), node_row(skill))
+    skill = uri.node_uri(ACCOUNT, "agents/bot", MemoryCategory.SKILLS, "grep")
+    await put(
+        store, node_row(SESSION), *said(SESSION, ["a"]), node_row(memory_at(MemoryCategory.PROFILE)), node_row(skill)
+    )
 
-    view: ContextView = store.view(ACCOUNT)
+    view: View = store.view(ACCOUNT)
 
-    assert view.context_folders("ctx://default") == ["ctx://default/agents", "ctx://default/users"]
-    assert view.context_folders("ctx://default/users") == [LI]
-    assert view.context_folders(LI) == [f"{LI}/memories", f"{LI}/sessions"]
-    assert view.context_folders(f"{LI}/memories") == []
-    assert view.context_folders(f"{LI}/sessions") == []
+    assert list_folders(view, "ctx://default") == ["ctx://default/agents", "ctx://default/users"]
+    assert list_folders(view, "ctx://default/users") == [LI]
+    assert list_folders(view, LI) == [f"{LI}/memories", f"{LI}/sessions"]
+    assert list_folders(view, f"{LI}/memories") == []
+    assert list_folders(view, f"{LI}/sessions") == []
     await store.close()
 
 
@@ -102,14 +112,14 @@ async def test_a_decision_sees_what_stands_before_it_in_its_batch(tmp_path: Path
     new = said(SESSION, ["c", "d"], first=2)
     seen: dict[str, list[str]] = {}
 
-    def look(view: ContextView) -> Draft:
-        seen["parts"] = uris(view.context_parts(SESSION))
-        seen["around"] = uris(view.context_neighbours(new[0]["id"], 1))
-        seen["around what is not there"] = uris(view.context_neighbours(f"{SESSION}/never", 3))
-        seen["below"] = uris(view.context_children(f"{LI}/memories/events"))
-        return draft(node_row(memory_at(Category.EVENTS, "b")))
+    def look(view: View) -> Draft:
+        seen["parts"] = uris(list_parts(view, SESSION))
+        seen["around"] = uris(list_neighbours(view, new[0]["id"], 1))
+        seen["around what is not there"] = uris(list_neighbours(view, f"{SESSION}/never", 3))
+        seen["below"] = uris(list_memories_in(view, f"{LI}/memories/events"))
+        return draft(node_row(memory_at(MemoryCategory.EVENTS, "b")))
 
-    event = node_row(memory_at(Category.EVENTS, "a"))
+    event = node_row(memory_at(MemoryCategory.EVENTS, "a"))
     gone = {**old[1], "deleted": True, "version": 2}
     await store.commit_group(ACCOUNT, "user:li", [lambda _view: draft(*new, gone, event), look])
 
@@ -120,7 +130,7 @@ async def test_a_decision_sees_what_stands_before_it_in_its_batch(tmp_path: Path
         "around what is not there": [],
         "below": [event["id"]],
     }
-    assert uris(store.view(ACCOUNT).context_parts(SESSION)) == ids
+    assert uris(list_parts(store.view(ACCOUNT), SESSION)) == ids
     await store.close()
 
 
@@ -131,15 +141,15 @@ async def test_a_session_that_is_called_sessions_has_parts_like_any_other(tmp_pa
 
     await put(store, node_row(session), *parts)
 
-    view: ContextView = store.view(ACCOUNT)
-    assert [head.is_part for head in view.context_heads()] == [False, True, True]
-    assert view.context_folders(f"{LI}/sessions") == []
+    view: View = store.view(ACCOUNT)
+    assert [head.is_part for head in list_memories(view)] == [False, True, True]
+    assert list_folders(view, f"{LI}/sessions") == []
     await store.close()
 
 
 async def test_text_numbers_outlive_a_reopening_and_a_compaction(tmp_path: Path) -> None:
     store = open_files(tmp_path, options=StoreOptions(segment_bytes=1))
-    event = node_row(memory_at(Category.EVENTS, "a"))
+    event = node_row(memory_at(MemoryCategory.EVENTS, "a"))
     parts = said(SESSION, ["a", "b"])
     await put(store, node_row(SESSION), *parts, event)
     # What is searched of it stays: so does its number.
@@ -150,14 +160,14 @@ async def test_text_numbers_outlive_a_reopening_and_a_compaction(tmp_path: Path)
     store = open_files(tmp_path, options=StoreOptions(segment_bytes=1))
     reopened = numbers(store)
 
-    await store.compact(0.0, run_here(RealFileSystem()))
+    await store.compact(0.0, run_in_process(RealFileSystem()))
     await store.close()
 
     store = open_files(tmp_path)
     assert reopened == before
     assert store.base_seq > 0
     assert numbers(store) == before
-    found = SearchableContext(store.state(ACCOUNT))
+    found = SearchableRows(store.state(ACCOUNT), SEARCHED_TEXTS)
     assert found.by_text_num(before[event["id"]]) == found.head(event["id"])
     assert found.row(parts[1]["id"])["content"] == "b"
     assert found.seq_of(before[event["id"]]) == 1
@@ -172,10 +182,10 @@ async def test_a_part_that_comes_back_elsewhere_stands_where_it_is_now(tmp_path:
 
     await put(store, part_row(SESSION, 7, "a", message_id="m0", version=3))
 
-    view: ContextView = store.view(ACCOUNT)
-    assert uris(view.context_parts(SESSION)) == [parts[1]["id"], parts[2]["id"], parts[0]["id"]]
+    view: View = store.view(ACCOUNT)
+    assert uris(list_parts(view, SESSION)) == [parts[1]["id"], parts[2]["id"], parts[0]["id"]]
     await store.close()
 
 
 def numbers(store: FileStore) -> dict[str, int]:
-    return {head.uri: head.text_num for head in store.view(ACCOUNT).context_heads()}
+    return {head.uri: head.text_num for head in list_memories(store.view(ACCOUNT))}

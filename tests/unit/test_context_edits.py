@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from knowhub.audit.pasted_secrets import withheld_secrets
-from knowhub.context import edits, listing
-from knowhub.context.commit.archive_builder import SUMMARISED_MESSAGES, ArchiveBuilder
-from knowhub.context.commit.forgetting import Forgetting
-from knowhub.context.model import Category
-from knowhub.context.ports import ContextView
+from knowhub.context import edits, service
+from knowhub.context.commit.session_node import SUMMARISED_MESSAGES, ArchiveBuilder
+from knowhub.context.commit.session_summary import SessionSummarizer
+from knowhub.context.model import MemoryCategory
+from knowhub.context.queries import list_parts
 from knowhub.core.errors import Forbidden, InvalidInput, NotFound, VersionConflict
+from knowhub.core.operation import View
 from knowhub.core.request_context import RequestContext, Role
 from knowhub.stores.files.store import FileStore
-from knowhub.usecases.spoken_memories import KnowledgeSpeech
+from knowhub.usecases.spoken_memories import RuleBasedReader
 from tests.builders import START, caller, local, open_files
 from tests.context_rows import draft, memory_at, node_row, said, session_at
 
@@ -24,8 +24,8 @@ pytestmark = pytest.mark.anyio
 LI = caller(user_id="li")
 WANG = caller(user_id="wang")
 SESSION = session_at("monday")
-STYLE = memory_at(Category.PREFERENCES, "style")
-OTHERS = memory_at(Category.PREFERENCES, "style", space="users/wang")
+STYLE = memory_at(MemoryCategory.PREFERENCES, "style")
+OTHERS = memory_at(MemoryCategory.PREFERENCES, "style", space="users/wang")
 
 
 @pytest.fixture
@@ -43,41 +43,43 @@ async def store(tmp_path: Path) -> AsyncIterator[FileStore]:
 
 
 @pytest.fixture
-def view(store: FileStore) -> ContextView:
+def view(store: FileStore) -> View:
     return store.view("default")
 
 
-def uris(found: listing.Listing) -> list[str]:
+def uris(found: service.Listing) -> list[str]:
     return [one.uri.removeprefix("ctx://default") for one in found.children]
 
 
-@pytest.mark.parametrize("address", [OTHERS, memory_at(Category.PROFILE), memory_at(Category.PROFILE, account="acme")])
+@pytest.mark.parametrize(
+    "address", [OTHERS, memory_at(MemoryCategory.PROFILE), memory_at(MemoryCategory.PROFILE, account="acme")]
+)
 async def test_what_is_hidden_missing_or_of_another_account_is_not_found_in_the_same_words(
-    view: ContextView, address: str
+    view: View, address: str
 ) -> None:
     with pytest.raises(NotFound) as refused:
-        edits.readable_head(view, LI, address)
+        edits.get_visible_summary(view, LI, address)
 
     assert refused.value.detail == f"no memory with id {address!r}"
 
 
-async def test_only_the_owner_edits_and_only_the_version_that_was_read(view: ContextView) -> None:
+async def test_only_the_owner_edits_and_only_the_version_that_was_read(view: View) -> None:
     reader = RequestContext("default", "user:li", frozenset({"user:li"}), LI.visible, "user:li", role=Role.READER)
 
     with pytest.raises(Forbidden):
-        edits.editable_head(view, reader, STYLE, None)
+        edits.get_editable_summary(view, reader, STYLE, None)
     with pytest.raises(VersionConflict):
-        edits.editable_head(view, LI, STYLE, 2)
-    assert edits.editable_head(view, LI, STYLE, 1).uri == STYLE
-    assert edits.editable_head(view, local(), OTHERS, None).uri == OTHERS
+        edits.get_editable_summary(view, LI, STYLE, 2)
+    assert edits.get_editable_summary(view, LI, STYLE, 1).uri == STYLE
+    assert edits.get_editable_summary(view, local(), OTHERS, None).uri == OTHERS
 
 
-async def test_a_correction_changes_the_named_layers_only(view: ContextView) -> None:
-    head = edits.readable_head(view, LI, STYLE)
+async def test_a_correction_changes_the_named_layers_only(view: View) -> None:
+    head = edits.get_visible_summary(view, LI, STYLE)
     row = edits.row_at(view, head)
 
-    after = edits.patched(head, row, {"abstract": "long answers", "owner": "user:wang"}, START + 60)
-    same = edits.patched(head, row, {"abstract": row["abstract"]}, START + 60)
+    after = edits.apply_patch(head, row, {"abstract": "long answers", "owner": "user:wang"}, START + 60)
+    same = edits.apply_patch(head, row, {"abstract": row["abstract"]}, START + 60)
 
     assert after is not None
     assert {name for name in after if after[name] != row[name]} == {"abstract", "version", "updated_at"}
@@ -88,28 +90,28 @@ async def test_a_correction_changes_the_named_layers_only(view: ContextView) -> 
     ("address", "patch", "field"),
     [(f"{SESSION}/m1", {"content": "I never said that"}, "uri"), (SESSION, {"content": "nothing"}, "content")],
 )
-async def test_what_was_said_is_not_edited(view: ContextView, address: str, patch: dict[str, Any], field: str) -> None:
-    head = edits.readable_head(view, LI, address)
+async def test_what_was_said_is_not_edited(view: View, address: str, patch: dict[str, Any], field: str) -> None:
+    head = edits.get_visible_summary(view, LI, address)
 
     with pytest.raises(InvalidInput) as refused:
-        edits.patched(head, edits.row_at(view, head), patch, START)
+        edits.apply_patch(head, edits.row_at(view, head), patch, START)
 
     assert refused.value.errors[0].field == field
 
 
-async def test_with_a_session_go_its_messages(store: FileStore, view: ContextView) -> None:
-    head = edits.readable_head(view, LI, SESSION)
+async def test_with_a_session_go_its_messages(store: FileStore, view: View) -> None:
+    head = edits.get_visible_summary(view, LI, SESSION)
 
-    writes = edits.forgotten(view, head, START)
+    writes = edits.deletion_writes(view, head, START)
     await store.commit("default", "user:li", lambda _view: draft(*(one.after for one in writes)))
 
     assert [one.id.removeprefix(SESSION) for one in writes] == ["", "/m0", "/m1", "/m2"]
     assert all(one.after["deleted"] and one.after[edits.FORGOTTEN] for one in writes)
-    assert not store.view("default").context_parts(SESSION)
+    assert not list_parts(store.view("default"), SESSION)
 
 
-async def test_every_layer_of_a_message_is_the_message(view: ContextView) -> None:
-    head = edits.readable_head(view, LI, f"{SESSION}/m1")
+async def test_every_layer_of_a_message_is_the_message(view: View) -> None:
+    head = edits.get_visible_summary(view, LI, f"{SESSION}/m1")
 
     node = edits.node_of(head, edits.row_at(view, head))
 
@@ -117,8 +119,8 @@ async def test_every_layer_of_a_message_is_the_message(view: ContextView) -> Non
     assert (node.metadata["message_id"], node.metadata["number"], node.parent_uri) == ("m1", 1, SESSION)
 
 
-async def test_a_folder_comes_before_what_it_holds_and_messages_in_their_order(view: ContextView) -> None:
-    found = listing.children_of(view, LI, None, listing.MAX_DEPTH)
+async def test_a_folder_comes_before_what_it_holds_and_messages_in_their_order(view: View) -> None:
+    found = service.children_of(view, LI, None, service.MAX_DEPTH)
 
     assert uris(found) == [
         "/users",
@@ -148,25 +150,25 @@ async def test_a_folder_comes_before_what_it_holds_and_messages_in_their_order(v
     ],
 )
 async def test_a_listing_goes_as_deep_as_asked_and_shows_what_the_caller_sees(
-    view: ContextView, ctx: RequestContext, address: str | None, depth: int, expected: list[str]
+    view: View, ctx: RequestContext, address: str | None, depth: int, expected: list[str]
 ) -> None:
-    assert uris(listing.children_of(view, ctx, address, depth)) == expected
+    assert uris(service.children_of(view, ctx, address, depth)) == expected
 
 
 @pytest.mark.parametrize("address", ["ctx://default/users/wang", "ctx://default/users/nobody", OTHERS])
-async def test_below_what_the_caller_does_not_see_there_is_nothing(view: ContextView, address: str) -> None:
+async def test_below_what_the_caller_does_not_see_there_is_nothing(view: View, address: str) -> None:
     with pytest.raises(NotFound, match="no memory with id"):
-        listing.children_of(view, LI, address, 1)
+        service.children_of(view, LI, address, 1)
 
 
-async def test_a_node_without_children_lists_nothing(view: ContextView) -> None:
-    assert listing.children_of(view, LI, STYLE, 1) == listing.Listing([], truncated=False)
+async def test_a_node_without_children_lists_nothing(view: View) -> None:
+    assert service.children_of(view, LI, STYLE, 1) == service.Listing([], truncated=False)
 
 
 @pytest.mark.parametrize("depth", [0, 9])
-async def test_a_depth_out_of_bounds_is_refused(view: ContextView, depth: int) -> None:
+async def test_a_depth_out_of_bounds_is_refused(view: View, depth: int) -> None:
     with pytest.raises(InvalidInput, match="depth"):
-        listing.children_of(view, LI, None, depth)
+        service.children_of(view, LI, None, depth)
 
 
 async def test_a_long_session_is_summed_up_by_its_newest_messages_when_one_is_forgotten(tmp_path: Path) -> None:
@@ -175,9 +177,9 @@ async def test_a_long_session_is_summed_up_by_its_newest_messages_when_one_is_fo
     rows = [node_row(SESSION), *said(SESSION, texts)]
     await store.commit("default", "user:li", lambda _view: draft(*rows))
     view = store.view("default")
-    first = view.context_parts(SESSION)[0]
+    first = list_parts(view, SESSION)[0]
 
-    told = await Forgetting(ArchiveBuilder(KnowledgeSpeech(), withheld_secrets)).summed_up(view, first)
+    told = await SessionSummarizer(ArchiveBuilder(RuleBasedReader())).summarize_without(view, first)
     await store.close()
 
     assert told is not None

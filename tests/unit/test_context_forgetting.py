@@ -10,8 +10,9 @@ import pytest
 from knowhub.bootstrap import Hub
 from knowhub.context.commit_model import CommitOptions, SessionCommit
 from knowhub.context.model import NODES, PARTS
+from knowhub.context.queries import list_parts
+from knowhub.conversations.messages import Message
 from knowhub.core.errors import NotFound
-from knowhub.core.messages import Message
 from tests.builders import caller
 from tests.hubs import hub_on
 
@@ -35,7 +36,9 @@ async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
 
 async def commit(hub: Hub, *texts: str) -> str | None:
     messages = [Message("user", text, message_id=f"m{number}") for number, text in enumerate(texts)]
-    done = await hub.memories.commit_session(LI, SessionCommit("s1", messages, options=CommitOptions(extract=False)))
+    done = await hub.memories.nodes.commit_session(
+        LI, SessionCommit("s1", messages, options=CommitOptions(extract=False))
+    )
     return done.operation_id
 
 
@@ -46,44 +49,44 @@ def session(hub: Hub) -> dict[str, Any]:
 async def test_a_summary_forgets_with_the_message(hub: Hub) -> None:
     before = session(hub)
 
-    await hub.memories.delete_node(LI, f"{SESSION}/m0")
+    await hub.memories.nodes.delete_node(LI, f"{SESSION}/m0")
 
     after = session(hub)
     assert "heron" in before["abstract"] + before["overview"]
     assert "heron" not in after["abstract"] + after["overview"]
     assert "Apollo" in after["abstract"]
     assert (after["metadata"]["message_count"], after["version"]) == (2, 2)
-    assert "heron" not in (await hub.memories.get_node(LI, SESSION)).content
+    assert "heron" not in (await hub.memories.nodes.get_node(LI, SESSION)).content
 
 
 async def test_an_undo_brings_back_the_message_and_the_summary(hub: Hub) -> None:
     before = session(hub)
-    operation_id = await hub.memories.delete_node(LI, f"{SESSION}/m0")
+    operation_id = await hub.memories.nodes.delete_node(LI, f"{SESSION}/m0")
 
-    await hub.operations.undo(LI, operation_id)
+    await hub.operations.history.undo(LI, operation_id)
 
     after = session(hub)
     assert (after["abstract"], after["overview"]) == (before["abstract"], before["overview"])
     assert after["metadata"]["message_count"] == len(SAID)
-    assert "heron" in (await hub.memories.get_node(LI, f"{SESSION}/m0")).content
+    assert "heron" in (await hub.memories.nodes.get_node(LI, f"{SESSION}/m0")).content
 
 
 async def test_what_is_forgotten_stays_so_when_the_session_is_committed_again(hub: Hub) -> None:
-    await hub.memories.delete_node(LI, f"{SESSION}/m0")
+    await hub.memories.nodes.delete_node(LI, f"{SESSION}/m0")
 
     again = await commit(hub, *SAID)
     more = await commit(hub, *SAID, "And a page to sign up.")
 
     assert (again, more is not None) == (None, True)
     assert "heron" not in session(hub)["abstract"] + session(hub)["overview"]
-    assert [one.uri for one in hub.store.view("default").context_parts(SESSION)] == [
+    assert [one.uri for one in list_parts(hub.store.view("default"), SESSION)] == [
         f"{SESSION}/m{number}" for number in (1, 2, 3)
     ]
 
 
 async def test_the_last_message_leaves_a_session_about_nothing(hub: Hub) -> None:
     for number in range(len(SAID)):
-        await hub.memories.delete_node(LI, f"{SESSION}/m{number}")
+        await hub.memories.nodes.delete_node(LI, f"{SESSION}/m{number}")
 
     after = session(hub)
 
@@ -92,7 +95,9 @@ async def test_the_last_message_leaves_a_session_about_nothing(hub: Hub) -> None
 
 async def test_of_a_message_that_comes_meanwhile_the_summary_says_nothing_and_quotes_nothing(hub: Hub) -> None:
     forgetting, committing = await asyncio.gather(
-        hub.memories.delete_node(LI, f"{SESSION}/m0"), commit(hub, *SAID, "The pond is frozen."), return_exceptions=True
+        hub.memories.nodes.delete_node(LI, f"{SESSION}/m0"),
+        commit(hub, *SAID, "The pond is frozen."),
+        return_exceptions=True,
     )
 
     row = hub.store.view("default").get(PARTS, f"{SESSION}/m0") or {}
@@ -100,11 +105,11 @@ async def test_of_a_message_that_comes_meanwhile_the_summary_says_nothing_and_qu
     assert isinstance(committing, str)
     assert row["forgotten"] is True
     assert "heron" not in session(hub)["abstract"] + session(hub)["overview"]
-    assert session(hub)["metadata"]["message_count"] == len(hub.store.view("default").context_parts(SESSION))
+    assert session(hub)["metadata"]["message_count"] == len(list_parts(hub.store.view("default"), SESSION))
 
 
 async def test_a_message_that_is_gone_is_not_found(hub: Hub) -> None:
-    await hub.memories.delete_node(LI, f"{SESSION}/m0")
+    await hub.memories.nodes.delete_node(LI, f"{SESSION}/m0")
 
     with pytest.raises(NotFound):
-        await hub.memories.delete_node(LI, f"{SESSION}/m0")
+        await hub.memories.nodes.delete_node(LI, f"{SESSION}/m0")

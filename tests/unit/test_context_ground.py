@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from knowhub.context import events, heads, l0, spaces
+from knowhub.context import events, queries, texts, uri
 from knowhub.context.index_model import EventType
-from knowhub.context.model import NODES, PARTS, Category
+from knowhub.context.model import NODES, PARTS, MemoryCategory
 from knowhub.core.errors import InvalidInput
 from knowhub.core.operation import Change
 from tests.builders import START, caller, local
@@ -67,40 +67,42 @@ def part_row(**fields: object) -> dict[str, Any]:
 def test_a_caller_remembers_in_spaces_of_their_own(
     ids: dict[str, str], user: str, agent: str, user_owner: str, agent_owner: str
 ) -> None:
-    whose = spaces.memory_context(caller(**ids), "monday")
+    whose = uri.memory_context(caller(**ids), "monday")
 
     assert (whose.user, whose.agent) == (user, agent)
     assert (whose.user_owner, whose.agent_owner) == (user_owner, agent_owner)
 
 
 def test_who_is_not_named_is_the_default_owner() -> None:
-    assert spaces.session_uri(spaces.memory_context(local(), "monday")) == "ctx://default/users/local/sessions/monday"
+    assert uri.session_uri(uri.memory_context(local(), "monday")) == "ctx://default/users/local/sessions/monday"
 
 
 def test_a_team_alone_remembers_nothing() -> None:
     with pytest.raises(InvalidInput, match="name a user or an agent"):
-        spaces.memory_context(caller(team_id="red"))
+        uri.memory_context(caller(team_id="red"))
 
 
 def test_a_user_and_an_agent_of_one_name_share_no_space() -> None:
-    user, agent = spaces.memory_context(caller(user_id="x")), spaces.memory_context(caller(agent_id="x"))
+    user, agent = uri.memory_context(caller(user_id="x")), uri.memory_context(caller(agent_id="x"))
 
     assert user.user != agent.user
     assert user.agent != agent.agent
-    assert set(spaces.seen_spaces(caller(user_id="x")) or ()).isdisjoint(spaces.seen_spaces(caller(agent_id="x")) or ())
+    assert set(uri.list_visible_spaces(caller(user_id="x")) or ()).isdisjoint(
+        uri.list_visible_spaces(caller(agent_id="x")) or ()
+    )
 
 
 def test_where_a_caller_writes_is_among_what_they_see() -> None:
     for ids in ({"user_id": "li"}, {"agent_id": "web"}, {"user_id": "li", "agent_id": "web"}):
-        whose, seen = spaces.memory_context(caller(**ids)), spaces.seen_spaces(caller(**ids))
+        whose, seen = uri.memory_context(caller(**ids)), uri.list_visible_spaces(caller(**ids))
 
         assert {f"users/{whose.user}", f"agents/{whose.agent}"} <= set(seen or ())
 
 
 def test_a_head_knows_who_sees_it_and_all_that_it_stands_under() -> None:
-    head = heads.head_of(PARTS, part_row(), 7)
+    head = queries.head_of(PARTS, part_row(), 7)
 
-    assert (head.category, head.is_part, head.number, head.name) == (Category.SESSIONS, True, 4, "Li")
+    assert (head.category, head.is_part, head.number, head.name) == (MemoryCategory.SESSIONS, True, 4, "Li")
     assert head.audience == {"user:li"}
     assert head.said_at == START
     assert {
@@ -114,23 +116,23 @@ def test_a_head_knows_who_sees_it_and_all_that_it_stands_under() -> None:
 
 
 def test_the_node_of_a_session_is_no_part() -> None:
-    head = heads.head_of(NODES, node_row(SESSION, category="sessions", context_type="session"), 7)
+    head = queries.head_of(NODES, node_row(SESSION, category="sessions", context_type="session"), 7)
 
     assert not head.is_part
     assert head.has_content
 
 
 def test_a_time_that_is_none_is_kept_by_the_message_and_not_searched() -> None:
-    assert heads.head_of(PARTS, part_row(timestamp="last Tuesday"), 7).said_at is None
-    assert heads.head_of(PARTS, part_row(timestamp=None), 7).said_at is None
+    assert queries.head_of(PARTS, part_row(timestamp="last Tuesday"), 7).said_at is None
+    assert queries.head_of(PARTS, part_row(timestamp=None), 7).said_at is None
 
 
 def test_the_number_of_a_text_stays_while_the_text_does() -> None:
-    first = heads.head_of(NODES, node_row(), 7)
+    first = queries.head_of(NODES, node_row(), 7)
 
-    same = heads.head_of(NODES, node_row(overview="more", version=2), 9, first)
-    other = heads.head_of(NODES, node_row(abstract="Li writes Go", version=2), 9, first)
-    gone = heads.head_of(NODES, node_row(deleted=True, version=2), 9, first)
+    same = queries.head_of(NODES, node_row(overview="more", version=2), 9, first)
+    other = queries.head_of(NODES, node_row(abstract="Li writes Go", version=2), 9, first)
+    gone = queries.head_of(NODES, node_row(deleted=True, version=2), 9, first)
 
     assert (same.text_num, same.version) == (7, 2)
     assert other.text_num == 9
@@ -142,7 +144,7 @@ def test_the_number_of_a_text_stays_while_the_text_does() -> None:
     [("Li", "hello", "Li: hello"), ("Li", "Li: hello", "Li: hello"), ("", "hello", "hello")],
 )
 def test_a_message_is_shown_with_who_said_it_once(name: str, content: str, expected: str) -> None:
-    assert l0.said(part_row(name=name, content=content)) == expected
+    assert texts.format_message(part_row(name=name, content=content)) == expected
 
 
 def test_what_is_written_asks_the_index_once_a_row() -> None:

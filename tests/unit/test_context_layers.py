@@ -2,8 +2,8 @@
 
 import pytest
 
-from knowhub.context.commit import layers
-from knowhub.context.model import Category
+from knowhub.context.commit import pages
+from knowhub.context.model import MemoryCategory
 from tests.context_commits import Desk, tool, used, user
 
 pytestmark = pytest.mark.anyio
@@ -24,21 +24,25 @@ async def test_what_a_commit_made_of_a_content_is_what_is_made_of_it_again() -> 
         ],
     )
 
-    made = {name: row for name, row in desk.nodes().items() if row["category"] != Category.SESSIONS}
+    made = {name: row for name, row in desk.nodes().items() if row["category"] != MemoryCategory.SESSIONS}
 
-    assert {Category.PROFILE, Category.PREFERENCES, Category.EVENTS, Category.TOOLS, Category.SKILLS} <= {
-        row["category"] for row in made.values()
-    }
+    assert {
+        MemoryCategory.PROFILE,
+        MemoryCategory.PREFERENCES,
+        MemoryCategory.EVENTS,
+        MemoryCategory.TOOLS,
+        MemoryCategory.SKILLS,
+    } <= {row["category"] for row in made.values()}
     for name, row in made.items():
-        told = layers.layers_of(Category(row["category"]), row["content"])
+        told = pages.layers_of(MemoryCategory(row["category"]), row["content"])
         # The content of an event says last which day its words mean.
-        same = str.startswith if row["category"] == Category.EVENTS else str.__eq__
+        same = str.startswith if row["category"] == MemoryCategory.EVENTS else str.__eq__
         assert all(same(told[layer], row[layer]) for layer in OVER), name
 
 
-@pytest.mark.parametrize("category", [one for one in Category if one is not Category.SESSIONS])
-def test_free_words_of_a_person_are_in_every_layer(category: Category) -> None:
-    told = layers.layers_of(category, "She moved to Lima.\n\nSince May.")
+@pytest.mark.parametrize("category", [one for one in MemoryCategory if one is not MemoryCategory.SESSIONS])
+def test_free_words_of_a_person_are_in_every_layer(category: MemoryCategory) -> None:
+    told = pages.layers_of(category, "She moved to Lima.\n\nSince May.")
 
     assert told["abstract"].startswith("She moved to Lima.")
     assert told["overview"].split() == ["She", "moved", "to", "Lima.", "Since", "May."]
@@ -47,13 +51,13 @@ def test_free_words_of_a_person_are_in_every_layer(category: Category) -> None:
 def test_what_a_person_wrote_comes_before_the_statements_it_stands_beside() -> None:
     content = "## home\n- I live in Rome. (2026-05-08, session s1)\nNot any more: she moved to Lima."
 
-    told = layers.layers_of(Category.PROFILE, content)
+    told = pages.layers_of(MemoryCategory.PROFILE, content)
 
     assert told["abstract"] == "Not any more: she moved to Lima. I live in Rome."
 
 
 def test_the_sections_of_an_event_are_told_without_what_parts_them() -> None:
-    told = layers.layers_of(Category.EVENTS, f"The demo.{layers.SECTION}It went well.")
+    told = pages.layers_of(MemoryCategory.EVENTS, f"The demo.{pages.SECTION}It went well.")
 
     assert (told["abstract"], told["overview"]) == ("The demo. It went well.", "The demo.\nIt went well.")
 
@@ -61,12 +65,12 @@ def test_the_sections_of_an_event_are_told_without_what_parts_them() -> None:
 @pytest.mark.parametrize(
     ("category", "patch"),
     [
-        (Category.PROFILE, {"content": "Rome"}),
-        (Category.PROFILE, {"abstract": "Lima"}),
-        (Category.SESSIONS, {"overview": "Lima"}),
+        (MemoryCategory.PROFILE, {"content": "Rome"}),
+        (MemoryCategory.PROFILE, {"abstract": "Lima"}),
+        (MemoryCategory.SESSIONS, {"overview": "Lima"}),
     ],
 )
 def test_what_leaves_the_content_as_it_is_leaves_the_layers_as_they_are(
-    category: Category, patch: dict[str, str]
+    category: MemoryCategory, patch: dict[str, str]
 ) -> None:
-    assert layers.completed(category, {"content": "Rome"}, patch) == patch
+    assert pages.complete_layers(category, {"content": "Rome"}, patch) == patch

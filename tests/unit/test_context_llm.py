@@ -1,16 +1,15 @@
-"""A session read by a model: what it may say, what it may not, and what happens where it says nothing (CE-166)."""
+"""Extraction by a model: accepted and rejected output, and a model without an answer."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 
-from knowhub.audit.pasted_secrets import withheld_secrets
 from knowhub.context.commit.candidate_pipeline import CandidatePipeline, PipelineOptions
-from knowhub.context.model import Category
-from knowhub.core.chat import ChatFailed, FailureReason, Question, Reply
-from knowhub.core.messages import Message
-from knowhub.usecases.spoken_memories import KnowledgeSpeech
+from knowhub.context.model import MemoryCategory
+from knowhub.conversations.messages import Message
+from knowhub.core.language_models import ChatFailed, ChatReply, ChatRequest, FailureReason
+from knowhub.usecases.spoken_memories import RuleBasedReader
 from tests.context_commits import SESSION, Desk, agent, memories, user
 from tests.fakes.hostile_answers import HostileAnswers
 from tests.fakes.queued_chat import NEVER, QueuedChat, fenced_data
@@ -31,9 +30,9 @@ class Answering:
 
     def __init__(self, **answers: object) -> None:
         self._answers = answers
-        self.questions: list[Question] = []
+        self.questions: list[ChatRequest] = []
 
-    async def chat(self, question: Question, timeout_s: float) -> Reply:
+    async def chat(self, question: ChatRequest, timeout_s: float) -> ChatReply:
         assert timeout_s > 0
         self.questions.append(question)
         answer: Any = self._answers.get(question.function, memories())
@@ -41,7 +40,7 @@ class Answering:
             answer = SUMMARY
         if isinstance(answer, Exception):
             raise answer
-        return Reply(answer, self.model, 0.01, 10, 5)
+        return ChatReply(answer, self.model, 0.01, 10, 5)
 
 
 def item(**fields: Any) -> dict[str, Any]:  # noqa: ANN401 -- any field, wrong ones too
@@ -120,7 +119,7 @@ async def test_a_model_says_itself_whose_memory_it_is_where_several_people_speak
 
     await desk.commit(user("I love oolong tea.", "m1", name="Ana"), user("Me too, Ana.", "m2", name="Ben"))
 
-    assert [row["abstract"] for row in desk.of(Category.PREFERENCES)] == ["Ana loves oolong tea."]
+    assert [row["abstract"] for row in desk.of(MemoryCategory.PREFERENCES)] == ["Ana loves oolong tea."]
 
 
 async def test_an_event_has_the_day_that_a_model_reckons() -> None:
@@ -142,8 +141,8 @@ async def test_where_a_model_fails_rules_take_its_place_for_that_extractor_alone
     result = await desk.commit(*TALK)
 
     assert list(result.degraded) == ["llm"]
-    assert [row["metadata"]["by"] for row in desk.of(Category.PREFERENCES)] == ["rules"]
-    assert desk.of(Category.ENTITIES) == []
+    assert [row["metadata"]["by"] for row in desk.of(MemoryCategory.PREFERENCES)] == ["rules"]
+    assert desk.of(MemoryCategory.ENTITIES) == []
 
 
 async def test_where_a_model_gives_no_summary_the_sentences_of_the_session_do() -> None:
@@ -158,13 +157,13 @@ async def test_where_a_model_gives_no_summary_the_sentences_of_the_session_do() 
 
 async def test_a_model_that_never_answers_is_waited_for_within_the_budget() -> None:
     chat = QueuedChat([NEVER] * 5)
-    short = CandidatePipeline(KnowledgeSpeech(), withheld_secrets, chat, PipelineOptions(budget_s=0.05))
+    short = CandidatePipeline(RuleBasedReader(), chat, PipelineOptions(budget_s=0.05))
     desk = Desk(pipeline=short)
 
     result = await desk.commit(*TALK)
 
     assert list(result.degraded) == ["llm"]
-    assert len(desk.of(Category.PREFERENCES)) == 1
+    assert len(desk.of(MemoryCategory.PREFERENCES)) == 1
 
 
 async def test_the_calls_are_kept_in_the_operation() -> None:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from knowhub.context.extraction.own_values import clauses, moved_to
-from knowhub.context.model import Category
+from knowhub.context.extraction.profile_rules import clauses, says_moved
+from knowhub.context.model import MemoryCategory
 from tests.context_commits import Desk, user
 
 pytestmark = pytest.mark.anyio
@@ -31,7 +31,7 @@ async def test_the_newer_home_or_job_stands_and_the_rest_of_the_sentence_stays(
 
     await desk.commit(user(then, "m2"), session_id="s2")
 
-    (profile,) = desk.of(Category.PROFILE)
+    (profile,) = desk.of(MemoryCategory.PROFILE)
     assert all(one in profile["content"] for one in stays)
     assert goes not in profile["content"]
 
@@ -55,12 +55,12 @@ async def test_what_is_said_not_to_be_so_any_more_takes_the_place_of_what_said_s
 ) -> None:
     desk = Desk()
     await desk.commit(user(first, "m1"))
-    (before,) = desk.of(Category.PROFILE)
+    (before,) = desk.of(MemoryCategory.PROFILE)
 
     await desk.commit(user(then, "m2"), session_id="s2")
     await desk.commit(user(then, "m3"), session_id="s3")
 
-    (profile,) = desk.of(Category.PROFILE)
+    (profile,) = desk.of(MemoryCategory.PROFILE)
     assert (name in before["metadata"]["values"], name in profile["metadata"]["values"]) == (True, False)
     assert profile["content"].count(then) == 1
     assert f"- {first}" not in profile["content"]
@@ -71,7 +71,7 @@ async def test_what_ends_and_begins_again_ends_again() -> None:
     for number, said in enumerate(("I live in Rome.", "I no longer live in Rome.") * 2):
         await desk.commit(user(said, f"m{number}"), session_id=f"s{number}")
 
-    (profile,) = desk.of(Category.PROFILE)
+    (profile,) = desk.of(MemoryCategory.PROFILE)
 
     assert [line for line in profile["content"].split("\n") if line.startswith("- ")] == [
         "- I no longer live in Rome. (session s3)"
@@ -93,11 +93,11 @@ async def test_what_was_said_before_of_another_place_or_not_meant_ends_nothing(
 ) -> None:
     desk = Desk()
     await desk.commit(user(stands[0], "m1", stands[1]))
-    (before,) = desk.of(Category.PROFILE)
+    (before,) = desk.of(MemoryCategory.PROFILE)
 
     await desk.commit(user(said[0], "m2", said[1]), session_id="s2")
 
-    assert desk.of(Category.PROFILE) == [before]
+    assert desk.of(MemoryCategory.PROFILE) == [before]
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ async def test_what_was_said_before_of_another_place_or_not_meant_ends_nothing(
     ],
 )
 def test_not_every_move_is_one_of_a_home(said: str) -> None:
-    assert not moved_to(said)
+    assert not says_moved(said)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Four extractors side by side: what each costs the others, and which of their findings are kept (CE-064, CE-078)."""
+"""Four concurrent extractors: a slow or failing extractor does not affect the others, and which candidates are kept."""
 
 import asyncio
 from collections.abc import Sequence
@@ -7,19 +7,20 @@ from typing import Any
 
 import pytest
 
-from knowhub.audit.pasted_secrets import withheld_secrets
-from knowhub.context.commit.candidate_pipeline import CandidatePipeline, Extracted, PipelineOptions
+from knowhub.context.commit.candidate_pipeline import CandidatePipeline, ExtractedMemories, PipelineOptions
 from knowhub.context.commit_model import CandidateMemory, SessionArchive
-from knowhub.context.extraction.recalled import Recalled
-from knowhub.context.model import Category, MemoryContext
-from knowhub.core.messages import Message
-from knowhub.usecases.spoken_memories import KnowledgeSpeech
+from knowhub.context.model import MemoryCategory, MemoryContext
+from knowhub.conversations.messages import Message
+from knowhub.conversations.recalled import RecalledTexts
+from knowhub.usecases.spoken_memories import RuleBasedReader
 from tests.context_commits import SESSION, Desk, user, whose
 
 pytestmark = pytest.mark.anyio
 
-NOTHING = Recalled(frozenset(), ())
-TEA = CandidateMemory(Category.PREFERENCES, "user", "tea", "I love tea.", "I love tea.", "I love tea.", 0.9, ["u/1"])
+NOTHING = RecalledTexts(frozenset(), ())
+TEA = CandidateMemory(
+    MemoryCategory.PREFERENCES, "user", "tea", "I love tea.", "I love tea.", "I love tea.", 0.9, ["u/1"]
+)
 
 
 class Finds:
@@ -58,7 +59,7 @@ class Waits(Finds):
 
 def pipeline(*extractors: Finds, extractor_s: float = 5.0) -> CandidatePipeline:
     options = PipelineOptions(extractor_s=extractor_s)
-    return CandidatePipeline(KnowledgeSpeech(), withheld_secrets, None, options, lambda *_given: extractors)
+    return CandidatePipeline(RuleBasedReader(), None, options, lambda *_given: extractors)
 
 
 def with_field(field: str, text: str) -> CandidateMemory:
@@ -66,7 +67,7 @@ def with_field(field: str, text: str) -> CandidateMemory:
     return replace(TEA, **fields)
 
 
-async def extracted(made: CandidatePipeline) -> Extracted:
+async def extracted(made: CandidatePipeline) -> ExtractedMemories:
     messages = [user("I love tea.", "m1")]
     return await made.extract_candidates(whose(), SessionArchive("s1", SESSION, ""), messages, NOTHING)
 
@@ -126,7 +127,7 @@ def test_what_is_said_twice_is_one_candidate_of_both_sources() -> None:
 def test_another_topic_or_another_category_is_another_candidate() -> None:
     others = [
         replace(TEA, routing_key="drinks"),
-        replace(TEA, category=Category.PROFILE),
+        replace(TEA, category=MemoryCategory.PROFILE),
         replace(TEA, content="No tea."),
     ]
 

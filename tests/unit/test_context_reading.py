@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from knowhub.context.model import Category, Level
+from knowhub.context.model import Level, MemoryCategory
 from knowhub.core.errors import InvalidInput, NotFound
 from tests.builders import caller
 from tests.context_rows import memory_at, node_row, part_row, session_at
@@ -13,7 +13,7 @@ from tests.searched_memories import LI, memories_in
 pytestmark = pytest.mark.anyio
 
 SESSION = session_at()
-CASE = memory_at(Category.EVENTS, "move")
+CASE = memory_at(MemoryCategory.EVENTS, "move")
 WANG = caller(user_id="wang")
 
 
@@ -75,8 +75,11 @@ async def test_the_whole_text_of_a_session_is_its_transcript_without_what_was_fo
 
 
 async def test_edges_come_along_on_request_the_strongest_first_and_only_to_what_the_caller_sees(tmp_path: Path) -> None:
-    near, far = memory_at(Category.ENTITIES, "near"), memory_at(Category.ENTITIES, "far")
-    gone, theirs = memory_at(Category.ENTITIES, "gone"), memory_at(Category.ENTITIES, "x", space="users/wang")
+    near, far = memory_at(MemoryCategory.ENTITIES, "near"), memory_at(MemoryCategory.ENTITIES, "far")
+    gone, theirs = (
+        memory_at(MemoryCategory.ENTITIES, "gone"),
+        memory_at(MemoryCategory.ENTITIES, "x", space="users/wang"),
+    )
 
     async with memories_in(tmp_path) as memories:
         targets = [node_row(near), node_row(far), node_row(gone, deleted=True), node_row(theirs, owner="user:wang")]
@@ -93,8 +96,8 @@ async def test_edges_come_along_on_request_the_strongest_first_and_only_to_what_
 
 
 async def test_what_is_hidden_is_refused_in_the_words_of_what_is_not_there(tmp_path: Path) -> None:
-    elsewhere = memory_at(Category.EVENTS, "move", account="other")
-    unknown, deleted = memory_at(Category.EVENTS, "never"), memory_at(Category.EVENTS, "gone")
+    elsewhere = memory_at(MemoryCategory.EVENTS, "move", account="other")
+    unknown, deleted = memory_at(MemoryCategory.EVENTS, "never"), memory_at(MemoryCategory.EVENTS, "gone")
 
     async with memories_in(tmp_path) as memories:
         await memories.put(node_row(CASE), node_row(deleted, deleted=True))

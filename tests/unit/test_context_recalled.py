@@ -2,22 +2,20 @@
 
 import pytest
 
-from knowhub.context.extraction.recalled import Recalled, recalled, without_recalled
-from knowhub.context.model import Category
-from knowhub.core.messages import Message
-from knowhub.usecases.spoken_memories import KnowledgeSpeech
+from knowhub.context.model import MemoryCategory
+from knowhub.conversations.messages import Message
+from knowhub.conversations.recalled import RecalledTexts, index_recalled, remove_recalled
 from tests.builders import caller
 from tests.context_commits import Desk, agent, user
 
 pytestmark = pytest.mark.anyio
 
-NOTHING = Recalled(frozenset(), ())
-SPEECH = KnowledgeSpeech()
+NOTHING = RecalledTexts(frozenset(), ())
 
 
-def left(message: Message, known: Recalled = NOTHING) -> str:
+def left(message: Message, known: RecalledTexts = NOTHING) -> str:
     """Return what is left of a message."""
-    return without_recalled([message], SPEECH, known)[0].content
+    return remove_recalled([message], known)[0].content
 
 
 @pytest.mark.parametrize("name", ["search_memory", "read_memory", "knowledge_search", "recall", "get_knowledge"])
@@ -49,7 +47,7 @@ def test_an_unclosed_fence_hides_the_rest() -> None:
 
 
 def test_a_line_that_was_recalled_is_taken_out() -> None:
-    known = recalled(["I live in Rome.\nI love tea."])
+    known = index_recalled(["I live in Rome.\nI love tea."])
 
     assert left(user("I LIVE in Rome!\nI moved yesterday."), known) == "I moved yesterday."
 
@@ -57,13 +55,13 @@ def test_a_line_that_was_recalled_is_taken_out() -> None:
 def test_a_message_that_holds_nothing_of_it_stays_as_it_is() -> None:
     message = user("I live in Rome.\n\nWe said so.")
 
-    assert without_recalled([message], SPEECH, recalled(["Somebody else's words."]))[0] is message
+    assert remove_recalled([message], index_recalled(["Somebody else's words."]))[0] is message
 
 
 async def test_a_memory_that_was_used_is_not_learnt_again_by_its_uri() -> None:
     desk = Desk()
     await desk.commit(user("I love oolong tea.", "m1"), session_id="old")
-    uri = desk.of(Category.PREFERENCES)[0]["id"]
+    uri = desk.of(MemoryCategory.PREFERENCES)[0]["id"]
 
     result = await desk.commit(
         user("I love oolong tea. I'm allergic to nuts.", "n1"), agent("I love oolong tea."), used_contexts=[uri]

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from knowhub.context.model import NODES, Category
+from knowhub.context.model import NODES, MemoryCategory
 from knowhub.context.retrieval.query_planner import QueryPlanner
-from knowhub.context.retrieval.reranking import Reranking
+from knowhub.context.retrieval.search import MemoryReranking
 from knowhub.core.errors import InvalidInput
 from tests.builders import START, caller, local
 from tests.context_rows import memory_at, node_row, part_row, session_at
@@ -212,7 +212,7 @@ async def test_a_time_counted_from_an_event_at_which_nothing_was_said_leaves_the
 
 
 async def test_the_kind_that_is_asked_for_comes_first_and_no_other_is_left_out(tmp_path: Path) -> None:
-    like, event = memory_at(Category.PREFERENCES, "drinks"), memory_at(Category.EVENTS, "coffee")
+    like, event = memory_at(MemoryCategory.PREFERENCES, "drinks"), memory_at(MemoryCategory.EVENTS, "coffee")
 
     async with memories_in(tmp_path) as memories:
         await memories.put(node_row(like, abstract="咖啡 美式"), node_row(event, abstract="咖啡 美式"))
@@ -226,8 +226,8 @@ async def test_the_kind_that_is_asked_for_comes_first_and_no_other_is_left_out(t
 
 
 async def test_many_messages_do_not_push_out_a_memory_that_answers_nor_many_memories_a_message(tmp_path: Path) -> None:
-    memory = memory_at(Category.EVENTS, "marathon")
-    many = [memory_at(Category.EVENTS, f"swim-{number}") for number in range(90)]
+    memory = memory_at(MemoryCategory.EVENTS, "marathon")
+    many = [memory_at(MemoryCategory.EVENTS, f"swim-{number}") for number in range(90)]
 
     async with memories_in(tmp_path) as memories:
         await memories.talk(SESSION, messages(*["the marathon marathon again"] * 90, "I swim"))
@@ -244,7 +244,7 @@ async def test_many_messages_do_not_push_out_a_memory_that_answers_nor_many_memo
 
 
 async def test_a_memory_whose_source_matches_too_comes_first_and_names_its_messages_best_first(tmp_path: Path) -> None:
-    plain, founded = memory_at(Category.EVENTS, "a"), memory_at(Category.EVENTS, "b")
+    plain, founded = memory_at(MemoryCategory.EVENTS, "a"), memory_at(MemoryCategory.EVENTS, "b")
     sources = [f"{SESSION}/m{number}" for number in (0, 1)]
 
     async with memories_in(tmp_path) as memories:
@@ -282,14 +282,16 @@ async def test_a_search_shows_nothing_of_another_person_nor_outside_of_the_place
 
 
 async def test_a_search_reads_no_overview_and_no_content_of_a_node(tmp_path: Path) -> None:
-    memory = memory_at(Category.CASES, "deploy", space="agents/~li")
+    memory = memory_at(MemoryCategory.CASES, "deploy", space="agents/~li")
 
     async with memories_in(tmp_path) as memories:
         await memories.put(node_row(memory, abstract="deploy the harbour", overview="o" * 50, content="c" * 50))
         await memories.talk(SESSION, messages("the harbour " + "long " * 200))
         await memories.found("harbour")
-        # From here on a row of a node that is read is not there.
-        memories.store.state("default").rows[NODES].clear()
+        # From here on the text of a node cannot be parsed.
+        nodes = memories.store.state("default").memory_table(NODES)
+        for address, _ in nodes.texts():
+            nodes.put_summary(address, b"", nodes.summary(address))
 
         blocks = await memories.found("harbour")
 
@@ -334,7 +336,7 @@ async def test_a_session_that_matches_by_its_summary_alone_is_found_as_a_whole(t
 async def test_a_reranker_orders_what_was_found_and_its_failure_is_named(tmp_path: Path) -> None:
     reranker = ScriptedReranker([lambda _query, texts: [float("dog" in text) for text in texts], TimeoutError("late")])
 
-    async with memories_in(tmp_path, Reranking(reranker, budget_s=5.0)) as memories:
+    async with memories_in(tmp_path, MemoryReranking(reranker, budget_s=5.0)) as memories:
         await memories.talk(SESSION, messages("pet pet pet", "x", "y", "z", "u", "v", "a pet, a dog"))
 
         ordered = await memories.searching.search(LI, "pet", top_k=2)

@@ -8,49 +8,49 @@ from typing import Any
 
 import pytest
 
-from knowhub.context.model import NODES, PARTS, Category, Level, MemoryContext
-from knowhub.context.transcript import transcript
+from knowhub.context.model import NODES, PARTS, MemoryCategory
+from knowhub.context.queries import list_memories, list_parts
+from knowhub.context.texts import transcript
 from knowhub.core.errors import Conflict
 from knowhub.core.ids import RandomIds
 from knowhub.core.operation import Operation
 from knowhub.operations.erasure import Erased, ErasureService
 from knowhub.operations.service import OperationsService
-from knowhub.stores.files.apart import run_here
 from knowhub.stores.files.data_directory import DataDirectory
-from knowhub.stores.files.directories.context_directories import NodeDirectories
-from knowhub.stores.files.directories.context_fs import ContextFS
-from knowhub.stores.files.erasing.erase_surroundings import ErasureSurroundings
+from knowhub.stores.files.erasing.follow_up import ErasureFollowUp
 from knowhub.stores.files.filesystem import RealFileSystem
-from knowhub.stores.files.keeper import Keeper
+from knowhub.stores.files.maintenance import Maintenance
+from knowhub.stores.files.projections.directory_export import DirectoryExport
 from knowhub.stores.files.store import FileStore, StoreOptions
-from knowhub.wiring.rules import ERASE_RULES, UNDO_RULES
+from knowhub.stores.files.subprocess_runner import run_in_process
+from knowhub.wiring.collections import COLLECTIONS
 from tests.builders import local, open_files
+from tests.context_directories import export_of, is_shown, read_text
 from tests.context_rows import ACCOUNT, memory_at, node_row, part_row, said, session_at, written
 
 pytestmark = pytest.mark.anyio
 
 SESSION = session_at()
-PREFERENCE = memory_at(Category.PREFERENCES, "coffee")
-WHOSE = MemoryContext(ACCOUNT, "li", "~li", "user:li", "user:li")
+PREFERENCE = memory_at(MemoryCategory.PREFERENCES, "coffee")
 SECRET = "my passport number is X1234567 and I hid it in the blue teapot"
 
 
 @dataclass(frozen=True, slots=True)
 class World:
     store: FileStore
-    directories: NodeDirectories
+    directories: DirectoryExport
     operations: OperationsService
     erasures: ErasureService
-    nodes: ContextFS
+    folder: Path
 
     async def commit(self, *rows: Mapping[str, Any], reply: Mapping[str, Any] | None = None) -> Operation:
         operation = await written(self.store, *rows, reply=reply)
-        await self.directories.project(ACCOUNT, operation)
+        assert await self.directories.project(ACCOUNT, operation)
         return operation
 
     async def undo(self, operation: Operation) -> None:
         await self.operations.undo(local(), operation.operation_id)
-        await self.directories.bring_up()
+        await self.directories.catch_up()
 
     async def erase(self, collection: str, row_id: str) -> Erased:
         return await self.erasures.erase(local(), collection, row_id)
@@ -65,20 +65,19 @@ class World:
 async def world(folder: Path) -> AsyncIterator[World]:
     files, directory = RealFileSystem(), DataDirectory(folder)
     store = open_files(folder, options=StoreOptions(segment_bytes=1))
-    directories = NodeDirectories(files, directory, store)
-    store.subscribe(directories)
-    keeper = Keeper(files, directory.keeper, 1.0, {"context": directories.bring_up}, {})
-    surroundings = ErasureSurroundings(files, directory, keeper, {"context": directories})
+    directories = export_of(store, folder)
+    maintenance = Maintenance(files, directory.leader_lock, 1.0, {"context": directories.catch_up}, {})
+    derived_files = ErasureFollowUp(files, directory, maintenance, {"context": directories})
     try:
         yield World(
             store,
             directories,
-            OperationsService(store, RandomIds(), UNDO_RULES),
-            ErasureService(store, surroundings, ERASE_RULES, UNDO_RULES),
-            ContextFS(files, directory.context),
+            OperationsService(store, RandomIds(), COLLECTIONS),
+            ErasureService(store, derived_files, COLLECTIONS),
+            folder,
         )
     finally:
-        await keeper.close()
+        await maintenance.close()
         await store.close()
 
 
@@ -103,17 +102,17 @@ async def test_undoing_a_commit_removes_what_it_made_and_restores_what_it_merged
         before = node_row(PREFERENCE, content="tea", metadata={"sessions": ["s0"]})
         await here.commit(before)
         merged = {**before, "content": "tea, coffee", "metadata": {"sessions": ["s0", "s1"]}, "version": 2}
-        event = memory_at(Category.EVENTS, "a")
+        event = memory_at(MemoryCategory.EVENTS, "a")
         commit = await here.commit(session_row(), *said(SESSION, ["a", "b"]), merged, node_row(event))
 
         await here.undo(commit)
 
         left = here.row(NODES, PREFERENCE)
         assert (left["content"], left["metadata"]) == ("tea", {"sessions": ["s0"]})
-        assert [head.uri for head in here.store.view(ACCOUNT).context_heads()] == [PREFERENCE]
-        assert here.nodes.read_level(WHOSE, PREFERENCE, Level.L2) == "tea"
-        assert not here.nodes.exists(WHOSE, SESSION)
-        assert not here.nodes.exists(WHOSE, event)
+        assert [head.uri for head in list_memories(here.store.view(ACCOUNT))] == [PREFERENCE]
+        assert read_text(here.folder, PREFERENCE) == "tea"
+        assert not is_shown(here.folder, SESSION)
+        assert not is_shown(here.folder, event)
 
 
 async def test_what_is_undone_and_redone_stands_as_it_stood(tmp_path: Path) -> None:
@@ -123,9 +122,9 @@ async def test_what_is_undone_and_redone_stands_as_it_stood(tmp_path: Path) -> N
         undone = await here.operations.undo(local(), commit.operation_id)
 
         await here.operations.undo(local(), undone.operation_ids[0])
-        await here.directories.bring_up()
+        await here.directories.catch_up()
 
-        assert here.nodes.read_level(WHOSE, SESSION, Level.L2) == transcript(parts)
+        assert read_text(here.folder, SESSION) == transcript(parts)
 
 
 async def test_an_older_commit_of_a_session_is_undone_where_a_newer_one_only_counted_on(tmp_path: Path) -> None:
@@ -141,7 +140,7 @@ async def test_an_older_commit_of_a_session_is_undone_where_a_newer_one_only_cou
 
         assert here.row(NODES, SESSION)["metadata"] == {"session_id": "s1", "message_count": 4, "committed": 2}
         expected = transcript([*said(SESSION, ["a", "b"]), *said(SESSION, ["e", "f"], 4)])
-        assert here.nodes.read_level(WHOSE, SESSION, Level.L2) == expected
+        assert read_text(here.folder, SESSION) == expected
 
 
 async def test_uses_of_a_tool_are_taken_back_by_their_number_whoever_used_it_since(tmp_path: Path) -> None:
@@ -169,12 +168,12 @@ async def test_an_undo_that_would_leave_messages_without_their_session_names_the
     async with world(tmp_path) as here:
         first = await here.commit(session_row())
         later = part_row(SESSION, 0, "a")
-        await here.commit(later)
+        added = await here.commit(later)
 
         with pytest.raises(Conflict) as refused:
             await here.undo(first)
 
-        assert refused.value.extra["referrers"] == [{"collection": PARTS, "id": later["id"]}]
+        assert refused.value.extra["blocked_by"] == [added.operation_id]
         assert here.row(NODES, SESSION).get("deleted") is None
 
 
@@ -183,18 +182,17 @@ async def test_messages_do_not_come_back_without_their_session(tmp_path: Path) -
         part = part_row(SESSION, 0, "a")
         await here.commit(session_row(), part)
         deleted = await here.commit({**part, "deleted": True, "version": 2})
-        await here.commit({**session_row(), "deleted": True, "version": 2})
+        gone = await here.commit({**session_row(), "deleted": True, "version": 2})
 
         with pytest.raises(Conflict) as refused:
             await here.undo(deleted)
 
-        conflicts: Any = refused.value.extra["conflicts"]
-        assert [conflict["id"] for conflict in conflicts] == [SESSION]
+        assert refused.value.extra["blocked_by"] == [gone.operation_id]
 
 
 async def test_an_erased_node_is_nowhere_on_the_disk(tmp_path: Path) -> None:
     async with world(tmp_path) as here:
-        address = memory_at(Category.EVENTS, "a")
+        address = memory_at(MemoryCategory.EVENTS, "a")
         edge = {"to_uri": SESSION, "relation_type": "said_in", "reason": f"because {SECRET}", "weight": 1.0}
         row = node_row(address, abstract=SECRET, overview=f"{SECRET}!", content=SECRET * 2, relations=[edge])
         await here.commit(
@@ -223,8 +221,8 @@ async def test_with_a_session_go_its_messages_those_that_were_deleted_before_too
 
         assert holding(tmp_path, SECRET) == []
         assert [here.row(PARTS, part["id"])["erased"] for part in parts] == [True] * 3
-        assert [head.uri for head in here.store.view(ACCOUNT).context_parts(other)] == [said(other, ["x"])[0]["id"]]
-        assert "stays here for good" in here.nodes.read_level(WHOSE, other, Level.L2)
+        assert [head.uri for head in list_parts(here.store.view(ACCOUNT), other)] == [said(other, ["x"])[0]["id"]]
+        assert "stays here for good" in read_text(here.folder, other)
 
 
 async def test_with_a_message_goes_what_its_session_quotes_of_it_and_nothing_else(tmp_path: Path) -> None:
@@ -240,7 +238,7 @@ async def test_with_a_message_goes_what_its_session_quotes_of_it_and_nothing_els
         assert holding(tmp_path, SECRET) == []
         session = here.row(NODES, SESSION)
         assert (session["abstract"], session["overview"]) == ("", "A talk about hiding places, continued.")
-        assert here.nodes.read_level(WHOSE, SESSION, Level.L2) == transcript(parts[:1])
+        assert read_text(here.folder, SESSION) == transcript(parts[:1])
     async with world(tmp_path) as here:
         assert here.row(PARTS, str(parts[0]["id"]))["content"] == "hello there"
         assert not here.store.status().damage
@@ -266,7 +264,7 @@ async def test_what_was_made_of_a_message_is_named_whatever_its_words(tmp_path: 
     async with world(tmp_path) as here:
         parts = said(SESSION, ["hello there", SECRET])
         made = node_row(PREFERENCE, content="a teapot lover", metadata={"source_refs": [parts[1]["id"]]})
-        other = node_row(memory_at(Category.EVENTS, "b"), metadata={"source_refs": [parts[0]["id"]]})
+        other = node_row(memory_at(MemoryCategory.EVENTS, "b"), metadata={"source_refs": [parts[0]["id"]]})
         await here.commit(session_row(), *parts, made, other)
 
         of_message = await here.erase(PARTS, str(parts[1]["id"]))
@@ -280,7 +278,7 @@ async def test_what_was_made_of_a_message_is_named_whatever_its_words(tmp_path: 
 async def test_short_messages_have_room_for_the_word_that_they_are_erased(tmp_path: Path, content: str) -> None:
     async with world(tmp_path) as here:
         parts = said(SESSION, [content, "b"])
-        bare = node_row(memory_at(Category.EVENTS, "a"), abstract="")
+        bare = node_row(memory_at(MemoryCategory.EVENTS, "a"), abstract="")
         await here.commit(session_row(), *parts, bare)
 
         await here.erase(PARTS, str(parts[0]["id"]))
@@ -288,7 +286,7 @@ async def test_short_messages_have_room_for_the_word_that_they_are_erased(tmp_pa
 
     async with world(tmp_path) as here:
         assert here.row(PARTS, str(parts[0]["id"]))["erased"] is True
-        assert [head.uri for head in here.store.view(ACCOUNT).context_parts(SESSION)] == [parts[1]["id"]]
+        assert [head.uri for head in list_parts(here.store.view(ACCOUNT), SESSION)] == [parts[1]["id"]]
 
 
 async def test_what_is_erased_stays_so_through_a_compaction_and_no_undo_brings_it_back(tmp_path: Path) -> None:
@@ -298,12 +296,12 @@ async def test_what_is_erased_stays_so_through_a_compaction_and_no_undo_brings_i
 
         with pytest.raises(Conflict):
             await here.operations.undo(local(), commit.operation_id)
-        await here.store.compact(0.0, run_here(RealFileSystem()))
+        await here.store.compact(0.0, run_in_process(RealFileSystem()))
 
     async with world(tmp_path) as here:
-        await here.directories.bring_up()
+        await here.directories.catch_up()
         assert holding(tmp_path, SECRET) == []
-        assert not here.nodes.exists(WHOSE, SESSION)
+        assert not is_shown(here.folder, SESSION)
 
 
 async def test_every_other_write_of_an_erasing_tells_nothing_of_before(tmp_path: Path) -> None:

@@ -16,18 +16,18 @@ from hypothesis import strategies as st
 
 from knowhub.context.commit_model import CandidateMemory, SessionArchive
 from knowhub.context.extraction import entity_rules, event_rules, preference_rules, procedure_rules
-from knowhub.context.extraction.extractors import four_extractors
-from knowhub.context.heard import Statement
-from knowhub.context.model import Category
-from knowhub.core.messages import Message
-from knowhub.usecases.spoken_memories import KnowledgeSpeech
+from knowhub.context.extraction.extractors import make_extractors
+from knowhub.context.extraction_model import SpokenStatement
+from knowhub.context.model import MemoryCategory
+from knowhub.conversations.messages import Message
+from knowhub.usecases.spoken_memories import RuleBasedReader
 from tests.context_commits import SESSION, user, whose
 from tests.scores import Score
 
 pytestmark = pytest.mark.anyio
 
 CORPUS = Path(__file__).parents[1] / "data" / "spoken_memories.jsonl"
-SPEECH = KnowledgeSpeech()
+SPEECH = RuleBasedReader()
 
 
 def lines() -> list[dict[str, Any]]:
@@ -42,7 +42,7 @@ async def found(messages: Sequence[Message]) -> list[CandidateMemory]:
     """Return what the four extractors find in messages that are named by their numbers."""
     named = [Message(one.role, one.content, one.name, f"m{at}", one.timestamp) for at, one in enumerate(messages)]
     archive = SessionArchive("s1", SESSION, "")
-    extractors = four_extractors(SPEECH, lambda _text: ())
+    extractors = make_extractors(SPEECH)
     return [one for extractor in extractors for one in await extractor.extract(named, archive, whose())]
 
 
@@ -60,7 +60,7 @@ async def score(chosen: Iterable[Mapping[str, Any]]) -> Score:
     return counted
 
 
-def said(text: str) -> Statement:
+def said(text: str) -> SpokenStatement:
     return SPEECH.statements([user(text)])[0]
 
 
@@ -129,7 +129,7 @@ async def test_a_case_says_what_the_problem_was_and_what_helped() -> None:
         Message("tool", "done", "shell"),
     ]
 
-    case = next(one for one in await found(talk) if one.category is Category.CASES)
+    case = next(one for one in await found(talk) if one.category is MemoryCategory.CASES)
 
     assert case.content == (
         "Problem: shell: Error: permission denied: /opt\nIt worked after: It needs a prefix of its own; "
@@ -195,7 +195,7 @@ def test_a_preference_has_a_topic_in_both_languages(text: str, topic: str) -> No
     ],
 )
 def test_a_name_is_told_from_a_pointing_word(text: str, names: list[str]) -> None:
-    assert list(entity_rules.introduced(said(text))) == names
+    assert list(entity_rules.find_introduced_names(said(text))) == names
 
 
 @pytest.mark.parametrize(
@@ -283,7 +283,7 @@ def test_no_text_breaks_the_rules(text: str) -> None:
     for one in SPEECH.statements([user(text)]):
         assert event_rules.is_event(one) in (True, False)
         assert preference_rules.topic_of(one.bare)
-        assert all(name.strip() for name in entity_rules.introduced(one))
+        assert all(name.strip() for name in entity_rules.find_introduced_names(one))
 
 
 UNITS = ["a ", "A B ", "my wife and i ", "我们", "每次", "之前", "yesterday i ", "my sister ", "when x, ", "5月"]
@@ -300,7 +300,7 @@ def test_no_expression_runs_away_on_repetitions(unit: str) -> None:
             event_rules.is_event(one)
             preference_rules.is_preference(one)
             procedure_rules.is_procedure(one)
-            list(entity_rules.introduced(one))
+            list(entity_rules.find_introduced_names(one))
         return time.process_time() - started
 
     assert seconds(hostile) < 20 * max(seconds(honest), 0.02)

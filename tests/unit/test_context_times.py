@@ -4,7 +4,7 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from knowhub.context.times import marks_of, named_times, time_after
+from knowhub.context.times import date_tags, list_named_times, time_after
 
 WEDNESDAY = datetime(2023, 5, 10, 12, tzinfo=UTC).timestamp()
 
@@ -54,7 +54,7 @@ WEDNESDAY = datetime(2023, 5, 10, 12, tzinfo=UTC).timestamp()
     ],
 )
 def test_a_named_time_is_read_as_its_days(text: str, first: str, last: str) -> None:
-    named = named_times(text, WEDNESDAY)
+    named = list_named_times(text, WEDNESDAY)
 
     assert [(one.first, one.last, one.every_year) for one in named] == [
         (date.fromisoformat(first), date.fromisoformat(last), False)
@@ -76,7 +76,7 @@ def test_a_named_time_is_read_as_its_days(text: str, first: str, last: str) -> N
     ],
 )
 def test_a_day_without_a_year_is_that_of_every_year(text: str, mark: str) -> None:
-    marks = [mark for one in named_times(text, WEDNESDAY) for mark in one.marks()]
+    marks = [mark for one in list_named_times(text, WEDNESDAY) for mark in one.marks()]
 
     assert marks == [mark]
 
@@ -98,19 +98,19 @@ def test_a_day_without_a_year_is_that_of_every_year(text: str, mark: str) -> Non
     ],
 )
 def test_what_names_no_day_is_not_taken_for_one(text: str) -> None:
-    named = named_times(text, WEDNESDAY)
+    named = list_named_times(text, WEDNESDAY)
 
     assert named == []
 
 
 def test_a_message_is_found_by_the_day_it_was_said_and_by_the_days_it_speaks_of() -> None:
-    marks = marks_of(WEDNESDAY, named_times("昨天去了西山", WEDNESDAY))
+    marks = date_tags(WEDNESDAY, list_named_times("昨天去了西山", WEDNESDAY))
 
     assert {"d20230510", "m0510", "d202305", "m05", "y2023", "d20230509", "m0509"} == set(marks)
 
 
 def test_a_long_time_is_looked_for_by_its_months_or_years_and_never_by_hundreds_of_days() -> None:
-    marks = [one.marks() for text in ("上周", "去年5月", "去年") for one in named_times(text, WEDNESDAY)]
+    marks = [one.marks() for text in ("上周", "去年5月", "去年") for one in list_named_times(text, WEDNESDAY)]
 
     assert [len(some) for some in marks] == [7, 1, 1]
     assert marks[1:] == [["d202205"], ["y2022"]]
@@ -118,7 +118,7 @@ def test_a_long_time_is_looked_for_by_its_months_or_years_and_never_by_hundreds_
 
 @pytest.mark.parametrize("moment", [1e18, -1e18, float("inf"), float("nan")])
 def test_a_moment_beyond_the_calendar_has_no_day(moment: float) -> None:
-    named, marks = named_times("yesterday", moment), marks_of(moment)
+    named, marks = list_named_times("yesterday", moment), date_tags(moment)
 
     assert (named, marks) == ([], [])
 
@@ -145,7 +145,7 @@ def test_a_week_after_is_not_counted_to_the_day_and_two_days_after_are() -> None
 
     assert week is not None
     assert days is not None
-    around_week, around_days = week.around(WEDNESDAY), days.around(WEDNESDAY)
+    around_week, around_days = week.resolve(WEDNESDAY), days.resolve(WEDNESDAY)
     assert around_week is not None
     assert around_days is not None
     assert (around_week.first, around_week.last) == (date(2023, 5, 14), date(2023, 5, 20))
@@ -156,7 +156,7 @@ def test_a_time_that_nobody_can_count_to_is_none() -> None:
     far = time_after("a week after we met")
 
     assert far is not None
-    assert [far.around(moment) for moment in (253_402_300_000.0, 1e18, float("nan"))] == [None, None, None]
+    assert [far.resolve(moment) for moment in (253_402_300_000.0, 1e18, float("nan"))] == [None, None, None]
     assert time_after("我们认识十十周后去了哪里") is None
 
 
@@ -175,6 +175,6 @@ def test_a_time_that_nobody_can_count_to_is_none() -> None:
 def test_a_long_text_full_of_days_names_each_day_once(piece: str, days: int) -> None:
     text = piece * 100_000
 
-    named = named_times(text, WEDNESDAY)
+    named = list_named_times(text, WEDNESDAY)
 
     assert len(named) == days

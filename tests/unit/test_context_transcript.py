@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowhub.context.transcript import transcript
+from knowhub.context.texts import transcript
 from tests.context_rows import part_row, session_at
 
 SESSION = session_at()

@@ -8,39 +8,37 @@ from typing import Any
 import pytest
 
 from knowhub.bootstrap import Hub
-from knowhub.context.model import NODES, Category, MemoryContext
+from knowhub.context.model import NODES, MemoryCategory
 from knowhub.core.erasing import is_erased
-from knowhub.stores.files.apart import run_here
-from knowhub.stores.files.directories.context_fs import ContextFS
+from knowhub.core.operation import Committed
 from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.stores.files.subprocess_runner import run_in_process
 from tests.builders import FakeClock, local
+from tests.context_directories import export_of, files_of, is_shown, place_of, read_text
 from tests.context_rows import ACCOUNT, draft, memory_at, node_row, said, session_at
+from tests.fakes.faulty_files import FaultyFileSystem, Plan
 from tests.hubs import hub_at
 
 pytestmark = pytest.mark.anyio
 
-SESSION, EVENT = session_at(), memory_at(Category.EVENTS, "a")
-WHOSE = MemoryContext(ACCOUNT, "li", "~li", "user:li", "user:li")
+SESSION, EVENT = session_at(), memory_at(MemoryCategory.EVENTS, "a")
 ROWS = [node_row(SESSION), *said(SESSION, ["one", "two"]), node_row(EVENT, content="as it was")]
 
 
 async def put(hub: Hub, *rows: Mapping[str, Any]) -> None:
     await hub.store.commit(ACCOUNT, "user:li", lambda _view: draft(*rows))
-    await hub.keeper.run_once()
-
-
-def nodes_in(folder: Path) -> ContextFS:
-    return ContextFS(RealFileSystem(), folder / "context")
-
-
-def files_of(folder: Path) -> dict[str, bytes]:
-    root = folder / "context"
-    paths = (path for path in root.rglob("*") if path.is_file() and path.name != "checkpoint.json")
-    return {str(path.relative_to(root)): path.read_bytes() for path in paths}
+    await hub.maintenance.tick()
 
 
 def texts_of(folder: Path) -> dict[str, bytes]:
     return {name: text for name, text in files_of(folder).items() if not name.endswith(".meta.json")}
+
+
+async def edited(hub: Hub, version: int) -> Committed:
+    row = {**ROWS[3], "content": f"text {version}", "version": version}
+    outcome = await hub.store.commit(ACCOUNT, "user:li", lambda _view: draft(row))
+    assert isinstance(outcome, Committed)
+    return outcome
 
 
 async def test_directories_follow_a_restore(tmp_path: Path) -> None:
@@ -48,19 +46,19 @@ async def test_directories_follow_a_restore(tmp_path: Path) -> None:
     async with hub_at(tmp_path, clock) as hub:
         await put(hub, *ROWS)
         before = texts_of(tmp_path)
-        snapshot = await hub.snapshots.create()
+        snapshot = await hub.operations.snapshots.create()
         clock.advance(60)
-        later = node_row(memory_at(Category.EVENTS, "later"))
+        later = node_row(memory_at(MemoryCategory.EVENTS, "later"))
         gone = {**ROWS[0], "deleted": True, "version": 2}
         parts = [{**part, "deleted": True, "version": 2} for part in ROWS[1:3]]
         await put(hub, {**ROWS[3], "content": "changed", "version": 2}, later, gone, *parts)
         assert texts_of(tmp_path) != before
 
-        await hub.snapshots.restore(local(), snapshot.ts)
-        await hub.keeper.run_once()
+        await hub.operations.snapshots.restore(local(), snapshot.ts)
+        await hub.maintenance.tick()
 
         assert texts_of(tmp_path) == before
-        assert hub.keeper.failures == {}
+        assert hub.maintenance.failures == {}
 
 
 async def test_directories_are_the_same_behind_a_compaction_and_a_restart(tmp_path: Path) -> None:
@@ -70,14 +68,14 @@ async def test_directories_are_the_same_behind_a_compaction_and_a_restart(tmp_pa
         await put(hub, *said(SESSION, ["three"], 2), {**ROWS[0], "version": 2})
         before = files_of(tmp_path)
         clock.advance(400 * 24 * 3600)
-        await hub.store.compact(0.0, run_here(RealFileSystem()))
+        await hub.store.compact(0.0, run_in_process(RealFileSystem()))
         assert hub.store.base_seq > 0
-        await hub.keeper.run_once()
+        await hub.maintenance.tick()
         assert files_of(tmp_path) == before
     (tmp_path / "context" / "checkpoint.json").unlink()
 
     async with hub_at(tmp_path, clock) as hub:
-        await hub.keeper.run_once()
+        await hub.maintenance.tick()
 
         assert files_of(tmp_path) == before
 
@@ -86,26 +84,75 @@ async def test_an_erasing_is_answered_when_no_directory_tells_of_the_row_any_mor
     async with hub_at(tmp_path) as hub:
         await put(hub, *ROWS)
 
-        erased = await hub.erasures.erase(local(), NODES, EVENT)
+        erased = await hub.operations.erasure.erase(local(), NODES, EVENT)
 
         assert list(erased.pending) == []
         assert not any(b"as it was" in text for text in files_of(tmp_path).values())
-        assert not nodes_in(tmp_path).exists(WHOSE, EVENT)
+        assert not is_shown(tmp_path, EVENT)
         assert is_erased(hub.store.view(ACCOUNT).get(NODES, EVENT))
 
 
-@pytest.mark.parametrize("account", [None, ACCOUNT, "the keeper's rounds"])
-async def test_a_running_server_mends_directories_that_somebody_damaged(tmp_path: Path, account: str | None) -> None:
+@pytest.mark.parametrize("account", [None, ACCOUNT])
+async def test_reindexing_writes_directories_again_that_somebody_damaged(tmp_path: Path, account: str | None) -> None:
     async with hub_at(tmp_path) as hub:
         await put(hub, *ROWS)
         before = files_of(tmp_path)
         removed, scribbled = sorted(path.parent for path in (tmp_path / "context").rglob(".meta.json"))
         shutil.rmtree(removed)
         (scribbled / "content.md").write_text("mine")
+        (scribbled.parent / "mine.txt").write_text("mine")
 
-        if account == "the keeper's rounds":
-            await hub.keeper.run_once()
-        else:
-            await hub.reindex(lambda _done, _total: None, account)
+        await hub.reindex(lambda _done, _total: None, account)
 
         assert files_of(tmp_path) == before
+
+
+async def test_a_directory_that_somebody_damaged_is_written_again_with_the_next_commit(tmp_path: Path) -> None:
+    async with hub_at(tmp_path) as hub:
+        await put(hub, *ROWS)
+        scribbled = place_of(tmp_path, EVENT)
+        (scribbled / "content.md").write_text("mine")
+        (scribbled / ".abstract.md").unlink()
+
+        await put(hub, {**ROWS[3], "version": 2})
+
+        assert is_shown(tmp_path, EVENT)
+        assert read_text(tmp_path, EVENT) == "as it was"
+
+
+async def test_two_processes_that_write_in_turn_leave_the_newest_state(tmp_path: Path) -> None:
+    async with hub_at(tmp_path) as hub, hub_at(tmp_path) as other:
+        await put(hub, *ROWS)
+        for number in range(2, 8):
+            whose = (hub, other)[number % 2]
+            outcome = await edited(whose, number)
+            assert await whose.exports.directories.project(ACCOUNT, outcome.operation)
+
+        assert read_text(tmp_path, EVENT) == "text 7"
+        assert other.exports.directories.lag == hub.exports.directories.lag == 0
+
+
+async def test_a_disk_that_refuses_lets_the_commit_be_answered_and_the_leader_finish(tmp_path: Path) -> None:
+    async with hub_at(tmp_path) as hub:
+        await put(hub, *ROWS)
+        faulty = export_of(hub.store, tmp_path, FaultyFileSystem(Plan(fail_at=1, lasting=True)))
+        outcome = await hub.store.commit(ACCOUNT, "user:li", lambda _view: draft({**ROWS[3], "version": 2}))
+        assert isinstance(outcome, Committed)
+
+        is_written = await faulty.project(ACCOUNT, outcome.operation)
+        await hub.maintenance.tick()
+
+        assert not is_written
+        assert is_shown(tmp_path, EVENT)
+
+
+async def test_many_operations_are_left_to_the_leader(tmp_path: Path) -> None:
+    async with hub_at(tmp_path) as hub:
+        for number in range(2, 110):
+            outcome = await edited(hub, number)
+
+        is_written = await hub.exports.directories.project(ACCOUNT, outcome.operation)
+        await hub.maintenance.tick()
+
+        assert not is_written
+        assert read_text(tmp_path, EVENT) == "text 109"

@@ -7,7 +7,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from knowhub.context import uri
-from knowhub.context.model import Category
+from knowhub.context.model import MemoryCategory
 from knowhub.core.errors import InvalidInput
 
 LI = "users/li"
@@ -18,18 +18,18 @@ NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6
 @pytest.mark.parametrize(
     ("space", "category", "name", "expected"),
     [
-        (LI, Category.PROFILE, "", "ctx://acme/users/li/memories/profile"),
-        (LI, Category.PREFERENCES, "style", "ctx://acme/users/li/memories/preferences/style"),
-        (LI, Category.ENTITIES, "咪咪", "ctx://acme/users/li/memories/entities/咪咪"),
-        (LI, Category.EVENTS, "2026-05-02-a", "ctx://acme/users/li/memories/events/2026-05-02-a"),
-        (LI, Category.SESSIONS, "s/1", "ctx://acme/users/li/sessions/s%2F1"),
-        (WEB, Category.CASES, "c1", "ctx://acme/agents/web/memories/cases/c1"),
-        (WEB, Category.PATTERNS, "retry", "ctx://acme/agents/web/memories/patterns/retry"),
-        (WEB, Category.SKILLS, "login", "ctx://acme/agents/web/skills/login"),
-        (WEB, Category.TOOLS, "curl", "ctx://acme/agents/web/tools/curl"),
+        (LI, MemoryCategory.PROFILE, "", "ctx://acme/users/li/memories/profile"),
+        (LI, MemoryCategory.PREFERENCES, "style", "ctx://acme/users/li/memories/preferences/style"),
+        (LI, MemoryCategory.ENTITIES, "咪咪", "ctx://acme/users/li/memories/entities/咪咪"),
+        (LI, MemoryCategory.EVENTS, "2026-05-02-a", "ctx://acme/users/li/memories/events/2026-05-02-a"),
+        (LI, MemoryCategory.SESSIONS, "s/1", "ctx://acme/users/li/sessions/s%2F1"),
+        (WEB, MemoryCategory.CASES, "c1", "ctx://acme/agents/web/memories/cases/c1"),
+        (WEB, MemoryCategory.PATTERNS, "retry", "ctx://acme/agents/web/memories/patterns/retry"),
+        (WEB, MemoryCategory.SKILLS, "login", "ctx://acme/agents/web/skills/login"),
+        (WEB, MemoryCategory.TOOLS, "curl", "ctx://acme/agents/web/tools/curl"),
     ],
 )
-def test_every_category_has_its_place(space: str, category: Category, name: str, expected: str) -> None:
+def test_every_category_has_its_place(space: str, category: MemoryCategory, name: str, expected: str) -> None:
     made = uri.node_uri("acme", space, category, name)
     read = uri.parse(made)
 
@@ -39,7 +39,7 @@ def test_every_category_has_its_place(space: str, category: Category, name: str,
 
 
 def test_a_message_stands_below_its_session() -> None:
-    session = uri.node_uri("acme", LI, Category.SESSIONS, "monday")
+    session = uri.node_uri("acme", LI, MemoryCategory.SESSIONS, "monday")
 
     read = uri.parse(uri.part_uri(session, "D1:3"))
 
@@ -57,7 +57,7 @@ def test_a_message_stands_below_its_session() -> None:
 @example("\x00")
 @example("\u202egpj")
 def test_a_name_comes_back_from_its_segment(name: str) -> None:
-    made = uri.node_uri("acme", LI, Category.ENTITIES, name)
+    made = uri.node_uri("acme", LI, MemoryCategory.ENTITIES, name)
 
     read = uri.parse(made)
 
@@ -68,7 +68,7 @@ def test_a_name_comes_back_from_its_segment(name: str) -> None:
 
 @given(NAMES, NAMES)
 def test_two_names_never_share_a_uri(one: str, other: str) -> None:
-    uris = {uri.node_uri("acme", LI, Category.ENTITIES, name) for name in (one, other)}
+    uris = {uri.node_uri("acme", LI, MemoryCategory.ENTITIES, name) for name in (one, other)}
 
     assert len(uris) == len({one, other})
 
@@ -135,7 +135,7 @@ def test_percent_encoding_of_other_tools_is_read_only_where_it_is_ours(name: str
 def test_the_own_space_of_a_user_is_no_agents_space() -> None:
     own = f"agents/{uri.own_segment('li')}"
 
-    read = uri.parse(uri.node_uri("acme", own, Category.TOOLS, "curl"))
+    read = uri.parse(uri.node_uri("acme", own, MemoryCategory.TOOLS, "curl"))
 
     assert read.space == own
     assert uri.segment("~li") != uri.own_segment("li")
@@ -159,7 +159,7 @@ def test_a_slug_always_makes_a_segment_that_is_written_as_it_is_said(text: str) 
     made = uri.slug(text)
 
     assert 0 < len(made) <= uri.MAX_SLUG_CHARS
-    assert uri.parse(uri.node_uri("acme", LI, Category.ENTITIES, made)).name == made
+    assert uri.parse(uri.node_uri("acme", LI, MemoryCategory.ENTITIES, made)).name == made
 
 
 def test_what_a_slug_cuts_off_is_told_apart() -> None:

@@ -13,7 +13,7 @@ PLACES = range(2_000)
 
 
 def text_of(place: int, secret: str = SECRET) -> str:
-    text = Cursors(secret).sealed("default", "knowledge", place)
+    text = Cursors(secret).encode("default", "knowledge", place)
     assert text is not None
     return text
 
@@ -22,8 +22,8 @@ def text_of(place: int, secret: str = SECRET) -> str:
 def test_a_cursor_is_read_by_whoever_shares_the_secret(place: int) -> None:
     other = Cursors(SECRET)
 
-    assert other.place("default", "knowledge", text_of(place)) == place
-    assert (other.sealed("default", "knowledge", None), other.place("default", "knowledge", None)) == (None, None)
+    assert other.decode("default", "knowledge", text_of(place)) == place
+    assert (other.encode("default", "knowledge", None), other.decode("default", "knowledge", None)) == (None, None)
 
 
 def test_cursors_show_neither_order_nor_distance() -> None:
@@ -46,7 +46,7 @@ def test_what_is_changed_in_a_cursor_makes_it_none() -> None:
 
     for other in [*others, "", text[:-1], f"{text}A", f"{text}\n", "7", *map(str, range(100))]:
         with pytest.raises(InvalidInput, match="next_cursor"):
-            Cursors(SECRET).place("default", "knowledge", other)
+            Cursors(SECRET).decode("default", "knowledge", other)
 
 
 @pytest.mark.parametrize(
@@ -55,4 +55,4 @@ def test_what_is_changed_in_a_cursor_makes_it_none() -> None:
 )
 def test_a_cursor_is_good_for_one_list_of_one_account_of_one_log(secret: str, account: str, collection: str) -> None:
     with pytest.raises(InvalidInput, match="next_cursor"):
-        Cursors(secret).place(account, collection, text_of(7))
+        Cursors(secret).decode(account, collection, text_of(7))

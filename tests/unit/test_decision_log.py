@@ -7,7 +7,7 @@ import pytest
 
 from knowhub.core.errors import ReadOnly, StorageFull
 from knowhub.core.operation import Commits, Decide, IdempotencyKey, Operation, Outcome, Row, Unchanged, View
-from knowhub.keywords.audit import DecisionLog
+from knowhub.keywords.decision_log import DecisionLog
 from tests.builders import CountedIds, FakeClock, caller, local
 from tests.fakes.memory_store import MemoryStore
 

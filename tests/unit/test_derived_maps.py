@@ -1,27 +1,26 @@
-"""The maps of seed 001 in indexes/: what they say, when they are written, and that nothing of the erased stays."""
+"""The maps of the tree in indexes/: what they say, when they are written, and that nothing of the erased stays."""
 
 import asyncio
 import os
-import zlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 
-from knowhub.bootstrap import Hub, World, open_hub
+from knowhub.bootstrap import Hub, open_hub
 from knowhub.core.request_context import RequestContext, local_context
-from knowhub.keywords.model import ROOT_ID, NewInfo, NewKeyword
+from knowhub.keywords.model import KEYWORDS, ROOT_ID, NewInfo, NewKeyword
 from knowhub.settings import Settings
-from knowhub.stores.files.apart import run_apart, run_here
 from knowhub.stores.files.data_directory import DataDirectory
-from knowhub.stores.files.derived.derived_maps import DerivedMaps, MapOptions, read_note
-from knowhub.stores.files.derived.map_files import MAP_NAMES, write_maps
-from knowhub.stores.files.derived.records import ErasingLog
 from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.stores.files.projections.json_maps import JsonMaps
+from knowhub.stores.files.projections.map_files import MAP_NAMES, write_maps
+from knowhub.stores.files.projections.record_files import RecordFiles
+from knowhub.stores.files.subprocess_runner import run_in_process, run_in_subprocess
+from knowhub.wiring.adapters import Overrides
 from tests.builders import OWNER, FakeClock, local, new_knowledge
 from tests.fakes.faulty_files import FaultyFileSystem, Plan
 from tests.fakes.plain_text import PlainText
@@ -32,17 +31,22 @@ pytestmark = pytest.mark.anyio
 @asynccontextmanager
 async def hub_on(folder: Path, interval_s: float = 0, files: FaultyFileSystem | None = None) -> AsyncIterator[Hub]:
     settings = Settings(data_dir=folder, owner=OWNER, maps_interval_s=interval_s)
-    async with open_hub(settings, World(text=PlainText(), clock=FakeClock(), files=files), keep=False) as hub:
+    async with open_hub(settings, Overrides(text=PlainText(), clock=FakeClock(), files=files), maintain=False) as hub:
         yield hub
 
 
 async def keyword(hub: Hub, name: str, parent_id: str | None = None, ctx: RequestContext | None = None) -> str:
     new = NewKeyword(name, parent_id) if parent_id else NewKeyword(name)
-    return str((await hub.keywords.create(ctx or local(), new, auto_place=False)).row["id"])
+    return str((await hub.keywords.tree.create(ctx or local(), new, auto_place=False)).row["id"])
 
 
 async def info(hub: Hub, content: str, *keyword_ids: str) -> str:
-    return str((await hub.infos.create(local(), NewInfo(content, keyword_ids=list(keyword_ids)))).row["id"])
+    return str((await hub.keywords.infos.create(local(), NewInfo(content, keyword_ids=list(keyword_ids)))).row["id"])
+
+
+def records_of(hub: Hub) -> RecordFiles:
+    assert isinstance(hub.exports.records, RecordFiles)
+    return hub.exports.records
 
 
 def maps(folder: Path, name: str, account: str = "") -> Any:  # noqa: ANN401 -- whatever the file holds
@@ -65,13 +69,13 @@ async def test_the_maps_say_what_the_tree_is(tmp_path: Path) -> None:
         first = await info(hub, "用 undetected_chromedriver", python, go)
         second = await info(hub, "Wait", go)
         third = await info(hub, "unsaid", go)
-        await hub.infos.unlink(local(), first, python)
-        await hub.infos.delete(local(), third)
-        await hub.keywords.delete(local(), gone)
-        await hub.keywords.update(local(), go, {"description": "said later"})
-        await hub.keeper.run_once()
+        await hub.keywords.infos.unlink(local(), first, python)
+        await hub.keywords.infos.delete(local(), third)
+        await hub.keywords.tree.delete(local(), gone)
+        await hub.keywords.tree.update(local(), go, {"description": "said later"})
+        await hub.maintenance.tick()
 
-        assert hub.keeper.failures == {}
+        assert hub.maintenance.failures == {}
         assert maps(tmp_path, "inverted.json") == {"python": [python], "go": [go]}
         assert maps(tmp_path, "children.json") == {ROOT_ID: [python], python: [go]}
         assert maps(tmp_path, "info_by_kw.json") == {go: [first, second]}
@@ -88,9 +92,9 @@ async def test_the_maps_say_what_the_tree_is(tmp_path: Path) -> None:
 async def test_a_row_that_an_undo_brings_back_stands_where_it_stood(tmp_path: Path) -> None:
     async with hub_on(tmp_path) as hub:
         first, second = await keyword(hub, "first"), await keyword(hub, "second")
-        deleted = await hub.keywords.delete(local(), first)
-        await hub.operations.undo(local(), deleted)
-        await hub.keeper.run_once()
+        deleted = await hub.keywords.tree.delete(local(), first)
+        await hub.operations.history.undo(local(), deleted)
+        await hub.maintenance.tick()
 
         assert maps(tmp_path, "children.json") == {ROOT_ID: [first, second]}
 
@@ -99,7 +103,7 @@ async def test_each_account_has_its_own_maps(tmp_path: Path) -> None:
     async with hub_on(tmp_path) as hub:
         here = await keyword(hub, "here")
         there = await keyword(hub, "there", ctx=local_context(OWNER, "team a"))
-        await hub.keeper.run_once()
+        await hub.maintenance.tick()
 
         assert maps(tmp_path, "children.json") == {ROOT_ID: [here]}
         assert maps(tmp_path, "children.json", "accounts/team%20a") == {ROOT_ID: [there]}
@@ -108,7 +112,7 @@ async def test_each_account_has_its_own_maps(tmp_path: Path) -> None:
 async def test_every_entry_has_a_line_of_its_own(tmp_path: Path) -> None:
     async with hub_on(tmp_path) as hub:
         python, go = await keyword(hub, "Python"), await keyword(hub, "Go")
-        await hub.keeper.run_once()
+        await hub.maintenance.tick()
 
         text = (tmp_path / "indexes/inverted.json").read_text()
         assert text == f'{{\n"python":["{python}"],\n"go":["{go}"]\n}}\n'
@@ -119,28 +123,28 @@ async def test_maps_are_written_only_where_the_tree_has_changed(tmp_path: Path) 
     async with hub_on(tmp_path) as hub:
         await keyword(hub, "Python")
         await keyword(hub, "there", ctx=local_context(OWNER, "other"))
-        await hub.keeper.run_once()
+        await hub.maintenance.tick()
         written = [path for path in (tmp_path / "indexes").rglob("*.json") if "lexical" not in path.parts]
         for path in written:
             os.utime(path, (0, 0))
 
-        await hub.knowledge.save(local(), new_knowledge())
+        await hub.knowledge.records.save(local(), new_knowledge())
         await keyword(hub, "Go", ctx=local_context(OWNER, "other"))
-        await hub.keeper.run_once()
+        await hub.maintenance.tick()
 
         names = {str(path.relative_to(tmp_path / "indexes")) for path in written if path.stat().st_mtime_ns}
         assert names == {"derived.json", *(f"accounts/other/{name}" for name in MAP_NAMES)}
-        assert hub.maps.lag == 0
+        assert hub.exports.maps.lag == 0
 
 
 async def test_maps_wait_for_their_interval_and_are_written_at_the_end(tmp_path: Path) -> None:
     async with hub_on(tmp_path, interval_s=3600) as hub:
         await keyword(hub, "Python")
-        await hub.keeper.run_once()
-        await hub.keeper.run_once()
+        await hub.maintenance.tick()
+        await hub.maintenance.tick()
 
         assert not (tmp_path / "indexes/children.json").exists()
-        assert hub.maps.lag == hub.store.last_seq
+        assert hub.exports.maps.lag == hub.store.last_seq
     assert maps(tmp_path, "inverted.json").keys() == {"python"}
 
 
@@ -183,88 +187,44 @@ async def test_maps_that_do_not_fit_are_written_anew(tmp_path: Path, spoil: Call
     spoil(tmp_path / "indexes")
 
     async with hub_on(tmp_path) as hub:
-        await hub.knowledge.save(local(), new_knowledge())
-        await hub.keeper.run_once()
+        await hub.knowledge.records.save(local(), new_knowledge())
+        await hub.maintenance.tick()
 
         assert {name: (tmp_path / "indexes" / name).read_bytes() for name in MAP_NAMES} == before
 
 
-@dataclass
-class Erasing:
-    """A log in which something is erased after it was asked `asked` times."""
+async def test_after_an_erase_they_are_written_again_before_it_is_time(tmp_path: Path) -> None:
+    async with hub_on(tmp_path, interval_s=3600) as hub:
+        secret = await keyword(hub, "secret")
+        await hub.reindex(lambda _done, _total: None)
+        assert maps(tmp_path, "inverted.json").keys() == {"secret"}
+        await hub.keywords.tree.delete(local(), secret)
 
-    erased: int = 0
-    asked: int = 0
-    is_erasing: bool = False
+        erased = await hub.operations.erasure.erase(local(), KEYWORDS, secret)
 
-    @property
-    def erases(self) -> int:
-        self.asked -= 1
-        return self.erased if self.asked < 0 else 0
-
-
-def maps_of(
-    hub: Hub, folder: Path, log: ErasingLog, files: FaultyFileSystem | None = None, interval_s: float = 0
-) -> DerivedMaps:
-    files = files or FaultyFileSystem()
-    options = MapOptions(interval_s, run_here(files))
-    return DerivedMaps(files, DataDirectory(folder), hub.records, hub.store.history, log, options)
-
-
-async def test_after_an_erasing_they_are_cleared_before_it_is_time(tmp_path: Path) -> None:
-    async with hub_on(tmp_path) as hub:
-        await keyword(hub, "secret")
-        await hub.keeper.run_once()
-        later = maps_of(hub, tmp_path, Erasing(2), interval_s=3600)
-
-        await later.bring_up()
-
-        assert not list((tmp_path / "indexes").glob("*.json*"))
-
-
-async def test_what_is_erased_while_they_are_written_does_not_come_to_stand(tmp_path: Path) -> None:
-    async with hub_on(tmp_path) as hub:
-        await keyword(hub, "secret")
-        await hub.records.bring_up()
-        writing = maps_of(hub, tmp_path, Erasing(2, 1))
-
-        await writing.bring_up()
-        after_one = sorted((tmp_path / "indexes").glob("*.json*"))
-        await writing.bring_up()
-
-        assert after_one == []
-        assert read_note(RealFileSystem(), tmp_path / "indexes").erases == 2
-
-
-async def test_while_something_is_erased_nothing_is_written(tmp_path: Path) -> None:
-    async with hub_on(tmp_path) as hub:
-        await keyword(hub, "secret")
-        await hub.records.bring_up()
-
-        await maps_of(hub, tmp_path, Erasing(is_erasing=True)).bring_up()
-
-        assert not list((tmp_path / "indexes").glob("*.json*"))
+        assert list(erased.pending) == []
+        assert maps(tmp_path, "inverted.json") == {}
 
 
 async def test_a_fault_while_they_are_written_is_named_and_made_good_the_next_time(tmp_path: Path) -> None:
     files = FaultyFileSystem()
     async with hub_on(tmp_path) as hub:
         await keyword(hub, "Python")
-        await hub.records.bring_up()
-        writing = maps_of(hub, tmp_path, hub.store, files)
+        await hub.exports.records.catch_up()
+        writing = JsonMaps(files, DataDirectory(tmp_path), records_of(hub), run_in_process(files), 0)
         calls = 0
         while True:
             calls += 1
             files.begin(Plan(fail_at=calls))
             try:
-                await writing.bring_up()
+                await writing.catch_up()
                 break
             except OSError:
                 continue
 
         assert calls > 18
         assert maps(tmp_path, "inverted.json").keys() == {"python"}
-        assert read_note(files, tmp_path / "indexes").seq == hub.store.last_seq
+        assert writing.lag == 0
 
 
 async def test_a_record_file_that_is_shorter_than_noted_makes_no_map(tmp_path: Path) -> None:
@@ -281,10 +241,9 @@ async def test_a_large_map_is_written_whole(tmp_path: Path) -> None:
     data = b"".join(orjson.dumps(row) + b"\n" for row in rows)
     (tmp_path / "records/infos.jsonl").write_bytes(data)
 
-    noted = write_maps(RealFileSystem(), tmp_path, {"account": "", "lengths": {"infos.jsonl": len(data)}})
+    write_maps(RealFileSystem(), tmp_path, {"account": "", "lengths": {"infos.jsonl": len(data)}})
 
     path = tmp_path / "indexes/infos.index.json.tmp"
-    assert noted["infos.index.json"] == [path.stat().st_size, zlib.crc32(path.read_bytes())]
     index = orjson.loads(path.read_bytes())
     assert list(index) == [row["id"] for row in rows]
     assert data[index[rows[7]["id"]] :].startswith(orjson.dumps(rows[7]))
@@ -295,9 +254,9 @@ async def test_a_second_turn_of_the_keeper_waits_for_the_first(tmp_path: Path) -
         for number in range(30):
             await keyword(hub, f"number {number}")
 
-        await asyncio.gather(*(hub.keeper.run_once() for _ in range(3)))
+        await asyncio.gather(*(hub.maintenance.tick() for _ in range(3)))
 
-        assert hub.keeper.failures == {}
+        assert hub.maintenance.failures == {}
         assert len(maps(tmp_path, "nodes.index.json")) == 31
 
 
@@ -307,16 +266,12 @@ async def test_much_is_written_in_a_process_of_its_own(tmp_path: Path) -> None:
         infos = [await info(hub, f"{number} " + "long " * 200_000, python) for number in range(3)]
         asked: list[str] = []
 
-        async def apart(name: str, root: Path, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        async def run(name: str, root: Path, arguments: Mapping[str, Any]) -> dict[str, Any]:
             asked.append(name)
-            return await run_apart(name, root, arguments)
+            return await run_in_subprocess(name, root, arguments)
 
-        await hub.records.bring_up()
-        options = MapOptions(0, apart)
-        writing = DerivedMaps(
-            RealFileSystem(), DataDirectory(tmp_path), hub.records, hub.store.history, hub.store, options
-        )
-        await writing.bring_up()
+        await hub.exports.records.catch_up()
+        await JsonMaps(RealFileSystem(), DataDirectory(tmp_path), records_of(hub), run, 0).catch_up()
 
         assert asked == ["write_maps"]
         assert maps(tmp_path, "info_by_kw.json") == {python: infos}

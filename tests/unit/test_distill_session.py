@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 
 from knowhub.context import uri
-from knowhub.context.model import Category
+from knowhub.context.model import MemoryCategory
 from knowhub.core.errors import Forbidden, NotFound
 from knowhub.core.operation import Committed, Draft, IdempotencyKey
 from knowhub.core.request_context import RequestContext, Role, caller_context
+from knowhub.engine.view import AccountView
 from knowhub.knowledge import decisions
-from knowhub.knowledge.merging import merged_rows
+from knowhub.knowledge.evolve.merging import merge_rows
 from knowhub.knowledge.model import COLLECTION, ListQuery
 from knowhub.knowledge.service import KnowledgeService
-from knowhub.stores.files.rows.state_view import StateView
-from knowhub.usecases.distill_session import Distillate, Distillation
+from knowhub.usecases.distill_session import Distillation, DistillationResult
 from tests.builders import OWNER, CountedIds, FakeClock, new_knowledge
 from tests.context_rows import draft, memory_at, node_row, said, session_at
 from tests.fakes.memory_store import MemoryStore
@@ -42,7 +42,7 @@ class World:
     async def write(self, *rows: dict[str, Any]) -> None:
         await self.store.commit("default", "user:li", lambda _view: draft(*rows))
 
-    async def distill(self, session_id: str = "s1", **options: Any) -> Distillate:  # noqa: ANN401 -- any option
+    async def distill(self, session_id: str = "s1", **options: Any) -> DistillationResult:  # noqa: ANN401 -- any option
         return await self.distillation.distill(LI, session_id, **options)
 
     async def records(self) -> list[dict[str, Any]]:
@@ -57,9 +57,9 @@ async def world() -> World:
     return made
 
 
-def learnt(category: Category, name: str = "", **fields: Any) -> dict[str, Any]:  # noqa: ANN401 -- any field
+def learnt(category: MemoryCategory, name: str = "", **fields: Any) -> dict[str, Any]:  # noqa: ANN401 -- any field
     """Return the row of a memory that the session gave."""
-    on_agent = category in {Category.PATTERNS, Category.CASES, Category.SKILLS, Category.TOOLS}
+    on_agent = category in {MemoryCategory.PATTERNS, MemoryCategory.CASES, MemoryCategory.SKILLS, MemoryCategory.TOOLS}
     space, owner = (AGENTS, "agent:crawler") if on_agent else ("users/li", "user:li")
     metadata = {"source_refs": [PART], "message_ids": ["m0"], "sessions": ["s1"]} | fields.pop("metadata", {})
     address = memory_at(category, name, space=space)
@@ -70,18 +70,18 @@ def learnt(category: Category, name: str = "", **fields: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("category", "kind", "owner"),
     [
-        (Category.PATTERNS, "strategy", "agent:crawler"),
-        (Category.CASES, "usecase", "agent:crawler"),
-        (Category.SKILLS, "tool", "agent:crawler"),
-        (Category.TOOLS, "tool", "agent:crawler"),
-        (Category.PREFERENCES, "user_profile", "user:li"),
-        (Category.PROFILE, "user_profile", "user:li"),
+        (MemoryCategory.PATTERNS, "strategy", "agent:crawler"),
+        (MemoryCategory.CASES, "usecase", "agent:crawler"),
+        (MemoryCategory.SKILLS, "tool", "agent:crawler"),
+        (MemoryCategory.TOOLS, "tool", "agent:crawler"),
+        (MemoryCategory.PREFERENCES, "user_profile", "user:li"),
+        (MemoryCategory.PROFILE, "user_profile", "user:li"),
     ],
 )
 async def test_each_category_becomes_its_type_and_keeps_its_owner(
-    world: World, category: Category, kind: str, owner: str
+    world: World, category: MemoryCategory, kind: str, owner: str
 ) -> None:
-    name = "" if category is Category.PROFILE else "waiting"
+    name = "" if category is MemoryCategory.PROFILE else "waiting"
     await world.write(learnt(category, name))
 
     done = await world.distill()
@@ -96,7 +96,7 @@ async def test_each_category_becomes_its_type_and_keeps_its_owner(
 
 
 async def test_entities_and_events_stay_memory(world: World) -> None:
-    await world.write(learnt(Category.ENTITIES, "atlas"), learnt(Category.EVENTS, "demo"))
+    await world.write(learnt(MemoryCategory.ENTITIES, "atlas"), learnt(MemoryCategory.EVENTS, "demo"))
 
     done = await world.distill()
 
@@ -104,7 +104,9 @@ async def test_entities_and_events_stay_memory(world: World) -> None:
 
 
 async def test_everything_is_saved_in_one_operation(world: World) -> None:
-    await world.write(learnt(Category.PATTERNS, "a"), learnt(Category.TOOLS, "b"), learnt(Category.PREFERENCES, "c"))
+    await world.write(
+        learnt(MemoryCategory.PATTERNS, "a"), learnt(MemoryCategory.TOOLS, "b"), learnt(MemoryCategory.PREFERENCES, "c")
+    )
     before = world.store.last_seq
 
     done = await world.distill()
@@ -114,7 +116,7 @@ async def test_everything_is_saved_in_one_operation(world: World) -> None:
 
 
 async def test_distilling_again_saves_nothing_and_says_what_is_known(world: World) -> None:
-    await world.write(learnt(Category.PATTERNS, "a"))
+    await world.write(learnt(MemoryCategory.PATTERNS, "a"))
     first, before = await world.distill(), world.store.last_seq
 
     again = await world.distill()
@@ -125,9 +127,9 @@ async def test_distilling_again_saves_nothing_and_says_what_is_known(world: Worl
 
 
 async def test_a_memory_that_has_changed_since_supersedes_its_record(world: World) -> None:
-    await world.write(learnt(Category.PATTERNS, "a"))
+    await world.write(learnt(MemoryCategory.PATTERNS, "a"))
     first = await world.distill()
-    await world.write(learnt(Category.PATTERNS, "a", version=2, content="Wait three seconds."))
+    await world.write(learnt(MemoryCategory.PATTERNS, "a", version=2, content="Wait three seconds."))
 
     done = await world.distill()
     again = await world.distill()
@@ -139,9 +141,9 @@ async def test_a_memory_that_has_changed_since_supersedes_its_record(world: Worl
 
 
 async def test_two_at_once_save_it_once(world: World) -> None:
-    await world.write(learnt(Category.PATTERNS, "a"))
+    await world.write(learnt(MemoryCategory.PATTERNS, "a"))
     await world.distill()
-    await world.write(learnt(Category.PATTERNS, "a", version=2, content="Wait three seconds."))
+    await world.write(learnt(MemoryCategory.PATTERNS, "a", version=2, content="Wait three seconds."))
 
     both = await asyncio.gather(world.distill(), world.distill())
 
@@ -150,7 +152,7 @@ async def test_two_at_once_save_it_once(world: World) -> None:
 
 
 async def test_a_record_that_somebody_has_edited_is_left_alone(world: World) -> None:
-    await world.write(learnt(Category.PATTERNS, "a"))
+    await world.write(learnt(MemoryCategory.PATTERNS, "a"))
     saved = (await world.distill()).saved[0]
     await world.knowledge.patch(LI, saved["id"], {"content": "in better words"})
 
@@ -160,7 +162,7 @@ async def test_a_record_that_somebody_has_edited_is_left_alone(world: World) -> 
 
 
 async def test_what_was_saved_by_hand_in_the_same_words_is_known(world: World) -> None:
-    await world.write(learnt(Category.PREFERENCES, "a"))
+    await world.write(learnt(MemoryCategory.PREFERENCES, "a"))
     by_hand = new_knowledge("All of a", task="What a is", types=("user_profile",), owner="user:li")
     record = (await world.knowledge.save(LI, by_hand)).record
 
@@ -188,8 +190,8 @@ async def squat(world: World, address: str, count: int = 1, version: str = "1") 
 async def test_what_somebody_else_says_was_made_of_a_memory_neither_hides_nor_blocks_it(
     world: World, version: str
 ) -> None:
-    await world.write(learnt(Category.PATTERNS, "a"))
-    await squat(world, memory_at(Category.PATTERNS, "a", space=AGENTS), 3, version)
+    await world.write(learnt(MemoryCategory.PATTERNS, "a"))
+    await squat(world, memory_at(MemoryCategory.PATTERNS, "a", space=AGENTS), 3, version)
 
     done = await world.distill()
     again = await world.distill()
@@ -200,10 +202,10 @@ async def test_what_somebody_else_says_was_made_of_a_memory_neither_hides_nor_bl
 
 
 async def test_a_squat_between_two_versions_is_not_superseded(world: World) -> None:
-    await world.write(learnt(Category.PATTERNS, "a"))
+    await world.write(learnt(MemoryCategory.PATTERNS, "a"))
     first = await world.distill()
     await squat(world, first.results[0].uri)
-    await world.write(learnt(Category.PATTERNS, "a", version=2, content="Wait three seconds."))
+    await world.write(learnt(MemoryCategory.PATTERNS, "a", version=2, content="Wait three seconds."))
 
     done = await world.distill()
 
@@ -211,8 +213,8 @@ async def test_a_squat_between_two_versions_is_not_superseded(world: World) -> N
 
 
 async def test_a_record_of_ones_own_with_the_tag_that_names_another_source_is_no_distilled_one(world: World) -> None:
-    await world.write(learnt(Category.PATTERNS, "a"))
-    tags = {"memory": memory_at(Category.PATTERNS, "a", space=AGENTS), "memory_version": "1"}
+    await world.write(learnt(MemoryCategory.PATTERNS, "a"))
+    tags = {"memory": memory_at(MemoryCategory.PATTERNS, "a", space=AGENTS), "memory_version": "1"}
     await world.knowledge.save(LI, new_knowledge("by hand", tags=tags, owner="agent:crawler"))
 
     done = await world.distill()
@@ -223,7 +225,7 @@ async def test_a_record_of_ones_own_with_the_tag_that_names_another_source_is_no
 async def test_what_two_users_taught_one_agent_is_one_record_whoever_distils_it(world: World) -> None:
     theirs = session_at("s1", space="users/zhou")
     both = {"source_refs": [PART, uri.part_uri(theirs, "m0")], "message_ids": ["m0"], "sessions": ["s1"]}
-    await world.write(node_row(theirs, owner="user:zhou"), learnt(Category.PATTERNS, "a", metadata=both))
+    await world.write(node_row(theirs, owner="user:zhou"), learnt(MemoryCategory.PATTERNS, "a", metadata=both))
 
     first = await world.distill()
     second = await world.distillation.distill(ZHOU, "s1")
@@ -233,12 +235,12 @@ async def test_what_two_users_taught_one_agent_is_one_record_whoever_distils_it(
 
 
 async def test_a_record_that_its_owner_deleted_stays_gone_until_the_memory_moves_on(world: World) -> None:
-    await world.write(learnt(Category.PATTERNS, "a"))
+    await world.write(learnt(MemoryCategory.PATTERNS, "a"))
     record = (await world.distill()).saved[0]
     await world.knowledge.delete(LI, record["id"])
 
     again = await world.distill()
-    await world.write(learnt(Category.PATTERNS, "a", version=2, content="Wait three seconds."))
+    await world.write(learnt(MemoryCategory.PATTERNS, "a", version=2, content="Wait three seconds."))
     moved_on = await world.distill()
 
     assert (again.saved, [(one.status, one.knowledge_id) for one in again.results]) == ([], [("forgotten", None)])
@@ -248,15 +250,15 @@ async def test_a_record_that_its_owner_deleted_stays_gone_until_the_memory_moves
 async def merge(world: World, survivor: str, *sources: str) -> None:
     """Merge records as slimming does."""
 
-    def decide(view: StateView) -> Draft:
+    def decide(view: AccountView) -> Draft:
         first, *others = (view.get(COLLECTION, one) or {} for one in (survivor, *sources))
-        return Draft("slim_knowledge", list(map(decisions.write, merged_rows(first, others, None, view.now))))
+        return Draft("slim_knowledge", list(map(decisions.write, merge_rows(first, others, None, view.now))))
 
     await world.store.commit("default", "agent:crawler", decide)
 
 
 async def test_what_was_merged_into_another_record_is_known_and_read_there(world: World) -> None:
-    await world.write(learnt(Category.PATTERNS, "a"), learnt(Category.PATTERNS, "b", version=2))
+    await world.write(learnt(MemoryCategory.PATTERNS, "a"), learnt(MemoryCategory.PATTERNS, "b", version=2))
     one, other = (record["id"] for record in (await world.distill()).saved)
     await merge(world, other, one)
 
@@ -269,10 +271,10 @@ async def test_what_was_merged_into_another_record_is_known_and_read_there(world
 async def test_a_new_version_of_a_memory_does_not_supersede_what_holds_another_memory_too(
     world: World, name: str
 ) -> None:
-    await world.write(learnt(Category.PATTERNS, "a"), learnt(Category.PATTERNS, "b", version=2))
+    await world.write(learnt(MemoryCategory.PATTERNS, "a"), learnt(MemoryCategory.PATTERNS, "b", version=2))
     one, other = (record["id"] for record in (await world.distill()).saved)
     await merge(world, other, one)
-    await world.write(learnt(Category.PATTERNS, name, version=3, content="Wait three seconds."))
+    await world.write(learnt(MemoryCategory.PATTERNS, name, version=3, content="Wait three seconds."))
 
     done, again = await world.distill(), await world.distill()
 
@@ -283,9 +285,9 @@ async def test_a_new_version_of_a_memory_does_not_supersede_what_holds_another_m
 
 
 async def test_a_newer_record_that_was_deleted_does_not_come_back_over_the_older_one(world: World) -> None:
-    await world.write(learnt(Category.PATTERNS, "a"))
+    await world.write(learnt(MemoryCategory.PATTERNS, "a"))
     await world.distill()
-    await world.write(learnt(Category.PATTERNS, "a", version=2, content="Wait three seconds."))
+    await world.write(learnt(MemoryCategory.PATTERNS, "a", version=2, content="Wait three seconds."))
     await world.knowledge.delete(LI, (await world.distill()).saved[0]["id"])
 
     again = await world.distill()
@@ -319,9 +321,9 @@ async def test_what_other_sessions_taught_is_left_out(world: World) -> None:
     other = {"source_refs": [uri.part_uri(session_at("s2"), "m0")], "sessions": ["s2"]}
     of_another_user = {"source_refs": [uri.part_uri(session_at("s1", space="users/zhou"), "m0")], "sessions": ["s1"]}
     await world.write(
-        learnt(Category.PATTERNS, "a", metadata=other),
-        learnt(Category.PATTERNS, "b", metadata=of_another_user),
-        learnt(Category.TOOLS, "c", metadata={"source_refs": [], "sessions": ["s1", "s2"]}),
+        learnt(MemoryCategory.PATTERNS, "a", metadata=other),
+        learnt(MemoryCategory.PATTERNS, "b", metadata=of_another_user),
+        learnt(MemoryCategory.TOOLS, "c", metadata={"source_refs": [], "sessions": ["s1", "s2"]}),
     )
 
     done = await world.distill()
@@ -330,7 +332,7 @@ async def test_what_other_sessions_taught_is_left_out(world: World) -> None:
 
 
 async def test_a_dry_run_tells_the_same_and_writes_nothing(world: World) -> None:
-    await world.write(learnt(Category.PATTERNS, "a"))
+    await world.write(learnt(MemoryCategory.PATTERNS, "a"))
     before = world.store.last_seq
 
     look = await world.distill(dry_run=True)
@@ -341,7 +343,7 @@ async def test_a_dry_run_tells_the_same_and_writes_nothing(world: World) -> None
 
 
 async def test_a_retry_is_answered_as_the_first_was(world: World) -> None:
-    await world.write(learnt(Category.PATTERNS, "a"), learnt(Category.TOOLS, "b"))
+    await world.write(learnt(MemoryCategory.PATTERNS, "a"), learnt(MemoryCategory.TOOLS, "b"))
     key = IdempotencyKey("agent:crawler", "POST", "/distill", "k", "body")
     first, before = await world.distill(key=key), world.store.last_seq
 
@@ -367,7 +369,7 @@ async def test_a_reader_is_refused_before_anything_is_looked_up(world: World) ->
 
 
 async def test_a_uri_that_is_too_long_for_a_tag_is_known_again_all_the_same(world: World) -> None:
-    await world.write(learnt(Category.PATTERNS, "很长" * 99))
+    await world.write(learnt(MemoryCategory.PATTERNS, "很长" * 99))
     await world.distill()
 
     again = await world.distill()

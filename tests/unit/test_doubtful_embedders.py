@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from knowhub.bootstrap import Hub
-from knowhub.core.chat import FailureReason
-from knowhub.core.embedding import TextRefused, Vector
 from knowhub.core.errors import Unavailable
-from knowhub.knowledge.model import Head
+from knowhub.core.language_models import FailureReason, TextRefused, Vector
+from knowhub.knowledge.model import KnowledgeSummary
 from knowhub.search.vector_index import VectorIndex
 from tests.builders import local, new_knowledge
 from tests.fakes.hashing_embedder import HashingEmbedder
@@ -35,11 +34,11 @@ class Sleepy(HashingEmbedder):
         ]
 
 
-async def until(hub: Hub, is_so: Callable[[VectorIndex[Head]], bool]) -> None:
+async def until(hub: Hub, is_so: Callable[[VectorIndex[KnowledgeSummary]], bool]) -> None:
     """Run the upkeep until something is so."""
     async with asyncio.timeout(30):
         while not is_so(vectors_of(hub)):
-            await hub.keeper.run_once()
+            await hub.maintenance.tick()
             await asyncio.sleep(0.01)
 
 
@@ -100,8 +99,8 @@ async def test_zeros_while_the_embedder_wakes_up_are_no_answer_and_are_not_kept(
     async with hub_with(tmp_path, embedder) as hub:
         zebra = await saved(hub, new_knowledge("zebra"))
         with pytest.raises(Unavailable, match="zeros"):
-            await vectors_of(hub).embed_waiting()
-        asleep, lag = await answer(hub, "zebra"), hub.recall.lag
+            await vectors_of(hub).embed_pending()
+        asleep, lag = await answer(hub, "zebra"), hub.indexes.records.lag
 
         embedder.zero_word = None
         await brought_up(hub)
@@ -134,15 +133,15 @@ async def test_zeros_for_one_text_leave_it_to_its_words_by_name_and_it_is_asked_
         tulip = await saved(hub, new_knowledge("tulip"))
         await saved(hub, new_knowledge("zebra"))
         await brought_up(hub)
-        named, lag, blank = dict(hub.keeper.failures), hub.recall.lag, blank_rows(tmp_path)
+        named, lag, blank = dict(hub.maintenance.failures), hub.indexes.records.lag, blank_rows(tmp_path)
 
         embedder.zero_word = None
-        vectors_of(hub).account("default").retry_refused()
+        vectors_of(hub).account("default").retry_rejected()
         await brought_up(hub)
 
         assert (lag, blank) == (0, 0)
         assert tulip in named["vectors"]
-        assert (len(on_disk(tmp_path)), hub.keeper.failures) == (2, {})
+        assert (len(on_disk(tmp_path)), hub.maintenance.failures) == (2, {})
 
 
 async def test_what_was_refused_is_asked_about_again_after_a_while(tmp_path: Path) -> None:
@@ -155,7 +154,7 @@ async def test_what_was_refused_is_asked_about_again_after_a_while(tmp_path: Pat
         await brought_up(hub)
 
         embedder.zero_word = None
-        await until(hub, lambda vectors: not vectors.account("default").refused and not vectors.lag)
+        await until(hub, lambda vectors: not vectors.account("default").rejected_rows and not vectors.lag)
 
         assert (len(on_disk(tmp_path)), blank_rows(tmp_path)) == (2, 0)
 
@@ -163,23 +162,26 @@ async def test_what_was_refused_is_asked_about_again_after_a_while(tmp_path: Pat
 async def test_a_second_process_says_what_the_keeper_says_of_a_text_that_the_embedder_refuses(tmp_path: Path) -> None:
     refused = TextRefused(FailureReason.FAILURE, "400")
     async with hub_with(tmp_path, refusing("poison", refused)) as hub, hub_with(tmp_path, HashingEmbedder()) as other:
-        await hub.keeper.run_once()
-        await other.keeper.run_once()
+        await hub.maintenance.tick()
+        await other.maintenance.tick()
         poison = await saved(hub, new_knowledge("poison"))
         await saved(hub, new_knowledge("zebra"))
         await brought_up(hub)
-        await hub.keeper.run_once()
+        await hub.maintenance.tick()
         await answer(other, "zebra")
-        await other.keeper.run_once()
-        lags, named = (hub.recall.lag, other.recall.lag), other.keeper.failures.get("vectors", "")
+        await other.maintenance.tick()
+        lags, named = (
+            (hub.indexes.records.lag, other.indexes.records.lag),
+            other.maintenance.failures.get("vectors", ""),
+        )
 
-        await hub.knowledge.patch(local(), poison, {"content": "harmless"})
+        await hub.knowledge.records.patch(local(), poison, {"content": "harmless"})
         await brought_up(hub)
-        await hub.keeper.run_once()
+        await hub.maintenance.tick()
         await answer(other, "zebra")
-        await other.keeper.run_once()
+        await other.maintenance.tick()
 
-        assert not other.keeper.is_keeper
+        assert not other.maintenance.is_leader
         assert lags == (0, 0)
         assert poison in named
-        assert (other.recall.lag, other.keeper.failures) == (0, {})
+        assert (other.indexes.records.lag, other.maintenance.failures) == (0, {})

@@ -14,13 +14,13 @@ from knowhub.core.operation import Draft, Row, Write
 from knowhub.keywords.model import INFOS
 from knowhub.knowledge.model import COLLECTION
 from knowhub.stores.files.data_directory import DataDirectory
-from knowhub.stores.files.erasing.erase_surroundings import ErasureSurroundings
-from knowhub.stores.files.erasing.erased_lines import Target
-from knowhub.stores.files.erasing.erasing import Survey, survey
+from knowhub.stores.files.erasing.erase_plan import ErasePlan, plan_erase
+from knowhub.stores.files.erasing.follow_up import ErasureFollowUp
+from knowhub.stores.files.erasing.line_eraser import Target
 from knowhub.stores.files.filesystem import RealFileSystem
-from knowhub.stores.files.lock import share
+from knowhub.stores.files.lock import Position, share
 from knowhub.stores.files.store import FileStore
-from knowhub.wiring.rules import ERASE_RULES
+from knowhub.wiring.collections import COLLECTIONS
 from tests.builders import caller, knowledge_row, local, new_knowledge, open_files
 from tests.context_rows import draft, node_row, said, session_at
 from tests.erasing import files_with
@@ -71,7 +71,7 @@ async def test_what_became_part_of_a_row_is_named_over_several_steps_as_far_as_t
             await hub.compact(0.0)
 
         async def others(row_id: str) -> Sequence[str]:
-            return (await hub.erasures.erase(caller(user_id="li"), COLLECTION, row_id)).other_rows
+            return (await hub.operations.erasure.erase(caller(user_id="li"), COLLECTION, row_id)).other_rows
 
         assert await others("knowledge-whole") == ["knowledge-part-of-gone"]
         assert await others("knowledge-elsewhere") == ["knowledge-other"]
@@ -95,7 +95,9 @@ async def test_what_became_part_of_a_row_of_another_account_is_no_part_of_this_o
         await write(store, name, *(Write(COLLECTION, row["id"], row) for row in rows))
     await store.close()
 
-    found = surveyed(tmp_path, Target.of(account, (COLLECTION, "knowledge-same"), ERASE_RULES[COLLECTION])).found
+    found = surveyed(
+        tmp_path, Target.of(account, COLLECTION, "knowledge-same", COLLECTIONS[COLLECTION].erase_rules)
+    ).found
 
     assert list(found.texts) == [f"of {account}"]
     assert list(found.parts) == [f"knowledge-of-{account}"]
@@ -109,18 +111,23 @@ async def test_below_a_session_stand_the_messages_of_its_account_alone(tmp_path:
     await write(store, "other", *draft(*theirs).writes)
     await store.close()
 
-    made = surveyed(tmp_path, Target.of("default", (NODES, session_at()), ERASE_RULES[NODES]))
+    made = surveyed(tmp_path, Target.of("default", NODES, session_at(), COLLECTIONS[NODES].erase_rules))
 
     assert list(made.found.below) == [(PARTS, ours[0]["id"])]
-    assert [orjson.loads(one.data)["account"] for one in made.overwrites] == ["default"]
+    lines = (tmp_path / "change_log" / "segment-00000001.jsonl").read_bytes().splitlines(keepends=True)
+    changed = [orjson.loads(line)["account"] for line in lines if made.transform(line) != line]
+    assert changed == ["default"]
+    assert list(made.numbers) == [1]
 
 
 async def write(store: FileStore, account: str, *writes: Write) -> None:
     await store.commit(account, "user:li", lambda _view: Draft("import", list(writes)))
 
 
-def surveyed(folder: Path, target: Target) -> Survey:
-    return survey(RealFileSystem(), DataDirectory(folder), target, ERASE_RULES[target.collection])
+def surveyed(folder: Path, target: Target) -> ErasePlan:
+    size = (folder / "change_log" / "segment-00000001.jsonl").stat().st_size
+    rules = COLLECTIONS[target.collection].erase_rules
+    return plan_erase(RealFileSystem(), DataDirectory(folder), target, rules, Position(1, 1, size))
 
 
 class Emptied(RealFileSystem):
@@ -136,10 +143,10 @@ class Emptied(RealFileSystem):
 async def test_a_snapshot_that_is_deleted_while_it_is_looked_for_holds_nothing(tmp_path: Path) -> None:
     async with hub_on(tmp_path) as hub:
         row_id = await saved(hub, new_knowledge(SECRET))
-        made = await hub.snapshots.create()
+        made = await hub.operations.snapshots.create()
         directory = DataDirectory(tmp_path)
-        here = ErasureSurroundings(RealFileSystem(), directory, hub.keeper, {})
-        meanwhile = ErasureSurroundings(Emptied(), directory, hub.keeper, {})
+        here = ErasureFollowUp(RealFileSystem(), directory, hub.maintenance, {})
+        meanwhile = ErasureFollowUp(Emptied(), directory, hub.maintenance, {})
 
         before = await here.snapshots_with("default", COLLECTION, row_id)
         found = await meanwhile.snapshots_with("default", COLLECTION, row_id)
@@ -158,10 +165,10 @@ async def test_nothing_is_erased_while_a_restore_goes_on_and_what_one_left_goes_
         share(restoring)
 
         with pytest.raises(Conflict, match="being made or restored"):
-            await hub.erasures.erase(local(), COLLECTION, known)
-        stands = (await hub.knowledge.get(local(), known)).version
+            await hub.operations.erasure.erase(local(), COLLECTION, known)
+        stands = (await hub.knowledge.records.get(local(), known)).version
         os.close(restoring)
-        await hub.erasures.erase(local(), COLLECTION, known)
+        await hub.operations.erasure.erase(local(), COLLECTION, known)
 
         assert stands == 1
         assert files_with(tmp_path, SECRET) == []

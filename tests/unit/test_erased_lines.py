@@ -9,22 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowhub.core.erasing import EraseRules, is_erased
-from knowhub.keywords import decisions as keyword_decisions
-from knowhub.keywords import info_decisions
+from knowhub.keywords import info_rules, keyword_rules
 from knowhub.keywords.model import INFOS, KEYWORDS
 from knowhub.knowledge import decisions
 from knowhub.knowledge.model import COLLECTION
-from knowhub.stores.files.erasing.erased_lines import Target, Traces, erased_line, versions_in
-from knowhub.stores.files.log.log_base import end_line
-from knowhub.stores.files.log.log_line import object_of, parsed, resealed, seal
+from knowhub.stores.files.erasing.line_eraser import Fingerprints, Target, erase_from_line, find_versions
+from knowhub.stores.files.log.log_line import end_line, parse_line, seal
 from tests.builders import knowledge_row
 
 SECRET = "The quagga of platform nine sings at midnight."
 CHINESE = "第九站台的斑驴在午夜歌唱，没有人听见。"
 RULES = {
     COLLECTION: decisions.ERASE_RULES,
-    INFOS: info_decisions.ERASE_RULES,
-    KEYWORDS: keyword_decisions.ERASE_RULES,
+    INFOS: info_rules.ERASE_RULES,
+    KEYWORDS: keyword_rules.ERASE_RULES,
 }
 
 
@@ -40,8 +38,8 @@ def line_of(*changes: dict[str, Any], **fields: Any) -> bytes:  # noqa: ANN401 -
 
 def erased(line: bytes, row_id: str = "knowledge-1", collection: str = COLLECTION, *known: bytes) -> bytes | None:
     target, rules = Target("default", collection, row_id), RULES[collection]
-    versions = [row for one in (line, *known) for row in versions_in(parsed(one) or {}, target)]
-    return erased_line(line, target, rules, Traces.of(row_id, versions, rules))
+    versions = [row for one in (line, *known) for row in find_versions(parse_line(one) or {}, target)]
+    return erase_from_line(line, target, rules, Fingerprints.of(row_id, versions, rules))
 
 
 def info_row(row_id: str = "info-1", **fields: Any) -> dict[str, Any]:  # noqa: ANN401 -- any field
@@ -74,7 +72,7 @@ def test_a_line_keeps_its_length_and_loses_what_the_row_said(row: dict[str, Any]
     new = erased(line)
 
     assert new is not None
-    record = parsed(new)
+    record = parse_line(new)
     assert len(new) == len(line)
     assert record is not None
     for version in (record["changes"][0]["before"], record["changes"][0]["after"]):
@@ -99,7 +97,7 @@ def test_every_kind_of_row_has_room_for_its_stub(row: dict[str, Any], collection
 
     new = erased(line, row["id"], collection)
 
-    record = parsed(new or b"")
+    record = parse_line(new or b"")
     assert record is not None
     stub = record["changes"][0]["after"]
     assert len(new or b"") == len(line)
@@ -126,14 +124,15 @@ def test_a_line_of_another_row_or_account_is_left_alone() -> None:
     line = line_of(change(knowledge_row(content=SECRET)))
 
     assert erased(line, "knowledge-2") is None
-    assert erased_line(line, Target("other", COLLECTION, "knowledge-1"), RULES[COLLECTION], no_traces()) is None
+    assert erase_from_line(line, Target("other", COLLECTION, "knowledge-1"), RULES[COLLECTION], no_traces()) is None
     assert (
-        erased_line(end_line(3), Target("default", COLLECTION, "knowledge-1"), RULES[COLLECTION], no_traces()) is None
+        erase_from_line(end_line(3), Target("default", COLLECTION, "knowledge-1"), RULES[COLLECTION], no_traces())
+        is None
     )
 
 
-def no_traces() -> Traces:
-    return Traces.of("knowledge-1", [], RULES[COLLECTION])
+def no_traces() -> Fingerprints:
+    return Fingerprints.of("knowledge-1", [], RULES[COLLECTION])
 
 
 def test_a_line_that_was_erased_is_erased_no_further() -> None:
@@ -149,7 +148,7 @@ def test_a_second_row_of_one_line_is_erased_beside_the_first() -> None:
     first = erased(line, "knowledge-1")
     second = erased(first or b"", "knowledge-2")
 
-    record = parsed(second or b"")
+    record = parse_line(second or b"")
     assert record is not None
     assert len(second or b"") == len(line)
     assert all(is_erased(one["after"]) for one in record["changes"])
@@ -162,7 +161,7 @@ def test_a_line_of_a_base_is_erased_too() -> None:
 
     new = erased(line)
 
-    record = parsed(new or b"")
+    record = parse_line(new or b"")
     assert record is not None
     assert len(new or b"") == len(line)
     assert record["changes"][0]["number"] == 7
@@ -186,7 +185,7 @@ def test_what_a_model_was_shown_of_the_row_goes_from_other_operations(shown: str
 
     new = erased(line, "knowledge-1", COLLECTION, known)
 
-    record = parsed(new or b"")
+    record = parse_line(new or b"")
     assert record is not None
     assert len(new or b"") == len(line)
     assert record["agent_io"] is None
@@ -195,7 +194,7 @@ def test_what_a_model_was_shown_of_the_row_goes_from_other_operations(shown: str
 def test_what_a_model_was_asked_when_the_row_was_made_goes_too() -> None:
     line = line_of(change(knowledge_row(content=SECRET)), agent_io=asked_about("something else"))
 
-    record = parsed(erased(line) or b"")
+    record = parse_line(erased(line) or b"")
 
     assert record is not None
     assert record["agent_io"] is None
@@ -215,7 +214,7 @@ def test_a_reply_loses_the_row_and_keeps_the_ids_that_an_answer_is_made_of() -> 
 
     new = erased(line, "knowledge-1", COLLECTION, known)
 
-    record = parsed(new or b"")
+    record = parse_line(new or b"")
     assert record is not None
     assert len(new or b"") == len(line)
     assert record["reply"]["ids"] == ["knowledge-1", "knowledge-2"]
@@ -228,7 +227,7 @@ def test_a_part_of_the_row_in_a_reply_is_emptied_where_it_has_no_room_for_more()
     known = line_of(change(info_row(content=SECRET)), change(info_row(content="short"), None, INFOS))
     line = line_of(reply={"row": {"id": "info-1", "content": "short", "n": 1}})
 
-    record = parsed(erased(line, "info-1", INFOS, known) or b"")
+    record = parse_line(erased(line, "info-1", INFOS, known) or b"")
 
     assert record is not None
     assert record["reply"] == {"row": {"id": "info-1", "content": "", "n": 1}}
@@ -243,7 +242,7 @@ def test_a_reply_of_an_operation_on_the_row_loses_words_by_which_it_could_not_be
 
     new = erased(line)
 
-    record = parsed(new or b"")
+    record = parse_line(new or b"")
     assert record is not None
     assert len(new or b"") == len(line)
     assert record["reply"] == {"evolved": True, "diff": "", "degraded": ["llm"], "detail": ""}
@@ -260,7 +259,7 @@ def test_where_a_reply_of_another_operation_names_the_row_only_that_part_of_it_l
 
     new = erased(line, "knowledge-1", COLLECTION, line_of(change(knowledge_row(content="pw: Old9"))))
 
-    record = parsed(new or b"")
+    record = parse_line(new or b"")
     assert record is not None
     assert record["reply"] == reply | {
         "merged": [ours | {"task": "", "content": ""}, others],
@@ -273,51 +272,48 @@ def test_why_a_model_placed_a_keyword_goes_with_it() -> None:
     reply = {"id": "keyword-1", "degraded": [], "decided": decided}
     line = line_of(change(keyword_row(), None, KEYWORDS), reply=reply)
 
-    record = parsed(erased(line, "keyword-1", KEYWORDS) or b"")
+    record = parse_line(erased(line, "keyword-1", KEYWORDS) or b"")
 
     assert record is not None
     assert record["reply"] == reply | {"decided": decided | {"reason": ""}}
 
 
 def test_bytes_that_are_no_line_are_known_by_a_piece_of_the_text() -> None:
-    traces = Traces.of("knowledge-1", [knowledge_row(content=SECRET), knowledge_row(content="斑驴")], RULES[COLLECTION])
+    traces = Fingerprints.of(
+        "knowledge-1", [knowledge_row(content=SECRET), knowledge_row(content="斑驴")], RULES[COLLECTION]
+    )
 
-    assert traces.stand_in_bytes(b'\0\0,"content":"' + SECRET[:44].encode())
-    assert traces.stand_in_bytes('…"content":"斑驴"'.encode())
-    assert traces.stand_in_bytes(b'"id":"knowledge-1","co')
-    assert not traces.stand_in_bytes(b'"id":"knowledge-12"')
-    assert not traces.stand_in_bytes(b'{"content":"something else that is long enough to be found"}')
+    assert traces.matches_bytes(b'\0\0,"content":"' + SECRET[:44].encode())
+    assert traces.matches_bytes('…"content":"斑驴"'.encode())
+    assert traces.matches_bytes(b'"id":"knowledge-1","co')
+    assert not traces.matches_bytes(b'"id":"knowledge-12"')
+    assert not traces.matches_bytes(b'{"content":"something else that is long enough to be found"}')
 
 
 def test_a_short_sentence_is_known_behind_those_who_are_said_to_have_said_it() -> None:
-    traces = Traces.of("knowledge-1", [knowledge_row(content="The heron left. Nobody saw it.")], RULES[COLLECTION])
+    traces = Fingerprints.of(
+        "knowledge-1", [knowledge_row(content="The heron left. Nobody saw it.")], RULES[COLLECTION]
+    )
 
-    assert traces.are_quoted_in("An ibis came.\nli: The heron left.")
-    assert traces.are_quoted_in("agent: li: The heron left.")
-    assert not traces.are_quoted_in("li: The ibis left.")
+    assert traces.matches_quote("An ibis came.\nli: The heron left.")
+    assert traces.matches_quote("agent: li: The heron left.")
+    assert not traces.matches_quote("li: The ibis left.")
 
 
 def test_a_text_or_an_id_of_a_few_letters_is_known_only_where_it_stands_alone() -> None:
-    traces = Traces.of("7", [knowledge_row(content="x1")], RULES[COLLECTION])
+    traces = Fingerprints.of("7", [knowledge_row(content="x1")], RULES[COLLECTION])
 
-    assert traces.stand_in({"choices": {"1": "7"}})
-    assert traces.stand_in(['as in {"name": "x1"}'])
-    assert not traces.stand_in(["version 7 of x10", {"n": 7}])
-    assert not traces.stand_in_bytes(b"version 7 of x10")
+    assert traces.matches({"choices": {"1": "7"}})
+    assert traces.matches(['as in {"name": "x1"}'])
+    assert not traces.matches(["version 7 of x10", {"n": 7}])
+    assert not traces.matches_bytes(b"version 7 of x10")
 
 
 def test_a_row_that_no_stub_fits_is_named_and_not_cut() -> None:
     line = line_of(change({"id": "info-1", "content": "", "scopes": []}, None, INFOS))
 
-    with pytest.raises(ValueError, match="has no room"):
+    with pytest.raises(ValueError, match="does not fit"):
         erased(line, "info-1", INFOS)
-
-
-def test_a_line_is_not_sealed_in_another_length() -> None:
-    line = line_of(change(knowledge_row()))
-
-    with pytest.raises(ValueError, match="do not take the place"):
-        resealed(line, object_of(line) + b" ")
 
 
 JSON = st.recursive(
@@ -340,7 +336,7 @@ def test_any_line_keeps_its_length_and_its_other_rows(
     new = erased(line, row_id, INFOS)
 
     assert new is not None
-    record = parsed(new)
+    record = parse_line(new)
     assert record is not None
     assert len(new) == len(line)
     assert record["changes"][1]["after"] == neighbour

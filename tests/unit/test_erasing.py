@@ -7,22 +7,24 @@ from typing import Any
 
 import pytest
 
-from knowhub.bootstrap import Hub, World, open_hub
-from knowhub.core.chat import Question
+from knowhub.bootstrap import Hub, open_hub
+from knowhub.context.index.index_ports import parse_dead_letter
 from knowhub.core.erasing import is_erased
 from knowhub.core.errors import Conflict, Forbidden, NotFound, VersionConflict
+from knowhub.core.language_models import ChatRequest
 from knowhub.core.request_context import local_context
 from knowhub.keywords.model import INFOS, KEYWORDS, InfoQuery, NewInfo, NewKeyword
+from knowhub.keywords.tree import find_keyword
 from knowhub.knowledge.model import COLLECTION, Feedback, OnConflict, SearchQuery, Vote
 from knowhub.operations.erasure import Erased, ErasureService
 from knowhub.operations.model import OperationFilter
 from knowhub.settings import Settings
 from knowhub.stores.files.data_directory import DataDirectory
-from knowhub.stores.files.derived.outbox_file import OutboxFile
-from knowhub.stores.files.erasing.erase_surroundings import Derived, ErasureSurroundings
+from knowhub.stores.files.erasing.follow_up import Derived, ErasureFollowUp
 from knowhub.stores.files.filesystem import RealFileSystem
-from knowhub.stores.files.log.change_log import JOURNAL
-from knowhub.wiring.rules import ERASE_RULES, UNDO_RULES
+from knowhub.stores.files.projections.outbox_file import OutboxFile
+from knowhub.wiring.adapters import Overrides
+from knowhub.wiring.collections import COLLECTIONS
 from tests.builders import OWNER, caller, imported, local, new_knowledge, retry_key
 from tests.erasing import files_with, indexes_with
 from tests.fakes.faulty_files import FaultyFileSystem, Plan
@@ -40,47 +42,47 @@ Deed = Callable[[Hub], Awaitable[str]]
 
 
 async def erase(hub: Hub, row_id: str, collection: str = COLLECTION, **how: Any) -> Any:  # noqa: ANN401 -- any argument
-    return await hub.erasures.erase(local(), collection, row_id, **how)
+    return await hub.operations.erasure.erase(local(), collection, row_id, **how)
 
 
 async def updated(hub: Hub) -> str:
     row_id = await saved(hub, new_knowledge("harmless"))
-    await hub.knowledge.patch(local(), row_id, {"content": SECRET, "tags": {"place": SECRET}})
-    await hub.knowledge.patch(local(), row_id, {"content": "harmless again", "tags": {}})
+    await hub.knowledge.records.patch(local(), row_id, {"content": SECRET, "tags": {"place": SECRET}})
+    await hub.knowledge.records.patch(local(), row_id, {"content": "harmless again", "tags": {}})
     return row_id
 
 
 async def voted_on(hub: Hub) -> str:
     row_id = await saved(hub, new_knowledge(SECRET))
-    await hub.knowledge.give_feedback(local(), row_id, Feedback(helpful_case={"task": SECRET, "outcome": CASE}))
-    await hub.knowledge.give_feedback_batch(local(), [Vote(row_id, False, {"task": SECRET, "reason": CASE})])
+    await hub.knowledge.records.give_feedback(local(), row_id, Feedback(helpful_case={"task": SECRET, "outcome": CASE}))
+    await hub.knowledge.records.give_feedback_batch(local(), [Vote(row_id, False, {"task": SECRET, "reason": CASE})])
     return row_id
 
 
 async def deleted_before(hub: Hub) -> str:
     row_id = await saved(hub, new_knowledge(SECRET))
-    await hub.knowledge.delete(local(), row_id)
+    await hub.knowledge.records.delete(local(), row_id)
     return row_id
 
 
 async def undone_and_redone(hub: Hub) -> str:
     row_id = await saved(hub, new_knowledge("harmless"))
-    patch = await hub.knowledge.patch(local(), row_id, {"content": SECRET})
-    undo = await hub.operations.undo(local(), patch.operation_id or "")
-    await hub.operations.undo(local(), undo.operation_ids[0])
+    patch = await hub.knowledge.records.patch(local(), row_id, {"content": SECRET})
+    undo = await hub.operations.history.undo(local(), patch.operation_id or "")
+    await hub.operations.history.undo(local(), undo.operation_ids[0])
     return row_id
 
 
 async def one_of_a_batch(hub: Hub) -> str:
     items = [new_knowledge(f"batch {number}") for number in range(999)]
-    done = await hub.knowledge.save_batch(local(), [*items[:500], new_knowledge(SECRET), *items[500:]])
+    done = await hub.knowledge.records.save_batch(local(), [*items[:500], new_knowledge(SECRET), *items[500:]])
     return str(done.records[500].record["id"])
 
 
 async def met_again_as_a_duplicate(hub: Hub) -> str:
     row_id = await saved(hub, new_knowledge(SECRET))
     # The reply of this one holds the duplicate's row.
-    await hub.knowledge.save_batch(local(), [new_knowledge(SECRET), new_knowledge("new")])
+    await hub.knowledge.records.save_batch(local(), [new_knowledge(SECRET), new_knowledge("new")])
     return row_id
 
 
@@ -89,7 +91,9 @@ async def in_chinese(hub: Hub) -> str:
 
 
 async def imported_line(hub: Hub) -> str:
-    await hub.exchange.import_lines(local(), [imported("kept-id", SECRET), imported("other", "x")], OnConflict.FAIL)
+    await hub.knowledge.exchange.import_lines(
+        local(), [imported("kept-id", SECRET), imported("other", "x")], OnConflict.FAIL
+    )
     return "kept-id"
 
 
@@ -110,7 +114,7 @@ async def test_nothing_in_the_directory_tells_of_an_erased_record(tmp_path: Path
     async with hub_on(tmp_path) as hub:
         row_id = await deed(hub)
         kept = await saved(hub, new_knowledge("what stays"))
-        await hub.keeper.run_once()
+        await hub.maintenance.tick()
         assert files_with(tmp_path, SECRET) != []
 
         done = await erase(hub, row_id)
@@ -119,7 +123,7 @@ async def test_nothing_in_the_directory_tells_of_an_erased_record(tmp_path: Path
         assert [files_with(tmp_path, text) for text in (SECRET, CHINESE, CASE)] == [[], [], []]
         assert indexes_with(tmp_path, SECRET) == []
         assert hub.store.status().damage == []
-        assert (await hub.knowledge.get(local(), kept)).version == 1
+        assert (await hub.knowledge.records.get(local(), kept)).version == 1
         await assert_tells_only_the_fact(hub, row_id, done.operation_id)
     async with hub_on(tmp_path) as hub:
         assert hub.store.status().damage == []
@@ -129,72 +133,74 @@ async def test_nothing_in_the_directory_tells_of_an_erased_record(tmp_path: Path
 
 async def assert_tells_only_the_fact(hub: Hub, row_id: str, operation_id: str) -> None:
     with pytest.raises(NotFound):
-        await hub.knowledge.get(local(), row_id)
-    assert (await hub.retrieval.search(local(), SearchQuery(SECRET, min_score=1))).records == []
-    entries = (await hub.knowledge.history(local(), row_id)).entries
+        await hub.knowledge.records.get(local(), row_id)
+    assert (await hub.knowledge.search.search(local(), SearchQuery(SECRET, min_score=1))).records == []
+    entries = (await hub.knowledge.records.history(local(), row_id)).entries
     assert (entries[0].op, entries[0].actor, entries[0].operation_id) == ("erase_knowledge", OWNER, operation_id)
     assert SECRET not in str(entries)
-    entry = await hub.operations.get(local(), operation_id)
+    entry = await hub.operations.history.get(local(), operation_id)
     assert not entry.undoable
     assert all(is_erased(change.after) for change in entry.operation.changes)
 
 
 async def test_an_info_goes_with_its_links_and_what_hangs_beside_it_stays(tmp_path: Path) -> None:
     async with hub_on(tmp_path) as hub:
-        keyword = await hub.keywords.create(local(), NewKeyword("zoology"))
+        keyword = await hub.keywords.tree.create(local(), NewKeyword("zoology"))
         items = [NewInfo(f"info {number}", keyword_ids=[str(keyword.row["id"])]) for number in range(20)]
-        batch = await hub.infos.create_batch(
+        batch = await hub.keywords.infos.create_batch(
             local(), [*items, NewInfo(SECRET, source=CHINESE, metadata={"k": CASE}, keyword_ids=[keyword.row["id"]])]
         )
         secret = str(batch.rows[20]["id"])
-        await hub.infos.of_keyword(local(), str(keyword.row["id"]), InfoQuery())
-        await hub.keeper.run_once()
+        await hub.keywords.infos.list_for_keyword(local(), str(keyword.row["id"]), InfoQuery())
+        await hub.maintenance.tick()
 
         done = await erase(hub, secret, INFOS)
 
         assert done.pending == []
         assert [files_with(tmp_path, text) for text in (SECRET, CHINESE, CASE)] == [[], [], []]
-        texts = [(await hub.infos.get(local(), str(row["id"]))).json for row in batch.rows[:20]]
-        shown = await hub.infos.of_keyword(local(), str(keyword.row["id"]), InfoQuery())
+        texts = [(await hub.keywords.infos.get(local(), str(row["id"]))).json for row in batch.rows[:20]]
+        shown = await hub.keywords.infos.list_for_keyword(local(), str(keyword.row["id"]), InfoQuery())
         with pytest.raises(NotFound):
-            await hub.infos.get(local(), secret)
+            await hub.keywords.infos.get(local(), secret)
     assert len(shown) == 20
     async with hub_on(tmp_path) as hub:
-        assert [(await hub.infos.get(local(), str(row["id"]))).json for row in batch.rows[:20]] == texts
+        assert [(await hub.keywords.infos.get(local(), str(row["id"]))).json for row in batch.rows[:20]] == texts
         assert hub.store.status().damage == []
 
 
 async def test_a_deleted_keyword_is_erased_and_one_that_stands_is_not(tmp_path: Path) -> None:
     name = "quaggaplatformnine"
     async with hub_on(tmp_path) as hub:
-        keyword = await hub.keywords.create(local(), NewKeyword(name, aliases=["斑驴站台"], description=SECRET))
+        keyword = await hub.keywords.tree.create(local(), NewKeyword(name, aliases=["斑驴站台"], description=SECRET))
         row_id = str(keyword.row["id"])
         with pytest.raises(Conflict, match="delete this keyword before"):
             await erase(hub, row_id, KEYWORDS)
-        await hub.keywords.delete(local(), row_id)
-        await hub.keeper.run_once()
+        await hub.keywords.tree.delete(local(), row_id)
+        await hub.maintenance.tick()
 
         done = await erase(hub, row_id, KEYWORDS)
 
         assert done.pending == []
         assert [files_with(tmp_path, text) for text in (name, "斑驴站台", SECRET)] == [[], [], []]
     async with hub_on(tmp_path) as hub:
-        assert hub.store.view("default").node(row_id) is not None
+        assert find_keyword(hub.store.view("default"), row_id) is not None
         assert hub.store.status().damage == []
 
 
 async def test_rows_that_say_the_same_are_named_as_far_as_the_caller_sees_them(tmp_path: Path) -> None:
     async with hub_on(tmp_path) as hub:
         li = caller(user_id="li")
-        secret = str((await hub.knowledge.save(li, new_knowledge(SECRET, scopes=["user:owner"]))).record["id"])
-        same = str((await hub.knowledge.save(li, new_knowledge(f"  {SECRET.upper()} ", dedup=False))).record["id"])
-        holds = str((await hub.knowledge.save(li, new_knowledge(f"he said: {SECRET}!"))).record["id"])
-        info = await hub.infos.create(li, NewInfo(f"seen: {SECRET}"))
-        await hub.knowledge.save(caller(user_id="wu"), new_knowledge(SECRET))
-        gone = str((await hub.knowledge.save(li, new_knowledge(f"not now: {SECRET}"))).record["id"])
-        await hub.knowledge.patch(li, gone, {"content": "changed"})
+        secret = str((await hub.knowledge.records.save(li, new_knowledge(SECRET, scopes=["user:owner"]))).record["id"])
+        same = str(
+            (await hub.knowledge.records.save(li, new_knowledge(f"  {SECRET.upper()} ", dedup=False))).record["id"]
+        )
+        holds = str((await hub.knowledge.records.save(li, new_knowledge(f"he said: {SECRET}!"))).record["id"])
+        info = await hub.keywords.infos.create(li, NewInfo(f"seen: {SECRET}"))
+        await hub.knowledge.records.save(caller(user_id="wu"), new_knowledge(SECRET))
+        gone = str((await hub.knowledge.records.save(li, new_knowledge(f"not now: {SECRET}"))).record["id"])
+        await hub.knowledge.records.patch(li, gone, {"content": "changed"})
 
-        done = await hub.erasures.erase(li, COLLECTION, secret)
+        done = await hub.operations.erasure.erase(li, COLLECTION, secret)
 
     assert set(done.other_rows) == {same, holds, info.row["id"]}
 
@@ -202,14 +208,16 @@ async def test_rows_that_say_the_same_are_named_as_far_as_the_caller_sees_them(t
 async def test_only_the_owner_erases_and_only_the_version_that_they_read(tmp_path: Path) -> None:
     async with hub_on(tmp_path) as hub:
         row_id = str(
-            (await hub.knowledge.save(caller(user_id="li"), new_knowledge(SECRET, scopes=["public"]))).record["id"]
+            (await hub.knowledge.records.save(caller(user_id="li"), new_knowledge(SECRET, scopes=["public"]))).record[
+                "id"
+            ]
         )
-        hidden = str((await hub.knowledge.save(caller(user_id="li"), new_knowledge("hidden"))).record["id"])
+        hidden = str((await hub.knowledge.records.save(caller(user_id="li"), new_knowledge("hidden"))).record["id"])
 
         with pytest.raises(Forbidden):
-            await hub.erasures.erase(caller(user_id="wu"), COLLECTION, row_id)
+            await hub.operations.erasure.erase(caller(user_id="wu"), COLLECTION, row_id)
         with pytest.raises(NotFound):
-            await hub.erasures.erase(caller(user_id="wu"), COLLECTION, hidden)
+            await hub.operations.erasure.erase(caller(user_id="wu"), COLLECTION, hidden)
         with pytest.raises(NotFound):
             await erase(hub, "knowledge-none")
         with pytest.raises(VersionConflict):
@@ -224,48 +232,49 @@ async def test_only_the_owner_erases_and_only_the_version_that_they_read(tmp_pat
 
 async def test_no_undo_brings_it_back(tmp_path: Path) -> None:
     async with hub_on(tmp_path) as hub:
-        first = await hub.knowledge.save(local(), new_knowledge(SECRET))
+        first = await hub.knowledge.records.save(local(), new_knowledge(SECRET))
         row_id = str(first.record["id"])
-        patch = await hub.knowledge.patch(local(), row_id, {"content": f"{SECRET}!"})
-        undo = await hub.operations.undo(local(), patch.operation_id or "")
-        deletion = await hub.knowledge.delete(local(), row_id)
+        patch = await hub.knowledge.records.patch(local(), row_id, {"content": f"{SECRET}!"})
+        undo = await hub.operations.history.undo(local(), patch.operation_id or "")
+        deletion = await hub.knowledge.records.delete(local(), row_id)
 
         done = await erase(hub, row_id)
 
         for operation_id in (first.operation_id, patch.operation_id, undo.operation_ids[0], deletion):
             with pytest.raises(Conflict, match=row_id) as refused:
-                await hub.operations.undo(local(), operation_id or "")
+                await hub.operations.history.undo(local(), operation_id or "")
             named = {"collection": COLLECTION, "id": row_id, "operation_id": done.operation_id}
-            assert refused.value.extra == {"erased": [named]}
+            assert refused.value.extra["erased"] == [named]
+            assert refused.value.extra["blocked_by"] == [named["operation_id"]]
         with pytest.raises(Conflict, match="erase_knowledge cannot be undone"):
-            await hub.operations.undo(local(), done.operation_id)
-        page = await hub.operations.page(local(), OperationFilter())
+            await hub.operations.history.undo(local(), done.operation_id)
+        page = await hub.operations.history.page(local(), OperationFilter())
         assert [entry.undoable for entry in page.entries] == [False] * 5
 
 
 async def test_an_operation_of_many_rows_is_not_undone_in_part(tmp_path: Path) -> None:
     async with hub_on(tmp_path) as hub:
-        batch = await hub.knowledge.save_batch(local(), [new_knowledge(SECRET), new_knowledge("stays")])
+        batch = await hub.knowledge.records.save_batch(local(), [new_knowledge(SECRET), new_knowledge("stays")])
         row_id, other = (str(one.record["id"]) for one in batch.records)
         await erase(hub, row_id)
 
         with pytest.raises(Conflict, match=row_id):
-            await hub.operations.undo(local(), batch.operation_id or "")
+            await hub.operations.history.undo(local(), batch.operation_id or "")
 
-        assert (await hub.knowledge.get(local(), other)).version == 1
+        assert (await hub.knowledge.records.get(local(), other)).version == 1
 
 
 async def test_an_import_of_an_erased_id_is_refused_by_name(tmp_path: Path) -> None:
     async with hub_on(tmp_path) as hub:
         lines = [imported("kept-id", SECRET), imported("other", "x")]
-        await hub.exchange.import_lines(local(), lines, OnConflict.FAIL)
+        await hub.knowledge.exchange.import_lines(local(), lines, OnConflict.FAIL)
         await erase(hub, "kept-id")
 
         for how in (OnConflict.FAIL, OnConflict.REPLACE):
             with pytest.raises(Conflict, match="kept-id") as refused:
-                await hub.exchange.import_lines(local(), lines, how)
+                await hub.knowledge.exchange.import_lines(local(), lines, how)
             assert refused.value.extra == {"erased": ["kept-id"]}
-        done = await hub.exchange.import_lines(local(), lines, OnConflict.SKIP)
+        done = await hub.knowledge.exchange.import_lines(local(), lines, OnConflict.SKIP)
 
         assert (done.imported, done.skipped) == (0, 2)
         assert files_with(tmp_path, SECRET) == []
@@ -274,7 +283,7 @@ async def test_an_import_of_an_erased_id_is_refused_by_name(tmp_path: Path) -> N
 async def test_a_retry_of_an_erasing_answers_again_and_one_of_what_it_erased_is_refused(tmp_path: Path) -> None:
     async with hub_on(tmp_path) as hub:
         key, erasing_key = retry_key("save"), retry_key("erase")
-        row_id = str((await hub.knowledge.save(local(), new_knowledge(SECRET), key)).record["id"])
+        row_id = str((await hub.knowledge.records.save(local(), new_knowledge(SECRET), key)).record["id"])
         other = await saved(hub, new_knowledge(f"{SECRET} too"))
         first = await erase(hub, row_id, key=erasing_key)
 
@@ -283,19 +292,21 @@ async def test_a_retry_of_an_erasing_answers_again_and_one_of_what_it_erased_is_
         assert again == first
         assert again.other_rows == [other]
         with pytest.raises(Conflict, match=f"{row_id}' was erased"):
-            await hub.knowledge.save(local(), new_knowledge(SECRET), key)
+            await hub.knowledge.records.save(local(), new_knowledge(SECRET), key)
 
 
 async def test_two_erasings_of_one_batch_leave_the_rest(tmp_path: Path) -> None:
     async with hub_on(tmp_path) as hub:
         contents = [SECRET, CHINESE, "stays"]
-        batch = await hub.knowledge.save_batch(local(), [new_knowledge(one) for one in contents])
+        batch = await hub.knowledge.records.save_batch(local(), [new_knowledge(one) for one in contents])
         first, second, third = (str(one.record["id"]) for one in batch.records)
 
-        await asyncio.gather(erase(hub, first), erase(hub, second), hub.knowledge.patch(local(), third, {"tags": {}}))
+        await asyncio.gather(
+            erase(hub, first), erase(hub, second), hub.knowledge.records.patch(local(), third, {"tags": {}})
+        )
 
         assert files_with(tmp_path, SECRET) == files_with(tmp_path, CHINESE) == []
-        assert b'"stays"' in (await hub.knowledge.get(local(), third)).json
+        assert b'"stays"' in (await hub.knowledge.records.get(local(), third)).json
         assert hub.store.status().damage == []
 
 
@@ -318,28 +329,14 @@ async def test_a_line_of_many_megabytes_is_erased_from(tmp_path: Path) -> None:
         await erase(hub, row_id)
 
         assert files_with(tmp_path, SECRET) == files_with(tmp_path, "more of it") == []
-        assert (await hub.knowledge.get(local(), other)).version == 1
+        assert (await hub.knowledge.records.get(local(), other)).version == 1
         assert hub.store.status().damage == []
-
-
-async def test_nothing_is_derived_while_an_erasing_goes_on(tmp_path: Path) -> None:
-    async with hub_on(tmp_path) as hub:
-        await hub.keeper.run_once()
-        await saved(hub, new_knowledge(SECRET))
-        (tmp_path / "change_log" / JOURNAL).touch()
-
-        assert hub.store.is_erasing
-        assert await hub.records.bring_up() == 0
-        assert await hub.index.absorb(1000) == 0
-        (tmp_path / "change_log" / JOURNAL).unlink()
-        assert await hub.records.bring_up() == 1
-        assert await hub.index.absorb(1000) == 1
 
 
 async def test_an_index_of_an_account_that_is_empty_now_goes_too(tmp_path: Path) -> None:
     async with hub_on(tmp_path) as hub:
         row_id = await saved(hub, new_knowledge(SECRET))
-        await hub.keeper.run_once()
+        await hub.maintenance.tick()
         assert indexes_with(tmp_path, SECRET) != []
     async with hub_on(tmp_path) as hub:
         assert (await erase(hub, row_id)).pending == []
@@ -349,7 +346,7 @@ async def test_an_index_of_an_account_that_is_empty_now_goes_too(tmp_path: Path)
 async def test_an_index_whose_note_is_damaged_goes_too(tmp_path: Path) -> None:
     async with hub_on(tmp_path) as hub:
         row_id = await saved(hub, new_knowledge(SECRET))
-        await hub.keeper.run_once()
+        await hub.maintenance.tick()
         for note in (tmp_path / "indexes").rglob("built.json"):
             note.write_text("{")
 
@@ -368,7 +365,6 @@ async def test_what_was_quarantined_or_left_half_written_goes_too(tmp_path: Path
             tmp_path / "change_log" / "base-00000002.jsonl.tmp",
             tmp_path / "snapshots" / "snapshot_20260305T120000Z.tar.gz.tmp",
             tmp_path / "snapshots" / ".restore-0123" / "change_log" / "segment-00000001.jsonl",
-            tmp_path / "cache" / "descend_cache.json.tmp",
         ]
         for path in leftovers:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -396,29 +392,16 @@ async def test_bytes_behind_the_durable_end_of_a_segment_go_too(tmp_path: Path) 
         assert hub.store.status().damage == []
 
 
-async def test_caches_that_nobody_writes_any_more_go_too(tmp_path: Path) -> None:
-    async with hub_on(tmp_path) as hub:
-        row_id = await saved(hub, new_knowledge(SECRET))
-        cache = tmp_path / "cache" / "descend_cache.json"
-        cache.parent.mkdir(exist_ok=True)
-        cache.write_text(SECRET)
-
-        done = await erase(hub, row_id)
-
-        assert done.pending == []
-        assert files_with(tmp_path, SECRET) == []
-
-
 async def test_what_a_model_was_shown_of_an_info_goes_and_what_it_was_asked_else_stays(tmp_path: Path) -> None:
-    def link(question: Question) -> Mapping[str, Any]:
+    def link(question: ChatRequest) -> Mapping[str, Any]:
         return {"links": [], "suggested_names": [], "reason": "none"}
 
     settings = Settings(data_dir=tmp_path, owner=OWNER)
-    async with open_hub(settings, World(llm=ScriptedChat([link, link])), keep=False) as hub:
-        await hub.keywords.create(local(), NewKeyword("quagga"))
+    async with open_hub(settings, Overrides(llm=ScriptedChat([link, link])), maintain=False) as hub:
+        await hub.keywords.tree.create(local(), NewKeyword("quagga"))
         content = f'A quagga said: "{SECRET}"\n\\o/ and <more> 斑驴'
-        secret = str((await hub.infos.create(local(), NewInfo(content, auto_link=True))).row["id"])
-        other = await hub.infos.create(local(), NewInfo("Another quagga", auto_link=True))
+        secret = str((await hub.keywords.infos.create(local(), NewInfo(content, auto_link=True))).row["id"])
+        other = await hub.keywords.infos.create(local(), NewInfo("Another quagga", auto_link=True))
         assert len(files_with(tmp_path, SECRET)) == 1
 
         await erase(hub, secret, INFOS)
@@ -434,31 +417,33 @@ async def test_the_row_of_another_account_under_the_same_id_stays(tmp_path: Path
     other = local_context(OWNER, "other")
     async with hub_on(tmp_path) as hub:
         for ctx in (local(), other):
-            await hub.exchange.import_lines(ctx, [imported("same-id", SECRET)], OnConflict.FAIL)
-        before = (await hub.knowledge.get(other, "same-id")).json
+            await hub.knowledge.exchange.import_lines(ctx, [imported("same-id", SECRET)], OnConflict.FAIL)
+        before = (await hub.knowledge.records.get(other, "same-id")).json
 
         done = await erase(hub, "same-id")
 
         assert done.other_rows == []
-        assert (await hub.knowledge.get(other, "same-id")).json == before
-        assert len((await hub.retrieval.search(other, SearchQuery("quaggaplatformnine", min_score=1))).records) == 1
+        assert (await hub.knowledge.records.get(other, "same-id")).json == before
+        assert (
+            len((await hub.knowledge.search.search(other, SearchQuery("quaggaplatformnine", min_score=1))).records) == 1
+        )
     async with hub_on(tmp_path) as hub:
-        assert (await hub.knowledge.get(other, "same-id")).json == before
+        assert (await hub.knowledge.records.get(other, "same-id")).json == before
 
 
 async def test_a_snapshot_that_holds_the_row_is_named_until_it_is_deleted(tmp_path: Path) -> None:
     async with hub_on(tmp_path) as hub:
-        before = await hub.snapshots.create()
+        before = await hub.operations.snapshots.create()
         row_id = await saved(hub, new_knowledge(SECRET))
-        holds = await hub.snapshots.create()
+        holds = await hub.operations.snapshots.create()
 
         done = await erase(hub, row_id, key=retry_key("erase"))
 
         assert before.ts not in done.snapshots
         assert list(done.snapshots) == [holds.ts]
         assert files_with(tmp_path, SECRET) == [f"snapshots/snapshot_{holds.ts}.tar.gz"]
-        await hub.snapshots.create()
-        await hub.snapshots.delete(holds.ts)
+        await hub.operations.snapshots.create()
+        await hub.operations.snapshots.delete(holds.ts)
         assert (await erase(hub, row_id, key=retry_key("erase"))).snapshots == []
         assert files_with(tmp_path, SECRET) == []
 
@@ -475,11 +460,11 @@ async def test_a_snapshot_that_does_not_open_is_named_too(tmp_path: Path) -> Non
 async def test_a_restore_does_not_bring_it_back(tmp_path: Path) -> None:
     async with hub_on(tmp_path) as hub:
         row_id = await saved(hub, new_knowledge(SECRET))
-        snapshot = await hub.snapshots.create()
+        snapshot = await hub.operations.snapshots.create()
         await erase(hub, row_id)
 
-        done = await hub.snapshots.restore(local(), snapshot.ts)
-        await hub.snapshots.delete(snapshot.ts)
+        done = await hub.operations.snapshots.restore(local(), snapshot.ts)
+        await hub.operations.snapshots.delete(snapshot.ts)
 
         assert done.erased == [(COLLECTION, row_id)]
         assert files_with(tmp_path, SECRET) == []
@@ -488,8 +473,8 @@ async def test_a_restore_does_not_bring_it_back(tmp_path: Path) -> None:
 async def test_a_base_is_erased_from_as_the_segments_are(tmp_path: Path) -> None:
     async with hub_on(tmp_path) as hub:
         row_id = await saved(hub, new_knowledge(SECRET))
-        info = await hub.infos.create(local(), NewInfo(CHINESE))
-        kept = await hub.infos.create(local(), NewInfo("kept"))
+        info = await hub.keywords.infos.create(local(), NewInfo(CHINESE))
+        kept = await hub.keywords.infos.create(local(), NewInfo("kept"))
         await hub.compact(0.0)
         assert list((tmp_path / "change_log").glob("base-*")) != []
         assert any("base-" in name for name in files_with(tmp_path, SECRET))
@@ -500,24 +485,26 @@ async def test_a_base_is_erased_from_as_the_segments_are(tmp_path: Path) -> None
         assert done.pending == []
         assert files_with(tmp_path, SECRET) == files_with(tmp_path, CHINESE) == []
         with pytest.raises(NotFound):
-            await hub.operations.undo(local(), info.operation_id or "")
+            await hub.operations.history.undo(local(), info.operation_id or "")
     async with hub_on(tmp_path) as hub:
         assert hub.store.status().damage == []
-        assert (await hub.infos.get(local(), str(kept.row["id"]))).version == 1
+        assert (await hub.keywords.infos.get(local(), str(kept.row["id"]))).version == 1
         assert hub.store.erases == hub.store.last_seq
-        assert [entry.op for entry in (await hub.knowledge.history(local(), row_id)).entries] == ["erase_knowledge"]
+        assert [entry.op for entry in (await hub.knowledge.records.history(local(), row_id)).entries] == [
+            "erase_knowledge"
+        ]
 
 
 async def test_the_process_that_writes_what_is_derived_is_waited_for(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path, owner=OWNER, index_interval_s=0.05)
     async with open_hub(settings) as keeping, hub_on(tmp_path) as hub:
         row_id = await saved(hub, new_knowledge(SECRET))
-        await keeping.keeper.run_once()
+        await keeping.maintenance.tick()
         assert "records/knowledge.jsonl" in files_with(tmp_path, SECRET)
 
         done = await erase(hub, row_id)
 
-        assert keeping.keeper.is_keeper
+        assert keeping.maintenance.is_leader
         assert done.pending == []
         assert files_with(tmp_path, SECRET) == []
         assert indexes_with(tmp_path, SECRET) == []
@@ -527,14 +514,14 @@ async def test_what_a_disk_does_not_read_is_named_as_not_yet_built_anew(tmp_path
     async with hub_on(tmp_path) as hub:
         row_id = await saved(hub, new_knowledge(SECRET))
         files = FaultyFileSystem(Plan(fail_at=1, lasting=True, kinds=["read"]))
-        await OutboxFile(RealFileSystem(), tmp_path, hub.store.log_id, hub.store).save([letter()])
+        await OutboxFile(RealFileSystem(), tmp_path, hub.store.log_id, hub.store, parse_dead_letter).save([letter()])
         derived: dict[str, Derived] = {
-            "outbox": OutboxFile(files, tmp_path, hub.store.log_id, hub.store),
-            "records": hub.records,
+            "outbox": OutboxFile(files, tmp_path, hub.store.log_id, hub.store, parse_dead_letter),
+            "records": hub.exports.records,
         }
-        around = ErasureSurroundings(files, DataDirectory(tmp_path), hub.keeper, derived, wait_s=0.05)
+        around = ErasureFollowUp(files, DataDirectory(tmp_path), hub.maintenance, derived, wait_s=0.05)
 
-        done = await ErasureService(hub.store, around, ERASE_RULES, UNDO_RULES).erase(local(), COLLECTION, row_id)
+        done = await ErasureService(hub.store, around, COLLECTIONS).erase(local(), COLLECTION, row_id)
 
         assert done.pending == ["outbox"]
 
@@ -542,13 +529,19 @@ async def test_what_a_disk_does_not_read_is_named_as_not_yet_built_anew(tmp_path
 async def test_what_another_process_has_yet_to_build_anew_is_named(tmp_path: Path) -> None:
     async with hub_on(tmp_path) as keeping, hub_on(tmp_path) as hub:
         row_id = await saved(keeping, new_knowledge(SECRET))
-        await keeping.keeper.run_once()
-        derived: dict[str, Derived] = {"indexes": hub.index, "records": hub.records}
-        impatient = ErasureSurroundings(RealFileSystem(), DataDirectory(tmp_path), hub.keeper, derived, wait_s=0.05)
-        erasures = ErasureService(hub.store, impatient, ERASE_RULES, UNDO_RULES)
+        await keeping.maintenance.tick()
+        derived: dict[str, Derived] = {
+            "indexes": hub.indexes.records.lexical,
+            "records": hub.exports.records,
+            "files": hub.store.open_files,
+        }
+        impatient = ErasureFollowUp(RealFileSystem(), DataDirectory(tmp_path), hub.maintenance, derived, wait_s=0.05)
+        erasures = ErasureService(hub.store, impatient, COLLECTIONS)
 
         done = await erasures.erase(local(), COLLECTION, row_id)
 
-        assert done.pending == ["indexes", "records"]
-        await keeping.keeper.run_once()
+        assert done.pending == ["indexes", "records", "files"]
+        await keeping.maintenance.tick()
+        # It has left the file that was replaced: whoever has erased the row removes that now.
+        await hub.maintenance.tick()
         assert files_with(tmp_path, SECRET) == []

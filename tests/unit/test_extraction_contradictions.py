@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from knowhub.bootstrap import Hub, World, open_hub
-from knowhub.core.messages import Message
+from knowhub.bootstrap import Hub, open_hub
+from knowhub.conversations.messages import Message
 from knowhub.core.request_context import RequestContext
-from knowhub.knowledge.extraction_model import Extracted, Extraction, Trigger
+from knowhub.knowledge.extract.model import ExtractionRequest, ExtractionResult, Trigger
 from knowhub.knowledge.model import COLLECTION
 from knowhub.settings import Settings
+from knowhub.wiring.adapters import Overrides
 from tests.builders import OWNER, FakeClock, caller
 
 pytestmark = pytest.mark.anyio
@@ -24,13 +25,17 @@ WORDS = ["".join(RNG.choice("bdfgklmnprstvz") + RNG.choice("aeiou") for _ in ran
 
 @pytest.fixture
 async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
-    async with open_hub(Settings(data_dir=tmp_path, owner=OWNER), World(clock=FakeClock()), keep=False) as opened:
+    async with open_hub(
+        Settings(data_dir=tmp_path, owner=OWNER), Overrides(clock=FakeClock()), maintain=False
+    ) as opened:
         yield opened
 
 
-async def heard(hub: Hub, *texts: str, ctx: RequestContext = LI, dry_run: bool = False) -> Extracted:
+async def heard(hub: Hub, *texts: str, ctx: RequestContext = LI, dry_run: bool = False) -> ExtractionResult:
     messages = [Message("user", text) for text in texts]
-    return await hub.extraction.extract(ctx, Extraction(messages, Trigger.USER_EXPRESSION, dry_run=dry_run))
+    return await hub.knowledge.extraction.extract(
+        ctx, ExtractionRequest(messages, Trigger.USER_EXPRESSION, dry_run=dry_run)
+    )
 
 
 def wish() -> str:

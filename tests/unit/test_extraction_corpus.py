@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from knowhub.core.messages import Message
-from knowhub.knowledge.candidates import by_rules
-from knowhub.knowledge.extraction_model import Trigger
+from knowhub.conversations.messages import Message
+from knowhub.knowledge.extract.model import Trigger
+from knowhub.knowledge.extract.rules import by_rules
 from tests.scores import Score
 
 UTTERANCES = Path(__file__).parents[1] / "data" / "utterances.jsonl"

@@ -6,11 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowhub.core.messages import Message
-from knowhub.knowledge.candidates import by_rules
-from knowhub.knowledge.extraction_model import Trigger
-from knowhub.knowledge.profile import completed, is_against, likeness, statement
-from knowhub.knowledge.spoken import READ_CHARS, masked
+from knowhub.conversations.comparison import compute_similarity, is_conflict
+from knowhub.conversations.messages import Message
+from knowhub.conversations.sentences import READ_CHARS, mask_quoted
+from knowhub.conversations.statements import parse_statement
+from knowhub.knowledge.extract.model import Trigger
+from knowhub.knowledge.extract.profile import merge_content
+from knowhub.knowledge.extract.rules import by_rules
 
 PIECES = [
     "我",
@@ -67,16 +69,16 @@ def test_every_candidate_names_its_messages_and_says_something(said: list[tuple[
 @settings(max_examples=150, deadline=None)
 @given(TEXTS, TEXTS)
 def test_statements_are_compared_whatever_they_are(one: str, other: str) -> None:
-    first, second = statement(one), statement(other)
+    first, second = parse_statement(one), parse_statement(other)
 
-    assert 0 <= likeness(first, second) <= 1
-    assert not (is_against(first, second) and likeness(first, second))
-    assert completed(one, one) == one
+    assert 0 <= compute_similarity(first, second) <= 1
+    assert not (is_conflict(first, second) and compute_similarity(first, second))
+    assert merge_content(one, one) == one
 
 
 @given(TEXTS)
 def test_masking_keeps_the_length(text: str) -> None:
-    assert len(masked(text)) == len(text)
+    assert len(mask_quoted(text)) == len(text)
 
 
 @pytest.mark.parametrize("unit", UNITS)

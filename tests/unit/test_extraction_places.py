@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from knowhub.bootstrap import Hub, World, open_hub
-from knowhub.core.messages import Message
+from knowhub.bootstrap import Hub, open_hub
+from knowhub.conversations.messages import Message
 from knowhub.core.request_context import RequestContext
-from knowhub.knowledge.extraction_model import Extracted, Extraction
+from knowhub.knowledge.extract.model import ExtractionRequest, ExtractionResult
 from knowhub.knowledge.model import COLLECTION
 from knowhub.settings import Settings
+from knowhub.wiring.adapters import Overrides
 from tests.builders import OWNER, FakeClock, caller
 from tests.fakes.scripted_chat import ScriptedChat
 
@@ -23,7 +24,7 @@ PROJECT = caller(user_id="li", project_id="web")
 
 
 def hub_at(folder: Path, chat: ScriptedChat | None = None) -> AbstractAsyncContextManager[Hub]:
-    return open_hub(Settings(data_dir=folder, owner=OWNER), World(clock=FakeClock(), llm=chat), keep=False)
+    return open_hub(Settings(data_dir=folder, owner=OWNER), Overrides(clock=FakeClock(), llm=chat), maintain=False)
 
 
 @pytest.fixture
@@ -32,17 +33,17 @@ async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
         yield opened
 
 
-async def said(hub: Hub, ctx: RequestContext, *texts: str) -> Extracted:
-    return await hub.extraction.extract(ctx, Extraction([Message("user", one) for one in texts]))
+async def said(hub: Hub, ctx: RequestContext, *texts: str) -> ExtractionResult:
+    return await hub.knowledge.extraction.extract(ctx, ExtractionRequest([Message("user", one) for one in texts]))
 
 
-def row(hub: Hub, extracted: Extracted) -> Mapping[str, Any]:
+def row(hub: Hub, extracted: ExtractionResult) -> Mapping[str, Any]:
     found = hub.store.view("default").get(COLLECTION, extracted.saved[0]["id"])
     assert found is not None
     return found
 
 
-def fates(extracted: Extracted) -> Sequence[str]:
+def fates(extracted: ExtractionResult) -> Sequence[str]:
     return [one["status"] for one in extracted.results]
 
 
@@ -82,7 +83,7 @@ async def test_what_contradicts_in_a_project_takes_no_word_of_the_private_record
     first = await said(hub, PRIVATE, "我喜欢用 npm")
     conversation = [Message("assistant", "我用 npm 安装依赖。"), Message("user", "不是 npm，是 pnpm。")]
 
-    extracted = await hub.extraction.extract(PROJECT, Extraction(conversation))
+    extracted = await hub.knowledge.extraction.extract(PROJECT, ExtractionRequest(conversation))
 
     assert fates(extracted) == ["changed"]
     assert extracted.saved[0]["types"] == ["user_profile"]

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from knowhub.bootstrap import Hub, World, open_hub
-from knowhub.core.messages import Message
+from knowhub.bootstrap import Hub, open_hub
+from knowhub.conversations.messages import Message
 from knowhub.core.request_context import RequestContext
-from knowhub.knowledge.extraction_model import Extracted, Extraction, Trigger
+from knowhub.knowledge.extract.model import ExtractionRequest, ExtractionResult, Trigger
 from knowhub.knowledge.model import COLLECTION
 from knowhub.settings import Settings
-from tests.builders import OWNER, FakeClock, caller, local, new_knowledge, retry_key
+from knowhub.wiring.adapters import Overrides
+from tests.builders import OWNER, FakeClock, caller, local, new_knowledge
 from tests.fakes.scripted_chat import ScriptedChat
 
 pytestmark = pytest.mark.anyio
@@ -24,7 +25,7 @@ TOKEN = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
 
 
 def hub_at(folder: Path, chat: ScriptedChat | None = None) -> AbstractAsyncContextManager[Hub]:
-    return open_hub(Settings(data_dir=folder, owner=OWNER), World(clock=FakeClock(), llm=chat), keep=False)
+    return open_hub(Settings(data_dir=folder, owner=OWNER), Overrides(clock=FakeClock(), llm=chat), maintain=False)
 
 
 @pytest.fixture
@@ -37,11 +38,11 @@ def user(content: str, message_id: str | None = None) -> Message:
     return Message("user", content, message_id=message_id)
 
 
-async def heard(hub: Hub, *messages: Message, ctx: RequestContext = LI, **asked: Any) -> Extracted:  # noqa: ANN401 -- any field
-    return await hub.extraction.extract(ctx, Extraction(messages, **asked))
+async def heard(hub: Hub, *messages: Message, ctx: RequestContext = LI, **asked: Any) -> ExtractionResult:  # noqa: ANN401 -- any field
+    return await hub.knowledge.extraction.extract(ctx, ExtractionRequest(messages, **asked))
 
 
-def statuses(extracted: Extracted) -> list[str]:
+def statuses(extracted: ExtractionResult) -> list[str]:
     return [one["status"] for one in extracted.results]
 
 
@@ -128,16 +129,6 @@ async def test_an_opposite_wish_takes_the_place_of_the_first_whose_confidence_fa
     assert row(hub, first["id"])["eval"]["harmful_history"][0]["message_id"] == "m-2"
 
 
-async def test_one_undo_takes_the_change_back(hub: Hub) -> None:
-    first = (await heard(hub, user("I prefer tabs over spaces", "m-1"))).saved[0]
-    extracted = await heard(hub, user("I prefer spaces over tabs", "m-2"))
-
-    await hub.operations.undo(LI, extracted.operation_id or "")
-
-    assert row(hub, first["id"])["eval"] == first["eval"]
-    assert row(hub, extracted.saved[0]["id"])["deleted"]
-
-
 async def test_who_changes_their_mind_twice_gets_the_first_wish_anew(hub: Hub) -> None:
     for number, said in enumerate(("I prefer tabs over spaces", "I prefer spaces over tabs")):
         await heard(hub, user(said, f"m-{number}"))
@@ -188,17 +179,6 @@ async def test_a_dry_run_tells_the_same_and_writes_nothing(hub: Hub) -> None:
     assert told.saved[0]["content"] == done.saved[0]["content"]
 
 
-async def test_a_retry_is_answered_as_the_first_time(hub: Hub) -> None:
-    asked = Extraction([user("I prefer tabs", "m-1")])
-    first = await hub.extraction.extract(LI, asked, retry_key())
-
-    again = await hub.extraction.extract(LI, asked, retry_key())
-
-    assert again.operation_id == first.operation_id
-    assert list(again.results) == list(first.results)
-    assert again.saved == first.saved
-
-
 async def test_nobody_is_listened_to_but_the_user_when_the_user_expressed_something(hub: Hub) -> None:
     messages = [user("I prefer tabs"), Message("assistant", "Task completed: all 214 tests run under pytest now.")]
 
@@ -229,7 +209,7 @@ async def test_a_verdict_is_kept_with_what_was_asked_and_answered(hub: Hub) -> N
 
 async def test_what_an_agent_says_after_a_record_is_no_news(hub: Hub) -> None:
     stored = "pip failed behind the proxy; it worked after REQUESTS_CA_BUNDLE was set to the company certificate."
-    saved = await hub.knowledge.save(ANN, new_knowledge(stored, scopes=("public",)))
+    saved = await hub.knowledge.records.save(ANN, new_knowledge(stored, scopes=("public",)))
 
     extracted = await heard(hub, Message("assistant", f"As I know: {stored}"))
 
@@ -240,7 +220,7 @@ async def test_what_an_agent_says_after_a_record_is_no_news(hub: Hub) -> None:
 
 async def test_a_record_that_the_user_pasted_is_not_theirs(hub: Hub) -> None:
     wish = "Always begin every answer with a summary of three lines, and close it with the open questions."
-    saved = await hub.knowledge.save(ANN, new_knowledge(wish, scopes=("public",)))
+    saved = await hub.knowledge.records.save(ANN, new_knowledge(wish, scopes=("public",)))
 
     pasted = await heard(hub, user(wish, "m-1"))
     own = await heard(hub, user(wish, "m-2"), ctx=ANN)

@@ -7,9 +7,9 @@ import pytest
 from knowhub.core.errors import ReadOnly
 from knowhub.core.operation import Draft, Write
 from knowhub.knowledge.model import COLLECTION
-from knowhub.stores.files.apart import run_here
 from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.stores.files.store import FileStore, StoreOptions
+from knowhub.stores.files.subprocess_runner import run_in_process
 from tests.builders import knowledge_row, open_files
 
 pytestmark = pytest.mark.anyio
@@ -22,7 +22,7 @@ async def save(store: FileStore, row_id: str, account: str = "default", content:
     await store.commit(account, "user:li", lambda _view: Draft("save_knowledge", [Write(COLLECTION, row_id, row)]))
 
 
-async def touching(store: FileStore, row_id: str, account: str = "default") -> list[int]:
+async def find_by_row(store: FileStore, row_id: str, account: str = "default") -> list[int]:
     return [operation.seq async for operation in store.operations_on(account, COLLECTION, row_id)]
 
 
@@ -31,7 +31,7 @@ async def test_an_id_that_two_accounts_use_has_a_history_in_each(tmp_path: Path)
     for account in ("default", "other", "default"):
         await save(store, "a", account)
 
-    assert (await touching(store, "a"), await touching(store, "a", "other")) == ([3, 1], [2])
+    assert (await find_by_row(store, "a"), await find_by_row(store, "a", "other")) == ([3, 1], [2])
     await store.close()
 
 
@@ -45,11 +45,11 @@ async def test_a_line_that_was_damaged_since_it_was_read_is_named_once_and_ends_
     path.write_bytes(data)
 
     for _ in range(3):
-        assert await touching(store, "b") == []
+        assert await find_by_row(store, "b") == []
 
     (damage,) = store.status().damage
     assert (damage.path, damage.offset) == (str(path), data.rindex(b"\n", 0, data.index(b"ontent of b")) + 1)
-    assert await touching(store, "a") == [3, 1]
+    assert await find_by_row(store, "a") == [3, 1]
     with pytest.raises(ReadOnly, match="damaged since it was read"):
         await save(store, "c")
     await store.close()
@@ -60,7 +60,7 @@ async def test_of_a_base_that_it_has_not_taken_in_history_tells_nothing(tmp_path
     for row_id in ("a", "b"):
         await save(store, row_id)
     await other.refresh()
-    await store.compact(0.0, run_here(RealFileSystem()))
+    await store.compact(0.0, run_in_process(RealFileSystem()))
 
     before = list(other.history.base_lines())
     await other.refresh()

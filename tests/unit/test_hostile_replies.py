@@ -7,13 +7,15 @@ from typing import Any
 import orjson
 import pytest
 
-from knowhub.core.chat import Question, Reply
+from knowhub.core.language_models import ChatReply, ChatRequest
 from knowhub.core.operation import Row
-from knowhub.keywords.agent import DedupAction, KeywordAgent
-from knowhub.keywords.agent_decision import Intent
-from knowhub.keywords.descent import Descended
-from knowhub.keywords.model import ROOT_ID, NewKeyword, Node, Options
-from knowhub.keywords.recent import Recents
+from knowhub.keywords.cache import RecentMatchesByReader
+from knowhub.keywords.curate.proposals import propose
+from knowhub.keywords.model import ROOT_ID, NewKeyword, Node, TreeOptions
+from knowhub.keywords.search.agent import DedupAction, KeywordAgent
+from knowhub.keywords.search.descent import DescentResult
+from knowhub.keywords.search.prompts import Intent
+from knowhub.keywords.tree import find_keyword, list_keywords
 from tests.builders import caller
 from tests.fakes.hostile_answers import HostileAnswers
 from tests.fakes.keyword_view import FakeKeywordView, tree_of
@@ -64,15 +66,15 @@ async def test_ten_thousand_hostile_replies_choose_only_what_was_shown(seed: int
 
 async def ask_everything(seed: int, replies: int) -> None:
     """Put this many hostile replies to every function of the agent in turn."""
-    view, recents = hostile_tree(), Recents()
-    before = list(view.nodes())
+    view, recents = hostile_tree(), RecentMatchesByReader()
+    before = list(list_keywords(view))
     hostile = HostileAnswers(seed, [node.id for node in before])
     given, turn = 0, 0
     outcomes = set()
     while given < replies:
         # An answer that never comes costs the whole budget: only some turns wait for it.
         chat = QueuedChat([hostile.answer(late=turn % 10 == 0) for _ in range(6)])
-        agent = KeywordAgent(chat, recents, Options(max_candidates=8))
+        agent = KeywordAgent(chat, recents, TreeOptions(max_candidates=8))
 
         ended = await FUNCTIONS[turn % len(FUNCTIONS)](agent, view)
 
@@ -80,7 +82,7 @@ async def ask_everything(seed: int, replies: int) -> None:
         outcomes.add(ended.outcome)
         given += len(chat.questions)
         turn += 1
-    assert list(view.nodes()) == before
+    assert list(list_keywords(view)) == before
     # Not everything was refused: there were answers to choose by.
     assert {"matched", "missing", "ambiguous", "chosen", "create_new", "linked", "proposed"} <= outcomes
     assert outcomes & {"alias_of", "merge"}
@@ -90,7 +92,7 @@ def check(ended: Ended, chat: QueuedChat, view: FakeKeywordView) -> None:
     named = set()
     for shown in map(fenced_data, chat.questions):
         named |= {one["name"] for one in shown.get("candidates", shown.get("nodes", []))}
-    chosen = [view.node(keyword_id) for keyword_id in ended.chosen - {ROOT_ID}]
+    chosen = [find_keyword(view, keyword_id) for keyword_id in ended.chosen - {ROOT_ID}]
     assert ended.failure in FAILURES
     assert {node.name for node in chosen if node is not None} <= named - {"secret", "below secret", "deleted"}
     assert None not in chosen
@@ -107,7 +109,7 @@ async def place(agent: KeywordAgent, view: FakeKeywordView) -> Ended:
     return descended(await agent.descend(ANN, lambda: view, "蟒蛇", Intent.SUGGEST_PARENT, BUDGET_S))
 
 
-def descended(found: Descended) -> Ended:
+def descended(found: DescentResult) -> Ended:
     assert (found.node_id is not None) == (found.outcome == "matched")
     assert found.failure is None or found.outcome == "missing"
     assert (found.suggested_parent_id is not None) == (found.outcome == "missing")
@@ -141,8 +143,8 @@ async def link(agent: KeywordAgent, view: FakeKeywordView) -> Ended:
     return Ended("linked" if chosen else "unlinked", chosen, links.calls, links.failure)
 
 
-async def propose(agent: KeywordAgent, view: FakeKeywordView) -> Ended:
-    proposed = await agent.propose(ANN, view, twelve(view), BUDGET_S)
+async def ask_for_proposals(agent: KeywordAgent, view: FakeKeywordView) -> Ended:
+    proposed = await propose(agent, ANN, view, twelve(view), BUDGET_S)
     groups = [member for _, split in proposed.splits for _, members in split for member in members]
     pairs = [one for pair in (*proposed.moves, *proposed.merges) for one in pair]
     chosen = {*groups, *pairs, *(one for one, _ in (*proposed.descriptions, *proposed.splits))}
@@ -151,10 +153,10 @@ async def propose(agent: KeywordAgent, view: FakeKeywordView) -> Ended:
 
 
 def twelve(view: FakeKeywordView) -> Sequence[Node]:
-    return [*list(view.nodes())[:10], *list(view.nodes())[-2:]]
+    return [*list(list_keywords(view))[:10], *list(list_keywords(view))[-2:]]
 
 
-FUNCTIONS = (search, place, choose, dedup, link, propose)
+FUNCTIONS = (search, place, choose, dedup, link, ask_for_proposals)
 
 
 class Raising(Mapping[str, object]):
@@ -214,7 +216,7 @@ async def test_an_answer_that_raises_where_it_is_read_is_a_failure(
 ) -> None:
     view, chat = hostile_tree(), QueuedChat([answer])
 
-    ended = await ask(KeywordAgent(chat, Recents(), Options(max_candidates=12)), view)
+    ended = await ask(KeywordAgent(chat, RecentMatchesByReader(), TreeOptions(max_candidates=12)), view)
 
     check(ended, chat, view)
     assert ended.failure == "agent_failure"
@@ -230,22 +232,22 @@ async def test_a_field_that_has_no_text_or_no_end_is_answered_like_any_other(
     for strange in (nested(100_000), Unspeakable(), [Unspeakable()], [Raising(RuntimeError("get"))]):
         view, chat = hostile_tree(), QueuedChat([good | {field: strange}])
 
-        ended = await ask(KeywordAgent(chat, Recents(), Options(max_candidates=12)), view)
+        ended = await ask(KeywordAgent(chat, RecentMatchesByReader(), TreeOptions(max_candidates=12)), view)
 
         check(ended, chat, view)
 
 
 async def test_a_client_that_returns_no_reply_at_all_has_failed() -> None:
     class Mute(QueuedChat):
-        async def chat(self, question: Question, timeout_s: float) -> Reply:
+        async def chat(self, question: ChatRequest, timeout_s: float) -> ChatReply:
             await super().chat(question, timeout_s)
             nothing: Any = None
-            reply: Reply = nothing
+            reply: ChatReply = nothing
             return reply
 
     chat, view = Mute(), hostile_tree()
 
-    ended = await search(KeywordAgent(chat, Recents(), Options()), view)
+    ended = await search(KeywordAgent(chat, RecentMatchesByReader(), TreeOptions()), view)
 
     check(ended, chat, view)
     assert ended.failure == "agent_failure"

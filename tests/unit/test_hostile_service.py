@@ -16,11 +16,13 @@ import httpx
 import orjson
 import pytest
 
-from knowhub.bootstrap import Hub, World, open_hub
-from knowhub.core.chat import ChatModel, Question, Reply
+from knowhub.bootstrap import Hub, open_hub
+from knowhub.core.language_models import ChatModel, ChatReply, ChatRequest
 from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, ROOT_ID
+from knowhub.keywords.tree import list_keywords, list_links_of_info, list_newest_infos
 from knowhub.settings import Settings
 from knowhub.web.app import create_app
+from knowhub.wiring.adapters import Overrides
 from tests.fakes.hostile_answers import HostileAnswers
 from tests.fakes.queued_chat import QueuedChat, fenced_data
 from tests.web.conftest import client_of
@@ -67,9 +69,12 @@ class Service:
     def snapshot(self) -> Snapshot:
         """Return every live row of the tree as JSON text."""
         view = self.hub.store.view("default")
-        keys = [(KEYWORDS, node.id) for node in view.nodes()]
-        for head in view.infos_newest():
-            keys += [(INFOS, head.id), *((LINKS, f"{head.id}:{one.keyword_id}") for one in view.links_of_info(head.id))]
+        keys = [(KEYWORDS, node.id) for node in list_keywords(view)]
+        for head in list_newest_infos(view):
+            keys += [
+                (INFOS, head.id),
+                *((LINKS, f"{head.id}:{one.keyword_id}") for one in list_links_of_info(view, head.id)),
+            ]
         return {(collection, row_id): view.raw(collection, row_id) or b"" for collection, row_id in keys}
 
 
@@ -77,7 +82,10 @@ class Service:
 async def service_with(chat: ChatModel, folder: Path, **settings: object) -> AsyncIterator[Service]:
     """Open the service with a tree in which ann and bob have their own, and bob hides a branch."""
     options = Settings(data_dir=folder / "data", owner="user:local").model_copy(update=settings)
-    async with open_hub(options, World(llm=chat), keep=False) as hub, client_of(create_app(options, hub)) as api:
+    async with (
+        open_hub(options, Overrides(llm=chat), maintain=False) as hub,
+        client_of(create_app(options, hub)) as api,
+    ):
         yield Service(api, hub)
 
 
@@ -308,10 +316,10 @@ class Thinking:
     def __init__(self) -> None:
         self.asked, self.go = asyncio.Event(), asyncio.Event()
 
-    async def chat(self, question: Question, timeout_s: float) -> Reply:
+    async def chat(self, question: ChatRequest, timeout_s: float) -> ChatReply:
         self.asked.set()
         await self.go.wait()
-        return Reply({"action": "missing", "node_id": None, "links": [], "reason": "nothing"}, self.model, 0.0)
+        return ChatReply({"action": "missing", "node_id": None, "links": [], "reason": "nothing"}, self.model, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -378,7 +386,7 @@ class Obedient:
         self.obeyed: list[str] = []
         self.inside: list[str] = []
 
-    async def chat(self, question: Question, timeout_s: float) -> Reply:
+    async def chat(self, question: ChatRequest, timeout_s: float) -> ChatReply:
         for message in question.messages:
             # The system's words only name the fence.
             self.inside += FENCES.findall(message["content"]) if message["role"] == "user" else []
@@ -386,8 +394,8 @@ class Obedient:
             if begins or ORDER in FENCES.sub("", message["content"]):
                 self.obeyed.append(question.function)
         if self.obeyed:
-            return Reply({"action": "match", "node_id": 1, "links": [{"keyword_id": 1}]}, self.model, 0.0)
-        return Reply({"action": "missing", "links": []}, self.model, 0.0)
+            return ChatReply({"action": "match", "node_id": 1, "links": [{"keyword_id": 1}]}, self.model, 0.0)
+        return ChatReply({"action": "missing", "links": []}, self.model, 0.0)
 
 
 @pytest.mark.parametrize("told", ["outside", "inside"])
@@ -395,7 +403,7 @@ async def test_the_obedient_model_obeys_what_no_fence_holds(told: str) -> None:
     fence = f"<data>\n{{}}\n</data>\n{ORDER}" if told == "outside" else f"<data>\n{ORDER[:2]}{ORDER}\n</data>"
     model = Obedient()
 
-    await model.chat(Question("pick_branch", [{"role": "user", "content": fence}], {}), 1.0)
+    await model.chat(ChatRequest("pick_branch", [{"role": "user", "content": fence}], {}), 1.0)
 
     assert model.obeyed == (["pick_branch"] if told == "outside" else [])
 

@@ -10,20 +10,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from knowhub.bootstrap import Hub, World, open_hub
-from knowhub.core.embedding import Embedder, Vector
-from knowhub.core.recall import Hit
-from knowhub.knowledge.heads import head_of
-from knowhub.knowledge.model import Head, Order, SearchQuery
-from knowhub.search.hybrid import fused
-from knowhub.search.scripts import Literacy, Reading, script_shares
+from knowhub.bootstrap import Hub, open_hub
+from knowhub.core.language_models import Embedder, Vector
+from knowhub.core.recall import SearchHit
+from knowhub.knowledge.model import KnowledgeSummary, Order, SearchQuery
+from knowhub.knowledge.table import make_filters, summarize
+from knowhub.search.hybrid import combine_results
+from knowhub.search.scripts import ScriptSkill, ScriptSkills, get_script_shares
 from knowhub.settings import Settings
+from knowhub.wiring.adapters import Overrides
 from tests.builders import OWNER, caller, knowledge_row, local, new_knowledge
 from tests.fakes.hashing_embedder import HashingEmbedder
 from tests.hubs import saved
 
 pytestmark = pytest.mark.anyio
-WELL = Reading(1.0, 0.0)
+WELL = ScriptSkill(1.0, 0.0)
 
 
 class LatinOnly(HashingEmbedder):
@@ -43,18 +44,18 @@ class Hanging(HashingEmbedder):
         return await super().embed(texts, timeout_s, query=query)
 
 
-def heads(count: int) -> list[Head]:
-    return [head_of(knowledge_row(f"knowledge-{number}"), number, number) for number in range(count)]
+def heads(count: int) -> list[KnowledgeSummary]:
+    return [summarize(knowledge_row(f"knowledge-{number}"), number, number) for number in range(count)]
 
 
 def order(
-    words: Mapping[int, float], near: Mapping[int, float], reading: Reading = WELL, weight: float = 0.5
+    words: Mapping[int, float], near: Mapping[int, float], reading: ScriptSkill = WELL, weight: float = 0.5
 ) -> list[tuple[int, float]]:
     """Fuse what was found of ten records, named by number; every one of `near` has been compared."""
     every = heads(10)
     ranked = sorted(near.items(), key=lambda one: -one[1])
-    hits = [Hit(every[number], score) for number, score in sorted(words.items(), key=lambda one: -one[1])]
-    found = fused(hits, [(value, every[number]) for number, value in ranked], near, reading, weight)
+    hits = [SearchHit(every[number], score) for number, score in sorted(words.items(), key=lambda one: -one[1])]
+    found = combine_results(hits, [(value, every[number]) for number, value in ranked], near, reading, weight)
     return [(hit.head.text_num, round(hit.relevance, 4)) for hit in found]
 
 
@@ -63,7 +64,7 @@ def test_both_sides_count_from_nothing_to_their_best() -> None:
 
 
 def test_what_is_no_nearer_than_strangers_are_counts_nothing_and_is_not_found_by_that() -> None:
-    found = order({1: 9.0}, {1: 0.7, 2: 0.9, 3: 0.7, 4: 0.1}, Reading(1.0, 0.7))
+    found = order({1: 9.0}, {1: 0.7, 2: 0.9, 3: 0.7, 4: 0.1}, ScriptSkill(1.0, 0.7))
 
     assert found == [(2, 0.5), (1, 0.5)]
 
@@ -73,7 +74,7 @@ def test_what_only_vectors_propose_comes_at_least_half_of_the_way_to_the_nearest
 
 
 def test_what_only_vectors_propose_stands_out_from_what_strangers_come_to_by_chance() -> None:
-    reading = Reading(1.0, 0.1, spread=0.15)
+    reading = ScriptSkill(1.0, 0.1, spread=0.15)
 
     assert order({}, {1: 0.24, 2: 0.2}, reading) == []
     assert order({5: 9.0}, {1: 0.26, 2: 0.24}, reading) == [(5, 1.0), (1, 0.5)]
@@ -84,39 +85,39 @@ def test_a_record_without_a_vector_stands_where_its_words_put_it() -> None:
 
 
 def test_vectors_count_as_much_as_the_embedder_can_read() -> None:
-    assert order({1: 10.0}, {1: 0.1, 2: 0.5}, Reading(0.2, 0.0)) == [(1, 0.92), (2, 0.1)]
+    assert order({1: 10.0}, {1: 0.1, 2: 0.5}, ScriptSkill(0.2, 0.0)) == [(1, 0.92), (2, 0.1)]
 
 
 def test_the_share_of_each_script_is_by_letters() -> None:
-    assert script_shares("hello, 12 worlds") == {"latin": 1.0}
-    assert script_shares("反爬ab，12") == {"latin": 0.5, "han": 0.5}
-    assert script_shares("ひらがな漢字") == {"kana": pytest.approx(4 / 6), "han": pytest.approx(2 / 6)}
-    assert script_shares("საქართველო") == {"other": 1.0}
-    assert script_shares("2026 — 11") == {}
+    assert get_script_shares("hello, 12 worlds") == {"latin": 1.0}
+    assert get_script_shares("反爬ab，12") == {"latin": 0.5, "han": 0.5}
+    assert get_script_shares("ひらがな漢字") == {"kana": pytest.approx(4 / 6), "han": pytest.approx(2 / 6)}
+    assert get_script_shares("საქართველო") == {"other": 1.0}
+    assert get_script_shares("2026 — 11") == {}
 
 
 async def test_an_embedder_shows_by_itself_which_scripts_it_reads() -> None:
-    reads_both, reads_latin = Literacy(HashingEmbedder()), Literacy(LatinOnly())
+    reads_both, reads_latin = ScriptSkills(HashingEmbedder()), ScriptSkills(LatinOnly())
 
-    assert (await reads_both.reading("how to log in")).skill > 0.5
-    assert (await reads_both.reading("怎么登录")).skill > 0.5
-    assert (await reads_latin.reading("how to log in")).skill > 0.5
-    assert (await reads_latin.reading("怎么登录")).skill == 0.0
-    assert (await reads_latin.reading("Selenium 怎么登录")).skill == 0.0
-    assert (await reads_latin.reading("საქართველო")).skill == 0.0
-    assert await reads_latin.reads_most_of("Selenium waits 反爬")
-    assert not await reads_latin.reads_most_of("反爬检测 web")
+    assert (await reads_both.get_skill("how to log in")).skill > 0.5
+    assert (await reads_both.get_skill("怎么登录")).skill > 0.5
+    assert (await reads_latin.get_skill("how to log in")).skill > 0.5
+    assert (await reads_latin.get_skill("怎么登录")).skill == 0.0
+    assert (await reads_latin.get_skill("Selenium 怎么登录")).skill == 0.0
+    assert (await reads_latin.get_skill("საქართველო")).skill == 0.0
+    assert await reads_latin.can_read("Selenium waits 反爬")
+    assert not await reads_latin.can_read("反爬检测 web")
 
 
 def opened(folder: Path, embedder: Embedder | None, budget_s: float = 30.0) -> AbstractAsyncContextManager[Hub]:
     settings = Settings(data_dir=folder, owner=OWNER, embedding_search_budget_s=budget_s)
-    return open_hub(settings, World(embedder=embedder), keep=False)
+    return open_hub(settings, Overrides(embedder=embedder), maintain=False)
 
 
 async def brought_up(hub: Hub) -> None:
-    if hub.recall.vectors is not None:
-        await hub.recall.vectors.embed_waiting()
-    await hub.keeper.run_once()
+    if hub.indexes.records.vectors is not None:
+        await hub.indexes.records.vectors.embed_pending()
+    await hub.maintenance.tick()
 
 
 async def test_in_a_script_that_the_embedder_cannot_read_the_order_is_that_of_the_words(tmp_path: Path) -> None:
@@ -131,7 +132,9 @@ async def test_in_a_script_that_the_embedder_cannot_read_the_order_is_that_of_th
                 await saved(hub, new_knowledge(text, task="", dedup=False))
             await brought_up(hub)
             found = [
-                (await hub.retrieval.search(local(), SearchQuery(query, top_k=70, order=Order.RELEVANCE))).records
+                (
+                    await hub.knowledge.search.search(local(), SearchQuery(query, top_k=70, order=Order.RELEVANCE))
+                ).records
                 for query in queries
             ]
             answers.append([[str(record["content"]) for record in records] for records in found])
@@ -145,7 +148,7 @@ async def test_a_late_embedder_costs_its_budget_and_no_more_and_is_named(tmp_pat
         zebra = await saved(hub, new_knowledge("zebra"))
 
         started = asyncio.get_running_loop().time()
-        found = await hub.retrieval.search(local(), SearchQuery("zebra"))
+        found = await hub.knowledge.search.search(local(), SearchQuery("zebra"))
         waited = asyncio.get_running_loop().time() - started
 
         assert [record["id"] for record in found.records] == [zebra]
@@ -167,7 +170,7 @@ async def test_votes_for_other_questions_do_not_push_the_right_record_out(tmp_pa
         )
         await brought_up(hub)
 
-        found = await hub.retrieval.search(local(), SearchQuery("export blorptool csv empty", top_k=5))
+        found = await hub.knowledge.search.search(local(), SearchQuery("export blorptool csv empty", top_k=5))
 
         assert [record["id"] for record in found.records] == [right]
 
@@ -178,7 +181,7 @@ async def test_a_query_that_comes_again_is_not_embedded_again(tmp_path: Path) ->
         await saved(hub, new_knowledge("zebra"))
         await brought_up(hub)
         for _ in range(3):
-            await hub.retrieval.search(local(), SearchQuery("zebra in the zoo"))
+            await hub.knowledge.search.search(local(), SearchQuery("zebra in the zoo"))
 
     assert embedder.queries.count("zebra in the zoo") == 1
 
@@ -187,7 +190,7 @@ async def test_a_query_without_a_word_finds_nothing_and_asks_nobody(tmp_path: Pa
     embedder = HashingEmbedder()
     async with opened(tmp_path, embedder) as hub:
         await saved(hub, new_knowledge("zebra"))
-        found = await hub.retrieval.search(local(), SearchQuery("?!"))
+        found = await hub.knowledge.search.search(local(), SearchQuery("?!"))
 
     assert (found.records, embedder.queries) == ([], [])
 
@@ -208,12 +211,12 @@ async def test_by_vectors_too_a_caller_finds_all_that_they_see_and_nothing_else(
 
         for ctx in callers:
             query = SearchQuery("login proxy", top_k=100, order=Order.RELEVANCE, explain=True)
-            for asked in (query, replace(query, scopes=frozenset({"project:x"}))):
-                found = (await hub.retrieval.search(ctx, asked)).records
+            for asked in (query, replace(query, filters=make_filters({"scopes": ["project:x"]}))):
+                found = (await hub.knowledge.search.search(ctx, asked)).records
                 visible = {
                     one
                     for one, scope in scope_of.items()
-                    if (ctx.visible is None or scope in ctx.visible) and (not asked.scopes or scope in asked.scopes)
+                    if (ctx.visible is None or scope in ctx.visible) and (not asked.filters or scope == "project:x")
                 }
                 ids = [str(record["id"]) for record in found]
                 assert set(ids) <= visible

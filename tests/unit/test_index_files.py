@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import tantivy
 
-from knowhub.search.index_files import are_whole
+from knowhub.search.full_text import verify_files
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def with_half_a_list(index: Path) -> None:
 
 
 def test_an_index_as_it_was_written_is_whole(index: Path) -> None:
-    assert are_whole(index)
+    assert verify_files(index)
 
 
 @pytest.mark.parametrize(
@@ -84,10 +84,10 @@ def test_an_index_as_it_was_written_is_whole(index: Path) -> None:
 def test_a_damaged_file_is_known(index: Path, spoil: Callable[[Path], None]) -> None:
     spoil(index)
 
-    assert not are_whole(index)
+    assert not verify_files(index)
 
 
 def test_what_a_writer_is_about_to_add_does_not_count(index: Path) -> None:
     (index / "0123456789abcdef0123456789abcdef.term").write_bytes(b"half of it")
 
-    assert are_whole(index)
+    assert verify_files(index)

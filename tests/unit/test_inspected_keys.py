@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from knowhub.bootstrap import Hub
-from knowhub.resources.model import RESOURCES, WrappedKey
-from knowhub.stores.files.data_directory import KEYRING, DataDirectory
+from knowhub.core.data_keys import WrappedKey
+from knowhub.resources.model import RESOURCES
+from knowhub.stores.files.data_directory import KEYRING
 from knowhub.stores.files.doctor.findings import Finding, Severity
-from knowhub.stores.files.doctor.inspection import inspect
-from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.stores.files.keys.keyring import keyring_of, keyring_text
 from tests.builders import local, retry_key
+from tests.doctoring import inspect
 from tests.hubs import hub_at
 from tests.sealing import ID, SECRET, new_resource
 
@@ -42,7 +42,7 @@ def put_keys(root: Path, keys: dict[str, WrappedKey]) -> None:
 def said(root: Path, severity: Severity = Severity.PROBLEM) -> list[Finding]:
     return [
         one
-        for one in inspect(RealFileSystem(), DataDirectory(root))
+        for one in inspect(root)
         if one.severity is severity and (one.subject == "keys" or one.subject.startswith(str(root / "keys")))
     ]
 
@@ -51,8 +51,8 @@ async def test_every_sealed_body_with_its_key_is_well(hub: Hub, tmp_path: Path) 
     await sealed(hub, "a", "b", "c")
     await hub.resources.patch(local(), "a", {"secure_body": "another"})
     await hub.resources.save(local(), new_resource("d", secure_body=SECRET), retry_key())
-    await hub.erasures.erase(local(), RESOURCES, "b")
-    await hub.keeper.run_once()
+    await hub.operations.erasure.erase(local(), RESOURCES, "b")
+    await hub.maintenance.tick()
 
     assert said(tmp_path) == said(tmp_path, Severity.NOTE) == []
     assert said(tmp_path, Severity.OK)[0].detail == "4 keys of sealed bodies, 1 destroyed"
@@ -63,7 +63,7 @@ async def test_a_lost_keyring_is_a_problem_that_names_what_does_not_open(hub: Hu
     await sealed(hub, "credentials/a", "credentials/b", "credentials/c", "credentials/d")
     await hub.resources.patch(local(), "credentials/b", {"secure_body": None})
     await hub.resources.delete(local(), "credentials/c")
-    await hub.erasures.erase(local(), RESOURCES, "credentials/d")
+    await hub.operations.erasure.erase(local(), RESOURCES, "credentials/d")
     (tmp_path / lost).rename(tmp_path / "elsewhere")
 
     (problem,) = said(tmp_path)

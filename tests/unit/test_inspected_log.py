@@ -10,18 +10,19 @@ from typing import Any
 import orjson
 import pytest
 
-from knowhub.bootstrap import Hub, World, examine, mend, open_hub
+from knowhub.bootstrap import Hub, check_directory, open_hub, repair_directory
 from knowhub.core.errors import Conflict, Unavailable
 from knowhub.keywords.model import NewKeyword
 from knowhub.knowledge.model import COLLECTION
+from knowhub.knowledge.table import list_live_records
 from knowhub.settings import Settings
-from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.doctor.findings import Severity
-from knowhub.stores.files.doctor.inspection import inspect
 from knowhub.stores.files.filesystem import FileSystem, RealFileSystem
 from knowhub.stores.files.lock import LockFile
 from knowhub.stores.files.log.log_line import seal
+from knowhub.wiring.adapters import Overrides
 from tests.builders import OWNER, local, new_knowledge
+from tests.doctoring import inspect
 from tests.fakes.faulty_files import FaultyFileSystem, Plan
 from tests.fakes.plain_text import PlainText
 
@@ -34,8 +35,8 @@ def settings(root: Path) -> Settings:
 
 def in_a_hub(root: Path, work: Callable[[Hub], Any] | None = None) -> None:
     async def run() -> None:
-        world = World(text=PlainText(), files=FaultyFileSystem())
-        async with open_hub(settings(root), world, keep=False) as hub:
+        world = Overrides(text=PlainText(), files=FaultyFileSystem())
+        async with open_hub(settings(root), world, maintain=False) as hub:
             if work is not None:
                 await work(hub)
 
@@ -43,9 +44,9 @@ def in_a_hub(root: Path, work: Callable[[Hub], Any] | None = None) -> None:
 
 
 async def fill(hub: Hub) -> None:
-    await hub.keywords.create(local(), NewKeyword("Python"), auto_place=False)
+    await hub.keywords.tree.create(local(), NewKeyword("Python"), auto_place=False)
     for number in range(12):
-        await hub.knowledge.save(local(), new_knowledge(f"text {number}"))
+        await hub.knowledge.records.save(local(), new_knowledge(f"text {number}"))
 
 
 async def compact(hub: Hub) -> None:
@@ -53,8 +54,8 @@ async def compact(hub: Hub) -> None:
 
 
 async def erase(hub: Hub) -> None:
-    (record,) = [head.id for head in hub.store.view("default").live_heads()][:1]
-    await hub.erasures.erase(local(), COLLECTION, record)
+    (record,) = [head.id for head in list_live_records(hub.store.view("default"))][:1]
+    await hub.operations.erasure.erase(local(), COLLECTION, record)
 
 
 @pytest.fixture
@@ -65,7 +66,7 @@ def data(tmp_path: Path) -> Path:
 
 
 def said(root: Path, severity: Severity, files: FileSystem | None = None) -> dict[str, str]:
-    found = inspect(files or RealFileSystem(), DataDirectory(root))
+    found = inspect(root, files)
     return {Path(finding.subject).name: finding.detail for finding in found if finding.severity is severity}
 
 
@@ -98,7 +99,7 @@ def test_files_that_a_compaction_left_behind_are_noted(data: Path, tmp_path: Pat
     shutil.copy(tmp_path / oldest.name, oldest)
 
     assert said(data, Severity.PROBLEM) == {}
-    assert "stands in the base that came after it" in said(data, Severity.NOTE)[oldest.name]
+    assert "is not in force any more" in said(data, Severity.NOTE)[oldest.name]
 
 
 def test_a_base_that_lost_rows_is_a_problem(data: Path) -> None:
@@ -107,7 +108,7 @@ def test_a_base_that_lost_rows_is_a_problem(data: Path) -> None:
     rewritten(base, -1, rows=99)
 
     assert said(data, Severity.PROBLEM)[base.name] == "holds 14 rows, and by its end it held 99"
-    mend(settings(data))
+    repair_directory(settings(data))
     assert said(data, Severity.PROBLEM) == {}
 
 
@@ -116,9 +117,9 @@ def test_a_base_without_the_segment_that_follows_it_is_a_problem_and_mended(data
     for path in segments(data):
         path.unlink()
 
-    name = next(iter((data / "change_log").glob("base-*"))).name.replace("base", "segment")
+    name = next(iter((data / "change_log").glob("base-*"))).name.replace("base", "segment").replace(".g2", "")
     assert said(data, Severity.PROBLEM)[name] == "is missing; the log goes on with it behind its base"
-    mend(settings(data))
+    repair_directory(settings(data))
     assert said(data, Severity.PROBLEM) == {}
 
 
@@ -129,11 +130,11 @@ def test_a_header_of_another_segment_is_named_and_written_anew(data: Path) -> No
     rewritten(second, 0, previous_length=length + 6)
     before = said(data, Severity.PROBLEM)
 
-    done = mend(settings(data))
+    done = repair_directory(settings(data))
 
     assert before[first.name] == "offset 0: by its header this is segment 1111111"
     assert "its header did not fit, and was written anew" in [one.detail for one in done]
-    assert first.stat().st_size == length + 6
+    assert segments(data)[0].stat().st_size == length + 6
     assert said(data, Severity.PROBLEM) == {}
 
 
@@ -147,11 +148,13 @@ def test_what_was_derived_before_an_erasing_is_noted_and_not_called_a_problem(da
         shutil.copytree(tmp_path / name, data / name)
 
     noted = said(data, Severity.NOTE)
-    mend(settings(data))
+    repair_directory(settings(data))
 
     assert "records" not in after
-    assert noted["records"] == noted["maps"] == "do not fit the log; the keeper writes them anew"
-    assert "was built before something was erased; the keeper builds it anew" in noted.values()
+    assert noted["records"] == noted["maps"] == "does not fit the log; the leader writes it again"
+    assert [detail for subject, detail in noted.items() if subject not in {"records", "maps", "KEEPER"}] == [
+        "does not fit the log; the leader writes it again"
+    ]
     assert not list((data / "records").rglob("*.jsonl"))
     assert not (data / "quarantine").exists()
 
@@ -164,7 +167,7 @@ def test_an_index_that_is_older_than_the_base_is_noted(data: Path, tmp_path: Pat
     shutil.copytree(tmp_path / "indexes", data / "indexes")
 
     assert said(data, Severity.PROBLEM) == {}
-    assert "is older than the base of the log; the keeper builds it anew" in said(data, Severity.NOTE).values()
+    assert "does not fit the log; the leader writes it again" in said(data, Severity.NOTE).values()
 
 
 def test_a_lock_behind_which_a_write_failed_is_noted(data: Path) -> None:
@@ -216,18 +219,18 @@ def test_a_repair_waits_for_no_writer(data: Path) -> None:
         assert lock.try_acquire()
 
         with pytest.raises(Conflict, match="is open in a running KnowHub"):
-            mend(settings(data))
+            repair_directory(settings(data))
     finally:
         lock.close()
 
 
 def test_a_repair_makes_do_without_a_lock_and_names_a_strange_file(data: Path) -> None:
     (data / "LOCK").write_bytes(b"short")
-    assert mend(settings(data)) == []
+    assert repair_directory(settings(data)) == []
 
     (data / "change_log/segment-x.jsonl").write_bytes(b"")
     with pytest.raises(Unavailable, match="no number"):
-        mend(settings(data))
+        repair_directory(settings(data))
 
 
 def test_each_repair_keeps_the_record_files_that_it_found(data: Path) -> None:
@@ -236,12 +239,12 @@ def test_each_repair_keeps_the_record_files_that_it_found(data: Path) -> None:
         content = path.read_bytes()
         at = content.index(b'"content":"text')
         path.write_bytes(content[:at] + b"#" + content[at + 1 :])
-        mend(settings(data))
+        repair_directory(settings(data))
         in_a_hub(data)
 
     kept = sorted(path.name for path in (data / "quarantine").glob("records-*knowledge.jsonl"))
     assert kept == ["records-1-knowledge.jsonl", "records-2-knowledge.jsonl"]
-    assert [one.severity for one in examine(settings(data)) if one.severity is Severity.PROBLEM] == []
+    assert [one.severity for one in check_directory(settings(data)) if one.severity is Severity.PROBLEM] == []
 
 
 class Forbidding(FaultyFileSystem):
@@ -249,8 +252,8 @@ class Forbidding(FaultyFileSystem):
 
     forbidden = 0
 
-    def allows(self, path: Path, mode: int) -> bool:
-        return not mode & self.forbidden and super().allows(path, mode)
+    def has_access(self, path: Path, mode: int) -> bool:
+        return not mode & self.forbidden and super().has_access(path, mode)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """The doctor on what surrounds the log: maps, caches, the tree's structure, snapshots, and what is left over."""
 
 import asyncio
-import errno
 import gzip
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,17 +9,15 @@ from typing import Any
 import orjson
 import pytest
 
-from knowhub.bootstrap import Hub, World, examine, mend, open_hub
+from knowhub.bootstrap import Hub, check_directory, open_hub, repair_directory
 from knowhub.core.errors import Conflict, Unavailable
 from knowhub.keywords.model import NewInfo, NewKeyword
+from knowhub.keywords.tree_check import TreeCheck
 from knowhub.settings import Settings
-from knowhub.stores.files.data_directory import DataDirectory
-from knowhub.stores.files.doctor.findings import Finding, Severity, ranges_text, some_of
-from knowhub.stores.files.doctor.inspected_tree import TreeRead, tree_findings
-from knowhub.stores.files.doctor.inspection import inspect
+from knowhub.stores.files.doctor.findings import Finding, Severity, format_names, format_ranges
 from knowhub.stores.files.log.log_line import seal
+from knowhub.wiring.adapters import Overrides
 from tests.builders import OWNER, local, new_knowledge
-from tests.fakes.faulty_files import FaultyFileSystem
 from tests.fakes.plain_text import PlainText
 from tests.keyword_rows import info_row, keyword_row, link_row
 
@@ -31,10 +28,10 @@ def settings(root: Path) -> Settings:
 
 def in_a_hub(root: Path, work: Callable[[Hub], Any] | None = None) -> None:
     async def run() -> None:
-        async with open_hub(settings(root), World(text=PlainText()), keep=False) as hub:
-            python = (await hub.keywords.create(local(), NewKeyword("Python"), auto_place=False)).row["id"]
-            await hub.infos.create(local(), NewInfo("said", keyword_ids=[python]))
-            await hub.knowledge.save(local(), new_knowledge())
+        async with open_hub(settings(root), Overrides(text=PlainText()), maintain=False) as hub:
+            python = (await hub.keywords.tree.create(local(), NewKeyword("Python"), auto_place=False)).row["id"]
+            await hub.keywords.infos.create(local(), NewInfo("said", keyword_ids=[python]))
+            await hub.knowledge.records.save(local(), new_knowledge())
             if work is not None:
                 await work(hub)
 
@@ -49,11 +46,11 @@ def data(tmp_path: Path) -> Path:
 
 
 def problems(root: Path) -> list[Finding]:
-    return [finding for finding in examine(settings(root)) if finding.severity is Severity.PROBLEM]
+    return [finding for finding in check_directory(settings(root)) if finding.severity is Severity.PROBLEM]
 
 
 def said_of(root: Path, subject: str) -> list[tuple[str, str]]:
-    found = examine(settings(root))
+    found = check_directory(settings(root))
     return [(finding.severity.value, finding.detail) for finding in found if finding.subject.endswith(subject)]
 
 
@@ -67,19 +64,8 @@ def test_a_map_that_was_edited_is_a_problem(data: Path) -> None:
 
     (found,) = problems(data)
 
-    assert (found.subject, found.detail) == (str(path), "does not say what the record files say")
+    assert (found.subject, found.detail) == ("maps", "not as the log says: indexes/children.json")
     assert "knowhub reindex" in found.advice
-
-
-def test_a_map_whose_note_was_edited_with_it_is_a_problem_all_the_same(data: Path) -> None:
-    path, note = data / "indexes/kw_by_info.json", data / "indexes/derived.json"
-    path.write_bytes(b"{}\n")
-    said = orjson.loads(note.read_bytes())
-    del said["crc"]
-    said["files"]["kw_by_info.json"] = [3, 3_741_042_253]
-    note.write_bytes(seal(orjson.dumps(said)[:-1]))
-
-    assert [found.subject for found in problems(data)] == [str(path)]
 
 
 def without_note(root: Path) -> None:
@@ -93,25 +79,19 @@ def of_another_log(root: Path) -> None:
     note.write_bytes(seal(orjson.dumps(said | {"log_id": "f" * 32})[:-1]))
 
 
-@pytest.mark.parametrize(
-    ("spoil", "detail"),
-    [
-        (without_note, "derived.json is missing or damaged; the keeper writes them anew"),
-        (of_another_log, "do not fit the log; the keeper writes them anew"),
-    ],
-)
-def test_maps_that_do_not_fit_are_noted(data: Path, spoil: Callable[[Path], None], detail: str) -> None:
+@pytest.mark.parametrize("spoil", [without_note, of_another_log])
+def test_maps_that_do_not_fit_are_noted(data: Path, spoil: Callable[[Path], None]) -> None:
     spoil(data)
 
     assert problems(data) == []
-    assert said_of(data, "maps") == [("note", detail)]
+    assert said_of(data, "maps") == [("note", "does not fit the log; the leader writes it again")]
 
 
 def test_maps_that_were_never_written_are_noted(data: Path) -> None:
     for path in (data / "indexes").glob("*.json"):
         path.unlink()
 
-    assert said_of(data, "maps") == [("note", "not written yet; the keeper writes them")]
+    assert said_of(data, "maps") == [("note", "not written yet; the leader writes it")]
 
 
 def test_maps_that_are_behind_say_by_how_much(data: Path) -> None:
@@ -121,29 +101,14 @@ def test_maps_that_are_behind_say_by_how_much(data: Path) -> None:
         path.write_bytes(content)
 
     assert said_of(data, "maps") == [
-        ("note", "as the record files say; 2 operations behind the log, which the keeper brings in")
+        ("note", "as the record files say; 2 operations behind the log, which the leader brings in")
     ]
 
 
-def test_a_cache_that_is_damaged_or_of_another_log_is_noted(data: Path) -> None:
-    (data / "cache").mkdir(exist_ok=True)
-    (data / "cache/descend_cache.json").write_bytes(b"{")
-    head = {"log_id": "f" * 32, "seq": 1, "checksum": "0" * 8, "entries": []}
-    (data / "cache/agent_decision.json").write_bytes(seal(orjson.dumps(head)[:-1]))
-
-    assert problems(data) == []
-    assert said_of(data, "descend_cache.json") == [
-        ("note", "is damaged; it counts as empty, and the keeper writes it anew")
-    ]
-    assert said_of(data, "agent_decision.json") == [
-        ("note", "does not fit the log; it counts as empty, and the keeper writes it anew")
-    ]
-
-
-def tree_of(rows: Sequence[tuple[str, dict[str, Any]]]) -> TreeRead:
-    tree = TreeRead()
+def tree_of(rows: Sequence[tuple[str, dict[str, Any]]]) -> TreeCheck:
+    tree = TreeCheck()
     for collection, row in rows:
-        tree.take(collection, row)
+        tree.add("default", collection, row)
     return tree
 
 
@@ -166,28 +131,25 @@ def below(row_id: str, parent_id: str | None) -> tuple[str, dict[str, Any]]:
     ],
 )
 def test_what_is_wrong_with_a_tree_is_named(rows: Sequence[tuple[str, dict[str, Any]]], detail: str) -> None:
-    found = list(tree_findings({"default": tree_of(rows)}))
+    found = list(tree_of(rows).find_problems())
 
-    assert detail in [finding.detail for finding in found]
-    assert {finding.subject for finding in found} == {"tree of default"}
-    assert {finding.severity for finding in found} == {Severity.PROBLEM}
+    assert detail in [f"{problem.detail}: {', '.join(problem.rows)}" for problem in found]
+    assert {problem.subject for problem in found} == {"tree of default"}
 
 
 def test_a_tree_that_is_right_is_counted_with_its_deleted_rows_left_out() -> None:
     gone = ("keywords", keyword_row("a", "a") | {"parent_id": "root", "deleted": True})
     rows = [ROOT, below("a", "root"), gone, ("infos", info_row("i")), ("links", link_row("i", "root"))]
 
-    (found,) = tree_findings({"default": tree_of(rows), "empty": TreeRead()})
+    tree = tree_of(rows)
 
-    assert (found.severity, found.detail) == (
-        Severity.OK,
-        "keywords: 1, infos: 1, links: 1; every parent and both ends of every link exist",
-    )
+    assert list(tree.find_problems()) == []
+    assert tree.summarize() == "keywords: 1, infos: 1, links: 1; every parent and both ends of every link exist"
 
 
 def test_of_many_names_the_first_few_are_told() -> None:
-    assert some_of(list("abcdefg")) == "a, b, c, d, e and 2 more"
-    assert ranges_text([1, 3, 4, 5, 9]) == "1, 3-5, 9"
+    assert format_names(list("abcdefg")) == "a, b, c, d, e and 2 more"
+    assert format_ranges([1, 3, 4, 5, 9]) == "1, 3-5, 9"
 
 
 def test_a_snapshot_that_does_not_open_is_a_problem(data: Path) -> None:
@@ -204,7 +166,7 @@ def test_a_snapshot_that_does_not_open_is_a_problem(data: Path) -> None:
 
 def test_snapshots_that_open_are_counted(data: Path) -> None:
     async def snap(hub: Hub) -> None:
-        await hub.snapshots.create()
+        await hub.operations.snapshots.create()
 
     in_a_hub(data, snap)
 
@@ -221,39 +183,21 @@ def test_a_file_that_is_no_snapshot_is_passed_over(data: Path) -> None:
     assert problems(data) == []
 
 
-class Unreadable(FaultyFileSystem):
-    """A disk that gives some files back no more."""
-
-    def read(self, path: Path) -> bytes:
-        if path.parent.name == "cache":
-            raise OSError(errno.EIO, "Input/output error")
-        return super().read(path)
-
-
-def test_a_cache_that_cannot_be_read_is_noted(data: Path) -> None:
-    (data / "cache").mkdir(exist_ok=True)
-    (data / "cache/descend_cache.json").write_bytes(b"whatever")
-
-    found = {Path(one.subject).name: one for one in inspect(Unreadable(), DataDirectory(data))}
-
-    assert found["descend_cache.json"].detail == "is damaged; it counts as empty, and the keeper writes it anew"
-    assert problems(data) == []
-
-
 def test_a_record_file_that_the_checkpoint_does_not_name_is_a_problem(data: Path) -> None:
     checkpoint = data / "records/checkpoint.json"
     said = orjson.loads(checkpoint.read_bytes())
     del said["lengths"]["links.jsonl"]
-    checkpoint.write_bytes(orjson.dumps(said))
+    del said["crc"]
+    checkpoint.write_bytes(seal(orjson.dumps(said)[:-1]))
 
-    assert [Path(one.subject).name for one in problems(data)] == ["links.jsonl"]
+    assert [one.detail for one in problems(data)] == ["not as the log says: records/links.jsonl"]
 
 
 def test_what_writes_left_over_is_noted_and_removed_by_a_repair(data: Path) -> None:
     (data / "change_log/base-00000002.jsonl.tmp").write_bytes(b"half")
 
     before = said_of(data, ".jsonl.tmp")
-    mend(settings(data))
+    repair_directory(settings(data))
 
     assert before == [("note", "is left over from a write that was broken off; nothing reads it")]
     assert said_of(data, ".jsonl.tmp") == []
@@ -263,7 +207,7 @@ def test_an_erase_journal_that_is_damaged_goes_to_quarantine(data: Path) -> None
     (data / "change_log/erase.journal").write_bytes(b"half")
 
     before = said_of(data, "erase.journal")
-    (done,) = mend(settings(data))
+    (done,) = repair_directory(settings(data))
 
     assert [severity for severity, _ in before] == ["note"]
     assert "erase the record again" in done.detail
@@ -275,7 +219,7 @@ def test_an_erase_journal_whose_operation_never_came_to_stand_is_thrown_away(dat
     header = {"knowhub_erase": 1, "account": "default", "operation_id": "none", "overwrites": 0}
     (data / "change_log/erase.journal").write_bytes(seal(orjson.dumps(header)[:-1]))
 
-    (done,) = mend(settings(data))
+    (done,) = repair_directory(settings(data))
 
     assert done.detail == "an erasing that was broken off was carried out, or thrown away"
     assert not (data / "change_log/erase.journal").exists()
@@ -290,7 +234,7 @@ def test_a_repair_removes_what_is_derived_and_wrong_and_the_next_keeper_writes_i
     content = path.read_bytes()
     path.write_bytes(b"#" + content[1:])
 
-    mend(settings(data))
+    repair_directory(settings(data))
     after_repair = problems(data)
     in_a_hub(data)
 
@@ -304,7 +248,7 @@ def test_a_repair_removes_what_is_derived_and_wrong_and_the_next_keeper_writes_i
 def test_a_repair_of_a_healthy_directory_changes_nothing(data: Path) -> None:
     before = {path: path.read_bytes() for path in data.rglob("*") if path.is_file()}
 
-    done = mend(settings(data))
+    done = repair_directory(settings(data))
 
     assert done == []
     assert {path: path.read_bytes() for path in data.rglob("*") if path.is_file()} == before
@@ -313,7 +257,7 @@ def test_a_repair_of_a_healthy_directory_changes_nothing(data: Path) -> None:
 def test_a_repair_is_refused_while_a_hub_has_the_directory_open(data: Path) -> None:
     async def repair(_hub: Hub) -> None:
         with pytest.raises(Conflict, match="is open in a running KnowHub"):
-            mend(settings(data))
+            repair_directory(settings(data))
 
     in_a_hub(data, repair)
 
@@ -321,22 +265,22 @@ def test_a_repair_is_refused_while_a_hub_has_the_directory_open(data: Path) -> N
 def test_a_repair_of_a_newer_format_or_of_a_log_that_is_gone_is_refused(data: Path, tmp_path: Path) -> None:
     (data / "FORMAT").write_text('{"knowhub_data":99}\n')
     with pytest.raises(Unavailable, match="99"):
-        mend(settings(data))
+        repair_directory(settings(data))
 
     (data / "FORMAT").unlink()
     for path in (data / "change_log").iterdir():
         path.unlink()
     with pytest.raises(Unavailable, match="is gone or empty"):
-        mend(settings(data))
+        repair_directory(settings(data))
 
     (tmp_path / "empty").mkdir()
-    assert mend(settings(tmp_path / "empty")) == []
+    assert repair_directory(settings(tmp_path / "empty")) == []
 
 
 def test_after_the_loss_of_a_parent_the_doctor_names_what_hangs_in_the_air(data: Path) -> None:
     async def deeper(hub: Hub) -> None:
-        parent = (await hub.keywords.create(local(), NewKeyword("lost"), auto_place=False)).row["id"]
-        await hub.keywords.create(local(), NewKeyword("orphan", parent), auto_place=False)
+        parent = (await hub.keywords.tree.create(local(), NewKeyword("lost"), auto_place=False)).row["id"]
+        await hub.keywords.tree.create(local(), NewKeyword("orphan", parent), auto_place=False)
 
     in_a_hub(data, deeper)
     (path,) = (data / "change_log").glob("segment-*")
@@ -344,7 +288,7 @@ def test_after_the_loss_of_a_parent_the_doctor_names_what_hangs_in_the_air(data:
     at = content.index(b'"name":"lost"')
     path.write_bytes(content[:at] + b"#" + content[at + 1 :])
 
-    mend(settings(data))
+    repair_directory(settings(data))
 
     (found,) = problems(data)
     assert found.subject == "tree of default"

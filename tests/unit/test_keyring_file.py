@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from knowhub.core.data_keys import WrappedKey
 from knowhub.core.errors import Conflict, StorageFull, Unavailable
-from knowhub.resources.model import WrappedKey
 from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.stores.files.keys.keyring import FileKeyring, keyring_text
@@ -90,10 +90,10 @@ async def test_a_keyring_of_others_that_is_none_is_not_taken_in(tmp_path: Path) 
     theirs.write_bytes(b"[]")
 
     with pytest.raises(Unavailable, match="no keyring"):
-        await keyring.take_in(theirs)
+        await keyring.import_keys(theirs)
     theirs.write_bytes(keyring_text({"first": KEY}))
-    await keyring.take_in(theirs)
-    await keyring.take_in(tmp_path / "none.json")
+    await keyring.import_keys(theirs)
+    await keyring.import_keys(tmp_path / "none.json")
 
     assert await keyring.keys() == {"first": KEY}
 
@@ -106,6 +106,6 @@ async def test_a_keyring_of_others_that_a_disk_does_not_read_is_named_and_not_ta
     files.begin(Plan(fail_at=1, kinds=("read",)))
 
     with pytest.raises(Unavailable, match=r"keyring\.json"):
-        await keyring.take_in(theirs)
+        await keyring.import_keys(theirs)
 
     assert await keyring.keys() == {}

@@ -4,22 +4,22 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 import pytest
 
-from knowhub.core.chat import ChatFailed, FailureReason
 from knowhub.core.errors import Conflict, InvalidInput
-from knowhub.core.operation import IdempotencyKey
+from knowhub.core.language_models import ChatFailed, FailureReason
+from knowhub.core.operation import IdempotencyKey, View
 from knowhub.core.request_context import RequestContext
-from knowhub.keywords.agent import DedupDecision, KeywordAgent, Placement
-from knowhub.keywords.descent import ViewOf
+from knowhub.keywords.cache import RecentMatchesByReader
 from knowhub.keywords.model import (
     ROOT_ID,
     NewKeyword,
     Node,
-    Options,
-    Written,
+    TreeOptions,
+    WrittenRow,
 )
-from knowhub.keywords.ports import KeywordView
-from knowhub.keywords.recent import Recents
+from knowhub.keywords.search.agent import DedupDecision, KeywordAgent, Placement
+from knowhub.keywords.search.descent import ViewOf
 from knowhub.keywords.service import Deletion, KeywordService
+from knowhub.keywords.tree import find_by_token
 from tests.builders import CountedIds, FakeClock
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.queued_chat import QueuedChat, pointing
@@ -105,18 +105,6 @@ async def test_an_alias_that_is_the_name_of_another_keyword_is_refused_by_every_
     assert (await service.add_alias(ANN, other, "hidden")).row["aliases"] == ["hidden"]
 
 
-async def test_a_retried_create_is_answered_with_what_the_first_one_made(
-    service: KeywordService, store: MemoryStore
-) -> None:
-    first = await service.create(ANN, NewKeyword("one"), retry())
-    await service.update(ANN, first.row["id"], {"name": "two"})
-
-    again = await service.create(ANN, NewKeyword("one"), retry())
-
-    assert again == first
-    assert await ops(store) == ["create_root", "create_keyword", "update_keyword"]
-
-
 # a model chooses the place
 
 
@@ -174,9 +162,9 @@ async def test_where_the_model_fails_on_its_way_the_keyword_goes_as_far_as_it_ha
     languages = await made(others, "编程语言", parent_id=top)
     await made(others, "Python", parent_id=languages)
     way = [pointing("技术", "jump"), pointing("编程语言", "jump"), answer]
-    options = Options(uncategorized_name="未分类")
+    options = TreeOptions(uncategorized_name="未分类")
 
-    agent = KeywordAgent(QueuedChat(way), Recents(), options)
+    agent = KeywordAgent(QueuedChat(way), RecentMatchesByReader(), options)
     suggested = await agent.suggest_parent(ANN, lambda: store.view("default"), "Rust", 5.0)
     created = await service_on(store, QueuedChat(way), options).create(ANN, NewKeyword("Rust"))
 
@@ -203,7 +191,7 @@ async def test_where_the_place_that_a_failed_model_had_come_to_goes_it_is_not_as
 
 async def test_a_model_that_fails_at_the_root_leaves_the_keyword_uncategorised(store: MemoryStore) -> None:
     await made(service_on(store), "top")
-    options = Options(uncategorized_name="未分类")
+    options = TreeOptions(uncategorized_name="未分类")
 
     created = await service_on(store, QueuedChat([FAILED]), options).create(ANN, NewKeyword("x"))
 
@@ -229,7 +217,7 @@ class MeddledAgent(KeywordAgent):
 
     def __init__(self, answers: Iterable[object], meddle: Callable[[], Awaitable[object]]) -> None:
         self.chat = QueuedChat(answers)
-        super().__init__(self.chat, Recents(), Options())
+        super().__init__(self.chat, RecentMatchesByReader(), TreeOptions())
         self._meddle = meddle
 
     async def suggest_parent(self, ctx: RequestContext, views: ViewOf, name: str, budget_s: float) -> Placement:
@@ -238,7 +226,7 @@ class MeddledAgent(KeywordAgent):
         return placement
 
     async def dedup_check(
-        self, ctx: RequestContext, view: KeywordView, new: NewKeyword, nodes: Sequence[Node], budget_s: float
+        self, ctx: RequestContext, view: View, new: NewKeyword, nodes: Sequence[Node], budget_s: float
     ) -> DedupDecision:
         decision = await super().dedup_check(ctx, view, new, nodes, budget_s)
         await self._meddle()
@@ -250,7 +238,7 @@ async def test_a_parent_that_goes_while_the_model_thinks_is_asked_for_again(stor
     first, second = await made(others, "first"), await made(others, "second")
 
     async def drop_first() -> None:
-        if store.view("default").by_token("first"):
+        if find_by_token(store.view("default"), "first"):
             await others.delete(ANN, first)
 
     agent = MeddledAgent([pointing("first"), pointing("second")], drop_first)
@@ -298,7 +286,7 @@ async def test_all_questions_of_one_creation_share_its_thirty_seconds(store: Mem
 
 
 async def test_uncategorised_is_made_once_for_what_finds_no_place(store: MemoryStore) -> None:
-    options = Options(uncategorized_name="未分类")
+    options = TreeOptions(uncategorized_name="未分类")
     service = service_on(store, QueuedChat([{"action": "missing", "reason": "none"}] * 2), options)
     await made(service, "top")
 
@@ -314,7 +302,7 @@ async def test_uncategorised_is_made_once_for_what_finds_no_place(store: MemoryS
 
 
 async def test_without_a_model_what_could_be_placed_is_uncategorised_too(store: MemoryStore) -> None:
-    service = service_on(store, options=Options(uncategorized_name="未分类"))
+    service = service_on(store, options=TreeOptions(uncategorized_name="未分类"))
 
     placed = await service.create(ANN, NewKeyword("x"))
     asked_for = await service.create(ANN, NewKeyword("y"), auto_place=False)
@@ -351,22 +339,11 @@ async def test_a_retry_is_answered_though_an_alias_of_it_has_become_somebody_els
 # a model judges namesakes
 
 
-async def test_a_retried_double_is_judged_once(store: MemoryStore) -> None:
-    there = await made(service_on(store), "Node.js")
-    chat = QueuedChat([judging("alias_of")] * 2)
-    service = service_on(store, chat)
-
-    first = await service.create(ANN, NewKeyword("NodeJS"), retry(), auto_place=False, dedup_check=True)
-    again = await service.create(ANN, NewKeyword("NodeJS"), retry(), auto_place=False, dedup_check=True)
-
-    assert (first.row["id"], again, len(chat.questions)) == (there, first, 1)
-
-
 def judging(action: str, **fields: object) -> dict[str, object]:
     return {"action": action, "node_id": 1, "reason": "the same"} | fields
 
 
-async def deduped(store: MemoryStore, answer: object, new: NewKeyword, ctx: RequestContext = ANN) -> Written:
+async def deduped(store: MemoryStore, answer: object, new: NewKeyword, ctx: RequestContext = ANN) -> WrittenRow:
     return await service_on(store, QueuedChat([answer])).create(ctx, new, auto_place=False, dedup_check=True)
 
 

@@ -7,10 +7,10 @@ import pytest
 
 from knowhub.core.errors import Conflict, Forbidden, InvalidInput, NotFound
 from knowhub.core.operation import Change, Row
-from knowhub.keywords import decisions, tree
-from knowhub.keywords.decisions import KEYWORD_RULES
+from knowhub.keywords import keyword_rules, tree
+from knowhub.keywords.collections import COLLECTIONS
 from knowhub.keywords.model import KEYWORDS, ROOT_ID, NewKeyword
-from knowhub.operations.decisions import Blocked, turned_around
+from knowhub.operations.field_undo import BlockedRow, undo_change
 from tests.builders import START, caller, local
 from tests.fakes.plain_text import PlainText
 
@@ -19,11 +19,11 @@ LATER = START + 60
 
 
 def row_of(name: str = "Python", **fields: Any) -> dict[str, Any]:  # noqa: ANN401 -- any field
-    return decisions.new_keyword_row(NewKeyword(name, **fields), ("k-1", ROOT_ID), ANN, TEXT, START)
+    return keyword_rules.new_keyword_row(NewKeyword(name, **fields), ("k-1", ROOT_ID), ANN, TEXT, START)
 
 
 def patched(row: Row, **patch: object) -> Row | None:
-    return decisions.patched_keyword(row, patch, TEXT, LATER)
+    return keyword_rules.apply_patch(row, patch, TEXT, LATER)
 
 
 def changed(row: Row, **patch: object) -> Row:
@@ -32,7 +32,7 @@ def changed(row: Row, **patch: object) -> Row:
     return after
 
 
-def test_a_new_keyword_has_every_field_of_the_seed_and_is_for_everybody() -> None:
+def test_a_new_keyword_has_every_documented_field_and_is_for_everybody() -> None:
     row = row_of("中文", aliases=["Chinese Language"], description="语言", metadata={"iso": "zh"})
 
     assert row == {
@@ -94,11 +94,11 @@ def test_a_named_caller_saves_no_keyword_for_somebody_else() -> None:
         row_of(owner="user:bob")
 
     new = NewKeyword("x", owner="user:bob")
-    assert decisions.new_keyword_row(new, ("k", ROOT_ID), local(), TEXT, START)["owner"] == "user:bob"
+    assert keyword_rules.new_keyword_row(new, ("k", ROOT_ID), local(), TEXT, START)["owner"] == "user:bob"
 
 
 def test_a_fresh_row_is_placed_below_its_parent_at_the_time_of_the_decision() -> None:
-    row = decisions.placed(row_of(), "k-9", LATER)
+    row = keyword_rules.set_parent(row_of(), "k-9", LATER)
 
     assert row == {**row_of(), "parent_id": "k-9"} | {
         "created_at": "2026-03-05T12:01:00.000Z",
@@ -114,15 +114,8 @@ def test_a_new_name_brings_new_keys_and_the_others_stay() -> None:
     assert (after["created_at"], after["updated_at"]) == ("2026-03-05T12:00:00.000Z", "2026-03-05T12:01:00.000Z")
 
 
-def test_a_patch_that_changes_nothing_writes_nothing() -> None:
-    row = row_of(aliases=["py"], metadata={"a": 1})
-
-    assert patched(row) is None
-    assert patched(row, name="Python", aliases=["py"], metadata={"a": 1}, scopes=["public"], description="") is None
-
-
 def test_an_alias_that_a_keyword_has_stays_when_the_list_is_sent_again() -> None:
-    row = decisions.with_alias(row_of("Python"), "PYTHON", TEXT, START)
+    row = keyword_rules.add_alias(row_of("Python"), "PYTHON", TEXT, START)
     assert row is not None
 
     after = changed(row, aliases=["PYTHON", "py"])
@@ -146,7 +139,7 @@ def test_a_patch_does_not_reach_what_other_verbs_change(field: str) -> None:
 
 
 def test_the_root_is_renamed_and_described_and_never_found() -> None:
-    root = tree.root_row(START)
+    root = tree.make_root_row(START)
 
     after = changed(root, name="全部", description="everything", metadata={"a": 1}, aliases=[], scopes=["public"])
 
@@ -160,12 +153,12 @@ def test_the_root_is_renamed_and_described_and_never_found() -> None:
 
 
 def test_an_alias_is_added_once_and_another_spelling_beside_it() -> None:
-    after = decisions.with_alias(row_of("C"), "c", TEXT, LATER)
+    after = keyword_rules.add_alias(row_of("C"), "c", TEXT, LATER)
 
     assert after is not None
     assert (after["aliases"], after["normalized"], after["version"]) == (["c"], ["c"], 2)
-    assert decisions.with_alias(after, "c", TEXT, LATER) is None
-    assert decisions.with_alias(after, "C", TEXT, LATER) is None
+    assert keyword_rules.add_alias(after, "c", TEXT, LATER) is None
+    assert keyword_rules.add_alias(after, "C", TEXT, LATER) is None
 
 
 def test_an_alias_without_a_normal_form_or_without_room_is_refused() -> None:
@@ -173,24 +166,24 @@ def test_an_alias_without_a_normal_form_or_without_room_is_refused() -> None:
 
     for alias in ("", "!?", "a" * 201):
         with pytest.raises(InvalidInput) as refused:
-            decisions.with_alias(row_of(), alias, TEXT, LATER)
+            keyword_rules.add_alias(row_of(), alias, TEXT, LATER)
         assert [error.field for error in refused.value.errors] == ["alias"]
     with pytest.raises(Conflict, match="201 aliases"):
-        decisions.with_alias(full, "one more", TEXT, LATER)
+        keyword_rules.add_alias(full, "one more", TEXT, LATER)
 
 
 def test_an_alias_is_removed_by_its_spelling_first_and_else_by_its_normal_form() -> None:
-    row = decisions.with_alias(row_of("Python", aliases=["py", "snake"]), "PY", TEXT, START)
+    row = keyword_rules.add_alias(row_of("Python", aliases=["py", "snake"]), "PY", TEXT, START)
     assert row is not None
 
-    exact = decisions.without_alias(row, "py", TEXT, LATER)
-    alike = decisions.without_alias(row, " p-y ", TEXT, LATER)
+    exact = keyword_rules.remove_alias(row, "py", TEXT, LATER)
+    alike = keyword_rules.remove_alias(row, " p-y ", TEXT, LATER)
 
     assert (exact["aliases"], exact["normalized"]) == (["snake", "PY"], ["python", "snake", "py"])
     assert (alike["aliases"], alike["normalized"]) == (["snake"], ["python", "snake"])
     for unknown in ("Python", "rust", "!!"):
         with pytest.raises(NotFound, match="alias"):
-            decisions.without_alias(row, unknown, TEXT, LATER)
+            keyword_rules.remove_alias(row, unknown, TEXT, LATER)
 
 
 def test_a_keyword_takes_in_what_it_lacks_of_another_one() -> None:
@@ -199,17 +192,17 @@ def test_a_keyword_takes_in_what_it_lacks_of_another_one() -> None:
         "JS", aliases=["javascript", "ecma script", "js", "Node"], description="d", metadata={"a": 2, "b": 3}
     )
 
-    after = decisions.absorbed(into, other, TEXT, LATER)
+    after = keyword_rules.merge_rows(into, other, TEXT, LATER)
 
     assert after is not None
     assert after["aliases"] == ["ECMAScript", "JS", "Node"]
     assert after["normalized"] == ["javascript", "ecmascript", "js", "node"]
     assert (after["description"], after["metadata"], after["version"]) == ("d", {"a": 1, "b": 3}, 2)
-    assert decisions.absorbed(after, other, TEXT, LATER) is None
+    assert keyword_rules.merge_rows(after, other, TEXT, LATER) is None
 
 
 def test_a_description_that_is_there_is_not_replaced_by_another_ones() -> None:
-    after = decisions.absorbed(row_of("A", description="mine"), row_of("B", description="theirs"), TEXT, LATER)
+    after = keyword_rules.merge_rows(row_of("A", description="mine"), row_of("B", description="theirs"), TEXT, LATER)
 
     assert after is not None
     assert after["description"] == "mine"
@@ -219,7 +212,7 @@ def test_more_aliases_than_there_is_room_for_are_not_taken_in() -> None:
     full = row_of("A", aliases=[f"a{number}" for number in range(200)])
 
     with pytest.raises(Conflict) as refused:
-        decisions.absorbed(full, row_of("B"), TEXT, LATER)
+        keyword_rules.merge_rows(full, row_of("B"), TEXT, LATER)
 
     assert refused.value.extra == {"id": "k-1"}
 
@@ -237,24 +230,16 @@ def test_more_metadata_than_there_is_room_for_is_not_taken_in() -> None:
     into, other = row_of("A", metadata={"mine": "x" * 40_000}), row_of("B", metadata={"theirs": "x" * 40_000})
 
     with pytest.raises(Conflict, match="metadata") as refused:
-        decisions.absorbed(into, other, TEXT, LATER)
+        keyword_rules.merge_rows(into, other, TEXT, LATER)
 
     assert refused.value.extra == {"id": "k-1"}
-
-
-def test_a_tombstone_keeps_its_content_for_the_undo() -> None:
-    row = row_of(description="d")
-
-    gone = decisions.deleted_keyword(row, LATER)
-
-    assert gone == {**row, "deleted": True, "version": 2, "updated_at": "2026-03-05T12:01:00.000Z"}
 
 
 # undo
 
 
-def turned(before: Row | None, after: Row, current: Row) -> Mapping[str, Any] | Blocked:
-    return turned_around(Change(KEYWORDS, "k-1", before, after), current, KEYWORD_RULES, LATER)
+def turned(before: Row | None, after: Row, current: Row) -> Mapping[str, Any] | BlockedRow:
+    return undo_change(Change(KEYWORDS, "k-1", before, after), current, COLLECTIONS[0], LATER)
 
 
 def test_a_rename_is_undone_with_its_keys() -> None:
@@ -263,7 +248,7 @@ def test_a_rename_is_undone_with_its_keys() -> None:
 
     undone = turned(before, after, after)
 
-    assert not isinstance(undone, Blocked)
+    assert not isinstance(undone, BlockedRow)
     assert {**undone, "version": 1, "updated_at": before["updated_at"]} == before
 
 
@@ -273,56 +258,13 @@ def test_a_rename_is_not_undone_below_a_later_one() -> None:
 
     undone = turned(before, after, changed(after, name="three"))
 
-    assert isinstance(undone, Blocked)
+    assert isinstance(undone, BlockedRow)
     assert ("name",) in undone.fields
 
 
-def rows_below(*rows: Row) -> Any:  # noqa: ANN401 -- a Lookup
-    by_id = {row["id"]: row for row in rows}
-    return lambda collection, row_id: by_id.get(row_id) if collection == KEYWORDS else None
-
-
-def placed(row_id: str, parent_id: str | None, **fields: object) -> dict[str, Any]:
-    return {**row_of(), "id": row_id, "parent_id": parent_id} | fields
-
-
-def test_a_keyword_leans_on_its_parent_and_the_root_on_nothing() -> None:
-    assert KEYWORD_RULES.references(placed("k-2", "k-1")) == [(KEYWORDS, "k-1")]
-    assert KEYWORD_RULES.references(tree.root_row()) == []
-    assert KEYWORD_RULES.fixed == {ROOT_ID}
-
-
-def test_a_keyword_stands_where_its_parent_does() -> None:
-    row = placed("k-3", "k-2")
-
-    assert KEYWORD_RULES.obstacles(rows_below(placed("k-2", ROOT_ID)), [row]) == []
-    assert KEYWORD_RULES.obstacles(rows_below(placed("k-2", "k-1"), placed("k-1", ROOT_ID)), [row]) == []
-    assert KEYWORD_RULES.obstacles(rows_below(), [placed("k-3", ROOT_ID)]) == []
-    assert KEYWORD_RULES.obstacles(rows_below(), [tree.root_row()]) == []
-
-
-def test_a_parent_that_is_gone_stands_in_the_way() -> None:
-    row = placed("k-3", "k-2")
-
-    assert KEYWORD_RULES.obstacles(rows_below(), [row]) == [(KEYWORDS, "k-2")]
-    assert KEYWORD_RULES.obstacles(rows_below(placed("k-2", ROOT_ID, deleted=True)), [row]) == [(KEYWORDS, "k-2")]
-
-
-def test_who_would_hang_below_itself_is_told_by_which_keyword() -> None:
-    ring = rows_below(placed("k-3", "k-2"), placed("k-2", "k-1"), placed("k-1", "k-3"))
-
-    assert KEYWORD_RULES.obstacles(ring, [placed("k-3", "k-2")]) == [(KEYWORDS, "k-1")]
-    assert KEYWORD_RULES.obstacles(ring, [placed("k-9", "k-2")]) == []
-    assert KEYWORD_RULES.obstacles(rows_below(), [placed("k-3", "k-3")]) == [(KEYWORDS, "k-3")]
-
-
 def test_an_undo_leaves_no_keyword_that_could_not_have_been_saved() -> None:
-    check = KEYWORD_RULES.check
-    assert check is not None
-
-    check(row_of())
-    check(tree.root_row())
+    keyword_rules.validate(lambda _collection, _row_id: None, [row_of(), tree.make_root_row()])
 
     for row in ({**row_of(), "normalized": []}, {**row_of(), "aliases": ["a"] * 201}):
         with pytest.raises(InvalidInput):
-            check(row)
+            keyword_rules.validate(lambda _collection, _row_id: None, [row])

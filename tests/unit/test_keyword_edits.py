@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
-from knowhub.core.errors import Conflict, Forbidden, InvalidInput, NotFound, VersionConflict
+from knowhub.core.errors import Conflict, Forbidden, InvalidInput
 from knowhub.core.operation import Row, Write
 from knowhub.core.request_context import RequestContext
-from knowhub.keywords import edits, info_decisions
+from knowhub.keywords import edits, info_rules
 from knowhub.keywords.edits import Edit
-from knowhub.keywords.model import KEYWORDS, LINKS, ROOT_ID, InfoPolicy, Link, RelationType, link_id
+from knowhub.keywords.model import KEYWORDS, LINKS, ROOT_ID, InfoPolicy, RelationType, make_link_id
+from knowhub.keywords.tree import find_info
 from tests.builders import caller, local
 from tests.fakes.keyword_view import FakeKeywordView, tree_of
 from tests.fakes.plain_text import PlainText
@@ -27,21 +28,21 @@ def view() -> FakeKeywordView:
 
 def link(view: FakeKeywordView, info_id: str, name: str, relation: RelationType = PRIMARY) -> str:
     """Link an info, made when it is not there, and return the id of the link's row."""
-    if view.info(info_id) is None:
+    if find_info(view, info_id) is None:
         view.put_info(info_id)
     keyword_id = view.id_of(name)
-    view.link(Link(info_id, keyword_id, relation))
-    row = info_decisions.new_link_row(info_id, keyword_id, relation, "agent", None, view.now)
-    view.rows[LINKS, link_id(info_id, keyword_id)] = dict(row)
-    return link_id(info_id, keyword_id)
+    view.put_link(info_rules.new_link_row(info_id, keyword_id, relation, "agent", None, view.now))
+    return make_link_id(info_id, keyword_id)
 
 
 def moved(view: FakeKeywordView, name: str, parent: str, ctx: RequestContext | None = None) -> Row | None:
-    return edits.moved(view, ctx or local(), view.id_of(name), parent if parent == ROOT_ID else view.id_of(parent))
+    return edits.move_keyword(
+        view, ctx or local(), view.id_of(name), parent if parent == ROOT_ID else view.id_of(parent)
+    )
 
 
 def merged(view: FakeKeywordView, source: str, into: str, ctx: RequestContext | None = None) -> Edit:
-    return edits.merged(view, ctx or local(), view.id_of(source), view.id_of(into), TEXT)
+    return edits.merge_keywords(view, ctx or local(), view.id_of(source), view.id_of(into), TEXT)
 
 
 def deleted(
@@ -52,7 +53,7 @@ def deleted(
     *,
     cascade: bool = False,
 ) -> Edit:
-    return edits.deleted_subtree(view, ctx or local(), view.id_of(name), policy, cascade=cascade)
+    return edits.delete_subtree(view, ctx or local(), view.id_of(name), policy, cascade=cascade)
 
 
 def by_id(writes: Sequence[Write], collection: str) -> dict[str, Mapping[str, Any]]:
@@ -96,37 +97,7 @@ def test_a_parent_that_is_not_there_for_the_caller_is_refused(view: FakeKeywordV
 
     for parent_id in (secret.id, gone, "never"):
         with pytest.raises(InvalidInput, match="new_parent_id"):
-            edits.moved(view, ANN, mine.id, parent_id)
-
-
-def test_the_root_is_moved_merged_and_deleted_by_nobody(view: FakeKeywordView) -> None:
-    go = view.id_of("Go")
-
-    for ctx in (local(), ANN):
-        with pytest.raises(Conflict, match="root"):
-            edits.moved(view, ctx, ROOT_ID, go)
-        with pytest.raises(Conflict, match="root"):
-            edits.merged(view, ctx, ROOT_ID, go, TEXT)
-        with pytest.raises(Conflict, match="root"):
-            edits.merged(view, ctx, go, ROOT_ID, TEXT)
-        with pytest.raises(Conflict, match="root"):
-            edits.deleted_subtree(view, ctx, ROOT_ID, InfoPolicy.DETACH, cascade=True)
-
-
-def test_only_the_owner_changes_a_keyword_and_only_the_version_that_was_read(view: FakeKeywordView) -> None:
-    mine = view.put("mine", owner="user:ann", scopes=("public",))
-    hidden = view.put("hidden", owner="user:ann", scopes=("user:ann",))
-
-    assert edits.editable_row(view, ANN, mine.id, 1)["name"] == "mine"
-    with pytest.raises(Forbidden) as refused:
-        edits.editable_row(view, BOB, mine.id)
-    with pytest.raises(NotFound):
-        edits.editable_row(view, BOB, hidden.id)
-    with pytest.raises(VersionConflict) as stale:
-        edits.editable_row(view, ANN, mine.id, 2)
-
-    assert refused.value.extra == {"ids": [mine.id]}
-    assert stale.value.extra == {"current_version": 1}
+            edits.move_keyword(view, ANN, mine.id, parent_id)
 
 
 # merge
@@ -146,8 +117,8 @@ def test_a_merge_gives_names_links_and_children_and_deletes_the_source_last(view
     assert [keywords[child]["parent_id"] for child in children] == [go, go]
     assert (keywords[python]["deleted"], keywords[python]["name"]) == (True, "Python")
     assert edit.writes[-1].id == python
-    assert links[link_id("i-1", python)]["deleted"] is True
-    new = links[link_id("i-1", go)]
+    assert links[make_link_id("i-1", python)]["deleted"] is True
+    new = links[make_link_id("i-1", go)]
     assert (new["relation"], new["created_by"], new["version"]) == ("EXAMPLE", "agent", 1)
     assert edit.reply == {
         "source": python,
@@ -163,15 +134,15 @@ def test_a_link_that_the_other_has_already_stays_as_it_is(view: FakeKeywordView)
 
     edit = merged(view, "Python", "Go")
 
-    assert list(by_id(edit.writes, LINKS)) == [link_id("i-1", view.id_of("Python"))]
+    assert list(by_id(edit.writes, LINKS)) == [make_link_id("i-1", view.id_of("Python"))]
     assert edit.reply["links"] == {"moved": 0, "dropped": 1}
 
 
 def test_a_link_that_the_other_once_had_goes_on_with_its_versions(view: FakeKeywordView) -> None:
     link(view, "i-1", "Python", EXAMPLE)
-    once = link_id("i-1", view.id_of("Go"))
-    row = info_decisions.new_link_row("i-1", view.id_of("Go"), PRIMARY, "user", None, 0.0)
-    view.rows[LINKS, once] = dict(info_decisions.unlinked(row, 0.0))
+    once = make_link_id("i-1", view.id_of("Go"))
+    row = info_rules.new_link_row("i-1", view.id_of("Go"), PRIMARY, "user", None, 0.0)
+    view.put_link(info_rules.make_link_tombstone(row, 0.0))
 
     links = by_id(merged(view, "Python", "Go").writes, LINKS)
 
@@ -196,7 +167,7 @@ def test_a_keyword_merges_neither_into_itself_nor_below(view: FakeKeywordView, i
 
 def test_a_merge_into_what_is_not_there_is_refused(view: FakeKeywordView) -> None:
     with pytest.raises(InvalidInput, match="into"):
-        edits.merged(view, local(), view.id_of("Go"), "never", TEXT)
+        edits.merge_keywords(view, local(), view.id_of("Go"), "never", TEXT)
 
 
 def test_a_merge_needs_the_right_to_both_and_to_every_child() -> None:
@@ -290,7 +261,10 @@ def test_infos_that_the_caller_cannot_see_are_neither_counted_nor_in_the_way_and
     edit = deleted(view, "mine", InfoPolicy.FORBID, ANN)
 
     links = by_id(edit.writes, LINKS)
-    assert {one: "deleted" in row for one, row in links.items()} == {row_id: True, link_id("hidden", ROOT_ID): False}
+    assert {one: "deleted" in row for one, row in links.items()} == {
+        row_id: True,
+        make_link_id("hidden", ROOT_ID): False,
+    }
     assert edit.reply == {"keywords": [mine.id], "links": {"moved": 0, "dropped": 0}, "reattached_to": None}
 
 
@@ -307,10 +281,10 @@ def test_infos_of_what_is_deleted_go_to_what_it_hung_below_without_doubles(view:
     links = by_id(edit.writes, LINKS)
     gone = {row_id for row_id, row in links.items() if row.get("deleted")}
     assert gone == {
-        link_id(*pair) for pair in (("moves", fast_api), ("twice", python), ("twice", fast_api), ("there", python))
+        make_link_id(*pair) for pair in (("moves", fast_api), ("twice", python), ("twice", fast_api), ("there", python))
     }
     kept = {row_id: row["relation"] for row_id, row in links.items() if row_id not in gone}
-    assert kept == {link_id("moves", language): "EXAMPLE", link_id("twice", language): "PRIMARY"}
+    assert kept == {make_link_id("moves", language): "EXAMPLE", make_link_id("twice", language): "PRIMARY"}
     assert (edit.reply["links"], edit.reply["reattached_to"]) == ({"moved": 2, "dropped": 2}, language)
 
 
@@ -319,7 +293,7 @@ def test_infos_of_a_keyword_below_the_root_go_to_the_root(view: FakeKeywordView)
 
     links = by_id(deleted(view, "算法").writes, LINKS)
 
-    assert links[link_id("i-1", ROOT_ID)]["relation"] == "PRIMARY"
+    assert links[make_link_id("i-1", ROOT_ID)]["relation"] == "PRIMARY"
 
 
 def test_infos_of_a_keyword_that_lost_its_parent_go_to_the_root(view: FakeKeywordView) -> None:
@@ -350,18 +324,3 @@ def test_forbidding_names_up_to_twenty_infos_and_lets_go_what_has_none(view: Fak
 
 
 # aliases
-
-
-def test_an_alias_that_is_the_name_of_another_keyword_is_refused_naming_it(view: FakeKeywordView) -> None:
-    go = view.id_of("Go")
-    secret = view.put("secret", owner="user:bob", scopes=("user:bob",))
-    view.put("named by its alias", tokens=("named", "nick"))
-
-    with pytest.raises(Conflict) as refused:
-        edits.check_aliases_free(view, ANN, TEXT, {"GO!": ["go"]}, "k-new")
-
-    assert refused.value.extra == {"alias": "GO!", "ids": [go]}
-    edits.check_aliases_free(view, ANN, TEXT, {"GO!": ["go"]}, go)
-    edits.check_aliases_free(view, ANN, TEXT, {"nick": ["nick"], "new": ["new"], "secret": ["secret"]}, "k-new")
-    with pytest.raises(Conflict):
-        edits.check_aliases_free(view, BOB, TEXT, {"secret": list(secret.tokens)}, "k-new")

@@ -2,7 +2,7 @@
 
 import sys
 
-from knowhub.cli.serve import screen_renderer
+from knowhub.cli.serve import make_screen_renderer
 
 
 def test_a_traceback_on_a_screen_shows_no_value_of_a_variable() -> None:
@@ -14,7 +14,7 @@ def test_a_traceback_on_a_screen_shows_no_value_of_a_variable() -> None:
         fail(bytes.fromhex("68756e74657232").decode())
     except ZeroDivisionError:
         found = sys.exc_info()
-    line = screen_renderer()(None, "error", {"event": "unexpected_error", "level": "error", "exc_info": found})
+    line = make_screen_renderer()(None, "error", {"event": "unexpected_error", "level": "error", "exc_info": found})
 
     assert "ZeroDivisionError" in line
     assert "in fail" in line

@@ -6,12 +6,11 @@ from pathlib import Path
 import pytest
 
 from knowhub.knowledge.model import COLLECTION, Feedback
-from knowhub.stores.files.apart import run_here
 from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.stores.files.log.log_line import seal
-from knowhub.stores.files.log.log_reading import DamagedLog, LogEnd
-from knowhub.stores.files.log.log_rows import LogRows, latest_rows
+from knowhub.stores.files.log.log_reader import DamagedLog, LogEnd, LogRows, latest_rows
 from knowhub.stores.files.store import StoreOptions
+from knowhub.stores.files.subprocess_runner import run_in_process
 from tests.builders import Domain, FakeClock, local, new_knowledge, opened, rows_of
 
 pytestmark = pytest.mark.anyio
@@ -21,10 +20,13 @@ ONE_SEGMENT, MANY_SEGMENTS = StoreOptions(), StoreOptions(segment_bytes=1)
 
 async def written(hub: Domain) -> None:
     """Save, change what is searched, change what is not, and delete."""
-    ids = [(await hub.knowledge.save(local(), new_knowledge(f"zebra {number}"))).record["id"] for number in range(4)]
-    await hub.knowledge.patch(local(), ids[0], {"content": "lion"})
-    await hub.knowledge.give_feedback(local(), ids[1], Feedback(helpful_case={"task": "t"}))
-    await hub.knowledge.delete(local(), ids[2])
+    ids = [
+        (await hub.knowledge.records.save(local(), new_knowledge(f"zebra {number}"))).record["id"]
+        for number in range(4)
+    ]
+    await hub.knowledge.records.patch(local(), ids[0], {"content": "lion"})
+    await hub.knowledge.records.give_feedback(local(), ids[1], Feedback(helpful_case={"task": "t"}))
+    await hub.knowledge.records.delete(local(), ids[2])
 
 
 def read(folder: Path, *, end: LogEnd | None = None, account: str | None = "default") -> LogRows:
@@ -48,10 +50,10 @@ async def test_rows_are_those_of_an_open_store(tmp_path: Path, options: StoreOpt
 
 async def test_what_stands_behind_the_end_that_is_named_is_not_read(tmp_path: Path) -> None:
     async with opened(tmp_path) as hub:
-        await hub.knowledge.save(local(), new_knowledge("before"))
+        await hub.knowledge.records.save(local(), new_knowledge("before"))
         segment = tmp_path / "change_log" / "segment-00000001.jsonl"
         end = LogEnd(1, segment.stat().st_size)
-        await hub.knowledge.save(local(), new_knowledge("after"))
+        await hub.knowledge.records.save(local(), new_knowledge("after"))
 
         found = read(tmp_path, end=end)
 
@@ -62,7 +64,7 @@ async def test_what_stands_behind_the_end_that_is_named_is_not_read(tmp_path: Pa
 @pytest.mark.parametrize("account", ["other", None])
 async def test_rows_of_another_account_are_left_out(tmp_path: Path, account: str | None) -> None:
     async with opened(tmp_path) as hub:
-        await hub.knowledge.save(local(), new_knowledge())
+        await hub.knowledge.records.save(local(), new_knowledge())
 
         found = read(tmp_path, account=account)
 
@@ -157,8 +159,8 @@ async def compacted(folder: Path) -> Path:
     async with opened(folder, clock=clock) as hub:
         await written(hub)
         clock.advance(48 * 3600.0)
-        await hub.store.compact(0.0, run_here(RealFileSystem()))
-        await hub.knowledge.save(local(), new_knowledge("behind the base"))
+        await hub.store.compact(0.0, run_in_process(RealFileSystem()))
+        await hub.knowledge.records.save(local(), new_knowledge("behind the base"))
     return next((folder / "change_log").glob("base-*.jsonl"))
 
 

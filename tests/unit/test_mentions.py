@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowhub.keywords.mentions import mentioned
+from knowhub.keywords.auto_link import find_names
 from knowhub.search.keyword_text import KeywordTextRules
 
 RULES = KeywordTextRules()
@@ -14,7 +14,7 @@ RULES = KeywordTextRules()
 
 def named(content: str, *names: str, limit: int = 50) -> list[str]:
     known = {token for name in names for token in RULES.tokens(name)}
-    return mentioned(content, RULES.tokens, known.__contains__, limit)
+    return find_names(content, RULES.tokens, known.__contains__, limit)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_no_content_takes_long(unit: str) -> None:
         return False
 
     started = time.process_time()
-    found = mentioned(content, RULES.tokens, known)
+    found = find_names(content, RULES.tokens, known)
 
     assert found == []
     assert asked <= 13 * len(content)

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowhub.core.errors import InvalidInput
-from knowhub.core.shingles import normalised_text
-from knowhub.knowledge.merging import MAX_MERGED_CHARS, joined_content, joined_evaluation, merged_rows
-from knowhub.knowledge.slim_losses import lost_facts
+from knowhub.core.near_duplicates import normalize_text
+from knowhub.knowledge.evolve.merge_advisor import find_missing_facts
+from knowhub.knowledge.evolve.merging import MAX_MERGED_CHARS, join_contents, merge_evaluation, merge_rows
 from tests.builders import START, knowledge_row
 
 
@@ -44,13 +44,13 @@ def evidence(helpful: int = 1, harmful: int = 0, score: int = 3, **histories: li
 def test_what_only_a_source_says_stands_below_what_the_survivor_says(
     survivor: str, sources: list[str], joined: str
 ) -> None:
-    assert joined_content(row(survivor, "t"), [row(source, "t") for source in sources]) == joined
+    assert join_contents(row(survivor, "t"), [row(source, "t") for source in sources]) == joined
 
 
 def test_another_task_stands_before_what_is_said_for_it() -> None:
     survivor, source = row("Wait.", "Log in to A"), row("Wait. Use the token.", "Log in to B")
 
-    assert joined_content(survivor, [source]) == "Wait.\nLog in to B\nUse the token."
+    assert join_contents(survivor, [source]) == "Wait.\nLog in to B\nUse the token."
 
 
 SENTENCES = st.lists(st.text("ab1 .\n。", min_size=1, max_size=12), min_size=1, max_size=5).map(" ".join)
@@ -60,16 +60,16 @@ SENTENCES = st.lists(st.text("ab1 .\n。", min_size=1, max_size=12), min_size=1,
 @settings(max_examples=200, deadline=None)
 def test_every_word_of_every_source_is_in_the_whole(survivor: str, sources: list[str]) -> None:
     survivor_row, *rows = [{"task": "", "content": text} for text in (survivor, *sources)]
-    joined = joined_content(survivor_row, rows)
+    joined = join_contents(survivor_row, rows)
 
-    words = set(normalised_text(joined).replace("。", " ").split())
+    words = set(normalize_text(joined).replace("。", " ").split())
     for text in (survivor, *sources):
-        assert set(normalised_text(text).replace("。", " ").split()) <= words
+        assert set(normalize_text(text).replace("。", " ").split()) <= words
     assert joined.startswith(survivor)
 
 
 def test_counters_add_up_and_the_case_that_each_record_begins_with_counts_once() -> None:
-    joined = joined_evaluation(evidence(3, 1, 2), [evidence(1, 0, 5), evidence(4, 2, 3), evidence(0, 1)])
+    joined = merge_evaluation(evidence(3, 1, 2), [evidence(1, 0, 5), evidence(4, 2, 3), evidence(0, 1)])
 
     assert (joined["score"], joined["helpful"], joined["harmful"]) == (5, 6, 4)
     assert joined["confidence"] == pytest.approx(6 / 11, abs=1e-6)
@@ -79,7 +79,7 @@ def test_cases_stand_in_the_order_of_their_times_and_the_newest_fifty_are_shown(
     old = [{"task": f"a{number}", "timestamp": f"2026-01-01T00:00:{number:02}Z"} for number in range(40)]
     new = [{"task": f"b{number}", "timestamp": f"2026-01-01T00:00:{number:02}Z"} for number in range(40)]
 
-    joined = joined_evaluation(evidence(helpful_history=old), [evidence(helpful_history=new)])
+    joined = merge_evaluation(evidence(helpful_history=old), [evidence(helpful_history=new)])
 
     shown = [case["task"] for case in joined["helpful_history"]]
     assert (len(shown), shown[0], shown[-2:]) == (50, "a15", ["a39", "b39"])
@@ -89,7 +89,7 @@ def test_the_survivor_keeps_who_it_is_for_and_the_sources_keep_all_but_a_pointer
     survivor = row("A.", row_id="k-1", scopes=["team:a"], tags={"x": "1", "l": ["one"]})
     source = row("B.", row_id="k-2", scopes=["team:a"], tags={"x": ["2", "1"], "y": "3"}, resource_ids=["r"])
 
-    kept, gone = merged_rows(survivor, [source], None, START + 60)
+    kept, gone = merge_rows(survivor, [source], None, START + 60)
 
     assert gone == source | {"merged_into": "k-1", "version": 2, "updated_at": kept["updated_at"]}
     assert {name for name in kept if kept[name] != survivor[name]} == {
@@ -110,7 +110,7 @@ def test_the_survivor_keeps_who_it_is_for_and_the_sources_keep_all_but_a_pointer
 )
 def test_a_whole_that_is_more_than_a_record_may_hold_is_refused(source: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput, match="would be more than"):
-        merged_rows(row("A."), [row(**source)], None, START)
+        merge_rows(row("A."), [row(**source)], None, START)
 
 
 @pytest.mark.parametrize(
@@ -134,4 +134,4 @@ def test_a_whole_that_is_more_than_a_record_may_hold_is_refused(source: dict[str
     ],
 )
 def test_what_a_new_text_leaves_out_is_named(before: str, after: str, lost: list[str]) -> None:
-    assert lost_facts([after, before], after) == lost
+    assert find_missing_facts([after, before], after) == lost

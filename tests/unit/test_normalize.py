@@ -5,7 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from opencc import OpenCC
 
-from knowhub.keywords.normalize import normalise
+from knowhub.search.keyword_text import normalize_name
 
 to_simplified = OpenCC("t2s").convert
 
@@ -19,7 +19,7 @@ PLAIN = st.text(st.sampled_from("aCb.#*+-_ ,/(13乾坤薴著機的薯龜鿿一")
 
 
 def form(text: str) -> str:
-    return normalise(text, to_simplified)
+    return normalize_name(text, to_simplified)
 
 
 @pytest.mark.parametrize(
@@ -120,11 +120,11 @@ def test_a_plain_name_has_the_form_that_it_has_beside_what_is_not_plain(text: st
 
 
 def test_the_fold_is_the_callers() -> None:
-    assert normalise("数据库", lambda text: text.replace("库", "庫")) == "数据庫"
+    assert normalize_name("数据库", lambda text: text.replace("库", "庫")) == "数据庫"
 
 
 def test_a_fold_that_never_settles_does_not_hang() -> None:
     def swap(text: str) -> str:
         return "".join({"甲": "乙", "乙": "甲"}.get(char, char) for char in text)
 
-    assert normalise("甲", swap) in {"甲", "乙"}
+    assert normalize_name("甲", swap) in {"甲", "乙"}

@@ -4,12 +4,13 @@ import pytest
 
 from knowhub.core.errors import Conflict, Forbidden, NotFound
 from knowhub.core.request_context import RequestContext
-from knowhub.knowledge.decisions import UNDO_RULES
 from knowhub.knowledge.exchange import KnowledgeExchange
-from knowhub.knowledge.model import COLLECTION, Feedback, OnConflict
+from knowhub.knowledge.model import Feedback, OnConflict
 from knowhub.knowledge.service import KnowledgeService
+from knowhub.knowledge.table import list_live_records
 from knowhub.operations.model import OperationFilter
 from knowhub.operations.service import OperationsService
+from knowhub.wiring.collections import COLLECTIONS
 from tests.builders import CountedIds, FakeClock, caller, imported, local, new_knowledge, retry_key
 from tests.fakes.memory_store import MemoryStore
 
@@ -28,7 +29,7 @@ class Desk:
         self.store = MemoryStore(self.clock, CountedIds())
         self.knowledge = KnowledgeService(self.store, CountedIds())
         self.exchange = KnowledgeExchange(self.store, CountedIds())
-        self.operations = OperationsService(self.store, CountedIds(), {COLLECTION: UNDO_RULES})
+        self.operations = OperationsService(self.store, CountedIds(), COLLECTIONS)
 
     async def saved(self, content: str = "one", supersedes: str | None = None) -> tuple[str, str]:
         new = new_knowledge(content, scopes=["team:web"], supersedes=supersedes)
@@ -122,20 +123,32 @@ async def test_what_stands_on_an_operation_is_named(desk: Desk) -> None:
     with pytest.raises(Conflict) as refused:
         await desk.operations.undo(ANN, operation_id)
 
-    assert refused.value.extra == {
-        "conflicts": [{"collection": COLLECTION, "id": row_id, "fields": ["content"], "operations": [newer]}],
-        "referrers": [],
-    }
+    assert refused.value.extra == {"blocked_by": [newer], "blocked_by_hidden": 0}
 
 
 async def test_a_record_that_another_supersedes_is_not_taken_away(desk: Desk) -> None:
     row_id, operation_id = await desk.saved("one")
-    newer, _ = await desk.saved("two", supersedes=row_id)
+    _, newer = await desk.saved("two", supersedes=row_id)
 
     with pytest.raises(Conflict) as refused:
         await desk.operations.undo(ANN, operation_id)
 
-    assert refused.value.extra["referrers"] == [{"collection": COLLECTION, "id": newer}]
+    assert refused.value.extra["blocked_by"] == [newer]
+
+
+async def test_an_edit_of_a_record_that_was_deleted_since_is_not_undone_and_a_vote_on_it_is(desk: Desk) -> None:
+    row_id, _ = await desk.saved("one")
+    edit = await desk.patched(row_id, content="two")
+    vote = await desk.knowledge.give_feedback(BOB, row_id, HELPFUL)
+    deletion = await desk.knowledge.delete(ANN, row_id)
+    assert vote.operation_id is not None
+
+    with pytest.raises(Conflict) as refused:
+        await desk.operations.undo(ANN, edit)
+    try_load = await desk.operations.undo(BOB, vote.operation_id)
+
+    assert refused.value.extra["blocked_by"] == [deletion]
+    assert try_load.changes[0].after["eval"]["helpful"] == 1
 
 
 async def test_nothing_is_undone_twice_and_an_undo_can_be_undone(desk: Desk) -> None:
@@ -149,7 +162,11 @@ async def test_nothing_is_undone_twice_and_an_undo_can_be_undone(desk: Desk) -> 
     entry = await desk.operations.get(ANN, vote.operation_id)
     redone = await desk.operations.undo(ANN, first.operation_ids[0])
 
-    assert refused.value.extra == {"undone_by": first.operation_ids[0]}
+    assert refused.value.extra == {
+        "undone_by": first.operation_ids[0],
+        "blocked_by": [],
+        "blocked_by_hidden": 0,
+    }
     assert (entry.undone_by, entry.undoable) == (first.operation_ids[0], False)
     assert redone.changes[0].after["eval"]["helpful"] == 2
     assert (await desk.operations.get(ANN, vote.operation_id)).undoable
@@ -173,17 +190,17 @@ async def test_an_import_is_undone_as_one_by_its_own_id(desk: Desk) -> None:
 
     assert (answer.imported, len(answer.operation_ids)) == (2500, 3)
     assert (len(undone.operation_ids), len(undone.changes)) == (3, 2500)
-    assert [head.id for head in desk.store.view("default").live_heads()] == []
+    assert [head.id for head in list_live_records(desk.store.view("default"))] == []
 
 
 async def test_an_import_of_which_one_record_was_edited_is_not_undone_at_all(desk: Desk) -> None:
     lines = [imported(f"line-{number}", f"content {number}") for number in range(1500)]
     answer = await desk.exchange.import_lines(local(), lines, OnConflict.FAIL)
     assert answer.import_id is not None
-    await desk.knowledge.patch(local(), "line-3", {"content": "edited"})
+    edit = await desk.knowledge.patch(local(), "line-3", {"content": "edited"})
 
     with pytest.raises(Conflict) as refused:
         await desk.operations.undo(local(), answer.import_id)
 
-    assert [conflict["id"] for conflict in refused.value.extra["conflicts"]] == ["line-3"]  # type: ignore[attr-defined]  # what `extra` holds is JSON
-    assert len(list(desk.store.view("default").live_heads())) == 1500
+    assert refused.value.extra["blocked_by"] == [edit.operation_id]
+    assert len(list(list_live_records(desk.store.view("default")))) == 1500

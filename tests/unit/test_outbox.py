@@ -2,22 +2,17 @@
 
 import asyncio
 import shutil
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from knowhub.context.events import MOVED_FROM, events_of
-from knowhub.context.index.index_worker import IndexWorker
-from knowhub.context.index.outbox_store import Patience
+from knowhub.context.index.outbox_store import RetryPolicy
 from knowhub.context.index_model import EventStatus
-from knowhub.context.model import PARTS, Category, RelationEdge
+from knowhub.context.model import PARTS, MemoryCategory
 from knowhub.core.errors import Forbidden, NotFound
 from knowhub.core.request_context import Role, local_context
-from knowhub.providers.graph import InProcessGraph
-from knowhub.search.context_vectors import ContextVectors
-from knowhub.stores.files.rows.state import SearchableContext
 from tests.builders import FakeClock, caller, local
 from tests.context_rows import ACCOUNT, OWNER, memory_at, node_row, part_row, said, session_at
 from tests.fakes.hashing_embedder import HashingEmbedder
@@ -41,13 +36,6 @@ from tests.memory_index import (
 pytestmark = pytest.mark.anyio
 
 
-class BrokenGraph(InProcessGraph):
-    """Takes no edges."""
-
-    async def upsert_edges(self, edges: Sequence[RelationEdge]) -> None:
-        raise ConnectionError(f"{len(edges)} edges find no server")
-
-
 async def test_what_a_commit_asks_for_is_pending_until_it_has_its_vector(tmp_path: Path) -> None:
     clock = FakeClock()
     async with memory_hub(tmp_path, HashingEmbedder(), clock) as hub:
@@ -55,10 +43,10 @@ async def test_what_a_commit_asks_for_is_pending_until_it_has_its_vector(tmp_pat
         clock.advance(5)
         before = await status_of(hub)
 
-        await vectors_of(hub).embed_waiting()
+        await vectors_of(hub).embed_pending()
         after = await status_of(hub)
 
-        assert (before.pending, before.lag_s, hub.index_lag) == (3, 5.0, 3)
+        assert (before.pending, before.lag_s, hub.indexes.lag) == (3, 5.0, 3)
         assert (after.pending, after.lag_s) == (0, 0.0)
         assert set(on_disk(tmp_path)) == set(live_heads(hub))
 
@@ -66,11 +54,11 @@ async def test_what_a_commit_asks_for_is_pending_until_it_has_its_vector(tmp_pat
 async def test_without_an_embedder_nothing_waits_and_words_find_everything(tmp_path: Path) -> None:
     async with memory_hub(tmp_path) as hub:
         await written(hub, said(session_at(), TEXTS))
-        await hub.keeper.run_once()
+        await hub.maintenance.tick()
 
         status = await status_of(hub)
 
-        assert (status.pending, status.dead, hub.index_lag) == (0, 0, 0)
+        assert (status.pending, status.dead, hub.indexes.lag) == (0, 0, 0)
         assert [uri.rpartition("/")[2] for uri in await found(hub, "zebra")] == ["m0"]
 
 
@@ -80,9 +68,9 @@ async def test_the_events_of_an_operation_are_those_that_its_answer_names(tmp_pa
         operation = hub.store.history.at(hub.store.last_seq)
         assert operation is not None
         named = events_of(ACCOUNT, operation.operation_id, operation.timestamp, operation.changes)
-        await hub.memory_recall.outbox.keep()
+        await hub.memories.outbox.catch_up()
 
-        claimed = await hub.memory_recall.outbox.claim_batch("one", 10)
+        claimed = await hub.memories.outbox.claim_batch("one", 10)
 
         assert claimed == [replace(event, status=EventStatus.CLAIMED) for event in named]
 
@@ -92,9 +80,13 @@ async def test_a_dead_letter_names_its_error_hinders_no_other_and_is_found_by_it
     async with memory_hub(tmp_path, PickyEmbedder(), clock) as hub:
         dead = await with_a_dead_letter(hub, clock)
 
-        lag, named = hub.memory_recall.lag, dict(hub.keeper.failures)
+        lag, named = hub.indexes.memories.lag, dict(hub.maintenance.failures)
 
-        assert (dead.uri, dead.retry_count, dead.error != "") == (f"{session_at()}/m1", Patience().max_attempts, True)
+        assert (dead.uri, dead.retry_count, dead.error != "") == (
+            f"{session_at()}/m1",
+            RetryPolicy().max_attempts,
+            True,
+        )
         assert (lag, len(on_disk(tmp_path))) == (0, 2)
         assert "found by their words alone, are 1" in named["memory_vectors"]
         assert POISON not in str(named)
@@ -106,7 +98,7 @@ async def test_a_dead_letter_is_seen_and_retried_by_whom_it_concerns_only(tmp_pa
     async with memory_hub(tmp_path, PickyEmbedder(), clock) as hub:
         dead = await with_a_dead_letter(hub, clock)
         owner, stranger = caller(user_id="li"), caller(user_id="wu")
-        outbox = hub.memory_recall.outbox
+        outbox = hub.memories.outbox
 
         seen = [
             len((await outbox.status(ctx)).dead_letters) for ctx in (owner, stranger, local_context(OWNER, "other"))
@@ -128,13 +120,13 @@ async def test_a_dead_letter_is_done_once_its_embedder_is_mended_and_somebody_as
         dead = await with_a_dead_letter(hub, clock)
         embedder.is_mended = True
 
-        again = await hub.memory_recall.outbox.retry(caller(user_id="li"), dead.event_id)
-        lag = hub.memory_recall.lag
+        again = await hub.memories.outbox.retry(caller(user_id="li"), dead.event_id)
+        lag = hub.indexes.memories.lag
         await worked_off(hub, clock)
 
         assert (again.status, again.retry_count, lag) == (EventStatus.PENDING, 0, 1)
         assert (await status_of(hub)).dead == 0
-        assert hub.keeper.failures == {}
+        assert hub.maintenance.failures == {}
         assert set(on_disk(tmp_path)) == set(live_heads(hub))
 
 
@@ -143,13 +135,13 @@ async def test_dead_letters_and_failures_survive_a_restart_and_are_not_tried_at_
     async with memory_hub(tmp_path, PickyEmbedder(), clock) as hub:
         dead = await with_a_dead_letter(hub, clock)
         await written(hub, [part_row(session_at(), 9, f"{POISON} again")])
-        await vectors_of(hub).embed_waiting()
+        await vectors_of(hub).embed_pending()
         failed = (await status_of(hub)).failed
 
     embedder = PickyEmbedder()
     async with memory_hub(tmp_path, embedder, clock) as hub:
         unread = await status_of(hub)
-        await hub.memory_recall.outbox.keep()
+        await hub.memories.outbox.catch_up()
         await worker_of(hub).run_once()
         status = await status_of(hub)
 
@@ -175,7 +167,7 @@ async def test_a_damaged_or_missing_note_of_failures_means_that_they_are_tried_a
     embedder = PickyEmbedder()
     embedder.is_mended = True
     async with memory_hub(tmp_path, embedder, clock) as hub:
-        await vectors_of(hub).embed_waiting()
+        await vectors_of(hub).embed_pending()
 
         assert (await status_of(hub)).dead == 0
         assert set(on_disk(tmp_path)) == set(live_heads(hub))
@@ -184,15 +176,15 @@ async def test_a_damaged_or_missing_note_of_failures_means_that_they_are_tried_a
 async def test_a_deleted_index_is_built_anew_from_the_log_alone(tmp_path: Path) -> None:
     async with memory_hub(tmp_path, HashingEmbedder()) as hub:
         await written(hub, said(session_at(), TEXTS))
-        await vectors_of(hub).embed_waiting()
-        await hub.keeper.run_once()
+        await vectors_of(hub).embed_pending()
+        await hub.maintenance.tick()
         before, answers = on_disk(tmp_path), await found(hub, "zebra tea")
     shutil.rmtree(tmp_path / "indexes" / "context")
 
     async with memory_hub(tmp_path, HashingEmbedder()) as hub:
         waiting = (await status_of(hub)).pending
-        await vectors_of(hub).embed_waiting()
-        await hub.keeper.run_once()
+        await vectors_of(hub).embed_pending()
+        await hub.maintenance.tick()
 
         assert waiting == 3
         assert on_disk(tmp_path) == before == await rebuilt(hub, tmp_path)
@@ -205,31 +197,31 @@ async def test_only_the_keeper_works_and_another_process_shows_the_same_and_can_
         memory_hub(tmp_path, embedder, clock) as keeper,
         memory_hub(tmp_path, idle := PickyEmbedder(), clock) as other,
     ):
-        await keeper.keeper.run_once()
-        await other.keeper.run_once()
+        await keeper.maintenance.tick()
+        await other.maintenance.tick()
         dead = await with_a_dead_letter(keeper, clock)
-        await other.keeper.run_once()
+        await other.maintenance.tick()
         seen = await status_of(other)
         embedder.is_mended = True
 
-        wished = await other.memory_recall.outbox.retry(local(), dead.event_id)
+        wished = await other.memories.outbox.retry(local(), dead.event_id)
         asked_for = await status_of(other)
-        await keeper.keeper.run_once()
+        await keeper.maintenance.tick()
         await worked_off(keeper, clock)
         await asyncio.sleep(0)
-        await other.keeper.run_once()
+        await other.maintenance.tick()
         after = await status_of(other)
 
         assert (seen.dead, seen.dead_letters, seen.pending) == (1, [dead], 0)
         assert (wished.status, asked_for.dead, asked_for.pending) == (EventStatus.PENDING, 0, 1)
-        assert (after.dead, after.pending, other.memory_recall.lag) == (0, 0, 0)
+        assert (after.dead, after.pending, other.indexes.memories.lag) == (0, 0, 0)
         assert not [texts for texts in idle.asked if any(POISON in text for text in texts)]
         assert set(on_disk(tmp_path)) == set(live_heads(keeper))
 
 
 async def test_a_newer_text_takes_the_place_of_a_dead_letter_and_a_deletion_ends_it(tmp_path: Path) -> None:
     clock = FakeClock()
-    trip, plan = memory_at(Category.EVENTS, "trip"), memory_at(Category.EVENTS, "plan")
+    trip, plan = memory_at(MemoryCategory.EVENTS, "trip"), memory_at(MemoryCategory.EVENTS, "plan")
     async with memory_hub(tmp_path, PickyEmbedder(), clock) as hub:
         await written(hub, [node_row(one, abstract=f"{POISON} of {one}") for one in (trip, plan)])
         await worked_off(hub, clock)
@@ -239,17 +231,17 @@ async def test_a_newer_text_takes_the_place_of_a_dead_letter_and_a_deletion_ends
         await written(hub, [node_row(plan, abstract="", deleted=True, version=2)])
         await worked_off(hub, clock)
 
-        assert (dead, (await status_of(hub)).dead, hub.keeper.failures) == (2, 0, {})
+        assert (dead, (await status_of(hub)).dead, hub.maintenance.failures) == (2, 0, {})
         assert set(on_disk(tmp_path)) == set(live_heads(hub))
         assert POISON.encode() not in (tmp_path / "indexes" / "context" / "outbox.json").read_bytes()
         assert plan.encode() not in (tmp_path / "indexes" / "context" / "outbox.json").read_bytes()
 
 
 async def test_what_has_changed_but_for_its_text_needs_no_embedder(tmp_path: Path) -> None:
-    trip = memory_at(Category.EVENTS, "trip")
+    trip = memory_at(MemoryCategory.EVENTS, "trip")
     async with memory_hub(tmp_path, embedder := HashingEmbedder()) as hub:
         await written(hub, [node_row(trip, abstract="a trip to Rome")])
-        await vectors_of(hub).embed_waiting()
+        await vectors_of(hub).embed_pending()
         asked = len(embedder.asked)
 
         await written(hub, [node_row(trip, abstract="a trip to Rome", overview="longer", version=2)])
@@ -265,7 +257,7 @@ async def test_a_subtree_that_moves_keeps_its_vectors_and_is_found_at_its_new_pl
     async with memory_hub(tmp_path, embedder := HashingEmbedder()) as hub:
         before = [node_row(old, abstract="about zebras"), *said(old, TEXTS)]
         await written(hub, before)
-        await vectors_of(hub).embed_waiting()
+        await vectors_of(hub).embed_pending()
         asked = len(embedder.asked)
         gone = [row | {"deleted": True, "version": 2} for row in before]
         moved = [node_row(new, abstract="about zebras") | {MOVED_FROM: old}]
@@ -288,7 +280,7 @@ async def test_two_accounts_have_their_own_events_and_their_own_answers(tmp_path
         await written(hub, said(other, ["a zebra of another account"]), "other")
         waiting = [(await status_of(hub, ctx)).pending for ctx in (local(), local_context(OWNER, "other"))]
 
-        await vectors_of(hub).embed_waiting()
+        await vectors_of(hub).embed_pending()
 
         assert waiting == [3, 1]
         assert await found(hub, "zebra") == [f"{session_at()}/m0"]
@@ -306,12 +298,12 @@ async def test_of_an_erased_message_no_vector_and_no_word_stands_in_what_is_deri
             await written(hub, [part_row(session_at(), 0, "", id=address, deleted=True, version=2)])
 
         for address in (zebra, dead.uri):
-            await hub.erasures.erase(local(), PARTS, address)
+            await hub.operations.erasure.erase(local(), PARTS, address)
 
         assert secret <= before
         assert set(on_disk(tmp_path)) == set(live_heads(hub)) == before - secret
         assert (await status_of(hub)).dead == 0
-        assert hub.memory_recall.letters.noted_erases == hub.store.erases
+        assert hub.memories.outbox.erase_seq == hub.store.erases
         assert dead.uri.encode() not in (tmp_path / "indexes" / "context" / "outbox.json").read_bytes()
 
 
@@ -321,45 +313,7 @@ async def test_without_an_embedder_what_one_left_behind_goes_with_an_erasing(tmp
         dead = await with_a_dead_letter(hub, clock)
 
     async with memory_hub(tmp_path, None, clock) as hub:
-        await hub.erasures.erase(local(), PARTS, dead.uri)
+        await hub.operations.erasure.erase(local(), PARTS, dead.uri)
 
-        assert not (tmp_path / "indexes" / "context" / "outbox.json").exists()
+        assert dead.uri.encode() not in (tmp_path / "indexes" / "context" / "outbox.json").read_bytes()
         assert not list((tmp_path / "indexes" / "context" / "vectors").rglob("rows.bin"))
-
-
-async def test_edges_reach_a_graph_and_leave_it_with_their_node(tmp_path: Path) -> None:
-    trip, plan = memory_at(Category.EVENTS, "trip"), memory_at(Category.EVENTS, "plan")
-    edges = [{"to_uri": plan, "relation_type": "related", "reason": "planned", "weight": 0.5}]
-    graph = InProcessGraph()
-    async with memory_hub(tmp_path, HashingEmbedder()) as hub:
-        records = SearchableContext(hub.store.state(ACCOUNT))
-        vectors = ContextVectors(vectors_of(hub), lambda _account: records, hub.store.history)
-        worker = IndexWorker(hub.memory_recall.outbox, hub.store, vectors, graph)
-        await hub.memory_recall.outbox.keep()
-        await written(hub, [node_row(trip, relations=edges), node_row(plan)])
-        await worker.run_once()
-        linked = list(await graph.neighbors(plan))
-
-        await written(hub, [node_row(trip, relations=edges, deleted=True, version=2)])
-        await worker.run_once()
-
-        assert linked == [RelationEdge(trip, plan, "related", "planned", 0.5)]
-        assert list(await graph.neighbors(plan)) == []
-
-
-async def test_a_graph_that_fails_is_a_failure_of_that_event_alone(tmp_path: Path) -> None:
-    trip = memory_at(Category.EVENTS, "trip")
-    edges = [{"to_uri": session_at(), "relation_type": "related", "reason": "", "weight": 0.5}]
-    async with memory_hub(tmp_path, HashingEmbedder()) as hub:
-        records = SearchableContext(hub.store.state(ACCOUNT))
-        vectors = ContextVectors(vectors_of(hub), lambda _account: records, hub.store.history)
-        worker = IndexWorker(hub.memory_recall.outbox, hub.store, vectors, BrokenGraph())
-        await hub.memory_recall.outbox.keep()
-        await written(hub, [node_row(trip, relations=edges)])
-
-        done = await worker.run_once()
-        status = await status_of(hub)
-
-        assert (done.succeeded, done.retried) == (1, 1)
-        assert (status.pending, status.failed) == (0, 1)
-        assert set(on_disk(tmp_path)) == set(live_heads(hub))

@@ -7,11 +7,11 @@ from typing import Any
 import orjson
 import pytest
 
-from knowhub.context.index.index_ports import Letter
+from knowhub.context.index.index_ports import DeadLetter, parse_dead_letter
 from knowhub.context.index_model import EventStatus, EventType, OutboxEvent
 from knowhub.core.errors import StorageFull, Unavailable
-from knowhub.stores.files.derived.outbox_file import OutboxFile
-from knowhub.stores.files.log.log_line import object_of, seal
+from knowhub.stores.files.log.log_line import seal
+from knowhub.stores.files.projections.outbox_file import OutboxFile
 from tests.context_rows import ACCOUNT, session_at
 from tests.fakes.faulty_files import FaultyFileSystem, Plan
 
@@ -27,10 +27,9 @@ class ErasedUpTo:
 
     def __init__(self, erases: int = 0) -> None:
         self.erases = erases
-        self.is_erasing = False
 
 
-def letter(number: int = 1) -> Letter:
+def letter(number: int = 1) -> DeadLetter:
     event = OutboxEvent(
         f"{number:032}",
         EventType.UPSERT_CONTEXT,
@@ -41,11 +40,11 @@ def letter(number: int = 1) -> Letter:
         created_at=12.5,
         error="refused",
     )
-    return Letter(event, number, 99.0)
+    return DeadLetter(event, number, 99.0)
 
 
-def outbox_in(folder: Path, files: FaultyFileSystem, log: ErasedUpTo | None = None) -> OutboxFile:
-    return OutboxFile(files, folder, "the log", log or ErasedUpTo())
+def outbox_in(folder: Path, files: FaultyFileSystem, log: ErasedUpTo | None = None) -> OutboxFile[DeadLetter]:
+    return OutboxFile(files, folder, "the log", log or ErasedUpTo(), parse_dead_letter)
 
 
 @pytest.mark.parametrize(("plan", "problem"), PLANS)
@@ -75,30 +74,13 @@ def test_a_wish_that_is_not_kept_is_refused_and_can_be_said_again(
     outbox = outbox_in(tmp_path, files)
 
     with pytest.raises(problem, match="the wish to try again is not kept"):
-        outbox.ask(WISHED)
-    refused = outbox.asked()
+        outbox.request_retry(WISHED)
+    refused = outbox.list_retries()
     files.begin(Plan())
-    outbox.ask(WISHED)
+    outbox.request_retry(WISHED)
 
     assert refused == []
-    assert outbox.asked() == [WISHED]
-
-
-async def test_letters_that_may_tell_of_what_was_erased_and_stay_are_named_until_they_go(tmp_path: Path) -> None:
-    files, log = FaultyFileSystem(), ErasedUpTo()
-    outbox = outbox_in(tmp_path, files, log)
-    await outbox.save([letter()])
-    log.erases = 7
-    files.begin(Plan(fail_at=1, lasting=True, kinds=["remove"]))
-
-    with pytest.raises(Unavailable, match=r"outbox\.json may tell of what was erased"):
-        await outbox.drop_outdated()
-    noted = outbox.noted_erases
-    files.begin(Plan())
-    await outbox.drop_outdated()
-
-    assert noted == 0
-    assert outbox.noted_erases is None
+    assert outbox.list_retries() == [WISHED]
 
 
 @pytest.mark.parametrize("account", [None, 7, ["default"]])
@@ -106,25 +88,11 @@ async def test_letters_that_name_no_account_count_as_none(tmp_path: Path, accoun
     outbox = outbox_in(tmp_path, FaultyFileSystem())
     await outbox.save([letter(1), letter(2)])
     note = tmp_path / "outbox.json"
-    kept: dict[str, Any] = orjson.loads(object_of(note.read_bytes()))
+    kept: dict[str, Any] = orjson.loads(note.read_bytes())
     kept["letters"][1]["event"]["payload"]["account"] = account
     note.write_bytes(seal(orjson.dumps(kept)[:-1]))
 
     assert outbox.load() == []
-
-
-@pytest.mark.parametrize("kind", ["read", "remove"])
-async def test_letters_that_a_disk_neither_reads_nor_removes_are_named_behind_an_erasing(
-    tmp_path: Path, kind: str
-) -> None:
-    files, log = FaultyFileSystem(), ErasedUpTo()
-    outbox = outbox_in(tmp_path, files, log)
-    await outbox.save([letter()])
-    log.erases = 7
-    files.begin(Plan(fail_at=1, lasting=True, kinds=[kind]))
-
-    with pytest.raises(Unavailable, match=r"outbox\.json may tell of what was erased"):
-        await outbox.drop_outdated()
 
 
 async def test_letters_are_not_kept_where_nobody_can_tell_whether_there_is_a_file(tmp_path: Path) -> None:
@@ -141,8 +109,8 @@ async def test_letters_are_not_kept_where_nobody_can_tell_whether_there_is_a_fil
 def test_wishes_that_cannot_be_listed_are_named(tmp_path: Path) -> None:
     files = FaultyFileSystem()
     outbox = outbox_in(tmp_path, files)
-    outbox.ask(WISHED)
+    outbox.request_retry(WISHED)
     files.begin(Plan(fail_at=1, lasting=True, kinds=["names"]))
 
     with pytest.raises(Unavailable, match="wishes to try again"):
-        outbox.asked()
+        outbox.list_retries()

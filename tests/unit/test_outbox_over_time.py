@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from knowhub.context.model import Category
+from knowhub.context.model import MemoryCategory
 from tests.builders import FakeClock
 from tests.context_rows import memory_at, node_row
 from tests.memory_index import (
@@ -22,7 +22,7 @@ from tests.memory_index import (
 
 pytestmark = pytest.mark.anyio
 
-TRIP = memory_at(Category.EVENTS, "trip")
+TRIP = memory_at(MemoryCategory.EVENTS, "trip")
 
 
 async def test_a_text_that_was_written_while_nobody_embedded_is_tried_though_the_one_before_it_is_dead(
@@ -50,13 +50,13 @@ async def test_who_becomes_keeper_without_a_note_of_failures_tries_what_the_last
     mended.is_mended = True
     async with memory_hub(tmp_path, mended, clock) as heir:
         async with memory_hub(tmp_path, PickyEmbedder(), clock) as keeper:
-            await keeper.keeper.run_once()
+            await keeper.maintenance.tick()
             await with_a_dead_letter(keeper, clock)
-            await heir.keeper.run_once()
-            lag = heir.memory_recall.lag
+            await heir.maintenance.tick()
+            lag = heir.indexes.memories.lag
         (tmp_path / "indexes" / "context" / "outbox.json").unlink()
 
-        await heir.keeper.run_once()
+        await heir.maintenance.tick()
         await worked_off(heir, clock)
 
         assert lag == 0
@@ -82,7 +82,7 @@ async def test_a_failure_waits_out_its_pause_though_something_else_was_edited_si
 ) -> None:
     clock = FakeClock()
     async with memory_hub(tmp_path, PickyEmbedder(), clock) as hub:
-        await hub.memory_recall.outbox.keep()
+        await hub.memories.outbox.catch_up()
         await written(hub, [node_row(TRIP, abstract=POISON)])
         await written(hub, [node_row(TRIP, abstract=POISON, overview="three days", version=2)])
         first = await worker_of(hub).run_once()

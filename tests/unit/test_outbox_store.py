@@ -6,13 +6,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from knowhub.context.index.index_ports import Asked
-from knowhub.context.index.outbox_store import OutboxStore, Patience
+from knowhub.context.index.index_ports import IndexRequest
+from knowhub.context.index.outbox_store import OutboxStore, RetryPolicy
 from knowhub.context.index_model import EventStatus, EventType, OutboxEvent
 from tests.builders import FakeClock
 
-PATIENCE = Patience(lease_s=60.0, first_pause_s=2.0, longest_pause_s=5.0, max_attempts=3)
-UPSERT, DELETE, RELATION = EventType.UPSERT_CONTEXT, EventType.DELETE_CONTEXT, EventType.UPSERT_RELATION
+PATIENCE = RetryPolicy(lease_s=60.0, first_pause_s=2.0, longest_pause_s=5.0, max_attempts=3)
+UPSERT, DELETE = EventType.UPSERT_CONTEXT, EventType.DELETE_CONTEXT
 
 
 def event(number: int, address: str | None = None, kind: EventType = UPSERT) -> OutboxEvent:
@@ -23,7 +23,7 @@ def event(number: int, address: str | None = None, kind: EventType = UPSERT) -> 
 
 def outbox(*events: OutboxEvent, clock: FakeClock | None = None) -> OutboxStore:
     store = OutboxStore(clock or FakeClock(), PATIENCE)
-    store.append_batch([Asked(one, 1) for one in events])
+    store.append_batch([IndexRequest(one, 1) for one in events])
     return store
 
 
@@ -147,20 +147,10 @@ def test_a_newer_event_of_the_same_uri_supersedes_an_older_one_whatever_became_o
     store.mark_failed("e2", "no", retryable=False)
 
     newer = [event(4, "ctx://a"), event(5, "ctx://b"), event(6, "ctx://c")]
-    store.append_batch([Asked(one, 2) for one in newer])
+    store.append_batch([IndexRequest(one, 2) for one in newer])
     store.mark_done("e1")
 
     assert standing(store) == dict.fromkeys(["e4", "e5", "e6"], EventStatus.PENDING)
-
-
-def test_edges_wait_beside_the_text_and_a_deletion_takes_the_place_of_both() -> None:
-    store = outbox(event(1, "ctx://a"), event(2, "ctx://a", RELATION))
-    both = set(standing(store))
-
-    store.append(event(3, "ctx://a", DELETE), 2)
-
-    assert both == {"e1", "e2"}
-    assert set(standing(store)) == {"e3"}
 
 
 def test_what_a_worker_gives_back_goes_behind_what_waits_and_counts_as_no_failure() -> None:
@@ -262,7 +252,7 @@ class OutboxMachine(RuleBasedStateMachine):
         for letter in letters:
             self.store.restore(letter)
         # What never failed has no letter: the vectors lack it, and so the backlog asks for it again.
-        self.store.append_batch([Asked(one, 1) for one in missing])
+        self.store.append_batch([IndexRequest(one, 1) for one in missing])
         self.held.clear()
 
     @rule()

@@ -5,21 +5,20 @@ from typing import Any
 import pytest
 
 from knowhub.core.errors import InvalidInput
-from knowhub.keywords.plan import (
+from knowhub.keywords.curate.plan import (
     MAX_CHILDREN,
     MAX_STEPS,
+    CurationPlan,
     DescribeStep,
     MergeStep,
     MoveStep,
     NodeRef,
-    Plan,
     SplitGroup,
     SplitStep,
     Step,
-    Undescribed,
-    parsed_steps,
-    plan_json,
-    refs_of,
+    list_refs,
+    parse_steps,
+    render_plan,
 )
 
 A, B, C = (NodeRef(name, 3, name.upper(), f"root / {name.upper()}") for name in "abc")
@@ -49,22 +48,23 @@ def split(*groups: object) -> dict[str, object]:
 
 
 def test_the_steps_of_a_plan_are_read_as_they_were_written() -> None:
-    plan = Plan("root", "root", "2026-03-05T12:00:00.000Z", STEPS, [Undescribed("a", "A", "root / A")], 1, ["llm"], "4")
+    undescribed = [NodeRef("a", 1, "A", "root / A")]
+    plan = CurationPlan("root", "root", "2026-03-05T12:00:00.000Z", "4", STEPS, undescribed, 1, ["llm"])
 
-    shown = plan_json(plan)
+    shown = render_plan(plan)
 
-    assert parsed_steps(shown) == STEPS
+    assert parse_steps(shown) == STEPS
     assert shown["missing_descriptions"] == [{"id": "a", "name": "A", "path": "root / A"}]
     assert (shown["missing_description_count"], shown["degraded"], shown["scope_id"]) == (1, ["llm"], "root")
 
 
 def test_a_step_names_every_keyword_that_it_rests_on() -> None:
-    assert [[one.id for one in refs_of(step)] for step in STEPS] == [["a", "b"], ["a", "c"], ["b"], ["c", "d"]]
+    assert [[one.id for one in list_refs(step)] for step in STEPS] == [["a", "b"], ["a", "c"], ["b"], ["c", "d"]]
 
 
 def test_a_plan_needs_no_more_than_what_is_to_be_done() -> None:
-    assert parsed_steps(plan_of(move())) == [MoveStep(NodeRef("a", 1), NodeRef("b", 1))]
-    assert parsed_steps(plan_of()) == []
+    assert parse_steps(plan_of(move())) == [MoveStep(NodeRef("a", 1), NodeRef("b", 1))]
+    assert parse_steps(plan_of()) == []
 
 
 @pytest.mark.parametrize(
@@ -107,10 +107,10 @@ def test_a_plan_needs_no_more_than_what_is_to_be_done() -> None:
 )
 def test_what_is_no_plan_is_refused_by_the_name_of_its_field(plan: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidInput) as refused:
-        parsed_steps(plan)
+        parse_steps(plan)
 
     assert [error.field for error in refused.value.errors] == [field]
 
 
 def test_a_plan_of_as_many_steps_as_are_allowed_is_read() -> None:
-    assert len(parsed_steps(plan_of(*[move()] * MAX_STEPS))) == MAX_STEPS
+    assert len(parse_steps(plan_of(*[move()] * MAX_STEPS))) == MAX_STEPS

@@ -2,9 +2,11 @@
 
 import pytest
 
-from knowhub.knowledge.extraction_model import Category
-from knowhub.knowledge.profile import SAME, can_meet, completed, is_against, is_exclusive, likeness, statement
-from knowhub.search.simplified import simplified
+from knowhub.conversations.comparison import SAME, compute_similarity, is_conflict
+from knowhub.conversations.statements import parse_statement
+from knowhub.knowledge.extract.model import CandidateCategory
+from knowhub.knowledge.extract.profile import is_exclusive, is_related, merge_content
+from knowhub.search.analysis import simplify
 
 SAME_PAIRS = [
     ("我更习惯用 TypeScript 而不是 JavaScript。", "我喜欢用 TypeScript"),
@@ -64,76 +66,78 @@ STRANGERS = [
 
 @pytest.mark.parametrize(("stored", "said"), SAME_PAIRS)
 def test_the_same_wish_in_other_words_is_the_same(stored: str, said: str) -> None:
-    assert likeness(statement(said), statement(stored)) >= SAME
+    assert compute_similarity(parse_statement(said), parse_statement(stored)) >= SAME
 
 
 @pytest.mark.parametrize(("stored", "said"), OPPOSITES)
 def test_an_opposite_wish_is_against_it_and_not_like_it(stored: str, said: str) -> None:
-    assert is_against(statement(said), statement(stored))
-    assert likeness(statement(said), statement(stored)) == 0
+    assert is_conflict(parse_statement(said), parse_statement(stored))
+    assert compute_similarity(parse_statement(said), parse_statement(stored)) == 0
 
 
 @pytest.mark.parametrize(("stored", "said"), STRANGERS)
 def test_two_matters_have_nothing_to_do_with_each_other(stored: str, said: str) -> None:
-    assert not is_against(statement(said), statement(stored))
-    assert likeness(statement(said), statement(stored)) < SAME
+    assert not is_conflict(parse_statement(said), parse_statement(stored))
+    assert compute_similarity(parse_statement(said), parse_statement(stored)) < SAME
 
 
 TOGETHER = [
-    (Category.BACKGROUND, "I speak English.", "I speak Chinese."),
-    (Category.HABIT, "I have a meeting every Monday.", "I have a meeting every Friday."),
-    (Category.HABIT, "I always use npm for frontend.", "I always use yarn for frontend."),
-    (Category.PREFERENCE, "Always run tests on Python 3.10.", "Always run tests on Python 3.12."),
+    (CandidateCategory.BACKGROUND, "I speak English.", "I speak Chinese."),
+    (CandidateCategory.HABIT, "I have a meeting every Monday.", "I have a meeting every Friday."),
+    (CandidateCategory.HABIT, "I always use npm for frontend.", "I always use yarn for frontend."),
+    (CandidateCategory.PREFERENCE, "Always run tests on Python 3.10.", "Always run tests on Python 3.12."),
 ]
 INSTEAD = [
-    (Category.PREFERENCE, "Always answer in Chinese.", "Always answer in English."),
-    (Category.PREFERENCE, "Always run tests on Python 3.10.", "From now on always run tests on Python 3.12."),
-    (Category.HABIT, "I always use tabs.", "I always use spaces."),
-    (Category.CONSTRAINT, "My budget is 500 euros.", "My budget is 800 euros."),
-    (Category.CORRECTION, "I speak English.", "No, I speak Chinese."),
+    (CandidateCategory.PREFERENCE, "Always answer in Chinese.", "Always answer in English."),
+    (CandidateCategory.PREFERENCE, "Always run tests on Python 3.10.", "From now on always run tests on Python 3.12."),
+    (CandidateCategory.HABIT, "I always use tabs.", "I always use spaces."),
+    (CandidateCategory.CONSTRAINT, "My budget is 500 euros.", "My budget is 800 euros."),
+    (CandidateCategory.CORRECTION, "I speak English.", "No, I speak Chinese."),
 ]
 
 
 @pytest.mark.parametrize(("category", "stored", "said"), TOGETHER)
-def test_what_goes_together_is_neither_against_nor_the_same(category: Category, stored: str, said: str) -> None:
+def test_what_goes_together_is_neither_against_nor_the_same(
+    category: CandidateCategory, stored: str, said: str
+) -> None:
     exclusive = is_exclusive(category, said)
 
-    assert not is_against(statement(said), statement(stored), is_exclusive=exclusive)
-    assert likeness(statement(said), statement(stored)) < SAME
+    assert not is_conflict(parse_statement(said), parse_statement(stored), is_exclusive=exclusive)
+    assert compute_similarity(parse_statement(said), parse_statement(stored)) < SAME
 
 
 @pytest.mark.parametrize(("category", "stored", "said"), INSTEAD)
-def test_of_what_there_can_be_but_one_the_last_word_counts(category: Category, stored: str, said: str) -> None:
-    assert is_against(statement(said), statement(stored), is_exclusive=is_exclusive(category, said))
+def test_of_what_there_can_be_but_one_the_last_word_counts(category: CandidateCategory, stored: str, said: str) -> None:
+    assert is_conflict(parse_statement(said), parse_statement(stored), is_exclusive=is_exclusive(category, said))
 
 
 def test_a_record_said_again_as_it_was_shown_is_not_nested() -> None:
     said = "The user said: content: The user said: I prefer tabs in Go"
 
-    assert completed("The user said: I prefer tabs", said) == "The user said: I prefer tabs in Go"
+    assert merge_content("The user said: I prefer tabs", said) == "The user said: I prefer tabs in Go"
 
 
 def test_what_was_said_completes_what_is_stored_and_never_repeats_it() -> None:
-    assert completed("I prefer tabs", "I prefer tabs") == "I prefer tabs"
-    assert completed("I prefer tabs", "I prefer tabs in Go code") == "I prefer tabs in Go code"
-    assert completed("I prefer tabs in Go", "I prefer tabs in C") == "I prefer tabs in Go\nI prefer tabs in C"
-    assert completed("word " * 399, "I prefer tabs") == "word " * 399
+    assert merge_content("I prefer tabs", "I prefer tabs") == "I prefer tabs"
+    assert merge_content("I prefer tabs", "I prefer tabs in Go code") == "I prefer tabs in Go code"
+    assert merge_content("I prefer tabs in Go", "I prefer tabs in C") == "I prefer tabs in Go\nI prefer tabs in C"
+    assert merge_content("word " * 399, "I prefer tabs") == "word " * 399
 
 
 def test_who_somebody_is_and_how_they_work_are_two_matters() -> None:
-    assert can_meet(Category.HABIT, "preference")
-    assert can_meet(Category.CORRECTION, "background")
-    assert not can_meet(Category.BACKGROUND, "preference")
-    assert not can_meet(Category.PITFALL, "preference")
+    assert is_related(CandidateCategory.HABIT, "preference")
+    assert is_related(CandidateCategory.CORRECTION, "background")
+    assert not is_related(CandidateCategory.BACKGROUND, "preference")
+    assert not is_related(CandidateCategory.PITFALL, "preference")
 
 
 def test_a_text_says_the_same_in_traditional_characters() -> None:
-    traditional = statement("我喜歡簡短的回答。", simplified)
+    traditional = parse_statement("我喜歡簡短的回答。", simplify)
 
-    assert likeness(traditional, statement("我喜欢简短的回答。")) == 1
+    assert compute_similarity(traditional, parse_statement("我喜欢简短的回答。")) == 1
 
 
 def test_a_record_that_is_longer_than_what_is_read_is_never_cut() -> None:
     stored = "I prefer tabs. " * 400
 
-    assert completed(stored, "I prefer tabs and pnpm.") == stored
+    assert merge_content(stored, "I prefer tabs and pnpm.") == stored

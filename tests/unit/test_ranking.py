@@ -1,26 +1,28 @@
-"""Quality, rules and order of what recall found (seed 003 质量精排, KM-057…064)."""
+"""Quality, filter rules and order of recalled hits."""
 
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from knowhub.core.recall import Hit, Part
+from knowhub.core.recall import SearchHit, StageScore
 from knowhub.core.request_context import RequestContext
-from knowhub.knowledge import ranking
-from knowhub.knowledge.heads import head_of
-from knowhub.knowledge.model import ROUTING, Head, Order
+from knowhub.knowledge.feedback import evidence
+from knowhub.knowledge.model import ROUTING, KnowledgeSummary, Order
+from knowhub.knowledge.search.filters import find_score_rule, find_time_rule
+from knowhub.knowledge.search.ranking import order_hits, select_hits
+from knowhub.knowledge.table import summarize
 from tests.builders import START, caller, knowledge_row, local
 
 
-def head(row_id: str = "a", **fields: Any) -> Head:  # noqa: ANN401 -- any field of a record
+def head(row_id: str = "a", **fields: Any) -> KnowledgeSummary:  # noqa: ANN401 -- any field of a record
     evaluation = {name: fields.pop(name) for name in ("score", "helpful", "harmful") if name in fields}
     row = knowledge_row(row_id, **fields)
-    return head_of(row | {"eval": row["eval"] | evaluation}, 0, 1)
+    return summarize(row | {"eval": row["eval"] | evaluation}, 0, 1)
 
 
-def chosen(hits: list[Hit[Head]], top_k: int, order: Order, ctx: RequestContext) -> list[str]:
-    return [hit.head.id for hit in ranking.select(hits, top_k, order, ctx)]
+def chosen(hits: list[SearchHit[KnowledgeSummary]], top_k: int, order: Order, ctx: RequestContext) -> list[str]:
+    return [hit.head.id for hit in order_hits(select_hits(hits, top_k, order), order, ctx)]
 
 
 @pytest.mark.parametrize(
@@ -29,11 +31,11 @@ def chosen(hits: list[Hit[Head]], top_k: int, order: Order, ctx: RequestContext)
 def test_quality_is_score_and_helpful_less_twice_harmful(
     score: int, helpful: int, harmful: int, expected: float
 ) -> None:
-    assert ranking.quality(score, helpful, harmful) == expected
+    assert evidence.quality(score, helpful, harmful) == expected
 
 
 def test_confidence_of_a_fresh_record_is_a_half() -> None:
-    assert ranking.confidence(1, 0) == 0.5
+    assert evidence.confidence(1, 0) == 0.5
 
 
 @pytest.mark.parametrize(
@@ -46,7 +48,7 @@ def test_confidence_of_a_fresh_record_is_a_half() -> None:
     ],
 )
 def test_evidence_drops_a_record_by_a_rule_with_a_name(evidence: dict[str, Any], rule: str | None) -> None:
-    assert ranking.rule_against(head(**evidence), 3) == rule
+    assert find_score_rule(head(**evidence), 3) == rule
 
 
 @pytest.mark.parametrize(
@@ -56,12 +58,12 @@ def test_evidence_drops_a_record_by_a_rule_with_a_name(evidence: dict[str, Any],
 def test_validity_begins_at_its_first_second_and_ends_before_its_last(as_of: float, rule: str | None) -> None:
     valid = head(valid_from="2026-03-05T12:00:00Z", valid_to="2026-03-05T12:01:00Z")
 
-    assert ranking.validity_against(valid, as_of) == rule
+    assert find_time_rule(valid, as_of) == rule
 
 
 def test_the_best_of_the_pool_are_chosen_by_quality_and_ties_keep_their_order() -> None:
     hits = [
-        Hit(head(name, score=score), relevance)
+        SearchHit(head(name, score=score), relevance)
         for name, score, relevance in [("a", 3, 9.0), ("b", 5, 8.0), ("c", 3, 7.0), ("d", 4, 6.0), ("e", 5, 5.0)]
     ]  # fmt: skip -- a table
 
@@ -71,8 +73,8 @@ def test_the_best_of_the_pool_are_chosen_by_quality_and_ties_keep_their_order() 
     assert chosen(hits[:1] + hits[2:3], 5, Order.QUALITY, local()) == ["a", "c"]
 
 
-def found_by(stage: str, row_id: str, relevance: float, score: int) -> Hit[Head]:
-    return Hit(head(row_id, score=score), relevance, (Part(stage, 1, None),))
+def found_by(stage: str, row_id: str, relevance: float, score: int) -> SearchHit[KnowledgeSummary]:
+    return SearchHit(head(row_id, score=score), relevance, (StageScore(stage, 1, None),))
 
 
 def test_votes_do_not_choose_what_is_far_less_relevant_before_what_is_relevant() -> None:
@@ -92,7 +94,7 @@ def test_what_only_vectors_find_and_is_far_less_relevant_is_shown_behind_whateve
         found_by("vector", "far", 0.3, 5),
         found_by("vector", "picked", 0.0, 4),
     ]
-    hits[2] = replace(hits[2], parts=(*hits[2].parts, Part(ROUTING, 1, None)))
+    hits[2] = replace(hits[2], parts=(*hits[2].parts, StageScore(ROUTING, 1, None)))
 
     assert chosen(hits, 3, Order.AUTO, local()) == ["picked", "right", "far"]
     assert chosen(hits, 3, Order.QUALITY, local()) == ["far", "picked", "right"]
@@ -100,10 +102,10 @@ def test_what_only_vectors_find_and_is_far_less_relevant_is_shown_behind_whateve
 
 def test_a_named_caller_gets_the_nearest_scope_first_and_profiles_before_all() -> None:
     hits = [
-        Hit(head("public", scopes=["public"], score=5), 9.0),
-        Hit(head("team", scopes=["team:web"], score=4), 8.0),
-        Hit(head("mine", scopes=["user:ann"], score=3), 7.0),
-        Hit(head("profile", scopes=["public"], types=("user_profile",), score=3), 6.0),
+        SearchHit(head("public", scopes=["public"], score=5), 9.0),
+        SearchHit(head("team", scopes=["team:web"], score=4), 8.0),
+        SearchHit(head("mine", scopes=["user:ann"], score=3), 7.0),
+        SearchHit(head("profile", scopes=["public"], types=("user_profile",), score=3), 6.0),
     ]
     ann = caller(user_id="ann", team_id="web")
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from knowhub.context.search_model import MemoryFound, RetrievedBlock
+from knowhub.context.search_model import MemorySearchResult, RetrievedBlock
 from knowhub.core.errors import Forbidden, InvalidInput, TooLarge, Unavailable
 from knowhub.core.request_context import RequestContext
-from knowhub.keywords.model import Found as KeywordFound
+from knowhub.keywords.model import KeywordSearchResult as KeywordFound
 from knowhub.keywords.model import SearchStatus
-from knowhub.knowledge.model import Found as KnowledgeFound
+from knowhub.knowledge.model import KnowledgeSearchResult as KnowledgeFound
 from knowhub.knowledge.model import SearchQuery
-from knowhub.usecases.recall import TEXT_CHARS, Parts, Question, Recall, RecallOptions, Source
+from knowhub.usecases.recall import TEXT_CHARS, RecallOptions, RecallQuery, RecallService, RecallSource, RecallSources
 from tests.builders import local
 
 pytestmark = pytest.mark.anyio
@@ -75,14 +75,14 @@ class Memories:
         target_uri: str | None = None,
         categories: Sequence[str] | None = None,
         top_k: int = 10,
-    ) -> MemoryFound:
+    ) -> MemorySearchResult:
         del ctx, query, target_uri
         self.asked.append((categories, top_k))
         blocks = [
             RetrievedBlock(one, "events", "L0", f"about {one}", score=1.0, match_reason="words", message_ids=("m-1",))
             for one in self.uris
         ]
-        return MemoryFound([], [], blocks, len(blocks), 3, ["embedder"])
+        return MemorySearchResult([], [], blocks, len(blocks), 3, ["embedder"])
 
 
 def named(name: str, *infos: str) -> KeywordFound:
@@ -99,9 +99,9 @@ def named(name: str, *infos: str) -> KeywordFound:
 
 
 async def test_the_best_of_each_source_come_first_and_each_says_where_it_is_from() -> None:
-    recall = Recall(Parts(Records(["k1", "k2"]), Tree(named("asyncio", "i1")), Memories(["ctx://m1"])))
+    recall = RecallService(RecallSources(Records(["k1", "k2"]), Tree(named("asyncio", "i1")), Memories(["ctx://m1"])))
 
-    answer = await recall.recall(local(), Question("asyncio"))
+    answer = await recall.recall(local(), RecallQuery("asyncio"))
 
     assert [(one.source.value, one.kind, one.id) for one in answer.items] == [
         ("knowledge", "record", "k1"),
@@ -116,9 +116,9 @@ async def test_the_best_of_each_source_come_first_and_each_says_where_it_is_from
 
 
 async def test_every_item_says_where_to_read_on_and_is_no_longer_than_an_excerpt() -> None:
-    recall = Recall(Parts(Records(["k1"]), Tree(named("asyncio", "i1")), Memories(["ctx://m1"])))
+    recall = RecallService(RecallSources(Records(["k1"]), Tree(named("asyncio", "i1")), Memories(["ctx://m1"])))
 
-    items = (await recall.recall(local(), Question("asyncio"))).items
+    items = (await recall.recall(local(), RecallQuery("asyncio"))).items
 
     assert [one.read for one in items] == [
         "/api/knowledge/k1",
@@ -131,39 +131,41 @@ async def test_every_item_says_where_to_read_on_and_is_no_longer_than_an_excerpt
 
 
 async def test_top_k_bounds_all_of_them_together() -> None:
-    recall = Recall(Parts(Records(["k1", "k2", "k3"]), Tree(), Memories(["ctx://m1", "ctx://m2"])))
+    recall = RecallService(RecallSources(Records(["k1", "k2", "k3"]), Tree(), Memories(["ctx://m1", "ctx://m2"])))
 
-    answer = await recall.recall(local(), Question("x", top_k=3))
+    answer = await recall.recall(local(), RecallQuery("x", top_k=3))
 
     assert [one.id for one in answer.items] == ["k1", "ctx://m1", "k2"]
 
 
 async def test_filters_and_sources_reach_those_whom_they_are_for() -> None:
     records, memories, tree = Records(["k1"]), Memories(["ctx://m1"]), Tree()
-    question = Question("x", 4, frozenset({Source.KNOWLEDGE, Source.MEMORY}), frozenset({"tool"}), ["events"])
+    question = RecallQuery(
+        "x", 4, frozenset({RecallSource.KNOWLEDGE, RecallSource.MEMORY}), frozenset({"tool"}), ["events"]
+    )
 
-    answer = await Recall(Parts(records, tree, memories)).recall(local(), question)
+    answer = await RecallService(RecallSources(records, tree, memories)).recall(local(), question)
 
-    assert (records.asked[0].types, records.asked[0].top_k) == (frozenset({"tool"}), 4)
+    assert (records.asked[0].filters, records.asked[0].top_k) == ([frozenset({"type:tool"})], 4)
     assert memories.asked == [(["events"], 4)]
     assert tree.expanded == []
-    assert [one.source for one in answer.items] == [Source.KNOWLEDGE, Source.MEMORY]
+    assert [one.source for one in answer.items] == [RecallSource.KNOWLEDGE, RecallSource.MEMORY]
 
 
 @pytest.mark.parametrize("expand", [False, True])
 async def test_a_model_walks_the_tree_only_where_that_is_asked_for(expand: bool) -> None:
     tree = Tree()
 
-    await Recall(Parts(None, tree, None)).recall(local(), Question("x", expand=expand))
+    await RecallService(RecallSources(None, tree, None)).recall(local(), RecallQuery("x", expand=expand))
 
     assert tree.expanded == [expand]
 
 
 async def test_what_comes_near_is_shown_where_no_keyword_is_named() -> None:
     near = json.dumps({"id": "n", "name": "near", "description": ""}).encode()
-    recall = Recall(Parts(None, Tree(KeywordFound(SearchStatus.AMBIGUOUS, candidates=[near])), None))
+    recall = RecallService(RecallSources(None, Tree(KeywordFound(SearchStatus.AMBIGUOUS, candidates=[near])), None))
 
-    (item,) = (await recall.recall(local(), Question("x"))).items
+    (item,) = (await recall.recall(local(), RecallQuery("x"))).items
 
     assert (item.id, item.why) == ("n", "comes near: ambiguous")
 
@@ -171,9 +173,11 @@ async def test_what_comes_near_is_shown_where_no_keyword_is_named() -> None:
 async def test_a_source_that_raises_is_named_and_the_others_answer() -> None:
     noted: list[tuple[str, str]] = []
     options = RecallOptions(note_failure=lambda source, error: noted.append((source, str(error))))
-    recall = Recall(Parts(Records(error=ValueError("broken")), Tree(named("a")), Memories(["ctx://m1"])), options)
+    recall = RecallService(
+        RecallSources(Records(error=ValueError("broken")), Tree(named("a")), Memories(["ctx://m1"])), options
+    )
 
-    answer = await recall.recall(local(), Question("a"))
+    answer = await recall.recall(local(), RecallQuery("a"))
 
     assert [one.source.value for one in answer.items] == ["keywords", "memory"]
     assert answer.degraded == ["knowledge", "embedder"]
@@ -184,31 +188,31 @@ async def test_a_source_that_raises_is_named_and_the_others_answer() -> None:
 async def test_what_the_caller_did_wrong_is_no_failure_of_a_source(error: Exception) -> None:
     noted: list[str] = []
     options = RecallOptions(note_failure=lambda source, _error: noted.append(source))
-    recall = Recall(Parts(Records(error=error), Tree(named("a")), None), options)
+    recall = RecallService(RecallSources(Records(error=error), Tree(named("a")), None), options)
 
     with pytest.raises(type(error)):
-        await recall.recall(local(), Question("a"))
+        await recall.recall(local(), RecallQuery("a"))
 
     assert noted == []
 
 
 async def test_a_source_that_hangs_is_waited_for_no_longer_than_its_budget() -> None:
-    recall = Recall(Parts(Records(["k1"]), Tree(hangs=True), None), RecallOptions(budget_s=0.01))
+    recall = RecallService(RecallSources(Records(["k1"]), Tree(hangs=True), None), RecallOptions(budget_s=0.01))
 
-    answer = await recall.recall(local(), Question("a"))
+    answer = await recall.recall(local(), RecallQuery("a"))
 
     assert [one.id for one in answer.items] == ["k1"]
     assert answer.degraded == ["keywords"]
 
 
 async def test_a_source_that_is_not_there_is_missed_by_nobody() -> None:
-    answer = await Recall(Parts(Records(["k1"]), None, None)).recall(local(), Question("a"))
+    answer = await RecallService(RecallSources(Records(["k1"]), None, None)).recall(local(), RecallQuery("a"))
 
     assert ([one.id for one in answer.items], answer.degraded) == (["k1"], [])
 
 
 async def test_where_every_source_fails_nothing_is_answered_as_if_nothing_were_known() -> None:
-    recall = Recall(Parts(Records(error=ValueError()), None, None))
+    recall = RecallService(RecallSources(Records(error=ValueError()), None, None))
 
     with pytest.raises(Unavailable, match="knowledge failed"):
-        await recall.recall(local(), Question("a"))
+        await recall.recall(local(), RecallQuery("a"))

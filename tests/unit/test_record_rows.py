@@ -1,4 +1,4 @@
-"""The tree's record files: the seeds' names and times, every version of every row, and a doctor who agrees."""
+"""The tree's record files: their names and times, every version of every row, and a doctor who agrees."""
 
 import asyncio
 from pathlib import Path
@@ -7,32 +7,40 @@ from typing import Any
 import orjson
 import pytest
 
-from knowhub.bootstrap import Hub, World, examine, open_hub
+from knowhub.bootstrap import Hub, check_directory, open_hub
 from knowhub.core import clock
 from knowhub.core.request_context import local_context
+from knowhub.keywords.collections import RECORD_FORMATS
 from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, NewInfo, NewKeyword
 from knowhub.knowledge.model import COLLECTION
 from knowhub.settings import Settings
-from knowhub.stores.files.derived.record_rows import record_file, record_of, record_text
 from knowhub.stores.files.doctor.findings import Severity
-from tests.builders import OWNER, START, FakeClock, knowledge_row, local, new_knowledge
+from knowhub.stores.files.projections.record_files import record_path
+from knowhub.wiring.adapters import Overrides
+from tests.builders import OWNER, START, FakeClock, local, new_knowledge
 from tests.fakes.plain_text import PlainText
 from tests.keyword_rows import info_row, keyword_row, link_row
 
 
 @pytest.mark.parametrize(
-    ("account", "collection", "name"),
+    ("account", "name", "path"),
     [
-        ("default", KEYWORDS, "nodes.jsonl"),
-        ("default", INFOS, "infos.jsonl"),
-        ("default", LINKS, "links.jsonl"),
+        ("default", "nodes", "nodes.jsonl"),
         ("default", COLLECTION, f"{COLLECTION}.jsonl"),
-        ("team a", KEYWORDS, "accounts/team%20a/nodes.jsonl"),
-        ("../up", LINKS, "accounts/%2E%2E%2Fup/links.jsonl"),
+        ("team a", "nodes", "accounts/team%20a/nodes.jsonl"),
+        ("../up", "links", "accounts/%2E%2E%2Fup/links.jsonl"),
     ],
 )
-def test_each_collection_has_the_file_that_the_seeds_name(account: str, collection: str, name: str) -> None:
-    assert record_file(account, collection) == name
+def test_each_account_has_its_own_files(account: str, name: str, path: str) -> None:
+    assert record_path(account, name) == path
+
+
+def test_the_files_of_the_tree_have_their_own_names() -> None:
+    assert {name: declared.name for name, declared in RECORD_FORMATS.items()} == {
+        KEYWORDS: "nodes",
+        INFOS: "infos",
+        LINKS: "links",
+    }
 
 
 @pytest.mark.parametrize(
@@ -44,42 +52,34 @@ def test_a_row_of_the_tree_has_float_seconds_and_says_whether_it_is_deleted(
 ) -> None:
     stored = row | {"updated_at": clock.iso(START + 0.25)} | ({"deleted": True} if deleted else {})
 
-    written = orjson.loads(record_of(collection, stored))
+    written = RECORD_FORMATS[collection].encode(stored)
 
     assert written == stored | {"created_at": START, "updated_at": START + 0.25, "deleted": deleted}
     assert isinstance(written["created_at"], float)
-    assert record_text(collection, orjson.dumps(stored)) == record_of(collection, stored)
-
-
-def test_a_record_of_another_kind_stands_as_the_log_holds_it() -> None:
-    text = orjson.dumps(knowledge_row())
-
-    assert record_text(COLLECTION, text) == text
-    assert record_of(COLLECTION, knowledge_row()) == text
 
 
 async def grow(hub: Hub) -> None:
     """Do something of everything, so that the files hold fresh, changed and deleted rows."""
-    python = (await hub.keywords.create(local(), NewKeyword("Python"), auto_place=False)).row["id"]
-    go = (await hub.keywords.create(local(), NewKeyword("Go", python), auto_place=False)).row["id"]
-    info = await hub.infos.create(local(), NewInfo('中文 "quoted"', keyword_ids=[python, go]))
-    await hub.infos.unlink(local(), info.row["id"], python)
-    merged = await hub.keywords.merge(local(), go, python)
-    await hub.operations.undo(local(), str(merged.operation_id))
-    await hub.keywords.delete(local(), go)
-    await hub.infos.delete(local(), info.row["id"])
-    await hub.keywords.create(local_context(OWNER, "other"), NewKeyword("elsewhere"), auto_place=False)
-    await hub.knowledge.save(local(), new_knowledge())
+    python = (await hub.keywords.tree.create(local(), NewKeyword("Python"), auto_place=False)).row["id"]
+    go = (await hub.keywords.tree.create(local(), NewKeyword("Go", python), auto_place=False)).row["id"]
+    info = await hub.keywords.infos.create(local(), NewInfo('中文 "quoted"', keyword_ids=[python, go]))
+    await hub.keywords.infos.unlink(local(), info.row["id"], python)
+    merged = await hub.keywords.tree.merge(local(), go, python)
+    await hub.operations.history.undo(local(), str(merged.operation_id))
+    await hub.keywords.tree.delete(local(), go)
+    await hub.keywords.infos.delete(local(), info.row["id"])
+    await hub.keywords.tree.create(local_context(OWNER, "other"), NewKeyword("elsewhere"), auto_place=False)
+    await hub.knowledge.records.save(local(), new_knowledge())
 
 
 def in_a_hub(folder: Path, *, runs: int = 1) -> None:
     async def run() -> None:
         settings = Settings(data_dir=folder, owner=OWNER)
-        async with open_hub(settings, World(text=PlainText(), clock=FakeClock()), keep=False) as hub:
+        async with open_hub(settings, Overrides(text=PlainText(), clock=FakeClock()), maintain=False) as hub:
             for _ in range(runs):
                 await grow(hub)
-                await hub.keeper.run_once()
-                assert hub.keeper.failures == {}
+                await hub.maintenance.tick()
+                assert hub.maintenance.failures == {}
 
     asyncio.run(run())
 
@@ -114,7 +114,7 @@ def test_the_doctor_finds_nothing_after_a_tidy_close(tmp_path: Path) -> None:
     in_a_hub(tmp_path)
     in_a_hub(tmp_path)
 
-    findings = examine(Settings(data_dir=tmp_path, owner=OWNER))
+    findings = check_directory(Settings(data_dir=tmp_path, owner=OWNER))
 
     assert [one for one in findings if one.severity is Severity.PROBLEM] == []
     records = [one for one in findings if one.subject == "records"]
@@ -127,9 +127,13 @@ def test_the_doctor_names_a_file_of_the_tree_that_says_something_else(tmp_path: 
     path = tmp_path / "records" / f"{name}.jsonl"
     path.write_bytes(path.read_bytes().replace(b'"version":2', b'"version":7', 1))
 
-    problems = [one for one in examine(Settings(data_dir=tmp_path, owner=OWNER)) if one.severity is Severity.PROBLEM]
+    problems = [
+        one for one in check_directory(Settings(data_dir=tmp_path, owner=OWNER)) if one.severity is Severity.PROBLEM
+    ]
 
-    assert [one.subject for one in problems] == [str(path)]
+    assert [(one.subject, one.detail) for one in problems] == [
+        ("records", f"not as the log says: records/{name}.jsonl")
+    ]
 
 
 def test_files_that_are_gone_are_written_anew_from_the_log(tmp_path: Path) -> None:
@@ -138,7 +142,7 @@ def test_files_that_are_gone_are_written_anew_from_the_log(tmp_path: Path) -> No
     (tmp_path / "records" / "nodes.jsonl").unlink()
 
     async def open_and_close() -> None:
-        async with open_hub(Settings(data_dir=tmp_path, owner=OWNER), World(text=PlainText()), keep=False):
+        async with open_hub(Settings(data_dir=tmp_path, owner=OWNER), Overrides(text=PlainText()), maintain=False):
             pass
 
     asyncio.run(open_and_close())

@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from knowhub.stores.files.log.log_line import seal
-from knowhub.stores.files.log.recovery import Judged, judge
+from knowhub.stores.files.log.recovery import SegmentCheck, check_segment
 
 START = 100
 OPERATION = {
@@ -50,75 +50,55 @@ class Log:
         return START + sum(map(len, self.lines[: number - 1]))
 
 
-def judged(data: bytes, *, durable: bool, next_seq: int = 1, after_damage: bool = False) -> Judged:
-    found = judge(Path("segment"), data, START, next_seq, durable=durable, after_damage=after_damage)
+def judged(data: bytes, *, durable: bool, next_seq: int = 1, after_damage: bool = False) -> SegmentCheck:
+    found = check_segment(Path("segment"), data, START, next_seq, durable=durable, after_damage=after_damage)
     # Damage is named as the lines are read.
     found.lines = iter(list(found.lines))
     return found
 
 
-def numbers(found: Judged) -> list[int]:
+def numbers(found: SegmentCheck) -> list[int]:
     return [line.operation.seq for line in found.lines if line.operation]
 
 
-@pytest.mark.parametrize("durable", [True, False])
-def test_a_whole_log_is_taken_as_it_is(durable: bool) -> None:
-    log = Log().batch(2).batch(3, group_of=3).batch(1)
-
-    found = judged(log.whole(), durable=durable)
-
-    assert (numbers(found), found.damage, found.end) == ([1, 2, 3, 4, 5, 6], [], START + len(log.whole()))
+TWO_BATCHES, TWO_AND_TWO = Log().batch(2).batch(3), Log().batch(2).batch(2)
+GROUP_LAST, GROUP_OF_THREE = Log().batch(2).batch(3, group_of=3), Log().batch(1).batch(3, group_of=3)
+MIXED, ONE_BATCH = Log().batch(2).batch(3, group_of=3).batch(1), Log().batch(3)
 
 
-def test_in_the_last_batch_all_from_its_first_bad_line_on_is_torn() -> None:
-    log = Log().batch(2).batch(3)
+@pytest.mark.parametrize(
+    ("data", "durable", "good", "damaged", "end"),
+    [
+        pytest.param(MIXED.whole(), True, 6, [], None, id="a complete durable log"),
+        pytest.param(MIXED.whole(), False, 6, [], None, id="a complete log"),
+        pytest.param(TWO_BATCHES.spoilt(4), False, 3, [], TWO_BATCHES.offset(4), id="a bad line in the last batch"),
+        pytest.param(ONE_BATCH.spoilt(3), True, 2, [ONE_BATCH.offset(3)], None, id="a bad line before the durable end"),
+        pytest.param(b"".join(GROUP_LAST.lines[:3]), False, 2, [], GROUP_LAST.offset(3), id="one of a group of three"),
+        pytest.param(b"".join(GROUP_LAST.lines[:4]), False, 2, [], GROUP_LAST.offset(3), id="two of a group of three"),
+        pytest.param(GROUP_OF_THREE.spoilt(3), False, 1, [], GROUP_OF_THREE.offset(2), id="a bad line in a group"),
+        pytest.param(
+            TWO_AND_TWO.whole()[: -len(TWO_AND_TWO.lines[3]) - 5],
+            False,
+            2,
+            [],
+            TWO_AND_TWO.offset(3),
+            id="two torn batches",
+        ),
+    ],
+)
+def test_the_end_of_a_log_is_found(data: bytes, durable: bool, good: int, damaged: list[int], end: int | None) -> None:
+    found = judged(data, durable=durable)
 
-    found = judged(log.spoilt(4), durable=False)
-
-    assert (numbers(found), found.damage, found.end) == ([1, 2, 3], [], log.offset(4))
+    assert numbers(found) == list(range(1, good + 1))
+    assert [damage.offset for damage in found.damage] == damaged
+    assert found.end == (START + len(data) if end is None else end)
 
 
 def test_a_bad_line_that_a_later_batch_follows_is_damage() -> None:
-    log = Log().batch(2).batch(3)
+    found = judged(TWO_BATCHES.spoilt(2), durable=False)
 
-    found = judged(log.spoilt(2), durable=False)
-
-    assert (numbers(found), found.end) == ([1, 3, 4, 5], START + len(log.whole()))
-    assert [(damage.path, damage.offset) for damage in found.damage] == [("segment", log.offset(2))]
-
-
-def test_a_bad_line_below_the_durable_offset_is_damage_even_at_the_end() -> None:
-    log = Log().batch(3)
-
-    found = judged(log.spoilt(3), durable=True)
-
-    assert (numbers(found), len(found.damage), found.end) == ([1, 2], 1, START + len(log.whole()))
-
-
-@pytest.mark.parametrize("kept", [1, 2])
-def test_a_group_whose_last_operation_is_missing_is_cut_as_a_whole(kept: int) -> None:
-    log = Log().batch(2).batch(3, group_of=3)
-    data = b"".join(log.lines[: 2 + kept])
-
-    found = judged(data, durable=False)
-
-    assert (numbers(found), found.end) == ([1, 2], log.offset(3))
-
-
-def test_a_group_whose_middle_is_torn_is_cut_as_a_whole() -> None:
-    log = Log().batch(1).batch(3, group_of=3)
-
-    found = judged(log.spoilt(3), durable=False)
-
-    assert (numbers(found), found.end, found.damage) == ([1], log.offset(2), [])
-
-
-def test_two_torn_batches_are_one_torn_end_when_no_good_line_follows() -> None:
-    log = Log().batch(2).batch(2)
-
-    found = judged(log.whole()[: -len(log.lines[3]) - 5], durable=False)
-
-    assert (numbers(found), found.damage, found.end) == ([1, 2], [], log.offset(3))
+    assert (numbers(found), found.end) == ([1, 3, 4, 5], START + len(TWO_BATCHES.whole()))
+    assert [(damage.path, damage.offset) for damage in found.damage] == [("segment", TWO_BATCHES.offset(2))]
 
 
 def test_a_line_out_of_sequence_is_a_bad_line() -> None:

@@ -8,18 +8,19 @@ from typing import Any
 import orjson
 import pytest
 
-from knowhub.bootstrap import Hub, World, open_hub
+from knowhub.bootstrap import Hub, open_hub
 from knowhub.core.errors import Conflict, InvalidInput, StorageFull, Unavailable
 from knowhub.core.operation import Draft, Outcome, Write
 from knowhub.core.request_context import local_context
+from knowhub.core.store_results import SnapshotReason
 from knowhub.knowledge.model import COLLECTION, OnConflict
-from knowhub.operations.model import SnapshotReason
 from knowhub.operations.snapshots import Snapshots
 from knowhub.settings import Settings
-from knowhub.stores.files.apart import run_here
 from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.stores.files.log.log_line import seal
-from knowhub.wiring.rules import UNDO_RULES
+from knowhub.stores.files.subprocess_runner import run_in_process
+from knowhub.wiring.adapters import Overrides
+from knowhub.wiring.collections import COLLECTIONS
 from tests.archives import Archive, Piece
 from tests.builders import OWNER, FakeClock, imported, local, new_knowledge
 from tests.fakes.crowded_snapshots import CrowdedSnapshots
@@ -35,7 +36,7 @@ HOUR_S = 3600.0
 
 async def with_a_row(hub: Hub, root: Path, collection: str, row_id: str, row: Mapping[str, Any]) -> None:
     """Put a snapshot beside the others in which one more row was written, by whomever."""
-    entry = await hub.snapshots.create()
+    entry = await hub.operations.snapshots.create()
     archive = Archive.of(Path(entry.path))
     layout, log = archive.pieces
     seq = archive.manifest["last_seq"] + 1
@@ -73,35 +74,35 @@ async def test_a_row_that_this_knowhub_could_not_hold_is_named(
     tmp_path: Path, collection: str, row_id: str, row: dict[str, Any]
 ) -> None:
     async with hub_at(tmp_path) as hub:
-        await hub.knowledge.save(local(), new_knowledge())
+        await hub.knowledge.records.save(local(), new_knowledge())
         await with_a_row(hub, tmp_path, collection, row_id, row)
         now = state_of(hub.store)
 
         with pytest.raises(InvalidInput, match=f"{collection} '{row_id}' is no row of this KnowHub"):
-            await hub.snapshots.restore(local(), TS)
+            await hub.operations.snapshots.restore(local(), TS)
 
         assert state_of(hub.store) == now
 
 
 async def test_a_manifest_of_another_log_is_refused(tmp_path: Path) -> None:
     async with hub_at(tmp_path) as hub:
-        await hub.knowledge.save(local(), new_knowledge())
-        entry = await hub.snapshots.create()
+        await hub.knowledge.records.save(local(), new_knowledge())
+        entry = await hub.operations.snapshots.create()
         Archive.of(Path(entry.path)).changed(log_id="another").write(Path(entry.path))
 
         with pytest.raises(InvalidInput, match=r"manifest\.json: tells of another log"):
-            await hub.snapshots.restore(local(), entry.ts)
+            await hub.operations.snapshots.restore(local(), entry.ts)
 
 
 async def test_a_log_that_does_not_read_back_is_not_restored_over(tmp_path: Path) -> None:
     async with hub_at(tmp_path) as hub:
-        await hub.knowledge.save(local(), new_knowledge("zebra"))
-        entry = await hub.snapshots.create()
+        await hub.knowledge.records.save(local(), new_knowledge("zebra"))
+        entry = await hub.operations.snapshots.create()
         segment = tmp_path / "change_log" / "segment-00000001.jsonl"
 
         segment.write_bytes(segment.read_bytes().replace(b"zebra", b"zebrA"))
         with pytest.raises(Unavailable, match="the log is damaged"):
-            await hub.snapshots.restore(local(), entry.ts)
+            await hub.operations.snapshots.restore(local(), entry.ts)
 
 
 async def test_a_disk_without_room_for_a_snapshot_restores_nothing(tmp_path: Path) -> None:
@@ -110,12 +111,12 @@ async def test_a_disk_without_room_for_a_snapshot_restores_nothing(tmp_path: Pat
             return 1024
 
     async with hub_at(tmp_path) as hub:
-        await hub.knowledge.save(local(), new_knowledge())
-        entry = await hub.snapshots.create()
-        folder = folder_of(hub, tmp_path, run_here(Full()))
+        await hub.knowledge.records.save(local(), new_knowledge())
+        entry = await hub.operations.snapshots.create()
+        folder = folder_of(hub, tmp_path, run_in_process(Full()))
 
         with pytest.raises(StorageFull, match="1024 are free"):
-            async with folder.prepared(entry.ts, "default"):
+            async with folder.prepare(entry.ts, "default"):
                 pass
 
 
@@ -124,7 +125,7 @@ async def test_a_log_that_is_compacted_again_and_again_gives_no_snapshot(tmp_pat
         raise FileNotFoundError
 
     async with hub_at(tmp_path) as hub:
-        await hub.knowledge.save(local(), new_knowledge())
+        await hub.knowledge.records.save(local(), new_knowledge())
 
         with pytest.raises(Conflict, match="again and again"):
             await folder_of(hub, tmp_path, gone).create(SnapshotReason.DEMAND)
@@ -133,29 +134,29 @@ async def test_a_log_that_is_compacted_again_and_again_gives_no_snapshot(tmp_pat
 async def test_a_restore_beside_which_the_log_was_compacted_is_to_be_tried_again(tmp_path: Path) -> None:
     clock = FakeClock()
     async with hub_at(tmp_path, clock) as hub:
-        await hub.knowledge.save(local(), new_knowledge("as it was"))
-        entry = await hub.snapshots.create()
-        async with folder_of(hub, tmp_path).prepared(entry.ts, "default") as prepared:
-            await hub.knowledge.save(local(), new_knowledge("written since"))
+        await hub.knowledge.records.save(local(), new_knowledge("as it was"))
+        entry = await hub.operations.snapshots.create()
+        async with folder_of(hub, tmp_path).prepare(entry.ts, "default") as prepared:
+            await hub.knowledge.records.save(local(), new_knowledge("written since"))
             clock.advance(48 * HOUR_S)
-            await hub.store.compact(0.0, run_here(RealFileSystem()))
+            await hub.store.compact(0.0, run_in_process(RealFileSystem()))
 
             with pytest.raises(Conflict, match="compacted while the restore was prepared"):
-                list(prepared.touched(prepared.last_seq, hub.store.view("default")))
+                list(prepared.list_changes(prepared.last_seq, hub.store.view("default")))
 
 
 @pytest.mark.parametrize("kind", ["remove", "sync_folder"])
 async def test_a_snapshot_that_cannot_be_deleted_or_read_is_told(tmp_path: Path, kind: str) -> None:
     files = FaultyFileSystem()
-    async with open_hub(Settings(data_dir=tmp_path, owner=OWNER), World(files=files), keep=False) as hub:
-        await hub.knowledge.save(local(), new_knowledge())
-        entry = await hub.snapshots.create()
+    async with open_hub(Settings(data_dir=tmp_path, owner=OWNER), Overrides(files=files), maintain=False) as hub:
+        await hub.knowledge.records.save(local(), new_knowledge())
+        entry = await hub.operations.snapshots.create()
         files.begin(Plan(fail_at=1, kinds=("read_at",)))
-        listed = await hub.snapshots.entries()
+        listed = await hub.operations.snapshots.entries()
         files.begin(Plan(fail_at=1, kinds=(kind,)))
 
         with pytest.raises(Unavailable, match="is not certain that snapshot"):
-            await hub.snapshots.delete(entry.ts)
+            await hub.operations.snapshots.delete(entry.ts)
 
         files.begin(Plan())
         assert [(one.ts, "Input/output error" in str(one.problem)) for one in listed] == [(entry.ts, True)]
@@ -163,15 +164,15 @@ async def test_a_snapshot_that_cannot_be_deleted_or_read_is_told(tmp_path: Path,
 
 async def test_what_another_account_writes_does_not_touch_a_restore(tmp_path: Path) -> None:
     async with hub_at(tmp_path) as hub:
-        await hub.knowledge.save(local(), new_knowledge())
-        entry = await hub.snapshots.create()
+        await hub.knowledge.records.save(local(), new_knowledge())
+        entry = await hub.operations.snapshots.create()
         other = local_context(OWNER, "other")
-        async with folder_of(hub, tmp_path).prepared(entry.ts, "default") as prepared:
-            await hub.knowledge.save(other, new_knowledge("of the other account"))
+        async with folder_of(hub, tmp_path).prepare(entry.ts, "default") as prepared:
+            await hub.knowledge.records.save(other, new_knowledge("of the other account"))
 
-            assert list(prepared.touched(prepared.last_seq, hub.store.view("default"))) == []
+            assert list(prepared.list_changes(prepared.last_seq, hub.store.view("default"))) == []
 
-        await hub.snapshots.restore(local(), entry.ts)
+        await hub.operations.snapshots.restore(local(), entry.ts)
         assert len(state_of(hub.store, "other")) == 1
 
 
@@ -180,9 +181,9 @@ async def test_a_restore_takes_in_so_much_and_gives_up_after_ten_attempts(
     tmp_path: Path, rows: int, is_restored: bool
 ) -> None:
     async with hub_at(tmp_path) as hub:
-        await hub.knowledge.save(local(), new_knowledge("as it was"))
-        then, entry = state_of(hub.store), await hub.snapshots.create()
-        await hub.knowledge.save(local(), new_knowledge("written since"))
+        await hub.knowledge.records.save(local(), new_knowledge("as it was"))
+        then, entry = state_of(hub.store), await hub.operations.snapshots.create()
+        await hub.knowledge.records.save(local(), new_knowledge("written since"))
         now = state_of(hub.store)
         snapshots = snapshots_of(hub, CrowdedSnapshots(folder_of(hub, tmp_path), rows))
 
@@ -195,13 +196,13 @@ async def test_a_restore_takes_in_so_much_and_gives_up_after_ten_attempts(
 async def test_rows_that_come_to_stand_by_themselves_while_a_restore_waits_are_not_written(tmp_path: Path) -> None:
     async with hub_at(tmp_path) as hub:
         lines = [imported(f"import-{number}", f"line {number}") for number in range(700)]
-        before = await hub.exchange.import_lines(local(), lines, OnConflict.FAIL)
-        entry = await hub.snapshots.create()
-        undone = await hub.operations.undo(local(), str(before.import_id))
+        before = await hub.knowledge.exchange.import_lines(local(), lines, OnConflict.FAIL)
+        entry = await hub.operations.snapshots.create()
+        undone = await hub.operations.history.undo(local(), str(before.import_id))
 
         async def redo() -> None:
             for operation_id in undone.operation_ids:
-                await hub.operations.undo(local(), operation_id)
+                await hub.operations.history.undo(local(), operation_id)
 
         snapshots = snapshots_of(hub, CrowdedSnapshots(folder_of(hub, tmp_path), meanwhile=redo))
         seq = hub.store.last_seq
@@ -216,9 +217,9 @@ async def test_rows_that_come_to_stand_by_themselves_while_a_restore_waits_are_n
 async def test_rows_that_are_written_by_hand_at_the_last_moment_are_left_alone(tmp_path: Path, by_hand: int) -> None:
     async with hub_at(tmp_path) as hub:
         lines = [imported(f"import-{number}", f"line {number}") for number in range(700)]
-        before = await hub.exchange.import_lines(local(), lines, OnConflict.FAIL)
-        then, entry = state_of(hub.store), await hub.snapshots.create()
-        await hub.operations.undo(local(), str(before.import_id))
+        before = await hub.knowledge.exchange.import_lines(local(), lines, OnConflict.FAIL)
+        then, entry = state_of(hub.store), await hub.operations.snapshots.create()
+        await hub.operations.history.undo(local(), str(before.import_id))
         writing: list[asyncio.Task[Outcome]] = []
 
         def write_by_hand() -> None:
@@ -239,4 +240,4 @@ async def test_rows_that_are_written_by_hand_at_the_last_moment_are_left_alone(t
 
 
 def snapshots_of(hub: Hub, folder: CrowdedSnapshots) -> Snapshots:
-    return Snapshots(folder, hub.store, hub.ids, UNDO_RULES, hub.keywords.make_root)
+    return Snapshots(folder, hub.store, hub.ids, COLLECTIONS, hub.keywords.tree.make_root)

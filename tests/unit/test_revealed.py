@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from knowhub.core.messages import Message
-from knowhub.core.revealed import WITHHELD, without_revealed
+from knowhub.conversations.messages import WITHHELD, Message, without_revealed
 
 SECRET = 'horse "staple\\battery"\n第二行的密码\tend'
 SEALED = {"id": "shop", "secure_body": SECRET, "title": "Shop"}

@@ -1,4 +1,4 @@
-"""A search with its stages: who is asked about what, whose order counts, and what their failures leave (KM-058…066)."""
+"""A search with a router and a reranker: what they are shown, how they order, and how they fail."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from knowhub.bootstrap import Hub, World, open_hub
-from knowhub.core.chat import ChatFailed, FailureReason, Question
+from knowhub.bootstrap import Hub, open_hub
+from knowhub.core.language_models import ChatFailed, ChatRequest, FailureReason, RerankFailed
 from knowhub.core.request_context import RequestContext
-from knowhub.core.reranking import RerankFailed
-from knowhub.knowledge.model import Found, Order, SearchQuery
+from knowhub.knowledge.model import KnowledgeSearchResult, Order, SearchQuery
+from knowhub.knowledge.table import make_filters
 from knowhub.settings import Settings
+from knowhub.wiring.adapters import Overrides
 from tests.builders import OWNER, caller, local, new_knowledge
 from tests.fakes.queued_chat import NEVER, Answer, QueuedChat, fenced_data
 from tests.fakes.scripted_reranker import Scores, ScriptedReranker, Silence, longest_first
@@ -28,32 +29,38 @@ async def hub_with(
     **settings: Any,  # noqa: ANN401 -- any setting
 ) -> AsyncIterator[Hub]:
     place = Settings(data_dir=folder, owner=OWNER, **settings)
-    async with open_hub(place, World(llm=chat, reranker=reranker), keep=False) as hub:
+    async with open_hub(place, Overrides(llm=chat, reranker=reranker), maintain=False) as hub:
         yield hub
 
 
 async def save(hub: Hub, *names: str, ctx: RequestContext | None = None, **fields: Any) -> None:  # noqa: ANN401 -- any field
     for name in names:
         new = new_knowledge(**{"task": f"wait {name}", "content": f"secret content of {name}"} | fields)
-        await hub.knowledge.save(ctx or local(), new)
+        await hub.knowledge.records.save(ctx or local(), new)
 
 
-def picking(*names: str) -> Callable[[Question], object]:
+def picking(*names: str) -> Callable[[ChatRequest], object]:
     """Pick the candidates whose tasks end in these names."""
 
-    def answer(question: Question) -> object:
+    def answer(question: ChatRequest) -> object:
         ids = {one["task"].rpartition(" ")[2]: one["id"] for one in fenced_data(question)["candidates"]}
         return {"ids": [ids[name] for name in names]}
 
     return answer
 
 
-def named(found: Found) -> list[str]:
+def named(found: KnowledgeSearchResult) -> list[str]:
     return [record["task"].rpartition(" ")[2] for record in found.records]
 
 
-async def search(hub: Hub, text: str = "wait", top_k: int = 1, ctx: RequestContext | None = None, **rest: Any) -> Found:  # noqa: ANN401 -- any field
-    return await hub.retrieval.search(ctx or local(), SearchQuery(text, top_k=top_k, **rest))
+async def search(
+    hub: Hub,
+    text: str = "wait",
+    top_k: int = 1,
+    ctx: RequestContext | None = None,
+    **rest: Any,  # noqa: ANN401 -- any field of a query
+) -> KnowledgeSearchResult:
+    return await hub.knowledge.search.search(ctx or local(), SearchQuery(text, top_k=top_k, **rest))
 
 
 async def test_what_the_model_picks_goes_before_what_was_recalled(tmp_path: Path) -> None:
@@ -105,7 +112,7 @@ async def test_only_what_the_caller_may_find_is_told_to_the_model(tmp_path: Path
         await save(hub, "over", scopes=["public"], valid_to="2020-01-01T00:00:00Z")
         await save(hub, "plan", scopes=["public"], types=("plan",))
 
-        await search(hub, "anything", ctx=caller(user_id="li"), types=frozenset({"tool"}), explain=True)
+        await search(hub, "anything", ctx=caller(user_id="li"), filters=make_filters({"types": ["tool"]}), explain=True)
 
     told = str(chat.questions[0].messages)
     assert sorted(one["task"] for one in chat.shown()["candidates"]) == ["wait mine", "wait open"]
@@ -177,10 +184,10 @@ async def test_what_is_deleted_or_hidden_while_the_model_thinks_is_not_answered(
     chat = QueuedChat()
 
     class Deleting(QueuedChat):
-        async def chat(self, question: Question, timeout_s: float) -> Any:  # noqa: ANN401 -- a Reply
+        async def chat(self, question: ChatRequest, timeout_s: float) -> Any:  # noqa: ANN401 -- a Reply
             ids = {one["task"]: one["id"] for one in fenced_data(question)["candidates"]}
-            await hub.knowledge.delete(local(), ids["wait gone"])
-            await hub.knowledge.patch(local(), ids["wait hidden"], {"scopes": ["user:chen"]})
+            await hub.knowledge.records.delete(local(), ids["wait gone"])
+            await hub.knowledge.records.patch(local(), ids["wait hidden"], {"scopes": ["user:chen"]})
             return await super().chat(question, timeout_s)
 
     chat = Deleting([picking("gone", "hidden", "stays")])
@@ -201,7 +208,7 @@ async def test_decisions_are_kept_in_the_log_and_erasing_a_record_takes_them_alo
         operations = [one async for one in hub.store.operations("default") if one.op == "agent_decision"]
         noted = [call["function"] for one in operations for call in one.agent_io or ()]
         record = operations[0].agent_io[0]["output"]["ids"][0] if operations[0].agent_io else ""
-        await hub.erasures.erase(local(), "knowledge", record)
+        await hub.operations.erasure.erase(local(), "knowledge", record)
         after = [one async for one in hub.store.operations("default") if one.op == "agent_decision"]
     logged = b"".join(path.read_bytes() for path in (tmp_path / "change_log").iterdir())
 

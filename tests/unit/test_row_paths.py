@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowhub.core.row_paths import changed_paths, differences, flatten, unflatten
+from knowhub.core.collection import differences, flatten, list_changed_paths, unflatten
 
 LEAVES = st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.lists(st.integers(), max_size=3)
 ROWS = st.dictionaries(
@@ -24,7 +24,7 @@ def test_a_row_comes_back_from_its_paths(row: dict[str, Any]) -> None:
 def test_paths_that_changed_lead_from_one_row_to_the_other(one: dict[str, Any], other: dict[str, Any]) -> None:
     before, after = flatten(one), flatten(other)
 
-    changed = changed_paths(before, after)
+    changed = list_changed_paths(before, after)
 
     untouched = {path: value for path, value in before.items() if path not in changed}
     moved = {path: after[path] for path in changed if path in after}

@@ -1,4 +1,4 @@
-"""Scopes: what is one, who sees what, and which comes first (seed 004)."""
+"""Scopes: their syntax, their visibility, and their order in results."""
 
 import pytest
 
@@ -62,4 +62,4 @@ def test_precedence_is_user_project_agent_team_org_public() -> None:
     ],
 )
 def test_the_reach_of_scopes_has_a_name(own: list[str], visibility: str) -> None:
-    assert scopes.derived_visibility(own) == visibility
+    assert scopes.derive_visibility(own) == visibility

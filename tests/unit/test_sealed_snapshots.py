@@ -7,15 +7,15 @@ from pathlib import Path
 import orjson
 import pytest
 
-from knowhub.bootstrap import Hub, unpack
+from knowhub.bootstrap import Hub, unpack_snapshot
+from knowhub.core.data_keys import WrappedKey
 from knowhub.core.errors import InvalidInput, NotFound, Unavailable
-from knowhub.resources.model import RESOURCES, WrappedKey
+from knowhub.resources.model import RESOURCES
 from knowhub.settings import Settings
 from knowhub.stores.files.data_directory import KEYRING, DataDirectory
-from knowhub.stores.files.doctor.inspection import inspect
-from knowhub.stores.files.filesystem import RealFileSystem
-from knowhub.stores.files.keys.keyring import joined_keys, keyring_of, keyring_text
+from knowhub.stores.files.keys.keyring import keyring_of, keyring_text, merge_keys
 from tests.builders import OWNER, local
+from tests.doctoring import inspect
 from tests.hubs import hub_at
 from tests.sealing import ID, SECRET, new_resource
 
@@ -40,7 +40,7 @@ async def revealed(hub: Hub, resource_id: str = ID) -> str | None:
 async def test_a_snapshot_holds_the_wrapped_keys_and_no_master_key(hub: Hub, tmp_path: Path) -> None:
     await hub.resources.save(local(), new_resource(secure_body=SECRET))
 
-    entry = await hub.snapshots.create()
+    entry = await hub.operations.snapshots.create()
 
     held = members(entry.path)
     master = (tmp_path / "data" / "keys" / "master.key").read_bytes().strip()
@@ -52,19 +52,19 @@ async def test_a_snapshot_holds_the_wrapped_keys_and_no_master_key(hub: Hub, tmp
 async def test_a_snapshot_of_a_hub_without_secrets_has_no_keyring(hub: Hub) -> None:
     await hub.resources.save(local(), new_resource())
 
-    entry = await hub.snapshots.create()
+    entry = await hub.operations.snapshots.create()
 
     assert KEYRING not in members(entry.path)
 
 
 async def test_a_restore_brings_back_what_was_sealed_with_its_keys(hub: Hub, tmp_path: Path) -> None:
     await hub.resources.save(local(), new_resource(secure_body=SECRET))
-    entry = await hub.snapshots.create()
+    entry = await hub.operations.snapshots.create()
     await hub.resources.patch(local(), ID, {"secure_body": "another"})
     ring = tmp_path / "data" / KEYRING
     ring.unlink()
 
-    await hub.snapshots.restore(local(), entry.ts)
+    await hub.operations.snapshots.restore(local(), entry.ts)
 
     assert await revealed(hub) == SECRET
     assert (await hub.resources.get(local(), ID))["version"] == 3
@@ -73,11 +73,11 @@ async def test_a_restore_brings_back_what_was_sealed_with_its_keys(hub: Hub, tmp
 async def test_a_restore_revives_no_key_that_was_destroyed(hub: Hub, tmp_path: Path) -> None:
     await hub.resources.save(local(), new_resource(secure_body=SECRET))
     await hub.resources.save(local(), new_resource("cookies/b", secure_body="kept"))
-    entry = await hub.snapshots.create()
-    erased = await hub.erasures.erase(local(), RESOURCES, ID)
+    entry = await hub.operations.snapshots.create()
+    erased = await hub.operations.erasure.erase(local(), RESOURCES, ID)
     await hub.resources.delete(local(), "cookies/b")
 
-    restored = await hub.snapshots.restore(local(), entry.ts)
+    restored = await hub.operations.snapshots.restore(local(), entry.ts)
 
     assert erased.snapshots == [entry.ts]
     assert (RESOURCES, ID) in restored.erased
@@ -90,12 +90,12 @@ async def test_a_restore_revives_no_key_that_was_destroyed(hub: Hub, tmp_path: P
 
 async def test_a_snapshot_is_unpacked_beside_a_master_key_that_was_brought_along(hub: Hub, tmp_path: Path) -> None:
     await hub.resources.save(local(), new_resource(secure_body=SECRET))
-    entry = await hub.snapshots.create()
+    entry = await hub.operations.snapshots.create()
     moved = tmp_path / "moved"
     (moved / "keys").mkdir(parents=True)
     (moved / "keys" / "master.key").write_bytes((tmp_path / "data" / "keys" / "master.key").read_bytes())
 
-    unpack(Path(entry.path), Settings(data_dir=moved, owner=OWNER))
+    unpack_snapshot(Path(entry.path), Settings(data_dir=moved, owner=OWNER))
 
     async with hub_at(moved) as there:
         assert await revealed(there) == SECRET
@@ -105,10 +105,10 @@ async def test_a_snapshot_that_is_unpacked_without_a_master_key_shuts_sealed_bod
     hub: Hub, tmp_path: Path
 ) -> None:
     await hub.resources.save(local(), new_resource(secure_body=SECRET))
-    entry = await hub.snapshots.create()
+    entry = await hub.operations.snapshots.create()
     moved = tmp_path / "moved"
 
-    unpack(Path(entry.path), Settings(data_dir=moved, owner=OWNER))
+    unpack_snapshot(Path(entry.path), Settings(data_dir=moved, owner=OWNER))
 
     async with hub_at(moved) as there:
         assert (await there.resources.get(local(), ID))["body"] == "log in here"
@@ -118,7 +118,7 @@ async def test_a_snapshot_that_is_unpacked_without_a_master_key_shuts_sealed_bod
 
 async def test_unpacking_keeps_what_was_destroyed_in_the_keyring_that_is_there(hub: Hub, tmp_path: Path) -> None:
     await hub.resources.save(local(), new_resource(secure_body=SECRET))
-    entry = await hub.snapshots.create()
+    entry = await hub.operations.snapshots.create()
     moved = tmp_path / "moved"
     (moved / "keys").mkdir(parents=True)
     ours = {
@@ -127,18 +127,18 @@ async def test_unpacking_keeps_what_was_destroyed_in_the_keyring_that_is_there(h
     }
     (moved / KEYRING).write_bytes(keyring_text(ours))
 
-    unpack(Path(entry.path), Settings(data_dir=moved, owner=OWNER))
+    unpack_snapshot(Path(entry.path), Settings(data_dir=moved, owner=OWNER))
 
     assert keyring_of((moved / KEYRING).read_bytes()) == ours
 
 
 async def test_a_restore_of_a_snapshot_without_keys_leaves_those_that_are_here(hub: Hub, tmp_path: Path) -> None:
     await hub.resources.save(local(), new_resource())
-    entry = await hub.snapshots.create()
+    entry = await hub.operations.snapshots.create()
     await hub.resources.save(local(), new_resource("cookies/b", secure_body=SECRET))
     kept = (tmp_path / "data" / KEYRING).read_bytes()
 
-    restored = await hub.snapshots.restore(local(), entry.ts)
+    restored = await hub.operations.snapshots.restore(local(), entry.ts)
 
     assert restored.removed == 1
     assert (tmp_path / "data" / KEYRING).read_bytes() == kept
@@ -167,7 +167,7 @@ async def test_a_damaged_keyring_shuts_sealing_is_never_written_over_and_is_name
         await hub.resources.save(local(), new_resource("b", secure_body=SECRET))
 
     assert ring.read_bytes() == junk
-    found = inspect(RealFileSystem(), DataDirectory(tmp_path / "data"))
+    found = inspect(tmp_path / "data")
     assert any(one.severity == "problem" and one.subject == str(ring) for one in found)
 
 
@@ -176,12 +176,12 @@ async def test_a_snapshot_with_a_keyring_that_is_none_is_refused_and_named(hub: 
     ring = tmp_path / "data" / KEYRING
     kept = ring.read_bytes()
     ring.write_bytes(b"[]\n")
-    entry = await hub.snapshots.create()
+    entry = await hub.operations.snapshots.create()
     ring.write_bytes(kept)
     await hub.resources.delete(local(), ID)
 
     with pytest.raises(InvalidInput, match=r"keys/keyring\.json"):
-        await hub.snapshots.restore(local(), entry.ts)
+        await hub.operations.snapshots.restore(local(), entry.ts)
 
     assert ring.read_bytes() == kept
 
@@ -193,10 +193,10 @@ async def test_others_may_not_read_the_keys_and_doctor_says_so_where_they_may(hu
 
     assert master.stat().st_mode & 0o777 == 0o600
     assert (tmp_path / "data" / KEYRING).stat().st_mode & 0o777 == 0o600
-    assert not any(one.severity == "problem" for one in inspect(RealFileSystem(), directory))
+    assert not any(one.severity == "problem" for one in inspect(directory.root))
     master.chmod(0o644)
 
-    found = inspect(RealFileSystem(), directory)
+    found = inspect(directory.root)
 
     assert [one.subject for one in found if one.severity == "problem"] == [str(master)]
 
@@ -207,7 +207,7 @@ async def test_what_a_process_left_that_died_while_it_wrote_goes_with_the_next_c
     left = ring.with_name("keyring.json.4711.tmp")
     left.write_bytes(ring.read_bytes())
 
-    await hub.erasures.erase(local(), RESOURCES, ID)
+    await hub.operations.erasure.erase(local(), RESOURCES, ID)
 
     assert not left.exists()
 
@@ -215,7 +215,7 @@ async def test_what_a_process_left_that_died_while_it_wrote_goes_with_the_next_c
 async def test_a_directory_without_secrets_has_nothing_said_of_keys(hub: Hub, tmp_path: Path) -> None:
     await hub.resources.save(local(), new_resource())
 
-    found = inspect(RealFileSystem(), DataDirectory(tmp_path / "data"))
+    found = inspect(tmp_path / "data")
 
     assert not any("key" in one.subject for one in found)
 
@@ -224,7 +224,7 @@ def test_keys_of_others_take_the_place_of_none_of_ours() -> None:
     ours = {"a": WrappedKey("default", "x", "m", destroyed_at="then")}
     others = {"a": WrappedKey("default", "x", "m", b"n", b"d"), "b": WrappedKey("default", "y", "m", b"n", b"d")}
 
-    joined = joined_keys(ours, others)
+    joined = merge_keys(ours, others)
 
     assert joined == {"a": ours["a"], "b": others["b"]}
     assert keyring_of(keyring_text(joined)) == joined

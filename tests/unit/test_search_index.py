@@ -14,6 +14,7 @@ import pytest
 from knowhub.bootstrap import Hub, open_hub
 from knowhub.core.request_context import RequestContext, local_context
 from knowhub.knowledge.model import ListQuery, NewKnowledge, Order, SearchQuery
+from knowhub.knowledge.table import make_filters
 from knowhub.operations.jobs import JobStatus
 from knowhub.search.analysis import index_terms
 from knowhub.search.full_text import FullText
@@ -31,12 +32,12 @@ ALL = SearchQuery("", top_k=200, order=Order.RELEVANCE)
 
 
 async def found(hub: Hub, text: str, ctx: RequestContext | None = None, query: SearchQuery = ALL) -> list[str]:
-    answer = await hub.retrieval.search(ctx or local(), replace(query, text=text))
+    answer = await hub.knowledge.search.search(ctx or local(), replace(query, text=text))
     return [str(record["id"]) for record in answer.records]
 
 
 async def scored(hub: Hub, text: str) -> list[tuple[str, float]]:
-    answer = await hub.index.search("default", text, [], lambda _head: True, 30)
+    answer = await hub.indexes.records.lexical.search("default", text, [], lambda _head: True, 30)
     return [(hit.head.id, hit.relevance) for hit in answer.hits]
 
 
@@ -49,12 +50,12 @@ async def test_what_was_saved_is_found_at_once_and_after_it_was_absorbed(tmp_pat
     async with hub_on(tmp_path) as hub:
         zebra = await saved(hub, new_knowledge("zebra stripes 斑马"))
         before = [await found(hub, "zebra"), await found(hub, "斑马")]
-        lag = hub.index.lag
+        lag = hub.indexes.records.lexical.lag
 
-        await hub.keeper.run_once()
+        await hub.maintenance.tick()
 
         assert before == [await found(hub, "zebra"), await found(hub, "斑马")] == [[zebra], [zebra]]
-        assert (lag, hub.index.lag) == (1, 0)
+        assert (lag, hub.indexes.records.lexical.lag) == (1, 0)
 
 
 @pytest.mark.parametrize("query", ["selenium 登录", "反爬检测 proxy", "浏览器 timeout retry async"])
@@ -65,10 +66,10 @@ async def test_tail_and_index_give_one_order_and_one_score(tmp_path: Path, query
             await saved(hub, some_record(rng))
         in_tail = await scored(hub, query)
 
-        await hub.keeper.run_once()
+        await hub.maintenance.tick()
         on_disk = await scored(hub, query)
 
-        assert hub.index.lag == 0
+        assert hub.indexes.records.lexical.lag == 0
         assert len(in_tail) == 30
         assert [score for _, score in in_tail] == pytest.approx([score for _, score in on_disk], rel=1e-5)
         assert ranked(in_tail) == ranked(on_disk)
@@ -91,16 +92,16 @@ async def test_what_was_edited_or_deleted_is_found_by_what_it_says_now(tmp_path:
     async with hub_on(tmp_path) as hub:
         edited = await saved(hub, new_knowledge("giraffe neck"))
         deleted = await saved(hub, new_knowledge("giraffe legs"))
-        await hub.keeper.run_once()
+        await hub.maintenance.tick()
 
-        await hub.knowledge.patch(local(), edited, {"content": "elephant trunk"})
-        operation_id = await hub.knowledge.delete(local(), deleted)
+        await hub.knowledge.records.patch(local(), edited, {"content": "elephant trunk"})
+        operation_id = await hub.knowledge.records.delete(local(), deleted)
         if absorbed:
-            await hub.keeper.run_once()
+            await hub.maintenance.tick()
         gone = await found(hub, "giraffe")
-        await hub.operations.undo(local(), operation_id)
+        await hub.operations.history.undo(local(), operation_id)
         if absorbed:
-            await hub.keeper.run_once()
+            await hub.maintenance.tick()
 
         assert gone == []
         assert await found(hub, "elephant") == [edited]
@@ -121,16 +122,16 @@ async def test_every_record_that_passes_a_rare_filter_is_found_up_to_top_k(tmp_p
             )
             records[await saved(hub, new)] = new
             if number == 150:
-                await hub.keeper.run_once()
+                await hub.maintenance.tick()
         for knowledge_id in rng.sample(sorted(records), 30):
-            await hub.knowledge.delete(local(), knowledge_id)
+            await hub.knowledge.records.delete(local(), knowledge_id)
             del records[knowledge_id]
 
         for ctx in callers:
             for types in (frozenset[str](), frozenset({"tool"}), frozenset({"plan"})):
                 for wanted in (frozenset[str](), frozenset({"project:x"}), frozenset({"team:web", "public"})):
                     text = " ".join(rng.sample(WORDS, 2))
-                    query = replace(ALL, types=types, scopes=wanted)
+                    query = replace(ALL, filters=make_filters({"types": types, "scopes": wanted}))
                     expected = {
                         knowledge_id
                         for knowledge_id, new in records.items()
@@ -162,24 +163,26 @@ async def test_another_hub_on_the_directory_finds_what_was_saved_at_once(tmp_pat
     async with hub_on(tmp_path) as writer, hub_on(tmp_path) as reader:
         first = await saved(writer, new_knowledge("zebra stripes"))
         at_once = await found(reader, "zebra")
-        await writer.keeper.run_once()
-        await reader.keeper.run_once()
+        await writer.maintenance.tick()
+        await reader.maintenance.tick()
         second = await saved(writer, new_knowledge("zebra crossing"))
 
         assert at_once == [first]
         assert sorted(await found(reader, "zebra")) == sorted([first, second])
-        assert (writer.index.lag, reader.index.lag) == (1, 1)
-        assert (writer.keeper.is_keeper, reader.keeper.is_keeper) == (True, False)
+        assert (writer.indexes.records.lexical.lag, reader.indexes.records.lexical.lag) == (1, 1)
+        assert (writer.maintenance.is_leader, reader.maintenance.is_leader) == (True, False)
 
 
 async def test_what_the_index_and_the_tail_both_hold_is_found_once(tmp_path: Path) -> None:
     async with hub_on(tmp_path, index_batch=1) as keeper, hub_on(tmp_path) as reader:
-        batch = await keeper.knowledge.save_batch(local(), [new_knowledge(f"zebra {number}") for number in range(3)])
+        batch = await keeper.knowledge.records.save_batch(
+            local(), [new_knowledge(f"zebra {number}") for number in range(3)]
+        )
         ids = sorted(str(record.record["id"]) for record in batch.records)
         # One of three rows of an operation is absorbed: the note cannot name that, and says less than there is.
-        await keeper.index.absorb(1)
+        await keeper.indexes.records.lexical.index_pending(1)
         await found(reader, "zebra")
-        reader.index.reload()
+        reader.indexes.records.lexical.reload()
 
         assert sorted(await found(keeper, "zebra")) == ids
         assert sorted(await found(reader, "zebra")) == ids
@@ -188,18 +191,18 @@ async def test_what_the_index_and_the_tail_both_hold_is_found_once(tmp_path: Pat
 async def test_when_a_keeper_closes_another_hub_takes_over(tmp_path: Path) -> None:
     async with hub_on(tmp_path) as second:
         async with hub_on(tmp_path) as first:
-            await first.keeper.run_once()
-            await second.keeper.run_once()
-            roles = (first.keeper.is_keeper, second.keeper.is_keeper)
+            await first.maintenance.tick()
+            await second.maintenance.tick()
+            roles = (first.maintenance.is_leader, second.maintenance.is_leader)
             zebra = await saved(first, new_knowledge("zebra stripes"))
         await saved(second, new_knowledge("lion mane"))
 
-        await second.keeper.run_once()
+        await second.maintenance.tick()
 
         assert roles == (True, False)
-        assert second.keeper.is_keeper
-        assert second.keeper.failures == {}
-        assert second.index.lag == 0
+        assert second.maintenance.is_leader
+        assert second.maintenance.failures == {}
+        assert second.indexes.records.lexical.lag == 0
         assert await found(second, "zebra") == [zebra]
 
 
@@ -244,11 +247,11 @@ async def test_an_index_that_does_not_fit_the_log_is_built_anew(
     note.write_bytes(orjson.dumps(change(orjson.loads(note.read_bytes()))))
 
     async with hub_on(own) as hub:
-        before = (await found(hub, "walrus"), len(await found(hub, "zebra")), hub.index.lag)
-        await hub.keeper.run_once()
-        after = (await found(hub, "walrus"), len(await found(hub, "zebra")), hub.index.lag)
-        hub.index.reload()
-        failures = dict(hub.keeper.failures)
+        before = (await found(hub, "walrus"), len(await found(hub, "zebra")), hub.indexes.records.lexical.lag)
+        await hub.maintenance.tick()
+        after = (await found(hub, "walrus"), len(await found(hub, "zebra")), hub.indexes.records.lexical.lag)
+        hub.indexes.records.lexical.reload()
+        failures = dict(hub.maintenance.failures)
 
         assert before == ([], 5, 5)
         assert after == ([], 5, 0)
@@ -262,10 +265,10 @@ async def test_a_damaged_note_of_an_index_costs_only_its_rebuilding(tmp_path: Pa
 
     async with hub_on(tmp_path) as hub:
         assert len(await found(hub, "zebra")) == 5
-        await hub.keeper.run_once()
+        await hub.maintenance.tick()
 
-        assert hub.keeper.failures == {}
-        assert (len(await found(hub, "zebra")), hub.index.lag) == (5, 0)
+        assert hub.maintenance.failures == {}
+        assert (len(await found(hub, "zebra")), hub.indexes.records.lexical.lag) == (5, 0)
 
 
 def whole_folder(folder: Path) -> None:
@@ -288,21 +291,21 @@ async def test_an_index_that_is_deleted_under_a_running_hub_is_built_anew(
 ) -> None:
     async with hub_on(tmp_path) as hub, hub_on(tmp_path) as other:
         ids = [await saved(hub, new_knowledge("zebra one"))]
-        await hub.keeper.run_once()
-        await other.keeper.run_once()
+        await hub.maintenance.tick()
+        await other.maintenance.tick()
         delete(tmp_path / "indexes")
         if with_news:
             ids.append(await saved(hub, new_knowledge("zebra two")))
         meanwhile = await found(hub, "zebra")
 
-        await hub.keeper.run_once()
-        await other.keeper.run_once()
+        await hub.maintenance.tick()
+        await other.maintenance.tick()
 
-        assert hub.keeper.failures == {}
+        assert hub.maintenance.failures == {}
         assert (
             sorted(meanwhile) == sorted(await found(hub, "zebra")) == sorted(await found(other, "zebra")) == sorted(ids)
         )
-        assert (hub.index.lag, other.index.lag) == (0, 0)
+        assert (hub.indexes.records.lexical.lag, other.indexes.records.lexical.lag) == (0, 0)
         assert FullText(next((tmp_path / "indexes").glob("*/*"))).load(lambda _built: True)
 
 
@@ -314,52 +317,52 @@ async def test_a_rebuilding_whose_folder_is_deleted_fails_by_name_and_the_next_o
     async with hub_on(tmp_path) as hub:
         for number in range(300):
             await saved(hub, new_knowledge(f"zebra {number}"))
-        await hub.keeper.run_once()
+        await hub.maintenance.tick()
 
         async def work(progress: Callable[[int, int], None]) -> dict[str, Any]:
             return {"records": await hub.reindex(progress)}
 
-        job = hub.jobs.start("reindex", "default", work)
+        job = hub.operations.jobs.start("reindex", "default", work)
         async with asyncio.timeout(10):
             while not builds_of(tmp_path, 2):  # noqa: ASYNC110 -- nothing tells of a folder
                 await asyncio.sleep(0)
         # Moved away in one step: to delete it while files come into it would be a race.
         (tmp_path / "indexes").rename(tmp_path / "gone")
-        await hub.jobs.finish(job)
+        await hub.operations.jobs.finish(job)
 
-        again = await hub.jobs.finish(hub.jobs.start("reindex", "default", work))
+        again = await hub.operations.jobs.finish(hub.operations.jobs.start("reindex", "default", work))
 
         assert (job.status, again.status) == (JobStatus.FAILED, JobStatus.DONE)
         assert "could not be written" in (job.error or "")
         assert again.result == {"records": 300}
-        assert (len(await found(hub, "zebra")), hub.index.lag) == (200, 0)
+        assert (len(await found(hub, "zebra")), hub.indexes.records.lexical.lag) == (200, 0)
 
 
 async def test_rebuilding_beside_the_keeper_leaves_both_right(tmp_path: Path) -> None:
     async with hub_on(tmp_path) as keeper, hub_on(tmp_path) as other:
         ids = [await saved(keeper, new_knowledge("zebra one"))]
-        await keeper.keeper.run_once()
+        await keeper.maintenance.tick()
         ids.append(await saved(keeper, new_knowledge("zebra two")))
 
         count = await other.reindex(lambda _done, _of: None)
         ids.append(await saved(keeper, new_knowledge("zebra three")))
-        await keeper.keeper.run_once()
-        await other.keeper.run_once()
+        await keeper.maintenance.tick()
+        await other.maintenance.tick()
 
         assert count == 2
-        assert keeper.keeper.failures == {}
+        assert keeper.maintenance.failures == {}
         for hub in (keeper, other):
             assert sorted(await found(hub, "zebra")) == sorted(ids)
-            assert hub.index.lag == 0
+            assert hub.indexes.records.lexical.lag == 0
 
 
 async def test_a_deleted_record_leaves_the_index_on_disk_too(tmp_path: Path) -> None:
     async with hub_on(tmp_path) as hub:
         kept = await saved(hub, new_knowledge("zebra kept"))
         deleted = await saved(hub, new_knowledge("zebra deleted"))
-        await hub.keeper.run_once()
-        await hub.knowledge.delete(local(), deleted)
-        await hub.keeper.run_once()
+        await hub.maintenance.tick()
+        await hub.knowledge.records.delete(local(), deleted)
+        await hub.maintenance.tick()
 
         disk = FullText(next((tmp_path / "indexes").glob("*/*")))
         assert disk.load(lambda _built: True)
@@ -371,12 +374,12 @@ async def test_an_account_that_is_only_read_takes_no_memory_and_is_found_once_it
     async with open_hub(Settings(data_dir=tmp_path)) as hub:
         newcomer = local_context("user:li", "newcomer")
         for number in range(10):
-            await hub.retrieval.search(local_context("user:li", f"nobody-{number}"), SearchQuery("登录"))
-            await hub.knowledge.page(local_context("user:li", f"nobody-{number}"), ListQuery())
-        before = (await hub.retrieval.search(newcomer, SearchQuery("登录"))).records
+            await hub.knowledge.search.search(local_context("user:li", f"nobody-{number}"), SearchQuery("登录"))
+            await hub.knowledge.records.page(local_context("user:li", f"nobody-{number}"), ListQuery())
+        before = (await hub.knowledge.search.search(newcomer, SearchQuery("登录"))).records
         remembered = list(hub.store.accounts)
 
-        await hub.knowledge.save(newcomer, NewKnowledge(content="登录网站"))
+        await hub.knowledge.records.save(newcomer, NewKnowledge(content="登录网站"))
 
         assert (before, remembered) == ([], [])
-        assert len((await hub.retrieval.search(newcomer, SearchQuery("登录"))).records) == 1
+        assert len((await hub.knowledge.search.search(newcomer, SearchQuery("登录"))).records) == 1

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from knowhub.bootstrap import Hub, open_hub
-from knowhub.core.chat import ChatModel
+from knowhub.core.language_models import ChatModel
 from knowhub.core.operation import Decide, IdempotencyKey, Outcome
-from knowhub.knowledge.slimming import SlimMeans, Slimming
+from knowhub.knowledge.evolve.slimming import Slimming, SlimOptions
+from knowhub.knowledge.table import list_live_records
 from knowhub.settings import Settings
 from tests.builders import CountedIds, local, new_knowledge
 
@@ -44,7 +45,7 @@ async def no_model(_name: str | None) -> AsyncIterator[ChatModel | None]:
 
 @pytest.fixture
 async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
-    async with open_hub(Settings(data_dir=tmp_path, owner="user:local"), keep=False) as opened:
+    async with open_hub(Settings(data_dir=tmp_path, owner="user:local"), maintain=False) as opened:
         yield opened
 
 
@@ -55,16 +56,16 @@ def gate(hub: Hub) -> Gate:
 
 @pytest.fixture
 def slimming(hub: Hub, gate: Gate) -> Slimming:
-    return Slimming(gate, hub.index, SlimMeans(CountedIds(), no_model, 1.0))
+    return Slimming(gate, hub.indexes.records.lexical, SlimOptions(CountedIds(), no_model, 1.0))
 
 
 async def keep(hub: Hub, content: str, count: int) -> list[str]:
-    saved = await hub.knowledge.save_batch(local(), [new_knowledge(content, dedup=False) for _ in range(count)])
+    saved = await hub.knowledge.records.save_batch(local(), [new_knowledge(content, dedup=False) for _ in range(count)])
     return [str(one.record["id"]) for one in saved.records]
 
 
 async def live(hub: Hub) -> list[str]:
-    return [head.id for head in hub.store.view("default").live_heads()]
+    return [head.id for head in list_live_records(hub.store.view("default"))]
 
 
 async def test_who_cancels_while_it_is_written_is_told_that_it_was_done(
@@ -93,7 +94,7 @@ async def test_many_copies_of_one_record_are_several_operations_of_one_undo(
 
     assert (len(done.operation_ids), done.report["merged_count"], await live(hub)) == (6, 6, ids[:1])
     assert hub.store.view("default").get("knowledge", ids[0])["version"] == 7  # type: ignore[index]  # it is there
-    await hub.operations.undo(local(), done.slim_id or "")
+    await hub.operations.history.undo(local(), done.slim_id or "")
     assert await live(hub) == ids
 
 
@@ -116,14 +117,14 @@ async def test_what_is_overtaken_in_the_last_operation_leaves_the_others_whole(
     work = asyncio.create_task(slimming.slim(local()))
     await gate.begun.wait()
 
-    await hub.knowledge.patch(local(), ids[-1], {"content": "moved"})
+    await hub.knowledge.records.patch(local(), ids[-1], {"content": "moved"})
     gate.let_through.set()
     done = await work
 
     assert [one["reason"] for one in done.report["skipped"]] == ["one of these was changed meanwhile"]
     assert done.report["skipped"][0]["ids"][-1] == ids[-1]
     assert await live(hub) == [ids[0], *ids[298:]]
-    await hub.operations.undo(local(), done.slim_id or "")
+    await hub.operations.history.undo(local(), done.slim_id or "")
     assert await live(hub) == ids
 
 
@@ -134,7 +135,9 @@ async def test_a_pair_that_cannot_be_one_record_alone_in_the_last_operation_does
         await keep(hub, f"fact {number}", 2)
     bad = await keep(hub, "too many resources", 2)
     for name, row_id in zip("ab", bad, strict=True):
-        await hub.knowledge.patch(local(), row_id, {"resource_ids": [f"{name}-{number}" for number in range(30)]})
+        await hub.knowledge.records.patch(
+            local(), row_id, {"resource_ids": [f"{name}-{number}" for number in range(30)]}
+        )
     planned = await slimming.slim(local(), dry_run=True)
     gate.let_through.set()
 
@@ -143,19 +146,6 @@ async def test_a_pair_that_cannot_be_one_record_alone_in_the_last_operation_does
     assert (done.report["merged_count"], [one["ids"] for one in done.report["skipped"]]) == (50, [bad])
     assert done.report == {**planned.report, "dry_run": False}
     assert len(done.operation_ids) == 1
-
-
-async def test_the_report_is_kept_with_the_last_operation_and_tells_it_again(
-    hub: Hub, gate: Gate, slimming: Slimming
-) -> None:
-    await keep(hub, "one", 2)
-    gate.let_through.set()
-    key = IdempotencyKey("user:local", "POST", "/api/knowledge/slim", "k", "b")
-
-    first, again = [await slimming.slim(local(), key=key) for _ in range(2)]
-
-    assert first == again
-    assert first.report["records_before"] == 2
 
 
 async def test_one_slimming_runs_at_a_time(hub: Hub, gate: Gate, slimming: Slimming) -> None:

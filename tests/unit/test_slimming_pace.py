@@ -10,9 +10,8 @@ import pytest
 
 from knowhub.bootstrap import open_hub
 from knowhub.core.operation import IdempotencyKey
-from knowhub.knowledge.slim_plan import MOST_CHARACTERS, How, Merge, Ref
-from knowhub.knowledge.slim_writing import parted
-from knowhub.knowledge.slimming import Slimmed
+from knowhub.knowledge.evolve.slim_plan import MOST_CHARACTERS, Merge, MergeReason, RecordRef
+from knowhub.knowledge.evolve.slimming import SlimResult, split_batches
 from knowhub.settings import Settings
 from tests.builders import local, new_knowledge
 
@@ -31,7 +30,7 @@ def _no_collection() -> Iterator[None]:
     gc.enable()
 
 
-async def steps_of(work: Awaitable[Slimmed]) -> tuple[Slimmed, list[float]]:
+async def steps_of(work: Awaitable[SlimResult]) -> tuple[SlimResult, list[float]]:
     """Do it, and return the processor time of each turn that others had to wait for meanwhile, in seconds."""
     working = asyncio.ensure_future(work)
     steps: list[float] = []
@@ -47,12 +46,12 @@ async def test_no_step_of_a_slimming_or_of_its_retry_takes_a_large_part_of_it(tm
     # Pairs that share no pair of words with others, of a sentence or two more.
     texts = [" ".join(f"w{number}x{word}" for word in range(100)) for number in range(PAIRS)]
     drafts = [new_knowledge(f"{text}{more}", dedup=False) for text in texts for more in ("", " and one thing more")]
-    async with open_hub(Settings(data_dir=tmp_path), keep=False) as hub:
+    async with open_hub(Settings(data_dir=tmp_path), maintain=False) as hub:
         for start in range(0, len(drafts), 100):
-            await hub.knowledge.save_batch(local(), drafts[start : start + 100])
+            await hub.knowledge.records.save_batch(local(), drafts[start : start + 100])
 
-        done, steps = await steps_of(hub.slimming.slim(local(), key=KEY))
-        again, steps_again = await steps_of(hub.slimming.slim(local(), key=KEY))
+        done, steps = await steps_of(hub.knowledge.slimming.slim(local(), key=KEY))
+        again, steps_again = await steps_of(hub.knowledge.slimming.slim(local(), key=KEY))
 
     assert (done.report["merged_count"], again) == (PAIRS, done)
     assert max(steps) * 10 < sum(steps)
@@ -62,9 +61,9 @@ async def test_no_step_of_a_slimming_or_of_its_retry_takes_a_large_part_of_it(tm
 
 def test_an_operation_is_of_a_hundred_rows_or_of_a_hundred_thousand_characters_at_most() -> None:
     def pairs(count: int, characters: int) -> list[Merge]:
-        refs = [[Ref(f"{side}{number}", 1, characters) for side in "ab"] for number in range(count)]
-        return [Merge(into, [source], How.DUPLICATE) for into, source in refs]
+        refs = [[RecordRef(f"{side}{number}", 1, characters) for side in "ab"] for number in range(count)]
+        return [Merge(into, [source], MergeReason.DUPLICATE) for into, source in refs]
 
-    assert [len(part) for part in parted(pairs(120, 10))] == [50, 50, 20]
-    assert [len(part) for part in parted(pairs(5, MOST_CHARACTERS // 4))] == [2, 2, 1]
-    assert [len(part) for part in parted(pairs(3, MOST_CHARACTERS))] == [1, 1, 1]
+    assert [len(part) for part in split_batches(pairs(120, 10))] == [50, 50, 20]
+    assert [len(part) for part in split_batches(pairs(5, MOST_CHARACTERS // 4))] == [2, 2, 1]
+    assert [len(part) for part in split_batches(pairs(3, MOST_CHARACTERS))] == [1, 1, 1]

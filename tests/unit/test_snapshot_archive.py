@@ -12,12 +12,13 @@ import orjson
 import pytest
 
 from knowhub.core.errors import Conflict, StorageFull
-from knowhub.stores.files.data_directory import DataDirectory
+from knowhub.stores.files.data_directory import ARCHIVE_VERSION, DataDirectory, format_text
 from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.stores.files.log.log_manifest import MANIFEST as LOG_MANIFEST
+from knowhub.stores.files.snapshots.archive_reader import check_snapshot, read_manifest, unpack_snapshot
+from knowhub.stores.files.snapshots.archive_writer import temporary_path, write_archive
+from knowhub.stores.files.snapshots.restore import unpack_directory
 from knowhub.stores.files.snapshots.snapshot_manifest import DamagedSnapshot, Manifest
-from knowhub.stores.files.snapshots.snapshot_reading import check_snapshot, read_manifest, unpack_snapshot
-from knowhub.stores.files.snapshots.snapshot_unpacking import unpack_directory
-from knowhub.stores.files.snapshots.snapshot_writing import temporary_path, write_archive
 from knowhub.stores.files.store import StoreOptions
 from tests.archives import MANIFEST, Archive, Piece, members_of, packed
 from tests.builders import local, new_knowledge, opened
@@ -39,7 +40,7 @@ def made(tmp_path: Path) -> Path:
 async def snapshot_of(root: Path) -> Path:
     async with opened(root) as hub:
         for number in range(3):
-            await hub.knowledge.save(local(), new_knowledge(f"zebra {number}"))
+            await hub.knowledge.records.save(local(), new_knowledge(f"zebra {number}"))
         place = await hub.store.place()
     directory = DataDirectory(root)
     directory.snapshots.mkdir()
@@ -52,8 +53,9 @@ def test_a_snapshot_holds_the_log_and_says_what_it_holds(made: Path, tmp_path: P
     manifest = unpack_snapshot(FILES, made, tmp_path / "out", MANY)
 
     log = tmp_path / "data" / "change_log"
-    assert members_of(tmp_path / "out" / "change_log") == members_of(log)
-    assert (tmp_path / "out" / "FORMAT").read_bytes() == (tmp_path / "data" / "FORMAT").read_bytes()
+    whole = {name: data for name, data in members_of(log).items() if name != LOG_MANIFEST}
+    assert members_of(tmp_path / "out" / "change_log") == whole
+    assert (tmp_path / "out" / "FORMAT").read_text() == format_text(ARCHIVE_VERSION)
     assert set(manifest.members) == {"FORMAT", SEGMENT}
     assert manifest.members[SEGMENT].sha256 == sha256((log / "segment-00000001.jsonl").read_bytes()).hexdigest()
     assert check_snapshot(FILES, made, MANY) == read_manifest(FILES, made) == manifest
@@ -251,7 +253,7 @@ def test_a_manifest_without_end_is_not_read_into_memory(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["write_at", "sync"])
 async def test_a_fault_while_a_snapshot_is_written_leaves_nothing(tmp_path: Path, kind: str) -> None:
     async with opened(tmp_path) as hub:
-        await hub.knowledge.save(local(), new_knowledge())
+        await hub.knowledge.records.save(local(), new_knowledge())
         place = await hub.store.place()
     directory = DataDirectory(tmp_path)
     directory.snapshots.mkdir()
@@ -266,7 +268,7 @@ async def test_a_fault_while_a_snapshot_is_written_leaves_nothing(tmp_path: Path
 
 async def test_a_log_that_is_shorter_than_it_was_is_not_kept_as_a_snapshot(tmp_path: Path) -> None:
     async with opened(tmp_path) as hub:
-        await hub.knowledge.save(local(), new_knowledge())
+        await hub.knowledge.records.save(local(), new_knowledge())
         place = await hub.store.place()
     directory = DataDirectory(tmp_path)
     directory.snapshots.mkdir()
@@ -280,7 +282,7 @@ async def test_a_log_that_is_shorter_than_it_was_is_not_kept_as_a_snapshot(tmp_p
 
 async def test_a_log_with_a_damaged_header_is_not_kept_as_a_snapshot(tmp_path: Path) -> None:
     async with opened(tmp_path, None, StoreOptions(segment_bytes=1)) as hub:
-        await hub.knowledge.save(local(), new_knowledge())
+        await hub.knowledge.records.save(local(), new_knowledge())
         place = await hub.store.place()
     directory = DataDirectory(tmp_path)
     directory.snapshots.mkdir()
@@ -295,19 +297,19 @@ async def test_a_log_with_a_damaged_header_is_not_kept_as_a_snapshot(tmp_path: P
 
 
 def test_a_snapshot_is_unpacked_into_an_empty_directory_alone(made: Path, tmp_path: Path) -> None:
-    taken, file = tmp_path / "taken", tmp_path / "file"
-    taken.mkdir()
-    (taken / "a note of mine.txt").write_bytes(b"stays")
+    try_load, file = tmp_path / "taken", tmp_path / "file"
+    try_load.mkdir()
+    (try_load / "a note of mine.txt").write_bytes(b"stays")
     file.write_bytes(b"stays")
     # As a call leaves it that died.
     (tmp_path / "begun" / ".unpack" / "change_log").mkdir(parents=True)
 
-    for root in (taken, file, tmp_path / "data"):
+    for root in (try_load, file, tmp_path / "data"):
         with pytest.raises(Conflict, match="is not empty"):
             unpack_directory(FILES, made, root, MANY)
     unpack_directory(FILES, made, tmp_path / "begun", MANY)
 
-    assert members_of(taken) == {"a note of mine.txt": b"stays"}
+    assert members_of(try_load) == {"a note of mine.txt": b"stays"}
     assert set(members_of(tmp_path / "begun")) == {"FORMAT", SEGMENT}
 
 
@@ -315,7 +317,7 @@ async def test_what_was_never_acknowledged_is_in_no_snapshot(tmp_path: Path) -> 
     root = tmp_path / "data"
     async with opened(root, None, StoreOptions(segment_bytes=1)) as hub:
         for number in range(2):
-            await hub.knowledge.save(local(), new_knowledge(f"zebra {number}"))
+            await hub.knowledge.records.save(local(), new_knowledge(f"zebra {number}"))
         place = await hub.store.place()
         for number in place.segments[-2:]:
             with (root / "change_log" / f"segment-{number:08d}.jsonl").open("ab") as segment:

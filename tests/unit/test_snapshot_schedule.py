@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from knowhub.bootstrap import World, open_hub
-from knowhub.operations.model import SnapshotReason
+from knowhub.bootstrap import open_hub
+from knowhub.core.store_results import SnapshotReason
 from knowhub.operations.snapshot_schedule import PeriodicSnapshots
 from knowhub.settings import Settings
+from knowhub.wiring.adapters import Overrides
 from tests.builders import OWNER, FakeClock, local, new_knowledge
 from tests.fakes.faulty_files import FaultyFileSystem, Plan
 from tests.hubs import folder_of, hub_at
@@ -23,21 +24,27 @@ TASK = "background-upkeep"
 async def test_a_snapshot_is_made_each_day_on_which_something_was_written_and_seven_are_kept(tmp_path: Path) -> None:
     clock = FakeClock()
     async with hub_at(tmp_path, clock) as hub:
-        asked = await hub.snapshots.create()
-        periodic = PeriodicSnapshots(folder_of(hub, tmp_path), clock, (24.0, 3), lambda: hub.store.last_seq, clock.now)
+        asked = await hub.operations.snapshots.create()
+
+        async def begun_at() -> float:
+            return clock.now()
+
+        periodic = PeriodicSnapshots(folder_of(hub, tmp_path), clock, (24.0, 3), lambda: hub.store.last_seq, begun_at)
 
         async def a_day_later() -> int:
             clock.advance(24 * HOUR_S)
-            await periodic.tend()
+            await periodic.tick()
             await ended()
-            return len([one for one in await hub.snapshots.entries() if one.reason is SnapshotReason.PERIODIC])
+            return len(
+                [one for one in await hub.operations.snapshots.entries() if one.reason is SnapshotReason.PERIODIC]
+            )
 
         assert await a_day_later() == 0
         for day in range(5):
-            await hub.knowledge.save(local(), new_knowledge(f"day {day}"))
+            await hub.knowledge.records.save(local(), new_knowledge(f"day {day}"))
             assert await a_day_later() == min(day + 1, 3)
         assert await a_day_later() == 3
-        assert asked.ts in {one.ts for one in await hub.snapshots.entries()}
+        assert asked.ts in {one.ts for one in await hub.operations.snapshots.entries()}
         await periodic.close()
 
 
@@ -46,44 +53,48 @@ async def test_the_first_snapshot_comes_a_day_after_the_first_write_and_none_wit
 ) -> None:
     clock = FakeClock()
     async with hub_at(tmp_path, clock) as hub:
-        await hub.knowledge.save(local(), new_knowledge())
+        await hub.knowledge.records.save(local(), new_knowledge())
         begun = clock.now()
-        never = PeriodicSnapshots(folder_of(hub, tmp_path), clock, (0.0, 3), lambda: 1, lambda: begun)
-        daily = PeriodicSnapshots(folder_of(hub, tmp_path), clock, (24.0, 3), lambda: 1, lambda: begun)
+
+        async def begun_at() -> float:
+            return begun
+
+        never = PeriodicSnapshots(folder_of(hub, tmp_path), clock, (0.0, 3), lambda: 1, begun_at)
+        daily = PeriodicSnapshots(folder_of(hub, tmp_path), clock, (24.0, 3), lambda: 1, begun_at)
         for hours in (1, 22):
             clock.advance(hours * HOUR_S)
-            await daily.tend()
-        assert await hub.snapshots.entries() == []
+            await daily.tick()
+        assert await hub.operations.snapshots.entries() == []
         clock.advance(HOUR_S)
 
-        await never.tend()
+        await never.tick()
         await never.close()
         assert not any(task.get_name() == TASK for task in asyncio.all_tasks())
-        await daily.tend()
+        await daily.tick()
         assert any(task.get_name() == TASK for task in asyncio.all_tasks())
         await daily.close()
 
 
 async def test_a_periodic_snapshot_that_fails_is_named_until_one_succeeds(tmp_path: Path) -> None:
     clock, files = FakeClock(), FaultyFileSystem()
-    world = World(clock=clock, files=files)
-    async with open_hub(Settings(data_dir=tmp_path, owner=OWNER), world, keep=False) as hub:
-        await hub.knowledge.save(local(), new_knowledge())
+    world = Overrides(clock=clock, files=files)
+    async with open_hub(Settings(data_dir=tmp_path, owner=OWNER), world, maintain=False) as hub:
+        await hub.knowledge.records.save(local(), new_knowledge())
         clock.advance(25 * HOUR_S)
         files.begin(Plan(fail_at=1, error=errno.ENOSPC, lasting=True, kinds=("write_at",)))
-        await hub.keeper.run_once()
+        await hub.maintenance.tick()
         await ended()
         files.begin(Plan())
-        await hub.keeper.run_once()
-        assert "disk is full" in hub.keeper.failures["snapshots"]
+        await hub.maintenance.tick()
+        assert "disk is full" in hub.maintenance.failures["snapshots"]
 
         clock.advance(HOUR_S)
-        await hub.keeper.run_once()
+        await hub.maintenance.tick()
         await ended()
-        await hub.keeper.run_once()
+        await hub.maintenance.tick()
 
-        assert "snapshots" not in hub.keeper.failures
-        assert len(await hub.snapshots.entries()) == 1
+        assert "snapshots" not in hub.maintenance.failures
+        assert len(await hub.operations.snapshots.entries()) == 1
 
 
 async def ended() -> None:

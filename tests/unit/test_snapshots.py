@@ -10,19 +10,19 @@ from typing import Any
 
 import pytest
 
-from knowhub.bootstrap import Hub, World, open_hub
+from knowhub.bootstrap import Hub, open_hub
 from knowhub.core.errors import Conflict, InvalidInput, NotFound, StorageFull, Unavailable
 from knowhub.core.operation import Draft, Unchanged, Write
-from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, ROOT_ID, Linking, NewInfo, NewKeyword, RelationType
+from knowhub.core.store_results import SnapshotReason, SnapshotRow
+from knowhub.engine.view import AccountView
+from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, ROOT_ID, LinkRequest, NewInfo, NewKeyword, RelationType
 from knowhub.keywords.service import Deletion
 from knowhub.knowledge.model import COLLECTION, Feedback, OnConflict
-from knowhub.operations.model import SnapshotReason
-from knowhub.operations.restore import Wanted
 from knowhub.settings import Settings
-from knowhub.stores.files.apart import run_here
 from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.stores.files.lock import try_flock
-from knowhub.stores.files.rows.state_view import StateView
+from knowhub.stores.files.subprocess_runner import run_in_process
+from knowhub.wiring.adapters import Overrides
 from tests.archives import Archive, members_of
 from tests.builders import OWNER, FakeClock, imported, local, new_knowledge, retry_key
 from tests.fakes.faulty_files import FaultyFileSystem, Plan
@@ -37,47 +37,51 @@ HOUR_S = 3600.0
 async def filled(hub: Hub) -> dict[str, str]:
     """Save records and a tree with infos; return their ids by name."""
     names = [("编程", None), ("Python", "编程"), ("asyncio", "Python"), ("pytest", "Python")]
-    made = await hub.keywords.create_batch(local(), [NewKeyword(name, ref=name, parent_ref=up) for name, up in names])
+    made = await hub.keywords.tree.create_batch(
+        local(), [NewKeyword(name, ref=name, parent_ref=up) for name, up in names]
+    )
     ids = {str(row["name"]): str(row["id"]) for row in made.rows}
     for number in range(3):
-        saved = await hub.knowledge.save(local(), new_knowledge(f"zebra {number}"))
+        saved = await hub.knowledge.records.save(local(), new_knowledge(f"zebra {number}"))
         ids[f"zebra {number}"] = str(saved.record["id"])
-        info = await hub.infos.create(local(), NewInfo(f"info {number}", keyword_ids=[ids["Python"], ids["pytest"]]))
+        info = await hub.keywords.infos.create(
+            local(), NewInfo(f"info {number}", keyword_ids=[ids["Python"], ids["pytest"]])
+        )
         ids[f"info {number}"] = str(info.row["id"])
     return ids
 
 
 async def changed_since(hub: Hub, ids: dict[str, str]) -> None:
     """Do to the rows of `filled` all that can be done to them."""
-    await hub.knowledge.give_feedback(local(), ids["zebra 0"], Feedback(helpful_case={"task": "t"}))
-    await hub.knowledge.patch(local(), ids["zebra 1"], {"content": "lion", "tags": {"a": "b"}})
-    await hub.knowledge.delete(local(), ids["zebra 2"])
-    await hub.knowledge.save(local(), new_knowledge("written since"))
-    await hub.keywords.move(local(), ids["asyncio"], ids["编程"])
-    await hub.keywords.delete(local(), ids["Python"], Deletion(cascade=True))
-    new = await hub.keywords.create(local(), NewKeyword("new"), auto_place=False)
-    await hub.infos.delete(local(), ids["info 0"])
-    await hub.infos.update(local(), ids["info 1"], {"content": "changed"})
-    await hub.infos.link(local(), ids["info 2"], new.row["id"], Linking(RelationType.SOURCE))
-    await hub.keywords.update(local(), ROOT_ID, {"description": "of the root"})
+    await hub.knowledge.records.give_feedback(local(), ids["zebra 0"], Feedback(helpful_case={"task": "t"}))
+    await hub.knowledge.records.patch(local(), ids["zebra 1"], {"content": "lion", "tags": {"a": "b"}})
+    await hub.knowledge.records.delete(local(), ids["zebra 2"])
+    await hub.knowledge.records.save(local(), new_knowledge("written since"))
+    await hub.keywords.tree.move(local(), ids["asyncio"], ids["编程"])
+    await hub.keywords.tree.delete(local(), ids["Python"], Deletion(cascade=True))
+    new = await hub.keywords.tree.create(local(), NewKeyword("new"), auto_place=False)
+    await hub.keywords.infos.delete(local(), ids["info 0"])
+    await hub.keywords.infos.update(local(), ids["info 1"], {"content": "changed"})
+    await hub.keywords.infos.link(local(), ids["info 2"], new.row["id"], LinkRequest(RelationType.SOURCE))
+    await hub.keywords.tree.update(local(), ROOT_ID, {"description": "of the root"})
 
 
 async def test_a_restore_brings_everything_back_and_its_undo_takes_it_away(tmp_path: Path) -> None:
     async with hub_at(tmp_path) as hub:
         ids = await filled(hub)
-        then, entry = state_of(hub.store), await hub.snapshots.create()
+        then, entry = state_of(hub.store), await hub.operations.snapshots.create()
         await changed_since(hub, ids)
         now = state_of(hub.store)
 
-        done = await hub.snapshots.restore(local(), entry.ts)
+        done = await hub.operations.snapshots.restore(local(), entry.ts)
 
         assert state_of(hub.store) == then
         assert then != now
         assert (done.restored > 10, done.removed > 2, done.erased) == (True, True, [])
-        undone = await hub.operations.undo(local(), str(done.restore_id))
+        undone = await hub.operations.history.undo(local(), str(done.restore_id))
         assert state_of(hub.store) == now
         for operation_id in reversed(undone.operation_ids):
-            await hub.operations.undo(local(), operation_id)
+            await hub.operations.history.undo(local(), operation_id)
         assert state_of(hub.store) == then
     async with hub_at(tmp_path) as hub:
         assert state_of(hub.store) == then
@@ -86,11 +90,11 @@ async def test_a_restore_brings_everything_back_and_its_undo_takes_it_away(tmp_p
 async def test_versions_go_on_rising_and_what_is_the_same_stays(tmp_path: Path) -> None:
     async with hub_at(tmp_path) as hub:
         ids = await filled(hub)
-        entry = await hub.snapshots.create()
-        await hub.knowledge.patch(local(), ids["zebra 0"], {"content": "lion"})
-        await hub.knowledge.patch(local(), ids["zebra 0"], {"content": "tiger"})
+        entry = await hub.operations.snapshots.create()
+        await hub.knowledge.records.patch(local(), ids["zebra 0"], {"content": "lion"})
+        await hub.knowledge.records.patch(local(), ids["zebra 0"], {"content": "tiger"})
 
-        await hub.snapshots.restore(local(), entry.ts)
+        await hub.operations.snapshots.restore(local(), entry.ts)
 
         view = hub.store.view("default")
         rows = [view.get(COLLECTION, ids[f"zebra {number}"]) or {} for number in range(3)]
@@ -100,39 +104,39 @@ async def test_versions_go_on_rising_and_what_is_the_same_stays(tmp_path: Path) 
 async def test_a_restore_to_what_stands_writes_nothing(tmp_path: Path) -> None:
     async with hub_at(tmp_path) as hub:
         await filled(hub)
-        entry, seq = await hub.snapshots.create(), hub.store.last_seq
+        entry, seq = await hub.operations.snapshots.create(), hub.store.last_seq
 
-        done = await hub.snapshots.restore(local(), entry.ts)
+        done = await hub.operations.snapshots.restore(local(), entry.ts)
 
         assert (done.restore_id, done.safety_snapshot, hub.store.last_seq) == (None, None, seq)
-        assert len(await hub.snapshots.entries()) == 1
+        assert len(await hub.operations.snapshots.entries()) == 1
 
 
 async def test_what_stood_is_kept_in_a_snapshot_that_can_be_restored(tmp_path: Path) -> None:
     async with hub_at(tmp_path) as hub:
         ids = await filled(hub)
-        entry = await hub.snapshots.create()
+        entry = await hub.operations.snapshots.create()
         await changed_since(hub, ids)
         now = state_of(hub.store)
-        done = await hub.snapshots.restore(local(), entry.ts)
+        done = await hub.operations.snapshots.restore(local(), entry.ts)
 
-        await hub.snapshots.restore(local(), str(done.safety_snapshot))
+        await hub.operations.snapshots.restore(local(), str(done.safety_snapshot))
 
         assert state_of(hub.store) == now
-        reasons = {one.ts: one.reason for one in await hub.snapshots.entries()}
+        reasons = {one.ts: one.reason for one in await hub.operations.snapshots.entries()}
         assert reasons[str(done.safety_snapshot)] is SnapshotReason.BEFORE_RESTORE
 
 
 async def test_many_rows_come_back_in_operations_of_a_thousand_that_are_undone_as_one(tmp_path: Path) -> None:
     async with hub_at(tmp_path) as hub:
         await filled(hub)
-        entry = await hub.snapshots.create()
+        entry = await hub.operations.snapshots.create()
         lines = [imported(f"import-{number}", f"line {number}") for number in range(2600)]
-        await hub.exchange.import_lines(local(), lines, OnConflict.FAIL)
+        await hub.knowledge.exchange.import_lines(local(), lines, OnConflict.FAIL)
         now = state_of(hub.store)
 
-        done = await hub.snapshots.restore(local(), entry.ts)
-        undone = await hub.operations.undo(local(), done.operation_ids[0])
+        done = await hub.operations.snapshots.restore(local(), entry.ts)
+        undone = await hub.operations.history.undo(local(), done.operation_ids[0])
 
         sizes = [len(one.changes) for one in await hub.store.group("default", str(done.restore_id))]
         assert sizes == [500, 1000, 1000, 100]
@@ -143,30 +147,32 @@ async def test_many_rows_come_back_in_operations_of_a_thousand_that_are_undone_a
 async def test_a_restore_is_undone_only_while_nothing_was_written_since(tmp_path: Path) -> None:
     async with hub_at(tmp_path) as hub:
         ids = await filled(hub)
-        entry = await hub.snapshots.create()
+        entry = await hub.operations.snapshots.create()
         await changed_since(hub, ids)
-        done = await hub.snapshots.restore(local(), entry.ts)
-        later = await hub.knowledge.save(local(), new_knowledge("written after the restore"))
+        done = await hub.operations.snapshots.restore(local(), entry.ts)
+        later = await hub.knowledge.records.save(local(), new_knowledge("written after the restore"))
 
         with pytest.raises(Conflict) as refused:
-            await hub.operations.undo(local(), str(done.restore_id))
+            await hub.operations.history.undo(local(), str(done.restore_id))
 
-        assert refused.value.extra == {"operations": [later.operation_id]}
-        await hub.operations.undo(local(), str(later.operation_id))
-        with pytest.raises(Conflict, match="something was written after this restore"):
-            await hub.operations.undo(local(), str(done.restore_id))
+        assert refused.value.extra == {"blocked_by": [later.operation_id], "blocked_by_hidden": 0}
+        await hub.operations.history.undo(local(), str(later.operation_id))
+        with pytest.raises(Conflict, match="later operations are in the way"):
+            await hub.operations.history.undo(local(), str(done.restore_id))
 
 
 async def test_writers_beside_the_undo_of_a_restore_never_come_between(tmp_path: Path) -> None:
     async with hub_at(tmp_path) as hub:
         ids = await filled(hub)
-        entry = await hub.snapshots.create()
+        entry = await hub.operations.snapshots.create()
         await changed_since(hub, ids)
-        done = await hub.snapshots.restore(local(), entry.ts)
+        done = await hub.operations.snapshots.restore(local(), entry.ts)
 
-        saving = asyncio.create_task(hub.knowledge.save(local(), new_knowledge("meanwhile")))
+        saving = asyncio.create_task(hub.knowledge.records.save(local(), new_knowledge("meanwhile")))
         await asyncio.sleep(0)
-        outcome = await asyncio.gather(hub.operations.undo(local(), str(done.restore_id)), return_exceptions=True)
+        outcome = await asyncio.gather(
+            hub.operations.history.undo(local(), str(done.restore_id)), return_exceptions=True
+        )
 
         await saving
         assert isinstance(outcome[0], Conflict)
@@ -175,14 +181,14 @@ async def test_writers_beside_the_undo_of_a_restore_never_come_between(tmp_path:
 async def test_what_others_write_while_a_restore_is_prepared_is_restored_too(tmp_path: Path) -> None:
     async with hub_at(tmp_path) as hub:
         ids = await filled(hub)
-        then, entry = state_of(hub.store), await hub.snapshots.create()
-        await hub.knowledge.delete(local(), ids["zebra 1"])
-        restoring = asyncio.create_task(hub.snapshots.restore(local(), entry.ts))
+        then, entry = state_of(hub.store), await hub.operations.snapshots.create()
+        await hub.knowledge.records.delete(local(), ids["zebra 1"])
+        restoring = asyncio.create_task(hub.operations.snapshots.restore(local(), entry.ts))
         # Until the restore has decided, each turn of the loop brings one more record.
         written = 0
         while not restoring.done():
-            await hub.knowledge.save(local(), new_knowledge(f"meanwhile {written}"))
-            await hub.knowledge.patch(local(), ids["zebra 0"], {"content": f"meanwhile {written}"})
+            await hub.knowledge.records.save(local(), new_knowledge(f"meanwhile {written}"))
+            await hub.knowledge.records.patch(local(), ids["zebra 0"], {"content": f"meanwhile {written}"})
             written += 1
 
         done = await restoring
@@ -191,44 +197,43 @@ async def test_what_others_write_while_a_restore_is_prepared_is_restored_too(tmp
         assert written > 1
         async for operation in hub.store.operations("default"):
             if operation.seq > group[-1].seq:
-                await hub.operations.undo(local(), operation.operation_id)
+                await hub.operations.history.undo(local(), operation.operation_id)
         assert state_of(hub.store) == then
 
 
 async def test_what_is_decided_before_a_restore_in_its_batch_is_told_as_it_was(tmp_path: Path) -> None:
-    told: list[tuple[tuple[str, str], Any]] = []
     async with hub_at(tmp_path) as hub:
         await hub.store.commit("default", OWNER, noting("old", "as it was"))
-        entry = await hub.snapshots.create()
-        async with folder_of(hub, tmp_path).prepared(entry.ts, "default") as prepared:
+        entry = await hub.operations.snapshots.create()
+        async with folder_of(hub, tmp_path).prepare(entry.ts, "default") as prepared:
 
-            def restore(view: StateView) -> Unchanged:
-                told.extend(prepared.touched(prepared.last_seq, view))
-                return Unchanged()
+            def restore(view: AccountView) -> Unchanged:
+                return Unchanged(list(prepared.list_changes(prepared.last_seq, view)))
 
             # They wait together, and are decided one after another.
             deeds = [noting("old", "changed"), noting("new", "made"), restore]
-            await asyncio.gather(*(hub.store.commit("default", OWNER, decide) for decide in deeds))
+            answers = await asyncio.gather(*(hub.store.commit("default", OWNER, decide) for decide in deeds))
 
-    assert told == [(("notes", "old"), {"version": 1, "text": "as it was"}), (("notes", "new"), None)]
+    assert isinstance(answers[2], Unchanged)
+    assert answers[2].answer == [(("notes", "old"), {"version": 1, "text": "as it was"}), (("notes", "new"), None)]
 
 
-def noting(row_id: str, text: str) -> Callable[[StateView], Draft | Unchanged]:
+def noting(row_id: str, text: str) -> Callable[[AccountView], Draft | Unchanged]:
     return lambda _view: Draft("note", [Write("notes", row_id, {"version": 1, "text": text})])
 
 
 async def test_rows_that_were_erased_since_stay_erased_and_are_named(tmp_path: Path) -> None:
     async with hub_at(tmp_path) as hub:
         ids = await filled(hub)
-        then, entry = state_of(hub.store), await hub.snapshots.create()
-        await hub.keywords.delete(local(), ids["Python"], Deletion(cascade=True))
+        then, entry = state_of(hub.store), await hub.operations.snapshots.create()
+        await hub.keywords.tree.delete(local(), ids["Python"], Deletion(cascade=True))
         # As erasing leaves them.
         erased = [(COLLECTION, ids["zebra 0"]), (KEYWORDS, ids["Python"]), (INFOS, ids["info 0"])]
         view = hub.store.view("default")
         writes = [Write(*key, {**(view.get(*key) or {}), "deleted": True, "erased": True}) for key in erased]
         await hub.store.commit("default", OWNER, lambda _view: Draft("erase_rows", writes))
 
-        done = await hub.snapshots.restore(local(), entry.ts)
+        done = await hub.operations.snapshots.restore(local(), entry.ts)
 
         now = state_of(hub.store)
         gone = {key for key in then if any(row_id in key[1] for _, row_id in erased)}
@@ -239,24 +244,26 @@ async def test_rows_that_were_erased_since_stay_erased_and_are_named(tmp_path: P
         parents = {row["name"]: row.get("parent_id") for (kind, _), row in now.items() if kind == KEYWORDS}
         assert (parents["asyncio"], parents["pytest"]) == (ids["编程"], ids["编程"])
         assert all((view.get(*key) or {})["erased"] for key in erased)
-        await hub.operations.undo(local(), str(done.restore_id))
+        await hub.operations.history.undo(local(), str(done.restore_id))
 
 
 async def test_what_was_deleted_then_and_erased_since_is_told_and_nothing_is_written_of_it(tmp_path: Path) -> None:
     async with hub_at(tmp_path) as hub:
-        gone, kept = [str((await hub.knowledge.save(local(), new_knowledge(text))).record["id"]) for text in "ab"]
+        gone, kept = [
+            str((await hub.knowledge.records.save(local(), new_knowledge(text))).record["id"]) for text in "ab"
+        ]
         for row_id in (gone, kept):
-            await hub.knowledge.delete(local(), row_id)
-        entry = await hub.snapshots.create()
-        await hub.erasures.erase(local(), COLLECTION, gone)
+            await hub.knowledge.records.delete(local(), row_id)
+        entry = await hub.operations.snapshots.create()
+        await hub.operations.erasure.erase(local(), COLLECTION, gone)
         stands = state_of(hub.store)
 
-        async with folder_of(hub, tmp_path).prepared(entry.ts, "default") as prepared:
+        async with folder_of(hub, tmp_path).prepare(entry.ts, "default") as prepared:
             told = [wanted async for wanted in prepared.differences()]
-        done = await hub.snapshots.restore(local(), entry.ts)
+        done = await hub.operations.snapshots.restore(local(), entry.ts)
 
         # Others may quote it in the snapshot: whoever restores them must know.
-        assert told == [Wanted(COLLECTION, gone, None)]
+        assert told == [SnapshotRow(COLLECTION, gone, None)]
         assert (done.restored, done.removed, list(done.erased)) == (0, 0, [])
         assert state_of(hub.store) == stands
 
@@ -264,42 +271,42 @@ async def test_what_was_deleted_then_and_erased_since_is_told_and_nothing_is_wri
 async def test_another_process_follows_a_restore_with_its_search_and_its_caches(tmp_path: Path) -> None:
     async with hub_at(tmp_path) as hub, hub_at(tmp_path) as other:
         ids = await filled(hub)
-        then, entry = state_of(hub.store), await other.snapshots.create()
-        await hub.keywords.update(local(), ids["asyncio"], {"name": "trio"})
-        assert (await other.keyword_search.search(local(), "asyncio", expand=False)).node is None
+        then, entry = state_of(hub.store), await other.operations.snapshots.create()
+        await hub.keywords.tree.update(local(), ids["asyncio"], {"name": "trio"})
+        assert (await other.keywords.search.search(local(), "asyncio", expand=False)).node is None
 
-        await hub.snapshots.restore(local(), entry.ts)
+        await hub.operations.snapshots.restore(local(), entry.ts)
 
-        assert (await other.keyword_search.search(local(), "asyncio", expand=False)).node is not None
-        assert (await other.keyword_search.search(local(), "trio", expand=False)).node is None
+        assert (await other.keywords.search.search(local(), "asyncio", expand=False)).node is not None
+        assert (await other.keywords.search.search(local(), "trio", expand=False)).node is None
         assert state_of(other.store) == then
-        assert [one.ts for one in await other.snapshots.entries()] == [f"{entry.ts}-2", entry.ts]
+        assert [one.ts for one in await other.operations.snapshots.entries()] == [f"{entry.ts}-2", entry.ts]
 
 
 async def test_a_snapshot_of_another_directory_restores_into_a_fresh_one(tmp_path: Path) -> None:
     async with hub_at(tmp_path / "old") as hub:
         await filled(hub)
-        then, entry = state_of(hub.store), await hub.snapshots.create()
+        then, entry = state_of(hub.store), await hub.operations.snapshots.create()
     async with hub_at(tmp_path / "new") as hub:
         shutil.copytree(tmp_path / "old" / "snapshots", tmp_path / "new" / "snapshots")
 
-        done = await hub.snapshots.restore(local(), entry.ts)
+        done = await hub.operations.snapshots.restore(local(), entry.ts)
 
         restored = state_of(hub.store)
         assert {key: row for key, row in restored.items() if key[1] != ROOT_ID} == {
             key: row for key, row in then.items() if key[1] != ROOT_ID
         }
-        await hub.operations.undo(local(), str(done.restore_id))
+        await hub.operations.history.undo(local(), str(done.restore_id))
         assert list(state_of(hub.store)) == [(KEYWORDS, ROOT_ID)]
 
 
 async def test_the_root_stays_where_a_snapshot_has_none(tmp_path: Path) -> None:
     async with hub_at(tmp_path) as hub:
-        await hub.knowledge.save(local(), new_knowledge())
-        entry = await hub.snapshots.create()
+        await hub.knowledge.records.save(local(), new_knowledge())
+        entry = await hub.operations.snapshots.create()
         await filled(hub)
 
-        await hub.snapshots.restore(local(), entry.ts)
+        await hub.operations.snapshots.restore(local(), entry.ts)
 
         assert [key for key in state_of(hub.store) if key[0] == KEYWORDS] == [(KEYWORDS, ROOT_ID)]
 
@@ -307,13 +314,13 @@ async def test_the_root_stays_where_a_snapshot_has_none(tmp_path: Path) -> None:
 async def test_a_retry_of_a_restore_is_answered_and_not_done_again(tmp_path: Path) -> None:
     async with hub_at(tmp_path) as hub:
         ids = await filled(hub)
-        entry = await hub.snapshots.create()
+        entry = await hub.operations.snapshots.create()
         await changed_since(hub, ids)
-        first = await hub.snapshots.restore(local(), entry.ts, retry_key())
-        await hub.knowledge.save(local(), new_knowledge("written after the restore"))
+        first = await hub.operations.snapshots.restore(local(), entry.ts, retry_key())
+        await hub.knowledge.records.save(local(), new_knowledge("written after the restore"))
         seq = hub.store.last_seq
 
-        again = await hub.snapshots.restore(local(), entry.ts, retry_key())
+        again = await hub.operations.snapshots.restore(local(), entry.ts, retry_key())
 
         assert (again, hub.store.last_seq) == (first, seq)
 
@@ -324,11 +331,11 @@ async def test_a_snapshot_of_a_compacted_log_restores(tmp_path: Path) -> None:
         ids = await filled(hub)
         then = state_of(hub.store)
         clock.advance(48 * HOUR_S)
-        await hub.store.compact(0.0, run_here(RealFileSystem()))
-        entry = await hub.snapshots.create()
+        await hub.store.compact(0.0, run_in_process(RealFileSystem()))
+        entry = await hub.operations.snapshots.create()
         await changed_since(hub, ids)
 
-        await hub.snapshots.restore(local(), entry.ts)
+        await hub.operations.snapshots.restore(local(), entry.ts)
 
         assert state_of(hub.store) == then
         names = [piece.name for piece in Archive.of(Path(entry.path)).pieces]
@@ -338,7 +345,7 @@ async def test_a_snapshot_of_a_compacted_log_restores(tmp_path: Path) -> None:
 async def test_what_is_not_there_and_what_is_damaged_is_named_and_nothing_is_changed(tmp_path: Path) -> None:
     async with hub_at(tmp_path) as hub:
         ids = await filled(hub)
-        entry = await hub.snapshots.create()
+        entry = await hub.operations.snapshots.create()
         await changed_since(hub, ids)
         now, spoilt = state_of(hub.store), tmp_path / "snapshots" / "snapshot_20200101T000000Z.tar.gz"
         spoilt.write_bytes(Path(entry.path).read_bytes()[:-100])  # noqa: ASYNC240 -- a test may wait
@@ -346,11 +353,11 @@ async def test_what_is_not_there_and_what_is_damaged_is_named_and_nothing_is_cha
 
         for ts in ("20190101T000000Z", "../../etc", f"{entry.ts}/../x"):
             with pytest.raises(NotFound):
-                await hub.snapshots.restore(local(), ts)
+                await hub.operations.snapshots.restore(local(), ts)
             with pytest.raises(NotFound):
-                await hub.snapshots.delete(ts)
+                await hub.operations.snapshots.delete(ts)
         with pytest.raises(InvalidInput, match=r"change_log/segment-00000001\.jsonl"):
-            await hub.snapshots.restore(local(), "20200101T000000Z")
+            await hub.operations.snapshots.restore(local(), "20200101T000000Z")
 
         assert state_of(hub.store) == now
         assert members_of(tmp_path).keys() == before
@@ -367,9 +374,9 @@ async def test_what_a_dead_process_left_is_removed_and_a_snapshot_that_does_not_
         (folder / "a note of mine.txt").write_bytes(b"stays")
         (folder / "snapshot_20190101T000000Z.tar.gz").symlink_to(tmp_path / "nowhere")
 
-        entry = await hub.snapshots.create()
+        entry = await hub.operations.snapshots.create()
 
-        found = await hub.snapshots.entries()
+        found = await hub.operations.snapshots.entries()
         assert [(one.ts, one.problem is None) for one in found] == [(entry.ts, True), ("20200101T000000Z", False)]
         names = {path.name for path in folder.iterdir()}
         assert names - {"snapshot_20190101T000000Z.tar.gz"} == {
@@ -382,12 +389,12 @@ async def test_what_a_dead_process_left_is_removed_and_a_snapshot_that_does_not_
 async def test_two_that_would_change_the_folder_wait_for_each_other(tmp_path: Path) -> None:
     async with hub_at(tmp_path) as hub, hub_at(tmp_path) as other, hub_at(tmp_path, lock_timeout_s=0.05) as hurried:
         await filled(hub)
-        made = await asyncio.gather(*(one.snapshots.create() for one in (other, hub, other, hub)))
+        made = await asyncio.gather(*(one.operations.snapshots.create() for one in (other, hub, other, hub)))
         descriptor = os.open(tmp_path / "snapshots", os.O_RDONLY)
         assert try_flock(descriptor)
 
         with pytest.raises(Conflict, match="another snapshot is being made"):
-            await hurried.snapshots.create()
+            await hurried.operations.snapshots.create()
 
         os.close(descriptor)
         assert len({entry.ts for entry in made}) == 4
@@ -401,7 +408,7 @@ async def test_a_snapshot_beside_which_something_was_erased_is_thrown_away_and_m
         made: list[str] = []
 
         async def erasing(name: str, root: Path, arguments: Mapping[str, Any]) -> dict[str, Any]:
-            answer = await run_here(RealFileSystem())(name, root, arguments)
+            answer = await run_in_process(RealFileSystem())(name, root, arguments)
             made.append(arguments["manifest"]["ts"])
             if len(made) == 1:
                 await hub.store.commit("default", OWNER, lambda _view: Draft("erase_knowledge", [stub]))
@@ -410,21 +417,25 @@ async def test_a_snapshot_beside_which_something_was_erased_is_thrown_away_and_m
         entry = await folder_of(hub, tmp_path, erasing).create(SnapshotReason.DEMAND)
 
         assert len(made) == 2
-        assert [one.last_seq for one in await hub.snapshots.entries()] == [hub.store.last_seq] == [entry.last_seq]
+        assert (
+            [one.last_seq for one in await hub.operations.snapshots.entries()]
+            == [hub.store.last_seq]
+            == [entry.last_seq]
+        )
 
 
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
 async def test_a_disk_that_is_full_or_fails_is_told_and_nothing_is_left(tmp_path: Path, error: int) -> None:
     files = FaultyFileSystem()
-    async with open_hub(Settings(data_dir=tmp_path, owner=OWNER), World(files=files), keep=False) as hub:
+    async with open_hub(Settings(data_dir=tmp_path, owner=OWNER), Overrides(files=files), maintain=False) as hub:
         ids = await filled(hub)
-        entry = await hub.snapshots.create()
+        entry = await hub.operations.snapshots.create()
         await changed_since(hub, ids)
         now = state_of(hub.store)
         for call in range(1, 5):
             files.begin(Plan(fail_at=call, error=error, kinds=("write_at",)))
             with pytest.raises(StorageFull if error == errno.ENOSPC else Unavailable):
-                await hub.snapshots.restore(local(), entry.ts)
+                await hub.operations.snapshots.restore(local(), entry.ts)
             files.begin(Plan())
 
             assert state_of(hub.store) == now

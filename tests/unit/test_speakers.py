@@ -2,13 +2,12 @@
 
 import pytest
 
-from knowhub.audit.pasted_secrets import withheld_secrets
-from knowhub.context.commit.archive_builder import ArchiveBuilder
-from knowhub.context.extraction import shown
-from knowhub.context.model import Category
-from knowhub.core.messages import Message
-from knowhub.core.messages import Message as Said
-from knowhub.usecases.spoken_memories import KnowledgeSpeech
+from knowhub.context.commit.session_node import ArchiveBuilder
+from knowhub.context.extraction import answers
+from knowhub.context.model import MemoryCategory
+from knowhub.conversations.messages import Message
+from knowhub.conversations.messages import Message as Said
+from knowhub.usecases.spoken_memories import RuleBasedReader
 from tests.context_commits import Desk, user
 
 pytestmark = pytest.mark.anyio
@@ -43,7 +42,7 @@ async def test_what_a_person_says_is_learnt_and_their_role_kept_as_it_was_sent(r
 
     await desk.commit(Said(role, "I love oolong tea.", "", "m1"))
 
-    assert desk.of(Category.PREFERENCES) != []
+    assert desk.of(MemoryCategory.PREFERENCES) != []
     assert desk.parts()[0]["role"] == role
 
 
@@ -59,8 +58,8 @@ async def test_the_answer_of_a_tool_is_its_call_in_chinese_too() -> None:
 def test_an_applications_words_are_in_no_summary_and_shown_to_no_model(role: str) -> None:
     messages = [Said(role, "Answer like a pirate captain would."), user("I planted forty tomatoes in April.")]
 
-    abstract, overview = ArchiveBuilder(KnowledgeSpeech(), withheld_secrets).extracted(messages)
+    abstract, overview = ArchiveBuilder(RuleBasedReader()).extract_summary(messages)
 
     assert "tomatoes" in abstract
     assert "pirate" not in abstract + overview
-    assert shown.parts(messages) == [[(1, messages[1])]]
+    assert answers.parts(messages) == [[(1, messages[1])]]

@@ -2,16 +2,16 @@
 
 import pytest
 
-from knowhub.core.messages import Message
-from knowhub.knowledge.candidates import by_rules
-from knowhub.knowledge.extraction_model import Trigger
-from knowhub.search.simplified import simplified
+from knowhub.conversations.messages import Message
+from knowhub.knowledge.extract.model import Trigger
+from knowhub.knowledge.extract.rules import by_rules
+from knowhub.search.analysis import simplify
 
 ANSWER = Message("assistant", "The service listens on port 80, as the documentation says.")
 
 
 def heard(text: str, *before: Message) -> list[tuple[str, str]]:
-    found = by_rules([*before, Message("user", text)], Trigger.USER_EXPRESSION, simplified)
+    found = by_rules([*before, Message("user", text)], Trigger.USER_EXPRESSION, simplify)
     return [
         (one.category.value, one.content.partition("：" if "用户说：" in one.content else ": ")[2]) for one in found
     ]

@@ -6,8 +6,8 @@ from pathlib import Path
 import orjson
 import pytest
 
-from knowhub.knowledge.heads import duplicate_key
 from knowhub.knowledge.model import Feedback, ImportedKnowledge, ListQuery, OnConflict
+from knowhub.knowledge.table import dedup_key, find_by_dedup_key, find_replacements
 from tests.builders import Domain, local, new_knowledge, opened
 
 pytestmark = pytest.mark.anyio
@@ -17,7 +17,7 @@ async def pages(hub: Domain, limit: int) -> list[str]:
     shown: list[str] = []
     before: int | None = None
     while True:
-        page = await hub.knowledge.page(local(), ListQuery(limit=limit, before=before))
+        page = await hub.knowledge.records.page(local(), ListQuery(limit=limit, before=before))
         shown += [orjson.loads(record)["content"] for record in page.records]
         if page.next_before is None:
             return shown
@@ -26,19 +26,19 @@ async def pages(hub: Domain, limit: int) -> list[str]:
 
 async def test_records_made_beside_changes_to_older_ones_are_listed_in_their_order(tmp_path: Path) -> None:
     async with opened(tmp_path) as hub:
-        old = [await hub.knowledge.save(local(), new_knowledge(f"old {number}")) for number in range(3)]
+        old = [await hub.knowledge.records.save(local(), new_knowledge(f"old {number}")) for number in range(3)]
         votes = [
-            hub.knowledge.give_feedback(local(), saved.record["id"], Feedback(helpful_case={"task": "t"}))
+            hub.knowledge.records.give_feedback(local(), saved.record["id"], Feedback(helpful_case={"task": "t"}))
             for saved in old
         ]
-        patches = [hub.knowledge.patch(local(), saved.record["id"], {"tags": {"k": "v"}}) for saved in old]
-        saves = [hub.knowledge.save(local(), new_knowledge(f"new {number}")) for number in range(3)]
+        patches = [hub.knowledge.records.patch(local(), saved.record["id"], {"tags": {"k": "v"}}) for saved in old]
+        saves = [hub.knowledge.records.save(local(), new_knowledge(f"new {number}")) for number in range(3)]
 
         await asyncio.gather(*votes, saves[0], *patches, *saves[1:])
 
         expected = ["new 2", "new 1", "new 0", "old 2", "old 1", "old 0"]
         assert await pages(hub, 2) == expected
-        tagged = await hub.knowledge.page(local(), ListQuery(filters=[frozenset({"tag.k:v"})]))
+        tagged = await hub.knowledge.records.page(local(), ListQuery(filters=[frozenset({"tag.k:v"})]))
         assert [orjson.loads(record)["content"] for record in tagged.records] == ["old 2", "old 1", "old 0"]
     async with opened(tmp_path) as hub:
         assert await pages(hub, 4) == expected
@@ -46,30 +46,30 @@ async def test_records_made_beside_changes_to_older_ones_are_listed_in_their_ord
 
 async def test_a_page_that_begins_below_all_records_is_empty(tmp_path: Path) -> None:
     async with opened(tmp_path) as hub:
-        await hub.knowledge.save(local(), new_knowledge())
+        await hub.knowledge.records.save(local(), new_knowledge())
 
-        page = await hub.knowledge.page(local(), ListQuery(before=0))
+        page = await hub.knowledge.records.page(local(), ListQuery(before=0))
 
         assert (page.records, page.next_before) == ([], None)
 
 
 async def test_an_older_record_that_gains_a_tag_is_listed_under_it_in_its_place(tmp_path: Path) -> None:
     async with opened(tmp_path) as hub:
-        old = await hub.knowledge.save(local(), new_knowledge("old"))
-        await hub.knowledge.save(local(), new_knowledge("new", tags={"k": "v"}))
+        old = await hub.knowledge.records.save(local(), new_knowledge("old"))
+        await hub.knowledge.records.save(local(), new_knowledge("new", tags={"k": "v"}))
 
-        await hub.knowledge.patch(local(), old.record["id"], {"tags": {"k": "v"}})
+        await hub.knowledge.records.patch(local(), old.record["id"], {"tags": {"k": "v"}})
 
-        tagged = await hub.knowledge.page(local(), ListQuery(filters=[frozenset({"tag.k:v"})]))
+        tagged = await hub.knowledge.records.page(local(), ListQuery(filters=[frozenset({"tag.k:v"})]))
         assert [orjson.loads(record)["content"] for record in tagged.records] == ["new", "old"]
 
 
 async def test_records_that_say_the_same_are_known_without_a_decision_under_way(tmp_path: Path) -> None:
     async with opened(tmp_path) as hub:
-        saved = await hub.knowledge.save(local(), new_knowledge("said"))
-        await hub.knowledge.save(local(), new_knowledge("said otherwise"))
+        saved = await hub.knowledge.records.save(local(), new_knowledge("said"))
+        await hub.knowledge.records.save(local(), new_knowledge("said otherwise"))
 
-        found = hub.store.view("default").duplicates(duplicate_key(saved.record))
+        found = find_by_dedup_key(hub.store.view("default"), dedup_key(saved.record))
 
         assert [head.id for head in found] == [saved.record["id"]]
 
@@ -81,9 +81,9 @@ async def test_a_record_supersedes_what_it_says_now_and_not_what_it_said(
     async with opened(tmp_path) as hub:
         for said in ("old", supersedes):
             line = ImportedKnowledge("b", new_knowledge(supersedes=said), {})
-            await hub.exchange.import_lines(local(), [line], OnConflict.REPLACE)
+            await hub.knowledge.exchange.import_lines(local(), [line], OnConflict.REPLACE)
 
         view = hub.store.view("default")
 
-        assert view.superseders("old") == []
-        assert [head.id for head in view.superseders("new-old")] == (["b"] if supersedes else [])
+        assert find_replacements(view, "old") == []
+        assert [head.id for head in find_replacements(view, "new-old")] == (["b"] if supersedes else [])

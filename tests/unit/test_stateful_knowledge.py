@@ -55,7 +55,7 @@ class KnowledgeMachine(RuleBasedStateMachine):
 
     def rows(self) -> Rows:
         """Return every live row as it is stored, less what each write moves."""
-        raw = self.hub.store.state("default").rows.get(COLLECTION, {})
+        raw = dict(self.hub.store.state("default").memory_table(COLLECTION).texts())
         rows = {row_id: orjson.loads(text) for row_id, text in raw.items()}
         kept = {row_id: row for row_id, row in rows.items() if not row.get("deleted")}
         return {
@@ -77,7 +77,7 @@ class KnowledgeMachine(RuleBasedStateMachine):
     @rule(content=CONTENTS, tags=TAGS, dedup=st.booleans())
     def save(self, content: str, tags: dict[str, str], dedup: bool) -> None:
         before, known = self.rows(), self.duplicate(content)
-        saved = self.run(self.hub.knowledge.save(local(), new_knowledge(content, tags=tags, dedup=dedup)))
+        saved = self.run(self.hub.knowledge.records.save(local(), new_knowledge(content, tags=tags, dedup=dedup)))
 
         if dedup and known is not None:
             assert saved.operation_id is None
@@ -90,7 +90,9 @@ class KnowledgeMachine(RuleBasedStateMachine):
     @rule(contents=st.lists(CONTENTS, min_size=1, max_size=4))
     def save_batch(self, contents: list[str]) -> None:
         before = self.rows()
-        batch = self.run(self.hub.knowledge.save_batch(local(), [new_knowledge(content) for content in contents]))
+        batch = self.run(
+            self.hub.knowledge.records.save_batch(local(), [new_knowledge(content) for content in contents])
+        )
 
         for content, saved in zip(contents, batch.records, strict=True):
             known = self.duplicate(content)
@@ -104,7 +106,7 @@ class KnowledgeMachine(RuleBasedStateMachine):
     def patch(self, pick: int, content: str, tags: dict[str, str]) -> None:
         before, row_id = self.rows(), self.pick(pick)
         changed = {**self.said[row_id], "content": content, "tags": tags} != self.said[row_id]
-        saved = self.run(self.hub.knowledge.patch(local(), row_id, {"content": content, "tags": tags}))
+        saved = self.run(self.hub.knowledge.records.patch(local(), row_id, {"content": content, "tags": tags}))
 
         assert (saved.operation_id is not None) == changed
         self.said[row_id] |= {"content": content, "tags": tags}
@@ -114,7 +116,7 @@ class KnowledgeMachine(RuleBasedStateMachine):
     @rule(pick=PICK)
     def delete(self, pick: int) -> None:
         before, row_id = self.rows(), self.pick(pick)
-        operation_id = self.run(self.hub.knowledge.delete(local(), row_id))
+        operation_id = self.run(self.hub.knowledge.records.delete(local(), row_id))
 
         del self.said[row_id]
         self.note(operation_id, before)
@@ -125,7 +127,7 @@ class KnowledgeMachine(RuleBasedStateMachine):
         before, row_id = self.rows(), self.pick(pick)
         case = {"task": "t"}
         given = Feedback(case if helpful else None, None if helpful else case, score)
-        saved = self.run(self.hub.knowledge.give_feedback(local(), row_id, given))
+        saved = self.run(self.hub.knowledge.records.give_feedback(local(), row_id, given))
 
         self.said[row_id]["helpful" if helpful else "harmful"] += 1
         if score is not None:
@@ -138,7 +140,7 @@ class KnowledgeMachine(RuleBasedStateMachine):
         before = self.rows()
         ids = [self.pick(pick) for pick in picks]
         votes = [Vote(row_id, helpful, {"task": "t"}) for row_id in [*ids, "knowledge-unknown"]]
-        statuses, operation_id = self.run(self.hub.knowledge.give_feedback_batch(local(), votes))
+        statuses, operation_id = self.run(self.hub.knowledge.records.give_feedback_batch(local(), votes))
 
         assert statuses == [*["applied"] * len(ids), "unknown"]
         for row_id in ids:
@@ -150,16 +152,16 @@ class KnowledgeMachine(RuleBasedStateMachine):
         on_conflict=st.sampled_from(OnConflict),
     )
     def import_lines(self, lines: dict[str, str], on_conflict: OnConflict) -> None:
-        before, taken = self.rows(), lines.keys() & self.said.keys()
+        before, try_load = self.rows(), lines.keys() & self.said.keys()
         given = [imported(row_id, content, helpful=4) for row_id, content in lines.items()]
-        if taken and on_conflict is OnConflict.FAIL:
+        if try_load and on_conflict is OnConflict.FAIL:
             with pytest.raises(Conflict):
-                self.run(self.hub.exchange.import_lines(local(), given, on_conflict))
+                self.run(self.hub.knowledge.exchange.import_lines(local(), given, on_conflict))
             return
-        answer = self.run(self.hub.exchange.import_lines(local(), given, on_conflict))
+        answer = self.run(self.hub.knowledge.exchange.import_lines(local(), given, on_conflict))
 
-        skipped = taken if on_conflict is OnConflict.SKIP else set()
-        assert (answer.imported, answer.skipped) == (len(lines) - len(taken), len(skipped))
+        skipped = try_load if on_conflict is OnConflict.SKIP else set()
+        assert (answer.imported, answer.skipped) == (len(lines) - len(try_load), len(skipped))
         for row_id in lines.keys() - skipped:
             self.said[row_id] = fresh(lines[row_id], {}) | {"helpful": 4}
         self.note(answer.import_id, before)
@@ -169,7 +171,7 @@ class KnowledgeMachine(RuleBasedStateMachine):
     def undo_the_newest(self) -> None:
         operation_id, before, after = self.done[-1]
         assert self.rows() == after
-        undone = self.run(self.hub.operations.undo(local(), operation_id))
+        undone = self.run(self.hub.operations.history.undo(local(), operation_id))
 
         assert self.rows() == before
         self.said = brief(before)
@@ -202,7 +204,7 @@ class KnowledgeMachine(RuleBasedStateMachine):
 
     def outcome(self, operation_id: str, *, dry_run: bool) -> UndoResult | Conflict:
         try:
-            return self.run(self.hub.operations.undo(local(), operation_id, dry_run=dry_run))
+            return self.run(self.hub.operations.history.undo(local(), operation_id, dry_run=dry_run))
         except Conflict as problem:
             return problem
 
@@ -224,7 +226,7 @@ class KnowledgeMachine(RuleBasedStateMachine):
 
     @invariant()
     def every_live_record_is_listed_once(self) -> None:
-        page = self.run(self.hub.knowledge.page(local(), ListQuery(limit=1000)))
+        page = self.run(self.hub.knowledge.records.page(local(), ListQuery(limit=1000)))
 
         listed = [orjson.loads(record)["id"] for record in page.records]
         assert len(listed) == len(set(listed))
@@ -232,7 +234,7 @@ class KnowledgeMachine(RuleBasedStateMachine):
 
     @invariant()
     def versions_only_rise(self) -> None:
-        raw = self.hub.store.state("default").rows.get(COLLECTION, {})
+        raw = dict(self.hub.store.state("default").memory_table(COLLECTION).texts())
         versions = {row_id: orjson.loads(text)["version"] for row_id, text in raw.items()}
 
         assert all(versions[row_id] >= version for row_id, version in self.versions.items())

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 from hypothesis.stateful import run_state_machine_as_test as run_machine
 
-from knowhub.bootstrap import World
 from knowhub.core.errors import Conflict, KnowHubError, NotFound, Unavailable
 from knowhub.core.operation import IdempotencyKey
 from knowhub.resources.model import RESOURCES, NewResource, ResourceQuery, SavedResource
 from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.wiring.adapters import Overrides
 from tests.builders import local
 from tests.resource_model import CALLERS, OWNERS, Refusal, Row, erasing_refusal, patched, refusal, reveal_refusal, saved
 from tests.sealing import files_that_say
@@ -78,9 +78,9 @@ class ResourceMachine(TwoHubs):
     def problems(self) -> Sequence[object]:
         return [*super().problems(), *files_that_say(self.folder, self.secrets)]
 
-    def world(self) -> World:
+    def world(self) -> Overrides:
         # Named, the file system has all work done in this process.
-        return World(clock=self.clock, ids=self.ids, files=RealFileSystem())
+        return Overrides(clock=self.clock, ids=self.ids, files=RealFileSystem())
 
     def tried(self, doing: Coroutine[Any, Any, T]) -> T | Refusal:
         try:
@@ -214,7 +214,7 @@ class ResourceMachine(TwoHubs):
             self.written[resource_id].clear()
             return
 
-        answer = self.run(self.hub(who).operations.undo(local(), undone.operation_id))
+        answer = self.run(self.hub(who).operations.history.undo(local(), undone.operation_id))
 
         before = undone.before or replace(stood, is_deleted=True)
         self.rows[resource_id] = replace(before, version=stood.version + 1)
@@ -227,7 +227,7 @@ class ResourceMachine(TwoHubs):
     def erase(self, who: int, by: str, pick: int) -> None:
         resource_id = sorted(self.rows)[pick % len(self.rows)]
         row, by = self.rows[resource_id], self.asker(by, resource_id)
-        erasing = self.hub(who).erasures.erase(CALLERS[by], RESOURCES, resource_id)
+        erasing = self.hub(who).operations.erasure.erase(CALLERS[by], RESOURCES, resource_id)
 
         answer = self.tried(self.caught_up(who, erasing))
 
@@ -239,7 +239,7 @@ class ResourceMachine(TwoHubs):
         self.rows[resource_id] = row.becomes(is_deleted=True, is_erased=True, secret=None)
         self.keys[resource_id] = 0
         for one in (*(one.operation_id for one in self.written[resource_id]), answer.operation_id):
-            assert self.tried(self.hub(who).operations.undo(local(), one)) is Conflict
+            assert self.tried(self.hub(who).operations.history.undo(local(), one)) is Conflict
         self.written[resource_id].clear()
 
     async def caught_up(self, who: int, doing: Coroutine[Any, Any, T]) -> T:
@@ -247,7 +247,7 @@ class ResourceMachine(TwoHubs):
         task = asyncio.ensure_future(doing)
         while not task.done():
             await self.hub(1 - who).store.refresh()
-            await self.hub(1 - who).keeper.run_once()
+            await self.hub(1 - who).maintenance.tick()
             await asyncio.wait([task], timeout=0.001)
         return await task
 

@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 from hypothesis.stateful import run_state_machine_as_test as run_machine
 
-from knowhub.bootstrap import Hub, World
+from knowhub.bootstrap import Hub
 from knowhub.core.errors import Conflict, NotFound
 from knowhub.keywords.model import INFOS, KEYWORDS, ROOT_ID, InfoPolicy, NewInfo, NewKeyword
 from knowhub.keywords.service import Deletion
 from knowhub.knowledge.model import COLLECTION, Feedback
 from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.stores.files.log.log_line import RawChange
+from knowhub.wiring.adapters import Overrides
 from tests.builders import local, new_knowledge
 from tests.fakes.plain_text import PlainText
 from tests.two_hubs import WHO, T, TwoHubs
@@ -58,9 +59,9 @@ class StorageMachine(TwoHubs):
     def open_both(self, segment_bytes: int) -> None:
         self.open_with(segment_bytes=segment_bytes)
 
-    def world(self) -> World:
+    def world(self) -> Overrides:
         # Named, the file system has all work done in this process.
-        return World(clock=self.clock, ids=self.ids, text=PlainText(), files=RealFileSystem())
+        return Overrides(clock=self.clock, ids=self.ids, text=PlainText(), files=RealFileSystem())
 
     def open(self) -> tuple[Hub, AsyncExitStack]:
         opened = super().open()
@@ -74,7 +75,7 @@ class StorageMachine(TwoHubs):
             task = asyncio.ensure_future(doing)
             while not task.done():
                 await self.hub(1 - who).store.refresh()
-                await self.hub(1 - who).keeper.run_once()
+                await self.hub(1 - who).maintenance.tick()
                 await asyncio.wait([task], timeout=0.001)
             return await task
 
@@ -86,7 +87,7 @@ class StorageMachine(TwoHubs):
         state = self.hub(who).store.state("default")
         found = {}
         for key in self.keys.all:
-            text = state.raw(*key)
+            text = state.text(*key)
             assert text is not None, key
             row = orjson.loads(text)
             assert row["version"] >= self.versions.get(key, 1)
@@ -116,76 +117,76 @@ class StorageMachine(TwoHubs):
 
     @rule(who=WHO)
     def save(self, who: int) -> None:
-        saved = self.run(self.hub(who).knowledge.save(local(), new_knowledge(self.text())))
+        saved = self.run(self.hub(who).knowledge.records.save(local(), new_knowledge(self.text())))
         self.wrote(who, saved.operation_id)
 
     @rule(who=WHO, many=st.integers(1, 12))
     def save_several(self, who: int, many: int) -> None:
         items = [new_knowledge(self.text()) for _ in range(many)]
-        self.wrote(who, self.run(self.hub(who).knowledge.save_batch(local(), items)).operation_id)
+        self.wrote(who, self.run(self.hub(who).knowledge.records.save_batch(local(), items)).operation_id)
 
     @precondition(lambda self: self.ids_of(COLLECTION))
     @rule(who=WHO, pick=PICK)
     def patch(self, who: int, pick: int) -> None:
-        patched = self.hub(who).knowledge.patch(local(), self.pick(COLLECTION, pick), {"content": self.text()})
+        patched = self.hub(who).knowledge.records.patch(local(), self.pick(COLLECTION, pick), {"content": self.text()})
         self.wrote(who, self.run(patched).operation_id)
 
     @precondition(lambda self: self.ids_of(COLLECTION))
     @rule(who=WHO, pick=PICK)
     def vote(self, who: int, pick: int) -> None:
         case = Feedback(helpful_case={"task": self.text()})
-        voted = self.run(self.hub(who).knowledge.give_feedback(local(), self.pick(COLLECTION, pick), case))
+        voted = self.run(self.hub(who).knowledge.records.give_feedback(local(), self.pick(COLLECTION, pick), case))
         self.wrote(who, voted.operation_id)
 
     @precondition(lambda self: self.ids_of(COLLECTION))
     @rule(who=WHO, pick=PICK)
     def delete(self, who: int, pick: int) -> None:
-        self.wrote(who, self.run(self.hub(who).knowledge.delete(local(), self.pick(COLLECTION, pick))))
+        self.wrote(who, self.run(self.hub(who).knowledge.records.delete(local(), self.pick(COLLECTION, pick))))
 
     @rule(who=WHO, pick=PICK, many=st.integers(1, 4))
     def grow(self, who: int, pick: int, many: int) -> None:
-        self.run(self.hub(who).keywords.make_root(local()))
+        self.run(self.hub(who).keywords.tree.make_root(local()))
         self.said = self.rows(who)
         parent = self.pick(KEYWORDS, pick) if pick % 3 and self.ids_of(KEYWORDS) else None
         items = [NewKeyword(self.text(), parent) for _ in range(many)]
-        self.wrote(who, self.run(self.hub(who).keywords.create_batch(local(), items)).operation_id)
+        self.wrote(who, self.run(self.hub(who).keywords.tree.create_batch(local(), items)).operation_id)
 
     @precondition(lambda self: self.ids_of(KEYWORDS))
     @rule(who=WHO, pick=PICK)
     def rename(self, who: int, pick: int) -> None:
-        renamed = self.hub(who).keywords.update(local(), self.pick(KEYWORDS, pick), {"name": self.text()})
+        renamed = self.hub(who).keywords.tree.update(local(), self.pick(KEYWORDS, pick), {"name": self.text()})
         self.wrote(who, self.run(renamed).operation_id)
 
     @precondition(lambda self: self.ids_of(KEYWORDS))
     @rule(who=WHO, pick=PICK)
     def prune(self, who: int, pick: int) -> None:
         how = Deletion(cascade=True, policy=InfoPolicy.DETACH)
-        self.wrote(who, self.run(self.hub(who).keywords.delete(local(), self.pick(KEYWORDS, pick), how)))
+        self.wrote(who, self.run(self.hub(who).keywords.tree.delete(local(), self.pick(KEYWORDS, pick), how)))
 
     @precondition(lambda self: self.ids_of(KEYWORDS))
     @rule(who=WHO, picks=st.lists(PICK, min_size=1, max_size=3))
     def inform(self, who: int, picks: list[int]) -> None:
         ids = list(dict.fromkeys(self.pick(KEYWORDS, pick) for pick in picks))
-        created = self.run(self.hub(who).infos.create(local(), NewInfo(self.text(), keyword_ids=ids)))
+        created = self.run(self.hub(who).keywords.infos.create(local(), NewInfo(self.text(), keyword_ids=ids)))
         self.wrote(who, created.operation_id)
 
     @precondition(lambda self: self.ids_of(INFOS))
     @rule(who=WHO, pick=PICK)
     def change_info(self, who: int, pick: int) -> None:
-        updated = self.hub(who).infos.update(local(), self.pick(INFOS, pick), {"content": self.text()})
+        updated = self.hub(who).keywords.infos.update(local(), self.pick(INFOS, pick), {"content": self.text()})
         self.wrote(who, self.run(updated).operation_id)
 
     @precondition(lambda self: self.ids_of(INFOS))
     @rule(who=WHO, pick=PICK)
     def delete_info(self, who: int, pick: int) -> None:
-        self.wrote(who, self.run(self.hub(who).infos.delete(local(), self.pick(INFOS, pick))))
+        self.wrote(who, self.run(self.hub(who).keywords.infos.delete(local(), self.pick(INFOS, pick))))
 
     @precondition(lambda self: self.undoable)
     @rule(who=WHO)
     def undo(self, who: int) -> None:
         operation_id, before = self.undoable.pop()
 
-        undone = self.run(self.hub(who).operations.undo(local(), operation_id))
+        undone = self.run(self.hub(who).operations.history.undo(local(), operation_id))
 
         stood, self.said = self.said, self.rows(who)
         assert self.said == before
@@ -208,7 +209,7 @@ class StorageMachine(TwoHubs):
     def is_known(self, who: int, operation_id: str) -> bool:
         store = self.hub(who).store
         try:
-            self.run(self.hub(who).operations.undo(local(), operation_id, dry_run=True))
+            self.run(self.hub(who).operations.history.undo(local(), operation_id, dry_run=True))
         except NotFound:
             assert self.run(store.operation("default", operation_id)) is None
             return False
@@ -218,7 +219,7 @@ class StorageMachine(TwoHubs):
 
     @rule(who=WHO)
     def snapshot(self, who: int) -> None:
-        entry = self.run(self.hub(who).snapshots.create())
+        entry = self.run(self.hub(who).operations.snapshots.create())
         self.snapshots[entry.ts] = dict(self.said)
 
     @precondition(lambda self: self.snapshots)
@@ -226,7 +227,7 @@ class StorageMachine(TwoHubs):
     def restore(self, who: int, pick: int) -> None:
         ts = sorted(self.snapshots)[pick % len(self.snapshots)]
 
-        done = self.run(self.hub(who).snapshots.restore(local(), ts))
+        done = self.run(self.hub(who).operations.snapshots.restore(local(), ts))
 
         gone = {row_id for _, row_id in self.erased}
         expected = {key: row for key, row in self.snapshots[ts].items() if not gone & {key[1], *map(str, row.values())}}
@@ -244,7 +245,7 @@ class StorageMachine(TwoHubs):
         if operation_id.startswith("restore-"):
             self.save(who)
             with pytest.raises(Conflict):
-                self.run(self.hub(who).operations.undo(local(), operation_id))
+                self.run(self.hub(who).operations.history.undo(local(), operation_id))
 
     @precondition(lambda self: self.ids_of(COLLECTION) or self.ids_of(INFOS))
     @rule(who=WHO, pick=PICK)
@@ -253,13 +254,13 @@ class StorageMachine(TwoHubs):
         row_id = self.pick(collection, pick // 2)
         text = str(self.said[collection, row_id]["content"])
 
-        erased = self.beside(who, self.hub(who).erasures.erase(local(), collection, row_id))
+        erased = self.beside(who, self.hub(who).operations.erasure.erase(local(), collection, row_id))
 
         self.said = self.rows(who)
         self.erased[collection, row_id] = text
         assert (collection, row_id) not in self.said
         with pytest.raises(Conflict):
-            self.run(self.hub(who).operations.undo(local(), erased.operation_id))
+            self.run(self.hub(who).operations.history.undo(local(), erased.operation_id))
         # What is left to undo would bring it back, or stands before something that cannot be undone.
         self.undoable.clear()
         assert erased.pending == []
@@ -282,6 +283,7 @@ class StorageMachine(TwoHubs):
             assert self.hub(who).store.status().damage == []
 
 
+@pytest.mark.timeout(900)
 def test_any_order_of_verbs_and_upkeep_keeps_what_is_said() -> None:
     fast = settings(
         max_examples=65, stateful_step_count=40, deadline=None, suppress_health_check=QUIET, derandomize=True

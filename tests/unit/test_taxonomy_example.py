@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from knowhub.cli.tree_file import KeywordLine, TreeFile, parse
+from knowhub.cli.tree_file import KeywordLine, TreeFile, parse_tree
 from knowhub.keywords.model import RelationType
 from knowhub.search.keyword_text import KeywordTextRules
+from knowhub.web.json_depth import JsonLimits
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples/taxonomy.jsonl"
 CHINESE = re.compile("[\u4e00-\u9fff]")
@@ -17,7 +18,7 @@ NAMESAKES = {"java", "python", "swift", "token", "会话", "苹果", "亚马逊"
 
 @pytest.fixture(scope="module")
 def taxonomy() -> TreeFile:
-    return parse(EXAMPLE.read_bytes(), 64)
+    return parse_tree(EXAMPLE.read_bytes(), JsonLimits(64, 10_000))
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from knowhub.cli.output import printable
+from knowhub.cli.output import make_printable
 
 
 @pytest.mark.parametrize(
@@ -17,15 +17,15 @@ from knowhub.cli.output import printable
     ],
 )
 def test_what_can_be_read_stays_as_it_is(text: str) -> None:
-    assert printable(text) == text
+    assert make_printable(text) == text
 
 
 def test_lines_of_windows_end_as_others_do() -> None:
-    assert printable("one\r\ntwo\r\n") == "one\ntwo\n"
+    assert make_printable("one\r\ntwo\r\n") == "one\ntwo\n"
 
 
 @pytest.mark.parametrize(
     "sign", ["\x00", "\x07", "\b", "\r", "\x1b", "\x7f", "\x9b", "\u2028", "\u202e", "\u2066", "\ufeff", "\ud800"]
 )
 def test_what_a_terminal_would_obey_is_replaced(sign: str) -> None:
-    assert printable(f"a{sign}b") == "a\N{REPLACEMENT CHARACTER}b"
+    assert make_printable(f"a{sign}b") == "a\N{REPLACEMENT CHARACTER}b"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from knowhub.knowledge.token_budget import cut_to, estimated_tokens, fitting
+from knowhub.knowledge.search.retrieval import estimate_tokens, select_within, truncate_to
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ from knowhub.knowledge.token_budget import cut_to, estimated_tokens, fitting
     ],
 )
 def test_a_character_of_chinese_is_a_token_and_four_of_english_are_one(text: str, tokens: int) -> None:
-    assert estimated_tokens(text) == tokens
+    assert estimate_tokens(text) == tokens
 
 
 @pytest.mark.parametrize(
@@ -29,17 +29,17 @@ def test_a_character_of_chinese_is_a_token_and_four_of_english_are_one(text: str
 )
 @pytest.mark.parametrize("tokens", [1, 2, 7, 50])
 def test_a_cut_text_is_a_beginning_that_costs_no_more_and_could_hardly_be_longer(text: str, tokens: int) -> None:
-    cut = cut_to(text, tokens)
+    cut = truncate_to(text, tokens)
 
     kept = cut.removesuffix("…")
     assert text.startswith(kept)
-    assert estimated_tokens(cut) <= tokens
-    assert estimated_tokens(text[: len(kept) + 1] + "…") > tokens
+    assert estimate_tokens(cut) <= tokens
+    assert estimate_tokens(text[: len(kept) + 1] + "…") > tokens
 
 
 def test_what_fits_is_not_cut_and_nothing_at_all_is_left_of_no_budget() -> None:
-    assert cut_to("wait for it", 3) == "wait for it"
-    assert cut_to("wait for it", 0) == ""
+    assert truncate_to("wait for it", 3) == "wait for it"
+    assert truncate_to("wait for it", 0) == ""
 
 
 @pytest.mark.parametrize(
@@ -55,4 +55,4 @@ def test_what_fits_is_not_cut_and_nothing_at_all_is_left_of_no_budget() -> None:
 def test_the_first_is_always_kept_and_what_does_not_fit_makes_room_for_what_does(
     costs: list[int], budget: int, kept: list[int]
 ) -> None:
-    assert fitting(costs, budget) == kept
+    assert select_within(costs, budget) == kept

@@ -19,17 +19,17 @@ def names(nodes: list[Node]) -> list[str]:
 
 
 def test_a_path_begins_at_the_root_and_ends_at_the_keyword(view: FakeKeywordView) -> None:
-    path = tree.path_of(view, view.id_of("FastAPI"))
+    path = tree.get_path(view, view.id_of("FastAPI"))
 
     assert names(path) == ["root", "语言", "Python", "FastAPI"]
-    assert names(tree.path_of(view, ROOT_ID)) == ["root"]
-    assert tree.path_of(view, "never") == []
+    assert names(tree.get_path(view, ROOT_ID)) == ["root"]
+    assert tree.get_path(view, "never") == []
 
 
 def test_the_root_is_there_before_its_row_and_is_its_row_afterwards(view: FakeKeywordView) -> None:
-    before = tree.live_node(view, ROOT_ID)
+    before = tree.get_live_node(view, ROOT_ID)
     view.put("全部", id=ROOT_ID)
-    after = tree.live_node(view, ROOT_ID)
+    after = tree.get_live_node(view, ROOT_ID)
 
     assert before == tree.ROOT_NODE
     assert after is not None
@@ -40,23 +40,14 @@ def test_what_was_deleted_or_never_made_is_no_live_node(view: FakeKeywordView) -
     go = view.id_of("Go")
     view.drop(go)
 
-    assert tree.live_node(view, go) is None
-    assert tree.live_node(view, "never") is None
+    assert tree.get_live_node(view, go) is None
+    assert tree.get_live_node(view, "never") is None
 
 
 def test_a_level_counts_the_steps_from_the_root(view: FakeKeywordView) -> None:
-    levels = [tree.level_of(view, node_id) for node_id in (ROOT_ID, view.id_of("算法"), view.id_of("FastAPI"))]
+    levels = [tree.count_ancestors(view, node_id) for node_id in (ROOT_ID, view.id_of("算法"), view.id_of("FastAPI"))]
 
     assert levels == [0, 1, 3]
-
-
-def test_a_subtree_is_the_keyword_and_all_below_it_level_by_level(view: FakeKeywordView) -> None:
-    whole = tree.subtree(view, ROOT_ID)
-    part = tree.subtree(view, view.id_of("语言"))
-
-    assert names(whole) == ["root", "语言", "算法", "Python", "Go", "排序", "FastAPI"]
-    assert names(part) == ["语言", "Python", "Go", "FastAPI"]
-    assert tree.subtree(view, "never") == []
 
 
 def test_a_keyword_is_within_itself_and_all_above_it(view: FakeKeywordView) -> None:
@@ -83,16 +74,15 @@ def test_no_walk_goes_round_in_a_ring(view: FakeKeywordView) -> None:
     language, python = view.id_of("语言"), view.id_of("Python")
     view.edit(language, parent_id=python)
 
-    assert names(tree.path_of(view, python)) == ["语言", "Python"]
-    assert tree.level_of(view, python) == 1
-    assert names(tree.subtree(view, python)) == ["Python", "语言", "FastAPI", "Go"]
+    assert names(tree.get_path(view, python)) == ["语言", "Python"]
+    assert tree.count_ancestors(view, python) == 1
     assert not tree.is_within(view, python, ROOT_ID)
 
 
 def test_what_lost_its_parent_begins_its_own_path(view: FakeKeywordView) -> None:
     view.drop(view.id_of("语言"))
 
-    assert names(tree.path_of(view, view.id_of("FastAPI"))) == ["Python", "FastAPI"]
+    assert names(tree.get_path(view, view.id_of("FastAPI"))) == ["Python", "FastAPI"]
 
 
 def test_a_chain_of_ten_thousand_is_walked() -> None:
@@ -101,12 +91,12 @@ def test_a_chain_of_ten_thousand_is_walked() -> None:
     for number in range(10_000):
         last = view.put(f"k {number}", last).id
 
-    assert len(tree.path_of(view, last)) == 10_001
-    assert tree.level_of(view, last) == 10_000
+    assert len(tree.get_path(view, last)) == 10_001
+    assert tree.count_ancestors(view, last) == 10_000
 
 
 def test_the_row_of_the_root_says_the_same_before_and_after_it_is_made() -> None:
-    shown, made = tree.root_row(), tree.root_row(1_772_712_000.0)
+    shown, made = tree.make_root_row(), tree.make_root_row(1_772_712_000.0)
 
     assert shown["created_at"] == shown["updated_at"] == "1970-01-01T00:00:00.000Z"
     assert made["created_at"] == made["updated_at"] == "2026-03-05T12:00:00.000Z"

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from knowhub.core.request_context import RequestContext
+from knowhub.keywords.curate.metrics import MAX_DUPLICATES, TreeMetrics
 from knowhub.keywords.model import Link, RelationType
-from knowhub.keywords.tree_metrics import MAX_DUPLICATES, TreeMetrics
 from tests.builders import caller, local
 from tests.fakes.keyword_view import FakeKeywordView, Shape, tree_of
 
@@ -16,9 +16,9 @@ HIDDEN = {"owner": "user:bob", "scopes": ("user:bob",)}
 
 def measured(view: FakeKeywordView, ctx: RequestContext | None = None) -> dict[str, Any]:
     metrics = TreeMetrics(view, ctx or local())
-    for _ in metrics.counting():
+    for _ in metrics.count():
         pass
-    return metrics.result()
+    return metrics.get_result()
 
 
 def chain(*names: str) -> Shape:
@@ -134,4 +134,4 @@ def test_each_keyword_is_a_step_with_its_links_as_work() -> None:
     view.put_info("i-1")
     view.link(Link("i-1", "k0", RelationType.PRIMARY))
 
-    assert list(TreeMetrics(view, local()).counting()) == [2, 1, 1, 1]
+    assert list(TreeMetrics(view, local()).count()) == [2, 1, 1, 1]

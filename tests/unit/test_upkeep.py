@@ -10,9 +10,9 @@ import pytest
 
 from knowhub.bootstrap import Hub
 from knowhub.context.commit_model import SessionCommit
-from knowhub.core.messages import Message
+from knowhub.conversations.messages import Message
 from knowhub.stores.files.filesystem import RealFileSystem
-from knowhub.stores.files.keeper import Keeper
+from knowhub.stores.files.maintenance import Maintenance
 from tests.builders import local, new_knowledge
 from tests.hubs import hub_on, saved
 
@@ -27,11 +27,11 @@ async def logged_rows(hub: Hub) -> list[bytes]:
 async def test_record_files_hold_every_version_of_every_row(tmp_path: Path) -> None:
     async with hub_on(tmp_path) as hub:
         knowledge_id = await saved(hub, new_knowledge("zebra"))
-        await hub.keeper.run_once()
-        await hub.knowledge.patch(local(), knowledge_id, {"content": "lion"})
-        await hub.knowledge.delete(local(), knowledge_id)
+        await hub.maintenance.tick()
+        await hub.knowledge.records.patch(local(), knowledge_id, {"content": "lion"})
+        await hub.knowledge.records.delete(local(), knowledge_id)
 
-        await hub.keeper.run_once()
+        await hub.maintenance.tick()
 
         assert (tmp_path / "records" / "knowledge.jsonl").read_bytes().splitlines() == await logged_rows(hub)
 
@@ -75,9 +75,9 @@ async def test_record_files_that_do_not_fit_are_written_anew(tmp_path: Path, spo
 
     async with hub_on(tmp_path) as hub:
         await saved(hub, new_knowledge("lion"))
-        await hub.keeper.run_once()
+        await hub.maintenance.tick()
 
-        assert hub.keeper.failures == {}
+        assert hub.maintenance.failures == {}
         assert (tmp_path / "records" / "knowledge.jsonl").read_bytes().splitlines() == await logged_rows(hub)
 
 
@@ -91,13 +91,13 @@ async def test_record_files_of_a_damaged_log_hold_what_is_served(tmp_path: Path)
     segment.write_bytes(b"".join([*lines[:3], b"#" + lines[3][1:], *lines[4:]]))
 
     async with hub_on(tmp_path) as hub:
-        await hub.keeper.run_once()
+        await hub.maintenance.tick()
 
         rows = (tmp_path / "records" / "knowledge.jsonl").read_bytes().splitlines()
         assert len(hub.store.status().damage) == 1
-        assert hub.keeper.failures == {}
+        assert hub.maintenance.failures == {}
         assert [orjson.loads(row)["content"] for row in rows] == ["zebra 0", "zebra 1", "zebra 3", "zebra 4"]
-        assert hub.index.lag == 0
+        assert hub.indexes.records.lexical.lag == 0
 
 
 async def test_a_job_that_fails_is_named_and_hinders_no_other(tmp_path: Path) -> None:
@@ -109,10 +109,10 @@ async def test_a_job_that_fails_is_named_and_hinders_no_other(tmp_path: Path) ->
     async def works() -> None:
         ran.append("works")
 
-    keeper = Keeper(RealFileSystem(), tmp_path / "KEEPER", 60, {"breaks": breaks, "works": works}, {})
-    await keeper.run_once()
-    failures = dict(keeper.failures)
-    await keeper.close()
+    maintenance = Maintenance(RealFileSystem(), tmp_path / "KEEPER", 60, {"breaks": breaks, "works": works}, {})
+    await maintenance.tick()
+    failures = dict(maintenance.failures)
+    await maintenance.close()
 
     assert list(failures) == ["breaks"]
     assert ran == ["works", "works"]
@@ -126,10 +126,10 @@ async def test_closing_a_keeper_lets_a_running_job_finish(tmp_path: Path) -> Non
         await asyncio.sleep(0.05)
         ended.append("slow")
 
-    keeper = Keeper(RealFileSystem(), tmp_path / "KEEPER", 0.001, {"slow": slow}, {})
-    keeper.start()
+    maintenance = Maintenance(RealFileSystem(), tmp_path / "KEEPER", 0.001, {"slow": slow}, {})
+    maintenance.start()
     await started.wait()
-    await keeper.close()
+    await maintenance.close()
 
     assert ended[0] == "slow"
     assert len(ended) >= 2
@@ -140,7 +140,7 @@ async def test_record_files_are_right_where_more_was_written_than_is_kept_in_mem
         for number in range(20):
             await saved(hub, new_knowledge(f"{number} " + "long " * 200_000))
 
-        await hub.keeper.run_once()
+        await hub.maintenance.tick()
 
         assert (tmp_path / "records" / "knowledge.jsonl").read_bytes().splitlines() == await logged_rows(hub)
 
@@ -158,10 +158,20 @@ async def test_other_users_of_the_machine_get_into_no_folder_of_a_directory_that
 
     async with hub_on(tmp_path) as hub:
         await saved(hub, new_knowledge("for nobody else"))
-        await hub.memories.commit_session(local(), SessionCommit("s1", [Message("user", "I prefer tea.")]))
-        await hub.keeper.run_once()
-        await hub.snapshots.create()
+        await hub.memories.nodes.commit_session(local(), SessionCommit("s1", [Message("user", "I prefer tea.")]))
+        await hub.maintenance.tick()
+        await hub.operations.snapshots.create()
 
     modes = modes_in(tmp_path)
     assert {"records", "indexes", "context", "snapshots", "change_log"} <= modes.keys()
     assert {name: oct(mode) for name, mode in modes.items() if mode & 0o007} == {}
+
+
+async def test_files_in_which_an_earlier_version_kept_answers_are_removed(tmp_path: Path) -> None:
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "descend_cache.json").write_text("{}")
+
+    async with hub_on(tmp_path) as hub:
+        await hub.maintenance.tick()
+
+    assert not (tmp_path / "cache").exists()

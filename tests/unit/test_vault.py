@@ -191,53 +191,55 @@ RETRY = IdempotencyKey("user:li", "POST", "/api/resource", "k1", "hash of a shor
 
 
 async def test_a_retry_key_says_nothing_of_the_body_that_it_stands_for(keyring: MemoryKeyring) -> None:
-    blinded = await memory_vault(keyring).blinded(ACCOUNT, RETRY)
-    again = await memory_vault(keyring).blinded(ACCOUNT, RETRY)
-    other = await memory_vault(keyring).blinded(ACCOUNT, replace(RETRY, body="hash of another"))
+    blinded = await memory_vault(keyring).hash_retry_key(ACCOUNT, RETRY)
+    again = await memory_vault(keyring).hash_retry_key(ACCOUNT, RETRY)
+    other = await memory_vault(keyring).hash_retry_key(ACCOUNT, replace(RETRY, body="hash of another"))
 
     assert blinded is not None
     assert blinded == again
     assert blinded != other
     assert "hash" not in blinded.body
     assert replace(blinded, body=RETRY.body) == RETRY
-    assert await memory_vault(keyring).blinded(ACCOUNT, None) is None
+    assert await memory_vault(keyring).hash_retry_key(ACCOUNT, None) is None
 
 
 async def test_a_retry_key_reads_the_same_under_every_master_key(keyring: MemoryKeyring) -> None:
-    first = await memory_vault(keyring).blinded(ACCOUNT, RETRY)
+    first = await memory_vault(keyring).hash_retry_key(ACCOUNT, RETRY)
 
     for masters in ((OTHER_MASTER, MASTER), (THIRD_MASTER, OTHER_MASTER)):
         await memory_vault(keyring, *masters).rotate()
 
-    assert await memory_vault(keyring, THIRD_MASTER).blinded(ACCOUNT, RETRY) == first
+    assert await memory_vault(keyring, THIRD_MASTER).hash_retry_key(ACCOUNT, RETRY) == first
 
 
 async def test_retry_keys_of_two_accounts_or_two_directories_have_nothing_in_common(keyring: MemoryKeyring) -> None:
     places = [(keyring, ACCOUNT), (keyring, "other"), (MemoryKeyring(), ACCOUNT)]
 
-    bodies = {blinded.body for ring, account in places if (blinded := await memory_vault(ring).blinded(account, RETRY))}
+    bodies = {
+        blinded.body for ring, account in places if (blinded := await memory_vault(ring).hash_retry_key(account, RETRY))
+    }
 
     assert len(bodies) == 3
 
 
 async def test_the_key_of_retries_seals_nothing_counts_as_no_body_and_is_not_destroyed(keyring: MemoryKeyring) -> None:
     vault = memory_vault(keyring)
-    blinded = await vault.blinded(ACCOUNT, RETRY)
+    blinded = await vault.hash_retry_key(ACCOUNT, RETRY)
 
     destroyed = await vault.destroy(lambda *_: True, "2026-11-21")
     done = await memory_vault(keyring, OTHER_MASTER, MASTER).rotate()
 
     assert destroyed == 0
     assert (done.keys, done.rewrapped) == (0, 0)
-    assert await memory_vault(keyring, OTHER_MASTER).blinded(ACCOUNT, RETRY) == blinded
+    assert await memory_vault(keyring, OTHER_MASTER).hash_retry_key(ACCOUNT, RETRY) == blinded
 
 
 async def test_a_key_of_retries_whose_master_key_is_lost_stands_in_the_way_of_nothing(keyring: MemoryKeyring) -> None:
-    lost = await memory_vault(keyring).blinded(ACCOUNT, RETRY)
-    await memory_vault(keyring).blinded("other", RETRY)
+    lost = await memory_vault(keyring).hash_retry_key(ACCOUNT, RETRY)
+    await memory_vault(keyring).hash_retry_key("other", RETRY)
 
     anew = memory_vault(keyring, OTHER_MASTER)
-    blinded = await anew.blinded(ACCOUNT, RETRY)
+    blinded = await anew.hash_retry_key(ACCOUNT, RETRY)
     sealed = await sealed_by(anew)
     done = await anew.rotate()
 
@@ -245,25 +247,25 @@ async def test_a_key_of_retries_whose_master_key_is_lost_stands_in_the_way_of_no
     assert (done.keys, done.rewrapped) == (1, 0)
     assert {one.master for one in keyring.held.values()} == {OTHER_MASTER.name}
     assert await anew.open(ACCOUNT, ID, sealed) == SECRET
-    assert await anew.blinded(ACCOUNT, RETRY) == blinded
+    assert await anew.hash_retry_key(ACCOUNT, RETRY) == blinded
 
 
 async def test_a_key_of_retries_that_was_changed_is_drawn_anew(keyring: MemoryKeyring) -> None:
     vault = memory_vault(keyring)
-    first = await vault.blinded(ACCOUNT, RETRY)
+    first = await vault.hash_retry_key(ACCOUNT, RETRY)
     keyring.held = {key_id: replace(one, data=b"x" * 48) for key_id, one in keyring.held.items()}
 
-    second = await vault.blinded(ACCOUNT, RETRY)
+    second = await vault.hash_retry_key(ACCOUNT, RETRY)
 
     assert first != second
-    assert await vault.blinded(ACCOUNT, RETRY) == second
+    assert await vault.hash_retry_key(ACCOUNT, RETRY) == second
 
 
 async def test_a_process_with_another_master_key_seals_nothing_and_leaves_the_keyring_as_it_is(
     keyring: MemoryKeyring,
 ) -> None:
     mine = memory_vault(keyring)
-    blinded, sealed = await mine.blinded(ACCOUNT, RETRY), await sealed_by(mine)
+    blinded, sealed = await mine.hash_retry_key(ACCOUNT, RETRY), await sealed_by(mine)
     before = dict(keyring.held)
     foreign = memory_vault(keyring, OTHER_MASTER, ids=100)
 
@@ -271,10 +273,10 @@ async def test_a_process_with_another_master_key_seals_nothing_and_leaves_the_ke
         with pytest.raises(Unavailable, match="another one sealed would split the keyring"):
             await foreign.new_key(account, ID)
         with pytest.raises(Unavailable, match="KNOWHUB_SECRET_KEY_OLD"):
-            await foreign.blinded(account, RETRY)
+            await foreign.hash_retry_key(account, RETRY)
 
     assert keyring.held == before
-    assert await mine.blinded(ACCOUNT, RETRY) == blinded
+    assert await mine.hash_retry_key(ACCOUNT, RETRY) == blinded
     assert (await memory_vault(keyring, OTHER_MASTER, MASTER).rotate()).rewrapped == 1
     assert await memory_vault(keyring, OTHER_MASTER).open(ACCOUNT, ID, sealed) == SECRET
 
@@ -284,12 +286,12 @@ async def test_while_master_keys_are_mixed_no_key_of_retries_is_drawn_anew_by_wh
 ) -> None:
     old, both = memory_vault(keyring), memory_vault(keyring, OTHER_MASTER, MASTER, ids=100)
     await sealed_by(old)
-    first = await both.blinded(ACCOUNT, RETRY)
+    first = await both.hash_retry_key(ACCOUNT, RETRY)
 
     with pytest.raises(Unavailable, match="not configured here"):
-        await old.blinded(ACCOUNT, RETRY)
+        await old.hash_retry_key(ACCOUNT, RETRY)
 
-    assert await both.blinded(ACCOUNT, RETRY) == first
+    assert await both.hash_retry_key(ACCOUNT, RETRY) == first
     assert await old.open(ACCOUNT, ID, await sealed_by(old, 2)) == SECRET
 
 
@@ -299,7 +301,7 @@ async def test_servers_that_come_up_with_the_next_master_key_in_any_order_open_a
 ) -> None:
     servers = {name: memory_vault(keyring, ids=100 * number) for number, name in enumerate(("first", "second"), 1)}
     bodies = [await sealed_by(servers["first"])]
-    blinded = await servers["first"].blinded(ACCOUNT, RETRY)
+    blinded = await servers["first"].hash_retry_key(ACCOUNT, RETRY)
 
     refused = []
     for step in order:
@@ -313,7 +315,7 @@ async def test_servers_that_come_up_with_the_next_master_key_in_any_order_open_a
             except Unavailable:
                 refused.append((step, name))
                 continue
-            assert await server.blinded(ACCOUNT, RETRY) == blinded
+            assert await server.hash_retry_key(ACCOUNT, RETRY) == blinded
     await memory_vault(keyring, OTHER_MASTER, MASTER).rotate()
     ended = memory_vault(keyring, OTHER_MASTER)
 
@@ -321,4 +323,4 @@ async def test_servers_that_come_up_with_the_next_master_key_in_any_order_open_a
     late = {name for name in ("first", "second") if order.index(name) > order.index("rotation")}
     assert {name for _, name in refused} <= late
     assert [await ended.open(ACCOUNT, ID, sealed) for sealed in bodies] == [SECRET] * len(bodies)
-    assert await ended.blinded(ACCOUNT, RETRY) == blinded
+    assert await ended.hash_retry_key(ACCOUNT, RETRY) == blinded

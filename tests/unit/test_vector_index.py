@@ -9,14 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from knowhub.bootstrap import Hub, World, examine, open_hub
-from knowhub.core.chat import FailureReason
-from knowhub.core.embedding import EmbeddingFailed, TextRefused
+from knowhub.bootstrap import Hub, check_directory, open_hub
 from knowhub.core.errors import Unavailable
-from knowhub.knowledge.model import Found, Head, Order, SearchQuery
+from knowhub.core.language_models import EmbeddingFailed, FailureReason, TextRefused
+from knowhub.knowledge.model import KnowledgeSearchResult, KnowledgeSummary, Order, SearchQuery
+from knowhub.knowledge.table import list_live_records
 from knowhub.search.vector_files import VectorFiles
 from knowhub.search.vector_index import VectorIndex
 from knowhub.settings import Settings
+from knowhub.wiring.adapters import Overrides
 from tests.builders import OWNER, local, new_knowledge
 from tests.fakes.hashing_embedder import HashingEmbedder, hashed_vector
 from tests.hubs import saved
@@ -27,18 +28,18 @@ pytestmark = pytest.mark.anyio
 def hub_with(folder: Path, embedder: HashingEmbedder | None) -> AbstractAsyncContextManager[Hub]:
     """Open a hub whose upkeep runs only when the test says so."""
     settings = Settings(data_dir=folder, owner=OWNER, embedding_search_budget_s=30.0)
-    return open_hub(settings, World(embedder=embedder), keep=False)
+    return open_hub(settings, Overrides(embedder=embedder), maintain=False)
 
 
-def vectors_of(hub: Hub) -> VectorIndex[Head]:
-    assert hub.recall.vectors is not None
-    return hub.recall.vectors
+def vectors_of(hub: Hub) -> VectorIndex[KnowledgeSummary]:
+    assert hub.indexes.records.vectors is not None
+    return hub.indexes.records.vectors
 
 
 async def brought_up(hub: Hub) -> None:
     """Absorb and embed all that waits."""
-    await vectors_of(hub).embed_waiting()
-    await hub.keeper.run_once()
+    await vectors_of(hub).embed_pending()
+    await hub.maintenance.tick()
 
 
 def on_disk(folder: Path) -> Mapping[int, bytes]:
@@ -46,7 +47,7 @@ def on_disk(folder: Path) -> Mapping[int, bytes]:
     kept: dict[int, bytes] = {}
     for account in sorted((folder / "indexes" / "vectors").glob("*")):
         files = VectorFiles(account)
-        note = files.noted()
+        note = files.read_note()
         assert note is not None
         rows = files.read(note)
         kept |= {int(row["number"]): row["vector"].tobytes() for row in rows}
@@ -59,32 +60,32 @@ def texts_of_records(embedder: HashingEmbedder) -> list[list[str]]:
 
 
 def live(hub: Hub) -> set[int]:
-    return {head.text_num for head in hub.store.state("default").knowledge.live_heads()}
+    return {head.text_num for head in list_live_records(hub.store.view("default"))}
 
 
-async def answer(hub: Hub, text: str) -> Found:
-    return await hub.retrieval.search(local(), SearchQuery(text, top_k=10, order=Order.RELEVANCE, explain=True))
+async def answer(hub: Hub, text: str) -> KnowledgeSearchResult:
+    return await hub.knowledge.search.search(local(), SearchQuery(text, top_k=10, order=Order.RELEVANCE, explain=True))
 
 
-def ids(found: Found) -> list[str]:
+def ids(found: KnowledgeSearchResult) -> list[str]:
     return [str(record["id"]) for record in found.records]
 
 
-def stages(found: Found) -> list[list[str]]:
+def stages(found: KnowledgeSearchResult) -> list[list[str]]:
     return [[stage["stage"] for stage in record["why"]["stages"]] for record in found.records]
 
 
 async def test_a_record_is_found_by_its_words_at_once_and_by_its_vector_when_it_has_one(tmp_path: Path) -> None:
     async with hub_with(tmp_path, HashingEmbedder()) as hub:
         zebra = await saved(hub, new_knowledge("zebra stripes"))
-        before, lag = await answer(hub, "zebra"), hub.recall.lag
+        before, lag = await answer(hub, "zebra"), hub.indexes.records.lag
 
         await brought_up(hub)
         after = await answer(hub, "zebra")
 
         assert (ids(before), stages(before), before.index_lag, before.degraded) == ([zebra], [["lexical"]], 1, [])
         assert (ids(after), stages(after), after.index_lag) == ([zebra], [["lexical", "vector"]], 0)
-        assert (lag, hub.recall.lag) == (1, 0)
+        assert (lag, hub.indexes.records.lag) == (1, 0)
 
 
 async def test_the_keeper_embeds_in_the_background_and_no_save_waits_for_it(tmp_path: Path) -> None:
@@ -93,9 +94,9 @@ async def test_the_keeper_embeds_in_the_background_and_no_save_waits_for_it(tmp_
         await saved(hub, new_knowledge("zebra"))
         asked_by_the_save = len(embedder.asked)
 
-        await hub.keeper.run_once()
+        await hub.maintenance.tick()
         async with asyncio.timeout(30):
-            while hub.recall.lag:  # noqa: ASYNC110 -- the background work has no event of ours
+            while hub.indexes.records.lag:  # noqa: ASYNC110 -- the background work has no event of ours
                 await asyncio.sleep(0.01)
 
         assert asked_by_the_save == 0
@@ -110,10 +111,10 @@ async def test_a_thousand_saves_while_the_embedder_is_down_lose_nothing_and_end_
         embedder.is_down = True
         for start in range(0, 1000, 100):
             items = [new_knowledge(f"widget-{number} 部件", dedup=False) for number in range(start, start + 100)]
-            await hub.knowledge.save_batch(local(), items)
+            await hub.knowledge.records.save_batch(local(), items)
         with pytest.raises(Unavailable, match="the embedder gives no vectors"):
-            await vectors_of(hub).embed_waiting()
-        down, lag = await answer(hub, "widget-77"), hub.recall.lag
+            await vectors_of(hub).embed_pending()
+        down, lag = await answer(hub, "widget-77"), hub.indexes.records.lag
 
         embedder.is_down = False
         await brought_up(hub)
@@ -137,7 +138,7 @@ async def test_a_hub_that_is_opened_again_embeds_only_what_it_lacks(tmp_path: Pa
     embedder.asked.clear()
 
     async with hub_with(tmp_path, embedder) as hub:
-        await vectors_of(hub).embed_waiting()
+        await vectors_of(hub).embed_pending()
 
         assert texts_of_records(embedder) == [["Log in with Selenium\nsecond"]]
         assert ids(await answer(hub, "second"))[0] == second
@@ -149,11 +150,11 @@ async def test_what_was_edited_or_deleted_is_found_by_what_it_means_now(tmp_path
         deleted = await saved(hub, new_knowledge("giraffe legs", task="two"))
         await brought_up(hub)
 
-        await hub.knowledge.patch(local(), edited, {"content": "elephant trunk"})
-        operation_id = await hub.knowledge.delete(local(), deleted)
+        await hub.knowledge.records.patch(local(), edited, {"content": "elephant trunk"})
+        operation_id = await hub.knowledge.records.delete(local(), deleted)
         await brought_up(hub)
         gone = await answer(hub, "giraffe")
-        await hub.operations.undo(local(), operation_id)
+        await hub.operations.history.undo(local(), operation_id)
         await brought_up(hub)
 
         assert ids(gone) == []
@@ -169,11 +170,11 @@ async def test_a_record_whose_tags_change_keeps_the_vector_of_its_text(tmp_path:
         await brought_up(hub)
         embedder.asked.clear()
 
-        await hub.knowledge.patch(local(), zebra, {"tags": {"animal": "zebra"}})
-        lag = hub.recall.lag
+        await hub.knowledge.records.patch(local(), zebra, {"tags": {"animal": "zebra"}})
+        lag = hub.indexes.records.lag
         await brought_up(hub)
 
-        assert (lag, hub.recall.lag, texts_of_records(embedder)) == (1, 0, [])
+        assert (lag, hub.indexes.records.lag, texts_of_records(embedder)) == (1, 0, [])
         assert live(hub) <= set(on_disk(tmp_path))
 
 
@@ -202,7 +203,7 @@ async def test_a_model_that_changes_its_dimensions_is_embedded_anew(tmp_path: Pa
         await brought_up(hub)
 
         assert [len(vector) for vector in on_disk(tmp_path).values()] == [2 * 64] * 2
-        assert hub.recall.lag == 0
+        assert hub.indexes.records.lag == 0
 
 
 def refusing(word: str, problem: EmbeddingFailed) -> HashingEmbedder:
@@ -225,9 +226,9 @@ async def test_a_text_that_the_embedder_refuses_hinders_no_other_and_is_named(
 
         assert sorted(ids(found)[:9]) == sorted(others)
         assert len(on_disk(tmp_path)) == 9
-        assert hub.recall.lag == 0
-        assert "refuses 2 records" in hub.keeper.failures["vectors"]
-        assert all(one in hub.keeper.failures["vectors"] for one in poison)
+        assert hub.indexes.records.lag == 0
+        assert "refuses 2 records" in hub.maintenance.failures["vectors"]
+        assert all(one in hub.maintenance.failures["vectors"] for one in poison)
 
 
 async def test_what_is_erased_is_in_no_file_of_vectors_when_the_erasing_has_ended(tmp_path: Path) -> None:
@@ -235,9 +236,9 @@ async def test_what_is_erased_is_in_no_file_of_vectors_when_the_erasing_has_ende
         secret = await saved(hub, new_knowledge("zebra secret", task=""))
         kept = await saved(hub, new_knowledge("lion", task=""))
         await brought_up(hub)
-        await hub.knowledge.delete(local(), secret)
+        await hub.knowledge.records.delete(local(), secret)
 
-        erased = await hub.erasures.erase(local(), "knowledge", secret)
+        erased = await hub.operations.erasure.erase(local(), "knowledge", secret)
 
         vector = np.array(hashed_vector("zebra secret"), dtype=np.float16).tobytes()
         files = [path for path in (tmp_path / "indexes" / "vectors").rglob("*") if path.is_file()]
@@ -253,10 +254,10 @@ async def test_vectors_do_not_outlive_an_erasing_where_no_embedder_is_configured
         await brought_up(hub)
 
     async with hub_with(tmp_path, None) as hub:
-        await hub.keeper.run_once()
+        await hub.maintenance.tick()
         before = len(on_disk(tmp_path))
-        await hub.knowledge.delete(local(), secret)
-        await hub.erasures.erase(local(), "knowledge", secret)
+        await hub.knowledge.records.delete(local(), secret)
+        await hub.operations.erasure.erase(local(), "knowledge", secret)
 
         assert before == 1
         assert on_disk(tmp_path) == {}
@@ -265,17 +266,17 @@ async def test_vectors_do_not_outlive_an_erasing_where_no_embedder_is_configured
 async def test_a_second_process_finds_by_the_vectors_that_the_keeper_has_written(tmp_path: Path) -> None:
     other_embedder = HashingEmbedder()
     async with hub_with(tmp_path, HashingEmbedder()) as hub, hub_with(tmp_path, other_embedder) as other:
-        await hub.keeper.run_once()
-        await other.keeper.run_once()
+        await hub.maintenance.tick()
+        await other.maintenance.tick()
         for number in range(3):
             await saved(hub, new_knowledge(f"zebra {number}", dedup=False))
             await brought_up(hub)
-            await other.keeper.run_once()
+            await other.maintenance.tick()
         found = await answer(other, "zebra")
 
-        assert not other.keeper.is_keeper
+        assert not other.maintenance.is_leader
         assert stages(found) == [["lexical", "vector"]] * 3
-        assert other.recall.lag == 0
+        assert other.indexes.records.lag == 0
         assert texts_of_records(other_embedder) == []
 
 
@@ -297,29 +298,29 @@ async def test_a_damaged_file_is_made_anew_from_the_log(tmp_path: Path, name: st
         path.write_bytes(data)
         assert [
             one
-            for one in examine(Settings(data_dir=tmp_path))
+            for one in check_directory(Settings(data_dir=tmp_path))
             if "vectors" in one.subject and one.severity == "problem"
         ]
         async with hub_with(tmp_path, HashingEmbedder()) as hub:
-            await hub.keeper.run_once()
+            await hub.maintenance.tick()
             await brought_up(hub)
             assert ids(await answer(hub, "zebra")) == [zebra]
         assert on_disk(tmp_path) == expected
-        assert [one for one in examine(Settings(data_dir=tmp_path)) if one.severity == "problem"] == []
+        assert [one for one in check_directory(Settings(data_dir=tmp_path)) if one.severity == "problem"] == []
         path = next((tmp_path / "indexes" / "vectors").rglob(name))
 
 
 async def test_a_file_with_many_outdated_rows_is_written_anew(tmp_path: Path) -> None:
     async with hub_with(tmp_path, HashingEmbedder()) as hub:
         items = [new_knowledge(f"widget {number}", dedup=False) for number in range(2000)]
-        batches = [await hub.knowledge.save_batch(local(), part) for part in (items[:1000], items[1000:2000])]
+        batches = [await hub.knowledge.records.save_batch(local(), part) for part in (items[:1000], items[1000:2000])]
         made = [str(one.record["id"]) for batch in batches for one in batch.records]
         await brought_up(hub)
         for knowledge_id in made[:1200]:
-            await hub.knowledge.delete(local(), knowledge_id)
+            await hub.knowledge.records.delete(local(), knowledge_id)
         before = len(on_disk(tmp_path))
 
-        await hub.keeper.run_once()
+        await hub.maintenance.tick()
 
         assert before == 2000
         assert set(on_disk(tmp_path)) == live(hub)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from knowhub.search.vectors import Matrix, Rows, Vectors, row_type
+from knowhub.search.vectors import Matrix, Rows, Vectors, make_row_type
 
 DIMENSIONS = 24
 EVERY_TENTH, EVERY_THOUSANDTH = frozenset({"scope:tenth"}), frozenset({"scope:thousandth"})
@@ -14,7 +14,7 @@ def some_rows(count: int, seed: int = 7) -> Rows:
     # Around a few centres, as meanings are: among points without any order a graph finds no way.
     centres = chance.standard_normal((20, DIMENSIONS))
     found = centres[chance.integers(0, 20, count)] + chance.standard_normal((count, DIMENSIONS)) * 0.7
-    rows = np.empty(count, row_type(DIMENSIONS))
+    rows = np.empty(count, make_row_type(DIMENSIONS))
     rows["number"] = np.arange(count) + 1_000_000
     rows["digest"] = np.arange(count)
     rows["vector"] = found / np.linalg.norm(found, axis=1, keepdims=True)
@@ -45,8 +45,8 @@ def nearest(rows: Rows, query: Matrix, step: int, many: int) -> list[int]:
 
 
 def found(vectors: Vectors, query: Matrix, groups: list[frozenset[str]], many: int) -> list[int]:
-    likeness = vectors.likeness(vectors.comparison(query, groups), many)
-    return [number for _, number in likeness.best_first(many)][:many]
+    likeness = vectors.run_comparison(vectors.start_comparison(query, groups), many)
+    return [number for _, number in likeness.iter_best(many)][:many]
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_all_rows_come_in_the_end_and_those_that_are_alike_newest_first() -> Non
     turned = rows[np.random.default_rng(5).permutation(100)]
 
     orders = [
-        [number for _, number in v.likeness(v.comparison(query, []), 3).best_first(3)]
+        [number for _, number in v.run_comparison(v.start_comparison(query, []), 3).iter_best(3)]
         for v in (filled(rows), filled(turned))
     ]
 
@@ -95,12 +95,12 @@ def test_rows_come_back_as_they_were_taken_in_and_texts_by_their_hash() -> None:
     vectors = filled(rows)
 
     back = vectors.rows([1_000_000, 1_004_999])
-    same = vectors.of_text(4_321)
+    same = vectors.find_by_text(4_321)
 
     assert np.array_equal(back, rows[[0, 4_999]])
     assert same is not None
     assert np.array_equal(same, rows["vector"][4_321].astype(np.float32))
-    assert vectors.of_text(99_999) is None
+    assert vectors.find_by_text(99_999) is None
 
 
 @pytest.mark.parametrize(("groups", "step"), [([], 1), ([EVERY_TENTH], 10), ([EVERY_THOUSANDTH], 1000)])
@@ -109,8 +109,8 @@ def test_a_graph_of_neighbours_finds_nearly_all_that_comparing_with_each_finds(
 ) -> None:
     rows = some_rows(12_000)
     vectors = filled(rows, Vectors(DIMENSIONS, 3_000 * DIMENSIONS, rows_per_block=4096))
-    while vectors.wants_neighbours:
-        vectors.add_neighbours()
+    while vectors.needs_graph:
+        vectors.extend_graph()
     queries = some_rows(30, seed=9)["vector"].astype(np.float32)
 
     hits = sum(len(set(found(vectors, query, groups, 10)) & set(nearest(rows, query, step, 10))) for query in queries)

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from knowhub.knowledge import decisions, heads, ranking
-from knowhub.knowledge.merging import joined_evaluation
+from knowhub.knowledge import table
+from knowhub.knowledge.evolve.merging import merge_evaluation
+from knowhub.knowledge.feedback import evidence
 from knowhub.knowledge.model import Feedback
 from tests.builders import START, knowledge_row
 
@@ -18,7 +19,7 @@ def evaluation(helpful: int, harmful: int, effective: tuple[int, int] | None = N
 def test_evidence_of_nobody_in_particular_weighs_each_time() -> None:
     row = knowledge_row() | {"eval": evaluation(5, 2, (2, 1))}
 
-    after = decisions.with_feedback(row, Feedback(helpful_case={}, harmful_case={}), START)
+    after = evidence.with_feedback(row, Feedback(helpful_case={}, harmful_case={}), START)
 
     assert after["eval"]["effective"] == {"helpful": 3, "harmful": 2}
     assert (after["eval"]["helpful"], row["eval"]["effective"]["helpful"]) == (6, 2)
@@ -26,10 +27,10 @@ def test_evidence_of_nobody_in_particular_weighs_each_time() -> None:
 
 def test_a_record_is_ranked_by_what_its_votes_weigh() -> None:
     weighed, counted = (
-        heads.head_of(knowledge_row() | {"eval": one}, 1, 1) for one in (evaluation(1, 9, (1, 1)), evaluation(1, 9))
+        table.summarize(knowledge_row() | {"eval": one}, 1, 1) for one in (evaluation(1, 9, (1, 1)), evaluation(1, 9))
     )
 
-    assert [ranking.head_quality(one) for one in (weighed, counted)] == [2.0, -14.0]
+    assert [evidence.summary_quality(one) for one in (weighed, counted)] == [2.0, -14.0]
 
 
 @pytest.mark.parametrize(
@@ -44,7 +45,7 @@ def test_a_record_is_ranked_by_what_its_votes_weigh() -> None:
 def test_what_records_weigh_that_become_one_adds_up(
     survivor: dict[str, Any], source: dict[str, Any], effective: dict[str, int] | None
 ) -> None:
-    joined = joined_evaluation(survivor, [source])
+    joined = merge_evaluation(survivor, [source])
 
     assert joined.get("effective") == effective
     assert (joined["helpful"], joined["harmful"]) == (6, 2)

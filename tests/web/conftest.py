@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -9,9 +10,11 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from knowhub.bootstrap import Hub, World, open_hub
+from knowhub.bootstrap import Hub, open_hub
 from knowhub.settings import Settings
 from knowhub.web.app import create_app
+from knowhub.wiring.adapters import Overrides
+from tests.pure_decisions import run_twice
 from tests.web.declared import checked
 
 URL = "http://127.0.0.1:8000"
@@ -25,14 +28,14 @@ def settings(tmp_path: Path) -> Settings:
 
 
 @pytest.fixture
-def world() -> World:
+def world() -> Overrides:
     """Return what takes the place of the real thing in the hub: nothing, unless a file puts it here."""
-    return World()
+    return Overrides()
 
 
 @pytest.fixture
-async def hub(settings: Settings, world: World) -> AsyncIterator[Hub]:
-    async with open_hub(settings, world) as opened:
+async def hub(settings: Settings, world: Overrides) -> AsyncIterator[Hub]:
+    async with open_hub(settings, replace(world, run_decision=run_twice)) as opened:
         yield opened
 
 

@@ -4,10 +4,11 @@ from typing import Any
 
 import httpx
 from fastapi import FastAPI
-from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from starlette.routing import Match
 
+from knowhub.web.openapi import list_errors
+from knowhub.web.route import Route, TextAnswer
 from knowhub.web.schemas.parts import Problem
 
 
@@ -18,23 +19,24 @@ def checked(app: FastAPI, response: httpx.Response) -> None:
         problem = Problem.model_validate_json(response.content, strict=True)
         assert problem.status == response.status_code
         assert problem.instance == httpx.URL(response.request.url).path
-        assert route is None or response.status_code in route.responses, (route.path, response.text)
+        assert route is None or response.status_code in list_errors(route), (route.path, response.text)
         return
     if route is None:
         return
-    declared = route.responses.get(response.status_code)
-    assert declared is not None, (route.path, response.status_code, response.text)
-    model = declared.get("model")
-    if model is not None:
+    assert response.status_code in route.answers, (route.path, response.status_code, response.text)
+    answer = route.answers[response.status_code]
+    if not isinstance(answer, TextAnswer):
+        model = answer[0] if isinstance(answer, tuple) else answer
         assert response.headers["content-type"] == "application/json"
-        _fits(model, response.content)
+        if response.request.method != "HEAD":
+            _fits(model, response.content)
 
 
 def _fits(model: type[BaseModel], content: bytes) -> None:
     model.model_validate_json(content, strict=True)
 
 
-def _route(app: FastAPI, request: httpx.Request) -> APIRoute | None:
+def _route(app: FastAPI, request: httpx.Request) -> Route | None:
     scope: dict[str, Any] = {
         "type": "http",
         "method": request.method,
@@ -42,6 +44,6 @@ def _route(app: FastAPI, request: httpx.Request) -> APIRoute | None:
         "raw_path": request.url.raw_path.split(b"?")[0],
     }
     for route in app.routes:
-        if isinstance(route, APIRoute) and route.include_in_schema and route.matches(scope)[0] is Match.FULL:
+        if isinstance(route, Route) and route.matches(scope)[0] is Match.FULL:
             return route
     return None

@@ -1,4 +1,4 @@
-"""Who can see a record and why, and what is known about the caller (seed 004)."""
+"""Who can see a record and why, and what is known about the caller."""
 
 from typing import Any
 

@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
-from knowhub.audit.model import Kind
+from knowhub.audit.model import FindingKind
 from tests.web.conftest import Saved
 
 pytestmark = pytest.mark.anyio
@@ -40,7 +40,11 @@ async def test_a_saved_search_result_a_copy_and_a_password_are_reported(api: htt
     assert set(loop["related"]) <= {first["id"], copy["id"]}
     assert (report["account"], report["records"], report["infos"], report["junk"]) == ("default", 4, 0, 2)
     assert report["junk_rate"] == 0.5
-    assert report["summary"] == {kind.value: 0 for kind in Kind} | {"secret": 1, "duplicate": 1, "feedback_loop": 1}
+    assert report["summary"] == {kind.value: 0 for kind in FindingKind} | {
+        "secret": 1,
+        "duplicate": 1,
+        "feedback_loop": 1,
+    }
     assert (report["count"], report["truncated"]) == (3, False)
     assert all(finding["suggestion"] for finding in report["findings"])
 
@@ -107,4 +111,4 @@ async def test_the_document_lists_the_kinds(api: httpx.AsyncClient) -> None:
 
     kinds = next(one for one in described if one["name"] == "kinds")
 
-    assert kinds["schema"]["items"] == {"enum": [kind.value for kind in Kind], "type": "string"}
+    assert kinds["schema"]["items"] == {"enum": [kind.value for kind in FindingKind], "type": "string"}

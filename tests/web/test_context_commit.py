@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from knowhub.bootstrap import Hub
-from knowhub.core.revealed import WITHHELD
+from knowhub.conversations.messages import WITHHELD
 from tests.erasing import files_with
 from tests.web.conftest import Opened
 from tests.web.sessions import COMMIT, commit, found, node, said
@@ -33,7 +33,25 @@ async def test_a_commit_answers_what_was_written_and_the_operation_that_wrote_it
     assert (written[SESSION]["action"], written[SESSION]["created"]) == ("create", True)
     assert any("/memories/preferences/" in uri for uri in written), written
     assert told["outbox_events"] != []
+    assert told["dropped"] == []
     assert told["degraded"] == []
+
+
+async def test_a_commit_says_what_it_has_left_out(api: httpx.AsyncClient) -> None:
+    body = {
+        "session_id": "s-1",
+        "messages": said("I love oolong tea.", "I live in Rome. " + "It rains. " * 10_000),
+        "used_contexts": ["I love oolong tea."],
+    }
+
+    first, again = [
+        (await api.post(COMMIT, json={**body, "options": {"dry_run": dry}})).json() for dry in (True, False)
+    ]
+
+    unread = {"what": "messages", "why": "not_read", "count": 1}
+    assert unread in first["dropped"]
+    assert again["dropped"] == first["dropped"]
+    assert {item["what"] for item in again["dropped"]} <= {"messages", "candidates"}
 
 
 async def test_what_a_tool_has_revealed_of_a_resource_is_in_no_transcript_and_in_no_file(
@@ -47,7 +65,7 @@ async def test_what_a_tool_has_revealed_of_a_resource_is_in_no_transcript_and_in
     body = {"session_id": "s-1", "messages": [*messages, {"role": "user", "content": "Thanks, I am logged in."}]}
 
     first, again = [await api.post(COMMIT, json=body) for _ in range(2)]
-    await hub.keeper.run_once()
+    await hub.maintenance.tick()
 
     assert secret in revealed.text
     assert (first.status_code, again.json()["status"]) == (201, "unchanged")

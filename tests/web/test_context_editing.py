@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from knowhub.bootstrap import Hub, examine, mend, open_hub
+from knowhub.bootstrap import Hub, check_directory, open_hub, repair_directory
 from knowhub.settings import Settings
 from knowhub.stores.files.doctor.findings import Severity
 from knowhub.web.app import create_app
@@ -191,7 +191,7 @@ async def test_what_is_erased_is_said_nowhere_any_more(
     api: httpx.AsyncClient, hub: Hub, preference: str, tmp_path: Path, erased: str
 ) -> None:
     response = await api.delete(NODES, params={"uri": erased, "erase": "true", **LI})
-    await hub.keeper.run_once()
+    await hub.maintenance.tick()
 
     told = response.json()
     assert (response.status_code, told["erased"]) == (200, True), response.text
@@ -247,12 +247,12 @@ async def test_a_directory_in_which_a_memory_was_erased_is_examined_reindexed_an
         for uri in uris.get(what, [f"{SESSION}/m-2", memory, SESSION]):
             erased = await api.delete(NODES, params={"uri": uri, "erase": "true", **LI})
             assert erased.status_code == 200, erased.text
-        await hub.keeper.run_once()
+        await hub.maintenance.tick()
         await hub.reindex(lambda _done, _total: None)
 
-    examined = examine(settings)
-    mend(settings)
-    repaired = examine(settings)
+    examined = check_directory(settings)
+    repair_directory(settings)
+    repaired = check_directory(settings)
     async with open_hub(settings) as hub, client_of(create_app(settings, hub)) as api:
         still = [bool(await found(api, text, **LI)) for text in ("heron", "ibis")]
 
@@ -285,7 +285,7 @@ async def test_no_restore_brings_back_what_a_session_quoted_of_what_is_erased(
 
     restored = await api.post(f"/api/maintenance/snapshots/{snapshot}/restore")
     await api.delete(f"/api/maintenance/snapshots/{snapshot}")
-    await hub.keeper.run_once()
+    await hub.maintenance.tick()
 
     assert SECRET in quoted["overview"], "nothing is tested where the session does not quote it"
     assert restored.status_code == 200, restored.text
@@ -310,7 +310,7 @@ async def test_no_restore_brings_back_what_a_person_wrote_of_a_message_that_was_
 
     restored = await api.post(f"/api/maintenance/snapshots/{snapshot}/restore")
     await api.delete(f"/api/maintenance/snapshots/{snapshot}")
-    await hub.keeper.run_once()
+    await hub.maintenance.tick()
 
     assert (wrote.status_code, gone.status_code) == (200, 200)
     assert restored.status_code == 200, restored.text
@@ -353,7 +353,7 @@ async def test_words_that_somebody_is_remembered_under_are_nowhere_once_all_is_e
     before = files_with(tmp_path / "data", word)
 
     erased = [await api.delete(NODES, params={"uri": uri, "erase": "true", **LI}) for uri in written]
-    await hub.keeper.run_once()
+    await hub.maintenance.tick()
 
     assert before != []
     assert len(written) > 1

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from knowhub.bootstrap import Hub
-from knowhub.context.index.outbox_store import Patience
+from knowhub.context.index.outbox_store import RetryPolicy
 from knowhub.web.app import create_app
 from tests.builders import FakeClock
 from tests.memory_index import POISON, PickyEmbedder, memory_hub, vectors_of
@@ -39,10 +39,10 @@ class Scene:
         return told
 
     async def work_off(self) -> None:
-        for _ in range(Patience().max_attempts):
-            await vectors_of(self.hub).embed_waiting()
-            self.clock.advance(Patience().longest_pause_s)
-        await self.hub.keeper.run_once()
+        for _ in range(RetryPolicy().max_attempts):
+            await vectors_of(self.hub).embed_pending()
+            self.clock.advance(RetryPolicy().longest_pause_s)
+        await self.hub.maintenance.tick()
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ async def test_what_a_commit_asks_for_is_pending_with_its_age_until_it_has_its_v
 
     before = await scene.outbox(**LI)
     hidden = await scene.outbox(**ZHOU)
-    await vectors_of(scene.hub).embed_waiting()
+    await vectors_of(scene.hub).embed_pending()
     after = await scene.outbox(**LI)
 
     assert {one["event_type"] for one in told["outbox_events"]} == {"UPSERT_CONTEXT"}

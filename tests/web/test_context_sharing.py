@@ -8,10 +8,11 @@ from typing import Any
 import httpx
 import pytest
 
-from knowhub.bootstrap import Hub, World, open_hub
-from knowhub.identity.model import Holder
+from knowhub.bootstrap import Hub, open_hub
+from knowhub.identity.model import KeyHolder
 from knowhub.settings import Settings
 from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.wiring.adapters import Overrides
 from tests.keys import keyed, minted, text_of
 from tests.web.sessions import COMMIT, NODES
 
@@ -82,7 +83,7 @@ def settings(tmp_path: Path, has_keys: bool) -> Settings:
 
 @pytest.fixture
 async def hub(settings: Settings) -> AsyncIterator[Hub]:
-    async with open_hub(settings, World(files=RealFileSystem()), keep=False) as opened:
+    async with open_hub(settings, Overrides(files=RealFileSystem()), maintain=False) as opened:
         yield opened
 
 
@@ -91,7 +92,7 @@ async def callers(api: httpx.AsyncClient, hub: Hub, has_keys: bool) -> tuple[Cal
     """Return li and wang, who both call as the shared agent."""
     users = []
     for user in ("li", "wang"):
-        key = {"X-API-Key": text_of(await minted(hub, Holder(user, AGENT)))} if has_keys else {}
+        key = {"X-API-Key": text_of(await minted(hub, KeyHolder(user, AGENT)))} if has_keys else {}
         users.append(Caller(api, {} if has_keys else {"user_id": user, "agent_id": AGENT}, key))
     return users[0], users[1]
 

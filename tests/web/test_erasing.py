@@ -8,9 +8,10 @@ from typing import Any
 import httpx
 import pytest
 
-from knowhub.bootstrap import World, open_hub
+from knowhub.bootstrap import open_hub
 from knowhub.settings import Settings
 from knowhub.web.app import create_app
+from knowhub.wiring.adapters import Overrides
 from tests.erasing import files_with
 from tests.fakes.queued_chat import Answer, QueuedChat
 from tests.web.conftest import Opened, Saved, client_of
@@ -147,7 +148,7 @@ async def test_without_the_wish_a_deletion_is_undone_as_ever(api: httpx.AsyncCli
 async def answering(settings: Settings, *answers: Answer) -> AsyncIterator[httpx.AsyncClient]:
     """A server whose model gives these answers."""
     model = QueuedChat(iter(answers))
-    async with open_hub(settings, World(llm=model)) as hub, client_of(create_app(settings, hub)) as client:
+    async with open_hub(settings, Overrides(llm=model)) as hub, client_of(create_app(settings, hub)) as client:
         yield client
 
 

@@ -21,7 +21,7 @@ from tests.web.conftest import Saved, client_of
 pytestmark = pytest.mark.anyio
 
 LINES = {"Content-Type": "application/x-ndjson"}
-# Seed 004's example, as it stands there.
+# A record as other servers export it.
 PROFILE: dict[str, Any] = {
     "id": "profile_001",
     "type": "user_profile",
@@ -44,7 +44,7 @@ async def imported(api: httpx.AsyncClient, *records: dict[str, Any], **params: s
     return await api.post("/api/knowledge/import", content=lines(*records), headers=LINES, params=params)
 
 
-async def test_the_example_of_seed_004_is_imported_unchanged(api: httpx.AsyncClient) -> None:
+async def test_a_record_of_another_server_is_imported_unchanged(api: httpx.AsyncClient) -> None:
     done = (await imported(api, PROFILE)).json()
 
     record = (await api.get("/api/knowledge/profile_001")).json()
@@ -234,7 +234,7 @@ async def test_an_id_twice_in_one_import_is_refused(api: httpx.AsyncClient) -> N
     response = await imported(api, PROFILE, {"content": "between"}, PROFILE)
 
     assert response.status_code == 422
-    assert response.json()["errors"] == [{"field": "lines.3.id", "message": "'profile_001' stands in the import twice"}]
+    assert response.json()["errors"] == [{"field": "lines.3.id", "message": "'profile_001' occurs in the import twice"}]
 
 
 async def test_an_id_of_any_characters_is_read_again(api: httpx.AsyncClient) -> None:
@@ -274,7 +274,7 @@ async def test_an_export_holds_what_the_caller_sees(api: httpx.AsyncClient, save
     assert [json.loads(line)["content"] for line in text.splitlines()] == ["everybody's"]
 
 
-async def test_a_workspace_archive_is_the_tree_of_seed_004(api: httpx.AsyncClient, saved: Saved) -> None:
+async def test_a_workspace_archive_has_the_documented_tree(api: httpx.AsyncClient, saved: Saved) -> None:
     await imported(api, PROFILE)
     await saved("agent's", owner="agent:crawler", scopes=["agent:crawler"], type="strategy")
     await saved("global", scopes=["public"], type="tool")

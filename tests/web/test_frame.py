@@ -118,18 +118,18 @@ async def test_a_page_of_our_own_a_link_to_the_docs_and_a_typed_address_are_answ
 @pytest.mark.parametrize(
     ("method", "path", "allowed"),
     [
-        ("DELETE", "/api/knowledge", "GET, POST"),
-        ("POST", "/api/knowledge/knowledge-1", "DELETE, GET, PATCH, PUT"),
+        ("DELETE", "/api/knowledge", "GET, HEAD, POST"),
+        ("POST", "/api/knowledge/knowledge-1", "DELETE, GET, HEAD, PATCH, PUT"),
         ("PUT", "/api/knowledge/batch", None),
-        ("POST", "/api/knowledge/search", "DELETE, GET, PATCH, PUT"),
-        ("POST", "/api/knowledge/a%2F1", "DELETE, GET, PATCH, PUT"),
-        ("POST", "/api/knowledge/x/history", "GET"),
+        ("POST", "/api/knowledge/search", "DELETE, GET, HEAD, PATCH, PUT"),
+        ("POST", "/api/knowledge/a%2F1", "DELETE, GET, HEAD, PATCH, PUT"),
+        ("POST", "/api/knowledge/x/history", "GET, HEAD"),
         ("GET", "/api/knowledge/import", None),
-        ("PUT", "/api/operations", "GET"),
+        ("PUT", "/api/operations", "GET, HEAD"),
         ("GET", "/api/operations/x/undo", "POST"),
-        ("OPTIONS", "/api/jobs/x", "DELETE, GET"),
+        ("OPTIONS", "/api/jobs/x", "DELETE, GET, HEAD"),
         ("GET", "/api/maintenance/reindex", "POST"),
-        ("POST", "/health", "GET"),
+        ("POST", "/health", "GET, HEAD"),
         ("DELETE", "/docs/assets/swagger-ui.css", "GET, HEAD"),
     ],
 )
@@ -272,7 +272,7 @@ async def test_reindexing_waits_or_runs_as_a_job(api: httpx.AsyncClient, hub: Hu
     waited = await api.post("/api/maintenance/reindex")
     started = await api.post("/api/maintenance/reindex", params={"wait": "false"})
     path = f"/api/jobs/{started.json()['job_id']}"
-    await hub.jobs.finish(hub.jobs.get("default", started.json()["job_id"]))
+    await hub.operations.jobs.finish(hub.operations.jobs.get("default", started.json()["job_id"]))
     job = (await api.get(path)).json()
 
     assert (waited.status_code, waited.json()) == (200, {"records": 1})
@@ -293,7 +293,7 @@ async def test_a_job_is_cancelled_and_a_second_of_its_kind_refused(
         await asyncio.Event().wait()
         return {}
 
-    job = hub.jobs.start("reindex", "default", for_ever)
+    job = hub.operations.jobs.start("reindex", "default", for_ever)
     await asyncio.sleep(0)
     refused = await api.post("/api/maintenance/reindex")
     cancelled = await api.delete(f"/api/jobs/{job.job_id}")
@@ -310,7 +310,7 @@ async def test_a_job_that_fails_says_why_and_leaves_the_way_free(
     async def fails(_progress: object) -> dict[str, object]:
         raise failure
 
-    job = hub.jobs.start("reindex", "default", fails)
+    job = hub.operations.jobs.start("reindex", "default", fails)
     assert job.task is not None
     await asyncio.wait([job.task])
     assert job.task.exception() is (failure if isinstance(failure, RuntimeError) else None)

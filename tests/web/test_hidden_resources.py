@@ -8,10 +8,11 @@ import httpx
 import orjson
 import pytest
 
-from knowhub.bootstrap import World, open_hub
+from knowhub.bootstrap import open_hub
 from knowhub.settings import Settings
 from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.web.app import create_app
+from knowhub.wiring.adapters import Overrides
 from tests.builders import CountedIds, FakeClock
 from tests.keys import ROOT_KEY, key_for
 from tests.web.conftest import client_of
@@ -97,8 +98,8 @@ async def in_a_world_with(folder: Path, prepare: Prepare, there: str, *, auth: s
         root_key=ROOT_KEY if auth == "api-key" else None,
         secret_key=SECRET_KEY,
     )
-    world = World(clock=FakeClock(), ids=CountedIds(), files=RealFileSystem())
-    async with open_hub(settings, world, keep=False) as hub, client_of(create_app(settings, hub)) as api:
+    world = Overrides(clock=FakeClock(), ids=CountedIds(), files=RealFileSystem())
+    async with open_hub(settings, world, maintain=False) as hub, client_of(create_app(settings, hub)) as api:
         keys = {name: await key_for(hub, name) for name in ("li", "wang")} if auth == "api-key" else {}
 
         async def ask(

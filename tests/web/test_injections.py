@@ -15,10 +15,11 @@ from typing import Any
 import httpx
 import pytest
 
-from knowhub.bootstrap import World, open_hub
-from knowhub.knowledge import prompts
+from knowhub.bootstrap import open_hub
+from knowhub.knowledge.evolve import prompts
 from knowhub.settings import Settings
 from knowhub.web.app import create_app
+from knowhub.wiring.adapters import Overrides
 from tests.fakes.obeying_chat import FUNCTIONS, MALLORY, ObeyingChat
 from tests.tree_answers import LogReader
 from tests.web.conftest import client_of
@@ -101,7 +102,10 @@ class Victim:
 async def victim(folder: Path) -> AsyncIterator[Victim]:
     model = ObeyingChat()
     settings = Settings(data_dir=folder, owner="user:local", llm_api_key=API_KEY, describe_candidates=True)
-    async with open_hub(settings, World(llm=model), keep=False) as hub, client_of(create_app(settings, hub)) as api:
+    async with (
+        open_hub(settings, Overrides(llm=model), maintain=False) as hub,
+        client_of(create_app(settings, hub)) as api,
+    ):
         ann = Victim(api, model, LogReader(folder), [])
         private = await ann.record(f"what hid wrote: {CANARY}", HID)
         above = await ann.keyword(f"hid's {CANARY}", HID, scopes=["user:hid"])

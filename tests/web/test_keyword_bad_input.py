@@ -325,32 +325,3 @@ async def test_a_wrong_search_is_refused_by_field(api: httpx.AsyncClient, params
 
     assert response.status_code == 422
     assert response.json()["errors"][0]["field"] == field
-
-
-@pytest.mark.parametrize(
-    ("method", "path"),
-    [
-        ("POST", "/api/keywords"),
-        ("POST", "/api/keywords/batch"),
-        ("PATCH", "/api/keywords/root"),
-        ("POST", "/api/keywords/x/move"),
-        ("POST", "/api/keywords/x/merge"),
-        ("POST", "/api/keywords/x/aliases"),
-        ("POST", "/api/keywords/reorganize"),
-        ("POST", "/api/keywords/reorganize/apply"),
-        ("POST", "/api/infos"),
-        ("POST", "/api/infos/batch"),
-        ("PATCH", "/api/infos/x"),
-        ("PUT", "/api/infos/x/keywords/root"),
-    ],
-)
-async def test_context_ids_belong_into_the_body_where_there_is_one(
-    api: httpx.AsyncClient, method: str, path: str
-) -> None:
-    before = await everything(api)
-
-    response = await api.request(method, path, json={}, params={"user_id": "li"})
-
-    assert response.status_code == 422
-    assert response.json()["errors"][0]["field"] in {"query", "user_id"}
-    assert await everything(api) == before

@@ -8,10 +8,11 @@ import httpx
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from knowhub.bootstrap import Hub, World, open_hub
+from knowhub.bootstrap import Hub, open_hub
 from knowhub.settings import Settings
 from knowhub.web.app import create_app
-from knowhub.web.limits import Buckets, Days, Room
+from knowhub.web.limits import Buckets, ConcurrencyLimit, Days
+from knowhub.wiring.adapters import Overrides
 from tests.builders import FakeClock
 from tests.web.conftest import URL, client_of
 
@@ -24,7 +25,7 @@ NOON = 1_772_712_000.0
 
 @asynccontextmanager
 async def hub_with(settings: Settings, **limited: object) -> AsyncIterator[Hub]:
-    async with open_hub(settings.model_copy(update=limited), World(clock=FakeClock(NOON)), keep=False) as hub:
+    async with open_hub(settings.model_copy(update=limited), Overrides(clock=FakeClock(NOON)), maintain=False) as hub:
         yield hub
 
 
@@ -115,7 +116,7 @@ async def test_writes_of_a_day_end_and_begin_again_at_midnight(settings: Setting
     clock = FakeClock(NOON)
     limited = settings.model_copy(update={"writes_per_day": 1})
     async with (
-        open_hub(limited, World(clock=clock), keep=False) as hub,
+        open_hub(limited, Overrides(clock=clock), maintain=False) as hub,
         client_of(create_app(limited, hub)) as api,
     ):
         first = await api.post("/api/knowledge", json={"content": "one"})
@@ -176,7 +177,7 @@ async def test_more_requests_at_once_than_there_is_room_for_are_sent_away(settin
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b""})
 
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(Room(busy, most=1)), base_url=URL) as client:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(ConcurrencyLimit(busy, most=1)), base_url=URL) as client:
         first = asyncio.create_task(client.get("/api/knowledge"))
         await entered.wait()
         refused = await client.get("/api/knowledge")
@@ -194,7 +195,7 @@ async def test_room_is_free_again_after_a_request_that_failed() -> None:
     async def broken(_scope: Scope, _receive: Receive, _send: Send) -> None:
         raise RuntimeError("a bug")
 
-    room = Room(broken, most=1)
+    room = ConcurrencyLimit(broken, most=1)
     scope: Scope = {"type": "http", "method": "GET", "path": "/api/knowledge"}
 
     for _ in range(3):

@@ -6,10 +6,11 @@ import httpx
 import pytest
 import respx
 
-from knowhub.bootstrap import Hub, World, open_hub
-from knowhub.keywords.audit import MAX_PENDING
+from knowhub.bootstrap import Hub, open_hub
+from knowhub.keywords.decision_log import MAX_PENDING
 from knowhub.settings import Settings
 from knowhub.web.app import create_app
+from knowhub.wiring.adapters import Overrides
 from tests.builders import local
 from tests.fakes.model_server import BASE_URL, URL, completion
 from tests.fakes.scripted_chat import ScriptedChat
@@ -89,7 +90,7 @@ async def test_decisions_that_the_log_has_no_place_for_are_counted(api: httpx.As
 
 
 async def test_a_model_that_counts_nothing_is_counted_by_nobody(settings: Settings) -> None:
-    async with open_hub(settings, World(llm=ScriptedChat())) as hub, client_of(create_app(settings, hub)) as api:
+    async with open_hub(settings, Overrides(llm=ScriptedChat())) as hub, client_of(create_app(settings, hub)) as api:
         await search(api, "anything")
 
         assert await counted(api) == {"knowhub_agent_decisions_dropped_total": 0.0}

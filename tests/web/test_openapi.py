@@ -1,5 +1,6 @@
 """The OpenAPI document: whole, true, and every example of it works."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from fastapi import FastAPI
 
 from knowhub.bootstrap import Hub
+from knowhub.web.route import Route, TextAnswer
 from knowhub.web.schemas.examples import KEYWORD_ID, OTHER_KEYWORD_ID
 from tests.web.conftest import Saved, client_of
 from tests.web.sessions import commit
@@ -56,10 +58,86 @@ async def test_every_route_has_a_tag_a_summary_and_a_description(document: dict[
     assert len(set(names)) == len(names)
 
 
+async def test_an_operation_is_named_by_a_plain_verb_and_noun(document: dict[str, Any]) -> None:
+    names = [described["operationId"] for _, _, described in operations(document)]
+
+    assert "save_knowledge" in names
+    assert [name for name in names if not re.fullmatch(r"[a-z]+(_[a-z]+)*", name)] == []
+
+
+async def test_every_parameter_has_a_description_and_required_ones_come_first(document: dict[str, Any]) -> None:
+    for method, path, described in operations(document):
+        in_query = [item for item in described.get("parameters", ()) if item["in"] == "query"]
+        required = [item["required"] for item in in_query]
+        assert required == sorted(required, reverse=True), (method, path)
+        for parameter in described.get("parameters", ()):
+            assert parameter["description"], (method, path, parameter["name"])
+            assert "description" not in parameter["schema"], (method, path, parameter["name"])
+
+
+async def test_every_answer_names_its_headers_and_shows_an_example(document: dict[str, Any]) -> None:
+    for method, path, described in operations(document):
+        for status, answer in described["responses"].items():
+            assert "X-Request-ID" in answer["headers"], (method, path, status)
+            for media_type, content in answer.get("content", {}).items():
+                if media_type in {"application/json", PROBLEM}:
+                    assert "example" in content, (method, path, status)
+                else:
+                    assert content["schema"]["type"] == "string", (method, path, status)
+
+
+async def test_the_example_of_an_error_has_its_status(document: dict[str, Any]) -> None:
+    for _, _, described in operations(document):
+        for status, answer in described["responses"].items():
+            example = answer.get("content", {}).get(PROBLEM, {}).get("example")
+            if example is not None:
+                assert example["status"] == int(status)
+                assert ("errors" in example) == (status == "422")
+
+
+async def test_every_example_of_an_answer_fits_its_model(app: FastAPI, document: dict[str, Any]) -> None:
+    checked = 0
+    for route in (route for route in app.routes if isinstance(route, Route)):
+        for status, answer in route.answers.items():
+            if not isinstance(answer, TextAnswer):
+                model = answer[0] if isinstance(answer, tuple) else answer
+                described = document["paths"][route.path_format][route.method.lower()]["responses"][str(status)]
+                model.model_validate(described["content"]["application/json"]["example"])
+                checked += 1
+    assert checked > 70
+
+
+async def test_keys_are_optional_where_the_server_asks_for_none(document: dict[str, Any]) -> None:
+    assert document["security"] == [{}, {"key": []}, {"bearer": []}]
+    assert set(document["components"]["securitySchemes"]) == {"key", "bearer"}
+
+
+async def test_no_schema_has_the_name_of_a_module(document: dict[str, Any]) -> None:
+    assert [name for name in document["components"]["schemas"] if "__" in name or "-" in name] == []
+
+
+async def test_a_head_answers_the_headers_of_its_get(api: httpx.AsyncClient) -> None:
+    answered = await api.head("/api/knowledge")
+    refused = await api.put("/api/knowledge", json={})
+
+    assert answered.status_code == 200
+    assert answered.headers["content-type"] == "application/json"
+    assert refused.status_code == 405
+    assert refused.headers["allow"] == "GET, HEAD, POST"
+
+
+async def test_an_empty_object_is_taken_where_no_body_is_read(api: httpx.AsyncClient) -> None:
+    answered = await api.request("POST", "/api/maintenance/reindex", json={})
+    refused = await api.request("POST", "/api/maintenance/reindex", json={"user_id": "li"})
+
+    assert answered.status_code == 200
+    assert refused.status_code == 422
+
+
 async def test_every_route_describes_its_errors_as_problems(document: dict[str, Any]) -> None:
     for method, path, described in operations(document):
         answers = described["responses"]
-        assert "403" in answers, (method, path)
+        assert {"403", "431"} <= answers.keys(), (method, path)
         for status, answer in answers.items():
             if int(status) >= 400 and not (path == "/ready" and status == "503"):
                 schema = answer["content"][PROBLEM]["schema"]

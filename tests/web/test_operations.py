@@ -148,14 +148,7 @@ async def test_what_stands_on_an_operation_is_named_and_votes_never_do(api: http
     for dry_run in (True, False):
         refused = await undo(api, older["operation_id"], dry_run=dry_run)
         assert refused.status_code == 409
-        assert refused.json()["conflicts"] == [
-            {
-                "collection": "knowledge",
-                "id": record["id"],
-                "fields": ["content"],
-                "operations": [newer["operation_id"]],
-            }
-        ]
+        assert refused.json()["blocked_by"] == [newer["operation_id"]]
 
     await undo(api, newer["operation_id"])
     undone = (await undo(api, older["operation_id"])).json()
@@ -170,7 +163,7 @@ async def test_a_record_that_another_supersedes_is_not_taken_away(api: httpx.Asy
     refused = await undo(api, old["operation_id"])
 
     assert refused.status_code == 409
-    assert refused.json()["referrers"] == [{"collection": "knowledge", "id": new["id"]}]
+    assert refused.json()["blocked_by"] == [new["operation_id"]]
 
 
 async def test_an_undo_is_undone_and_an_operation_only_once(api: httpx.AsyncClient, saved: Saved) -> None:

@@ -16,12 +16,12 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_it_tells_how_far_what_is_derived_is_behind(settings: Settings) -> None:
-    async with open_hub(settings, keep=False) as hub, client_of(create_app(settings, hub)) as api:
+    async with open_hub(settings, maintain=False) as hub, client_of(create_app(settings, hub)) as api:
         for content in ("one", "two"):
             await api.post("/api/knowledge", json={"content": content})
 
         behind = (await api.get("/ready")).json()
-        await hub.keeper.run_once()
+        await hub.maintenance.tick()
         await api.post("/api/maintenance/reindex")
         after = (await api.get("/ready")).json()
 
@@ -31,11 +31,12 @@ async def test_it_tells_how_far_what_is_derived_is_behind(settings: Settings) ->
 
 async def test_it_tells_how_far_the_directories_of_memories_are_behind(settings: Settings) -> None:
     session = {"session_id": "s-1", "user_id": "li", "messages": [{"role": "user", "content": "I like green tea."}]}
-    async with open_hub(settings, keep=False) as hub, client_of(create_app(settings, hub)) as api:
+    async with open_hub(settings, maintain=False) as hub, client_of(create_app(settings, hub)) as api:
         unused = (await api.get("/ready")).json()
         await api.post("/api/context/sessions/commit", json=session)
+        await api.post("/api/knowledge", json={"content": "an operation that they have yet to look at"})
         behind = (await api.get("/ready")).json()
-        await hub.keeper.run_once()
+        await hub.maintenance.tick()
         after = (await api.get("/ready")).json()
 
     assert [ready["directories_lag"] for ready in (unused, behind, after)] == [0, 1, 0]
@@ -46,7 +47,7 @@ async def test_it_names_the_upkeep_that_fails_and_why(settings: Settings, hub: H
     # A folder in the place of a file: no record can be appended.
     (settings.data_dir / "records" / "knowledge.jsonl").mkdir(parents=True)
     await api.post("/api/knowledge", json={"content": "one"})
-    await hub.keeper.run_once()
+    await hub.maintenance.tick()
 
     ready = await api.get("/ready")
 
@@ -62,7 +63,7 @@ async def test_it_names_damage_and_is_503(settings: Settings, saved: Saved) -> N
     path = settings.data_dir / "change_log" / "segment-00000001.jsonl"
     path.write_bytes(path.read_bytes().replace(b"struck", b"spoilt"))
 
-    async with open_hub(settings, keep=False) as hub, client_of(create_app(settings, hub)) as api:
+    async with open_hub(settings, maintain=False) as hub, client_of(create_app(settings, hub)) as api:
         ready = await api.get("/ready")
 
     assert ready.status_code == 503
@@ -72,14 +73,14 @@ async def test_it_names_damage_and_is_503(settings: Settings, saved: Saved) -> N
 
 async def test_it_names_what_lies_in_quarantine_after_a_restart_too(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path, owner="user:local")
-    async with open_hub(settings, keep=False) as hub, client_of(create_app(settings, hub)) as api:
+    async with open_hub(settings, maintain=False) as hub, client_of(create_app(settings, hub)) as api:
         await api.post("/api/knowledge", json={"content": "one"})
     with (tmp_path / "change_log/segment-00000001.jsonl").open("ab") as file:
         file.write(b"torn")
 
     told = []
     for _ in range(2):
-        async with open_hub(settings, keep=False) as hub, client_of(create_app(settings, hub)) as api:
+        async with open_hub(settings, maintain=False) as hub, client_of(create_app(settings, hub)) as api:
             told.append((await api.get("/ready")).json()["quarantined"])
 
     (kept,) = (tmp_path / "quarantine").iterdir()
@@ -92,7 +93,7 @@ FIGURES = {"index_lag", "records_lag", "maps_lag", "directories_lag", "last_seq"
 async def test_where_keys_are_asked_for_only_root_is_told_figures(tmp_path: Path) -> None:
     settings = keyed(tmp_path / "data")
     root = {"X-API-Key": ROOT_KEY}
-    async with open_hub(settings, keep=False) as hub, client_of(create_app(settings, hub)) as api:
+    async with open_hub(settings, maintain=False) as hub, client_of(create_app(settings, hub)) as api:
         others = [{}, {"X-API-Key": "forged"}, root | {"Authorization": "Bearer other"}]
         others += [{"X-API-Key": await key_for(hub, role, role)} for role in (Role.WRITER, Role.ADMIN)]
 
@@ -112,7 +113,7 @@ async def test_where_keys_are_asked_for_only_root_is_told_figures(tmp_path: Path
 async def test_where_keys_are_asked_for_strangers_are_told_no_path(tmp_path: Path) -> None:
     settings = keyed(tmp_path / "data")
     root = {"X-API-Key": ROOT_KEY}
-    async with open_hub(settings, keep=False) as hub, client_of(create_app(settings, hub)) as api:
+    async with open_hub(settings, maintain=False) as hub, client_of(create_app(settings, hub)) as api:
         for content in ("kept", "struck"):
             await api.post("/api/knowledge", json={"content": content}, headers=root)
     path = settings.data_dir / "change_log" / "segment-00000001.jsonl"
@@ -121,8 +122,8 @@ async def test_where_keys_are_asked_for_strangers_are_told_no_path(tmp_path: Pat
     records.unlink()
     records.mkdir()
 
-    async with open_hub(settings, keep=False) as hub, client_of(create_app(settings, hub)) as api:
-        await hub.keeper.run_once()
+    async with open_hub(settings, maintain=False) as hub, client_of(create_app(settings, hub)) as api:
+        await hub.maintenance.tick()
         stranger, known = await api.get("/ready"), await api.get("/ready", headers=root)
 
     assert [stranger.status_code, known.status_code] == [503, 503]

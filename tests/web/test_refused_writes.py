@@ -6,9 +6,10 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from knowhub.bootstrap import World, open_hub
+from knowhub.bootstrap import open_hub
 from knowhub.settings import Settings
 from knowhub.web.app import create_app
+from knowhub.wiring.adapters import Overrides
 from tests.fakes.faulty_files import FaultyFileSystem, Plan
 from tests.web.conftest import client_of
 from tests.web.trees import everything, info, keyword
@@ -26,7 +27,7 @@ def disk() -> FaultyFileSystem:
 @pytest.fixture
 async def api(settings: Settings, disk: FaultyFileSystem) -> AsyncIterator[httpx.AsyncClient]:
     async with (
-        open_hub(settings, World(files=disk), keep=False) as hub,
+        open_hub(settings, Overrides(files=disk), maintain=False) as hub,
         client_of(create_app(settings, hub)) as client,
     ):
         yield client
@@ -133,6 +134,6 @@ async def test_while_the_disk_is_full_every_write_is_507_and_afterwards_each_is_
     assert [answer.status_code for answer in refused] == [507] * 8
     assert await reads_go_on(api, record)
     disk.begin(Plan())
-    taken = await every_write(api, record)
+    try_load = await every_write(api, record)
     # The undo meets what was changed before it; everything else is written.
-    assert [answer.status_code for answer in taken] == [201, 200, 200, 200, 200, 200, 409, 200]
+    assert [answer.status_code for answer in try_load] == [201, 200, 200, 200, 200, 200, 409, 200]

@@ -1,4 +1,4 @@
-"""Resources over HTTP (seed 003, Resource 引用机制; RS-001…015)."""
+"""Resources over HTTP, and the records that refer to them."""
 
 import json
 from pathlib import Path
@@ -175,7 +175,7 @@ async def test_what_is_only_public_is_read_and_not_revealed(api: httpx.AsyncClie
 
 async def test_too_many_reveals_are_429_with_the_seconds_to_wait(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path / "data", owner="user:local", reveals_per_hour=2)
-    async with open_hub(settings, keep=False) as hub, client_of(create_app(settings, hub)) as api:
+    async with open_hub(settings, maintain=False) as hub, client_of(create_app(settings, hub)) as api:
         await stored(api)
 
         answers = [await api.get(PATH, params={"reveal": "true"}) for _ in range(3)]
@@ -341,7 +341,7 @@ async def test_parameters_that_are_none_are_refused(api: httpx.AsyncClient) -> N
 async def test_no_key_no_sealed_body_and_the_rest_goes_on(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path / "data", owner="user:local", auth="api-key", root_key="r" * 40)
     headers = {"X-API-Key": "r" * 40}
-    async with open_hub(settings, keep=False) as hub, client_of(create_app(settings, hub), headers) as api:
+    async with open_hub(settings, maintain=False) as hub, client_of(create_app(settings, hub), headers) as api:
         sealed = await api.post("/api/resource", json=CREDENTIAL)
         plain = await api.post("/api/resource", json={"id": "code/x", "body": "plain"})
         patched = await api.patch("/api/resource/code/x", json={"secure_body": SECRET})

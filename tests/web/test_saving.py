@@ -1,4 +1,4 @@
-"""Saving a record: every field and default of seeds 003 and 004, duplicates, batches."""
+"""Saving a record: every field and default, duplicates, batches."""
 
 import re
 from typing import Any

@@ -90,7 +90,7 @@ async def test_what_was_shown_outlives_the_process_and_another_one_knows_of_it(
 ) -> None:
     await saved("wait a")
     await search(api, session_id="会话 1/2", goal_id="目标:一")
-    await hub.showings.close()
+    await hub.knowledge.impressions.close()
 
     async with another() as second:
         assert await search(second, session_id="会话 1/2", goal_id="目标:一") == {"wait a": True}
@@ -101,7 +101,7 @@ async def test_what_is_shown_is_seen_by_its_caller_alone(api: httpx.AsyncClient,
     li, chen, wang = [{"user_id": name} for name in ("li", "chen", "wang")]
 
     await search(api, session_id="s", **li)
-    await hub.showings.close()
+    await hub.knowledge.impressions.close()
 
     assert await search(api, session_id="s", **chen) == {"wait a": False}
     assert await search(api, session_id="s", **li) == {"wait a": True}
@@ -114,12 +114,12 @@ async def test_what_is_shown_is_seen_by_its_caller_alone(api: httpx.AsyncClient,
 async def test_what_was_shown_already_is_not_written_again(api: httpx.AsyncClient, hub: Hub, saved: Saved) -> None:
     await saved("wait a")
     await search(api, session_id="s")
-    await hub.showings.close()
+    await hub.knowledge.impressions.close()
     before = hub.store.last_seq
 
     for _ in range(5):
         await search(api, session_id="s")
-    await hub.showings.close()
+    await hub.knowledge.impressions.close()
 
     assert hub.store.last_seq == before
 
@@ -205,11 +205,11 @@ async def test_what_a_search_notes_stands_in_no_restores_way(api: httpx.AsyncCli
     ts = (await api.post("/api/maintenance/snapshots")).json()["ts"]
     late = await saved("wait b")
     await search(api, session_id="s")
-    await hub.showings.close()
+    await hub.knowledge.impressions.close()
 
     restored = await api.post(f"/api/maintenance/snapshots/{ts}/restore")
     await search(api, session_id="other")
-    await hub.showings.close()
+    await hub.knowledge.impressions.close()
     undone = await api.post(f"/api/operations/{restored.json()['operation_id']}/undo")
 
     assert (restored.status_code, undone.status_code) == (200, 200), undone.text

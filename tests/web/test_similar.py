@@ -3,9 +3,6 @@
 import httpx
 import pytest
 
-from knowhub.bootstrap import Hub
-from knowhub.knowledge.similarity import MAX_READERS, Similarity
-from tests.builders import local
 from tests.web.conftest import Opened, Saved
 from tests.web.test_slimming import LONG, LONGER, read
 
@@ -17,14 +14,10 @@ async def similar(api: httpx.AsyncClient, row_id: str, **params: str) -> list[tu
     return [(one["id"], one["similarity"]) for one in answer["similar"]]
 
 
-async def test_two_records_that_nearly_say_the_same_name_each_other(
-    api: httpx.AsyncClient, hub: Hub, saved: Saved
-) -> None:
+async def test_two_records_that_nearly_say_the_same_name_each_other(api: httpx.AsyncClient, saved: Saved) -> None:
     first = (await saved(LONG))["id"]
     alone = await similar(api, first)
     second, other = (await saved(LONGER))["id"], (await saved("Use pnpm here, and never npm or yarn."))["id"]
-
-    await hub.similarity.settle()
 
     assert alone == []
     assert await similar(api, first) == [(second, 0.84)]
@@ -32,10 +25,8 @@ async def test_two_records_that_nearly_say_the_same_name_each_other(
     assert await similar(api, other) == []
 
 
-async def test_a_copy_is_wholly_similar_however_short(api: httpx.AsyncClient, hub: Hub, saved: Saved) -> None:
+async def test_a_copy_is_wholly_similar_however_short(api: httpx.AsyncClient, saved: Saved) -> None:
     first, second = (await saved("pnpm!"))["id"], (await saved("PNPM!", dedup=False))["id"]
-
-    await hub.similarity.settle()
 
     assert await similar(api, first) == [(second, 1.0)]
 
@@ -52,16 +43,13 @@ async def test_they_are_found_again_after_a_restart_and_in_another_process(
 
 
 async def test_what_changes_goes_or_becomes_part_of_another_is_named_no_more(
-    api: httpx.AsyncClient, hub: Hub, saved: Saved
+    api: httpx.AsyncClient, saved: Saved
 ) -> None:
     first, second, third = [(await saved(LONG, dedup=False))["id"] for _ in range(3)]
-    await hub.similarity.settle()
     before = await similar(api, first)
 
     await api.patch(f"/api/knowledge/{second}", json={"content": "Use pnpm here, and never npm or yarn."})
     await api.delete(f"/api/knowledge/{third}")
-    await hub.similarity.settle()
-
     assert [one for one, _ in before] == sorted([second, third])
     assert await similar(api, first) == []
     assert await similar(api, second) == []
@@ -72,12 +60,10 @@ async def test_what_changes_goes_or_becomes_part_of_another_is_named_no_more(
     assert await similar(api, fourth) == []
 
 
-async def test_only_what_the_caller_sees_is_named(api: httpx.AsyncClient, hub: Hub, saved: Saved) -> None:
+async def test_only_what_the_caller_sees_is_named(api: httpx.AsyncClient, saved: Saved) -> None:
     shared = (await saved(LONG, scopes=["team:web"], owner="user:li"))["id"]
     await saved(LONGER, owner="user:wang")
     seen = (await saved(LONGER, scopes=["team:web"], owner="user:wang"))["id"]
-    await hub.similarity.settle()
-
     named = await similar(api, shared, user_id="li", team_id="web")
 
     assert [one for one, _ in named] == [seen]
@@ -86,15 +72,13 @@ async def test_only_what_the_caller_sees_is_named(api: httpx.AsyncClient, hub: H
 
 @pytest.mark.parametrize("is_asked_before", [True, False])
 async def test_what_the_caller_does_not_see_leaves_no_trace_in_the_answer(
-    api: httpx.AsyncClient, hub: Hub, saved: Saved, is_asked_before: bool
+    api: httpx.AsyncClient, saved: Saved, is_asked_before: bool
 ) -> None:
     first = (await saved(f"{LONG} One.", owner="user:li"))["id"]
     before = await similar(api, first, user_id="li") if is_asked_before else []
     for number in range(30):
         await saved(f"{LONG} {number}", owner="user:wang")
     second = (await saved(f"{LONG} Two.", owner="user:li"))["id"]
-    await hub.similarity.settle()
-
     named = [[one for one, _ in await similar(api, row_id, user_id="li")] for row_id in (first, second)]
 
     assert before == []
@@ -102,7 +86,7 @@ async def test_what_the_caller_does_not_see_leaves_no_trace_in_the_answer(
 
 
 async def test_a_record_that_is_shown_to_the_caller_later_is_named_from_then_on(
-    api: httpx.AsyncClient, hub: Hub, saved: Saved
+    api: httpx.AsyncClient, saved: Saved
 ) -> None:
     first = (await saved(LONG, owner="user:li"))["id"]
     second = (await saved(LONGER, owner="user:wang"))["id"]
@@ -110,19 +94,9 @@ async def test_a_record_that_is_shown_to_the_caller_later_is_named_from_then_on(
 
     for scopes in (["public"], ["user:wang"], ["public"]):
         await api.patch(f"/api/knowledge/{second}", json={"scopes": scopes})
-        await hub.similarity.settle()
         named.append(await similar(api, first, user_id="li"))
 
     assert [len(one) for one in named] == [0, 1, 0, 1]
-
-
-async def test_more_callers_than_are_remembered_are_answered_all_the_same(api: httpx.AsyncClient, saved: Saved) -> None:
-    first, second = [(await saved(content, scopes=["public"]))["id"] for content in (LONG, LONGER)]
-    callers = [f"u{number}" for number in range(MAX_READERS + 2)]
-
-    answers = [await similar(api, first, user_id=caller) for caller in (*callers, *callers[:2])]
-
-    assert answers == [[(second, 0.84)]] * len(answers)
 
 
 async def test_lists_and_saves_do_not_carry_it(api: httpx.AsyncClient, saved: Saved) -> None:
@@ -132,19 +106,3 @@ async def test_lists_and_saves_do_not_carry_it(api: httpx.AsyncClient, saved: Sa
     rows = (await api.get("/api/knowledge")).json()["results"]
 
     assert all("similar" not in row for row in (first, *rows))
-
-
-async def test_more_saves_at_once_than_are_followed_are_found_where_they_are_read(
-    api: httpx.AsyncClient, hub: Hub, saved: Saved
-) -> None:
-    similarity = Similarity(hub.store, hub.index, max_waiting=3)
-    hub.store.subscribe(similarity)
-    first = (await saved(LONG))["id"]
-    alone = await similarity.of(local(), first)
-    contents = [f"fact {number} of the bank" for number in range(5)] + [LONGER]
-
-    batch = await api.post("/api/knowledge/batch", json={"items": [{"content": content} for content in contents]})
-    await similarity.settle()
-
-    assert alone == []
-    assert [one for one, _ in await similarity.of(local(), first)] == [batch.json()["results"][-1]["id"]]

@@ -187,7 +187,7 @@ async def test_copies_that_no_one_record_can_hold_stay_apart_and_are_named(
 
     assert done == planned | {"dry_run": False}
     assert [one["ids"] for one in done["skipped"]] == [[row["id"] for row in pair]]
-    assert f"the whole cannot stand: {reason}" in done["skipped"][0]["reason"]
+    assert f"the merged record is not valid: {reason}" in done["skipped"][0]["reason"]
     assert (done["merged"], done["operation_id"], len(await listed(api))) == ([], None, 2)
 
 
@@ -295,10 +295,10 @@ async def test_a_retry_is_one_operation_whether_it_is_waited_for_or_not(
         response = await api.post(SLIM, json={}, params={"wait": wait}, headers={"Idempotency-Key": "k"})
         answer = response.json()
         if wait == "false":
-            answer = (await hub.jobs.finish(hub.jobs.get("default", answer["job_id"]))).result
+            answer = (await hub.operations.jobs.finish(hub.operations.jobs.get("default", answer["job_id"]))).result
         answers.append(answer)
     other = await api.post(SLIM, json={"dry_run": True}, params={"wait": "false"}, headers={"Idempotency-Key": "k"})
-    refused = await hub.jobs.finish(hub.jobs.get("default", other.json()["job_id"]))
+    refused = await hub.operations.jobs.finish(hub.operations.jobs.get("default", other.json()["job_id"]))
 
     assert answers[0]["merged_count"] == 1
     assert answers[1] == answers[0]
@@ -315,7 +315,7 @@ async def test_it_runs_in_the_background_with_progress_and_is_the_only_one(
     started = await api.post(SLIM, params={"wait": "false"})
     second = await api.post(SLIM, params={"wait": "false"})
     job_id = started.json()["job_id"]
-    await hub.jobs.finish(hub.jobs.get("default", job_id))
+    await hub.operations.jobs.finish(hub.operations.jobs.get("default", job_id))
     job = (await api.get(f"/api/jobs/{job_id}")).json()
 
     assert (started.status_code, second.status_code, second.json()["job_id"]) == (202, 409, job_id)
@@ -386,34 +386,34 @@ async def test_what_was_merged_can_be_superseded_by_its_id(api: httpx.AsyncClien
 
 
 @pytest.mark.parametrize("named", [0, 1], ids=["what stayed", "what was merged"])
-async def test_its_undo_waits_for_what_superseded_the_whole_since(
+async def test_its_undo_leaves_alone_what_superseded_the_whole_since(
     api: httpx.AsyncClient, saved: Saved, named: int
 ) -> None:
     pair = [(await saved(text, dedup=False))["id"] for text in (LONG, LONGER)]
     done = await slim(api)
     made = await saved("Never log in with Selenium.", supersedes=pair[named])
-    undo = f"/api/operations/{done['slim_id']}/undo"
 
-    refused = await api.post(undo)
-    still_found = await found(api, "Selenium")
-    await api.delete(f"/api/knowledge/{made['id']}")
-    undone = await api.post(undo)
+    undone = await api.post(f"/api/operations/{done['slim_id']}/undo")
 
-    assert refused.status_code == 409
-    assert refused.json()["referrers"] == [{"collection": "knowledge", "id": made["id"]}]
-    assert still_found == [made["id"]]
     assert undone.status_code == 200
-    assert sorted(await found(api, "Selenium")) == sorted(pair)
+    assert sorted(await found(api, "Selenium")) == sorted([pair[1], made["id"]])
+    assert (await api.get(f"/api/knowledge/{made['id']}")).json()["supersedes"] == pair[0]
 
 
-async def test_it_is_not_redone_over_what_superseded_one_of_them_since(api: httpx.AsyncClient, saved: Saved) -> None:
-    pair = [(await saved(text, dedup=False))["id"] for text in (LONG, LONGER)]
+@pytest.mark.parametrize("superseded", [0, 1], ids=["what stayed", "what was merged"])
+async def test_its_redo_hides_no_record_behind_one_that_was_superseded_since(
+    api: httpx.AsyncClient, saved: Saved, superseded: int
+) -> None:
+    ids = [(await saved(text, dedup=False))["id"] for text in (LONG, LONGER)]
     done = await slim(api)
     undone = (await api.post(f"/api/operations/{done['slim_id']}/undo")).json()
-    made = await saved("Never log in with Selenium.", supersedes=pair[0])
+    newer = await saved("Never log in with Selenium.", supersedes=ids[superseded])
+    redo = f"/api/operations/{undone['operation_ids'][0]}/undo"
 
-    redone = await api.post(f"/api/operations/{undone['operation_ids'][0]}/undo")
+    refused = await api.post(redo)
 
-    assert redone.status_code == 409
-    assert redone.json()["referrers"] == [{"collection": "knowledge", "id": made["id"]}]
-    assert sorted(await found(api, "Selenium")) == sorted([pair[1], made["id"]])
+    assert refused.status_code == 409
+    assert refused.json()["blocked_by"] == [newer["operation_id"]]
+    assert sorted(await listed(api)) == sorted([*ids, newer["id"]])
+    assert (await api.post(redo, json={"with_later": True})).status_code == 200
+    assert len(await listed(api)) == 1

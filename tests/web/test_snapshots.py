@@ -95,7 +95,12 @@ async def test_a_restore_that_something_was_written_after_is_not_undone(api: htt
     refused = await api.post(f"/api/operations/{restore_id}/undo")
 
     assert refused.status_code == 409
-    assert refused.json()["operations"] == [later["operation_id"]]
+    assert refused.json()["blocked_by"] == [later["operation_id"]]
+
+    together = await api.post(f"/api/operations/{restore_id}/undo", json={"with_later": True})
+
+    assert together.status_code == 200
+    assert await contents(api) == {"as it was", "written since"}
 
 
 async def test_long_work_is_a_job_that_tells_what_it_did(api: httpx.AsyncClient, saved: Saved) -> None:

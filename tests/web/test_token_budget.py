@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
-from knowhub.knowledge.token_budget import estimated_tokens
+from knowhub.knowledge.search.retrieval import estimate_tokens
 from tests.web.conftest import Saved
 
 pytestmark = pytest.mark.anyio
@@ -17,7 +17,7 @@ async def search(api: httpx.AsyncClient, **params: str | int) -> dict[str, Any]:
 
 
 def cost(answer: dict[str, Any]) -> int:
-    return sum(estimated_tokens(one["task"]) + estimated_tokens(one["content"]) for one in answer["results"])
+    return sum(estimate_tokens(one["task"]) + estimate_tokens(one["content"]) for one in answer["results"])
 
 
 @pytest.mark.parametrize("budget", [1, 5, 30, 100, 400, 100_000])

@@ -95,3 +95,21 @@ async def test_what_was_put_into_a_place_of_metadata_since_stands_in_the_way(api
     assert refused.status_code == 409
     assert second in refused.text
     assert (await api.get(path)).json()["metadata"] == {"a": {"x": 1, "y": 2}}
+
+
+@pytest.mark.parametrize("weaker_first", [True, False])
+async def test_of_two_links_of_an_info_that_undo_moves_to_one_keyword_the_stronger_is_kept(
+    api: httpx.AsyncClient, weaker_first: bool
+) -> None:
+    items = [{"name": "first"}, {"name": "second"}]
+    batch = (await api.post(f"{KEYWORDS}/batch", json={"items": items})).json()
+    weak, strong = [row["id"] for row in batch["results"]][:: 1 if weaker_first else -1]
+    info = await made(api, INFOS, content="linked twice", keyword_ids=[strong])
+    linked = await api.put(f"{INFOS}/{info['id']}/keywords/{weak}", json={"relation": "EXAMPLE"})
+    assert linked.is_success, linked.text
+
+    undone = await api.post(f"{OPERATIONS}/{batch['operation_id']}/undo")
+
+    assert undone.status_code == 200, undone.text
+    links = (await api.get(f"{INFOS}/{info['id']}/keywords")).json()["results"]
+    assert [(row["id"], row["relation"]) for row in links] == [("root", "PRIMARY")]

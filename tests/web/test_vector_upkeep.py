@@ -3,10 +3,11 @@
 import httpx
 import pytest
 
-from knowhub.bootstrap import World, open_hub
-from knowhub.core.reranking import RerankFailed
+from knowhub.bootstrap import open_hub
+from knowhub.core.language_models import RerankFailed
 from knowhub.settings import Settings
 from knowhub.web.app import create_app
+from knowhub.wiring.adapters import Overrides
 from tests.fakes.hashing_embedder import HashingEmbedder
 from tests.fakes.scripted_reranker import ScriptedReranker
 from tests.web.conftest import client_of
@@ -25,8 +26,8 @@ def reranker() -> ScriptedReranker:
 
 
 @pytest.fixture
-def world(embedder: HashingEmbedder, reranker: ScriptedReranker) -> World:
-    return World(embedder=embedder, reranker=reranker)
+def world(embedder: HashingEmbedder, reranker: ScriptedReranker) -> Overrides:
+    return Overrides(embedder=embedder, reranker=reranker)
 
 
 async def counted(api: httpx.AsyncClient) -> dict[str, float]:

@@ -5,12 +5,10 @@ from typing import Any
 
 from knowhub.core.operation import Write
 from knowhub.core.request_context import RequestContext
-from knowhub.keywords import curation, tree
-from knowhub.keywords.applied_plan import Applied, applied
-from knowhub.keywords.candidates import Eyes
-from knowhub.keywords.curation import Survey
-from knowhub.keywords.model import KEYWORDS, ROOT_ID
-from knowhub.keywords.plan import (
+from knowhub.keywords import tree
+from knowhub.keywords.curate import rules
+from knowhub.keywords.curate.apply import PlanOutcome, apply_steps
+from knowhub.keywords.curate.plan import (
     MAX_CHILDREN,
     MAX_STEPS,
     DescribeStep,
@@ -20,6 +18,10 @@ from knowhub.keywords.plan import (
     SplitStep,
     Step,
 )
+from knowhub.keywords.curate.rules import TreeSnapshot
+from knowhub.keywords.model import KEYWORDS, ROOT_ID
+from knowhub.keywords.search.candidates import VisibleTree
+from knowhub.keywords.tree import find_keyword
 from tests.builders import CountedIds, caller, local
 from tests.fakes.keyword_view import FakeKeywordView
 from tests.fakes.plain_text import PlainText
@@ -30,19 +32,25 @@ HIDDEN: dict[str, Any] = {"owner": "user:bob", "scopes": ("user:bob",)}
 TEXT = PlainText()
 
 
-def surveyed(view: FakeKeywordView, ctx: RequestContext | None = None, top_id: str = ROOT_ID) -> Survey:
+def surveyed(view: FakeKeywordView, ctx: RequestContext | None = None, top_id: str = ROOT_ID) -> TreeSnapshot:
     ctx = ctx or local()
-    eyes = Eyes(view, ctx)
-    top = eyes.node(top_id)
+    visible_tree = VisibleTree(view, ctx)
+    top = visible_tree.get_node(top_id)
     assert top is not None
-    return Survey(eyes, ctx, TEXT, top, [node for node in curation.below(eyes, top_id) if node is not None])
+    return TreeSnapshot(
+        visible_tree,
+        ctx,
+        TEXT,
+        top,
+        [node for node in rules.iter_descendants(visible_tree, top_id) if node is not None],
+    )
 
 
 def told(view: FakeKeywordView, steps: list[Step]) -> list[tuple[Any, ...]]:
     """Return steps by the names of their keywords."""
 
     def name(keyword_id: str) -> str:
-        node = tree.live_node(view, keyword_id)
+        node = tree.get_live_node(view, keyword_id)
         return node.name if node is not None else "?"
 
     def one(step: Step) -> tuple[Any, ...]:
@@ -65,11 +73,11 @@ def found(view: FakeKeywordView, items: Iterator[Step | None]) -> list[tuple[Any
 
 
 def chosen(view: FakeKeywordView, *steps: Step, ctx: RequestContext | None = None) -> list[tuple[Any, ...]]:
-    return told(view, curation.fitting(surveyed(view, ctx), steps, (MAX_STEPS, MAX_CHILDREN)))
+    return told(view, rules.select_compatible(surveyed(view, ctx), steps, (MAX_STEPS, MAX_CHILDREN)))
 
 
-def carried_out(view: FakeKeywordView, *steps: Step, ctx: RequestContext | None = None) -> Applied:
-    return applied(view, ctx or local(), steps, TEXT, CountedIds())
+def carried_out(view: FakeKeywordView, *steps: Step, ctx: RequestContext | None = None) -> PlanOutcome:
+    return apply_steps(view, ctx or local(), steps, TEXT, CountedIds())
 
 
 def step_of(view: FakeKeywordView) -> Callable[..., Step]:
@@ -77,11 +85,11 @@ def step_of(view: FakeKeywordView) -> Callable[..., Step]:
 
     def ref(named: str) -> Any:  # noqa: ANN401 -- a NodeRef
         try:
-            node = tree.live_node(view, named) or view.node(view.id_of(named))
+            node = tree.get_live_node(view, named) or find_keyword(view, view.id_of(named))
         except StopIteration:
-            node = view.node(named)
+            node = find_keyword(view, named)
         assert node is not None
-        return curation.at(node)
+        return rules.make_ref(node)
 
     def step(kind: str, first: str, second: object) -> Step:
         match kind:

@@ -7,11 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowhub.core.errors import Conflict, Forbidden, InvalidInput
-from knowhub.core.operation import Write
-from knowhub.keywords import curation, tree
-from knowhub.keywords.model import KEYWORDS, LINKS, ROOT_ID, Link, RelationType
-from knowhub.keywords.plan import MAX_CHILDREN, MAX_STEPS, MergeStep, SplitStep
-from knowhub.keywords.planned_view import PlannedView
+from knowhub.keywords import tree
+from knowhub.keywords.curate import rules
+from knowhub.keywords.curate.apply import PendingRows
+from knowhub.keywords.curate.plan import MAX_CHILDREN, MAX_STEPS, MergeStep, SplitStep
+from knowhub.keywords.model import LINKS, ROOT_ID, Link, RelationType
+from knowhub.keywords.tree import (
+    list_keywords,
+)
 from tests.builders import caller
 from tests.fakes.keyword_view import FakeKeywordView, tree_of
 from tests.unit.curation.curated import ANN, ANN_OF_WEB, HIDDEN, carried_out, parents, step_of, surveyed
@@ -48,13 +51,6 @@ def test_links_follow_through_two_merges_and_leave_nothing_between() -> None:
     view = tree_of({"a": {}, "b": {}, "c": {}})
     view.put_info("i")
     view.link(Link("i", "k0", RelationType.EXAMPLE))
-    view.rows[LINKS, "i:k0"] = {
-        "info_id": "i",
-        "keyword_id": "k0",
-        "relation": "EXAMPLE",
-        "created_by": "user",
-        "version": 1,
-    }
     step = step_of(view)
 
     done = carried_out(view, step("merge", "a", "b"), step("merge", "b", "c"))
@@ -197,15 +193,15 @@ def test_what_fits_together_can_be_carried_out_and_leaves_a_tree(
     step = step_of(view)
     survey = surveyed(view)
 
-    steps = curation.fitting(survey, [step(*one) for one in wanted], (MAX_STEPS, MAX_CHILDREN))
-    planned = PlannedView(view)
+    steps = rules.select_compatible(survey, [step(*one) for one in wanted], (MAX_STEPS, MAX_CHILDREN))
+    planned = PendingRows(view)
     planned.put(carried_out(view, *steps).writes)
 
-    assert all(tree.path_of(planned, node.id)[0].id == ROOT_ID for node in planned.nodes())
+    assert all(tree.get_path(planned.view, node.id)[0].id == ROOT_ID for node in list_keywords(planned.view))
     # An id more for each group, one less for each that was merged away.
     merges = sum(isinstance(one, MergeStep) for one in steps)
     groups = sum(len(one.groups) for one in steps if isinstance(one, SplitStep))
-    assert len(list(planned.nodes())) == len(NAMES) + groups - merges
+    assert len(list(list_keywords(planned.view))) == len(NAMES) + groups - merges
 
 
 def test_fresh_rows_are_written_first_and_tombstones_last() -> None:
@@ -215,33 +211,3 @@ def test_fresh_rows_are_written_first_and_tombstones_last() -> None:
     writes = carried_out(view, step("merge", "a", "b"), step("split", "b", {"G": ["b1"]})).writes
 
     assert [write.after.get("name") for write in writes] == ["G", "b", "a1", "b1", "a"]
-
-
-def test_a_planned_view_answers_every_question_as_its_rows_have_it() -> None:
-    view = tree_of({"a": {"a1": {}}, "b": {}})
-    view.put_info("old")
-    view.put_info("new")
-    for info_id in ("old", "new"):
-        view.link(Link(info_id, "k0", RelationType.PRIMARY))
-    planned = PlannedView(view)
-    row = dict(view.get(KEYWORDS, "k1") or {})
-    link = {"info_id": "old", "keyword_id": "k2", "relation": "SOURCE", "version": 1}
-
-    planned.put(
-        [
-            Write(KEYWORDS, "k1", row | {"parent_id": "k2", "normalized": ["z"], "pinyin": ["zed"], "terms": ["zz"]}),
-            Write(LINKS, "old:k2", link),
-            Write(LINKS, "old:k0", link | {"keyword_id": "k0", "deleted": True}),
-        ]
-    )
-
-    assert ([node.id for node in planned.children("k0")], [node.id for node in planned.children("k2")]) == ([], ["k1"])
-    assert [[node.id for node in planned.by_token(token)] for token in ("z", "a1", "a")] == [["k1"], [], ["k0"]]
-    assert [node.id for node in planned.by_pinyin("zed")] == [node.id for node in planned.by_term("zz", 1)] == ["k1"]
-    assert list(planned.by_term("a1", 1)) == []
-    assert [node.id for node in planned.nodes()] == ["k0", "k1", "k2"]
-    assert [one.info_id for one in planned.links_of_keyword("k0")] == ["new"]
-    assert [(one.keyword_id, one.relation) for one in planned.links_of_info("old")] == [("k2", RelationType.SOURCE)]
-    assert (planned.raw(KEYWORDS, "k1") or b"").startswith(b'{"id":"k1"')
-    assert planned.raw(KEYWORDS, "k0") == view.raw(KEYWORDS, "k0")
-    assert (planned.get(KEYWORDS, "k1") or {})["version"] == 2

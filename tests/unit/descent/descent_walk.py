@@ -3,13 +3,13 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from knowhub.core.chat import ChatFailed, FailureReason
+from knowhub.core.language_models import ChatFailed, FailureReason
 from knowhub.core.request_context import RequestContext
-from knowhub.keywords.agent import KeywordAgent
-from knowhub.keywords.agent_decision import Intent
-from knowhub.keywords.descent import Descended, PickCache
-from knowhub.keywords.model import ROOT_ID, Options
-from knowhub.keywords.recent import Recents
+from knowhub.keywords.cache import RecentMatchesByReader
+from knowhub.keywords.model import ROOT_ID, TreeOptions
+from knowhub.keywords.search.agent import KeywordAgent
+from knowhub.keywords.search.descent import DescentResult
+from knowhub.keywords.search.prompts import Intent
 from tests.builders import local
 from tests.fakes.keyword_view import FakeKeywordView, Shape, tree_of
 from tests.fakes.queued_chat import QueuedChat
@@ -24,17 +24,16 @@ class Walk:
 
     answers: Iterable[object]
     view: FakeKeywordView = field(default_factory=lambda: tree_of(SHAPE))
-    options: Options = field(default_factory=Options)
-    picks: PickCache | None = None
+    options: TreeOptions = field(default_factory=TreeOptions)
     ctx: RequestContext = field(default_factory=local)
     budget_s: float = BUDGET_S
-    recents: Recents = field(default_factory=Recents)
+    recents: RecentMatchesByReader = field(default_factory=RecentMatchesByReader)
 
     def __post_init__(self) -> None:
         self.chat = QueuedChat(self.answers)
-        self.agent = KeywordAgent(self.chat, self.recents, self.options, self.picks)
+        self.agent = KeywordAgent(self.chat, self.recents, self.options)
 
-    async def down(self, query: str = "蟒蛇", intent: Intent = Intent.SEARCH) -> Descended:
+    async def down(self, query: str = "蟒蛇", intent: Intent = Intent.SEARCH) -> DescentResult:
         return await self.agent.descend(self.ctx, lambda: self.view, query, intent, self.budget_s)
 
     def path(self, *names: str) -> list[str]:

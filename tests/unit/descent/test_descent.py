@@ -1,15 +1,16 @@
-"""The descent, round by round (KT.7): what each answer of the model leads to, and what each failure is called."""
+"""The descent, round by round: the effect of each answer of the model, and the name of each failure."""
 
 import asyncio
 
 import pytest
 
-from knowhub.core.chat import FailureReason, Question
+from knowhub.core.language_models import ChatRequest, FailureReason
 from knowhub.core.operation import Row
-from knowhub.keywords.agent import KeywordAgent
-from knowhub.keywords.agent_decision import Intent
-from knowhub.keywords.model import ROOT_ID, Options
-from knowhub.keywords.recent import Recents
+from knowhub.keywords.cache import RecentMatchesByReader
+from knowhub.keywords.model import ROOT_ID, TreeOptions
+from knowhub.keywords.search.agent import KeywordAgent
+from knowhub.keywords.search.prompts import Intent
+from knowhub.keywords.tree import list_keywords
 from tests.builders import local
 from tests.fakes.keyword_view import FakeKeywordView, Shape, tree_of
 from tests.fakes.queued_chat import NEVER, pointing, pointing_at
@@ -40,14 +41,14 @@ async def test_a_prompt_shows_idx_name_and_path_of_each_candidate_and_no_id() ->
     assert all(set(one) == {"idx", "name", "path"} for one in shown["candidates"])
     assert [one["idx"] for one in shown["candidates"]] == list(range(1, 9))
     text = str(walk.chat.questions[0].messages)
-    assert not [node.id for node in walk.view.nodes() if f"'{node.id}'" in text or f'"{node.id}"' in text]
+    assert not [node.id for node in list_keywords(walk.view) if f"'{node.id}'" in text or f'"{node.id}"' in text]
 
 
 async def test_descriptions_are_shown_where_the_options_say_so() -> None:
     view = FakeKeywordView()
     view.put("Go")
     view.put("Python", description="一门语言")
-    walk = Walk([{"action": "missing"}], view, Options(describe_candidates=True))
+    walk = Walk([{"action": "missing"}], view, TreeOptions(describe_candidates=True))
 
     await walk.down()
 
@@ -190,16 +191,16 @@ async def test_only_what_is_shown_now_or_stands_on_the_path_can_be_jumped_to() -
     lost = Walk([pointing("编程语言", "jump"), {"action": "jump", "node_id": elsewhere}], view)
     back = Walk([pointing("编程语言", "jump"), {"action": "jump", "node_id": above}, pointing("TCP")], view)
 
-    refused, taken = await lost.down(), await back.down()
+    refused, try_load = await lost.down(), await back.down()
 
     assert (refused.outcome, refused.reason) == ("missing", "invalid_jump")
-    assert (taken.outcome, taken.node_id) == ("matched", view.id_of("TCP"))
+    assert (try_load.outcome, try_load.node_id) == ("matched", view.id_of("TCP"))
 
 
 async def test_a_jump_to_a_keyword_that_is_gone_beside_one_that_is_there_is_invalid() -> None:
     view = tree_of(SHAPE)
 
-    def dropping(question: Question) -> object:
+    def dropping(question: ChatRequest) -> object:
         said = pointing_at(["技术", "菜谱"], "jump")(question)
         view.drop(view.id_of("菜谱"))
         return said
@@ -290,7 +291,7 @@ async def test_a_budget_that_is_spent_asks_nobody() -> None:
 
 
 async def test_without_a_model_nothing_is_asked() -> None:
-    agent = KeywordAgent(None, Recents(), Options())
+    agent = KeywordAgent(None, RecentMatchesByReader(), TreeOptions())
 
     found = await agent.descend(local(), lambda: tree_of(SHAPE), "x", Intent.SEARCH, BUDGET_S)
 

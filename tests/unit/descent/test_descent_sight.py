@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from knowhub.core.chat import Question
+from knowhub.core.language_models import ChatRequest
 from knowhub.keywords.model import ROOT_ID
 from tests.builders import caller, local
 from tests.fakes.keyword_view import FakeKeywordView, tree_of
@@ -21,7 +21,11 @@ async def test_what_is_matched_and_its_path_come_first_next_time() -> None:
     await walk.down()
     await walk.down()
 
-    assert walk.recents.of(local()).snapshot() == [view.id_of("top 7"), view.id_of("leaf 49"), view.id_of("top 49")]
+    assert walk.recents.get_for(local()).list_newest() == [
+        view.id_of("top 7"),
+        view.id_of("leaf 49"),
+        view.id_of("top 49"),
+    ]
     assert "leaf 49" not in walk.chat.names(0)
     assert walk.chat.names(2)[:3] == ["leaf 49", "top 49", "top 0"]
     assert len(walk.chat.names(2)) == 50
@@ -43,15 +47,15 @@ async def test_nothing_but_a_match_is_remembered() -> None:
     for _ in range(3):
         await walk.down()
 
-    assert walk.recents.of(local()).snapshot() == []
+    assert walk.recents.get_for(local()).list_newest() == []
 
 
 async def test_a_candidate_that_went_while_the_model_thought_is_not_matched() -> None:
     view = tree_of(SHAPE)
     go = view.id_of("Go")
 
-    def dropping(action: str) -> Callable[[Question], object]:
-        def answer(question: Question) -> object:
+    def dropping(action: str) -> Callable[[ChatRequest], object]:
+        def answer(question: ChatRequest) -> object:
             said = pointing("Go", action)(question)
             view.drop(go)
             return said
@@ -70,7 +74,7 @@ async def test_a_candidate_that_went_while_the_model_thought_is_not_matched() ->
 async def test_what_was_made_while_the_model_thought_is_shown_in_the_next_round() -> None:
     view = tree_of(SHAPE)
 
-    def creating(question: Question) -> object:
+    def creating(question: ChatRequest) -> object:
         view.put("Rust", view.id_of("编程语言"))
         return pointing("编程语言", "jump")(question)
 
@@ -114,11 +118,11 @@ async def test_the_root_is_never_a_match_of_a_search() -> None:
 
     of_nothing = await Walk([to_root, {"action": "missing"}], FakeKeywordView()).down()
     back = Walk([pointing("技术", "jump"), to_root, pointing("菜谱")])
-    taken = await back.down()
+    try_load = await back.down()
 
     assert (of_nothing.outcome, of_nothing.reason, of_nothing.suggested_parent_id) == (
         "missing",
         "invalid_jump",
         ROOT_ID,
     )
-    assert (back.chat.shown()["current_path"], taken.node_id) == ([], back.view.id_of("菜谱"))
+    assert (back.chat.shown()["current_path"], try_load.node_id) == ([], back.view.id_of("菜谱"))

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from knowhub.bootstrap import Hub, World, open_hub
+from knowhub.bootstrap import Hub, open_hub
+from knowhub.wiring.adapters import Overrides
 from tests.builders import FakeClock
 from tests.keys import keyed
 
@@ -17,5 +18,5 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 async def hub(tmp_path: Path, clock: FakeClock) -> AsyncIterator[Hub]:
-    async with open_hub(keyed(tmp_path), World(clock=clock), keep=False) as opened:
+    async with open_hub(keyed(tmp_path), Overrides(clock=clock), maintain=False) as opened:
         yield opened

@@ -8,8 +8,8 @@ import pytest
 from knowhub.bootstrap import Hub, open_hub
 from knowhub.core.errors import Conflict, Forbidden, InvalidInput, NotFound
 from knowhub.core.request_context import Role
-from knowhub.identity.decisions import digest_of, named_by
-from knowhub.identity.model import Holder, NewKey
+from knowhub.identity.decisions import digest_of, parse_key_name
+from knowhub.identity.model import KeyHolder, NewKey
 from tests.builders import START, FakeClock
 from tests.keys import LI, ROOT_KEY, caller_of, keyed, minted, root, text_of
 
@@ -71,7 +71,7 @@ async def test_a_key_with_another_secret_or_another_name_is_nobody(hub: Hub) -> 
     prefix, named, secret = text.split("_", 2)
     changed = ("A" if secret[0] != "A" else "B") + secret[1:]
 
-    assert named_by(f"{prefix}_{named}_{changed}") == named_by(text)
+    assert parse_key_name(f"{prefix}_{named}_{changed}") == parse_key_name(text)
     assert await hub.identity.caller(f"{prefix}_{named}_{changed}") is None
     assert await hub.identity.caller(f"{prefix}_{other.split('_', 2)[1]}_{secret}") is None
     assert await hub.identity.caller(text.upper()) is None
@@ -100,8 +100,8 @@ async def test_the_hash_of_a_key_opens_nothing(hub: Hub) -> None:
 @pytest.mark.parametrize(
     ("wrong", "field"),
     [
-        (NewKey(Holder(project_ids=("atlas",)), Role.WRITER), "user_id"),
-        (NewKey(Holder("owner"), Role.WRITER), "user_id"),
+        (NewKey(KeyHolder(project_ids=("atlas",)), Role.WRITER), "user_id"),
+        (NewKey(KeyHolder("owner"), Role.WRITER), "user_id"),
         (NewKey(LI, Role.WRITER, "2020-01-01T00:00:00Z"), "expires_at"),
     ],
 )
@@ -116,7 +116,7 @@ async def test_a_key_that_stands_for_nobody_or_opens_nothing_is_not_made(hub: Hu
 @pytest.mark.parametrize("role", [Role.READER, Role.WRITER])
 async def test_who_is_no_admin_is_refused_before_anything_is_looked_up(hub: Hub, role: Role) -> None:
     there = await minted(hub, LI)
-    ctx = (await minted(hub, Holder("chen"), role)).key.caller.context
+    ctx = (await minted(hub, KeyHolder("chen"), role)).key.caller.context
     refusals = set()
 
     for key_id in (there.key.key_id, "key-0000000000000000"):
@@ -182,7 +182,7 @@ async def test_a_key_that_has_ended_is_not_rotated(hub: Hub, clock: FakeClock) -
 
 async def test_a_key_of_another_account_is_as_unknown_as_one_that_never_was(hub: Hub) -> None:
     key = await minted(hub, LI, account="acme")
-    admin = (await minted(hub, Holder("boss"), Role.ADMIN)).key.caller.context
+    admin = (await minted(hub, KeyHolder("boss"), Role.ADMIN)).key.caller.context
     told = set()
 
     for key_id in (key.key.key_id, "key-0000000000000000"):
@@ -197,11 +197,11 @@ async def test_a_key_of_another_account_is_as_unknown_as_one_that_never_was(hub:
 
 async def test_keys_are_there_again_when_the_hub_is_opened_again_ended_ones_as_ended(tmp_path: Path) -> None:
     settings = keyed(tmp_path / "again")
-    async with open_hub(settings, keep=False) as hub:
+    async with open_hub(settings, maintain=False) as hub:
         kept, ended = await minted(hub, LI, account="acme"), await minted(hub, LI)
         await hub.identity.revoke(root(), ended.key.key_id)
         await hub.compact(0)
-    async with open_hub(settings, keep=False) as hub:
+    async with open_hub(settings, maintain=False) as hub:
         assert (await caller_of(hub, text_of(kept))).account == "acme"
         assert await hub.identity.caller(text_of(ended)) is None
         assert [one.key_id for one in await hub.identity.keys(root(), None)] == [kept.key.key_id, ended.key.key_id]
@@ -209,7 +209,7 @@ async def test_keys_are_there_again_when_the_hub_is_opened_again_ended_ones_as_e
 
 async def test_what_one_process_makes_or_ends_holds_in_another_at_once(tmp_path: Path) -> None:
     settings = keyed(tmp_path / "both")
-    async with open_hub(settings, keep=False) as one, open_hub(settings, keep=False) as other:
+    async with open_hub(settings, maintain=False) as one, open_hub(settings, maintain=False) as other:
         key = await minted(one, LI)
         assert await other.identity.caller(text_of(key)) is not None
         await one.identity.revoke(root(), key.key.key_id)

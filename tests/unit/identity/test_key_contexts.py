@@ -10,14 +10,14 @@ from knowhub.bootstrap import Hub, open_hub
 from knowhub.core.errors import Forbidden
 from knowhub.core.request_context import CONTEXT_IDS, RequestContext, Role
 from knowhub.identity.decisions import context_for
-from knowhub.identity.model import Caller, Holder
+from knowhub.identity.model import AuthenticatedCaller, KeyHolder
 from knowhub.settings import Settings
 from tests.keys import LI, ROOT_KEY, caller_of, keyed, minted, root, text_of
 
 pytestmark = pytest.mark.anyio
 
 
-def context(caller: Caller, account: str | None = None, **ids: str) -> RequestContext:
+def context(caller: AuthenticatedCaller, account: str | None = None, **ids: str) -> RequestContext:
     return context_for(caller, ids, account)
 
 
@@ -36,7 +36,7 @@ async def test_a_writer_sees_and_gives_the_scopes_of_its_key_and_what_is_public(
 
 
 async def test_a_user_owns_what_a_key_without_an_agent_saves(hub: Hub) -> None:
-    ctx = context(await caller_of(hub, text_of(await minted(hub, Holder("li")))))
+    ctx = context(await caller_of(hub, text_of(await minted(hub, KeyHolder("li")))))
 
     assert (ctx.actor, ctx.default_owner) == ("user:li", "user:li")
 
@@ -90,7 +90,7 @@ async def test_ids_that_are_not_the_keys_are_refused(hub: Hub, role: Role, ids: 
 
 
 async def test_a_user_is_not_the_agent_of_the_same_name(hub: Hub) -> None:
-    caller = await caller_of(hub, text_of(await minted(hub, Holder("li"))))
+    caller = await caller_of(hub, text_of(await minted(hub, KeyHolder("li"))))
 
     with pytest.raises(Forbidden):
         context(caller, agent_id="li")
@@ -110,7 +110,7 @@ async def test_the_root_key_takes_account_and_ids_from_the_request(hub: Hub) -> 
 
 
 async def test_without_a_root_key_nobody_is_root(tmp_path: Path) -> None:
-    async with open_hub(keyed(tmp_path / "rootless", root_key=None), keep=False) as hub:
+    async with open_hub(keyed(tmp_path / "rootless", root_key=None), maintain=False) as hub:
         assert await hub.identity.caller(ROOT_KEY) is None
         assert not await hub.identity.can_anybody_call()
         key = await minted(hub, LI)
@@ -134,7 +134,7 @@ async def test_whatever_a_request_names_it_sees_and_gives_no_more_than_its_key(h
     callers = []
     for _ in range(40):
         groups = [tuple(rng.sample(names, rng.randrange(3))) for _ in range(3)]
-        holder = Holder(rng.choice(names), rng.choice([None, *names]), *groups)
+        holder = KeyHolder(rng.choice(names), rng.choice([None, *names]), *groups)
         role = rng.choice([Role.READER, Role.WRITER])
         callers.append((await minted(hub, holder, role, account=rng.choice(["default", "acme"]))).key.caller)
     narrowed = refused = 0

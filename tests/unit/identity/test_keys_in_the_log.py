@@ -4,12 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from knowhub.bootstrap import Hub, World, open_hub
+from knowhub.bootstrap import Hub, open_hub
 from knowhub.core.errors import Conflict
 from knowhub.core.operation import IdempotencyKey
 from knowhub.core.request_context import RequestContext, Role
-from knowhub.identity.model import API_KEYS, KEY_USES, Holder, NewKey
+from knowhub.identity.model import API_KEYS, KEY_USES, KeyHolder, NewKey
 from knowhub.operations.model import OperationFilter
+from knowhub.wiring.adapters import Overrides
 from tests.builders import FakeClock
 from tests.keys import LI, keyed, minted, root, text_of
 
@@ -25,14 +26,14 @@ async def test_operations_on_keys_are_told_without_hashes_and_never_undone(hub: 
     made = await minted(hub, LI)
     await hub.identity.revoke(root(), made.key.key_id)
 
-    page = await hub.operations.page(root(), _any())
+    page = await hub.operations.history.page(root(), _any())
     for entry in page.entries:
-        told = await hub.operations.get(root(), entry.operation.operation_id)
+        told = await hub.operations.history.get(root(), entry.operation.operation_id)
         assert all("hash" not in {**(one.before or {}), **one.after} for one in told.operation.changes)
         assert told.operation.changes
         assert not told.undoable
         with pytest.raises(Conflict, match="cannot be undone"):
-            await hub.operations.undo(root(), entry.operation.operation_id)
+            await hub.operations.history.undo(root(), entry.operation.operation_id)
 
     assert [entry.operation.op for entry in page.entries] == ["revoke_key", "create_key"]
     assert await hub.identity.caller(text_of(made)) is None
@@ -41,7 +42,7 @@ async def test_operations_on_keys_are_told_without_hashes_and_never_undone(hub: 
 async def test_operations_on_keys_are_seen_by_admins_of_the_account_only(hub: Hub) -> None:
     made = await minted(hub, LI)
     admin, elsewhere = [
-        (await minted(hub, Holder("boss"), Role.ADMIN, account=account)).key.caller.context
+        (await minted(hub, KeyHolder("boss"), Role.ADMIN, account=account)).key.caller.context
         for account in ("default", "acme")
     ]
 
@@ -53,23 +54,23 @@ async def test_operations_on_keys_are_seen_by_admins_of_the_account_only(hub: Hu
 
 
 async def test_an_admin_who_is_none_any_more_is_not_told_of_the_keys_that_they_made(hub: Hub) -> None:
-    admin = (await minted(hub, Holder("boss"), Role.ADMIN)).key.caller.context
+    admin = (await minted(hub, KeyHolder("boss"), Role.ADMIN)).key.caller.context
     made = await hub.identity.mint(admin, NewKey(LI, Role.READER))
-    writer = (await minted(hub, Holder("boss"))).key.caller.context
+    writer = (await minted(hub, KeyHolder("boss"))).key.caller.context
 
-    told = await hub.operations.get(writer, made.operation_id)
+    told = await hub.operations.history.get(writer, made.operation_id)
 
     assert list(told.operation.changes) == []
 
 
 async def test_a_restore_brings_no_revoked_key_back(tmp_path: Path) -> None:
-    async with open_hub(keyed(tmp_path / "kept"), keep=False) as hub:
+    async with open_hub(keyed(tmp_path / "kept"), maintain=False) as hub:
         key = await minted(hub, LI)
-        snapshot = await hub.snapshots.create()
+        snapshot = await hub.operations.snapshots.create()
         await hub.identity.revoke(root(), key.key.key_id)
         later = await minted(hub, LI)
 
-        await hub.snapshots.restore(root(), snapshot.ts)
+        await hub.operations.snapshots.restore(root(), snapshot.ts)
 
         assert await hub.identity.caller(text_of(key)) is None
         assert await hub.identity.caller(text_of(later)) is not None
@@ -106,20 +107,22 @@ async def test_the_last_use_is_known_at_once_and_written_once_an_hour(hub: Hub, 
 
 async def test_the_last_use_outlives_the_process_and_is_no_entry_of_the_list(tmp_path: Path, clock: FakeClock) -> None:
     settings = keyed(tmp_path / "again")
-    async with open_hub(settings, World(clock=clock), keep=False) as hub:
+    async with open_hub(settings, Overrides(clock=clock), maintain=False) as hub:
         key = await minted(hub, LI)
         await hub.identity.caller(text_of(key))
-    async with open_hub(settings, World(clock=clock), keep=False) as hub:
+    async with open_hub(settings, Overrides(clock=clock), maintain=False) as hub:
         assert hub.identity.uses.last(key.key.key_id) == "2026-03-05T12:00:00.000Z"
-        assert [one.operation.op for one in (await hub.operations.page(root(), _any())).entries] == ["create_key"]
-        assert [one.operation.op for one in (await hub.operations.page(root(), _any(op="note_key_use"))).entries] == [
-            "note_key_use"
+        assert [one.operation.op for one in (await hub.operations.history.page(root(), _any())).entries] == [
+            "create_key"
         ]
+        assert [
+            one.operation.op for one in (await hub.operations.history.page(root(), _any(op="note_key_use"))).entries
+        ] == ["note_key_use"]
 
 
 async def test_two_processes_note_one_use_an_hour_between_them(tmp_path: Path, clock: FakeClock) -> None:
-    settings, world = keyed(tmp_path / "both"), World(clock=clock)
-    async with open_hub(settings, world, keep=False) as one, open_hub(settings, world, keep=False) as other:
+    settings, world = keyed(tmp_path / "both"), Overrides(clock=clock)
+    async with open_hub(settings, world, maintain=False) as one, open_hub(settings, world, maintain=False) as other:
         text = text_of(await minted(one, LI))
         await one.identity.caller(text)
         await one.identity.uses.close()
@@ -127,7 +130,7 @@ async def test_two_processes_note_one_use_an_hour_between_them(tmp_path: Path, c
         await other.identity.uses.close()
         await one.store.refresh()
 
-        page = await one.operations.page(root(), _any(op="note_key_use"))
+        page = await one.operations.history.page(root(), _any(op="note_key_use"))
 
     assert len(page.entries) == 1
 
@@ -137,4 +140,4 @@ def _any(op: str | None = None) -> OperationFilter:
 
 
 async def _listed(hub: Hub, ctx: RequestContext) -> list[str]:
-    return [entry.operation.operation_id for entry in (await hub.operations.page(ctx, _any())).entries]
+    return [entry.operation.operation_id for entry in (await hub.operations.history.page(ctx, _any())).entries]

@@ -8,14 +8,12 @@ import orjson
 
 from knowhub.core.operation import Operation
 from knowhub.core.request_context import RequestContext
-from knowhub.keywords.agent import KeywordAgent
-from knowhub.keywords.caches import ResultCache
-from knowhub.keywords.infos import InfoService
-from knowhub.keywords.model import InfoQuery, NewInfo, NewKeyword, Options
-from knowhub.keywords.recent import Recents
+from knowhub.keywords.cache import Invalidation, RecentMatchesByReader, ResultCache
+from knowhub.keywords.info_service import InfoService
+from knowhub.keywords.model import InfoQuery, NewInfo, NewKeyword, TreeOptions
+from knowhub.keywords.search.agent import KeywordAgent
 from knowhub.keywords.service import KeywordService
 from knowhub.search.keyword_text import KeywordTextRules
-from knowhub.stores.files.derived.invalidation import Invalidation
 from tests.builders import CountedIds, FakeClock, caller
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.scripted_chat import Answer, ScriptedChat
@@ -42,11 +40,11 @@ class Hub:
 
     async def names_of(self, info_id: str, ctx: RequestContext = ANN) -> dict[str, tuple[str, str]]:
         """Return what the info is linked to, by name: relation and maker."""
-        linked = await self.infos.keywords_of(ctx, info_id)
+        linked = await self.infos.list_keywords(ctx, info_id)
         return {orjson.loads(row)["name"]: (relation.value, maker) for row, relation, maker in linked}
 
     async def contents_of(self, keyword_id: str, ctx: RequestContext = ANN, **query: Any) -> list[str]:  # noqa: ANN401 -- any part of a query
-        rows = await self.infos.of_keyword(ctx, keyword_id, InfoQuery(**query))
+        rows = await self.infos.list_for_keyword(ctx, keyword_id, InfoQuery(**query))
         return [str(orjson.loads(row)["content"]) for row in rows]
 
     async def last(self) -> Operation:
@@ -58,11 +56,11 @@ def hub_with(answers: Sequence[Answer] | None = None, *, cached: bool = False, *
     clock, ids, text = FakeClock(), CountedIds(), KeywordTextRules()
     store = MemoryStore(clock, CountedIds())
     chat = None if answers is None else ScriptedChat(answers)
-    settings = Options(**options)
-    agent = KeywordAgent(chat, Recents(), settings)
+    settings = TreeOptions(**options)
+    agent = KeywordAgent(chat, RecentMatchesByReader(), settings)
     caches = ResultCache(clock) if cached else None
     if caches is not None:
-        store.subscribe(Invalidation(caches, Recents()))
+        store.subscribe(Invalidation(caches, RecentMatchesByReader()))
     return Hub(
         store,
         KeywordService(store, text, ids, agent, settings),

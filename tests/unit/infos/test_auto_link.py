@@ -6,12 +6,12 @@ from typing import Any
 import orjson
 import pytest
 
-from knowhub.core.chat import Question
 from knowhub.core.errors import InvalidInput
-from knowhub.keywords.agent import KeywordAgent
-from knowhub.keywords.infos import InfoService
-from knowhub.keywords.model import ROOT_ID, NewInfo, Options
-from knowhub.keywords.recent import Recents
+from knowhub.core.language_models import ChatRequest
+from knowhub.keywords.cache import RecentMatchesByReader
+from knowhub.keywords.info_service import InfoService
+from knowhub.keywords.model import ROOT_ID, NewInfo, TreeOptions
+from knowhub.keywords.search.agent import KeywordAgent
 from knowhub.keywords.service import Deletion
 from knowhub.search.keyword_text import KeywordTextRules
 from tests.builders import CountedIds, local, retry_key
@@ -21,10 +21,10 @@ from tests.unit.infos.info_hub import ANN, BOB, Hub, hub_with
 pytestmark = pytest.mark.anyio
 
 
-def linking(*pairs: tuple[str, str], names: Sequence[str] = ()) -> Callable[[Question], Mapping[str, Any]]:
+def linking(*pairs: tuple[str, str], names: Sequence[str] = ()) -> Callable[[ChatRequest], Mapping[str, Any]]:
     """Answer `link_info`: each pair is a candidate's name and a relation."""
 
-    def answer(question: Question) -> Mapping[str, Any]:
+    def answer(question: ChatRequest) -> Mapping[str, Any]:
         by_name = {one.name: one.idx for one in candidates_in(question.messages)}
         links = [{"keyword_id": by_name[name], "relation": relation} for name, relation in pairs]
         return {"links": links, "suggested_names": list(names)}
@@ -85,8 +85,8 @@ async def test_a_keyword_that_vanished_while_the_model_thought_is_left_out() -> 
     gone, stays = await hub.keyword("Python"), await hub.keyword("Go")
     answers = [linking(("Python", "PRIMARY"), ("Go", "PRIMARY"))]
     chat = Meanwhile(answers, lambda: hub.keywords.delete(ANN, gone, Deletion()))
-    agent = KeywordAgent(chat, Recents(), Options())
-    infos = InfoService(hub.store, KeywordTextRules(), CountedIds(1_000), agent, Options())
+    agent = KeywordAgent(chat, RecentMatchesByReader(), TreeOptions())
+    infos = InfoService(hub.store, KeywordTextRules(), CountedIds(1_000), agent, TreeOptions())
 
     created = await infos.create(ANN, NewInfo("Python and Go", auto_link=True))
 

@@ -4,7 +4,7 @@ import orjson
 import pytest
 
 from knowhub.core.errors import InvalidInput, NotFound
-from knowhub.keywords.model import ROOT_ID, InfoQuery, InfoSort, Linking, NewInfo, RelationType
+from knowhub.keywords.model import ROOT_ID, InfoQuery, InfoSort, LinkRequest, NewInfo, RelationType
 from tests.unit.infos.info_hub import ANN, BOB, Hub, hub_with
 
 pytestmark = pytest.mark.anyio
@@ -27,7 +27,7 @@ async def test_pages_are_cut_after_what_the_caller_does_not_see_is_left_out(hub:
 )
 async def test_a_page_that_no_list_has_is_refused(hub: Hub, query: InfoQuery, field: str) -> None:
     with pytest.raises(InvalidInput) as refused:
-        await hub.infos.of_keyword(ANN, ROOT_ID, query)
+        await hub.infos.list_for_keyword(ANN, ROOT_ID, query)
 
     assert [error.field for error in refused.value.errors] == [field]
 
@@ -35,10 +35,10 @@ async def test_a_page_that_no_list_has_is_refused(hub: Hub, query: InfoQuery, fi
 async def test_infos_of_a_keyword_come_newest_first_or_by_relation_and_say_how_they_belong(hub: Hub) -> None:
     keyword = await hub.keyword("k")
     for relation in (RelationType.RELATED, RelationType.PRIMARY, RelationType.SOURCE, RelationType.EXAMPLE):
-        await hub.infos.link(ANN, await hub.info(relation.value), keyword, Linking(relation, "me"))
+        await hub.infos.link(ANN, await hub.info(relation.value), keyword, LinkRequest(relation, "me"))
     newest = await hub.info("newest", keyword)
 
-    rows = [orjson.loads(row) for row in await hub.infos.of_keyword(ANN, keyword, InfoQuery())]
+    rows = [orjson.loads(row) for row in await hub.infos.list_for_keyword(ANN, keyword, InfoQuery())]
 
     assert [row["content"] for row in rows] == ["newest", "EXAMPLE", "SOURCE", "PRIMARY", "RELATED"]
     assert await hub.contents_of(keyword, sort=InfoSort.RELEVANCE) == [
@@ -57,7 +57,7 @@ async def test_the_keywords_of_an_info_come_primary_first_without_those_that_the
     primary, example = await hub.keyword("primary"), await hub.keyword("example")
     hidden = await hub.keyword("hidden", scopes=["user:owner"])
     info = await hub.info("x", hidden)
-    await hub.infos.link(ANN, info, example, Linking(RelationType.EXAMPLE))
+    await hub.infos.link(ANN, info, example, LinkRequest(RelationType.EXAMPLE))
     await hub.infos.link(ANN, info, primary)
 
     assert list(await hub.names_of(info)) == ["primary", "hidden", "example"]
@@ -76,14 +76,14 @@ async def test_a_list_of_infos_goes_on_where_it_ended(hub: Hub) -> None:
     ):
         listed, before = [], None
         while True:
-            page = await hub.infos.page(BOB, keyword_id, 2, before)
+            page = await hub.infos.list_newest(BOB, keyword_id, 2, before)
             listed += [orjson.loads(row)["content"] for row in page.records]
             before = page.next_before
             if before is None:
                 break
         assert listed == expected
     with pytest.raises(InvalidInput, match="limit"):
-        await hub.infos.page(BOB, None, 0, None)
+        await hub.infos.list_newest(BOB, None, 0, None)
 
 
 async def test_a_list_is_found_behind_any_number_of_infos_that_the_caller_does_not_see(hub: Hub) -> None:
@@ -92,8 +92,8 @@ async def test_a_list_is_found_behind_any_number_of_infos_that_the_caller_does_n
         await hub.infos.create_batch(ANN, [NewInfo("own", scopes=["user:owner"])] * 1_000)
     await hub.info("newest")
 
-    page = await hub.infos.page(BOB, None, 2, None)
-    first = await hub.infos.page(BOB, None, 1, None)
+    page = await hub.infos.list_newest(BOB, None, 2, None)
+    first = await hub.infos.list_newest(BOB, None, 1, None)
 
     assert [orjson.loads(row)["content"] for row in page.records] == ["newest", "oldest"]
     assert page.next_before is None
@@ -123,22 +123,6 @@ async def test_a_kept_page_is_the_one_that_would_be_made_after_any_change() -> N
         await hub.contents_of(keyword, BOB)
 
 
-async def test_a_page_is_kept_for_an_hour() -> None:
-    hub = hub_with(cached=True)
-    keyword = await hub.keyword("k")
-    await hub.info("x", keyword)
-    first = await hub.infos.of_keyword(ANN, keyword, InfoQuery())
-
-    hub.clock.advance(3_599)
-    just_before = await hub.infos.of_keyword(ANN, keyword, InfoQuery())
-    hub.clock.advance(1)
-    over = await hub.infos.of_keyword(ANN, keyword, InfoQuery())
-
-    assert just_before is first
-    assert over is not first
-    assert over == first
-
-
 async def test_a_page_is_kept_for_those_only_who_see_the_same() -> None:
     hub = hub_with(cached=True)
     keyword = await hub.keyword("k")
@@ -146,7 +130,7 @@ async def test_a_page_is_kept_for_those_only_who_see_the_same() -> None:
 
     assert await hub.contents_of(keyword, ANN) == ["own"]
     assert await hub.contents_of(keyword, BOB) == []
-    assert await hub.infos.of_keyword(ANN, keyword, InfoQuery()) is await hub.infos.of_keyword(
+    assert await hub.infos.list_for_keyword(ANN, keyword, InfoQuery()) is await hub.infos.list_for_keyword(
         ANN, keyword, InfoQuery()
     )
     assert await hub.contents_of(keyword, ANN, relation=RelationType.EXAMPLE) == []

@@ -8,7 +8,17 @@ import pytest
 
 from knowhub.core.errors import Conflict, Forbidden, InvalidInput, NotFound, VersionConflict
 from knowhub.core.operation import is_live
-from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, ROOT_ID, InfoQuery, Linking, NewInfo, RelationType, link_id
+from knowhub.keywords.model import (
+    INFOS,
+    KEYWORDS,
+    LINKS,
+    ROOT_ID,
+    InfoQuery,
+    LinkRequest,
+    NewInfo,
+    RelationType,
+    make_link_id,
+)
 from tests.builders import retry_key
 from tests.unit.infos.info_hub import ANN, BOB, STRANGER, Hub
 
@@ -71,11 +81,11 @@ async def test_a_keyword_that_the_caller_does_not_see_is_unknown_to_them(hub: Hu
     with pytest.raises(NotFound, match=f"no keyword with id '{hidden}'"):
         await hub.infos.link(BOB, info, hidden)
     with pytest.raises(NotFound, match=f"no keyword with id '{hidden}'"):
-        await hub.infos.of_keyword(BOB, hidden, InfoQuery())
+        await hub.infos.list_for_keyword(BOB, hidden, InfoQuery())
     with pytest.raises(NotFound, match=f"no keyword with id '{hidden}'"):
-        await hub.infos.page(BOB, hidden, 10, None)
+        await hub.infos.list_newest(BOB, hidden, 10, None)
 
-    assert await hub.infos.of_keyword(ANN, hidden, InfoQuery()) == []
+    assert await hub.infos.list_for_keyword(ANN, hidden, InfoQuery()) == []
 
 
 async def test_an_info_is_seen_by_its_audience_and_unknown_to_all_others(hub: Hub) -> None:
@@ -90,7 +100,7 @@ async def test_an_info_is_seen_by_its_audience_and_unknown_to_all_others(hub: Hu
     for ctx, info_id in ((BOB, own), (STRANGER, shared), (STRANGER, "nowhere")):
         for refused in (
             hub.infos.get(ctx, info_id),
-            hub.infos.keywords_of(ctx, info_id),
+            hub.infos.list_keywords(ctx, info_id),
             hub.infos.update(ctx, info_id, {"content": "theirs"}),
             hub.infos.delete(ctx, info_id),
             hub.infos.link(ctx, info_id, keyword),
@@ -142,7 +152,9 @@ async def test_deleting_an_info_takes_its_links_with_it_in_one_operation(hub: Hu
 
     operation = await hub.last()
     assert (operation.operation_id, operation.op) == (operation_id, "delete_info")
-    assert sorted(change.id for change in operation.changes) == sorted([info, link_id(info, one), link_id(info, other)])
+    assert sorted(change.id for change in operation.changes) == sorted(
+        [info, make_link_id(info, one), make_link_id(info, other)]
+    )
     assert not any(is_live(change.after) for change in operation.changes)
     assert await hub.contents_of(one) == []
     with pytest.raises(NotFound):
@@ -155,8 +167,8 @@ async def test_linking_again_replaces_relation_and_maker_and_the_same_ones_chang
 
     first = await hub.infos.link(ANN, info, keyword)
     same = await hub.infos.link(ANN, info, keyword)
-    taken_over = await hub.infos.link(ANN, info, keyword, Linking(created_by="someone else"))
-    other = await hub.infos.link(ANN, info, keyword, Linking(RelationType.EXAMPLE, "crawler-7"))
+    taken_over = await hub.infos.link(ANN, info, keyword, LinkRequest(created_by="someone else"))
+    other = await hub.infos.link(ANN, info, keyword, LinkRequest(RelationType.EXAMPLE, "crawler-7"))
 
     assert (first.row["relation"], first.row["version"]) == ("PRIMARY", 1)
     assert (same.operation_id, same.row) == (None, first.row)
@@ -173,7 +185,7 @@ async def test_a_pair_that_was_unlinked_is_linked_anew_with_a_higher_version(hub
 
     await hub.infos.unlink(ANN, info, keyword)
     gone = await hub.names_of(info)
-    again = await hub.infos.link(ANN, info, keyword, Linking(RelationType.SOURCE))
+    again = await hub.infos.link(ANN, info, keyword, LinkRequest(RelationType.SOURCE))
 
     assert gone == {}
     assert (again.row["version"], again.row["relation"]) == (3, "SOURCE")
@@ -183,20 +195,20 @@ async def test_a_pair_that_was_unlinked_is_linked_anew_with_a_higher_version(hub
 async def test_a_link_is_changed_and_taken_away_at_the_version_that_was_read_only(hub: Hub) -> None:
     keyword = await hub.keyword("k")
     info = await hub.info("x", keyword)
-    await hub.infos.link(ANN, info, keyword, Linking(RelationType.SOURCE, expected=1))
+    await hub.infos.link(ANN, info, keyword, LinkRequest(RelationType.SOURCE, expected=1))
     seq = hub.store.last_seq
 
     for refused in (
-        hub.infos.link(ANN, info, keyword, Linking(RelationType.EXAMPLE, expected=1)),
+        hub.infos.link(ANN, info, keyword, LinkRequest(RelationType.EXAMPLE, expected=1)),
         # Also where it would change nothing: who read version 1 does not know that.
-        hub.infos.link(ANN, info, keyword, Linking(RelationType.SOURCE, expected=1)),
+        hub.infos.link(ANN, info, keyword, LinkRequest(RelationType.SOURCE, expected=1)),
         hub.infos.unlink(ANN, info, keyword, expected=1),
     ):
         with pytest.raises(VersionConflict) as conflict:
             await refused
         assert conflict.value.extra == {"current_version": 2}
     with pytest.raises(Conflict) as unlinked:
-        await hub.infos.link(ANN, info, ROOT_ID, Linking(expected=1))
+        await hub.infos.link(ANN, info, ROOT_ID, LinkRequest(expected=1))
 
     assert unlinked.value.extra == {"current_version": None}
     assert hub.store.last_seq == seq
@@ -231,13 +243,6 @@ async def test_infos_hang_on_the_root_before_it_has_a_row(hub: Hub) -> None:
     assert hub.store.view("default").raw(KEYWORDS, ROOT_ID) is None
     assert await hub.contents_of(ROOT_ID) == ["x"]
     assert await hub.names_of(info) == {"root": ("PRIMARY", "user")}
-
-
-async def test_a_link_needs_a_maker(hub: Hub) -> None:
-    info = await hub.info("x")
-
-    with pytest.raises(InvalidInput, match="created_by"):
-        await hub.infos.link(ANN, info, ROOT_ID, Linking(created_by=" "))
 
 
 async def test_a_batch_is_one_operation_and_answers_in_order(hub: Hub) -> None:

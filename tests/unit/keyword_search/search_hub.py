@@ -7,16 +7,14 @@ from typing import Any
 import orjson
 
 from knowhub.core.request_context import RequestContext
-from knowhub.keywords.agent import KeywordAgent
-from knowhub.keywords.audit import DecisionLog
-from knowhub.keywords.caches import ResultCache
-from knowhub.keywords.finding import KeywordSearch
-from knowhub.keywords.infos import InfoService
-from knowhub.keywords.model import ROOT_ID, Found, NewInfo, NewKeyword, Options
-from knowhub.keywords.recent import Recents
+from knowhub.keywords.cache import Invalidation, RecentMatchesByReader, ResultCache
+from knowhub.keywords.decision_log import DecisionLog
+from knowhub.keywords.info_service import InfoService
+from knowhub.keywords.model import ROOT_ID, KeywordSearchResult, NewInfo, NewKeyword, TreeOptions
+from knowhub.keywords.search.agent import KeywordAgent
+from knowhub.keywords.search.lookup import KeywordSearch
 from knowhub.keywords.service import KeywordService
 from knowhub.search.keyword_text import KeywordTextRules
-from knowhub.stores.files.derived.invalidation import Invalidation
 from tests.builders import CountedIds, FakeClock, caller
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.scripted_chat import Answer, ScriptedChat
@@ -44,7 +42,7 @@ class Hub:
     async def info(self, content: str, *keyword_ids: str, **fields: Any) -> str:  # noqa: ANN401 -- any field
         return str((await self.infos.create(ANN, NewInfo(content, keyword_ids=keyword_ids, **fields))).row["id"])
 
-    async def search(self, query: str, ctx: RequestContext = ANN, **how: bool) -> Found:
+    async def search(self, query: str, ctx: RequestContext = ANN, **how: bool) -> KeywordSearchResult:
         return await self.finding.search(ctx, query, **how)
 
     async def op_counts(self) -> dict[str, int]:
@@ -55,17 +53,19 @@ class Hub:
         return counts
 
 
-def hub_with(answers: Sequence[Answer] | None = None, *, cached: bool = False, options: Options | None = None) -> Hub:
+def hub_with(
+    answers: Sequence[Answer] | None = None, *, cached: bool = False, options: TreeOptions | None = None
+) -> Hub:
     """Build the services; with `answers` there is a model that gives them, without there is none."""
-    clock, ids, options = FakeClock(), CountedIds(), options or Options()
+    clock, ids, options = FakeClock(), CountedIds(), options or TreeOptions()
     store = MemoryStore(clock, CountedIds())
     chat = ScriptedChat(answers or [])
-    agent = KeywordAgent(None if answers is None else chat, Recents(), options)
+    agent = KeywordAgent(None if answers is None else chat, RecentMatchesByReader(), options)
     caches, log = ResultCache(clock), DecisionLog(store)
-    store.subscribe(Invalidation(caches, Recents()))
+    store.subscribe(Invalidation(caches, RecentMatchesByReader()))
     return Hub(
         store,
-        KeywordService(store, TEXT, ids, KeywordAgent(None, Recents(), options), options),
+        KeywordService(store, TEXT, ids, KeywordAgent(None, RecentMatchesByReader(), options), options),
         InfoService(store, TEXT, ids, agent, options),
         KeywordSearch(store, TEXT, agent, options, caches if cached else None, log),
         chat,

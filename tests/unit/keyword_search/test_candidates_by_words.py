@@ -4,14 +4,14 @@ from typing import Any
 
 from knowhub.core.ids import uuid4_id
 from knowhub.core.request_context import RequestContext
-from knowhub.keywords.candidates_by_words import candidates_by_words
+from knowhub.keywords.search.candidates import find_word_candidates
 from tests.builders import CountedIds, local
 from tests.fakes.keyword_view import FakeKeywordView, tree_of
 from tests.unit.keyword_search.search_hub import ANN, BOB, TEXT
 
 
 def offered(view: FakeKeywordView, query: str, ctx: RequestContext | None = None) -> list[str]:
-    return [node.name for node in candidates_by_words(view, ctx or local(), TEXT, query)]
+    return [node.name for node in find_word_candidates(view, ctx or local(), TEXT, query)]
 
 
 def put(view: FakeKeywordView, *names: str, **fields: Any) -> None:  # noqa: ANN401 -- any field

@@ -2,43 +2,35 @@
 
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
 
 import orjson
 import pytest
 
 from knowhub.core.errors import KnowHubError
 from knowhub.core.request_context import RequestContext
-from knowhub.keywords import decisions, info_decisions
-from knowhub.keywords.agent import KeywordAgent
-from knowhub.keywords.finding import KeywordSearch
+from knowhub.keywords.cache import RecentMatchesByReader
 from knowhub.keywords.model import (
     INFOS,
-    KEYWORDS,
-    LINKS,
     ROOT_ID,
     InfoPolicy,
-    Linking,
+    LinkRequest,
     NewInfo,
     NewKeyword,
-    Options,
     RelationType,
     SearchStatus,
+    TreeOptions,
 )
-from knowhub.keywords.recent import Recents
+from knowhub.keywords.search.agent import KeywordAgent
+from knowhub.keywords.search.lookup import KeywordSearch
 from knowhub.keywords.service import Deletion
+from knowhub.keywords.tree import list_keywords
 from knowhub.operations.service import OperationsService
+from knowhub.wiring.collections import COLLECTIONS
 from tests.builders import CountedIds, local
 from tests.fakes.scripted_chat import match
 from tests.unit.keyword_search.search_hub import ANN, BOB, TEXT, Hub, hub_with
 
 pytestmark = pytest.mark.anyio
-
-RULES = {
-    KEYWORDS: decisions.KEYWORD_RULES,
-    INFOS: info_decisions.INFO_RULES,
-    LINKS: info_decisions.LINK_RULES,
-}
 
 
 async def test_a_descent_is_kept_for_an_hour_and_asked_again_after_it() -> None:
@@ -52,48 +44,6 @@ async def test_a_descent_is_kept_for_an_hour_and_asked_again_after_it() -> None:
     later = await hub.search("the snake language")
 
     assert (first.reason, again, later.reason) == ("one", first, "two")
-
-
-async def test_a_descent_is_kept_for_its_own_hour_though_its_answer_was_made_again_meanwhile() -> None:
-    hub = hub_with([match("Python", reason="one"), match("Python", reason="two")], cached=True)
-    python = await hub.keyword("Python")
-    info = await hub.info("x", python)
-    await hub.search("the snake language")
-
-    hub.clock.advance(3_000)
-    # The answer goes, for it showed the info; what the model decided stays, and the answer is made of it again.
-    await hub.infos.update(ANN, info, {"content": "y"})
-    again = await hub.search("the snake language")
-    hub.clock.advance(601)
-    later = await hub.search("the snake language")
-
-    assert (again.reason, later.reason) == ("one", "two")
-
-
-LAST: Sequence[object] = (None, "gone", "root", [], 5)
-REASONS: Sequence[object] = (None, ["r"], 5)
-
-
-@pytest.mark.parametrize(
-    "kept",
-    [
-        *(None, 5, "path", [], ["path"], {}, {"path": ["root"]}, {"reason": "r"}),
-        *({"path": [], "reason": "r"}, {"path": "root", "reason": "r"}, {"path": {}, "reason": "r"}),
-        *({"path": [last], "reason": "r"} for last in LAST),
-        *({"path": ["root", "<python>"], "reason": reason} for reason in REASONS),
-    ],
-)
-async def test_a_kept_descent_of_a_wrong_shape_is_only_asked_again(kept: Any) -> None:  # noqa: ANN401 -- any shape
-    hub = hub_with([match("Python", reason="one")] * 2, cached=True)
-    python = await hub.keyword("Python")
-    await hub.search("the snake language")
-    [descend] = [entry["key"] for entry in hub.caches.persistable() if entry["key"].startswith("descend:")]
-    hub.caches.touch("default", ["token:thesnakelanguage"])
-    hub.caches.put(descend, orjson.loads(orjson.dumps(kept).replace(b"<python>", python.encode())), 60, [])
-
-    found = await hub.search("the snake language")
-
-    assert (found.status, found.reason, len(hub.chat.questions)) == (SearchStatus.MATCHED, "one", 2)
 
 
 async def test_a_kept_descent_is_no_answer_for_who_wants_no_model_or_sees_something_else() -> None:
@@ -158,7 +108,7 @@ async def test_a_choice_among_namesakes_is_kept_until_the_path_of_one_changes() 
     later = await hub.search("苹果", disambiguate=True)
 
     assert undecided.status is SearchStatus.AMBIGUOUS
-    assert again is first
+    assert again == first
     assert [orjson.loads(found.node or b"{}")["id"] for found in (first, later)] == [one, other]
 
 
@@ -175,7 +125,7 @@ async def test_an_exact_answer_is_kept() -> None:
 @pytest.mark.parametrize("seed", range(4))
 async def test_a_kept_answer_is_always_the_one_that_an_uncached_search_would_give(seed: int) -> None:
     hub = hub_with(cached=True)
-    uncached = KeywordSearch(hub.store, TEXT, KeywordAgent(None, Recents(), Options()), Options())
+    uncached = KeywordSearch(hub.store, TEXT, KeywordAgent(None, RecentMatchesByReader(), TreeOptions()), TreeOptions())
     busy = Busy(hub, random.Random(seed))
     hits = 0
 
@@ -210,7 +160,7 @@ class Busy:
     async def do_something(self) -> None:
         pick, keywords, infos = self._rng.choice, self._hub.keywords, self._hub.infos
         view = self._hub.store.view("default")
-        live = [ROOT_ID, *(node.id for node in view.nodes())]
+        live = [ROOT_ID, *(node.id for node in list_keywords(view))]
         ctx, one, other, name = pick((ANN, ANN, BOB, local())), pick(live), pick(live), pick(NAMES)
         info = pick(self._infos) if self._infos else "none"
         scopes, relation = pick(SCOPES), pick(tuple(RelationType))
@@ -227,7 +177,7 @@ class Busy:
             lambda: infos.create(ctx, NewInfo(name, keyword_ids=[one], scopes=scopes)),
             lambda: infos.create(ctx, NewInfo(name, keyword_ids=[one, other], scopes=scopes)),
             lambda: infos.update(ctx, info, {"scopes": scopes, "content": name}),
-            lambda: infos.link(ctx, info, one, Linking(relation)),
+            lambda: infos.link(ctx, info, one, LinkRequest(relation)),
             lambda: infos.unlink(ctx, info, one),
             lambda: infos.delete(ctx, info),
             lambda: self._undo(ctx),
@@ -245,5 +195,5 @@ class Busy:
 
     async def _undo(self, ctx: RequestContext) -> None:
         if self._operations:
-            operations = OperationsService(self._hub.store, CountedIds(), RULES)
+            operations = OperationsService(self._hub.store, CountedIds(), COLLECTIONS)
             await operations.undo(local(), self._operations[-1])

@@ -6,14 +6,14 @@ import httpx
 import pytest
 import respx
 
-from knowhub.providers.http import client
+from knowhub.providers.http import make_client
 from tests.builders import FakeClock
 from tests.fakes.model_server import MATCH, URL, FakeTime, completion
 
 
 @pytest.fixture
 async def http() -> AsyncIterator[httpx.AsyncClient]:
-    async with client() as shared:
+    async with make_client() as shared:
         yield shared
 
 

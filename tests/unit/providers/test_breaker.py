@@ -2,29 +2,29 @@
 
 import pytest
 
-from knowhub.providers.breaker import Breaker, Verdict
+from knowhub.providers.breaker import CallResult, CircuitBreaker
 from tests.builders import FakeClock
 
 COOL_DOWN_S = 30.0
 
 
 @pytest.fixture
-def breaker(clock: FakeClock) -> Breaker:
-    return Breaker(3, COOL_DOWN_S, clock.now)
+def breaker(clock: FakeClock) -> CircuitBreaker:
+    return CircuitBreaker(3, COOL_DOWN_S, clock.now)
 
 
-def admitted(breaker: Breaker) -> int:
-    epoch = breaker.admit()
+def admitted(breaker: CircuitBreaker) -> int:
+    epoch = breaker.start_call()
     assert epoch is not None
     return epoch
 
 
-def fail(breaker: Breaker, times: int) -> None:
+def fail(breaker: CircuitBreaker, times: int) -> None:
     for _ in range(times):
-        breaker.note(admitted(breaker), Verdict.ILL)
+        breaker.note(admitted(breaker), CallResult.ILL)
 
 
-def test_it_opens_at_the_last_failure_in_a_row_and_not_before(breaker: Breaker) -> None:
+def test_it_opens_at_the_last_failure_in_a_row_and_not_before(breaker: CircuitBreaker) -> None:
     fail(breaker, 2)
     before = breaker.is_open
 
@@ -32,42 +32,46 @@ def test_it_opens_at_the_last_failure_in_a_row_and_not_before(breaker: Breaker) 
 
     assert not before
     assert breaker.is_open
-    assert breaker.admit() is None
+    assert breaker.start_call() is None
     assert breaker.remaining_s == COOL_DOWN_S
 
 
-def test_a_success_begins_the_count_anew(breaker: Breaker) -> None:
+def test_a_success_begins_the_count_anew(breaker: CircuitBreaker) -> None:
     fail(breaker, 2)
-    breaker.note(admitted(breaker), Verdict.WELL)
+    breaker.note(admitted(breaker), CallResult.WELL)
 
     fail(breaker, 2)
 
     assert not breaker.is_open
 
 
-def test_a_call_that_says_nothing_is_neither_failure_nor_success(breaker: Breaker) -> None:
+def test_a_call_that_says_nothing_is_neither_failure_nor_success(breaker: CircuitBreaker) -> None:
     fail(breaker, 2)
 
-    breaker.note(admitted(breaker), Verdict.NOTHING)
+    breaker.note(admitted(breaker), CallResult.NOTHING)
 
     assert not breaker.is_open
     fail(breaker, 1)
     assert breaker.is_open
 
 
-def test_after_the_cool_down_one_call_probes_and_the_others_wait_for_it(breaker: Breaker, clock: FakeClock) -> None:
+def test_after_the_cool_down_one_call_probes_and_the_others_wait_for_it(
+    breaker: CircuitBreaker, clock: FakeClock
+) -> None:
     fail(breaker, 3)
     clock.advance(COOL_DOWN_S)
 
-    may_ask = [breaker.admit() is not None for _ in range(3)]
+    may_ask = [breaker.start_call() is not None for _ in range(3)]
 
     assert may_ask == [True, False, False]
     assert breaker.is_open
 
 
-@pytest.mark.parametrize(("verdict", "is_open"), [(Verdict.WELL, False), (Verdict.ILL, True), (Verdict.NOTHING, False)])
+@pytest.mark.parametrize(
+    ("verdict", "is_open"), [(CallResult.WELL, False), (CallResult.ILL, True), (CallResult.NOTHING, False)]
+)
 def test_the_probe_closes_it_or_opens_it_anew_or_leaves_the_probe_to_another(
-    breaker: Breaker, clock: FakeClock, verdict: Verdict, is_open: bool
+    breaker: CircuitBreaker, clock: FakeClock, verdict: CallResult, is_open: bool
 ) -> None:
     fail(breaker, 3)
     clock.advance(COOL_DOWN_S)
@@ -76,10 +80,12 @@ def test_the_probe_closes_it_or_opens_it_anew_or_leaves_the_probe_to_another(
     breaker.note(probe, verdict)
 
     assert breaker.is_open is is_open
-    assert (breaker.admit() is None) is is_open
+    assert (breaker.start_call() is None) is is_open
 
 
-def test_one_failed_probe_is_enough_to_open_it_for_the_whole_cool_down(breaker: Breaker, clock: FakeClock) -> None:
+def test_one_failed_probe_is_enough_to_open_it_for_the_whole_cool_down(
+    breaker: CircuitBreaker, clock: FakeClock
+) -> None:
     fail(breaker, 3)
     clock.advance(COOL_DOWN_S)
     fail(breaker, 1)
@@ -90,19 +96,21 @@ def test_one_failed_probe_is_enough_to_open_it_for_the_whole_cool_down(breaker: 
     assert breaker.is_open
 
 
-def test_calls_that_fail_after_it_opened_do_not_lengthen_the_cool_down(breaker: Breaker, clock: FakeClock) -> None:
+def test_calls_that_fail_after_it_opened_do_not_lengthen_the_cool_down(
+    breaker: CircuitBreaker, clock: FakeClock
+) -> None:
     straggler = admitted(breaker)
     fail(breaker, 3)
     clock.advance(10)
 
-    breaker.note(straggler, Verdict.ILL)
+    breaker.note(straggler, CallResult.ILL)
 
     assert breaker.remaining_s == COOL_DOWN_S - 10
 
 
-@pytest.mark.parametrize("verdict", list(Verdict))
+@pytest.mark.parametrize("verdict", list(CallResult))
 def test_a_straggler_neither_frees_the_probes_place_nor_decides_for_it(
-    breaker: Breaker, clock: FakeClock, verdict: Verdict
+    breaker: CircuitBreaker, clock: FakeClock, verdict: CallResult
 ) -> None:
     straggler = admitted(breaker)
     fail(breaker, 3)
@@ -111,50 +119,52 @@ def test_a_straggler_neither_frees_the_probes_place_nor_decides_for_it(
 
     breaker.note(straggler, verdict)
 
-    assert breaker.admit() is None
+    assert breaker.start_call() is None
     assert breaker.remaining_s == 0
-    breaker.note(probe, Verdict.WELL)
+    breaker.note(probe, CallResult.WELL)
     assert not breaker.is_open
 
 
-@pytest.mark.parametrize("verdict", [Verdict.WELL, Verdict.ILL])
-def test_a_straggler_of_before_does_not_count_once_the_probe_has_closed_it(clock: FakeClock, verdict: Verdict) -> None:
-    breaker = Breaker(1, COOL_DOWN_S, clock.now)
+@pytest.mark.parametrize("verdict", [CallResult.WELL, CallResult.ILL])
+def test_a_straggler_of_before_does_not_count_once_the_probe_has_closed_it(
+    clock: FakeClock, verdict: CallResult
+) -> None:
+    breaker = CircuitBreaker(1, COOL_DOWN_S, clock.now)
     straggler = admitted(breaker)
     fail(breaker, 1)
     clock.advance(COOL_DOWN_S)
-    breaker.note(admitted(breaker), Verdict.WELL)
+    breaker.note(admitted(breaker), CallResult.WELL)
 
     breaker.note(straggler, verdict)
 
     assert not breaker.is_open
 
 
-def test_a_straggler_does_not_close_what_has_opened(breaker: Breaker) -> None:
+def test_a_straggler_does_not_close_what_has_opened(breaker: CircuitBreaker) -> None:
     straggler = admitted(breaker)
     fail(breaker, 3)
 
-    breaker.note(straggler, Verdict.WELL)
+    breaker.note(straggler, CallResult.WELL)
 
     assert breaker.is_open
 
 
-def test_a_probe_that_was_given_up_is_a_straggler_to_the_next_one(breaker: Breaker, clock: FakeClock) -> None:
+def test_a_probe_that_was_given_up_is_a_straggler_to_the_next_one(breaker: CircuitBreaker, clock: FakeClock) -> None:
     fail(breaker, 3)
     clock.advance(COOL_DOWN_S)
     first = admitted(breaker)
-    breaker.note(first, Verdict.NOTHING)
+    breaker.note(first, CallResult.NOTHING)
     second = admitted(breaker)
 
-    breaker.note(first, Verdict.WELL)
+    breaker.note(first, CallResult.WELL)
 
     assert breaker.is_open
-    breaker.note(second, Verdict.WELL)
+    breaker.note(second, CallResult.WELL)
     assert not breaker.is_open
 
 
 def test_with_a_threshold_of_nothing_it_never_opens(clock: FakeClock) -> None:
-    breaker = Breaker(0, COOL_DOWN_S, clock.now)
+    breaker = CircuitBreaker(0, COOL_DOWN_S, clock.now)
 
     fail(breaker, 100)
 

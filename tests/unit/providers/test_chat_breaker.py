@@ -1,17 +1,14 @@
 """The chat provider's breaker: what opens it, what it lets through, and whose word counts."""
 
-import asyncio
-
 import httpx
 import pytest
 import respx
 
-from knowhub.core.asking import Asking
-from knowhub.core.chat import ChatFailed, FailureReason, NotAsked, Question
+from knowhub.core.language_models import ChatFailed, FailureReason, ModelUnavailable
+from knowhub.core.model_calls import ModelConversation
 from tests.fakes.model_server import (
     MATCH,
     QUESTION,
-    SCHEMA,
     FakeTime,
     chat_client,
     completion,
@@ -37,7 +34,7 @@ async def test_the_breaker_opens_refuses_at_once_and_lets_one_probe_through(
     server.mock(return_value=completion(MATCH))
     reply = await model.chat(QUESTION, 60)
 
-    assert isinstance(refused, NotAsked)
+    assert isinstance(refused, ModelUnavailable)
     assert refused.reason is FailureReason.FAILURE
     assert refused.detail == "the breaker is open: the model failed; ask in 30 s"
     assert opened
@@ -78,75 +75,11 @@ async def test_a_model_that_hangs_until_its_caller_has_no_time_left_opens_the_br
 
     for _ in range(2):
         with pytest.raises(ChatFailed) as late:
-            await Asking(model, 0.05).ask(QUESTION, {}, dict)
+            await ModelConversation(model, 0.05).ask(QUESTION, {}, dict)
         assert late.value.reason is FailureReason.TIMEOUT
 
     assert model.is_open
     assert (model.usage.calls, model.usage.failures) == (2, 2)
-
-
-async def test_a_probe_that_is_cancelled_leaves_the_probe_to_another(
-    http: httpx.AsyncClient, server: respx.Route, time: FakeTime
-) -> None:
-    model = chat_client(http, time, breaker_failures=1, max_attempts=1)
-    server.mock(return_value=refusal(500, "ill"))
-    await failure_of(model)
-    time.advance(30)
-    asked = asyncio.Event()
-
-    async def never(request: httpx.Request) -> httpx.Response:
-        asked.set()
-        await asyncio.sleep(60)
-        return completion(MATCH)
-
-    server.mock(side_effect=never)
-    probe = asyncio.create_task(model.chat(QUESTION, 60))
-    await asked.wait()
-    probe.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await probe
-    server.mock(side_effect=None, return_value=completion(MATCH))
-
-    reply = await model.chat(QUESTION, 60)
-
-    assert reply.data == MATCH
-
-
-@pytest.mark.parametrize("ending", [refusal(500, "ill"), completion(MATCH)], ids=["ill", "well"])
-async def test_calls_of_before_it_opened_leave_the_probe_alone(
-    http: httpx.AsyncClient, server: respx.Route, time: FakeTime, ending: httpx.Response
-) -> None:
-    model = chat_client(http, time, breaker_failures=1, max_attempts=1)
-    arrived = {word: asyncio.Event() for word in ("straggler", "probe")}
-    may_answer = {word: asyncio.Event() for word in arrived}
-
-    async def answered(request: httpx.Request) -> httpx.Response:
-        word = next((word for word in arrived if word.encode() in request.content), None)
-        if word is None:
-            return refusal(500, "ill")
-        arrived[word].set()
-        await may_answer[word].wait()
-        return ending if word == "straggler" else completion(MATCH)
-
-    server.mock(side_effect=answered)
-    straggler = asyncio.create_task(model.chat(asking("straggler"), 60))
-    await arrived["straggler"].wait()
-    await failure_of(model)
-    time.advance(30)
-    probe = asyncio.create_task(model.chat(asking("probe"), 60))
-    await arrived["probe"].wait()
-
-    may_answer["straggler"].set()
-    await asyncio.wait([straggler])
-    refused = await failure_of(model)
-    may_answer["probe"].set()
-    reply = await probe
-
-    assert isinstance(refused, NotAsked)
-    assert straggler.exception() is None or str(straggler.exception()) == "the server answered 500: ill"
-    assert reply.data == MATCH
-    assert server.call_count == 3
-    assert not model.is_open
 
 
 async def test_without_a_breaker_every_question_is_asked(http: httpx.AsyncClient, server: respx.Route) -> None:
@@ -158,7 +91,3 @@ async def test_without_a_breaker_every_question_is_asked(http: httpx.AsyncClient
 
     assert server.call_count == 20
     assert not model.is_open
-
-
-def asking(words: str) -> Question:
-    return Question("pick_branch", [{"role": "user", "content": words}], SCHEMA)

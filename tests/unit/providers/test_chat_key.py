@@ -9,7 +9,7 @@ import httpx
 import pytest
 import respx
 
-from knowhub.core.chat import Question
+from knowhub.core.language_models import ChatRequest
 from knowhub.providers.chat import ChatOptions
 from knowhub.providers.redaction import Redaction
 from tests.fakes.model_server import KEY, QUESTION, chat_client, completion, failure_of, refusal
@@ -48,8 +48,8 @@ async def test_the_key_stands_in_no_error_and_no_log(
     assert len(failed.detail) < 260
 
 
-def asking(schema: dict[str, Any]) -> Question:
-    return Question("f", QUESTION.messages, schema)
+def asking(schema: dict[str, Any]) -> ChatRequest:
+    return ChatRequest("f", QUESTION.messages, schema)
 
 
 @pytest.mark.parametrize(

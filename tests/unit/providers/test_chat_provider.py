@@ -8,7 +8,7 @@ import httpx
 import pytest
 import respx
 
-from knowhub.core.chat import ChatFailed, FailureReason, Question, Usage
+from knowhub.core.language_models import ChatFailed, ChatRequest, FailureReason, Usage
 from knowhub.providers.chat import DEFAULT_MODEL
 from tests.fakes.model_server import KEY, MATCH, QUESTION, SCHEMA, chat_client, completion, refusal, sent
 
@@ -39,7 +39,6 @@ async def test_without_a_key_no_authorization_is_sent(http: httpx.AsyncClient, s
 
 
 async def test_the_schema_ends_the_system_prompt_on_every_rung(http: httpx.AsyncClient, server: respx.Route) -> None:
-    """KT-102."""
     server.side_effect = [refusal(400, "response_format is unsupported")] * 2 + [
         refusal(400, "tools are unsupported"),
         completion(MATCH),
@@ -57,7 +56,7 @@ async def test_the_schema_ends_the_system_prompt_on_every_rung(http: httpx.Async
 
 
 async def test_a_question_without_a_system_prompt_is_given_one(http: httpx.AsyncClient, server: respx.Route) -> None:
-    await chat_client(http).chat(Question("f", [{"role": "user", "content": "hello"}], SCHEMA), 10)
+    await chat_client(http).chat(ChatRequest("f", [{"role": "user", "content": "hello"}], SCHEMA), 10)
 
     assert [one["role"] for one in sent(server.calls[0])["messages"]] == ["system", "user"]
 
@@ -298,7 +297,7 @@ async def test_usage_counts_calls_failures_and_the_tokens_of_every_turn(
 async def test_text_that_no_json_can_hold_is_sent_without_it(http: httpx.AsyncClient, server: respx.Route) -> None:
     messages = [{"role": "system", "content": "a\x00b"}, {"role": "user", "content": "half \ud800 a pair"}]
 
-    await chat_client(http).chat(Question("odd name \ud800 編", messages, SCHEMA), 10)
+    await chat_client(http).chat(ChatRequest("odd name \ud800 編", messages, SCHEMA), 10)
 
     body = sent(server.calls[0])
     assert body["messages"][1]["content"] == "half ? a pair"
@@ -311,7 +310,7 @@ async def test_a_schema_that_cannot_be_sent_or_checked_fails_before_anything_is_
     http: httpx.AsyncClient, server: respx.Route, schema: dict[str, Any]
 ) -> None:
     with pytest.raises(ChatFailed, match="the schema"):
-        await chat_client(http).chat(Question("f", QUESTION.messages, schema), 10)
+        await chat_client(http).chat(ChatRequest("f", QUESTION.messages, schema), 10)
 
     assert not server.called
 
@@ -327,7 +326,7 @@ async def test_calls_side_by_side_get_their_own_answers(http: httpx.AsyncClient,
     replies = await asyncio.gather(
         *(
             model.chat(
-                Question("f", [{"role": "system", "content": ""}, {"role": "user", "content": str(n)}], SCHEMA), 10
+                ChatRequest("f", [{"role": "system", "content": ""}, {"role": "user", "content": str(n)}], SCHEMA), 10
             )
             for n in range(50)
         )

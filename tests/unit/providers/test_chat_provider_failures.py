@@ -9,8 +9,8 @@ import httpx
 import pytest
 import respx
 
-from knowhub.core.chat import FailureReason
-from knowhub.providers.http import client
+from knowhub.core.language_models import FailureReason
+from knowhub.providers.http import make_client
 from tests.builders import START
 from tests.fakes.model_server import MATCH, QUESTION, FakeTime, chat_client, completion, failure_of, refusal
 
@@ -245,14 +245,14 @@ async def test_nothing_is_taken_from_the_environment(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("HTTP_PROXY", "socks5://127.0.0.1:1")
     monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:1")
 
-    async with client() as http, socket_server([ok(MATCH_BODY)]) as base_url:
+    async with make_client() as http, socket_server([ok(MATCH_BODY)]) as base_url:
         reply = await chat_client(http, base_url=base_url).chat(QUESTION, 10)
 
     assert reply.data == MATCH
 
 
 async def test_a_proxy_that_is_set_is_asked() -> None:
-    async with socket_server([ok(MATCH_BODY)]) as proxy, client(proxy.removesuffix("/v1")) as http:
+    async with socket_server([ok(MATCH_BODY)]) as proxy, make_client(proxy.removesuffix("/v1")) as http:
         reply = await chat_client(http, base_url="http://model.invalid/v1").chat(QUESTION, 10)
 
     assert reply.data == MATCH
@@ -282,7 +282,7 @@ async def test_whatever_comes_over_the_socket_is_a_failure_and_nothing_else(
 
 
 async def test_a_client_that_was_closed_is_a_failure_too() -> None:
-    http = client()
+    http = make_client()
     await http.aclose()
 
     failed = await failure_of(chat_client(http, max_attempts=1))

@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 import respx
 
-from knowhub.core.chat import ChatModel, CountedChatModel, NotAsked
+from knowhub.core.language_models import ChatModel, CountedChatModel, ModelUnavailable
 from knowhub.settings import Settings
-from knowhub.wiring.language_model import chat_model
+from knowhub.wiring.models import open_chat_model
 from tests.fakes.model_server import BASE_URL, MATCH, URL, completion, failure_of, refusal
+from tests.opened_models import opened_model
 
 pytestmark = pytest.mark.anyio
 
@@ -32,7 +33,7 @@ def counted(chat: ChatModel | None) -> CountedChatModel:
 async def test_the_breaker_opens_after_as_many_failures_as_are_set_for_as_long(server: respx.Route) -> None:
     given = settings(llm_breaker_failures=2, llm_breaker_cool_down_s=7.0)
 
-    async with chat_model(given) as built:
+    async with opened_model(open_chat_model, given) as built:
         chat = counted(built)
         details = [(await failure_of(chat)).detail for _ in range(3)]
 
@@ -41,20 +42,19 @@ async def test_the_breaker_opens_after_as_many_failures_as_are_set_for_as_long(s
     assert server.call_count == 2
 
 
-@pytest.mark.parametrize(("failures", "has_breaker"), [(0, True), (1, False)])
-async def test_a_model_may_be_asked_without_a_breaker(server: respx.Route, failures: int, *, has_breaker: bool) -> None:
-    async with chat_model(settings(llm_breaker_failures=failures), has_breaker=has_breaker) as built:
+async def test_a_model_may_be_asked_without_a_breaker(server: respx.Route) -> None:
+    async with opened_model(open_chat_model, settings(llm_breaker_failures=0)) as built:
         chat = counted(built)
         failed = [await failure_of(chat) for _ in range(10)]
 
     assert server.call_count == 10
-    assert not any(isinstance(one, NotAsked) for one in failed)
+    assert not any(isinstance(one, ModelUnavailable) for one in failed)
 
 
 async def test_an_answer_is_read_as_far_as_is_set(server: respx.Route) -> None:
     server.mock(return_value=completion({**MATCH, "more": "x" * 3000}))
 
-    async with chat_model(settings(llm_max_answer_bytes=2048)) as built:
+    async with opened_model(open_chat_model, settings(llm_max_answer_bytes=2048)) as built:
         failed = await failure_of(counted(built))
 
     assert failed.detail == "the answer is over 2048 bytes"

@@ -6,10 +6,10 @@ import httpx
 import pytest
 import respx
 
-from knowhub.core.chat import ChatFailed, FailureReason, NotAsked
+from knowhub.core.language_models import ChatFailed, FailureReason, ModelUnavailable
 from knowhub.providers.chat import DEFAULT_MODEL
-from knowhub.providers.rungs import Rung, request_body, with_schema
-from knowhub.providers.spending import estimated_tokens
+from knowhub.providers.output_modes import OutputMode, add_schema, make_request_body
+from knowhub.providers.spending import estimate_request_tokens
 from tests.fakes.model_server import (
     MATCH,
     QUESTION,
@@ -23,8 +23,8 @@ from tests.fakes.model_server import (
 )
 
 # What one request for the question reserves.
-PRICE = estimated_tokens(
-    request_body(Rung.SCHEMA, DEFAULT_MODEL, QUESTION, with_schema(QUESTION.messages, SCHEMA)),
+PRICE = estimate_request_tokens(
+    make_request_body(OutputMode.SCHEMA, DEFAULT_MODEL, QUESTION, add_schema(QUESTION.messages, SCHEMA)),
 )
 
 pytestmark = pytest.mark.anyio
@@ -71,7 +71,7 @@ async def test_each_late_attempt_is_paid_for_and_the_limit_ends_them(
 
     assert server.call_count == 2
     assert "the spend limit" in failed.detail
-    assert not isinstance(failed, NotAsked)
+    assert not isinstance(failed, ModelUnavailable)
 
 
 async def test_attempts_that_were_late_stay_paid_for_however_the_last_one_ends(
@@ -136,7 +136,7 @@ async def test_what_may_have_been_worked_on_is_paid_for(
 
     refused = await failure_of(model)
 
-    assert isinstance(refused, NotAsked)
+    assert isinstance(refused, ModelUnavailable)
     assert "the spend limit" in refused.detail
     assert server.call_count == 1
 

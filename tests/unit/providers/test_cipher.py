@@ -6,7 +6,7 @@ import pytest
 
 from knowhub.core.ids import random_bytes
 from knowhub.providers.cipher import AesGcm, master_key, master_key_text
-from knowhub.resources.ports import WrongSeal
+from knowhub.resources.ports import UnsealError
 
 KEY = bytes(range(32))
 
@@ -35,7 +35,7 @@ def test_every_flipped_bit_is_found(cipher: AesGcm) -> None:
     for index in range(len(data) * 8):
         flipped = bytearray(data)
         flipped[index // 8] ^= 1 << index % 8
-        with pytest.raises(WrongSeal):
+        with pytest.raises(UnsealError):
             cipher.open(KEY, nonce, bytes(flipped), b"place")
 
 
@@ -48,12 +48,12 @@ def test_another_key_or_place_and_a_shorter_text_open_nothing(
 ) -> None:
     nonce, data = cipher.seal(KEY, b"secret", b"place")
 
-    with pytest.raises(WrongSeal):
+    with pytest.raises(UnsealError):
         cipher.open(key, nonce, data[: len(data) - shorter_by], place)
 
 
 def test_a_nonce_that_is_none_opens_nothing(cipher: AesGcm) -> None:
-    with pytest.raises(WrongSeal):
+    with pytest.raises(UnsealError):
         cipher.open(KEY, b"", b"x" * 32, b"place")
 
 

@@ -9,8 +9,7 @@ import httpx
 import pytest
 import respx
 
-from knowhub.core.chat import FailureReason, Usage
-from knowhub.core.embedding import EmbeddingFailed, TextRefused
+from knowhub.core.language_models import EmbeddingFailed, FailureReason, TextRefused, Usage
 from knowhub.providers.embeddings import DEFAULT_MODEL, EmbeddingClient
 from tests.fakes.model_server import KEY, FakeTime, refusal, sent
 from tests.fakes.vector_server import EMBEDDINGS_URL, embedded, embedding_client, hashed, in_base64

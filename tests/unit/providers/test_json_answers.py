@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowhub.providers.json_answers import UnfitAnswer, answer_in
-from knowhub.providers.json_schema import is_strict, mismatch, unchecked
+from knowhub.providers.json_answers import InvalidAnswer, parse_answer
+from knowhub.providers.json_schema import is_strict, list_unsupported_words, mismatch
 
 ANY = {"type": "object"}
 ACTION = {"type": "object", "properties": {"action": {"type": "string"}}, "required": ["action"]}
@@ -36,7 +36,7 @@ OBJECT = '{"action": "match"}'
     ],
 )
 def test_the_object_is_found_wherever_it_stands(text: str) -> None:
-    assert answer_in(text, ACTION) == {"action": "match"}
+    assert parse_answer(text, ACTION) == {"action": "match"}
 
 
 @pytest.mark.parametrize(
@@ -59,8 +59,8 @@ def test_the_object_is_found_wherever_it_stands(text: str) -> None:
     ],
 )
 def test_what_cannot_be_read_or_could_not_be_written_again_is_no_answer(text: str) -> None:
-    with pytest.raises(UnfitAnswer, match="no JSON object"):
-        answer_in(text, ANY)
+    with pytest.raises(InvalidAnswer, match="no JSON object"):
+        parse_answer(text, ANY)
 
 
 def test_an_answer_that_ends_within_many_objects_is_not_read_once_for_each_of_them() -> None:
@@ -75,8 +75,8 @@ def test_an_answer_that_ends_within_many_objects_is_not_read_once_for_each_of_th
 
 
 def test_an_object_that_does_not_fit_is_told_by_its_first_fault() -> None:
-    with pytest.raises(UnfitAnswer) as caught:
-        answer_in('{"weather": "sunny"}', ACTION)
+    with pytest.raises(InvalidAnswer) as caught:
+        parse_answer('{"weather": "sunny"}', ACTION)
 
     assert str(caught.value) == "$: the field 'action' is missing"
 
@@ -88,8 +88,8 @@ def _cpu_s(work: Callable[[], object]) -> float:
 
 
 def _answered(text: str) -> None:
-    with suppress(UnfitAnswer):
-        answer_in(text, ANY)
+    with suppress(InvalidAnswer):
+        parse_answer(text, ANY)
 
 
 VALUES = st.recursive(
@@ -101,7 +101,7 @@ VALUES = st.recursive(
 
 @given(st.dictionaries(st.text("ab{}", min_size=1, max_size=3), VALUES), st.text("abc ,.`\n"))
 def test_any_object_is_found_between_prose(value: dict[str, Any], prose: str) -> None:
-    found = answer_in(f"{prose}{json.dumps(value)}{prose}", ANY)
+    found = parse_answer(f"{prose}{json.dumps(value)}{prose}", ANY)
 
     assert found == value
 
@@ -110,8 +110,8 @@ def test_any_object_is_found_between_prose(value: dict[str, Any], prose: str) ->
 def test_no_text_ends_in_anything_but_an_answer_or_the_one_error(text: str) -> None:
     found: dict[str, Any] | None = None
 
-    with suppress(UnfitAnswer):
-        found = answer_in(text, ANY)
+    with suppress(InvalidAnswer):
+        found = parse_answer(text, ANY)
 
     assert found is None or json.loads(json.dumps(found)) == found
 
@@ -148,7 +148,7 @@ def test_each_word_of_the_schema_is_checked(
     assert [mismatch(value, schema) for value in fit] == [None] * len(fit)
     assert mismatch(unfit[0], schema) == told
     assert all(mismatch(value, schema) for value in unfit)
-    assert unchecked(schema) == []
+    assert list_unsupported_words(schema) == []
 
 
 def test_a_long_value_is_cut_where_it_is_told() -> None:
@@ -165,16 +165,16 @@ def test_words_that_are_not_checked_are_named_however_deep_they_stand() -> None:
         "additionalProperties": {"format": "date"},
     }
 
-    assert unchecked(schema) == ["$ref", "format", "pattern"]
+    assert list_unsupported_words(schema) == ["$ref", "format", "pattern"]
 
 
 def test_an_answer_that_lists_more_than_anybody_asked_for_is_not_looked_through() -> None:
     numbers = {"type": "object", "properties": {"targets": {"type": "array", "items": {"type": "integer"}}}}
     many, too_many = ('{"targets": [' + "1," * commas + "1]}" for commas in (50_000, 50_001))
 
-    assert answer_in(many, numbers)["targets"] == [1] * 50_001
-    with pytest.raises(UnfitAnswer, match="more than 50000 commas"):
-        answer_in(too_many, numbers)
+    assert parse_answer(many, numbers)["targets"] == [1] * 50_001
+    with pytest.raises(InvalidAnswer, match="more than 50000 commas"):
+        parse_answer(too_many, numbers)
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from knowhub.core.chat import FailureReason
-from knowhub.core.embedding import EmbeddingFailed
+from knowhub.core.language_models import EmbeddingFailed, FailureReason
 from knowhub.providers.local_embedder import LocalEmbedder
 from tests.fakes.tiny_model import write_pooling, write_tiny_model
 

@@ -1,6 +1,5 @@
 """What the rerank provider sends in both shapes, and what it makes of what comes back; respx plays the server."""
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
 
@@ -8,10 +7,9 @@ import httpx
 import pytest
 import respx
 
-from knowhub.core.chat import FailureReason
-from knowhub.core.reranking import CountedReranker, RerankFailed
+from knowhub.core.language_models import CountedReranker, FailureReason, RerankFailed
 from knowhub.providers.rerank import DEFAULT_MODEL, RerankClient, RerankStyle
-from tests.fakes.model_server import KEY, FakeTime, refusal, sent, too_late
+from tests.fakes.model_server import KEY, FakeTime, refusal, sent
 from tests.fakes.scripted_reranker import ScriptedReranker
 from tests.fakes.vector_server import RERANK_URL, rerank_client, reranked
 
@@ -151,20 +149,6 @@ async def test_an_answer_of_no_use_is_a_failure_that_says_what_is_wrong(
 
     assert failed.reason is FailureReason.FAILURE
     assert detail in failed.detail
-
-
-async def test_a_server_that_hangs_until_its_caller_has_no_time_left_opens_the_breaker(
-    http: httpx.AsyncClient, server: respx.Route
-) -> None:
-    reranker = rerank_client(http, breaker_failures=1)
-    server.mock(side_effect=too_late)
-
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.05):
-            await reranker.rerank("query", TEXTS, 0.05)
-
-    assert reranker.is_open
-    assert reranker.usage.failures == 1
 
 
 async def test_a_late_server_is_a_timeout_and_opens_the_breaker(http: httpx.AsyncClient, server: respx.Route) -> None:

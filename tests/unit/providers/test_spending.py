@@ -2,20 +2,20 @@
 
 import pytest
 
-from knowhub.providers.spending import Spending, estimated_tokens
+from knowhub.providers.spending import TokenBudget, estimate_request_tokens
 from tests.builders import FakeClock
 
 
 def test_what_goes_over_the_limit_is_refused_and_not_counted(clock: FakeClock) -> None:
-    spending = Spending(100, clock.now)
+    spending = TokenBudget(100, clock.now)
 
-    taken = [spending.reserve(tokens) for tokens in (60, 41, 40, 1)]
+    try_load = [spending.reserve(tokens) for tokens in (60, 41, 40, 1)]
 
-    assert taken == [True, False, True, False]
+    assert try_load == [True, False, True, False]
 
 
 def test_what_is_given_back_can_be_spent(clock: FakeClock) -> None:
-    spending = Spending(100, clock.now)
+    spending = TokenBudget(100, clock.now)
     assert spending.reserve(100)
 
     spending.add(-30)
@@ -25,7 +25,7 @@ def test_what_is_given_back_can_be_spent(clock: FakeClock) -> None:
 
 
 def test_each_minute_is_forgotten_an_hour_after_it(clock: FakeClock) -> None:
-    spending = Spending(100, clock.now)
+    spending = TokenBudget(100, clock.now)
     assert spending.reserve(60)
     clock.advance(1800)
     assert spending.reserve(40)
@@ -40,11 +40,11 @@ def test_each_minute_is_forgotten_an_hour_after_it(clock: FakeClock) -> None:
 
 
 def test_a_limit_of_nothing_is_no_limit(clock: FakeClock) -> None:
-    spending = Spending(0, clock.now)
+    spending = TokenBudget(0, clock.now)
 
     assert all(spending.reserve(10**9) for _ in range(10))
 
 
 @pytest.mark.parametrize(("text", "tokens"), [("", 1), ("编程语言", 5), ("a word or two", 5)])
 def test_tokens_are_guessed_by_the_bytes(text: str, tokens: int) -> None:
-    assert estimated_tokens(text.encode()) == tokens
+    assert estimate_request_tokens(text.encode()) == tokens

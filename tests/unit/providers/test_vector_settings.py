@@ -10,11 +10,11 @@ import respx
 
 from knowhub.core.errors import InvalidInput
 from knowhub.settings import Settings
-from knowhub.wiring.embedder import embedder_of
-from knowhub.wiring.reranker import reranker_of
+from knowhub.wiring.models import open_embedder, open_reranker
 from tests.fakes.model_server import BASE_URL, sent
 from tests.fakes.tiny_model import write_tiny_model
 from tests.fakes.vector_server import EMBEDDINGS_URL, RERANK_URL, hashed, reranked
+from tests.opened_models import opened_model
 
 pytestmark = pytest.mark.anyio
 
@@ -28,7 +28,7 @@ async def router() -> AsyncIterator[respx.MockRouter]:
 
 
 async def test_without_a_place_there_is_none() -> None:
-    async with embedder_of(Settings()) as embedder, reranker_of(Settings()) as reranker:
+    async with opened_model(open_embedder, Settings()) as embedder, opened_model(open_reranker, Settings()) as reranker:
         assert (embedder, reranker) == (None, None)
 
 
@@ -42,7 +42,7 @@ async def test_what_is_set_for_the_embedder_is_sent(router: respx.MockRouter) ->
         embedding_batch=2,
     )
 
-    async with embedder_of(settings) as embedder:
+    async with opened_model(open_embedder, settings) as embedder:
         assert embedder is not None
         await embedder.embed(["x" * 200, "b", "c"], 30)
 
@@ -54,7 +54,7 @@ async def test_what_is_set_for_the_embedder_is_sent(router: respx.MockRouter) ->
 async def test_what_is_set_for_the_reranker_is_sent(router: respx.MockRouter) -> None:
     settings = Settings(rerank_base_url=BASE_URL, rerank_style="tei")
 
-    async with reranker_of(settings) as reranker:
+    async with opened_model(open_reranker, settings) as reranker:
         assert reranker is not None
         await reranker.rerank("query", ["a"], 30)
 
@@ -62,7 +62,7 @@ async def test_what_is_set_for_the_reranker_is_sent(router: respx.MockRouter) ->
 
 
 async def test_a_directory_is_an_embedder_too(tmp_path: Path) -> None:
-    async with embedder_of(Settings(embedding_dir=write_tiny_model(tmp_path / "tiny"))) as embedder:
+    async with opened_model(open_embedder, Settings(embedding_dir=write_tiny_model(tmp_path / "tiny"))) as embedder:
         assert embedder is not None
         assert embedder.model.startswith("tiny-")
 
@@ -78,13 +78,13 @@ async def test_a_directory_is_an_embedder_too(tmp_path: Path) -> None:
 )
 async def test_an_embedder_that_cannot_be_built_ends_the_start(given: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidInput, match=said):
-        async with embedder_of(Settings(**given)):
+        async with opened_model(open_embedder, Settings(**given)):
             pass
 
 
 async def test_a_reranker_that_cannot_be_built_ends_the_start() -> None:
     with pytest.raises(InvalidInput, match="without a user, password"):
-        async with reranker_of(Settings(rerank_base_url="http://user:word@model.test")):
+        async with opened_model(open_reranker, Settings(rerank_base_url="http://user:word@model.test")):
             pass
 
 
@@ -95,5 +95,5 @@ async def test_without_the_libraries_the_start_says_how_to_get_them(
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
 
     with pytest.raises(InvalidInput, match=r"pip install knowhub\[local\]"):
-        async with embedder_of(Settings(embedding_dir=directory)):
+        async with opened_model(open_embedder, Settings(embedding_dir=directory)):
             pass

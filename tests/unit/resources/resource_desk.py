@@ -4,8 +4,7 @@ from typing import Any
 
 from knowhub.core.request_context import RequestContext
 from knowhub.resources.model import RESOURCES
-from knowhub.resources.reveal_quota import RevealQuota
-from knowhub.resources.service import ResourceService
+from knowhub.resources.service import ResourceService, RevealQuota
 from tests.builders import CountedIds, FakeClock, caller
 from tests.fakes.memory_keyring import MemoryKeyring
 from tests.fakes.memory_store import MemoryStore

@@ -1,4 +1,4 @@
-"""The verbs on resources: who may do what, and what a list shows (RS-001…015)."""
+"""The verbs on resources: who may do what, and what a list shows."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 
 from knowhub.core.errors import Conflict, Forbidden, InvalidInput, NotFound, VersionConflict
+from knowhub.engine.view import AccountView
 from knowhub.resources.model import ResourceQuery
-from knowhub.resources.reveal_quota import RevealQuota
-from knowhub.resources.service import ResourceService
-from knowhub.stores.files.rows.state_view import StateView
+from knowhub.resources.service import ResourceService, RevealQuota
 from tests.builders import CountedIds, local
 from tests.fakes.memory_store import MemoryStore
 from tests.sealing import ID, SECRET, memory_vault, new_resource
@@ -176,7 +175,7 @@ async def test_a_page_ends_at_what_it_shows_where_what_was_found_is_hidden_meanw
     class Moving(MemoryStore):
         earlier: MemoryStore | None = None
 
-        def view(self, account: str) -> StateView:
+        def view(self, account: str) -> AccountView:
             earlier, self.earlier = self.earlier, None
             return super().view(account) if earlier is None else earlier.view(account)
 

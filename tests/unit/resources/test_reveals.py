@@ -9,8 +9,7 @@ from knowhub.core.errors import Forbidden, TooManyRequests, Unavailable
 from knowhub.core.operation import Decide, IdempotencyKey, Outcome
 from knowhub.core.request_context import RequestContext, Role, caller_context
 from knowhub.resources.model import REVEALS
-from knowhub.resources.reveal_quota import RevealQuota
-from knowhub.resources.service import ResourceService
+from knowhub.resources.service import ResourceService, RevealQuota
 from tests.builders import OWNER, CountedIds, caller, local
 from tests.fakes.memory_store import MemoryStore
 from tests.sealing import ID, SECRET, memory_vault, new_resource

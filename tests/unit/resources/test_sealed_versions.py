@@ -1,5 +1,6 @@
 """What is sealed stays sealed: each version by a key of its own, which no failure loses or leaves behind."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -9,8 +10,7 @@ from knowhub.core.ids import random_bytes
 from knowhub.core.operation import Committed, Decide, IdempotencyKey, Outcome
 from knowhub.providers.cipher import AesGcm
 from knowhub.resources.model import RESOURCES, ResourceQuery
-from knowhub.resources.reveal_quota import RevealQuota
-from knowhub.resources.service import ResourceService
+from knowhub.resources.service import ResourceService, RevealQuota
 from knowhub.resources.vault import Vault
 from tests.builders import CountedIds, local, retry_key
 from tests.fakes.memory_keyring import HeldMasters
@@ -135,3 +135,35 @@ async def test_undecided_outcomes_keep_their_key(desk: Desk) -> None:
     row = store.view("default").get(RESOURCES, ID)
     assert row is not None
     assert row["sealed"]["key_id"] in desk.keyring.held
+
+
+async def test_concurrent_saves_of_one_resource_are_sealed_for_their_own_versions(desk: Desk) -> None:
+    texts = [f"secret {number}" for number in range(8)]
+
+    await asyncio.gather(*(desk.service.save(local(), new_resource(secure_body=text), upsert=True) for text in texts))
+
+    assert desk.row()["version"] == len(texts)
+    assert (await desk.service.reveal(local(), ID)).secure_body in texts
+    assert len(desk.keyring.held) == len(texts)
+
+
+async def test_a_write_between_the_sealing_and_the_decision_has_the_body_sealed_again(desk: Desk) -> None:
+    class Overtaken(MemoryStore):
+        is_overtaken = False
+
+        async def commit(
+            self, account: str, actor: str, decide: Decide[Any], idempotency: IdempotencyKey | None = None
+        ) -> Outcome:
+            if not self.is_overtaken:
+                self.is_overtaken = True
+                await service.save(local(), new_resource(secure_body="other"))
+            return await super().commit(account, actor, decide, idempotency)
+
+    service = ResourceService(
+        Overtaken(desk.clock, CountedIds()), memory_vault(desk.keyring), RevealQuota(0, lambda: 0.0)
+    )
+
+    await service.save(local(), new_resource(secure_body=SECRET), upsert=True)
+
+    shown = await service.reveal(local(), ID)
+    assert (shown.secure_body, shown.record["version"]) == (SECRET, 2)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from knowhub.bootstrap import World
-from knowhub.core.chat import ChatModel
+from knowhub.core.language_models import ChatModel
+from knowhub.wiring.adapters import Overrides
 from tests.fakes.queued_chat import Answer, QueuedChat, Reading
 
 
@@ -19,5 +19,5 @@ def model(script: list[Answer]) -> QueuedChat:
 
 
 @pytest.fixture
-def world(model: ChatModel) -> World:
-    return World(llm=model)
+def world(model: ChatModel) -> Overrides:
+    return Overrides(llm=model)

@@ -7,10 +7,11 @@ from typing import Any
 import httpx
 import pytest
 
-from knowhub.bootstrap import World, open_hub
-from knowhub.core.chat import Question
+from knowhub.bootstrap import open_hub
+from knowhub.core.language_models import ChatRequest
 from knowhub.settings import Settings
 from knowhub.web.app import create_app
+from knowhub.wiring.adapters import Overrides
 from tests.fakes.queued_chat import Answer, QueuedChat, fenced_data
 from tests.web.conftest import client_of
 
@@ -156,7 +157,7 @@ async def test_only_the_owner_evolves_a_record_and_the_model_is_not_asked_for_ot
 def changing(api: httpx.AsyncClient, row_id: str, answer: Mapping[str, Any], **patch: object) -> Answer:
     """Answer, having changed the record as somebody else would while the model thinks."""
 
-    def answered(_question: Question) -> object:
+    def answered(_question: ChatRequest) -> object:
         tasks.append(asyncio.get_running_loop().create_task(api.patch(f"/api/knowledge/{row_id}", json=patch)))
         return dict(answer)
 
@@ -167,7 +168,7 @@ def changing(api: httpx.AsyncClient, row_id: str, answer: Mapping[str, Any], **p
 class Slow(QueuedChat):
     """Lets others have their turn behind each answer, as any real model does."""
 
-    async def chat(self, question: Question, timeout_s: float) -> Any:  # noqa: ANN401 -- as the port has it
+    async def chat(self, question: ChatRequest, timeout_s: float) -> Any:  # noqa: ANN401 -- as the port has it
         reply = await super().chat(question, timeout_s)
         await asyncio.sleep(0.1)
         return reply
@@ -176,7 +177,7 @@ class Slow(QueuedChat):
 async def test_a_text_that_moved_meanwhile_is_rewritten_once_more_as_it_then_stands(settings: Settings) -> None:
     answers: list[Answer] = []
     model = Slow(iter(lambda: answers.pop(0), None))
-    async with open_hub(settings, World(llm=model)) as hub, client_of(create_app(settings, hub)) as api:
+    async with open_hub(settings, Overrides(llm=model)) as hub, client_of(create_app(settings, hub)) as api:
         row_id = await record(api)
         answers += [changing(api, row_id, REWRITE, content="moved"), {"content": "both", "summary_of_change": "s"}]
 
@@ -189,7 +190,7 @@ async def test_a_text_that_moved_meanwhile_is_rewritten_once_more_as_it_then_sta
 async def test_a_text_that_moves_again_and_again_is_a_conflict_and_nothing_is_written(settings: Settings) -> None:
     answers: list[Answer] = []
     model = Slow(iter(lambda: answers.pop(0), None))
-    async with open_hub(settings, World(llm=model)) as hub, client_of(create_app(settings, hub)) as api:
+    async with open_hub(settings, Overrides(llm=model)) as hub, client_of(create_app(settings, hub)) as api:
         row_id = await record(api)
         answers += [changing(api, row_id, REWRITE, content=f"moved {number}") for number in range(2)]
 
@@ -200,14 +201,14 @@ async def test_a_text_that_moves_again_and_again_is_a_conflict_and_nothing_is_wr
 
 
 async def test_a_vote_that_came_meanwhile_is_no_reason_to_ask_again(settings: Settings) -> None:
-    def voting(_question: Question) -> object:
+    def voting(_question: ChatRequest) -> object:
         vote = {"add_helpful_case": {"task": "meanwhile"}}
         tasks.append(asyncio.get_running_loop().create_task(api.put(f"/api/knowledge/{row_id}", json=vote)))
         return dict(REWRITE)
 
     tasks: list[asyncio.Task[httpx.Response]] = []
     model = Slow([voting])
-    async with open_hub(settings, World(llm=model)) as hub, client_of(create_app(settings, hub)) as api:
+    async with open_hub(settings, Overrides(llm=model)) as hub, client_of(create_app(settings, hub)) as api:
         row_id = await record(api)
 
         done = await evolve(api, row_id)

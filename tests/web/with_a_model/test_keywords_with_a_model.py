@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from knowhub.core.chat import Question
+from knowhub.core.language_models import ChatRequest
 from tests.fakes.scripted_chat import Answer, ScriptedChat, ambiguous, jump_to, match, missing
 from tests.web.trees import info, keyword, names
 
@@ -27,7 +27,7 @@ def model(script: list[Answer]) -> ScriptedChat:
 
 
 def deciding(action: str, idx: int) -> Answer:
-    def answer(question: Question) -> Mapping[str, Any]:
+    def answer(question: ChatRequest) -> Mapping[str, Any]:
         assert question.function == "dedup_check"
         return {"action": action, "node_id": idx, "reason": "the same"}
 

@@ -7,10 +7,11 @@ from typing import Any
 import httpx
 import pytest
 
-from knowhub.bootstrap import World, open_hub
-from knowhub.core.chat import FailureReason, NotAsked, Question, Reply
+from knowhub.bootstrap import open_hub
+from knowhub.core.language_models import ChatReply, ChatRequest, FailureReason, ModelUnavailable
 from knowhub.settings import Settings
 from knowhub.web.app import create_app
+from knowhub.wiring.adapters import Overrides
 from tests.fakes.queued_chat import Answer, QueuedChat, Reading, fenced_data
 from tests.web.conftest import client_of
 from tests.web.test_slimming import LONG, LONGER, SLIM, listed, read, slim
@@ -27,7 +28,7 @@ async def keep(api: httpx.AsyncClient, *contents: str, **fields: object) -> list
     return [str((await api.post("/api/knowledge", json=body)).json()["id"]) for body in bodies]
 
 
-def contents(question: Question) -> Sequence[str]:
+def contents(question: ChatRequest) -> Sequence[str]:
     return [one["content"] for one in fenced_data(question)["records"]]
 
 
@@ -170,7 +171,7 @@ async def test_a_model_that_is_left_alone_at_present_is_not_tried_for_each_of_th
 ) -> None:
     await keep(api, ONE, OTHER)
     await keep(api, ONE, OTHER, type="tool")
-    script.append(NotAsked(FailureReason.FAILURE, "it has failed again and again"))
+    script.append(ModelUnavailable(FailureReason.FAILURE, "it has failed again and again"))
 
     done = await slim(api)
 
@@ -195,14 +196,14 @@ class Editing(Reading):
 
     edit: Callable[[], Awaitable[object]]
 
-    async def chat(self, question: Question, timeout_s: float) -> Reply:
+    async def chat(self, question: ChatRequest, timeout_s: float) -> ChatReply:
         await self.edit()
         return await super().chat(question, timeout_s)
 
 
 async def test_what_was_changed_while_the_model_thought_is_left_out_and_named(settings: Settings) -> None:
     model = Editing([MERGED])
-    async with open_hub(settings, World(llm=model)) as hub, client_of(create_app(settings, hub)) as api:
+    async with open_hub(settings, Overrides(llm=model)) as hub, client_of(create_app(settings, hub)) as api:
         first, second = await keep(api, ONE, OTHER)
         copies = await keep(api, "one", "One")
         model.edit = lambda: api.patch(f"/api/knowledge/{second}", json={"content": "moved on"})
@@ -217,7 +218,7 @@ async def test_what_was_changed_while_the_model_thought_is_left_out_and_named(se
 
 async def test_nothing_is_written_where_all_of_it_was_changed_meanwhile(settings: Settings) -> None:
     model = Editing([MERGED])
-    async with open_hub(settings, World(llm=model)) as hub, client_of(create_app(settings, hub)) as api:
+    async with open_hub(settings, Overrides(llm=model)) as hub, client_of(create_app(settings, hub)) as api:
         _, second = await keep(api, ONE, OTHER)
         model.edit = lambda: api.delete(f"/api/knowledge/{second}")
 
@@ -244,7 +245,7 @@ async def test_what_stored_text_orders_is_data_and_only_the_text_can_change(
 
 async def test_a_retry_of_a_slimming_that_runs_gets_that_job_and_its_answer(settings: Settings) -> None:
     model = Editing([MERGED])
-    async with open_hub(settings, World(llm=model)) as hub, client_of(create_app(settings, hub)) as client:
+    async with open_hub(settings, Overrides(llm=model)) as hub, client_of(create_app(settings, hub)) as client:
         await keep(client, ONE, OTHER)
         retries: list[asyncio.Task[httpx.Response]] = []
         refused: list[int] = []

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from knowhub.bootstrap import Hub, World, open_hub
+from knowhub.bootstrap import Hub, open_hub
 from knowhub.settings import Settings
+from knowhub.wiring.adapters import Overrides
 from tests.builders import FakeClock
 from tests.keys import keyed
 
@@ -23,6 +24,6 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-async def hub(settings: Settings, world: World) -> AsyncIterator[Hub]:
-    async with open_hub(settings, world, keep=False) as opened:
+async def hub(settings: Settings, world: Overrides) -> AsyncIterator[Hub]:
+    async with open_hub(settings, world, maintain=False) as opened:
         yield opened

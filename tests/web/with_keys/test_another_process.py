@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from knowhub.bootstrap import Hub
-from knowhub.identity.model import Holder
+from knowhub.identity.model import KeyHolder
 from tests.keys import ROOT_KEY, bearing, minted, text_of
 from tests.web.conftest import Opened
 
@@ -24,7 +24,7 @@ async def beside(api: httpx.AsyncClient, another: Opened) -> AsyncIterator[httpx
 
 
 async def test_a_key_opens_beside_as_soon_as_it_is_made(hub: Hub, beside: httpx.AsyncClient) -> None:
-    key = await minted(hub, Holder("li"))
+    key = await minted(hub, KeyHolder("li"))
 
     answer = await beside.get("/api/knowledge", headers=bearing(text_of(key)))
 
@@ -34,7 +34,7 @@ async def test_a_key_opens_beside_as_soon_as_it_is_made(hub: Hub, beside: httpx.
 async def test_a_key_opens_nothing_beside_as_soon_as_it_is_revoked_or_replaced(
     api: httpx.AsyncClient, hub: Hub, beside: httpx.AsyncClient
 ) -> None:
-    revoked, replaced = await minted(hub, Holder("li")), await minted(hub, Holder("chen"))
+    revoked, replaced = await minted(hub, KeyHolder("li")), await minted(hub, KeyHolder("chen"))
     texts = [text_of(revoked), text_of(replaced)]
     before = [(await beside.get("/api/knowledge", headers=bearing(text))).status_code for text in texts]
 
@@ -48,9 +48,9 @@ async def test_a_key_opens_nothing_beside_as_soon_as_it_is_revoked_or_replaced(
 
 
 async def test_the_list_of_keys_and_a_keys_account_are_known_beside(hub: Hub, beside: httpx.AsyncClient) -> None:
-    one = await minted(hub, Holder("li"))
+    one = await minted(hub, KeyHolder("li"))
     listed = await beside.get(KEYS, headers=ROOT)
-    other = await minted(hub, Holder("li"), account="acme")
+    other = await minted(hub, KeyHolder("li"), account="acme")
 
     # The root key names a key without its account, which is looked up.
     ended = await beside.delete(f"{KEYS}/{other.key.key_id}", headers=ROOT)

@@ -8,11 +8,12 @@ import pytest
 from fastapi import FastAPI
 from starlette.routing import Route
 
-from knowhub.bootstrap import Hub, World
+from knowhub.bootstrap import Hub
 from knowhub.core.clock import iso
 from knowhub.core.request_context import Role
-from knowhub.identity.model import Holder
+from knowhub.identity.model import KeyHolder
 from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.wiring.adapters import Overrides
 from tests.authorisation import INFOS, KEYWORDS, KNOWLEDGE, ROWS, Asked, Ids, Need
 from tests.authorised_rows import Made, headers
 from tests.builders import FakeClock
@@ -49,14 +50,14 @@ CASES = [
 
 
 @pytest.fixture
-def world(clock: FakeClock) -> World:
-    return World(clock=clock, files=RealFileSystem())
+def world(clock: FakeClock) -> Overrides:
+    return Overrides(clock=clock, files=RealFileSystem())
 
 
 @pytest.fixture
 async def keys(hub: Hub, clock: FakeClock) -> dict[str, str | None]:
     """Return a key of every kind of caller; the owner owns what the project `atlas` sees."""
-    atlas = Holder("li", project_ids=("atlas",))
+    atlas = KeyHolder("li", project_ids=("atlas",))
     revoked = await minted(hub, atlas)
     await hub.identity.revoke(root(), revoked.key.key_id)
     expired = text_of(await minted(hub, atlas, expires_at=iso(clock.now() + 60)))
@@ -68,11 +69,11 @@ async def keys(hub: Hub, clock: FakeClock) -> dict[str, str | None]:
         "expired": expired,
         "revoked": text_of(revoked),
         "of another account": text_of(await minted(hub, atlas, account="another")),
-        "stranger": text_of(await minted(hub, Holder("zhou"))),
-        "reader": text_of(await minted(hub, Holder("kai", project_ids=("atlas",)), Role.READER)),
-        "writer": text_of(await minted(hub, Holder("chen", project_ids=("atlas",)))),
+        "stranger": text_of(await minted(hub, KeyHolder("zhou"))),
+        "reader": text_of(await minted(hub, KeyHolder("kai", project_ids=("atlas",)), Role.READER)),
+        "writer": text_of(await minted(hub, KeyHolder("chen", project_ids=("atlas",)))),
         "owner": owner,
-        "admin": text_of(await minted(hub, Holder("ada"), Role.ADMIN)),
+        "admin": text_of(await minted(hub, KeyHolder("ada"), Role.ADMIN)),
         "root": ROOT_KEY,
     }
 

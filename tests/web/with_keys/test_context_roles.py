@@ -5,10 +5,11 @@ from typing import Any
 import httpx
 import pytest
 
-from knowhub.bootstrap import Hub, World
+from knowhub.bootstrap import Hub
 from knowhub.core.request_context import Role
-from knowhub.identity.model import Holder
+from knowhub.identity.model import KeyHolder
 from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.wiring.adapters import Overrides
 from tests.keys import ROOT_KEY, bearing, minted, text_of
 from tests.web.sessions import COMMIT, NODES, said
 
@@ -37,14 +38,14 @@ WRITES: list[tuple[str, str, dict[str, str], dict[str, Any] | None]] = [
 
 
 @pytest.fixture
-def world() -> World:
-    return World(files=RealFileSystem())
+def world() -> Overrides:
+    return Overrides(files=RealFileSystem())
 
 
 @pytest.fixture
 async def writer(api: httpx.AsyncClient, hub: Hub) -> dict[str, str]:
     """Return the header of li's writer, who has committed a session."""
-    key = bearing(text_of(await minted(hub, Holder("li"))))
+    key = bearing(text_of(await minted(hub, KeyHolder("li"))))
     assert (await api.post(COMMIT, json=BODY, headers=key)).status_code == 201
     return key
 
@@ -52,7 +53,7 @@ async def writer(api: httpx.AsyncClient, hub: Hub) -> dict[str, str]:
 async def test_a_reader_of_ones_own_reads_everything_and_changes_nothing(
     api: httpx.AsyncClient, hub: Hub, writer: dict[str, str]
 ) -> None:
-    reader = bearing(text_of(await minted(hub, Holder("li"), Role.READER)))
+    reader = bearing(text_of(await minted(hub, KeyHolder("li"), Role.READER)))
     before = hub.store.last_seq
 
     reads = [await api.get(path, params=params, headers=reader) for path, params in READS]
@@ -88,7 +89,7 @@ async def test_the_root_key_commits_for_whom_it_names(api: httpx.AsyncClient) ->
 
 
 async def test_accounts_are_walls(api: httpx.AsyncClient, hub: Hub, writer: dict[str, str]) -> None:
-    other = bearing(text_of(await minted(hub, Holder("li"), account="acme")))
+    other = bearing(text_of(await minted(hub, KeyHolder("li"), account="acme")))
 
     hidden = await api.get(NODES, params={"uri": SESSION}, headers=other)
     found = await api.get("/api/context/search", params={"q": "中文"}, headers=other)
@@ -100,7 +101,7 @@ async def test_accounts_are_walls(api: httpx.AsyncClient, hub: Hub, writer: dict
 async def test_how_far_an_index_is_behind_is_told_to_those_who_see_the_whole_account(
     api: httpx.AsyncClient, hub: Hub, writer: dict[str, str]
 ) -> None:
-    admin, root = bearing(text_of(await minted(hub, Holder("zhou"), Role.ADMIN))), bearing(ROOT_KEY)
+    admin, root = bearing(text_of(await minted(hub, KeyHolder("zhou"), Role.ADMIN))), bearing(ROOT_KEY)
     assert (await api.post(COMMIT, json=BODY | {"session_id": "s-2"}, headers=admin)).status_code == 201
 
     lags = {

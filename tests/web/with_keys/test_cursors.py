@@ -117,7 +117,7 @@ async def test_a_restart_gives_the_same_cursor_for_the_same_page(settings: Setti
     root = {"X-API-Key": ROOT_KEY}
     told = []
     for number in range(3):
-        async with open_hub(settings, keep=False) as hub, client_of(create_app(settings, hub)) as api:
+        async with open_hub(settings, maintain=False) as hub, client_of(create_app(settings, hub)) as api:
             if number == 0:
                 await saved(api, LISTS[0], root, "1", "2", scope="public")
             told.append((await page(api, LISTS[0], root, limit=1))["next_cursor"])

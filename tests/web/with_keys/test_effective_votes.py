@@ -153,7 +153,7 @@ async def test_an_export_brings_along_what_votes_weigh(voters: Voters, api: http
 
 async def test_without_keys_every_vote_weighs(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path / "open", owner="user:local")
-    async with open_hub(settings, keep=False) as hub, client_of(create_app(settings, hub)) as api:
+    async with open_hub(settings, maintain=False) as hub, client_of(create_app(settings, hub)) as api:
         row = (await api.post(KNOWLEDGE, json={"content": "x"})).json()
         for _ in range(3):
             voted = (await api.put(f"{KNOWLEDGE}/{row['id']}", json={**HELPFUL, "user_id": "local"})).json()

@@ -1,7 +1,6 @@
 """The gate before every route where keys are asked for, and whose request it then is."""
 
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +8,15 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from knowhub.bootstrap import Hub, World, open_hub
-from knowhub.core.operation import Unchanged
-from knowhub.identity.model import Holder
+from knowhub.bootstrap import Hub, open_hub
+from knowhub.core.operation import Unchanged, View
+from knowhub.identity.key_table import LogKeyTable
+from knowhub.identity.model import KeyHolder
 from knowhub.identity.service import IdentityService
 from knowhub.settings import Settings
-from knowhub.stores.files.keys.key_table import LogKeyTable
 from knowhub.web.app import create_app
-from knowhub.web.middleware import BODY
+from knowhub.web.bodies import BODY
+from knowhub.wiring.adapters import Overrides
 from tests.builders import CountedIds, FakeClock
 from tests.keys import ROOT_KEY, bearing, key_for, minted, text_of
 from tests.web.conftest import client_of
@@ -29,7 +29,7 @@ ROOT = {"X-API-Key": ROOT_KEY}
 
 @pytest.fixture
 async def hub(settings: Settings, clock: FakeClock) -> AsyncIterator[Hub]:
-    async with open_hub(settings, World(clock=clock)) as opened:
+    async with open_hub(settings, Overrides(clock=clock)) as opened:
         yield opened
 
 
@@ -151,8 +151,8 @@ async def test_no_key_or_two_that_differ_open_nothing(
 async def test_a_key_that_is_unknown_expired_or_revoked_is_refused_in_the_same_bytes(
     api: httpx.AsyncClient, hub: Hub, clock: FakeClock
 ) -> None:
-    expired = await minted(hub, Holder("li"), expires_at="2026-03-06")
-    revoked, rotated = await minted(hub, Holder("li")), await minted(hub, Holder("li"))
+    expired = await minted(hub, KeyHolder("li"), expires_at="2026-03-06")
+    revoked, rotated = await minted(hub, KeyHolder("li")), await minted(hub, KeyHolder("li"))
     assert (await api.get("/api/knowledge", headers=bearing(text_of(expired)))).status_code == 200
     await api.delete(f"{KEYS}/{revoked.key.key_id}", headers=ROOT)
     await api.post(f"{KEYS}/{rotated.key.key_id}/rotate", headers=ROOT)
@@ -201,6 +201,9 @@ class UnreadableStore:
     async def refresh(self) -> None:
         raise OSError(5, "Input/output error")
 
+    def view(self, account: str) -> View:
+        raise OSError(5, "Input/output error")
+
     async def commit(self, *_: object) -> Unchanged:
         return Unchanged()
 
@@ -215,7 +218,8 @@ async def test_keys_that_cannot_be_read_open_nothing(hub: Hub, clock: FakeClock)
     key = await key_for(hub, "li")
     table = LogKeyTable(hub.store)
     identity = IdentityService(UnreadableStore(), table, clock, CountedIds(), None)
-    app = create_app(hub.settings, replace(hub, identity=identity))
+    hub.identity = identity
+    app = create_app(hub.settings, hub)
     async with client_of(app) as client:
         answer = await client.get("/api/knowledge", headers=bearing(key))
 
@@ -227,7 +231,7 @@ async def test_keys_that_cannot_be_read_open_nothing(hub: Hub, clock: FakeClock)
 
 
 async def test_what_a_key_saves_is_its_agents_in_its_account(api: httpx.AsyncClient, hub: Hub) -> None:
-    key = text_of(await minted(hub, Holder("li", "crawler"), account="acme"))
+    key = text_of(await minted(hub, KeyHolder("li", "crawler"), account="acme"))
 
     saved = await api.post("/api/knowledge", json={"content": "wait"}, headers=bearing(key))
     read = await api.get(f"/api/knowledge/{saved.json()['id']}", headers=ROOT, params={"account": "acme"})
@@ -287,5 +291,5 @@ async def test_the_document_tells_how_keys_are_sent_and_what_is_open(app: FastAP
     assert "401" not in asking["paths"]["/health"]["get"]["responses"]
     assert "401" in asking["paths"]["/api/knowledge"]["get"]["responses"]
     assert open_one["components"]["securitySchemes"] == asking["components"]["securitySchemes"]
-    assert "security" not in open_one
-    assert "security" not in open_one["paths"]["/health"]["get"]
+    assert open_one["security"] == [{}, *asking["security"]]
+    assert open_one["paths"]["/health"]["get"]["security"] == []

@@ -7,11 +7,12 @@ from typing import Any
 import httpx
 import pytest
 
-from knowhub.bootstrap import Hub, World, open_hub
+from knowhub.bootstrap import Hub, open_hub
 from knowhub.core.request_context import Role
-from knowhub.identity.model import Holder
+from knowhub.identity.model import KeyHolder
 from knowhub.settings import Settings
 from knowhub.web.app import create_app
+from knowhub.wiring.adapters import Overrides
 from tests.builders import FakeClock
 from tests.keys import ROOT_KEY, bearing, key_for, minted, text_of
 from tests.web.conftest import client_of
@@ -24,7 +25,7 @@ ROOT = {"X-API-Key": ROOT_KEY}
 
 @pytest.fixture
 async def hub(settings: Settings, clock: FakeClock) -> AsyncIterator[Hub]:
-    async with open_hub(settings, World(clock=clock)) as opened:
+    async with open_hub(settings, Overrides(clock=clock)) as opened:
         yield opened
 
 
@@ -59,7 +60,7 @@ async def test_a_key_is_made_told_once_listed_without_it_and_used(api: httpx.Asy
 
 async def test_an_admin_keeps_the_keys_of_their_account_and_no_others(api: httpx.AsyncClient, hub: Hub) -> None:
     admin = bearing(await key_for(hub, "boss", Role.ADMIN, account="acme"))
-    foreign = await minted(hub, Holder("li"))
+    foreign = await minted(hub, KeyHolder("li"))
 
     made = await api.post(KEYS, json={"user_id": "chen", "role": "reader"}, headers=admin)
     named = await api.post(KEYS, json={"user_id": "ann", "role": "admin", "account": "acme"}, headers=admin)
@@ -82,7 +83,7 @@ async def test_an_admin_keeps_the_keys_of_their_account_and_no_others(api: httpx
 
 @pytest.mark.parametrize("role", [Role.READER, Role.WRITER])
 async def test_who_is_no_admin_makes_lists_and_ends_no_key(api: httpx.AsyncClient, hub: Hub, role: Role) -> None:
-    own = await minted(hub, Holder("li"), role)
+    own = await minted(hub, KeyHolder("li"), role)
     headers = bearing(text_of(own))
 
     answers = [
@@ -100,7 +101,7 @@ async def test_who_is_no_admin_makes_lists_and_ends_no_key(api: httpx.AsyncClien
 
 
 async def test_the_root_key_rotates_and_revokes_in_any_account_named_or_not(api: httpx.AsyncClient, hub: Hub) -> None:
-    key = await minted(hub, Holder("li"), account="acme")
+    key = await minted(hub, KeyHolder("li"), account="acme")
 
     wrong = await api.post(f"{KEYS}/{key.key.key_id}/rotate", params={"account": "other"}, headers=ROOT)
     rotated = await api.post(f"{KEYS}/{key.key.key_id}/rotate", headers=ROOT, json={})

@@ -8,7 +8,7 @@ import pytest
 
 from knowhub.bootstrap import Hub
 from knowhub.core.request_context import Role
-from knowhub.identity.model import Holder
+from knowhub.identity.model import KeyHolder
 from tests.keys import ROOT_KEY, key_for, minted, text_of
 
 pytestmark = pytest.mark.anyio
@@ -42,17 +42,17 @@ class Caller:
 
 @pytest.fixture
 async def li(api: httpx.AsyncClient, hub: Hub) -> Caller:
-    return Caller(api, text_of(await minted(hub, Holder("li", "coder", ("atlas",), ("web",)))))
+    return Caller(api, text_of(await minted(hub, KeyHolder("li", "coder", ("atlas",), ("web",)))))
 
 
 @pytest.fixture
 async def chen(api: httpx.AsyncClient, hub: Hub) -> Caller:
-    return Caller(api, text_of(await minted(hub, Holder("chen", project_ids=("atlas",)))))
+    return Caller(api, text_of(await minted(hub, KeyHolder("chen", project_ids=("atlas",)))))
 
 
 @pytest.fixture
 async def reader(api: httpx.AsyncClient, hub: Hub) -> Caller:
-    return Caller(api, text_of(await minted(hub, Holder("kai", project_ids=("atlas",)), Role.READER)))
+    return Caller(api, text_of(await minted(hub, KeyHolder("kai", project_ids=("atlas",)), Role.READER)))
 
 
 @pytest.fixture
@@ -263,10 +263,10 @@ async def test_a_record_names_no_record_that_its_reader_does_not_see(li: Caller,
 
 
 async def test_a_keyword_names_no_parent_that_its_reader_does_not_see(li: Caller, chen: Caller, root: Caller) -> None:
-    plain = {"llm_auto_place": False}
-    top = await li.ask("POST", KEYWORDS, 201, name="top", **plain)
-    hidden = await li.ask("POST", KEYWORDS, 201, name="between", parent_id=top["id"], scopes=["user:owner"], **plain)
-    below = await li.ask("POST", KEYWORDS, 201, name="below", parent_id=hidden["id"], **plain)
+    seen = {"llm_auto_place": False, "scopes": ["public"]}
+    top = await li.ask("POST", KEYWORDS, 201, name="top", **seen)
+    hidden = await li.ask("POST", KEYWORDS, 201, name="between", parent_id=top["id"], llm_auto_place=False)
+    below = await li.ask("POST", KEYWORDS, 201, name="below", parent_id=hidden["id"], **seen)
     at = f"{KEYWORDS}/{below['id']}"
     paths = (at, f"{at}/path", f"{at}/subtree", f"{at}/children", f"{KEYWORDS}/search?q=below", f"{KEYWORDS}/metrics")
 
@@ -297,7 +297,7 @@ async def test_a_retry_key_gives_one_user_of_an_agent_nothing_that_another_was_a
     api: httpx.AsyncClient, hub: Hub
 ) -> None:
     one, other = [
-        {"X-API-Key": text_of(await minted(hub, Holder(user, "coder"))), "Idempotency-Key": "1"}
+        {"X-API-Key": text_of(await minted(hub, KeyHolder(user, "coder"))), "Idempotency-Key": "1"}
         for user in ("li", "wang")
     ]
     body = {"task": "t", "content": "li's own", "owner": "user:li", "scopes": ["user:li"]}
@@ -314,7 +314,7 @@ async def test_a_retry_key_gives_one_user_of_an_agent_nothing_that_another_was_a
 async def test_a_retry_key_of_one_admin_of_an_agent_keeps_no_other_from_writing(
     api: httpx.AsyncClient, hub: Hub
 ) -> None:
-    holders = [Holder(user, "crawler") for user in ("li", "wang")]
+    holders = [KeyHolder(user, "crawler") for user in ("li", "wang")]
     keys = [text_of(await minted(hub, holder, Role.ADMIN)) for holder in holders]
     body = {"session_id": "s-1", "messages": [{"role": "user", "content": "请以后都用中文回答我。"}]}
 

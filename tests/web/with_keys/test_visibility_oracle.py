@@ -8,13 +8,14 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from knowhub.bootstrap import Hub, World
+from knowhub.bootstrap import Hub
 from knowhub.core.errors import NotFound
 from knowhub.keywords.model import ROOT_ID, InfoQuery, SearchStatus
 from knowhub.knowledge.model import ListQuery, Order, SearchQuery
 from knowhub.operations.model import OperationFilter
 from knowhub.resources.model import ResourceQuery
 from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.wiring.adapters import Overrides
 from tests.builders import FakeClock
 from tests.keys import root
 from tests.visible_world import INFOS, KEYWORDS, KNOWLEDGE, NAMES, RESOURCES, Asker, VisibleWorld, askers
@@ -29,8 +30,8 @@ _ID = re.compile(
 
 
 @pytest.fixture
-def world(clock: FakeClock) -> World:
-    return World(clock=clock, files=RealFileSystem())
+def world(clock: FakeClock) -> Overrides:
+    return Overrides(clock=clock, files=RealFileSystem())
 
 
 async def test_what_callers_are_answered_equals_an_oracle_while_scopes_change(hub: Hub) -> None:
@@ -73,7 +74,7 @@ async def _asked(hub: Hub, rounds: int, questions: int) -> None:
 
 
 async def _listed(world: VisibleWorld, asker: Asker) -> None:
-    page = await world.hub.knowledge.page(asker.ctx, ListQuery((), ALL, None))
+    page = await world.hub.knowledge.records.page(asker.ctx, ListQuery((), ALL, None))
 
     _equal(world, asker, {json.loads(one)["id"] for one in page.records}, world.seen(asker, KNOWLEDGE))
 
@@ -82,26 +83,26 @@ async def _found(world: VisibleWorld, asker: Asker) -> None:
     order = world.dice.choice(tuple(Order))
     query = SearchQuery("wait element", top_k=100, min_score=1, order=order, explain=True)
 
-    found = await world.hub.retrieval.search(asker.ctx, query)
+    found = await world.hub.knowledge.search.search(asker.ctx, query)
 
     _equal(world, asker, {one["id"] for one in found.records}, world.seen(asker, KNOWLEDGE), found.explanation)
 
 
 async def _exported(world: VisibleWorld, asker: Asker) -> None:
-    exported = [json.loads(one)["id"] for one in await world.hub.exchange.export(asker.ctx)]
+    exported = [json.loads(one)["id"] for one in await world.hub.knowledge.exchange.export(asker.ctx)]
 
     _equal(world, asker, set(exported), world.seen(asker, KNOWLEDGE))
 
 
 async def _read(world: VisibleWorld, asker: Asker) -> None:
     knowledge_id, info_id, resource_id = (_any(world, kind) for kind in (KNOWLEDGE, INFOS, RESOURCES))
-    knowledge, infos, resources = world.hub.knowledge, world.hub.infos, world.hub.resources
+    knowledge, infos, resources = world.hub.knowledge.records, world.hub.keywords.infos, world.hub.resources
 
     await _there_if_seen(world, asker, KNOWLEDGE, knowledge_id, knowledge.get(asker.ctx, knowledge_id))
     await _there_if_seen(world, asker, KNOWLEDGE, knowledge_id, knowledge.history(asker.ctx, knowledge_id))
     await _there_if_seen(world, asker, KNOWLEDGE, knowledge_id, knowledge.access(asker.ctx, knowledge_id))
     if knowledge_id in world.seen(asker, KNOWLEDGE):
-        similar = await world.hub.similarity.of(asker.ctx, knowledge_id)
+        similar = await world.hub.knowledge.similarity.find(asker.ctx, knowledge_id)
         assert {one for one, _ in similar} <= world.seen(asker, KNOWLEDGE)
     await _there_if_seen(world, asker, INFOS, info_id, infos.get(asker.ctx, info_id))
     await _there_if_seen(world, asker, RESOURCES, resource_id, resources.get(asker.ctx, resource_id))
@@ -111,7 +112,7 @@ async def _looked_up(world: VisibleWorld, asker: Asker) -> None:
     name = world.dice.choice(NAMES)
     named = {one for one in world.seen(asker, KEYWORDS) if world.rows[KEYWORDS][one].name == name}
 
-    found = await world.hub.keyword_search.search(asker.ctx, name, expand=False)
+    found = await world.hub.keywords.search.search(asker.ctx, name, expand=False)
 
     if found.status is SearchStatus.NOT_FOUND:
         assert not named
@@ -123,11 +124,11 @@ async def _looked_up(world: VisibleWorld, asker: Asker) -> None:
 
 
 async def _walked(world: VisibleWorld, asker: Asker) -> None:
-    keyword_id, keywords = _any(world, KEYWORDS), world.hub.keywords
+    keyword_id, keywords = _any(world, KEYWORDS), world.hub.keywords.tree
 
     row = await _there_if_seen(world, asker, KEYWORDS, keyword_id, keywords.get(asker.ctx, keyword_id))
-    children = await _there_if_seen(world, asker, KEYWORDS, keyword_id, keywords.children(asker.ctx, keyword_id))
-    path = await _there_if_seen(world, asker, KEYWORDS, keyword_id, keywords.path(asker.ctx, keyword_id))
+    children = await _there_if_seen(world, asker, KEYWORDS, keyword_id, keywords.list_children(asker.ctx, keyword_id))
+    path = await _there_if_seen(world, asker, KEYWORDS, keyword_id, keywords.get_path(asker.ctx, keyword_id))
 
     if row is not None:
         whole, way = json.loads(row.json), world.path(asker, keyword_id)
@@ -139,8 +140,8 @@ async def _walked(world: VisibleWorld, asker: Asker) -> None:
 
 
 async def _unfolded(world: VisibleWorld, asker: Asker) -> None:
-    whole = await world.hub.keywords.subtree(asker.ctx, ROOT_ID)
-    metrics = await world.hub.curator.metrics(asker.ctx)
+    whole = await world.hub.keywords.tree.get_subtree(asker.ctx, ROOT_ID)
+    metrics = await world.hub.keywords.curator.metrics(asker.ctx)
 
     ids = set(_ID.findall(json.dumps([one["id"] for one in _flat(whole)])))
     _equal(world, asker, ids, world.below(asker, ROOT_ID), str(whole))
@@ -149,14 +150,14 @@ async def _unfolded(world: VisibleWorld, asker: Asker) -> None:
 
 
 async def _infos(world: VisibleWorld, asker: Asker) -> None:
-    keyword_id, info_id, infos = _any(world, KEYWORDS), _any(world, INFOS), world.hub.infos
+    keyword_id, info_id, infos = _any(world, KEYWORDS), _any(world, INFOS), world.hub.keywords.infos
     linked = {one for one in world.seen(asker, INFOS) if keyword_id in world.rows[INFOS][one].linked}
 
-    page = await infos.page(asker.ctx, None, ALL, None)
+    page = await infos.list_newest(asker.ctx, None, ALL, None)
     of_one = await _there_if_seen(
-        world, asker, KEYWORDS, keyword_id, infos.of_keyword(asker.ctx, keyword_id, InfoQuery(size=ALL))
+        world, asker, KEYWORDS, keyword_id, infos.list_for_keyword(asker.ctx, keyword_id, InfoQuery(size=ALL))
     )
-    keywords = await _there_if_seen(world, asker, INFOS, info_id, infos.keywords_of(asker.ctx, info_id))
+    keywords = await _there_if_seen(world, asker, INFOS, info_id, infos.list_keywords(asker.ctx, info_id))
 
     _equal(world, asker, {json.loads(one)["id"] for one in page.records}, world.seen(asker, INFOS))
     if of_one is not None:
@@ -177,7 +178,7 @@ async def _resources(world: VisibleWorld, asker: Asker) -> None:
 
 
 async def _operations(world: VisibleWorld, asker: Asker) -> None:
-    page = await world.hub.operations.page(asker.ctx, OperationFilter(limit=50))
+    page = await world.hub.operations.history.page(asker.ctx, OperationFilter(limit=50))
 
     changes = [change for entry in page.entries for change in entry.operation.changes]
     told = {one.id for one in changes if one.collection in world.rows} - {ROOT_ID}

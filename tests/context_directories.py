@@ -1,0 +1,44 @@
+"""Directories of memories as a person reads them."""
+
+from pathlib import Path
+
+import orjson
+
+from knowhub.context.directories import CONTENT, CONTEXT_DIRECTORIES, META, directory_path
+from knowhub.stores.files.data_directory import DataDirectory
+from knowhub.stores.files.filesystem import FileSystem, RealFileSystem
+from knowhub.stores.files.projections.directory_export import DirectoryExport
+from knowhub.stores.files.store import FileStore
+
+
+def export_of(store: FileStore, folder: Path, files: FileSystem | None = None) -> DirectoryExport:
+    """Return what writes the directories of a store."""
+    return DirectoryExport(files or RealFileSystem(), DataDirectory(folder).context, store, CONTEXT_DIRECTORIES)
+
+
+def place_of(folder: Path, address: str) -> Path:
+    """Return where the directory of a node is, or would be."""
+    return folder / "context" / directory_path(address)
+
+
+def read_text(folder: Path, address: str, name: str = CONTENT) -> str:
+    """Return one file of a node."""
+    return (place_of(folder, address) / name).read_text(encoding="utf-8")
+
+
+def is_shown(folder: Path, address: str) -> bool:
+    """Return whether a node has a directory, with all that it tells of."""
+    place = place_of(folder, address)
+    if not place.exists():
+        return False
+    told = orjson.loads((place / META).read_bytes())
+    assert told["uri"] == address
+    assert {path.name for path in place.iterdir()} == {META, *told["files"]}
+    return True
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    """Return every file in the folder of all memories but the checkpoint."""
+    root = folder / "context"
+    paths = (path for path in root.rglob("*") if path.is_file() and path.name != "checkpoint.json")
+    return {str(path.relative_to(root)): path.read_bytes() for path in paths}

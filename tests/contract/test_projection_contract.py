@@ -1,0 +1,374 @@
+"""What every projection keeps: whatever happens to its files, they come to say what the log says, and a check tells."""
+
+import asyncio
+import errno
+import shutil
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from knowhub.bootstrap import Hub, open_hub
+from knowhub.context.commit_model import SessionCommit
+from knowhub.context.queries import list_memories
+from knowhub.conversations.messages import Message
+from knowhub.core.errors import KnowHubError
+from knowhub.core.projection import CheckResult
+from knowhub.core.request_context import local_context
+from knowhub.keywords.model import NewInfo, NewKeyword
+from knowhub.knowledge.model import COLLECTION
+from knowhub.knowledge.table import list_live_records
+from knowhub.settings import Settings
+from knowhub.stores.files.data_directory import DataDirectory
+from knowhub.stores.files.filesystem import FileSystem, RealFileSystem
+from knowhub.stores.files.subprocess_runner import run_in_process
+from knowhub.wiring.adapters import Overrides
+from knowhub.wiring.exports import build_exports
+from tests.builders import OWNER, FakeClock, local, new_knowledge, open_files
+from tests.fakes.faulty_files import CrashNow, FaultyFileSystem, Plan
+from tests.fakes.plain_text import PlainText
+
+pytestmark = pytest.mark.anyio
+
+FOLDERS = {"records": "records", "maps": "indexes", "context": "context"}
+NOTES = {"records": "checkpoint.json", "maps": "derived.json", "context": "checkpoint.json"}
+TEAM = local_context(OWNER, "team a")
+
+
+class Checked(Protocol):
+    def check(self) -> CheckResult: ...
+    def discard(self) -> None: ...
+
+
+class Bench:
+    """A data directory, opened by a store alone, with one projection of it on a file system that may fail."""
+
+    def __init__(self, name: str, folder: Path, files: FileSystem | None = None) -> None:
+        self.store = open_files(folder)
+        files = files or RealFileSystem()
+        exports = build_exports(files, DataDirectory(folder), self.store, run_in_process(files))
+        jobs: Mapping[str, Sequence[Callable[[], Awaitable[None]]]] = {
+            "records": [exports.records.catch_up],
+            # They are made of the record files.
+            "maps": [exports.records.catch_up, exports.maps.catch_up],
+            "context": [exports.directories.catch_up],
+        }
+        checked: Mapping[str, Checked] = {
+            "records": exports.records,
+            "maps": exports.maps,
+            "context": exports.directories,
+        }
+        self._jobs = jobs[name]
+        self.checked = checked[name]
+
+    async def catch_up(self) -> None:
+        for job in self._jobs:
+            await job()
+
+    def check(self) -> CheckResult:
+        return self.checked.check()
+
+
+async def save(hub: Hub) -> None:
+    await hub.knowledge.records.save(local(), new_knowledge("zebra 登录"))
+    await hub.knowledge.records.save(TEAM, new_knowledge("a zebra of a team"))
+
+
+async def change(hub: Hub) -> None:
+    head = next(iter(list_live_records(hub.store.view("default"))))
+    await hub.knowledge.records.patch(local(), head.id, {"content": "lion"})
+
+
+async def grow_a_tree(hub: Hub) -> None:
+    made = await hub.keywords.tree.create_batch(local(), [NewKeyword("Python"), NewKeyword("Go"), NewKeyword("gone")])
+    ids = [str(row["id"]) for row in made.rows]
+    await hub.keywords.infos.create(local(), NewInfo("both", keyword_ids=ids[:2]))
+    await hub.keywords.tree.delete(local(), ids[2])
+
+
+async def commit_a_session(hub: Hub) -> None:
+    said = [Message("user", "I prefer green tea.", "", "m1"), Message("assistant", "Noted.", "", "m2")]
+    await hub.memories.nodes.commit_session(local(), SessionCommit("s1", said))
+
+
+async def go_on_with_it(hub: Hub) -> None:
+    await hub.memories.nodes.commit_session(
+        local(), SessionCommit("s1", [Message("user", "And black coffee.", "", "m3")])
+    )
+    await hub.memories.nodes.commit_session(TEAM, SessionCommit("s2", [Message("user", "I live in 杭州.", "", "m1")]))
+
+
+async def forget_some(hub: Hub) -> None:
+    memories = [head.uri for head in list_memories(hub.store.view("default")) if not head.is_part]
+    await hub.memories.nodes.delete_node(local(), memories[-1])
+
+
+async def compact(hub: Hub) -> None:
+    await hub.compact(retention_days=0.0)
+
+
+async def write_behind_the_base(hub: Hub) -> None:
+    await save(hub)
+    await hub.memories.nodes.commit_session(
+        local(), SessionCommit("s3", [Message("user", "I moved to Bern.", "", "m1")])
+    )
+    await hub.keywords.tree.create(local(), NewKeyword("Rust"), auto_place=False)
+
+
+DEEDS = (save, change, grow_a_tree, commit_a_session, go_on_with_it, forget_some, compact, write_behind_the_base)
+
+
+@lru_cache(maxsize=1)
+def _histories(folder: str) -> None:
+    """Make one data directory, kept as it was after each deed."""
+
+    async def run() -> None:
+        root = Path(folder)
+        settings = Settings(data_dir=root / "live", owner=OWNER, maps_interval_s=0)
+        clock = FakeClock()
+        world = Overrides(text=PlainText(), clock=clock, files=RealFileSystem())
+        async with open_hub(settings, world, maintain=False) as hub:
+            for number, deed in enumerate(DEEDS):
+                clock.advance(60)
+                await deed(hub)
+                await hub.maintenance.tick()
+                assert hub.maintenance.failures == {}
+                shutil.copytree(root / "live", root / str(number))
+
+    asyncio.run(run())
+
+
+@pytest.fixture(scope="module")
+def histories(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a data directory for each deed, as it was behind that."""
+    folder = tmp_path_factory.mktemp("histories")
+    _histories(str(folder))
+    return folder
+
+
+def files_of(name: str, folder: Path) -> dict[str, bytes]:
+    """Return every file of a projection but the note on it."""
+    root = folder / FOLDERS[name]
+    paths = [path for path in root.rglob("*") if path.is_file() and path.name != NOTES[name]]
+    if name == "maps":
+        paths = [path for path in paths if path.suffix == ".json" and "lexical" not in path.parts]
+    return {str(path.relative_to(root)): path.read_bytes() for path in paths}
+
+
+LAST, BEFORE_COMPACTION = len(DEEDS) - 1, DEEDS.index(compact) - 1
+
+
+def log_of(histories: Path, folder: Path, *, derived_at: int | None = None, name: str = "", end: int = LAST) -> Path:
+    """Make a data directory with the log as it was behind one deed, and a projection as it was behind another."""
+    shutil.copytree(histories / str(end), folder, ignore=shutil.ignore_patterns("records", "context"))
+    shutil.rmtree(folder / "indexes")
+    for part in () if derived_at is None else {FOLDERS[name], "records"}:
+        source = histories / str(derived_at) / part
+        if source.exists():
+            shutil.copytree(source, folder / part)
+    return folder
+
+
+async def expected_of(name: str, histories: Path, folder: Path, end: int = LAST) -> dict[str, bytes]:
+    bench = Bench(name, log_of(histories, folder, end=end))
+    await bench.catch_up()
+    assert bench.check().differences == []
+    await bench.store.close()
+    return files_of(name, folder)
+
+
+@pytest.mark.parametrize("end", [BEFORE_COMPACTION, LAST])
+@pytest.mark.parametrize("name", FOLDERS)
+async def test_to_apply_from_any_position_equals_a_rebuild(
+    histories: Path, tmp_path: Path, name: str, end: int
+) -> None:
+    expected = await expected_of(name, histories, tmp_path / "whole", end)
+    assert len(expected) > 3
+
+    for number in range(end + 1):
+        folder = log_of(histories, tmp_path / str(number), derived_at=number, name=name, end=end)
+        bench = Bench(name, folder)
+        await bench.catch_up()
+        result = bench.check()
+        await bench.store.close()
+
+        assert files_of(name, folder) == expected, DEEDS[number]
+        assert (result.fits, result.differences, result.position) == (True, [], bench.store.last_seq)
+
+
+async def works(bench: Bench) -> bool:
+    try:
+        await bench.catch_up()
+    except (CrashNow, OSError, KnowHubError):
+        return False
+    return True
+
+
+@pytest.mark.parametrize("half_written", [False, True])
+@pytest.mark.parametrize("name", FOLDERS)
+@pytest.mark.parametrize("start", [None, 0, 4])
+async def test_a_death_at_any_call_is_made_good_by_the_next_leader(
+    histories: Path, tmp_path: Path, name: str, start: int | None, *, half_written: bool
+) -> None:
+    expected = await expected_of(name, histories, tmp_path / "whole", BEFORE_COMPACTION)
+    for number in range(1, 1_000, 7 if start is None else 3):
+        folder = log_of(histories, tmp_path / "crash", derived_at=start, name=name, end=BEFORE_COMPACTION)
+        files = FaultyFileSystem()
+        bench = Bench(name, folder, files)
+        files.begin(Plan(crash_at=number, half_written=half_written))
+        is_done = await works(bench)
+        files.bury()
+        await bench.store.close()
+
+        again = Bench(name, folder)
+        await again.catch_up()
+        assert again.check().differences == []
+        await again.store.close()
+        assert files_of(name, folder) == expected, number
+        shutil.rmtree(folder)
+        if is_done:
+            assert number > 1
+            return
+    pytest.fail("it made no end")
+
+
+@pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])
+@pytest.mark.parametrize("name", FOLDERS)
+async def test_a_disk_that_refuses_any_call_costs_one_more_try(
+    histories: Path, tmp_path: Path, name: str, error: int
+) -> None:
+    expected = await expected_of(name, histories, tmp_path / "whole")
+    for number in range(1, 1_000, 7):
+        folder = log_of(histories, tmp_path / "fault")
+        files = FaultyFileSystem()
+        bench = Bench(name, folder, files)
+        files.begin(Plan(fail_at=number, error=error))
+        was_refused = not await works(bench)
+        await bench.catch_up()
+        await bench.store.close()
+
+        assert files_of(name, folder) == expected, number
+        shutil.rmtree(folder)
+        if not was_refused:
+            return
+    pytest.fail("it made no end")
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 4
+    path.write_bytes(data)
+
+
+def gone(path: Path) -> None:
+    path.unlink()
+
+
+@pytest.mark.parametrize("spoil", [cut, flip, gone])
+@pytest.mark.parametrize("name", FOLDERS)
+async def test_a_check_names_what_was_altered_and_a_rebuild_makes_it_right(
+    histories: Path, tmp_path: Path, name: str, spoil: Callable[[Path], None]
+) -> None:
+    expected = await expected_of(name, histories, tmp_path / "data")
+    for path in sorted(expected):
+        if not expected[path]:
+            continue
+        place = tmp_path / "data" / FOLDERS[name] / path
+        spoil(place)
+        bench = Bench(name, tmp_path / "data")
+
+        found = bench.check()
+
+        where = str(Path(FOLDERS[name], path))
+        assert not found.fits or [one for one in found.differences if where.startswith(one)], path
+        bench.checked.discard()
+        await bench.catch_up()
+        await bench.store.close()
+        assert files_of(name, tmp_path / "data") == expected
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+@pytest.mark.parametrize("spoil", [cut, flip, gone])
+async def test_a_note_that_does_not_read_back_costs_a_rebuild(
+    histories: Path, tmp_path: Path, name: str, spoil: Callable[[Path], None]
+) -> None:
+    expected = await expected_of(name, histories, tmp_path / "data")
+    spoil(tmp_path / "data" / FOLDERS[name] / NOTES[name])
+
+    bench = Bench(name, tmp_path / "data")
+    before = bench.check()
+    await bench.catch_up()
+    await bench.store.close()
+
+    assert not before.fits
+    assert files_of(name, tmp_path / "data") == expected
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+async def test_files_of_another_log_are_built_again(histories: Path, tmp_path: Path, name: str) -> None:
+    expected = await expected_of(name, histories, tmp_path / "whole")
+    other = tmp_path / "other"
+    store = open_files(other)
+    await store.close()
+    bench = Bench(name, log_of(histories, tmp_path / "data", derived_at=2, name=name))
+    await bench.store.close()
+    shutil.rmtree(other / "change_log")
+    (other / "LOCK").unlink()
+    for part in ("records", "indexes", "context"):
+        if (tmp_path / "data" / part).exists():
+            shutil.copytree(tmp_path / "data" / part, other / part)
+    shutil.rmtree(other / "records", ignore_errors=True)
+
+    strange = Bench(name, other)
+    await strange.catch_up()
+    await strange.store.close()
+
+    assert files_of(name, other) == {}
+    assert expected
+
+
+@pytest.mark.parametrize("name", ["records", "context"])
+async def test_files_of_another_boot_may_be_torn_and_are_built_again(
+    histories: Path, tmp_path: Path, name: str
+) -> None:
+    expected = await expected_of(name, histories, tmp_path / "data")
+    for path in files_of(name, tmp_path / "data"):
+        torn = tmp_path / "data" / FOLDERS[name] / path
+        torn.write_bytes(bytes(torn.stat().st_size))
+
+    bench = Bench(name, tmp_path / "data", Rebooted())
+    await bench.catch_up()
+    await bench.store.close()
+
+    assert files_of(name, tmp_path / "data") == expected
+
+
+class Rebooted(RealFileSystem):
+    """A system that has another boot id than the one that wrote."""
+
+    def read(self, path: Path) -> bytes:
+        if path.name == "boot_id":
+            return b"00000000-0000-0000-0000-000000000001\n"
+        return super().read(path)
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+async def test_an_erase_is_known_when_nothing_tells_of_the_row(histories: Path, tmp_path: Path, name: str) -> None:
+    folder = log_of(histories, tmp_path / "data")
+    settings = Settings(data_dir=folder, owner=OWNER, maps_interval_s=0)
+    async with open_hub(settings, Overrides(text=PlainText(), files=RealFileSystem()), maintain=False) as hub:
+        await hub.maintenance.tick()
+        head = next(iter(list_live_records(hub.store.view("default"))))
+
+        done = await hub.operations.erasure.erase(local(), COLLECTION, head.id)
+
+        assert list(done.pending) == []
+    bench = Bench(name, folder)
+    assert bench.check().differences == []
+    await bench.store.close()

@@ -1,0 +1,163 @@
+"""The manifest of the log: without one, with a damaged one, in copies of a directory in use, and beside old files."""
+
+import asyncio
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from knowhub.core.errors import ReadOnly, Unavailable
+from knowhub.knowledge.model import COLLECTION
+from knowhub.operations.erasure import ErasureService
+from knowhub.stores.files.log.log_manifest import MANIFEST
+from knowhub.wiring.collections import COLLECTIONS
+from tests.builders import domain_on, local, new_knowledge, open_files
+from tests.crash.compacting import Filled, compacted, fill, names_in, opened, state_of
+from tests.fakes.nothing_around import NothingAround
+
+pytestmark = pytest.mark.anyio
+
+FORMAT_1 = Path(__file__).parent.parent / "data" / "format_1"
+PATCH, RECORD = "00000000-0007-8351-a37a-586d6245dd5a", "knowledge-20260305-140d"
+
+
+async def test_a_directory_of_the_version_before_opens_and_its_operations_are_undone(tmp_path: Path) -> None:
+    shutil.copytree(FORMAT_1, tmp_path / "data")
+
+    async with opened(tmp_path / "data") as store:
+        assert store.status().damage == []
+        undone = await domain_on(store).operations.history.undo(local(), PATCH)
+        assert undone.changes[0].after["content"] == "old record 0"
+    async with opened(tmp_path / "data") as store:
+        assert store.status().writable
+        assert b"old record 0" in (await domain_on(store).knowledge.records.get(local(), RECORD)).json
+    assert (tmp_path / "data" / "FORMAT").read_text() == '{"knowhub_data":2}\n'
+    assert (tmp_path / "data" / "change_log" / MANIFEST).exists()
+
+
+async def compacted_once(folder: Path) -> Filled:
+    """Leave a compacted log with some operations behind its base."""
+    async with opened(folder) as store:
+        known = await fill(store, 6)
+        await compacted(store)
+        await fill(store, 3)
+    return known
+
+
+@pytest.mark.parametrize("length", [*range(0, 300, 60), -1])
+async def test_a_manifest_that_is_not_whole_is_named_and_all_is_read(tmp_path: Path, length: int) -> None:
+    known = await compacted_once(tmp_path)
+    async with opened(tmp_path) as store:
+        before = state_of(store, known)
+    manifest = tmp_path / "change_log" / MANIFEST
+    manifest.write_bytes(manifest.read_bytes()[:length])
+
+    async with opened(tmp_path) as store:
+        assert state_of(store, known) == before
+        assert [Path(damage.path).name for damage in store.status().damage] == [MANIFEST]
+        with pytest.raises(ReadOnly, match=MANIFEST):
+            await domain_on(store).knowledge.records.save(local(), new_knowledge("refused"))
+
+
+async def test_a_manifest_that_is_gone_is_named_where_a_rewrite_has_made_files(tmp_path: Path) -> None:
+    await compacted_once(tmp_path)
+    (tmp_path / "change_log" / MANIFEST).unlink()
+
+    async with opened(tmp_path) as store:
+        assert "it is missing" in store.status().damage[0].reason
+        assert not store.status().writable
+
+
+async def test_files_that_no_manifest_names_are_not_read_and_go(tmp_path: Path) -> None:
+    known = await compacted_once(tmp_path)
+    async with opened(tmp_path) as store:
+        before = state_of(store, known)
+    log = tmp_path / "change_log"
+    (base,) = log.glob("base-*")
+    last = max(log.glob("segment-*"))
+    strays = [log / f"{last.stem}.g9.jsonl", log / base.name.replace(".g2", ".g9"), log / "segment-00000001.jsonl"]
+    for path in strays:
+        path.write_bytes(b"another program's\n")
+
+    async with opened(tmp_path) as store:
+        assert (state_of(store, known), store.status().damage) == (before, [])
+    assert not any(path.exists() for path in strays)
+
+
+async def test_a_copy_with_the_new_manifest_and_only_the_old_files_opens_as_the_log_was(tmp_path: Path) -> None:
+    async with opened(tmp_path / "data") as store:
+        known = await fill(store, 6)
+        before = state_of(store, known)
+        # The names were listed before the rewrite, and the manifest was read after it.
+        shutil.copytree(tmp_path / "data" / "change_log", tmp_path / "copy" / "change_log")
+        await compacted(store)
+    shutil.copy(tmp_path / "data" / "change_log" / MANIFEST, tmp_path / "copy" / "change_log")
+
+    async with opened(tmp_path / "copy") as store:
+        assert (state_of(store, known), store.status().damage) == (before, [])
+        await domain_on(store).knowledge.records.patch(local(), known.knowledge_id, {"content": "in the copy"})
+        assert (await compacted(store)).operations > 0
+    async with opened(tmp_path / "copy") as store:
+        assert store.status().damage == []
+
+
+async def test_a_copy_that_has_neither_set_whole_names_what_is_missing(tmp_path: Path) -> None:
+    async with opened(tmp_path / "data") as store:
+        await fill(store, 6)
+        shutil.copytree(tmp_path / "data" / "change_log", tmp_path / "copy" / "change_log")
+        await compacted(store)
+    gone = tmp_path / "copy" / "change_log" / "segment-00000002.jsonl"
+    gone.unlink()
+    shutil.copy(tmp_path / "data" / "change_log" / MANIFEST, tmp_path / "copy" / "change_log")
+
+    before = names_in(tmp_path / "copy")
+    with pytest.raises(Unavailable, match=r"base-.* the manifest names it, and it is missing"):
+        open_files(tmp_path / "copy")
+    assert names_in(tmp_path / "copy") == before
+
+
+async def test_copies_of_a_directory_that_is_compacted_again_and_again_open_or_name_what_is_missing(
+    tmp_path: Path,
+) -> None:
+    whole = 0
+    async with opened(tmp_path / "data") as store:
+        known = await fill(store, 6)
+
+        async def compact_again() -> None:
+            for turn in range(12):
+                await domain_on(store).knowledge.records.patch(local(), known.knowledge_id, {"content": f"turn {turn}"})
+                await compacted(store)
+
+        task = asyncio.create_task(compact_again())
+        copies = 0
+        while not task.done():
+            copies += 1
+            command = ["cp", "-r", str(tmp_path / "data"), str(tmp_path / f"copy-{copies}")]
+            done = await asyncio.to_thread(subprocess.run, command, capture_output=True, check=False)
+            async with opened(tmp_path / f"copy-{copies}") as copy:
+                if done.returncode == 0 or not copy.status().damage:
+                    whole += not copy.status().damage
+                    assert copy.status().damage == [] or copy.status().writable is False
+        await task
+    assert whole > 0
+
+
+async def test_a_copy_that_is_made_while_a_row_is_erased_opens_before_or_after(tmp_path: Path) -> None:
+    seen = set()
+    async with opened(tmp_path / "data") as store:
+        known = await fill(store, 6)
+        erasures = ErasureService(store, NothingAround(), COLLECTIONS)
+        ids = [row_id for collection, row_id in known.keys if collection == COLLECTION]
+        for number, row_id in enumerate(ids):
+            erasing = asyncio.create_task(erasures.erase(local(), COLLECTION, row_id))
+            copy = tmp_path / f"copy-{number}"
+            command = ["cp", "-r", str(tmp_path / "data"), str(copy)]
+            done = await asyncio.to_thread(subprocess.run, command, capture_output=True, check=False)
+            await erasing
+            if done.returncode == 0:
+                async with opened(copy) as copied:
+                    assert copied.status().damage == []
+                    text = copied.state("default").text(COLLECTION, row_id) or b""
+                    seen.add(b'"erased":true' in text)
+    assert seen

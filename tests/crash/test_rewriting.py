@@ -1,0 +1,144 @@
+"""Rewriting the log: little memory, no request that waits for it, and other processes that read on."""
+
+import asyncio
+import gc
+import threading
+import time
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+from knowhub.core.operation import Draft, Write
+from knowhub.knowledge.model import COLLECTION
+from knowhub.operations.erasure import ErasureService
+from knowhub.stores.files.filesystem import FilePath, RealFileSystem
+from knowhub.stores.files.log.change_log import ChangeLog, Header
+from knowhub.stores.files.log.log_line import seal
+from knowhub.stores.files.log.rewrite import rewrite_file
+from knowhub.stores.files.store import FileStore, StoreOptions
+from knowhub.wiring.collections import COLLECTIONS
+from tests.builders import knowledge_row, local, open_files
+from tests.erasing import files_with
+from tests.fakes.nothing_around import NothingAround
+
+pytestmark = pytest.mark.anyio
+
+MIB = 1024 * 1024
+SECRET = "quaggaplatformnine sings the midnightsong of veldtgrass"
+LONGEST_STALL_S = 0.05
+
+
+def closed_segment(folder: Path, lines: int) -> ChangeLog:
+    """Make a log of two segments; the first has lines of ten kilobytes."""
+    log = ChangeLog(RealFileSystem(), folder)
+    start = log.create(Header("log", 1, 1, 1, None))
+    data = b"".join(seal(b'{"seq":%d,"said":"%s"' % (seq, b"x" * 10_000)) for seq in range(1, lines + 1))
+    log.append(1, data, start)
+    log.create(Header("log", 2, 1, lines + 1, start + len(data)))
+    return log
+
+
+def test_a_segment_is_rewritten_line_by_line_in_little_memory(tmp_path: Path) -> None:
+    log = closed_segment(tmp_path, 2_400)
+    changed = seal(b'{"seq":7,"said":"%s"' % (b" " * 10_000))
+
+    tracemalloc.start()
+    name = rewrite_file(RealFileSystem(), log, 1, lambda line: changed if line.startswith(b'{"seq":7,') else line)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    old, new = (list(log.lines(1, 0, log.size(1))) for _ in range(2))
+    new_data = (tmp_path / str(name)).read_bytes()
+    log.close()
+    assert str(name) == "segment-00000001.g1.jsonl"
+    assert len(new_data) > 20 * MIB
+    assert peak < 8 * MIB
+    assert new_data == b"".join(changed if line.data.startswith(b'{"seq":7,') else line.data for line in old)
+    assert [line.offset for line in old] == [line.offset for line in new]
+
+
+def test_a_line_that_would_change_its_length_is_refused_and_nothing_is_left(tmp_path: Path) -> None:
+    log = closed_segment(tmp_path, 2)
+
+    with pytest.raises(ValueError, match="a rewritten line must keep its length"):
+        rewrite_file(RealFileSystem(), log, 1, lambda line: line[1:])
+
+    log.close()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["segment-00000001.jsonl", "segment-00000002.jsonl"]
+
+
+class WatchedFiles(RealFileSystem):
+    """Notes what the event loop's own thread writes, syncs, renames and removes."""
+
+    def __init__(self) -> None:
+        self.loop_thread = threading.get_ident()
+        self.on_loop: list[str] = []
+
+    def write_at(self, descriptor: int, data: memoryview, offset: int) -> int:
+        self._note("write_at")
+        return super().write_at(descriptor, data, offset)
+
+    def sync(self, descriptor: int) -> None:
+        self._note("sync")
+        super().sync(descriptor)
+
+    def rename(self, source: FilePath, target: FilePath) -> None:
+        self._note("rename")
+        super().rename(source, target)
+
+    def remove(self, path: FilePath) -> None:
+        self._note("remove")
+        super().remove(path)
+
+    def _note(self, call: str) -> None:
+        if threading.get_ident() == self.loop_thread:
+            self.on_loop.append(call)
+
+
+async def save(store: FileStore, row_id: str, content: str) -> None:
+    row = knowledge_row(row_id, content=content)
+    await store.commit("default", "user:local", lambda _view: Draft("save_knowledge", [Write(COLLECTION, row_id, row)]))
+
+
+async def test_nobody_waits_while_a_row_is_erased_and_another_process_reads_on(tmp_path: Path) -> None:
+    files = WatchedFiles()
+    store = open_files(tmp_path, files, StoreOptions(segment_bytes=MIB))
+    other = open_files(tmp_path)
+    for number in range(600):
+        await save(store, f"knowledge-{number}", f"{SECRET if number % 100 == 0 else ''} {'filler ' * 2_000} {number}")
+    await other.refresh()
+    files.on_loop.clear()
+    # As a server does when it has loaded: the objects of other tests are none of this one's pauses.
+    gc.freeze()
+    stalls, reads = [0.0], 0
+
+    async def read() -> None:
+        nonlocal reads
+        began = time.thread_time()
+        while True:
+            await asyncio.sleep(0)
+            stalls.append(time.thread_time() - began)
+            began = time.thread_time()
+            await other.refresh()
+            assert other.state("default").text(COLLECTION, f"knowledge-{reads % 600}") is not None
+            reads += 1
+            await asyncio.sleep(0.001)
+
+    reading = asyncio.create_task(read())
+    writing = asyncio.create_task(save(store, "knowledge-meanwhile", "written meanwhile"))
+    erasures = ErasureService(store, NothingAround(), COLLECTIONS)
+    for number in range(0, 600, 100):
+        await erasures.erase(local(), COLLECTION, f"knowledge-{number}")
+    await writing
+    gc.unfreeze()
+    reading.cancel()
+
+    assert files.on_loop == []
+    assert reads > 20
+    # The processor time of the event loop between two turns: what others do on a busy machine does not count.
+    assert max(stalls) < LONGEST_STALL_S
+    assert files_with(tmp_path, SECRET) == []
+    assert other.status().damage == store.status().damage == []
+    await other.close()
+    await store.close()

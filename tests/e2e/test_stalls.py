@@ -1,0 +1,164 @@
+"""No text holds up the event loop: hostile and honest texts through every route that reads them.
+
+Run the nightly ones with `-s` to see the table: seconds and the longest stall of each route, text and size.
+"""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import orjson
+import pytest
+
+from tests.e2e.pump_texts import HONEST, HOSTILE, TEXTS
+from tests.e2e.server_process import environment
+
+MIB = 1024 * 1024
+# A record is at most two mebibytes; a thousand of them is a batch.
+PIECE_CHARS = 20_000
+STALL_MS = 50
+# Tests run side by side, and share a processor's caches: processor time is up to twice what it is alone.
+STALL_AMONG_OTHERS_MS = 120
+LARGE_BODY = str(96 * MIB)
+LIMITS = {
+    "KNOWHUB_MAX_BODY_BYTES": LARGE_BODY,
+    "KNOWHUB_MAX_BATCH_BODY_BYTES": LARGE_BODY,
+    "KNOWHUB_MAX_HELD_BODY_BYTES_PER_CALLER": "0",
+    "KNOWHUB_MAX_HELD_BODY_BYTES": "0",
+}
+JSON, LINES = {"content-type": "application/json"}, {"content-type": "application/x-ndjson"}
+QUESTION = {"q": "deploy token 窗外 failed"}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """How long a route took, in seconds, and how long its longest stall was, in milliseconds."""
+
+    seconds: float
+    stall_ms: float
+    loop_ms: float
+    stack: str
+
+
+@contextmanager
+def watched_server(data: Path) -> Iterator[str]:
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.e2e.heartbeat_server"],
+        stdout=subprocess.PIPE,
+        env=environment(data, **LIMITS),
+    ) as process:
+        try:
+            assert process.stdout is not None
+            url = json.loads(process.stdout.readline())["url"]
+            with httpx.Client(base_url=url, trust_env=False) as client:
+                while not answers(client):
+                    time.sleep(0.05)
+            yield url
+        finally:
+            process.kill()
+
+
+def answers(client: httpx.Client) -> bool:
+    try:
+        return client.get("/ready").status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def pieces_of(text: str, chars: int) -> list[str]:
+    return [text[start : start + chars] for start in range(0, len(text), chars)]
+
+
+def requests_with(client: httpx.Client, text: str, name: str) -> dict[str, Callable[[], httpx.Response]]:
+    """Return what to send, by route; `name` is new for each text."""
+    pieces = pieces_of(text, PIECE_CHARS)
+    messages = [{"role": "user", "content": piece} for piece in pieces]
+    records = [{"task": f"{name} {number}", "content": piece} for number, piece in enumerate(pieces)]
+    infos = [{"content": f"{name} {piece}"} for piece in pieces]
+    keywords = [
+        {"name": f"{name} {number}", "description": piece} for number, piece in enumerate(pieces_of(text, 4_000)[:1000])
+    ]
+
+    def post(path: str, body: object) -> httpx.Response:
+        return client.post(path, content=orjson.dumps(body), headers=JSON)
+
+    def settle() -> httpx.Response:
+        while (answer := client.get("/ready")).json().get("index_lag"):
+            time.sleep(0.05)
+        return answer
+
+    session = {"session_id": name, "user_id": "li", "messages": messages}
+    lines = b"\n".join(orjson.dumps({**record, "task": f"{record['task']} again"}) for record in records)
+    return {
+        "commit": lambda: post("/api/context/sessions/commit", session),
+        "extract": lambda: post("/api/knowledge/extract", {"user_id": "li", "messages": messages}),
+        "save": lambda: post("/api/knowledge/batch", {"items": records}),
+        "search": lambda: client.get("/api/knowledge/search", params=QUESTION),
+        "recall": lambda: client.get("/api/recall", params=QUESTION),
+        "index": settle,
+        "one text": lambda: post("/api/knowledge/batch", {"items": [{"task": name, "content": text[: 2 * MIB - 1]}]}),
+        "list": lambda: client.get("/api/knowledge", params={"limit": 1000}),
+        "infos": lambda: post("/api/infos/batch", {"items": infos}),
+        "keywords": lambda: post("/api/keywords/batch", {"items": keywords}),
+        "import": lambda: client.post("/api/knowledge/import", content=lines, headers=LINES),
+        "audit": lambda: client.get("/api/maintenance/audit"),
+    }
+
+
+def measure(url: str, text: str, name: str) -> dict[str, Measured]:
+    """Send a text through every route, one after another."""
+    measured: dict[str, Measured] = {}
+    with httpx.Client(base_url=url, timeout=600, trust_env=False) as client:
+        for route, send in requests_with(client, text, name).items():
+            client.get("/_heartbeat")
+            started = time.perf_counter()
+            answer = send()
+            seconds = time.perf_counter() - started
+            assert answer.status_code < 300, (route, answer.text[:500])
+            beat = client.get("/_heartbeat").json()
+            measured[route] = Measured(seconds, **beat)
+    return measured
+
+
+def stalls(measured: dict[str, Measured], limit_ms: float) -> list[str]:
+    return [
+        f"{route}: {found.stall_ms:.0f} ms, {found.loop_ms:.0f} of them in the loop\n{found.stack}"
+        for route, found in measured.items()
+        if found.stall_ms > limit_ms
+    ]
+
+
+@pytest.mark.timeout(300)
+def test_half_a_mebibyte_of_text_stalls_nobody(tmp_path: Path) -> None:
+    with watched_server(tmp_path) as url:
+        found = [
+            f"{kind}: {stall}"
+            for kind in ("quotes", "logs", "novel")
+            for stall in stalls(measure(url, TEXTS[kind](MIB // 2), kind), STALL_AMONG_OTHERS_MS)
+        ]
+
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("kind", [*HOSTILE, *HONEST])
+def test_sixteen_mebibytes_stall_nobody_and_take_linear_time(tmp_path: Path, kind: str) -> None:
+    rounds: dict[int, dict[str, Measured]] = {}
+    for mebibytes in (4, 8, 16):
+        with watched_server(tmp_path / str(mebibytes)) as url:
+            rounds[mebibytes] = measure(url, TEXTS[kind](mebibytes * MIB), kind)
+    for route in rounds[4]:
+        figures = [f"{rounds[size][route].seconds:7.2f} s {rounds[size][route].stall_ms:5.0f} ms" for size in rounds]
+        sys.stdout.write(f"{kind:13} {route:9} {' | '.join(figures)}\n")
+
+    found = [stall for measured in rounds.values() for stall in stalls(measured, STALL_MS)]
+    assert not found, "\n".join(found)
+    for route, last in rounds[16].items():
+        assert last.seconds < 3 * rounds[8][route].seconds + 1, (route, rounds)

@@ -1,0 +1,63 @@
+"""An account of the engine, with no store: rows are put into it as operations would put them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from knowhub.core.collection import Collection
+from knowhub.core.table_schema import TableSchemas
+from knowhub.engine.account import Account, change_number
+from knowhub.engine.disk_rows import LogLine
+from knowhub.engine.overlay import Overlay
+from knowhub.engine.view import AccountView
+from knowhub.wiring.collections import COLLECTIONS, SCHEMAS
+
+
+@dataclass(frozen=True, slots=True)
+class TextChange:
+    """A change as a line of the log tells it."""
+
+    collection: str
+    id: str
+    after: bytes
+    after_row: Mapping[str, Any]
+    number: int | None = None
+
+
+class AccountRows:
+    """Each call of `put` and of `load` is one operation. The lines of the log are in memory, and may be spoilt."""
+
+    def __init__(self, schemas: TableSchemas = SCHEMAS) -> None:
+        self.lines: list[bytearray] = []
+        self.account = Account(schemas, self._read)
+
+    @property
+    def view(self) -> AccountView:
+        """The rows as a reader sees them."""
+        return AccountView(self.account, now=0.0)
+
+    def put(self, collection: str, *rows: Mapping[str, Any]) -> None:
+        """Take in rows that this process has written."""
+        changes, line = self._line(collection, rows)
+        seq = len(self.lines)
+        overlay = Overlay(self.account)
+        for position, change in enumerate(changes):
+            overlay.put(collection, change.id, change.after_row, change.after, change_number(seq, position))
+        self.account.apply(seq, changes, self.account.place(changes, line), overlay)
+
+    def load(self, collection: str, *rows: Mapping[str, Any]) -> None:
+        """Take in rows that were read back."""
+        changes, line = self._line(collection, rows)
+        self.account.load(len(self.lines), changes, line)
+
+    def _line(self, collection: str, rows: Sequence[Mapping[str, Any]]) -> tuple[list[TextChange], LogLine]:
+        id_of = COLLECTIONS.get(collection, Collection(collection)).id_of
+        changes = [TextChange(collection, id_of(row), orjson.dumps(row), row) for row in rows]
+        data = b"".join(b'{"after":%s}' % change.after for change in changes)
+        self.lines.append(bytearray(data))
+        return changes, LogLine(len(self.lines), 0, data)
+
+    def _read(self, segment: int, start: int, end: int) -> bytes:
+        return bytes(self.lines[segment - 1][start:end])

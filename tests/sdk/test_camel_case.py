@@ -1,0 +1,60 @@
+"""The CamelCase methods: generated from the snake_case methods, with parameters of their own where these differ."""
+
+import inspect
+from pathlib import Path
+
+import pytest
+
+from knowhub.sdk import KeywordTree, LongTermMemory, RelationType
+from tests.sdk.camel_case_file import TARGET, generate
+
+
+def test_the_generated_file_is_up_to_date() -> None:
+    assert TARGET.read_text(encoding="utf-8") == generate()
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("Search", {"query": inspect.Parameter.empty, "llm_expand_query": True, "llm_disambiguate": None}),
+        (
+            "CreateKeyword",
+            {
+                "name": inspect.Parameter.empty,
+                "parent_id": None,
+                "aliases": None,
+                "description": "",
+                "llm_auto_place": True,
+                "llm_dedup_check": None,
+            },
+        ),
+        (
+            "LinkInfo",
+            {
+                "info_id": inspect.Parameter.empty,
+                "keyword_id": inspect.Parameter.empty,
+                "relation": RelationType.PRIMARY,
+                "created_by": "user",
+            },
+        ),
+    ],
+)
+@pytest.mark.parametrize("owner", [KeywordTree, LongTermMemory])
+def test_a_method_has_the_parameters_that_callers_know(owner: type, name: str, parameters: dict[str, object]) -> None:
+    declared = list(inspect.signature(getattr(owner, name)).parameters.values())[1:]
+
+    assert {parameter.name: parameter.default for parameter in declared} == parameters
+    assert {parameter.kind for parameter in declared} == {inspect.Parameter.POSITIONAL_OR_KEYWORD}
+
+
+def test_both_spellings_work_on_the_same_tree(tmp_path: Path) -> None:
+    with KeywordTree(str(tmp_path)) as tree:
+        python = tree.create_keyword("Python", parent_id="root")
+        info = tree.create_info("PEP 8")
+        tree.link_info(info.id, python.id)
+
+        memory = LongTermMemory(tree)
+
+        assert memory.GetKeyword(python.id) == python
+        assert memory.GetKeywordsOfInfo(info.id) == [(tree.get_path(python.id)[-1], RelationType.RELATED)]
+        assert memory.DeleteKeyword(python.id) == memory.LastOperationId == tree.last_operation_id

@@ -1,0 +1,177 @@
+"""What holds for every tool: its signature, its schema, and a result whatever happens outside."""
+
+import inspect
+from typing import Any
+
+import httpx
+import pytest
+import respx
+
+from agent_tools import compaction, keywords, knowledge, memory, resources
+from agent_tools.arguments import CONTEXT_IDS
+from agent_tools.client import get_client
+from agent_tools.registry import call_tool, registered_tools
+from agent_tools.results import ToolResult
+
+pytestmark = pytest.mark.anyio
+
+REQUIRED = inspect.Parameter.empty
+MODULES = (compaction, keywords, knowledge, memory, resources)
+MESSAGES = [{"role": "user", "content": "Hi"}]
+
+CALLS: dict[str, dict[str, Any]] = {
+    "knowledge_search": {"query": "登录"},
+    "knowledge_save": {"task": "t", "content": "c", "types": ["tool"]},
+    "knowledge_update": {"knowledge_id": "knowledge-1"},
+    "knowledge_batch_update": {"feedback_list": [{"knowledge_id": "knowledge-1", "is_helpful": True}]},
+    "knowledge_list": {},
+    "knowledge_slim": {},
+    "knowledge_extract": {"messages": MESSAGES},
+    "keyword_search": {"query": "Java"},
+    "keyword_create": {"name": "Java"},
+    "info_save": {"content": "c"},
+    "commit_session": {"session_id": "s-1", "messages": MESSAGES},
+    "search_memory": {"query": "Java"},
+    "read_memory": {"uri": "ctx://default/users/li/sessions/s-1"},
+    "resource_save": {"resource_id": "a"},
+    "resource_get": {"resource_id": "a"},
+    "resource_list": {},
+}
+KNOWLEDGE_TOOLS = [name for name in CALLS if name.startswith("knowledge_") and name != "knowledge_extract"]
+# The tools of knowledge have an order of their own, and those of resources take no caller.
+TOOLS_OF_A_CALLER = [name for name in CALLS if name not in KNOWLEDGE_TOOLS and not name.startswith("resource_")]
+
+SIGNATURES: dict[str, dict[str, Any]] = {
+    "knowledge_search": {"query": REQUIRED, "top_k": 5, "min_score": 3, "types": None},
+    "knowledge_save": {
+        "task": REQUIRED,
+        "content": REQUIRED,
+        "types": REQUIRED,
+        "tags": None,
+        "scopes": None,
+        "owner": None,
+        "source_name": "",
+        "source_category": "exp",
+        "urls": None,
+        "agent_id": "research_agent",
+        "submitted_by": "",
+        "score": 3,
+        "message_id": "",
+    },
+    "knowledge_update": {
+        "knowledge_id": REQUIRED,
+        "add_helpful_case": None,
+        "add_harmful_case": None,
+        "update_score": None,
+        "evolve_feedback": None,
+    },
+    "knowledge_batch_update": {"feedback_list": REQUIRED},
+    "knowledge_list": {"limit": 10, "types": None, "scopes": None},
+    "knowledge_slim": {"model": "google/gemini-2.0-flash-001"},
+}
+
+
+@pytest.mark.parametrize("name", SIGNATURES)
+def test_the_parameters_that_hosts_know_come_first_and_the_others_are_optional(name: str) -> None:
+    parameters = inspect.signature(registered_tools()[name]).parameters
+    expected = SIGNATURES[name]
+
+    defaults = {parameter.name: parameter.default for parameter in parameters.values()}
+
+    assert list(defaults.items())[: len(expected)] == list(expected.items())
+    assert set(list(defaults.values())[len(expected) :]) <= {None}
+    assert {parameter.kind for parameter in parameters.values()} == {inspect.Parameter.POSITIONAL_OR_KEYWORD}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_schema_requires_what_has_no_default_and_describes_everything(name: str) -> None:
+    parameters = registered_tools()[name].openai_schema()["function"]["parameters"]
+
+    assert parameters["required"] == list(CALLS[name])
+    assert all(parameter["description"] for parameter in parameters["properties"].values())
+
+
+@pytest.mark.parametrize("name", TOOLS_OF_A_CALLER)
+def test_the_ids_of_the_caller_come_last_and_may_be_left_out(name: str) -> None:
+    parameters = inspect.signature(registered_tools()[name]).parameters
+
+    assert tuple(parameters)[-6:] == CONTEXT_IDS
+    assert {parameters[name].default for name in CONTEXT_IDS} == {None}
+
+
+def test_every_tool_of_the_server_is_in_these_tests() -> None:
+    of_modules = {name for name, tool in registered_tools().items() if tool.__module__ in {m.__name__ for m in MODULES}}
+
+    assert of_modules == CALLS.keys()
+
+
+def test_two_tools_have_a_second_name() -> None:
+    assert knowledge.get_knowledge is knowledge.knowledge_search
+    assert knowledge.save_knowledge is knowledge.knowledge_save
+
+
+async def call_every_tool() -> list[ToolResult]:
+    return [await call_tool(name, arguments) for name, arguments in CALLS.items()]
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 409, 413, 422, 429, 500, 502, 503, 507])
+async def test_a_refusal_is_a_result_with_the_status(hub: respx.MockRouter, status: int) -> None:
+    hub.route().respond(status, json={"status": status, "detail": "so it is"})
+
+    results = await call_every_tool()
+
+    assert all(result.error and result.metadata == {"items": [], "status": status} for result in results)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [httpx.ConnectError("refused"), httpx.ConnectTimeout(""), httpx.ReadTimeout(""), httpx.ReadError("")],
+)
+async def test_a_failed_connection_is_a_result(hub: respx.MockRouter, error: httpx.TransportError) -> None:
+    hub.route().mock(side_effect=error)
+
+    results = await call_every_tool()
+
+    assert all(result.error for result in results)
+
+
+@pytest.mark.parametrize("body", [b"<html>", b"", b"[]", b'{"ok": true}', b'{"status": "made up", "id": 1}'])
+async def test_an_answer_of_another_program_is_an_error(hub: respx.MockRouter, body: bytes) -> None:
+    hub.route().respond(200, content=body)
+
+    errors = {name: (await call_tool(name, arguments)).error for name, arguments in CALLS.items()}
+
+    # The report of a slimming is any object.
+    del errors["knowledge_slim"]
+    assert all(error is not None and "does not come from KnowHub" in error for error in errors.values())
+
+
+@pytest.mark.parametrize("odd", [None, 1, "text", ["text"], {"a": 1}])
+async def test_fields_of_another_type_do_not_stop_a_tool_of_knowledge(hub: respx.MockRouter, odd: object) -> None:
+    names = (
+        "eval",
+        "types",
+        "task",
+        "content",
+        "resource_ids",
+        "quality_score",
+        "duplicate_of",
+        "status",
+        "knowledge_id",
+    )
+    record = {"id": "k-1", **dict.fromkeys(names, odd)}
+    hub.route().respond(json={**record, "results": [record], "degraded": odd, "evolved": odd, "next_cursor": odd})
+
+    results = [await call_tool(name, CALLS[name]) for name in KNOWLEDGE_TOOLS]
+
+    assert [result.error for result in results] == [None] * len(KNOWLEDGE_TOOLS)
+
+
+async def test_all_tools_call_through_one_client(hub: respx.MockRouter) -> None:
+    hub.route().respond(json={"id": "k-1", "results": []})
+    client = get_client()
+
+    await call_every_tool()
+
+    assert get_client() is client
+    assert hub.calls.call_count == len(CALLS)

@@ -1,0 +1,207 @@
+"""Rows whose text stays in the log are read back as they were written, or named as damaged; never anything else."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from knowhub.core.errors import Unavailable
+from knowhub.core.operation import Draft, Write
+from knowhub.engine.account import Account
+from knowhub.engine.disk_rows import DiskRows, LogLine
+from knowhub.keywords.model import INFOS, NewInfo
+from knowhub.stores.files.log.log_line import parse_line, seal
+from knowhub.stores.files.log.partial_line import PartialChange, decode_base_line
+from knowhub.stores.files.store import FileStore
+from knowhub.wiring.collections import SCHEMAS
+from tests.builders import CountedIds, local, open_files
+from tests.fakes.faulty_files import FaultyFileSystem, Plan
+from tests.fakes.placed_log import SEGMENT, PlacedLog
+from tests.keyword_rows import info_row
+
+SEGMENT_FILE = "change_log/segment-00000001.jsonl"
+
+
+def test_the_text_of_each_row_is_read_back() -> None:
+    log = PlacedLog()
+    rows = DiskRows(log.read)
+    contents = ["a", "", '中文 "quoted" \\ \n', "x" * 5_000]
+
+    rows.extend(log.place(*({"content": content} for content in contents[:3])))
+    rows.extend(log.place({"content": contents[3]}))
+
+    assert [orjson.loads(rows.text(number))["content"] for number in range(len(rows))] == contents
+
+
+def test_a_row_that_is_replaced_is_read_from_its_new_place_and_its_neighbours_from_theirs() -> None:
+    log = PlacedLog()
+    rows = DiskRows(log.read)
+    rows.extend(log.place({"n": 0}, {"n": 1}, {"n": 2}))
+
+    newer = log.place({"n": 1, "said": "more"})
+    rows.replace(1, newer.segment, newer.offsets[0], newer.texts[0])
+
+    assert [orjson.loads(rows.text(number)) for number in range(3)] == [{"n": 0}, {"n": 1, "said": "more"}, {"n": 2}]
+
+
+def test_an_offset_beyond_four_gigabytes_and_a_high_segment_are_kept_exactly() -> None:
+    asked = []
+
+    def read(segment: int, start: int, end: int) -> bytes:
+        asked.append((segment, start, end))
+        return b"{}"
+
+    rows = DiskRows(read)
+    placed = replace(PlacedLog().place({}), segment=70_000, offsets=[(1 << 40) - 5])
+    rows.extend(placed)
+
+    assert rows.text(0) == b"{}"
+    assert asked == [(70_000, (1 << 40) - 5, (1 << 40) - 3)]
+
+
+def test_every_flipped_byte_of_a_row_is_named_and_nothing_is_returned() -> None:
+    log = PlacedLog()
+    rows = DiskRows(log.read)
+    placed = log.place({"content": "acknowledged"}, {"content": "its neighbour"})
+    rows.extend(placed)
+
+    for index in range(len(placed.texts[0])):
+        log.data[placed.offsets[0] + index] ^= 1
+        with pytest.raises(Unavailable, match=rf"segment {SEGMENT} .* offset {placed.offsets[0]}"):
+            rows.text(0)
+        log.data[placed.offsets[0] + index] ^= 1
+
+    assert rows.text(0) == placed.texts[0]
+    assert rows.text(1) == placed.texts[1]
+
+
+def test_a_row_that_its_line_spells_in_another_way_keeps_its_text() -> None:
+    log = PlacedLog()
+    rows = DiskRows(log.read)
+    placed = log.place({"n": 0}, {"n": 1}, {"n": 2})
+    rows.extend(replace(placed, offsets=[placed.offsets[0], -1, placed.offsets[2]]))
+    log.data[placed.offsets[1] :] = b""
+
+    assert rows.text(1) == placed.texts[1]
+
+
+def test_a_kept_text_gives_way_to_a_newer_one_on_the_disk_and_the_other_way_round() -> None:
+    log = PlacedLog()
+    rows = DiskRows(log.read)
+    first = log.place({"n": "kept"})
+    rows.extend(replace(first, offsets=[-1]))
+    newer = log.place({"n": "placed"})
+
+    rows.replace(0, newer.segment, newer.offsets[0], newer.texts[0])
+    from_disk = rows.text(0)
+    rows.replace(0, newer.segment, -1, first.texts[0])
+
+    assert from_disk == newer.texts[0]
+    assert rows.text(0) == first.texts[0]
+
+
+def in_a_base(change: Mapping[str, Any]) -> bytes:
+    return orjson.dumps({"changes": [change]})
+
+
+def sliced(line: bytes) -> list[PartialChange]:
+    changes = decode_base_line(line).changes
+    assert changes is not None
+    return changes
+
+
+def spelt_otherwise(change: Mapping[str, Any]) -> bytes:
+    """Return a line that says the same with other spaces and escapes: our text of the row stands nowhere in it."""
+    spelt = orjson.dumps({"changes": [change]}, option=orjson.OPT_INDENT_2).replace(b"\n", b" ")
+    line = seal(spelt.rstrip(b" }"))
+    return line if parse_line(line) else seal(spelt[: spelt.rindex(b"}")])
+
+
+def test_a_line_that_another_program_spelt_is_read_all_the_same() -> None:
+    row = info_row("i-1", content="中文 / a")
+    change = {"collection": INFOS, "id": "i-1", "before": None, "after": row}
+    line = spelt_otherwise(change)
+    state = Account(SCHEMAS, lambda _segment, start, end: line[start:end])
+
+    state.load(1, sliced(line), LogLine(1, 0, line))
+
+    assert orjson.loads(state.text(INFOS, "i-1") or b"") == row
+
+
+@pytest.mark.anyio
+async def test_a_flipped_byte_on_the_disk_is_unavailable_and_the_other_rows_are_there(tmp_path: Path) -> None:
+    store = open_files(tmp_path, ids=CountedIds())
+    for row_id in ("i-1", "i-2"):
+        await save(store, row_id, f"content of {row_id}")
+    path = tmp_path / SEGMENT_FILE
+    data = bytearray(path.read_bytes())
+    data[data.index(b"content of i-1") + 3] ^= 1
+    path.write_bytes(data)
+
+    with pytest.raises(Unavailable, match="does not read back"):
+        store.view("default").raw(INFOS, "i-1")
+    neighbour = store.view("default").get(INFOS, "i-2")
+    await store.close()
+
+    assert neighbour is not None
+    assert neighbour["content"] == "content of i-2"
+
+
+@pytest.mark.anyio
+async def test_a_row_that_a_disk_refuses_to_read_is_unavailable_and_there_when_it_reads_again(tmp_path: Path) -> None:
+    files = FaultyFileSystem()
+    store = open_files(tmp_path, files, ids=CountedIds())
+    await save(store, "i-1", "content")
+    files.begin(Plan(fail_at=1, kinds=["read_at"]))
+
+    with pytest.raises(Unavailable, match="does not read back"):
+        store.view("default").raw(INFOS, "i-1")
+    read = store.view("default").get(INFOS, "i-1")
+    await store.close()
+
+    assert read is not None
+    assert read["content"] == "content"
+
+
+async def save(store: FileStore, row_id: str, content: str) -> None:
+    row = info_row(row_id, content=content)
+    await store.commit("default", "user:li", lambda _view: Draft("create_info", [Write(INFOS, row_id, row)]))
+
+
+def test_an_info_is_what_it_was_made_of() -> None:
+    """Guard the rows of these tests: they are what the product writes."""
+    made = info_row("i", content="said")
+
+    assert made["content"] == NewInfo("said").content
+    assert made["owner"] == local().default_owner
+
+
+@pytest.mark.parametrize("spelt", [in_a_base, spelt_otherwise], ids=["as we do", "otherwise"])
+def test_a_row_that_a_base_holds_too_is_read_from_there_only_where_it_stands_there_as_it_is(
+    spelt: Callable[[Mapping[str, Any]], bytes],
+) -> None:
+    change = {"collection": INFOS, "id": "i-1", "before": None, "after": info_row("i-1", content="中文 / a")}
+    lines = {1: in_a_base(change), 2: spelt(change)}
+    state = Account(SCHEMAS, lambda segment, start, end: lines[segment][start:end])
+    state.load(1, sliced(lines[1]), LogLine(1, 0, lines[1]))
+
+    state.move(sliced(lines[2]), LogLine(2, 0, lines[2]))
+    # What is read from the base now, and only that, no longer needs the segment.
+    lines[1] = lines[1] if spelt is spelt_otherwise else b""
+
+    assert orjson.loads(state.text(INFOS, "i-1") or b"") == change["after"]
+
+
+def test_a_row_that_is_newer_than_the_one_elsewhere_is_read_where_it_was() -> None:
+    log = PlacedLog()
+    rows = DiskRows(log.read)
+    older, newer, longer = (log.place({"n": number}) for number in (1, 2, 300))
+    rows.extend(newer)
+
+    for place in (older, longer):
+        rows.move(0, SEGMENT, place.offsets[0], place.texts[0])
+
+    assert rows.text(0) == newer.texts[0]

@@ -1,0 +1,254 @@
+"""Infos and links by number: linked, linked anew, unlinked, made again, thousands at once, and decided over them."""
+
+import random
+from typing import Any
+
+import orjson
+import pytest
+
+from knowhub.core.operation import View
+from knowhub.engine.overlay import Overlay
+from knowhub.engine.view import AccountView
+from knowhub.keywords.model import INFOS, LINKS, InfoQuery, InfoSort, RelationType
+from knowhub.keywords.tree import (
+    find_info,
+    list_infos_of_keyword,
+    list_links_of_info,
+    list_links_of_keyword,
+    list_newest_infos,
+)
+from knowhub.wiring.collections import COLLECTIONS
+from tests.builders import OWNER
+from tests.fakes.account_rows import AccountRows
+from tests.keyword_rows import info_row, link_row
+
+RELEVANCE = InfoQuery(sort=InfoSort.RELEVANCE)
+
+
+class Linked:
+    """An account with infos and links."""
+
+    def __init__(self, *info_ids: str) -> None:
+        self.stored = AccountRows()
+        self.infos(*(info_row(info_id) for info_id in info_ids))
+
+    @property
+    def view(self) -> View:
+        return self.stored.view
+
+    def infos(self, *rows: dict[str, object]) -> None:
+        self.stored.load(INFOS, *rows)
+
+    def links(self, *rows: dict[str, object]) -> None:
+        self.stored.load(LINKS, *rows)
+
+    def of_keyword(self, keyword_id: str, query: InfoQuery | None = None) -> list[str]:
+        return [head.id for head in list_infos_of_keyword(self.view, keyword_id, query or InfoQuery())]
+
+    def of_info(self, info_id: str) -> dict[str, str]:
+        return {link.keyword_id: link.relation.value for link in list_links_of_info(self.view, info_id)}
+
+
+def decided_over(linked: Linked, *rows: dict[str, Any]) -> View:
+    overlay = Overlay(linked.stored.account)
+    for row in rows:
+        collection = LINKS if "relation" in row else INFOS
+        overlay.put(collection, COLLECTIONS[collection].id_of(row), row, orjson.dumps(row), 0)
+    return AccountView(overlay, now=0.0)
+
+
+def test_the_infos_of_a_keyword_come_newest_first_in_whatever_order_they_were_linked() -> None:
+    linked = Linked("a", "b", "c", "d")
+
+    linked.links(link_row("c", "k"), link_row("a", "k"))
+    linked.links(link_row("d", "k"), link_row("b", "other"))
+
+    assert linked.of_keyword("k") == ["d", "c", "a"]
+    assert [link.info_id for link in list_links_of_keyword(linked.view, "k")] == ["a", "c", "d"]
+    assert linked.of_keyword("nobody") == []
+
+
+def test_by_relevance_the_strongest_relation_comes_first_and_a_filter_keeps_one() -> None:
+    linked = Linked("a", "b", "c", "d", "e")
+
+    for info_id, relation in zip("abcde", ("RELATED", "PRIMARY", "SOURCE", "EXAMPLE", "PRIMARY"), strict=True):
+        linked.links(link_row(info_id, "k", relation))
+
+    assert linked.of_keyword("k", RELEVANCE) == ["e", "b", "d", "c", "a"]
+    assert linked.of_keyword("k", InfoQuery(RelationType.PRIMARY)) == ["e", "b"]
+    assert linked.of_keyword("k", InfoQuery(RelationType.RELATED, sort=InfoSort.RELEVANCE)) == ["a"]
+
+
+def test_a_link_that_gets_another_relation_stands_once_and_under_the_new_one() -> None:
+    linked = Linked("a", "b")
+    linked.links(link_row("a", "k", "PRIMARY"), link_row("b", "k", "PRIMARY"))
+
+    linked.links(link_row("a", "k", "SOURCE", version=2))
+
+    assert linked.of_keyword("k") == ["b", "a"]
+    assert linked.of_keyword("k", InfoQuery(RelationType.PRIMARY)) == ["b"]
+    assert linked.of_info("a") == {"k": "SOURCE"}
+    assert orjson.loads(linked.view.raw(LINKS, "a:k") or b"") == link_row("a", "k", "SOURCE", version=2)
+
+
+def test_an_unlinked_info_is_nowhere_and_its_row_is_kept() -> None:
+    linked = Linked("a", "b")
+    linked.links(link_row("a", "k"), link_row("a", "other"), link_row("b", "k"))
+
+    gone = link_row("a", "k", version=2, deleted=True)
+    linked.links(gone)
+
+    assert linked.of_keyword("k") == ["b"]
+    assert linked.of_info("a") == {"other": "PRIMARY"}
+    assert orjson.loads(linked.view.raw(LINKS, "a:k") or b"") == gone
+
+
+def test_a_link_made_again_takes_its_place_by_the_age_of_its_info() -> None:
+    linked = Linked("a", "b", "c")
+    linked.links(*(link_row(info_id, "k") for info_id in "abc"))
+    linked.links(link_row("b", "k", version=2, deleted=True))
+
+    linked.links(link_row("b", "k", "EXAMPLE", version=3))
+
+    assert linked.of_keyword("k") == ["c", "b", "a"]
+    assert linked.of_info("b") == {"k": "EXAMPLE"}
+
+
+def test_rows_of_one_pair_in_one_operation_leave_the_last_of_them() -> None:
+    linked = Linked("a")
+    last = link_row("a", "k", "SOURCE", version=3)
+
+    linked.links(link_row("a", "k"), link_row("a", "k", version=2, deleted=True), link_row("a", "other"), last)
+
+    assert linked.of_info("a") == {"k": "SOURCE", "other": "PRIMARY"}
+    assert linked.of_keyword("k") == ["a"]
+    assert orjson.loads(linked.view.raw(LINKS, "a:k") or b"") == last
+    assert orjson.loads(linked.view.raw(LINKS, "a:other") or b"") == link_row("a", "other")
+
+
+def test_a_deleted_info_keeps_its_number_and_comes_back_under_it() -> None:
+    linked = Linked("a", "b", "c")
+    linked.infos(info_row("b", version=2, deleted=True))
+    without = [head.id for head in list_newest_infos(linked.view, None)]
+
+    linked.infos(info_row("b", version=3, content="back"))
+
+    assert without == ["c", "a"]
+    assert [head.id for head in list_newest_infos(linked.view, None)] == ["c", "b", "a"]
+    assert [head.id for head in list_newest_infos(linked.view, 1)] == ["a"]
+    assert orjson.loads(linked.view.raw(INFOS, "b") or b"")["content"] == "back"
+
+
+def test_one_operation_may_hold_new_infos_beside_known_ones_and_one_of_them_twice() -> None:
+    linked = Linked("a")
+
+    linked.infos(
+        info_row("b"), info_row("a", version=2, scopes=["team:web"]), info_row("b", version=2, content="later")
+    )
+
+    assert [head.id for head in list_newest_infos(linked.view, None)] == ["b", "a"]
+    assert orjson.loads(linked.view.raw(INFOS, "b") or b"")["content"] == "later"
+    head = find_info(linked.view, "a")
+    assert head is not None
+    assert head.audience == {OWNER, "team:web"}
+
+
+def test_a_link_to_an_info_whose_line_is_lost_is_read_and_the_info_is_none() -> None:
+    linked = Linked()
+
+    linked.links(link_row("lost", "k"))
+
+    head = find_info(linked.view, "lost")
+    assert head is not None
+    assert not head.live
+    assert linked.view.raw(INFOS, "lost") is None
+    assert list(list_newest_infos(linked.view, None)) == []
+    assert orjson.loads(linked.view.raw(LINKS, "lost:k") or b"") == link_row("lost", "k")
+
+
+def test_what_was_never_there_has_no_text() -> None:
+    linked = Linked("a")
+    linked.links(link_row("a", "k"))
+
+    assert find_info(linked.view, "b") is None
+    assert linked.view.raw(INFOS, "b") is None
+    assert linked.view.raw(LINKS, "a:nobody") is None
+    assert linked.view.raw(LINKS, "b:k") is None
+
+
+def test_thousands_of_infos_and_links_in_a_random_order_are_all_found_again() -> None:
+    order = random.Random(7)
+    ids = [f"info-{number}" for number in range(3_000)]
+    linked = Linked(*ids)
+    stands: dict[tuple[str, str], str] = {}
+    for version in range(1, 9_000):
+        pair = order.choice(ids), f"k{order.randrange(7)}"
+        relation = order.choice(list(RelationType)).value
+        fields: dict[str, Any] = {"deleted": True} if stands.pop(pair, None) and order.random() < 0.5 else {}
+        linked.links(link_row(*pair, relation, version=version, **fields))
+        if not fields:
+            stands[pair] = relation
+
+    for keyword_id in (f"k{number}" for number in range(7)):
+        expected = [info_id for info_id in reversed(ids) if (info_id, keyword_id) in stands]
+        assert linked.of_keyword(keyword_id) == expected
+        for relation in RelationType:
+            chosen = [info_id for info_id in expected if stands[info_id, keyword_id] == relation]
+            assert linked.of_keyword(keyword_id, InfoQuery(relation)) == chosen
+    assert {
+        (info_id, keyword_id): relation for info_id in ids for keyword_id, relation in linked.of_info(info_id).items()
+    } == stands
+
+
+def test_decided_rows_are_seen_over_acknowledged_rows_and_leave_them_alone() -> None:
+    linked = Linked("a", "b", "c")
+    linked.links(link_row("a", "k"), link_row("b", "k"), link_row("a", "other"))
+
+    view = decided_over(
+        linked,
+        info_row("d"),
+        info_row("b", version=2, deleted=True),
+        link_row("a", "k", version=2, deleted=True),
+        link_row("b", "k", "SOURCE", version=2),
+        link_row("d", "k", "EXAMPLE"),
+        link_row("c", "elsewhere"),
+    )
+
+    decided = list_links_of_keyword(view, "k")
+    assert [(link.info_id, link.relation.value) for link in decided] == [("b", "SOURCE"), ("d", "EXAMPLE")]
+    assert [link.keyword_id for link in list_links_of_info(view, "a")] == ["other"]
+    assert [head.id for head in list_newest_infos(view)] == ["d", "c", "a"]
+    assert [head.id for head in list_infos_of_keyword(view, "k", RELEVANCE)] == ["d", "b"]
+    assert linked.of_keyword("k") == ["b", "a"]
+    info = find_info(view, "b")
+    assert info is not None
+    assert not info.live
+    assert find_info(linked.view, "d") is None
+
+
+@pytest.mark.parametrize("changed_before", [0, 1, 2])
+def test_a_decided_info_has_the_ordinal_that_it_will_have(changed_before: int) -> None:
+    linked = Linked("a", "b", "c")
+    changed = [info_row(info_id, version=2) for info_id in "abc"[:changed_before]]
+
+    view = decided_over(linked, *changed, info_row("d"), info_row("e"), info_row("d", version=2))
+
+    linked.infos(info_row("d"), info_row("e"))
+    assert [find_info(view, info_id) for info_id in "de"] == [find_info(linked.view, info_id) for info_id in "de"]
+
+
+def test_decided_links_of_a_keyword_come_by_the_age_of_their_infos() -> None:
+    linked = Linked("a", "b", "c")
+    linked.links(link_row("b", "k"), link_row("c", "k"))
+
+    view = decided_over(linked, link_row("a", "k"), link_row("b", "k", "SOURCE", version=2))
+
+    assert [link.info_id for link in list_links_of_keyword(view, "k")] == ["a", "b", "c"]
+
+
+def test_the_rows_that_refer_to_an_info_and_to_a_keyword_are_named() -> None:
+    linked = Linked("a", "b")
+    linked.links(link_row("a", "k"), link_row("b", "k"), link_row("b", "other", deleted=True))
+
+    assert linked.view.referrers(INFOS, "b") == [(LINKS, "b:k")]
+    assert linked.view.referrers("keywords", "k") == [(LINKS, "a:k"), (LINKS, "b:k")]

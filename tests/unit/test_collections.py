@@ -1,0 +1,24 @@
+"""The declarations of all collections fit together."""
+
+import pytest
+
+from knowhub.core.collection import Collection, OnDelete, Path
+from knowhub.wiring.collections import COLLECTIONS
+
+EVERY = [pytest.param(collection, id=collection.name) for collection in COLLECTIONS.values()]
+
+
+@pytest.mark.parametrize("collection", EVERY)
+def test_every_reference_leads_to_a_declared_collection_and_can_be_reattached(collection: Collection) -> None:
+    for reference in collection.references:
+        target = COLLECTIONS[reference.target]
+        if reference.on_delete is OnDelete.REATTACH:
+            assert reference.via in {one.field for one in target.references if one.target == reference.target}
+
+
+@pytest.mark.parametrize("collection", EVERY)
+def test_no_field_is_merged_in_two_ways(collection: Collection) -> None:
+    merged: list[frozenset[Path]] = [collection.counters, collection.append_only]
+    merged += [computed.fields for computed in collection.computed]
+
+    assert sum(map(len, merged)) == len(frozenset().union(*merged))

@@ -1,0 +1,240 @@
+"""Undo of one change, field by field: votes merge, and what was changed since is in the way."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from knowhub.core.collection import BOOKKEEPING, UndoneRow, flatten
+from knowhub.core.operation import Change, Row
+from knowhub.knowledge import decisions
+from knowhub.knowledge.collections import KNOWLEDGE
+from knowhub.knowledge.feedback import evidence
+from knowhub.knowledge.model import COLLECTION, Feedback
+from knowhub.operations.field_undo import BlockedRow, undo_change
+from tests.builders import START, knowledge_row
+
+LATER = START + 60
+HELPFUL, HARMFUL = Feedback(helpful_case={"task": "t"}), Feedback(harmful_case={"task": "t"})
+
+
+def change(before: Row | None, after: Row) -> Change:
+    return Change(COLLECTION, str(after["id"]), before, after)
+
+
+def undone(before: Row | None, after: Row, current: Row) -> Row:
+    done = change(before, after)
+    result = undo_change(done, current, KNOWLEDGE, LATER)
+    assert not isinstance(result, BlockedRow)
+    for computed in KNOWLEDGE.computed:
+        result = computed.recompute(UndoneRow(done, result, lambda _collection, _row_id: current, {}))
+    return result
+
+
+def blocked(before: Row | None, after: Row, current: Row) -> list[str]:
+    result = undo_change(change(before, after), current, KNOWLEDGE, LATER)
+    assert isinstance(result, BlockedRow)
+    return sorted(".".join(path) for path in result.fields)
+
+
+def edited(row: Row, **fields: object) -> Row:
+    after = decisions.apply_patch(row, fields, START)
+    assert after is not None
+    return after
+
+
+def voted(row: Row, feedback: Feedback = HELPFUL) -> Row:
+    return evidence.with_feedback(row, feedback, START)
+
+
+def said(row: Row) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if (name,) not in BOOKKEEPING}
+
+
+def test_the_newest_edit_is_undone_exactly_with_a_higher_version() -> None:
+    before = knowledge_row("a", tags={"site": "x"})
+    after = edited(before, content="new", tags={"tool": "y"})
+
+    result = undone(before, after, after)
+
+    assert said(result) == said(before)
+    assert result["version"] == 3
+    assert result["updated_at"] == "2026-03-05T12:01:00.000Z"
+
+
+def test_a_creation_is_undone_into_a_tombstone_and_back() -> None:
+    row = knowledge_row("a")
+    tombstone = undone(None, row, row)
+
+    restored = undone(row, tombstone, tombstone)
+
+    assert tombstone["deleted"] is True
+    assert said(restored) == said(row)
+    assert (tombstone["version"], restored["version"]) == (2, 3)
+
+
+def test_a_deletion_is_undone() -> None:
+    row = knowledge_row("a")
+    after = decisions.make_tombstone(row, START)
+
+    assert said(undone(row, after, after)) == said(row)
+
+
+def test_fields_that_others_changed_since_keep_what_they_have() -> None:
+    before = knowledge_row("a", content="one", task="t")
+    after = edited(before, content="two")
+    current = edited(after, task="u")
+
+    result = undone(before, after, current)
+
+    assert (result["content"], result["task"]) == ("one", "u")
+
+
+def test_a_field_that_was_changed_again_stands_in_the_way_and_is_named() -> None:
+    before = knowledge_row("a", content="one", task="t")
+    after = edited(before, content="two", task="u")
+    current = edited(after, content="three")
+
+    assert blocked(before, after, current) == ["content"]
+
+
+def test_a_creation_that_was_edited_since_is_not_undone() -> None:
+    row = knowledge_row("a", tags={"a": "b"})
+
+    assert blocked(None, row, edited(row, content="new")) == ["content"]
+    assert blocked(None, row, decisions.make_tombstone(row, START)) == ["deleted"]
+
+
+def test_votes_since_never_stand_in_the_way_and_are_carried_over() -> None:
+    before = knowledge_row("a", content="one")
+    after = edited(before, content="two")
+    current = voted(voted(after), HARMFUL)
+
+    result = undone(before, after, current)
+
+    assert result["content"] == "one"
+    assert result["eval"] == current["eval"]
+
+
+def test_a_vote_is_taken_back_and_the_votes_around_it_stay() -> None:
+    first = voted(knowledge_row("a"))
+    second = voted(first, HARMFUL)
+    current = voted(second)
+
+    result = undone(first, second, current)
+
+    evaluation = result["eval"]
+    assert (evaluation["helpful"], evaluation["harmful"]) == (3, 0)
+    assert len(evaluation["helpful_history"]) == 2
+    assert evaluation["harmful_history"] == []
+    assert evaluation["confidence"] == pytest.approx(0.75, abs=1e-5)
+
+
+def test_the_newest_vote_is_taken_back_without_a_trace_of_rounding() -> None:
+    before = voted(voted(knowledge_row("a")), HARMFUL)
+    after = voted(before)
+
+    assert said(undone(before, after, after)) == said(before)
+
+
+def test_a_creation_that_was_only_voted_on_is_undone_with_its_votes() -> None:
+    row = knowledge_row("a")
+
+    result = undone(None, row, voted(row))
+
+    assert (result["deleted"], result["eval"]["helpful"]) == (True, 2)
+
+
+def test_the_last_entry_of_an_object_is_taken_out_and_the_object_stays() -> None:
+    before = knowledge_row("a", tags={"site": "x"})
+    after = edited(before, tags={"site": "x", "tool": "y"})
+    current = edited(after, tags={"tool": "y"})
+
+    assert undone(before, after, current)["tags"] == {}
+
+
+def test_an_object_that_the_change_brought_goes_as_a_whole() -> None:
+    before = knowledge_row("a")
+    after = before | {"routing": {"skill": "x"}, "version": 2}
+
+    assert "routing" not in undone(before, after, after)
+
+
+TAGS = st.dictionaries(st.sampled_from("abc"), st.sampled_from(["x", "y"]), max_size=3)
+
+
+@given(TAGS, TAGS, TAGS)
+def test_an_undo_takes_back_its_own_entries_or_says_which_stand_in_the_way(
+    one: dict[str, str], two: dict[str, str], three: dict[str, str]
+) -> None:
+    before = knowledge_row("a", tags=one)
+    after, current = before | {"tags": two, "version": 2}, before | {"tags": three, "version": 3}
+    moved = {name for name in "abc" if one.get(name) != two.get(name)}
+
+    result = undo_change(change(before, after), current, KNOWLEDGE, LATER)
+
+    if any(three.get(name) != two.get(name) for name in moved):
+        assert isinstance(result, BlockedRow)
+    if isinstance(result, BlockedRow):
+        assert two != three
+    else:
+        expected = {name: (one if name in moved else three).get(name) for name in "abc"}
+        assert result["tags"] == {name: value for name, value in expected.items() if value is not None}
+
+
+def noted(row: Row, source: object) -> Row:
+    return {**row, "tags": source, "version": row["version"] + 1}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "now", "in_the_way"),
+    [
+        pytest.param({"a": 1}, {"a": {"x": 1}}, {"a": {"x": 1, "y": 2}}, ["tags.a.y"], id="an entry below a value"),
+        pytest.param({"a": {"x": 1, "z": 3}}, {"a": {"z": 3}}, {"a": 7}, ["tags.a"], id="a value above an entry"),
+        pytest.param(
+            {"a": None}, {"a": {"x": {"y": 1}}}, {"a": {"x": {"z": 1}}}, ["tags.a.x.y", "tags.a.x.z"], id="deep"
+        ),
+        pytest.param({"a": [1]}, {"b": 2}, {"b": 2, "a": {"x": 1}}, ["tags.a.x"], id="where a list was"),
+    ],
+)
+def test_what_came_since_to_the_place_of_a_value_stands_in_the_way(
+    before: object, after: object, now: object, in_the_way: list[str]
+) -> None:
+    row = knowledge_row("a")
+
+    fields = blocked(noted(row, before), noted(row, after), noted(row, now))
+
+    assert [field for field in fields if field in in_the_way] == in_the_way
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "now", "then"),
+    [
+        pytest.param({}, {"x": 1}, {"x": 1, "y": 2}, {"y": 2}, id="beside an added entry"),
+        pytest.param({"a": {}}, {"a": {"x": 1}}, {"a": {"x": 1, "y": 2}}, {"a": {"y": 2}}, id="in an empty object"),
+        pytest.param({"a": 1}, {"a": {"x": 1}}, {"a": {"x": 1}, "b": 2}, {"a": 1, "b": 2}, id="beside the place"),
+    ],
+)
+def test_what_came_since_beside_a_place_is_kept(before: object, after: object, now: object, then: object) -> None:
+    row = knowledge_row("a")
+
+    assert undone(noted(row, before), noted(row, after), noted(row, now))["tags"] == then
+
+
+LEAVES = st.sampled_from([1, 2, None, "x"])
+OBJECTS = st.recursive(LEAVES, lambda inner: st.dictionaries(st.sampled_from("ab"), inner, max_size=2), max_leaves=4)
+ROWS = st.dictionaries(st.sampled_from("ab"), OBJECTS, max_size=2)
+
+
+@given(before=ROWS, after=ROWS, now=ROWS)
+def test_an_undo_keeps_all_that_came_since_or_is_blocked(before: Row, after: Row, now: Row) -> None:
+    row = knowledge_row("a")
+
+    result = undo_change(change(noted(row, before), noted(row, after)), noted(row, now), KNOWLEDGE, LATER)
+
+    if not isinstance(result, BlockedRow):
+        done, was, own = (flatten({"tags": one}) for one in (now, after, result["tags"]))
+        assert {
+            path: value for path, value in done.items() if was.get(path) != value and value != {}
+        }.items() <= own.items()

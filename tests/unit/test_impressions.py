@@ -1,0 +1,171 @@
+"""The memory of what was shown: at once here, durable behind the search, bounded, and never in its way."""
+
+import asyncio
+
+import pytest
+
+from knowhub.core.errors import ReadOnly
+from knowhub.core.operation import Decide, IdempotencyKey, Outcome, View
+from knowhub.knowledge.feedback.impressions import IMPRESSIONS, MAX_SHOWN, MAX_WAITING, ImpressionLog, ImpressionScope
+from tests.builders import CountedIds, FakeClock, caller, local
+from tests.fakes.memory_store import MemoryStore
+
+pytestmark = pytest.mark.anyio
+SESSION = ImpressionScope("s", "g")
+
+
+class RefusingStore(MemoryStore):
+    """Refuses every commit while `refuses`, and holds each one up while `gate` is closed."""
+
+    def __init__(self) -> None:
+        super().__init__(FakeClock(), CountedIds())
+        self.refuses = False
+        self.gate = asyncio.Event()
+        self.gate.set()
+
+    async def commit(
+        self, account: str, actor: str, decide: Decide[View], idempotency: IdempotencyKey | None = None
+    ) -> Outcome:
+        await self.gate.wait()
+        if self.refuses:
+            raise ReadOnly("the disk is full")
+        return await super().commit(account, actor, decide, idempotency)
+
+
+@pytest.fixture
+async def store() -> RefusingStore:
+    return RefusingStore()
+
+
+def on(store: RefusingStore, close_s: float = 5.0) -> ImpressionLog:
+    return ImpressionLog(store, FakeClock(), close_s)
+
+
+def written(store: RefusingStore, shown: ImpressionScope = SESSION) -> list[str]:
+    return shown.select_ids(store.view("default").get(IMPRESSIONS, shown.row_id(local())))
+
+
+async def test_what_is_noted_is_known_before_it_is_written(store: RefusingStore) -> None:
+    showings = on(store)
+    store.gate.clear()
+
+    showings.note(local(), SESSION, ["a", "b"])
+
+    assert showings.get_ids(local(), SESSION) == {"a", "b"}
+    assert showings.get_ids(local(), ImpressionScope("s")) == {"a", "b"}
+    assert written(store) == []
+    store.gate.set()
+    await showings.flush(local(), SESSION)
+    assert (written(store), sorted(showings.get_ids(local(), SESSION))) == (["a", "b"], ["a", "b"])
+
+
+async def test_what_comes_while_something_is_written_goes_with_one_more_write(store: RefusingStore) -> None:
+    showings = on(store)
+    store.gate.clear()
+    for number in range(50):
+        showings.note(local(), SESSION, [f"k{number}"])
+        await asyncio.sleep(0)
+    store.gate.set()
+
+    await showings.close()
+
+    assert (len(written(store)), store.last_seq) == (50, 2)
+
+
+async def test_nobody_named_is_nobody_shown(store: RefusingStore) -> None:
+    showings = on(store)
+
+    showings.note(local(), ImpressionScope(), ["a"])
+    await showings.close()
+
+    assert (showings.get_ids(local(), ImpressionScope()), store.last_seq) == (frozenset(), 0)
+
+
+async def test_sessions_goals_and_principals_do_not_mix_whatever_their_names(store: RefusingStore) -> None:
+    showings = on(store)
+    places = [
+        ImpressionScope("a", "b"),
+        ImpressionScope("a|b"),
+        ImpressionScope("b", "a"),
+        ImpressionScope(goal_id="a"),
+        ImpressionScope(goal_id="b"),
+        ImpressionScope("a:goal"),
+    ]
+    for number, shown in enumerate(places):
+        showings.note(local(), shown, [f"k{number}"])
+    await showings.close()
+
+    assert [showings.get_ids(local(), shown) for shown in places] == [{f"k{number}"} for number in range(len(places))]
+    assert showings.get_ids(caller(user_id="li"), places[0]) == frozenset()
+
+
+async def test_a_row_keeps_the_newest_thousand(store: RefusingStore) -> None:
+    clock = FakeClock()
+    showings = ImpressionLog(store, clock)
+    for number in range(3):
+        clock.advance(1)
+        showings.note(local(), ImpressionScope("s", f"g{number}"), [f"k{number}-{one}" for one in range(400)])
+        await showings.flush(local(), ImpressionScope("s"))
+
+    counts = [len(showings.get_ids(local(), ImpressionScope("s", f"g{number}"))) for number in range(3)]
+
+    assert (counts, len(showings.get_ids(local(), ImpressionScope("s")))) == ([200, 400, 400], MAX_SHOWN)
+
+
+async def test_a_store_that_refuses_fails_no_search_and_is_tried_again(store: RefusingStore) -> None:
+    showings = on(store)
+    store.refuses = True
+    showings.note(local(), SESSION, ["a"])
+    await showings.flush(local(), SESSION)
+
+    assert (sorted(showings.get_ids(local(), SESSION)), written(store), showings.failed) == (["a"], [], 1)
+    store.refuses = False
+    showings.note(local(), SESSION, ["b"])
+    await showings.flush(local(), SESSION)
+    assert written(store) == ["a", "b"]
+
+
+async def test_what_piles_up_is_bounded_and_counted(store: RefusingStore) -> None:
+    showings = on(store, close_s=0.05)
+    store.gate.clear()
+    for number in range(MAX_WAITING + 10):
+        showings.note(local(), ImpressionScope(f"s{number}"), ["a"])
+
+    await showings.close()
+
+    assert showings.dropped == MAX_WAITING + 10
+    assert showings.get_ids(local(), ImpressionScope(f"s{MAX_WAITING + 5}")) == frozenset()
+
+
+async def test_where_the_store_refuses_the_oldest_makes_room_for_the_newest(store: RefusingStore) -> None:
+    showings = on(store)
+    store.refuses = True
+    for number in range(MAX_WAITING + 1):
+        showings.note(local(), ImpressionScope(f"s{number}"), ["a"])
+        await showings.flush(local(), ImpressionScope(f"s{number}"))
+
+    known = [showings.get_ids(local(), ImpressionScope(f"s{number}")) for number in (0, 1, MAX_WAITING)]
+
+    assert (known, showings.dropped) == ([frozenset(), {"a"}, {"a"}], 1)
+
+
+async def test_two_users_of_one_agent_are_shown_things_apart(store: RefusingStore) -> None:
+    showings = on(store)
+    one, other = caller(agent_id="claude", user_id="u1"), caller(agent_id="claude", user_id="u2")
+
+    showings.note(one, SESSION, ["a"])
+    await showings.flush(one, SESSION)
+
+    assert showings.get_ids(one, SESSION) == {"a"}
+    assert showings.get_ids(other, SESSION) == frozenset()
+    assert showings.get_ids(caller(agent_id="claude"), SESSION) == frozenset()
+
+
+async def test_who_names_no_owner_is_known_by_their_project(store: RefusingStore) -> None:
+    showings = on(store)
+
+    showings.note(caller(project_id="x"), SESSION, ["a"])
+    await showings.close()
+
+    assert showings.get_ids(caller(project_id="x"), SESSION) == {"a"}
+    assert showings.get_ids(caller(project_id="y"), SESSION) == frozenset()

@@ -1,0 +1,78 @@
+"""The test mode that runs each decision twice finds decisions that are not pure."""
+
+from typing import Any
+
+import pytest
+
+from knowhub.core.ids import RandomIds, uuid4_id
+from knowhub.core.operation import Decide, Draft, Unchanged, Write
+from knowhub.engine.view import AccountView
+from tests.builders import CountedIds, FakeClock
+from tests.fakes.memory_store import MemoryStore
+from tests.pure_decisions import run_twice
+
+
+@pytest.fixture
+def view() -> AccountView:
+    return MemoryStore(FakeClock(), CountedIds()).view("default")
+
+
+def saving(row_id: str, **reply: Any) -> Draft:  # noqa: ANN401 -- any value
+    return Draft("save", [Write("notes", row_id, {"id": row_id, "version": 1})], reply=reply)
+
+
+def counting() -> Decide[AccountView]:
+    counts = {"rows": 0}
+
+    def decide(_view: AccountView) -> Draft:
+        counts["rows"] += 1
+        return saving("a", **counts)
+
+    return decide
+
+
+def remembering() -> Decide[AccountView]:
+    seen: list[str] = []
+
+    def decide(_view: AccountView) -> Draft | Unchanged:
+        if seen:
+            return Unchanged()
+        seen.append("a")
+        return saving("a")
+
+    return decide
+
+
+@pytest.mark.parametrize("made", [counting, remembering])
+def test_a_decision_that_keeps_a_tally_is_found(view: AccountView, made: Any) -> None:  # noqa: ANN401 -- what makes one
+    with pytest.raises(AssertionError, match="not pure"):
+        run_twice(made(), view)
+
+
+def test_a_decision_that_makes_an_id_each_time_is_pure(view: AccountView) -> None:
+    ids = RandomIds()
+
+    draft = run_twice(lambda _view: saving(uuid4_id(ids)), view)
+
+    assert isinstance(draft, Draft)
+
+
+def test_ids_that_are_mixed_up_are_found(view: AccountView) -> None:
+    turns = iter(
+        [("aaaa1111", "aaaa1111"), ("bbbb1111", "bbbb1111"), ("bbbb1111", "bbbb1111"), ("cccc1111", "dddd1111")]
+    )
+
+    def decide(_view: AccountView) -> Draft:
+        row_id, named = next(turns)
+        return saving(row_id, named=named)
+
+    with pytest.raises(AssertionError, match="not pure"):
+        run_twice(decide, view)
+
+
+def test_what_a_decision_raises_is_raised(view: AccountView) -> None:
+    def decide(_view: AccountView) -> Draft:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        run_twice(decide, view)

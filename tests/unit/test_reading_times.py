@@ -1,0 +1,153 @@
+"""Whatever reads a caller's text takes time in proportion to its length."""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import pytest
+
+from agent_tools import risk
+from knowhub.audit import quotes
+from knowhub.context import texts, times
+from knowhub.context.commit import blocks, pages
+from knowhub.context.commit.session_node import ArchiveBuilder
+from knowhub.context.commit_model import SessionArchive
+from knowhub.context.extraction import profile_rules
+from knowhub.context.extraction.extractors import make_extractors
+from knowhub.conversations import messages, recalled, secrets, statements
+from knowhub.conversations.messages import Message
+from knowhub.core import near_duplicates
+from knowhub.keywords import auto_link
+from knowhub.knowledge.evolve import merge_advisor, merging
+from knowhub.knowledge.extract import suggestions
+from knowhub.knowledge.extract.model import Trigger
+from knowhub.knowledge.extract.rules import by_rules
+from knowhub.search.analysis import index_terms, weigh_query
+from knowhub.search.keyword_text import KeywordTextRules
+from knowhub.usecases.spoken_memories import RuleBasedReader
+from tests.context_commits import SESSION, whose
+from tests.hostile_texts import HOSTILE_TEXTS
+
+READER: Final = RuleBasedReader()
+WORDS: Final = KeywordTextRules()
+
+LENGTHS: Final = (4_000, 8_000, 16_000)
+# Twice for each doubling, and some for the machine.
+MOST_GROWTH: Final = 9
+NOISE_S: Final = 0.03
+LONGEST_S: Final = 0.5
+
+
+def split_messages(text: str) -> list[Message]:
+    """Say a text in messages that are short enough to be read to their end."""
+    roles = ("user", "user", "assistant", "tool")
+    parts = [text[at : at + 2_000] for at in range(0, len(text), 2_000)]
+    return [Message(roles[at % 4], part, "", f"m{at}") for at, part in enumerate(parts)]
+
+
+def extract_memories(text: str) -> None:
+    async def extract() -> None:
+        messages = split_messages(text)
+        for extractor in make_extractors(READER):
+            await extractor.extract(messages, SessionArchive("s1", SESSION, ""), whose())
+
+    asyncio.run(extract())
+
+
+def summarize_session(text: str) -> None:
+    # Messages in which nothing stands come to no summary.
+    messages = [message for message in split_messages(text) if message.content.strip()]
+    ArchiveBuilder(READER).extract_summary(messages or [Message("user", "a")])
+
+
+def correct_profile(text: str) -> None:
+    before, after = ({"content": content, "metadata": {}} for content in (text, text.replace("\n", "\n- ") + "\n- b"))
+    blocks.correct_values(before, after, 1.7e9)
+
+
+def remove_statement(text: str) -> None:
+    content = "\n".join(f"- {line}" for line in text.splitlines())
+    blocks.remove_text(content, "a")
+    pages.make_layers(content)
+
+
+def merge_records(text: str) -> None:
+    merging.join_contents({"task": "a", "content": text}, [{"task": "b", "content": text[1:]}])
+
+
+def find_quotes(text: str) -> None:
+    index = quotes.QuoteIndex()
+    quoted = quotes.normalize_quote(text)
+    index.put(1, quoted)
+    for _ in index.find_candidates(quoted, []):
+        pass
+
+
+def find_all_secrets(text: str) -> None:
+    for piece, offset in secrets.pieces(text):
+        secrets.find_secrets(piece, offset)
+
+
+READERS: Final[Mapping[str, Callable[[str], object]]] = {
+    "memories of a commit": extract_memories,
+    "summary of a session": summarize_session,
+    "recalled text": lambda text: recalled.remove_recalled(split_messages(text), recalled.index_recalled([text[:500]])),
+    "transcript": lambda text: texts.transcript(
+        [{"name": "", "role": "user", "timestamp": "", "message_id": "m1", "content": text}]
+    ),
+    "correction of a profile": correct_profile,
+    "statement of a profile": remove_statement,
+    "values of a person": profile_rules.values,
+    "named times": lambda text: times.list_named_times(text, 1.7e9),
+    "time after an event": times.time_after,
+    "knowledge of a task": lambda text: by_rules(split_messages(text), Trigger.COMPACTION),
+    "knowledge of feedback": lambda text: by_rules(split_messages(text), Trigger.USER_FEEDBACK),
+    "wishes of a profile": statements.parse_statement,
+    "losses of a merge": lambda text: merge_advisor.find_missing_facts([text], text[1:]),
+    "merge of records": merge_records,
+    "offers of resources": lambda text: list(suggestions.suggest_resources(0, Message("user", text), [])),
+    "sealed bodies": lambda text: messages.without_revealed(
+        [Message("tool", text), Message("tool", f'"secure_body": "{text}'), Message("tool", f"| secure_body: {text}")]
+    ),
+    "secrets of an audit": find_all_secrets,
+    "secrets to withhold": secrets.find_possible_secrets,
+    "secrets to redact": secrets.redacted,
+    "secrets to cover": secrets.cover_secrets,
+    "quotes": find_quotes,
+    "renderings": quotes.find_rendering,
+    "copies": lambda text: (
+        near_duplicates.digest(text),
+        near_duplicates.shingles(text),
+        near_duplicates.make_similarity_query(text),
+    ),
+    "terms of the index": index_terms,
+    "terms of a question": weigh_query,
+    "normal form of a name": WORDS.tokens,
+    "mentions of keywords": lambda text: auto_link.find_names(text, WORDS.tokens, lambda token: len(token) % 3 == 0),
+    "name of a tool": risk.is_write_like,
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_reading_takes_time_in_proportion_to_the_length(reader: str) -> None:
+    read = READERS[reader]
+    read("Warm up: 我 1.")
+    slow: list[str] = []
+
+    for name, make_text in HOSTILE_TEXTS.items():
+        texts = [make_text(length) for length in LENGTHS]
+        taken = [cpu_time(read, text) for text in texts]
+        if taken[-1] > NOISE_S and taken[-1] > MOST_GROWTH * taken[0]:
+            taken = [min(cpu_time(read, text) for _ in range(3)) for text in texts]
+        if taken[-1] > LONGEST_S or (taken[-1] > NOISE_S and taken[-1] > MOST_GROWTH * taken[0]):
+            slow.append(f"{name}: {[round(seconds * 1000, 1) for seconds in taken]} ms")
+
+    assert not slow
+
+
+def cpu_time(read: Callable[[str], object], text: str) -> float:
+    """Return the CPU seconds that it takes, those of threads among them."""
+    begun = time.process_time()
+    read(text)
+    return time.process_time() - begun
