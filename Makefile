@@ -20,11 +20,12 @@ serve: env ## Run the server (KNOWHUB_HOST, KNOWHUB_PORT, KNOWHUB_DATA_DIR; ARGS
 test: check ## Run the checks and every test but the nightly ones (ARGS="-k name")
 	$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
 
-check: env ## Check format, lint, types and architecture
+check: env ## Check format, lint, types, architecture and unused code
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy .
 	$(BIN)/lint-imports
+	$(UNUSED_CODE)
 
 fix: env ## Format, and mend what ruff can mend
 	$(BIN)/ruff check --fix --exit-zero .
@@ -47,6 +48,13 @@ bench: env ## Run every benchmark (BENCH=benchmarks/bench_x.py runs one)
 	  $(BIN)/python -m "benchmarks.$$(basename "$$file" .py)" || failed="$$failed $$file"; \
 	done; \
 	if [ -n "$$failed" ]; then echo "failed:$$failed" >&2; exit 1; fi
+
+# Status 3 is unused code. Fields of records are used by their serialization, which vulture cannot see.
+define UNUSED_CODE
+	@found=$$($(BIN)/vulture); status=$$?; [ $$status -eq 0 ] || [ $$status -eq 3 ] || exit $$status; \
+	found=$$(echo "$$found" | grep -v -E 'unused (variable|attribute)'); \
+	if [ -n "$$found" ]; then echo "$$found" >&2; exit 1; fi; echo "vulture: no unused code"
+endef
 
 # Two files: the image installs the second, and needs no test tools. The first constrains it: one version of each thing.
 LOCK_WITH = $(or $(shell command -v uv),$(wildcard $(BIN)/uv)) pip compile pyproject.toml --quiet \

@@ -22,10 +22,11 @@ from knowhub.bootstrap import open_hub
 from knowhub.core.clock import SystemClock, iso
 from knowhub.core.ids import RandomIds, uuid4_id
 from knowhub.core.operation import Draft, Write
-from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, link_id
+from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, make_link_id
 from knowhub.settings import Settings
 from knowhub.stores.files.filesystem import RealFileSystem
-from knowhub.stores.files.open_store import Environment, open_store
+from knowhub.stores.files.store import Environment, open_store
+from knowhub.wiring.collections import COLLECTIONS
 
 ROUNDS = 3
 SCALE = float(os.environ.get("KNOWHUB_BENCH_SCALE", "1"))
@@ -79,7 +80,7 @@ def main() -> None:
 
 async def write_hub(folder: Path, rows: Path) -> None:
     """Write the keywords, infos and links to a data directory, and their rows alone to a file."""
-    world = Environment(RealFileSystem(), SystemClock(), RandomIds(), time.sleep)
+    world = Environment(RealFileSystem(), SystemClock(), RandomIds(), time.sleep, COLLECTIONS)
     store = open_store(folder, world)
     with rows.open("wb") as file:
         pending: list[Write] = []
@@ -120,7 +121,7 @@ def _rows() -> Iterator[Write]:
     for number in range(LINK_ROWS):
         info, keyword = infos[number % len(infos)], chance.choice(keywords)
         row = {"info_id": info, "keyword_id": keyword, "relation": "PRIMARY", "created_by": "user"} | times
-        yield Write(LINKS, link_id(info, keyword), row)
+        yield Write(LINKS, make_link_id(info, keyword), row)
 
 
 def _keyword(row_id: str, name: str, parent_id: str | None) -> dict[str, Any]:

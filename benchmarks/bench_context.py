@@ -28,8 +28,8 @@ import httpx
 from benchmarks.bench_retrieval import TOP_K, embedder_of, lines, relevance, scores
 from benchmarks.servers import knowhub, running
 from knowhub.context import uri
-from knowhub.context.heads import audience_facets
-from knowhub.context.model import PARTS, Category, ContextHead
+from knowhub.context.model import PARTS, ContextSummary, MemoryCategory
+from knowhub.context.queries import SEARCHED_TEXTS, audience_facets
 from knowhub.context.retrieval.assembler import RetrievalAssembler
 from knowhub.context.retrieval.search import MemorySearch
 from knowhub.context.search_model import NodeHit, TypedQuery
@@ -38,12 +38,12 @@ from knowhub.core.clock import SystemClock
 from knowhub.core.ids import RandomIds
 from knowhub.core.operation import Draft, Write
 from knowhub.core.request_context import RequestContext, caller_context
+from knowhub.engine.searchable import SearchableRows
 from knowhub.search.lexical import LexicalIndex
 from knowhub.search.texts import ContextTexts
 from knowhub.stores.files.filesystem import RealFileSystem
-from knowhub.stores.files.open_store import Environment, open_store
-from knowhub.stores.files.rows.state import SearchableContext
-from knowhub.stores.files.store import FileStore
+from knowhub.stores.files.store import Environment, FileStore, open_store
+from knowhub.wiring.collections import COLLECTIONS
 
 GOAL, HYBRID_GOAL, SPEED_GOAL = 0.74, 0.76, 1.5
 ACCOUNT = "default"
@@ -135,16 +135,16 @@ async def _ask(client: httpx.AsyncClient, queries: Sequence[dict[str, Any]]) -> 
 
 async def _speed(folder: Path) -> None:
     """Ask in turns the search, and the bare index with the assembly of as many blocks; in one process, no HTTP."""
-    store = open_store(folder, Environment(RealFileSystem(), SystemClock(), RandomIds(), time.sleep))
+    store = open_store(folder, Environment(RealFileSystem(), SystemClock(), RandomIds(), time.sleep, COLLECTIONS))
 
-    def searchable(name: str) -> SearchableContext:
-        return SearchableContext(store.state(name))
+    def searchable(name: str) -> SearchableRows[ContextSummary]:
+        return SearchableRows(store.state(name), SEARCHED_TEXTS)
 
-    index: LexicalIndex[ContextHead] = LexicalIndex(folder / "lexical", store, searchable, ContextTexts())
+    index: LexicalIndex[ContextSummary] = LexicalIndex(folder / "lexical", store, searchable, ContextTexts())
     index.account(ACCOUNT)
     store.subscribe(index)
     await _talk(store)
-    await index.absorb(2 * SESSIONS * MESSAGES)
+    await index.index_pending(2 * SESSIONS * MESSAGES)
     # As the server does: what was loaded is looked through by no collection.
     gc.collect()
     gc.freeze()
@@ -175,14 +175,14 @@ async def _speed(folder: Path) -> None:
 class _Bare:
     """The index's own query for the ten best, and blocks made of them."""
 
-    def __init__(self, store: FileStore, index: LexicalIndex[ContextHead]) -> None:
+    def __init__(self, store: FileStore, index: LexicalIndex[ContextSummary]) -> None:
         self._index = index
         self._assembler = RetrievalAssembler(store, index)
 
     async def search(self, ctx: RequestContext, question: str) -> object:
         groups = [audience_facets(ctx.visible or frozenset()), frozenset({"category:sessions"})]
 
-        def sees(head: ContextHead) -> bool:
+        def sees(head: ContextSummary) -> bool:
             return ctx.sees(head.audience)
 
         found = await self._index.search(ACCOUNT, question, groups, sees, TOP_K)
@@ -212,7 +212,7 @@ async def _talk(store: FileStore) -> None:
     chance = random.Random(20261121)
     for session in range(SESSIONS):
         user = f"user{session % USERS}"
-        address = uri.node_uri(ACCOUNT, f"users/{user}", Category.SESSIONS, f"s{session}")
+        address = uri.node_uri(ACCOUNT, f"users/{user}", MemoryCategory.SESSIONS, f"s{session}")
         at = 1_704_067_200.0 + session * 43_200
         said = [_said(chance, session, number) for number in range(MESSAGES)]
         rows = [_part(address, f"user:{user}", number, text, at) for number, text in enumerate(said)]

@@ -16,15 +16,15 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from knowhub.context.model import Category
+from knowhub.context.directories import CONTEXT_DIRECTORIES, directory_path
+from knowhub.context.model import MemoryCategory
 from knowhub.core.ids import RandomIds
 from knowhub.core.operation import Operation
 from knowhub.stores.files.data_directory import DataDirectory
-from knowhub.stores.files.directories.context_directories import NodeDirectories
-from knowhub.stores.files.directories.context_paths import physical
 from knowhub.stores.files.filesystem import RealFileSystem
-from knowhub.stores.files.open_store import Environment, open_store
-from knowhub.stores.files.store import FileStore
+from knowhub.stores.files.projections.directory_export import DirectoryExport
+from knowhub.stores.files.store import Environment, FileStore, open_store
+from knowhub.wiring.collections import COLLECTIONS
 from tests.builders import FakeClock
 from tests.context_rows import ACCOUNT, memory_at, node_row, said, session_at, written
 
@@ -38,23 +38,24 @@ _Files = Mapping[str, bytes]
 
 async def one_round(root: Path, nodes: int) -> tuple[float, float]:
     """Return the seconds that the directories took, and those of the same files without them."""
-    store = open_store(root / "data", Environment(RealFileSystem(), FakeClock(), RandomIds(), time.sleep))
-    directories = NodeDirectories(RealFileSystem(), DataDirectory(root / "data"), store)
+    store = open_store(root / "data", Environment(RealFileSystem(), FakeClock(), RandomIds(), time.sleep, COLLECTIONS))
+    folder = DataDirectory(root / "data").context
+    directories = DirectoryExport(RealFileSystem(), folder, store, CONTEXT_DIRECTORIES)
     ours = theirs = 0.0
     folders: list[Path] = []
     # The first two turns warm up, and the very first shows what bare files are to hold.
     for turn in range(-3, TURNS):
         operation = await _committed(store, turn, nodes)
         files = [{path.name: path.read_bytes() for path in folder.iterdir()} for folder in folders]
-        folders = [root / "data" / "context" / physical(uri) for uri in _nodes_of(operation)]
+        folders = [root / "data" / "context" / directory_path(uri) for uri in _nodes_of(operation)]
         names = [folder.name for folder in folders[: len(files)]]
-        bare = _bare(root / "data" / "context" / "bare", names, files) if turn % 2 else 0.0
+        bare = _bare(root / "data" / "bare", names, files) if turn % 2 else 0.0
         began = time.perf_counter()
         is_done = await directories.project(ACCOUNT, operation)
         seconds = time.perf_counter() - began
         if not is_done:
             sys.exit("the directories could not be written")
-        bare = bare or _bare(root / "data" / "context" / "bare", names, files)
+        bare = bare or _bare(root / "data" / "bare", names, files)
         if turn >= 0:
             ours += seconds
             theirs += bare
@@ -82,7 +83,7 @@ async def _committed(store: FileStore, turn: int, nodes: int) -> Operation:
     texts = [f"Message {number}: I prefer tea to coffee, mostly. 我更喜欢茶。" for number in range(_MESSAGES)]
     memories = [
         node_row(
-            memory_at(Category.EVENTS, f"event {turn} {number}"),
+            memory_at(MemoryCategory.EVENTS, f"event {turn} {number}"),
             abstract=f"Event {number} of this session, in a sentence of about this length.",
             overview="An overview of some lines. " * 8,
             content="What happened, in more words than the overview has. " * 20,

@@ -17,9 +17,10 @@ from benchmarks.servers import Server, bare, http, knowhub, requests, running
 from knowhub.core.clock import SystemClock, iso
 from knowhub.core.ids import RandomIds, uuid4_id
 from knowhub.core.operation import Draft, Write
-from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, link_id
+from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, make_link_id
 from knowhub.stores.files.filesystem import RealFileSystem
-from knowhub.stores.files.open_store import Environment, open_store
+from knowhub.stores.files.store import Environment, open_store
+from knowhub.wiring.collections import COLLECTIONS
 
 ROUNDS, CLIENTS, EACH = 5, 8, 400
 NODES, NAMES_A_NODE, FAN_OUT = 100_000, 10, 20
@@ -52,14 +53,14 @@ async def _compare(few: Server, many: Server, limit: Server) -> None:
     small = _asked_again(SMALL_NODES)
     figures: dict[str, list[float]] = {"bare": [], "fresh": [], "warm": [], "few": []}
     for round_number in range(ROUNDS + 1):
-        taken = {
+        try_load = {
             "bare": await _cpu_us(limit, warm),
             "fresh": await _cpu_us(many, fresh),
             "warm": await _cpu_us(many, warm),
             "few": await _cpu_us(few, small),
         }
         # The first round only warms up.
-        for name, figure in taken.items() if round_number else ():
+        for name, figure in try_load.items() if round_number else ():
             figures[name].append(figure)
     for name, what in (("fresh", "each name asked for once"), ("warm", "1,000 names again and again")):
         _print(f"exact hit, {NODES:,} keywords, {what}", figures[name], figures["bare"], BARE_LIMIT)
@@ -102,7 +103,7 @@ def _name(node: int, name: int) -> str:
 
 
 async def _write(folder: Path, nodes: int) -> None:
-    world = Environment(RealFileSystem(), SystemClock(), RandomIds(), time.sleep)
+    world = Environment(RealFileSystem(), SystemClock(), RandomIds(), time.sleep, COLLECTIONS)
     store = open_store(folder, world)
     pending: list[Write] = []
     for write in _rows(nodes):
@@ -135,7 +136,7 @@ def _rows(nodes: int) -> Iterator[Write]:
         yield Write(INFOS, info_id, info | stands)
         link = {"info_id": info_id, "keyword_id": row_id, "relation": "PRIMARY", "created_by": "user"}
         times = {"version": 1, "created_at": now, "updated_at": now}
-        yield Write(LINKS, link_id(info_id, row_id), link | times)
+        yield Write(LINKS, make_link_id(info_id, row_id), link | times)
 
 
 def _keyword(row_id: str, names: list[str], parent_id: str | None, tokens: list[str]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from statistics import median
 import numpy as np
 from usearch.index import Index
 
-from knowhub.search.vectors import Matrix, Vectors, row_type
+from knowhub.search.vectors import Matrix, Vectors, make_row_type
 
 RECORDS = 100_000
 DIMENSIONS = 384
@@ -47,8 +47,8 @@ async def _compare(share: float, mask: "np.ndarray", stores: "tuple[Vectors, Mat
         return [int(one) for one in best[np.argsort(-values[best])]]
 
     async def ours(query: Matrix) -> Sequence[int]:
-        likeness = await asyncio.to_thread(vectors.likeness, vectors.comparison(query, groups), TOP_K)
-        return [number for _, number in islice(likeness.best_first(TOP_K), TOP_K)]
+        likeness = await asyncio.to_thread(vectors.run_comparison, vectors.start_comparison(query, groups), TOP_K)
+        return [number for _, number in islice(likeness.iter_best(TOP_K), TOP_K)]
 
     def approximate(query: Matrix) -> Sequence[int]:
         # What a plain filter behind the search leaves is its recall; its time is the library's own.
@@ -85,7 +85,7 @@ def _meanings(chance: np.random.Generator, count: int) -> Matrix:
 
 def _filled(matrix: Matrix, visible: "dict[float, np.ndarray]") -> Vectors:
     vectors = Vectors(DIMENSIONS)
-    rows = np.empty(len(matrix), row_type(DIMENSIONS))
+    rows = np.empty(len(matrix), make_row_type(DIMENSIONS))
     rows["number"] = rows["digest"] = np.arange(len(matrix))
     rows["vector"] = matrix
     facets = [

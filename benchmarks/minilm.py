@@ -30,7 +30,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from benchmarks.onnx_file import Graph, read_safetensors
-from knowhub.core.embedding import Vector
+from knowhub.core.language_models import Vector
 from knowhub.providers.local_embedder import LocalEmbedder
 
 MODEL = "all-MiniLM-L6-v2"
