@@ -18,12 +18,12 @@ from knowhub.core.ids import RandomIds
 from knowhub.settings import Settings
 from knowhub.web import error_responses, openapi
 from knowhub.web.auth import AuthMiddleware, say_how_to_begin
-from knowhub.web.bodies import BodyGuard, BodyRules
 from knowhub.web.browsers import Cors, page_headers
 from knowhub.web.json_depth import json_limits
 from knowhub.web.limits import ConcurrencyLimit, RateLimiter, RateLimits
 from knowhub.web.metrics import Metrics
-from knowhub.web.middleware import HostGuard, PathGuard, RequestIdMiddleware
+from knowhub.web.middleware import HostGuard, RequestIdMiddleware
+from knowhub.web.request_guard import BodyRules, RequestGuard
 from knowhub.web.routes import (
     admin,
     context,
@@ -105,8 +105,7 @@ def _guard(app: FastAPI, settings: Settings, clock: Clock) -> None:
     if settings.max_concurrent_requests:
         # After the body: a request whose body arrives slowly must not take a slot.
         app.add_middleware(ConcurrencyLimit, most=settings.max_concurrent_requests)
-    app.add_middleware(BodyGuard, rules=rules)
-    app.add_middleware(PathGuard)
+    app.add_middleware(RequestGuard, rules=rules)
     allowed = RateLimits(settings.rate_limit_per_minute, settings.writes_per_day)
     if allowed != RateLimits(0, 0):
         app.add_middleware(RateLimiter, allowed=allowed, clock=clock)

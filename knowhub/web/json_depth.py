@@ -1,7 +1,6 @@
 """How deep JSON text is nested and how many values it holds, before it is parsed: one pass, in linear time."""
 
 import asyncio
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final
@@ -35,7 +34,9 @@ def json_limits(settings: Settings) -> JsonLimits:
 
 def find_excess(text: bytes, limits: JsonLimits, slice_bytes: int = SLICE_BYTES) -> str | None:
     """Return which limit JSON text exceeds, in words for the caller, or None; any bytes will do."""
-    return next(filter(None, _judge_slices(text, limits, slice_bytes)), None)
+    meter = _Meter(limits)
+    slices = (text[start : start + slice_bytes] for start in range(0, len(text), slice_bytes))
+    return next(filter(None, map(meter.add, slices)), None)
 
 
 async def find_excess_in_turns(text: bytes, limits: JsonLimits, turn: asyncio.Lock) -> str | None:
@@ -44,28 +45,17 @@ async def find_excess_in_turns(text: bytes, limits: JsonLimits, turn: asyncio.Lo
     Texts that share a `turn` are measured one slice at a time, so that many of them delay the others no more than one.
     """
     if len(text) <= SLICE_BYTES:
-        return find_excess(text, limits)
-    slices = _judge_slices(text, limits, SLICE_BYTES)
-    while True:
+        opened = text.count(b"[") + text.count(b"{")
+        if opened <= limits.depth and opened + text.count(b",") <= limits.values:
+            return None
+    meter = _Meter(limits)
+    for start in range(0, len(text), SLICE_BYTES):
         async with turn:
-            try:
-                excess = next(slices)
-            except StopIteration:
-                return None
+            excess = meter.add(text[start : start + SLICE_BYTES])
             if excess is not None:
                 return excess
             await asyncio.sleep(0)
-
-
-def _judge_slices(text: bytes, limits: JsonLimits, slice_bytes: int) -> Iterator[str | None]:
-    """Yield for each slice of a text which limit is exceeded there."""
-    opened = text.count(b"[") + text.count(b"{") if len(text) <= slice_bytes else len(text)
-    if opened <= limits.depth and opened + text.count(b",") <= limits.values:
-        yield None
-        return
-    meter = _Meter(limits)
-    for start in range(0, len(text), slice_bytes):
-        yield meter.add(text[start : start + slice_bytes])
+    return None
 
 
 class _Meter:

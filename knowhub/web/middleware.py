@@ -1,8 +1,8 @@
 """The ASGI middleware before every route: request ids, metrics, host and origin checks."""
 
-import re
 import time
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
@@ -24,8 +24,6 @@ _FOREIGN_PAGE = (
     "pages of other sites may not call this hub; name an allowed site in KNOWHUB_CORS_ORIGINS, and use fetch"
 )
 _PAGES = frozenset({"/", "/docs"})
-_CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
-_OF_RESOURCES = "/api/resource/"
 
 
 class RequestIdMiddleware:
@@ -73,7 +71,8 @@ class HostGuard:
         self._app = app
         self._allowed = frozenset(allowed_hosts)
         self._origins = frozenset(origins)
-        self._known: dict[tuple[bytes | None, bytes | None], str | None] = {}
+        # Enough for every honest caller.
+        self._find_refusal = lru_cache(maxsize=1000)(self._judge)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or refuse it."""
@@ -89,7 +88,7 @@ class HostGuard:
                 origin = value if origin in (None, value) else _TWO
             elif name == b"sec-fetch-site":
                 is_foreign |= value in _FOREIGN
-        refusal = self._refusal(host, origin)
+        refusal = self._find_refusal(host, origin)
         if refusal is None and is_foreign and origin is None and not _is_page(scope["path"]):
             # An image or a link names no origin, and its page reads no answer; but to reveal leaves a line, and counts.
             refusal = _FOREIGN_PAGE
@@ -98,15 +97,8 @@ class HostGuard:
             return
         await self._app(scope, receive, send)
 
-    def _refusal(self, host: bytes | None, origin: bytes | None) -> str | None:
-        key = (host, origin)
-        if key not in self._known:
-            if len(self._known) > 1000:  # noqa: PLR2004 -- enough for every honest caller; a flood starts over
-                self._known.clear()
-            self._known[key] = self._judge(_text(host), _text(origin))
-        return self._known[key]
-
-    def _judge(self, host: str | None, origin: str | None) -> str | None:
+    def _judge(self, sent_host: bytes | None, sent_origin: bytes | None) -> str | None:
+        host, origin = _text(sent_host), _text(sent_origin)
         name, port = _host_and_port(f"//{host}") if host else (None, None)
         if name is None or not (_is_loopback(name) or name in self._allowed or host in self._allowed):
             return f"this hub does not answer for host {host!r}; name it in KNOWHUB_ALLOWED_HOSTS if it should"
@@ -119,29 +111,6 @@ class HostGuard:
             or origin_name in self._allowed
         )
         return None if same else f"pages of {origin!r} may not call this hub; name its host in KNOWHUB_ALLOWED_HOSTS"
-
-
-class PathGuard:
-    """Refuses paths that hold a control character: no route has one, and no id.
-
-    Routes are matched by patterns that end in `$`, which fits before a line break too: two paths would name one thing.
-    """
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, or refuse it as a path with such an id is: 422 for that of a resource, else 404."""
-        # Most paths are printable, which is the fastest check.
-        if scope["type"] != "http" or scope["path"].isprintable() or not _CONTROLS.search(scope["path"]):
-            await self._app(scope, receive, send)
-            return
-        if scope["path"].startswith(_OF_RESOURCES):
-            refusal = 422, "invalid-input", "resource_id: must not hold control characters"
-            await answer_problem(send, scope, refusal, field="resource_id")
-            return
-        detail = "there is nothing at a path that holds control characters; see /docs"
-        await answer_problem(send, scope, (404, "not-found", detail))
 
 
 async def answer_problem(

@@ -89,7 +89,7 @@ def answer_write(
     extra = dict(headers or {})
     if operation_id is not None:
         extra["X-Operation-Id"] = operation_id
-    return answer_json({**body, "operation_id": operation_id}, status, extra)
+    return JsonText(orjson.dumps({**body, "operation_id": operation_id}), status, extra)
 
 
 def answer_row(written: WrittenRow) -> Response:

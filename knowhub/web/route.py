@@ -20,8 +20,8 @@ from knowhub.core.permissions import check_may_keep_up
 from knowhub.core.request_context import RequestContext
 from knowhub.operations.jobs import Job, JobStatus
 from knowhub.web.auth import context_of
-from knowhub.web.bodies import BODY, BODY_HASH
 from knowhub.web.parsing import parse_body, parse_query
+from knowhub.web.request_guard import BODY, BODY_HASH
 from knowhub.web.responses import answer_json, answer_write
 from knowhub.web.schemas.parts import Body, CallerIds, DeleteBody
 from knowhub.web.schemas.upkeep import JobStarted
@@ -80,7 +80,7 @@ class Write(Call):
         pairs = scope["query_string"].split(b"&")
         query = b"&".join(pair for pair in pairs if not pair.startswith(b"wait="))
         # Of a large body the guard has made the hash already, in a thread.
-        hashed = scope[BODY_HASH].copy() if BODY_HASH in scope else sha256(raw_body(self.request))
+        hashed = scope[BODY_HASH].copy() if BODY_HASH in scope else sha256(scope.get(BODY, b""))
         hashed.update(b"\0" + query)
         asked = hashed.hexdigest()
         # Not request.url, which is built from headers, quoted again and without the line breaks of a path.
@@ -209,7 +209,7 @@ class Route(StarletteRoute):
 
         Raises RequestValidationError and InvalidInput.
         """
-        raw, query = raw_body(request), request.scope["query_string"]
+        raw, query = request.scope.get(BODY, b""), request.scope["query_string"]
         if self.body is None:
             if not self.takes_lines and raw.strip() not in _NO_FIELDS:
                 # A caller named in the body would be ignored, and another one would act.
@@ -242,12 +242,6 @@ class Routes(list[Route]):
             return endpoint
 
         return add
-
-
-def raw_body(request: Request) -> bytes:
-    """Return the body as it was sent; the guard before the routes has read it within its limits."""
-    raw: bytes = request.scope.get(BODY, b"")
-    return raw
 
 
 async def answer_job(

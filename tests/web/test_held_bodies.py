@@ -12,8 +12,8 @@ from knowhub.core.request_context import Role
 from knowhub.identity.decisions import root_caller
 from knowhub.settings import Settings
 from knowhub.web.auth import CALLER
-from knowhub.web.bodies import BODY, BodyGuard, BodyRules
 from knowhub.web.json_depth import JsonLimits
+from knowhub.web.request_guard import BODY, BodyRules, RequestGuard
 
 pytestmark = pytest.mark.anyio
 
@@ -37,7 +37,7 @@ class Guarded:
             lines=frozenset(),
             arrival_s=arrival_s,
         )
-        self.guard = BodyGuard(self._app, rules)
+        self.guard = RequestGuard(self._app, rules)
 
     async def _app(self, scope: Scope, _receive: Receive, send: Send) -> None:
         await self.may_answer.wait()

@@ -14,8 +14,8 @@ from pydantic import ValidationError
 from knowhub.core.errors import FieldError, InvalidInput, TooLarge
 from knowhub.knowledge.exchange import workspace_files
 from knowhub.knowledge.model import ImportedKnowledge
-from knowhub.web.json_body import parse_json
 from knowhub.web.json_depth import JsonLimits, find_excess, json_limits
+from knowhub.web.parsing import parse_json
 from knowhub.web.responses import answer_write
 from knowhub.web.route import Call, Routes, TextAnswer, Write
 from knowhub.web.schemas import answers as shapes

@@ -15,7 +15,7 @@ from knowhub.identity.model import KeyHolder
 from knowhub.identity.service import IdentityService
 from knowhub.settings import Settings
 from knowhub.web.app import create_app
-from knowhub.web.bodies import BODY
+from knowhub.web.request_guard import BODY
 from knowhub.wiring.adapters import Overrides
 from tests.builders import CountedIds, FakeClock
 from tests.keys import ROOT_KEY, bearing, key_for, minted, text_of

@@ -1,0 +1,223 @@
+"""The guard before the routes: it refuses paths that no route has, and reads bodies whole within their limits."""
+
+import asyncio
+import re
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Final
+
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from knowhub.web.json_depth import JsonLimits, find_excess_in_turns
+from knowhub.web.limits import name_caller
+from knowhub.web.middleware import READING, answer_problem
+
+BODY: Final = "knowhub.body"
+BODY_HASH: Final = "knowhub.body_hash"
+
+_CONTROLS: Final = re.compile(r"[\x00-\x1f\x7f]")
+_RESOURCES: Final = "/api/resource/"
+_DRAINED_BYTES: Final = 64 * 1024 * 1024
+# More is copied and hashed in a thread.
+_HANDLED_AT_ONCE: Final = 256 * 1024
+_JSON, _NDJSON = ("application/json",), ("application/x-ndjson", "application/jsonl", "application/x-jsonlines")
+
+
+@dataclass(frozen=True, slots=True)
+class BodyRules:
+    """The limits of bodies: bytes, depth and values of their JSON, and the seconds in which they must arrive.
+
+    `large` routes take `batch_bytes`. `held_bytes` is the limit of all requests together that are not answered yet,
+    `caller_bytes` that of one caller; 0 is no limit.
+    """
+
+    max_bytes: int
+    batch_bytes: int
+    held_bytes: int
+    caller_bytes: int
+    json: JsonLimits
+    large: frozenset[str]
+    lines: frozenset[str]
+    arrival_s: float
+
+
+class RequestGuard:
+    """Reads a body whole before a route runs, and refuses what no route could read.
+
+    The bytes of a body count until its request is answered, for the process and for the caller: from the beginning as
+    many as its headers announce, else as many as have come.
+    """
+
+    def __init__(self, app: ASGIApp, rules: BodyRules) -> None:
+        self._app = app
+        self._rules = rules
+        self._held = _HeldBytes()
+        self._measuring = asyncio.Lock()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, its body read."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        # Most paths are printable, which is the fastest check.
+        if not scope["path"].isprintable() and _CONTROLS.search(scope["path"]):
+            await _refuse_path(scope, send)
+            return
+        if scope["method"] in READING:
+            await self._app(scope, receive, send)
+            return
+        share = _Share(self._rules, self._held, name_caller(scope))
+        try:
+            body = await self._read(scope, receive, share)
+            if body:
+                await self._check(scope, body)
+            # Routes read it here.
+            scope[BODY] = body
+            if len(body) > _HANDLED_AT_ONCE and any(name == b"idempotency-key" for name, _ in scope["headers"]):
+                scope[BODY_HASH] = await asyncio.to_thread(sha256, body)
+        except _Refusal as refusal:
+            await answer_problem(send, scope, (refusal.status, refusal.kind, refusal.detail), refusal.headers)
+        except ClientDisconnect:
+            return
+        else:
+            await self._app(scope, receive, send)
+        finally:
+            share.give_back()
+
+    async def _read(self, scope: Scope, receive: Receive, share: "_Share") -> bytes:
+        """Read a body. Raises _Refusal, and ClientDisconnect if it was broken off.
+
+        Nothing is held of a body that is too large, or that there is no room for. It is read to its end where the
+        connection ends with the answer: a client that is still writing would not see the answer. Where the connection
+        stays open, the protocol reads the rest after the answer.
+        """
+        limit = self._rules.batch_bytes if scope["path"] in self._rules.large else self._rules.max_bytes
+        announced = dict(scope["headers"]).get(b"content-length", b"")
+        body = bytearray()
+        size = int(announced) if announced.isdigit() else 0
+        refusal = share.take_up_to(size) if size <= limit else None
+        size = 0
+        try:
+            async with asyncio.timeout(self._rules.arrival_s):
+                while refusal is None or _is_last_request(scope):
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise ClientDisconnect
+                    piece = message.get("body", b"")
+                    size += len(piece)
+                    if size <= limit and refusal is None:
+                        refusal = share.take_up_to(size)
+                        body += piece
+                    if size > limit or refusal is not None:
+                        body = bytearray()
+                        share.give_back()
+                    if not message.get("more_body", False) or size > _DRAINED_BYTES:
+                        break
+        except TimeoutError:
+            detail = f"a request must arrive within {self._rules.arrival_s:g} seconds"
+            raise _Refusal(408, "request-timeout", detail, ((b"connection", b"close"),)) from None
+        if refusal is not None:
+            raise _Refusal(503, "unavailable", refusal, ((b"retry-after", b"1"),))
+        if size > limit:
+            more = " or more" if size > _DRAINED_BYTES else ""
+            raise _Refusal(413, "too-large", f"a body here is at most {limit} bytes; this has {size}{more}")
+        return bytes(body) if size <= _HANDLED_AT_ONCE else await asyncio.to_thread(bytes, body)
+
+    async def _check(self, scope: Scope, body: bytes) -> None:
+        """Raise _Refusal if the route could not read the body."""
+        headers = dict(scope["headers"])
+        lines = scope["path"] in self._rules.lines
+        wanted = _NDJSON if lines else _JSON
+        sent = headers.get(b"content-type", b"").split(b";")[0].strip().lower().decode("latin-1")
+        if sent not in wanted:
+            detail = f"send {wanted[0]}, not {sent or 'a body without a content type'}"
+            raise _Refusal(415, "unsupported-media-type", detail)
+        encoding = headers.get(b"content-encoding", b"identity").strip().lower()
+        if encoding != b"identity":
+            detail = f"send the body as it is, not encoded as {encoding.decode('latin-1')}"
+            raise _Refusal(415, "unsupported-media-type", detail)
+        excess = None if lines else await find_excess_in_turns(body, self._rules.json, self._measuring)
+        if excess is not None:
+            raise _Refusal(422, "invalid-input", f"body: {excess}")
+
+
+class _Refusal(Exception):
+    """Why a request is not handed to its route: the parts of the problem that is answered."""
+
+    def __init__(self, status: int, kind: str, detail: str, headers: tuple[tuple[bytes, bytes], ...] = ()) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.kind = kind
+        self.detail = detail
+        self.headers = headers
+
+
+@dataclass(slots=True)
+class _HeldBytes:
+    """How many bytes of bodies are held, in all and for each caller who has any."""
+
+    total: int = 0
+    by_caller: dict[str, int] = field(default_factory=dict)
+
+
+class _Share:
+    """The bytes that one request holds. The caller is None where only the process has a limit."""
+
+    def __init__(self, rules: BodyRules, held: _HeldBytes, caller: str | None) -> None:
+        self._rules = rules
+        self._held = held
+        self._caller = caller
+        self._count = 0
+
+    def take_up_to(self, size: int) -> str | None:
+        """Count as many bytes as a body has by now, or say which limit forbids; what was counted before stays so."""
+        more = size - self._count
+        if more <= 0:
+            return None
+        if self._caller is not None:
+            held = self._held.by_caller.get(self._caller, 0) + more
+            if 0 < self._rules.caller_bytes < held:
+                return (
+                    "the requests of one caller that are not answered yet hold at most "
+                    f"{self._rules.caller_bytes} bytes together; wait for answers, and send it again"
+                )
+        if 0 < self._rules.held_bytes < self._held.total + more:
+            limit = self._rules.held_bytes
+            return f"requests that are not answered yet hold at most {limit} bytes together; try again"
+        if self._caller is not None:
+            self._held.by_caller[self._caller] = held
+        self._held.total += more
+        self._count = size
+        return None
+
+    def give_back(self) -> None:
+        """Count nothing for this request any more."""
+        if not self._count:
+            return
+        self._held.total -= self._count
+        if self._caller is not None:
+            self._held.by_caller[self._caller] -= self._count
+            if not self._held.by_caller[self._caller]:
+                del self._held.by_caller[self._caller]
+        self._count = 0
+
+
+def _is_last_request(scope: Scope) -> bool:
+    """Return whether the connection ends with the answer."""
+    return scope.get("http_version") == "1.0" or any(
+        name == b"connection" and b"close" in value.lower() for name, value in scope["headers"]
+    )
+
+
+async def _refuse_path(scope: Scope, send: Send) -> None:
+    """Answer a path with a control character as one with such an id is answered: 422 for a resource, else 404.
+
+    Routes are matched by patterns that end in `$`, which fits before a line break too: two paths would name one row.
+    """
+    if scope["path"].startswith(_RESOURCES):
+        refusal = 422, "invalid-input", "resource_id: must not hold control characters"
+        await answer_problem(send, scope, refusal, field="resource_id")
+        return
+    detail = "there is nothing at a path that holds control characters; see /docs"
+    await answer_problem(send, scope, (404, "not-found", detail))
