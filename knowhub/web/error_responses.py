@@ -44,7 +44,7 @@ def problem(
     """Return the body and media type of an error."""
     body = {
         "type": f"urn:knowhub:problem:{kind}",
-        "title": _TITLES.get(status, HTTPStatus(status).phrase),
+        "title": title_of(status),
         "status": status,
         "detail": detail,
         # A path may hold half a surrogate pair, which is no JSON text.
@@ -52,6 +52,11 @@ def problem(
         **(extra or {}),
     }
     return orjson.dumps(body, default=str), "application/problem+json"
+
+
+def title_of(status: int) -> str:
+    """Return the name of a status; Python 3.11 knows older names of two."""
+    return _TITLES.get(status, HTTPStatus(status).phrase)
 
 
 def install(app: FastAPI, routes: Sequence[Route]) -> None:

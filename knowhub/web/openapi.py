@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from knowhub.web.auth import API_KEY_HEADER, is_open
+from knowhub.web.error_responses import title_of
 from knowhub.web.openapi_examples import example_of, problem_example
 from knowhub.web.route import Answer, Edit, Route, Routes, TextAnswer, Write
 from knowhub.web.schemas.parts import Problem
@@ -29,8 +30,6 @@ _PROBLEM_TEXTS = {
     503: "The server cannot do this now, is answering as many requests as it may, or holds as many bytes of them.",
     507: "The disk is full.",
 }
-_TITLES = {413: "Content Too Large", 422: "Unprocessable Content"}
-
 _SCHEMES = {
     "key": {"type": "apiKey", "in": "header", "name": API_KEY_HEADER, "description": "An API key, or the root key."},
     "bearer": {"type": "http", "scheme": "bearer", "description": "The same key, as a bearer token."},
@@ -237,7 +236,7 @@ def _describe_answer(
 
 def _describe_problem(status: int) -> dict[str, Any]:
     text = _PROBLEM_TEXTS[status]
-    example = problem_example(status, _TITLES.get(status, HTTPStatus(status).phrase), text)
+    example = problem_example(status, title_of(status), text)
     content = {"application/problem+json": {"schema": _refer_to(Problem), "example": example}}
     return {"description": text, "headers": _describe_headers(status, ["X-Request-ID"]), "content": content}
 

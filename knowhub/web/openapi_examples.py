@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
+from knowhub.web.schemas.keyword_answers import KEYWORD_ID
+
 # A list in a list in a list is empty: a subtree holds subtrees.
 _MAX_DEPTH = 4
 _MOMENT = "2026-11-22T09:30:00.000Z"
 _OPERATION = "00000000-002a-8f7b-a334-0b287c9f51ba"
-_KEYWORD = "7f1c2b9e-6a52-4f0c-ac3e-1c7a52b5d0aa"
 _MEMORY = "ctx://default/users/li/memories/preferences/editor"
 
 _TEXTS: Mapping[str, str] = {
@@ -37,7 +38,7 @@ _TEXTS: Mapping[str, str] = {
     "key": "kh_3f1c_example",
     "key_id": "3f1c",
     "knowledge_id": "knowledge-20261122-a1c8",
-    "keyword_id": _KEYWORD,
+    "keyword_id": KEYWORD_ID,
     "level_hit": "L0",
     "match_reason": "words: editor",
     "message": "must not be blank",

@@ -10,7 +10,7 @@ from fastapi import FastAPI
 
 from knowhub.bootstrap import Hub
 from knowhub.web.route import Route, TextAnswer
-from knowhub.web.schemas.examples import KEYWORD_ID, OTHER_KEYWORD_ID
+from knowhub.web.schemas.keyword_answers import KEYWORD_ID, OTHER_KEYWORD_ID
 from tests.web.conftest import Saved, client_of
 from tests.web.sessions import commit
 from tests.web.trees import info, keyword

@@ -8,7 +8,6 @@ from knowhub.identity.model import ApiKey, IssuedKey
 from knowhub.identity.service import IdentityService
 from knowhub.web.responses import answer_list, answer_write
 from knowhub.web.route import Call, Routes, Write
-from knowhub.web.schemas import examples
 from knowhub.web.schemas import keys as shapes
 from knowhub.web.schemas.keys import KeyBody
 from knowhub.web.schemas.parts import CallerIds, OperationAnswer
@@ -16,7 +15,21 @@ from knowhub.web.schemas.parts import CallerIds, OperationAnswer
 routes = Routes("/api/admin/keys", "keys", "API keys, their holders and roles.")
 
 
-@routes.add("POST", "", {201: shapes.IssuedKeyAnswer}, summary="Create a key", examples=examples.KEY)
+@routes.add(
+    "POST",
+    "",
+    {201: shapes.IssuedKeyAnswer},
+    summary="Create a key",
+    examples={
+        "an agent of a user": {"user_id": "li", "agent_id": "crawler", "role": "writer", "team_ids": ["web"]},
+        "who only reads, for a while": {
+            "account": "acme",
+            "user_id": "guest",
+            "role": "reader",
+            "expires_at": "2099-12-31",
+        },
+    },
+)
 async def create_key(call: Write, sent: KeyBody) -> Response:
     """Create a key for a user, an agent or both. Its text is answered once and stored nowhere."""
     # The other ids are the holder's, not the caller's.

@@ -22,7 +22,6 @@ from knowhub.web.responses import answer_json, answer_write, etag
 from knowhub.web.route import Call, Edit, Routes, Write
 from knowhub.web.schemas import context as schemas
 from knowhub.web.schemas import context_answers as shapes
-from knowhub.web.schemas import examples
 from knowhub.web.schemas.parts import Body, DeletionAnswer
 
 routes = Routes("/api", "memories", "Sessions word for word, and the memories taken from them, in three layers.")
@@ -38,7 +37,29 @@ _SHOWN_OF_A_BLOCK = tuple(shapes.FoundBlock.model_fields)
         200: (shapes.CommitAnswer, "Nothing was new, or it was a dry run."),
     },
     summary="Commit a session",
-    examples=examples.COMMIT,
+    examples={
+        "a session with its tools": {
+            "session_id": "2026-03-05-login",
+            "user_id": "li",
+            "agent_id": "crawler",
+            "messages": [
+                {
+                    "role": "user",
+                    "content": "以后报告一律用中文，附上 CSV 文件名。",
+                    "message_id": "m-1",
+                    "timestamp": "2026-03-05T09:00:00Z",
+                },
+                {"role": "tool", "name": "site_login", "content": "refused: captcha", "message_id": "m-2"},
+                {"role": "assistant", "content": "打开登录页后先等待 2 秒，再提交表单。", "message_id": "m-3"},
+            ],
+            "used_tools": [{"name": "site_login", "ok": False, "seconds": 1.2, "call_id": "c-1"}],
+        },
+        "the plan, before anything is written": {
+            "session_id": "a-look",
+            "messages": [{"role": "user", "content": "I prefer answers in English."}],
+            "options": {"dry_run": True},
+        },
+    },
     is_large=True,
 )
 async def commit_session(call: Write, sent: schemas.CommitBody) -> Response:
@@ -88,7 +109,7 @@ async def get_node(call: Call, params: schemas.NodeParams) -> Response:
     {200: shapes.SavedNode},
     summary="Correct a memory",
     errors=(404,),
-    examples=examples.NODE_PATCH,
+    examples={"say it better": {"abstract": "报告用中文", "overview": "报告一律用中文，附上 CSV 文件名。"}},
 )
 async def edit_node(call: Edit, sent: schemas.NodePatchBody, params: schemas.NodePlaceParams) -> Response:
     """Change the layers of a memory. The messages of a session cannot be changed."""
@@ -135,7 +156,7 @@ async def get_outbox(call: Call) -> Response:
     "/context/outbox/{event_id}/retry",
     {200: shapes.RetriedEvent},
     summary="Try a dead letter again",
-    examples=examples.RETRY,
+    examples={"once more": {}},
     is_body_optional=True,
 )
 async def retry_event(call: Call, event_id: str, sent: Body) -> Response:
@@ -150,7 +171,7 @@ async def retry_event(call: Call, event_id: str, sent: Body) -> Response:
     "/context/sessions/{session_id}/distill",
     {200: shapes.DistillAnswer},
     summary="Save knowledge from a session",
-    examples=examples.DISTILL,
+    examples={"look first": {"dry_run": True}, "do it": {}},
     is_body_optional=True,
 )
 async def distill_session(call: Write, session_id: str, sent: schemas.DistillBody) -> Response:

@@ -19,7 +19,6 @@ from knowhub.web.parsing import parse_json
 from knowhub.web.responses import answer_write
 from knowhub.web.route import Call, Routes, TextAnswer, Write
 from knowhub.web.schemas import answers as shapes
-from knowhub.web.schemas import examples
 from knowhub.web.schemas.exchange import ExportParams, ImportLine, ImportParams
 from knowhub.web.schemas.knowledge import MAX_IMPORT_LINES
 
@@ -54,7 +53,28 @@ async def export_knowledge(call: Call, params: ExportParams) -> Response:
 
 
 @routes.add(
-    "POST", "/import", {200: shapes.ImportAnswer}, summary="Import records", examples=examples.IMPORT, is_large=True
+    "POST",
+    "/import",
+    {200: shapes.ImportAnswer},
+    summary="Import records",
+    examples={
+        "one record": orjson.dumps(
+            {
+                "id": "profile_001",
+                "type": "user_profile",
+                "task": "用户编码风格偏好",
+                "tags": {"category": "preference", "domain": "coding_style"},
+                "scopes": ["user:123", "project:456"],
+                "owner": "user:123",
+                "visibility": "shared",
+                "content": "用户偏好使用 TypeScript 而非 JavaScript，注重类型安全",
+                "source": {"agent_id": "general_assistant", "trace_id": "trace-xxx", "timestamp": "2026-03-03"},
+                "eval": {"helpful": 5, "harmful": 0, "confidence": 0.9},
+            }
+        ).decode()
+        + "\n"
+    },
+    is_large=True,
 )
 async def import_knowledge(call: Write, lines: bytes, params: ImportParams) -> Response:
     """Import JSON lines, all or none: each keeps its id, owner, scopes, evidence and time of creation."""

@@ -13,15 +13,27 @@ from knowhub.web.responses import (
     answer_write,
 )
 from knowhub.web.route import Call, Edit, Routes, Write
-from knowhub.web.schemas import examples
 from knowhub.web.schemas import keyword_answers as shapes
 from knowhub.web.schemas import keywords as schemas
+from knowhub.web.schemas.keyword_answers import KEYWORD_ID
 from knowhub.web.schemas.parts import DeleteParams, DeletionAnswer, EraseBody, OperationAnswer
 
 routes = Routes("/api/infos", "infos", "Texts on the keyword tree, each linked to any number of keywords.")
 
+# In examples of bodies, which the OpenAPI document shows and a test executes.
+_ASYNCIO = {"content": "asyncio.gather 并发等待多个协程；异常默认向上抛出。", "source": "https://docs.python.org"}
 
-@routes.add("POST", "", {201: shapes.CreatedInfo}, summary="Save an info", examples=examples.INFO)
+
+@routes.add(
+    "POST",
+    "",
+    {201: shapes.CreatedInfo},
+    summary="Save an info",
+    examples={
+        "for a keyword": {**_ASYNCIO, "keyword_ids": [KEYWORD_ID]},
+        "for what it names": {"content": "Python 3.13 可以关闭 GIL。", "auto_link": True},
+    },
+)
 async def create_info(call: Write, sent: schemas.InfoBody) -> Response:
     """Save an info and link it to `keyword_ids`, and with `auto_link` to the keywords that its text names."""
     created = await call.hub.keywords.infos.create(call.ctx, sent.to_new(), call.key)
@@ -33,7 +45,7 @@ async def create_info(call: Write, sent: schemas.InfoBody) -> Response:
     "/batch",
     {201: shapes.CreatedInfos},
     summary="Save many infos in one operation",
-    examples=examples.INFO_BATCH,
+    examples={"two infos": {"items": [{**_ASYNCIO, "keyword_ids": [KEYWORD_ID]}, {"content": "PEP 703"}]}},
     is_large=True,
 )
 async def create_infos(call: Write, sent: schemas.InfoBatchBody) -> Response:
@@ -58,7 +70,11 @@ async def get_info(call: Call, info_id: str) -> Response:
 
 
 @routes.add(
-    "PATCH", "/{info_id}", {200: shapes.SavedInfo}, summary="Change fields of an info", examples=examples.INFO_PATCH
+    "PATCH",
+    "/{info_id}",
+    {200: shapes.SavedInfo},
+    summary="Change fields of an info",
+    examples={"mend it": {"content": "asyncio.TaskGroup 自 3.11 起更稳妥。"}},
 )
 async def update_info(call: Edit, info_id: str, sent: schemas.InfoPatchBody) -> Response:
     """Change an info's content or scopes. Its links are changed by PUT and DELETE."""
@@ -85,7 +101,7 @@ async def get_keywords_of_info(call: Call, info_id: str) -> Response:
     "/{info_id}/keywords/{keyword_id}",
     {200: shapes.SavedLink},
     summary="Link an info to a keyword",
-    examples=examples.LINK,
+    examples={"an example of it": {"relation": "EXAMPLE", "created_by": "agent"}},
     is_body_optional=True,
 )
 async def link_info(call: Edit, info_id: str, keyword_id: str, sent: schemas.LinkBody) -> Response:

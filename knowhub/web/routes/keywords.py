@@ -20,9 +20,9 @@ from knowhub.web.responses import (
     answer_write,
 )
 from knowhub.web.route import STARTED, Call, Edit, Routes, Write, answer_job
-from knowhub.web.schemas import examples
 from knowhub.web.schemas import keyword_answers as shapes
 from knowhub.web.schemas import keywords as schemas
+from knowhub.web.schemas.keyword_answers import KEYWORD_ID, OTHER_KEYWORD_ID
 from knowhub.web.schemas.parts import DeletionAnswer
 from knowhub.web.schemas.upkeep import WaitParams
 
@@ -53,7 +53,11 @@ async def search_keywords(call: Call, params: schemas.SearchParams) -> Response:
     "",
     {201: shapes.CreatedKeyword, 200: (shapes.CreatedKeyword, "The model found that it exists already.")},
     summary="Create a keyword",
-    examples=examples.KEYWORD,
+    examples={
+        "under a parent": {"name": "异步编程", "parent_id": KEYWORD_ID, "aliases": ["async", "asyncio"]},
+        "the least that works": {"name": "Python"},
+        "exactly there": {"name": "C++", "parent_id": "root", "llm_auto_place": False},
+    },
 )
 async def create_keyword(call: Write, sent: schemas.KeywordBody) -> Response:
     """Create a keyword below `parent_id`. Without it the model may choose the parent."""
@@ -73,7 +77,15 @@ async def create_keyword(call: Write, sent: schemas.KeywordBody) -> Response:
     "/batch",
     {201: shapes.CreatedKeywords},
     summary="Create many keywords in one operation",
-    examples=examples.KEYWORD_BATCH,
+    examples={
+        "a branch": {
+            "items": [
+                {"name": "编程语言", "ref": "languages", "description": "What programs are written in."},
+                {"name": "Rust", "parent_ref": "languages", "aliases": ["rustlang"]},
+                {"name": "C#", "parent_ref": "languages", "aliases": ["C Sharp"]},
+            ]
+        }
+    },
     is_large=True,
 )
 async def create_keywords(call: Write, sent: schemas.KeywordBatchBody) -> Response:
@@ -93,7 +105,7 @@ async def tree_metrics(call: Call) -> Response:
     "/reorganize",
     {200: shapes.PlanAnswer} | STARTED,
     summary="Propose how to tidy the tree",
-    examples=examples.REORGANIZE,
+    examples={"all of it": {}, "one branch": {"scope_id": KEYWORD_ID}},
     is_body_optional=True,
 )
 async def reorganize_keywords(call: Call, sent: schemas.ReorganizeBody, params: WaitParams) -> Response:
@@ -121,7 +133,19 @@ async def reorganize_keywords(call: Call, sent: schemas.ReorganizeBody, params: 
     "/reorganize/apply",
     {200: shapes.AppliedPlan},
     summary="Apply a plan",
-    examples=examples.APPLY_PLAN,
+    examples={
+        "one step of it": {
+            "plan": {
+                "steps": [
+                    {
+                        "kind": "describe",
+                        "node": {"id": KEYWORD_ID, "version": 1},
+                        "description": "编写程序所用的语言。",
+                    }
+                ]
+            }
+        }
+    },
     is_large=True,
 )
 async def apply_plan(call: Write, sent: schemas.ApplyBody) -> Response:
@@ -141,7 +165,7 @@ async def get_keyword(call: Call, keyword_id: str) -> Response:
     "/{keyword_id}",
     {200: shapes.SavedKeyword},
     summary="Change fields of a keyword",
-    examples=examples.KEYWORD_PATCH,
+    examples={"say what it is": {"description": "事件循环、协程、任务。", "metadata": {"icon": "loop"}}},
 )
 async def update_keyword(call: Edit, keyword_id: str, sent: schemas.KeywordPatchBody) -> Response:
     """Change its name, aliases, description, metadata or scopes. Other routes move and merge it."""
@@ -186,7 +210,13 @@ async def get_infos_of_keyword(call: Call, keyword_id: str, params: schemas.Keyw
     return answer_text_list(await call.hub.keywords.infos.list_for_keyword(call.ctx, keyword_id, params.query()))
 
 
-@routes.add("POST", "/{keyword_id}/move", {200: shapes.SavedKeyword}, summary="Move a keyword", examples=examples.MOVE)
+@routes.add(
+    "POST",
+    "/{keyword_id}/move",
+    {200: shapes.SavedKeyword},
+    summary="Move a keyword",
+    examples={"to the top": {"new_parent_id": "root"}},
+)
 async def move_keyword(call: Edit, keyword_id: str, sent: schemas.MoveBody) -> Response:
     """Move a keyword, with everything below it, to another parent. 409 if the new parent is below it."""
     return answer_row(
@@ -199,7 +229,7 @@ async def move_keyword(call: Edit, keyword_id: str, sent: schemas.MoveBody) -> R
     "/{keyword_id}/merge",
     {200: shapes.SavedKeyword},
     summary="Merge a keyword into another",
-    examples=examples.MERGE,
+    examples={"into another": {"into": OTHER_KEYWORD_ID}},
 )
 async def merge_keywords(call: Edit, keyword_id: str, sent: schemas.MergeBody) -> Response:
     """Move this keyword's names, infos and children to `into` and delete it. Answers `into`."""
@@ -211,7 +241,7 @@ async def merge_keywords(call: Edit, keyword_id: str, sent: schemas.MergeBody) -
     "/{keyword_id}/aliases",
     {200: shapes.SavedKeyword},
     summary="Give a keyword another name",
-    examples=examples.ALIAS,
+    examples={"in another script": {"alias": "异步"}},
 )
 async def add_alias(call: Edit, keyword_id: str, sent: schemas.AliasBody) -> Response:
     """Add an alias. 409 if another keyword has this name."""

@@ -16,7 +16,7 @@ from knowhub.knowledge.model import COLLECTION, ListQuery, SaveResult
 from knowhub.web.responses import JsonText, answer_json, answer_list, answer_rows, answer_text_list, answer_write, etag
 from knowhub.web.route import STARTED, Call, Edit, Routes, Write, answer_job
 from knowhub.web.schemas import answers as shapes
-from knowhub.web.schemas import examples, extraction
+from knowhub.web.schemas import extraction
 from knowhub.web.schemas import knowledge as schemas
 from knowhub.web.schemas.operations import HistoryParams
 from knowhub.web.schemas.parts import DeleteParams, DeletionAnswer, EraseBody
@@ -24,13 +24,25 @@ from knowhub.web.schemas.upkeep import WaitParams
 
 routes = Routes("/api/knowledge", "knowledge", "Experience records: what agents learnt, with the evidence for it.")
 
+# In examples of bodies, which the OpenAPI document shows and a test executes.
+_SELENIUM = {
+    "task": "用 Selenium 登录网站并绕过反爬检测",
+    "content": "undetected_chromedriver 可以绕过大部分检测：设置合适的 user-agent，随机延迟，避免频繁请求。",
+    "types": ["tool", "strategy"],
+    "tags": {"category": "anti_bot", "domain": "crawling"},
+    "scopes": ["org:cybertogether", "user:owner"],
+    "owner": "agent:research_agent",
+    "source": {"name": "undetected_chromedriver", "category": "exp", "agent_id": "research_agent"},
+    "score": 4,
+}
+
 
 @routes.add(
     "POST",
     "",
     {201: shapes.SavedRecord, 200: (shapes.SavedRecord, "An equal record exists already.")},
     summary="Save a record",
-    examples=examples.SAVE,
+    examples={"a tool pitfall": _SELENIUM, "the least that works": {"content": "pnpm, not npm, in this project"}},
 )
 async def save_knowledge(call: Write, sent: schemas.SaveBody) -> Response:
     """Save what was learnt.
@@ -48,7 +60,20 @@ async def save_knowledge(call: Write, sent: schemas.SaveBody) -> Response:
     "/batch",
     {201: shapes.SavedRecords, 200: (shapes.SavedRecords, "Equal records exist already.")},
     summary="Save many records in one operation",
-    examples=examples.SAVE_BATCH,
+    examples={
+        "two records": {
+            "items": [
+                _SELENIUM,
+                {
+                    "task": "List all issues of a GitHub repository",
+                    "content": "Follow the `next` link of the Link header; never count pages. per_page is at most 100.",
+                    "type": "tool",
+                    "tags": {"domain": "github"},
+                    "scopes": ["public"],
+                },
+            ]
+        }
+    },
     is_large=True,
 )
 async def save_knowledge_batch(call: Write, sent: schemas.BatchBody) -> Response:
@@ -94,7 +119,14 @@ async def list_knowledge(call: Call, params: schemas.ListParams) -> Response:
     "/batch_update",
     {200: shapes.BatchFeedbackAnswer},
     summary="Give evidence on many records",
-    examples=examples.BATCH_UPDATE,
+    examples={
+        "one known, one not": {
+            "feedback_list": [
+                {"knowledge_id": "knowledge-20260305-a1b2", "is_helpful": True, "case": {"outcome": "成功"}},
+                {"knowledge_id": "knowledge-20260305-ffff", "is_helpful": False},
+            ]
+        }
+    },
     is_large=True,
 )
 async def batch_update_knowledge(call: Write, sent: schemas.BatchFeedbackBody) -> Response:
@@ -111,7 +143,14 @@ async def batch_update_knowledge(call: Write, sent: schemas.BatchFeedbackBody) -
     "/outcome",
     {200: shapes.OutcomeAnswer},
     summary="Give evidence on everything that was shown for a goal",
-    examples=examples.OUTCOME,
+    examples={
+        "the goal was reached": {
+            "session_id": "trace-2026-03-05",
+            "goal_id": "goal-123",
+            "is_helpful": True,
+            "case": {"task": "登录某网站", "outcome": "成功"},
+        }
+    },
 )
 async def report_outcome(call: Write, sent: schemas.OutcomeBody) -> Response:
     """Report how it went. Each record that a search showed for the goal, or in the session, gets the case, once."""
@@ -141,7 +180,11 @@ async def get_knowledge(call: Call, knowledge_id: str) -> Response:
 
 
 @routes.add(
-    "PATCH", "/{knowledge_id}", {200: shapes.SavedRecord}, summary="Change fields of a record", examples=examples.PATCH
+    "PATCH",
+    "/{knowledge_id}",
+    {200: shapes.SavedRecord},
+    summary="Change fields of a record",
+    examples={"narrow who sees it": {"scopes": ["project:atlas"], "tags": {"domain": "github"}}},
 )
 async def patch_knowledge(call: Edit, knowledge_id: str, sent: schemas.PatchBody) -> Response:
     """Change a record's content, tags or scopes. Evidence is changed by PUT."""
@@ -154,7 +197,11 @@ async def patch_knowledge(call: Edit, knowledge_id: str, sent: schemas.PatchBody
     "/{knowledge_id}",
     {200: shapes.EvolvedRecord},
     summary="Give evidence on a record",
-    examples=examples.FEEDBACK,
+    examples={
+        "it helped": {"add_helpful_case": {"task": "登录某网站", "outcome": "成功"}, "update_score": 5},
+        "it taught something": {"evolve_feedback": "新版需要先调用 driver.get，再等待元素"},
+        "it did harm": {"add_harmful_case": {"outcome": "banned", "reason": "too many requests"}},
+    },
 )
 async def update_knowledge(call: Edit, knowledge_id: str, sent: schemas.FeedbackBody) -> Response:
     """Add a helpful or harmful case, set the score, or let a model rewrite the content.
@@ -224,7 +271,27 @@ def _with_missing(call: Call, saved: SaveResult) -> SaveResult:
     "/extract",
     {200: extraction.ExtractAnswer},
     summary="Find what is worth keeping in a conversation",
-    examples=examples.EXTRACT,
+    examples={
+        "what a user prefers": {
+            "messages": [
+                {"role": "user", "content": "请以后都用中文回答我。", "message_id": "msg-1"},
+                {"role": "assistant", "content": "好的。"},
+            ],
+            "trigger": "user_expression",
+            "user_id": "123",
+            "project_id": "456",
+            "agent_id": "general_assistant",
+            "trace_id": "trace-xxx",
+        },
+        "a look before messages are compacted": {
+            "messages": [
+                {"role": "tool", "name": "bash", "content": "Error: EACCES: permission denied"},
+                {"role": "assistant", "content": "I will install with a user prefix instead."},
+                {"role": "tool", "name": "bash", "content": "added 12 packages"},
+            ],
+            "dry_run": True,
+        },
+    },
     is_large=True,
 )
 async def extract_knowledge(call: Write, sent: extraction.ExtractBody) -> Response:
@@ -256,7 +323,7 @@ def make_extraction_view(extracted: ExtractionResult) -> Mapping[str, Any]:
     "/slim",
     {200: shapes.SlimAnswer} | STARTED,
     summary="Merge records that say the same",
-    examples=examples.SLIM,
+    examples={"see what would be merged": {"dry_run": True}},
     is_body_optional=True,
 )
 async def slim_knowledge(call: Write, sent: schemas.SlimBody, params: WaitParams) -> Response:

@@ -9,7 +9,6 @@ from knowhub.core.operation import Change
 from knowhub.operations.model import OperationEntry
 from knowhub.web.responses import answer_json, answer_list, answer_write
 from knowhub.web.route import Call, Routes, Write
-from knowhub.web.schemas import examples
 from knowhub.web.schemas import operations as shapes
 from knowhub.web.schemas.operations import OperationParams, UndoBody
 
@@ -44,7 +43,11 @@ async def get_operation(call: Call, operation_id: str) -> Response:
     "/{operation_id}/undo",
     {200: shapes.UndoAnswer},
     summary="Undo an operation",
-    examples=examples.UNDO,
+    examples={
+        "look first": {"dry_run": True},
+        "do it": {"dry_run": False},
+        "with what came later": {"with_later": True},
+    },
     is_body_optional=True,
 )
 async def undo_operation(call: Write, operation_id: str, sent: UndoBody) -> Response:

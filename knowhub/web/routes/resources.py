@@ -8,7 +8,6 @@ from knowhub.resources.decisions import check_resource_id
 from knowhub.resources.model import RESOURCES, SavedResource
 from knowhub.web.responses import answer_json, answer_list, answer_write, etag
 from knowhub.web.route import Call, Edit, Routes, Write
-from knowhub.web.schemas import examples
 from knowhub.web.schemas import resources as schemas
 from knowhub.web.schemas.parts import DeleteParams, DeletionAnswer, EraseBody
 
@@ -23,7 +22,24 @@ routes = Routes("/api/resource", "resources", "Code, credentials, cookies and ot
         200: (schemas.SavedResourceRecord, "With `upsert`: a new version of an existing resource."),
     },
     summary="Save a resource",
-    examples=examples.RESOURCE,
+    examples={
+        "code": {
+            "id": "code/selenium/undetected_login",
+            "title": "Selenium 绕过检测登录代码",
+            "body": "import undetected_chromedriver as uc\n\ndriver = uc.Chrome()",
+            "content_type": "code",
+            "metadata": {"language": "python"},
+        },
+        "a credential": {
+            "id": "credentials/website_a",
+            "title": "某网站测试账号",
+            "body": "使用方法：直接登录即可，每天限额 100 次",
+            "secure_body": "账号：user@example.com\n密码：SecurePass123",
+            "content_type": "credential",
+            "metadata": {"acquired_at": "2026-03-06T10:00:00Z"},
+            "scopes": ["project:crawler"],
+        },
+    },
 )
 async def save_resource(call: Write, sent: schemas.ResourceBody, params: schemas.ResourceSaveParams) -> Response:
     """Save code, a credential, a cookie or any other text; `secure_body` is sealed.
@@ -71,7 +87,10 @@ async def get_resource(call: Call, resource_id: str, params: schemas.ResourcePar
     "/{resource_id:path}",
     {200: schemas.SavedResourceRecord},
     summary="Change fields of a resource",
-    examples=examples.RESOURCE_PATCH,
+    examples={
+        "a new cookie": {"secure_body": "session_id=def456", "expires_at": "2026-03-08T10:00:00Z"},
+        "nothing sealed any more": {"secure_body": None},
+    },
 )
 async def update_resource(call: Edit, resource_id: str, sent: schemas.ResourcePatchBody) -> Response:
     """Change a resource's body, sealed body, metadata or scopes."""

@@ -6,13 +6,14 @@ from pydantic import Field
 
 from knowhub.web.schemas.parts import Answer, OperationAnswer, Page
 
-_KEYWORD_ID = "7f1c2b9e-6a52-4f0c-ac3e-1c7a52b5d0aa"
+# In examples; the test that executes them replaces these ids by real ones.
+KEYWORD_ID, OTHER_KEYWORD_ID = "7f1c2b9e-6a52-4f0c-ac3e-1c7a52b5d0aa", "7f1c2b9e-6a52-4f0c-ac3e-1c7a52b5d0ab"
 
 
 class ShortKeyword(Answer):
     """A keyword without the list of its children, as paths and candidates show it."""
 
-    id: str = Field(examples=[_KEYWORD_ID, "root"])
+    id: str = Field(examples=[KEYWORD_ID, "root"])
     name: str
     aliases: list[str]
     normalized: list[str] = Field(description="The normal forms of its name and aliases, by which it is looked up.")
