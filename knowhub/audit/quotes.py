@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from knowhub.core.near_duplicates import normalize_text, weight
+from knowhub.core.near_duplicates import has_weight, normalize_text
 
 QUOTED_CHARS = 16_384
 LEAST_WEIGHT = 60
@@ -51,7 +51,7 @@ class QuoteIndex:
 
     def put(self, number: int, text: str) -> None:
         """Keep the anchors of a text in the form for quotes; the four oldest texts keep an anchor that they share."""
-        if weight(text) < LEAST_WEIGHT:
+        if not has_weight(text, LEAST_WEIGHT):
             return
         middle = len(text) // 2
         self._keep(text[:_ANCHOR_CHARS], number * 2)
@@ -63,13 +63,12 @@ class QuoteIndex:
         anchors = self._places
         for start in range(0, max(0, len(text) - _ANCHOR_CHARS + 1), _WINDOWS_A_STEP):
             stop = min(start + _WINDOWS_A_STEP, len(text) - _ANCHOR_CHARS + 1)
-            for at in range(start, stop):
-                codes = anchors.get(text[at : at + _ANCHOR_CHARS])
-                if codes is not None:
-                    found += (QuoteCandidate(code // 2, code % 2 == 1, at) for code in codes)
-                    if len(found) >= _MOST_HITS:
-                        del found[_MOST_HITS:]
-                        return
+            for at in [at for at in range(start, stop) if text[at : at + _ANCHOR_CHARS] in anchors]:
+                codes = anchors[text[at : at + _ANCHOR_CHARS]]
+                found += (QuoteCandidate(code // 2, code % 2 == 1, at) for code in codes)
+                if len(found) >= _MOST_HITS:
+                    del found[_MOST_HITS:]
+                    return
             yield
 
     def _keep(self, anchor: str, code: int) -> None:
@@ -102,7 +101,7 @@ def quote(earlier: str, later: str, hit: QuoteCandidate) -> Quote | None:
     chars = before + behind
     run = later[hit.at - before : hit.at + behind]
     made = Quote(chars, round(chars / len(earlier), 4), len(later) - chars) if earlier else None
-    if made is None or weight(run) < LEAST_WEIGHT:
+    if made is None or not has_weight(run, LEAST_WEIGHT):
         return None
     if made.wrapping_chars < LEAST_WRAPPING or made.share < LEAST_SHARE:
         return None

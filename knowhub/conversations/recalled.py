@@ -113,7 +113,7 @@ def _plain(text: str) -> str:
 
 def is_copy(said: str, stored: str) -> bool:
     """Return whether a stored text contains at least 80 % of the word pairs of a statement."""
-    if near_duplicates.weight(said) < _LEAST_WEIGHT:
+    if not near_duplicates.has_weight(said, _LEAST_WEIGHT):
         return False
     own = near_duplicates.shingles(said)
     return bool(own) and len(own & near_duplicates.shingles(stored)) >= _LEAST_SHARE * len(own)
@@ -130,7 +130,7 @@ class RecalledTexts:
         """Return whether a text only repeats what was recalled."""
         if normalize_words(text) in self.lines:
             return True
-        if near_duplicates.weight(text) < _LEAST_WEIGHT:
+        if not near_duplicates.has_weight(text, _LEAST_WEIGHT):
             return False
         own = near_duplicates.shingles(text)
         return bool(own) and any(len(own & theirs) >= _LEAST_SHARE * len(own) for theirs in self.texts)

@@ -86,9 +86,11 @@ def jaccard(item: frozenset[object], other: frozenset[object]) -> float:
     return shared / either if either else 0.0
 
 
-def weight(text: str) -> int:
-    """Return how much a text says: its characters, those of scripts without spaces twice."""
-    return len(text) + len(_WIDE.findall(text))
+def has_weight(text: str, least: int) -> bool:
+    """Return whether a text says at least so much: its characters, those of scripts without spaces twice."""
+    # Each character counts once or twice: so many of them are enough.
+    head = text[:least]
+    return len(head) + len(_WIDE.findall(head)) >= least
 
 
 def _longest(found: set[str], most: int) -> list[str]:

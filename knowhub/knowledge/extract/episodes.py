@@ -7,7 +7,7 @@ from typing import Final
 
 from knowhub.conversations.messages import Message
 from knowhub.conversations.sentences import ParsedMessage, Sentence, is_chinese, iter_plain_lines
-from knowhub.core.near_duplicates import weight
+from knowhub.core.near_duplicates import has_weight
 from knowhub.knowledge.extract.model import CandidateCategory, KnowledgeCandidate
 from knowhub.knowledge.model import KnowledgeType
 
@@ -183,7 +183,7 @@ def find_feedback(conversation: Sequence[ParsedMessage]) -> Iterator[KnowledgeCa
         verdict, answer = _truncate(_join_text(now.said)), _truncate(_join_text(before.said))
         praised, blamed = _PRAISE.match(verdict), _BLAME.match(verdict)
         is_verdict = before.message.is_agent and now.message.is_user and (praised or blamed)
-        if not is_verdict or not request or weight(answer) < _LEAST_SUBSTANCE:
+        if not is_verdict or not request or not has_weight(answer, _LEAST_SUBSTANCE):
             continue
         content = _format_labels(answer, ("做法", "Tried"), ("用户评价", "The user's verdict"), verdict)
         tags = {"category": CandidateCategory.OUTCOME.value, "outcome": "failure" if blamed else "success"}
@@ -252,7 +252,7 @@ def _outcome(text: str, request: str, number: int, message: Message) -> Knowledg
 
 
 def _is_complete(text: str) -> bool:
-    return weight(text) >= _LEAST_SUBSTANCE and not _UNFINISHED.search(text) and not text.endswith(("?", "？"))
+    return has_weight(text, _LEAST_SUBSTANCE) and not _UNFINISHED.search(text) and not text.endswith(("?", "？"))
 
 
 def _read_steps(lines: Sequence[str], at: int) -> list[str]:
