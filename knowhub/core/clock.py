@@ -66,3 +66,15 @@ class CooperativePause:
         if time.monotonic() - self._since >= self._turn_s:
             await asyncio.sleep(0)
             self._since = time.monotonic()
+
+
+class TimeLimit:
+    """A time that work may take, from now on."""
+
+    def __init__(self, seconds: float) -> None:
+        self._end = time.monotonic() + seconds
+
+    @property
+    def is_over(self) -> bool:
+        """Whether so much time has passed."""
+        return time.monotonic() >= self._end

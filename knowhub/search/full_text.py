@@ -256,7 +256,9 @@ def _term_query(schema: tantivy.Schema, term: str, weight: float) -> tantivy.Que
 
 def _entry(document: Document) -> tantivy.Document:
     entry = tantivy.Document()
-    entry.add_text(_TERMS, " ".join(document.terms))
+    # In parts: a call keeps the interpreter while it copies.
+    for part in document.terms:
+        entry.add_text(_TERMS, part)
     for facet in document.facets:
         entry.add_text(_FACETS, facet)
     entry.add_text(_ID, document.row_id)

@@ -56,18 +56,19 @@ class HybridIndex(Generic[HeadT]):
         try:
             query = asking.result()
         except EmbeddingFailed:
-            return SearchHits(words.hits[:limit], lag, [EMBEDDER])
+            return SearchHits(words.hits[:limit], lag, [*words.degraded, EMBEDDER])
         if query is None:
-            return SearchHits(words.hits[:limit], lag)
+            return SearchHits(words.hits[:limit], lag, words.degraded)
         if not self._vectors.can_compare(account, query.vector):
             self._queries.remove(text)
-            return SearchHits(words.hits[:limit], lag, [EMBEDDER])
+            return SearchHits(words.hits[:limit], lag, [*words.degraded, EMBEDDER])
         near = await self._vectors.search(account, query.vector, groups, accept, many)
         # Lexical results are compared with the query too.
         heads = [*(hit.head for hit in words.hits), *(head for _, head in near)]
         likeness = self._vectors.compare(account, query.vector, heads)
         near = [(value, head) for value, head in near if head.text_num in likeness]
-        return SearchHits(combine_results(words.hits, near, likeness, query.reading, self._weight)[:limit], lag)
+        hits = combine_results(words.hits, near, likeness, query.reading, self._weight)
+        return SearchHits(hits[:limit], lag, words.degraded)
 
     def matched_terms(self, text: str, *fields: str) -> list[str]:
         """Return the terms of a query that occur in `fields`."""

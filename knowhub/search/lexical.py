@@ -8,7 +8,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final, Generic
 
-from knowhub.core.clock import CooperativePause
+from knowhub.core.clock import CooperativePause, TimeLimit
 from knowhub.core.operation import Row
 from knowhub.core.recall import SearchHit, SearchHits
 from knowhub.search.analysis import index_terms, query_terms, weigh_query
@@ -17,6 +17,11 @@ from knowhub.search.full_text import FullText, IndexNote
 from knowhub.search.ports import HeadT, LogMark, Records, Texts, is_affected
 from knowhub.search.tail import Document, Tail, join_terms
 
+INDEX: Final = "index"
+"""Names what is missing, where a search left out rows that are not in the index on disk yet."""
+SEARCH_WAIT_S: Final = 2.0
+"""So long a search analyses and looks through such rows."""
+_INDEX_TURN_S: Final = 0.05
 _REPORTED_EVERY: Final = 64
 # Characters; a few milliseconds of work.
 _ANALYSED_HERE: Final = 16_384
@@ -27,7 +32,10 @@ _INDEXED_AT_ONCE: Final = 4_000
 class AccountIndex(Generic[HeadT]):
     """The lexical index of one account, with statistics of its own: nothing is revealed about other accounts."""
 
-    def __init__(self, folder: Path, records: Records[HeadT], texts: Texts, log: LogMark) -> None:
+    def __init__(
+        self, folder: Path, records: Records[HeadT], texts: Texts, log: LogMark, search_wait_s: float = SEARCH_WAIT_S
+    ) -> None:
+        self._search_wait_s = search_wait_s
         self._records = records
         self._texts = texts
         self._log = log
@@ -68,14 +76,19 @@ class AccountIndex(Generic[HeadT]):
     async def search(
         self, text: str, groups: Sequence[frozenset[str]], accept: Callable[[HeadT], bool], limit: int
     ) -> SearchHits[HeadT]:
-        """Return the `limit` best hits of index and tail together; see `KnowledgeIndex.search`."""
+        """Return the `limit` best hits of index and tail together; see `KnowledgeIndex.search`.
+
+        When `search_wait_s` are over, rows that are not looked through yet are left out, and `degraded` says so.
+        """
         query = weigh_query(text)
         lag = self.lag
         if not query:
             return SearchHits((), lag)
+        time_limit = TimeLimit(self._search_wait_s)
         async with self._reading:
-            await self._index_tail()
-            counts = await self._tail.count([term for term, _ in query], CooperativePause())
+            await self._index_tail(time_limit)
+            counts, is_whole = await self._tail.count([term for term, _ in query], CooperativePause(), time_limit)
+        degraded = () if is_whole and not self._unread else (INDEX,)
         passed: dict[int, HeadT] = {}
 
         def passes(number: int) -> bool:
@@ -104,7 +117,7 @@ class AccountIndex(Generic[HeadT]):
                 if on_disk == limit:
                     break
         found.sort(key=lambda hit: (-hit[0], -hit[1]))
-        return SearchHits([SearchHit(passed[number], score) for score, number in found[:limit]], lag)
+        return SearchHits([SearchHit(passed[number], score) for score, number in found[:limit]], lag, degraded)
 
     async def index_pending(self, most: int) -> int:
         """Move up to `most` documents from the tail into the index on disk; return how many moved.
@@ -116,8 +129,10 @@ class AccountIndex(Generic[HeadT]):
             self.reload()
             if self._disk.is_deleted or self._disk.erase_seq not in (None, self._log.erases):
                 return await self._rebuild(lambda _done, _total: None)
-            async with self._reading:
-                await self._index_tail()
+            while self._unread:
+                # A search that waits for its turn has it between two rows.
+                async with self._reading:
+                    await self._index_tail(TimeLimit(_INDEX_TURN_S))
             indexed = await self._index_pending(most)
             async with self._reading:
                 await self._tail.drop_removed(CooperativePause())
@@ -130,7 +145,7 @@ class AccountIndex(Generic[HeadT]):
             return 0
         documents = [item for item in taken if self._records.by_text_num(item.number) is not None]
         # Whatever the tail still holds begins behind the last document that goes: so far the index will be built.
-        whole = len(taken) == len(self._tail)
+        whole = len(taken) == len(self._tail) and not self._unread
         seq = self._log.last_seq if whole else self._records.seq_of(taken[-1].number) - 1
         built = self._note(seq, self._disk.statistics, documents)
         await self._disk.index_pending(documents, gone, built)
@@ -194,10 +209,13 @@ class AccountIndex(Generic[HeadT]):
         self._unread = deque(item for item in self._unread if self._records.seq_of(item[1]) > seq)
         self._gone = {row_id: gone for row_id, gone in self._gone.items() if gone > seq}
 
-    async def _index_tail(self) -> None:
-        """Analyse what was written since, a little at a time: a burst of writes must not stall the loop."""
+    async def _index_tail(self, limit: TimeLimit) -> None:
+        """Analyse what was written since, until the time is over.
+
+        It pauses often: a burst of writes must not stall the loop.
+        """
         pace = CooperativePause()
-        while self._unread:
+        while self._unread and not limit.is_over:
             row_id, number, row = self._unread[0]
             head = self._records.head(row_id)
             if head is not None and head.live and head.text_num == number and number not in self._tail:

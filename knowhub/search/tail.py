@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from knowhub.core.clock import CooperativePause
+from knowhub.core.clock import CooperativePause, TimeLimit
 from knowhub.search import bm25
 from knowhub.search.bm25 import QueryTerm, Statistics
 
@@ -91,9 +91,14 @@ class Tail:
                     del self._postings[term]
             await pace.pause()
 
-    async def count(self, terms: Iterable[str], pace: CooperativePause) -> dict[str, dict[int, int]]:
-        """Return how often each term is in each document that holds it; one task at a time."""
-        while self._unposted:
+    async def count(
+        self, terms: Iterable[str], pace: CooperativePause, limit: TimeLimit
+    ) -> tuple[dict[str, dict[int, int]], bool]:
+        """Return how often each term is in each document that holds it; one task at a time.
+
+        When the time is over, the rest of the documents is left out, and the second value is False.
+        """
+        while self._unposted and not limit.is_over:
             number, document = next(iter(self._unposted.items()))
             del self._unposted[number]
             for term, count in Counter(term for part in document.terms for term in part.split()).items():
@@ -102,15 +107,17 @@ class Tail:
         await self.drop_removed(pace)
         posted = {term: self._postings.get(term, {}) for term in terms}
         if not self._long:
-            return posted
+            return posted, not self._unposted
         found = {term: dict(frequencies) for term, frequencies in posted.items()}
         for document in list(self._long.values()):
+            if limit.is_over:
+                return found, False
             for part in document.terms:
                 for term in part.split():
                     if term in found:
                         found[term][document.number] = found[term].get(document.number, 0) + 1
                 await pace.pause()
-        return found
+        return found, not self._unposted
 
     def search(
         self,

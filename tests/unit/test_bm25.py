@@ -2,11 +2,12 @@
 
 import asyncio
 import random
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
-from knowhub.core.clock import CooperativePause
+from knowhub.core.clock import CooperativePause, TimeLimit
 from knowhub.search import bm25
 from knowhub.search.analysis import index_terms, weigh_query
 from knowhub.search.bm25 import QueryTerm, Statistics
@@ -37,6 +38,12 @@ def documents() -> list[Document]:
     ]
 
 
+def count(tail: Tail, terms: Iterable[str]) -> dict[str, dict[int, int]]:
+    counts, is_whole = asyncio.run(tail.count(terms, CooperativePause(), TimeLimit(60)))
+    assert is_whole
+    return counts
+
+
 @pytest.mark.parametrize("query", QUERIES)
 def test_tail_and_index_score_the_same_documents_alike(tmp_path: Path, query: str) -> None:
     known, tail = documents(), Tail()
@@ -47,7 +54,7 @@ def test_tail_and_index_score_the_same_documents_alike(tmp_path: Path, query: st
     asyncio.run(disk.rebuild(known, IndexNote("log", 1, "crc", statistics.documents, statistics.terms, 1)))
     assert disk.load(lambda built: built.log_id == "log")
     terms = weigh_query(query)
-    counts = asyncio.run(tail.count([term for term, _ in terms], CooperativePause()))
+    counts = count(tail, [term for term, _ in terms])
     weighed = [QueryTerm(term, weight, disk.document_frequency(term)) for term, weight in terms]
 
     in_tail = {number: score for score, number in tail.search(weighed, counts, statistics, [], lambda _: True, 100)}
@@ -67,7 +74,7 @@ def test_document_frequencies_of_tail_and_index_agree(tmp_path: Path) -> None:
     disk.load(lambda _built: True)
     terms = {term for document in known for part in document.terms for term in part.split()}
 
-    counts = asyncio.run(tail.count(terms, CooperativePause()))
+    counts = count(tail, terms)
 
     assert {term: len(counts[term]) for term in terms} == {term: disk.document_frequency(term) for term in terms}
 
@@ -93,12 +100,23 @@ def test_a_removed_document_leaves_nothing_behind() -> None:
     for document in known:
         tail.add(document)
     term = known[0].terms[0].split()[0]
-    assert asyncio.run(tail.count([term], CooperativePause()))[term]
+    assert count(tail, [term])[term]
 
     tail.remove([document.number for document in known])
 
-    assert asyncio.run(tail.count([term], CooperativePause())) == {term: {}}
+    assert count(tail, [term]) == {term: {}}
     assert (len(tail), tail.terms) == (0, 0)
+
+
+@pytest.mark.parametrize("words", [3, 2_000], ids=["short", "long"])
+def test_documents_that_are_not_reached_in_time_are_left_out_and_that_is_said(words: int) -> None:
+    tail = Tail()
+    tail.add(Document(1, "k-1", *join_terms([["selenium"] * words]), frozenset()))
+
+    late = asyncio.run(tail.count(["selenium"], CooperativePause(), TimeLimit(0)))
+
+    assert late == ({"selenium": {}}, False)
+    assert count(tail, ["selenium"]) == {"selenium": {1: words}}
 
 
 def test_lengths_are_kept_exactly_when_short_and_rounded_down_when_long() -> None:

@@ -9,8 +9,10 @@ import pytest
 
 from knowhub.bootstrap import Hub, open_hub
 from knowhub.conversations.messages import Message
+from knowhub.core.operation import IdempotencyKey
 from knowhub.core.request_context import RequestContext
-from knowhub.knowledge.extract.model import ExtractionRequest, ExtractionResult, Trigger
+from knowhub.knowledge.extract.extraction import MAX_CANDIDATES
+from knowhub.knowledge.extract.model import DroppedPart, ExtractionRequest, ExtractionResult, Trigger
 from knowhub.knowledge.model import COLLECTION
 from knowhub.settings import Settings
 from knowhub.wiring.adapters import Overrides
@@ -284,7 +286,27 @@ async def test_only_the_newest_messages_of_a_very_long_conversation_are_read(hub
     extracted = await heard(hub, *long, dry_run=True)
 
     assert extracted.messages_read < 31
+    assert extracted.dropped == [DroppedPart("messages", "not_read", 31 - extracted.messages_read)]
     assert extracted.results == []
+
+
+async def test_a_retry_answers_too_what_was_left_out(hub: Hub) -> None:
+    request = ExtractionRequest([user("x " * 100_000, "m-1"), user("I prefer tabs", "m-2")])
+
+    key = IdempotencyKey("user:li", "POST", "/api/knowledge/extract", "k-1", "body")
+
+    first, again = [await hub.knowledge.extraction.extract(LI, request, key) for _ in range(2)]
+
+    assert first.dropped == again.dropped == [DroppedPart("messages", "not_read", 1)]
+
+
+async def test_candidates_beyond_the_limit_are_counted_as_left_out(hub: Hub) -> None:
+    likes = [user(f"I prefer editor number {number}.") for number in range(MAX_CANDIDATES + 3)]
+
+    extracted = await heard(hub, *likes, dry_run=True)
+
+    assert len(extracted.results) == MAX_CANDIDATES
+    assert extracted.dropped == [DroppedPart("candidates", "too_many", 3)]
 
 
 # ── with a model ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -326,6 +348,21 @@ async def test_no_model_is_shown_a_sealed_body_that_a_tool_has_shown(tmp_path: P
 
     asked = str(chat.questions)
     assert ("I want tabs" in asked, "shop" in asked, "battery" in asked) == (True, True, False)
+
+
+async def test_messages_that_a_model_is_not_shown_whole_are_counted_as_left_out(tmp_path: Path) -> None:
+    many = [user(f"{number} {'x ' * 1_900}", f"m-{number}") for number in range(30)]
+    long = user(f"I want tabs for indentation {'x ' * 2_000}", "m-30")
+    chat = ScriptedChat([{"candidates": []}] * 4)
+
+    async with hub_at(tmp_path, chat) as hub:
+        extracted = await heard(hub, *many, long)
+
+    shown = str(chat.questions)
+    unshown = sum(f'"{number} x ' not in shown for number in range(30))
+    assert extracted.messages_read == 31
+    assert unshown > 0
+    assert extracted.dropped == [DroppedPart("messages", "not_read", unshown + 1)]
 
 
 async def test_one_bad_item_never_aborts_the_rest(tmp_path: Path) -> None:

@@ -13,11 +13,14 @@ import pytest
 
 from knowhub.bootstrap import Hub, open_hub
 from knowhub.core.request_context import RequestContext, local_context
+from knowhub.engine.searchable import SearchableRows
 from knowhub.knowledge.model import ListQuery, NewKnowledge, Order, SearchQuery
-from knowhub.knowledge.table import make_filters
+from knowhub.knowledge.table import SEARCHED_TEXTS, make_filters
 from knowhub.operations.jobs import JobStatus
 from knowhub.search.analysis import index_terms
 from knowhub.search.full_text import FullText
+from knowhub.search.lexical import AccountIndex
+from knowhub.search.texts import KnowledgeTexts
 from knowhub.settings import Settings
 from tests.builders import OWNER, caller, local, new_knowledge
 from tests.hubs import hub_on, saved
@@ -44,6 +47,20 @@ async def scored(hub: Hub, text: str) -> list[tuple[str, float]]:
 def some_record(rng: random.Random, **fields: Any) -> NewKnowledge:  # noqa: ANN401 -- any field
     content = " ".join(rng.choice(WORDS) for _ in range(rng.randint(3, 60)))
     return new_knowledge(content, task=" ".join(rng.sample(WORDS, 2)), dedup=False, **fields)
+
+
+async def test_rows_that_are_not_analysed_in_time_are_left_out_and_the_answer_says_so(tmp_path: Path) -> None:
+    async with hub_on(tmp_path) as hub:
+        zebra = await saved(hub, new_knowledge("zebra stripes"))
+        rows = SearchableRows(hub.store.state("default"), SEARCHED_TEXTS)
+        index = AccountIndex(tmp_path / "late", rows, KnowledgeTexts(), hub.store, search_wait_s=0)
+
+        early = await index.search("zebra", [], lambda _head: True, 5)
+        await index.index_pending(10)
+        later = await index.search("zebra", [], lambda _head: True, 5)
+
+    assert (early.hits, early.index_lag, early.degraded) == ([], 1, ("index",))
+    assert ([hit.head.id for hit in later.hits], later.index_lag, later.degraded) == ([zebra], 0, ())
 
 
 async def test_what_was_saved_is_found_at_once_and_after_it_was_absorbed(tmp_path: Path) -> None:

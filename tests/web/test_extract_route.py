@@ -54,6 +54,7 @@ async def test_a_conversation_that_says_nothing_is_answered_so(api: httpx.AsyncC
         "resources": [],
         "rejected": [],
         "degraded": [],
+        "dropped": [],
         "messages_read": 1,
         "dry_run": False,
         "operation_id": None,

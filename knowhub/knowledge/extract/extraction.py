@@ -2,18 +2,18 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from knowhub.conversations import recalled
 from knowhub.conversations.comparison import PairwiseComparison
-from knowhub.conversations.messages import Message, list_readable, without_revealed
+from knowhub.conversations.messages import Message, count_unread, list_readable, without_revealed
 from knowhub.conversations.sentences import Fold
 from knowhub.core import permissions
 from knowhub.core.ids import Ids
 from knowhub.core.language_models import ChatFailed, ChatModel
 from knowhub.core.model_calls import ModelConversation, NumberedChoices
-from knowhub.core.near_duplicates import weight
+from knowhub.core.near_duplicates import has_weight
 from knowhub.core.operation import Committed, Draft, IdempotencyKey, Operation, Row, Unchanged, View
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import decisions, table
@@ -23,6 +23,7 @@ from knowhub.knowledge.extract.existing_records import ExistingRecord, ExistingR
 from knowhub.knowledge.extract.model import (
     CandidateResult,
     CandidateStatus,
+    DroppedPart,
     ExtractionRequest,
     ExtractionResult,
     KnowledgeCandidate,
@@ -57,12 +58,14 @@ class ExtractionOptions:
 
 @dataclass(slots=True)
 class _ReadResult:
-    """The candidates of a conversation, and the calls of the model."""
+    """The candidates of a conversation, and the calls of the model; `unread` messages it was not shown whole."""
 
     candidates: list[KnowledgeCandidate]
+    unread: int = 0
     rejected: Sequence[RejectedCandidate] = ()
     calls: Sequence[Row] = ()
     degraded: Sequence[str] = ()
+    dropped: Sequence[DroppedPart] = ()
 
 
 class KnowledgeExtraction:
@@ -95,14 +98,22 @@ class KnowledgeExtraction:
         if done is not None:
             return _rebuild_answer(done.operation)
         await self._store.refresh()
-        request = replace(request, messages=await asyncio.to_thread(without_revealed, list_readable(request.messages)))
+        sent, readable = request.messages, list_readable(request.messages)
+        request = replace(request, messages=await asyncio.to_thread(without_revealed, readable))
         owner = resolve_user_owner(ctx)
         records = ExistingRecords(ctx, owner.owner or ctx.default_owner, PairwiseComparison())
         records.refresh(self._store.view(ctx.account))
         messages, resources = await asyncio.to_thread(self._clean_messages, request.messages, records)
         request = replace(request, messages=messages)
         found = await self._find_candidates(request, records.list_newest(llm_extraction.MAX_KNOWN, owner.audience(ctx)))
+        too_many = len(found.candidates) - MAX_CANDIDATES
+        found.candidates = found.candidates[:MAX_CANDIDATES]
         resources += await asyncio.to_thread(self._redact_candidates, found, messages)
+        found.dropped = _list_dropped(
+            ("messages", "not_read", max(count_unread(sent, readable), len(sent) - len(readable) + found.unread)),
+            ("candidates", "too_many", too_many),
+            ("resources", "too_many", len(resources) - MAX_SUGGESTIONS),
+        )
         recalled_ids = await self._find_recalled(ctx, found.candidates)
         return await self._save_candidates(ctx, request, found, recalled_ids, resources[:MAX_SUGGESTIONS], key)
 
@@ -132,14 +143,15 @@ class KnowledgeExtraction:
         candidates: list[KnowledgeCandidate] = []
         rejected: list[RejectedCandidate] = []
         try:
-            for part in _split_messages(request.messages):
+            parts = _split_messages(request.messages)
+            for part in parts:
                 read, wrong = await self._query_model(conversation, part, known)
                 candidates += read
                 rejected += wrong
         except ChatFailed:
             # Answers on some parts are not mixed with the results of the rules: facts would be saved twice.
-            return _ReadResult(await self._by_rules(request), (), conversation.calls, ("llm",))
-        return _ReadResult(candidates[:MAX_CANDIDATES], rejected, conversation.calls)
+            return _ReadResult(await self._by_rules(request), 0, (), conversation.calls, ("llm",))
+        return _ReadResult(candidates, _count_unshown(request.messages, parts), rejected, conversation.calls)
 
     async def _query_model(
         self, conversation: ModelConversation, part: Sequence[tuple[int, Message]], known: Sequence[ExistingRecord]
@@ -152,15 +164,13 @@ class KnowledgeExtraction:
         )
 
     async def _by_rules(self, request: ExtractionRequest) -> list[KnowledgeCandidate]:
-        return (await asyncio.to_thread(by_rules, request.messages, request.trigger, self._options.fold))[
-            :MAX_CANDIDATES
-        ]
+        return await asyncio.to_thread(by_rules, request.messages, request.trigger, self._options.fold)
 
     async def _find_recalled(self, ctx: RequestContext, candidates: Sequence[KnowledgeCandidate]) -> dict[int, str]:
         """Return the record that a candidate only repeats, by the number of the candidate."""
         recalled_ids: dict[int, str] = {}
         for number, candidate in enumerate(candidates):
-            if not candidate.expressed or weight(candidate.content) >= LEAST_QUOTED_WEIGHT:
+            if not candidate.expressed or has_weight(candidate.content, LEAST_QUOTED_WEIGHT):
                 # A search need not wait; give other requests a turn.
                 await asyncio.sleep(0)
                 recalled_id = await self._find_recalled_record(ctx, candidate)
@@ -217,6 +227,7 @@ class KnowledgeExtraction:
             # The reply holds no texts: an erase reaches them in the rows.
             reply = {
                 "results": [_format_result(result, with_text=False) for result in results],
+                "dropped": [asdict(part) for part in found.dropped],
                 "messages_read": len(request.messages),
             }
             writes = [decisions.write(row) for row in rows]
@@ -239,6 +250,7 @@ class KnowledgeExtraction:
             resources=resources,
             rejected=found.rejected,
             degraded=found.degraded,
+            dropped=found.dropped,
             messages_read=len(request.messages),
             dry_run=request.dry_run,
         )
@@ -271,6 +283,16 @@ def _split_messages(messages: Sequence[Message]) -> list[list[tuple[int, Message
     return [part[::-1] for part in reversed(parts) if part]
 
 
+def _count_unshown(messages: Sequence[Message], parts: Sequence[Sequence[tuple[int, Message]]]) -> int:
+    """Return how many messages the model was not shown, or only the beginning of."""
+    shown = sum(len(message.content) <= llm_extraction.SHOWN_CHARS for part in parts for _, message in part)
+    return sum(bool(message.content.strip()) for message in messages) - shown
+
+
+def _list_dropped(*counts: tuple[str, str, int]) -> list[DroppedPart]:
+    return [DroppedPart(what, why, count) for what, why, count in counts if count > 0]
+
+
 def _format_result(result: CandidateResult, *, with_text: bool = True) -> dict[str, Any]:
     candidate = result.candidate
     text = {"task": candidate.task, "content": candidate.content} if with_text else {}
@@ -298,4 +320,8 @@ def _rebuild_answer(operation: Operation) -> ExtractionResult:
             item |= {"task": row["task"], "content": row["content"]}
     written = {item["knowledge_id"] for item in results if item["status"] in _WRITTEN}
     saved = [row for row_id, row in rows.items() if row_id in written]
-    return ExtractionResult(results, saved, operation.operation_id, messages_read=reply["messages_read"])
+    # Operations of earlier versions do not have it.
+    dropped = [DroppedPart(**part) for part in reply.get("dropped", ())]
+    return ExtractionResult(
+        results, saved, operation.operation_id, dropped=dropped, messages_read=reply["messages_read"]
+    )

@@ -108,6 +108,15 @@ class RejectedCandidate:
 
 
 @dataclass(frozen=True, slots=True)
+class DroppedPart:
+    """How many messages, candidates or resources were left out, and why."""
+
+    what: str
+    why: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class ExtractionRequest:
     """The messages of one conversation, oldest first, and the event."""
 
@@ -127,5 +136,6 @@ class ExtractionResult:
     resources: Sequence[ResourceSuggestion] = ()
     rejected: Sequence[RejectedCandidate] = ()
     degraded: Sequence[str] = ()
+    dropped: Sequence[DroppedPart] = ()
     messages_read: int = 0
     dry_run: bool = False

@@ -313,6 +313,7 @@ def make_extraction_view(extracted: ExtractionResult) -> Mapping[str, Any]:
         "resources": [asdict(resource) for resource in extracted.resources],
         "rejected": [asdict(rejected) for rejected in extracted.rejected],
         "degraded": extracted.degraded,
+        "dropped": [asdict(part) for part in extracted.dropped],
         "messages_read": extracted.messages_read,
         "dry_run": extracted.dry_run,
     }

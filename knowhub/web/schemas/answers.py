@@ -115,7 +115,9 @@ class FoundRecord(Answer):
 class SearchAnswer(Answer):
     results: list[FoundRecord]
     count: int
-    degraded: list[str] = Field(description="The configured parts that were needed and failed.")
+    degraded: list[str] = Field(
+        description="The configured parts that were needed and failed; `index` if records were left out."
+    )
     index_lag: int = Field(description="Records that were not in an index yet and were scanned, or had no vector yet.")
     explanation: dict[str, Any] | None = Field(
         default=None, description="With `explain=true`: what was left out, and why."

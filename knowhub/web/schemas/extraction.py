@@ -80,6 +80,18 @@ class RejectedAnswer(Answer):
     reason: str
 
 
+class DroppedPartAnswer(Answer):
+    """What an extraction has left out."""
+
+    what: str = Field(examples=["messages", "candidates", "resources"])
+    why: str = Field(
+        description="Messages are `not_read` whole: they are longer, or more, than is read. "
+        "Candidates and resources are `too_many`.",
+        examples=["not_read", "too_many"],
+    )
+    count: int
+
+
 class ExtractAnswer(OperationAnswer):
     """What was found in a conversation, and what was saved of it."""
 
@@ -89,5 +101,6 @@ class ExtractAnswer(OperationAnswer):
     resources: list[ResourceOfferAnswer]
     rejected: list[RejectedAnswer]
     degraded: list[str]
+    dropped: list[DroppedPartAnswer]
     messages_read: int = Field(description="The number of messages that were read, the newest ones.")
     dry_run: bool
