@@ -1,14 +1,14 @@
 """KnowHub's server with a heartbeat in its event loop: `GET /_heartbeat` says how long the longest stall was."""
 
 import asyncio
-import faulthandler
 import gc
 import json
 import os
 import socket
 import sys
-import tempfile
+import threading
 import time
+import traceback
 from dataclasses import asdict, dataclass
 
 import uvicorn
@@ -33,22 +33,48 @@ class Stall:
     stack: str = ""
 
 
+class StackWatcher:
+    """A thread that notes the stacks of all others when no beat has come for 40 ms.
+
+    faulthandler's own watcher needs no interpreter, but reads frames while they change: on a busy server it crashes.
+    """
+
+    def __init__(self) -> None:
+        self.noted = ""
+        self._beat = time.monotonic()
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def beat(self) -> None:
+        """Forget what was noted before."""
+        self.noted, self._beat = "", time.monotonic()
+
+    def _watch(self) -> None:
+        while True:
+            time.sleep(_WATCHED_AFTER_S / 4)
+            if not self.noted and time.monotonic() > self._beat + _WATCHED_AFTER_S:
+                frames = dict(sys._current_frames())  # noqa: SLF001 -- documented, for debuggers
+                frames.pop(threading.get_ident(), None)
+                self.noted = "\n".join("".join(traceback.format_stack(frame)) for frame in frames.values())
+
+
 class Heartbeat:
     """An ASGI app around KnowHub's: a beat every two milliseconds, and the longest pause between two of them.
 
-    While the machine is busy with other programs, nothing stalls. So the time in which the loop's thread waits for a
-    processor does not count, and the processor time of the process bounds a stall.
+    While the machine is busy with other programs, nothing stalls. So the longest time that a thread which can hold the
+    interpreter waits for a processor does not count, and the processor time of the process bounds a stall.
     """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
         self._longest = Stall()
-        # Linux names here how long the main thread has waited for a processor, in nanoseconds, as the second figure.
-        self._schedule = os.open("/proc/self/schedstat", os.O_RDONLY)
-        self._dump = tempfile.TemporaryFile("w+")  # noqa: SIM115 -- open as long as the server runs
+        self._waits: dict[int, int] = {}
+        self._beating: asyncio.Task[None] | None = None
+        self._stacks = StackWatcher()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"] == "/_heartbeat":
+            if self._beating is None or self._beating.done():
+                raise AssertionError(f"the heartbeat has ended: {self._beating}")
             body = json.dumps(asdict(self._longest)).encode()
             self._longest = Stall()
             headers = [(b"content-length", b"%d" % len(body))]
@@ -56,35 +82,37 @@ class Heartbeat:
             await send({"type": "http.response.body", "body": body})
             return
         if scope["type"] == "lifespan":
-            beating = asyncio.create_task(self._beat())
+            self._beating = asyncio.create_task(self._beat())
             try:
                 await self._app(scope, receive, send)
             finally:
-                beating.cancel()
+                self._beating.cancel()
             return
         await self._app(scope, receive, send)
 
     async def _beat(self) -> None:
         while True:
-            # Its thread needs no interpreter: it sees too where a call of another thread keeps the loop from running.
-            # To start and end it takes time, which is no stall.
-            faulthandler.dump_traceback_later(_WATCHED_AFTER_S, file=self._dump)
-            last, spent, spent_here = self._now(), time.process_time(), time.thread_time()
+            self._stacks.beat()
+            waited = self._read_waits()
+            last, spent, spent_here = time.perf_counter(), time.process_time(), time.thread_time()
             await asyncio.sleep(BEAT_S)
-            stall = min(self._now() - last - BEAT_S, time.process_time() - spent)
+            passed, worked = time.perf_counter() - last - BEAT_S, time.process_time() - spent
             loop = time.thread_time() - spent_here
-            faulthandler.cancel_dump_traceback_later()
-            self._dump.seek(0)
-            stack = self._dump.read()
-            if stack:
-                self._dump.seek(0)
-                self._dump.truncate()
+            now_waited = self._read_waits()
+            waiting = max(now_waited[thread] - waited.get(thread, 0.0) for thread in now_waited)
+            stall = min(passed - waiting, worked)
             if stall * 1e3 > self._longest.stall_ms:
-                self._longest = Stall(stall * 1e3, loop * 1e3, stack)
+                self._longest = Stall(stall * 1e3, loop * 1e3, self._stacks.noted)
 
-    def _now(self) -> float:
-        """Return seconds that do not pass while the main thread waits for a processor."""
-        return time.perf_counter() - int(os.pread(self._schedule, 100, 0).split()[1]) * 1e-9
+    def _read_waits(self) -> dict[int, float]:
+        """Return how many seconds each thread of Python has waited for a processor."""
+        threads = {thread.native_id for thread in threading.enumerate() if thread.native_id is not None}
+        for ended in self._waits.keys() - threads:
+            os.close(self._waits.pop(ended))
+        for begun in threads - self._waits.keys():
+            self._waits[begun] = os.open(f"/proc/self/task/{begun}/schedstat", os.O_RDONLY)
+        # Linux names it as the second figure, in nanoseconds.
+        return {thread: int(os.pread(file, 100, 0).split()[1]) * 1e-9 for thread, file in self._waits.items()}
 
 
 def main() -> None:
