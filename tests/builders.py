@@ -18,6 +18,7 @@ from knowhub.operations.service import OperationsService
 from knowhub.stores.files.filesystem import FileSystem, RealFileSystem
 from knowhub.stores.files.store import Environment, FileStore, StoreOptions, open_store
 from knowhub.wiring.collections import COLLECTIONS
+from tests.collections_of_tests import WITH_NOTES
 from tests.pure_decisions import run_twice
 
 OWNER = "user:local"
@@ -101,7 +102,7 @@ def open_files(
     ids: Ids | None = None,
 ) -> FileStore:
     """Open the file store of a folder; the caller closes it."""
-    world = Environment(files or RealFileSystem(), clock or FakeClock(), ids or RandomIds(), time.sleep, COLLECTIONS)
+    world = Environment(files or RealFileSystem(), clock or FakeClock(), ids or RandomIds(), time.sleep, WITH_NOTES)
     return open_store(folder, world, replace(options or StoreOptions(), run_decision=run_twice))
 
 

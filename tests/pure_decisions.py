@@ -6,12 +6,14 @@ from dataclasses import fields, is_dataclass, replace
 from itertools import zip_longest
 from typing import Any
 
+from knowhub.core.collection import table_schemas
 from knowhub.core.operation import Decide, Draft, Unchanged
 from knowhub.engine.account import Account
 from knowhub.engine.overlay import Overlay
 from knowhub.engine.view import AccountView
-from knowhub.wiring.collections import SCHEMAS
+from tests.collections_of_tests import WITH_NOTES
 
+_SCHEMAS = table_schemas(WITH_NOTES)
 # Ids that a decision makes differ each time: they are the digits at the end of an id, or a version 4 UUID.
 _MADE_ID = re.compile(r"[0-9a-f]{4,}(?:-[0-9a-f]{4,})*")
 
@@ -23,7 +25,7 @@ def run_twice(decide: Decide[Any], view: AccountView) -> Draft | Unchanged:
     """
     first = _run(decide, view)
     acknowledged = view.source.below if isinstance(view.source, Overlay) else view.source
-    for other in (replace(view, source=acknowledged), AccountView(Account(SCHEMAS, _no_text), view.now)):
+    for other in (replace(view, source=acknowledged), AccountView(Account(_SCHEMAS, _no_text), view.now)):
         _run(decide, other)
     second = _run(decide, view)
     problem = _difference(first, second)

@@ -4,14 +4,15 @@ A collection is a kind of row, such as `knowledge` or `links`. Each domain decla
 `collections.py`; `knowhub/wiring/collections.py` lists them all.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeAlias
 
 from knowhub.core.erasing import EraseRules
-from knowhub.core.operation import Change, Row
-from knowhub.core.table_schema import TableSchema, TableSchemas
+from knowhub.core.errors import Conflict
+from knowhub.core.operation import Change, Row, View, is_live
+from knowhub.core.table_schema import Index, TableSchema, TableSchemas
 
 Path: TypeAlias = tuple[str, ...]
 """The names that lead to a field, such as `("eval", "helpful")`."""
@@ -113,6 +114,10 @@ class Collection:
     of `rank` is kept. Rows in `fixed_ids` belong to every account and are never deleted;
     a reference to one is good even before the row is written.
 
+    Rules:
+    `validate` raises InvalidInput or Conflict for a row that must not be written. It is given the live rows that a
+    write or an undo changes, and looks up others as they will be (`check_rows`).
+
     References:
     `references` are the foreign keys. A row without scopes of its own is seen with the targets that limit its
     visibility.
@@ -121,10 +126,8 @@ class Collection:
     Without `is_undoable`, neither undo nor a restored snapshot touches a row. `counters` are numbers that operations
     add to and `append_only` are lists that they append to: an undo takes back what its operation brought, whatever
     came since. `computed` fields are recomputed. All fields of one of the `field_groups` change together: where a
-    later operation changed one of them, the others cannot be undone either. `validate` raises InvalidInput or Conflict
-    if one of some changed rows could not have been written; it is given only live rows, and looks up others as they
-    will be. The decisions of ordinary writes use the same functions. Rows with `is_evidence` only record what somebody
-    said: whoever wrote one may take it back, with no right to what it is about.
+    later operation changed one of them, the others cannot be undone either. Rows with `is_evidence` only record what
+    somebody said: whoever wrote one may take it back, with no right to what it is about.
 
     History:
     Nobody is shown the `redacted_fields`. The `sealed_field` holds data that is encrypted with a data key, and names it
@@ -134,7 +137,8 @@ class Collection:
 
     Memory:
     `table` says how rows are held in memory and by which keys they are found; without it, only by their ids. Each
-    reference that is not KEEP needs an index there whose `target` is the target of the reference.
+    reference that is not KEEP needs an index there whose `target` is the target of the reference. No two live rows have
+    a key of an index in `unique` in common; each of these indexes is one of the table's.
 
     Erasing:
     `erase` says what is left of an erased row; rows of a collection without it cannot be erased.
@@ -158,6 +162,7 @@ class Collection:
     is_internal: bool = False
     erase: EraseRules | None = None
     table: TableSchema[Any] | None = None
+    unique: Sequence[Index[Any]] = ()
 
     @property
     def erase_rules(self) -> EraseRules:
@@ -186,6 +191,41 @@ Collections: TypeAlias = Mapping[str, Collection]
 def table_schemas(collections: Collections) -> TableSchemas:
     """Return the schema of every collection that has one, by its name and in the order of their declaration."""
     return {name: declared.table for name, declared in collections.items() if declared.table is not None}
+
+
+def check_rows(collections: Collections, view: View, rows: Mapping[Key, Row]) -> None:
+    """Check the rows of one write against the rules of their collections. Raises InvalidInput and Conflict.
+
+    Raises TypeError for a row of a collection that is not registered.
+    """
+    live: dict[str, dict[str, Row]] = {}
+    for (name, row_id), row in rows.items():
+        if name not in collections:
+            raise TypeError(f"no collection {name!r} is registered; add it to knowhub/wiring/collections.py")
+        if is_live(row):
+            live.setdefault(name, {})[row_id] = row
+
+    def lookup(collection: str, row_id: str) -> Row | None:
+        return rows.get((collection, row_id)) or view.get(collection, row_id)
+
+    for name, changed in live.items():
+        collections[name].validate(lookup, list(changed.values()))
+        if collections[name].unique:
+            _check_unique(collections[name], view, rows, changed)
+
+
+def _check_unique(collection: Collection, view: View, rows: Mapping[Key, Row], changed: Iterable[str]) -> None:
+    if collection.table is None:
+        raise TypeError(f"the rows of {collection.name} have no index; give it a table")
+    plan = view.plan()
+    for key, row in rows.items():
+        plan.put(*key, row)
+    for row_id in changed:
+        summary = plan.summary(collection.table, row_id)
+        for index in collection.unique:
+            if any(plan.count(index, key) > 1 for key in index.keys(summary)):
+                # Not which row has it: the caller may not see that row.
+                raise Conflict(f"another row of {collection.name} has the same {index.name}", {"field": index.name})
 
 
 _ABSENT = object()

@@ -41,7 +41,8 @@ class Draft:
     """What a decision wants written. `reply` is what an answer needs beyond the rows, kept for retries.
 
     `agent_io` is what a language model was asked and said on the way, one object a call. `note` is not written: the
-    later decisions of its group may read it.
+    later decisions of its group may read it. Rows that `is_exact` brings back are written as they once were: the rules
+    of their collections are not applied again.
     """
 
     op: str
@@ -51,6 +52,7 @@ class Draft:
     group: Group | None = None
     agent_io: Sequence[Row] | None = None
     note: Any = None
+    is_exact: bool = False
 
 
 @dataclass(frozen=True, slots=True)

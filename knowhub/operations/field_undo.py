@@ -6,7 +6,17 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from knowhub.core import permissions
-from knowhub.core.collection import Collection, Key, OnDelete, Path, UndoneRow, flatten, list_changed_paths, unflatten
+from knowhub.core.collection import (
+    Collection,
+    Key,
+    OnDelete,
+    Path,
+    UndoneRow,
+    check_rows,
+    flatten,
+    list_changed_paths,
+    unflatten,
+)
 from knowhub.core.erasing import ERASING, is_erased
 from knowhub.core.errors import Conflict, InvalidInput, KnowHubError, NotFound
 from knowhub.core.operation import Change, Operation, Row, is_live, next_of
@@ -278,17 +288,11 @@ class _UndoBuilder:
 
     def validate(self) -> None:
         """Raise Conflict for a row that no write could have made."""
-        live: dict[str, list[Row]] = defaultdict(list)
-        for key in self._changes:
-            row = self.rows.get(key)
-            if row is not None and is_live(row) and key not in self._cascaded:
-                live[key[0]].append(row)
-        for name, rows in live.items():
-            try:
-                self._collections[name].validate(self._row, rows)
-            except InvalidInput as problem:
-                detail = f"with what was changed since, undoing this would leave an invalid record: {problem.detail}"
-                raise Conflict(detail, {"blocked_by": [], "blocked_by_hidden": 0}) from problem
+        try:
+            check_rows(self._collections, self._view, self.rows)
+        except (InvalidInput, Conflict) as problem:
+            detail = f"with what was changed since, undoing this would leave an invalid record: {problem.detail}"
+            raise Conflict(detail, {"blocked_by": [], "blocked_by_hidden": 0}) from problem
 
     def _is_deleted_since(self, change: Change, current: Row) -> bool:
         """Return whether the row was deleted since, and the operation changed more than its counters and lists."""

@@ -308,7 +308,7 @@ class _Plan:
                 named = [list(key) for key in dict.fromkeys(erased)][:_ERASED_NAMED]
                 reply = {"ts": self._ts, "safety_snapshot": kept} if is_last else {}
                 group = Group(restore_id, index, len(self.chunks))
-                return Draft(RESTORE_OP, writes, reply={**reply, "erased": named}, group=group)
+                return Draft(RESTORE_OP, writes, reply={**reply, "erased": named}, group=group, is_exact=True)
 
             return decide
 

@@ -208,7 +208,8 @@ class UndoService:
                 raise _DryRun
             writes = [Write(*key, row) for key, row in rows]
             own_group = group if group.of > 1 else None
-            return Draft("undo_operation", writes, undo_of=operation.operation_id, group=own_group)
+            is_exact = operation.op == RESTORE_OP
+            return Draft("undo_operation", writes, undo_of=operation.operation_id, group=own_group, is_exact=is_exact)
 
         return decide
 

@@ -23,6 +23,7 @@ from knowhub.knowledge.model import COLLECTION
 from knowhub.stores.files.log.log_line import RawChange
 from knowhub.stores.files.store import FileStore
 from tests.builders import CountedIds, FakeClock, knowledge_row, open_files, retry_key
+from tests.collections_of_tests import LABELS
 from tests.fakes.memory_store import MemoryStore
 
 pytestmark = pytest.mark.anyio
@@ -119,6 +120,61 @@ async def test_a_decision_that_raises_writes_nothing_and_leaves_its_neighbours_a
     assert isinstance(answers[1], Conflict)
     assert [operation.seq for operation in operations_of([answers[0], answers[2]])] == [1, 2]
     assert await listed(store) == [2, 1]
+
+
+async def test_a_row_of_an_unregistered_collection_is_refused(store: Store) -> None:
+    with pytest.raises(TypeError, match="no collection 'bookmarks' is registered"):
+        await store.commit(ACCOUNT, ACTOR, lambda _view: Draft("save", [Write("bookmarks", "b-1", {"version": 1})]))
+
+    assert store.last_seq == 0
+
+
+async def test_a_write_that_its_collection_does_not_allow_is_refused(store: Store) -> None:
+    row = knowledge_row("knowledge-blank") | {"task": " ", "content": " "}
+
+    with pytest.raises(InvalidInput, match="both blank"):
+        await store.commit(ACCOUNT, ACTOR, lambda _view: Draft("save", [Write(COLLECTION, row["id"], row)]))
+
+    assert store.last_seq == 0
+
+
+def labelling(**texts: str | None) -> Callable[[AccountView], Draft]:
+    def decide(view: AccountView) -> Draft:
+        rows = {
+            row_id: {**(view.get(LABELS, row_id) or {}), "id": row_id, "version": 1, **({"text": text} if text else {})}
+            for row_id, text in texts.items()
+        }
+        return Draft(
+            "label",
+            [Write(LABELS, row_id, row if texts[row_id] else {**row, "deleted": True}) for row_id, row in rows.items()],
+        )
+
+    return decide
+
+
+async def test_two_live_rows_never_share_a_unique_key(store: Store) -> None:
+    await committed(store, labelling(a="red"))
+
+    for decide in (labelling(b="red"), labelling(b="blue", c="blue")):
+        with pytest.raises(Conflict, match="another row of labels has the same text") as refused:
+            await store.commit(ACCOUNT, ACTOR, decide)
+        assert refused.value.extra == {"field": "text"}
+    together = [store.commit(ACCOUNT, ACTOR, labelling(**{name: "green"})) for name in ("d", "e")]
+    first, second = await asyncio.gather(*together, return_exceptions=True)
+
+    assert isinstance(first, Committed)
+    assert isinstance(second, Conflict)
+    assert store.last_seq == 2
+
+
+async def test_a_unique_key_goes_from_one_row_to_another_in_one_operation(store: Store) -> None:
+    await committed(store, labelling(a="red", b="blue"))
+    await committed(store, labelling(a="blue", b="red"))
+    await committed(store, labelling(a=None))
+
+    await committed(store, labelling(c="blue"))
+
+    assert store.last_seq == 4
 
 
 async def test_an_unchanged_decision_writes_nothing_and_hands_over_its_answer(store: Store) -> None:

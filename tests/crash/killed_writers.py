@@ -27,8 +27,8 @@ from knowhub.engine.view import AccountView
 from knowhub.knowledge.model import COLLECTION, Feedback
 from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.stores.files.store import Environment, FileStore, StoreOptions, open_store
-from knowhub.wiring.collections import COLLECTIONS
 from tests.builders import Domain, domain_on, knowledge_row, local, new_knowledge
+from tests.collections_of_tests import WITH_NOTES
 
 WRITERS = 32
 TOGETHER = 4
@@ -208,7 +208,7 @@ async def deleted_and_undone(hub: Domain, ids: list[str], unique: str) -> list[A
 
 def opened(folder: Path) -> FileStore:
     return open_store(
-        folder, Environment(RealFileSystem(), SystemClock(), RandomIds(), time.sleep, COLLECTIONS), OPTIONS
+        folder, Environment(RealFileSystem(), SystemClock(), RandomIds(), time.sleep, WITH_NOTES), OPTIONS
     )
 
 

@@ -15,15 +15,15 @@ from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.stores.files.lock import LockFile
 from knowhub.stores.files.store import Environment, open_store
-from knowhub.wiring.collections import COLLECTIONS
 from tests.builders import domain_on, local, new_knowledge
+from tests.collections_of_tests import WITH_NOTES
 
 WRITERS = 8
 
 
 async def write(folder: Path, name: str, count: int) -> None:
     """Save `count` records by eight writers."""
-    world = Environment(RealFileSystem(), SystemClock(), RandomIds(), time.sleep, COLLECTIONS)
+    world = Environment(RealFileSystem(), SystemClock(), RandomIds(), time.sleep, WITH_NOTES)
     store = open_store(folder, world)
     hub = domain_on(store)
 

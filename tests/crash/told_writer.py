@@ -19,8 +19,8 @@ from knowhub.core.ids import RandomIds
 from knowhub.knowledge.model import Feedback, OnConflict
 from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.stores.files.store import Environment, StoreOptions, open_store
-from knowhub.wiring.collections import COLLECTIONS
 from tests.builders import Domain, domain_on, imported, local, new_knowledge
+from tests.collections_of_tests import WITH_NOTES
 from tests.crash.killed_writers import TOGETHER
 
 Row = Mapping[str, Any]
@@ -29,7 +29,7 @@ LINES = 1001
 
 async def work(folder: Path, segment_bytes: int) -> None:
     """Do one verb after another; each tells of itself."""
-    world = Environment(RealFileSystem(), SystemClock(), RandomIds(), time.sleep, COLLECTIONS)
+    world = Environment(RealFileSystem(), SystemClock(), RandomIds(), time.sleep, WITH_NOTES)
     store = open_store(folder, world, StoreOptions(segment_bytes=segment_bytes))
     hub = domain_on(store)
     told: list[str] = []

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from knowhub.core.clock import Clock
+from knowhub.core.collection import table_schemas
 from knowhub.core.ids import Ids
 from knowhub.core.operation import Committed, Decide, IdempotencyKey, Operation, Outcome
 from knowhub.engine.account import Account
@@ -13,10 +14,11 @@ from knowhub.engine.view import AccountView
 from knowhub.stores.files.batch import Batch, Request
 from knowhub.stores.files.replica import Subscriber
 from knowhub.stores.files.retries import RetryKeys
-from knowhub.wiring.collections import SCHEMAS
+from tests.collections_of_tests import WITH_NOTES
 from tests.pure_decisions import run_twice
 
 _A_DAY_S = 24 * 3600.0
+_SCHEMAS = table_schemas(WITH_NOTES)
 
 
 class MemoryStore:
@@ -43,7 +45,7 @@ class MemoryStore:
         return 0
 
     def state(self, account: str) -> Account:
-        return self._accounts.setdefault(account, Account(SCHEMAS, self._text))
+        return self._accounts.setdefault(account, Account(_SCHEMAS, self._text))
 
     def view(self, account: str) -> AccountView:
         return AccountView(self.state(account), self._clock.now())
@@ -65,7 +67,7 @@ class MemoryStore:
             seq = self._retries.find(account, idempotency, now)
             if seq is not None:
                 return [Committed(operation, replayed=True) for operation in self._siblings(seq)]
-        batch = Batch(self.state, self._ids, now, 0, self.last_seq + 1, run_twice)
+        batch = Batch(self.state, WITH_NOTES, self._ids, now, 0, self.last_seq + 1, run_twice)
         future: asyncio.Future[Sequence[Outcome]] = asyncio.get_running_loop().create_future()
         await batch.run(Request(account, actor, decides, idempotency, future))
         _, answer = batch.answers[0]

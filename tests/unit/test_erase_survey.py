@@ -47,7 +47,8 @@ async def test_rows_that_say_nothing_do_not_say_the_same(tmp_path: Path, content
 
 async def create(store: FileStore, row: Row) -> None:
     """Write a row as it is: no service would take one that says nothing."""
-    await store.commit("default", "user:li", lambda _view: Draft("create_info", [Write(INFOS, row["id"], row)]))
+    writes = [Write(INFOS, row["id"], row)]
+    await store.commit("default", "user:li", lambda _view: Draft("create_info", writes, is_exact=True))
 
 
 @pytest.mark.parametrize("is_compacted", [False, True])

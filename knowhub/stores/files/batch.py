@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 
+from knowhub.core.collection import Collections, check_rows
 from knowhub.core.erasing import ERASING, is_erased
 from knowhub.core.errors import InvalidInput, TooLarge
 from knowhub.core.ids import Ids, operation_id
@@ -62,6 +63,7 @@ class Batch:
     """The operations of one write: decided here, written by the store, then applied and acknowledged."""
 
     accounts: Callable[[str], Account]
+    collections: Collections
     ids: Ids
     now: float
     offset: int
@@ -124,6 +126,8 @@ class Batch:
         draft = self.run_decision(request.decides[index], view)
         if isinstance(draft, Unchanged):
             return draft, draft.answer
+        if not draft.is_exact:
+            check_rows(self.collections, view, {(write.collection, write.id): write.after for write in draft.writes})
         changes = [_raw_change(view, write, is_erasing=draft.op.startswith(ERASING)) for write in draft.writes]
         # The last operation of a group has its retry key, and its reply answers for all.
         last = index == len(request.decides) - 1

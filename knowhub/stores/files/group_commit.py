@@ -257,7 +257,15 @@ class GroupCommit:
         replica = self._replica
         replica.last_time = max(self._context.clock.now(), replica.last_time)
         next_seq, run_decision = replica.history.last_seq + 1, self._options.run_decision
-        return Batch(replica.account, self._context.ids, replica.last_time, offset, next_seq, run_decision)
+        return Batch(
+            accounts=replica.account,
+            collections=replica.collections,
+            ids=self._context.ids,
+            now=replica.last_time,
+            offset=offset,
+            next_seq=next_seq,
+            run_decision=run_decision,
+        )
 
     async def decide(self, batch: Batch, request: Request) -> None:
         """Answer a retry from the log, anything else by its decisions."""

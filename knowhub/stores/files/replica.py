@@ -6,9 +6,9 @@ from typing import Any, Protocol
 
 import orjson
 
+from knowhub.core.collection import Collections, table_schemas
 from knowhub.core.erasing import ERASING
 from knowhub.core.operation import Operation
-from knowhub.core.table_schema import TableSchemas
 from knowhub.engine.account import Account
 from knowhub.engine.disk_rows import LogLine, PlacedRows
 from knowhub.stores.files.batch import Batch, DecidedOperation
@@ -37,9 +37,10 @@ class PlacedOperation:
 class Replica:
     """All acknowledged operations as memory holds them. It belongs to the event loop's thread."""
 
-    def __init__(self, log: ChangeLog, schemas: TableSchemas, retry_key_lifetime_s: float) -> None:
+    def __init__(self, log: ChangeLog, collections: Collections, retry_key_lifetime_s: float) -> None:
         self._log = log
-        self.schemas = schemas
+        self.collections = collections
+        self.schemas = table_schemas(collections)
         self.accounts: dict[str, Account] = {}
         self.history = History(log)
         self.retries = RetryKeys(retry_key_lifetime_s)

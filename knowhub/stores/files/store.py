@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from knowhub.core.clock import Clock
-from knowhub.core.collection import Collections, table_schemas
+from knowhub.core.collection import Collections
 from knowhub.core.erasing import Erasing
 from knowhub.core.errors import KnowHubError, Unavailable
 from knowhub.core.ids import Ids
 from knowhub.core.operation import Committed, Decide, IdempotencyKey, Operation, Outcome
 from knowhub.core.store_results import CompactionResult
-from knowhub.core.table_schema import TableSchemas
 from knowhub.engine.account import Account
 from knowhub.engine.view import AccountView
 from knowhub.stores.files.compacting.compaction import Compaction
@@ -64,11 +63,11 @@ class LogState:
 class FileStore:
     """Operations of every account in one data directory. Make it with an event loop running; close it."""
 
-    def __init__(self, opening: StoreContext, schemas: TableSchemas, options: StoreOptions) -> None:
+    def __init__(self, opening: StoreContext, collections: Collections, options: StoreOptions) -> None:
         self._log = opening.log
         self._lock = opening.lock
         self._clock = opening.clock
-        self._replica = replica = Replica(opening.log, schemas, options.retry_key_lifetime_s)
+        self._replica = replica = Replica(opening.log, collections, options.retry_key_lifetime_s)
         old_journal.finish_begun(opening.files, opening.directory)
         loaded = load(opening, replica, lambda: replica.history.last_seq + 1)
         self._log_id = loaded.header.log_id
@@ -253,7 +252,7 @@ def open_store(root: Path, world: Environment, options: StoreOptions | None = No
         _wait_for(lock, directory, options, world)
         store = FileStore(
             StoreContext(world.files, directory, log, lock, world.clock, world.ids),
-            table_schemas(world.collections),
+            world.collections,
             options,
         )
     except (KnowHubError, OSError):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from knowhub.core.collection import Collections, table_schemas
+from knowhub.core.collection import Collections
 from knowhub.core.erasing import ERASING
 from knowhub.core.row_check import RowCheck
 from knowhub.engine.view import AccountView
@@ -30,7 +30,7 @@ class LogContents:
     """
 
     def __init__(self, log: ChangeLog, collections: Collections, row_checks: Sequence[RowCheck] = ()) -> None:
-        self._replica = Replica(log, table_schemas(collections), retry_key_lifetime_s=0.0)
+        self._replica = Replica(log, collections, retry_key_lifetime_s=0.0)
         self._row_checks = row_checks
         self.log_id = ""
         self.sealed = SealedRows(collections)
