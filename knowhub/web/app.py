@@ -1,7 +1,9 @@
 """The HTTP face: one FastAPI app on one Hub."""
 
+import pkgutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from knowhub.core.clock import Clock, SystemClock
 from knowhub.core.ids import RandomIds
 from knowhub.settings import Settings
 from knowhub.web import error_responses, openapi
+from knowhub.web import routes as route_modules
 from knowhub.web.auth import AuthMiddleware, say_how_to_begin
 from knowhub.web.browsers import Cors, page_headers
 from knowhub.web.json_depth import json_limits
@@ -24,30 +27,20 @@ from knowhub.web.limits import ConcurrencyLimit, RateLimiter, RateLimits
 from knowhub.web.metrics import Metrics
 from knowhub.web.middleware import HostGuard, RequestIdMiddleware
 from knowhub.web.request_guard import BodyRules, RequestGuard
-from knowhub.web.routes import (
-    admin,
-    context,
-    exchange,
-    infos,
-    keywords,
-    knowledge,
-    operations,
-    resources,
-    upkeep,
-)
+from knowhub.web.route import Routes
 
-# Fixed paths come before paths with an id.
-_GROUPS = [
-    exchange.routes,
-    knowledge.routes,
-    keywords.routes,
-    infos.routes,
-    resources.routes,
-    context.routes,
-    operations.routes,
-    admin.routes,
-    upkeep.routes,
-]
+# Fixed paths come before paths with an id, and what is asked for most comes first. Other modules follow.
+_ORDER = ("exchange", "knowledge", "keywords", "infos", "resources", "context", "operations", "admin", "upkeep")
+
+
+def _load_groups() -> list[Routes]:
+    """Return the `routes` of every module in knowhub/web/routes/."""
+    names = [module.name for module in pkgutil.iter_modules(route_modules.__path__)]
+    names.sort(key=lambda name: _ORDER.index(name) if name in _ORDER else len(_ORDER))
+    return [import_module(f"{route_modules.__name__}.{name}").routes for name in names]
+
+
+_GROUPS = _load_groups()
 _ROUTES = [route for group in _GROUPS for route in group]
 _DESCRIPTION = (
     "Keeps what agents learn and hands it back at the moment it is needed. "

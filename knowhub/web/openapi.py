@@ -61,6 +61,7 @@ _PATH_PARAMETERS = {
 _QUERY_PARAMETERS = {
     "actor": "Only operations of this principal, such as `user:li`.",
     "content_type": "Only resources of this content type.",
+    "cursor": "`next_cursor` of the page before.",
     "depth": "How many levels below the node to answer.",
     "layout": "`jsonl` for JSON lines, `workspace` for an archive of folders by owner.",
     "level": "L0 is the abstract, L1 the overview, L2 the whole content.",

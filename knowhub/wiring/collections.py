@@ -1,28 +1,23 @@
-"""Every collection that there is: the one registry."""
+"""The registry of collections: what every `knowhub/<domain>/collections.py` declares."""
 
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
 from typing import Final
 
-from knowhub.context import collections as context
-from knowhub.core.collection import Collections, table_schemas
+import knowhub
+from knowhub.core.collection import Collection, Collections
 from knowhub.core.row_check import RowCheck
-from knowhub.identity import collections as identity
-from knowhub.keywords import collections as keywords
 from knowhub.keywords.tree_check import TreeCheck
-from knowhub.knowledge import collections as knowledge
-from knowhub.resources import collections as resources
 
-COLLECTIONS: Final[Collections] = {
-    collection.name: collection
-    for declared in (
-        knowledge.COLLECTIONS,
-        keywords.COLLECTIONS,
-        resources.COLLECTIONS,
-        context.COLLECTIONS,
-        identity.COLLECTIONS,
-    )
-    for collection in declared
-}
-SCHEMAS: Final = table_schemas(COLLECTIONS)
+
+def _load_collections() -> Iterator[Collection]:
+    for path in sorted(Path(knowhub.__path__[0]).glob("*/collections.py")):
+        if path != Path(__file__):
+            yield from import_module(f"knowhub.{path.parent.name}.collections").COLLECTIONS
+
+
+COLLECTIONS: Final[Collections] = {collection.name: collection for collection in _load_collections()}
 FIXED_IDS: Final = {name: collection.fixed_ids for name, collection in COLLECTIONS.items() if collection.is_undoable}
 """The collections that a snapshot restores, each with the rows that every account has, targets of references first."""
 

@@ -27,7 +27,7 @@ def contract_layers() -> list[str]:
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
         "contracts"
     ]
-    [layers] = [contract["layers"] for contract in contracts if contract.get("containers") == ["knowhub"]]
+    [layers] = [contract["layers"] for contract in contracts if contract.get("layers", [""])[0] == "__main__"]
     return [str(layer) for layer in layers]
 
 

@@ -6,13 +6,15 @@ from typing import Any
 
 import orjson
 
-from knowhub.core.collection import Collection
+from knowhub.core.collection import Collection, table_schemas
 from knowhub.core.table_schema import TableSchemas
 from knowhub.engine.account import Account, change_number
 from knowhub.engine.disk_rows import LogLine
 from knowhub.engine.overlay import Overlay
 from knowhub.engine.view import AccountView
-from knowhub.wiring.collections import COLLECTIONS, SCHEMAS
+from knowhub.wiring.collections import COLLECTIONS
+
+SCHEMAS = table_schemas(COLLECTIONS)
 
 
 @dataclass(frozen=True, slots=True)

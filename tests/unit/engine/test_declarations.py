@@ -4,10 +4,12 @@ from typing import Any
 
 import pytest
 
-from knowhub.core.collection import Collection, OnDelete
+from knowhub.core.collection import Collection, OnDelete, table_schemas
 from knowhub.core.table_schema import TableSchema
 from knowhub.engine.account import Account
-from knowhub.wiring.collections import COLLECTIONS, SCHEMAS
+from knowhub.wiring.collections import COLLECTIONS
+
+SCHEMAS = table_schemas(COLLECTIONS)
 
 
 def unread(_segment: int, _start: int, _end: int) -> bytes:

@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
+from knowhub.core.collection import table_schemas
 from knowhub.core.errors import Unavailable
 from knowhub.core.operation import Draft, Write
 from knowhub.engine.account import Account
@@ -16,7 +17,7 @@ from knowhub.keywords.model import INFOS, NewInfo
 from knowhub.stores.files.log.log_line import parse_line, seal
 from knowhub.stores.files.log.partial_line import PartialChange, decode_base_line
 from knowhub.stores.files.store import FileStore
-from knowhub.wiring.collections import SCHEMAS
+from knowhub.wiring.collections import COLLECTIONS
 from tests.builders import CountedIds, local, open_files
 from tests.fakes.faulty_files import FaultyFileSystem, Plan
 from tests.fakes.placed_log import SEGMENT, PlacedLog
@@ -124,7 +125,7 @@ def test_a_line_that_another_program_spelt_is_read_all_the_same() -> None:
     row = info_row("i-1", content="中文 / a")
     change = {"collection": INFOS, "id": "i-1", "before": None, "after": row}
     line = spelt_otherwise(change)
-    state = Account(SCHEMAS, lambda _segment, start, end: line[start:end])
+    state = Account(table_schemas(COLLECTIONS), lambda _segment, start, end: line[start:end])
 
     state.load(1, sliced(line), LogLine(1, 0, line))
 
@@ -185,7 +186,7 @@ def test_a_row_that_a_base_holds_too_is_read_from_there_only_where_it_stands_the
 ) -> None:
     change = {"collection": INFOS, "id": "i-1", "before": None, "after": info_row("i-1", content="中文 / a")}
     lines = {1: in_a_base(change), 2: spelt(change)}
-    state = Account(SCHEMAS, lambda segment, start, end: lines[segment][start:end])
+    state = Account(table_schemas(COLLECTIONS), lambda segment, start, end: lines[segment][start:end])
     state.load(1, sliced(lines[1]), LogLine(1, 0, lines[1]))
 
     state.move(sliced(lines[2]), LogLine(2, 0, lines[2]))
