@@ -8,8 +8,9 @@ from typing import Any
 from knowhub.audit.model import AuditDocument
 from knowhub.core.clock import CooperativePause, parse_iso
 from knowhub.core.operation import View, is_live
+from knowhub.core.owned_rows import OwnedSummary
 from knowhub.core.request_context import RequestContext
-from knowhub.keywords.model import INFOS, InfoSummary
+from knowhub.keywords.model import INFOS
 from knowhub.keywords.tree import list_newest_infos
 from knowhub.knowledge.feedback.evidence import quality
 from knowhub.knowledge.model import COLLECTION, DEFAULT_SCORE, KnowledgeSummary, ListQuery
@@ -48,7 +49,7 @@ def document(view: View, collection: str, row_id: str) -> AuditDocument | None:
 
 
 async def _list_visible_ids(
-    page: Callable[[int | None], Sequence[KnowledgeSummary | InfoSummary]], ctx: RequestContext, pace: CooperativePause
+    page: Callable[[int | None], Sequence[KnowledgeSummary | OwnedSummary]], ctx: RequestContext, pace: CooperativePause
 ) -> list[str]:
     """Return the ids of all that the caller sees, newest first; `page` gives the heads before an ordinal."""
     ids: list[str] = []

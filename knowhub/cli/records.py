@@ -16,9 +16,10 @@ from knowhub.knowledge.model import COLLECTION, KnowledgeType, ListQuery, Order
 
 if TYPE_CHECKING:
     from knowhub.bootstrap import Hub
+    from knowhub.core.owned_rows import SavedRow
     from knowhub.core.request_context import RequestContext
     from knowhub.knowledge.evolve.evolution import EvolutionResult
-    from knowhub.knowledge.model import KnowledgeSearchResult, RecordPage, SaveResult, StoredRecord
+    from knowhub.knowledge.model import KnowledgeSearchResult, RecordPage, StoredRecord
     from knowhub.operations.model import UndoResult
     from knowhub.web.schemas.knowledge import FeedbackBody, SaveBody
 
@@ -156,7 +157,7 @@ def save(draft: SaveOptions, options: CallerOptions) -> None:
     """
     body = draft.to_body()
 
-    async def work(hub: Hub, ctx: RequestContext) -> tuple[SaveResult, list[str]]:
+    async def work(hub: Hub, ctx: RequestContext) -> tuple[SavedRow, list[str]]:
         saved = await hub.knowledge.records.save(ctx, body.to_new())
         return saved, hub.resources.missing(ctx, saved.record["resource_ids"])
 
@@ -240,7 +241,7 @@ def feedback(knowledge_id: KnowledgeId, evidence: FeedbackOptions, options: Call
     """
     body = evidence.to_body()
 
-    async def rate(hub: Hub, ctx: RequestContext) -> SaveResult:
+    async def rate(hub: Hub, ctx: RequestContext) -> SavedRow:
         return await hub.knowledge.records.give_feedback(ctx, knowledge_id, body.feedback())
 
     async def evolve(hub: Hub, ctx: RequestContext) -> EvolutionResult:
@@ -283,7 +284,7 @@ def undo(
         _print_undo(result)
 
 
-def _print_saved(saved: SaveResult, status: str, options: CommonOptions) -> None:
+def _print_saved(saved: SavedRow, status: str, options: CommonOptions) -> None:
     if options.as_json:
         duplicate = {"duplicate_of": saved.duplicate_of} if saved.duplicate_of else {}
         output.print_json({**saved.record, **duplicate, "operation_id": saved.operation_id})

@@ -106,7 +106,7 @@ def get(
 
     async def work(hub: Hub, ctx: RequestContext) -> dict[str, Any]:
         if not reveal:
-            return dict(await hub.resources.get(ctx, resource_id))
+            return dict(await hub.resources.read(ctx, resource_id))
         revealed = await hub.resources.reveal(ctx, resource_id)
         return {**revealed.record, "secure_body": revealed.secure_body, "operation_id": revealed.operation_id}
 

@@ -9,15 +9,14 @@ from knowhub.context.model import GROWTH, NODES, PARTS
 from knowhub.context.queries import list_memories
 from knowhub.context.uri import parent_of, parse, redact_node
 from knowhub.core.collection import Collection, Computed, OnDelete, Reference
-from knowhub.core.erasing import EraseRules
+from knowhub.core.erasing import OWNED_FIELDS, EraseRules
 from knowhub.core.operation import Row, View
 
 _KEPT_OF_NODES = {"parent_uri", "context_type", "category", "owner_space"}
 _KEPT_OF_PARTS = {"session_uri", "number", "role", "message_id", "timestamp"}
 # No `created_at`: where a text was short, there is room for the word that it is erased.
-_KEPT = frozenset(
-    {"id", "owner", "scopes", "version", "updated_at", "deleted", "forgotten", *_KEPT_OF_NODES, *_KEPT_OF_PARTS}
-)
+_KEPT = (OWNED_FIELDS - {"created_at"}) | {"forgotten"} | _KEPT_OF_NODES | _KEPT_OF_PARTS
+_TEXTS = ("content", "overview", "abstract")
 _BLANKS: Mapping[str, Any] = {
     "abstract": "",
     "overview": "",
@@ -26,11 +25,6 @@ _BLANKS: Mapping[str, Any] = {
     "metadata": {},
     "relations": [],
 }
-
-
-def _says(row: Mapping[str, Any]) -> str:
-    texts = (str(row.get(name, "")) for name in ("content", "overview", "abstract"))
-    return next((text for text in texts if text.strip()), "")
 
 
 def _find_extracted_nodes(view: View, row: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -55,8 +49,8 @@ ERASE_NODE = EraseRules(
     noun="memory",
     kept=_KEPT,
     blanks=_BLANKS,
-    says=_says,
-    told=frozenset({"summary", "reason", "edges"}),
+    texts=_TEXTS,
+    reply_fields=frozenset({"summary", "reason", "edges"}),
     below=PARTS,
     made_of=_find_extracted_nodes,
 )
@@ -64,8 +58,8 @@ ERASE_PART = EraseRules(
     noun="message",
     kept=_KEPT,
     blanks=_BLANKS,
-    says=_says,
-    told=frozenset({"summary", "reason", "edges"}),
+    texts=_TEXTS,
+    reply_fields=frozenset({"summary", "reason", "edges"}),
     quoted_by=lambda part_uri: (NODES, parent_of(part_uri)),
     quoting=frozenset({"abstract", "overview"}),
     retells=lambda row: (row.get("metadata") or {}).get(BY) not in (None, "rules"),

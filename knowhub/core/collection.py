@@ -1,7 +1,7 @@
 """What a collection declares about its rows, so that code which names no domain can list, undo and erase them.
 
 A collection is a kind of row, such as `knowledge` or `links`. Each domain declares its collections in its
-`collections.py`; `knowhub/wiring/collections.py` lists them all.
+`collections.py`; `knowhub/wiring/collections.py` finds them there.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -201,7 +201,7 @@ def check_rows(collections: Collections, view: View, rows: Mapping[Key, Row]) ->
     live: dict[str, dict[str, Row]] = {}
     for (name, row_id), row in rows.items():
         if name not in collections:
-            raise TypeError(f"no collection {name!r} is registered; add it to knowhub/wiring/collections.py")
+            raise TypeError(f"no collection {name!r} is registered; declare it in the collections.py of its domain")
         if is_live(row):
             live.setdefault(name, {})[row_id] = row
 

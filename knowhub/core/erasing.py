@@ -8,6 +8,8 @@ from knowhub.core.operation import Draft, IdempotencyKey, Unchanged
 
 ERASED = "erased"
 """The field that marks an erased row with `true`, in its newest state and in every line of the log."""
+OWNED_FIELDS = frozenset({"id", "owner", "scopes", "version", "created_at", "updated_at", "deleted"})
+"""The fields of every row with an owner."""
 ERASING = "erase_"
 """The prefix of the names of operations that erase."""
 
@@ -17,11 +19,11 @@ class EraseRules:
     """How the rows of a collection are erased.
 
     `noun` names a row in messages. `kept` are the fields that stay, `blanks` the fields that are replaced, each with
-    its new value. `spare` are the blanks that may be left out if an old line of the log has no room for them. `told`
-    are the fields of an operation's reply that describe the row in other words, which no search for its texts finds.
-    `joined` is the field that names the row into which a row was merged. `says(row)` returns the text by which equal
-    rows are found, and `twins(view, row)` names live rows with the same text in another spelling. A row of an
-    `is_rooted` collection may have live children: it must be deleted before it is erased.
+    its new value. `optional` are the blanks that may be left out if an old line of the log has no room for them.
+    `reply_fields` are the fields of an operation's reply that describe the row in other words, which no search for its
+    texts finds. `merge_field` names the row into which a row was merged. `texts` are the fields whose texts are looked
+    for elsewhere: the first that is not blank (`main_text`). `twins(view, row)` names live rows with the same text in
+    another spelling. A row that `must_be_deleted` before it is erased may have live children.
 
     Rows of the collection `below` whose ids go on behind this one's, after a slash, are part of it and erased with it.
     `quoted_by(id)` names the row that may quote this one: of it the fields `quoting` go where they tell of this one,
@@ -30,13 +32,13 @@ class EraseRules:
     """
 
     noun: str
-    kept: frozenset[str]
     blanks: Mapping[str, Any]
-    says: Callable[[Mapping[str, Any]], str]
-    spare: tuple[str, ...] = ()
-    told: frozenset[str] = frozenset()
-    joined: str | None = None
-    is_rooted: bool = False
+    texts: Sequence[str] = ()
+    kept: frozenset[str] = OWNED_FIELDS
+    optional: Sequence[str] = ()
+    reply_fields: frozenset[str] = frozenset()
+    merge_field: str | None = None
+    must_be_deleted: bool = False
     below: str | None = None
     quoted_by: Callable[[str], tuple[str, str] | None] = lambda _row_id: None
     quoting: frozenset[str] = frozenset()
@@ -48,6 +50,12 @@ class EraseRules:
     def op(self) -> str:
         """The name of the operation that erases such a row."""
         return f"{ERASING}{self.noun}"
+
+    def main_text(self, row: Mapping[str, Any]) -> str:
+        """Return the text of a row by which rows that say the same are found; empty if it has none."""
+        names = self.texts or [name for name, blank in self.blanks.items() if blank == ""]
+        values = [str(row.get(name) or "") for name in names]
+        return next((value for value in values if value.strip()), values[-1])
 
     def stub(self, row: Mapping[str, Any]) -> dict[str, Any]:
         """Return what is left of a version of a row; its fields keep their order."""

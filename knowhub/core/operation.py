@@ -4,7 +4,7 @@ A service hands a store a decision; the store runs it on the newest state, fills
 makes the operation durable as one record, and only then acknowledges it (`docs/explanation/durability.md`).
 """
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
@@ -243,6 +243,16 @@ class Reads(Protocol):
 
 class Store(Reads, Commits[View], Protocol):
     """A store that is read and written."""
+
+
+class HistoryStore(Store, Protocol):
+    """A store that is also asked for its operations."""
+
+    async def group(self, account: str, group_id: str) -> Sequence[Operation]:
+        """Return the operations of a group in their order; empty when there is none."""
+
+    def operations_on(self, account: str, collection: str | None, row_id: str) -> AsyncIterator[Operation]:
+        """Yield the operations that touched a row (of any collection when None), newest first."""
 
 
 def get_operation(outcome: Outcome) -> Operation:

@@ -15,6 +15,7 @@ _NAMES: Final[frozenset[Path]] = frozenset(
     {("name",), ("aliases",), ("normalized",), ("pinyin",), ("terms",), ("deleted",)}
 )
 
+INFO: Final = Collection(INFOS, validate=info_rules.validate, erase=info_rules.ERASE_RULES, table=tree.INFO_TABLE)
 COLLECTIONS: Final = (
     Collection(
         KEYWORDS,
@@ -27,7 +28,7 @@ COLLECTIONS: Final = (
         erase=keyword_rules.ERASE_RULES,
         table=tree.KEYWORD_TABLE,
     ),
-    Collection(INFOS, validate=info_rules.validate, erase=info_rules.ERASE_RULES, table=tree.INFO_TABLE),
+    INFO,
     Collection(
         LINKS,
         row_id=lambda row: make_link_id(row["info_id"], row["keyword_id"]),

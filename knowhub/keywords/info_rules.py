@@ -3,11 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from knowhub.core import clock, permissions
+from knowhub.core import clock
 from knowhub.core.collection import Lookup
 from knowhub.core.erasing import EraseRules
 from knowhub.core.errors import InvalidInput
 from knowhub.core.operation import Row, Write, is_live, next_of, next_version
+from knowhub.core.owned_rows import make_owned_fields
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import fields
 from knowhub.keywords.model import INFOS, LINKS, NewInfo, RelationType, make_link_id
@@ -23,19 +24,13 @@ def new_info_row(new: NewInfo, row_id: str, now: float, ctx: RequestContext) -> 
     check_content(content)
     _check_source(source)
     own_scopes = list(ctx.default_tree_scopes) if new.scopes is None else fields.parse_scopes("scopes", new.scopes)
-    permissions.check_scopes(ctx, own_scopes)
     owner = None if new.owner is None else fields.parse_owner("owner", new.owner)
-    moment = clock.iso(now)
     return {
         "id": row_id,
         "content": content,
         "source": source,
         "metadata": fields.parse_metadata("metadata", new.metadata),
-        "scopes": own_scopes,
-        "owner": permissions.owner_for(ctx, owner, "an info"),
-        "version": 1,
-        "created_at": moment,
-        "updated_at": moment,
+        **make_owned_fields(ctx, own_scopes, owner, "an info", now),
     }
 
 
@@ -56,11 +51,6 @@ def set_created_at(row: Row, now: float) -> Row:
     """Return a new row with its times."""
     moment = clock.iso(now)
     return {**row, "created_at": moment, "updated_at": moment}
-
-
-def make_info_tombstone(row: Row, now: float) -> Row:
-    """Return the tombstone of an info. Its content stays for undo."""
-    return next_of({**row, "deleted": True}, row, now)
 
 
 def new_link_row(
@@ -127,8 +117,7 @@ def _check_source(source: str) -> None:
 
 ERASE_RULES = EraseRules(
     noun="info",
-    kept=frozenset({"id", "scopes", "owner", "version", "created_at", "updated_at", "deleted"}),
     blanks={"content": "", "source": "", "metadata": {}},
-    spare=("metadata", "source", "content"),
-    says=lambda row: row["content"],
+    texts=("content",),
+    optional=("metadata", "source", "content"),
 )

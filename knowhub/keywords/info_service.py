@@ -8,12 +8,13 @@ from itertools import islice
 from typing import Any
 
 from knowhub.core import permissions
-from knowhub.core.errors import Conflict, Forbidden, InvalidInput, NotFound, VersionConflict
+from knowhub.core.errors import Conflict, InvalidInput, NotFound, VersionConflict
 from knowhub.core.ids import Ids, uuid4_id
 from knowhub.core.operation import (
     Committed,
     Decide,
     Draft,
+    HistoryStore,
     IdempotencyKey,
     LongDecision,
     Operation,
@@ -25,16 +26,17 @@ from knowhub.core.operation import (
     get_operation,
     is_live,
 )
+from knowhub.core.owned_rows import OwnedRows, list_visible, scan_newest
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import fields, info_rules, rendering
 from knowhub.keywords.auto_link import AutoLinks, KeywordMatcher
 from knowhub.keywords.cache import INFOS_TTL_S, ResultCache
+from knowhub.keywords.collections import INFO
 from knowhub.keywords.creation import commit_with_root, prefix_item_errors
 from knowhub.keywords.model import (
     INFOS,
     LINKS,
     InfoQuery,
-    InfoSummary,
     LinkRequest,
     NewInfo,
     RelationType,
@@ -44,39 +46,56 @@ from knowhub.keywords.model import (
     WrittenRow,
     make_link_id,
 )
-from knowhub.keywords.ports import KeywordStore, KeywordText
+from knowhub.keywords.ports import KeywordText
 from knowhub.keywords.rendering import InfoPage
 from knowhub.keywords.search.agent import KeywordAgent
-from knowhub.keywords.tree import find_info, list_infos_of_keyword, list_links_of_info, list_newest_infos
+from knowhub.keywords.tree import INFO_TABLE, list_infos_of_keyword, list_links_of_info
 
 MAX_ITEMS = 1_000
 MAX_KEYWORD_IDS = 1_000
-_HEADS_A_TURN = 5_000
 _ITEMS_A_TURN = 25
 _SAID_OF_LINK = ("relation", "created_by")
 _PLACE = {relation: place for place, relation in enumerate(RelationType)}
 
 
-class InfoService:
+class InfoService(OwnedRows):
     """The infos of the keyword tree.
 
     Hidden rows count as missing. The owner of an info may change, delete and link it.
     """
 
+    edit_verb = "update"
+
     def __init__(
         self,
-        store: KeywordStore,
+        store: HistoryStore,
         text: KeywordText,
         ids: Ids,
         agent: KeywordAgent,
         options: TreeOptions,
         caches: ResultCache | None = None,
     ) -> None:
-        self._store = store
+        super().__init__(store, INFO)
         self._ids = ids
         self._agent = agent
         self._linker = KeywordMatcher(store, text, ids, agent, options)
         self._caches = caches
+
+    def find(self, view: View, ctx: RequestContext, row_id: str) -> Row:
+        """Return an info that the caller sees. Raises NotFound."""
+        # Memory knows who sees an info; its text is on disk.
+        rendering.require_info(view, ctx, row_id)
+        return super().find(view, ctx, row_id)
+
+    def edit(self, view: View, row: Row, patch: Mapping[str, Any]) -> Row | None:
+        """Return the next version of an info; None if nothing changes. Raises InvalidInput."""
+        return info_rules.apply_info_patch(row, patch, view.now)
+
+    def cascade(self, view: View, row: Row) -> Sequence[Write]:
+        """Return the tombstones of the links of an info."""
+        ids = [make_link_id(row["id"], link.keyword_id) for link in list_links_of_info(view, row["id"])]
+        links = [link for link in (view.get(LINKS, link_id) for link_id in ids) if link is not None]
+        return [info_rules.write_link(info_rules.make_link_tombstone(link, view.now)) for link in links]
 
     async def create(self, ctx: RequestContext, new: NewInfo, key: IdempotencyKey | None = None) -> WrittenRow:
         """Save an info and its links; with `auto_link` also link it to keywords that it is about.
@@ -160,32 +179,8 @@ class InfoService:
         key: IdempotencyKey | None = None,
     ) -> WrittenRow:
         """Change content, source, metadata or scopes. Raises NotFound, Forbidden, VersionConflict, InvalidInput."""
-        permissions.check_may_write(ctx)
-
-        def decide(view: View) -> Draft | Unchanged:
-            row = _get_editable_row(view, ctx, info_id, expected)
-            after = info_rules.apply_info_patch(row, patch, view.now)
-            permissions.check_scopes(ctx, (after or row)["scopes"], standing=row["scopes"])
-            return Unchanged(row) if after is None else Draft("update_info", [info_rules.write_info(after)])
-
-        return await self._change(ctx, decide, key)
-
-    async def delete(
-        self, ctx: RequestContext, info_id: str, expected: int | None = None, key: IdempotencyKey | None = None
-    ) -> str:
-        """Delete an info with its links and return the operation id. Raises the errors of `update`."""
-        permissions.check_may_write(ctx)
-
-        def decide(view: View) -> Draft:
-            row = _get_editable_row(view, ctx, info_id, expected)
-            links = [
-                view.get(LINKS, make_link_id(info_id, link.keyword_id)) for link in list_links_of_info(view, info_id)
-            ]
-            tombstones = [info_rules.make_link_tombstone(link, view.now) for link in links if link is not None]
-            info = info_rules.write_info(info_rules.make_info_tombstone(row, view.now))
-            return Draft("delete_info", [info, *map(info_rules.write_link, tombstones)])
-
-        return get_operation(await self._store.commit(ctx.account, ctx.actor, decide, key)).operation_id
+        saved = await self.patch(ctx, info_id, patch, expected, key)
+        return WrittenRow(saved.record, saved.operation_id)
 
     async def link(
         self,
@@ -204,7 +199,7 @@ class InfoService:
         info_rules.check_creator(how.created_by)
 
         def decide(view: View) -> Draft | Unchanged:
-            _get_editable_row(view, ctx, info_id, None)
+            self.find_for_edit(view, ctx, info_id, None)
             rendering.require_node(view, ctx, keyword_id)
             before = view.get(LINKS, make_link_id(info_id, keyword_id))
             _check_version(before, how.expected)
@@ -227,7 +222,7 @@ class InfoService:
         permissions.check_may_write(ctx)
 
         def decide(view: View) -> Draft:
-            _get_editable_row(view, ctx, info_id, None)
+            self.find_for_edit(view, ctx, info_id, None)
             row = view.get(LINKS, make_link_id(info_id, keyword_id))
             if row is None or not is_live(row) or rendering.get_visible_node(view, ctx, keyword_id) is None:
                 raise NotFound.of("link", make_link_id(info_id, keyword_id))
@@ -277,25 +272,12 @@ class InfoService:
         rendering.check_size("limit", limit)
         await self._store.refresh()
         if keyword_id is None:
-            return await self._list_newest_visible(ctx, limit, before)
+            found = await list_visible(self._store, ctx, scan_newest(INFO_TABLE, before), limit + 1)
+            return rendering.make_info_page(self._store.view(ctx.account), found, limit)
         view = self._store.view(ctx.account)
         rendering.require_node(view, ctx, keyword_id)
         summaries = rendering.iter_visible_infos(ctx, list_infos_of_keyword(view, keyword_id, InfoQuery()), before)
         return rendering.make_info_page(view, list(islice(summaries, limit + 1)), limit)
-
-    async def _list_newest_visible(self, ctx: RequestContext, limit: int, before: int | None) -> InfoPage:
-        found: list[InfoSummary] = []
-        while True:
-            view = self._store.view(ctx.account)
-            looked = list(islice(list_newest_infos(view, before), _HEADS_A_TURN))
-            # An info of an earlier turn may have been deleted or hidden since.
-            there = [summary for summary in (find_info(view, summary.id) for summary in found) if summary is not None]
-            found = list(rendering.iter_visible_infos(ctx, [*there, *looked], None))
-            if len(found) > limit or len(looked) < _HEADS_A_TURN:
-                return rendering.make_info_page(view, found, limit)
-            before = looked[-1].ordinal
-            # A million hidden infos may be skipped: let other requests run.
-            await asyncio.sleep(0)
 
     async def _make_new_rows(
         self, ctx: RequestContext, items: Sequence[NewInfo]
@@ -360,17 +342,6 @@ def _check_seen(view: View, ctx: RequestContext, new_row: _NewInfoRow) -> None:
     for field, keyword_id in named.items():
         if rendering.get_visible_node(view, ctx, keyword_id) is None:
             raise InvalidInput.of(field, f"no keyword with id {keyword_id!r}")
-
-
-def _get_editable_row(view: View, ctx: RequestContext, info_id: str, expected: int | None) -> Row:
-    summary = rendering.require_info(view, ctx, info_id)
-    if not ctx.may_edit(summary.owner):
-        raise Forbidden("only the owner of an info may change, link or delete it")
-    row = view.get(INFOS, info_id)
-    if row is None:
-        raise NotFound.of("info", info_id)
-    _check_version(row, expected)
-    return row
 
 
 def _check_version(row: Row | None, expected: int | None) -> None:

@@ -3,11 +3,12 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from knowhub.core import clock, permissions
+from knowhub.core import clock
 from knowhub.core.collection import Lookup
-from knowhub.core.erasing import EraseRules
+from knowhub.core.erasing import OWNED_FIELDS, EraseRules
 from knowhub.core.errors import Conflict, InvalidInput, NotFound
 from knowhub.core.operation import Row, Write, next_of
+from knowhub.core.owned_rows import make_owned_fields
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import fields
 from knowhub.keywords.model import KEYWORDS, ROOT_ID, NewKeyword
@@ -30,11 +31,9 @@ def new_keyword_row(
     name, description = fields.parse_text("name", new.name), fields.parse_text("description", new.description)
     check_name(name, text)
     check_description(description)
-    moment = clock.iso(now)
     row_id, parent_id = ids
     aliases = check_aliases(name, fields.parse_texts("aliases", new.aliases), text)
     own_scopes = list(ctx.default_tree_scopes) if new.scopes is None else fields.parse_scopes("scopes", new.scopes)
-    permissions.check_scopes(ctx, own_scopes)
     owner = None if new.owner is None else fields.parse_owner("owner", new.owner)
     return {
         "id": row_id,
@@ -44,11 +43,7 @@ def new_keyword_row(
         "parent_id": parent_id,
         "description": description,
         "metadata": fields.parse_metadata("metadata", new.metadata),
-        "scopes": own_scopes,
-        "owner": permissions.owner_for(ctx, owner, "a keyword"),
-        "version": 1,
-        "created_at": moment,
-        "updated_at": moment,
+        **make_owned_fields(ctx, own_scopes, owner, "a keyword", now),
     }
 
 
@@ -239,11 +234,11 @@ def _make_keys(name: str, aliases: Sequence[str], text: KeywordText) -> dict[str
 
 ERASE_RULES = EraseRules(
     noun="keyword",
-    kept=frozenset({"id", "parent_id", "scopes", "owner", "version", "created_at", "updated_at", "deleted"}),
+    kept=OWNED_FIELDS | {"parent_id"},
     blanks={"name": "", "aliases": [], "normalized": [], "pinyin": [], "terms": [], "description": "", "metadata": {}},
-    spare=("metadata", "aliases"),
+    texts=("name",),
+    optional=("metadata", "aliases"),
     # The reason that a model gave for its place.
-    told=frozenset({"reason"}),
-    says=lambda row: row["name"],
-    is_rooted=True,
+    reply_fields=frozenset({"reason"}),
+    must_be_deleted=True,
 )

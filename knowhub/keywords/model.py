@@ -68,17 +68,6 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class InfoSummary:
-    """The summary of an info in memory, without its content; `ordinal` counts infos by creation."""
-
-    id: str
-    ordinal: int
-    owner: str
-    audience: frozenset[str]
-    live: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Link:
     """A link of an info to a keyword."""
 

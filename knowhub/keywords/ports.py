@@ -1,18 +1,10 @@
 """What the keyword tree needs from outside."""
 
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
-from knowhub.core.operation import Commits, View
+from knowhub.core.operation import Store
 
-
-class KeywordStore(Commits[View], Protocol):
-    """Where the tree lives: durable decisions, and reads that see every acknowledged write."""
-
-    async def refresh(self) -> None:
-        """Take in what other processes have acknowledged; costs one memory read when there is nothing."""
-
-    def view(self, account: str) -> View:
-        """Return the acknowledged state of one account."""
+KeywordStore: TypeAlias = Store
 
 
 class KeywordText(Protocol):

@@ -9,9 +9,10 @@ from typing import Any
 
 from knowhub.core.errors import InvalidInput, NotFound, TooLarge
 from knowhub.core.operation import Row, View
+from knowhub.core.owned_rows import OwnedSummary
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import fields, tree
-from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, InfoQuery, InfoSummary, Node, make_link_id
+from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, InfoQuery, Node, make_link_id
 from knowhub.keywords.tree import count_children, find_info, list_child_ids, list_children, list_infos_of_keyword
 
 _UNCHANGED_ROOT = json.dumps(tree.make_root_row(), separators=(",", ":")).encode()
@@ -69,7 +70,7 @@ def get_visible_node(view: View, ctx: RequestContext, keyword_id: str) -> Node |
     return node if node is not None and ctx.sees(node.audience) else None
 
 
-def require_info(view: View, ctx: RequestContext, info_id: str) -> InfoSummary:
+def require_info(view: View, ctx: RequestContext, info_id: str) -> OwnedSummary:
     """Return the summary of a live info that the caller sees. Raises NotFound, also for a hidden one."""
     info = find_info(view, info_id)
     if info is None or not info.live or not ctx.sees(info.audience):
@@ -153,7 +154,7 @@ class LinkedInfoPage:
     before the page decide where it begins.
     """
 
-    shown: Sequence[InfoSummary]
+    shown: Sequence[OwnedSummary]
     examined: Sequence[str]
 
 
@@ -169,7 +170,7 @@ def get_info_page(view: View, ctx: RequestContext, keyword_id: str, query: InfoQ
     """Return a page of a keyword's infos; past the end it is empty. Raises InvalidInput for a wrong page or size."""
     check_query(query)
     first, end = query.page * query.size, (query.page + 1) * query.size
-    shown: list[InfoSummary] = []
+    shown: list[OwnedSummary] = []
     examined: list[str] = []
     visible = 0
     for summary in list_infos_of_keyword(view, keyword_id, query):
@@ -184,12 +185,12 @@ def get_info_page(view: View, ctx: RequestContext, keyword_id: str, query: InfoQ
     return LinkedInfoPage(shown, examined)
 
 
-def render_infos(view: View, summaries: Iterable[InfoSummary]) -> list[bytes]:
+def render_infos(view: View, summaries: Iterable[OwnedSummary]) -> list[bytes]:
     """Return infos as JSON text, as they are stored."""
     return [view.raw(INFOS, summary.id) or b"" for summary in summaries]
 
 
-def render_first_infos(view: View, summaries: Iterable[InfoSummary]) -> list[bytes]:
+def render_first_infos(view: View, summaries: Iterable[OwnedSummary]) -> list[bytes]:
     """Return as many infos as fit in 1 MiB, at least one."""
     rows: list[bytes] = []
     size = 0
@@ -202,7 +203,7 @@ def render_first_infos(view: View, summaries: Iterable[InfoSummary]) -> list[byt
     return rows
 
 
-def render_linked_infos(view: View, keyword_id: str, summaries: Iterable[InfoSummary]) -> list[bytes]:
+def render_linked_infos(view: View, keyword_id: str, summaries: Iterable[OwnedSummary]) -> list[bytes]:
     """Return infos as JSON text with the `relation` and `created_by` of their link. Raises TooLarge over 64 MiB."""
     rows = []
     size = 0
@@ -218,15 +219,15 @@ def render_linked_infos(view: View, keyword_id: str, summaries: Iterable[InfoSum
 
 
 def iter_visible_infos(
-    ctx: RequestContext, summaries: Iterable[InfoSummary], before: int | None
-) -> Iterator[InfoSummary]:
+    ctx: RequestContext, summaries: Iterable[OwnedSummary], before: int | None
+) -> Iterator[OwnedSummary]:
     """Yield the infos that are live, visible, and older than `before`."""
     return (
         summary for summary in summaries if _is_visible(ctx, summary) and (before is None or summary.ordinal < before)
     )
 
 
-def make_info_page(view: View, summaries: Sequence[InfoSummary], limit: int) -> InfoPage:
+def make_info_page(view: View, summaries: Sequence[OwnedSummary], limit: int) -> InfoPage:
     """Return the first `limit` infos as a page; if there are more, the page has a cursor."""
     shown = summaries[:limit]
     return InfoPage(render_infos(view, shown), shown[-1].ordinal if len(summaries) > limit else None)
@@ -257,7 +258,7 @@ def make_reader_key(ctx: RequestContext) -> str:
     return _hash_reader(ctx.visible)
 
 
-def _is_visible(ctx: RequestContext, summary: InfoSummary) -> bool:
+def _is_visible(ctx: RequestContext, summary: OwnedSummary) -> bool:
     return summary.live and ctx.sees(summary.audience)
 
 

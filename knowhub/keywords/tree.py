@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from knowhub.core import clock, scopes
 from knowhub.core.operation import Row, View, is_live
+from knowhub.core.owned_rows import OwnedSummary, summarize_owned
 from knowhub.core.table_schema import DiskBodies, EdgeBodies, Index, TableSchema
 from knowhub.keywords.model import (
     INFOS,
@@ -14,7 +15,6 @@ from knowhub.keywords.model import (
     ROOT_ID,
     InfoQuery,
     InfoSort,
-    InfoSummary,
     Link,
     Node,
     RelationType,
@@ -39,12 +39,6 @@ def summarize_keyword(row: Row, ordinal: int, _change: int, _earlier: Node | Non
         version=row["version"],
         live=is_live(row),
     )
-
-
-def summarize_info(row: Row, ordinal: int, _change: int, _earlier: InfoSummary | None) -> InfoSummary:
-    """Return the summary of an info."""
-    owner, _, audience = scopes.intern_access(row["owner"], tuple(row["scopes"]))
-    return InfoSummary(row["id"], ordinal, owner, audience, is_live(row))
 
 
 def summarize_link(row: Row, _ordinal: int, _change: int, _earlier: Link | None) -> Link:
@@ -76,7 +70,7 @@ BY_KEYWORD: Final = Index[Link](LINKS, "by_keyword", keys=lambda link: (link.key
 BY_RELATION: Final = Index[Link](LINKS, "by_relation", keys=lambda link: ((link.keyword_id, link.relation.value),))
 
 KEYWORD_TABLE: Final = TableSchema(KEYWORDS, summarize_keyword, indexes=(BY_TOKEN, BY_PINYIN, BY_TERM, BY_PARENT))
-INFO_TABLE: Final = TableSchema(INFOS, summarize_info, bodies=DiskBodies(InfoSummary))
+INFO_TABLE: Final = TableSchema(INFOS, summarize_owned, bodies=DiskBodies(OwnedSummary))
 LINK_TABLE: Final = TableSchema(
     LINKS,
     summarize_link,
@@ -136,12 +130,12 @@ def count_children(view: View, keyword_id: str) -> int:
     return view.count(BY_PARENT, keyword_id)
 
 
-def find_info(view: View, info_id: str) -> InfoSummary | None:
+def find_info(view: View, info_id: str) -> OwnedSummary | None:
     """Return the summary of an info, also of a deleted one; None if the id was never used."""
     return view.summary(INFO_TABLE, info_id)
 
 
-def list_newest_infos(view: View, before: int | None = None) -> Iterator[InfoSummary]:
+def list_newest_infos(view: View, before: int | None = None) -> Iterator[OwnedSummary]:
     """Yield the live infos below ordinal `before`, newest first."""
     return view.newest(INFO_TABLE, before)
 
@@ -156,7 +150,7 @@ def list_links_of_keyword(view: View, keyword_id: str) -> Sequence[Link]:
     return view.lookup(BY_KEYWORD, keyword_id)
 
 
-def list_infos_of_keyword(view: View, keyword_id: str, query: InfoQuery) -> Iterator[InfoSummary]:
+def list_infos_of_keyword(view: View, keyword_id: str, query: InfoQuery) -> Iterator[OwnedSummary]:
     """Yield the infos of a keyword, of the query's relation and in its order, without paging."""
     relations = [query.relation] if query.relation is not None else list(RelationType)
     if query.relation is None and query.sort is not InfoSort.RELEVANCE:

@@ -139,10 +139,10 @@ ERASE_RULES = EraseRules(
     noun="knowledge",
     kept=frozenset(item.name for item in RECORD_FIELDS if item.is_kept),
     blanks={item.name: item.blank for item in RECORD_FIELDS if not item.is_kept},
-    spare=("source", "resource_ids", "message_id"),
+    texts=("content", "task"),
+    optional=("source", "resource_ids", "message_id"),
     # These fields of a reply may quote the content.
-    told=frozenset({"diff", "detail", "reason"}),
-    joined="merged_into",
-    says=lambda row: row["content"] if row["content"].strip() else row["task"],
+    reply_fields=frozenset({"diff", "detail", "reason"}),
+    merge_field="merged_into",
     twins=lambda view, row: [summary.id for summary in find_by_dedup_key(view, table.dedup_key(row))],
 )

@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from knowhub.core.owned_rows import SavedRow
+
 COLLECTION = "knowledge"
 DEFAULT_SCORE = 3
 HISTORY_SHOWN = 50
-HISTORY_PAGE = 100
 ROUTING = "routing"
 RERANK = "rerank"
 
@@ -250,35 +251,6 @@ class KnowledgeSearchResult:
 
 
 @dataclass(frozen=True, slots=True)
-class SaveResult:
-    """The result of a save: the record, and either the operation or the id of the duplicate."""
-
-    record: Mapping[str, Any]
-    operation_id: str | None
-    duplicate_of: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class SavedBatch:
-    records: Sequence[SaveResult]
+    records: Sequence[SavedRow]
     operation_id: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class VersionEntry:
-    """One version in the history of a record. `changes` maps the path of a field to its old and new value."""
-
-    version: int
-    operation_id: str
-    op: str
-    actor: str
-    timestamp: float
-    changes: Mapping[str, Mapping[str, Any]]
-
-
-@dataclass(frozen=True, slots=True)
-class HistoryPage:
-    """A page of a history, newest first. The next page is below the version `next_before`; None on the last page."""
-
-    entries: Sequence[VersionEntry]
-    next_before: int | None

@@ -1,27 +1,13 @@
 """The ports of knowledge."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeAlias
 
-from knowhub.core.operation import Commits, Operation, View
+from knowhub.core.operation import HistoryStore
 from knowhub.core.recall import SearchHits
 from knowhub.knowledge.model import KnowledgeSummary
 
-
-class KnowledgeStore(Commits[View], Protocol):
-    """The store: durable decisions, and reads that see every acknowledged write."""
-
-    async def refresh(self) -> None:
-        """Apply the writes of other processes. Without any, this costs one memory read."""
-
-    def view(self, account: str) -> View:
-        """Return the acknowledged state of one account."""
-
-    async def group(self, account: str, group_id: str) -> Sequence[Operation]:
-        """Return the operations of a group, in order."""
-
-    def operations_on(self, account: str, collection: str, row_id: str) -> AsyncIterator[Operation]:
-        """Yield the operations that touched a row, newest first."""
+KnowledgeStore: TypeAlias = HistoryStore
 
 
 class KnowledgeIndex(Protocol):

@@ -4,38 +4,32 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from knowhub.core import permissions, scopes
-from knowhub.core.collection import differences
+from knowhub.core import permissions
 from knowhub.core.errors import Forbidden, InvalidInput, NotFound
 from knowhub.core.ids import Ids, knowledge_id
 from knowhub.core.operation import (
     Change,
-    Committed,
-    Decide,
     Draft,
     IdempotencyKey,
     LongDecision,
-    Operation,
     Row,
     Unchanged,
     View,
     next_version,
 )
+from knowhub.core.owned_rows import OwnedRows, SavedRow
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import decisions, table
+from knowhub.knowledge.collections import KNOWLEDGE
 from knowhub.knowledge.feedback.evidence import VoteRecorder
 from knowhub.knowledge.model import (
     COLLECTION,
-    HISTORY_PAGE,
     Feedback,
-    HistoryPage,
     ListQuery,
     NewKnowledge,
     RecordPage,
     SavedBatch,
-    SaveResult,
     StoredRecord,
-    VersionEntry,
     Vote,
 )
 from knowhub.knowledge.ports import KnowledgeStore
@@ -52,14 +46,27 @@ from knowhub.knowledge.visibility import (
 )
 
 
-class KnowledgeService:
+class KnowledgeService(OwnedRows):
     """The operations on knowledge records."""
 
     def __init__(self, store: KnowledgeStore, ids: Ids) -> None:
-        self._store = store
+        super().__init__(store, KNOWLEDGE)
         self._ids = ids
 
-    async def save(self, ctx: RequestContext, new: NewKnowledge, key: IdempotencyKey | None = None) -> SaveResult:
+    def find(self, view: View, ctx: RequestContext, row_id: str) -> Row:
+        """Return a record that the caller sees, even if it was merged. Raises NotFound."""
+        return get_readable_row(view, ctx, row_id, None)
+
+    def show(self, view: View, ctx: RequestContext, row: Row) -> Row:
+        """Return a record without the ids of records that the caller does not see."""
+        return redact_row(view, ctx, row)
+
+    def edit(self, view: View, row: Row, patch: Mapping[str, Any]) -> Row | None:
+        """Return the next version of a record. Raises InvalidInput, and Conflict for a merged one."""
+        check_not_merged(row)
+        return decisions.apply_patch(row, patch, view.now)
+
+    async def save(self, ctx: RequestContext, new: NewKnowledge, key: IdempotencyKey | None = None) -> SavedRow:
         """Save a record, or return its duplicate (`dedup`).
 
         Raises InvalidInput. Raises Forbidden for a caller who may only read, for scopes that are not the caller's, and
@@ -72,10 +79,8 @@ class KnowledgeService:
             return Draft("save_knowledge", [decisions.write(row)]) if is_new else Unchanged(row)
 
         outcome = await self._store.commit(ctx.account, ctx.actor, decide, key)
-        if isinstance(outcome, Unchanged):
-            duplicate = redact_row(self._store.view(ctx.account), ctx, outcome.answer)
-            return SaveResult(duplicate, None, duplicate_of=duplicate["id"])
-        return SaveResult(outcome.operation.changes[0].after, outcome.operation.operation_id)
+        saved = self.make_saved(ctx, outcome)
+        return saved if saved.is_new else replace(saved, duplicate_of=saved.record["id"])
 
     async def save_batch(
         self, ctx: RequestContext, items: Sequence[NewKnowledge], key: IdempotencyKey | None = None
@@ -137,44 +142,6 @@ class KnowledgeService:
             [render_record_json(view, ctx, summary) for summary in page], page[-1].ordinal if more else None
         )
 
-    async def patch(
-        self,
-        ctx: RequestContext,
-        knowledge_id: str,
-        patch: Mapping[str, Any],
-        expected: int | None = None,
-        key: IdempotencyKey | None = None,
-    ) -> SaveResult:
-        """Change fields of a record.
-
-        Raises NotFound, Forbidden, VersionConflict, InvalidInput, and Conflict for a merged record.
-        """
-        permissions.check_may_write(ctx)
-
-        def decide(view: View) -> Draft | Unchanged:
-            row = _load_for_edit(view, ctx, knowledge_id, expected)
-            check_not_merged(row)
-            permissions.check_scopes(ctx, patch.get("scopes", ()), standing=row["scopes"])
-            after = decisions.apply_patch(row, patch, view.now)
-            return Unchanged(row) if after is None else Draft("edit_knowledge", [decisions.write(after)])
-
-        return await self._commit(ctx, decide, key)
-
-    async def delete(
-        self, ctx: RequestContext, knowledge_id: str, expected: int | None = None, key: IdempotencyKey | None = None
-    ) -> str:
-        """Delete a record; return the operation, which can be undone. Raises NotFound, Forbidden."""
-        permissions.check_may_write(ctx)
-
-        def decide(view: View) -> Draft | Unchanged:
-            row = _load_for_edit(view, ctx, knowledge_id, expected)
-            return Draft("delete_knowledge", [decisions.write(decisions.make_tombstone(row, view.now))])
-
-        outcome = await self._store.commit(ctx.account, ctx.actor, decide, key)
-        if isinstance(outcome, Unchanged):
-            raise NotFound.of("knowledge", knowledge_id)
-        return outcome.operation.operation_id
-
     async def give_feedback(
         self,
         ctx: RequestContext,
@@ -182,7 +149,7 @@ class KnowledgeService:
         feedback: Feedback,
         expected: int | None = None,
         key: IdempotencyKey | None = None,
-    ) -> SaveResult:
+    ) -> SavedRow:
         """Add evidence to a record that the caller sees. Only the owner may set the score.
 
         Evidence on a merged record goes to the survivor, which is returned.
@@ -199,7 +166,7 @@ class KnowledgeService:
             writes = [decisions.write(after), *votes.writes()]
             return Unchanged(row) if after is row else Draft("update_knowledge", writes)
 
-        return await self._commit(ctx, decide, key)
+        return self.make_saved(ctx, await self._store.commit(ctx.account, ctx.actor, decide, key))
 
     async def give_feedback_batch(
         self, ctx: RequestContext, votes: Sequence[Vote], key: IdempotencyKey | None = None
@@ -219,30 +186,6 @@ class KnowledgeService:
             return outcome.answer["statuses"], None
         return (outcome.operation.reply or {})["statuses"], outcome.operation.operation_id
 
-    async def history(
-        self, ctx: RequestContext, knowledge_id: str, limit: int = HISTORY_PAGE, before: int | None = None
-    ) -> HistoryPage:
-        """Return the versions of a record below `before`, newest first, even if it was deleted. Raises NotFound.
-
-        Versions that the caller could not see at the time are left out.
-        """
-        await self._store.refresh()
-        summary = find_record(self._store.view(ctx.account), knowledge_id)
-        if summary is None or not ctx.sees(summary.audience):
-            raise NotFound.of("knowledge", knowledge_id)
-        view = self._store.view(ctx.account)
-        entries: list[VersionEntry] = []
-        async for operation in self._store.operations_on(ctx.account, COLLECTION, knowledge_id):
-            change = next(change for change in operation.changes if change.id == knowledge_id)
-            rows = [row for row in (change.before, change.after) if row is not None]
-            is_visible = all(ctx.sees(scopes.audience(row["scopes"], row["owner"])) for row in rows)
-            if (before is not None and change.after["version"] >= before) or not is_visible:
-                continue
-            if len(entries) == limit:
-                return HistoryPage(entries, entries[-1].version)
-            entries.append(_make_version_entry(view, ctx, operation, change))
-        return HistoryPage(entries, None)
-
     def _make_batch_result(
         self, ctx: RequestContext, reply: Mapping[str, Any], changes: Sequence[Change], operation_id: str | None
     ) -> SavedBatch:
@@ -252,20 +195,12 @@ class KnowledgeService:
         saved = []
         for row_id in reply["ids"]:
             if row_id in written and row_id not in seen:
-                saved.append(SaveResult(written[row_id], operation_id))
+                saved.append(SavedRow(written[row_id], operation_id))
             else:
                 row = redact_row(view, ctx, written.get(row_id) or reply["duplicates"][row_id])
-                saved.append(SaveResult(row, None, duplicate_of=row_id))
+                saved.append(SavedRow(row, None, duplicate_of=row_id))
             seen.add(row_id)
         return SavedBatch(saved, operation_id)
-
-    async def _commit(self, ctx: RequestContext, decide: Decide[View], key: IdempotencyKey | None) -> SaveResult:
-        outcome = await self._store.commit(ctx.account, ctx.actor, decide, key)
-        view = self._store.view(ctx.account)
-        if isinstance(outcome, Committed):
-            operation = outcome.operation
-            return SaveResult(redact_row(view, ctx, operation.changes[0].after), operation.operation_id)
-        return SaveResult(redact_row(view, ctx, outcome.answer), None)
 
 
 class _NewRecords:
@@ -313,13 +248,6 @@ def resolve_superseded_id(view: View, ctx: RequestContext, knowledge_id: str) ->
     return summary.id
 
 
-def _load_for_edit(view: View, ctx: RequestContext, knowledge_id: str, expected: int | None) -> Row:
-    summary = find_readable(view, ctx, knowledge_id)
-    if not ctx.may_edit(summary.owner):
-        raise Forbidden("only the owner of a record may change or delete it")
-    return get_readable_row(view, ctx, knowledge_id, expected)
-
-
 def _apply_vote(view: View, ctx: RequestContext, vote: Vote, rows: dict[str, Row], recorder: VoteRecorder) -> str:
     try:
         original = get_current_row(view, ctx, vote.knowledge_id, None)
@@ -331,15 +259,3 @@ def _apply_vote(view: View, ctx: RequestContext, vote: Vote, rows: dict[str, Row
     # Several votes on one record are one change of its row, so its version rises once.
     rows[row_id] = {**after, "version": next_version(original)}
     return "applied"
-
-
-def _make_version_entry(view: View, ctx: RequestContext, operation: Operation, change: Change) -> VersionEntry:
-    before = None if change.before is None else redact_row(view, ctx, change.before)
-    return VersionEntry(
-        version=change.after["version"],
-        operation_id=operation.operation_id,
-        op=operation.op,
-        actor=operation.actor,
-        timestamp=operation.timestamp,
-        changes=differences(before, redact_row(view, ctx, change.after)),
-    )

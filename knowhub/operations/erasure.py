@@ -140,7 +140,7 @@ def _check_can_erase(
         raise Conflict(f"{rules.noun} {place[1]!r} is erased already", {ERASED: True})
     if expected is not None and expected != row["version"]:
         raise VersionConflict(row["version"])
-    if rules.is_rooted and is_live(row):
+    if rules.must_be_deleted and is_live(row):
         raise Conflict(f"delete this {rules.noun} before it is erased: others may hang on it")
     return row
 
@@ -172,14 +172,14 @@ def _find_merged(view: View, place: tuple[str, str], rules: EraseRules, found: F
 
     Merges are followed over several steps. The texts may differ, because a merge may rewrite them.
     """
-    if rules.joined is None:
+    if rules.merge_field is None:
         return []
     collection, row_id = place
 
     def get_parent(part: str) -> str | None:
         row = view.get(collection, part)
         # A deleted or erased row in between does not end the chain.
-        return row.get(rules.joined) if row is not None and rules.joined is not None else None
+        return row.get(rules.merge_field) if row is not None and rules.merge_field is not None else None
 
     def list_parents(part: str) -> list[str]:
         seen = [part]

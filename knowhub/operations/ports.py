@@ -1,12 +1,12 @@
 """What history and undo need from the store."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from typing import Protocol
 
-from knowhub.core.operation import Operation, Store
+from knowhub.core.operation import HistoryStore, Operation
 
 
-class OperationStore(Store, Protocol):
+class OperationStore(HistoryStore, Protocol):
     """The log as history."""
 
     @property
@@ -20,14 +20,8 @@ class OperationStore(Store, Protocol):
     async def operation(self, account: str, operation_id: str) -> Operation | None:
         """Return an acknowledged operation of this account; None when there is none."""
 
-    async def group(self, account: str, group_id: str) -> Sequence[Operation]:
-        """Return the operations of a group in their order; empty when there is none."""
-
     def operations(self, account: str, before_seq: int | None = None) -> AsyncIterator[Operation]:
         """Yield the operations of this account, newest first, below `before_seq`."""
-
-    def operations_on(self, account: str, collection: str | None, row_id: str) -> AsyncIterator[Operation]:
-        """Yield the operations that touched a row (of any collection when None), newest first."""
 
     def undone_by(self, account: str, operation_id: str) -> str | None:
         """Return the operation that undid this one."""

@@ -7,15 +7,16 @@ from knowhub.resources import decisions
 from knowhub.resources.model import RESOURCES, REVEALS
 from knowhub.resources.queries import RESOURCE_TABLE
 
+RESOURCE: Final = Collection(
+    RESOURCES,
+    field_groups=(decisions.SEALED_GROUP,),
+    redacted_fields=frozenset({decisions.SEALED}),
+    sealed_field=decisions.SEALED,
+    erase=decisions.ERASE_RULES,
+    table=RESOURCE_TABLE,
+)
 COLLECTIONS: Final = (
-    Collection(
-        RESOURCES,
-        field_groups=(decisions.SEALED_GROUP,),
-        redacted_fields=frozenset({decisions.SEALED}),
-        sealed_field=decisions.SEALED,
-        erase=decisions.ERASE_RULES,
-        table=RESOURCE_TABLE,
-    ),
+    RESOURCE,
     Collection(
         REVEALS,
         references=(Reference("id", RESOURCES, OnDelete.KEEP, limits_visibility=True),),

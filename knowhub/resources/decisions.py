@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from knowhub.core import clock, permissions, scopes
-from knowhub.core.erasing import EraseRules, is_erased
-from knowhub.core.errors import Conflict, Forbidden, InvalidInput, NotFound, VersionConflict
+from knowhub.core.erasing import OWNED_FIELDS, EraseRules, is_erased
+from knowhub.core.errors import Conflict, Forbidden, InvalidInput
 from knowhub.core.operation import Row, View, Write, is_live, next_of, next_version
 from knowhub.core.request_context import RequestContext
 from knowhub.core.unicode_forms import normalize
@@ -110,41 +110,21 @@ def is_unchanged(row: Row, before: Row | None) -> bool:
     return is_live(before) and {**row, **{name: (before or {})[name] for name in kept}} == before
 
 
-def get_visible_row(view: View, ctx: RequestContext, resource_id: str) -> Row:
-    """Return a live resource that the caller sees. Raises NotFound."""
-    row = view.get(RESOURCES, resource_id)
-    if row is None or not is_live(row) or not _is_seen(ctx, row):
-        raise NotFound.of("resource", resource_id)
-    return row
-
-
-def get_editable_row(view: View, ctx: RequestContext, resource_id: str, expected: int | None) -> Row:
-    """Return a resource that the caller may change. Raises NotFound, Forbidden and VersionConflict."""
-    row = get_visible_row(view, ctx, resource_id)
-    if not ctx.may_edit(row["owner"]):
-        raise Forbidden("only the owner of a resource may change or delete it")
-    if expected is not None and expected != row["version"]:
-        raise VersionConflict(row["version"])
-    return row
-
-
-def check_may_reveal(ctx: RequestContext) -> None:
+def check_role_can_reveal(ctx: RequestContext) -> None:
     """Raise Forbidden for a reader, before anything is looked up."""
     if not ctx.may_write:
         raise Forbidden("this key may read; revealing what is sealed needs a key of role writer")
 
 
-def revealable_row(view: View, ctx: RequestContext, resource_id: str) -> Row:
-    """Return a resource whose sealed body the caller may see.
+def check_can_reveal(ctx: RequestContext, row: Row) -> None:
+    """Raise Forbidden unless the caller may see the sealed body of a resource.
 
     Its owner, admins, and callers who see it through a scope narrower than `public` may reveal it:
-    `public` shows that it is there, and not what it hides. Raises NotFound and Forbidden.
+    `public` shows that it is there, and not what it hides.
     """
-    row = get_visible_row(view, ctx, resource_id)
     named = scopes.audience(row["scopes"], row["owner"]) - {scopes.PUBLIC}
     if not ctx.may_edit(row["owner"]) and not ctx.sees(named):
         raise Forbidden("what is public is not revealed by that: the owner of this resource may give you a scope of it")
-    return row
 
 
 def reveal_row(row: Row, ctx: RequestContext, before: Row | None, now: float) -> dict[str, Any]:
@@ -161,11 +141,6 @@ def reveal_row(row: Row, ctx: RequestContext, before: Row | None, now: float) ->
         "created_at": moment if before is None else before["created_at"],
         "updated_at": moment,
     }
-
-
-def write(row: Row) -> Write:
-    """Return the write of a resource's row."""
-    return Write(RESOURCES, row["id"], row)
 
 
 def write_reveal(row: Row) -> Write:
@@ -240,8 +215,8 @@ def _parse_time(value: object) -> str | None:
 
 ERASE_RULES = EraseRules(
     noun="resource",
-    kept=frozenset({"id", "content_type", "scopes", "owner", "version", "created_at", "updated_at", "deleted"}),
+    kept=OWNED_FIELDS | {"content_type"},
     blanks={"title": "", "body": "", SEALED: None, "metadata": {}, _EXPIRES_AT: None},
-    spare=("metadata", SEALED, _EXPIRES_AT),
-    says=lambda row: row["body"] if row["body"].strip() else row["title"],
+    texts=("body", "title"),
+    optional=("metadata", SEALED, _EXPIRES_AT),
 )

@@ -50,15 +50,6 @@ class ResourceHead:
 
 
 @dataclass(frozen=True, slots=True)
-class SavedResource:
-    """A resource after a write, as it is shown; `operation_id` is None where nothing changed."""
-
-    record: Mapping[str, Any]
-    operation_id: str | None
-    is_new: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class RevealedResource:
     """A resource with what was sealed of it; `operation_id` names the line that says who was shown it."""
 

@@ -1,10 +1,9 @@
 """The verbs on resources: save, read, list, edit, delete, and reveal what is sealed."""
 
-import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeAlias
 
@@ -12,18 +11,20 @@ from knowhub.core import permissions
 from knowhub.core.errors import Conflict, Forbidden, InvalidInput, KnowHubError, NotFound, TooManyRequests
 from knowhub.core.operation import (
     Committed,
+    Decide,
     Draft,
+    HistoryStore,
     IdempotencyKey,
     Outcome,
     Row,
-    Store,
     Unchanged,
     View,
-    is_live,
     next_of,
 )
+from knowhub.core.owned_rows import OwnedRows, SavedRow, Scan, list_visible
 from knowhub.core.request_context import RequestContext
 from knowhub.resources import decisions
+from knowhub.resources.collections import RESOURCE
 from knowhub.resources.decisions import check_resource_id
 from knowhub.resources.model import (
     RESOURCES,
@@ -34,9 +35,8 @@ from knowhub.resources.model import (
     ResourcePage,
     ResourceQuery,
     RevealedResource,
-    SavedResource,
 )
-from knowhub.resources.queries import list_resources
+from knowhub.resources.queries import RESOURCE_TABLE, list_resources
 from knowhub.resources.vault import Vault
 
 _HOUR_S = 3600.0
@@ -84,7 +84,6 @@ class RevealQuota:
 
 _TRIES = 5
 _SEAL_TRIES = 100
-_HEADS_A_TURN = 5_000
 _REFUSALS: Final[tuple[type[KnowHubError], ...]] = (Conflict, Forbidden, InvalidInput, NotFound)
 
 _Seal: TypeAlias = Callable[[int], Mapping[str, Any] | None]
@@ -92,21 +91,21 @@ _Seal: TypeAlias = Callable[[int], Mapping[str, Any] | None]
 _DecideSealed: TypeAlias = Callable[[View, _Seal], Draft | Unchanged]
 
 
-class ResourceService:
+class ResourceService(OwnedRows):
     """Resources over a store that makes every decision durable before it is acknowledged.
 
     What is sealed leaves it through `reveal` only, and in a row as ciphertext. Its data key is durable before the row
     is: no row is ever stored that cannot be opened.
     """
 
-    def __init__(self, store: Store, vault: Vault, quota: RevealQuota) -> None:
-        self._store = store
+    def __init__(self, store: HistoryStore, vault: Vault, quota: RevealQuota) -> None:
+        super().__init__(store, RESOURCE)
         self._vault = vault
         self._quota = quota
 
     async def save(
         self, ctx: RequestContext, new: NewResource, key: IdempotencyKey | None = None, *, upsert: bool = False
-    ) -> SavedResource:
+    ) -> SavedRow:
         """Save a resource, or with `upsert` a new version of it, which says all that it says anew.
 
         Raises InvalidInput, Forbidden, Conflict for an id that is taken, and Unavailable where nothing can be sealed.
@@ -119,10 +118,10 @@ class ResourceService:
             if new.secure_body is None and decisions.is_unchanged(row, before):
                 return Unchanged(before)
             row[decisions.SEALED] = seal(row["version"])
-            return Draft("save_resource", [decisions.write(row)])
+            return Draft("save_resource", [self.write(row)])
 
         outcome = await self._commit(ctx, new.id, new.secure_body, decide, key)
-        return self._make_saved_resource(ctx, outcome)
+        return self.make_saved(ctx, outcome)
 
     async def patch(
         self,
@@ -131,7 +130,7 @@ class ResourceService:
         patch: Mapping[str, Any],
         expected: int | None = None,
         key: IdempotencyKey | None = None,
-    ) -> SavedResource:
+    ) -> SavedRow:
         """Change fields of a resource; `secure_body` None takes away what is sealed.
 
         Raises NotFound, Forbidden, VersionConflict, InvalidInput, and Unavailable where nothing can be sealed.
@@ -141,78 +140,76 @@ class ResourceService:
         secure: str | None = patch.get(decisions.SECURE_BODY)
 
         def decide(view: View, seal: _Seal) -> Draft | Unchanged:
-            row = decisions.get_editable_row(view, ctx, resource_id, expected)
+            row = self.find_for_edit(view, ctx, resource_id, expected)
             after = decisions.apply_patch(row, patch, view.now, ctx)
             if is_resealed and (secure is not None or row[decisions.SEALED] is not None):
                 after = after or next_of(row, row, view.now)
                 after[decisions.SEALED] = seal(after["version"])
-            return Unchanged(row) if after is None else Draft("edit_resource", [decisions.write(after)])
+            return Unchanged(row) if after is None else Draft("edit_resource", [self.write(after)])
 
-        return self._make_saved_resource(ctx, await self._commit(ctx, resource_id, secure, decide, key))
+        return self.make_saved(ctx, await self._commit(ctx, resource_id, secure, decide, key))
 
-    async def get(self, ctx: RequestContext, resource_id: str) -> Mapping[str, Any]:
-        """Return a resource without what is sealed of it. Raises InvalidInput for no id, and NotFound."""
-        check_resource_id(resource_id)
-        await self._store.refresh()
-        view = self._store.view(ctx.account)
-        return decisions.make_public_view(decisions.get_visible_row(view, ctx, resource_id), view.now)
+    def find(self, view: View, ctx: RequestContext, row_id: str) -> Row:
+        """Return a live resource that the caller sees. Raises InvalidInput for what is no id, and NotFound."""
+        return super().find(view, ctx, check_resource_id(row_id))
+
+    def show(self, view: View, ctx: RequestContext, row: Row) -> Mapping[str, Any]:  # noqa: ARG002 -- as `OwnedRows`
+        """Return a resource without what is sealed of it."""
+        return decisions.make_public_view(row, view.now)
 
     async def reveal(self, ctx: RequestContext, resource_id: str) -> RevealedResource:
         """Return a resource with what is sealed of it; who was shown it is durable in the log before this returns.
 
         Raises InvalidInput, NotFound, Forbidden, TooManyRequests, and Unavailable where it cannot be opened or logged.
         """
-        decisions.check_may_reveal(ctx)
-        check_resource_id(resource_id)
+        decisions.check_role_can_reveal(ctx)
         await self._store.refresh()
         for _ in range(_TRIES):
             view = self._store.view(ctx.account)
-            row = decisions.revealable_row(view, ctx, resource_id)
+            row = self.find(view, ctx, resource_id)
+            decisions.check_can_reveal(ctx, row)
             sealed = row[decisions.SEALED]
             if sealed is None:
-                return RevealedResource(decisions.make_public_view(row, view.now), None, None)
+                return RevealedResource(self.show(view, ctx, row), None, None)
             self._quota.consume(ctx)
             text = await self._vault.open(ctx.account, resource_id, sealed)
-            outcome = await self._store.commit(ctx.account, ctx.actor, _note_reveal(ctx, row))
+            outcome = await self._store.commit(ctx.account, ctx.actor, self._note_reveal(ctx, row))
             if isinstance(outcome, Committed):
-                return RevealedResource(decisions.make_public_view(row, view.now), text, outcome.operation.operation_id)
+                return RevealedResource(self.show(view, ctx, row), text, outcome.operation.operation_id)
         raise Conflict("this resource is being written to without a pause; nothing was revealed, try it again")
 
     async def page(self, ctx: RequestContext, query: ResourceQuery) -> ResourcePage:
         """Return the resources that pass every filter and that the caller sees, by id, without what is sealed."""
         await self._store.refresh()
-        while True:
-            found = [head.id async for head in self._iter_matches(ctx, query)]
-            view = self._store.view(ctx.account)
-            # Others had their turns meanwhile: what was found may have been deleted or hidden since.
-            rows = [
-                row for row in (_find_visible_row(view, ctx, item) for item in found[: query.limit]) if row is not None
-            ]
-            more = len(found) > query.limit
-            if rows or not more:
-                # A page ends at what it shows: the next one looks anew at what went, and names none of it.
-                shown = [decisions.make_public_view(row, view.now) for row in rows]
-                return ResourcePage(shown, str(rows[-1]["id"]) if more else None)
-            query = replace(query, after=found[query.limit - 1])
+
+        def scan(view: View, last: ResourceHead | None) -> Iterator[ResourceHead]:
+            return list_resources(view, query.prefix, query.after if last is None else last.id)
+
+        def accept(view: View, head: ResourceHead) -> bool:
+            return _passes(head, query, view.now)
+
+        found = await list_visible(self._store, ctx, Scan(RESOURCE_TABLE, scan), query.limit + 1, accept)
+        view = self._store.view(ctx.account)
+        return ResourcePage(
+            [self.show(view, ctx, self.find(view, ctx, head.id)) for head in found[: query.limit]],
+            found[query.limit - 1].id if len(found) > query.limit else None,
+        )
 
     def missing(self, ctx: RequestContext, resource_ids: Sequence[str]) -> list[str]:
         """Name those of the resources that are not there, or that the caller does not see."""
         return decisions.missing_references(self._store.view(ctx.account), ctx, resource_ids)
 
-    async def delete(
-        self, ctx: RequestContext, resource_id: str, expected: int | None = None, key: IdempotencyKey | None = None
-    ) -> str:
-        """Delete a resource and return the operation, which can be undone. Raises as `patch`."""
-        permissions.check_may_write(ctx)
+    def _note_reveal(self, ctx: RequestContext, row: Row) -> Decide[View]:
+        def decide(view: View) -> Draft | Unchanged:
+            newest = self.find(view, ctx, row["id"])
+            decisions.check_can_reveal(ctx, newest)
+            if newest[decisions.SEALED] != row[decisions.SEALED]:
+                return Unchanged()
+            before = view.get(REVEALS, row["id"])
+            reveal = decisions.reveal_row(newest, ctx, before, view.now)
+            return Draft("reveal_resource", [decisions.write_reveal(reveal)])
 
-        def decide(view: View) -> Draft:
-            row = decisions.get_editable_row(view, ctx, resource_id, expected)
-            return Draft("delete_resource", [decisions.write(next_of({**row, "deleted": True}, row, view.now))])
-
-        outcome = await self._store.commit(ctx.account, ctx.actor, decide, key)
-        if isinstance(outcome, Unchanged):
-            raise NotFound.of("resource", resource_id)
-        return outcome.operation.operation_id
+        return decide
 
     async def _commit(
         self,
@@ -269,33 +266,6 @@ class ResourceService:
                 await self._store.refresh()
         raise Conflict("this resource is being written to without a pause; nothing was saved, try it again")
 
-    def _make_saved_resource(self, ctx: RequestContext, outcome: Outcome) -> SavedResource:
-        now = self._store.view(ctx.account).now
-        if isinstance(outcome, Unchanged):
-            return SavedResource(decisions.make_public_view(outcome.answer, now), None)
-        change, operation_id = outcome.operation.changes[0], outcome.operation.operation_id
-        return SavedResource(decisions.make_public_view(change.after, now), operation_id, not is_live(change.before))
-
-    async def _iter_matches(self, ctx: RequestContext, query: ResourceQuery) -> AsyncIterator[ResourceHead]:
-        """Yield one more than the page holds, where there are as many."""
-        found, after = 0, query.after
-        while True:
-            view = self._store.view(ctx.account)
-            looked = 0
-            for head in list_resources(view, query.prefix, after):
-                looked, after = looked + 1, head.id
-                if ctx.sees(head.audience) and _passes(head, query, view.now):
-                    yield head
-                    found += 1
-                if found > query.limit:
-                    return
-                if looked == _HEADS_A_TURN:
-                    break
-            if looked < _HEADS_A_TURN:
-                return
-            # A million may be somebody else's: others take their turns.
-            await asyncio.sleep(0)
-
 
 class _OtherVersion(KnowHubError):
     """Raised by a decision if the row gets another version than the body was sealed for."""
@@ -312,28 +282,10 @@ def _planned_version(planned: Draft | Unchanged) -> int:
     return 0 if isinstance(planned, Unchanged) else int(planned.writes[0].after["version"])
 
 
-def _note_reveal(ctx: RequestContext, row: Row) -> Callable[[View], Draft | Unchanged]:
-    def decide(view: View) -> Draft | Unchanged:
-        newest = decisions.revealable_row(view, ctx, row["id"])
-        if newest[decisions.SEALED] != row[decisions.SEALED]:
-            return Unchanged()
-        before = view.get(REVEALS, row["id"])
-        return Draft("reveal_resource", [decisions.write_reveal(decisions.reveal_row(newest, ctx, before, view.now))])
-
-    return decide
-
-
 def _passes(head: ResourceHead, query: ResourceQuery, now: float) -> bool:
     if query.content_type is not None and head.content_type != query.content_type:
         return False
     return query.expired is None or query.expired == (head.expires_at is not None and head.expires_at <= now)
-
-
-def _find_visible_row(view: View, ctx: RequestContext, resource_id: str) -> Row | None:
-    try:
-        return decisions.get_visible_row(view, ctx, resource_id)
-    except NotFound:
-        return None
 
 
 def _no_seal(_version: int) -> None:

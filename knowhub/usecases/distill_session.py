@@ -13,6 +13,7 @@ from knowhub.context.queries import find_memory, list_memories_in
 from knowhub.core import permissions
 from knowhub.core.errors import NotFound
 from knowhub.core.operation import Committed, IdempotencyKey, Operation, Reads, Row, View
+from knowhub.core.owned_rows import SavedRow
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge.model import (
     COLLECTION,
@@ -21,7 +22,6 @@ from knowhub.knowledge.model import (
     NewKnowledge,
     RecordPage,
     SavedBatch,
-    SaveResult,
 )
 from knowhub.knowledge.table import facet
 
@@ -318,7 +318,7 @@ def _tag(address: str) -> str:
     return address if len(address) <= _MAX_TAG_CHARS else uri.stable_hash(address)
 
 
-def _format_plan(planned: _PlannedRecord, made: SaveResult | None = None) -> DistilledMemory:
+def _format_plan(planned: _PlannedRecord, made: SavedRow | None = None) -> DistilledMemory:
     # What says the same already, though it was saved by somebody's hand, is as well known.
     status = "known" if made is not None and made.duplicate_of is not None else planned.status
     record = made.record if made is not None else planned.before if status == "known" else None

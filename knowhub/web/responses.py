@@ -2,12 +2,15 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import orjson
 from fastapi import Response
 from starlette.types import Receive, Scope, Send
 
+from knowhub.core.clock import iso
+from knowhub.core.owned_rows import HistoryPage, SavedRow
 from knowhub.keywords.model import RenderedRow, WrittenBatch, WrittenRow
 
 _CHUNK_BYTES = 256 * 1024
@@ -90,6 +93,18 @@ def answer_write(
     if operation_id is not None:
         extra["X-Operation-Id"] = operation_id
     return JsonText(orjson.dumps({**body, "operation_id": operation_id}), status, extra)
+
+
+def answer_saved(saved: SavedRow, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """Answer with a row after a write."""
+    body = saved.record if saved.duplicate_of is None else {**saved.record, "duplicate_of": saved.duplicate_of}
+    return answer_write(body, saved.operation_id, status, etag(saved.record["version"]) | dict(headers or {}))
+
+
+def answer_history(page: HistoryPage) -> Response:
+    """Answer with a page of the versions of a row."""
+    results = [{**asdict(entry), "timestamp": iso(entry.timestamp)} for entry in page.entries]
+    return answer_list(results, None if page.next_before is None else str(page.next_before))
 
 
 def answer_row(written: WrittenRow) -> Response:

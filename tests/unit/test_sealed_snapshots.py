@@ -67,7 +67,7 @@ async def test_a_restore_brings_back_what_was_sealed_with_its_keys(hub: Hub, tmp
     await hub.operations.snapshots.restore(local(), entry.ts)
 
     assert await revealed(hub) == SECRET
-    assert (await hub.resources.get(local(), ID))["version"] == 3
+    assert (await hub.resources.read(local(), ID))["version"] == 3
 
 
 async def test_a_restore_revives_no_key_that_was_destroyed(hub: Hub, tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ async def test_a_snapshot_that_is_unpacked_without_a_master_key_shuts_sealed_bod
     unpack_snapshot(Path(entry.path), Settings(data_dir=moved, owner=OWNER))
 
     async with hub_at(moved) as there:
-        assert (await there.resources.get(local(), ID))["body"] == "log in here"
+        assert (await there.resources.read(local(), ID))["body"] == "log in here"
         with pytest.raises(Unavailable, match="not here"):
             await revealed(there)
 

@@ -13,7 +13,8 @@ from hypothesis.stateful import run_state_machine_as_test as run_machine
 
 from knowhub.core.errors import Conflict, KnowHubError, NotFound, Unavailable
 from knowhub.core.operation import IdempotencyKey
-from knowhub.resources.model import RESOURCES, NewResource, ResourceQuery, SavedResource
+from knowhub.core.owned_rows import SavedRow
+from knowhub.resources.model import RESOURCES, NewResource, ResourceQuery
 from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.wiring.adapters import Overrides
 from tests.builders import local
@@ -57,7 +58,7 @@ class Asked:
     new: NewResource
     key: IdempotencyKey
     at: float
-    answer: SavedResource
+    answer: SavedRow
 
 
 class ResourceMachine(TwoHubs):
@@ -110,7 +111,7 @@ class ResourceMachine(TwoHubs):
         if isinstance(expected, type):
             assert answer is expected
             return
-        assert isinstance(answer, SavedResource), answer
+        assert isinstance(answer, SavedRow), answer
         before = self.rows.get(resource_id)
         assert (answer.operation_id is None) == (expected == before)
         assert answer.record["has_secure_body"] is (expected.secret is not None)
@@ -140,7 +141,7 @@ class ResourceMachine(TwoHubs):
         answer = self.tried(self.hub(who).resources.save(CALLERS[by], new, key, upsert=True))
 
         self.wrote(resource_id, expected, answer)
-        if isinstance(answer, SavedResource):
+        if isinstance(answer, SavedRow):
             self.asked.append(Asked(by, new, key, self.clock.now(), answer))
 
     @precondition(lambda self: self.asked)
@@ -298,7 +299,7 @@ class ResourceMachine(TwoHubs):
                     assert said == (row.owner, row.scopes, row.title, row.secret is not None, row.version)
                 shown = {one["id"]: one for one in page.records}
                 for resource_id in self.rows:
-                    got = self.tried(self.hub(who).resources.get(ctx, resource_id))
+                    got = self.tried(self.hub(who).resources.read(ctx, resource_id))
                     assert got == shown.get(resource_id, NotFound)
 
     @invariant()

@@ -10,11 +10,12 @@ from knowhub.core.errors import Conflict, Forbidden, KnowHubError
 from knowhub.core.language_models import ChatFailed, ChatModel
 from knowhub.core.model_calls import ModelConversation, short_text
 from knowhub.core.operation import Draft, IdempotencyKey, Operation, Row, Unchanged, View
+from knowhub.core.owned_rows import SavedRow
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import decisions
 from knowhub.knowledge.evolve import prompts
 from knowhub.knowledge.feedback.evidence import VoteRecorder
-from knowhub.knowledge.model import Feedback, SaveResult
+from knowhub.knowledge.model import Feedback
 from knowhub.knowledge.ports import KnowledgeStore
 from knowhub.knowledge.visibility import get_current_row, redact_row
 
@@ -33,7 +34,7 @@ class EvolutionResult:
     `diff` is a unified diff; None if the content did not change.
     """
 
-    saved: SaveResult
+    saved: SavedRow
     as_answer: Mapping[str, Any]
 
 
@@ -170,12 +171,12 @@ class Evolution:
             if self._note is not None:
                 self._note(ctx, rewrite.calls)
             row = redact_row(self._store.view(ctx.account), ctx, outcome.answer)
-            return EvolutionResult(SaveResult(row, None), rewrite.as_answer())
+            return EvolutionResult(SavedRow(row, None), rewrite.as_answer())
         return self._read_result(ctx, outcome.operation)
 
     def _read_result(self, ctx: RequestContext, operation: Operation) -> EvolutionResult:
         row = redact_row(self._store.view(ctx.account), ctx, operation.changes[0].after)
-        return EvolutionResult(SaveResult(row, operation.operation_id), operation.reply or {})
+        return EvolutionResult(SavedRow(row, operation.operation_id), operation.reply or {})
 
 
 def read(answer: Mapping[str, Any], before: str) -> tuple[str, str] | None:

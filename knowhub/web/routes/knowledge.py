@@ -8,12 +8,21 @@ from urllib.parse import quote
 import orjson
 from fastapi import Response
 
-from knowhub.core.clock import iso
+from knowhub.core.owned_rows import SavedRow
 from knowhub.core.permissions import check_may_keep_up
 from knowhub.knowledge.evolve.slimming import SlimResult
 from knowhub.knowledge.extract.model import ExtractionResult
-from knowhub.knowledge.model import COLLECTION, ListQuery, SaveResult
-from knowhub.web.responses import JsonText, answer_json, answer_list, answer_rows, answer_text_list, answer_write, etag
+from knowhub.knowledge.model import COLLECTION, ListQuery
+from knowhub.web.responses import (
+    JsonText,
+    answer_history,
+    answer_json,
+    answer_rows,
+    answer_saved,
+    answer_text_list,
+    answer_write,
+    etag,
+)
 from knowhub.web.route import STARTED, Call, Edit, Routes, Write, answer_job
 from knowhub.web.schemas import answers as shapes
 from knowhub.web.schemas import extraction
@@ -52,7 +61,7 @@ async def save_knowledge(call: Write, sent: schemas.SaveBody) -> Response:
     """
     saved = await call.hub.knowledge.records.save(call.ctx, sent.to_new(), call.key)
     location = {"Location": f"/api/knowledge/{quote(saved.record['id'], safe='')}"}
-    return _make_saved_response(_with_missing(call, saved), 200 if saved.duplicate_of else 201, location)
+    return answer_saved(_with_missing(call, saved), 200 if saved.duplicate_of else 201, location)
 
 
 @routes.add(
@@ -189,7 +198,7 @@ async def get_knowledge(call: Call, knowledge_id: str) -> Response:
 async def patch_knowledge(call: Edit, knowledge_id: str, sent: schemas.PatchBody) -> Response:
     """Change a record's content, tags or scopes. Evidence is changed by PUT."""
     saved = await call.hub.knowledge.records.patch(call.ctx, knowledge_id, sent.patch(), call.version, call.key)
-    return _make_saved_response(_with_missing(call, saved))
+    return answer_saved(_with_missing(call, saved))
 
 
 @routes.add(
@@ -210,11 +219,11 @@ async def update_knowledge(call: Edit, knowledge_id: str, sent: schemas.Feedback
     """
     hub = call.hub
     if sent.evolve_feedback is None:
-        return _make_saved_response(
+        return answer_saved(
             await hub.knowledge.records.give_feedback(call.ctx, knowledge_id, sent.feedback(), call.version, call.key)
         )
     done = await hub.knowledge.evolution.evolve(call.ctx, knowledge_id, sent.feedback(), call.version, call.key)
-    return _make_saved_response(SaveResult({**done.saved.record, **done.as_answer}, done.saved.operation_id))
+    return answer_saved(SavedRow({**done.saved.record, **done.as_answer}, done.saved.operation_id))
 
 
 @routes.add("DELETE", "/{knowledge_id}", {200: DeletionAnswer}, summary="Delete a record")
@@ -229,19 +238,7 @@ async def delete_knowledge(call: Edit, knowledge_id: str, sent: EraseBody | Dele
 async def knowledge_history(call: Call, knowledge_id: str, params: HistoryParams) -> Response:
     """Return who changed what and when, newest first. A deleted record has a history too."""
     page = await call.hub.knowledge.records.history(call.ctx, knowledge_id, params.limit, params.before)
-    results = [
-        {
-            "version": entry.version,
-            "operation_id": entry.operation_id,
-            "op": entry.op,
-            "actor": entry.actor,
-            "timestamp": iso(entry.timestamp),
-            "changes": entry.changes,
-        }
-        for entry in page.entries
-    ]
-    cursor = None if page.next_before is None else str(page.next_before)
-    return answer_list(results, cursor)
+    return answer_history(page)
 
 
 @routes.add("GET", "/{knowledge_id}/access", {200: shapes.AccessAnswer}, summary="Who can see a record")
@@ -250,13 +247,7 @@ async def knowledge_access(call: Call, knowledge_id: str) -> Response:
     return answer_json(await call.hub.knowledge.records.access(call.ctx, knowledge_id))
 
 
-def _make_saved_response(saved: SaveResult, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    tag = etag(saved.record["version"]) | (headers or {})
-    body = saved.record if saved.duplicate_of is None else {**saved.record, "duplicate_of": saved.duplicate_of}
-    return answer_write(body, saved.operation_id, status, tag)
-
-
-def _with_missing(call: Call, saved: SaveResult) -> SaveResult:
+def _with_missing(call: Call, saved: SavedRow) -> SavedRow:
     """Add the ids of resources that a record refers to and that the caller does not see.
 
     That is no error: a caller may save the lesson first and its code second.

@@ -5,8 +5,8 @@ from urllib.parse import quote
 from fastapi import Response
 
 from knowhub.resources.decisions import check_resource_id
-from knowhub.resources.model import RESOURCES, SavedResource
-from knowhub.web.responses import answer_json, answer_list, answer_write, etag
+from knowhub.resources.model import RESOURCES
+from knowhub.web.responses import answer_json, answer_list, answer_saved, answer_write, etag
 from knowhub.web.route import Call, Edit, Routes, Write
 from knowhub.web.schemas import resources as schemas
 from knowhub.web.schemas.parts import DeleteParams, DeletionAnswer, EraseBody
@@ -49,7 +49,7 @@ async def save_resource(call: Write, sent: schemas.ResourceBody, params: schemas
     service = call.hub.resources
     saved = await service.save(call.ctx, sent.to_new(), call.key, upsert=params.upsert)
     location = {"Location": f"/api/resource/{quote(sent.id)}"}
-    return _make_saved_response(saved, 201 if saved.is_new else 200, location)
+    return answer_saved(saved, 201 if saved.is_new else 200, location)
 
 
 @routes.add("GET", "", {200: schemas.ResourceList}, summary="List resources by id")
@@ -74,7 +74,7 @@ async def get_resource(call: Call, resource_id: str, params: schemas.ResourcePar
     """
     service = call.hub.resources
     if not params.reveal:
-        record = await service.get(call.ctx, resource_id)
+        record = await service.read(call.ctx, resource_id)
         return answer_json(record, headers=etag(record["version"]))
     shown = await service.reveal(call.ctx, resource_id)
     return answer_write(
@@ -95,7 +95,7 @@ async def get_resource(call: Call, resource_id: str, params: schemas.ResourcePar
 async def update_resource(call: Edit, resource_id: str, sent: schemas.ResourcePatchBody) -> Response:
     """Change a resource's body, sealed body, metadata or scopes."""
     service = call.hub.resources
-    return _make_saved_response(
+    return answer_saved(
         await service.patch(call.ctx, check_resource_id(resource_id), sent.patch(), call.version, call.key)
     )
 
@@ -112,7 +112,3 @@ async def delete_resource(call: Edit, resource_id: str, sent: EraseBody | Delete
         return await call.erase(RESOURCES, resource_id)
     service = call.hub.resources
     return answer_write({}, await service.delete(call.ctx, resource_id, call.version, call.key))
-
-
-def _make_saved_response(saved: SavedResource, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    return answer_write(saved.record, saved.operation_id, status, etag(saved.record["version"]) | (headers or {}))

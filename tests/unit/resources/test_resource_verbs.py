@@ -1,15 +1,19 @@
 """The verbs on resources: who may do what, and what a list shows."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
 from knowhub.core.errors import Conflict, Forbidden, InvalidInput, NotFound, VersionConflict
+from knowhub.core.operation import Draft, Write
+from knowhub.core.owned_rows import SUMMARIES_A_TURN
 from knowhub.engine.view import AccountView
-from knowhub.resources.model import ResourceQuery
+from knowhub.resources.decisions import make_row
+from knowhub.resources.model import RESOURCES, ResourceQuery
 from knowhub.resources.service import ResourceService, RevealQuota
-from tests.builders import CountedIds, local
+from tests.builders import CountedIds, FakeClock, local
 from tests.fakes.memory_store import MemoryStore
 from tests.sealing import ID, SECRET, memory_vault, new_resource
 from tests.unit.resources.resource_desk import ATLAS, LI, WANG, Desk
@@ -63,7 +67,7 @@ async def test_what_the_caller_does_not_see_is_not_there(desk: Desk) -> None:
     await desk.service.save(LI, new_resource(secure_body=SECRET))
 
     deeds: list[Callable[[], Any]] = [
-        lambda: desk.service.get(WANG, ID),
+        lambda: desk.service.read(WANG, ID),
         lambda: desk.service.reveal(WANG, ID),
         lambda: desk.service.patch(WANG, ID, {"title": "x"}),
         lambda: desk.service.delete(WANG, ID),
@@ -140,9 +144,9 @@ async def test_what_has_expired_is_shown_as_such_and_listed_by_it(desk: Desk) ->
     await desk.service.save(local(), new_resource("cookies/a", expires_at="2026-03-05T13:00:00Z"))
     await desk.service.save(local(), new_resource("cookies/b"))
 
-    before = await desk.service.get(local(), "cookies/a")
+    before = await desk.service.read(local(), "cookies/a")
     desk.clock.advance(7200)
-    after = await desk.service.get(local(), "cookies/a")
+    after = await desk.service.read(local(), "cookies/a")
 
     assert (before["expired"], after["expired"]) == (False, True)
     for expired, found in ((True, ["cookies/a"]), (False, ["cookies/b"]), (None, ["cookies/a", "cookies/b"])):
@@ -171,24 +175,30 @@ async def test_pages_go_by_id_through_what_the_caller_sees(desk: Desk) -> None:
     assert seen == ["code/1", "code/3", "code/5", "code/7", "code/9"]
 
 
-async def test_a_page_ends_at_what_it_shows_where_what_was_found_is_hidden_meanwhile(desk: Desk) -> None:
-    class Moving(MemoryStore):
-        earlier: MemoryStore | None = None
+def save(draft: Draft, _view: AccountView) -> Draft:
+    return draft
 
-        def view(self, account: str) -> AccountView:
-            earlier, self.earlier = self.earlier, None
-            return super().view(account) if earlier is None else earlier.view(account)
 
-    store = Moving(desk.clock, CountedIds())
-    service = ResourceService(store, memory_vault(desk.keyring), RevealQuota(0, lambda: 0.0))
-    for name in "abcdef":
-        await desk.service.save(LI, new_resource(name, scopes=["user:wang"]))
-        await service.save(LI, new_resource(name, scopes=["user:wang"] if name in "aef" else ["user:owner"]))
+class Turning(MemoryStore):
+    """A store whose views are those of others, one after the other; the last one stays."""
 
-    pages = []
-    for after in (None, "a"):
-        store.earlier = desk.store
-        pages.append(await service.page(WANG, ResourceQuery(limit=2, after=after)))
+    def __init__(self, *stores: MemoryStore) -> None:
+        super().__init__(FakeClock(), CountedIds())
+        self._stores = list(stores)
 
-    assert [[one["id"] for one in page.records] for page in pages] == [["a"], ["e", "f"]]
-    assert [page.next_after for page in pages] == ["a", None]
+    def view(self, account: str) -> AccountView:
+        return (self._stores.pop(0) if len(self._stores) > 1 else self._stores[0]).view(account)
+
+
+async def test_a_row_that_is_hidden_while_a_long_list_is_read_is_left_out(desk: Desk) -> None:
+    hidden = [new_resource(f"b/{number:04}", scopes=["user:owner"]) for number in range(SUMMARIES_A_TURN)]
+    earlier, later = (MemoryStore(desk.clock, CountedIds()) for _ in range(2))
+    for store, scopes in ((earlier, ["user:wang"]), (later, ["user:owner"])):
+        rows = [new_resource("a", scopes=scopes), *hidden, *(new_resource(name, scopes=["user:wang"]) for name in "cd")]
+        draft = Draft("save", [Write(RESOURCES, row.id, make_row(row, None, 0.0, LI, upsert=False)) for row in rows])
+        await store.commit("default", "user:li", partial(save, draft))
+    service = ResourceService(Turning(earlier, later), memory_vault(desk.keyring), RevealQuota(0, lambda: 0.0))
+
+    page = await service.page(WANG, ResourceQuery(limit=2))
+
+    assert ([row["id"] for row in page.records], page.next_after) == (["c", "d"], None)

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.anyio
 
 async def test_what_is_sealed_is_in_no_row_and_no_answer_but_the_revealed_one(desk: Desk) -> None:
     saved = await desk.service.save(local(), new_resource(secure_body=SECRET))
-    read = await desk.service.get(local(), ID)
+    read = await desk.service.read(local(), ID)
     listed = await desk.service.page(local(), ResourceQuery())
 
     shown = await desk.service.reveal(local(), ID)

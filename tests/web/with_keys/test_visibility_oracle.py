@@ -105,7 +105,7 @@ async def _read(world: VisibleWorld, asker: Asker) -> None:
         similar = await world.hub.knowledge.similarity.find(asker.ctx, knowledge_id)
         assert {one for one, _ in similar} <= world.seen(asker, KNOWLEDGE)
     await _there_if_seen(world, asker, INFOS, info_id, infos.get(asker.ctx, info_id))
-    await _there_if_seen(world, asker, RESOURCES, resource_id, resources.get(asker.ctx, resource_id))
+    await _there_if_seen(world, asker, RESOURCES, resource_id, resources.read(asker.ctx, resource_id))
 
 
 async def _looked_up(world: VisibleWorld, asker: Asker) -> None:

@@ -70,11 +70,11 @@ def plan_erase(
         id_term = _id_prefix(target) if target.below else orjson.dumps(target.id)
         lines = (line for number in numbers for line in find_lines(number, [id_term]))
         versions = [row for line in lines for row in find_versions(parse_record(line) or {}, target)]
-        texts = list(dict.fromkeys(rules.says(row) for row in reversed(versions)))[:_MAX_TEXTS]
+        texts = list(dict.fromkeys(rules.main_text(row) for row in reversed(versions)))[:_MAX_TEXTS]
         text_terms = [_search_term(text) for text in texts if text.strip()]
         terms = [id_term, *text_terms]
-        if rules.joined is not None:
-            terms.append(b'"%b":"' % rules.joined.encode())
+        if rules.merge_field is not None:
+            terms.append(b'"%b":"' % rules.merge_field.encode())
         if target.quoted_by is not None:
             terms.append(orjson.dumps(target.quoted_by[1]))
         fingerprints = Fingerprints.of(target.id, versions, rules)
@@ -116,7 +116,7 @@ class _RelatedRows:
 
     def __init__(self, target: Target, rules: EraseRules, text_terms: Sequence[bytes]) -> None:
         self._target = target
-        self._merge_field = rules.joined
+        self._merge_field = rules.merge_field
         self._text_terms = text_terms
         self._prefix = _id_prefix(target) + b"/"
         self._merges: dict[tuple[str, str], None] = {}

@@ -75,7 +75,7 @@ class Fingerprints:
                     plain = _to_plain(text)
                     ends = range(_PIECE_BYTES, len(plain) + 1, _PIECE_BYTES)
                     pieces.update(plain[end - _PIECE_BYTES : end] for end in ends)
-            text = rules.says(row)
+            text = rules.main_text(row)
             texts.add(_to_plain(text))
             if text and len(_to_plain(text)) < _PIECE_BYTES:
                 short.add(text)
@@ -190,19 +190,19 @@ def _replace_values(line: bytes, values: Sequence[tuple[bytes, Any]], rules: Era
             # There is no such value, or nothing to remove from it.
             continue
         start = line.index(text, end)
-        new = text if value is _SAME else _dump(value, rules.spare, len(text))
+        new = text if value is _SAME else _dump(value, rules.optional, len(text))
         pieces += [line[end:start], new.ljust(len(text))]
         end = start + len(text)
     return seal(b"".join([*pieces, line[end:]])[:-SEAL_BYTES])
 
 
-def _dump(value: Any, spare: Sequence[str], room: int) -> bytes:  # noqa: ANN401 -- any JSON value
-    """Write a value in at most `room` bytes; a stub loses its spare fields for that. Raises ValueError if too long."""
+def _dump(value: Any, optional: Sequence[str], room: int) -> bytes:  # noqa: ANN401 -- any JSON value
+    """Write a value in at most `room` bytes; a stub loses optional fields for that. Raises ValueError if too long."""
     text = orjson.dumps(value)
-    for count in range(1, len(spare) + 1 if isinstance(value, dict) and is_erased(value) else 1):
+    for count in range(1, len(optional) + 1 if isinstance(value, dict) and is_erased(value) else 1):
         if len(text) <= room:
             break
-        text = orjson.dumps({name: item for name, item in value.items() if name not in spare[:count]})
+        text = orjson.dumps({name: item for name, item in value.items() if name not in optional[:count]})
     if len(text) > room:
         raise ValueError(f"the rest of an erased row does not fit into {room} bytes")
     return text
@@ -257,7 +257,7 @@ def _erase_reply(
         elif not is_about_row:
             row_id = fingerprints.row_id
             is_about_row = any(item == row_id or (isinstance(item, list) and row_id in item) for item in value.values())
-        cleared = _clear(value, rules.told | rules.blanks.keys()) if is_about_row else value
+        cleared = _clear(value, rules.reply_fields | rules.blanks.keys()) if is_about_row else value
         return {
             name: _erase_reply(item, rules, fingerprints, is_about_row=is_about_row) for name, item in cleared.items()
         }
