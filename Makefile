@@ -40,6 +40,7 @@ coverage: env ## Run the tests of core and of the file store; fail where one of 
 
 nightly: env ## Run the tests that take minutes, with the full numbers
 	$(BIN)/python -m pytest -m nightly $(ARGS)
+	$(BIN)/python -m pytest --hypothesis-profile=nightly $$(grep -rl --include='test_*.py' '^@given' tests) $(ARGS)
 
 bench: env ## Run every benchmark (BENCH=benchmarks/bench_x.py runs one)
 	@failed=; \

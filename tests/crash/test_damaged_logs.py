@@ -22,6 +22,8 @@ pytestmark = pytest.mark.anyio
 
 NOTES = "notes"
 SEGMENT = Path("change_log") / "segment-00000001.jsonl"
+# Every offset takes minutes: nightly.
+STEPS = pytest.mark.parametrize("step", [17, pytest.param(1, marks=pytest.mark.nightly)])
 TAILS = (1, 2, 3, 7, 64, 511, 512, 513, 4095, 4096, 4097, 8191, 8192)
 
 
@@ -107,12 +109,13 @@ def with_log(source: Written, target: Path, log: bytes, *, is_trusted: bool) -> 
     return target
 
 
-async def test_every_prefix_of_a_log_is_recovered_up_to_its_last_whole_line(tmp_path: Path) -> None:
+@STEPS
+async def test_every_prefix_of_a_log_is_recovered_up_to_its_last_whole_line(tmp_path: Path, step: int) -> None:
     source = await written(tmp_path / "source")
     header = len(source.lines[0])
     all_notes, _ = await reopened(source.folder)
     copy = with_log(source, tmp_path / "copy", source.log, is_trusted=False)
-    for length in range(header, len(source.log) + 1):
+    for length in offsets(source, step, header):
         shutil.rmtree(copy / "quarantine", ignore_errors=True)
         (copy / "LOCK").write_bytes(bytes(4096))
         (copy / SEGMENT).write_bytes(source.log[:length])
@@ -127,10 +130,11 @@ async def test_every_prefix_of_a_log_is_recovered_up_to_its_last_whole_line(tmp_
         assert [path.read_bytes() for path in status.quarantined] == torn
 
 
-async def test_every_prefix_shorter_than_what_was_acknowledged_is_named(tmp_path: Path) -> None:
+@STEPS
+async def test_every_prefix_shorter_than_what_was_acknowledged_is_named(tmp_path: Path, step: int) -> None:
     source = await written(tmp_path / "source")
     all_notes, _ = await reopened(source.folder)
-    for length in range(len(source.log)):
+    for length in offsets(source, step)[:-1]:
         (source.folder / SEGMENT).write_bytes(source.log[:length])
 
         notes, status = await reopened(source.folder)
@@ -140,6 +144,13 @@ async def test_every_prefix_shorter_than_what_was_acknowledged_is_named(tmp_path
         assert notes.items() <= all_notes.items()
         assert len(notes) >= len([end for end in ends(source) if end <= length]) - 1
         assert (source.folder / SEGMENT).read_bytes() == source.log[:length]
+
+
+def offsets(source: Written, step: int, first: int = 0) -> list[int]:
+    """Return some of the offsets of a log: those around the ends of its lines, and each `step` between."""
+    near = [end + more for end in ends(source) for more in (-2, -1, 0, 1, 2)]
+    last = len(source.log)
+    return sorted({*range(first, last, step), *(at for at in near if first <= at <= last)})
 
 
 def ends(source: Written) -> list[int]:
@@ -167,12 +178,15 @@ async def test_bytes_behind_the_end_are_cut_and_kept(tmp_path: Path, kind: str, 
         assert (folder / SEGMENT).read_bytes() == source.log
 
 
+@STEPS
 @pytest.mark.parametrize("is_trusted", [False, True], ids=["LOCK is not believed", "LOCK is believed"])
-async def test_a_flipped_bit_in_any_byte_is_named_and_the_rest_is_served(tmp_path: Path, is_trusted: bool) -> None:
+async def test_a_flipped_bit_in_any_byte_is_named_and_the_rest_is_served(
+    tmp_path: Path, is_trusted: bool, step: int
+) -> None:
     source = await written(tmp_path / "source", batches=2)
     all_notes, _ = await reopened(source.folder)
     folder = with_log(source, tmp_path / "copy", source.log, is_trusted=is_trusted)
-    for offset in range(len(source.log)):
+    for offset in offsets(source, step)[:-1]:
         shutil.rmtree(folder / "quarantine", ignore_errors=True)
         if not is_trusted:
             (folder / "LOCK").write_bytes(bytes(4096))

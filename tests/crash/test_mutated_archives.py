@@ -154,18 +154,10 @@ async def restored_or_not(tmp_path: Path, rounds: int, seed: int) -> tuple[int, 
     return refused, done
 
 
-async def test_a_thousand_mutated_archives_are_refused_or_restore_what_was_in_them(tmp_path: Path) -> None:
-    refused, done = await restored_or_not(tmp_path, 1000, seed=1)
+@pytest.mark.parametrize("count", [200, pytest.param(10_000, marks=[pytest.mark.nightly, pytest.mark.timeout(1800)])])
+async def test_mutated_archives_are_refused_or_restore_what_was_in_them(tmp_path: Path, count: int) -> None:
+    refused, done = await restored_or_not(tmp_path, count, seed=1)
 
     # Padding, and a few bits of a gzip header, mean nothing.
-    assert refused > 900
-    assert refused + done == 1000
-
-
-@pytest.mark.nightly
-@pytest.mark.timeout(1800)
-async def test_ten_thousand_mutated_archives_are_refused_or_restore_what_was_in_them(tmp_path: Path) -> None:
-    refused, done = await restored_or_not(tmp_path, 10_000, seed=2)
-
-    assert refused > 9_000
-    assert refused + done == 10_000
+    assert refused > 0.9 * count
+    assert refused + done == count

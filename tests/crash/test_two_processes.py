@@ -72,7 +72,7 @@ def numbers_in(folder: Path) -> Iterator[int]:
 
 
 async def test_two_processes_append_without_interleaving_and_see_each_other(tmp_path: Path) -> None:
-    await appended_by_two(tmp_path, 10_000)
+    await appended_by_two(tmp_path, 2_000)
 
 
 @pytest.mark.nightly

@@ -14,7 +14,7 @@ from knowhub.context.model import MemoryCategory
 from tests.unit.test_hostile_resource_ids import READINGS, hostile_ids
 
 ROOT = Path("/srv/hub/context")
-FEW, MANY = 20_000, 1_000_000
+FEW, MANY = 4_000, 1_000_000
 _MAX_NAME_BYTES, _MAX_PATH_BYTES = 255, 1_024
 
 

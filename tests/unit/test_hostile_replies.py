@@ -26,6 +26,7 @@ pytestmark = pytest.mark.anyio
 ANN = caller(user_id="ann")
 # Long enough for answers that do come, and short enough to meet many that do not.
 BUDGET_S = 0.1
+HOPED_FOR = {"matched", "missing", "ambiguous", "chosen", "create_new", "linked", "proposed"}
 FAILURES = {None, "agent_failure", "agent_timeout", "invalid_jump"}
 
 
@@ -54,8 +55,8 @@ class Ended:
     failure: str | None
 
 
-async def test_a_thousand_hostile_replies_choose_only_what_was_shown() -> None:
-    await ask_everything(seed=1, replies=1_000)
+async def test_hostile_replies_choose_only_what_was_shown() -> None:
+    await ask_everything(seed=1, replies=200)
 
 
 @pytest.mark.nightly
@@ -70,8 +71,9 @@ async def ask_everything(seed: int, replies: int) -> None:
     before = list(list_keywords(view))
     hostile = HostileAnswers(seed, [node.id for node in before])
     given, turn = 0, 0
-    outcomes = set()
-    while given < replies:
+    outcomes: set[str] = set()
+    # Where chance has kept an outcome back, it goes on: each of them has to be met.
+    while given < replies or (given < 5 * replies and not outcomes >= HOPED_FOR):
         # An answer that never comes costs the whole budget: only some turns wait for it.
         chat = QueuedChat([hostile.answer(late=turn % 10 == 0) for _ in range(6)])
         agent = KeywordAgent(chat, recents, TreeOptions(max_candidates=8))
@@ -84,7 +86,7 @@ async def ask_everything(seed: int, replies: int) -> None:
         turn += 1
     assert list(list_keywords(view)) == before
     # Not everything was refused: there were answers to choose by.
-    assert {"matched", "missing", "ambiguous", "chosen", "create_new", "linked", "proposed"} <= outcomes
+    assert outcomes >= HOPED_FOR
     assert outcomes & {"alias_of", "merge"}
 
 

@@ -89,8 +89,8 @@ def check(count: int) -> None:
     assert taken > count / 100
 
 
-def test_no_id_of_100_000_hostile_ones_leads_out() -> None:
-    check(100_000)
+def test_no_hostile_id_leads_out() -> None:
+    check(10_000)
 
 
 @pytest.mark.nightly

@@ -113,12 +113,12 @@ async def planted(service: Service) -> None:
 # hostile answers
 
 
-async def test_a_thousand_hostile_replies_do_no_harm(tmp_path: Path) -> None:
-    await storm(tmp_path, seed=7, replies=1_000)
+async def test_hostile_replies_do_no_harm(tmp_path: Path) -> None:
+    await storm(tmp_path, seed=7, replies=300)
 
 
 async def test_suggested_names_of_hostile_replies_do_no_harm(tmp_path: Path) -> None:
-    await storm(tmp_path, seed=8, replies=300, auto_link_creates=True)
+    await storm(tmp_path, seed=8, replies=100, auto_link_creates=True)
 
 
 @pytest.mark.nightly
