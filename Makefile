@@ -58,7 +58,7 @@ define UNUSED_CODE
 endef
 
 # Two files: the image installs the second, and needs no test tools. The first constrains it: one version of each thing.
-LOCK_WITH = $(or $(shell command -v uv),$(wildcard $(BIN)/uv)) pip compile pyproject.toml --quiet \
+LOCK_WITH = $(or $(shell command -v uv),$(wildcard $(BIN)/uv)) pip compile pyproject.toml --quiet --extra local \
   --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links \
   --custom-compile-command "make lock" $(ARGS)
 
@@ -81,8 +81,9 @@ $(STAMP): pyproject.toml requirements.lock
 	echo "== .venv from $$found ($$("$$found" --version))"; \
 	if command -v uv >/dev/null; then uv venv --quiet --clear --python "$$found" .venv; \
 	else "$$found" -m venv --clear .venv; fi
-	@echo "== requirements.lock, every file checked against its hash"
-	@if command -v uv >/dev/null; then \
+	@echo "== installing requirements.lock: about 150 MB to download, every file checked against its hash"
+	@(while sleep 4; do echo "   still installing"; done) & heartbeat=$$!; trap "kill $$heartbeat" EXIT; \
+	if command -v uv >/dev/null; then \
 	  uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock && \
 	  uv pip install --quiet --python $(BIN)/python --no-build-isolation --no-deps --editable .; \
 	else \

@@ -1,11 +1,11 @@
 """Layered memories: how well a question finds what was said, over HTTP, and what mixing costs beside the bare index.
 
-    python -m benchmarks.bench_context [--data FOLDER] [--weights DIRECTORY [--cache FILE]]
+    python -m benchmarks.bench_context [--data FOLDER]
 
 FOLDER holds `docs.jsonl` (id, text, scope, session, date), `queries.jsonl` (id, text, scope) and `qrels.jsonl` of
 dialogues: each scope is a user of its own, each of its sessions is committed with its turns' ids and its date, and each
-question is searched among the sessions. Without a folder only the speed is measured. DIRECTORY is that of
-all-MiniLM-L6-v2, as `benchmarks/minilm.py` has it: with it the questions are asked a second time.
+question is searched among the sessions. Without a folder only the speed is measured. The
+questions are asked twice: by words, and with the packaged embedder.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from typing import Any
 
 import httpx
 
-from benchmarks.bench_retrieval import TOP_K, embedder_of, lines, relevance, scores
+from benchmarks.bench_retrieval import PACKAGED, TOP_K, lines, relevance, scores
 from benchmarks.servers import knowhub, running
 from knowhub.context import uri
 from knowhub.context.model import PARTS, ContextSummary, MemoryCategory
@@ -69,17 +69,13 @@ async def main() -> None:
     """Measure what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", default=os.environ.get("BENCH_DIALOGUES"), type=Path)
-    parser.add_argument("--weights", default=os.environ.get("BENCH_WEIGHTS"), type=Path)
-    parser.add_argument("--cache", default=os.environ.get("BENCH_VECTORS"), type=Path)
     parser.add_argument("--no-speed", action="store_true", help="measure how well it finds, and nothing else")
     arguments = parser.parse_args()
     if arguments.data is None:
         print("context: no dialogues named (make bench BENCH_DIALOGUES=FOLDER); what is found was not measured")
     else:
         _print("context", await _measure(arguments.data, {}), GOAL)
-        async with embedder_of(arguments.weights, arguments.cache) as embedder:
-            if embedder:
-                _print("context with vectors", await _measure(arguments.data, embedder), HYBRID_GOAL)
+        _print("context with the embedder", await _measure(arguments.data, PACKAGED), HYBRID_GOAL)
     if not arguments.no_speed:
         with tempfile.TemporaryDirectory() as folder:
             await _speed(Path(folder))

@@ -35,7 +35,7 @@ async def running(arguments: Sequence[str], environment: Mapping[str, str] | Non
     port = free_port()
     process = subprocess.Popen(  # noqa: ASYNC220 -- a benchmark has nothing else to do meanwhile
         [sys.executable, "-m", *arguments, "--port", str(port)],
-        env={**os.environ, **(environment or {})},
+        env={"KNOWHUB_EMBEDDING": "off", **os.environ, **(environment or {})},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )

@@ -179,7 +179,7 @@ class Hub:
         self.store = adapters.store
         self.vault = adapters.vault
         self.chat = adapters.chat
-        self.embedder = adapters.embedder
+        self.embedder = adapters.embedding.embedder
         self.reranker = adapters.reranker
         self.run_subprocess = adapters.run_subprocess
         self.default_owner = default_owner(adapters.settings)
@@ -249,6 +249,8 @@ async def open_hub(
         if maintain:
             await asyncio.to_thread(adapters.text.load)
             hub.maintenance.start()
+            measuring = asyncio.create_task(hub.indexes.embedding.measure(), name="measuring the embedder")
+            stack.callback(measuring.cancel)
         yield hub
 
 

@@ -76,6 +76,8 @@ class Settings(BaseSettings):
     llm_budget_s: float = Field(default=3.0, gt=0)
     routing_candidates: int = Field(default=100, ge=0, le=1000)
 
+    embedding: Literal["auto", "off", "server", "directory"] = "auto"
+    embedding_scripts: Annotated[tuple[str, ...] | None, NoDecode] = None
     embedding_base_url: str | None = None
     embedding_api_key: str | None = Field(default=None, repr=False)
     embedding_model: str = Field(default="text-embedding-3-small", min_length=1)
@@ -124,6 +126,11 @@ class Settings(BaseSettings):
         # A compose file hands through what is not set as an empty text.
         return None if value == "" else value
 
+    @field_validator("embedding", mode="before")
+    @classmethod
+    def _empty_is_auto(cls, value: object) -> object:
+        return "auto" if value == "" else value
+
     @field_validator(
         *("llm_base_url", "llm_proxy", "embedding_base_url", "embedding_proxy", "rerank_base_url", "rerank_proxy")
     )
@@ -140,7 +147,7 @@ class Settings(BaseSettings):
             raise ValueError("must be printable ASCII without spaces: it is sent as a header")
         return value
 
-    @field_validator("allowed_hosts", "cors_origins", mode="before")
+    @field_validator("allowed_hosts", "cors_origins", "embedding_scripts", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
         if isinstance(value, str):

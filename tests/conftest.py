@@ -12,6 +12,11 @@ settings.register_profile("nightly", max_examples=300, deadline=None)
 settings.load_profile("quick")
 
 
+def pytest_configure() -> None:
+    """Search by words only: the tests of the packaged embedder switch it on."""
+    pytest.MonkeyPatch().setenv("KNOWHUB_EMBEDDING", "off")
+
+
 @pytest.fixture
 def anyio_backend() -> str:
     """Run async tests on asyncio, which is what the server and the tools run on."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -85,7 +85,10 @@ def doctor(
 
     Ends with 1 on a problem. Writes nothing without --repair.
     """
+    import asyncio
+
     from knowhub.bootstrap import check_directory, repair_directory
+    from knowhub.wiring.embedding_report import check_embedder
 
     settings = load_settings(options)
     repairs = (
@@ -93,16 +96,31 @@ def doctor(
     )
     findings = [asdict(finding) for finding in check_directory(settings)]
     problems = sum(finding["severity"] == "problem" for finding in findings)
+    embedder = asyncio.run(check_embedder(settings))
     if options.as_json:
-        answer = {"results": findings, "count": len(findings), "problems": problems}
+        answer = {"results": findings, "count": len(findings), "problems": problems, "embedder": embedder}
         output.print_json(answer | ({"repaired": repairs} if repair else {}))
     else:
         if repairs:
             _print_findings("repaired", repairs)
         _print_findings("found", findings)
+        _print_embedder(embedder)
         output.say("no problems" if not problems else f"problems: {problems}")
     if problems:
         raise typer.Exit(1)
+
+
+def _print_embedder(embedder: Mapping[str, Any]) -> None:
+    if embedder["model"] is None:
+        output.say("embedder: none, searches use words only")
+    else:
+        output.say(
+            f"embedder: {embedder['model']} ({embedder['source']}), reads {', '.join(embedder['reads']) or 'none'}"
+        )
+    for script, reason in embedder["left_to_words"].items():
+        output.say(f"  {script}: words only, {reason}")
+    for problem in embedder["problems"]:
+        output.warn(problem)
 
 
 def _print_findings(heading: str, findings: Sequence[Mapping[str, str]]) -> None:

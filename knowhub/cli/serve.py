@@ -96,14 +96,11 @@ def run_server(settings: Settings, listening: socket.socket, *, as_json: bool) -
     def announce() -> None:
         # The reader of the line may connect at once. A connection before the server accepts waits in the queue.
         listening.listen(_BACKLOG)
-        host, port = listening.getsockname()[:2]
-        url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-        if as_json:
-            output.print_json({"url": url, "docs": f"{url}/docs", "data_dir": str(settings.data_dir)})
-        else:
-            output.say(f"KnowHub on {url} - docs at /docs - data in {settings.data_dir}")
+        embedder = web_app.state.hub.embedder
+        _print_start(settings, listening, None if embedder is None else embedder.model, as_json=as_json)
 
-    app = _AnnouncingApp(create_app(settings), announce)
+    web_app = create_app(settings)
+    app = _AnnouncingApp(web_app, announce)
     logging.getLogger("uvicorn.error").addFilter(lambda _: app.failure is None)
     limits = HeadLimits(settings.max_header_bytes, settings.max_header_fields, settings.request_timeout_s)
     config = uvicorn.Config(
@@ -133,6 +130,16 @@ def run_server(settings: Settings, listening: socket.socket, *, as_json: bool) -
         output.warn("stopped")
     if app.failure is not None:
         raise app.failure
+
+
+def _print_start(settings: Settings, listening: socket.socket, model: str | None, *, as_json: bool) -> None:
+    host, port = listening.getsockname()[:2]
+    url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    if as_json:
+        output.print_json({"url": url, "docs": f"{url}/docs", "data_dir": str(settings.data_dir), "embedder": model})
+        return
+    search = "words only" if model is None else f"words and {model}"
+    output.say(f"KnowHub on {url} - docs at /docs - data in {settings.data_dir} - search by {search}")
 
 
 class _AnnouncingApp:

@@ -1,16 +1,21 @@
-"""An embedder out of a directory of this machine, without a server: a tokenizer and a model in ONNX.
+"""An embedder that runs in this process, without a server: a tokenizer and a model in ONNX.
 
-The libraries it runs on are the extra `local`; they are imported when a directory is opened, and not before.
+The libraries it runs on are the extra `local`; they are imported when a model is loaded, and not before.
 """
 
 import asyncio
 import hashlib
 import json
+import os
+import sys
+import threading
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -18,53 +23,80 @@ import numpy.typing as npt
 from knowhub.core.language_models import EmbeddingFailed, FailureReason, Usage, Vector
 from knowhub.providers.embeddings import unit_vectors
 
-_TOKENIZER = "tokenizer.json"
-_MODELS = ("model.onnx", "onnx/model.onnx")
-_LENGTH = "sentence_bert_config.json"
-_POOLING = "1_Pooling/config.json"
-_USUAL_TOKENS = 256
-_MOST_TOKENS = 512
-_BATCH = 16
-_TEXT_CHARACTERS = 8000
-_INPUTS = frozenset({"input_ids", "attention_mask", "token_type_ids"})
-_IN_SENTENCES, _IN_TOKENS = 2, 3
+_TOKENIZER: Final = "tokenizer.json"
+_MODELS: Final = ("model.onnx", "onnx/model.onnx")
+_LENGTH: Final = "sentence_bert_config.json"
+_POOLING: Final = "1_Pooling/config.json"
+_DEFAULT_TOKENS: Final = 256
+_MAX_TOKENS: Final = 512
+# Texts of one run of the model, padding included. More of them take memory and save no time.
+_BATCH_TOKENS: Final = 1024
+_TEXT_CHARACTERS: Final = 8000
+_INPUTS: Final = frozenset({"input_ids", "attention_mask", "token_type_ids"})
+_SENTENCE_AXES, _TOKEN_AXES = 2, 3
+_MAX_BACKGROUND_THREADS: Final = 4
+_BACKGROUND_NICENESS: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFiles:
+    """Where a model lies and how it is read. With `sha256`, a model file of another digest is refused."""
+
+    name: str
+    model: Path
+    tokenizer: Path
+    max_tokens: int = _DEFAULT_TOKENS
+    pools_first_token: bool = False
+    sha256: str | None = None
+
+
+def find_model(directory: Path) -> ModelFiles:
+    """Return the model of a directory in the form of Hugging Face. Raises ValueError if it lacks a file."""
+    model = next((directory / name for name in _MODELS if (directory / name).is_file()), None)
+    if model is None or not (directory / _TOKENIZER).is_file():
+        raise ValueError(f"{directory} does not hold {_TOKENIZER} and {_MODELS[0]}")
+    length = _read_json(directory / _LENGTH).get("max_seq_length")
+    max_tokens = min(length, _MAX_TOKENS) if type(length) is int and length > 0 else _DEFAULT_TOKENS
+    name = directory.resolve().name
+    return ModelFiles(name, model, directory / _TOKENIZER, max_tokens, _pools_first_token(directory))
 
 
 class LocalEmbedder:
-    """Runs the model of one directory in a thread of its own.
+    """Runs a model in threads of its own. Whoever opens it closes it.
 
-    Construction reads the whole model. Raises ImportError without the extra `local`, ValueError or OSError for a
-    directory of no use.
+    Construction reads the whole model. Raises ImportError without the extra `local`, ValueError or OSError for files
+    that cannot be used.
     """
 
-    def __init__(self, directory: Path, *, query_prefix: str = "", text_prefix: str = "") -> None:
-        path = next((directory / name for name in _MODELS if (directory / name).is_file()), None)
-        if path is None or not (directory / _TOKENIZER).is_file():
-            raise ValueError(f"{directory} does not hold {_TOKENIZER} and {_MODELS[0]}")
-        written = path.read_bytes()
-        self._model = _OnnxModel(directory, written)
-        digest = hashlib.sha256(written).hexdigest()[:12]
-        self._name = f"{directory.resolve().name}-{digest}" + (f"|{text_prefix}" if text_prefix else "")
+    def __init__(self, files: ModelFiles, *, query_prefix: str = "", text_prefix: str = "") -> None:
+        self._model = _OnnxModel(files)
+        self._name = f"{files.name}-{self._model.digest[:12]}" + (f"|{text_prefix}" if text_prefix else "")
         self._query_prefix = query_prefix
         self._text_prefix = text_prefix
-        # One call at a time, since each uses every core; but a query, which somebody waits for, is not held up.
+        # Texts are embedded in the background and leave a core to requests. Queries have somebody waiting.
+        threads = min(_MAX_BACKGROUND_THREADS, max(1, (os.cpu_count() or 1) - 1))
+        self._background = ThreadPoolExecutor(threads, "embedding", initializer=_lower_priority)
         self._turn = asyncio.Lock()
         self._calls = self._failures = self._tokens = 0
 
     @property
     def model(self) -> str:
-        """The directory's name and a digest of the model: another model in the same place has another name."""
+        """The model's name and a digest of its file: another model in the same place has another name."""
         return self._name
 
     @property
     def is_open(self) -> bool:
-        """Say that it may be asked: there is no server that could be spared."""
+        """Return False: no server has to be spared."""
         return False
 
     @property
     def usage(self) -> Usage:
         """What was asked and counted up to now."""
         return Usage(self._calls, self._failures, self._tokens, 0)
+
+    def close(self) -> None:
+        """End the threads after the batches that they are running."""
+        self._background.shutdown(wait=False, cancel_futures=True)
 
     async def embed(self, texts: Sequence[str], timeout_s: float, *, query: bool = False) -> Sequence[Vector]:
         """Return one vector of length 1 for each text within `timeout_s`. Raises EmbeddingFailed, and nothing else."""
@@ -76,8 +108,11 @@ class LocalEmbedder:
         deadline = time.monotonic() + timeout_s
         try:
             # In this order NaN is no time at all.
-            async with asyncio.timeout(max(0, timeout_s)), nullcontext() if query else self._turn:
-                vectors, tokens = await asyncio.to_thread(self._model.embed, sent, deadline)
+            async with asyncio.timeout(max(0, timeout_s)):
+                if query:
+                    return await asyncio.to_thread(self._embed_now, sent, deadline)
+                async with self._turn:
+                    return await self._embed_in_background(sent, deadline)
         except TimeoutError as error:
             self._failures += 1
             detail = f"the embedder did not answer within {timeout_s:g} s"
@@ -87,85 +122,120 @@ class LocalEmbedder:
             self._failures += 1
             detail = f"the local model failed: {type(error).__name__}: {error}"[:200]
             raise EmbeddingFailed(FailureReason.FAILURE, detail) from error
-        self._tokens += tokens
-        return vectors
+
+    def _embed_now(self, texts: Sequence[str], deadline: float) -> Sequence[Vector]:
+        vectors: dict[int, Vector] = {}
+        for batch in _make_batches(self._model.tokenize(texts)):
+            vectors.update(self._run(batch, deadline))
+        return [vectors[at] for at in range(len(texts))]
+
+    async def _embed_in_background(self, texts: Sequence[str], deadline: float) -> Sequence[Vector]:
+        loop = asyncio.get_running_loop()
+        encoded = await loop.run_in_executor(self._background, self._model.tokenize, texts)
+        running = [
+            loop.run_in_executor(self._background, self._run, batch, deadline) for batch in _make_batches(encoded)
+        ]
+        try:
+            found = await asyncio.gather(*running)
+        finally:
+            for batch in running:
+                batch.cancel()
+        vectors = {at: vector for batch in found for at, vector in batch.items()}
+        return [vectors[at] for at in range(len(texts))]
+
+    def _run(self, batch: "Mapping[int, Sequence[int]]", deadline: float) -> Mapping[int, Vector]:
+        if not time.monotonic() < deadline:
+            # Nobody waits for it any more.
+            raise TimeoutError
+        self._tokens += sum(map(len, batch.values()))
+        return dict(zip(batch, self._model.embed(list(batch.values())), strict=True))
 
 
 class _OnnxModel:
-    """Tokenizer, session and pooling of one directory; blocks, so it is called in a thread."""
+    """Tokenizer, session and pooling of one model. Its methods block, so they are called in threads."""
 
-    def __init__(self, directory: Path, written: bytes) -> None:
-        # An extra: whoever has a server for this does not need 80 MB of libraries.
+    def __init__(self, files: ModelFiles) -> None:
+        # An extra: whoever has a server for this does not need these libraries.
         import onnxruntime  # noqa: PLC0415 -- see above
         from tokenizers import Tokenizer  # noqa: PLC0415 -- see above
 
+        content = files.model.read_bytes()
+        self.digest = hashlib.sha256(content).hexdigest()
+        if files.sha256 not in (None, self.digest):
+            raise ValueError(f"{files.model} is damaged or another file: its SHA-256 is {self.digest}")
+        options = onnxruntime.SessionOptions()
+        # A run uses the thread that calls it and no other; so a query does not wait for threads of the background.
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        # The arena keeps the memory of the largest batch for good.
+        options.enable_cpu_mem_arena = False
         try:
-            self._tokenizer = Tokenizer.from_file(str(directory / _TOKENIZER))
-            options = onnxruntime.SessionOptions()
-            # Its threads would spin while they wait for each other, on cores that the server has other work for.
-            options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-            self._session = onnxruntime.InferenceSession(written, options, providers=["CPUExecutionProvider"])
+            self._tokenizer = Tokenizer.from_file(str(files.tokenizer))
+            self._session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
         except Exception as error:  # both libraries raise bare exceptions for a file that they cannot read
-            raise ValueError(f"the model in {directory} cannot be loaded: {error}") from error
-        self._tokenizer.enable_truncation(_read_max_tokens(directory))
-        padding = self._tokenizer.padding or {}
-        # Their own padding goes to one fixed length, and short texts would cost as much as long ones.
-        self._tokenizer.enable_padding(pad_id=padding.get("pad_id", 0), pad_token=padding.get("pad_token", "[PAD]"))
+            raise ValueError(f"the model {files.name} cannot be loaded: {error}") from error
+        self._padding = (self._tokenizer.padding or {}).get("pad_id", 0)
+        self._tokenizer.no_padding()
+        self._tokenizer.enable_truncation(files.max_tokens)
+        self._pools_first_token = files.pools_first_token
         self._inputs = {get_input.name for get_input in self._session.get_inputs()}
-        self._is_cls = _is_cls(directory)
         if not self._inputs <= _INPUTS:
-            raise ValueError(f"the model in {directory} wants {sorted(self._inputs - _INPUTS)}, which nobody gives it")
+            raise ValueError(
+                f"the model {files.name} needs {sorted(self._inputs - _INPUTS)}, which KnowHub cannot give"
+            )
 
-    def embed(self, texts: Sequence[str], deadline: float) -> tuple[list[Vector], int]:
-        """Return the vectors in the order of the texts, and how many tokens were read."""
-        # Texts of like length share a batch, which is as long as its longest.
-        order = sorted(range(len(texts)), key=lambda at: len(texts[at]))
-        found: dict[int, Vector] = {}
-        tokens = 0
-        for start in range(0, len(order), _BATCH):
-            if not time.monotonic() < deadline:
-                # Nobody waits for it any more, and it would keep the cores from those who do.
-                raise TimeoutError
-            some = order[start : start + _BATCH]
-            vectors, read = self._embed_batch([texts[at] for at in some])
-            found.update(zip(some, vectors, strict=True))
-            tokens += read
-        return [found[at] for at in range(len(texts))], tokens
+    def tokenize(self, texts: Sequence[str]) -> "Sequence[Sequence[int]]":
+        """Return the token ids of each text."""
+        # One by one: a batch would start threads, and the library warns when a process with threads forks.
+        return [self._tokenizer.encode(text).ids for text in texts]
 
-    def _embed_batch(self, texts: Sequence[str]) -> tuple[list[Vector], int]:
-        encoded = self._tokenizer.encode_batch(list(texts))
-        mask = np.array([encoding.attention_mask for encoding in encoded], dtype=np.int64)
-        given: dict[str, npt.NDArray[np.int64]] = {
-            "input_ids": np.array([encoding.ids for encoding in encoded], dtype=np.int64),
-            "attention_mask": mask,
-            "token_type_ids": np.array([encoding.type_ids for encoding in encoded], dtype=np.int64),
-        }
-        output = self._session.run(None, {name: given[name] for name in self._inputs})[0]
+    def embed(self, encoded: "Sequence[Sequence[int]]") -> Sequence[Vector]:
+        """Return one vector for each list of token ids."""
+        shape = (len(encoded), max(map(len, encoded)))
+        ids, mask = np.full(shape, self._padding, np.int64), np.zeros(shape, np.int64)
+        for row, tokens in enumerate(encoded):
+            ids[row, : len(tokens)] = tokens
+            mask[row, : len(tokens)] = 1
+        inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros(shape, np.int64)}
+        output = self._session.run(None, {name: inputs[name] for name in self._inputs})[0]
         pooled = np.asarray(self._pool(np.asarray(output), mask), dtype=np.float64)
         if not np.isfinite(pooled).all():
             raise ValueError("a number in its vectors is not finite")
-        return unit_vectors(pooled), int(mask.sum())
+        return unit_vectors(pooled)
 
     def _pool(self, output: npt.NDArray[Any], mask: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
-        if output.ndim == _IN_SENTENCES:
+        if output.ndim == _SENTENCE_AXES:
             return output
-        if output.ndim != _IN_TOKENS:
+        if output.ndim != _TOKEN_AXES:
             raise ValueError(f"its output has {output.ndim} axes")
-        if self._is_cls:
-            pooled: npt.NDArray[Any] = output[:, 0]
-            return pooled
+        if self._pools_first_token:
+            first: npt.NDArray[Any] = output[:, 0]
+            return first
         weights = mask[:, :, np.newaxis].astype(output.dtype)
         mean: npt.NDArray[Any] = (output * weights).sum(axis=1) / np.maximum(weights.sum(axis=1), 1)
         return mean
 
 
-def _read_max_tokens(directory: Path) -> int:
-    length = _read_json(directory / _LENGTH).get("max_seq_length")
-    return min(length, _MOST_TOKENS) if type(length) is int and length > 0 else _USUAL_TOKENS
+def _make_batches(encoded: "Sequence[Sequence[int]]") -> "Iterator[Mapping[int, Sequence[int]]]":
+    """Yield the texts by their index, in batches of similar length: each is padded to its longest text."""
+    batch: dict[int, Sequence[int]] = {}
+    for at in sorted(range(len(encoded)), key=lambda at: len(encoded[at])):
+        if batch and (len(batch) + 1) * len(encoded[at]) > _BATCH_TOKENS:
+            yield batch
+            batch = {}
+        batch[at] = encoded[at]
+    if batch:
+        yield batch
 
 
-def _is_cls(directory: Path) -> bool:
-    """Say whether the first token's vector is the text's, as with the BGE models, and not the mean of all."""
+def _lower_priority() -> None:
+    """Let requests have the processor first. On Linux every thread has its own priority; elsewhere nothing is done."""
+    if sys.platform == "linux":
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _BACKGROUND_NICENESS)
+
+
+def _pools_first_token(directory: Path) -> bool:
+    """Return whether the first token's vector is the text's, as with the BGE models, and not the mean of all."""
     pooling = _read_json(directory / _POOLING)
     modes = {name for name, is_on in pooling.items() if name.startswith("pooling_mode_") and is_on is True}
     if modes - {"pooling_mode_cls_token", "pooling_mode_mean_tokens"} or len(modes) > 1:

@@ -2,8 +2,8 @@
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -42,23 +42,47 @@ class ScriptSkill:
     """The skill of an embedder in a script, 0 to 1, and the similarity that it gives to unrelated texts.
 
     That similarity is the zero of its scale: 0.05 for some embedders, 0.75 for others. `spread` is its standard
-    deviation.
+    deviation. `closer` is how often an answer lay closer to its question than unrelated texts lie to each other.
     """
 
     skill: float
     strangers: float
     spread: float = 0.0
+    closer: float = 0.0
 
 
 UNREAD: Final = ScriptSkill(0.0, 0.0)
 
 
 class ScriptSkills:
-    """Measures the skill of an embedder in each script on first use."""
+    """Measures the skill of an embedder in each script on first use.
 
-    def __init__(self, embedder: Embedder) -> None:
+    With `read`, these scripts are read and no others, whatever was measured. Raises ValueError for an unknown script.
+    """
+
+    def __init__(self, embedder: Embedder, read: Collection[str] | None = None) -> None:
+        unknown = sorted(set(read or ()) - PROBES.keys())
+        if unknown:
+            raise ValueError(f"{', '.join(unknown)}: no known script. Known are {', '.join(PROBES)}")
         self._embedder = embedder
+        self._read = read
         self._probing: dict[str, asyncio.Task[ScriptSkill]] = {}
+
+    @property
+    def is_overruled(self) -> bool:
+        """Whether it is set which scripts are read, whatever was measured."""
+        return self._read is not None
+
+    @property
+    def measured(self) -> Mapping[str, ScriptSkill]:
+        """The scripts that were measured so far."""
+        done = {name: task for name, task in self._probing.items() if task.done() and not task.cancelled()}
+        return {name: task.result() for name, task in done.items() if task.exception() is None}
+
+    async def measure(self, scripts: Iterable[str] = PROBES) -> None:
+        """Measure scripts that were not used yet. Raises EmbeddingFailed."""
+        for name in scripts:
+            await self._get_script_skill(name)
 
     async def get_skill(self, text: str) -> ScriptSkill:
         """Return the embedder's skill in `text`: that of its worst script.
@@ -89,7 +113,8 @@ class ScriptSkills:
             # It cannot read them, or it is not awake yet: what it says once it is awake holds.
             await self._check_available()
             asked, answered = await self._embed_pairs(name)
-        return _score_pairs(asked, answered)
+        skill = _score_pairs(asked, answered)
+        return skill if self._read is None else replace(skill, skill=float(name in self._read))
 
     async def _embed_pairs(self, name: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         questions, answers = zip(*PROBES[name], strict=True)
@@ -131,7 +156,7 @@ def _score_pairs(questions: NDArray[np.float32], answers: NDArray[np.float32]) -
     strangers = likeness[~own]
     closer = float((likeness[own][:, None] > strangers).mean())
     skill = min(1.0, max(0.0, (closer - _STRANGE) / (_FAMILIAR - _STRANGE)))
-    return ScriptSkill(skill, float(strangers.mean()), float(strangers.std()))
+    return ScriptSkill(skill, float(strangers.mean()), float(strangers.std()), closer)
 
 
 def _to_matrix(vectors: Sequence[Vector]) -> NDArray[np.float32]:

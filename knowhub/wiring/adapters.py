@@ -27,7 +27,7 @@ from knowhub.stores.files.keys.master_key import FileMasterKeys, MasterKeyOption
 from knowhub.stores.files.store import Environment, FileStore, StoreOptions, open_store
 from knowhub.stores.files.subprocess_runner import SubprocessRunner, run_in_process, run_in_subprocess
 from knowhub.wiring.collections import COLLECTIONS
-from knowhub.wiring.models import open_chat_model, open_embedder, open_reranker
+from knowhub.wiring.models import EmbedderChoice, open_chat_model, open_embedder, open_reranker
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Adapters:
     run_subprocess: SubprocessRunner
     timing: RequestTiming
     chat: ChatModel | None
-    embedder: Embedder | None
+    embedding: EmbedderChoice
     reranker: Reranker | None
     text: KeywordText
     store: FileStore
@@ -77,7 +77,10 @@ async def open_adapters(settings: Settings, overrides: Overrides, stack: AsyncEx
     files, directory = overrides.files or RealFileSystem(), DataDirectory(settings.data_dir)
     timing = RequestTiming(clock, ids)
     chat = overrides.llm or await open_chat_model(settings, timing, stack)
-    embedder = overrides.embedder or await open_embedder(settings, timing, stack)
+    if overrides.embedder is not None:
+        embedding = EmbedderChoice("server", overrides.embedder)
+    else:
+        embedding = await open_embedder(settings, timing, stack)
     reranker = overrides.reranker or await open_reranker(settings, timing, stack)
     options = StoreOptions(
         lock_timeout_s=settings.lock_timeout_s,
@@ -97,7 +100,7 @@ async def open_adapters(settings: Settings, overrides: Overrides, stack: AsyncEx
         run_subprocess=run_in_subprocess if overrides.files is None else run_in_process(files),
         timing=timing,
         chat=chat,
-        embedder=embedder,
+        embedding=embedding,
         reranker=reranker,
         text=overrides.text or KeywordTextRules(),
         store=store,

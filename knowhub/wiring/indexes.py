@@ -12,6 +12,7 @@ from knowhub.context.index.outbox import EmptyBacklog, Outbox
 from knowhub.context.index.outbox_store import OutboxStore
 from knowhub.context.model import ContextSummary
 from knowhub.context.queries import SEARCHED_TEXTS as MEMORY_TEXTS
+from knowhub.core.errors import InvalidInput
 from knowhub.core.language_models import Embedder
 from knowhub.engine.searchable import SearchableRows
 from knowhub.knowledge.model import KnowledgeSummary
@@ -29,6 +30,7 @@ from knowhub.settings import Settings
 from knowhub.stores.files.projections.outbox_file import OutboxFile
 from knowhub.stores.files.store import FileStore
 from knowhub.wiring.adapters import Adapters
+from knowhub.wiring.embedding_report import EmbeddingReport
 
 _REBUILD_BEFORE_SERVING = 10_000
 """With more operations than this missing from an index, it is rebuilt at start: a search could not scan them all."""
@@ -74,7 +76,10 @@ class Indexes:
 
     def __init__(self, adapters: Adapters, stack: AsyncExitStack) -> None:
         store, folder = adapters.store, adapters.directory.indexes
-        embedding = _query_embedding(adapters.embedder, adapters.settings, stack)
+        embedding = _query_embedding(adapters.embedding.embedder, adapters.settings, stack)
+        self.embedding = EmbeddingReport(
+            adapters.embedding, None if embedding is None else embedding.literacy, adapters.settings
+        )
 
         def memories(account: str) -> SearchableRows[ContextSummary]:
             return SearchableRows(store.state(account), MEMORY_TEXTS)
@@ -120,7 +125,10 @@ class Indexes:
 def _query_embedding(embedder: Embedder | None, settings: Settings, stack: AsyncExitStack) -> QueryEmbedding | None:
     if embedder is None:
         return None
-    literacy = ScriptSkills(embedder)
+    try:
+        literacy = ScriptSkills(embedder, settings.embedding_scripts or None)
+    except ValueError as error:
+        raise InvalidInput.of("KNOWHUB_EMBEDDING_SCRIPTS", str(error)) from error
     stack.push_async_callback(literacy.close)
     queries = QueryVectors(embedder, literacy, settings.embedding_search_budget_s)
     return QueryEmbedding(embedder, literacy, queries, settings.vector_weight)

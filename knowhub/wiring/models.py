@@ -3,7 +3,8 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
-from pathlib import Path
+from dataclasses import dataclass
+from typing import Literal
 
 from knowhub.core.errors import InvalidInput
 from knowhub.core.language_models import ChatModel, Embedder, Reranker
@@ -11,7 +12,8 @@ from knowhub.providers import http
 from knowhub.providers.chat import ChatClient, ChatOptions
 from knowhub.providers.embeddings import EmbeddingClient, EmbeddingOptions
 from knowhub.providers.http import RequestTiming
-from knowhub.providers.local_embedder import LocalEmbedder
+from knowhub.providers.local_embedder import LocalEmbedder, find_model
+from knowhub.providers.packaged_model import find_packaged_model
 from knowhub.providers.rerank import RerankClient, RerankOptions, RerankStyle
 from knowhub.settings import DEFAULT_MODEL, Settings
 
@@ -63,34 +65,90 @@ def chat_models_by_name(
     return open_by_name
 
 
-async def open_embedder(settings: Settings, timing: RequestTiming, stack: AsyncExitStack) -> Embedder | None:
-    """Build the embedder of the settings, a server or a directory; None where they name neither.
+@dataclass(frozen=True, slots=True)
+class EmbedderChoice:
+    """The embedder in use and its source; `problem` says why there is none, where one could be."""
 
-    `stack` closes it. Raises InvalidInput when the address, the proxy, the certificates or the directory's model
-    cannot be used.
+    source: Literal["packaged", "directory", "server", "none"]
+    embedder: Embedder | None = None
+    problem: str | None = None
+
+
+async def open_embedder(settings: Settings, timing: RequestTiming, stack: AsyncExitStack) -> EmbedderChoice:
+    """Open the embedder of KNOWHUB_EMBEDDING: a server, a directory, the packaged model, or none.
+
+    `stack` closes it. Raises InvalidInput when the address, the proxy, the certificates or the directory's model cannot
+    be used, or is missing. The packaged model is only a default: if it fails, the choice names the problem.
     """
-    if settings.embedding_base_url is not None and settings.embedding_dir is not None:
+    source = _embedder_source(settings)
+    if source == "server":
+        return EmbedderChoice("server", await _open_embedding_server(settings, timing, stack))
+    if source == "none":
+        return EmbedderChoice("none")
+    if source == "directory":
+        with _invalid_setting("KNOWHUB_EMBEDDING_DIR"):
+            # Reading a model takes seconds: the event loop goes on meanwhile.
+            embedder = await asyncio.to_thread(_load_directory, settings)
+    else:
+        files = find_packaged_model()
+        if files is None:
+            return EmbedderChoice("none")
+        try:
+            embedder = await asyncio.to_thread(LocalEmbedder, files)
+        except (ImportError, ValueError, OSError) as error:
+            return EmbedderChoice("none", problem=f"the packaged embedder cannot be used: {error}")
+    stack.callback(embedder.close)
+    return EmbedderChoice(source, embedder)
+
+
+def _embedder_source(settings: Settings) -> Literal["packaged", "directory", "server", "none"]:
+    mode = settings.embedding
+    if mode == "off":
+        return "none"
+    has_server, has_directory = settings.embedding_base_url is not None, settings.embedding_dir is not None
+    if mode == "auto" and has_server and has_directory:
         raise InvalidInput.of(
-            "KNOWHUB_EMBEDDING_DIR", "a server is named by KNOWHUB_EMBEDDING_BASE_URL: set one of them"
+            "KNOWHUB_EMBEDDING_DIR",
+            "a server is named by KNOWHUB_EMBEDDING_BASE_URL too: set one of them, or choose with KNOWHUB_EMBEDDING",
         )
-    if settings.embedding_dir is not None:
-        # Reading a model takes seconds: the event loop goes on meanwhile.
-        return await asyncio.to_thread(_load_local_embedder, settings, settings.embedding_dir)
-    if settings.embedding_base_url is None:
-        return None
-    options = EmbeddingOptions(
-        base_url=settings.embedding_base_url,
-        api_key=settings.embedding_api_key,
-        model=settings.embedding_model,
-        dimensions=settings.embedding_dimensions,
-        query_prefix=settings.embedding_query_prefix,
-        text_prefix=settings.embedding_text_prefix,
-        batch=settings.embedding_batch,
-        text_characters=settings.embedding_text_characters,
-        attempt_timeout_s=settings.embedding_timeout_s,
-        max_attempts=settings.embedding_attempts,
-    )
+    if mode == "server" and not has_server:
+        raise InvalidInput.of("KNOWHUB_EMBEDDING_BASE_URL", "KNOWHUB_EMBEDDING=server needs the address of a server")
+    if mode == "directory" and not has_directory:
+        raise InvalidInput.of("KNOWHUB_EMBEDDING_DIR", "KNOWHUB_EMBEDDING=directory needs the directory of a model")
+    if mode != "auto":
+        return mode
+    if has_server:
+        return "server"
+    return "directory" if has_directory else "packaged"
+
+
+def _load_directory(settings: Settings) -> LocalEmbedder:
+    if settings.embedding_dir is None:
+        raise ValueError("no directory is set")
+    try:
+        return LocalEmbedder(
+            find_model(settings.embedding_dir),
+            query_prefix=settings.embedding_query_prefix,
+            text_prefix=settings.embedding_text_prefix,
+        )
+    except ImportError as error:
+        raise ValueError(f"a local model needs more libraries: pip install knowhub[local] ({error})") from error
+
+
+async def _open_embedding_server(settings: Settings, timing: RequestTiming, stack: AsyncExitStack) -> Embedder:
     with _invalid_setting("KNOWHUB_EMBEDDING_*"):
+        options = EmbeddingOptions(
+            base_url=settings.embedding_base_url or "",
+            api_key=settings.embedding_api_key,
+            model=settings.embedding_model,
+            dimensions=settings.embedding_dimensions,
+            query_prefix=settings.embedding_query_prefix,
+            text_prefix=settings.embedding_text_prefix,
+            batch=settings.embedding_batch,
+            text_characters=settings.embedding_text_characters,
+            attempt_timeout_s=settings.embedding_timeout_s,
+            max_attempts=settings.embedding_attempts,
+        )
         client = http.make_client(settings.embedding_proxy, settings.embedding_ca_file)
         embedder = EmbeddingClient(options, client, timing)
     await stack.enter_async_context(client)
@@ -116,16 +174,6 @@ async def open_reranker(settings: Settings, timing: RequestTiming, stack: AsyncE
         reranker = RerankClient(options, client, timing)
     await stack.enter_async_context(client)
     return reranker
-
-
-def _load_local_embedder(settings: Settings, directory: Path) -> Embedder:
-    with _invalid_setting("KNOWHUB_EMBEDDING_DIR"):
-        try:
-            return LocalEmbedder(
-                directory, query_prefix=settings.embedding_query_prefix, text_prefix=settings.embedding_text_prefix
-            )
-        except ImportError as error:
-            raise ValueError(f"a local model needs more libraries: pip install knowhub[local] ({error})") from error
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import respx
 
 from knowhub.core.language_models import CountedEmbedder, EmbeddingFailed, FailureReason, Vector
 from knowhub.providers.http import make_client
-from knowhub.providers.local_embedder import LocalEmbedder
+from knowhub.providers.local_embedder import LocalEmbedder, find_model
 from tests.e2e import scripted_vectors
 from tests.fakes.hashing_embedder import HashingEmbedder
 from tests.fakes.tiny_model import write_tiny_model
@@ -29,7 +29,7 @@ async def embedder(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncItera
         if request.param == "hashing":
             yield HashingEmbedder()
         elif request.param == "local":
-            yield LocalEmbedder(write_tiny_model(tmp_path / "tiny"))
+            yield LocalEmbedder(find_model(write_tiny_model(tmp_path / "tiny")))
         else:
             router.post(EMBEDDINGS_URL).mock(side_effect=answering(lists=request.param == "client of lists"))
             yield embedding_client(http, batch=2)

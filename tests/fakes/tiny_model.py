@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from benchmarks.onnx_file import Graph
+from tests.fakes.onnx_file import Graph
 
 WORDS = ("[PAD]", "[UNK]", "the", "index", "tree", "of", "a", "database", "蟒蛇", "snake", "is", "an", "animal")
 DIMENSIONS = 16

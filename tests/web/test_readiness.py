@@ -131,3 +131,15 @@ async def test_where_keys_are_asked_for_strangers_are_told_no_path(tmp_path: Pat
     assert (str(path) in str(known.json()["damage"]), "knowhub doctor" in known.json()["reason"]) == (True, True)
     assert stranger.json()["degraded"] == known.json()["degraded"] == ["records"]
     assert set(stranger.json()["failures"].values()) | {stranger.json()["reason"]} == {"the root key is told more"}
+
+
+async def test_it_names_the_embedder_and_shows_it_to_the_root_key_only(tmp_path: Path) -> None:
+    settings = Settings(data_dir=tmp_path, embedding="auto", auth="api-key", root_key=ROOT_KEY, secret_key="s" * 32)
+    async with open_hub(settings, maintain=False) as hub, client_of(create_app(settings, hub)) as api:
+        await hub.indexes.embedding.measure()
+        shown = (await api.get("/ready", headers={"authorization": f"Bearer {ROOT_KEY}"})).json()
+        hidden = (await api.get("/ready")).json()
+
+    assert (shown["embedder"]["source"], shown["embedder"]["reads"]) == ("packaged", ["latin"])
+    assert hidden["embedder"] is None
+    assert shown["degraded"] == hidden["degraded"] == []

@@ -57,6 +57,7 @@ async def ready(request: Request) -> Response:
         "writable": status.writable,
         "reason": status.reason if is_shown_all or status.writable else _HIDDEN,
         "degraded": sorted({*hub.maintenance.failures, *_list_unavailable_models(hub)}),
+        "embedder": hub.indexes.embedding.describe() if is_shown_all else None,
         "failures": dict(hub.maintenance.failures)
         if is_shown_all
         else dict.fromkeys(hub.maintenance.failures, _HIDDEN),
@@ -121,7 +122,8 @@ def _list_unavailable_models(hub: Hub) -> Sequence[str]:
     """Name the models that are not asked at present, because they failed too often."""
     models = {"llm": hub.chat, "embedder": hub.embedder, "reranker": hub.reranker}
     counted = CountedChatModel | CountedEmbedder | CountedReranker
-    return [name for name, model in models.items() if isinstance(model, counted) and model.is_open]
+    unavailable = [name for name, model in models.items() if isinstance(model, counted) and model.is_open]
+    return [*unavailable, "embedder"] if hub.indexes.embedding.find_problems() else unavailable
 
 
 def _job(job: Job) -> dict[str, Any]:

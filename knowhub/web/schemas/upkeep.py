@@ -66,12 +66,22 @@ class HealthAnswer(Answer):
     status: str = Field(examples=["ok"])
 
 
+class EmbedderReport(Answer):
+    source: str = Field(examples=["packaged", "directory", "server", "none"])
+    model: str | None = Field(examples=["all-MiniLM-L6-v2-int8-8199be6f699a"])
+    reads: list[str] = Field(examples=[["latin"]], description="The scripts in which searches use meaning.")
+    left_to_words: dict[str, str] = Field(description="The scripts in which searches use words only, and why.")
+    not_measured: list[str] = Field(description="The scripts that no text was written in yet.")
+    problems: list[str]
+
+
 class ReadyAnswer(Answer):
     status: str = Field(examples=["ready", "read_only"])
     writable: bool
     reason: str | None
     degraded: list[str]
     failures: dict[str, str] = Field(examples=[{"snapshots": "[Errno 5] Input/output error"}])
+    embedder: EmbedderReport | None = Field(description="The embedder in use; null unless the root key asks.")
     keeper: bool
     index_lag: int | None = Field(description="This and the fields below are null unless the root key asks.")
     records_lag: int | None

