@@ -35,7 +35,7 @@ def vault_on(
     given: MasterKey | None = None,
     former: Sequence[MasterKey] = (),
     ids: int = 0,
-    may_make: bool = True,
+    can_create: bool = True,
 ) -> Vault:
     """Return a vault on the keyring and the master keys of a data directory, as a hub has it."""
     directory = DataDirectory(root)
@@ -45,7 +45,7 @@ def vault_on(
         draw=lambda: master_key_text(random_bytes(KEY_BYTES)),
         given=given,
         former=former,
-        may_make=may_make,
+        can_create=can_create,
     )
     return Vault(
         AesGcm(random_bytes), FileKeyring(files, directory, 1), FileMasterKeys(files, options), CountedIds(ids)

@@ -145,8 +145,8 @@ class AuditRun:
         last_shown = self._showings.last_shown(self._ctx.account, item.id)
         unused = never_found(item.row, last_shown, now, self._question.stale_days)
         if unused:
-            told = {**unused, "shown_since": iso(self._showings.known_since), "shown": 0}
-            self._found.add(_finding(FindingKind.NEVER_FOUND, AuditSeverity.NOTE, item, told, model.NEVER_FOUND))
+            details = {**unused, "shown_since": iso(self._showings.known_since), "shown": 0}
+            self._found.add(_finding(FindingKind.NEVER_FOUND, AuditSeverity.NOTE, item, details, model.NEVER_FOUND))
 
     def _find_newer(self, item: AuditDocument, now: float) -> str | None:
         for newer in find_replacements(self._view, item.id):
@@ -222,10 +222,10 @@ class AuditRun:
         kept = self._document(cluster.kept)
         if kept is None:
             return
-        said, count = await self._describe_cluster(kept, cluster)
+        details, count = await self._describe_cluster(kept, cluster)
         if cluster.copies:
             copies = len(cluster.copies)
-            evidence = {"copies": copies, **said}
+            evidence = {"copies": copies, **details}
             finding = _finding(
                 FindingKind.DUPLICATE,
                 AuditSeverity.WARNING,
@@ -236,15 +236,15 @@ class AuditRun:
             )
             self._found.add(finding, copies)
         if cluster.near:
-            evidence = {**await self._format_similar(cluster), **said}
+            evidence = {**await self._format_similar(cluster), **details}
             related = self._first_ids(near.number for near in cluster.near)
             suggested = model.NEAR_DUPLICATE
             self._found.add(
                 _finding(FindingKind.NEAR_DUPLICATE, AuditSeverity.WARNING, kept, evidence, suggested, related),
                 len(cluster.near),
             )
-        if said["author_count"] >= SEVERAL_AUTHORS:
-            evidence = {"how": ["handed_on"], "copies": count, **said}
+        if details["author_count"] >= SEVERAL_AUTHORS:
+            evidence = {"how": ["handed_on"], "copies": count, **details}
             related = self._first_ids(_members(cluster))
             suggested = model.SEVERAL_AUTHORS
             self._found.add(
@@ -263,14 +263,14 @@ class AuditRun:
             count += 1
             if count % _MEMBERS_A_STEP == 0:
                 await self._pace.pause()
-        said = {
+        details = {
             "authors": list(authors)[:AUTHORS_SHOWN],
             "author_count": len(authors),
             "first_at": iso(kept.created_at),
             "last_at": iso(last),
             "excerpt": excerpt(kept.content or kept.full_text),
         }
-        return said, count
+        return details, count
 
     async def _format_similar(self, cluster: Cluster) -> dict[str, Any]:
         least, most = 1.0, 0.0

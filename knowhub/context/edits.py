@@ -66,7 +66,7 @@ def visibility_check(view: View, ctx: RequestContext) -> uri.Sees:
 def get_editable_summary(view: View, ctx: RequestContext, address: str, expected: int | None) -> ContextSummary:
     """Return what the caller may change. Raises NotFound, Forbidden, and VersionConflict where `expected` is old."""
     head = get_visible_summary(view, ctx, address)
-    if not ctx.may_edit(head.owner):
+    if not ctx.can_edit(head.owner):
         raise Forbidden("only its owner may change or delete a memory")
     if expected is not None and expected != head.version:
         raise VersionConflict(head.version)

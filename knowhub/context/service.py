@@ -196,7 +196,7 @@ class ContextService:
 
         Raises NotFound, Forbidden, VersionConflict, and InvalidInput for a message.
         """
-        permissions.check_may_write(ctx)
+        permissions.check_can_write(ctx)
 
         def decide(view: View) -> Draft | Unchanged:
             head = edits.get_editable_summary(view, ctx, address, expected)
@@ -219,10 +219,10 @@ class ContextService:
         A session that is committed again does not bring back what was forgotten of it, and what it is said to be about
         is said anew without that. Raises as `edit_node`.
         """
-        permissions.check_may_write(ctx)
+        permissions.check_can_write(ctx)
         await self._store.refresh()
         before = self._store.view(ctx.account)
-        done = await self._store.replayed(ctx.account, key)
+        done = await self._store.find_replay(ctx.account, key)
         summary = None
         if done is None:
             summary = await self._means.summarizer.summarize_without(

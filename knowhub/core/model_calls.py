@@ -246,9 +246,9 @@ _LEAST_GROUND: Final = 0.3
 _WORD: Final = re.compile(r"[a-z0-9_]{2,}|[\u3400-\u9fff]")
 
 
-def parse_citations(said: object, shown: Container[int]) -> tuple[int, ...]:
+def parse_citations(cited: object, shown: Container[int]) -> tuple[int, ...]:
     """Return the numbers that a field names, one or several, of those that were shown; each once."""
-    pointed: Sequence[object] = said[:_MAX_CITED] if isinstance(said, list) else [said]
+    pointed: Sequence[object] = cited[:_MAX_CITED] if isinstance(cited, list) else [cited]
     # True is an int in Python, and nobody's number.
     numbers = (item for item in pointed if isinstance(item, int) and not isinstance(item, bool) and item in shown)
     return tuple(dict.fromkeys(numbers))

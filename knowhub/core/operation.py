@@ -223,7 +223,7 @@ class Commits(Protocol, Generic[ViewT]):
     ) -> Sequence[Outcome]:
         """Run several decisions with nothing between them: all are durable, or none is."""
 
-    async def replayed(self, account: str, idempotency: IdempotencyKey | None) -> Committed | None:
+    async def find_replay(self, account: str, idempotency: IdempotencyKey | None) -> Committed | None:
         """Return what a request with this key wrote, so that a retry need not be thought about again; None if none did.
 
         A commit answers a retry anyway: this is for what goes before one. Raises InvalidInput when the key was used

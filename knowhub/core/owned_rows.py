@@ -94,7 +94,7 @@ def scan_newest(table: TableSchema[OwnedSummary], before: int | None) -> Scan[Ow
 
 def check_can_edit(ctx: RequestContext, row: Row, noun: str, expected: int | None) -> None:
     """Raise Forbidden unless the caller may change a row, and VersionConflict if the caller read another version."""
-    if not ctx.may_edit(row["owner"]):
+    if not ctx.can_edit(row["owner"]):
         raise Forbidden(f"only the owner of this {noun} may change or delete it")
     if expected is not None and expected != row["version"]:
         raise VersionConflict(row["version"])
@@ -215,12 +215,12 @@ class OwnedRows:
         key: IdempotencyKey | None = None,
     ) -> SavedRow:
         """Change fields of a row. Raises NotFound, Forbidden, VersionConflict, InvalidInput and Conflict."""
-        permissions.check_may_write(ctx)
+        permissions.check_can_write(ctx)
 
         def decide(view: View) -> Draft | Unchanged:
             row = self.find_for_edit(view, ctx, row_id, expected)
             after = self.edit(view, row, patch)
-            permissions.check_scopes(ctx, (after or row)["scopes"], standing=row["scopes"])
+            permissions.check_scopes(ctx, (after or row)["scopes"], current=row["scopes"])
             return Unchanged(row) if after is None else Draft(f"{self.edit_verb}_{self._noun}", [self.write(after)])
 
         return self.make_saved(ctx, await self._store.commit(ctx.account, ctx.actor, decide, key))
@@ -229,7 +229,7 @@ class OwnedRows:
         self, ctx: RequestContext, row_id: str, expected: int | None = None, key: IdempotencyKey | None = None
     ) -> str:
         """Delete a row; return the operation, which can be undone. Raises NotFound, Forbidden, VersionConflict."""
-        permissions.check_may_write(ctx)
+        permissions.check_can_write(ctx)
 
         def decide(view: View) -> Draft:
             row = self.find_for_edit(view, ctx, row_id, expected)

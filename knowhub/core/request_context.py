@@ -57,7 +57,7 @@ class RequestContext:
         return self.visible is None
 
     @property
-    def may_write(self) -> bool:
+    def can_write(self) -> bool:
         """Return whether the caller may do more than read and give evidence."""
         return self.role is not Role.READER
 
@@ -75,9 +75,9 @@ class RequestContext:
         """Return whether a row with this audience exists for the caller."""
         return self.visible is None or not self.visible.isdisjoint(audience)
 
-    def may_edit(self, owner: str) -> bool:
+    def can_edit(self, owner: str) -> bool:
         """Return whether the caller may change a row of this owner: the owner and admins may, readers never."""
-        return self.may_write and (self.visible is None or owner in self.own)
+        return self.can_write and (self.visible is None or owner in self.own)
 
 
 def share_nothing_by_default(ctx: RequestContext) -> RequestContext:

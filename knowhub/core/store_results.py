@@ -60,7 +60,7 @@ class SnapshotRow:
 
 
 def differs(then: Row | None, now: Row | None) -> bool:
-    """Tell whether a row says now what it said then, apart from its version and time; two that are gone are one."""
+    """Return whether two versions of a row differ in more than version and time; two deleted ones do not."""
     if is_live(then) != is_live(now):
         return True
     return is_live(now) and _content(then) != _content(now)

@@ -55,14 +55,14 @@ class KeywordMatcher:
         """
         view = self._store.view(ctx.account)
         nodes = self._find_named_keywords(view, ctx, content)
-        may_create = self._options.auto_link_creates
-        if not self._agent.available or not (nodes or may_create):
+        can_create = self._options.auto_link_creates
+        if not self._agent.available or not (nodes or can_create):
             return _relate_all(nodes)
         chosen = await self._agent.link_info(ctx, view, content, nodes, self._options.write_budget_s)
         if chosen.failure is not None:
             fallback = _relate_all(nodes)
             return AutoLinks(fallback.links, fallback.created_by, (), chosen.calls, ("llm",))
-        names = chosen.suggested_names if may_create and not chosen.links else ()
+        names = chosen.suggested_names if can_create and not chosen.links else ()
         return AutoLinks(chosen.links, BY_AGENT, names, chosen.calls)
 
     def match_text(self, ctx: RequestContext, content: str) -> AutoLinks:
@@ -90,11 +90,11 @@ class KeywordMatcher:
         return [*map(keyword_rules.write_keyword, created.values()), *map(info_rules.write_link, rows)]
 
     def _find_named_keywords(self, view: View, ctx: RequestContext, content: str) -> list[Node]:
-        def named(token: str) -> list[Node]:
+        def find_visible(token: str) -> list[Node]:
             return [node for node in find_by_token(view, token) if ctx.sees(node.audience)]
 
-        tokens = find_names(content, self._text.tokens, lambda token: bool(named(token)))
-        nodes = {node.id: node for token in tokens for node in named(token)}
+        tokens = find_names(content, self._text.tokens, lambda token: bool(find_visible(token)))
+        nodes = {node.id: node for token in tokens for node in find_visible(token)}
         return list(nodes.values())[:MAX_MENTIONED]
 
     def _find_existing(self, view: View, ctx: RequestContext, name: str, created: dict[str, Row]) -> str | None:

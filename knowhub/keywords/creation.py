@@ -66,7 +66,7 @@ class KeywordCreation:
         and returned, and `decided` says so. If the model fails, the keyword is created and the answer is `degraded`.
         Raises InvalidInput, Forbidden and Conflict.
         """
-        permissions.check_may_write(ctx)
+        permissions.check_can_write(ctx)
         await self._store.refresh()
         view = self._store.view(ctx.account)
         new_row = self._make_new_row(new, ctx, view.now)
@@ -74,7 +74,7 @@ class KeywordCreation:
         auto_place = auto_place and new.parent_id is None
         if dedup_check or (auto_place and self._agent.available):
             # A retry asks no second question, and does not conflict with the keyword of the first request.
-            before = await self._store.replayed(ctx.account, key)
+            before = await self._store.find_replay(ctx.account, key)
             if before is not None:
                 return self._make_written(ctx, before.operation)
             # Invalid input is refused before a model is asked.
@@ -100,7 +100,7 @@ class KeywordCreation:
         No model is asked: the default parent is the root. Raises InvalidInput naming `items.<index>.<field>` for the
         first invalid item, Conflict and Forbidden with its index.
         """
-        permissions.check_may_write(ctx)
+        permissions.check_can_write(ctx)
         if not 1 <= len(items) <= MAX_ITEMS:
             raise InvalidInput.of("items", f"must have between 1 and {MAX_ITEMS} entries")
         await self._store.refresh()
@@ -165,7 +165,7 @@ class KeywordCreation:
 
         def decide(view: View) -> Draft | Unchanged:
             node = rendering.get_visible_node(view, ctx, into)
-            if node is None or not ctx.may_edit(node.owner):
+            if node is None or not ctx.can_edit(node.owner):
                 return Unchanged()
             row = rendering.get_keyword_row(view, into)
             if action == DedupAction.ALIAS_OF:

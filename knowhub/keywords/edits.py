@@ -86,8 +86,8 @@ def merge_keywords(
         *map(keyword_rules.write_keyword, rehomed),
         keyword_rules.write_keyword(keyword_rules.make_tombstone(source, view.now)),
     ]
-    told = list(rendering.list_visible_child_ids(view, ctx, source_id))
-    return Edit(writes, {"source": source_id, "into": into_id, "links": counts, "children": told})
+    children_seen = list(rendering.list_visible_child_ids(view, ctx, source_id))
+    return Edit(writes, {"source": source_id, "into": into_id, "links": counts, "children": children_seen})
 
 
 def delete_subtree(
@@ -138,7 +138,7 @@ def get_editable_row(view: View, ctx: RequestContext, keyword_id: str, expected:
     Raises NotFound, Forbidden, and VersionConflict if the caller read another version.
     """
     node = rendering.require_node(view, ctx, keyword_id)
-    if not ctx.may_edit(node.owner):
+    if not ctx.can_edit(node.owner):
         raise Forbidden(f"only the owner of keyword {keyword_id!r} may change it", {"ids": [keyword_id]})
     if expected is not None and expected != node.version:
         raise VersionConflict(node.version)
@@ -204,7 +204,7 @@ def _move_links(
 
 
 def _check_permissions(ctx: RequestContext, nodes: Sequence[Node], what: str) -> None:
-    ids = [node.id for node in nodes if not ctx.may_edit(node.owner)][:MAX_NAMED]
+    ids = [node.id for node in nodes if not ctx.can_edit(node.owner)][:MAX_NAMED]
     if ids:
         raise Forbidden(f"{what}: not all of them are the caller's", {"ids": ids})
 

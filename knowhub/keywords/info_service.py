@@ -103,12 +103,12 @@ class InfoService(OwnedRows):
         `decided` lists what `auto_link` linked and created. The answer is `degraded` if a model was needed and failed.
         Raises InvalidInput, and Forbidden for an owner that the caller may not set.
         """
-        permissions.check_may_write(ctx)
+        permissions.check_can_write(ctx)
         new_row = self._make_new_row(ctx, new)
         auto = AutoLinks()
         if new.auto_link:
             # A retry asks no second question.
-            before = await self._store.replayed(ctx.account, key)
+            before = await self._store.find_replay(ctx.account, key)
             if before is not None:
                 return _make_written(before.operation)
             await self._store.refresh()
@@ -145,7 +145,7 @@ class InfoService(OwnedRows):
         A batch asks no model: `auto_link` links an item to every keyword that it names, as RELATED. Raises
         InvalidInput naming `items.<index>.<field>` for the first invalid item, Forbidden with its index.
         """
-        permissions.check_may_write(ctx)
+        permissions.check_can_write(ctx)
         if not 1 <= len(items) <= MAX_ITEMS:
             raise InvalidInput.of("items", f"must have between 1 and {MAX_ITEMS} entries")
         new_rows = await self._make_new_rows(ctx, items)
@@ -194,7 +194,7 @@ class InfoService(OwnedRows):
 
         The answer has the row of the link. Raises NotFound, Forbidden, InvalidInput and VersionConflict.
         """
-        permissions.check_may_write(ctx)
+        permissions.check_can_write(ctx)
         how = how or LinkRequest()
         info_rules.check_creator(how.created_by)
 
@@ -219,7 +219,7 @@ class InfoService(OwnedRows):
         key: IdempotencyKey | None = None,
     ) -> str:
         """Delete a link and return the operation id. Raises the errors of `link`, NotFound also without a link."""
-        permissions.check_may_write(ctx)
+        permissions.check_can_write(ctx)
 
         def decide(view: View) -> Draft:
             self.find_for_edit(view, ctx, info_id, None)

@@ -143,7 +143,7 @@ def write_keyword(row: Row) -> Write:
     return Write(KEYWORDS, row["id"], row)
 
 
-def check_aliases(name: str, aliases: Sequence[str], text: KeywordText, standing: Sequence[str] = ()) -> list[str]:
+def check_aliases(name: str, aliases: Sequence[str], text: KeywordText, current: Sequence[str] = ()) -> list[str]:
     """Return the aliases without those of a normal form that the name or an earlier alias has.
 
     Aliases that the row has already are kept. Raises InvalidInput for an invalid alias, and for too many.
@@ -152,7 +152,7 @@ def check_aliases(name: str, aliases: Sequence[str], text: KeywordText, standing
         raise InvalidInput.of("aliases", f"must be at most {MAX_ALIASES}; these are {len(aliases)}")
     for index, alias in enumerate(aliases):
         _check_alias(f"aliases.{index}", alias, text)
-    return _drop_duplicates(name, aliases, text, standing)
+    return _drop_duplicates(name, aliases, text, current)
 
 
 def check_name(name: str, text: KeywordText) -> None:
@@ -205,12 +205,12 @@ def _check_metadata_size(row: Mapping[str, Any]) -> None:
         raise Conflict(f"{detail}; remove some first", {"id": row["id"]}) from problem
 
 
-def _drop_duplicates(name: str, aliases: Iterable[str], text: KeywordText, standing: Sequence[str]) -> list[str]:
+def _drop_duplicates(name: str, aliases: Iterable[str], text: KeywordText, current: Sequence[str]) -> list[str]:
     known = set(text.tokens(name))
     kept: dict[str, None] = {}
     for alias in aliases:
         tokens = text.tokens(alias)
-        if alias != name and (alias in standing or not known.issuperset(tokens)):
+        if alias != name and (alias in current or not known.issuperset(tokens)):
             kept[alias] = None
         known.update(tokens)
     return list(kept)

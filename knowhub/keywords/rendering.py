@@ -213,8 +213,8 @@ def render_linked_infos(view: View, keyword_id: str, summaries: Iterable[OwnedSu
         if size > MAX_PAGE_BYTES:
             raise TooLarge(f"this page has more than {MAX_PAGE_BYTES} bytes of infos; ask for a smaller size")
         if raw is not None and link is not None:
-            told = {name: link[name] for name in ("relation", "created_by")}
-            rows.append(raw[:-1] + b"," + json.dumps(told, ensure_ascii=False).encode()[1:])
+            details = {name: link[name] for name in ("relation", "created_by")}
+            rows.append(raw[:-1] + b"," + json.dumps(details, ensure_ascii=False).encode()[1:])
     return rows
 
 

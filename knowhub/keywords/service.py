@@ -129,12 +129,12 @@ class KeywordService:
         Raises NotFound, Forbidden, VersionConflict, InvalidInput, and Conflict for an alias that is the name of another
         keyword.
         """
-        permissions.check_may_write(ctx)
+        permissions.check_can_write(ctx)
 
         def decide(view: View) -> Draft | Unchanged:
             row = edits.get_editable_row(view, ctx, keyword_id, expected)
             after = keyword_rules.apply_patch(row, patch, self._text, view.now)
-            permissions.check_scopes(ctx, (after or row)["scopes"], standing=row["scopes"])
+            permissions.check_scopes(ctx, (after or row)["scopes"], current=row["scopes"])
             if after is None:
                 return Unchanged(row)
             self._check_new_aliases(view, ctx, keyword_id, set(after["aliases"]) - set(row["aliases"]))
@@ -151,7 +151,7 @@ class KeywordService:
         key: IdempotencyKey | None = None,
     ) -> WrittenRow:
         """Move a keyword with its descendants under another one. Raises the errors of `edits.move_keyword`."""
-        permissions.check_may_write(ctx)
+        permissions.check_can_write(ctx)
 
         def decide(view: View) -> Draft | Unchanged:
             after = edits.move_keyword(view, ctx, keyword_id, new_parent_id, expected)
@@ -173,7 +173,7 @@ class KeywordService:
 
         `expected` is the version of the source. Raises the errors of `edits.merge_keywords`.
         """
-        permissions.check_may_write(ctx)
+        permissions.check_can_write(ctx)
 
         def decide(view: View) -> Draft:
             edit = edits.merge_keywords(view, ctx, source_id, into_id, self._text, expected)
@@ -185,7 +185,7 @@ class KeywordService:
         self, ctx: RequestContext, keyword_id: str, how: Deletion | None = None, key: IdempotencyKey | None = None
     ) -> str:
         """Delete a keyword and return the operation id. Raises the errors of `edits.delete_subtree`."""
-        permissions.check_may_write(ctx)
+        permissions.check_can_write(ctx)
         how = how or Deletion()
 
         def decide(view: View) -> Draft:
@@ -208,7 +208,7 @@ class KeywordService:
         Raises NotFound, Forbidden, VersionConflict, InvalidInput, and Conflict for the root, for the name of another
         keyword, and if there are 200 already.
         """
-        permissions.check_may_write(ctx)
+        permissions.check_can_write(ctx)
 
         def decide(view: View) -> Draft | Unchanged:
             edits.check_not_root(keyword_id, "found by an alias")
@@ -230,7 +230,7 @@ class KeywordService:
         key: IdempotencyKey | None = None,
     ) -> WrittenRow:
         """Remove an alias. Raises NotFound, also for an unknown alias, Forbidden and VersionConflict."""
-        permissions.check_may_write(ctx)
+        permissions.check_can_write(ctx)
 
         def decide(view: View) -> Draft:
             row = edits.get_editable_row(view, ctx, keyword_id, expected)

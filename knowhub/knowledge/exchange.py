@@ -72,7 +72,7 @@ class KnowledgeExchange:
         ids of erased records unless it is `skip`. Raises Forbidden for a line with another owner or another owner's
         superseded record, and for a key that is no admin's. Raises InvalidInput for an id that occurs twice.
         """
-        permissions.check_may_import(ctx)
+        permissions.check_can_import(ctx)
         _check_unique(lines)
         chunks = [lines[start : start + ROWS_PER_OPERATION] for start in range(0, len(lines), ROWS_PER_OPERATION)]
         import_id = f"import-{self._ids.hex(32)}"
@@ -152,7 +152,7 @@ class _ImportCounts:
     def add(self, ctx: RequestContext, row_id: str, before: Row | None, on_conflict: OnConflict) -> bool:
         """Count a line; return whether to write it."""
         # A record that another owner deleted stays theirs; restoring it would reveal its text.
-        own = before is None or ctx.may_edit(before["owner"])
+        own = before is None or ctx.can_edit(before["owner"])
         if own and is_erased(before) and on_conflict is not OnConflict.SKIP:
             self.erased.append(row_id)
             return False
@@ -216,7 +216,7 @@ def _workspace_path(record: Mapping[str, Any]) -> str:
 def _check_superseded(view: View, ctx: RequestContext, row: Row) -> None:
     # The superseded record may come in a later line, or not at all. It must not hide another owner's record.
     superseded = find_record(view, row["supersedes"]) if row["supersedes"] else None
-    if superseded is not None and not ctx.may_edit(superseded.owner):
+    if superseded is not None and not ctx.can_edit(superseded.owner):
         raise Forbidden(f"{row['id']!r} supersedes a record of another owner, which only they may do")
 
 

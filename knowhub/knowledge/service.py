@@ -72,7 +72,7 @@ class KnowledgeService(OwnedRows):
         Raises InvalidInput. Raises Forbidden for a caller who may only read, for scopes that are not the caller's, and
         for another user's record as owner or superseded record.
         """
-        permissions.check_may_write(ctx)
+        permissions.check_can_write(ctx)
 
         def decide(view: View) -> Draft | Unchanged:
             row, is_new = _NewRecords(view, ctx, self._ids).add(new)
@@ -89,7 +89,7 @@ class KnowledgeService(OwnedRows):
 
         Raises InvalidInput that names `items.<index>` of the first invalid item, and Forbidden as `save` does.
         """
-        permissions.check_may_write(ctx)
+        permissions.check_can_write(ctx)
 
         def decide(view: View) -> Draft | Unchanged:
             batch = _NewRecords(view, ctx, self._ids)
@@ -155,11 +155,11 @@ class KnowledgeService(OwnedRows):
         Evidence on a merged record goes to the survivor, which is returned.
         """
         if feedback.score is not None:
-            permissions.check_may_write(ctx)
+            permissions.check_can_write(ctx)
 
         def decide(view: View) -> Draft | Unchanged:
             row = get_current_row(view, ctx, knowledge_id, expected)
-            if feedback.score is not None and not ctx.may_edit(row["owner"]):
+            if feedback.score is not None and not ctx.can_edit(row["owner"]):
                 raise Forbidden("only the owner of a record sets its score; add a helpful or harmful case instead")
             votes = VoteRecorder(view, ctx)
             after = votes.record(row, feedback)
@@ -243,7 +243,7 @@ def resolve_superseded_id(view: View, ctx: RequestContext, knowledge_id: str) ->
     named, summary = find_record(view, knowledge_id), follow_merges(view, knowledge_id)
     if named is None or summary is None or not ctx.sees(named.audience) or not ctx.sees(summary.audience):
         raise InvalidInput.of("supersedes", f"no knowledge with id {knowledge_id!r}")
-    if not ctx.may_edit(summary.owner):
+    if not ctx.can_edit(summary.owner):
         raise Forbidden("only the owner of a record may supersede it")
     return summary.id
 

@@ -83,8 +83,8 @@ def redact_row(view: View, ctx: RequestContext, row: Row) -> Row:
 
 def describe_access(ctx: RequestContext, summary: KnowledgeSummary, visibility: str) -> dict[str, Any]:
     """Return the readers of a record that the caller sees, each with its reason, and the caller's own rights."""
-    may_edit = ctx.may_edit(summary.owner)
-    rights = ["read", "add_evidence", *(("edit", "set_score", "evolve", "delete", "erase") if may_edit else ())]
+    can_edit = ctx.can_edit(summary.owner)
+    rights = ["read", "add_evidence", *(("edit", "set_score", "evolve", "delete", "erase") if can_edit else ())]
     others = sorted(summary.audience - {summary.owner}, key=_rank_scope)
     seen_by = scopes.best(summary.scopes, summary.owner, ctx.visible)
     if ctx.unrestricted:

@@ -12,7 +12,7 @@ from knowhub.operations.cascade import cascaded_keys
 from knowhub.operations.snapshots import RESTORE_OP
 
 # To undo one of these needs the same right as to do it, beside the right to each row.
-_NEEDED = {RESTORE_OP: permissions.check_may_keep_up, "import_knowledge": permissions.check_may_import}
+_NEEDED = {RESTORE_OP: permissions.check_can_maintain, "import_knowledge": permissions.check_can_import}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +105,13 @@ class AccessPolicy:
     def _check_permissions(self, operation: Operation, changes: Sequence[Change]) -> None:
         if self.is_own(operation) and (self.ctx.key_id is None or all(map(self._is_evidence, operation.changes))):
             return
-        permissions.check_may_write(self.ctx)
+        permissions.check_can_write(self.ctx)
         if self.ctx.key_id is not None and operation.op in _NEEDED:
             _NEEDED[operation.op](self.ctx)
         rows = (
             (change.collection, row) for change in changes for row in (change.before, change.after) if row is not None
         )
-        if not all(self.ctx.may_edit(self._owner(collection, row)) for collection, row in rows):
+        if not all(self.ctx.can_edit(self._owner(collection, row)) for collection, row in rows):
             raise Forbidden("undoing an operation needs the rights that it needed")
 
     def _can_restore(self, change: Change) -> bool:

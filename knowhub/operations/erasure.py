@@ -31,7 +31,7 @@ _WORTH_FINDING = 22
 class ErasureStore(Reads, Protocol):
     """A store that can erase."""
 
-    async def replayed(self, account: str, idempotency: IdempotencyKey | None) -> Committed | None:
+    async def find_replay(self, account: str, idempotency: IdempotencyKey | None) -> Committed | None:
         """Return what a request with this key wrote; None if none did."""
 
     async def erase(self, wanted: Erasing) -> Outcome:
@@ -87,7 +87,7 @@ class ErasureService:
 
         Raises NotFound, Forbidden, VersionConflict, and Conflict for a row that is erased already.
         """
-        permissions.check_may_write(ctx)
+        permissions.check_can_write(ctx)
         rules = self._collections[collection].erase_rules
 
         def decide(view: View, found: Found) -> Draft:
@@ -101,7 +101,7 @@ class ErasureService:
             writes = [*gone, *bound, *_clear_quotes(view, rules, row_id, found)]
             return Draft(rules.op, writes, reply={"other_rows": others})
 
-        outcome: Outcome | None = await self._store.replayed(ctx.account, key)
+        outcome: Outcome | None = await self._store.find_replay(ctx.account, key)
         if outcome is None:
             # Looked at before the whole log is: who may not erase must not have it read.
             _check_can_erase(self._store.view(ctx.account), ctx, (collection, row_id), rules, expected)
@@ -134,7 +134,7 @@ def _check_can_erase(
     row = view.get(*place)
     if row is None or not ctx.sees(scopes.audience(row["scopes"], row["owner"])):
         raise NotFound.of(rules.noun, place[1])
-    if not ctx.may_edit(row["owner"]):
+    if not ctx.can_edit(row["owner"]):
         raise Forbidden(f"only the owner of this {rules.noun} may erase it")
     if is_erased(row):
         raise Conflict(f"{rules.noun} {place[1]!r} is erased already", {ERASED: True})

@@ -208,7 +208,7 @@ class _UndoBuilder:
                     self.blocks.append(row)
                 continue
             if not is_cascaded:
-                permissions.check_scopes(self._policy.ctx, row.get("scopes", ()), standing=current.get("scopes", ()))
+                permissions.check_scopes(self._policy.ctx, row.get("scopes", ()), current=current.get("scopes", ()))
             self._changes[key] = change
             self.rows[key] = row
 

@@ -175,7 +175,7 @@ class Snapshots:
         NotFound, InvalidInput naming what is wrong with the snapshot, StorageFull, Unavailable, and Conflict where
         writing never pauses; then nothing was changed.
         """
-        replayed = await self._store.replayed(ctx.account, key)
+        replayed = await self._store.find_replay(ctx.account, key)
         if replayed is not None:
             return await self._answer(ctx, ts, [replayed.operation])
         async with self._archives.prepare(ts, ctx.account) as prepared:

@@ -80,7 +80,7 @@ class UndoService:
         for operation in chosen:
             policy.check_permissions(operation)
         is_restore = chosen[-1].op == RESTORE_OP
-        if is_restore and await self._store.replayed(request.ctx.account, request.key) is None:
+        if is_restore and await self._store.find_replay(request.ctx.account, request.key) is None:
             # A part of a restore is no state that ever was: it is undone as a whole, after all that came since.
             later = await self._find_written_since(chosen)
             chosen = self._add_later(request, chosen, later) if later else chosen

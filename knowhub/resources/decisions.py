@@ -64,14 +64,14 @@ def make_row(new: NewResource, before: Row | None, now: float, ctx: RequestConte
     check_resource_id(new.id)
     if before is not None and (is_live(before) or is_erased(before)):
         _check_replaceable(new, before, ctx, upsert=upsert)
-    elif before is not None and not ctx.may_edit(str(before["owner"])):
+    elif before is not None and not ctx.can_edit(str(before["owner"])):
         # Whoever deleted it may take that back; and who took its place could have it erased.
         raise Conflict(f"resource id {new.id!r} is taken")
-    standing = before if is_live(before) else None
-    owner = permissions.owner_for(ctx, new.owner, "a resource") if standing is None else str(standing["owner"])
-    wanted = new.scopes or (ctx.default_scopes if standing is None else standing["scopes"])
+    current = before if is_live(before) else None
+    owner = permissions.owner_for(ctx, new.owner, "a resource") if current is None else str(current["owner"])
+    wanted = new.scopes or (ctx.default_scopes if current is None else current["scopes"])
     own_scopes = list(dict.fromkeys(wanted))
-    permissions.check_scopes(ctx, own_scopes, standing=() if standing is None else standing["scopes"])
+    permissions.check_scopes(ctx, own_scopes, current=() if current is None else current["scopes"])
     moment = clock.iso(now)
     metadata, expires_at = _merge_expiry(dict(new.metadata), new.expires_at)
     return {
@@ -85,7 +85,7 @@ def make_row(new: NewResource, before: Row | None, now: float, ctx: RequestConte
         "owner": owner,
         _EXPIRES_AT: expires_at,
         "version": next_version(before),
-        "created_at": moment if standing is None else standing["created_at"],
+        "created_at": moment if current is None else current["created_at"],
         "updated_at": moment,
     }
 
@@ -95,7 +95,7 @@ def apply_patch(row: Row, patch: Mapping[str, Any], now: float, ctx: RequestCont
 
     Raises InvalidInput, and Forbidden for a scope that is not the caller's to give.
     """
-    permissions.check_scopes(ctx, patch.get("scopes", ()), standing=row["scopes"])
+    permissions.check_scopes(ctx, patch.get("scopes", ()), current=row["scopes"])
     changed = {**row, **{name: value for name, value in patch.items() if name != SECURE_BODY}}
     if "metadata" in patch or _EXPIRES_AT in patch:
         changed["metadata"], changed[_EXPIRES_AT] = _merge_patch(row, patch)
@@ -105,14 +105,14 @@ def apply_patch(row: Row, patch: Mapping[str, Any], now: float, ctx: RequestCont
 
 
 def is_unchanged(row: Row, before: Row | None) -> bool:
-    """Return whether a row says what stood before, with nothing sealed in either."""
+    """Return whether a row has the content of its earlier version, and neither has a sealed body."""
     kept = ("version", "updated_at")
     return is_live(before) and {**row, **{name: (before or {})[name] for name in kept}} == before
 
 
 def check_role_can_reveal(ctx: RequestContext) -> None:
     """Raise Forbidden for a reader, before anything is looked up."""
-    if not ctx.may_write:
+    if not ctx.can_write:
         raise Forbidden("this key may read; revealing what is sealed needs a key of role writer")
 
 
@@ -123,7 +123,7 @@ def check_can_reveal(ctx: RequestContext, row: Row) -> None:
     `public` shows that it is there, and not what it hides.
     """
     named = scopes.audience(row["scopes"], row["owner"]) - {scopes.PUBLIC}
-    if not ctx.may_edit(row["owner"]) and not ctx.sees(named):
+    if not ctx.can_edit(row["owner"]) and not ctx.sees(named):
         raise Forbidden("what is public is not revealed by that: the owner of this resource may give you a scope of it")
 
 
@@ -150,8 +150,8 @@ def write_reveal(row: Row) -> Write:
 
 def make_public_view(row: Row, now: float | None = None) -> dict[str, Any]:
     """Return a resource as anybody is shown it: without what is sealed, and with whether it has expired by `now`."""
-    told = {name: value for name, value in row.items() if name != SEALED} | {"has_secure_body": bool(row.get(SEALED))}
-    return told if now is None else told | {"expired": is_expired(row.get(_EXPIRES_AT), now)}
+    public = {name: value for name, value in row.items() if name != SEALED} | {"has_secure_body": bool(row.get(SEALED))}
+    return public if now is None else public | {"expired": is_expired(row.get(_EXPIRES_AT), now)}
 
 
 def is_expired(expires_at: str | None, now: float) -> bool:
@@ -165,16 +165,16 @@ def missing_references(view: View, ctx: RequestContext, resource_ids: Sequence[s
     return [resource_id for resource_id, row in rows if row is None or not is_live(row) or not _is_seen(ctx, row)]
 
 
-def _check_replaceable(new: NewResource, standing: Row, ctx: RequestContext, *, upsert: bool) -> None:
+def _check_replaceable(new: NewResource, current: Row, ctx: RequestContext, *, upsert: bool) -> None:
     # The only answer about a hidden row: its id is taken, and nothing more.
-    if not upsert or not ctx.sees(scopes.audience(standing["scopes"], standing["owner"])):
+    if not upsert or not ctx.sees(scopes.audience(current["scopes"], current["owner"])):
         raise Conflict(f"resource id {new.id!r} is taken")
-    if is_erased(standing):
+    if is_erased(current):
         # A row on top of it would let a snapshot bring back what was erased.
         raise Conflict(f"resource id {new.id!r} is taken: what was erased stays erased, and keeps its id")
-    if not ctx.may_edit(standing["owner"]):
+    if not ctx.can_edit(current["owner"]):
         raise Forbidden("only the owner of a resource may save a new version of it")
-    if new.owner is not None and new.owner != standing["owner"]:
+    if new.owner is not None and new.owner != current["owner"]:
         raise Forbidden("a resource keeps its owner")
 
 
@@ -183,7 +183,7 @@ def _is_seen(ctx: RequestContext, row: Row) -> bool:
 
 
 def _merge_expiry(metadata: dict[str, Any], expires_at: str | None) -> tuple[dict[str, Any], str | None]:
-    """Return metadata and expiry that say the same: what `metadata.expires_at` says counts as said."""
+    """Return metadata and expiry with the same time; `metadata.expires_at` counts as `expires_at`."""
     if _EXPIRES_AT not in metadata:
         return metadata, expires_at
     moment = _parse_time(metadata[_EXPIRES_AT])

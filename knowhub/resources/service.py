@@ -110,7 +110,7 @@ class ResourceService(OwnedRows):
 
         Raises InvalidInput, Forbidden, Conflict for an id that is taken, and Unavailable where nothing can be sealed.
         """
-        permissions.check_may_write(ctx)
+        permissions.check_can_write(ctx)
 
         def decide(view: View, seal: _Seal) -> Draft | Unchanged:
             before = view.get(RESOURCES, new.id)
@@ -135,7 +135,7 @@ class ResourceService(OwnedRows):
 
         Raises NotFound, Forbidden, VersionConflict, InvalidInput, and Unavailable where nothing can be sealed.
         """
-        permissions.check_may_write(ctx)
+        permissions.check_can_write(ctx)
         is_resealed = decisions.SECURE_BODY in patch
         secure: str | None = patch.get(decisions.SECURE_BODY)
 
@@ -227,7 +227,7 @@ class ResourceService(OwnedRows):
         await self._store.refresh()
         view = self._store.view(ctx.account)
         key = await self._vault.hash_retry_key(ctx.account, key)
-        done = await self._store.replayed(ctx.account, key)
+        done = await self._store.find_replay(ctx.account, key)
         if done is not None:
             return done
         decide(view, _no_seal)

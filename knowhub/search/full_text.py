@@ -87,9 +87,9 @@ class FullText:
     def new_build(self) -> int:
         """Return an unused build number."""
         noted = self.read_note()
-        standing = [_build_of(folder) for folder in self._folder.glob("build-*")]
+        existing = [_build_of(folder) for folder in self._folder.glob("build-*")]
         # Also the open build, which may have been deleted from the disk.
-        return max([0, *standing, *(built.build for built in (noted, self.built) if built)]) + 1
+        return max([0, *existing, *(built.build for built in (noted, self.built) if built)]) + 1
 
     @property
     def erase_seq(self) -> int | None:
@@ -209,8 +209,8 @@ class FullText:
         return built if built.layout == LAYOUT else None
 
     def _note(self, built: IndexNote) -> None:
-        standing = self.read_note()
-        if standing is not None and standing.build > built.build:
+        existing = self.read_note()
+        if existing is not None and existing.build > built.build:
             # Another process has built anew meanwhile: its index counts, and this one is thrown away.
             return
         temporary = self._folder / f"built.json.{os.getpid()}.tmp"

@@ -314,8 +314,8 @@ class LexicalIndex(Generic[HeadT]):
 
     def matched_terms(self, text: str, *fields: str) -> list[str]:
         """Return the terms of a query that occur in `fields`."""
-        standing = {term for field in fields for term in index_terms(field)}
-        return [term for term in query_terms(text) if term in standing]
+        known_terms = {term for field in fields for term in index_terms(field)}
+        return [term for term in query_terms(text) if term in known_terms]
 
     async def index_pending(self, most: int) -> int:
         return sum([await index.index_pending(most) for index in list(self._accounts.values())])

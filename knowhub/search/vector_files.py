@@ -120,8 +120,8 @@ class VectorFiles:
 
     def new_build(self) -> int:
         """Return an unused build number."""
-        standing = [folder.name.removeprefix("build-") for folder in self._folder.glob("build-*")]
-        return max([0, *(int(number) for number in standing if number.isdecimal())]) + 1
+        existing = [folder.name.removeprefix("build-") for folder in self._folder.glob("build-*")]
+        return max([0, *(int(number) for number in existing if number.isdecimal())]) + 1
 
     def remove(self) -> None:
         """Remove everything. Raises Unavailable."""

@@ -48,7 +48,7 @@ _LEFT_ALONE = frozenset({"known", "forgotten"})
 class Memories(Reads, Protocol):
     """The store of sessions and memories."""
 
-    async def replayed(self, account: str, idempotency: IdempotencyKey | None) -> Committed | None:
+    async def find_replay(self, account: str, idempotency: IdempotencyKey | None) -> Committed | None:
         """Return what a request with this key wrote; None if none did."""
 
     def operations_on(self, account: str, collection: str, row_id: str) -> AsyncIterator[Operation]:
@@ -127,7 +127,7 @@ class Distillation:
 
         Raises Forbidden for a reader, NotFound for a session that the caller does not see, and as `save_batch`.
         """
-        permissions.check_may_write(ctx)
+        permissions.check_can_write(ctx)
         async with self._turns.setdefault(ctx.account, asyncio.Lock()):
             return await self._distill(ctx, session_id, key, dry_run=dry_run)
 
@@ -138,7 +138,7 @@ class Distillation:
         view = self._memories.view(ctx.account)
         session_uri = _session(view, ctx, session_id)
         rows = list(_list_session_memories(view, ctx, session_uri, session_id))[:MAX_DISTILLED]
-        done = None if dry_run else await self._memories.replayed(ctx.account, key)
+        done = None if dry_run else await self._memories.find_replay(ctx.account, key)
         if done is not None:
             return await self._rebuild_answer(ctx, session_uri, rows, done)
         planned = await self._plan_records(ctx, session_uri, rows)
@@ -155,17 +155,17 @@ class Distillation:
         """Return a record for each memory, with the record made of it before."""
         if not rows:
             return []
-        standing = await self._records_of(ctx, rows, ListQuery())
+        existing = await self._records_of(ctx, rows, ListQuery())
         merged = await self._records_of(ctx, rows, ListQuery(is_merged=True))
         deleted = await self._records_of(ctx, rows, ListQuery(is_deleted=True))
         before = {
-            row["id"]: _find_earlier_record(row, standing.get(row["id"], ()), merged.get(row["id"], ())) for row in rows
+            row["id"]: _find_earlier_record(row, existing.get(row["id"], ()), merged.get(row["id"], ())) for row in rows
         }
-        told_by = uri.memory_context(ctx).user_owner
+        speaker = uri.memory_context(ctx).user_owner
         return [
             _plan(
                 ctx,
-                session_uri if row["owner"] == told_by else None,
+                session_uri if row["owner"] == speaker else None,
                 row,
                 before[row["id"]],
                 is_forgotten=await self._is_forgotten(ctx, row, deleted),
@@ -252,7 +252,7 @@ def _list_session_memories(view: View, ctx: RequestContext, session_uri: str, se
             else list_memories_in(view, uri.parent_of(below))
         )
         for head in heads:
-            if head is None or not head.live or not ctx.may_edit(head.owner):
+            if head is None or not head.live or not ctx.can_edit(head.owner):
                 continue
             row = view.get(NODES, head.uri)
             # A memory that a person emptied gives no record.
@@ -283,7 +283,7 @@ def _plan(
         content=row["content"] or row["overview"],
         types=(TYPES[category].value,),
         tags={"category": category.value, MEMORY: _tag(row["id"]), VERSION: str(row["version"])},
-        owner=row["owner"] if ctx.may_edit(row["owner"]) else None,
+        owner=row["owner"] if ctx.can_edit(row["owner"]) else None,
         source=source,
         supersedes=before["id"] if before is not None else None,
         # One memory is one record, whatever another says.
@@ -293,14 +293,14 @@ def _plan(
 
 
 def _find_earlier_record(
-    row: Row, standing: Sequence[Mapping[str, Any]], merged: Sequence[Mapping[str, Any]]
+    row: Row, existing: Sequence[Mapping[str, Any]], merged: Sequence[Mapping[str, Any]]
 ) -> Mapping[str, Any] | None:
     """Return the record that was made of a memory, also where it was merged into another since.
 
     What holds other memories too is superseded by no new version of one of them.
     """
-    known = (item for item in (*standing, *merged) if _is_of_version(item, row))
-    alone = (item for item in standing if len(_get_tag_values(item, MEMORY)) == 1)
+    known = (item for item in (*existing, *merged) if _is_of_version(item, row))
+    alone = (item for item in existing if len(_get_tag_values(item, MEMORY)) == 1)
     return next(known, None) or next(alone, None)
 
 

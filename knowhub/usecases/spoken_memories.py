@@ -41,17 +41,17 @@ class RuleBasedReader:
 
     def episodes(self, messages: Sequence[Message]) -> Sequence[Episode]:
         """Return what failed and then worked, how tasks ended, and procedures, each once."""
-        said = [
+        spoken = [
             Said(message.role, _strip_label(message), message.name if message.is_tool else "") for message in messages
         ]
-        heard = sentences.parse_messages(said, self._fold)
+        heard = sentences.parse_messages(spoken, self._fold)
         pitfalls = list(episodes.find_pitfalls(heard))
         texts = {pitfall.content for pitfall in pitfalls}
         outcomes = [outcome for outcome in episodes.find_outcomes(heard) if outcome.content not in texts]
         kinds = (
             ("pitfall", pitfalls),
             ("outcome", outcomes),
-            ("plan", list(episodes.find_plans(said))),
+            ("plan", list(episodes.find_plans(spoken))),
         )
         return [
             Episode(kind, candidate.task, candidate.content, candidate.cited)

@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 from knowhub.bootstrap import Hub
 from knowhub.core.errors import InvalidInput, Unavailable
 from knowhub.core.operation import IdempotencyKey
-from knowhub.core.permissions import check_may_keep_up
+from knowhub.core.permissions import check_can_maintain
 from knowhub.core.request_context import RequestContext
 from knowhub.operations.jobs import Job, JobStatus
 from knowhub.web.auth import context_of
@@ -58,7 +58,7 @@ class Upkeep(Call):
 
     def __init__(self, request: Request, ids: CallerIds) -> None:
         super().__init__(request, ids)
-        check_may_keep_up(self.ctx)
+        check_can_maintain(self.ctx)
 
 
 class Write(Call):

@@ -117,7 +117,7 @@ def _open_vault(settings: Settings, files: FileSystem, directory: DataDirectory)
         given=_parse_master_key("KNOWHUB_SECRET_KEY", settings.secret_key),
         former=[] if former_key is None else [former_key],
         # A server with API keys has several users: its operator chooses the master key.
-        may_make=settings.auth == "none",
+        can_create=settings.auth == "none",
     )
     keyring = FileKeyring(files, directory, settings.lock_timeout_s)
     # Data keys get ids of their own: a test that counts its ids must never reuse the name of a data key.

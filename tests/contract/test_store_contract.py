@@ -270,23 +270,23 @@ async def test_a_retried_group_gets_all_its_operations(store: Store) -> None:
 
 
 async def test_what_a_retry_would_answer_is_known_without_a_decision(store: Store) -> None:
-    fresh = await store.replayed(ACCOUNT, retry_key())
+    fresh = await store.find_replay(ACCOUNT, retry_key())
     first = await committed(store, saving("a"), idempotency=retry_key())
 
-    again = await store.replayed(ACCOUNT, retry_key())
+    again = await store.find_replay(ACCOUNT, retry_key())
 
     assert fresh is None
     assert again == Committed(first.operation, replayed=True)
-    assert await store.replayed("other", retry_key()) is None
-    assert await store.replayed(ACCOUNT, retry_key("another")) is None
-    assert await store.replayed(ACCOUNT, None) is None
+    assert await store.find_replay("other", retry_key()) is None
+    assert await store.find_replay(ACCOUNT, retry_key("another")) is None
+    assert await store.find_replay(ACCOUNT, None) is None
     assert await listed(store) == [1]
 
 
 async def test_of_a_group_that_was_written_already_the_first_operation_is_known(store: Store) -> None:
     first = await store.commit_group(ACCOUNT, ACTOR, [in_group("a", 0, 2), in_group("b", 1, 2)], retry_key())
 
-    again = await store.replayed(ACCOUNT, retry_key())
+    again = await store.find_replay(ACCOUNT, retry_key())
 
     assert again is not None
     assert again.operation == operations_of(first)[0]
@@ -296,7 +296,7 @@ async def test_another_body_under_a_used_key_is_refused_before_any_decision(stor
     await committed(store, saving("a"), idempotency=retry_key(body="one"))
 
     with pytest.raises(InvalidInput) as refused:
-        await store.replayed(ACCOUNT, retry_key(body="two"))
+        await store.find_replay(ACCOUNT, retry_key(body="two"))
 
     assert refused.value.errors[0].field == "Idempotency-Key"
 
@@ -422,9 +422,9 @@ async def test_another_process_knows_what_a_retry_would_answer_and_for_as_long(t
     one, other = open_files(tmp_path, clock=clock), open_files(tmp_path, clock=clock)
     first = await committed(one, saving("a"), idempotency=retry_key())
 
-    known = await other.replayed(ACCOUNT, retry_key())
+    known = await other.find_replay(ACCOUNT, retry_key())
     clock.advance(24 * 3600 + 1)
-    later = await other.replayed(ACCOUNT, retry_key(body="another"))
+    later = await other.find_replay(ACCOUNT, retry_key(body="another"))
     await one.close()
     await other.close()
 

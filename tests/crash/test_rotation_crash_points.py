@@ -209,6 +209,6 @@ async def test_a_key_file_that_holds_no_key_is_named_and_left(tmp_path: Path, ju
 
 async def test_where_none_may_be_made_none_is(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="KNOWHUB_SECRET_KEY"):
-        await vault_on(tmp_path, RealFileSystem(), may_make=False).new_key(ACCOUNT, ID)
+        await vault_on(tmp_path, RealFileSystem(), can_create=False).new_key(ACCOUNT, ID)
 
     assert not (tmp_path / "keys" / "master.key").exists()

@@ -85,7 +85,7 @@ class MemoryStore:
                 follower.follow(account, one.operation.seq, one.changes)
         return answer
 
-    async def replayed(self, account: str, idempotency: IdempotencyKey | None) -> Committed | None:
+    async def find_replay(self, account: str, idempotency: IdempotencyKey | None) -> Committed | None:
         await self.refresh()
         seq = self._retries.find(account, idempotency, self._clock.now()) if idempotency is not None else None
         return Committed(self._siblings(seq)[0], replayed=True) if seq is not None else None

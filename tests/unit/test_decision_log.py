@@ -38,7 +38,7 @@ class GatedStore(Commits[View]):
     ) -> Sequence[Outcome]:
         return [await self.commit(account, actor, decide, idempotency) for decide in decides]
 
-    async def replayed(self, account: str, idempotency: IdempotencyKey | None) -> None:
+    async def find_replay(self, account: str, idempotency: IdempotencyKey | None) -> None:
         return None
 
 

@@ -299,10 +299,10 @@ async def test_accounts_do_not_wait_for_each_other(world: World) -> None:
     gate, reached = asyncio.Event(), asyncio.Event()
 
     class Slow(MemoryStore):
-        async def replayed(self, account: str, idempotency: IdempotencyKey | None) -> Committed | None:
+        async def find_replay(self, account: str, idempotency: IdempotencyKey | None) -> Committed | None:
             reached.set()
             await gate.wait()
-            return await super().replayed(account, idempotency)
+            return await super().find_replay(account, idempotency)
 
     store = Slow(FakeClock(), CountedIds())
     await store.commit("default", "user:li", lambda _view: draft(node_row(SESSION)))

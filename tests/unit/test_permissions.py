@@ -30,10 +30,10 @@ EVERYBODY = {
 @pytest.mark.parametrize(
     ("check", "may"),
     [
-        (permissions.check_may_write, {"writer", "admin", "root", "named", "local"}),
+        (permissions.check_can_write, {"writer", "admin", "root", "named", "local"}),
         # Without keys there is nobody whose word counts for more: who names a caller imports as before.
-        (permissions.check_may_import, {"admin", "root", "named", "local"}),
-        (permissions.check_may_keep_up, {"root", "local"}),
+        (permissions.check_can_import, {"admin", "root", "named", "local"}),
+        (permissions.check_can_maintain, {"root", "local"}),
     ],
 )
 def test_a_role_may_do_what_it_is_for_and_no_more(check: object, may: set[str]) -> None:
@@ -69,10 +69,10 @@ def test_a_key_gives_the_scopes_that_are_its_own_and_a_writers_public_too(role: 
 
 
 def test_a_scope_that_stands_already_may_stay() -> None:
-    permissions.check_scopes(holding(Role.WRITER), ["org:acme", "team:web"], standing=["org:acme"])
+    permissions.check_scopes(holding(Role.WRITER), ["org:acme", "team:web"], current=["org:acme"])
 
     with pytest.raises(Forbidden, match="org:other"):
-        permissions.check_scopes(holding(Role.WRITER), ["org:acme", "org:other"], standing=["org:acme"])
+        permissions.check_scopes(holding(Role.WRITER), ["org:acme", "org:other"], current=["org:acme"])
 
 
 def test_without_keys_any_scope_may_be_given() -> None:
@@ -81,6 +81,6 @@ def test_without_keys_any_scope_may_be_given() -> None:
 
 
 def test_a_reader_edits_nothing_not_even_what_its_holder_owns() -> None:
-    owned = {who: ctx.may_edit("user:li") for who, ctx in EVERYBODY.items()}
+    owned = {who: ctx.can_edit("user:li") for who, ctx in EVERYBODY.items()}
 
     assert owned == {"reader": False, "writer": True, "admin": True, "root": True, "named": True, "local": True}

@@ -27,7 +27,7 @@ class Gate:
         self._store = hub.store
         self.begun, self.let_through = asyncio.Event(), asyncio.Event()
         self.refresh, self.view = hub.store.refresh, hub.store.view
-        self.replayed, self.group = hub.store.replayed, hub.store.group
+        self.find_replay, self.group = hub.store.find_replay, hub.store.group
         self.commit, self.operations_on = hub.store.commit, hub.store.operations_on
 
     async def commit_group(

@@ -91,12 +91,12 @@ class CommitCoordinator:
         Empty messages, such as bare tool calls, are counted and not stored. Raises InvalidInput,
         Forbidden for a reader, Conflict for a message whose id is that of another, and as the store's commit.
         """
-        permissions.check_may_write(ctx)
+        permissions.check_can_write(ctx)
         candidate_pipeline.check_commit(commit)
         commit = replace(commit, messages=await asyncio.to_thread(without_revealed, commit.messages))
         whose = uri.memory_context(ctx, commit.session_id, commit.trace_id)
         candidate_pipeline.check_uris(uri.session_uri(whose), commit.messages)
-        done = await self._store.replayed(ctx.account, key)
+        done = await self._store.find_replay(ctx.account, key)
         if done is not None:
             return results.result_of(done.operation, whose, replayed=True)
         await self._store.refresh()

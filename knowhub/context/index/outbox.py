@@ -122,7 +122,7 @@ class Outbox:
 
         Raises Forbidden for a reader, NotFound if the caller sees no such dead letter, and Unavailable.
         """
-        permissions.check_may_write(ctx)
+        permissions.check_can_write(ctx)
         event = self._events().get(event_id)
         if event is None or event.status is not EventStatus.DEAD or not _is_seen(ctx, event):
             raise NotFound.of("dead letter", event_id)

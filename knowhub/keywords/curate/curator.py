@@ -88,7 +88,7 @@ class Curator:
         has the steps of the rules, and `degraded` is `["llm"]`. Raises InvalidInput for an unknown scope, and
         Forbidden for a reader, as a plan costs calls of the model.
         """
-        permissions.check_may_write(ctx)
+        permissions.check_can_write(ctx)
         await self._store.refresh()
         top_id = scope_id or ROOT_ID
         survey = await self._read_tree(ctx, top_id)
@@ -119,7 +119,7 @@ class Curator:
 
         Raises InvalidInput for an invalid plan, and the errors of `apply_steps`.
         """
-        permissions.check_may_write(ctx)
+        permissions.check_can_write(ctx)
         steps = parse_steps(planned)
 
         def decide(view: View) -> Draft | Unchanged:

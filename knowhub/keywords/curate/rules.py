@@ -35,7 +35,7 @@ class TreeSnapshot:
 
     def can_edit(self, node: Node) -> bool:
         """Return whether the caller may move, merge or describe a keyword; never for the root."""
-        return node.id != ROOT_ID and self.ctx.may_edit(node.owner)
+        return node.id != ROOT_ID and self.ctx.can_edit(node.owner)
 
     def list_children(self, node: Node) -> list[Node]:
         """Return the children of a keyword that the caller sees."""

@@ -52,9 +52,9 @@ class _PromptState:
     @property
     def choice_ids(self) -> list[str]:
         """The ids by idx: the candidates, then the current keyword if it is not the root."""
-        standing = [self.path[-1].id] if self.path[-1].id != ROOT_ID else []
+        current = [self.path[-1].id] if self.path[-1].id != ROOT_ID else []
         shown = [candidate.id for candidate in self.candidates]
-        return shown + [keyword_id for keyword_id in standing if keyword_id not in shown]
+        return shown + [keyword_id for keyword_id in current if keyword_id not in shown]
 
     @property
     def current_idx(self) -> int | None:

@@ -109,8 +109,8 @@ class Evolution:
         Without a model, or if it fails, the content stays and the other feedback counts. Raises NotFound, Forbidden for
         everyone but the owner, VersionConflict, and Conflict if the text keeps changing meanwhile.
         """
-        permissions.check_may_write(ctx)
-        done = await self._store.replayed(ctx.account, key)
+        permissions.check_can_write(ctx)
+        done = await self._store.find_replay(ctx.account, key)
         if done is not None:
             return self._read_result(ctx, done.operation)
         for _ in range(_ROUNDS):
@@ -200,6 +200,6 @@ class _RecordChanged(KnowHubError):
 
 def _load_for_rewrite(view: View, ctx: RequestContext, knowledge_id: str, expected: int | None) -> Row:
     row = get_current_row(view, ctx, knowledge_id, expected)
-    if not ctx.may_edit(row["owner"]):
+    if not ctx.can_edit(row["owner"]):
         raise Forbidden("only the owner of a record may evolve it; add a helpful or harmful case instead")
     return row

@@ -164,7 +164,7 @@ class MergeCandidates:
         before: int | None = None
         while page := list_records(self._view, ListQuery(limit=_SUMMARIES_PER_TURN, before=before)):
             found += (
-                summary for summary in page if self._ctx.sees(summary.audience) and self._ctx.may_edit(summary.owner)
+                summary for summary in page if self._ctx.sees(summary.audience) and self._ctx.can_edit(summary.owner)
             )
             before = page[-1].ordinal
             await self._pace.pause()

@@ -196,10 +196,10 @@ class Slimming:
         are skipped and reported, as are groups for which the model fails. Raises Forbidden for a caller who may only
         read, even with `dry_run`, because questions to a model cost money.
         """
-        permissions.check_may_write(ctx)
+        permissions.check_can_write(ctx)
         async with self._locks.setdefault(ctx.account, asyncio.Lock()):
             # Inside the lock: a retry that waited for its first request gets the answer of that request.
-            done = await self._store.replayed(ctx.account, key)
+            done = await self._store.find_replay(ctx.account, key)
             if done is not None:
                 if done.operation.group is None:
                     raise TypeError("the operation of a slimming has no group")

@@ -45,7 +45,7 @@ class ExistingRecords:
 
     def refresh(self, view: View) -> None:
         """Read the current records; unchanged ones are not read again."""
-        if not self._ctx.may_edit(self._owner):
+        if not self._ctx.can_edit(self._owner):
             # The caller adds no evidence to records that they may not edit.
             self._records = []
             return

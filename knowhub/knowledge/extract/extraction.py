@@ -93,8 +93,8 @@ class KnowledgeExtraction:
         A candidate that cannot be saved is reported, and does not stop the others. Raises what the store's commit
         raises, and Forbidden for a caller who may only read, even with `dry_run`.
         """
-        permissions.check_may_write(ctx)
-        done = await self._store.replayed(ctx.account, key)
+        permissions.check_can_write(ctx)
+        done = await self._store.find_replay(ctx.account, key)
         if done is not None:
             return _rebuild_answer(done.operation)
         await self._store.refresh()

@@ -103,7 +103,7 @@ class Batch:
         key = request.idempotency
         if key is not None and (first := self._keys.get(key_name(request.account, key))):
             check_same_body(first[0], key)
-            return [replayed(outcome) for outcome in first[1]]
+            return [mark_replayed(outcome) for outcome in first[1]]
         outcomes: list[Outcome] = []
         notes: list[Any] = []
         for index in range(len(request.decides)):
@@ -182,7 +182,7 @@ def check_same_body(known: IdempotencyKey, sent: IdempotencyKey) -> None:
         raise InvalidInput.of("Idempotency-Key", "was used with another body; choose a new key for a new request")
 
 
-def replayed(outcome: Outcome) -> Outcome:
+def mark_replayed(outcome: Outcome) -> Outcome:
     """Return an outcome as the answer to a retry."""
     return Committed(outcome.operation, replayed=True) if isinstance(outcome, Committed) else outcome
 

@@ -187,7 +187,7 @@ class FileStore:
         """Remove what another process had open while its row was erased; does nothing otherwise."""
         await self._eraser.end()
 
-    async def replayed(self, account: str, idempotency: IdempotencyKey | None) -> Committed | None:
+    async def find_replay(self, account: str, idempotency: IdempotencyKey | None) -> Committed | None:
         await self.refresh()
         retries = self._replica.retries
         return next(iter(await retries.answers(self.history, account, idempotency, self._clock.now())), None)

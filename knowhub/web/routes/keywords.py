@@ -6,7 +6,7 @@ import orjson
 from fastapi import Response
 
 from knowhub.core.errors import InvalidInput, NotFound
-from knowhub.core.permissions import check_may_keep_up
+from knowhub.core.permissions import check_can_maintain
 from knowhub.keywords.model import KEYWORDS, KeywordSearchResult
 from knowhub.keywords.service import Deletion
 from knowhub.web.responses import (
@@ -112,7 +112,7 @@ async def reorganize_keywords(call: Call, sent: schemas.ReorganizeBody, params: 
     """Make a plan of moves, merges, descriptions and splits, and change nothing."""
     if params.wait:
         return answer_json(await call.hub.keywords.curator.reorganize(call.ctx, sent.scope_id))
-    check_may_keep_up(call.ctx)
+    check_can_maintain(call.ctx)
     if sent.scope_id is not None:
         try:
             # Answered now, not by a job that fails.

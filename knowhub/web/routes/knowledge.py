@@ -9,7 +9,7 @@ import orjson
 from fastapi import Response
 
 from knowhub.core.owned_rows import SavedRow
-from knowhub.core.permissions import check_may_keep_up
+from knowhub.core.permissions import check_can_maintain
 from knowhub.knowledge.evolve.slimming import SlimResult
 from knowhub.knowledge.extract.model import ExtractionResult
 from knowhub.knowledge.model import COLLECTION, ListQuery
@@ -325,7 +325,7 @@ async def slim_knowledge(call: Write, sent: schemas.SlimBody, params: WaitParams
     """
     slimming, key = call.hub.knowledge.slimming, call.key
     if not params.wait:
-        check_may_keep_up(call.ctx)
+        check_can_maintain(call.ctx)
     if not call.ctx.is_root:
         slimmed = await slimming.slim(call.ctx, sent.model, dry_run=sent.dry_run, key=key)
         return _make_slimming_response(make_slimming_view(slimmed))

@@ -12,7 +12,7 @@ from knowhub.audit.model import Report
 from knowhub.bootstrap import Hub
 from knowhub.core.clock import iso
 from knowhub.core.language_models import CountedChatModel, CountedEmbedder, CountedReranker
-from knowhub.core.permissions import check_may_keep_up
+from knowhub.core.permissions import check_can_maintain
 from knowhub.core.store_results import SnapshotEntry
 from knowhub.operations.jobs import Job
 from knowhub.operations.model import RestoreResult
@@ -83,7 +83,7 @@ def _figures(hub: Hub) -> dict[str, Any]:
 @routes.add("GET", "/metrics", {200: TextAnswer("Text format.", ("text/plain",))}, summary="Prometheus metrics")
 async def metrics(request: Request) -> Response:
     """Return counters and gauges of the server, over all accounts."""
-    check_may_keep_up(context_of(request, CallerIds()))
+    check_can_maintain(context_of(request, CallerIds()))
     return Response(request.app.state.metrics.render(), media_type="text/plain; version=0.0.4")
 
 
@@ -199,7 +199,7 @@ async def restore_snapshot(call: Write, ts: str, params: shapes.LongWorkParams) 
 
     The present state is saved as a snapshot first. A damaged snapshot is 422; the answer names the damaged member.
     """
-    check_may_keep_up(call.ctx)
+    check_can_maintain(call.ctx)
     hub, key = call.hub, call.key
     await hub.operations.snapshots.entry(ts)
 

@@ -30,7 +30,7 @@ async def test_a_writer_sees_and_gives_the_scopes_of_its_key_and_what_is_public(
     assert ctx.visible == own.union(("project:atlas", "project:zeus", "team:web", "org:acme", "public"))
     assert ctx.grantable == ctx.visible
     assert (ctx.account, ctx.actor, ctx.default_owner, ctx.own) == ("acme", "agent:crawler", "agent:crawler", own)
-    assert (ctx.role, ctx.may_write, ctx.is_admin, ctx.is_root) == (Role.WRITER, True, False, False)
+    assert (ctx.role, ctx.can_write, ctx.is_admin, ctx.is_root) == (Role.WRITER, True, False, False)
     assert ctx.default_scopes == ("user:owner",)
     assert ctx.key_id == caller.key_id
 
@@ -47,7 +47,7 @@ async def test_a_reader_sees_the_same_and_gives_nothing(hub: Hub) -> None:
     assert ctx.visible is not None
     assert "team:web" in ctx.visible
     assert ctx.grantable == frozenset()
-    assert not ctx.may_write
+    assert not ctx.can_write
 
 
 async def test_an_admin_sees_and_gives_everything_in_the_account_and_keeps_nothing_up(hub: Hub) -> None:

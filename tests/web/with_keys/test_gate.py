@@ -210,7 +210,7 @@ class UnreadableStore:
     async def commit_group(self, *_: object) -> list[Unchanged]:
         return []
 
-    async def replayed(self, *_: object) -> None:
+    async def find_replay(self, *_: object) -> None:
         return None
 
 

@@ -180,7 +180,7 @@ class _LogRepair:
 
     def _read_segments(self, now: LogBounds, before: LogBounds, last_seq: int) -> list[SegmentParts]:
         first = now.base ^ BASE if now.base is not None else 1
-        named = [name.number for name in self._log.active.named()]
+        named = [name.number for name in self._log.active.list_segments()]
         newest = max([first, *now.segments, *named, before.vanished.segment if before.vanished else 0])
         segments: list[SegmentParts] = []
         for number in range(first, newest + 1):

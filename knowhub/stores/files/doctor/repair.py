@@ -116,8 +116,8 @@ def _read_whole(files: FileSystem, directory: DataDirectory, collections: Collec
 def _records_aside(files: FileSystem, directory: DataDirectory, collections: Collections) -> Iterator[Finding]:
     """Move the record files of a damaged log to the quarantine: they may contain rows that are lost."""
     read = _read_whole(files, directory, collections)
-    standing = sorted(directory.records.rglob("*.jsonl")) if read.is_damaged else []
-    for path in standing:
+    existing = sorted(directory.records.rglob("*.jsonl")) if read.is_damaged else []
+    for path in existing:
         files.make_folder(directory.quarantine)
         name = str(path.relative_to(directory.records)).replace("/", "%2F")
         number = 1
@@ -126,7 +126,7 @@ def _records_aside(files: FileSystem, directory: DataDirectory, collections: Col
         files.rename(path, directory.quarantine / f"records-{number}-{name}")
         detail = f"may tell of what is lost: it lies in quarantine/records-{number}-{name}, and is written anew"
         yield Finding(Severity.NOTE, str(path), detail)
-    if standing:
+    if existing:
         files.sync_folder(directory.quarantine)
 
 

@@ -61,7 +61,7 @@ class ErasureFollowUp:
         def search() -> list[str]:
             folder, target = self._directory.snapshots, Target(account, collection, row_id)
             names = [name for name in self._files.names(folder) if name.startswith(_PREFIX) and name.endswith(_SUFFIX)]
-            return [name[len(_PREFIX) : -len(_SUFFIX)] for name in names if _may_contain(folder / name, target)]
+            return [name[len(_PREFIX) : -len(_SUFFIX)] for name in names if _can_contain(folder / name, target)]
 
         return await asyncio.to_thread(search)
 
@@ -75,7 +75,7 @@ def _is_behind(derived: Derived, operation: Operation) -> bool:
     return erase_seq is not None and erase_seq < operation.seq
 
 
-def _may_contain(archive: Path, target: Target) -> bool:
+def _can_contain(archive: Path, target: Target) -> bool:
     try:
         with gzip.open(archive) as unpacked, tarfile.open(fileobj=unpacked, mode="r|") as members:
             return any(contains_row(line, target) for member in members for line in members.extractfile(member) or ())

@@ -18,7 +18,7 @@ _NEXT, _OLD = ".next", ".old"
 class MasterKeyOptions:
     """`given` wraps, where the environment names it, and `former` still open. Else `path` holds the key.
 
-    With `may_make` it is created when it is first needed. `read(text)` makes a key of the content of a file, and
+    With `can_create` it is created when it is first needed. `read(text)` makes a key of the content of a file, and
     raises ValueError; `draw()` returns the text of a new one.
     """
 
@@ -27,7 +27,7 @@ class MasterKeyOptions:
     draw: Callable[[], str]
     given: MasterKey | None = None
     former: Sequence[MasterKey] = ()
-    may_make: bool = True
+    can_create: bool = True
 
 
 class FileMasterKeys:
@@ -51,7 +51,7 @@ class FileMasterKeys:
         if options.given is not None:
             # What a file wrapped opens on, until a rotation has brought it over.
             return [options.given, *found, *former]
-        if not found and make and options.may_make:
+        if not found and make and options.can_create:
             found = [self._make_key(options.path)]
             _log.warning(
                 "master_key_made",

@@ -219,7 +219,7 @@ class ActiveFiles:
         others = [segment for segment in now.segments if segment.number != name.number]
         return replace(now, segments=sorted([*others, name], key=lambda segment: segment.number))
 
-    def named(self) -> Sequence[LogFileName]:
+    def list_segments(self) -> Sequence[LogFileName]:
         """Return the segments that the manifest names, also those that are not there."""
         return self._current.files.segments if self._current.files is not None else ()
 
