@@ -13,8 +13,9 @@ import pytest
 from knowhub.core.errors import ReadOnly
 from knowhub.core.operation import Draft, Group, Row, Write
 from knowhub.engine.view import AccountView
+from knowhub.stores.files.log.change_log import lines_of
 from knowhub.stores.files.log.log_line import SEAL_BYTES, seal
-from knowhub.stores.files.log.recovery import check_segment
+from knowhub.stores.files.log.recovery import SegmentCheck, check_segment
 from knowhub.stores.files.store import FileStore, StoreOptions
 from tests.builders import local, new_knowledge, open_files, opened
 
@@ -204,6 +205,10 @@ async def test_a_flipped_bit_in_any_byte_is_named_and_the_rest_is_served(
             assert not status.writable
 
 
+def checked(data: bytes, start: int, seq: int, *, durable: bool) -> SegmentCheck:
+    return check_segment(Path("log"), lambda: lines_of(data, start), start + len(data), seq, durable=durable)
+
+
 def flipped(data: bytes, bit: int) -> bytes:
     changed = bytearray(data)
     changed[bit // 8] ^= 1 << bit % 8
@@ -213,7 +218,7 @@ def flipped(data: bytes, bit: int) -> bytes:
 async def test_every_single_bit_of_a_small_log_is_guarded(tmp_path: Path) -> None:
     source = await written(tmp_path / "source")
     start = len(source.lines[0])
-    good = rows_in(check_segment(Path("log"), source.log[start:], start, 1, durable=True).lines)
+    good = rows_in(checked(source.log[start:], start, 1, durable=True).lines)
 
     bits = range(start * 8, len(source.log) * 8)
     unnoticed = [bit for bit in bits if is_silently_wrong(source.log, start, bit, good)]
@@ -227,14 +232,14 @@ async def test_every_single_bit_of_a_small_log_is_guarded(tmp_path: Path) -> Non
 async def test_every_single_bit_of_a_log_of_a_hundred_kilobytes_is_guarded(tmp_path: Path) -> None:
     source = await written(tmp_path / "source", batches=55)
     start = len(source.lines[0])
-    good = rows_in(check_segment(Path("log"), source.log[start:], start, 1, durable=True).lines)
+    good = rows_in(checked(source.log[start:], start, 1, durable=True).lines)
 
     unnoticed = []
     for number, line in enumerate(source.lines[1:], start=1):
         offset = sum(map(len, source.lines[:number]))
         # What stands before the flipped line and after the next two is not touched by the flip.
         near = b"".join(source.lines[number : number + 3])
-        known = rows_in(check_segment(Path("log"), near, offset, number, durable=True).lines)
+        known = rows_in(checked(near, offset, number, durable=True).lines)
         unnoticed += [bit for bit in range(len(line) * 8) if is_wrong_near(near, offset, number, bit, known)]
 
     assert len(source.log) > 100_000
@@ -245,7 +250,7 @@ async def test_every_single_bit_of_a_log_of_a_hundred_kilobytes_is_guarded(tmp_p
 def is_silently_wrong(log: bytes, start: int, bit: int, good: dict[str, Row]) -> bool:
     data = flipped(log, bit)[start:]
     for durable in (True, False):
-        judged = check_segment(Path("log"), data, start, 1, durable=durable)
+        judged = checked(data, start, 1, durable=durable)
         rows = rows_in(judged.lines)
         named = bool(judged.damage) or judged.end < start + len(data)
         if not named or not rows.items() <= good.items():
@@ -254,7 +259,7 @@ def is_silently_wrong(log: bytes, start: int, bit: int, good: dict[str, Row]) ->
 
 
 def is_wrong_near(near: bytes, offset: int, seq: int, bit: int, known: dict[str, Row]) -> bool:
-    judged = check_segment(Path("log"), flipped(near, bit), offset, seq, durable=True)
+    judged = checked(flipped(near, bit), offset, seq, durable=True)
     # What is damaged is known when the lines have been read.
     rows = rows_in(judged.lines)
     return not judged.damage or not rows.items() <= known.items()

@@ -82,9 +82,9 @@ FAULTS = (
     ),
     Fault(
         "replay each line twice",
-        "log/loader.py",
-        "in judged.lines if (damage := try_load(path, line, take))",
-        "in judged.lines if (damage := try_load(path, line, take) or try_load(path, line, take))",
+        "log/log_reader.py",
+        "if (odd := try_load(path, line, load)) is not None:",
+        "if (odd := try_load(path, line, load) or try_load(path, line, load)) is not None:",
         [CRASH_POINTS + SAVE_APPENDING],
     ),
     Fault("apply half a group", "log/recovery.py", "group.index == group.of - 1", "group.index >= 0", [PREFIXES]),
@@ -118,9 +118,9 @@ FAULTS = (
     ),
     Fault(
         "ignore where the segment before ended",
-        "log/loader.py",
-        "headers[following][0].previous_length if following else trusted",
-        "log.size(segment) if following else trusted",
+        "log/log_reader.py",
+        "return following.previous_length if following else None",
+        "return log.size(segment) if following else None",
         [FAILED_WRITE],
     ),
     Fault(

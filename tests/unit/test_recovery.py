@@ -5,6 +5,7 @@ from pathlib import Path
 import orjson
 import pytest
 
+from knowhub.stores.files.log.change_log import lines_of
 from knowhub.stores.files.log.log_line import seal
 from knowhub.stores.files.log.recovery import SegmentCheck, check_segment
 
@@ -51,7 +52,14 @@ class Log:
 
 
 def judged(data: bytes, *, durable: bool, next_seq: int = 1, after_damage: bool = False) -> SegmentCheck:
-    found = check_segment(Path("segment"), data, START, next_seq, durable=durable, after_damage=after_damage)
+    found = check_segment(
+        Path("segment"),
+        lambda: lines_of(data, START),
+        START + len(data),
+        next_seq,
+        durable=durable,
+        after_damage=after_damage,
+    )
     # Damage is named as the lines are read.
     found.lines = iter(list(found.lines))
     return found

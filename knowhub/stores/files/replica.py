@@ -15,7 +15,7 @@ from knowhub.stores.files.batch import Batch, DecidedOperation
 from knowhub.stores.files.log.change_log import ChangeLog, Line
 from knowhub.stores.files.log.history import History
 from knowhub.stores.files.log.log_line import BaseHeader, RawChange
-from knowhub.stores.files.log.partial_line import decode_operation, summarize
+from knowhub.stores.files.log.partial_line import decode_base_line, decode_operation, summarize
 from knowhub.stores.files.retries import RetryKeys
 
 
@@ -59,10 +59,9 @@ class Replica:
         self.erases = max(self.erases, base.erases)
 
     def load_rows(self, number: int, line: Line) -> None:
-        """Take in a line of the base `number`."""
-        read = line.base_line
-        if read is not None and read.account is not None and read.changes is not None:
-            self._get_or_create(read.account).load(0, read.changes, LogLine(number, line.offset, line.data))
+        """Take in the rows in a line of the base `number`."""
+        read = line.base_line or decode_base_line(line.data)
+        self._get_or_create(read.account or "").load(0, read.changes or (), LogLine(number, line.offset, line.data))
 
     def move_rows(self, number: int, line: Line) -> None:
         """Read the rows that stay on disk from a line of the base `number` from now on, if they are still the same."""

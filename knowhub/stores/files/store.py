@@ -69,14 +69,10 @@ class FileStore:
         self._clock = opening.clock
         self._replica = replica = Replica(opening.log, collections, options.retry_key_lifetime_s)
         old_journal.finish_begun(opening.files, opening.directory)
-        loaded = load(opening, replica, lambda: replica.history.last_seq + 1)
-        self._log_id = loaded.header.log_id
+        loaded = load(opening, replica)
+        self._log_id = loaded.log_id
         self._quarantined = loaded.quarantined
-        start = (loaded.position, loaded.stamp)
-        self._cursor = LogCursor(
-            opening.log, opening.lock, replica.load_operation, lambda: replica.history.last_seq, start
-        )
-        self._cursor.damage += loaded.damage
+        self._cursor = LogCursor(opening, replica, loaded)
         self._commits = GroupCommit(opening, options, self._log_id, replica, self._cursor)
         self._compaction = Compaction(opening, self._log_id, replica, self._cursor, self._commits)
         self._eraser = Eraser(opening, replica, self._cursor, self._commits, self._compaction.finish_remap)

@@ -15,7 +15,7 @@ from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.log.change_log import ChangeLog
 from knowhub.stores.files.log.log_line import BaseHeader, end_line, header_line, seal
-from knowhub.stores.files.log.log_reader import DamagedLog, LogEnd, read_log
+from knowhub.stores.files.log.log_reader import DamagedLog, read_log
 from knowhub.stores.files.log.partial_line import PartialChange, row_text
 from knowhub.stores.files.log.rewrite import LogFileWriter
 
@@ -41,7 +41,7 @@ def write_base(files: FileSystem, root: Path, arguments: Mapping[str, Any]) -> d
         following, _ = log.header(header.segment)
         if following is None or following.previous_length is None:
             raise DamagedLog(log.path(header.segment), 0, "the segment's header is damaged")
-        end = LogEnd(header.segment - 1, following.previous_length)
+        end = (header.segment - 1, following.previous_length)
         newest = _NewestRows(arguments.get("searched", {}))
         summary = read_log(files, folder, newest.load, end=end)
         if (summary.log_id, summary.last_seq, summary.checksum) != (header.log_id, header.last_seq, header.checksum):

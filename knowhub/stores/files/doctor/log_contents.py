@@ -3,7 +3,6 @@
 import mmap
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,11 @@ from knowhub.core.row_check import RowCheck
 from knowhub.engine.view import AccountView
 from knowhub.stores.files.doctor.keyring_check import SealedRows
 from knowhub.stores.files.filesystem import FileSystem
-from knowhub.stores.files.lock import LOCK_BYTES, LockFile, Position, read_boot_id
+from knowhub.stores.files.lock import LOCK_BYTES, LockFile, read_boot_id
 from knowhub.stores.files.log.change_log import ChangeLog, Line
 from knowhub.stores.files.log.history import History
-from knowhub.stores.files.log.log_line import BASE, BaseHeader
+from knowhub.stores.files.log.log_line import BaseHeader
+from knowhub.stores.files.log.log_reader import LogBounds, LogReader
 from knowhub.stores.files.replica import Replica
 
 LOST_OPERATION = "lose_operation"
@@ -31,6 +31,7 @@ class LogContents:
 
     def __init__(self, log: ChangeLog, collections: Collections, row_checks: Sequence[RowCheck] = ()) -> None:
         self._replica = Replica(log, collections, retry_key_lifetime_s=0.0)
+        self._log = log
         self._row_checks = row_checks
         self.log_id = ""
         self.sealed = SealedRows(collections)
@@ -63,6 +64,13 @@ class LogContents:
         """The number of the last operation."""
         return self.history.last_seq
 
+    def read(self, bounds: LogBounds) -> LogReader:
+        """Read all of the log, and return what was found wrong. Raises OSError."""
+        reader = LogReader(self._log, self)
+        reader.read(bounds)
+        self.log_id, self.is_damaged = reader.log_id, bool(reader.damage)
+        return reader
+
     async def refresh(self) -> None:
         """Do nothing: what was read is compared as it is."""
 
@@ -76,7 +84,6 @@ class LogContents:
 
     def begin_after(self, base: BaseHeader) -> None:
         """Begin with a base: the operations up to its last one are known no more."""
-        self.log_id = base.log_id
         self._replica.begin_after(base)
 
     def load_rows(self, number: int, line: Line) -> None:
@@ -85,7 +92,7 @@ class LogContents:
         self._replica.load_rows(number, line)
         self._note_rows(record.get("account", ""), record.get("changes", ()))
 
-    def load(self, segment: int, line: Line) -> None:
+    def load_operation(self, segment: int, line: Line) -> None:
         """Load the line of an operation. Raises one of SHAPE_ERRORS for another line."""
         record = line.record or {}
         self._replica.load_operation(segment, line)
@@ -101,38 +108,6 @@ class LogContents:
             self.sealed.add(*row)
             for check in self._row_checks:
                 check.add(*row)
-
-
-@dataclass(frozen=True, slots=True)
-class LogBounds:
-    """Where the log ended at one moment. `position` is the durable end as LOCK tells it, where that is believed.
-
-    `vanished` is that end where the segment that it lies in is not there.
-    """
-
-    segments: Sequence[int]
-    base: int | None
-    size: int
-    position: Position | None
-    vanished: Position | None = None
-
-    @classmethod
-    def of(cls, log: ChangeLog, position: Position | None) -> "LogBounds":
-        """Look at the files on disk. Raises ValueError for one whose name is no number."""
-        base = next((number for number in reversed(log.bases()) if log.base_header(number)[0] is not None), None)
-        first = 0 if base is None else base ^ BASE
-        segments = [segment for segment in log.segments() if segment >= first]
-        return cls(segments, base, log.size(segments[-1]) if segments else 0, position)
-
-    def durable(self, log: ChangeLog, segment: int, header_length: int) -> int | None:
-        """Return where the acknowledged bytes of a segment end; None when only the log itself can tell."""
-        if segment != self.segments[-1]:
-            following, _ = log.header(self.segments[self.segments.index(segment) + 1])
-            return following.previous_length if following else None
-        if self.position is None:
-            return None
-        # If the process that started this segment died before it published, it contains only its header.
-        return self.position.offset if self.position.segment == segment else header_length
 
 
 class ReadOnlyLock(LockFile):

@@ -8,13 +8,13 @@ import os
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from knowhub.core.ids import Ids
 from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.doctor.findings import Finding, Severity, format_names, format_ranges, format_size
-from knowhub.stores.files.doctor.log_contents import LogBounds
 from knowhub.stores.files.doctor.segment_repair import (
     Entry,
     Gap,
@@ -40,6 +40,7 @@ from knowhub.stores.files.log.log_manifest import (
     plain_name,
     publish_manifest,
 )
+from knowhub.stores.files.log.log_reader import LogBounds
 from knowhub.stores.files.log.partial_line import PartialBaseLine
 from knowhub.stores.files.log.recovery import check_segment
 from knowhub.stores.files.log.rewrite import LogFileWriter, remove_unused_files
@@ -154,7 +155,7 @@ class _LogRepair:
         """Write every segment again that is damaged, missing, or does not fit to the segment before it."""
         done: list[Finding] = []
         names: list[LogFileName] = []
-        now = LogBounds.of(self._log, end.position)
+        now = replace(LogBounds.of(self._log), position=end.position)
         base = self._log.base_header(now.base)[0] if now.base is not None else None
         last_seq, size = base.last_seq if base else 0, None
         segments = self._read_segments(now, end, last_seq)
@@ -211,8 +212,8 @@ class _LogRepair:
         if stop is None and now.position is not None and now.position.segment == number:
             stop = now.position.offset
         if stop is None:
-            rest = log.read(number, start, size)
-            stop = check_segment(log.path(number), rest, start, last_seq + 1, durable=False, after_damage=True).end
+            read = partial(log.lines, number, start, size)
+            stop = check_segment(log.path(number), read, size, last_seq + 1, durable=False, after_damage=True).end
         pieces = find_pieces(self._scan(number, start, min(size, stop)), last_seq, start, stop)
         if stop < size and any(isinstance(piece, Gap) for piece in pieces):
             # If somebody inserted bytes, good lines are behind the end now. Those of the next segment do not count.

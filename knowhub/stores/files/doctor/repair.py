@@ -10,7 +10,7 @@ from knowhub.core.errors import Conflict, Unavailable
 from knowhub.core.ids import Ids
 from knowhub.stores.files.data_directory import DataDirectory, check_format, check_log
 from knowhub.stores.files.doctor.findings import Finding, Severity
-from knowhub.stores.files.doctor.log_check import end_of_log, read_log
+from knowhub.stores.files.doctor.log_check import end_of_log
 from knowhub.stores.files.doctor.log_contents import LogContents, ReadOnlyLock
 from knowhub.stores.files.doctor.log_repair import quarantine_bytes, repair_log
 from knowhub.stores.files.doctor.projection_check import ProjectionsOf, check_projections
@@ -18,6 +18,7 @@ from knowhub.stores.files.erasing import old_journal
 from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.lock import LOCK_BYTES, try_flock
 from knowhub.stores.files.log.change_log import ChangeLog
+from knowhub.stores.files.log.log_reader import LogBounds
 
 _IN_USE = "{} is open in a running KnowHub; stop every server and command on this directory, then repair"
 
@@ -107,7 +108,7 @@ def _read_whole(files: FileSystem, directory: DataDirectory, collections: Collec
     log = ChangeLog(files, directory.change_log)
     read = LogContents(log, collections)
     try:
-        read_log(log, read)
+        read.read(LogBounds.of(log))
     finally:
         log.close()
     return read
@@ -152,7 +153,7 @@ def _rebuild(
     read = LogContents(log, collections)
     try:
         _, end = end_of_log(lock, log)
-        read_log(log, read, end)
+        read.read(end)
         for checked in check_projections(projections(read), read):
             if not checked.is_right:
                 checked.projection.discard()

@@ -13,7 +13,7 @@ import orjson
 from knowhub.core.operation import Operation
 from knowhub.stores.files.filesystem import FileSystem, replace_file, write_all
 from knowhub.stores.files.lock import share, try_flock, unlock
-from knowhub.stores.files.log.log_line import BaseHeader, decode, header_of, is_end, is_sealed, parse_line, seal
+from knowhub.stores.files.log.log_line import BASE, BaseHeader, decode, header_of, is_end, is_sealed, parse_line, seal
 from knowhub.stores.files.log.log_manifest import MANIFEST, ActiveFiles
 from knowhub.stores.files.log.partial_line import PartialBaseLine, PartialOperation, decode_base_line, decode_operation
 
@@ -125,7 +125,8 @@ class ChangeLog:
         size = self.size(base)
         tail = self.read(base, max(len(line), size - _END_BYTES), size)
         last = tail[tail.rfind(b"\n", 0, -1) + 1 :]
-        return (header_of(parse_line(line)) if is_end(parse_line(last)) else None), len(line)
+        header = header_of(parse_line(line)) if is_end(parse_line(last)) else None
+        return (header if header is not None and header.segment == base ^ BASE else None), len(line)
 
     def hold(self, segment: int) -> None:
         """Lock a segment, so that no compaction removes it or a later one. Unlocks the segment before."""
@@ -206,11 +207,14 @@ class ChangeLog:
             yield from lines_of(piece, offset)
 
     def chunks(self, number: int, start: int, end: int) -> Iterator[tuple[int, bytes]]:
-        """Yield the bytes between two offsets in chunks of complete lines, with their offsets. The last may be torn."""
+        """Yield the bytes between two offsets in chunks of complete lines, with their offsets.
+
+        The last line may be torn, or end at `end`.
+        """
         while start < end:
             piece = self.read(number, start, min(end, start + _PIECE_BYTES))
             whole = piece.rfind(b"\n") + 1
-            piece = piece[:whole] if whole else self.line_at(number, start)
+            piece = piece[:whole] if whole else self.line_at(number, start)[: end - start]
             if not piece:
                 # The file is shorter than it should be.
                 return

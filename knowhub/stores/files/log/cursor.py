@@ -1,32 +1,34 @@
 """Following the log: taking in, in order, what other processes have acknowledged."""
 
-from collections.abc import Callable
 from functools import partial
+from typing import Protocol
 
-from knowhub.stores.files.lock import LockFile, Position
-from knowhub.stores.files.log.change_log import ChangeLog, Line, lines_of
-from knowhub.stores.files.log.recovery import Damage, check_segment, try_load
+from knowhub.stores.files.lock import Position
+from knowhub.stores.files.log.change_log import lines_of
+from knowhub.stores.files.log.history import History
+from knowhub.stores.files.log.loader import Loaded, StoreContext
+from knowhub.stores.files.log.log_reader import LogReader, LogSink
+from knowhub.stores.files.log.recovery import Damage, try_load
+
+
+class FollowingSink(LogSink, Protocol):
+    """What is kept of the log, with the history of its operations."""
+
+    @property
+    def history(self) -> History: ...
 
 
 class LogCursor:
-    """How far this process has applied the log. `load_operation(segment, line)` applies one line."""
+    """How far this process has applied the log to `sink`."""
 
-    def __init__(
-        self,
-        log: ChangeLog,
-        lock: LockFile,
-        take_in: Callable[[int, Line], None],
-        last_seq: Callable[[], int],
-        start: tuple[Position, int],
-    ) -> None:
-        self._log = log
-        self._lock = lock
-        self._take_in = take_in
-        self._last_seq = last_seq
-        self._stamp = start[1]
-        self._position = start[0]
-        self.damage: list[Damage] = []
-        log.hold(start[0].segment)
+    def __init__(self, context: StoreContext, sink: FollowingSink, loaded: Loaded) -> None:
+        self._log = context.log
+        self._lock = context.lock
+        self._sink = sink
+        self._stamp = loaded.stamp
+        self._position = loaded.position
+        self.damage = list(loaded.damage)
+        self._log.hold(loaded.position.segment)
 
     @property
     def position(self) -> Position:
@@ -94,15 +96,11 @@ class LogCursor:
             if segment > self.position.segment:
                 header, length = self._log.header(segment)
                 self.position = Position(header.generation if header else 1, segment, length)
-            end = self._log.size(segment) if following is None else following.previous_length or 0
-            start = self.position.offset
-            data = self._log.read(segment, start, end)
-            path, durable = self._log.path(segment), following is not None
-            judged = check_segment(path, data, start, self._last_seq() + 1, durable=durable)
-            take = partial(self._take_in, segment)
-            self.damage += [damage for line in judged.lines if (damage := try_load(path, line, take))]
-            self.damage += judged.damage
-            self.position = Position(self.position.generation, segment, judged.end)
+            durable = None if following is None else following.previous_length or 0
+            reader = LogReader(self._log, self._sink, self._sink.history.last_seq)
+            end = reader.read_lines(segment, self.position.offset, self._log.size(segment), durable)
+            self.damage += reader.damage
+            self.position = Position(self.position.generation, segment, end)
         self._log.sync(self.position.segment)
         self._log.sync_folder()
         generation = max(self.position.generation, self._log.active.generation)
@@ -117,10 +115,10 @@ class LogCursor:
             stop += len(self._log.line_at(segment, stop))
         for line in lines_of(self._log.read(segment, start, stop), start):
             told = line.operation if line.record is not None else None
-            if told is None or told.seq != self._last_seq() + 1:
+            if told is None or told.seq != self._sink.history.last_seq + 1:
                 self._name_damage(segment, line.offset, "an acknowledged line is damaged")
                 return False
-            odd = try_load(self._log.path(segment), line, partial(self._take_in, segment))
+            odd = try_load(self._log.path(segment), line, partial(self._sink.load_operation, segment))
             if odd is not None:
                 self.damage.append(odd)
                 return False

@@ -1,34 +1,202 @@
-"""A log read from its newest base on with every check: what is not whole is named, and nothing of it is believed."""
+"""Read a log from its base on. Opening, the doctor, compaction and restores read it in this one way."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
-from knowhub.core.erasing import ERASING
 from knowhub.core.errors import Unavailable
 from knowhub.stores.files.filesystem import FileSystem
+from knowhub.stores.files.lock import LockFile, Position
 from knowhub.stores.files.log.change_log import ChangeLog, Header, Line
 from knowhub.stores.files.log.log_line import BASE, BaseHeader, line_checksum
-from knowhub.stores.files.log.partial_line import (
-    PartialChange,
-    PartialOperation,
-    decode_base_line,
-    decode_operation,
-    row_text,
-)
-from knowhub.stores.files.log.recovery import SHAPE_ERRORS
+from knowhub.stores.files.log.log_manifest import MANIFEST
+from knowhub.stores.files.log.partial_line import PartialChange, decode_base_line, decode_operation, row_text
+from knowhub.stores.files.log.recovery import Damage, check_segment, try_load
 
-Take: TypeAlias = Callable[[str, Sequence[PartialChange], int], None]
-"""Takes in the rows of a line: its account, the rows, and the operation's number; of a base, that of its newest one.
 
-It raises ValueError, TypeError, KeyError or AttributeError for a row that has not the shape of one.
-"""
+class LogSink(Protocol):
+    """Receives what is read: the header and the lines of the base, then the lines of the segments.
+
+    Raises one of SHAPE_ERRORS for a line that another program wrote.
+    """
+
+    def begin_after(self, base: BaseHeader) -> None: ...
+    def load_rows(self, number: int, line: Line) -> None: ...
+    def load_operation(self, segment: int, line: Line) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class LogBounds:
+    """The files of a log and its end at one moment; `size` is the length of the last segment.
+
+    `position` is the durable end, None if only the log itself can tell. `vanished` is that end where LOCK names a
+    segment that is missing.
+    """
+
+    segments: Sequence[int]
+    base: int | None
+    size: int
+    position: Position | None = None
+    vanished: Position | None = None
+
+    @classmethod
+    def of(cls, log: ChangeLog, lock: LockFile | None = None) -> "LogBounds":
+        """Look at the files on disk, and at LOCK if it is given. Raises ValueError for a file without a number."""
+        base = next((number for number in reversed(log.bases()) if log.base_header(number)[0] is not None), None)
+        first = 0 if base is None else base ^ BASE
+        segments = [segment for segment in log.segments() if segment >= first]
+        size = log.size(segments[-1]) if segments else 0
+        published = lock.read() if lock is not None else None
+        if lock is None or published is None:
+            return cls(segments, base, size)
+        position = published[1]
+        if position.segment not in segments:
+            # There is no segment whose inode could be compared, so only the inode of LOCK and the boot count.
+            return cls(segments, base, size, vanished=position if lock.is_trusted(None) else None)
+        return cls(segments, base, size, position if lock.is_trusted(log.inode(position.segment)) else None)
+
+    @classmethod
+    def until(cls, log: ChangeLog, end: tuple[int, int] | None) -> "LogBounds":
+        """Return the bounds of a log that is durable up to a segment and an offset, or up to the end of its files."""
+        found = cls.of(log)
+        last, offset = end or (max(found.segments, default=1), found.size)
+        segments = [number for number in found.segments if number <= last]
+        size = log.size(last) if last in segments else 0
+        return cls(segments, found.base, size, Position(0, last, offset))
+
+    def durable(self, log: ChangeLog, segment: int, header_length: int) -> int | None:
+        """Return where the acknowledged bytes of a segment end; None if only the log itself can tell."""
+        if segment != self.segments[-1]:
+            following, _ = log.header(self.segments[self.segments.index(segment) + 1])
+            return following.previous_length if following else None
+        if self.position is None:
+            return None
+        # If the process that started this segment died before it published, it contains only its header.
+        return self.position.offset if self.position.segment == segment else header_length
+
+    @property
+    def missing(self) -> list[int]:
+        """The numbers of the segments that are missing between the base, or the beginning, and the last segment."""
+        first = 1 if self.base is None else self.base ^ BASE
+        last = max([first, *self.segments, self.position.segment if self.position else 0])
+        return sorted(set(range(first, last + 1)) - set(self.segments))
+
+
+class LogReader:
+    """Hands the good lines of a log to a sink, and names all others. Behind damage it reads on.
+
+    `ends` says where the lines of each segment end that count. `log_id`, `generation` and `last_seq` are those that
+    the log had at the last line.
+    """
+
+    def __init__(self, log: ChangeLog, sink: LogSink, last_seq: int = 0) -> None:
+        self._log = log
+        self._sink = sink
+        self.damage: list[Damage] = []
+        self.log_id = ""
+        self.generation = 1
+        self.last_seq = last_seq
+        self.ends: dict[int, int] = {}
+
+    def read(self, bounds: LogBounds) -> None:
+        """Read the base and all segments. Raises OSError."""
+        if self._log.active.problem is not None:
+            self.report(self._log.folder / MANIFEST, 0, self._log.active.problem)
+        self._read_base(bounds.base)
+        self._find_missing(bounds)
+        for number in bounds.segments:
+            header, start = self._log.header(number)
+            self._check_header(number, header)
+            size = bounds.size if number == bounds.segments[-1] else self._log.size(number)
+            self.ends[number] = self.read_lines(number, start, size, bounds.durable(self._log, number, start))
+
+    def read_lines(self, number: int, start: int, size: int, durable: int | None) -> int:
+        """Read the lines of a segment from `start`; return where those end that count. Raises OSError.
+
+        All up to `durable` was acknowledged. If it is None, the log itself tells where that ends.
+        """
+        path, known, end = self._log.path(number), len(self.damage), size if durable is None else durable
+        stop = min(size, end)
+        found = check_segment(
+            path,
+            lambda: self._log.lines(number, start, stop),
+            stop,
+            self.last_seq + 1,
+            durable=durable is not None,
+            after_damage=bool(self.damage),
+        )
+        if size < end:
+            self.report(path, size, f"the file ends here, {end - size} acknowledged bytes are gone")
+        load = partial(self._sink.load_operation, number)
+        for line in found.lines:
+            if (odd := try_load(path, line, load)) is not None:
+                self.report(path, odd.offset, odd.reason)
+            self.last_seq = line.operation.seq if line.operation is not None else self.last_seq
+        for damage in found.damage:
+            self.report(path, damage.offset, damage.reason)
+        # All damage in the order of the file.
+        self.damage[known:] = sorted(self.damage[known:], key=lambda damage: damage.offset)
+        return end if size < end else found.end
+
+    def report(self, path: Path, offset: int, reason: str) -> None:
+        """Name damage."""
+        self.damage.append(Damage(str(path), offset, reason))
+
+    def _read_base(self, number: int | None) -> None:
+        log = self._log
+        for newer in reversed([base for base in log.bases() if number is None or base > number]):
+            self.report(log.path(newer), 0, "the base is damaged: its header or its end")
+        header, start = log.base_header(number) if number is not None else (None, 0)
+        if number is None or header is None:
+            return
+        self.log_id, self.generation, self.last_seq = header.log_id, header.generation, header.last_seq
+        self._sink.begin_after(header)
+        path, known, rows, expected = log.path(number), len(self.damage), 0, 0
+        for line in log.lines(number, start, log.size(number)):
+            read = line.base_line
+            if read is None:
+                self.report(path, line.offset, "its checksum or its JSON is wrong")
+            elif read.knowhub_base_end is not None:
+                expected = read.rows or 0
+            elif read.account is None or read.changes is None:
+                self.report(
+                    path, line.offset, "it is no line of this KnowHub's log: neither rows nor the end of a base"
+                )
+            elif (odd := try_load(path, line, partial(self._sink.load_rows, number))) is not None:
+                self.report(path, odd.offset, odd.reason)
+            else:
+                rows += len(read.changes)
+        if rows != expected and len(self.damage) == known:
+            self.report(path, 0, f"holds {rows} rows, and by its end it held {expected}")
+
+    def _find_missing(self, bounds: LogBounds) -> None:
+        behind = "later segments are there" if bounds.segments else "the log goes on with it behind its base"
+        paths = [self._log.path(number) for number in bounds.missing]
+        for path in self._log.active.missing():
+            if path not in paths:
+                self.report(path, 0, "the manifest names it, and it is missing")
+        for path in paths:
+            self.report(path, 0, f"is missing; {behind}")
+
+    def _check_header(self, number: int, header: Header | None) -> None:
+        path = self._log.path(number)
+        if header is None:
+            self.report(path, 0, "the segment's header is damaged")
+            return
+        if header.segment != number:
+            self.report(path, 0, f"by its header this is segment {header.segment}")
+        if header.log_id != (self.log_id or header.log_id):
+            self.report(path, 0, "by its header it is of another log than the segment before it")
+        elif header.first_seq != self.last_seq + 1 and not self.damage:
+            self.report(path, 0, f"it begins with operation {header.first_seq}, and {self.last_seq + 1} was to follow")
+        self.log_id, self.generation = self.log_id or header.log_id, max(self.generation, header.generation)
 
 
 class DamagedLog(Unavailable):
-    """A log does not read back: `path` is the file, `offset` where its first bad line begins."""
+    """A log that does not read back: `path` is the file, `offset` where its first bad line begins."""
 
     def __init__(self, path: Path, offset: int, reason: str) -> None:
         super().__init__(f"{path} at offset {offset}: {reason}")
@@ -37,169 +205,67 @@ class DamagedLog(Unavailable):
         self.reason = reason
 
 
-@dataclass(frozen=True, slots=True)
-class LogEnd:
-    """Where reading stops: everything before this offset of this segment is durable."""
-
-    segment: int
-    offset: int
+Take: TypeAlias = Callable[[str, Sequence[PartialChange], int], None]
+"""Receives the rows of a line: the account, the rows, and the operation's number; of a base, that of its newest one."""
 
 
-@dataclass(slots=True)
-class LogSummary:
-    """What a log told of itself. `checksum` and `last_time` are those of operation `last_seq`, the last one read.
+class WholeLog(LogReader):
+    """Reads a log that must not have any damage: the first that is found is raised as DamagedLog."""
 
-    `erases` is the number of the newest erasing.
-    """
+    def __init__(self, log: ChangeLog, take: Take) -> None:
+        super().__init__(log, self)
+        self._take = take
+        self._base_checksum = ""
+        self._last_line = b""
 
-    log_id: str = ""
-    generation: int = 1
-    last_seq: int = 0
-    checksum: str = ""
-    last_time: float = 0.0
-    erases: int = 0
+    @property
+    def checksum(self) -> str:
+        """The checksum of the last operation's line."""
+        return line_checksum(self._last_line) or self._base_checksum
+
+    def report(self, path: Path, offset: int, reason: str) -> None:
+        """Raise DamagedLog."""
+        raise DamagedLog(path, offset, reason)
 
     def begin_after(self, base: BaseHeader) -> None:
-        """Take in the header of a base."""
-        self.log_id, self.generation = base.log_id, base.generation
-        self.last_seq, self.checksum = base.last_seq, base.checksum
-        self.last_time, self.erases = base.last_time, base.erases
+        """See `LogSink`."""
+        self._base_checksum = base.checksum
 
-    def note(self, operation: PartialOperation, line: bytes) -> None:
-        """Take in that an operation is the newest one."""
-        self.last_seq, self.checksum = operation.seq, line_checksum(line)
-        self.last_time = max(self.last_time, operation.timestamp)
-        if operation.op.startswith(ERASING):
-            self.erases = self.last_seq
+    def load_rows(self, number: int, line: Line) -> None:
+        """See `LogSink`."""
+        del number
+        read = line.base_line or decode_base_line(line.data)
+        self._take(read.account or "", read.changes or (), self.last_seq)
+
+    def load_operation(self, segment: int, line: Line) -> None:
+        """See `LogSink`."""
+        del segment
+        operation = line.operation or decode_operation(line.data)
+        self._take(operation.account, operation.changes, operation.seq)
+        self._last_line = line.data
 
 
-def read_log(files: FileSystem, folder: Path, take: Take, *, end: LogEnd | None = None) -> LogSummary:
-    """Give the rows of a change_log folder, from its newest base on, to `load`, line by line; nothing is written.
+def read_log(files: FileSystem, folder: Path, take: Take, *, end: tuple[int, int] | None = None) -> WholeLog:
+    """Give the rows of a change_log folder, from its base on, to `take`, line by line; nothing is written.
 
-    All up to `end` is durable; without it that is all of the log. Raises DamagedLog for the first thing that is wrong,
-    and OSError.
+    All up to `end`, a segment and an offset, is durable; without it that is all of the log. Raises DamagedLog for the
+    first thing that is wrong, and OSError.
     """
-    log = ChangeLog(files, folder)
-    try:
-        return _Reader(log, end, take, LogSummary()).run()
-    finally:
-        log.close()
-
-
-@dataclass(slots=True)
-class _Reader:
-    log: ChangeLog
-    end: LogEnd | None
-    take: Take
-    found: LogSummary
-
-    def run(self) -> LogSummary:
-        first = self._read_base()
-        segments = self._segments(first)
-        headers = [self._header(number) for number in segments]
-        for place, number in enumerate(segments):
-            header, start = headers[place]
-            self._check_header(number, header)
-            following = headers[place + 1][0].previous_length if place + 1 < len(segments) else None
-            self._read_segment(number, start, self._length(number, following))
-        return self.found
-
-    def _read_base(self) -> int:
-        """Read the newest base; return the segment that follows it, the first one where there is no base."""
-        bases = self.log.bases()
-        if not bases:
-            return 1
-        number, count = bases[-1], 0
-        with self._check_shape(number, 0):
-            base, start = self.log.base_header(number)
-        if base is None or base.segment != number ^ BASE:
-            raise self._damage(number, 0, "the base is damaged: its header or its end")
-        self.found.begin_after(base)
-        told = -1
-        for line in self.log.lines(number, start, self.log.size(number)):
-            data = self._check_line(number, line)
-            with self._check_shape(number, line.offset):
-                read = decode_base_line(data)
-                if read.knowhub_base_end is not None:
-                    told = -1 if read.rows is None else read.rows
-                elif read.account is None or read.changes is None:
-                    raise ValueError("neither rows nor the end of a base")
-                else:
-                    count += len(read.changes)
-                    self.take(read.account, read.changes, self.found.last_seq)
-        if told != count:
-            raise self._damage(number, 0, f"the base says that it has {told} rows, and it has {count}")
-        return base.segment
-
-    def _segments(self, first: int) -> list[int]:
-        there = [number for number in self.log.segments() if number >= first]
-        last = self.end.segment if self.end else max(there, default=first)
-        for number in range(first, last + 1):
-            if number not in there:
-                raise self._damage(number, 0, "this segment is missing")
-        return list(range(first, last + 1))
-
-    def _header(self, number: int) -> tuple[Header, int]:
-        header, start = self.log.header(number)
-        if header is None:
-            raise self._damage(number, 0, "the segment's header is damaged")
-        return header, start
-
-    def _check_header(self, number: int, header: Header) -> None:
-        self.found.log_id = self.found.log_id or header.log_id
-        self.found.generation = max(self.found.generation, header.generation)
-        if (header.log_id, header.segment) != (self.found.log_id, number):
-            raise self._damage(number, 0, "by its header it is another segment, or of another log")
-        if header.first_seq != self.found.last_seq + 1:
-            raise self._damage(number, 0, f"operation {self.found.last_seq + 1} was to follow, not {header.first_seq}")
-
-    def _length(self, number: int, following: int | None) -> int:
-        """Return where a segment ends. Raises DamagedLog when its file is shorter."""
-        size = self.log.size(number)
-        length = following if following is not None else size
-        if self.end is not None and number == self.end.segment:
-            length = self.end.offset
-        if size < length:
-            raise self._damage(number, size, f"the file ends here, {length - size} acknowledged bytes are gone")
-        return length
-
-    def _read_segment(self, number: int, start: int, end: int) -> None:
-        for line in self.log.lines(number, start, end):
-            data = self._check_line(number, line)
-            with self._check_shape(number, line.offset):
-                operation = decode_operation(data)
-            if operation.seq != self.found.last_seq + 1 or line.offset + len(data) > end:
-                raise self._damage(number, line.offset, f"operation {self.found.last_seq + 1} was to stand here")
-            with self._check_shape(number, line.offset):
-                self.found.note(operation, data)
-                self.take(operation.account, operation.changes, operation.seq)
-
-    def _check_line(self, number: int, line: Line) -> bytes:
-        if not line.is_whole:
-            raise self._damage(number, line.offset, "its checksum or its JSON is wrong")
-        return line.data
-
-    @contextmanager
-    def _check_shape(self, number: int, offset: int) -> Iterator[None]:
-        """Name a line whose checksum is right, and which no KnowHub of this format has written."""
-        try:
-            yield
-        except SHAPE_ERRORS as problem:
-            raise self._damage(number, offset, f"it is no line of this KnowHub's log ({problem!r})") from problem
-
-    def _damage(self, number: int, offset: int, reason: str) -> DamagedLog:
-        return DamagedLog(self.log.path(number), offset, reason)
+    with closing(ChangeLog(files, folder)) as log:
+        read = WholeLog(log, take)
+        read.read(LogBounds.until(log, end))
+    return read
 
 
 @dataclass(frozen=True, slots=True)
 class LogRows:
     """What a log told, and rows by collection and id, tombstones too, in the order of their creation, as JSON text."""
 
-    told: LogSummary
+    told: WholeLog
     rows: Mapping[tuple[str, str], bytes]
 
 
-def latest_rows(files: FileSystem, folder: Path, account: str | None, *, end: LogEnd | None = None) -> LogRows:
+def latest_rows(files: FileSystem, folder: Path, account: str | None, *, end: tuple[int, int] | None = None) -> LogRows:
     """Read the rows of an account, of none if it is None, out of a change_log folder that is durable up to `end`.
 
     Raises DamagedLog for the first thing that is wrong, whosever it is, and OSError.

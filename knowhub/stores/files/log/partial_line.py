@@ -46,24 +46,6 @@ class PartialOperation(msgspec.Struct, frozen=True):
     group: Group | None = None
 
 
-class InfoRow(msgspec.Struct, frozen=True):
-    """What a catalog reads of an info."""
-
-    id: str
-    owner: str
-    scopes: list[str]
-    deleted: bool = False
-
-
-class LinkRow(msgspec.Struct, frozen=True):
-    """What a catalog reads of a link."""
-
-    info_id: str
-    keyword_id: str
-    relation: str
-    deleted: bool = False
-
-
 class PartialBaseLine(msgspec.Struct, frozen=True):
     """The fields of a line in a base: rows, or the number of rows in the last line."""
 
@@ -77,12 +59,6 @@ _READ_WHOLE: Final = 4 * 1024 * 1024
 _LONG_STRING: Final = 1024
 _OBJECT: Final = ord("{")
 _OPERATION: Final = msgspec.json.Decoder(PartialOperation)
-info_row: Final = msgspec.json.Decoder(InfoRow).decode
-"""From the JSON text of an info; raises ValueError where it has another shape."""
-
-link_row: Final = msgspec.json.Decoder(LinkRow).decode
-"""From the JSON text of a link; raises ValueError where it has another shape."""
-
 _BASE_LINE: Final = msgspec.json.Decoder(PartialBaseLine)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from knowhub.core.clock import Clock, iso
 from knowhub.core.operation import Group
 from knowhub.stores.files.filesystem import FileSystem, replace_file
-from knowhub.stores.files.log.change_log import ChangeLog, Line, lines_of
+from knowhub.stores.files.log.change_log import ChangeLog, Line
 
 SHAPE_ERRORS = (KeyError, TypeError, ValueError, AttributeError)
 """The errors of reading a line that another program wrote."""
@@ -39,19 +39,25 @@ class SegmentCheck:
 
 
 def check_segment(
-    path: Path, data: bytes, start: int, next_seq: int, *, durable: bool, after_damage: bool = False
+    path: Path,
+    read: Callable[[], Iterator[Line]],
+    end: int,
+    next_seq: int,
+    *,
+    durable: bool,
+    after_damage: bool = False,
 ) -> SegmentCheck:
-    """Read the lines of a segment from offset `start`. The first should have the number `next_seq`.
+    """Check the lines of a segment that `read()` yields up to `end`. The first should have the number `next_seq`.
 
-    With `durable` all of `data` was acknowledged, and every bad line is damage. Without, the log alone decides:
+    With `durable` all of them were acknowledged, and every bad line is damage. Without, the log alone decides:
     a bad line that a later batch follows is damage; in the last batch all from its first bad line on is torn.
     With `after_damage` operations before these are lost, so that the first number may be a later one.
     """
-    judged = SegmentCheck(start + len(data))
+    judged = SegmentCheck(end)
     if not durable:
-        marks = [_mark(line) for line in _check_sequence(lines_of(data, start), next_seq, after_bad=after_damage)]
+        marks = [_mark(line) for line in _check_sequence(read(), next_seq, after_bad=after_damage)]
         judged.end = _durable_end(marks, judged.end)
-    judged.lines = _valid_lines(judged, path, _check_sequence(lines_of(data, start), next_seq, after_bad=after_damage))
+    judged.lines = _valid_lines(judged, path, _check_sequence(read(), next_seq, after_bad=after_damage))
     return judged
 
 

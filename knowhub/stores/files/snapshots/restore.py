@@ -15,7 +15,7 @@ from knowhub.core.store_results import differs
 from knowhub.stores.files.data_directory import KEYRING, DataDirectory
 from knowhub.stores.files.filesystem import PRIVATE_MODE, FileSystem, replace_file, write_all
 from knowhub.stores.files.keys.keyring import keyring_text, merge_keys, read_keyring
-from knowhub.stores.files.log.log_reader import DamagedLog, LogEnd, LogRows, latest_rows
+from knowhub.stores.files.log.log_reader import DamagedLog, LogRows, latest_rows
 from knowhub.stores.files.projections.plain_files import remove_tree
 from knowhub.stores.files.snapshots.archive_reader import unpack_snapshot
 from knowhub.stores.files.snapshots.snapshot_manifest import DamagedSnapshot, Manifest
@@ -37,7 +37,7 @@ class _Order:
     scratch: Path
     account: str
     fixed: Mapping[str, Sequence[str]]
-    end: LogEnd
+    end: tuple[int, int]
     max_bytes: int
 
 
@@ -52,7 +52,7 @@ def prepare_restore(files: FileSystem, root: Path, arguments: Mapping[str, Any])
         scratch=Path(arguments["scratch"]),
         account=arguments["account"],
         fixed=arguments["fixed"],
-        end=LogEnd(*arguments["end"]),
+        end=tuple(arguments["end"]),
         max_bytes=arguments["max_bytes"],
     )
     directory = DataDirectory(root)
