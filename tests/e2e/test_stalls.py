@@ -1,6 +1,7 @@
 """No text holds up the event loop: hostile and honest texts through every route that reads them.
 
-Run the nightly ones with `-s` to see the table: seconds and the longest stall of each route, text and size.
+Run the nightly ones with `-s` to see the table: seconds and the longest stall of each route, text and size. Other
+programs on the machine only slow things down: times are bounded by the processor time of the server (`Stopwatch`).
 """
 
 import json
@@ -17,7 +18,7 @@ import orjson
 import pytest
 
 from tests.e2e.pump_texts import HONEST, HOSTILE, TEXTS
-from tests.e2e.server_process import environment
+from tests.e2e.server_process import Server, Stopwatch, environment
 
 MIB = 1024 * 1024
 # A record is at most two mebibytes; a thousand of them is a batch.
@@ -47,7 +48,7 @@ class Measured:
 
 
 @contextmanager
-def watched_server(data: Path) -> Iterator[str]:
+def watched_server(data: Path) -> Iterator[Server]:
     with subprocess.Popen(
         [sys.executable, "-m", "tests.e2e.heartbeat_server"],
         stdout=subprocess.PIPE,
@@ -59,7 +60,7 @@ def watched_server(data: Path) -> Iterator[str]:
             with httpx.Client(base_url=url, trust_env=False) as client:
                 while not answers(client):
                     time.sleep(0.05)
-            yield url
+            yield Server(url, process)
         finally:
             process.kill()
 
@@ -111,15 +112,15 @@ def requests_with(client: httpx.Client, text: str, name: str) -> dict[str, Calla
     }
 
 
-def measure(url: str, text: str, name: str) -> dict[str, Measured]:
+def measure(server: Server, text: str, name: str) -> dict[str, Measured]:
     """Send a text through every route, one after another."""
     measured: dict[str, Measured] = {}
-    with httpx.Client(base_url=url, timeout=600, trust_env=False) as client:
+    with httpx.Client(base_url=server.url, timeout=600, trust_env=False) as client:
         for route, send in requests_with(client, text, name).items():
             client.get("/_heartbeat")
-            started = time.perf_counter()
+            watch = Stopwatch(server.process.pid)
             answer = send()
-            seconds = time.perf_counter() - started
+            seconds = watch.read()
             assert answer.status_code < 300, (route, answer.text[:500])
             beat = client.get("/_heartbeat").json()
             measured[route] = Measured(seconds, **beat)
@@ -136,29 +137,30 @@ def stalls(measured: dict[str, Measured], limit_ms: float) -> list[str]:
 
 @pytest.mark.timeout(300)
 def test_half_a_mebibyte_of_text_stalls_nobody(tmp_path: Path) -> None:
-    with watched_server(tmp_path) as url:
+    with watched_server(tmp_path) as server:
         found = [
             f"{kind}: {stall}"
             for kind in ("quotes", "logs", "novel")
-            for stall in stalls(measure(url, TEXTS[kind](MIB // 2), kind), STALL_AMONG_OTHERS_MS)
+            for stall in stalls(measure(server, TEXTS[kind](MIB // 2), kind), STALL_AMONG_OTHERS_MS)
         ]
 
     assert not found, "\n".join(found)
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(3600)
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("kind", [*HOSTILE, *HONEST])
 def test_sixteen_mebibytes_stall_nobody_and_take_linear_time(tmp_path: Path, kind: str) -> None:
     rounds: dict[int, dict[str, Measured]] = {}
     for mebibytes in (4, 8, 16):
-        with watched_server(tmp_path / str(mebibytes)) as url:
-            rounds[mebibytes] = measure(url, TEXTS[kind](mebibytes * MIB), kind)
+        with watched_server(tmp_path / str(mebibytes)) as server:
+            rounds[mebibytes] = measure(server, TEXTS[kind](mebibytes * MIB), kind)
     for route in rounds[4]:
         figures = [f"{rounds[size][route].seconds:7.2f} s {rounds[size][route].stall_ms:5.0f} ms" for size in rounds]
         sys.stdout.write(f"{kind:13} {route:9} {' | '.join(figures)}\n")
 
     found = [stall for measured in rounds.values() for stall in stalls(measured, STALL_MS)]
     assert not found, "\n".join(found)
-    for route, last in rounds[16].items():
-        assert last.seconds < 3 * rounds[8][route].seconds + 1, (route, rounds)
+    for less, more in ((4, 8), (8, 16)):
+        for route, measured in rounds[more].items():
+            assert measured.seconds < 3 * rounds[less][route].seconds + 0.5, (route, less, more, rounds)
