@@ -1,12 +1,12 @@
 """Snapshots of the whole directory, and the return of one account to one of them."""
 
-import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
 from knowhub.core import clock
+from knowhub.core.clock import CooperativePause
 from knowhub.core.collection import Collection, Collections, Key, OnDelete
 from knowhub.core.erasing import is_erased
 from knowhub.core.errors import Conflict, KnowHubError, NotFound
@@ -17,6 +17,7 @@ from knowhub.core.operation import (
     Draft,
     Group,
     IdempotencyKey,
+    LongDecision,
     Operation,
     Row,
     Unchanged,
@@ -82,7 +83,7 @@ ROWS_PER_OPERATION = 1000
 
 # The first operation takes in what was written while the restore was prepared as well.
 _ROWS_OF_FIRST = ROWS_PER_OPERATION // 2
-_ROWS_A_TURN = 200
+_ROWS_A_REPORT = 200
 _TRIES = 10
 _ERASED_NAMED = 1000
 
@@ -251,10 +252,10 @@ class _Plan:
 
     async def read(self) -> None:
         """Read what differs, a little at a time."""
+        pace = CooperativePause()
         async for wanted in self._prepared.differences():
             self._add_row(wanted)
-            if len(self._wanted) % _ROWS_A_TURN == 0:
-                await asyncio.sleep(0)
+            await pace.pause()
 
     def needs_fixed_rows(self) -> bool:
         """Return whether a row that every account has is in the snapshot and was never made here."""
@@ -274,10 +275,11 @@ class _Plan:
         self._seq = newest
         due: list[Key] = []
         self._erased.clear()
+        pace = CooperativePause()
         for count, key in enumerate(self._wanted):
-            if count % _ROWS_A_TURN == 0:
+            if count % _ROWS_A_REPORT == 0:
                 progress(count, len(self._wanted))
-                await asyncio.sleep(0)
+            await pace.pause()
             view = self._store.view(self._ctx.account)
             if self._row(view, key) is not None:
                 due.append(key)
@@ -310,7 +312,8 @@ class _Plan:
                 group = Group(restore_id, index, len(self.chunks))
                 return Draft(RESTORE_OP, writes, reply={**reply, "erased": named}, group=group, is_exact=True)
 
-            return decide
+            # A thousand rows may have long texts.
+            return LongDecision(decide)
 
         return [make_decision(index, keys) for index, keys in enumerate(self.chunks)]
 

@@ -94,6 +94,10 @@ def requests_with(client: httpx.Client, text: str, name: str) -> dict[str, Calla
             time.sleep(0.05)
         return answer
 
+    def restore() -> httpx.Response:
+        newest = client.get("/api/maintenance/snapshots").json()["results"][0]
+        return client.post(f"/api/maintenance/snapshots/{newest['ts']}/restore")
+
     session = {"session_id": name, "user_id": "li", "messages": messages}
     lines = b"\n".join(orjson.dumps({**record, "task": f"{record['task']} again"}) for record in records)
     return {
@@ -107,8 +111,10 @@ def requests_with(client: httpx.Client, text: str, name: str) -> dict[str, Calla
         "list": lambda: client.get("/api/knowledge", params={"limit": 1000}),
         "infos": lambda: post("/api/infos/batch", {"items": infos}),
         "keywords": lambda: post("/api/keywords/batch", {"items": keywords}),
+        "snapshot": lambda: client.post("/api/maintenance/snapshots"),
         "import": lambda: client.post("/api/knowledge/import", content=lines, headers=LINES),
         "audit": lambda: client.get("/api/maintenance/audit"),
+        "restore": restore,
     }
 
 
