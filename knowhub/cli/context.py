@@ -71,7 +71,7 @@ def commit(
     if not options.as_json:
         _print_commit(result)
         return
-    from knowhub.web.routes.context import make_commit_view
+    from knowhub.web.views import make_commit_view
 
     output.print_json({**make_commit_view(result), "operation_id": result.operation_id})
 
@@ -98,9 +98,9 @@ def search(
     if not options.as_json:
         _print_found(found)
         return
-    from knowhub.web.routes.context import make_search_view
+    from knowhub.web.views import make_memory_search_view
 
-    output.print_json(make_search_view(found))
+    output.print_json(make_memory_search_view(found))
 
 
 @app.command("read")
@@ -123,9 +123,7 @@ def read(
         ),
     )
     if options.as_json:
-        from knowhub.web.routes.context import make_read_view
-
-        output.print_json(make_read_view(block))
+        output.print_json(block)
         return
     output.say(_level_text(block))
     for edge in block.relations:
@@ -154,7 +152,7 @@ def tree(
 @expand_options
 def outbox(options: CallerOptions) -> None:
     """Count the texts that wait for the vector index, and show those that failed for good."""
-    from knowhub.web.routes.context import make_outbox_view
+    from knowhub.web.views import make_outbox_view
 
     async def work(hub: Hub, ctx: RequestContext) -> dict[str, Any]:
         return make_outbox_view(await hub.memories.outbox.status(ctx))

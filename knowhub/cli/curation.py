@@ -55,7 +55,7 @@ def extract(
     if not options.as_json:
         _print_extracted(extracted)
         return
-    from knowhub.web.routes.knowledge import make_extraction_view
+    from knowhub.web.views import make_extraction_view
 
     output.print_json({**make_extraction_view(extracted), "operation_id": extracted.operation_id})
 
@@ -71,8 +71,8 @@ def slim(
 
     `knowhub undo SLIM_ID` reverts all of it.
     """
-    from knowhub.web.routes.knowledge import make_slimming_view
     from knowhub.web.schemas.knowledge import SlimBody
+    from knowhub.web.views import make_slimming_view
 
     body = parse_model(SlimBody, {"model": model, "dry_run": dry_run})
     with output.show_progress(options.as_json) as bars:
@@ -115,7 +115,7 @@ def audit(
     if not options.as_json:
         _print_audit(report)
         return
-    from knowhub.web.routes.upkeep import make_report_view
+    from knowhub.web.views import make_report_view
 
     output.print_json(make_report_view(report))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -51,13 +52,13 @@ class KeyOptions:
 @expand_options
 def create(holder: KeyOptions, options: CommonOptions) -> None:
     """Create a key and print it. It is shown only now: the directory stores its hash."""
-    from knowhub.web.routes.admin import make_issued_key_view
+    from knowhub.web.views import make_issued_key_view
 
     body = holder.to_body()
 
     async def work(hub: Hub, _: RequestContext) -> dict[str, Any]:
         issued = await hub.identity.mint(local_context(hub.default_owner, holder.account), body.to_new())
-        return make_issued_key_view(hub.identity, issued) | {"operation_id": issued.operation_id}
+        return make_issued_key_view(hub.identity, issued)
 
     _print_key(run_on_hub(options, work, create=True), options)
 
@@ -68,32 +69,33 @@ def list_keys(
     options: CommonOptions, account: Annotated[str | None, typer.Option(help="Only keys of this account.")] = None
 ) -> None:
     """List the keys, the oldest first. Expired and revoked keys are included."""
-    from knowhub.web.routes.admin import make_key_view
+    from knowhub.web.views import make_key_view
 
     async def work(hub: Hub, _: RequestContext) -> list[dict[str, Any]]:
         keys = await hub.identity.keys(local_context(hub.default_owner), account)
         return [make_key_view(hub.identity, key) for key in keys]
 
     keys = run_on_hub(options, work)
-    if options.as_json:
-        output.print_json({"results": keys, "count": len(keys), "next_cursor": None})
-        return
-    rows = [
-        (key["key_id"], key["account"], _holder(key), key["role"], _validity(key), key["last_used_at"] or "")
-        for key in keys
-    ]
-    output.print_table(("key", "account", "holder", "role", "until", "last used"), rows)
+    columns: dict[str, Callable[[Mapping[str, Any]], object]] = {
+        "key": lambda key: key["key_id"],
+        "account": lambda key: key["account"],
+        "holder": _holder,
+        "role": lambda key: key["role"],
+        "until": _validity,
+        "last used": lambda key: key["last_used_at"] or "",
+    }
+    output.print_page(keys, columns, as_json=options.as_json)
 
 
 @app.command("rotate")
 @expand_options
 def rotate(key_id: KeyId, options: CommonOptions) -> None:
     """Replace a key and print the new one. The old key is invalid at once."""
-    from knowhub.web.routes.admin import make_issued_key_view
+    from knowhub.web.views import make_issued_key_view
 
     async def work(hub: Hub, _: RequestContext) -> dict[str, Any]:
         issued = await hub.identity.rotate(await _context_of(hub, key_id), key_id)
-        return make_issued_key_view(hub.identity, issued) | {"operation_id": issued.operation_id}
+        return make_issued_key_view(hub.identity, issued)
 
     _print_key(run_on_hub(options, work), options)
 
@@ -107,10 +109,8 @@ def revoke(key_id: KeyId, options: CommonOptions) -> None:
         return await hub.identity.revoke(await _context_of(hub, key_id), key_id)
 
     operation_id = run_on_hub(options, work)
-    if options.as_json:
-        output.print_json({"operation_id": operation_id})
-    else:
-        output.say(f"revoked {key_id}" if operation_id is not None else f"{key_id} was revoked before")
+    line = f"revoked {key_id}" if operation_id is not None else f"{key_id} was revoked before"
+    output.print_answer({"operation_id": operation_id}, line, as_json=options.as_json)
 
 
 @app.command("rotate-master")
@@ -122,10 +122,8 @@ def rotate_master(options: CommonOptions) -> None:
     before. Otherwise a new key file replaces the old one.
     """
     result = run_on_hub(options, lambda hub, _: hub.vault.rotate())
-    if options.as_json:
-        output.print_json(asdict(result))
-    else:
-        output.say(f"rotated  {result.rewrapped} of {result.keys} keys; the master key is now {result.master}")
+    line = f"rotated  {result.rewrapped} of {result.keys} keys; the master key is now {result.master}"
+    output.print_answer(result, line, as_json=options.as_json)
 
 
 async def _context_of(hub: Hub, key_id: str) -> RequestContext:
@@ -144,12 +142,12 @@ def _print_key(key: dict[str, Any], options: CommonOptions) -> None:
     output.warn(f"{key['key_id']}: {_holder(key)}, {key['role']} in account {key['account']}; it is shown only now")
 
 
-def _holder(key: dict[str, Any]) -> str:
+def _holder(key: Mapping[str, Any]) -> str:
     ids = [f"{kind}:{key[f'{kind}_id']}" for kind in ("user", "agent") if key[f"{kind}_id"] is not None]
     return ", ".join([*ids, *(f"{kind}:{item}" for kind in ("project", "team", "org") for item in key[f"{kind}_ids"])])
 
 
-def _validity(key: dict[str, Any]) -> str:
+def _validity(key: Mapping[str, Any]) -> str:
     if key["revoked_at"] is not None:
         return f"revoked {key['revoked_at']}"
     until = key["expires_at"] or "no end"

@@ -42,10 +42,7 @@ def reindex(options: CommonOptions) -> None:
             return await hub.reindex(lambda done, total: bars.update(task, completed=done, total=total))
 
         count = run_on_hub(options, work)
-    if options.as_json:
-        output.print_json({"records": count})
-    else:
-        output.say(f"the index has {count} records")
+    output.print_answer({"records": count}, f"the index has {count} records", as_json=options.as_json)
 
 
 @app.command("compact")
@@ -62,14 +59,12 @@ def compact(
     Every row stays. A server may be running.
     """
     result = run_on_hub(options, lambda hub, _: hub.compact(keep_undo_days))
-    if options.as_json:
-        output.print_json(asdict(result))
-        return
-    output.say(
+    lines = [
         f"forgot {result.operations} operations; the log had {result.bytes_before} bytes, now {result.bytes_after}"
-    )
+    ]
     if result.held_by_others:
-        output.say("another process still reads older segments; run it again later to free more")
+        lines.append("another process still reads older segments; run it again later to free more")
+    output.print_answer(result, *lines, as_json=options.as_json)
 
 
 @app.command("doctor")

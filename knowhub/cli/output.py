@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from rich.progress import Progress
     from rich.text import Text
 
-    from knowhub.keywords.model import WrittenRow
 
 _MAX_ERRORS = 20
 _PIPE_WIDTH = 140
@@ -38,6 +37,16 @@ def say_degraded(parts: Iterable[str]) -> None:
     """Print the parts of the server that were missing, such as the language model."""
     for part in parts:
         say(f"did without: {part}")
+
+
+def print_answer(answer: Any, *lines: str, as_json: bool, undo: str | None = None) -> None:  # noqa: ANN401 -- any JSON
+    """Print what a command did: as the HTTP API answers, or in lines that end with how to undo the operation."""
+    if as_json:
+        print_json(answer)
+        return
+    for line in lines:
+        say(line)
+    say_undo(undo)
 
 
 def warn(text: str) -> None:
@@ -73,6 +82,25 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], title:
     console.print(table)
 
 
+def print_page(
+    results: Sequence[Mapping[str, Any]],
+    columns: Mapping[str, Callable[[Mapping[str, Any]], object]],
+    cursor: str | None = None,
+    *,
+    as_json: bool,
+) -> None:
+    """Print a page of a list: as the HTTP API answers, or as a table with how to read the next page.
+
+    `columns` has the heading of each column, and what it shows of a row.
+    """
+    if as_json:
+        print_json({"results": results, "count": len(results), "next_cursor": cursor})
+        return
+    print_table(tuple(columns), ([show(row) for show in columns.values()] for row in results))
+    if cursor is not None:
+        say(f"more with: --cursor {cursor}")
+
+
 def cell(value: object, style: str = "") -> Text:
     """Make a table cell. Markup and control characters in the text have no effect."""
     from rich.text import Text
@@ -92,13 +120,6 @@ def shorten(text: str, max_chars: int = _LINE_CHARS) -> str:
     """Return `text` on one line of at most `max_chars` characters."""
     line = " ".join(text.split())
     return line if len(line) <= max_chars else line[: max_chars - 1] + "…"
-
-
-def format_created(written: WrittenRow) -> dict[str, Any]:
-    """Return what the HTTP API answers when a keyword or an info is created."""
-    answer: dict[str, Any] = {**written.row, "degraded": list(written.degraded)}
-    decision = {"decided": written.decided} if written.decided else {}
-    return {**answer, **decision, "operation_id": written.operation_id}
 
 
 @contextmanager

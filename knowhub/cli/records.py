@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -180,10 +180,12 @@ def search(
 
     params = parse_model(SearchParams, {"q": query, **asdict(selection), **filters.values()})
     found = run_on_hub(options, lambda hub, ctx: hub.knowledge.search.search(ctx, params.query()))
-    if options.as_json:
-        output.print_json(_format_found(found))
-    else:
+    if not options.as_json:
         _print_found(found)
+        return
+    from knowhub.web.views import make_search_view
+
+    output.print_json(make_search_view(found))
 
 
 @app.command("list")
@@ -205,11 +207,17 @@ def list_records(page_options: ListOptions, filters: FilterOptions, options: Cal
         return page, hub.cursors.encode(ctx.account, COLLECTION, page.next_before)
 
     page, cursor = run_on_hub(options, work)
+    columns: dict[str, Callable[[Mapping[str, Any]], object]] = {
+        "id": lambda record: record["id"],
+        "types": lambda record: " ".join(record["types"]),
+        "score": lambda record: record["eval"]["score"],
+        "+": lambda record: record["eval"]["helpful"],
+        "-": lambda record: record["eval"]["harmful"],
+        "owner": lambda record: record["owner"],
+        "task": lambda record: record["task"] or output.shorten(record["content"]),
+    }
     records = [orjson.loads(record) for record in page.records]
-    if options.as_json:
-        output.print_json({"results": records, "count": len(records), "next_cursor": cursor})
-    else:
-        _print_records(records, cursor)
+    output.print_page(records, columns, cursor, as_json=options.as_json)
 
 
 @app.command("get")
@@ -278,30 +286,19 @@ def undo(
     result = run_on_hub(
         options, lambda hub, ctx: hub.operations.history.undo(ctx, operation_id, dry_run=dry_run, with_later=with_later)
     )
-    if options.as_json:
-        output.print_json(_format_undo(result))
-    else:
+    if not options.as_json:
         _print_undo(result)
+        return
+    from knowhub.web.views import make_undo_view
+
+    output.print_json(make_undo_view(result))
 
 
 def _print_saved(saved: SavedRow, status: str, options: CommonOptions) -> None:
-    if options.as_json:
-        duplicate = {"duplicate_of": saved.duplicate_of} if saved.duplicate_of else {}
-        output.print_json({**saved.record, **duplicate, "operation_id": saved.operation_id})
-        return
-    output.say(f"{status}  {saved.record['id']}  (version {saved.record['version']})")
-    output.say_undo(saved.operation_id)
+    from knowhub.web.views import make_saved_view
 
-
-def _format_found(found: KnowledgeSearchResult) -> dict[str, Any]:
-    answer = {
-        "results": found.records,
-        "count": len(found.records),
-        "degraded": found.degraded,
-        "index_lag": found.index_lag,
-    }
-    optional = {"explanation": found.explanation, "tokens": found.tokens}
-    return answer | {name: value for name, value in optional.items() if value is not None}
+    line = f"{status}  {saved.record['id']}  (version {saved.record['version']})"
+    output.print_answer(make_saved_view(saved), line, as_json=options.as_json, undo=saved.operation_id)
 
 
 def _print_found(found: KnowledgeSearchResult) -> None:
@@ -323,28 +320,6 @@ def _print_found(found: KnowledgeSearchResult) -> None:
 def _format_stage(stage: Mapping[str, Any]) -> str:
     score = "" if stage["score"] is None else f" ({stage['score']})"
     return f"{stage['stage']} {stage['rank']}.{score}"
-
-
-def _print_records(records: list[dict[str, Any]], cursor: str | None) -> None:
-    rows = []
-    for record in records:
-        evaluation = record["eval"]
-        counts = (evaluation["score"], evaluation["helpful"], evaluation["harmful"])
-        text = record["task"] or output.shorten(record["content"])
-        rows.append((record["id"], " ".join(record["types"]), *counts, record["owner"], text))
-    output.print_table(("id", "types", "score", "+", "-", "owner", "task"), rows)
-    if cursor is not None:
-        output.say(f"more with: --cursor {cursor}")
-
-
-def _format_undo(result: UndoResult) -> dict[str, Any]:
-    return {
-        "operation_id": result.operation_ids[-1] if result.operation_ids else None,
-        "operation_ids": result.operation_ids,
-        "undone": result.undone,
-        "dry_run": result.dry_run,
-        "changes": [asdict(change) for change in result.changes],
-    }
 
 
 def _print_undo(result: UndoResult) -> None:

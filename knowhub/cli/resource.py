@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -88,11 +89,9 @@ def save(
     """Save a resource. Its secret text is sealed."""
     body = draft.to_body(resource_id)
     saved = run_on_hub(options, lambda hub, ctx: hub.resources.save(ctx, body.to_new(), upsert=upsert), create=True)
-    if options.as_json:
-        output.print_json({**saved.record, "operation_id": saved.operation_id})
-        return
-    output.say(f"saved  {saved.record['id']}  (version {saved.record['version']})")
-    output.say_undo(saved.operation_id)
+    answer = {**saved.record, "operation_id": saved.operation_id}
+    line = f"saved  {saved.record['id']}  (version {saved.record['version']})"
+    output.print_answer(answer, line, as_json=options.as_json, undo=saved.operation_id)
 
 
 @app.command("get")
@@ -125,17 +124,15 @@ def list_resources(page_options: ResourceListOptions, options: CallerOptions) ->
 
     params = parse_model(ResourceListParams, asdict(page_options))
     page = run_on_hub(options, lambda hub, ctx: hub.resources.page(ctx, params.query()))
-    if options.as_json:
-        output.print_json({"results": list(page.records), "count": len(page.records), "next_cursor": page.next_after})
-        return
-    rows = []
-    for record in page.records:
-        expires = f"{record['expires_at'] or ''}{' (expired)' if record['expired'] else ''}"
-        names = ("id", "content_type", "title", "owner", "has_secure_body")
-        rows.append((*(record[name] for name in names), expires))
-    output.print_table(("id", "type", "title", "owner", "sealed", "expires"), rows)
-    if page.next_after is not None:
-        output.say(f"more with: --cursor {page.next_after}")
+    columns: dict[str, Callable[[Mapping[str, Any]], object]] = {
+        "id": lambda record: record["id"],
+        "type": lambda record: record["content_type"],
+        "title": lambda record: record["title"],
+        "owner": lambda record: record["owner"],
+        "sealed": lambda record: record["has_secure_body"],
+        "expires": lambda record: f"{record['expires_at'] or ''}{' (expired)' if record['expired'] else ''}",
+    }
+    output.print_page(page.records, columns, page.next_after, as_json=options.as_json)
 
 
 @app.command("delete")
@@ -154,9 +151,6 @@ def delete(
         return await hub.resources.delete(ctx, check_resource_id(resource_id))
 
     operation_id = run_on_hub(options, work)
-    if options.as_json:
-        output.print_json({"operation_id": operation_id})
-        return
-    output.say(f"{'erased' if erase else 'deleted'}  {resource_id}")
-    if not erase:
-        output.say_undo(operation_id)
+    line = f"{'erased' if erase else 'deleted'}  {resource_id}"
+    undo = None if erase else operation_id
+    output.print_answer({"operation_id": operation_id}, line, as_json=options.as_json, undo=undo)

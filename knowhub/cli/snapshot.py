@@ -25,20 +25,18 @@ Timestamp = Annotated[str, typer.Argument(metavar="TS", help="The snapshot, such
 @expand_options
 def create(options: CommonOptions) -> None:
     """Create a snapshot of everything that is saved. A server may be running."""
-    from knowhub.web.routes.upkeep import make_snapshot_view
+    from knowhub.web.views import make_snapshot_view
 
     entry = run_on_hub(options, lambda hub, _: hub.operations.snapshots.create())
-    if options.as_json:
-        output.print_json(make_snapshot_view(entry))
-    else:
-        output.say(f"snapshot {entry.ts}: {entry.size} bytes in {entry.path}")
+    line = f"snapshot {entry.ts}: {entry.size} bytes in {entry.path}"
+    output.print_answer(make_snapshot_view(entry), line, as_json=options.as_json)
 
 
 @app.command("list")
 @expand_options
 def list_snapshots(options: CommonOptions) -> None:
     """List the snapshots, the newest first."""
-    from knowhub.web.routes.upkeep import make_snapshot_view
+    from knowhub.web.views import make_snapshot_view
 
     async def work(hub: Hub, _: RequestContext) -> list[SnapshotEntry]:
         return list(await hub.operations.snapshots.entries())
@@ -63,29 +61,21 @@ def delete(ts: Timestamp, options: CommonOptions) -> None:
         await hub.operations.snapshots.delete(ts)
 
     run_on_hub(options, work)
-    if options.as_json:
-        output.print_json({"ts": ts, "deleted": True})
-    else:
-        output.say(f"deleted snapshot {ts}")
+    output.print_answer({"ts": ts, "deleted": True}, f"deleted snapshot {ts}", as_json=options.as_json)
 
 
 @app.command("restore")
 @expand_options
 def restore(ts: Timestamp, options: CommonOptions) -> None:
     """Restore a snapshot. The present state is saved in another snapshot, and the restore can be undone."""
-    from knowhub.web.routes.upkeep import make_restore_view
+    from knowhub.web.views import make_restore_view
 
     result = run_on_hub(options, lambda hub, ctx: hub.operations.snapshots.restore(ctx, ts))
-    if options.as_json:
-        operation_id = result.operation_ids[-1] if result.operation_ids else None
-        output.print_json(make_restore_view(result) | {"operation_id": operation_id})
-        return
-    output.say(f"restored {result.restored} rows and removed {result.removed}, as of snapshot {ts}")
-    for collection, row_id in result.erased:
-        output.say(f"{collection} {row_id} was erased after the snapshot, and stays erased")
+    lines = [f"restored {result.restored} rows and removed {result.removed}, as of snapshot {ts}"]
+    lines += [f"{name} {row_id} was erased after the snapshot, and stays erased" for name, row_id in result.erased]
     if result.safety_snapshot is not None:
-        output.say(f"the state before the restore is in snapshot {result.safety_snapshot}")
-    output.say_undo(result.restore_id)
+        lines.append(f"the state before the restore is in snapshot {result.safety_snapshot}")
+    output.print_answer(make_restore_view(result), *lines, as_json=options.as_json, undo=result.restore_id)
 
 
 @app.command("unpack")
@@ -99,7 +89,6 @@ def unpack_file(
 
     settings = load_settings(options)
     manifest = unpack_snapshot(file, settings)
-    if options.as_json:
-        output.print_json({"ts": manifest.ts, "path": str(settings.data_dir), "last_seq": manifest.last_seq})
-    else:
-        output.say(f"{settings.data_dir} now holds snapshot {manifest.ts}, up to operation {manifest.last_seq}")
+    answer = {"ts": manifest.ts, "path": str(settings.data_dir), "last_seq": manifest.last_seq}
+    line = f"{settings.data_dir} now holds snapshot {manifest.ts}, up to operation {manifest.last_seq}"
+    output.print_answer(answer, line, as_json=options.as_json)

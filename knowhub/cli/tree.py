@@ -84,7 +84,10 @@ def search(
     ] = False,
 ) -> None:
     """Find the keyword that QUERY means, with its infos."""
+    import orjson
+
     from knowhub.web.schemas.keywords import SearchParams
+    from knowhub.web.views import render_keyword_search
 
     values = {"q": query, "llm_expand_query": llm, "llm_disambiguate": disambiguate}
     params = parse_model(SearchParams, values, {"llm_expand_query": "--llm", "llm_disambiguate": "--disambiguate"})
@@ -96,7 +99,7 @@ def search(
         return found, [await path_of(hub, ctx, row["id"]) for row in load_rows(found.candidates)]
 
     found, paths = run_on_hub(options, work)
-    answer = _format_found(found)
+    answer = orjson.loads(render_keyword_search(found))
     if options.as_json:
         output.print_json(answer)
     else:
@@ -116,13 +119,12 @@ def add(draft: KeywordOptions, options: CallerOptions) -> None:
         return written, await path_of(hub, ctx, written.row["id"])
 
     written, path = run_on_hub(options, work, create=draft.parent in {None, ROOT_ID})
-    if options.as_json:
-        output.print_json(output.format_created(written))
-        return
-    output.say(f"added  {written.row['id']}  {path}")
+    from knowhub.web.views import make_created_view
+
+    lines = [f"added  {written.row['id']}  {path}"]
     if "llm" in written.degraded:
-        output.say("the model failed: the parent is a guess")
-    output.say_undo(written.operation_id)
+        lines.append("the model failed: the parent is a guess")
+    output.print_answer(make_created_view(written), *lines, as_json=options.as_json, undo=written.operation_id)
 
 
 @app.command("move")
@@ -197,11 +199,8 @@ def delete(
         return await hub.keywords.tree.delete(ctx, keyword_id, Deletion(cascade=cascade, policy=infos)), path
 
     operation_id, path = run_on_hub(options, work)
-    if options.as_json:
-        output.print_json({"operation_id": operation_id})
-        return
-    output.say(f"deleted  {path}")
-    output.say_undo(operation_id)
+    answer = {"operation_id": operation_id}
+    output.print_answer(answer, f"deleted  {path}", as_json=options.as_json, undo=operation_id)
 
 
 @app.command("load")
@@ -226,11 +225,10 @@ def load(
     operation_ids = run_on_hub(
         options, lambda hub, ctx: write_tree(hub, build_tree_context(hub, ctx), tree_file), create=True
     )
-    if options.as_json:
-        last = operation_ids[-1] if operation_ids else None
-        output.print_json({**counts, "operation_ids": operation_ids, "operation_id": last})
-    else:
-        output.say("loaded {keywords} keywords and {infos} infos with {links} links".format(**counts))
+    last = operation_ids[-1] if operation_ids else None
+    answer = {**counts, "operation_ids": operation_ids, "operation_id": last}
+    line = "loaded {keywords} keywords and {infos} infos with {links} links".format(**counts)
+    output.print_answer(answer, line, as_json=options.as_json)
 
 
 def _change(
@@ -243,11 +241,9 @@ def _change(
         return written, await path_of(hub, ctx, written.row["id"])
 
     written, path = run_on_hub(options, change)
-    if options.as_json:
-        output.print_json({**written.row, "operation_id": written.operation_id})
-        return
-    output.say(f"{status if written.operation_id else 'unchanged'}  {written.row['id']}  {path}")
-    output.say_undo(written.operation_id)
+    answer = {**written.row, "operation_id": written.operation_id}
+    line = f"{status if written.operation_id else 'unchanged'}  {written.row['id']}  {path}"
+    output.print_answer(answer, line, as_json=options.as_json, undo=written.operation_id)
 
 
 def _subtree_lines(row: Mapping[str, Any], level: int) -> Iterator[str]:
@@ -258,20 +254,6 @@ def _subtree_lines(row: Mapping[str, Any], level: int) -> Iterator[str]:
     yield from (line for child in row["children_nodes"] for line in _subtree_lines(child, level + 1))
     if row["children"] and not row["children_nodes"]:
         yield f"{_INDENT * (level + 1)}… {row['child_count']} below"
-
-
-def _format_found(found: KeywordSearchResult) -> dict[str, Any]:
-    return {
-        "status": found.status.value,
-        "node": None if found.node is None else load_rows([found.node])[0],
-        "path": load_rows(found.path),
-        "infos": load_rows(found.infos),
-        "candidates": load_rows(found.candidates),
-        "suggested_parent_id": found.suggested_parent_id,
-        "suggested_name": found.suggested_name,
-        "reason": found.reason,
-        "degraded": list(found.degraded),
-    }
 
 
 def _print_found(answer: Mapping[str, Any], paths: list[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -70,13 +71,12 @@ def add(draft: InfoOptions, options: CallerOptions) -> None:
         return await hub.keywords.infos.create(ctx, replace(body.to_new(), keyword_ids=keyword_ids))
 
     written = run_on_hub(options, work, create=not draft.keywords)
-    if options.as_json:
-        output.print_json(output.format_created(written))
-        return
-    output.say(f"saved  {written.row['id']}  (version {written.row['version']})")
+    from knowhub.web.views import make_created_view
+
+    lines = [f"saved  {written.row['id']}  (version {written.row['version']})"]
     if "llm" in written.degraded:
-        output.say("the model failed: the info is linked to every keyword that it names")
-    output.say_undo(written.operation_id)
+        lines.append("the model failed: the info is linked to every keyword that it names")
+    output.print_answer(make_created_view(written), *lines, as_json=options.as_json, undo=written.operation_id)
 
 
 @app.command("list")
@@ -94,8 +94,10 @@ def list_infos(keyword: KeywordArgument, page: InfoPageOptions, options: CallerO
         return [orjson.loads(row) for row in rows]
 
     infos = run_on_hub(options, work)
-    if options.as_json:
-        output.print_json({"results": infos, "count": len(infos), "next_cursor": None})
-        return
-    rows = [(info["id"], info["relation"], output.shorten(info["content"]), info["source"]) for info in infos]
-    output.print_table(("id", "relation", "content", "source"), rows)
+    columns: dict[str, Callable[[Mapping[str, Any]], object]] = {
+        "id": lambda info: info["id"],
+        "relation": lambda info: info["relation"],
+        "content": lambda info: output.shorten(info["content"]),
+        "source": lambda info: info["source"],
+    }
+    output.print_page(infos, columns, as_json=options.as_json)

@@ -12,6 +12,7 @@ from starlette.types import Receive, Scope, Send
 from knowhub.core.clock import iso
 from knowhub.core.owned_rows import HistoryPage, SavedRow
 from knowhub.keywords.model import RenderedRow, WrittenBatch, WrittenRow
+from knowhub.web.views import make_created_view, make_saved_view
 
 _CHUNK_BYTES = 256 * 1024
 
@@ -97,8 +98,9 @@ def answer_write(
 
 def answer_saved(saved: SavedRow, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """Answer with a row after a write."""
-    body = saved.record if saved.duplicate_of is None else {**saved.record, "duplicate_of": saved.duplicate_of}
-    return answer_write(body, saved.operation_id, status, etag(saved.record["version"]) | dict(headers or {}))
+    return answer_write(
+        make_saved_view(saved), saved.operation_id, status, etag(saved.record["version"]) | dict(headers or {})
+    )
 
 
 def answer_history(page: HistoryPage) -> Response:
@@ -115,10 +117,7 @@ def answer_row(written: WrittenRow) -> Response:
 def answer_created_row(written: WrittenRow, folder: str, status: int = 201) -> Response:
     """Answer with a new row, its path, and what a model decided about it."""
     headers = {**etag(written.row["version"]), "Location": f"{folder}/{written.row['id']}"}
-    body: dict[str, Any] = {**written.row, "degraded": list(written.degraded)}
-    if written.decided:
-        body["decided"] = written.decided
-    return answer_write(body, written.operation_id, status, headers)
+    return answer_write(make_created_view(written), written.operation_id, status, headers)
 
 
 async def answer_rows(rows: Sequence[Mapping[str, Any]], rest: Mapping[str, Any], status: int) -> Response:

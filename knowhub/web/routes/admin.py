@@ -1,16 +1,13 @@
 """API keys: for the root key, and in their account for its admins."""
 
-from typing import Any
-
 from fastapi import Response
 
-from knowhub.identity.model import ApiKey, IssuedKey
-from knowhub.identity.service import IdentityService
 from knowhub.web.responses import answer_list, answer_write
 from knowhub.web.route import Call, Routes, Write
 from knowhub.web.schemas import keys as shapes
 from knowhub.web.schemas.keys import KeyBody
 from knowhub.web.schemas.parts import CallerIds, OperationAnswer
+from knowhub.web.views import make_issued_key_view, make_key_view
 
 routes = Routes("/api/admin/keys", "keys", "API keys, their holders and roles.")
 
@@ -67,23 +64,6 @@ async def revoke_key(call: Write, key_id: str) -> Response:
     """Revoke a key at once, in every process. It stays in the list. This cannot be undone."""
     call = await _in_account_of(call, key_id)
     return answer_write({}, await call.hub.identity.revoke(call.ctx, key_id, call.key))
-
-
-def make_key_view(identity: IdentityService, key: ApiKey) -> dict[str, Any]:
-    """Return the public view of a key, without its hash."""
-    row = {name: value for name, value in key.row.items() if name not in {"id", "hash"}}
-    return {
-        "key_id": key.key_id,
-        "account": key.account,
-        **row,
-        "expired": identity.has_expired(key),
-        "last_used_at": identity.uses.last(key.key_id),
-    }
-
-
-def make_issued_key_view(identity: IdentityService, issued: IssuedKey) -> dict[str, Any]:
-    """Return the view of a new key, with its text unless this answers a retry."""
-    return {**make_key_view(identity, issued.key), "key": issued.text, "replaces": issued.replaces}
 
 
 async def _in_account_of(call: Write, key_id: str) -> Write:

@@ -1,32 +1,21 @@
 """The routes of layered memories: commit a session, search, read, correct, forget; and recall from every source."""
 
-from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
 from urllib.parse import quote
 
 from fastapi import Response
 
 from knowhub.context import uri
-from knowhub.context.commit.candidate_pipeline import UNREAD
-from knowhub.context.commit_model import CommitResult, WritePlan
-from knowhub.context.index.outbox import OutboxStatus
-from knowhub.context.index_model import OutboxEvent
-from knowhub.context.model import NODES, PARTS, ContextNode
-from knowhub.context.search_model import MemorySearchResult, RetrievedBlock
-from knowhub.core.clock import iso
+from knowhub.context.model import NODES, PARTS
 from knowhub.core.errors import InvalidInput
-from knowhub.usecases.distill_session import DistillationResult
-from knowhub.usecases.recall import RecallResult
 from knowhub.web.responses import answer_json, answer_write, etag
 from knowhub.web.route import Call, Edit, Routes, Write
 from knowhub.web.schemas import context as schemas
 from knowhub.web.schemas import context_answers as shapes
 from knowhub.web.schemas.parts import Body, DeletionAnswer
+from knowhub.web.views import make_commit_view, make_memory_search_view, make_outbox_view, view_of
 
 routes = Routes("/api", "memories", "Sessions word for word, and the memories taken from them, in three layers.")
-
-_SHOWN_OF_A_BLOCK = tuple(shapes.FoundBlock.model_fields)
 
 
 @routes.add(
@@ -80,7 +69,7 @@ async def search_memory(call: Call, params: schemas.MemorySearchParams) -> Respo
     found = await call.hub.memories.nodes.search_memory(
         call.ctx, params.q, params.target_uri, params.get_categories(), params.top_k
     )
-    return answer_json(make_search_view(found))
+    return answer_json(make_memory_search_view(found))
 
 
 @routes.add("GET", "/context/read", {200: shapes.ReadBlock}, summary="Read a layer of a memory", errors=(404,))
@@ -93,14 +82,14 @@ async def read_memory(call: Call, params: schemas.ReadParams) -> Response:
         expand_relations=params.expand_relations,
         max_relations=params.max_relations,
     )
-    return answer_json(make_read_view(block))
+    return answer_json(view_of(shapes.ReadBlock, block))
 
 
 @routes.add("GET", "/context/nodes", {200: shapes.NodeRecord}, summary="Read a memory, whole", errors=(404,))
 async def get_node(call: Call, params: schemas.NodeParams) -> Response:
     """Read a memory, a session or a message with all its layers; `ETag` is its version."""
     node = await call.hub.memories.nodes.get_node(call.ctx, params.uri)
-    return answer_json(make_node_view(node), headers=etag(node.version))
+    return answer_json(node, headers=etag(node.version))
 
 
 @routes.add(
@@ -115,7 +104,7 @@ async def edit_node(call: Edit, sent: schemas.NodePatchBody, params: schemas.Nod
     """Change the layers of a memory. The messages of a session cannot be changed."""
     address = _address(params.uri, sent.uri)
     edited = await call.hub.memories.nodes.edit_node(call.ctx, address, sent.patch(), call.version, call.key)
-    return answer_write(make_node_view(edited.node), edited.operation_id, headers=etag(edited.node.version))
+    return answer_write(asdict(edited.node), edited.operation_id, headers=etag(edited.node.version))
 
 
 @routes.add("DELETE", "/context/nodes", {200: DeletionAnswer}, summary="Delete a memory", errors=(404,))
@@ -140,9 +129,8 @@ async def list_children(call: Call, params: schemas.ChildrenParams) -> Response:
     below = await call.hub.memories.nodes.list_children(
         call.ctx, params.uri, recursive=params.recursive, depth=params.depth
     )
-    results = [asdict(node_summary) for node_summary in below.children]
-    listed = {"results": results, "count": len(results), "next_cursor": None, "truncated": below.truncated}
-    return answer_json(listed)
+    rest = {"count": len(below.children), "next_cursor": None, "truncated": below.truncated}
+    return answer_json({"results": below.children, **rest})
 
 
 @routes.add("GET", "/context/outbox", {200: shapes.OutboxAnswer}, summary="What waits for the vector index")
@@ -180,81 +168,7 @@ async def distill_session(call: Write, session_id: str, sent: schemas.DistillBod
     What was saved before is not saved again. If a memory has changed since, a new record supersedes the old one.
     """
     done = await call.hub.memories.distillation.distill(call.ctx, session_id, call.key, dry_run=sent.dry_run)
-    return answer_write(make_distillation_view(done), done.operation_id)
-
-
-def make_commit_view(done: CommitResult) -> dict[str, Any]:
-    """Return what committing a session did as the API answers it, but for its operation."""
-    return {
-        "status": done.status,
-        "archive": asdict(done.archive),
-        "write_results": [asdict(write_result) for write_result in done.write_results],
-        "plans": [_plan(plan) for plan in done.plans],
-        "outbox_events": [_event(outbox_event) for outbox_event in done.outbox_events],
-        "stats": dict(done.stats),
-        "dropped": [_dropped(why, count) for why, count in done.stats.get("dropped", {}).items()],
-        "degraded": list(done.degraded),
-    }
-
-
-def _dropped(why: str, count: int) -> dict[str, Any]:
-    if why == UNREAD:
-        return {"what": "messages", "why": "not_read", "count": count}
-    return {"what": "candidates", "why": why, "count": count}
-
-
-def make_search_view(found: MemorySearchResult) -> dict[str, Any]:
-    """Return what a search found as the API answers it."""
-    # As values, which orjson writes: copying them into dictionaries first would cost as much as the search.
-    return {
-        "query_plan": list(found.query_plan),
-        "seed_hits": list(found.seed_hits),
-        "blocks": [_block(block) for block in found.blocks],
-        "total": found.total,
-        "degraded": list(found.degraded),
-        "index_lag": found.index_lag,
-    }
-
-
-def make_read_view(block: RetrievedBlock) -> dict[str, Any]:
-    """Return what was read as the API answers it."""
-    return {**_block(block), "content": block.content}
-
-
-def make_node_view(node: ContextNode) -> dict[str, Any]:
-    """Return a memory as the API answers it."""
-    return asdict(node)
-
-
-def make_outbox_view(status: OutboxStatus) -> dict[str, Any]:
-    """Return what waits as the API answers it."""
-    return {
-        **{name: getattr(status, name) for name in ("pending", "claimed", "failed", "dead", "lag_s")},
-        "dead_letters": [_event(dead_letter) for dead_letter in status.dead_letters],
-    }
-
-
-def make_distillation_view(done: DistillationResult) -> dict[str, Any]:
-    """Return what a session taught as the API answers it, but for its operation."""
-    return {
-        "session_uri": done.session_uri,
-        "results": [asdict(result) for result in done.results],
-        "saved": list(done.saved),
-        "count": len(done.saved),
-        "dry_run": done.dry_run,
-    }
-
-
-def _block(block: RetrievedBlock) -> dict[str, Any]:
-    return {name: getattr(block, name) for name in _SHOWN_OF_A_BLOCK}
-
-
-def _plan(plan: WritePlan) -> dict[str, Any]:
-    return asdict(plan) | {"outbox_events": [outbox_event.value for outbox_event in plan.outbox_events]}
-
-
-def _event(event: OutboxEvent) -> Mapping[str, Any]:
-    return asdict(event) | {"created_at": iso(event.created_at)}
+    return answer_write(view_of(shapes.DistillAnswer, done, count=len(done.saved)), done.operation_id)
 
 
 def _address(in_query: str | None, in_body: str | None) -> str:
@@ -274,14 +188,4 @@ async def recall(call: Call, params: schemas.RecallParams) -> Response:
     The best items of each source come first. `degraded` names the sources that failed; the others answer.
     """
     answer = await call.hub.recall.recall(call.ctx, params.question())
-    return answer_json(make_recall_view(answer))
-
-
-def make_recall_view(answer: RecallResult) -> Mapping[str, Any]:
-    """Return what was found as the API answers it."""
-    return {
-        "results": [asdict(item) for item in answer.items],
-        "count": len(answer.items),
-        "degraded": list(answer.degraded),
-        "index_lag": answer.index_lag,
-    }
+    return answer_json(view_of(shapes.RecallAnswer, answer, results=answer.items, count=len(answer.items)))

@@ -2,12 +2,11 @@
 
 from typing import Any
 
-import orjson
 from fastapi import Response
 
 from knowhub.core.errors import InvalidInput, NotFound
 from knowhub.core.permissions import check_can_maintain
-from knowhub.keywords.model import KEYWORDS, KeywordSearchResult
+from knowhub.keywords.model import KEYWORDS
 from knowhub.keywords.service import Deletion
 from knowhub.web.responses import (
     JsonText,
@@ -25,6 +24,7 @@ from knowhub.web.schemas import keywords as schemas
 from knowhub.web.schemas.keyword_answers import KEYWORD_ID, OTHER_KEYWORD_ID
 from knowhub.web.schemas.parts import DeletionAnswer
 from knowhub.web.schemas.upkeep import WaitParams
+from knowhub.web.views import render_keyword_search
 
 routes = Routes(
     "/api/keywords", "keywords", "The keyword tree: exact lookup by name, and a model's walk where no name fits."
@@ -45,7 +45,7 @@ async def search_keywords(call: Call, params: schemas.SearchParams) -> Response:
     found = await call.hub.keywords.search.search(
         call.ctx, params.q, expand=params.llm_expand_query, disambiguate=params.llm_disambiguate
     )
-    return JsonText(_render_search(found))
+    return JsonText(render_keyword_search(found))
 
 
 @routes.add(
@@ -252,21 +252,3 @@ async def add_alias(call: Edit, keyword_id: str, sent: schemas.AliasBody) -> Res
 async def remove_alias(call: Edit, keyword_id: str, alias: str) -> Response:
     """Remove an alias; in the path it is percent-encoded."""
     return answer_row(await call.hub.keywords.tree.remove_alias(call.ctx, keyword_id, alias, call.version, call.key))
-
-
-def _render_search(found: KeywordSearchResult) -> bytes:
-    """Join an answer from rows that are JSON text: parsing and writing them again would cost more than the search."""
-    rest = {
-        "suggested_parent_id": found.suggested_parent_id,
-        "suggested_name": found.suggested_name,
-        "reason": found.reason,
-        "degraded": list(found.degraded),
-    }
-    return b'{"status":"%s","node":%s,"path":[%s],"infos":[%s],"candidates":[%s],%s' % (
-        found.status.encode(),
-        found.node or b"null",
-        b",".join(found.path),
-        b",".join(found.infos),
-        b",".join(found.candidates),
-        orjson.dumps(rest)[1:],
-    )

@@ -1,7 +1,6 @@
 """The routes of knowledge records: save, find, change, give evidence, extract and merge."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
@@ -10,8 +9,6 @@ from fastapi import Response
 
 from knowhub.core.owned_rows import SavedRow
 from knowhub.core.permissions import check_can_maintain
-from knowhub.knowledge.evolve.slimming import SlimResult
-from knowhub.knowledge.extract.model import ExtractionResult
 from knowhub.knowledge.model import COLLECTION, ListQuery
 from knowhub.web.responses import (
     JsonText,
@@ -30,6 +27,7 @@ from knowhub.web.schemas import knowledge as schemas
 from knowhub.web.schemas.operations import HistoryParams
 from knowhub.web.schemas.parts import DeleteParams, DeletionAnswer, EraseBody
 from knowhub.web.schemas.upkeep import WaitParams
+from knowhub.web.views import make_extraction_view, make_search_view, make_slimming_view
 
 routes = Routes("/api/knowledge", "knowledge", "Experience records: what agents learnt, with the evidence for it.")
 
@@ -101,17 +99,7 @@ async def save_knowledge_batch(call: Write, sent: schemas.BatchBody) -> Response
 async def knowledge_search(call: Call, params: schemas.SearchParams) -> Response:
     """Find records. Steps: recall, routing if a model is configured, ranking by quality."""
     found = await call.hub.knowledge.search.search(call.ctx, params.query())
-    answer: dict[str, Any] = {
-        "results": found.records,
-        "count": len(found.records),
-        "degraded": found.degraded,
-        "index_lag": found.index_lag,
-    }
-    if found.explanation is not None:
-        answer["explanation"] = found.explanation
-    if found.tokens is not None:
-        answer["tokens"] = found.tokens
-    return answer_json(answer)
+    return answer_json(make_search_view(found))
 
 
 @routes.add("GET", "", {200: shapes.KnowledgeList}, summary="List records, newest first")
@@ -295,21 +283,6 @@ async def extract_knowledge(call: Write, sent: extraction.ExtractBody) -> Respon
     return answer_write(make_extraction_view(extracted), extracted.operation_id)
 
 
-def make_extraction_view(extracted: ExtractionResult) -> Mapping[str, Any]:
-    """Return what was found as the API answers it, but for its operation."""
-    return {
-        "candidates": extracted.results,
-        "saved": extracted.saved,
-        "count": len(extracted.saved),
-        "resources": [asdict(resource) for resource in extracted.resources],
-        "rejected": [asdict(rejected) for rejected in extracted.rejected],
-        "degraded": extracted.degraded,
-        "dropped": [asdict(part) for part in extracted.dropped],
-        "messages_read": extracted.messages_read,
-        "dry_run": extracted.dry_run,
-    }
-
-
 @routes.add(
     "POST",
     "/slim",
@@ -337,17 +310,6 @@ async def slim_knowledge(call: Write, sent: schemas.SlimBody, params: WaitParams
 
     job = call.hub.operations.jobs.start("slim", call.ctx.account, work, key)
     return await answer_job(call, job, _make_slimming_response, wait=params.wait)
-
-
-def make_slimming_view(done: SlimResult) -> dict[str, Any]:
-    """Return what a slimming did as the API answers it."""
-    operation_id = done.operation_ids[-1] if done.operation_ids else None
-    return {
-        **done.report,
-        "slim_id": done.slim_id,
-        "operation_ids": list(done.operation_ids),
-        "operation_id": operation_id,
-    }
 
 
 def _make_slimming_response(answer: dict[str, Any]) -> Response:

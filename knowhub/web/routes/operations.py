@@ -5,12 +5,12 @@ from typing import Any
 from fastapi import Response
 
 from knowhub.core.clock import iso
-from knowhub.core.operation import Change
 from knowhub.operations.model import OperationEntry
 from knowhub.web.responses import answer_json, answer_list, answer_write
 from knowhub.web.route import Call, Routes, Write
 from knowhub.web.schemas import operations as shapes
 from knowhub.web.schemas.operations import OperationParams, UndoBody
+from knowhub.web.views import make_undo_view, view_of
 
 routes = Routes("/api/operations", "operations", "History: who did what, and undo for each operation.")
 
@@ -32,7 +32,7 @@ async def get_operation(call: Call, operation_id: str) -> Response:
     detail = {
         "account": operation.account,
         "group_id": operation.group.id if operation.group else None,
-        "changes": [_change(change) for change in operation.changes],
+        "changes": [view_of(shapes.ChangeAnswer, change) for change in operation.changes],
         "agent_io": operation.agent_io,
     }
     return answer_json(_summary(entry) | detail)
@@ -61,13 +61,8 @@ async def undo_operation(call: Write, operation_id: str, sent: UndoBody) -> Resp
     done = await call.hub.operations.history.undo(
         call.ctx, operation_id, dry_run=sent.dry_run, with_later=sent.with_later, key=call.key
     )
-    answer = {
-        "operation_ids": done.operation_ids,
-        "undone": done.undone,
-        "dry_run": done.dry_run,
-        "changes": [_change(change) for change in done.changes],
-    }
-    return answer_write(answer, done.operation_ids[-1] if done.operation_ids else None)
+    answer = make_undo_view(done)
+    return answer_write(answer, answer["operation_id"])
 
 
 def _summary(entry: OperationEntry) -> dict[str, Any]:
@@ -83,7 +78,3 @@ def _summary(entry: OperationEntry) -> dict[str, Any]:
         "undone_by": entry.undone_by,
         "undoable": entry.undoable,
     }
-
-
-def _change(change: Change) -> dict[str, Any]:
-    return {"collection": change.collection, "id": change.id, "before": change.before, "after": change.after}

@@ -8,19 +8,17 @@ from typing import Any
 
 from fastapi import Request, Response
 
-from knowhub.audit.model import Report
 from knowhub.bootstrap import Hub
 from knowhub.core.clock import iso
 from knowhub.core.language_models import CountedChatModel, CountedEmbedder, CountedReranker
 from knowhub.core.permissions import check_can_maintain
-from knowhub.core.store_results import SnapshotEntry
 from knowhub.operations.jobs import Job
-from knowhub.operations.model import RestoreResult
 from knowhub.web.auth import context_of, is_keeper_up
 from knowhub.web.responses import answer_json, answer_write
 from knowhub.web.route import STARTED, Routes, TextAnswer, Upkeep, Write, answer_job
 from knowhub.web.schemas import upkeep as shapes
 from knowhub.web.schemas.parts import CallerIds
+from knowhub.web.views import make_report_view, make_restore_view, make_snapshot_view
 
 routes = Routes("", "upkeep", "Indexes, jobs, health and metrics.")
 
@@ -210,19 +208,8 @@ async def restore_snapshot(call: Write, ts: str, params: shapes.LongWorkParams) 
     return await answer_job(call, job, _make_restore_response, wait=params.wait)
 
 
-def make_snapshot_view(entry: SnapshotEntry) -> dict[str, Any]:
-    """Return a snapshot as the API answers it."""
-    view = asdict(entry)
-    return {"ts": view.pop("ts"), "path": view.pop("path"), "bytes": view.pop("size"), **view}
-
-
-def make_restore_view(done: RestoreResult) -> dict[str, Any]:
-    """Return what a restore did as the API answers it."""
-    return {**asdict(done), "erased": [{"collection": collection, "id": row_id} for collection, row_id in done.erased]}
-
-
 def _make_restore_response(result: dict[str, Any]) -> Response:
-    return answer_write(result, result["operation_ids"][-1] if result["operation_ids"] else None)
+    return answer_write(result, result["operation_id"])
 
 
 @routes.add(
@@ -234,19 +221,3 @@ def _make_restore_response(result: dict[str, Any]) -> Response:
 async def audit(call: Upkeep, params: shapes.AuditParams) -> Response:
     """Check every live record and info of an account. Writes nothing."""
     return answer_json(make_report_view(await call.hub.audit.report(call.ctx, params.question())))
-
-
-def make_report_view(report: Report) -> dict[str, Any]:
-    """Return a report as it is answered."""
-    return {
-        "account": report.account,
-        "records": report.records,
-        "infos": report.infos,
-        "junk": report.junk,
-        "junk_rate": report.junk_rate,
-        "searches_known_since": iso(report.searches_known_since),
-        "summary": report.summary,
-        "findings": report.findings,
-        "count": len(report.findings),
-        "truncated": report.is_truncated,
-    }

@@ -1,0 +1,190 @@
+"""What services return, in the form of the API. Routes and the CLI share these views.
+
+A view holds values that orjson writes: copying them into dictionaries first would cost as much as a search.
+"""
+
+from dataclasses import asdict
+from typing import Any
+
+import orjson
+from pydantic import BaseModel
+
+from knowhub.audit.model import Report
+from knowhub.context.commit.candidate_pipeline import UNREAD
+from knowhub.context.commit_model import CommitResult
+from knowhub.context.index.outbox import OutboxStatus
+from knowhub.context.index_model import OutboxEvent
+from knowhub.context.search_model import MemorySearchResult
+from knowhub.core.clock import iso
+from knowhub.core.owned_rows import SavedRow
+from knowhub.core.store_results import SnapshotEntry
+from knowhub.identity.model import ApiKey, IssuedKey
+from knowhub.identity.service import IdentityService
+from knowhub.keywords.model import KeywordSearchResult, WrittenRow
+from knowhub.knowledge.evolve.slimming import SlimResult
+from knowhub.knowledge.extract.model import ExtractionResult
+from knowhub.knowledge.model import KnowledgeSearchResult
+from knowhub.operations.model import RestoreResult, UndoResult
+from knowhub.web.schemas.answers import SlimAnswer
+from knowhub.web.schemas.context_answers import CommitAnswer, FoundBlock, MemorySearchAnswer, OutboxAnswer
+from knowhub.web.schemas.extraction import ExtractAnswer
+from knowhub.web.schemas.operations import ChangeAnswer, UndoAnswer
+from knowhub.web.schemas.upkeep import AuditAnswer
+
+_BLOCK_FIELDS = tuple(FoundBlock.model_fields)
+
+
+def view_of(model: type[BaseModel], source: object, **others: Any) -> dict[str, Any]:  # noqa: ANN401 -- any JSON
+    """Return the fields of an answer that `source` has by the same names, and `others`."""
+    names = [name for name in model.model_fields if name not in others and hasattr(source, name)]
+    return {name: getattr(source, name) for name in names} | others
+
+
+# Knowledge.
+
+
+def make_search_view(found: KnowledgeSearchResult) -> dict[str, Any]:
+    """Return the records that a search found."""
+    optional = {"explanation": found.explanation, "tokens": found.tokens}
+    return {
+        "results": found.records,
+        "count": len(found.records),
+        "degraded": found.degraded,
+        "index_lag": found.index_lag,
+        **{name: value for name, value in optional.items() if value is not None},
+    }
+
+
+def make_saved_view(saved: SavedRow) -> dict[str, Any]:
+    """Return a row after a write."""
+    duplicate = {} if saved.duplicate_of is None else {"duplicate_of": saved.duplicate_of}
+    return {**saved.record, **duplicate, "operation_id": saved.operation_id}
+
+
+def make_extraction_view(extracted: ExtractionResult) -> dict[str, Any]:
+    """Return what a conversation taught."""
+    return view_of(ExtractAnswer, extracted, candidates=extracted.results, count=len(extracted.saved))
+
+
+def make_slimming_view(done: SlimResult) -> dict[str, Any]:
+    """Return what was merged into what."""
+    operation_id = done.operation_ids[-1] if done.operation_ids else None
+    return {**done.report, **view_of(SlimAnswer, done, operation_id=operation_id)}
+
+
+# The keyword tree, whose rows are JSON text.
+
+
+def render_keyword_search(found: KeywordSearchResult) -> bytes:
+    """Return what a search found as JSON text: parsing its rows and writing them again would cost more than it."""
+    rest = {
+        "suggested_parent_id": found.suggested_parent_id,
+        "suggested_name": found.suggested_name,
+        "reason": found.reason,
+        "degraded": found.degraded,
+    }
+    return b'{"status":"%s","node":%s,"path":[%s],"infos":[%s],"candidates":[%s],%s' % (
+        found.status.encode(),
+        found.node or b"null",
+        b",".join(found.path),
+        b",".join(found.infos),
+        b",".join(found.candidates),
+        orjson.dumps(rest)[1:],
+    )
+
+
+def make_created_view(written: WrittenRow) -> dict[str, Any]:
+    """Return a new keyword or info, with what a model decided about it."""
+    decided = {"decided": written.decided} if written.decided else {}
+    return {**written.row, "degraded": written.degraded, **decided, "operation_id": written.operation_id}
+
+
+# Memories.
+
+
+def make_commit_view(done: CommitResult) -> dict[str, Any]:
+    """Return what committing a session did."""
+    return view_of(
+        CommitAnswer,
+        done,
+        outbox_events=[_event(event) for event in done.outbox_events],
+        dropped=[
+            {"what": "messages", "why": "not_read", "count": count}
+            if why == UNREAD
+            else {"what": "candidates", "why": why, "count": count}
+            for why, count in done.stats.get("dropped", {}).items()
+        ],
+    )
+
+
+def make_memory_search_view(found: MemorySearchResult) -> dict[str, Any]:
+    """Return what a search of memories found."""
+    return view_of(
+        MemorySearchAnswer,
+        found,
+        blocks=[{name: getattr(block, name) for name in _BLOCK_FIELDS} for block in found.blocks],
+    )
+
+
+def make_outbox_view(status: OutboxStatus) -> dict[str, Any]:
+    """Return the events that wait for the vector index."""
+    return view_of(OutboxAnswer, status, dead_letters=[_event(letter) for letter in status.dead_letters])
+
+
+def _event(event: OutboxEvent) -> dict[str, Any]:
+    return asdict(event) | {"created_at": iso(event.created_at)}
+
+
+# Operations, keys and upkeep.
+
+
+def make_undo_view(done: UndoResult) -> dict[str, Any]:
+    """Return what an undo changed."""
+    return view_of(
+        UndoAnswer,
+        done,
+        changes=[view_of(ChangeAnswer, change) for change in done.changes],
+        operation_id=done.operation_ids[-1] if done.operation_ids else None,
+    )
+
+
+def make_key_view(identity: IdentityService, key: ApiKey) -> dict[str, Any]:
+    """Return the public view of a key, without its hash."""
+    row = {name: value for name, value in key.row.items() if name not in {"id", "hash"}}
+    return {
+        "key_id": key.key_id,
+        "account": key.account,
+        **row,
+        "expired": identity.has_expired(key),
+        "last_used_at": identity.uses.last(key.key_id),
+    }
+
+
+def make_issued_key_view(identity: IdentityService, issued: IssuedKey) -> dict[str, Any]:
+    """Return the view of a new key, with its text unless this answers a retry."""
+    view = make_key_view(identity, issued.key)
+    return {**view, "key": issued.text, "replaces": issued.replaces, "operation_id": issued.operation_id}
+
+
+def make_snapshot_view(entry: SnapshotEntry) -> dict[str, Any]:
+    """Return a snapshot."""
+    view = asdict(entry)
+    return {"ts": view.pop("ts"), "path": view.pop("path"), "bytes": view.pop("size"), **view}
+
+
+def make_restore_view(done: RestoreResult) -> dict[str, Any]:
+    """Return what a restore did."""
+    erased = [{"collection": collection, "id": row_id} for collection, row_id in done.erased]
+    operation_id = done.operation_ids[-1] if done.operation_ids else None
+    return asdict(done) | {"erased": erased, "operation_id": operation_id}
+
+
+def make_report_view(report: Report) -> dict[str, Any]:
+    """Return the report of an audit."""
+    return view_of(
+        AuditAnswer,
+        report,
+        searches_known_since=iso(report.searches_known_since),
+        count=len(report.findings),
+        truncated=report.is_truncated,
+    )
