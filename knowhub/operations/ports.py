@@ -17,6 +17,9 @@ class OperationStore(HistoryStore, Protocol):
     def base_seq(self) -> int:
         """The number up to which operations are forgotten; 0 where none is."""
 
+    def last_seq_of(self, account: str) -> int:
+        """Return the number of the newest acknowledged operation of an account."""
+
     async def operation(self, account: str, operation_id: str) -> Operation | None:
         """Return an acknowledged operation of this account; None when there is none."""
 

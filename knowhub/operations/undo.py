@@ -75,7 +75,7 @@ class UndoService:
 
     async def _undo(self, request: UndoRequest) -> UndoResult:
         await self._store.refresh()
-        policy, read_up_to = self.policy(request.ctx), self._store.last_seq
+        policy, read_up_to = self.policy(request.ctx), self._store.last_seq_of(request.ctx.account)
         chosen = await self._targets(policy, request.operation_id)
         for operation in chosen:
             policy.check_permissions(operation)
@@ -192,7 +192,7 @@ class UndoService:
 
     def _decide(self, run: "_UndoRun", operation: Operation, group: Group) -> Decide[View]:
         def decide(view: View) -> Draft:
-            is_moved = run.read_up_to is not None and self._store.last_seq != run.read_up_to
+            is_moved = run.read_up_to is not None and self._store.last_seq_of(operation.account) != run.read_up_to
             if run.read_up_to is not None and group.index == 0 and (is_moved or not view.is_acknowledged):
                 raise _LogMoved
             check_not_erased(operation)

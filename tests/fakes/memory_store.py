@@ -106,6 +106,9 @@ class MemoryStore:
             if any(change.id == row_id and collection in (None, change.collection) for change in one.changes):
                 yield one
 
+    def last_seq_of(self, account: str) -> int:
+        return max((operation.seq for operation in self._of(account)), default=0)
+
     def undone_by(self, account: str, operation_id: str) -> str | None:
         return self.view(account).undone_by(operation_id)
 

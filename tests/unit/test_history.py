@@ -35,6 +35,24 @@ async def test_an_id_that_two_accounts_use_has_a_history_in_each(tmp_path: Path)
     await store.close()
 
 
+async def test_the_history_of_an_account_reads_no_line_of_another(tmp_path: Path) -> None:
+    store = open_files(tmp_path)
+    for account, row_id in (("default", "a"), ("other", "b"), ("default", "c")):
+        await save(store, row_id, account, content=f"content of {row_id}")
+    path = tmp_path / SEGMENT
+    data = bytearray(path.read_bytes())
+    data[data.index(b"content of b")] ^= 1
+    path.write_bytes(data)
+
+    listed = [operation.seq async for operation in store.operations("default")]
+
+    assert (listed, await find_by_row(store, "a")) == ([3, 1], [1])
+    assert (store.last_seq_of("default"), store.last_seq_of("other"), store.last_seq_of("nobody")) == (3, 2, 0)
+    # Reading the line of the other account would have found the damage.
+    assert store.status().writable
+    await store.close()
+
+
 async def test_a_line_that_was_damaged_since_it_was_read_is_named_once_and_ends_writing(tmp_path: Path) -> None:
     store = open_files(tmp_path)
     for row_id in ("a", "b", "a"):

@@ -200,6 +200,9 @@ class FileStore:
     def operations_on(self, account: str, collection: str | None, row_id: str) -> AsyncIterator[Operation]:
         return self.history.find_by_row(account, collection, row_id)
 
+    def last_seq_of(self, account: str) -> int:
+        return self.history.last_seq_of(account)
+
     def undone_by(self, account: str, operation_id: str) -> str | None:
         return self.view(account).undone_by(operation_id)
 

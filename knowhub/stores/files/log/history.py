@@ -1,7 +1,9 @@
 """The history of operations: finds the line of each operation in the log."""
 
 import asyncio
+import itertools
 from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import AsyncIterator, Iterator, Sequence
 from itertools import groupby
 
@@ -22,7 +24,7 @@ _READ_AT_ONCE = 256 * 1024
 
 
 class History:
-    """Finds operations by id, by group and by row. In memory: eight bytes an operation."""
+    """Finds operations by id, by group, by account and by row. In memory: sixteen bytes an operation."""
 
     def __init__(self, log: ChangeLog) -> None:
         self._log = log
@@ -30,6 +32,7 @@ class History:
         # The first item is the operation after the base.
         self._places = array("Q")
         self._groups: dict[str, list[int]] = {}
+        self._seqs_by_account: dict[str, array[int]] = {}
         self.base_seq = 0
         self._base_checksum = ""
 
@@ -42,13 +45,23 @@ class History:
         del self._places[: base_seq - self.base_seq]
         self.base_seq, self._base_checksum = base_seq, checksum
         self._groups = {group_id: seqs for group_id, seqs in self._groups.items() if seqs[-1] > base_seq}
+        for seqs in self._seqs_by_account.values():
+            del seqs[: bisect_right(seqs, base_seq)]
 
-    def remember(self, seq: int, group_id: str | None, segment: int, offset: int) -> None:
+    def last_seq_of(self, account: str) -> int:
+        """Return the number of the newest operation of an account; 0 if all are in the base."""
+        seqs = self._seqs_by_account.get(account)
+        return seqs[-1] if seqs else 0
+
+    def remember(self, operation: Operation, segment: int, offset: int) -> None:
+        """Note where the line of an operation is."""
+        seq = operation.seq
         # Damaged lines leave a hole in the sequence.
         self._places.extend([0] * (seq - self.last_seq - 1))
         self._places.append(segment << _OFFSET_BITS | offset)
-        if group_id is not None:
-            self._groups.setdefault(group_id, []).append(seq)
+        self._seqs_by_account.setdefault(operation.account, array("Q")).append(seq)
+        if operation.group is not None:
+            self._groups.setdefault(operation.group.id, []).append(seq)
 
     def line(self, seq: int) -> bytes | None:
         """Return the line of an operation; None if there is none."""
@@ -106,30 +119,31 @@ class History:
         return await self.group(operation.account, operation.group.id) if operation.group else [operation]
 
     async def newest_first(self, account: str, before_seq: int | None) -> AsyncIterator[Operation]:
-        start = self.last_seq if before_seq is None else min(before_seq - 1, self.last_seq)
-        async for operation in self._scan_back(start, None):
-            if operation.account == account:
-                yield operation
+        """Yield the operations of an account below a number, newest first."""
+        async for operation in self._scan_back(account, self.last_seq + 1 if before_seq is None else before_seq, None):
+            yield operation
 
     async def find_by_row(self, account: str, collection: str | None, row_id: str) -> AsyncIterator[Operation]:
         """Yield the operations on a row, newest first. Lines are searched as text; only matches are parsed."""
-        async for operation in self._scan_back(self.last_seq, b'"id":' + orjson.dumps(row_id)):
-            if operation.account != account:
-                continue
-            for change in operation.changes:
-                if change.id == row_id and collection in (None, change.collection):
-                    yield operation
-                    break
+        async for operation in self._scan_back(account, self.last_seq + 1, b'"id":' + orjson.dumps(row_id)):
+            if any(change.id == row_id and collection in (None, change.collection) for change in operation.changes):
+                yield operation
 
-    async def _scan_back(self, seq: int, needle: bytes | None) -> AsyncIterator[Operation]:
-        for count, number in enumerate(range(seq, self.base_seq, -1)):
-            if count % _LINES_PER_TURN == _LINES_PER_TURN - 1:
+    async def _scan_back(self, account: str, below: int, needle: bytes | None) -> AsyncIterator[Operation]:
+        seqs = self._seqs_by_account.get(account, array("Q"))
+        for count in itertools.count(1):
+            # Operations are added and go into a base meanwhile: the next one is looked up each time.
+            position = bisect_left(seqs, below)
+            if not position:
+                return
+            below = seqs[position - 1]
+            if count % _LINES_PER_TURN == 0:
                 # A long history is read in parts, so that other requests are answered meanwhile.
                 await asyncio.sleep(0)
-            line = self.line(number)
+            line = self.line(below)
             if line is None or (needle is not None and needle not in line):
                 continue
-            operation = await self._read_async(number, line)
+            operation = await self._read_async(below, line)
             if operation is not None:
                 yield operation
 
