@@ -21,6 +21,7 @@ _RESOURCES: Final = "/api/resource/"
 _DRAINED_BYTES: Final = 64 * 1024 * 1024
 # More is copied and hashed in a thread.
 _HANDLED_AT_ONCE: Final = 256 * 1024
+_PART_BYTES: Final = 1024 * 1024
 _JSON, _NDJSON = ("application/json",), ("application/x-ndjson", "application/jsonl", "application/x-jsonlines")
 
 
@@ -94,7 +95,7 @@ class RequestGuard:
         """
         limit = self._rules.batch_bytes if scope["path"] in self._rules.large else self._rules.max_bytes
         announced = dict(scope["headers"]).get(b"content-length", b"")
-        body = bytearray()
+        body = _BodyBuffer()
         size = int(announced) if announced.isdigit() else 0
         refusal = share.take_up_to(size) if size <= limit else None
         size = 0
@@ -108,9 +109,9 @@ class RequestGuard:
                     size += len(piece)
                     if size <= limit and refusal is None:
                         refusal = share.take_up_to(size)
-                        body += piece
+                        body.add(piece)
                     if size > limit or refusal is not None:
-                        body = bytearray()
+                        body = _BodyBuffer()
                         share.give_back()
                     if not message.get("more_body", False) or size > _DRAINED_BYTES:
                         break
@@ -122,7 +123,7 @@ class RequestGuard:
         if size > limit:
             more = " or more" if size > _DRAINED_BYTES else ""
             raise _Refusal(413, "too-large", f"a body here is at most {limit} bytes; this has {size}{more}")
-        return bytes(body) if size <= _HANDLED_AT_ONCE else await asyncio.to_thread(bytes, body)
+        return body.join() if size <= _HANDLED_AT_ONCE else await asyncio.to_thread(body.join)
 
     async def _check(self, scope: Scope, body: bytes) -> None:
         """Raise _Refusal if the route could not read the body."""
@@ -140,6 +141,29 @@ class RequestGuard:
         excess = None if lines else await find_excess_in_turns(body, self._rules.json, self._measuring)
         if excess is not None:
             raise _Refusal(422, "invalid-input", f"body: {excess}")
+
+
+class _BodyBuffer:
+    """The bytes of a body as they come, in parts of a mebibyte.
+
+    Joining them leaves the interpreter to other threads, which copying a `bytearray` does not. A list of all pieces
+    would take many times the memory where they are a few bytes each.
+    """
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._last = bytearray()
+
+    def add(self, piece: bytes) -> None:
+        """Take in what came."""
+        self._last += piece
+        if len(self._last) >= _PART_BYTES:
+            self._parts.append(bytes(self._last))
+            self._last = bytearray()
+
+    def join(self) -> bytes:
+        """Return the whole body."""
+        return b"".join([*self._parts, bytes(self._last)])
 
 
 class _Refusal(Exception):
