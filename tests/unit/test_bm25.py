@@ -79,22 +79,6 @@ def test_document_frequencies_of_tail_and_index_agree(tmp_path: Path) -> None:
     assert {term: len(counts[term]) for term in terms} == {term: disk.document_frequency(term) for term in terms}
 
 
-def test_what_is_gone_is_taken_out_of_the_index(tmp_path: Path) -> None:
-    known = documents()
-    disk = FullText(tmp_path)
-    asyncio.run(disk.rebuild(known, IndexNote("log", 1, "crc", len(known), 1, 1)))
-    disk.load(lambda _built: True)
-    terms = [("selenium", 1.0)]
-    before = [number for _, number in disk.search(terms, [], 100)]
-
-    gone = [f"k-{number}" for number in before[1:]]
-    asyncio.run(disk.index_pending([], gone, IndexNote("log", 2, "crc", len(known), 1, 1)))
-    disk.load(lambda _built: True)
-
-    assert len(before) > 5
-    assert [number for _, number in disk.search(terms, [], 100)] == before[:1]
-
-
 def test_a_removed_document_leaves_nothing_behind() -> None:
     known, tail = documents(), Tail()
     for document in known:

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -19,10 +19,10 @@ from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.stores.files.projections.json_maps import JsonMaps
 from knowhub.stores.files.projections.map_files import MAP_NAMES, write_maps
 from knowhub.stores.files.projections.record_files import RecordFiles
-from knowhub.stores.files.subprocess_runner import run_in_process, run_in_subprocess
+from knowhub.stores.files.subprocess_runner import run_in_subprocess
 from knowhub.wiring.adapters import Overrides
 from tests.builders import OWNER, FakeClock, local, new_knowledge
-from tests.fakes.faulty_files import FaultyFileSystem, Plan
+from tests.fakes.faulty_files import FaultyFileSystem
 from tests.fakes.plain_text import PlainText
 
 pytestmark = pytest.mark.anyio
@@ -89,26 +89,6 @@ async def test_the_maps_say_what_the_tree_is(tmp_path: Path) -> None:
         }
 
 
-async def test_a_row_that_an_undo_brings_back_stands_where_it_stood(tmp_path: Path) -> None:
-    async with hub_on(tmp_path) as hub:
-        first, second = await keyword(hub, "first"), await keyword(hub, "second")
-        deleted = await hub.keywords.tree.delete(local(), first)
-        await hub.operations.history.undo(local(), deleted)
-        await hub.maintenance.tick()
-
-        assert maps(tmp_path, "children.json") == {ROOT_ID: [first, second]}
-
-
-async def test_each_account_has_its_own_maps(tmp_path: Path) -> None:
-    async with hub_on(tmp_path) as hub:
-        here = await keyword(hub, "here")
-        there = await keyword(hub, "there", ctx=local_context(OWNER, "team a"))
-        await hub.maintenance.tick()
-
-        assert maps(tmp_path, "children.json") == {ROOT_ID: [here]}
-        assert maps(tmp_path, "children.json", "accounts/team%20a") == {ROOT_ID: [there]}
-
-
 async def test_every_entry_has_a_line_of_its_own(tmp_path: Path) -> None:
     async with hub_on(tmp_path) as hub:
         python, go = await keyword(hub, "Python"), await keyword(hub, "Go")
@@ -148,49 +128,14 @@ async def test_maps_wait_for_their_interval_and_are_written_at_the_end(tmp_path:
     assert maps(tmp_path, "inverted.json").keys() == {"python"}
 
 
-async def test_reindexing_writes_them_at_once(tmp_path: Path) -> None:
-    async with hub_on(tmp_path, interval_s=3600) as hub:
-        await keyword(hub, "Python")
-        await hub.reindex(lambda _done, _total: None)
-
-        assert maps(tmp_path, "inverted.json").keys() == {"python"}
-
-
 def emptied(folder: Path) -> None:
     (folder / "children.json").write_bytes(b"")
-
-
-def without_one(folder: Path) -> None:
-    (folder / "inverted.json").unlink()
-
-
-def without_note(folder: Path) -> None:
-    (folder / "derived.json").unlink()
-
-
-def with_a_damaged_note(folder: Path) -> None:
-    path = folder / "derived.json"
-    path.write_bytes(path.read_bytes().replace(b'"seq":', b'"seq": '))
 
 
 def of_another_log(folder: Path) -> None:
     path = folder / "derived.json"
     path.write_bytes(b"{}")
     (folder / "inverted.json").write_bytes(b'{"other":[]}')
-
-
-@pytest.mark.parametrize("spoil", [emptied, without_one, without_note, with_a_damaged_note, of_another_log])
-async def test_maps_that_do_not_fit_are_written_anew(tmp_path: Path, spoil: Callable[[Path], None]) -> None:
-    async with hub_on(tmp_path) as hub:
-        await keyword(hub, "Python")
-    before = {name: (tmp_path / "indexes" / name).read_bytes() for name in MAP_NAMES}
-    spoil(tmp_path / "indexes")
-
-    async with hub_on(tmp_path) as hub:
-        await hub.knowledge.records.save(local(), new_knowledge())
-        await hub.maintenance.tick()
-
-        assert {name: (tmp_path / "indexes" / name).read_bytes() for name in MAP_NAMES} == before
 
 
 async def test_after_an_erase_they_are_written_again_before_it_is_time(tmp_path: Path) -> None:
@@ -204,27 +149,6 @@ async def test_after_an_erase_they_are_written_again_before_it_is_time(tmp_path:
 
         assert list(erased.pending) == []
         assert maps(tmp_path, "inverted.json") == {}
-
-
-async def test_a_fault_while_they_are_written_is_named_and_made_good_the_next_time(tmp_path: Path) -> None:
-    files = FaultyFileSystem()
-    async with hub_on(tmp_path) as hub:
-        await keyword(hub, "Python")
-        await hub.exports.records.catch_up()
-        writing = JsonMaps(files, DataDirectory(tmp_path), records_of(hub), run_in_process(files), 0)
-        calls = 0
-        while True:
-            calls += 1
-            files.begin(Plan(fail_at=calls))
-            try:
-                await writing.catch_up()
-                break
-            except OSError:
-                continue
-
-        assert calls > 18
-        assert maps(tmp_path, "inverted.json").keys() == {"python"}
-        assert writing.lag == 0
 
 
 async def test_a_record_file_that_is_shorter_than_noted_makes_no_map(tmp_path: Path) -> None:

@@ -10,11 +10,10 @@ import pytest
 from knowhub.bootstrap import Hub, open_hub
 from knowhub.context.index.index_ports import parse_dead_letter
 from knowhub.core.erasing import is_erased
-from knowhub.core.errors import Conflict, Forbidden, NotFound, VersionConflict
+from knowhub.core.errors import Conflict, NotFound
 from knowhub.core.language_models import ChatRequest
 from knowhub.core.request_context import local_context
-from knowhub.keywords.model import INFOS, KEYWORDS, InfoQuery, NewInfo, NewKeyword
-from knowhub.keywords.tree import find_keyword
+from knowhub.keywords.model import INFOS, InfoQuery, NewInfo, NewKeyword
 from knowhub.knowledge.model import COLLECTION, Feedback, OnConflict, SearchQuery, Vote
 from knowhub.operations.erasure import Erased, ErasureService
 from knowhub.operations.model import OperationFilter
@@ -143,50 +142,6 @@ async def assert_tells_only_the_fact(hub: Hub, row_id: str, operation_id: str) -
     assert all(is_erased(change.after) for change in entry.operation.changes)
 
 
-async def test_an_info_goes_with_its_links_and_what_hangs_beside_it_stays(tmp_path: Path) -> None:
-    async with hub_on(tmp_path) as hub:
-        keyword = await hub.keywords.tree.create(local(), NewKeyword("zoology"))
-        items = [NewInfo(f"info {number}", keyword_ids=[str(keyword.row["id"])]) for number in range(20)]
-        batch = await hub.keywords.infos.create_batch(
-            local(), [*items, NewInfo(SECRET, source=CHINESE, metadata={"k": CASE}, keyword_ids=[keyword.row["id"]])]
-        )
-        secret = str(batch.rows[20]["id"])
-        await hub.keywords.infos.list_for_keyword(local(), str(keyword.row["id"]), InfoQuery())
-        await hub.maintenance.tick()
-
-        done = await erase(hub, secret, INFOS)
-
-        assert done.pending == []
-        assert [files_with(tmp_path, text) for text in (SECRET, CHINESE, CASE)] == [[], [], []]
-        texts = [(await hub.keywords.infos.get(local(), str(row["id"]))).json for row in batch.rows[:20]]
-        shown = await hub.keywords.infos.list_for_keyword(local(), str(keyword.row["id"]), InfoQuery())
-        with pytest.raises(NotFound):
-            await hub.keywords.infos.get(local(), secret)
-    assert len(shown) == 20
-    async with hub_on(tmp_path) as hub:
-        assert [(await hub.keywords.infos.get(local(), str(row["id"]))).json for row in batch.rows[:20]] == texts
-        assert hub.store.status().damage == []
-
-
-async def test_a_deleted_keyword_is_erased_and_one_that_stands_is_not(tmp_path: Path) -> None:
-    name = "quaggaplatformnine"
-    async with hub_on(tmp_path) as hub:
-        keyword = await hub.keywords.tree.create(local(), NewKeyword(name, aliases=["斑驴站台"], description=SECRET))
-        row_id = str(keyword.row["id"])
-        with pytest.raises(Conflict, match="delete this keyword before"):
-            await erase(hub, row_id, KEYWORDS)
-        await hub.keywords.tree.delete(local(), row_id)
-        await hub.maintenance.tick()
-
-        done = await erase(hub, row_id, KEYWORDS)
-
-        assert done.pending == []
-        assert [files_with(tmp_path, text) for text in (name, "斑驴站台", SECRET)] == [[], [], []]
-    async with hub_on(tmp_path) as hub:
-        assert find_keyword(hub.store.view("default"), row_id) is not None
-        assert hub.store.status().damage == []
-
-
 async def test_rows_that_say_the_same_are_named_as_far_as_the_caller_sees_them(tmp_path: Path) -> None:
     async with hub_on(tmp_path) as hub:
         li = caller(user_id="li")
@@ -203,31 +158,6 @@ async def test_rows_that_say_the_same_are_named_as_far_as_the_caller_sees_them(t
         done = await hub.operations.erasure.erase(li, COLLECTION, secret)
 
     assert set(done.other_rows) == {same, holds, info.row["id"]}
-
-
-async def test_only_the_owner_erases_and_only_the_version_that_they_read(tmp_path: Path) -> None:
-    async with hub_on(tmp_path) as hub:
-        row_id = str(
-            (await hub.knowledge.records.save(caller(user_id="li"), new_knowledge(SECRET, scopes=["public"]))).record[
-                "id"
-            ]
-        )
-        hidden = str((await hub.knowledge.records.save(caller(user_id="li"), new_knowledge("hidden"))).record["id"])
-
-        with pytest.raises(Forbidden):
-            await hub.operations.erasure.erase(caller(user_id="wu"), COLLECTION, row_id)
-        with pytest.raises(NotFound):
-            await hub.operations.erasure.erase(caller(user_id="wu"), COLLECTION, hidden)
-        with pytest.raises(NotFound):
-            await erase(hub, "knowledge-none")
-        with pytest.raises(VersionConflict):
-            await erase(hub, row_id, expected=7)
-        seq = hub.store.last_seq
-        await erase(hub, row_id, expected=1)
-        with pytest.raises(Conflict, match="erased already"):
-            await erase(hub, row_id)
-
-        assert (seq, hub.store.last_seq) == (2, 3)
 
 
 async def test_no_undo_brings_it_back(tmp_path: Path) -> None:
@@ -262,37 +192,6 @@ async def test_an_operation_of_many_rows_is_not_undone_in_part(tmp_path: Path) -
             await hub.operations.history.undo(local(), batch.operation_id or "")
 
         assert (await hub.knowledge.records.get(local(), other)).version == 1
-
-
-async def test_an_import_of_an_erased_id_is_refused_by_name(tmp_path: Path) -> None:
-    async with hub_on(tmp_path) as hub:
-        lines = [imported("kept-id", SECRET), imported("other", "x")]
-        await hub.knowledge.exchange.import_lines(local(), lines, OnConflict.FAIL)
-        await erase(hub, "kept-id")
-
-        for how in (OnConflict.FAIL, OnConflict.REPLACE):
-            with pytest.raises(Conflict, match="kept-id") as refused:
-                await hub.knowledge.exchange.import_lines(local(), lines, how)
-            assert refused.value.extra == {"erased": ["kept-id"]}
-        done = await hub.knowledge.exchange.import_lines(local(), lines, OnConflict.SKIP)
-
-        assert (done.imported, done.skipped) == (0, 2)
-        assert files_with(tmp_path, SECRET) == []
-
-
-async def test_a_retry_of_an_erasing_answers_again_and_one_of_what_it_erased_is_refused(tmp_path: Path) -> None:
-    async with hub_on(tmp_path) as hub:
-        key, erasing_key = retry_key("save"), retry_key("erase")
-        row_id = str((await hub.knowledge.records.save(local(), new_knowledge(SECRET), key)).record["id"])
-        other = await saved(hub, new_knowledge(f"{SECRET} too"))
-        first = await erase(hub, row_id, key=erasing_key)
-
-        again = await erase(hub, row_id, key=erasing_key)
-
-        assert again == first
-        assert again.other_rows == [other]
-        with pytest.raises(Conflict, match=f"{row_id}' was erased"):
-            await hub.knowledge.records.save(local(), new_knowledge(SECRET), key)
 
 
 async def test_two_erasings_of_one_batch_leave_the_rest(tmp_path: Path) -> None:
@@ -545,3 +444,28 @@ async def test_what_another_process_has_yet_to_build_anew_is_named(tmp_path: Pat
         # It has left the file that was replaced: whoever has erased the row removes that now.
         await hub.maintenance.tick()
         assert files_with(tmp_path, SECRET) == []
+
+
+async def test_an_info_goes_with_its_links_and_what_hangs_beside_it_stays(tmp_path: Path) -> None:
+    async with hub_on(tmp_path) as hub:
+        keyword = await hub.keywords.tree.create(local(), NewKeyword("zoology"))
+        items = [NewInfo(f"info {number}", keyword_ids=[str(keyword.row["id"])]) for number in range(20)]
+        batch = await hub.keywords.infos.create_batch(
+            local(), [*items, NewInfo(SECRET, source=CHINESE, metadata={"k": CASE}, keyword_ids=[keyword.row["id"]])]
+        )
+        secret = str(batch.rows[20]["id"])
+        await hub.keywords.infos.list_for_keyword(local(), str(keyword.row["id"]), InfoQuery())
+        await hub.maintenance.tick()
+
+        done = await erase(hub, secret, INFOS)
+
+        assert done.pending == []
+        assert [files_with(tmp_path, text) for text in (SECRET, CHINESE, CASE)] == [[], [], []]
+        texts = [(await hub.keywords.infos.get(local(), str(row["id"]))).json for row in batch.rows[:20]]
+        shown = await hub.keywords.infos.list_for_keyword(local(), str(keyword.row["id"]), InfoQuery())
+        with pytest.raises(NotFound):
+            await hub.keywords.infos.get(local(), secret)
+    assert len(shown) == 20
+    async with hub_on(tmp_path) as hub:
+        assert [(await hub.keywords.infos.get(local(), str(row["id"]))).json for row in batch.rows[:20]] == texts
+        assert hub.store.status().damage == []

@@ -47,47 +47,6 @@ def retry(body: str = "b-1") -> IdempotencyKey:
 # create
 
 
-async def test_a_keyword_is_answered_with_its_place(service: KeywordService) -> None:
-    top = await made(service, "语言")
-
-    created = await service.create(ANN, NewKeyword("Python", parent_id=top, aliases=["py"], description="d"))
-
-    row = created.row
-    assert (row["level"], row["parent_id"], row["children"], row["child_count"]) == (2, top, [], 0)
-    assert (row["aliases"], row["normalized"], row["owner"], row["version"]) == (
-        ["py"],
-        ["python", "py"],
-        "user:ann",
-        1,
-    )
-    assert created.operation_id is not None
-    assert await shown(service, row["id"]) == dict(row)
-    assert (created.decided, created.degraded) == ({}, ())
-
-
-async def test_two_keywords_may_have_one_name(service: KeywordService) -> None:
-    assert await made(service, "Apple") != await made(service, "apple")
-
-
-async def test_a_parent_that_is_not_there_for_the_caller_is_refused(service: KeywordService) -> None:
-    hidden, gone = await made(service, "hidden", scopes=["user:owner"]), await made(service, "gone")
-    await service.delete(ANN, gone)
-
-    for parent_id in (hidden, gone, "never"):
-        with pytest.raises(InvalidInput) as refused:
-            await service.create(BOB, NewKeyword("x", parent_id=parent_id))
-        assert [error.field for error in refused.value.errors] == ["parent_id"]
-
-
-async def test_whoever_sees_a_keyword_may_create_below_it(service: KeywordService) -> None:
-    top = await made(service, "shared")
-
-    below = await made(service, "bob's", BOB, parent_id=top)
-
-    assert (await shown(service, below))["owner"] == "user:bob"
-    assert await names_below(service, top) == ["bob's"]
-
-
 async def test_an_alias_that_is_the_name_of_another_keyword_is_refused_by_every_verb(service: KeywordService) -> None:
     go, other = await made(service, "Go"), await made(service, "Rust")
     await made(service, "hidden", BOB, scopes=["user:owner"])
@@ -106,32 +65,6 @@ async def test_an_alias_that_is_the_name_of_another_keyword_is_refused_by_every_
 
 
 # a model chooses the place
-
-
-async def test_a_keyword_without_a_parent_goes_where_the_model_says(store: MemoryStore) -> None:
-    top = await made(service_on(store), "编程语言")
-    chat = QueuedChat([pointing("编程语言", reason="a language")])
-
-    created = await service_on(store, chat).create(ANN, NewKeyword("Python"))
-
-    assert created.row["parent_id"] == top
-    assert created.decided == {"placed": "suggested", "parent_id": top, "reason": "a language"}
-    assert (created.degraded, len(chat.questions)) == ([], 1)
-    operation = await last(store)
-    assert [call["function"] for call in operation.agent_io or ()] == ["pick_branch"]
-
-
-async def test_no_model_is_asked_where_the_parent_is_named_or_the_caller_wants_none(store: MemoryStore) -> None:
-    chat = QueuedChat([pointing("top")] * 2)
-    service = service_on(store, chat)
-    top = await made(service, "top")
-
-    explicit = await service.create(ANN, NewKeyword("a", parent_id=top), auto_place=True)
-    unplaced = await service.create(ANN, NewKeyword("b"), auto_place=False)
-    batch = await service.create_batch(ANN, [NewKeyword("c")])
-
-    assert [row["parent_id"] for row in (explicit.row, unplaced.row, *batch.rows)] == [top, ROOT_ID, ROOT_ID]
-    assert chat.questions == []
 
 
 @pytest.mark.parametrize("answer", [FAILED, {"nonsense": 1}, RuntimeError("down")])
@@ -379,16 +312,6 @@ async def test_what_the_same_keyword_has_already_is_not_written_and_the_question
     assert (operation.op, operation.changes, len(operation.agent_io or ())) == ("agent_decision", [], 1)
 
 
-async def test_a_keyword_of_another_meaning_is_made(store: MemoryStore) -> None:
-    there = await made(service_on(store), "Apple")
-
-    answered = await deduped(store, judging("create_new", node_id=None), NewKeyword("apple"))
-
-    assert answered.row["id"] != there
-    assert (answered.decided, answered.degraded) == ({"dedup": "create_new"}, [])
-    assert await ops(store) == ["create_root", "create_keyword", "create_keyword"]
-
-
 async def test_a_failed_judgement_makes_the_keyword_and_says_so(store: MemoryStore) -> None:
     await made(service_on(store), "Apple")
 
@@ -417,3 +340,24 @@ async def test_no_model_is_asked_where_no_keyword_that_is_seen_has_the_name(stor
     answered = await service.create(ANN, NewKeyword("apple"), auto_place=False, dedup_check=True)
 
     assert (chat.questions, answered.decided) == ([], {})
+
+
+async def test_more_children_than_are_read_in_a_turn_are_all_shown(service: KeywordService) -> None:
+    names = [f"k{number}" for number in range(1_000)]
+    top = await made(service, "top")
+    await service.create_batch(ANN, [NewKeyword(name, parent_id=top) for name in names])
+
+    assert await names_below(service, top) == names
+    assert len((await service.get_subtree(ANN, top))["children_nodes"]) == 1_000
+
+
+@pytest.mark.parametrize("count", [0, 1_001])
+async def test_a_batch_has_between_one_and_a_thousand_keywords(service: KeywordService, count: int) -> None:
+    with pytest.raises(InvalidInput, match="items"):
+        await service.create_batch(ANN, [NewKeyword("a")] * count)
+
+
+@pytest.mark.parametrize("depth", [-1, 51])
+async def test_a_subtree_is_at_most_fifty_levels_deep(service: KeywordService, depth: int) -> None:
+    with pytest.raises(InvalidInput, match="depth"):
+        await service.get_subtree(ANN, ROOT_ID, depth)

@@ -1,17 +1,14 @@
 """What creating, editing and merging do to the row of a keyword, with no store and no clock."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from knowhub.core.errors import Conflict, Forbidden, InvalidInput, NotFound
-from knowhub.core.operation import Change, Row
+from knowhub.core.errors import Conflict, InvalidInput, NotFound
+from knowhub.core.operation import Row
 from knowhub.keywords import keyword_rules, tree
-from knowhub.keywords.collections import COLLECTIONS
-from knowhub.keywords.model import KEYWORDS, ROOT_ID, NewKeyword
-from knowhub.operations.field_undo import BlockedRow, undo_change
-from tests.builders import START, caller, local
+from knowhub.keywords.model import ROOT_ID, NewKeyword
+from tests.builders import START, caller
 from tests.fakes.plain_text import PlainText
 
 ANN, TEXT = caller(user_id="ann"), PlainText()
@@ -83,29 +80,6 @@ def test_what_could_not_be_found_or_is_over_a_limit_is_refused(fields: dict[str,
     assert [error.field for error in refused.value.errors] == [field]
 
 
-def test_what_is_just_at_the_limits_is_taken() -> None:
-    row = row_of("n" * 200, aliases=[f"a{number}" for number in range(200)], description="d" * 4_096)
-
-    assert (len(row["name"]), len(row["aliases"]), len(row["description"])) == (200, 200, 4_096)
-
-
-def test_a_named_caller_saves_no_keyword_for_somebody_else() -> None:
-    with pytest.raises(Forbidden, match="user:bob"):
-        row_of(owner="user:bob")
-
-    new = NewKeyword("x", owner="user:bob")
-    assert keyword_rules.new_keyword_row(new, ("k", ROOT_ID), local(), TEXT, START)["owner"] == "user:bob"
-
-
-def test_a_fresh_row_is_placed_below_its_parent_at_the_time_of_the_decision() -> None:
-    row = keyword_rules.set_parent(row_of(), "k-9", LATER)
-
-    assert row == {**row_of(), "parent_id": "k-9"} | {
-        "created_at": "2026-03-05T12:01:00.000Z",
-        "updated_at": "2026-03-05T12:01:00.000Z",
-    }
-
-
 def test_a_new_name_brings_new_keys_and_the_others_stay() -> None:
     after = changed(row_of("Pyton", aliases=["py"]), name="算法", scopes=["team:web", "team:web"])
 
@@ -128,14 +102,6 @@ def test_a_keyword_that_takes_the_name_of_its_alias_loses_that_alias() -> None:
     after = changed(row_of("JS", aliases=["JavaScript"]), name="JavaScript")
 
     assert (after["aliases"], after["normalized"]) == ([], ["javascript"])
-
-
-@pytest.mark.parametrize("field", ["parent_id", "owner", "version", "normalized", "children", "id"])
-def test_a_patch_does_not_reach_what_other_verbs_change(field: str) -> None:
-    with pytest.raises(InvalidInput) as refused:
-        patched(row_of(), **{field: "x"})
-
-    assert [error.field for error in refused.value.errors] == [field]
 
 
 def test_the_root_is_renamed_and_described_and_never_found() -> None:
@@ -201,13 +167,6 @@ def test_a_keyword_takes_in_what_it_lacks_of_another_one() -> None:
     assert keyword_rules.merge_rows(after, other, TEXT, LATER) is None
 
 
-def test_a_description_that_is_there_is_not_replaced_by_another_ones() -> None:
-    after = keyword_rules.merge_rows(row_of("A", description="mine"), row_of("B", description="theirs"), TEXT, LATER)
-
-    assert after is not None
-    assert after["description"] == "mine"
-
-
 def test_more_aliases_than_there_is_room_for_are_not_taken_in() -> None:
     full = row_of("A", aliases=[f"a{number}" for number in range(200)])
 
@@ -236,30 +195,6 @@ def test_more_metadata_than_there_is_room_for_is_not_taken_in() -> None:
 
 
 # undo
-
-
-def turned(before: Row | None, after: Row, current: Row) -> Mapping[str, Any] | BlockedRow:
-    return undo_change(Change(KEYWORDS, "k-1", before, after), current, COLLECTIONS[0], LATER)
-
-
-def test_a_rename_is_undone_with_its_keys() -> None:
-    before = row_of("算法", aliases=["algo"])
-    after = changed(before, name="Algorithms")
-
-    undone = turned(before, after, after)
-
-    assert not isinstance(undone, BlockedRow)
-    assert {**undone, "version": 1, "updated_at": before["updated_at"]} == before
-
-
-def test_a_rename_is_not_undone_below_a_later_one() -> None:
-    before = row_of("one")
-    after = changed(before, name="two")
-
-    undone = turned(before, after, changed(after, name="three"))
-
-    assert isinstance(undone, BlockedRow)
-    assert ("name",) in undone.fields
 
 
 def test_an_undo_leaves_no_keyword_that_could_not_have_been_saved() -> None:

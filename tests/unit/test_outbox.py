@@ -1,7 +1,6 @@
 """The outbox of a hub: what waits is what the vectors lack, seen by whom it concerns, the same after every restart."""
 
 import asyncio
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,7 +23,6 @@ from tests.memory_index import (
     live_heads,
     memory_hub,
     on_disk,
-    rebuilt,
     status_of,
     vectors_of,
     with_a_dead_letter,
@@ -34,32 +32,6 @@ from tests.memory_index import (
 )
 
 pytestmark = pytest.mark.anyio
-
-
-async def test_what_a_commit_asks_for_is_pending_until_it_has_its_vector(tmp_path: Path) -> None:
-    clock = FakeClock()
-    async with memory_hub(tmp_path, HashingEmbedder(), clock) as hub:
-        await written(hub, said(session_at(), TEXTS))
-        clock.advance(5)
-        before = await status_of(hub)
-
-        await vectors_of(hub).embed_pending()
-        after = await status_of(hub)
-
-        assert (before.pending, before.lag_s, hub.indexes.lag) == (3, 5.0, 3)
-        assert (after.pending, after.lag_s) == (0, 0.0)
-        assert set(on_disk(tmp_path)) == set(live_heads(hub))
-
-
-async def test_without_an_embedder_nothing_waits_and_words_find_everything(tmp_path: Path) -> None:
-    async with memory_hub(tmp_path) as hub:
-        await written(hub, said(session_at(), TEXTS))
-        await hub.maintenance.tick()
-
-        status = await status_of(hub)
-
-        assert (status.pending, status.dead, hub.indexes.lag) == (0, 0, 0)
-        assert [uri.rpartition("/")[2] for uri in await found(hub, "zebra")] == ["m0"]
 
 
 async def test_the_events_of_an_operation_are_those_that_its_answer_names(tmp_path: Path) -> None:
@@ -173,24 +145,6 @@ async def test_a_damaged_or_missing_note_of_failures_means_that_they_are_tried_a
         assert set(on_disk(tmp_path)) == set(live_heads(hub))
 
 
-async def test_a_deleted_index_is_built_anew_from_the_log_alone(tmp_path: Path) -> None:
-    async with memory_hub(tmp_path, HashingEmbedder()) as hub:
-        await written(hub, said(session_at(), TEXTS))
-        await vectors_of(hub).embed_pending()
-        await hub.maintenance.tick()
-        before, answers = on_disk(tmp_path), await found(hub, "zebra tea")
-    shutil.rmtree(tmp_path / "indexes" / "context")
-
-    async with memory_hub(tmp_path, HashingEmbedder()) as hub:
-        waiting = (await status_of(hub)).pending
-        await vectors_of(hub).embed_pending()
-        await hub.maintenance.tick()
-
-        assert waiting == 3
-        assert on_disk(tmp_path) == before == await rebuilt(hub, tmp_path)
-        assert await found(hub, "zebra tea") == answers
-
-
 async def test_only_the_keeper_works_and_another_process_shows_the_same_and_can_ask(tmp_path: Path) -> None:
     clock, embedder = FakeClock(), PickyEmbedder()
     async with (
@@ -271,20 +225,6 @@ async def test_a_subtree_that_moves_keeps_its_vectors_and_is_found_at_its_new_pl
         assert await found(hub, "zebra striped") == [f"{new}/m0", new]
         assert set(live_heads(hub)) <= set(on_disk(tmp_path))
         assert (await status_of(hub)).pending == 0
-
-
-async def test_two_accounts_have_their_own_events_and_their_own_answers(tmp_path: Path) -> None:
-    async with memory_hub(tmp_path, HashingEmbedder()) as hub:
-        other = session_at("s1", account="other")
-        await written(hub, said(session_at(), TEXTS))
-        await written(hub, said(other, ["a zebra of another account"]), "other")
-        waiting = [(await status_of(hub, ctx)).pending for ctx in (local(), local_context(OWNER, "other"))]
-
-        await vectors_of(hub).embed_pending()
-
-        assert waiting == [3, 1]
-        assert await found(hub, "zebra") == [f"{session_at()}/m0"]
-        assert await found(hub, "zebra", account="other") == [f"{other}/m0"]
 
 
 async def test_of_an_erased_message_no_vector_and_no_word_stands_in_what_is_derived(tmp_path: Path) -> None:

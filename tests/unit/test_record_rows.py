@@ -121,30 +121,11 @@ def test_the_doctor_finds_nothing_after_a_tidy_close(tmp_path: Path) -> None:
     assert [(one.severity, one.detail) for one in records] == [(Severity.OK, "as the log says")]
 
 
-@pytest.mark.parametrize("name", ["nodes", "infos", "links"])
-def test_the_doctor_names_a_file_of_the_tree_that_says_something_else(tmp_path: Path, name: str) -> None:
-    in_a_hub(tmp_path)
-    path = tmp_path / "records" / f"{name}.jsonl"
-    path.write_bytes(path.read_bytes().replace(b'"version":2', b'"version":7', 1))
+def test_an_account_of_any_name_has_a_folder_that_the_disk_takes() -> None:
+    names = ["数" * 200, "数" * 199 + "据", "..", "a/b", "x" * 200]
 
-    problems = [
-        one for one in check_directory(Settings(data_dir=tmp_path, owner=OWNER)) if one.severity is Severity.PROBLEM
-    ]
+    folders = [record_path(name, "knowledge").split("/")[1] for name in names]
 
-    assert [(one.subject, one.detail) for one in problems] == [
-        ("records", f"not as the log says: records/{name}.jsonl")
-    ]
-
-
-def test_files_that_are_gone_are_written_anew_from_the_log(tmp_path: Path) -> None:
-    in_a_hub(tmp_path)
-    written = {path: path.read_bytes() for path in (tmp_path / "records").rglob("*.jsonl")}
-    (tmp_path / "records" / "nodes.jsonl").unlink()
-
-    async def open_and_close() -> None:
-        async with open_hub(Settings(data_dir=tmp_path, owner=OWNER), Overrides(text=PlainText()), maintain=False):
-            pass
-
-    asyncio.run(open_and_close())
-
-    assert {path: path.read_bytes() for path in (tmp_path / "records").rglob("*.jsonl")} == written
+    assert max(len(folder.encode()) for folder in folders) <= 255
+    assert len(set(folders)) == len(names)
+    assert not {".", ".."} & set(folders)

@@ -63,18 +63,6 @@ async def test_rows_that_are_not_analysed_in_time_are_left_out_and_the_answer_sa
     assert ([hit.head.id for hit in later.hits], later.index_lag, later.degraded) == ([zebra], 0, ())
 
 
-async def test_what_was_saved_is_found_at_once_and_after_it_was_absorbed(tmp_path: Path) -> None:
-    async with hub_on(tmp_path) as hub:
-        zebra = await saved(hub, new_knowledge("zebra stripes 斑马"))
-        before = [await found(hub, "zebra"), await found(hub, "斑马")]
-        lag = hub.indexes.records.lexical.lag
-
-        await hub.maintenance.tick()
-
-        assert before == [await found(hub, "zebra"), await found(hub, "斑马")] == [[zebra], [zebra]]
-        assert (lag, hub.indexes.records.lexical.lag) == (1, 0)
-
-
 @pytest.mark.parametrize("query", ["selenium 登录", "反爬检测 proxy", "浏览器 timeout retry async"])
 async def test_tail_and_index_give_one_order_and_one_score(tmp_path: Path, query: str) -> None:
     rng = random.Random(3)
@@ -102,27 +90,6 @@ def ranked(hits: Sequence[tuple[str, float]]) -> list[set[str]]:
         groups[-1].add(knowledge_id)
         last = score
     return groups[:-1]
-
-
-@pytest.mark.parametrize("absorbed", [False, True])
-async def test_what_was_edited_or_deleted_is_found_by_what_it_says_now(tmp_path: Path, absorbed: bool) -> None:
-    async with hub_on(tmp_path) as hub:
-        edited = await saved(hub, new_knowledge("giraffe neck"))
-        deleted = await saved(hub, new_knowledge("giraffe legs"))
-        await hub.maintenance.tick()
-
-        await hub.knowledge.records.patch(local(), edited, {"content": "elephant trunk"})
-        operation_id = await hub.knowledge.records.delete(local(), deleted)
-        if absorbed:
-            await hub.maintenance.tick()
-        gone = await found(hub, "giraffe")
-        await hub.operations.history.undo(local(), operation_id)
-        if absorbed:
-            await hub.maintenance.tick()
-
-        assert gone == []
-        assert await found(hub, "elephant") == [edited]
-        assert await found(hub, "giraffe") == [deleted]
 
 
 async def test_every_record_that_passes_a_rare_filter_is_found_up_to_top_k(tmp_path: Path) -> None:

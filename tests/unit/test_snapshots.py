@@ -25,7 +25,7 @@ from knowhub.stores.files.lock import try_flock
 from knowhub.stores.files.subprocess_runner import run_in_process
 from knowhub.wiring.adapters import Overrides
 from tests.archives import Archive, members_of
-from tests.builders import OWNER, FakeClock, imported, local, new_knowledge, retry_key
+from tests.builders import OWNER, FakeClock, imported, local, new_knowledge
 from tests.fakes.faulty_files import FaultyFileSystem, Plan
 from tests.hubs import folder_of, hub_at
 from tests.whole_state import state_of
@@ -143,23 +143,6 @@ async def test_many_rows_come_back_in_operations_of_a_thousand_that_are_undone_a
         assert sizes == [500, 1000, 1000, 100]
         assert len(undone.undone) == len(done.operation_ids) == 4
         assert state_of(hub.store) == now
-
-
-async def test_a_restore_is_undone_only_while_nothing_was_written_since(tmp_path: Path) -> None:
-    async with hub_at(tmp_path) as hub:
-        ids = await filled(hub)
-        entry = await hub.operations.snapshots.create()
-        await changed_since(hub, ids)
-        done = await hub.operations.snapshots.restore(local(), entry.ts)
-        later = await hub.knowledge.records.save(local(), new_knowledge("written after the restore"))
-
-        with pytest.raises(Conflict) as refused:
-            await hub.operations.history.undo(local(), str(done.restore_id))
-
-        assert refused.value.extra == {"blocked_by": [later.operation_id], "blocked_by_hidden": 0}
-        await hub.operations.history.undo(local(), str(later.operation_id))
-        with pytest.raises(Conflict, match="later operations are in the way"):
-            await hub.operations.history.undo(local(), str(done.restore_id))
 
 
 async def test_writers_beside_the_undo_of_a_restore_never_come_between(tmp_path: Path) -> None:
@@ -310,20 +293,6 @@ async def test_the_root_stays_where_a_snapshot_has_none(tmp_path: Path) -> None:
         await hub.operations.snapshots.restore(local(), entry.ts)
 
         assert [key for key in state_of(hub.store) if key[0] == KEYWORDS] == [(KEYWORDS, ROOT_ID)]
-
-
-async def test_a_retry_of_a_restore_is_answered_and_not_done_again(tmp_path: Path) -> None:
-    async with hub_at(tmp_path) as hub:
-        ids = await filled(hub)
-        entry = await hub.operations.snapshots.create()
-        await changed_since(hub, ids)
-        first = await hub.operations.snapshots.restore(local(), entry.ts, retry_key())
-        await hub.knowledge.records.save(local(), new_knowledge("written after the restore"))
-        seq = hub.store.last_seq
-
-        again = await hub.operations.snapshots.restore(local(), entry.ts, retry_key())
-
-        assert (again, hub.store.last_seq) == (first, seq)
 
 
 async def test_a_snapshot_of_a_compacted_log_restores(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import orjson
@@ -24,25 +23,9 @@ async def logged_rows(hub: Hub) -> list[bytes]:
     return [orjson.dumps(change.after) for operation in reversed(operations) for change in operation.changes]
 
 
-async def test_record_files_hold_every_version_of_every_row(tmp_path: Path) -> None:
-    async with hub_on(tmp_path) as hub:
-        knowledge_id = await saved(hub, new_knowledge("zebra"))
-        await hub.maintenance.tick()
-        await hub.knowledge.records.patch(local(), knowledge_id, {"content": "lion"})
-        await hub.knowledge.records.delete(local(), knowledge_id)
-
-        await hub.maintenance.tick()
-
-        assert (tmp_path / "records" / "knowledge.jsonl").read_bytes().splitlines() == await logged_rows(hub)
-
-
 def shortened(folder: Path) -> None:
     path = folder / "knowledge.jsonl"
     path.write_bytes(path.read_bytes()[:-1])
-
-
-def without_checkpoint(folder: Path) -> None:
-    (folder / "checkpoint.json").unlink()
 
 
 def with_a_flipped_bit(folder: Path) -> None:
@@ -57,28 +40,6 @@ def with_a_flipped_bit(folder: Path) -> None:
 def of_another_log(folder: Path) -> None:
     path = folder / "checkpoint.json"
     path.write_bytes(path.read_bytes().replace(b'"log_id":"', b'"log_id":"0'))
-
-
-def written_past_the_checkpoint(folder: Path) -> None:
-    with (folder / "knowledge.jsonl").open("ab") as file:
-        file.write(b'{"a keeper":"died here')
-
-
-@pytest.mark.parametrize(
-    "spoil", [shortened, without_checkpoint, with_a_flipped_bit, of_another_log, written_past_the_checkpoint]
-)
-async def test_record_files_that_do_not_fit_are_written_anew(tmp_path: Path, spoil: Callable[[Path], None]) -> None:
-    async with hub_on(tmp_path) as hub:
-        for number in range(3):
-            await saved(hub, new_knowledge(f"zebra {number}"))
-    spoil(tmp_path / "records")
-
-    async with hub_on(tmp_path) as hub:
-        await saved(hub, new_knowledge("lion"))
-        await hub.maintenance.tick()
-
-        assert hub.maintenance.failures == {}
-        assert (tmp_path / "records" / "knowledge.jsonl").read_bytes().splitlines() == await logged_rows(hub)
 
 
 async def test_record_files_of_a_damaged_log_hold_what_is_served(tmp_path: Path) -> None:

@@ -144,25 +144,6 @@ async def test_a_hub_that_is_opened_again_embeds_only_what_it_lacks(tmp_path: Pa
         assert ids(await answer(hub, "second"))[0] == second
 
 
-async def test_what_was_edited_or_deleted_is_found_by_what_it_means_now(tmp_path: Path) -> None:
-    async with hub_with(tmp_path, HashingEmbedder()) as hub:
-        edited = await saved(hub, new_knowledge("giraffe neck", task="one"))
-        deleted = await saved(hub, new_knowledge("giraffe legs", task="two"))
-        await brought_up(hub)
-
-        await hub.knowledge.records.patch(local(), edited, {"content": "elephant trunk"})
-        operation_id = await hub.knowledge.records.delete(local(), deleted)
-        await brought_up(hub)
-        gone = await answer(hub, "giraffe")
-        await hub.operations.history.undo(local(), operation_id)
-        await brought_up(hub)
-
-        assert ids(gone) == []
-        assert ids(await answer(hub, "elephant"))[0] == edited
-        assert ids(await answer(hub, "giraffe"))[0] == deleted
-        assert set(on_disk(tmp_path)) >= live(hub)
-
-
 async def test_a_record_whose_tags_change_keeps_the_vector_of_its_text(tmp_path: Path) -> None:
     embedder = HashingEmbedder()
     async with hub_with(tmp_path, embedder) as hub:
@@ -280,6 +261,22 @@ async def test_a_second_process_finds_by_the_vectors_that_the_keeper_has_written
         assert texts_of_records(other_embedder) == []
 
 
+async def test_a_file_with_many_outdated_rows_is_written_anew(tmp_path: Path) -> None:
+    async with hub_with(tmp_path, HashingEmbedder()) as hub:
+        items = [new_knowledge(f"widget {number}", dedup=False) for number in range(2000)]
+        batches = [await hub.knowledge.records.save_batch(local(), part) for part in (items[:1000], items[1000:2000])]
+        made = [str(one.record["id"]) for batch in batches for one in batch.records]
+        await brought_up(hub)
+        for knowledge_id in made[:1200]:
+            await hub.knowledge.records.delete(local(), knowledge_id)
+        before = len(on_disk(tmp_path))
+
+        await hub.maintenance.tick()
+
+        assert before == 2000
+        assert set(on_disk(tmp_path)) == live(hub)
+
+
 def damages(data: bytes) -> list[bytes]:
     flipped = bytearray(data)
     flipped[len(data) // 2] ^= 1
@@ -308,19 +305,3 @@ async def test_a_damaged_file_is_made_anew_from_the_log(tmp_path: Path, name: st
         assert on_disk(tmp_path) == expected
         assert [one for one in check_directory(Settings(data_dir=tmp_path)) if one.severity == "problem"] == []
         path = next((tmp_path / "indexes" / "vectors").rglob(name))
-
-
-async def test_a_file_with_many_outdated_rows_is_written_anew(tmp_path: Path) -> None:
-    async with hub_with(tmp_path, HashingEmbedder()) as hub:
-        items = [new_knowledge(f"widget {number}", dedup=False) for number in range(2000)]
-        batches = [await hub.knowledge.records.save_batch(local(), part) for part in (items[:1000], items[1000:2000])]
-        made = [str(one.record["id"]) for batch in batches for one in batch.records]
-        await brought_up(hub)
-        for knowledge_id in made[:1200]:
-            await hub.knowledge.records.delete(local(), knowledge_id)
-        before = len(on_disk(tmp_path))
-
-        await hub.maintenance.tick()
-
-        assert before == 2000
-        assert set(on_disk(tmp_path)) == live(hub)

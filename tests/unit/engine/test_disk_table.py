@@ -57,52 +57,6 @@ def decided_over(linked: Linked, *rows: dict[str, Any]) -> View:
     return AccountView(overlay, now=0.0)
 
 
-def test_the_infos_of_a_keyword_come_newest_first_in_whatever_order_they_were_linked() -> None:
-    linked = Linked("a", "b", "c", "d")
-
-    linked.links(link_row("c", "k"), link_row("a", "k"))
-    linked.links(link_row("d", "k"), link_row("b", "other"))
-
-    assert linked.of_keyword("k") == ["d", "c", "a"]
-    assert [link.info_id for link in list_links_of_keyword(linked.view, "k")] == ["a", "c", "d"]
-    assert linked.of_keyword("nobody") == []
-
-
-def test_by_relevance_the_strongest_relation_comes_first_and_a_filter_keeps_one() -> None:
-    linked = Linked("a", "b", "c", "d", "e")
-
-    for info_id, relation in zip("abcde", ("RELATED", "PRIMARY", "SOURCE", "EXAMPLE", "PRIMARY"), strict=True):
-        linked.links(link_row(info_id, "k", relation))
-
-    assert linked.of_keyword("k", RELEVANCE) == ["e", "b", "d", "c", "a"]
-    assert linked.of_keyword("k", InfoQuery(RelationType.PRIMARY)) == ["e", "b"]
-    assert linked.of_keyword("k", InfoQuery(RelationType.RELATED, sort=InfoSort.RELEVANCE)) == ["a"]
-
-
-def test_a_link_that_gets_another_relation_stands_once_and_under_the_new_one() -> None:
-    linked = Linked("a", "b")
-    linked.links(link_row("a", "k", "PRIMARY"), link_row("b", "k", "PRIMARY"))
-
-    linked.links(link_row("a", "k", "SOURCE", version=2))
-
-    assert linked.of_keyword("k") == ["b", "a"]
-    assert linked.of_keyword("k", InfoQuery(RelationType.PRIMARY)) == ["b"]
-    assert linked.of_info("a") == {"k": "SOURCE"}
-    assert orjson.loads(linked.view.raw(LINKS, "a:k") or b"") == link_row("a", "k", "SOURCE", version=2)
-
-
-def test_an_unlinked_info_is_nowhere_and_its_row_is_kept() -> None:
-    linked = Linked("a", "b")
-    linked.links(link_row("a", "k"), link_row("a", "other"), link_row("b", "k"))
-
-    gone = link_row("a", "k", version=2, deleted=True)
-    linked.links(gone)
-
-    assert linked.of_keyword("k") == ["b"]
-    assert linked.of_info("a") == {"other": "PRIMARY"}
-    assert orjson.loads(linked.view.raw(LINKS, "a:k") or b"") == gone
-
-
 def test_a_link_made_again_takes_its_place_by_the_age_of_its_info() -> None:
     linked = Linked("a", "b", "c")
     linked.links(*(link_row(info_id, "k") for info_id in "abc"))
@@ -166,16 +120,6 @@ def test_a_link_to_an_info_whose_line_is_lost_is_read_and_the_info_is_none() -> 
     assert orjson.loads(linked.view.raw(LINKS, "lost:k") or b"") == link_row("lost", "k")
 
 
-def test_what_was_never_there_has_no_text() -> None:
-    linked = Linked("a")
-    linked.links(link_row("a", "k"))
-
-    assert find_info(linked.view, "b") is None
-    assert linked.view.raw(INFOS, "b") is None
-    assert linked.view.raw(LINKS, "a:nobody") is None
-    assert linked.view.raw(LINKS, "b:k") is None
-
-
 def test_thousands_of_infos_and_links_in_a_random_order_are_all_found_again() -> None:
     order = random.Random(7)
     ids = [f"info-{number}" for number in range(3_000)]
@@ -198,6 +142,25 @@ def test_thousands_of_infos_and_links_in_a_random_order_are_all_found_again() ->
     assert {
         (info_id, keyword_id): relation for info_id in ids for keyword_id, relation in linked.of_info(info_id).items()
     } == stands
+
+
+@pytest.mark.parametrize("changed_before", [0, 1, 2])
+def test_a_decided_info_has_the_ordinal_that_it_will_have(changed_before: int) -> None:
+    linked = Linked("a", "b", "c")
+    changed = [info_row(info_id, version=2) for info_id in "abc"[:changed_before]]
+
+    view = decided_over(linked, *changed, info_row("d"), info_row("e"), info_row("d", version=2))
+
+    linked.infos(info_row("d"), info_row("e"))
+    assert [find_info(view, info_id) for info_id in "de"] == [find_info(linked.view, info_id) for info_id in "de"]
+
+
+def test_the_rows_that_refer_to_an_info_and_to_a_keyword_are_named() -> None:
+    linked = Linked("a", "b")
+    linked.links(link_row("a", "k"), link_row("b", "k"), link_row("b", "other", deleted=True))
+
+    assert linked.view.referrers(INFOS, "b") == [(LINKS, "b:k")]
+    assert linked.view.referrers("keywords", "k") == [(LINKS, "a:k"), (LINKS, "b:k")]
 
 
 def test_decided_rows_are_seen_over_acknowledged_rows_and_leave_them_alone() -> None:
@@ -224,31 +187,3 @@ def test_decided_rows_are_seen_over_acknowledged_rows_and_leave_them_alone() -> 
     assert info is not None
     assert not info.live
     assert find_info(linked.view, "d") is None
-
-
-@pytest.mark.parametrize("changed_before", [0, 1, 2])
-def test_a_decided_info_has_the_ordinal_that_it_will_have(changed_before: int) -> None:
-    linked = Linked("a", "b", "c")
-    changed = [info_row(info_id, version=2) for info_id in "abc"[:changed_before]]
-
-    view = decided_over(linked, *changed, info_row("d"), info_row("e"), info_row("d", version=2))
-
-    linked.infos(info_row("d"), info_row("e"))
-    assert [find_info(view, info_id) for info_id in "de"] == [find_info(linked.view, info_id) for info_id in "de"]
-
-
-def test_decided_links_of_a_keyword_come_by_the_age_of_their_infos() -> None:
-    linked = Linked("a", "b", "c")
-    linked.links(link_row("b", "k"), link_row("c", "k"))
-
-    view = decided_over(linked, link_row("a", "k"), link_row("b", "k", "SOURCE", version=2))
-
-    assert [link.info_id for link in list_links_of_keyword(view, "k")] == ["a", "b", "c"]
-
-
-def test_the_rows_that_refer_to_an_info_and_to_a_keyword_are_named() -> None:
-    linked = Linked("a", "b")
-    linked.links(link_row("a", "k"), link_row("b", "k"), link_row("b", "other", deleted=True))
-
-    assert linked.view.referrers(INFOS, "b") == [(LINKS, "b:k")]
-    assert linked.view.referrers("keywords", "k") == [(LINKS, "a:k"), (LINKS, "b:k")]

@@ -13,8 +13,6 @@ from knowhub.engine.view import AccountView
 from knowhub.keywords.model import KEYWORDS, ROOT_ID, Node
 from knowhub.keywords.tree import (
     count_children,
-    find_by_pinyin,
-    find_by_term,
     find_by_token,
     find_keyword,
     list_child_ids,
@@ -54,17 +52,6 @@ def below(view: View, keyword_id: str = ROOT_ID) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 500])
-def test_all_rows_with_a_key_are_found_oldest_first(count: int) -> None:
-    expected = [f"k{number}" for number in range(count)]
-
-    view = rows_of(keyword_row("other", "Go"), *(keyword_row(row_id, "Python") for row_id in expected)).view
-
-    assert having(view, "python") == expected
-    assert having(view, "go") == ["other"]
-    assert having(view, "pyth") == []
-
-
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
 def test_each_of_several_rows_with_a_key_can_go_and_come_back(count: int) -> None:
     expected = [f"k{number}" for number in range(count)]
@@ -75,58 +62,6 @@ def test_each_of_several_rows_with_a_key_can_go_and_come_back(count: int) -> Non
         assert having(stored.view, "python") == [row_id for row_id in expected if row_id != gone]
         stored.put(KEYWORDS, keyword_row(gone, "Python", version=3))
         assert having(stored.view, "python") == expected
-
-
-def test_a_row_is_found_by_each_of_its_keys_in_every_index() -> None:
-    view = rows_of(
-        keyword_row("a", "中文", aliases=["Web Crawler"]), keyword_row("b", "算法", aliases=["Crawler"])
-    ).view
-
-    assert having(view, "webcrawler") == ["a"]
-    assert ids(find_by_pinyin(view, "zw")) == ["a"]
-    assert ids(find_by_pinyin(view, "suanfa")) == ["b"]
-    assert ids(find_by_term(view, "crawler", 5)) == ["a", "b"]
-    assert ids(find_by_term(view, "crawler", 1)) == ["a"]
-    assert list(find_by_pinyin(view, "python")) == []
-
-
-def test_a_renamed_row_is_found_by_the_new_name_only_and_others_of_the_old_name_stay() -> None:
-    stored = rows_of(*(keyword_row(row_id, "中文", aliases=["same"]) for row_id in "abc"))
-
-    stored.put(KEYWORDS, keyword_row("b", "算法", aliases=["same"], version=2))
-
-    assert having(stored.view, "中文") == ["a", "c"]
-    assert having(stored.view, "算法") == ["b"]
-    assert having(stored.view, "same") == ["a", "b", "c"]
-    assert ids(find_by_pinyin(stored.view, "zhongwen")) == ["a", "c"]
-    assert ids(find_by_pinyin(stored.view, "sf")) == ["b"]
-    assert ids(find_by_term(stored.view, "中文", 9)) == ["a", "c"]
-
-
-def test_a_deleted_row_is_in_no_index_and_its_summary_says_so() -> None:
-    stored = rows_of(keyword_row("a", "Python"), keyword_row("b", "Go", "a"))
-
-    stored.put(KEYWORDS, keyword_row("b", "Go", "a", version=2, deleted=True))
-
-    node = find_keyword(stored.view, "b")
-    assert node is not None
-    assert (node.live, node.version) == (False, 2)
-    assert having(stored.view, "go") == []
-    assert below(stored.view, "a") == []
-    assert ids(list_keywords(stored.view)) == ["a"]
-
-
-def test_a_moved_row_is_listed_among_its_new_siblings_by_its_age() -> None:
-    stored = rows_of(
-        keyword_row("a"), keyword_row("b"), keyword_row("c", parent_id="a"), keyword_row("d", parent_id="b")
-    )
-
-    stored.put(KEYWORDS, keyword_row("c", parent_id="b", version=2))
-    stored.put(KEYWORDS, keyword_row("a", parent_id="b", version=2))
-
-    assert below(stored.view) == ["b"]
-    assert below(stored.view, "a") == []
-    assert below(stored.view, "b") == ["a", "c", "d"]
 
 
 def test_a_child_may_be_known_before_its_parent() -> None:
@@ -172,20 +107,6 @@ def test_a_thousand_changes_leave_what_a_plain_list_says() -> None:
     assert ids(list_keywords(stored.view)) == [row["id"] for row in live]
 
 
-def test_decided_rows_are_found_in_the_overlay_and_not_below_it() -> None:
-    stored = rows_of(keyword_row("a", "Python"), keyword_row("b", "Go"))
-
-    _, view = decided_over(stored, keyword_row("c", "Python", "a"), keyword_row("b", "Rust", version=2))
-
-    assert having(view, "python") == ["a", "c"]
-    assert having(view, "rust") == ["b"]
-    assert having(view, "go") == []
-    assert below(view, "a") == ["c"]
-    assert ids(list_keywords(view)) == ["a", "b", "c"]
-    assert having(stored.view, "python") == ["a"]
-    assert below(stored.view, "a") == []
-
-
 def test_an_index_over_decided_rows_follows_what_is_decided_after_it_was_asked() -> None:
     overlay, view = decided_over(rows_of(keyword_row("a")), keyword_row("b", "Go"))
     assert having(view, "go") == ["b"]
@@ -208,20 +129,6 @@ def test_a_decided_row_has_the_ordinal_that_it_will_have(changed_before: int) ->
 
     assert below(stored.view) == ["a", "b", "c", "d"]
     assert decided == [node.ordinal for node in list_keywords(stored.view)] == [0, 1, 2, 3]
-
-
-def test_what_is_deleted_in_a_batch_is_in_none_of_its_answers() -> None:
-    stored = rows_of(keyword_row("a", "中文"))
-
-    _, view = decided_over(stored, keyword_row("a", "中文", version=2, deleted=True))
-
-    node = find_keyword(view, "a")
-    assert node is not None
-    assert not node.live
-    assert having(view, "中文") == []
-    assert list(find_by_pinyin(view, "zw")) == []
-    assert list(find_by_term(view, "中文", 5)) == []
-    assert below(view) == []
 
 
 def test_a_plan_sees_its_own_rows_and_leaves_the_view_that_it_was_made_of() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from knowhub.bootstrap import Hub, open_hub
-from knowhub.core.errors import Conflict, Forbidden, InvalidInput, NotFound
+from knowhub.core.errors import Conflict, Forbidden, NotFound
 from knowhub.core.request_context import Role
 from knowhub.identity.decisions import digest_of, parse_key_name
 from knowhub.identity.model import KeyHolder, NewKey
@@ -97,22 +97,6 @@ async def test_the_hash_of_a_key_opens_nothing(hub: Hub) -> None:
     assert await hub.identity.caller(digest_of(ROOT_KEY)) is None
 
 
-@pytest.mark.parametrize(
-    ("wrong", "field"),
-    [
-        (NewKey(KeyHolder(project_ids=("atlas",)), Role.WRITER), "user_id"),
-        (NewKey(KeyHolder("owner"), Role.WRITER), "user_id"),
-        (NewKey(LI, Role.WRITER, "2020-01-01T00:00:00Z"), "expires_at"),
-    ],
-)
-async def test_a_key_that_stands_for_nobody_or_opens_nothing_is_not_made(hub: Hub, wrong: NewKey, field: str) -> None:
-    with pytest.raises(InvalidInput) as refused:
-        await hub.identity.mint(root(), wrong)
-
-    assert [one.field for one in refused.value.errors] == [field]
-    assert await hub.identity.keys(root(), None) == []
-
-
 @pytest.mark.parametrize("role", [Role.READER, Role.WRITER])
 async def test_who_is_no_admin_is_refused_before_anything_is_looked_up(hub: Hub, role: Role) -> None:
     there = await minted(hub, LI)
@@ -142,32 +126,6 @@ async def test_a_key_opens_until_the_second_in_which_it_expires(hub: Hub, clock:
     assert await hub.identity.caller(text) is not None
     clock.seconds = START + HOUR
     assert await hub.identity.caller(text) is None
-
-
-async def test_a_key_that_is_revoked_opens_nothing_at_once_and_for_good(hub: Hub, clock: FakeClock) -> None:
-    key = await minted(hub, LI)
-
-    operation_id = await hub.identity.revoke(root(), key.key.key_id)
-
-    assert operation_id is not None
-    assert await hub.identity.caller(text_of(key)) is None
-    assert await hub.identity.revoke(root(), key.key.key_id) is None
-    assert [one.row["revoked_at"] for one in await hub.identity.keys(root(), "default")] == ["2026-03-05T12:00:00.000Z"]
-
-
-async def test_a_rotated_key_ends_as_the_new_one_begins_which_opens_the_same(hub: Hub) -> None:
-    old = await minted(hub, LI, Role.READER, expires_at="2030-01-01T00:00:00Z")
-
-    new = await hub.identity.rotate(root(), old.key.key_id)
-
-    assert await hub.identity.caller(text_of(old)) is None
-    caller = await caller_of(hub, text_of(new))
-    assert (caller.holder, caller.role, caller.key_id) == (LI, Role.READER, new.key.key_id)
-    assert new.key.expires_at == old.key.expires_at
-    assert new.replaces == old.key.key_id
-    ended, begun = await hub.identity.keys(root(), None)
-    assert (ended.row["replaced_by"], begun.row["replaced_by"]) == (new.key.key_id, None)
-    assert (ended.row["version"], begun.row["version"]) == (2, 1)
 
 
 async def test_a_key_that_has_ended_is_not_rotated(hub: Hub, clock: FakeClock) -> None:
@@ -205,15 +163,6 @@ async def test_keys_are_there_again_when_the_hub_is_opened_again_ended_ones_as_e
         assert (await caller_of(hub, text_of(kept))).account == "acme"
         assert await hub.identity.caller(text_of(ended)) is None
         assert [one.key_id for one in await hub.identity.keys(root(), None)] == [kept.key.key_id, ended.key.key_id]
-
-
-async def test_what_one_process_makes_or_ends_holds_in_another_at_once(tmp_path: Path) -> None:
-    settings = keyed(tmp_path / "both")
-    async with open_hub(settings, maintain=False) as one, open_hub(settings, maintain=False) as other:
-        key = await minted(one, LI)
-        assert await other.identity.caller(text_of(key)) is not None
-        await one.identity.revoke(root(), key.key.key_id)
-        assert await other.identity.caller(text_of(key)) is None
 
 
 def _bytes_below(folder: Path) -> bytes:

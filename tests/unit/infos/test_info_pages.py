@@ -21,17 +21,6 @@ async def test_pages_are_cut_after_what_the_caller_does_not_see_is_left_out(hub:
     assert await hub.contents_of(keyword, ANN, page=1, size=4) == ["5", "4", "3", "2"]
 
 
-@pytest.mark.parametrize(
-    ("query", "field"),
-    [(InfoQuery(page=-1), "page"), (InfoQuery(size=0), "size"), (InfoQuery(size=1_001), "size")],
-)
-async def test_a_page_that_no_list_has_is_refused(hub: Hub, query: InfoQuery, field: str) -> None:
-    with pytest.raises(InvalidInput) as refused:
-        await hub.infos.list_for_keyword(ANN, ROOT_ID, query)
-
-    assert [error.field for error in refused.value.errors] == [field]
-
-
 async def test_infos_of_a_keyword_come_newest_first_or_by_relation_and_say_how_they_belong(hub: Hub) -> None:
     keyword = await hub.keyword("k")
     for relation in (RelationType.RELATED, RelationType.PRIMARY, RelationType.SOURCE, RelationType.EXAMPLE):
@@ -51,17 +40,6 @@ async def test_infos_of_a_keyword_come_newest_first_or_by_relation_and_say_how_t
     stored = orjson.loads((await hub.infos.get(ANN, newest)).json)
     assert rows[0] == {**stored, "relation": "PRIMARY", "created_by": "user"}
     assert (rows[1]["relation"], rows[1]["created_by"]) == ("EXAMPLE", "me")
-
-
-async def test_the_keywords_of_an_info_come_primary_first_without_those_that_the_caller_does_not_see(hub: Hub) -> None:
-    primary, example = await hub.keyword("primary"), await hub.keyword("example")
-    hidden = await hub.keyword("hidden", scopes=["user:owner"])
-    info = await hub.info("x", hidden)
-    await hub.infos.link(ANN, info, example, LinkRequest(RelationType.EXAMPLE))
-    await hub.infos.link(ANN, info, primary)
-
-    assert list(await hub.names_of(info)) == ["primary", "hidden", "example"]
-    assert list(await hub.names_of(info, BOB)) == ["primary", "example"]
 
 
 async def test_a_list_of_infos_goes_on_where_it_ended(hub: Hub) -> None:
@@ -135,3 +113,14 @@ async def test_a_page_is_kept_for_those_only_who_see_the_same() -> None:
     )
     assert await hub.contents_of(keyword, ANN, relation=RelationType.EXAMPLE) == []
     assert await hub.contents_of(keyword, ANN, page=1) == []
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [(InfoQuery(page=-1), "page"), (InfoQuery(size=0), "size"), (InfoQuery(size=1_001), "size")],
+)
+async def test_a_page_that_no_list_has_is_refused(hub: Hub, query: InfoQuery, field: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        await hub.infos.list_for_keyword(ANN, ROOT_ID, query)
+
+    assert [error.field for error in refused.value.errors] == [field]
