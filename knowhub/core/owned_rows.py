@@ -67,7 +67,7 @@ def make_owned_fields(
 
     Raises Forbidden for scopes that the caller may not give, and for somebody else as the owner.
     """
-    own_scopes = list(dict.fromkeys(ctx.default_scopes if wanted is None else wanted))
+    own_scopes = list(dict.fromkeys(ctx.default_record_scopes if wanted is None else wanted))
     permissions.check_scopes(ctx, own_scopes)
     moment = clock.iso(now)
     return {

@@ -26,7 +26,7 @@ class RequestContext:
 
     `actor` is the principal written into the log, `own` the principals whose rows are the caller's,
     `visible` the scopes that they see, None meaning all: the local principal, root and an account's admins.
-    `default_scopes` are those of a record that is saved without any, `default_tree_scopes` those of a keyword or info.
+    Without scopes a record or resource gets `default_record_scopes`, a keyword or info `default_keyword_scopes`.
     `grantable` are the scopes and owners that the caller may give to what they write, None meaning any. `key_id` names
     the key that the request came with.
     """
@@ -36,8 +36,8 @@ class RequestContext:
     own: frozenset[str]
     visible: frozenset[str] | None
     default_owner: str
-    default_scopes: tuple[str, ...] = (scopes.OWNER,)
-    default_tree_scopes: tuple[str, ...] = (scopes.PUBLIC,)
+    default_record_scopes: tuple[str, ...] = (scopes.OWNER,)
+    default_keyword_scopes: tuple[str, ...] = (scopes.PUBLIC,)
     role: Role = Role.WRITER
     grantable: frozenset[str] | None = None
     key_id: str | None = None
@@ -82,7 +82,7 @@ class RequestContext:
 
 def share_nothing_by_default(ctx: RequestContext) -> RequestContext:
     """Return a context whose keywords and infos have the default scopes of its records, as where keys are asked for."""
-    return replace(ctx, default_tree_scopes=ctx.default_scopes)
+    return replace(ctx, default_keyword_scopes=ctx.default_record_scopes)
 
 
 @lru_cache(maxsize=256)
@@ -110,5 +110,5 @@ def caller_context(ids: Mapping[str, str], default_owner: str, account: str = DE
         own=frozenset(own),
         visible=frozenset({*visible, scopes.PUBLIC}),
         default_owner=own[0] if own else default_owner,
-        default_scopes=(scopes.OWNER,) if own else named,
+        default_record_scopes=(scopes.OWNER,) if own else named,
     )

@@ -140,7 +140,7 @@ def root_context(account: str, **ids: str) -> RequestContext:
         own=frozenset({ROOT, *own}),
         visible=None,
         default_owner=own[0] if own else ROOT,
-        default_tree_scopes=(scopes.OWNER,),
+        default_keyword_scopes=(scopes.OWNER,),
         role=Role.ROOT,
     )
 
@@ -180,7 +180,7 @@ def _context(account: str, role: Role, holder: KeyHolder, key_id: str | None) ->
         own=frozenset(own),
         visible=None if is_admin else visible,
         default_owner=own[0],
-        default_tree_scopes=(scopes.OWNER,),
+        default_keyword_scopes=(scopes.OWNER,),
         role=role,
         grantable=None if is_admin else visible if role is Role.WRITER else frozenset(),
         key_id=key_id,

@@ -23,7 +23,7 @@ def new_info_row(new: NewInfo, row_id: str, now: float, ctx: RequestContext) -> 
     content, source = fields.parse_text("content", new.content), fields.parse_text("source", new.source)
     check_content(content)
     _check_source(source)
-    own_scopes = list(ctx.default_tree_scopes) if new.scopes is None else fields.parse_scopes("scopes", new.scopes)
+    own_scopes = list(ctx.default_keyword_scopes) if new.scopes is None else fields.parse_scopes("scopes", new.scopes)
     owner = None if new.owner is None else fields.parse_owner("owner", new.owner)
     return {
         "id": row_id,

@@ -83,7 +83,7 @@ class InfoService(OwnedRows):
 
     def find(self, view: View, ctx: RequestContext, row_id: str) -> Row:
         """Return an info that the caller sees. Raises NotFound."""
-        # Memory knows who sees an info; its text is on disk.
+        # The scopes of an info are in memory, its text is on disk.
         rendering.require_info(view, ctx, row_id)
         return super().find(view, ctx, row_id)
 

@@ -33,7 +33,7 @@ def new_keyword_row(
     check_description(description)
     row_id, parent_id = ids
     aliases = check_aliases(name, fields.parse_texts("aliases", new.aliases), text)
-    own_scopes = list(ctx.default_tree_scopes) if new.scopes is None else fields.parse_scopes("scopes", new.scopes)
+    own_scopes = list(ctx.default_keyword_scopes) if new.scopes is None else fields.parse_scopes("scopes", new.scopes)
     owner = None if new.owner is None else fields.parse_owner("owner", new.owner)
     return {
         "id": row_id,

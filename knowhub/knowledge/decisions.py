@@ -107,7 +107,7 @@ def validate(_lookup: Lookup, rows: Sequence[Row]) -> None:
 def _row(new: NewKnowledge, row_id: str, moment: str, ctx: RequestContext) -> dict[str, Any]:
     check_content(new.task, new.content)
     check_valid_range(new.valid_from, new.valid_to)
-    own_scopes = list(dict.fromkeys(new.scopes or ctx.default_scopes))
+    own_scopes = list(dict.fromkeys(new.scopes or ctx.default_record_scopes))
     permissions.check_scopes(ctx, own_scopes)
     message_id = new.message_id or new.source.get("message_id") or None
     source = {name: new.source.get(name) for name in SOURCE_FIELDS} | {"message_id": message_id}

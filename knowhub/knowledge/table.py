@@ -93,7 +93,7 @@ def make_filters(values: Mapping[str, Collection[str]]) -> list[frozenset[str]]:
 
 
 def limit_to_visible(filters: Sequence[frozenset[str]], ctx: RequestContext) -> list[frozenset[str]]:
-    """Return the filters after one for what the caller sees; a caller who sees everything needs none."""
+    """Return the filters, with a first one for what the caller sees, unless the caller sees everything."""
     return list(filters) if ctx.visible is None else [visibility_filter(ctx.visible), *filters]
 
 

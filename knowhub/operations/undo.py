@@ -288,6 +288,6 @@ def _seq(operation: Operation) -> int:
 
 
 def _undoes_later(operation: Operation, since: int) -> bool:
-    """Return whether an operation undid one that came after `since`."""
+    """Return whether an operation undid an operation after `since`."""
     undone_seq = None if operation.undo_of is None else seq_of(operation.undo_of)
     return undone_seq is not None and undone_seq > since

@@ -69,7 +69,7 @@ def make_row(new: NewResource, before: Row | None, now: float, ctx: RequestConte
         raise Conflict(f"resource id {new.id!r} is taken")
     current = before if is_live(before) else None
     owner = permissions.owner_for(ctx, new.owner, "a resource") if current is None else str(current["owner"])
-    wanted = new.scopes or (ctx.default_scopes if current is None else current["scopes"])
+    wanted = new.scopes or (ctx.default_record_scopes if current is None else current["scopes"])
     own_scopes = list(dict.fromkeys(wanted))
     permissions.check_scopes(ctx, own_scopes, current=() if current is None else current["scopes"])
     moment = clock.iso(now)

@@ -49,7 +49,7 @@ class BatchEmbedder:
             raise EmbeddingFailed(FailureReason.FAILURE, "it is not well")
 
     async def _embed_batch(self, texts: Sequence[str]) -> "list[Vector | None]":
-        """Embed a batch; one that fails is split in halves."""
+        """Embed a batch. If it fails, split it in halves."""
         for _ in range(1 if len(texts) > 1 else _ATTEMPTS):
             try:
                 return await self._call_embedder(texts)

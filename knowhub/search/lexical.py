@@ -122,8 +122,8 @@ class AccountIndex(Generic[HeadT]):
     async def index_pending(self, most: int) -> int:
         """Move up to `most` documents from the tail into the index on disk; return how many moved.
 
-        An index that somebody has deleted is built anew instead, and one that may hold what was erased since: what is
-        deleted from it stays in its files. Raises Unavailable.
+        If the index was deleted, or may hold erased texts, it is rebuilt instead: a deletion leaves texts in its files.
+        Raises Unavailable.
         """
         async with self._writing:
             self.reload()

@@ -141,7 +141,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._is_in_head = True
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take in a header. One that comes behind the body is counted, and dropped: the others were judged already."""
+        """Take in a header. A trailer is counted and dropped, because the headers were checked already."""
         self._fields += 1
         if self._fields > self._limits.max_fields:
             detail = f"a request has at most {self._limits.max_fields} headers"

@@ -39,7 +39,7 @@ class RecordOwner:
 
     def audience(self, ctx: RequestContext) -> frozenset[str]:
         """Return the scopes that can read such a record."""
-        return scopes.audience(self.scopes or ctx.default_scopes, self.owner or ctx.default_owner)
+        return scopes.audience(self.scopes or ctx.default_record_scopes, self.owner or ctx.default_owner)
 
 
 def resolve_owner(ctx: RequestContext, candidate: KnowledgeCandidate) -> RecordOwner:
