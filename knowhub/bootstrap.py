@@ -59,7 +59,6 @@ from knowhub.stores.files.snapshots.snapshot_manifest import Manifest
 from knowhub.stores.files.subprocess_runner import run_in_subprocess
 from knowhub.usecases.distill_session import Distillation
 from knowhub.usecases.recall import RecallOptions, RecallService, RecallSources
-from knowhub.usecases.spoken_memories import RuleBasedReader
 from knowhub.wiring.adapters import Adapters, Overrides, open_adapters
 from knowhub.wiring.background import DAY_S, BackgroundWork, export_options
 from knowhub.wiring.collections import COLLECTIONS, row_checks
@@ -143,14 +142,14 @@ class Memories:
     def __init__(self, adapters: Adapters, indexes: Indexes, work: BackgroundWork, records: KnowledgeService) -> None:
         settings, store, reranker = adapters.settings, adapters.store, adapters.reranker
         directories = work.exports.directories
-        options = PipelineOptions(budget_s=settings.llm_write_budget_s)
-        pipeline = CandidatePipeline(RuleBasedReader(simplify), adapters.chat, options)
+        options = PipelineOptions(budget_s=settings.llm_write_budget_s, fold=simplify)
+        pipeline = CandidatePipeline(adapters.chat, options)
         reranking = None if reranker is None else MemoryReranking(reranker, settings.rerank_budget_s)
         parts = ContextParts(
             CommitCoordinator(store, pipeline, PolicyRouter(), directories),
             MemorySearch(store, indexes.memories.index, adapters.clock, reranking),
             MemoryReadService(store),
-            SessionSummarizer(ArchiveBuilder(pipeline.reader)),
+            SessionSummarizer(ArchiveBuilder(pipeline.fold)),
             directories,
         )
         self.nodes = ContextService(store, parts)

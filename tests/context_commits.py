@@ -17,7 +17,6 @@ from knowhub.core.operation import Draft, IdempotencyKey, Operation, Outcome, Ro
 from knowhub.core.request_context import RequestContext
 from knowhub.engine.view import AccountView
 from knowhub.stores.files.store import FileStore
-from knowhub.usecases.spoken_memories import RuleBasedReader
 from tests.builders import CountedIds, FakeClock, caller
 from tests.fakes.memory_store import MemoryStore
 
@@ -51,7 +50,7 @@ class Desk:
         self.clock = FakeClock()
         self.store = store or MemoryStore(self.clock, CountedIds())
         self.directories = SeenDirectories()
-        self.pipeline = pipeline or CandidatePipeline(RuleBasedReader(), chat, PipelineOptions(budget_s=5.0))
+        self.pipeline = pipeline or CandidatePipeline(chat, PipelineOptions(budget_s=5.0))
         self.commits = CommitCoordinator(self.store, self.pipeline, PolicyRouter(), self.directories, stages)
 
     async def commit(

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from knowhub.context.commit_model import CandidateMemory, SessionArchive
-from knowhub.context.extraction_model import Episode, SpokenStatement
 from knowhub.context.model import ContextSummary, MemoryContext
 from knowhub.conversations.messages import Message
 from knowhub.core.operation import Operation
@@ -52,16 +51,3 @@ class CandidateExtractor(Protocol):
         self, messages: Sequence[Message], archive: SessionArchive, ctx: MemoryContext
     ) -> Sequence[CandidateMemory]:
         """Return what these messages say that is worth remembering. What it raises is its own failure alone."""
-
-
-class SpokenReader(Protocol):
-    """Understands what people say and what agents did, by rules: those that knowledge is extracted with, adapted."""
-
-    def statements(self, messages: Sequence[Message]) -> Sequence[SpokenStatement]:
-        """Return what the users among these say, sentence by sentence, without code, quotations and pasted material."""
-
-    def episodes(self, messages: Sequence[Message]) -> Sequence[Episode]:
-        """Return what failed and then worked, how tasks ended, and the procedures that were told."""
-
-    def sentences(self, text: str) -> Sequence[str]:
-        """Return the sentences of a text, without code and data."""

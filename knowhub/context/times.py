@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
-from knowhub.context.time_forms import (
+from knowhub.conversations.dates import (
     DECEMBER,
     EN_NUMBER,
     HAN_NUMBER,
     MOST_NAMED,
     WEEK,
-    TimeDirection,
     iter_times,
     month_of,
     number,
@@ -93,7 +92,7 @@ def time_after(text: str) -> TimeAfter | None:
 def list_named_times(text: str, now: float) -> list[MentionedTime]:
     """List the days that a text names, seen from `now`, in seconds since the epoch; each is named once."""
     try:
-        found = [(item.words, item.reading) for item in iter_times(text, _day_of(now), TimeDirection.ASKED)]
+        found = [(item.words, item.reading) for item in iter_times(text, _day_of(now))]
     except (ValueError, OverflowError, OSError):
         # No day is seen from beyond the calendar.
         return []

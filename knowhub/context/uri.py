@@ -23,7 +23,11 @@ OWN: Final = "~"
 """How the space begins that a user has where no agent is named, and an agent where no user is: no id is written so."""
 
 _IN_MEMORIES: Final = {
-    "users": (MemoryCategory.PREFERENCES, MemoryCategory.ENTITIES, MemoryCategory.EVENTS),
+    "users": (
+        *(MemoryCategory.PREFERENCES, MemoryCategory.ENTITIES, MemoryCategory.EVENTS),
+        *(MemoryCategory.CASES, MemoryCategory.PATTERNS),
+    ),
+    # Those that earlier versions kept for all users of an agent.
     "agents": (MemoryCategory.CASES, MemoryCategory.PATTERNS),
 }
 _BESIDE: Final = {"users": (MemoryCategory.SESSIONS,), "agents": (MemoryCategory.SKILLS, MemoryCategory.TOOLS)}

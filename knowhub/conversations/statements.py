@@ -1,296 +1,222 @@
-"""What a sentence wants and does not want, as sets of words, found without a model."""
+"""What users state of themselves and ask for, and what their tools taught, found without a model.
+
+Few forms are read, and they are nearly always right; see `statement_forms`. Session commits, knowledge extraction and
+the profile all use these statements.
+"""
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
-from itertools import islice
-from typing import Final, TypeAlias
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from enum import StrEnum
+from typing import Final
 
-from knowhub.conversations.sentences import Fold
-from knowhub.core.unicode_forms import normalize
+from knowhub.conversations import dates, lessons, statement_forms
+from knowhub.conversations.messages import Message
+from knowhub.conversations.sentences import MAX_SENTENCE_CHARS, Fold, Sentence, split_sentences
 
-# A longer record is a document, not a statement.
-_READ_CHARS: Final = 4_096
-
-_SAID: Final = re.compile(r"^(?:用户说：|The user said: )", re.MULTILINE)
-# X over Y, X 而不是 Y: what follows is not wanted.
-_BUT_NOT: Final = re.compile(
-    r"而不是|而非|而不要|不要用|，?不用|，?不要|，?别用|\brather than\b|\bover\b|\binstead of\b|\bthan\b|\bnot\b"
-    r"|\bnever\b|\bno\b",
-    re.IGNORECASE,
-)
-# A bare 不 negates its clause, unless it is part of another word.
-_BARE_NOT_ZH: Final = re.compile(
-    r"(?<![得能])不(?!超过|得不|能不|仅|只|同|错|断|论|管|如|止|但|光|要紧|低于|高于|小于|大于|少于|多于|晚于|早于)"
-)
-_CLAUSE_ENDS: Final = re.compile(r"[，,；;。]")
-_THAN_ZH: Final = re.compile(r"(?:比起|相比|相较于?|与其)([^，。,]{1,30})[，,]?(.+)")
-_NOT_BUT_ZH: Final = re.compile(r"不是([^，。,]{1,30})[，,]\s*(?:而)?是(.+)")
-_NEGATIVE: Final = re.compile(
-    r"不要|别(?!人|的)|不再|不想|不太?喜欢|不怎么喜欢|讨厌|反感|受不了|厌恶|禁止|不得|不能(?!超过|不)|不用|不许"
-    r"|不允许|看不惯"
-    r"|\b(?:don't|do not|never|not|no longer|stop|avoid|hate|dislike|can't stand|must not|cannot|can't|without"
-    r"|isn't|aren't|am not|detest|loathe)\b",
-    re.IGNORECASE,
-)
-# Words without content of their own.
-_CARRIERS: Final = re.compile(
-    r"用户说|比起|我们|咱们|我|你|您|的|了|着|过|请|以后|今后|从现在起|从现在开始|现在|都|就|也|更|最|很|非常|特别"
-    r"|比较|一律|一直|总是|始终|永远|每次|喜欢|偏好|偏爱|习惯|倾向于|倾向|希望|使用|采用|用"
-    r"|不要|不再|不想|不太|不怎么|不得|不能|不用|讨厌|反感|受不了|禁止|必须|务必|应该|而不是|而非|还是|是|不|别|要"
-    r"|把|在|给|写|再|和|与|啊|吧|呢|嘛|那种|这种|一个|一名|一位|个|直接|尽量|其实|改|不对|错了"
-)
-_STOP_WORDS: Final = (
-    "the a an i m we you my our your me us to in on at of for with and or is are am be was were it its this"
-    " that these those when do does don doesn t s ll d ve re user said please always never ever not no from now"
-    " going forward future prefer prefers like likes love hate dislike use using used uses want rather really"
-    " just also must should would could can cannot every time all any than over instead so very much more most"
-    " as by into if stop avoid longer i'm i'd don't doesn't can't actually wrong"
-)
-_STOP: Final = frozenset(_STOP_WORDS.split())
-_TOKEN: Final = re.compile(r"[a-z0-9][a-z0-9+#._/-]*[a-z0-9+#]|[a-z0-9]|[\u3400-\u9fff]+")
-# One word for frequent synonyms in Chinese and English, so that both languages match.
-_ONE_WORD: Final = {
-    form: f" {row.partition('=')[0]} "
-    for row in (
-        "chinese=中文|汉语|mandarin",
-        "english=英文|英语",
-        "japanese=日文|日语",
-        "dark=深色|暗色",
-        "light=浅色|亮色",
-        "theme=主题|mode",
-        "concise=简短|简洁|short|brief|terse",
-        "detailed=详细|详尽|verbose|long",
-        "answer=回答|回复|答复|replies|reply|responses|response|respond|answers|answering",
-        "comment=注释|comments",
-        "code=代码",
-        "test=测试|tests",
-        "tab=制表符|tabs",
-        "space=空格|spaces",
-        "emoji=表情符号|表情|emojis",
-        "budget=预算",
-        "deadline=截止日期|截止时间|最后期限",
-    )
-    for form in row.partition("=")[2].split("|")
-}
-_FORMS: Final = re.compile("|".join(form if form[0] > "z" else rf"\b{form}\b" for form in _ONE_WORD))
-# Values that exclude each other.
-OPPOSITES: Final = tuple(frozenset(row.split()) for row in ("dark light", "tab space", "concise detailed"))
-# An exclusive wish wants one of each group; a later one replaces it.
-RIVALS: Final = tuple(
-    frozenset(row.split())
-    for row in (
-        "chinese english japanese french german spanish korean",
-        "npm pnpm yarn bun",
-        "monday tuesday wednesday thursday friday saturday sunday",
-        "january february march april may june july august september october november december",
-    )
-)
-_NUMBER: Final = re.compile(
-    r"\d+(?:[.,:]\d+)*|(?<![零一二三四五六七八九十百千万亿两])[零一二三四五六七八九十百千万亿两]+(?=[万千百块元天周月年点号日秒毫分小次行个层人条倍份底]"
-    r"|$)|周[一二三四五六日末]|星期[一二三四五六日天]"
-)
-_NO: Final = re.compile(
-    r"^(?:no|nope|wrong|actually|that's (?:wrong|not right|incorrect)|不对|不是的|错了)[\s,，。.!！:：]+"
-)
+_LEAST_COMPLETE_CHARS: Final = {True: 34, False: 8}
 
 
-# Invisible characters, and typographic apostrophes.
-_UNSEEN: Final = {
-    **dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u2060\ufeff")),
-    **dict.fromkeys(map(ord, "‘’ʼ"), "'"),
-}
-# A statement takes one side of each: before or after, more or fewer, mornings or evenings.
-_SIDES: Final = (
-    ("order:before", r"\bbefore\b|之前|(?<=[交线布并试码改])前(?!端)"),
-    ("order:after", r"\bafter\b|之后|(?<=[交线布并试码改])后(?!端)"),
-    ("amount:more", r"\bmore\b(?! than)|更多|多一?些|多一?点"),
-    ("amount:less", r"\b(?:fewer|less)\b(?! than)|更少|少一?些|少一?点"),
-    ("day:morning", r"\bmornings?\b|早上|早晨|上午"),
-    ("day:afternoon", r"\bafternoons?\b|下午"),
-    ("day:evening", r"\bevenings?\b|晚上|傍晚"),
-    ("day:night", r"\bnights?\b|夜里|深夜|半夜"),
-)
-_ANY_SIDE: Final = re.compile("|".join(f"({form})" for _, form in _SIDES))
-# These words put the text before them in an order with the text after them.
-_BETWEEN: Final = re.compile(
-    r"\b(?:first|then|before|after|must|shall)\b|然后|(?<!不)再(?!也|次)|之前|之后|必须|(?<=[交线布并试])[前后](?!端)"
-)
-_MOST_TURNS: Final = 8
-_ATTRIBUTES: Final = (
-    r"(?:full )?name|time ?zone|native language|first language|mother tongue|e-?mail(?: address)?|job(?: title)?|role"
-    r"|title|birthday|company|employer|laptop|os|operating system|shell|locale|editor|ide|location|city|hometown|major"
-    r"|profession|username|handle|pronouns|age|favou?rite [a-z]+(?: [a-z]+)?"
-)
-# Attributes with a single value, such as a name or a home. A new value replaces the old.
-_SLOTS: Final = re.compile(
-    rf"\bmy (?P<attribute>{_ATTRIBUTES})(?:'s| is| are) (?:now |currently )?(?P<attributed>[^,;!\n]+)"
-    r"|\bi (?:now |currently )?(?P<work>work) as (?:an? |the )?"
-    r"(?P<worked>[^,;!\n]+?)(?= (?:in|at|for|on|with)\b|[.,;!\n]|$)"
-    r"|\bi(?:'m| am)? (?:now |currently )?(?P<home>live|living|based) in (?!an? |my |the )(?P<lived>[^,;!\n]+)"
-    r"|\bcall me (?P<called>[^,;!\n]+)"
-    r"|我的(?P<attribute_zh>名字|时区|母语|邮箱|生日|公司|职业|专业|职位|职务|操作系统|电脑|编辑器|城市|家乡|岗位)"
-    r"(?:现在|就)*(?:是|叫|在)(?P<attributed_zh>[^，,。；;！!\n]+)"
-    r"|(?<!叫)我(?:的名字)?叫(?!我)(?P<named_zh>[^，,。；;！!\n]+)|叫我(?P<called_zh>[^，,。；;！!\n]+)"
-    r"|我(?:现在|目前)*(?:住在|搬到了?)(?P<lived_zh>[^，,。；;！!\n]+)"
-)
-_SLOT_NAMES: Final = {
-    "worked": "work",
-    "lived": "home",
-    "lived_zh": "home",
-    "called": "called",
-    "called_zh": "called",
-    "named_zh": "名字",
-}
-_NOT_VALUE: Final = re.compile(r"(?:\b(?:now|currently|any ?more|these days|not|no longer)\b|现在|了|吧|[\s.。])+")
+class StatementKind(StrEnum):
+    """What a statement is: an explicit request to remember, a self-introduction, and so on."""
+
+    REQUEST = "request"
+    INTRODUCTION = "introduction"
+    INSTRUCTION = "instruction"
+    PREFERENCE = "preference"
+    PLAN = "plan"
+    LESSON = "lesson"
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """The words that a text wants and does not want, and its figures.
+    """A statement as it was said, and the numbers of its messages, the decisive one last.
 
-    `sides` are its sides of opposites (before, more, morning); `order` holds the words around a word of order.
-    `values` are single-valued attributes, such as a name.
+    `values` are its single-valued facts: ("home", "berlin"); `ended` are those that are said not to be so any more.
+    `day` is the day of a plan, `task` the problem of a lesson. `speaker` is named where several people speak as users.
     """
 
-    wanted: frozenset[str]
-    unwanted: frozenset[str]
-    figures: frozenset[str] = frozenset()
-    sides: frozenset[str] = frozenset()
-    order: tuple[frozenset[str], frozenset[str]] | None = None
-    values: frozenset[tuple[str, str]] = frozenset()
-
-    @property
-    def words(self) -> frozenset[str]:
-        """All its words."""
-        return self.wanted | self.unwanted
-
-    @property
-    def parts(self) -> frozenset[str]:
-        """Everything that a longer version of the statement says, too."""
-        return self.words | self.figures | self.sides
+    kind: StatementKind
+    text: str
+    numbers: tuple[int, ...]
+    values: tuple[tuple[str, str], ...] = ()
+    ended: tuple[tuple[str, str], ...] = ()
+    day: date | None = None
+    task: str = ""
+    speaker: str = ""
 
 
-Reader: TypeAlias = Callable[[str], Statement]
-"""Parses a text as `parse_statement` does; it may cache."""
+def read_statements(messages: Sequence[Message], fold: Fold = str) -> list[Statement]:
+    """Return what the users state in these messages, and the lessons of their tools, in their order."""
+    spoken = [
+        (number, message, split_sentences(strip_label(message), fold))
+        for number, message in enumerate(messages)
+        if message.is_user
+    ]
+    speakers = {_get_speaker(message, said) for _, message, said in spoken}
+    found = [
+        replace(statement, speaker=_get_speaker(message, said) if len(speakers) > 1 else "")
+        for number, message, said in spoken
+        for statement in _read_message(number, message, said)
+    ]
+    taught = [
+        Statement(StatementKind.LESSON, lesson.text, lesson.numbers, task=lesson.task)
+        for lesson in lessons.find_lessons(messages, fold)
+    ]
+    unique = {(statement.kind, statement.speaker, statement.text): statement for statement in (*found, *taught)}
+    return sorted(unique.values(), key=lambda statement: statement.numbers[-1])
 
 
-def parse_statement(text: str, fold: Fold = str) -> Statement:
-    """Parse the first 4,096 characters of a text, line by line.
+def read_values(text: str, fold: Fold = str) -> tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]]:
+    """Return the single-valued facts of a text, and those that it says are not so any more."""
+    found = [fact for sentence in split_sentences(text, fold) for fact in _find_facts(sentence.bare)]
+    return _list_values(found, is_ended=False), _list_values(found, is_ended=True)
 
-    Words after «rather than», «not» or 而不是 are unwanted. `fold` maps variants of a character to one.
-    """
-    lines = [_parse_line(line, fold) for line in text[:_READ_CHARS].splitlines() if line.strip()]
-    if len(lines) == 1:
-        return lines[0]
-    wanted = frozenset[str]().union(*(item.wanted for item in lines))
-    return Statement(
-        wanted,
-        frozenset[str]().union(*(item.unwanted for item in lines)) - wanted,
-        frozenset[str]().union(*(item.figures for item in lines)),
-        frozenset[str]().union(*(item.sides for item in lines)),
-        next((item.order for item in lines if item.order is not None), None),
-        frozenset[tuple[str, str]]().union(*(item.values for item in lines)),
+
+def strip_label(message: Message) -> str:
+    """Return the text of a message without the name of its speaker before it."""
+    for end in (": ", "：", ":"):
+        if message.name and message.content.startswith(message.name + end):
+            return message.content[len(message.name + end) :].lstrip()
+    return message.content
+
+
+def _get_speaker(message: Message, said: Sequence[Sentence]) -> str:
+    return message.name or (said[0].speaker if said else "")
+
+
+def _read_message(number: int, message: Message, said: Sequence[Sentence]) -> Iterator[Statement]:
+    day = dates.day_of(message.timestamp)
+    for at, sentence in enumerate(said):
+        if statement_forms.POINTING.search(sentence.bare):
+            # «Remember this.» points at what follows, else at what was said before it.
+            meant = said[at + 1 :] or said[:at]
+            if meant:
+                text = " ".join(item.text for item in meant)
+                yield Statement(StatementKind.REQUEST, text, (number,), day=_find_day(text, day))
+                return
+        else:
+            yield from _read_sentence(number, said, at, day)
+
+
+def _read_sentence(number: int, sentences: Sequence[Sentence], at: int, said: date | None) -> Iterator[Statement]:
+    text, bare = _without_question(sentences[at])
+    if not bare or statement_forms.NOT_MEANT.search(bare):
+        return
+    is_meant = not (statement_forms.ONCE.search(bare) or statement_forms.TASK.search(bare))
+    facts = [fact for fact in _find_facts(bare) if is_meant and _is_own(bare, fact.start)]
+    kind = _find_kind(bare)
+    values, ended = _list_values(facts, is_ended=False), _list_values(facts, is_ended=True)
+    if kind in (StatementKind.REQUEST, StatementKind.INSTRUCTION):
+        if at and len(text) <= _LEAST_COMPLETE_CHARS[text.isascii()]:
+            # «Always like that.» says nothing without what was said before it.
+            text = " ".join(item.text for item in (*sentences[:at], sentences[at]))[-MAX_SENTENCE_CHARS:]
+        yield Statement(kind, text, (number,), values, ended, _find_day(text, said))
+    elif facts:
+        for piece, own in _split_facts(text, facts):
+            values, ended = _list_values(own, is_ended=False), _list_values(own, is_ended=True)
+            yield Statement(StatementKind.INTRODUCTION, piece, (number,), values, ended)
+    elif kind is not None:
+        yield Statement(kind, text, (number,))
+    elif said is not None and not statement_forms.TASK.search(bare) and (day := dates.find_coming_day(text, said)):
+        yield Statement(StatementKind.PLAN, text, (number,), day=day)
+
+
+def _find_kind(bare: str) -> StatementKind | None:
+    forms = (
+        (StatementKind.REQUEST, statement_forms.REQUEST),
+        (StatementKind.INSTRUCTION, statement_forms.INSTRUCTION),
+        (StatementKind.PREFERENCE, statement_forms.PREFERENCE),
     )
-
-
-def list_keys(item: Statement) -> frozenset[str]:
-    """Return keys: two statements that agree or conflict share at least one."""
-    groups = (f"{number}:" for number, group in enumerate((*OPPOSITES, *RIVALS)) if item.wanted & group)
-    return frozenset((*item.words, *groups, *(f"{slot}:" for slot, _ in item.values)))
-
-
-def _parse_line(text: str, fold: Fold) -> Statement:
-    said = normalize("NFKC", _SAID.sub("", text)).translate(_UNSEEN).casefold().strip()
-    said = _NO.sub("", fold(said))
-    values = find_values(said)
-    figures = frozenset(_NUMBER.findall(said))
-    said = _NUMBER.sub(" ", said)
-    order = split_order(said, _words)
-    sides, said = split_sides(said)
-    wanted, unwanted = _parse_wanted(said)
-    return Statement(wanted, unwanted, figures, sides, order, values)
-
-
-def _parse_wanted(said: str) -> tuple[frozenset[str], frozenset[str]]:
-    compared = _THAN_ZH.search(said) or _NOT_BUT_ZH.search(said)
-    if compared is not None:
-        return _words(compared[2]), _words(compared[1])
-    parts = _BUT_NOT.split(said, maxsplit=1)
-    head, tail = parts[0], parts[1] if len(parts) > 1 else ""
-    wanted, unwanted = _words(head), _words(tail)
-    if not wanted or (_NEGATIVE.search(head) and not tail):
-        # A refusal as a whole: «never use tabs», 我不喜欢表情.
-        return frozenset(), wanted | unwanted
-    if not tail and _BARE_NOT_ZH.search(head):
-        clauses = _CLAUSE_ENDS.split(head)
-        refused = frozenset[str]().union(*(_words(clause) for clause in clauses if _BARE_NOT_ZH.search(clause)))
-        return wanted - refused, refused
-    return wanted - unwanted, unwanted
-
-
-def _words(text: str) -> frozenset[str]:
-    """Return the content words of a text: Latin words without a plural s, Chinese as pairs of characters."""
-    found: set[str] = set()
-    plain = _FORMS.sub(lambda form: _ONE_WORD[form[0]], text)
-    for token in _TOKEN.findall(_CARRIERS.sub(" ", plain)):
-        if "\u3400" <= token[0] <= "\u9fff":
-            found.update(token[at : at + 2] for at in range(len(token) - 1)) if len(token) > 1 else found.add(token)
-        elif token not in _STOP:
-            found.add(token[:-1] if len(token) > 3 and token.endswith("s") and not token.endswith("ss") else token)  # noqa: PLR2004 -- "is", "js" and the like are words
-    return frozenset(found)
-
-
-def split_sides(said: str) -> tuple[frozenset[str], str]:
-    """Return the sides that a text in lower case names, and the text without them."""
-    found: set[str] = set()
-
-    def add_side(match: re.Match[str]) -> str:
-        found.add(_SIDES[(match.lastindex or 1) - 1][0])
-        return " "
-
-    rest = _ANY_SIDE.sub(add_side, said)
-    return frozenset(found), rest
-
-
-def split_order(said: str, words: Callable[[str], frozenset[str]]) -> tuple[frozenset[str], frozenset[str]] | None:
-    """Return the words before and after a word of order (then, before, must); None if there is no such word.
-
-    The first word of order with words on both sides counts, of at most eight.
-    """
-    for match in islice(_BETWEEN.finditer(said), _MOST_TURNS):
-        front, back = words(said[: match.start()]), words(said[match.end() :])
-        if front and back:
-            return front, back - front
+    for kind, form in forms:
+        match = form.search(bare)
+        is_passing = kind is not StatementKind.REQUEST and statement_forms.ONCE.search(bare) is not None
+        if match is not None and not is_passing and _is_own(bare, match.start()):
+            return kind
     return None
 
 
-def find_values(said: str) -> frozenset[tuple[str, str]]:
-    """Return the single-valued attributes in a lower-case text: (name, ana costa), (home, berlin)."""
-    found: set[tuple[str, str]] = set()
-    for match in _SLOTS.finditer(said):
-        named = {name: value for name, value in match.groupdict().items() if value}
-        slot = named.pop("attribute", "") or named.pop("attribute_zh", "")
-        named.pop("work", None)
-        named.pop("home", None)
-        name, value = next(iter(named.items()))
-        plain = _NOT_VALUE.sub(" ", value).strip()
-        if plain:
-            found.add((slot or _SLOT_NAMES[name], plain))
-    return frozenset(found)
+def _is_own(bare: str, start: int) -> bool:
+    """Return whether what begins at `start` is the speaker's own, and of today: neither reported nor of the past."""
+    before = bare[: start + 1]
+    return not (statement_forms.REPORTED.search(before) or statement_forms.PAST.search(before))
 
 
-def has_changed_value(new: frozenset[tuple[str, str]], old: frozenset[tuple[str, str]]) -> bool:
-    """Return whether two texts give different values to one attribute. A longer form of a value is the same value."""
-    earlier = dict(old)
-    return any(slot in earlier and not (earlier[slot] in value or value in earlier[slot]) for slot, value in new)
+# Where a question may follow a statement: «I prefer tabs, can you fix this?»
+_ASKS: Final = re.compile(
+    r"[,;，；]\s*(?:and |so |but )?(?:can|could|would|will|what|how|where|which|is|are|do|does|any|should)\b[^,;]*$"
+    r"|[，；](?:能|可以|有|怎么|什么|哪|要不要|帮)[^，；]*$"
+)
 
 
-def has_changed_side(new: frozenset[str], old: frozenset[str], *, of_order: bool) -> bool:
-    """Return whether two texts take different sides, either of order or of anything else."""
-    for kind in {item.partition(":")[0] for item in new} & {item.partition(":")[0] for item in old}:
-        if (kind == "order") is of_order:
-            ours, theirs = ({item for item in found if item.startswith(f"{kind}:")} for found in (new, old))
-            if ours.isdisjoint(theirs):
-                return True
-    return False
+def _without_question(sentence: Sentence) -> tuple[str, str]:
+    """Return a sentence without the question that it ends with; two empty texts where it is nothing but a question."""
+    is_question = statement_forms.QUESTION.search(sentence.bare) is not None
+    if not is_question or statement_forms.POLITE.search(sentence.bare):
+        return sentence.text, sentence.bare
+    asks = _ASKS.search(sentence.bare)
+    if asks is None or len(sentence.text) != len(sentence.bare):
+        return "", ""
+    return sentence.text[: asks.start()], sentence.bare[: asks.start()]
+
+
+def _find_day(text: str, said: date | None) -> date | None:
+    return dates.find_coming_day(text, said) if said is not None else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Fact:
+    slot: str
+    value: str
+    start: int
+    is_ended: bool
+
+
+_TRAILING: Final = re.compile(
+    r"(?:\s{0,4}(?:now|currently|these days|anymore|any more|any longer|at all|了|吧|啦|呢)){1,4}$"
+)
+
+
+def _find_facts(bare: str) -> list[_Fact]:
+    found = [(slot, match) for slot, form in statement_forms.SLOTS for match in form.finditer(bare)]
+    found += [(_get_slot(match), match) for match in statement_forms.NAMED.finditer(bare)]
+    facts: dict[str, _Fact] = {}
+    for slot, match in found:
+        groups = match.groupdict()
+        said = next((groups[name] for name in ("value", "years", "tongue", "value_zh") if groups.get(name)), "")
+        value = _TRAILING.sub("", said.strip(" .。▪")).strip()
+        if value:
+            facts.setdefault(slot, _Fact(slot, value, match.start(), bool(groups.get("no"))))
+    return sorted(facts.values(), key=lambda fact: fact.start)
+
+
+def _get_slot(match: re.Match[str]) -> str:
+    named = str(match["slot"] or match["slot_zh"])
+    return statement_forms.SAME_SLOT.get(named, named)
+
+
+def _list_values(facts: Iterable[_Fact], *, is_ended: bool) -> tuple[tuple[str, str], ...]:
+    return tuple((fact.slot, fact.value) for fact in facts if fact.is_ended is is_ended)
+
+
+_BETWEEN: Final = re.compile(r"\s?(?:[,;]\s?)?\band |[，；,;]\s?")
+
+
+def _split_facts(text: str, facts: Sequence[_Fact]) -> Iterator[tuple[str, list[_Fact]]]:
+    """Yield a sentence in as many pieces as it has single-valued facts: each is replaced by itself later.
+
+    It is cut between clauses. Facts of one clause stay together, with what is said behind them.
+    """
+    cuts: list[tuple[int, int, list[_Fact]]] = [(0, 0, [facts[0]])]
+    for fact in facts[1:]:
+        clause = [
+            match for match in _BETWEEN.finditer(text, cuts[-1][2][-1].start + 1) if match.start() <= fact.start + 1
+        ]
+        if clause:
+            cuts.append((clause[-1].start(), clause[-1].end(), [fact]))
+        else:
+            cuts[-1][2].append(fact)
+    ends = [*(end for end, _, _ in cuts[1:]), len(text)]
+    for (_, start, own), end in zip(cuts, ends, strict=True):
+        yield text[start:end].strip(), own

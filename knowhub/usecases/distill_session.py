@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 from weakref import WeakValueDictionary
 
 from knowhub.context import uri
-from knowhub.context.model import NODES, MemoryCategory
+from knowhub.context.model import NODES, ContextSummary, MemoryCategory
 from knowhub.context.queries import find_memory, list_memories_in
 from knowhub.core import permissions
 from knowhub.core.errors import NotFound
@@ -40,7 +40,13 @@ MEMORY, VERSION = "memory", "memory_version"
 
 MAX_DISTILLED = 1_000
 _MAX_TAG_CHARS = 200
-_USER_SIDE = frozenset({MemoryCategory.PREFERENCES, MemoryCategory.PROFILE})
+# Earlier versions kept cases and patterns for all users of an agent.
+_OWNER_SCOPES: Final[Mapping[MemoryCategory, Sequence[str]]] = {
+    MemoryCategory.PREFERENCES: ("user",),
+    MemoryCategory.PROFILE: ("user",),
+    MemoryCategory.SKILLS: ("agent",),
+    MemoryCategory.TOOLS: ("agent",),
+}
 _DELETED = "delete_knowledge"
 _LEFT_ALONE = frozenset({"known", "forgotten"})
 
@@ -244,13 +250,11 @@ def _list_session_memories(view: View, ctx: RequestContext, session_uri: str, se
     """Yield the memories that a session gave or changed, by category and name."""
     whose = uri.memory_context(ctx, session_id)
     for category in TYPES:
-        space = uri.space_of(whose, "user" if category in _USER_SIDE else "agent")
-        below = uri.node_uri(ctx.account, space, category, "any")
-        heads = (
-            [find_memory(view, below)]
-            if category is MemoryCategory.PROFILE
-            else list_memories_in(view, uri.parent_of(below))
-        )
+        heads: list[ContextSummary | None] = []
+        for owner_scope in _OWNER_SCOPES.get(category, ("user", "agent")):
+            below = uri.node_uri(ctx.account, uri.space_of(whose, owner_scope), category, "any")
+            is_profile = category is MemoryCategory.PROFILE
+            heads += [find_memory(view, below)] if is_profile else list_memories_in(view, uri.parent_of(below))
         for head in heads:
             if head is None or not head.live or not ctx.can_edit(head.owner):
                 continue

@@ -105,14 +105,15 @@ def test_the_answers_of_the_command_are_those_of_the_api(tmp_path: Path) -> None
 def test_what_a_listing_shows_can_be_read_by_what_it_shows(tmp_path: Path) -> None:
     cli = Cli(tmp_path / "data")
     words = ("--user-id", "chen", "--agent-id", "crawler")
-    entities = "ctx://default/users/chen/memories/entities"
+    preferences = "ctx://default/users/chen/memories/preferences"
     cli.json("context", "commit", str(TRANSCRIPT), *words)
 
-    listed = cli("context", "ls", entities, *words).out.split()
-    read = cli("context", "read", f"{entities}/{listed[0]}", "--level", "L0", *words)
+    listed = dict(line.split()[:2] for line in cli("context", "ls", preferences, *words).out.splitlines())
+    named = next(name for name, key in listed.items() if key == "reply-language")
+    read = cli("context", "read", f"{preferences}/{named}", "--level", "L0", *words)
 
-    assert (listed[1], read.code) == ("atlas", 0)
-    assert "atlas" in read.out
+    assert read.code == 0
+    assert "中文" in read.out
 
 
 @pytest.mark.parametrize(

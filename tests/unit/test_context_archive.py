@@ -8,14 +8,13 @@ from knowhub.context.commit.session_node import MAX_ABSTRACT, MAX_OVERVIEW, OVER
 from knowhub.context.commit_model import SessionArchive
 from knowhub.context.extraction.summaries import SessionLine, key_lines, summary, topics
 from knowhub.conversations.messages import Message
-from knowhub.usecases.spoken_memories import RuleBasedReader
 from tests.context_commits import SESSION, agent, tool, user, whose
 
 pytestmark = pytest.mark.anyio
 
 
 async def archive_of(*messages: Message) -> SessionArchive:
-    builder = ArchiveBuilder(RuleBasedReader())
+    builder = ArchiveBuilder()
     return await builder.build_archive(whose(), messages)
 
 
@@ -141,7 +140,7 @@ TEXTS = st.text(max_size=400) | st.lists(
 @settings(max_examples=80, deadline=None)
 @given(st.lists(TEXTS, max_size=12))
 def test_whatever_is_said_a_summary_stays_within_its_bounds(texts: list[str]) -> None:
-    builder = ArchiveBuilder(RuleBasedReader())
+    builder = ArchiveBuilder()
 
     abstract, overview = builder.extract_summary([user(text) for text in texts if text.strip()])
 

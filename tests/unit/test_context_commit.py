@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 TALK = (
     user("My sister Maria lives in Porto.", "m1", "2026-05-08T10:00:00Z"),
     agent("How nice!", "m2"),
-    user("Yesterday I went to the dentist with Maria. I love oolong tea.", "m3", "2026-05-08T10:01:00Z"),
+    user("On 12 June I see the dentist with Maria. I love oolong tea.", "m3", "2026-05-08T10:01:00Z"),
 )
 
 
@@ -43,17 +43,13 @@ async def test_what_it_says_becomes_nodes_that_name_their_messages_and_their_ses
 
     nodes = desk.nodes()
     event = next(row for row in nodes.values() if row["category"] == "events")
-    (maria,) = desk.of(MemoryCategory.ENTITIES)
-    places = (row["id"].split("memories/")[1] for row in (event, maria))
-    assert set(nodes) == {"sessions/s1", "preferences/drink", *places}
-    assert "maria" not in maria["id"]
+    (tea,) = desk.of(MemoryCategory.PREFERENCES)
+    assert set(nodes) == {"sessions/s1", *(row["id"].split("memories/")[1] for row in (event, tea))}
+    assert "oolong" not in tea["id"]
     assert event["metadata"]["message_ids"] == ["m3"]
     assert event["metadata"]["source_refs"] == [f"{SESSION}/m3"]
-    assert event["metadata"]["said_at"] == "2026-05-07T00:00:00Z"
-    assert [(edge["to_uri"], edge["relation_type"]) for edge in event["relations"]] == [
-        (SESSION, "extracted_from"),
-        (maria["id"], "mentions"),
-    ]
+    assert event["metadata"]["said_at"] == "2026-06-12T00:00:00Z"
+    assert [(edge["to_uri"], edge["relation_type"]) for edge in event["relations"]] == [(SESSION, "extracted_from")]
 
 
 async def test_the_session_node_counts_its_messages_and_says_when_and_who() -> None:
@@ -142,7 +138,7 @@ async def test_what_an_undo_took_away_comes_back_in_its_place() -> None:
     assert first.status == again.status == "committed"
     assert [(row["message_id"], row["number"]) for row in desk.parts()] == [("m1", 0), ("m2", 1), ("m3", 2)]
     assert {row["version"] for row in desk.parts()} == {3}
-    assert desk.nodes()["preferences/drink"]["content"].count("oolong") == 1
+    assert desk.of(MemoryCategory.PREFERENCES)[0]["content"].count("oolong") == 1
 
 
 async def test_a_message_that_comes_back_alone_stands_where_it_stood() -> None:
@@ -158,10 +154,10 @@ async def test_a_message_that_comes_back_alone_stands_where_it_stood() -> None:
 async def test_a_node_of_which_one_commit_says_two_things_gets_one_version() -> None:
     desk = Desk()
 
-    result = await desk.commit(user("I love oolong tea. I hate black coffee.", "m1"))
+    result = await desk.commit(user("My name is Li. I live in Bonn.", "m1"))
 
     assert [one.action for one in result.write_results[1:]] == [WriteAction.CREATE, WriteAction.MERGE]
-    assert desk.nodes()["preferences/drink"]["version"] == 1
+    assert desk.of(MemoryCategory.PROFILE)[0]["version"] == 1
 
 
 async def test_a_session_that_a_person_deleted_begins_anew_with_what_is_new() -> None:
@@ -202,7 +198,7 @@ async def test_a_dry_run_shows_the_plan_and_writes_nothing() -> None:
 
     assert shown.status == "dry_run"
     assert shown.operation_id is None
-    assert [plan.action for plan in shown.plans] == [WriteAction.CREATE] * 4
+    assert [plan.action for plan in shown.plans] == [WriteAction.CREATE] * 3
     assert any("oolong" in str(plan.node_patch.get("content")) for plan in shown.plans)
     assert desk.store.last_seq == 0
     written = await desk.commit(*TALK)
@@ -267,7 +263,7 @@ async def test_two_commits_of_one_session_at_once_are_both_whole_and_no_message_
     assert "tabs" in node["overview"]
     assert "Lisbon" in node["overview"]
     assert len(desk.of(MemoryCategory.EVENTS)) == 1
-    assert len(desk.nodes()["preferences/drink"]["metadata"]["source_refs"]) == 1
+    assert len(desk.of(MemoryCategory.PREFERENCES)[0]["metadata"]["source_refs"]) == 1
 
 
 async def test_commits_of_eight_sessions_at_once_on_disk_all_reach_one_profile(tmp_path: Path) -> None:
@@ -276,7 +272,7 @@ async def test_commits_of_eight_sessions_at_once_on_disk_all_reach_one_profile(t
     spoken = ["Polish", "Greek", "Welsh", "Danish", "Dutch", "Czech", "Irish", "Thai"]
 
     results = await asyncio.gather(
-        *(desk.commit(user(f"I speak {one} at home."), session_id=f"s{at}") for at, one in enumerate(spoken))
+        *(desk.commit(user(f"My favourite {one} is Ben."), session_id=f"s{at}") for at, one in enumerate(spoken))
     )
     profile = desk.nodes()["profile"]
     await store.close()
@@ -329,14 +325,14 @@ async def test_the_operation_keeps_every_plan_without_what_it_says() -> None:
     operation = desk.directories.operations[0]
     assert operation.op == "commit_session"
     assert operation.reply is not None
-    assert [line["action"] for line in operation.reply["plans"]] == ["create"] * 4
+    assert [line["action"] for line in operation.reply["plans"]] == ["create"] * 3
     assert "oolong" not in str(operation.reply)
 
 
 async def test_plans_of_one_memory_say_what_each_of_them_wrote_and_from_which_messages() -> None:
     desk = Desk()
 
-    result = await desk.commit(user("I love oolong tea.", "m1"), user("I hate black coffee.", "m2"))
+    result = await desk.commit(user("My name is Li.", "m1"), user("I live in Bonn.", "m2"))
 
     session, *drinks = [plan.node_patch for plan in result.plans]
     assert session["fields"] == ["abstract", "category", "content", "context_type", "metadata", "overview"]
@@ -344,7 +340,7 @@ async def test_plans_of_one_memory_say_what_each_of_them_wrote_and_from_which_me
     assert (
         drinks[0]["chars"]["content"]
         < drinks[1]["chars"]["content"]
-        == len(desk.nodes()["preferences/drink"]["content"])
+        == len(desk.of(MemoryCategory.PROFILE)[0]["content"])
     )
     assert all({"content", "metadata"} <= set(one["fields"]) for one in drinks)
 
@@ -368,23 +364,25 @@ async def test_many_statements_of_one_commit_make_what_they_make_one_by_one() ->
     for at, text in enumerate(said):
         await apart.commit(user(text, f"m{at}"))
 
-    one, other = together.nodes()["preferences/drink"], apart.nodes()["preferences/drink"]
-    assert [one[name] for name in ("abstract", "overview", "content")] == [
-        other[name] for name in ("abstract", "overview", "content")
-    ]
-    assert "number 59" in one["abstract"]
+    layers = ("id", "abstract", "overview", "content")
+    made, others = (
+        sorted([row[name] for name in layers] for row in desk.of(MemoryCategory.PREFERENCES))
+        for desk in (together, apart)
+    )
+    assert made == others
+    assert len(made) == 60
 
 
 async def test_a_source_that_is_added_leaves_the_words_of_a_person_alone() -> None:
     desk = Desk()
     await desk.commit(user("I love oolong tea.", "m1"))
-    row = desk.nodes()["preferences/drink"]
+    row = desk.of(MemoryCategory.PREFERENCES)[0]
     edited = {**row, "abstract": "Tea, by my own words.", "version": row["version"] + 1}
     await desk.store.commit("default", "user:li", lambda _: Draft("edit_memory", [Write(NODES, row["id"], edited)]))
 
     await desk.commit(user("I love oolong tea!", "m2"))
 
-    after = desk.nodes()["preferences/drink"]
+    after = desk.of(MemoryCategory.PREFERENCES)[0]
     assert (after["abstract"], len(after["metadata"]["message_ids"])) == ("Tea, by my own words.", 2)
 
 

@@ -17,7 +17,6 @@ from knowhub.conversations.messages import Message
 from knowhub.core.errors import Forbidden, InvalidInput
 from knowhub.core.operation import Operation
 from knowhub.core.request_context import Role
-from knowhub.usecases.spoken_memories import RuleBasedReader
 from tests.context_commits import LI, Desk, agent, used, user
 
 pytestmark = pytest.mark.anyio
@@ -109,10 +108,9 @@ class Watched:
                 calls.append("apply_edges")
                 super().apply_edges(ctx, address, relation_ops)
 
-        speech = RuleBasedReader()
-        self.pipeline = Pipeline(speech)
+        self.pipeline = Pipeline()
         self.router = Router()
-        self.stages = CommitStages(Archives(speech), Writer, Relations)
+        self.stages = CommitStages(Archives(), Writer, Relations)
 
     async def project(self, account: str, operation: Operation) -> bool:
         self.calls.append(f"project {account} {operation.op}")

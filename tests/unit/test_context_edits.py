@@ -15,7 +15,6 @@ from knowhub.core.errors import Forbidden, InvalidInput, NotFound, VersionConfli
 from knowhub.core.operation import View
 from knowhub.core.request_context import RequestContext, Role
 from knowhub.stores.files.store import FileStore
-from knowhub.usecases.spoken_memories import RuleBasedReader
 from tests.builders import START, caller, local, open_files
 from tests.context_rows import draft, memory_at, node_row, said, session_at
 
@@ -179,7 +178,7 @@ async def test_a_long_session_is_summed_up_by_its_newest_messages_when_one_is_fo
     view = store.view("default")
     first = list_parts(view, SESSION)[0]
 
-    told = await SessionSummarizer(ArchiveBuilder(RuleBasedReader())).summarize_without(view, first)
+    told = await SessionSummarizer(ArchiveBuilder()).summarize_without(view, first)
     await store.close()
 
     assert told is not None

@@ -15,7 +15,7 @@ async def test_what_a_commit_made_of_a_content_is_what_is_made_of_it_again() -> 
     desk = Desk()
     await desk.commit(
         user("My sister Maria lives in Porto. I love oolong tea. I'm a nurse.", "m1", "2026-05-08T10:00:00Z"),
-        user("Yesterday I went to the dentist with Maria.", "m2", "2026-05-08T10:01:00Z"),
+        user("On 12 June I see the dentist with Maria.", "m2", "2026-05-08T10:01:00Z"),
         tool("18 degrees", "weather", "t1"),
         used_tools=[
             used("grep", ok=False, note="no such file"),

@@ -9,7 +9,6 @@ from knowhub.context.commit.candidate_pipeline import CandidatePipeline, Pipelin
 from knowhub.context.model import MemoryCategory
 from knowhub.conversations.messages import Message
 from knowhub.core.language_models import ChatFailed, ChatReply, ChatRequest, FailureReason
-from knowhub.usecases.spoken_memories import RuleBasedReader
 from tests.context_commits import SESSION, Desk, agent, memories, user
 from tests.fakes.hostile_answers import HostileAnswers
 from tests.fakes.queued_chat import NEVER, QueuedChat, fenced_data
@@ -157,7 +156,7 @@ async def test_where_a_model_gives_no_summary_the_sentences_of_the_session_do() 
 
 async def test_a_model_that_never_answers_is_waited_for_within_the_budget() -> None:
     chat = QueuedChat([NEVER] * 5)
-    short = CandidatePipeline(RuleBasedReader(), chat, PipelineOptions(budget_s=0.05))
+    short = CandidatePipeline(chat, PipelineOptions(budget_s=0.05))
     desk = Desk(pipeline=short)
 
     result = await desk.commit(*TALK)

@@ -2,7 +2,6 @@
 
 import pytest
 
-from knowhub.context.extraction.profile_rules import clauses, says_moved
 from knowhub.context.model import MemoryCategory
 from tests.context_commits import Desk, user
 
@@ -98,27 +97,3 @@ async def test_what_was_said_before_of_another_place_or_not_meant_ends_nothing(
     await desk.commit(user(said[0], "m2", said[1]), session_id="s2")
 
     assert desk.of(MemoryCategory.PROFILE) == [before]
-
-
-@pytest.mark.parametrize(
-    "said",
-    [
-        "I moved to Vim last week.",
-        "I moved to the next task.",
-        "I moved to Python 3.12.",
-        "I moved to Kubernetes and it works.",
-        "我搬到新的办公室了。",
-        "我把数据搬到了服务器。",
-        "我搬到服务器上了。",
-        "我妈退休了，搬到北京了。",
-    ],
-)
-def test_not_every_move_is_one_of_a_home(said: str) -> None:
-    assert not says_moved(said)
-
-
-@pytest.mark.parametrize(
-    "said", ["I live in Rome, in the old town, and like it.", "我住在上海，很喜欢这里。", "My team and I live in Oslo."]
-)
-def test_a_statement_that_gives_one_value_stays_whole(said: str) -> None:
-    assert [one.text for one in clauses(said)] == [said]

@@ -12,7 +12,6 @@ from knowhub.context.commit_model import CandidateMemory, SessionArchive
 from knowhub.context.model import MemoryCategory, MemoryContext
 from knowhub.conversations.messages import Message
 from knowhub.conversations.recalled import RecalledTexts
-from knowhub.usecases.spoken_memories import RuleBasedReader
 from tests.context_commits import SESSION, Desk, user, whose
 
 pytestmark = pytest.mark.anyio
@@ -59,7 +58,7 @@ class Waits(Finds):
 
 def pipeline(*extractors: Finds, extractor_s: float = 5.0) -> CandidatePipeline:
     options = PipelineOptions(extractor_s=extractor_s)
-    return CandidatePipeline(RuleBasedReader(), None, options, lambda *_given: extractors)
+    return CandidatePipeline(None, options, lambda *_given: extractors)
 
 
 def with_field(field: str, text: str) -> CandidateMemory:

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -90,12 +89,16 @@ def test_what_is_gathered_under_somebodys_words_has_a_place_that_quotes_none_of_
     assert all(re.fullmatch(r"[0-9a-f]{12}", place.rpartition("/")[2]) for place in places.values())
 
 
-def test_a_topic_that_is_known_by_itself_is_named_in_its_place() -> None:
+def test_of_what_has_one_value_the_newest_statement_is_the_only_one() -> None:
     policy = AggregateTopicPolicy()
-    one = candidate(MemoryCategory.PREFERENCES, "Tea is good.", "Coding style")
+    first = candidate(MemoryCategory.PREFERENCES, "Answer in English.", "reply language")
+    before = {**policy.plan(first, None, whose()).node_patch}
 
-    assert policy.target(one, whose()) == "ctx://default/users/li/memories/preferences/coding-style"
-    assert not policy.target(replace(one, category=MemoryCategory.ENTITIES), whose()).endswith("style")
+    newer = candidate(MemoryCategory.PREFERENCES, "Answer in German.", "reply language", is_single=True)
+    content = policy.plan(newer, before, whose()).node_patch["content"]
+
+    assert "German" in content
+    assert "English" not in content
 
 
 def test_what_an_agent_keeps_names_no_session_to_those_whom_it_serves_and_what_a_user_keeps_does() -> None:

@@ -188,7 +188,7 @@ async def test_a_turn_of_a_session_is_undone_with_the_turns_after_it(tmp_path: P
 
 async def test_a_dry_run_with_later_writes_nothing(tmp_path: Path) -> None:
     world = World(tmp_path)
-    done = [await world.commit(("s0", [0], [])), await world.commit(("s1", [1], []))]
+    done = [await world.commit(("s0", [4], [])), await world.commit(("s1", [5], []))]
     whole = world.rows()
 
     planned = await world.operations.undo(local(), done[0], dry_run=True, with_later=True)
@@ -211,9 +211,7 @@ async def test_a_commit_that_shares_no_memory_with_later_ones_is_undone_alone(tm
     await world.store.close()
 
 
-@pytest.mark.parametrize(
-    ("ending", "session"), [("preferences/drink", ("s0", [0], [])), ("tools/grep", ("s0", [], [0]))]
-)
+@pytest.mark.parametrize(("ending", "session"), [("profile", ("s0", [4], [])), ("tools/grep", ("s0", [], [0]))])
 async def test_what_a_person_edited_since_is_in_the_way_and_named(
     tmp_path: Path, ending: str, session: Session
 ) -> None:

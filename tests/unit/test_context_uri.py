@@ -89,7 +89,7 @@ def test_two_names_never_share_a_uri(one: str, other: str) -> None:
         "ctx://acme/users/li/",
         "ctx://acme/users/li/memories/profile/",
         "ctx://acme/users/li/memories/profile/x",
-        "ctx://acme/users/li/memories/cases/x",
+        "ctx://acme/users/li/memories/tools/x",
         "ctx://acme/users/li/.meta.json",
         "ctx://acme/agents/web/memories/profile",
         "ctx://acme/agents/web/sessions/s",

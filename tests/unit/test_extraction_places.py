@@ -68,27 +68,15 @@ async def test_the_same_said_in_a_project_is_read_there_too(hub: Hub) -> None:
 
 
 async def test_what_contradicts_in_private_leaves_the_record_of_the_project_as_it_was(hub: Hub) -> None:
-    first = await said(hub, PROJECT, "I prefer tabs over spaces")
+    first = await said(hub, PROJECT, "I live in Rome")
     before = row(hub, first)
 
-    private = await said(hub, PRIVATE, "I prefer spaces over tabs")
+    private = await said(hub, PRIVATE, "I live in Oslo")
 
     assert fates(private) == ["changed"]
     assert private.saved[0]["supersedes"] == before["id"]
     assert private.saved[0]["scopes"] == ["user:li"]
     assert row(hub, first) == before
-
-
-async def test_what_contradicts_in_a_project_takes_no_word_of_the_private_record_along(hub: Hub) -> None:
-    first = await said(hub, PRIVATE, "我喜欢用 npm")
-    conversation = [Message("assistant", "我用 npm 安装依赖。"), Message("user", "不是 npm，是 pnpm。")]
-
-    extracted = await hub.knowledge.extraction.extract(PROJECT, ExtractionRequest(conversation))
-
-    assert fates(extracted) == ["changed"]
-    assert extracted.saved[0]["types"] == ["user_profile"]
-    assert extracted.saved[0]["task"] != first.saved[0]["task"]
-    assert row(hub, first)["eval"]["harmful"] == 1
 
 
 async def test_a_model_is_shown_and_may_point_at_no_private_record_in_a_project(tmp_path: Path) -> None:
@@ -115,17 +103,17 @@ async def test_a_model_is_shown_and_may_point_at_no_private_record_in_a_project(
 @pytest.mark.parametrize(
     "pasted",
     [
-        "Known:\n- I always use pnpm for installs.",
-        "Known: I always use pnpm for installs.",
-        "What you know of me:\nI always use pnpm for installs. I like tea.",
-        "The user said: I always use pnpm for installs.",
-        "content: The user said: I always use pnpm for installs.",
-        '      "content": "The user said: I always use pnpm for installs.",',
-        "1. I always use pnpm for installs",
+        "Known:\n- I prefer pnpm for all installs.",
+        "Known: I prefer pnpm for all installs.",
+        "What you know of me:\nI prefer pnpm for all installs. I like tea.",
+        "The user said: I prefer pnpm for all installs.",
+        "content: The user said: I prefer pnpm for all installs.",
+        '      "content": "The user said: I prefer pnpm for all installs.",',
+        "1. I prefer pnpm for all installs",
     ],
 )
 async def test_a_stored_statement_that_is_quoted_is_no_evidence(hub: Hub, pasted: str) -> None:
-    first = await said(hub, PRIVATE, "I always use pnpm for installs.")
+    first = await said(hub, PRIVATE, "I prefer pnpm for all installs.")
     before = row(hub, first)
 
     extracted = await said(hub, PRIVATE, pasted)
@@ -135,9 +123,9 @@ async def test_a_stored_statement_that_is_quoted_is_no_evidence(hub: Hub, pasted
 
 
 async def test_a_plain_restatement_counts(hub: Hub) -> None:
-    await said(hub, PRIVATE, "I always use pnpm for installs.")
+    await said(hub, PRIVATE, "I prefer pnpm for all installs.")
 
-    extracted = await said(hub, PRIVATE, "I always use pnpm for installs.")
+    extracted = await said(hub, PRIVATE, "I prefer pnpm for all installs.")
 
     assert fates(extracted) == ["merged"]
     assert extracted.saved[0]["eval"]["helpful"] == 2

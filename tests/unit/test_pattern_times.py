@@ -21,8 +21,8 @@ MADE_FROM_TEXT: Final = {
 MADE_FOR_MODULES: Final = {
     "knowhub/conversations/secret_patterns.py:_make_pattern",
     "knowhub/conversations/secret_patterns.py:_token",
-    "knowhub/context/time_forms.py:pattern",
-    "knowhub/conversations/language_patterns.py:any_of",
+    "knowhub.conversations.dates.py:pattern",
+    "knowhub/conversations/statement_forms.py:any_of",
     "knowhub/search/analysis.py:_compile_pattern",
 }
 RUN_WHERE_IT_STANDS: Final = {"knowhub/stores/files/erasing/line_eraser.py:_has_id"}

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Mapping
+from datetime import date
 from typing import Final
 
 import pytest
@@ -13,23 +14,19 @@ from knowhub.context import texts, times
 from knowhub.context.commit import blocks, pages
 from knowhub.context.commit.session_node import ArchiveBuilder
 from knowhub.context.commit_model import SessionArchive
-from knowhub.context.extraction import profile_rules
 from knowhub.context.extraction.extractors import make_extractors
-from knowhub.conversations import messages, recalled, secrets, statements
+from knowhub.conversations import dates, messages, recalled, secrets, statements
 from knowhub.conversations.messages import Message
 from knowhub.core import near_duplicates
 from knowhub.keywords import auto_link
 from knowhub.knowledge.evolve import merge_advisor, merging
 from knowhub.knowledge.extract import suggestions
-from knowhub.knowledge.extract.model import Trigger
-from knowhub.knowledge.extract.rules import by_rules
+from knowhub.knowledge.extract.statement_candidates import find_candidates
 from knowhub.search.analysis import index_terms, weigh_query
 from knowhub.search.keyword_text import KeywordTextRules
-from knowhub.usecases.spoken_memories import RuleBasedReader
 from tests.context_commits import SESSION, whose
 from tests.hostile_texts import HOSTILE_TEXTS
 
-READER: Final = RuleBasedReader()
 WORDS: Final = KeywordTextRules()
 
 LENGTHS: Final = (4_000, 8_000, 16_000)
@@ -49,7 +46,7 @@ def split_messages(text: str) -> list[Message]:
 def extract_memories(text: str) -> None:
     async def extract() -> None:
         messages = split_messages(text)
-        for extractor in make_extractors(READER):
+        for extractor in make_extractors():
             await extractor.extract(messages, SessionArchive("s1", SESSION, ""), whose())
 
     asyncio.run(extract())
@@ -58,7 +55,7 @@ def extract_memories(text: str) -> None:
 def summarize_session(text: str) -> None:
     # Messages in which nothing stands come to no summary.
     messages = [message for message in split_messages(text) if message.content.strip()]
-    ArchiveBuilder(READER).extract_summary(messages or [Message("user", "a")])
+    ArchiveBuilder().extract_summary(messages or [Message("user", "a")])
 
 
 def correct_profile(text: str) -> None:
@@ -98,12 +95,11 @@ READERS: Final[Mapping[str, Callable[[str], object]]] = {
     ),
     "correction of a profile": correct_profile,
     "statement of a profile": remove_statement,
-    "values of a person": profile_rules.values,
+    "values of a person": statements.read_values,
     "named times": lambda text: times.list_named_times(text, 1.7e9),
     "time after an event": times.time_after,
-    "knowledge of a task": lambda text: by_rules(split_messages(text), Trigger.COMPACTION),
-    "knowledge of feedback": lambda text: by_rules(split_messages(text), Trigger.USER_FEEDBACK),
-    "wishes of a profile": statements.parse_statement,
+    "knowledge of a conversation": lambda text: find_candidates(split_messages(text)),
+    "coming days": lambda text: dates.find_coming_day(text, date(2026, 5, 11)),
     "losses of a merge": lambda text: merge_advisor.find_missing_facts([text], text[1:]),
     "merge of records": merge_records,
     "offers of resources": lambda text: list(suggestions.suggest_resources(0, Message("user", text), [])),

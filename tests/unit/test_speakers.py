@@ -7,7 +7,6 @@ from knowhub.context.extraction import answers
 from knowhub.context.model import MemoryCategory
 from knowhub.conversations.messages import Message
 from knowhub.conversations.messages import Message as Said
-from knowhub.usecases.spoken_memories import RuleBasedReader
 from tests.context_commits import Desk, user
 
 pytestmark = pytest.mark.anyio
@@ -58,7 +57,7 @@ async def test_the_answer_of_a_tool_is_its_call_in_chinese_too() -> None:
 def test_an_applications_words_are_in_no_summary_and_shown_to_no_model(role: str) -> None:
     messages = [Said(role, "Answer like a pirate captain would."), user("I planted forty tomatoes in April.")]
 
-    abstract, overview = ArchiveBuilder(RuleBasedReader()).extract_summary(messages)
+    abstract, overview = ArchiveBuilder().extract_summary(messages)
 
     assert "tomatoes" in abstract
     assert "pirate" not in abstract + overview

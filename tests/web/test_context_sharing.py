@@ -1,4 +1,4 @@
-"""An agent that many users call: what it learnt is told to each of them, and nothing of whose sessions it came from."""
+"""An agent that many users call: its tools are counted for all of them, and nothing of a session is told to another."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -121,7 +121,7 @@ async def look_at_operations(who: Caller) -> None:
         await who.ask("POST", f"/api/operations/{one['operation_id']}/undo", {"dry_run": True})
 
 
-async def test_who_shares_an_agent_is_told_what_it_learnt_and_nothing_of_whose_session_it_came_from(
+async def test_who_shares_an_agent_is_told_of_its_tools_and_nothing_of_whose_session_it_came_from(
     callers: tuple[Caller, Caller],
 ) -> None:
     li, wang = callers
@@ -136,8 +136,7 @@ async def test_who_shares_an_agent_is_told_what_it_learnt_and_nothing_of_whose_s
     await li.ask("POST", "/api/context/sessions/li-talk/distill", {"dry_run": True})
     await li.ask("POST", "/api/context/sessions/li-talk/distill", {})
 
-    assert {uri.split("/")[-2] for uri in uris} >= {"cases", "tools"}
-    assert any(b"payroll export" in answer for answer in li.answers)
+    assert {uri.split("/")[-2] for uri in uris} == {"tools"}
     assert [answer for answer in li.answers if b"wang" in answer.lower()] == []
 
 
@@ -153,7 +152,9 @@ async def test_what_an_agent_learnt_is_no_record_that_names_a_session_to_its_oth
     await look_at_operations(li)
 
     assert distilled.json()["count"] > 0
-    assert any(b"payroll export" in answer for answer in li.answers)
+    assert [
+        answer for answer in li.answers if b"payroll export" in answer and b"payroll export timeout" not in answer
+    ] == []
     assert [answer for answer in li.answers if b"wang" in answer.lower()] == []
 
 

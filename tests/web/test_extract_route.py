@@ -30,9 +30,9 @@ async def test_what_was_learnt_is_found_by_its_user_and_by_nobody_else(api: http
 
 
 async def test_what_contradicts_leaves_only_the_newer_one_in_search_until_it_is_undone(api: httpx.AsyncClient) -> None:
-    first = await api.post(URL, json={"messages": said("I prefer tabs over spaces", message_id="m-1"), **LI})
-    second = await api.post(URL, json={"messages": said("I prefer spaces over tabs", message_id="m-2"), **LI})
-    query = {"q": "tabs spaces", "user_id": "li"}
+    first = await api.post(URL, json={"messages": said("I live in Rome", message_id="m-1"), **LI})
+    second = await api.post(URL, json={"messages": said("I live in Oslo", message_id="m-2"), **LI})
+    query = {"q": "live Rome Oslo", "user_id": "li"}
     after = await api.get("/api/knowledge/search", params=query)
 
     undone = await api.post(f"/api/operations/{second.json()['operation_id']}/undo", json={"user_id": "li"})

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from knowhub.context import uri
 from knowhub.context.commit_model import CandidateMemory
-from knowhub.context.extraction import profile_rules
 from knowhub.context.extraction.wording import join_texts, one_line, shorten
 from knowhub.context.model import MemoryCategory
 from knowhub.conversations.recalled import normalize_words
+from knowhub.conversations.statements import read_values
 from knowhub.core import clock
 from knowhub.core.operation import Row
 
@@ -190,7 +190,7 @@ def correct_values(before: Row, after: Row, now: float) -> Row:
     values = {name: value for name, value in known.items() if normalize_words(value["text"]) in said}
     for block in blocks(read):
         if len(block.text) <= _MAX_STATEMENT_CHARS and normalize_words(block.text) not in said_before:
-            for name, value in profile_rules.values(block.text):
+            for name, value in read_values(block.text)[0]:
                 values[name] = {"value": value, "text": block.text, "said_at": clock.iso(now)}
     return {**after, "metadata": {**metadata, VALUES: values}} if values or known else after
 

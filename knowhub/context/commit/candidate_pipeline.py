@@ -11,10 +11,11 @@ from knowhub.context.commit_model import CandidateMemory, SessionArchive, Sessio
 from knowhub.context.extraction.extractors import make_extractors
 from knowhub.context.extraction.wording import one_line, shorten
 from knowhub.context.model import NODES, PARTS, MemoryCategory, MemoryContext
-from knowhub.context.ports import CandidateExtractor, SpokenReader
+from knowhub.context.ports import CandidateExtractor
 from knowhub.conversations.messages import Message, count_unread, list_readable
 from knowhub.conversations.recalled import RecalledTexts, index_recalled, normalize_words, remove_recalled
 from knowhub.conversations.secrets import COVER, contains_secret, cover_secrets
+from knowhub.conversations.sentences import Fold
 from knowhub.core import scopes
 from knowhub.core.errors import FieldError, InvalidInput
 from knowhub.core.language_models import ChatModel
@@ -155,15 +156,19 @@ _MAX_KEY: Final = 200
 _MAX_SOURCES: Final = 50
 _COUNTED: Final = (MemoryCategory.SKILLS, MemoryCategory.TOOLS)
 
-MakeExtractors: TypeAlias = Callable[[SpokenReader, ModelConversation | None], Sequence[CandidateExtractor]]
+MakeExtractors: TypeAlias = Callable[[Fold, ModelConversation | None], Sequence[CandidateExtractor]]
 
 
 @dataclass(frozen=True, slots=True)
 class PipelineOptions:
-    """`budget_s` is what a model has for all that it is asked of a session, `extractor_s` what each extractor has."""
+    """`budget_s` is what a model has for all that it is asked of a session, `extractor_s` what each extractor has.
+
+    `fold` maps variants of a character to one, such as traditional to simplified Chinese.
+    """
 
     budget_s: float = 30.0
     extractor_s: float = 60.0
+    fold: Fold = str
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,20 +185,18 @@ class CandidatePipeline:
 
     def __init__(
         self,
-        reader: SpokenReader,
         chat: ChatModel | None = None,
         options: PipelineOptions | None = None,
         make_extractors: MakeExtractors = make_extractors,
     ) -> None:
-        self._reader = reader
         self._chat = chat
         self._options = options or PipelineOptions()
         self._make_extractors = make_extractors
 
     @property
-    def reader(self) -> SpokenReader:
-        """What understands the messages."""
-        return self._reader
+    def fold(self) -> Fold:
+        """What maps variants of a character to one."""
+        return self._options.fold
 
     def start_conversation(self) -> ModelConversation | None:
         """Return the talk with the model for one session; None where there is no model."""
@@ -215,7 +218,7 @@ class CandidatePipeline:
         """
         readable = list_readable(messages)
         own = await asyncio.to_thread(self._clean_messages, readable, known)
-        extractors = self._make_extractors(self._reader, conversation)
+        extractors = self._make_extractors(self._options.fold, conversation)
         done = await asyncio.gather(*(self._run(extractor, own, archive, ctx) for extractor in extractors))
         found = [candidate for candidates, _ in done for candidate in candidates]
         reports = {extractor.name: report for extractor, (_, report) in zip(extractors, done, strict=True)}

@@ -81,7 +81,7 @@ class CommitCoordinator:
         self._router = router
         self._directories = directories
         self._stages = stages or CommitStages()
-        self._archives = self._stages.archives or ArchiveBuilder(pipeline.reader)
+        self._archives = self._stages.archives or ArchiveBuilder(pipeline.fold)
 
     async def commit(
         self, ctx: RequestContext, commit: SessionCommit, key: IdempotencyKey | None = None

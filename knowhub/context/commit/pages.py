@@ -6,7 +6,6 @@ from typing import Any, Final
 
 from knowhub.context import uri
 from knowhub.context.commit import blocks
-from knowhub.context.extraction.preference_rules import TOPICS
 from knowhub.context.extraction.wording import one_line, shorten
 from knowhub.context.model import MemoryCategory, MemoryContext
 from knowhub.context.uri import space_of
@@ -17,10 +16,9 @@ _DIGITS: Final = 12
 
 
 def topic_uri(whose: MemoryContext, owner_scope: str, category: MemoryCategory, key: str) -> str:
-    """Return the URI of all that is said under a key: one of the topics that KnowHub knows by itself, else a hash."""
-    space, name = space_of(whose, owner_scope), uri.slug(key)
-    if category is not MemoryCategory.PREFERENCES or name not in TOPICS:
-        name = uri.stable_hash(whose.account, space, category.value, name)[:_DIGITS]
+    """Return the URI of all that is said under a key; it holds a hash, so that nobody reads the key in it."""
+    space = space_of(whose, owner_scope)
+    name = uri.stable_hash(whose.account, space, category.value, uri.slug(key))[:_DIGITS]
     return uri.node_uri(whose.account, space, category, name)
 
 

@@ -113,13 +113,17 @@ class AggregateTopicPolicy:
 
     def plan(self, candidate: CandidateMemory, existing: Row | None, whose: MemoryContext) -> WritePlan:
         """Add a statement, or only its source if the statement is there already."""
-        before = f"# {candidate.routing_key}" if existing is None else str(existing["content"])
+        # A statement that is its own key needs no heading.
+        is_own_title = candidate.content.startswith(candidate.routing_key.rstrip("…"))
+        title = "" if is_own_title else f"# {candidate.routing_key}"
+        before = title if existing is None else str(existing["content"])
         target = self.target(candidate, whose)
         if self.pages.contains_text(target, before, candidate.content) and existing is not None:
             return _with_source(self, candidate, existing, whose)
         said_at = candidate.facts.get("said_at") or ""
         content = blocks.add_block(
-            before, blocks.block(candidate.content, said_at[:10] or None, _get_session_name(candidate, whose))
+            title if candidate.facts.get("is_single") else before,
+            blocks.block(candidate.content, said_at[:10] or None, _get_session_name(candidate, whose)),
         )
         patch = {**self.pages.layers(content), "metadata": _metadata(candidate, existing, whose)}
         reason = "the first that is said of it" if existing is None else "one more statement about it"

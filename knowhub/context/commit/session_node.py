@@ -10,15 +10,16 @@ from knowhub.context import prompts
 from knowhub.context.commit.parts import TranscriptPart
 from knowhub.context.commit_model import SessionArchive, UsedTool, WriteAction, WritePlan
 from knowhub.context.edits import BY
-from knowhub.context.extraction import answers, summaries, tool_uses, wording
+from knowhub.context.extraction import answers, summaries, tool_uses
 from knowhub.context.extraction.summaries import SessionLine
-from knowhub.context.extraction.wording import is_chinese, join_texts, one_line, shorten
+from knowhub.context.extraction.wording import join_texts, one_line, shorten
 from knowhub.context.index_model import EventType
 from knowhub.context.model import ContextSummary, ContextType, MemoryCategory, MemoryContext
-from knowhub.context.ports import SpokenReader
 from knowhub.context.uri import session_uri
+from knowhub.conversations.dates import moment_of
 from knowhub.conversations.messages import Message, list_readable
 from knowhub.conversations.secrets import COVER, contains_secret, cover_secrets
+from knowhub.conversations.sentences import Fold, is_chinese, split_sentences
 from knowhub.core.language_models import ChatFailed
 from knowhub.core.model_calls import ModelConversation
 from knowhub.core.operation import Row
@@ -45,8 +46,8 @@ _LABELS: Final = {
 class ArchiveBuilder:
     """Summarises sessions: a model says what one was about, or the session's own sentences do."""
 
-    def __init__(self, reader: SpokenReader) -> None:
-        self._reader = reader
+    def __init__(self, fold: Fold = str) -> None:
+        self._fold = fold
 
     async def build_archive(
         self,
@@ -125,7 +126,7 @@ class ArchiveBuilder:
         if message.is_tool or message.is_system:
             return []
         content = cover_secrets(message.content)
-        said = (_strip_label(sentence, message.name) for sentence in self._reader.sentences(content))
+        said = (_strip_label(item.text, message.name) for item in split_sentences(content, self._fold))
         is_safe = content == message.content
         kept = (item for item in said if len(item) >= _LEAST_LINE_CHARS and (is_safe or self._is_safe(item)))
         return [SessionLine(_speaker(message), item, number) for item in kept]
@@ -196,7 +197,7 @@ def session_plan(
 def _get_speaking_metadata(times: Iterable[str | None], roles: Iterable[str]) -> dict[str, Any]:
     """Return who speaks in a session, and from when to when."""
     said = [time for time in times if time]
-    known = sorted((moment, time) for time in said if (moment := wording.moment_of(time)))
+    known = sorted((moment, time) for time in said if (moment := moment_of(time)))
     # If the times cannot be ordered, the first and the last are returned as they were sent.
     ordered: Sequence[str | None] = [time for _, time in known] or said or [None]
     return {

@@ -8,8 +8,8 @@ from typing import Any, Final
 from knowhub.context import prompts
 from knowhub.context.commit_model import CandidateMemory
 from knowhub.context.extraction.candidates import MAX_ABSTRACT, CandidateFactory
-from knowhub.context.extraction.wording import day_of
 from knowhub.context.model import MemoryCategory
+from knowhub.conversations.dates import day_of
 from knowhub.conversations.messages import Message
 from knowhub.conversations.secrets import contains_secret
 from knowhub.core import model_calls

@@ -1,48 +1,28 @@
-"""Candidates of memories, as every extractor makes them."""
+"""Candidates of memories, as every extractor makes them, and those that the statements of a session are."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from threading import Lock
+from dataclasses import dataclass
 from typing import Any, Final
 
 from knowhub.context import uri
 from knowhub.context.commit_model import CandidateMemory, SessionArchive
-from knowhub.context.extraction import wording
 from knowhub.context.extraction.wording import one_line, shorten
-from knowhub.context.extraction_model import Episode, SpokenStatement
 from knowhub.context.model import MemoryCategory
-from knowhub.context.ports import SpokenReader
+from knowhub.conversations import dates
 from knowhub.conversations.messages import Message
+from knowhub.conversations.statements import Statement, StatementKind
 
 MAX_ABSTRACT: Final = 300
-AGENT_CATEGORIES: Final = (MemoryCategory.CASES, MemoryCategory.PATTERNS, MemoryCategory.SKILLS, MemoryCategory.TOOLS)
+# Who talks to an agent is told nothing that another user's session taught: only its calls are counted for all.
+AGENT_CATEGORIES: Final = (MemoryCategory.SKILLS, MemoryCategory.TOOLS)
 
 
 @dataclass(frozen=True, slots=True)
 class CandidateFactory:
-    """Makes candidates from the messages of one session, whose parts are named by their message ids.
-
-    If several people speak as users, their names are added: the statements are not those of the account holder.
-    """
+    """Makes candidates from the messages of one session, whose parts are named by their message ids."""
 
     messages: Sequence[Message]
     archive: SessionArchive
-    has_many_speakers: bool = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Look once whether several people speak as users: it is asked for every statement."""
-        object.__setattr__(
-            self, "has_many_speakers", len({message.name for message in self.messages if message.is_user}) > 1
-        )
-
-    def speaker(self, number: int) -> str:
-        """Return who says a message, where that needs to be told."""
-        return self.messages[number].name if self.has_many_speakers else ""
-
-    def key(self, number: int, key: str) -> str:
-        """Return a routing key that keeps apart what different people say of themselves."""
-        speaker = self.speaker(number)
-        return f"{speaker} {key}" if speaker else key
 
     def candidate(
         self,
@@ -57,9 +37,7 @@ class CandidateFactory:
         `overview`, `content`, `confidence` and `by` may be given beside facts.
         """
         by, confidence = str(facts.pop("by", "rules")), float(facts.pop("confidence", 0.9))
-        # A model was asked to say whose it is; a sentence as it was said does not.
-        said_by = self.speaker(numbers[-1]) if by == "rules" else ""
-        told = f"{said_by}: {one_line(text)}" if said_by else one_line(text)
+        told = one_line(text)
         overview, content = str(facts.pop("overview", told)), str(facts.pop("content", told))
         return CandidateMemory(
             category=category,
@@ -79,26 +57,58 @@ class CandidateFactory:
         return uri.part_uri(self.archive.archive_uri, self.messages[number].message_id or f"m-{number}")
 
     def _facts(self, number: int, facts: Mapping[str, Any]) -> dict[str, Any]:
-        return {"said_at": wording.moment_of(self.messages[number].timestamp), **facts}
+        return {"said_at": dates.moment_of(self.messages[number].timestamp), **facts}
 
 
-class MessageReader:
-    """Remembers what was heard in the messages that it was last asked for; extractors ask from threads of their own."""
+_TITLE_CHARS: Final = 60
+_PREFERENCE_SLOTS: Final = frozenset({"called", "reply language"})
+_CATEGORIES: Final[Mapping[StatementKind, MemoryCategory]] = {
+    StatementKind.INTRODUCTION: MemoryCategory.PROFILE,
+    StatementKind.PREFERENCE: MemoryCategory.PREFERENCES,
+    StatementKind.INSTRUCTION: MemoryCategory.PREFERENCES,
+    StatementKind.REQUEST: MemoryCategory.PREFERENCES,
+    StatementKind.PLAN: MemoryCategory.EVENTS,
+    StatementKind.LESSON: MemoryCategory.CASES,
+}
 
-    def __init__(self, reader: SpokenReader) -> None:
-        self._reader = reader
-        self._lock = Lock()
-        self._messages: Sequence[Message] | None = None
-        self._statements: Sequence[SpokenStatement] = ()
 
-    def statements(self, messages: Sequence[Message]) -> Sequence[SpokenStatement]:
-        """Return what the users among these say."""
-        with self._lock:
-            if self._messages is not messages:
-                self._statements = self._reader.statements(messages)
-                self._messages = messages
-            return self._statements
+def make_statement_candidate(factory: CandidateFactory, statement: Statement) -> CandidateMemory:
+    """Make the candidate of a statement: what has a single value belongs to the profile, what has a day is an event.
 
-    def episodes(self, messages: Sequence[Message]) -> Sequence[Episode]:
-        """Return what happened in these."""
-        return self._reader.episodes(messages)
+    If several people speak as users, the speaker's name is added: they need not be the account holder.
+    """
+    category = _find_category(statement)
+    prefix = f"{statement.speaker}: " if statement.speaker else ""
+    text = prefix + one_line(statement.text)
+    if category is MemoryCategory.PROFILE:
+        topic = statement.kind.value if statement.kind is not StatementKind.INTRODUCTION else _get_topic(statement)
+        owner = f"{statement.speaker} " if statement.speaker else ""
+        values = {f"{owner}{slot}": value for slot, value in statement.values}
+        ended = {f"{owner}{slot}": value for slot, value in statement.ended}
+        facts: dict[str, Any] = {"topic": f"{owner}{topic}", "values": values}
+        if ended and not values:
+            facts["ended"] = ended
+        return factory.candidate(category, f"{owner}{topic}", text, statement.numbers, **facts)
+    if category is MemoryCategory.EVENTS and statement.day is not None:
+        day = statement.day.isoformat()
+        dated = text if day in text else f"{text} ({day})"
+        facts = {"date": day, "told_at": dates.moment_of(factory.messages[statement.numbers[-1]].timestamp)}
+        return factory.candidate(category, text, dated, statement.numbers, said_at=f"{day}T00:00:00Z", **facts)
+    if category is MemoryCategory.CASES:
+        key = uri.stable_hash(one_line(statement.task))
+        return factory.candidate(category, key, statement.text, statement.numbers, content=statement.text)
+    # Of what has one value the newest statement is the only one.
+    slot = next((f"{prefix}{slot}" for slot, _ in statement.values), "")
+    key = slot or shorten(text, _TITLE_CHARS)
+    return factory.candidate(category, key, text, statement.numbers, kind=statement.kind.value, is_single=bool(slot))
+
+
+def _find_category(statement: Statement) -> MemoryCategory:
+    slots = {slot for slot, _ in statement.values}
+    if slots:
+        return MemoryCategory.PREFERENCES if slots <= _PREFERENCE_SLOTS else MemoryCategory.PROFILE
+    return MemoryCategory.EVENTS if statement.day is not None else _CATEGORIES[statement.kind]
+
+
+def _get_topic(statement: Statement) -> str:
+    return next((slot for slot, _ in (*statement.values, *statement.ended)), statement.kind.value)

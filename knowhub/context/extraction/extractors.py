@@ -1,166 +1,91 @@
-"""The four extractors: each asks a model where there is one, and works by rules where there is none."""
+"""The four extractors: each asks a model where there is one, and else takes the statements of the session."""
 
 import asyncio
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
 from knowhub.context import prompts
 from knowhub.context.commit_model import CandidateMemory, SessionArchive
-from knowhub.context.extraction import (
-    answers,
-    entity_rules,
-    event_rules,
-    preference_rules,
-    procedure_rules,
-    profile_rules,
-    tool_uses,
-)
-from knowhub.context.extraction.candidates import CandidateFactory, MessageReader
+from knowhub.context.extraction import answers, tool_uses
+from knowhub.context.extraction.candidates import CandidateFactory, make_statement_candidate
 from knowhub.context.model import MemoryCategory, MemoryContext
-from knowhub.context.ports import CandidateExtractor, SpokenReader
+from knowhub.context.ports import CandidateExtractor
 from knowhub.conversations.messages import Message
+from knowhub.conversations.sentences import Fold
+from knowhub.conversations.statements import Statement, read_statements
 from knowhub.core.language_models import ChatFailed
 from knowhub.core.model_calls import ModelConversation
 
 _MAX_CANDIDATES: Final = 400
+_EXTRACTORS: Final = (
+    ("profile", (MemoryCategory.PROFILE,)),
+    ("preferences", (MemoryCategory.PREFERENCES,)),
+    ("entities_events", (MemoryCategory.ENTITIES, MemoryCategory.EVENTS)),
+    ("procedures", (MemoryCategory.CASES, MemoryCategory.PATTERNS)),
+)
 
 
 @dataclass(frozen=True, slots=True)
-class ExtractionInput:
-    """What an extractor works with: what is heard of the session, and, where there is a model, the talk with it."""
+class StatementReader:
+    """Reads the statements of a session once, whichever extractors ask for them."""
 
-    hearing: MessageReader
+    fold: Fold = str
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _read: list[tuple[Sequence[Message], list[Statement]]] = field(default_factory=list)
+
+    async def read(self, messages: Sequence[Message]) -> list[Statement]:
+        """Return the statements of these messages, in a thread."""
+        async with self._turn:
+            if not self._read or self._read[0][0] is not messages:
+                self._read[:] = [(messages, await asyncio.to_thread(read_statements, messages, self.fold))]
+            return self._read[0][1]
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryExtractor:
+    """Finds the memories of its categories; that of procedures also counts the uses of tools and skills."""
+
+    name: str
+    categories: Sequence[MemoryCategory]
+    statements: StatementReader
     conversation: ModelConversation | None
 
-    async def find_candidates(
+    async def extract(
         self,
-        categories: Sequence[MemoryCategory],
-        telling: CandidateFactory,
-        by_rules: Callable[[], list[CandidateMemory]],
-    ) -> list[CandidateMemory]:
-        """Return what a model finds, or, where there is none or it fails, what the rules do.
+        messages: Sequence[Message],
+        archive: SessionArchive,
+        ctx: MemoryContext,  # noqa: ARG002 -- the port names it
+    ) -> Sequence[CandidateMemory]:
+        """Return what a model finds, or, where there is none or it fails, the statements.
 
-        What it said of some parts is not mixed with what rules find in all: one thing would be remembered twice.
+        What it said of some parts is not mixed with the statements in all: a fact would be remembered twice.
         """
-        asked = None if self.conversation is None else await self._ask_model(self.conversation, categories, telling)
-        return (asked if asked is not None else await asyncio.to_thread(by_rules))[:_MAX_CANDIDATES]
+        factory = CandidateFactory(messages, archive)
+        asked = None if self.conversation is None else await self._ask_model(self.conversation, factory)
+        if asked is None:
+            made = (make_statement_candidate(factory, item) for item in await self.statements.read(messages))
+            asked = [candidate for candidate in made if candidate.category in self.categories]
+        uses = tool_uses.find_tool_uses(factory) if MemoryCategory.CASES in self.categories else []
+        return [*asked[:_MAX_CANDIDATES], *uses]
 
     async def _ask_model(
-        self, conversation: ModelConversation, categories: Sequence[MemoryCategory], telling: CandidateFactory
+        self, conversation: ModelConversation, factory: CandidateFactory
     ) -> list[CandidateMemory] | None:
         """Return what a model finds; None where it fails, which `conversation.calls` tells the pipeline of."""
-        safe = await asyncio.to_thread(answers.without_secrets, telling.messages)
+        safe = await asyncio.to_thread(answers.without_secrets, factory.messages)
         found: list[CandidateMemory] = []
         try:
             for part in answers.parts(safe):
-                read = partial(answers.read, shown=dict(part), categories=categories, telling=telling)
-                found += await conversation.ask(prompts.extract(part, categories), {}, read)
+                read = partial(answers.read, shown=dict(part), categories=self.categories, telling=factory)
+                found += await conversation.ask(prompts.extract(part, self.categories), {}, read)
         except ChatFailed:
             return None
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class ProfileExtractor:
-    """Identity, long-term background, stable profile."""
-
-    means: ExtractionInput
-    name: str = "profile"
-
-    async def extract(
-        self,
-        messages: Sequence[Message],
-        archive: SessionArchive,
-        ctx: MemoryContext,  # noqa: ARG002 -- the port names it
-    ) -> Sequence[CandidateMemory]:
-        """Return who the users say that they are."""
-        telling = CandidateFactory(messages, archive)
-        return await self.means.find_candidates(
-            (MemoryCategory.PROFILE,),
-            telling,
-            lambda: profile_rules.find_profile(telling, self.means.hearing.statements(messages)),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class PreferenceExtractor:
-    """Preferences, constraints, taboos, style."""
-
-    means: ExtractionInput
-    name: str = "preferences"
-
-    async def extract(
-        self,
-        messages: Sequence[Message],
-        archive: SessionArchive,
-        ctx: MemoryContext,  # noqa: ARG002 -- the port names it
-    ) -> Sequence[CandidateMemory]:
-        """Return what the users like, keep to and do not want."""
-        telling = CandidateFactory(messages, archive)
-        return await self.means.find_candidates(
-            (MemoryCategory.PREFERENCES,),
-            telling,
-            lambda: preference_rules.find_preferences(telling, self.means.hearing.statements(messages)),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class EntityEventExtractor:
-    """Entities, projects, people, discrete events."""
-
-    means: ExtractionInput
-    name: str = "entities_events"
-
-    async def extract(
-        self,
-        messages: Sequence[Message],
-        archive: SessionArchive,
-        ctx: MemoryContext,  # noqa: ARG002 -- the port names it
-    ) -> Sequence[CandidateMemory]:
-        """Return who and what is introduced, and what took place when."""
-        telling = CandidateFactory(messages, archive)
-
-        def by_rules() -> list[CandidateMemory]:
-            said = self.means.hearing.statements(messages)
-            return [*entity_rules.find_entities(telling, said), *event_rules.find_events(telling, said)]
-
-        return await self.means.find_candidates((MemoryCategory.ENTITIES, MemoryCategory.EVENTS), telling, by_rules)
-
-
-@dataclass(frozen=True, slots=True)
-class ProcedureExtractor:
-    """Cases, patterns, and the use of skills and tools, which nobody needs a model to count."""
-
-    means: ExtractionInput
-    name: str = "procedures"
-
-    async def extract(
-        self,
-        messages: Sequence[Message],
-        archive: SessionArchive,
-        ctx: MemoryContext,  # noqa: ARG002 -- the port names it
-    ) -> Sequence[CandidateMemory]:
-        """Return what was tried and what came of it, what is always done when, and which tools were called."""
-        telling = CandidateFactory(messages, archive)
-
-        def by_rules() -> list[CandidateMemory]:
-            hearing = self.means.hearing
-            return procedure_rules.find_procedures(telling, hearing.statements(messages), hearing.episodes(messages))
-
-        told = await self.means.find_candidates((MemoryCategory.CASES, MemoryCategory.PATTERNS), telling, by_rules)
-        return [*told, *tool_uses.find_tool_uses(telling)]
-
-
-def make_extractors(
-    reader: SpokenReader, conversation: ModelConversation | None = None
-) -> Sequence[CandidateExtractor]:
+def make_extractors(fold: Fold = str, conversation: ModelConversation | None = None) -> Sequence[CandidateExtractor]:
     """Make the extractors for one session."""
-    means = ExtractionInput(MessageReader(reader), conversation)
-    return [
-        ProfileExtractor(means),
-        PreferenceExtractor(means),
-        EntityEventExtractor(means),
-        ProcedureExtractor(means),
-    ]
+    statements = StatementReader(fold)
+    return [MemoryExtractor(name, categories, statements, conversation) for name, categories in _EXTRACTORS]

@@ -6,9 +6,10 @@ from typing import Any, Final
 
 from knowhub.context import uri
 from knowhub.context.commit_model import CandidateMemory, UsedTool
-from knowhub.context.extraction import wording
 from knowhub.context.extraction.candidates import CandidateFactory
 from knowhub.context.model import MemoryCategory
+from knowhub.conversations import dates
+from knowhub.conversations.lessons import find_failure
 from knowhub.conversations.messages import Message, is_own_tool
 
 USES: Final = "tool_uses"
@@ -17,8 +18,6 @@ CALL: Final = "call:"
 """How the id of a call begins that the commit names; that of an answer of a tool is the URI of its part."""
 _NUMBERED: Final = "-"
 _ID_DIGITS: Final = 12
-_FAILED: Final = ("error", "exception", "traceback", "failed", "fatal:", "报错", "错误", "失败", "异常")
-_LOOKED_AT_CHARS: Final = 200
 
 
 def list_named_uses(used_tools: Sequence[UsedTool]) -> list[dict[str, Any]]:
@@ -87,14 +86,9 @@ def _is_own(use: Mapping[str, Any]) -> bool:
 
 
 def _message_use(telling: CandidateFactory, number: int, message: Message) -> dict[str, Any]:
-    at = wording.moment_of(message.timestamp)
-    use = {"name": message.name, "kind": "tool", "ok": not _tells_failure(message.content), "seconds": None, "note": ""}
+    at = dates.moment_of(message.timestamp)
+    use = {"name": message.name, "kind": "tool", "ok": not find_failure(message.content), "seconds": None, "note": ""}
     return {"id": telling.part(number), **use, "at": at}
-
-
-def _tells_failure(content: str) -> bool:
-    beginning = content[:_LOOKED_AT_CHARS].casefold().lstrip("{[\"' ")
-    return beginning.startswith(_FAILED) or any(f"{word}:" in beginning for word in ("error", "exception"))
 
 
 def _candidate(kind: str, name: str, uses: Sequence[Mapping[str, Any]]) -> CandidateMemory:

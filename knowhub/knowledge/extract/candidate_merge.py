@@ -131,7 +131,7 @@ class CandidateMerge:
                 candidate, CandidateStatus.KNOWN, row_id, "an agent that says it again is no evidence"
             )
         case = self._case(candidate, "said again")
-        after = profile.add_support(same.row, candidate.content, case, self._view.now, records.parse)
+        after = profile.add_support(same.row, candidate.content, case, self._view.now)
         self._put(after, records)
         return CandidateResult(candidate, CandidateStatus.MERGED, row_id)
 

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from knowhub.conversations.comparison import SAME, PairwiseComparison
-from knowhub.conversations.recalled import plain_lines
-from knowhub.conversations.statements import Statement
+from knowhub.conversations.recalled import normalize_words, plain_lines
+from knowhub.conversations.sentences import Fold
+from knowhub.conversations.statements import read_values
 from knowhub.core import scopes
+from knowhub.core.near_duplicates import jaccard, shingles
 from knowhub.core.operation import Row, View
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import table
@@ -17,8 +18,8 @@ from knowhub.knowledge.model import COLLECTION, KnowledgeSummary, ListQuery
 from knowhub.knowledge.table import find_replacements, list_records
 
 LOOKED_AT = 300
-# Records that are no wishes are the same only if they share most words.
-_SAME_WORDS = 0.8
+# Records are the same if they share most of their word pairs.
+_SAME = 0.8
 _COMPARED = frozenset({*PROFILE_CATEGORIES, CandidateCategory.CORRECTION})
 _CATEGORIES = frozenset(table.facet("tag.category", category.value) for category in CandidateCategory)
 
@@ -34,14 +35,16 @@ class ExistingRecord:
 
 
 class ExistingRecords:
-    """The newest 300 current records of an owner. Each version is read once."""
+    """The newest 300 current records of an owner. Each version is read once, and each text is taken apart once."""
 
-    def __init__(self, ctx: RequestContext, owner: str, comparison: PairwiseComparison) -> None:
+    def __init__(self, ctx: RequestContext, owner: str, fold: Fold = str) -> None:
         self._ctx = ctx
         self._owner = owner
-        self._comparison = comparison
+        self._fold = fold
         self._read: dict[tuple[str, int], ExistingRecord] = {}
         self._records: list[ExistingRecord] = []
+        self._shingles: dict[str, frozenset[int]] = {}
+        self._values: dict[str, dict[str, str]] = {}
 
     def refresh(self, view: View) -> None:
         """Read the current records; unchanged ones are not read again."""
@@ -56,16 +59,10 @@ class ExistingRecords:
         self._records = list(self._read.values())
 
     def prepare(self, candidates: Sequence[KnowledgeCandidate]) -> None:
-        """Compare candidates with the records and with each other. It reads no state, so a thread can do it."""
-        for is_compared, prepare in ((True, self._comparison.prepare), (False, self._comparison.prepare_words)):
-            said = [candidate.content for candidate in candidates if (candidate.category in _COMPARED) is is_compared]
-            stored = [item.text for item in self._records if (item.category in _COMPARED) is is_compared]
-            if said:
-                prepare(said, [*stored, *said])
-
-    def parse(self, text: str) -> Statement:
-        """Parse a text, once."""
-        return self._comparison.parse(text)
+        """Take the texts apart before the decision, which blocks the event loop. A thread can do it."""
+        for text in (*(stored.text for stored in self._records), *(candidate.content for candidate in candidates)):
+            self._get_shingles(text)
+            self._get_values(text)
 
     def add(self, row: Row) -> None:
         """Add a row of this decision, for the candidates that follow."""
@@ -94,28 +91,23 @@ class ExistingRecords:
         pointed = self._resolve_target(candidate, candidate.same_as)
         if pointed is not None and pointed.audience == audience:
             return pointed
-        least = SAME if candidate.category in _COMPARED else _SAME_WORDS
         alike = ((self._compare(candidate, stored), stored) for stored in self._records)
         # Most pairs have nothing in common, so the cheap test comes first.
         found = [
-            (share, stored) for share, stored in alike if share >= least and _is_match(candidate, stored, audience)
+            (share, stored) for share, stored in alike if share >= _SAME and _is_match(candidate, stored, audience)
         ]
         return max(found, key=lambda pair: pair[0], default=(0.0, None))[1]
 
     def find_conflict(self, candidate: KnowledgeCandidate, audience: frozenset[str]) -> ExistingRecord | None:
-        """Return the newest record that a candidate contradicts, preferring this audience; None if there is none."""
+        """Return the newest record that a candidate contradicts, preferring this audience; None if there is none.
+
+        A record is contradicted if a model says so, or if it has another value of a fact that has but one.
+        """
         if (pointed := self._resolve_target(candidate, candidate.against)) is not None:
             return pointed
-        if candidate.category not in _COMPARED:
-            return None
-        is_exclusive = profile.is_exclusive(candidate.category, candidate.content)
-        compared = ((self._comparison.compare(candidate.content, stored.text), stored) for stored in self._records)
-        rivals = [
-            (how, stored)
-            for how, stored in compared
-            if how.is_rival and profile.is_related(candidate.category, stored.category)
+        conflicts = [
+            stored for stored in self._records if self._is_contradicted(candidate, self._get_values(stored.text))
         ]
-        conflicts = [rival for how, rival in rivals if how.is_conflict or is_exclusive]
         return min(conflicts, key=lambda stored: stored.audience != audience, default=None)
 
     def _is_current(self, view: View, summary: KnowledgeSummary) -> bool:
@@ -133,9 +125,34 @@ class ExistingRecords:
         return next((stored for stored in pointed if profile.is_related(candidate.category, stored.category)), None)
 
     def _compare(self, candidate: KnowledgeCandidate, stored: ExistingRecord) -> float:
-        if candidate.category in _COMPARED:
-            return self._comparison.compare(candidate.content, stored.text).similarity
-        return self._comparison.word_overlap(candidate.content, stored.text)
+        if normalize_words(candidate.content) == normalize_words(stored.text):
+            return 1.0
+        values = self._get_values(stored.text)
+        if candidate.values and dict(candidate.values) == values:
+            return _SAME
+        # Whoever says that something is not so any more does not say it again.
+        if self._is_contradicted(candidate, values):
+            return 0.0
+        return jaccard(self._get_shingles(candidate.content), self._get_shingles(stored.text))
+
+    def _is_contradicted(self, candidate: KnowledgeCandidate, values: dict[str, str]) -> bool:
+        is_changed = any(slot in values and differs(values[slot], value) for slot, value in candidate.values)
+        return is_changed or any(values.get(slot) == value for slot, value in candidate.ended)
+
+    def _get_shingles(self, text: str) -> frozenset[int]:
+        if text not in self._shingles:
+            self._shingles[text] = shingles(text)
+        return self._shingles[text]
+
+    def _get_values(self, text: str) -> dict[str, str]:
+        if text not in self._values:
+            self._values[text] = dict(read_values(profile.without_label(text), self._fold)[0])
+        return self._values[text]
+
+
+def differs(item: str, other: str) -> bool:
+    """Return whether two values are not the same; a longer form of a value is the same value."""
+    return not (item in other or other in item)
 
 
 def _is_match(candidate: KnowledgeCandidate, stored: ExistingRecord, audience: frozenset[str]) -> bool:

@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from knowhub.conversations import recalled
-from knowhub.conversations.comparison import PairwiseComparison
 from knowhub.conversations.messages import Message, count_unread, list_readable, without_revealed
 from knowhub.conversations.sentences import Fold
 from knowhub.core import permissions
@@ -30,7 +29,7 @@ from knowhub.knowledge.extract.model import (
     RejectedCandidate,
     ResourceSuggestion,
 )
-from knowhub.knowledge.extract.rules import by_rules
+from knowhub.knowledge.extract.statement_candidates import find_candidates
 from knowhub.knowledge.extract.suggestions import MAX_SUGGESTIONS, redact_candidate, redact_message, suggest_resources
 from knowhub.knowledge.model import COLLECTION
 from knowhub.knowledge.ports import KnowledgeIndex, KnowledgeStore
@@ -101,7 +100,7 @@ class KnowledgeExtraction:
         sent, readable = request.messages, list_readable(request.messages)
         request = replace(request, messages=await asyncio.to_thread(without_revealed, readable))
         owner = resolve_user_owner(ctx)
-        records = ExistingRecords(ctx, owner.owner or ctx.default_owner, PairwiseComparison())
+        records = ExistingRecords(ctx, owner.owner or ctx.default_owner, self._options.fold)
         records.refresh(self._store.view(ctx.account))
         messages, resources = await asyncio.to_thread(self._clean_messages, request.messages, records)
         request = replace(request, messages=messages)
@@ -138,7 +137,7 @@ class KnowledgeExtraction:
 
     async def _find_candidates(self, request: ExtractionRequest, known: Sequence[ExistingRecord]) -> _ReadResult:
         if self._chat is None or not any(message.content.strip() for message in request.messages):
-            return _ReadResult(await self._by_rules(request))
+            return _ReadResult(await self._read_statements(request))
         conversation = ModelConversation(self._chat, self._options.budget_s)
         candidates: list[KnowledgeCandidate] = []
         rejected: list[RejectedCandidate] = []
@@ -149,8 +148,8 @@ class KnowledgeExtraction:
                 candidates += read
                 rejected += wrong
         except ChatFailed:
-            # Answers on some parts are not mixed with the results of the rules: facts would be saved twice.
-            return _ReadResult(await self._by_rules(request), 0, (), conversation.calls, ("llm",))
+            # Answers on some parts are not mixed with the statements in all: facts would be saved twice.
+            return _ReadResult(await self._read_statements(request), 0, (), conversation.calls, ("llm",))
         return _ReadResult(candidates, _count_unshown(request.messages, parts), rejected, conversation.calls)
 
     async def _query_model(
@@ -163,8 +162,8 @@ class KnowledgeExtraction:
             question, choices.by_idx, lambda answer: llm_extraction.read(answer, shown, choices)
         )
 
-    async def _by_rules(self, request: ExtractionRequest) -> list[KnowledgeCandidate]:
-        return await asyncio.to_thread(by_rules, request.messages, request.trigger, self._options.fold)
+    async def _read_statements(self, request: ExtractionRequest) -> list[KnowledgeCandidate]:
+        return await asyncio.to_thread(find_candidates, request.messages, self._options.fold)
 
     async def _find_recalled(self, ctx: RequestContext, candidates: Sequence[KnowledgeCandidate]) -> dict[int, str]:
         """Return the record that a candidate only repeats, by the number of the candidate."""
@@ -204,8 +203,9 @@ class KnowledgeExtraction:
         resources: Sequence[ResourceSuggestion],
         key: IdempotencyKey | None,
     ) -> ExtractionResult:
-        comparison = PairwiseComparison(self._options.fold)
-        existing = {owner: ExistingRecords(ctx, owner, comparison) for owner in list_owners(ctx, found.candidates)}
+        existing = {
+            owner: ExistingRecords(ctx, owner, self._options.fold) for owner in list_owners(ctx, found.candidates)
+        }
         for records in existing.values():
             # Most texts are compared before the decision, because a decision blocks the event loop.
             records.refresh(self._store.view(ctx.account))

@@ -61,8 +61,9 @@ class CandidateStatus(StrEnum):
 class KnowledgeCandidate:
     """Something that may be worth keeping; `cited` are the numbers of the messages that say it.
 
-    `expressed` means that the user said so explicitly; only then can it contradict a stored record. `same_as` and
-    `against` are ids of records that a model named.
+    `expressed` means that the user said so explicitly; only then can it contradict a stored record. `values` are its
+    single-valued facts, `ended` those that it says are not so any more. `same_as` and `against` are ids of records
+    that a model named.
     """
 
     category: CandidateCategory
@@ -73,6 +74,8 @@ class KnowledgeCandidate:
     expressed: bool = False
     tags: Mapping[str, str] = field(default_factory=dict)
     by: str = "rules"
+    values: tuple[tuple[str, str], ...] = ()
+    ended: tuple[tuple[str, str], ...] = ()
     same_as: str | None = None
     against: str | None = None
 

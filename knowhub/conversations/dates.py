@@ -1,13 +1,9 @@
-"""The forms in which Chinese and English name a time, and what each means seen from a day: one table for all readers.
-
-Questions are read by `knowhub.context.times`, what happened to somebody by `knowhub.context.extraction.wording`.
-"""
+"""The forms in which Chinese and English name a time, and what each means seen from a day."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
-from enum import StrEnum
+from datetime import UTC, date, datetime, timedelta
 from itertools import islice
 from typing import Final
 
@@ -18,6 +14,7 @@ DECEMBER: Final = 12
 WEEK: Final = 7
 # A leap year: a month and a day without a year are kept in it.
 _NO_YEAR: Final = 2000
+_DAYS_PAST: Final = 90
 
 _MONTH_NAMES: Final = "january february march april may june july august september october november december"
 _DAY_NAMES: Final = "monday tuesday wednesday thursday friday saturday sunday"
@@ -37,25 +34,13 @@ _HOLIDAYS: Final = {
 """Those of a fixed date: what moves with the moon, or is a certain Monday, is not in it."""
 
 
-class TimeDirection(StrEnum):
-    """How a time is read: a question may mean any day, a report means a day in the past."""
-
-    ASKED = "asked"
-    TOLD = "told"
-
-
 @dataclass(frozen=True, slots=True)
 class TimeRange:
-    """The days that a time is, the last one among them; without a year they are those of every year.
-
-    `is_fixed` says that it is the same seen from any day. `about` is the day that is meant where that is not the first.
-    """
+    """The days that a time is, the last one among them; without a year they are those of every year."""
 
     first: date
     last: date
     every_year: bool = False
-    is_fixed: bool = False
-    about: date | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +52,7 @@ class TimeMention:
     reading: TimeRange | None
 
 
-def iter_times(text: str, today: date, side: TimeDirection) -> Iterator[TimeMention]:
+def iter_times(text: str, today: date) -> Iterator[TimeMention]:
     """Yield the times that the beginning of a text names, seen from a day, in the order of the forms."""
     text = text[:MOST_READ_CHARS]
     if not _has_date_hint(text):
@@ -75,7 +60,7 @@ def iter_times(text: str, today: date, side: TimeDirection) -> Iterator[TimeMent
     taken: list[tuple[int, int]] = []
     lower = text.lower()
     for form in _FORMS:
-        if side not in form.sides or not form.can_match(lower):
+        if not form.can_match(lower):
             continue
         for match in islice(form.pattern.finditer(text), MOST_NAMED):
             # The longest form comes first: of 2023年5月2日 neither the year nor the month is named beside it.
@@ -83,6 +68,41 @@ def iter_times(text: str, today: date, side: TimeDirection) -> Iterator[TimeMent
                 continue
             taken.append(match.span())
             yield TimeMention(match.start(), match[0].strip(), _read(form, match, today))
+
+
+def find_coming_day(text: str, said: date) -> date | None:
+    """Return the first day, after the one on which it was said, that a text names to the day; None if there is none.
+
+    A day and a month without a year are the next ones.
+    """
+    for named in sorted(iter_times(text, said), key=lambda item: item.start):
+        found = named.reading
+        if found is None or found.first != found.last:
+            continue
+        day = _find_next(found.first, said) if found.every_year else found.first
+        if day is not None and day > said:
+            return day
+    return None
+
+
+def day_of(timestamp: str | None) -> date | None:
+    """Return the day of a timestamp in ISO 8601; None for anything else."""
+    try:
+        return datetime.fromisoformat(timestamp).date() if timestamp else None
+    except ValueError:
+        return None
+
+
+def moment_of(timestamp: str | None) -> str | None:
+    """Return a timestamp in the one form of ISO 8601 that KnowHub keeps; None for what is no time."""
+    if not timestamp or day_of(timestamp) is None:
+        return None
+    moment = datetime.fromisoformat(timestamp)
+    try:
+        moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except OverflowError:
+        return None
+    return moment.replace(tzinfo=None).isoformat(timespec="seconds") + "Z"
 
 
 def month_of(year: int, month: int) -> TimeRange:
@@ -118,7 +138,6 @@ class _Form:
     read: Callable[[re.Match[str], date], TimeRange]
     # Every match contains one of these; searching for them is far cheaper than the pattern.
     signs: Sequence[str] = ()
-    sides: Sequence[TimeDirection] = tuple(TimeDirection)
 
     def can_match(self, lower: str) -> bool:
         return not self.signs or any(sign in lower for sign in self.signs)
@@ -154,25 +173,37 @@ def _read_date(match: re.Match[str], today: date) -> TimeRange:
     parts = match.groupdict()
     month = _month_number(parts["month"]) if parts.get("month") else None
     day = number(parts["day"]) if parts.get("day") else None
-    year, is_fixed = _year(parts.get("year"), today)
+    year = _year(parts.get("year"), today)
     if month is None:
-        return TimeRange(*_year_range(year or today.year), is_fixed=is_fixed)
+        return TimeRange(*_year_range(year or today.year))
     whole = month_of(year or _NO_YEAR, month)
     if day is None:
-        return TimeRange(whole.first, whole.last, year is None, is_fixed)
+        return TimeRange(whole.first, whole.last, year is None)
     item = date(whole.first.year, month, day)
-    return TimeRange(item, item, year is None, is_fixed)
+    return TimeRange(item, item, year is None)
 
 
 _YEARS_AWAY: Final = {"前年": -2, "去年": -1, "今年": 0, "明年": 1, "last year": -1, "this year": 0, "next year": 1}
 
 
-def _year(written: str | None, today: date) -> tuple[int | None, bool]:
-    """Return the year, and whether it is the same seen from any day."""
+def _year(written: str | None, today: date) -> int | None:
     if not written:
-        return None, False
+        return None
     away = _YEARS_AWAY.get(" ".join(written.lower().split()))
-    return (today.year + away, False) if away is not None else (number(written.rstrip("年")), True)
+    return today.year + away if away is not None else number(written.rstrip("年"))
+
+
+def _find_next(day: date, said: date) -> date | None:
+    """Return such a day of this year, or of the next if it is long gone; None for the 29th of February of neither."""
+    for year in (said.year, said.year + 1):
+        try:
+            found = day.replace(year=year)
+        except ValueError:
+            continue
+        # «Since 1 March», said in May, is past and no plan.
+        if found >= said - timedelta(days=_DAYS_PAST):
+            return found
+    return None
 
 
 def _year_range(year: int) -> tuple[date, date]:
@@ -214,14 +245,6 @@ def _relative_week(match: re.Match[str], today: date) -> TimeRange:
     return TimeRange(day, day)
 
 
-def _read_past_weekday(match: re.Match[str], today: date) -> TimeRange:
-    """Read on Sunday, this Sunday and this past weekend of who tells what took place: the last before today."""
-    named = match["weekday"].lower()
-    weekday = _WEEKDAYS.index("saturday" if named == "weekend" else named)
-    day = today - timedelta(days=(today.weekday() - weekday - 1) % WEEK + 1)
-    return TimeRange(day, day + timedelta(days=int(named == "weekend")))
-
-
 def _this_past(match: re.Match[str], today: date) -> TimeRange:
     match match["unit"].lower():
         case "week":
@@ -255,7 +278,7 @@ def _ago(match: re.Match[str], today: date) -> TimeRange:
     if unit in {"周", "星期", "礼拜", "week"}:
         # A week ago is hardly ever to the day.
         day = today - timedelta(weeks=count)
-        return TimeRange(day - timedelta(days=3), day + timedelta(days=3), about=day)
+        return TimeRange(day - timedelta(days=3), day + timedelta(days=3))
     if unit in {"月", "month"}:
         return month_of(today.year, today.month - count)
     return TimeRange(*_year_range(today.year - count))
@@ -263,9 +286,9 @@ def _ago(match: re.Match[str], today: date) -> TimeRange:
 
 def _holiday(match: re.Match[str], today: date) -> TimeRange:
     month, day = _HOLIDAYS[match["holiday"].lower().replace("’", "'")]
-    year, is_fixed = _year(match["year"], today)
+    year = _year(match["year"], today)
     item = date(year or _NO_YEAR, month, day)
-    return TimeRange(item, item, year is None, is_fixed)
+    return TimeRange(item, item, year is None)
 
 
 HAN_NUMBER: Final = r"(?:\d{1,2}|[一二两三四五六七八九十]{1,3})"
@@ -289,8 +312,6 @@ _NEAR: Final = "|".join(
     for name in sorted(_DAYS_AWAY, key=len, reverse=True)
 )
 _IN_MONTHS: Final = tuple(name[:3] for name in _MONTHS)
-_ASKED: Final = (TimeDirection.ASKED,)
-_TOLD: Final = (TimeDirection.TOLD,)
 
 _FORMS: Final[Sequence[_Form]] = (
     _Form(
@@ -303,8 +324,7 @@ _FORMS: Final[Sequence[_Form]] = (
     _Form(
         pattern(rf"\b{_EN_MONTH}\s+(?:the\s+)?{_EN_DAY}(?:,?\s+(?:of\s+)?{_EN_YEAR})?\b(?!\d)"), _read_date, _IN_MONTHS
     ),
-    # Who tells of a Christmas tree does not tell of that day.
-    _Form(pattern(rf"{_HAN_YEAR}?(?P<holiday>{_HOLIDAY})"), _holiday, sides=_ASKED),
+    _Form(pattern(rf"{_HAN_YEAR}?(?P<holiday>{_HOLIDAY})"), _holiday),
     _Form(pattern(r"(?P<year>前年|去年|明年)的?今[天日]"), _that_day, "今"),
     _Form(pattern(_NEAR), _relative_day, ("天", "日", "早", "晚", "夜", "day", "this", "night", "tomorrow")),
     _Form(
@@ -313,8 +333,7 @@ _FORMS: Final[Sequence[_Form]] = (
         "周期拜",
     ),
     _Form(pattern(rf"\b(?P<step>last)\s+{_WEEKDAY}"), _relative_week, ("last",)),
-    _Form(pattern(rf"\b(?P<step>this|next)\s+{_WEEKDAY}"), _relative_week, ("this", "next"), _ASKED),
-    _Form(pattern(rf"\b(?:on|this(?:\s+past)?)\s+{_WEEKDAY}"), _read_past_weekday, ("day", "weekend"), _TOLD),
+    _Form(pattern(rf"\b(?P<step>this|next)\s+{_WEEKDAY}"), _relative_week, ("this", "next")),
     _Form(pattern(r"\bthis\s+past\s+(?P<unit>week|month|year)\b"), _this_past, ("past",)),
     _Form(pattern(r"\b(?P<step>last|this|next)\s+week\b(?P<weekday>)"), _relative_week, ("week",)),
     _Form(
@@ -335,9 +354,7 @@ _FORMS: Final[Sequence[_Form]] = (
     _Form(pattern(rf"(?<=\bin\s)(?P<month>{_EN_MONTHS})\b"), _read_date, _IN_MONTHS),
     _Form(pattern(_HAN_YEAR), _read_date, "年"),
     _Form(pattern(rf"\b(?P<year>{_NEAR_YEAR})\b"), _read_date, ("year",)),
-    # In a statement a number of four digits is a year only with a year word; in a question it mostly is.
-    _Form(pattern(r"\b(?:in|since)\s+(?P<year>(?:19|20)\d\d)\b"), _read_date, ("in", "since"), _TOLD),
-    _Form(pattern(rf"\b{_EN_YEAR}\b"), _read_date, sides=_ASKED),
+    _Form(pattern(rf"\b{_EN_YEAR}\b"), _read_date),
 )
 _WORDS: Final = re.compile(r"[a-z]+|\d\d")
 _TIME_WORDS: Final = frozenset(

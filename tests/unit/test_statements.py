@@ -1,0 +1,204 @@
+"""What is stated in so many words is found without a model; nothing else is taken for a statement."""
+
+import pytest
+
+from knowhub.conversations.messages import Message
+from knowhub.conversations.sentences import split_sentences
+from knowhub.conversations.statements import Statement, StatementKind, read_statements, read_values
+
+MONDAY = "2026-05-11T09:00:00Z"
+
+
+def read(*texts: str) -> list[Statement]:
+    return read_statements([Message("user", text, timestamp=MONDAY) for text in texts])
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ("Remember that the staging database is wiped on Sundays.", "request"),
+        ("please write down: the boiler code is on the red label", "request"),
+        ("remind me to water the plants when I plan a week away", "request"),
+        ("记住，路由器放在书房。", "request"),
+        ("帮我记一下，门牌是三单元", "request"),
+        ("From now on send the report as a table.", "instruction"),
+        ("Always show me the diff before you change a job.", "instruction"),
+        ("never leave the newsletter box ticked", "instruction"),
+        ("please keep your answers short", "instruction"),
+        ("no emojis please", "instruction"),
+        ("Could you always answer in German?", "instruction"),
+        ("以后都用表格给我", "instruction"),
+        ("每次提交前都先跑测试", "instruction"),
+        ("报告一律用 PDF", "instruction"),
+        ("别用表情", "instruction"),
+        ("以后能不能都用中文回答我，好吗？", "instruction"),
+        ("I prefer tea to coffee.", "preference"),
+        ("i'm allergic to walnuts", "preference"),
+        ("我更喜欢先看结论", "preference"),
+        ("我对花生过敏", "preference"),
+        ("My name is Ana Costa.", "introduction"),
+        ("I'm a nurse at the city hospital", "introduction"),
+        ("我叫陈宇，是一名医生", "introduction"),
+        ("the review is on 3 June in Lyon", "plan"),
+        ("12月5号去看牙医", "plan"),
+    ],
+)
+def test_a_statement_is_found(said: str, kind: str) -> None:
+    found = read(said)
+
+    assert found
+    assert found[0].kind is StatementKind(kind)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Do you remember when we met?",
+        "Should I always lock the door?",
+        "my boss says: always use tabs",
+        "if I lived in Rome I would prefer tea",
+        "I might prefer tea, not sure yet",
+        "She prefers tea and always drinks it.",
+        "> I prefer tabs",
+        "```\nalways use tabs\n```",
+        'The poster said "always wear a hat".',
+        "Translate this: I live in Paris.",
+        "For this file, never use tabs",
+        "I used to live in Rome.",
+        "I'm not a nurse in this story.",
+        "I just love waiting for builds.",
+        "don't remember this: I live in Oslo.",
+        "the fair was on 3 May, remember?",
+        "如果我住在北京就好了",
+        "他说以后都用表格",
+        "我可能更喜欢喝茶",
+        "这次先用英文回答",
+        "你记住了吗？",
+        "我叫人来搬",
+        "Write a bio that begins with: I am a pilot.",
+        "Ana: I prefer tabs\nBen: I prefer spaces",
+    ],
+)
+def test_what_is_asked_supposed_quoted_or_past_states_nothing(said: str) -> None:
+    assert read(said) == []
+
+
+def test_a_preference_in_a_question_is_kept_without_the_question() -> None:
+    (found,) = read("I prefer aisle seats over window seats, can you find me a flight?")
+
+    assert found.text == "I prefer aisle seats over window seats"
+
+
+def test_what_is_pointed_at_is_remembered() -> None:
+    assert [item.text for item in read("Remember this. The spare key hangs behind the clock.")] == [
+        "The spare key hangs behind the clock."
+    ]
+    assert [item.text for item in read("备用钥匙在花盆下面。记住了。")] == ["备用钥匙在花盆下面。"]
+
+
+def test_a_plan_has_its_day_and_what_is_long_gone_is_none() -> None:
+    assert [str(item.day) for item in read("the review is on 3 June")] == ["2026-06-03"]
+    assert [str(item.day) for item in read("Vacation starts on 10 January.")] == ["2027-01-10"]
+    assert [str(item.day) for item in read("下个月20号搬办公室")] == ["2026-06-20"]
+    assert read("open since 1 March, still the same street") == []
+
+
+@pytest.mark.parametrize(
+    ("said", "values"),
+    [
+        ("My name is Bo and I live in St. Louis.", {"name": "bo", "home": "st. louis"}),
+        ("i work as a baker, call me Jo", {"job": "baker", "called": "jo"}),
+        ("I moved to Leeds three weeks ago", {"home": "leeds"}),
+        ("my time zone is CET", {"timezone": "cet"}),
+        ("我叫李雷，住在上海。", {"name": "李雷", "home": "上海"}),
+        ("我刚从广州搬到了深圳。", {"home": "深圳"}),
+        ("上个月底正式搬到苏州了，园区这边", {"home": "苏州"}),
+        ("我今年34岁", {"age": "34"}),
+        ("用英文回答", {"reply language": "英文"}),
+    ],
+)
+def test_single_values_are_read(said: str, values: dict[str, str]) -> None:
+    assert dict(read_values(said)[0]) == values
+
+
+@pytest.mark.parametrize(
+    ("said", "slot", "value"),
+    [
+        ("I no longer live in Berlin.", "home", "berlin"),
+        ("I don't live in Rome anymore.", "home", "rome"),
+        ("我不住在北京了。", "home", "北京"),
+        ("我不再是医生了。", "job", "医生"),
+    ],
+)
+def test_what_is_not_so_any_more_ends_a_value(said: str, slot: str, value: str) -> None:
+    assert read_values(said) == ((), ((slot, value),))
+
+
+def test_a_sentence_with_several_values_comes_in_pieces() -> None:
+    assert [
+        (item.text, dict(item.values)) for item in read("My name is Bo, I work as a nurse and I live in Rome.")
+    ] == [
+        ("My name is Bo", {"name": "bo"}),
+        ("I work as a nurse", {"job": "nurse"}),
+        ("I live in Rome.", {"home": "rome"}),
+    ]
+
+
+def test_several_speakers_are_named() -> None:
+    found = read("Ana: I prefer tea.", "Ben: I prefer coffee.")
+
+    assert [(item.speaker, item.text) for item in found] == [("Ana", "I prefer tea."), ("Ben", "I prefer coffee.")]
+    assert [item.speaker for item in read("Ana: I prefer tea.", "Ana: I prefer rice.")] == ["", ""]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("I saw Dr. Hahn in St. Louis. He was late.", ["I saw Dr. Hahn in St. Louis.", "He was late."]),
+        ("that is all. now the other one", ["that is all.", "now the other one"]),
+        ("[10:02] off to bed", ["off to bed"]),
+        ("[10:02] Alex: off to bed", ["off to bed"]),
+        ("好的。明天见！再说", ["好的。", "明天见！", "再说"]),
+        ("- one\n- two", ["one", "two"]),
+        ("version 3.2 is out, e.g. for Linux. fine", ["version 3.2 is out, e.g. for Linux.", "fine"]),
+    ],
+)
+def test_text_is_split_into_sentences(text: str, sentences: list[str]) -> None:
+    assert [sentence.text for sentence in split_sentences(text)] == sentences
+
+
+def tool_talk(*messages: tuple[str, str]) -> list[Statement]:
+    made = [Message(role, text, "shell" if role == "tool" else "") for role, text in messages]
+    return [item for item in read_statements(made) if item.kind is StatementKind.LESSON]
+
+
+def test_a_failure_with_what_worked_then_is_a_lesson() -> None:
+    (lesson,) = tool_talk(
+        ("tool", "$ npm ci\nnpm error code EACCES: permission denied"),
+        ("assistant", "The cache belongs to root. Switching the cache folder to my own."),
+        ("tool", "$ npm ci\nadded 311 packages"),
+        ("assistant", "That fixed it: the cache needs to be writable."),
+    )
+
+    assert lesson.numbers == (0, 1, 2, 3)
+    assert "permission denied" in lesson.task
+    assert "Switching the cache folder" in lesson.text
+    assert "needs to be writable" in lesson.text
+
+
+@pytest.mark.parametrize(
+    "talk",
+    [
+        [
+            ("tool", "Errors: none"),
+            ("assistant", "Let me use another flag."),
+            ("tool", "ok"),
+            ("assistant", "It works."),
+        ],
+        [("tool", "error: no such file"), ("tool", "ok")],
+        [("tool", "error: no such file"), ("assistant", "Hm."), ("tool", "ok"), ("assistant", "Next?")],
+        [("tool", "error: no such file"), ("assistant", "I use another path."), ("tool", "error: no such file")],
+    ],
+)
+def test_without_failure_remedy_or_success_there_is_no_lesson(talk: list[tuple[str, str]]) -> None:
+    assert tool_talk(*talk) == []
