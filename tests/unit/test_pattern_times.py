@@ -21,7 +21,7 @@ MADE_FROM_TEXT: Final = {
 MADE_FOR_MODULES: Final = {
     "knowhub/conversations/secret_patterns.py:_make_pattern",
     "knowhub/conversations/secret_patterns.py:_token",
-    "knowhub.conversations.dates.py:pattern",
+    "knowhub/conversations/dates.py:pattern",
     "knowhub/conversations/statement_forms.py:any_of",
     "knowhub/search/analysis.py:_compile_pattern",
 }
@@ -60,7 +60,7 @@ def _check_pattern(pattern: re.Pattern[Any], longest: int) -> None:
 
 def test_there_are_enough_pump_strings_and_no_pattern_escapes_them() -> None:
     assert len(set(PUMPS)) >= 90
-    assert len(PATTERNS) >= 300
+    assert len(PATTERNS) >= 240
     calls = find_calls()
     assert calls.pop("compile") == MADE_FROM_TEXT | MADE_FOR_MODULES
     del calls["escape"]
