@@ -215,7 +215,7 @@ class Hub:
 
     async def reindex(self, progress: Callable[[int, int], None], account: str | None = None) -> int:
         """Rebuild the indexes of an account, or of all, and every exported file; return the number of rows indexed."""
-        await self.store.refresh()
+        await self.store.refresh(account)
         rows = await self.indexes.rebuild(progress, account)
         await self.exports.request_rebuild()
         await self.maintenance.tick()

@@ -343,6 +343,6 @@ class AuditService:
         A row is judged by its state when its turn comes; rows saved meanwhile are not examined.
         """
         async with self._turn:
-            await self._store.refresh()
+            await self._store.refresh(ctx.account)
             examination = AuditRun(self._store.view(ctx.account), ctx, question, self._showings)
             return await examination.report(self._clock.now())

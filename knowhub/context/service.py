@@ -148,7 +148,7 @@ class ContextService:
         """
         if target_uri is not None:
             edits.parse_own_uri(ctx, target_uri, "target_uri")
-        await self._store.refresh()
+        await self._store.refresh(ctx.account)
         return await self._means.search.search(ctx, query, target_uri, categories, top_k)
 
     async def read_memory(
@@ -164,14 +164,14 @@ class ContextService:
 
         With `expand_relations` its edges come along, at most `max_relations`, where 0 is no bound.
         """
-        await self._store.refresh()
+        await self._store.refresh(ctx.account)
         return await self._means.reading.read(
             address, level, expand_relations=expand_relations, max_relations=max_relations, ctx=ctx
         )
 
     async def get_node(self, ctx: RequestContext, address: str) -> ContextNode:
         """Return a node, or a message, with all of its layers. Raises InvalidInput and NotFound."""
-        await self._store.refresh()
+        await self._store.refresh(ctx.account)
         return self._node(ctx, address)
 
     async def list_children(
@@ -181,7 +181,7 @@ class ContextService:
 
         Raises InvalidInput and NotFound.
         """
-        await self._store.refresh()
+        await self._store.refresh(ctx.account)
         return children_of(self._store.view(ctx.account), ctx, address, MAX_DEPTH if recursive else depth)
 
     async def edit_node(
@@ -220,7 +220,7 @@ class ContextService:
         is said anew without that. Raises as `edit_node`.
         """
         permissions.check_can_write(ctx)
-        await self._store.refresh()
+        await self._store.refresh(ctx.account)
         before = self._store.view(ctx.account)
         done = await self._store.find_replay(ctx.account, key)
         summary = None

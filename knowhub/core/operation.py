@@ -234,8 +234,11 @@ class Commits(Protocol, Generic[ViewT]):
 class Reads(Protocol):
     """A store that can be read."""
 
-    async def refresh(self) -> None:
-        """Take in what other processes have acknowledged; costs one memory read when there is nothing."""
+    async def refresh(self, account: str | None = None) -> None:
+        """Take in what other processes have acknowledged in an account, or in all.
+
+        Costs one memory read when there is nothing.
+        """
 
     def view(self, account: str) -> View:
         """Return the acknowledged state of one account."""

@@ -202,7 +202,7 @@ class OwnedRows:
 
     async def read(self, ctx: RequestContext, row_id: str) -> Mapping[str, Any]:
         """Return a row. Raises NotFound."""
-        await self._store.refresh()
+        await self._store.refresh(ctx.account)
         view = self._store.view(ctx.account)
         return self.show(view, ctx, self.find(view, ctx, row_id))
 
@@ -245,7 +245,7 @@ class OwnedRows:
 
         Versions that the caller could not see at the time are left out.
         """
-        await self._store.refresh()
+        await self._store.refresh(ctx.account)
         name, view = self._collection.name, self._store.view(ctx.account)
         current = view.get(name, row_id)
         if current is None or not _is_visible(ctx, current):

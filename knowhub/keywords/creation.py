@@ -67,7 +67,7 @@ class KeywordCreation:
         Raises InvalidInput, Forbidden and Conflict.
         """
         permissions.check_can_write(ctx)
-        await self._store.refresh()
+        await self._store.refresh(ctx.account)
         view = self._store.view(ctx.account)
         new_row = self._make_new_row(new, ctx, view.now)
         answers = _ModelAnswers(time.monotonic() + self._options.write_budget_s)
@@ -103,7 +103,7 @@ class KeywordCreation:
         permissions.check_can_write(ctx)
         if not 1 <= len(items) <= MAX_ITEMS:
             raise InvalidInput.of("items", f"must have between 1 and {MAX_ITEMS} entries")
-        await self._store.refresh()
+        await self._store.refresh(ctx.account)
         new_rows = await self._make_new_rows(ctx, items)
         parents = _get_parent_ids(items, new_rows)
         _check_aliases_within(new_rows)
@@ -286,7 +286,7 @@ async def commit_with_root(
     """
     if find_keyword(store.view(ctx.account), ROOT_ID) is None:
         # Another process may have created it.
-        await store.refresh()
+        await store.refresh(ctx.account)
     view = store.view(ctx.account)
     if find_keyword(view, ROOT_ID) is None:
         if isinstance(outcome := decide(view), Unchanged):

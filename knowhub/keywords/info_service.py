@@ -111,7 +111,7 @@ class InfoService(OwnedRows):
             before = await self._store.find_replay(ctx.account, key)
             if before is not None:
                 return _make_written(before.operation)
-            await self._store.refresh()
+            await self._store.refresh(ctx.account)
             view = self._store.view(ctx.account)
             # Invalid input is refused before a model is asked.
             _check_seen(view, ctx, new_row)
@@ -164,7 +164,7 @@ class InfoService(OwnedRows):
 
     async def get(self, ctx: RequestContext, info_id: str) -> RenderedRow:
         """Return one info as it is stored. Raises NotFound."""
-        await self._store.refresh()
+        await self._store.refresh(ctx.account)
         view = self._store.view(ctx.account)
         rendering.require_info(view, ctx, info_id)
         raw = view.raw(INFOS, info_id) or b""
@@ -234,7 +234,7 @@ class InfoService(OwnedRows):
     async def list_for_keyword(self, ctx: RequestContext, keyword_id: str, query: InfoQuery) -> Sequence[bytes]:
         """Return a page of a keyword's infos, each with `relation` and `created_by`. Raises NotFound, InvalidInput."""
         rendering.check_query(query)
-        await self._store.refresh()
+        await self._store.refresh(ctx.account)
         view = self._store.view(ctx.account)
         rendering.require_node(view, ctx, keyword_id)
         key = rendering.make_page_key(ctx, keyword_id, query)
@@ -250,7 +250,7 @@ class InfoService(OwnedRows):
 
     async def list_keywords(self, ctx: RequestContext, info_id: str) -> list[tuple[bytes, RelationType, str]]:
         """Return the visible keywords of an info with relation and creator, PRIMARY first. Raises NotFound."""
-        await self._store.refresh()
+        await self._store.refresh(ctx.account)
         view = self._store.view(ctx.account)
         rendering.require_info(view, ctx, info_id)
         seen = [
@@ -270,7 +270,7 @@ class InfoService(OwnedRows):
     ) -> InfoPage:
         """Return a page of the newest visible infos, of a keyword or of all. Raises NotFound, InvalidInput."""
         rendering.check_size("limit", limit)
-        await self._store.refresh()
+        await self._store.refresh(ctx.account)
         if keyword_id is None:
             found = await list_visible(self._store, ctx, scan_newest(INFO_TABLE, before), limit + 1)
             return rendering.make_info_page(self._store.view(ctx.account), found, limit)
@@ -282,7 +282,7 @@ class InfoService(OwnedRows):
     async def _make_new_rows(
         self, ctx: RequestContext, items: Sequence[NewInfo]
     ) -> list[tuple["_NewInfoRow", AutoLinks]]:
-        await self._store.refresh()
+        await self._store.refresh(ctx.account)
         new_rows = []
         for index, new in enumerate(items):
             with prefix_item_errors(index):

@@ -46,7 +46,7 @@ class KeywordService:
 
     async def make_root(self, ctx: RequestContext) -> None:
         """Create the root of the caller's account if there is none."""
-        await self._store.refresh()
+        await self._store.refresh(ctx.account)
         await make_root(self._store, ctx)
 
     async def get(self, ctx: RequestContext, keyword_id: str) -> RenderedRow:
@@ -240,7 +240,7 @@ class KeywordService:
         return await self._change(ctx, keyword_id, decide, key)
 
     async def _view(self, ctx: RequestContext) -> View:
-        await self._store.refresh()
+        await self._store.refresh(ctx.account)
         return self._store.view(ctx.account)
 
     def _check_new_aliases(self, view: View, ctx: RequestContext, own_id: str, aliases: set[str]) -> None:

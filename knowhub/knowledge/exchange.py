@@ -53,7 +53,7 @@ class KnowledgeExchange:
 
     async def export(self, ctx: RequestContext) -> Iterator[bytes]:
         """Return every live record that the caller sees, as JSON text, oldest first."""
-        await self._store.refresh()
+        await self._store.refresh(ctx.account)
         view = self._store.view(ctx.account)
         return (
             render_record_json(view, ctx, summary) for summary in list_live_records(view) if ctx.sees(summary.audience)

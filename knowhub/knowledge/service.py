@@ -117,14 +117,14 @@ class KnowledgeService(OwnedRows):
 
     async def get(self, ctx: RequestContext, knowledge_id: str) -> StoredRecord:
         """Return a record as it is stored, even if it was merged. Raises NotFound."""
-        await self._store.refresh()
+        await self._store.refresh(ctx.account)
         view = self._store.view(ctx.account)
         summary = find_readable(view, ctx, knowledge_id)
         return StoredRecord(render_record_json(view, ctx, summary), summary.version)
 
     async def access(self, ctx: RequestContext, knowledge_id: str) -> Mapping[str, Any]:
         """Return who can see a record, why the caller sees it, and what the caller may do with it. Raises NotFound."""
-        await self._store.refresh()
+        await self._store.refresh(ctx.account)
         view = self._store.view(ctx.account)
         summary = find_readable(view, ctx, knowledge_id)
         row = view.get(COLLECTION, knowledge_id) or {}
@@ -132,7 +132,7 @@ class KnowledgeService(OwnedRows):
 
     async def page(self, ctx: RequestContext, query: ListQuery) -> RecordPage:
         """Return the newest records that the caller sees and that pass every filter."""
-        await self._store.refresh()
+        await self._store.refresh(ctx.account)
         view = self._store.view(ctx.account)
         filters = table.limit_to_visible(query.filters, ctx)
         found = list_records(view, replace(query, filters=filters, limit=query.limit + 1))

@@ -22,7 +22,7 @@ class OperationsService:
 
     async def page(self, ctx: RequestContext, wanted: OperationFilter) -> OperationPage:
         """Return the newest operations that pass the filter and that the caller may see."""
-        await self._store.refresh()
+        await self._store.refresh(ctx.account)
         entries: list[OperationEntry] = []
         async for operation in self._candidates(ctx, wanted):
             if _is_older(operation, wanted):
@@ -36,7 +36,7 @@ class OperationsService:
 
     async def get(self, ctx: RequestContext, operation_id: str) -> OperationEntry:
         """Return one operation with its rows. Raises NotFound."""
-        await self._store.refresh()
+        await self._store.refresh(ctx.account)
         operation = await self._store.operation(ctx.account, operation_id)
         if operation is None or not self._undo.policy(ctx).can_see(operation):
             raise self._undo.missing(operation_id)

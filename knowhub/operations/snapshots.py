@@ -269,7 +269,7 @@ class _Plan:
 
     async def catch_up(self, progress: Progress) -> None:
         """Take in what was written since, and part what has to be written into operations."""
-        await self._store.refresh()
+        await self._store.refresh(self._ctx.account)
         newest = self._store.last_seq
         self._update_changed(self._store.view(self._ctx.account))
         self._seq = newest

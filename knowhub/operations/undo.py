@@ -74,7 +74,7 @@ class UndoService:
         )
 
     async def _undo(self, request: UndoRequest) -> UndoResult:
-        await self._store.refresh()
+        await self._store.refresh(request.ctx.account)
         policy, read_up_to = self.policy(request.ctx), self._store.last_seq_of(request.ctx.account)
         chosen = await self._targets(policy, request.operation_id)
         for operation in chosen:

@@ -163,7 +163,7 @@ class ResourceService(OwnedRows):
         Raises InvalidInput, NotFound, Forbidden, TooManyRequests, and Unavailable where it cannot be opened or logged.
         """
         decisions.check_role_can_reveal(ctx)
-        await self._store.refresh()
+        await self._store.refresh(ctx.account)
         for _ in range(_TRIES):
             view = self._store.view(ctx.account)
             row = self.find(view, ctx, resource_id)
@@ -180,7 +180,7 @@ class ResourceService(OwnedRows):
 
     async def page(self, ctx: RequestContext, query: ResourceQuery) -> ResourcePage:
         """Return the resources that pass every filter and that the caller sees, by id, without what is sealed."""
-        await self._store.refresh()
+        await self._store.refresh(ctx.account)
 
         def scan(view: View, last: ResourceHead | None) -> Iterator[ResourceHead]:
             return list_resources(view, query.prefix, query.after if last is None else last.id)
@@ -224,7 +224,7 @@ class ResourceService(OwnedRows):
             return await self._store.commit(ctx.account, ctx.actor, lambda view: decide(view, _no_seal), key)
         text = secure
         # What will be refused is refused before a key is made for it.
-        await self._store.refresh()
+        await self._store.refresh(ctx.account)
         view = self._store.view(ctx.account)
         key = await self._vault.hash_retry_key(ctx.account, key)
         done = await self._store.find_replay(ctx.account, key)
@@ -263,7 +263,7 @@ class ResourceService(OwnedRows):
             try:
                 return await self._store.commit(ctx.account, ctx.actor, partial(_decide_with, decide, seal), key)
             except _OtherVersion:
-                await self._store.refresh()
+                await self._store.refresh(ctx.account)
         raise Conflict("this resource is being written to without a pause; nothing was saved, try it again")
 
 

@@ -371,7 +371,7 @@ class KeywordMethods:
         start_ids = fields.parse_texts("start_ids", start_ids)
 
         async def collect(hub: Hub, ctx: RequestContext) -> list[dict[str, str]]:
-            await hub.store.refresh()
+            await hub.store.refresh(ctx.account)
             tree = VisibleTree(hub.store.view(ctx.account), ctx)
             candidates = map(tree.make_candidate, tree.list_descendants(start_ids, hub.settings.max_candidates))
             return [{"id": item.id, "name": item.name, "path": item.path} for item in candidates]
@@ -383,7 +383,7 @@ class KeywordMethods:
         tokens = fields.parse_texts("tokens", tokens)
 
         async def look_up(hub: Hub, ctx: RequestContext) -> list[str]:
-            await hub.store.refresh()
+            await hub.store.refresh(ctx.account)
             view = hub.store.view(ctx.account)
             return list(dict.fromkeys(node.id for token in tokens for node in find_by_token(view, token)))
 

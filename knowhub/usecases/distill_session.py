@@ -140,7 +140,7 @@ class Distillation:
     async def _distill(
         self, ctx: RequestContext, session_id: str, key: IdempotencyKey | None, *, dry_run: bool
     ) -> DistillationResult:
-        await self._memories.refresh()
+        await self._memories.refresh(ctx.account)
         view = self._memories.view(ctx.account)
         session_uri = _session(view, ctx, session_id)
         rows = list(_list_session_memories(view, ctx, session_uri, session_id))[:MAX_DISTILLED]

@@ -50,7 +50,7 @@ class MemoryStore:
     def view(self, account: str) -> AccountView:
         return AccountView(self.state(account), self._clock.now())
 
-    async def refresh(self) -> None:
+    async def refresh(self, account: str | None = None) -> None:
         await asyncio.sleep(0)
 
     async def commit(

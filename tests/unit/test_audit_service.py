@@ -372,7 +372,7 @@ class Watched:
     def last_shown(self, account: str, record_id: str) -> float | None:
         return None
 
-    async def refresh(self) -> None:
+    async def refresh(self, account: str | None = None) -> None:
         self.seen.append("begins")
         await asyncio.sleep(0)
 

@@ -99,7 +99,7 @@ class CommitCoordinator:
         done = await self._store.find_replay(ctx.account, key)
         if done is not None:
             return results.result_of(done.operation, whose, replayed=True)
-        await self._store.refresh()
+        await self._store.refresh(ctx.account)
         view, messages = self._store.view(ctx.account), drop_empty(commit.messages)
         keys = await asyncio.to_thread(content_keys, messages)
         parts = parts_of(view, uri.session_uri(whose), messages, keys)

@@ -71,7 +71,7 @@ class Curator:
 
     async def metrics(self, ctx: RequestContext) -> dict[str, Any]:
         """Return figures of the tree as the caller sees it."""
-        await self._store.refresh()
+        await self._store.refresh(ctx.account)
         metrics = TreeMetrics(self._store.view(ctx.account), ctx)
         turn = _Turn()
         for work in metrics.count():
@@ -89,7 +89,7 @@ class Curator:
         Forbidden for a reader, as a plan costs calls of the model.
         """
         permissions.check_can_write(ctx)
-        await self._store.refresh()
+        await self._store.refresh(ctx.account)
         top_id = scope_id or ROOT_ID
         survey = await self._read_tree(ctx, top_id)
         by_rule = await self._list_rule_steps(survey)

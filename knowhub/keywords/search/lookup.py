@@ -63,7 +63,7 @@ class KeywordSearch:
         looked up. Then, with `expand`, a model walks the tree. Otherwise, or if the model fails, the answer has
         candidates that share words with the query.
         """
-        await self._store.refresh()
+        await self._store.refresh(ctx.account)
         request = _SearchRequest(ctx, query, tuple(self._text.tokens(query)))
         if not request.tokens:
             return KeywordSearchResult(SearchStatus.NOT_FOUND, reason=EMPTY_QUERY)

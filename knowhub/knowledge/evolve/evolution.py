@@ -114,7 +114,7 @@ class Evolution:
         if done is not None:
             return self._read_result(ctx, done.operation)
         for _ in range(_ROUNDS):
-            await self._store.refresh()
+            await self._store.refresh(ctx.account)
             row = _load_for_rewrite(self._store.view(ctx.account), ctx, knowledge_id, expected)
             rewrite = await self._rewrite(row, feedback.words or "")
             try:

@@ -204,7 +204,7 @@ class Slimming:
                 if done.operation.group is None:
                     raise TypeError("the operation of a slimming has no group")
                 return _read_result(await self._store.group(ctx.account, done.operation.group.id))
-            await self._store.refresh()
+            await self._store.refresh(ctx.account)
             candidates = MergeCandidates(self._store.view(ctx.account), ctx)
             await candidates.read(progress)
             copies = await candidates.find_copies()

@@ -96,7 +96,7 @@ class KnowledgeExtraction:
         done = await self._store.find_replay(ctx.account, key)
         if done is not None:
             return _rebuild_answer(done.operation)
-        await self._store.refresh()
+        await self._store.refresh(ctx.account)
         sent, readable = request.messages, list_readable(request.messages)
         request = replace(request, messages=await asyncio.to_thread(without_revealed, readable))
         owner = resolve_user_owner(ctx)

@@ -69,7 +69,7 @@ class KnowledgeRetrieval:
 
         A model that fails is named in `degraded`; the search goes on without it.
         """
-        await self._store.refresh()
+        await self._store.refresh(ctx.account)
         view = self._store.view(ctx.account)
         scope, impressions = ImpressionScope(query.session_id, query.goal_id), self._models.showings
         known = impressions.get_ids(ctx, scope) if impressions is not None else frozenset()
@@ -129,7 +129,7 @@ class OwnProfile:
         A named caller gets the records of their user and agent: not what others share about themselves, and not what
         only an admin sees. The local principal gets all.
         """
-        await self._store.refresh()
+        await self._store.refresh(ctx.account)
         view = self._store.view(ctx.account)
         rules = SearchFilter(view, ctx, SearchQuery("", min_score=_ANY_SCORE), self._clock.now())
         filters = table.make_filters({"types": [KnowledgeType.USER_PROFILE]})

@@ -130,7 +130,7 @@ class FileStore:
     def view(self, account: str) -> AccountView:
         return AccountView(self.state(account), self._clock.now())
 
-    async def refresh(self) -> None:
+    async def refresh(self, account: str | None = None) -> None:  # noqa: ARG002 -- one log holds all accounts
         """Apply what other processes have acknowledged. Costs one memory read if there is nothing."""
         while self._cursor.is_behind:
             if self._cursor.is_publishing:

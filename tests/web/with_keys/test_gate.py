@@ -198,7 +198,7 @@ async def test_any_host_will_do_where_keys_are_asked_for(api: httpx.AsyncClient,
 class UnreadableStore:
     """A store whose log cannot be read."""
 
-    async def refresh(self) -> None:
+    async def refresh(self, account: str | None = None) -> None:
         raise OSError(5, "Input/output error")
 
     def view(self, account: str) -> View:
