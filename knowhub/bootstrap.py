@@ -19,6 +19,7 @@ from knowhub.context.commit.session_summary import SessionSummarizer
 from knowhub.context.retrieval.memory_read_service import MemoryReadService
 from knowhub.context.retrieval.search import MemoryReranking, MemorySearch
 from knowhub.context.service import ContextParts, ContextService
+from knowhub.core.allowances import TokenBuckets
 from knowhub.core.cursors import Cursors
 from knowhub.core.ids import RandomIds
 from knowhub.core.store_results import CompactionResult
@@ -46,7 +47,7 @@ from knowhub.operations.erasure import ErasureService
 from knowhub.operations.jobs import Jobs
 from knowhub.operations.service import OperationsService
 from knowhub.operations.snapshots import Snapshots
-from knowhub.resources.service import ResourceService, RevealQuota
+from knowhub.resources.service import ResourceService
 from knowhub.search.analysis import simplify
 from knowhub.settings import Settings, default_owner
 from knowhub.stores.files.data_directory import DataDirectory
@@ -60,7 +61,7 @@ from knowhub.stores.files.subprocess_runner import run_in_subprocess
 from knowhub.usecases.distill_session import Distillation
 from knowhub.usecases.recall import RecallOptions, RecallService, RecallSources
 from knowhub.wiring.adapters import Adapters, Overrides, open_adapters
-from knowhub.wiring.background import DAY_S, BackgroundWork, export_options
+from knowhub.wiring.background import DAY_S, HOUR_S, BackgroundWork, export_options
 from knowhub.wiring.collections import COLLECTIONS, row_checks
 from knowhub.wiring.exports import projections_of
 from knowhub.wiring.indexes import Indexes
@@ -195,8 +196,9 @@ class Hub:
         self.exports = work.exports
         self.knowledge = Knowledge(adapters, self.indexes, self.decisions, recently_shown, stack)
         self.memories = Memories(adapters, self.indexes, work, self.knowledge.records)
+        reveals = self.settings.reveals_per_hour
         self.resources = ResourceService(
-            self.store, self.vault, RevealQuota(self.settings.reveals_per_hour, time.monotonic)
+            self.store, self.vault, TokenBuckets(reveals, HOUR_S, time.monotonic) if reveals else None
         )
         self.operations = Operations(adapters, work, self.keywords.tree)
         self.audit = AuditService(self.store, self.clock, recently_shown)

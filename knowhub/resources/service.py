@@ -1,13 +1,12 @@
 """The verbs on resources: save, read, list, edit, delete, and reveal what is sealed."""
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeAlias
 
 from knowhub.core import permissions
+from knowhub.core.allowances import Allowance
 from knowhub.core.errors import Conflict, Forbidden, InvalidInput, KnowHubError, NotFound, TooManyRequests
 from knowhub.core.operation import (
     Committed,
@@ -39,49 +38,6 @@ from knowhub.resources.model import (
 from knowhub.resources.queries import RESOURCE_TABLE, list_resources
 from knowhub.resources.vault import Vault
 
-_HOUR_S = 3600.0
-_PRINCIPALS = 10_000
-
-
-@dataclass(slots=True)
-class _TokenBucket:
-    left: float
-    counted_at: float
-
-
-class RevealQuota:
-    """A bucket of `an_hour` reveals for each principal, filled evenly; 0 is no limit. `monotonic` in seconds.
-
-    It is held in memory: each process counts its own, and a restart begins anew. The log has every reveal.
-    """
-
-    def __init__(self, an_hour: int, monotonic: Callable[[], float]) -> None:
-        self._an_hour = an_hour
-        self._monotonic = monotonic
-        self._allowances: OrderedDict[tuple[str, str], _TokenBucket] = OrderedDict()
-
-    def consume(self, ctx: RequestContext) -> None:
-        """Count one reveal. Raises TooManyRequests, naming the seconds after which there is another."""
-        if self._an_hour == 0:
-            return
-        # Who holds it, as rates of requests have it, and not the key: another key is no other allowance.
-        now, principal = self._monotonic(), (ctx.account, ctx.holder)
-        allowance = self._allowances.pop(principal, None) or _TokenBucket(float(self._an_hour), now)
-        rate = self._an_hour / _HOUR_S
-        allowance.left = min(float(self._an_hour), allowance.left + (now - allowance.counted_at) * rate)
-        allowance.counted_at = now
-        self._allowances[principal] = allowance
-        while len(self._allowances) > _PRINCIPALS:
-            # Whoever revealed nothing for longest has the fullest bucket.
-            self._allowances.popitem(last=False)
-        if allowance.left < 1:
-            raise TooManyRequests(
-                f"{self._an_hour} sealed bodies an hour are revealed to one principal (KNOWHUB_REVEALS_PER_HOUR)",
-                (1 - allowance.left) / rate,
-            )
-        allowance.left -= 1
-
-
 _TRIES = 5
 _SEAL_TRIES = 100
 _REFUSALS: Final[tuple[type[KnowHubError], ...]] = (Conflict, Forbidden, InvalidInput, NotFound)
@@ -98,10 +54,10 @@ class ResourceService(OwnedRows):
     is: no row is ever stored that cannot be opened.
     """
 
-    def __init__(self, store: HistoryStore, vault: Vault, quota: RevealQuota) -> None:
+    def __init__(self, store: HistoryStore, vault: Vault, reveals: Allowance | None = None) -> None:
         super().__init__(store, RESOURCE)
         self._vault = vault
-        self._quota = quota
+        self._reveals = reveals
 
     async def save(
         self, ctx: RequestContext, new: NewResource, key: IdempotencyKey | None = None, *, upsert: bool = False
@@ -171,12 +127,21 @@ class ResourceService(OwnedRows):
             sealed = row[decisions.SEALED]
             if sealed is None:
                 return RevealedResource(self.show(view, ctx, row), None, None)
-            self._quota.consume(ctx)
+            await self._count_reveal(ctx)
             text = await self._vault.open(ctx.account, resource_id, sealed)
             outcome = await self._store.commit(ctx.account, ctx.actor, self._note_reveal(ctx, row))
             if isinstance(outcome, Committed):
                 return RevealedResource(self.show(view, ctx, row), text, outcome.operation.operation_id)
         raise Conflict("this resource is being written to without a pause; nothing was revealed, try it again")
+
+    async def _count_reveal(self, ctx: RequestContext) -> None:
+        # By who holds a key, as the limits of requests are: another key is no other allowance.
+        wait_s = 0.0 if self._reveals is None else await self._reveals.take(f"{ctx.account}\n{ctx.holder}")
+        if self._reveals is not None and wait_s > 0:
+            limit = self._reveals.limit
+            raise TooManyRequests(
+                f"{limit} sealed bodies an hour are revealed to one principal (KNOWHUB_REVEALS_PER_HOUR)", wait_s
+            )
 
     async def page(self, ctx: RequestContext, query: ResourceQuery) -> ResourcePage:
         """Return the resources that pass every filter and that the caller sees, by id, without what is sealed."""

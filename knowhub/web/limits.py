@@ -7,17 +7,17 @@ from dataclasses import dataclass
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from knowhub.core.allowances import Allowance, DailyCounts, TokenBuckets
 from knowhub.core.clock import Clock
 from knowhub.core.request_context import Role
 from knowhub.identity.model import AuthenticatedCaller
 from knowhub.web.auth import CALLER
 from knowhub.web.middleware import READING, answer_problem
 
-MAX_CALLERS = 10_000
 # An operator has to see how a server is that has no room left.
 _ALWAYS = frozenset({"/health", "/ready", "/metrics"})
 _LIMITED = "/api/"
-_MINUTE_S, _DAY_S = 60.0, 86_400.0
+_MINUTE_S = 60.0
 _FULL = (503, "unavailable", "this hub answers as many requests at once as it may; try again")
 
 
@@ -64,10 +64,9 @@ class RateLimiter:
         self, app: ASGIApp, allowed: RateLimits, clock: Clock, seconds: Callable[[], float] = time.monotonic
     ) -> None:
         self._app = app
-        self._buckets = Buckets(allowed.requests_per_minute) if allowed.requests_per_minute else None
-        self._days = Days(allowed.writes_per_day) if allowed.writes_per_day else None
-        self._clock = clock
-        self._seconds = seconds
+        per_minute, per_day = allowed.requests_per_minute, allowed.writes_per_day
+        self._requests = TokenBuckets(per_minute, _MINUTE_S, seconds) if per_minute else None
+        self._writes = DailyCounts(per_day, clock.now) if per_day else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or refuse it with 429."""
@@ -76,7 +75,7 @@ class RateLimiter:
             return
         who = name_caller(scope)
         if who is not None:
-            refused = self._refused(who, is_write=scope["method"] not in READING)
+            refused = await self._refuse(who, is_write=scope["method"] not in READING)
             if refused is not None:
                 detail, wait_s = refused
                 headers = ((b"retry-after", b"%d" % math.ceil(wait_s)),)
@@ -84,68 +83,16 @@ class RateLimiter:
                 return
         await self._app(scope, receive, send)
 
-    def _refused(self, who: str, *, is_write: bool) -> tuple[str, float] | None:
-        """Take one request out of the caller's allowance; return why it is refused and for how long, where it is."""
-        if self._buckets is not None:
-            wait_s = self._buckets.take(who, self._seconds())
-            if wait_s > 0:
-                return f"a caller may ask {self._buckets.per_minute} times a minute here", wait_s
-        if self._days is not None and is_write:
-            wait_s = self._days.take(who, self._clock.now())
-            if wait_s > 0:
-                return f"a caller may write {self._days.most} times a day (UTC) here", wait_s
+    async def _refuse(self, who: str, *, is_write: bool) -> tuple[str, float] | None:
+        """Count one request; return why it is refused and for how long, or None."""
+        limits: list[tuple[Allowance | None, str]] = [(self._requests, "may ask {} times a minute")]
+        if is_write:
+            limits.append((self._writes, "may write {} times a day (UTC)"))
+        for allowance, text in limits:
+            wait_s = 0.0 if allowance is None else await allowance.take(who)
+            if allowance is not None and wait_s > 0:
+                return f"a caller {text.format(allowance.limit)} here", wait_s
         return None
-
-
-class Buckets:
-    """One token bucket a caller: it holds a minute's requests, and fills up evenly.
-
-    Who was heard longest ago is forgotten first, beyond `most_callers`: memory is bounded, whoever asks.
-    """
-
-    def __init__(self, per_minute: int, most_callers: int = MAX_CALLERS) -> None:
-        self.per_minute = per_minute
-        self._most_callers = most_callers
-        self._held: dict[str, tuple[float, float]] = {}
-
-    def __len__(self) -> int:
-        return len(self._held)
-
-    def take(self, who: str, now: float) -> float:
-        """Take one token; return 0, or how many seconds it takes until there is one. `now` only grows."""
-        tokens, since = self._held.pop(who, (float(self.per_minute), now))
-        tokens = min(float(self.per_minute), tokens + (now - since) * self.per_minute / _MINUTE_S)
-        is_there = tokens >= 1
-        self._held[who] = (tokens - is_there, now)
-        if len(self._held) > self._most_callers:
-            del self._held[next(iter(self._held))]
-        return 0.0 if is_there else (1 - tokens) * _MINUTE_S / self.per_minute
-
-
-class Days:
-    """How often each caller has written on this day, of UTC; forgotten as `Buckets` are, and with the day."""
-
-    def __init__(self, most: int, most_callers: int = MAX_CALLERS) -> None:
-        self.most = most
-        self._most_callers = most_callers
-        self._day = 0
-        self._counts: dict[str, int] = {}
-
-    def __len__(self) -> int:
-        return len(self._counts)
-
-    def take(self, who: str, now: float) -> float:
-        """Count one write; return 0, or how many seconds the day still has. `now` is seconds since the epoch."""
-        day = int(now // _DAY_S)
-        if day != self._day:
-            self._day = day
-            self._counts.clear()
-        count = self._counts.pop(who, 0)
-        is_free = count < self.most
-        self._counts[who] = count + is_free
-        if len(self._counts) > self._most_callers:
-            del self._counts[next(iter(self._counts))]
-        return 0.0 if is_free else (day + 1) * _DAY_S - now
 
 
 def name_caller(scope: Scope) -> str | None:

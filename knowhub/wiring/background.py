@@ -18,7 +18,7 @@ from knowhub.wiring.exports import ExportOptions, Exports, build_exports
 from knowhub.wiring.indexes import Indexes
 
 DAY_S = 24 * 3600.0
-_HOUR_S = 3600.0
+HOUR_S = 3600.0
 
 
 def export_options(settings: Settings) -> ExportOptions:
@@ -106,7 +106,7 @@ def _compaction(adapters: Adapters) -> Background:
         return hours > 0 and await store.is_compaction_due(retention_s)
 
     return Background(
-        adapters.clock, hours * _HOUR_S, lambda: store.compact(retention_s, adapters.run_subprocess), is_due
+        adapters.clock, hours * HOUR_S, lambda: store.compact(retention_s, adapters.run_subprocess), is_due
     )
 
 

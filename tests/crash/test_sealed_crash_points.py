@@ -7,7 +7,7 @@ import pytest
 from knowhub.core.errors import KnowHubError
 from knowhub.operations.erasure import ErasureService
 from knowhub.resources.model import RESOURCES
-from knowhub.resources.service import ResourceService, RevealQuota
+from knowhub.resources.service import ResourceService
 from knowhub.stores.files.data_directory import KEYRING
 from knowhub.stores.files.filesystem import FileSystem, RealFileSystem
 from knowhub.stores.files.keys.keyring import keyring_of
@@ -27,7 +27,7 @@ MANY = 1 << 40
 
 
 def service_on(store: FileStore, root: Path, files: FileSystem, ids: int = 0) -> ResourceService:
-    return ResourceService(store, vault_on(root, files, ids=ids), RevealQuota(0, lambda: 0.0))
+    return ResourceService(store, vault_on(root, files, ids=ids))
 
 
 async def test_a_row_that_stands_after_a_crash_opens(tmp_path: Path) -> None:

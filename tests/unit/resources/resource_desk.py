@@ -2,9 +2,10 @@
 
 from typing import Any
 
+from knowhub.core.allowances import TokenBuckets
 from knowhub.core.request_context import RequestContext
 from knowhub.resources.model import RESOURCES
-from knowhub.resources.service import ResourceService, RevealQuota
+from knowhub.resources.service import ResourceService
 from tests.builders import CountedIds, FakeClock, caller
 from tests.fakes.memory_keyring import MemoryKeyring
 from tests.fakes.memory_store import MemoryStore
@@ -22,7 +23,9 @@ class Desk:
         self.store = MemoryStore(self.clock, CountedIds())
         self.keyring = MemoryKeyring()
         self.service = ResourceService(
-            self.store, memory_vault(self.keyring), RevealQuota(an_hour, lambda: self.clock.seconds)
+            self.store,
+            memory_vault(self.keyring),
+            TokenBuckets(an_hour, 3600.0, lambda: self.clock.seconds) if an_hour else None,
         )
 
     def row(self, resource_id: str = ID) -> dict[str, Any]:

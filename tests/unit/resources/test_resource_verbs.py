@@ -10,7 +10,7 @@ from knowhub.core.owned_rows import SUMMARIES_A_TURN
 from knowhub.engine.view import AccountView
 from knowhub.resources.decisions import make_row
 from knowhub.resources.model import RESOURCES, ResourceQuery
-from knowhub.resources.service import ResourceService, RevealQuota
+from knowhub.resources.service import ResourceService
 from tests.builders import CountedIds, FakeClock, local
 from tests.fakes.memory_store import MemoryStore
 from tests.sealing import ID, SECRET, memory_vault, new_resource
@@ -120,7 +120,7 @@ async def test_a_row_that_is_hidden_while_a_long_list_is_read_is_left_out(desk: 
         rows = [new_resource("a", scopes=scopes), *hidden, *(new_resource(name, scopes=["user:wang"]) for name in "cd")]
         draft = Draft("save", [Write(RESOURCES, row.id, make_row(row, None, 0.0, LI, upsert=False)) for row in rows])
         await store.commit("default", "user:li", partial(save, draft))
-    service = ResourceService(Turning(earlier, later), memory_vault(desk.keyring), RevealQuota(0, lambda: 0.0))
+    service = ResourceService(Turning(earlier, later), memory_vault(desk.keyring))
 
     page = await service.page(WANG, ResourceQuery(limit=2))
 

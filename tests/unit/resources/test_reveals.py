@@ -9,7 +9,7 @@ from knowhub.core.errors import Forbidden, TooManyRequests, Unavailable
 from knowhub.core.operation import Decide, IdempotencyKey, Outcome
 from knowhub.core.request_context import RequestContext, Role, caller_context
 from knowhub.resources.model import REVEALS
-from knowhub.resources.service import ResourceService, RevealQuota
+from knowhub.resources.service import ResourceService
 from tests.builders import OWNER, CountedIds, caller, local
 from tests.fakes.memory_store import MemoryStore
 from tests.sealing import ID, SECRET, memory_vault, new_resource
@@ -95,7 +95,7 @@ async def test_where_no_line_can_be_written_nothing_is_revealed(desk: Desk) -> N
             return await super().commit(account, actor, decide, idempotency)
 
     store = Full(desk.clock, CountedIds())
-    service = ResourceService(store, memory_vault(desk.keyring), RevealQuota(0, lambda: 0.0))
+    service = ResourceService(store, memory_vault(desk.keyring))
     await service.save(local(), new_resource(secure_body=SECRET))
     store.is_full = True
 
@@ -116,7 +116,7 @@ async def test_what_was_resealed_while_it_was_opened_is_opened_again(desk: Desk)
             return await super().commit(account, actor, decide, idempotency)
 
     store = Racing(desk.clock, CountedIds())
-    service = ResourceService(store, memory_vault(desk.keyring), RevealQuota(0, lambda: 0.0))
+    service = ResourceService(store, memory_vault(desk.keyring))
     await service.save(local(), new_resource(secure_body="older", scopes=["user:li"]))
 
     assert (await service.reveal(LI, ID)).secure_body == "newer"

@@ -10,7 +10,7 @@ from knowhub.core.ids import random_bytes
 from knowhub.core.operation import Committed, Decide, IdempotencyKey, Outcome
 from knowhub.providers.cipher import AesGcm
 from knowhub.resources.model import RESOURCES, ResourceQuery
-from knowhub.resources.service import ResourceService, RevealQuota
+from knowhub.resources.service import ResourceService
 from knowhub.resources.vault import Vault
 from tests.builders import CountedIds, local, retry_key
 from tests.fakes.memory_keyring import HeldMasters
@@ -57,7 +57,7 @@ async def test_the_key_is_in_the_keyring_before_the_row_is_in_the_store(desk: De
             return await super().commit(account, actor, decide, idempotency)
 
     store = Watched(desk.clock, CountedIds())
-    service = ResourceService(store, memory_vault(desk.keyring), RevealQuota(0, lambda: 0.0))
+    service = ResourceService(store, memory_vault(desk.keyring))
 
     await service.save(local(), new_resource(secure_body=SECRET))
 
@@ -108,7 +108,7 @@ async def test_a_retry_is_answered_as_the_first_time_and_leaves_no_key(desk: Des
 
 async def test_without_a_key_what_needs_no_sealing_is_saved(desk: Desk) -> None:
     vault = Vault(AesGcm(random_bytes), desk.keyring, HeldMasters(), CountedIds(50))
-    service = ResourceService(desk.store, vault, RevealQuota(0, lambda: 0.0))
+    service = ResourceService(desk.store, vault)
 
     with pytest.raises(Unavailable, match="KNOWHUB_SECRET_KEY"):
         await service.save(local(), new_resource(secure_body=SECRET))
@@ -127,7 +127,7 @@ async def test_undecided_outcomes_keep_their_key(desk: Desk) -> None:
             raise Unavailable("the sync failed; it is not certain whether it stands")
 
     store = Vague(desk.clock, CountedIds())
-    service = ResourceService(store, memory_vault(desk.keyring), RevealQuota(0, lambda: 0.0))
+    service = ResourceService(store, memory_vault(desk.keyring))
 
     with pytest.raises(Unavailable, match="not certain"):
         await service.save(local(), new_resource(secure_body=SECRET))
@@ -159,9 +159,7 @@ async def test_a_write_between_the_sealing_and_the_decision_has_the_body_sealed_
                 await service.save(local(), new_resource(secure_body="other"))
             return await super().commit(account, actor, decide, idempotency)
 
-    service = ResourceService(
-        Overtaken(desk.clock, CountedIds()), memory_vault(desk.keyring), RevealQuota(0, lambda: 0.0)
-    )
+    service = ResourceService(Overtaken(desk.clock, CountedIds()), memory_vault(desk.keyring))
 
     await service.save(local(), new_resource(secure_body=SECRET), upsert=True)
 
