@@ -7,7 +7,7 @@ what they know ends with it.
 from collections.abc import Callable
 from typing import Final, Protocol
 
-_MOST_CALLERS: Final = 10_000
+MAX_CALLERS: Final = 10_000
 _DAY_S: Final = 86_400.0
 
 
@@ -30,7 +30,7 @@ class TokenBuckets:
     """
 
     def __init__(
-        self, limit: int, period_s: float, monotonic: Callable[[], float], most_callers: int = _MOST_CALLERS
+        self, limit: int, period_s: float, monotonic: Callable[[], float], most_callers: int = MAX_CALLERS
     ) -> None:
         self.limit = limit
         self._period_s = period_s
@@ -59,7 +59,7 @@ class DailyCounts:
     `now` returns seconds since the epoch.
     """
 
-    def __init__(self, limit: int, now: Callable[[], float], most_callers: int = _MOST_CALLERS) -> None:
+    def __init__(self, limit: int, now: Callable[[], float], most_callers: int = MAX_CALLERS) -> None:
         self.limit = limit
         self._now = now
         self._most_callers = most_callers

@@ -118,6 +118,13 @@ class TableSchema(Generic[SummaryT]):
     searched_value: Callable[[Mapping[str, Any]], Hashable] | None = None
     defaults: Mapping[str, Any] = field(default_factory=dict)
 
+    def index(self, name: str) -> Index[SummaryT]:
+        """Return an index by its name. Raises KeyError."""
+        for index in self.indexes:
+            if index.name == name:
+                return index
+        raise KeyError(name)
+
     def add_defaults(self, text: bytes) -> bytes:
         """Return the text of a row with the fields that it lacks."""
         if not self.defaults:

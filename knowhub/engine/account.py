@@ -1,11 +1,11 @@
 """All acknowledged rows of one account: a table for each collection, made from the schema that a domain declares."""
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import orjson
 
-from knowhub.core.table_schema import DiskBodies, EdgeBodies, Index, TableSchema, TableSchemas, Totals
+from knowhub.core.table_schema import DiskBodies, EdgeBodies, TableSchema, TableSchemas
 from knowhub.engine.disk_rows import LogLine, PlacedRows, ReadText
 from knowhub.engine.disk_tables import DiskTable, EdgeTable
 from knowhub.engine.tables import MemoryTable, Table
@@ -129,39 +129,6 @@ class Account:
         if not isinstance(table, MemoryTable):
             raise TypeError(f"the texts of {name!r} are not in memory")
         return table
-
-    def size(self, collection: str) -> int:
-        return len(self.table(collection))
-
-    def text(self, collection: str, row_id: str) -> bytes | None:
-        return self.table(collection).text(row_id)
-
-    def number(self, collection: str, row_id: str) -> int | None:
-        return self.table(collection).number(row_id)
-
-    def summary(self, collection: str, row_id: str) -> Any:  # noqa: ANN401 -- of the collection's schema
-        return self.table(collection).summary(row_id)
-
-    def rows(self, collection: str) -> Iterator[Any]:
-        return self.table(collection).rows()
-
-    def rows_desc(self, collection: str, below: int | None, *, of_deleted: bool) -> Iterator[Any]:
-        return self.table(collection).rows_desc(below, of_deleted=of_deleted)
-
-    def lookup(self, index: Index[Any], key: Hashable) -> list[Any]:
-        return self.table(index.collection).lookup(index.name, key)
-
-    def count(self, index: Index[Any], key: Hashable) -> int:
-        return self.table(index.collection).count(index.name, key)
-
-    def scan(self, index: Index[Any], key: Hashable, at_least: Any) -> Iterator[Any]:  # noqa: ANN401 -- any JSON
-        return self.table(index.collection).scan(index.name, key, at_least)
-
-    def scan_desc(self, index: Index[Any], keys: Iterable[Hashable], below: Any) -> Iterator[Any]:  # noqa: ANN401 -- any JSON
-        return self.table(index.collection).scan_desc(index.name, keys, below)
-
-    def totals(self, totals: Totals[Any], group: Hashable) -> Mapping[Hashable, int]:
-        return self.table(totals.collection).totals(totals.name, group)
 
     def undo_of(self, operation_id: str) -> str | None:
         return self._undos.get(operation_id)

@@ -11,14 +11,8 @@ from knowhub.engine.disk_rows import LogLine
 from knowhub.engine.indexes import PostingIndex, RunningTotals, SortedIndex
 
 
-class Table(Protocol):
-    """What every kind of table answers. Rows are numbered from 0 in the order of their creation."""
-
-    def load(self, ids: Sequence[str], texts: Sequence[bytes], numbers: Sequence[int], line: LogLine) -> None:
-        """Take in rows of one operation that was read back; `numbers` are their change numbers."""
-
-    def move(self, ids: Sequence[str], texts: Sequence[bytes], line: LogLine) -> None:
-        """Read rows that stay on disk from another line from now on, where they are still the same."""
+class RowTable(Protocol):
+    """What a view reads of a collection. Rows are numbered from 0 in the order of their creation."""
 
     def __len__(self) -> int:
         """Return how many rows there are, deleted ones too."""
@@ -52,6 +46,16 @@ class Table(Protocol):
 
     def totals(self, name: str, group: Hashable) -> Mapping[Hashable, int]:
         """Return the sums of a group."""
+
+
+class Table(RowTable, Protocol):
+    """A table of acknowledged rows."""
+
+    def load(self, ids: Sequence[str], texts: Sequence[bytes], numbers: Sequence[int], line: LogLine) -> None:
+        """Take in rows of one operation that was read back; `numbers` are their change numbers."""
+
+    def move(self, ids: Sequence[str], texts: Sequence[bytes], line: LogLine) -> None:
+        """Read rows that stay on disk from another line from now on, where they are still the same."""
 
 
 class MemoryTable:

@@ -30,37 +30,37 @@ class AccountView:
         return self.source.changed_keys if isinstance(self.source, Overlay) else ()
 
     def raw(self, collection: str, row_id: str) -> bytes | None:
-        return self.source.text(collection, row_id)
+        return self.source.table(collection).text(row_id)
 
     def get(self, collection: str, row_id: str) -> Row | None:
-        text = self.source.text(collection, row_id)
+        text = self.source.table(collection).text(row_id)
         return None if text is None else orjson.loads(text)
 
     def get_acknowledged(self, collection: str, row_id: str) -> Row | None:
         source = self.source.below if isinstance(self.source, Overlay) else self.source
-        text = source.text(collection, row_id)
+        text = source.table(collection).text(row_id)
         return None if text is None else orjson.loads(text)
 
     def summary(self, schema: TableSchema[SummaryT], row_id: str) -> SummaryT | None:
-        found: SummaryT | None = self.source.summary(schema.name, row_id)
+        found: SummaryT | None = self.source.table(schema.name).summary(row_id)
         return found
 
     def rows(self, schema: TableSchema[SummaryT]) -> Iterator[SummaryT]:
-        return self.source.rows(schema.name)
+        return self.source.table(schema.name).rows()
 
     def newest(
         self, schema: TableSchema[SummaryT], below: int | None = None, *, of_deleted: bool = False
     ) -> Iterator[SummaryT]:
-        return self.source.rows_desc(schema.name, below, of_deleted=of_deleted)
+        return self.source.table(schema.name).rows_desc(below, of_deleted=of_deleted)
 
     def lookup(self, index: Index[SummaryT], key: Hashable) -> list[SummaryT]:
-        return self.source.lookup(index, key)
+        return self.source.table(index.collection).lookup(index.name, key)
 
     def count(self, index: Index[Any], key: Hashable) -> int:
-        return self.source.count(index, key)
+        return self.source.table(index.collection).count(index.name, key)
 
     def scan(self, index: Index[SummaryT], key: Hashable, at_least: Any = None) -> Iterator[SummaryT]:  # noqa: ANN401 -- any JSON
-        return self.source.scan(index, key, at_least)
+        return self.source.table(index.collection).scan(index.name, key, at_least)
 
     def scan_desc(
         self,
@@ -68,10 +68,10 @@ class AccountView:
         keys: Iterable[Hashable],
         below: Any = None,  # noqa: ANN401 -- what the index is sorted by
     ) -> Iterator[SummaryT]:
-        return self.source.scan_desc(index, keys, below)
+        return self.source.table(index.collection).scan_desc(index.name, keys, below)
 
     def totals(self, totals: Totals[Any], group: Hashable) -> Mapping[Hashable, int]:
-        return self.source.totals(totals, group)
+        return self.source.table(totals.collection).totals(totals.name, group)
 
     def referrers(self, collection: str, row_id: str) -> Sequence[tuple[str, str]]:
         return [
@@ -79,7 +79,7 @@ class AccountView:
             for schema in self.source.schemas.values()
             for index in schema.indexes
             if index.target == collection
-            for row in self.source.lookup(index, row_id)
+            for row in self.source.table(schema.name).lookup(index.name, row_id)
         ]
 
     def undone_by(self, operation_id: str) -> str | None:

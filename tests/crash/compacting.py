@@ -69,7 +69,7 @@ async def fill(store: FileStore, count: int = 30) -> Filled:
 
 def state_of(store: FileStore, known: Filled) -> State:
     state = store.state("default")
-    return {key: state.text(*key) for key in known.keys}
+    return {key: state.table(key[0]).text(key[1]) for key in known.keys}
 
 
 async def compacted(store: FileStore, retention_s: float = 0.0, files: FileSystem | None = None) -> CompactionResult:

@@ -140,7 +140,7 @@ async def test_another_process_reads_on_and_follows(tmp_path: Path) -> None:
         assert state_of(other, known) == state_of(store, known)
         saved = await domain_on(other).knowledge.records.save(local(), new_knowledge("by the other"))
         await store.refresh()
-        assert store.state("default").text("knowledge", saved.record["id"])
+        assert store.state("default").table("knowledge").text(saved.record["id"])
         assert (await compacted(other)).operations > 0
         assert state_of(store, known) == state_of(other, known)
 

@@ -151,7 +151,7 @@ async def test_every_byte_of_a_log_may_be_struck(tmp_path: Path) -> None:
             assert problems(folder) == []
             store = open_files(folder)
             assert store.status().damage == []
-            assert store.state("default").size(NOTES) >= COUNT - 2
+            assert len(store.state("default").table(NOTES)) >= COUNT - 2
             await note(store, 99)
             await store.close()
 

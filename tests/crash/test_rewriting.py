@@ -121,7 +121,7 @@ async def test_nobody_waits_while_a_row_is_erased_and_another_process_reads_on(t
             stalls.append(time.thread_time() - began)
             began = time.thread_time()
             await other.refresh()
-            assert other.state("default").text(COLLECTION, f"knowledge-{reads % 600}") is not None
+            assert other.state("default").table(COLLECTION).text(f"knowledge-{reads % 600}") is not None
             reads += 1
             await asyncio.sleep(0.001)
 

@@ -26,7 +26,7 @@ class FakeKeywordView(AccountView):
         """Add a keyword; its id is `id` or `k<number>`. A deleted one is not `live`."""
         token = name.casefold().strip()
         row = {
-            "id": f"k{self.stored.account.size(KEYWORDS)}",
+            "id": f"k{len(self.stored.account.table(KEYWORDS))}",
             "name": name,
             "aliases": [],
             "normalized": [token],

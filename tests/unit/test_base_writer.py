@@ -156,4 +156,4 @@ async def two_segments(folder: Path) -> BaseHeader:
 
 
 def rows_in(store: FileStore, ids: list[str]) -> list[bytes | None]:
-    return [store.state(ACCOUNT).text(COLLECTION, row_id) for row_id in ids]
+    return [store.state(ACCOUNT).table(COLLECTION).text(row_id) for row_id in ids]

@@ -87,7 +87,7 @@ class StorageMachine(TwoHubs):
         state = self.hub(who).store.state("default")
         found = {}
         for key in self.keys.all:
-            text = state.text(*key)
+            text = state.table(key[0]).text(key[1])
             assert text is not None, key
             row = orjson.loads(text)
             assert row["version"] >= self.versions.get(key, 1)

@@ -40,6 +40,6 @@ def test_rows_of_a_collection_that_nobody_declared_are_found_by_their_ids() -> N
 
     table.put("n-1", b'{"id":"n-1"}', {"id": "n-1"}, 0)
 
-    assert account.text("notes", "n-1") == b'{"id":"n-1"}'
+    assert account.table("notes").text("n-1") == b'{"id":"n-1"}'
     assert account.read_rows("notes") == [("n-1", {"id": "n-1"})]
-    assert account.size("notes") == 1
+    assert account.table("notes").number("n-1") == 0

@@ -129,7 +129,7 @@ def test_a_line_that_another_program_spelt_is_read_all_the_same() -> None:
 
     state.load(1, sliced(line), LogLine(1, 0, line))
 
-    assert orjson.loads(state.text(INFOS, "i-1") or b"") == row
+    assert orjson.loads(state.table(INFOS).text("i-1") or b"") == row
 
 
 @pytest.mark.anyio
@@ -193,7 +193,7 @@ def test_a_row_that_a_base_holds_too_is_read_from_there_only_where_it_stands_the
     # What is read from the base now, and only that, no longer needs the segment.
     lines[1] = lines[1] if spelt is spelt_otherwise else b""
 
-    assert orjson.loads(state.text(INFOS, "i-1") or b"") == change["after"]
+    assert orjson.loads(state.table(INFOS).text("i-1") or b"") == change["after"]
 
 
 def test_a_row_that_is_newer_than_the_one_elsewhere_is_read_where_it_was() -> None:
