@@ -45,7 +45,7 @@ async def snapshot_of(root: Path) -> Path:
     directory = DataDirectory(root)
     directory.snapshots.mkdir()
     manifest = Manifest("20261120T154500Z", place.log_id, 3, 1, 0, "demand", "2026-11-20T15:45:00.000Z", {})
-    write_archive(FILES, directory, manifest, place.segments, place.end.offset)
+    write_archive(FILES, directory, manifest, place.numbers, place.end.offset)
     return temporary_path(directory, manifest.ts)
 
 
@@ -261,7 +261,7 @@ async def test_a_fault_while_a_snapshot_is_written_leaves_nothing(tmp_path: Path
     manifest = Manifest("20261120T154500Z", place.log_id, 1, 1, 0, "demand", "2026-11-20T15:45:00.000Z", {})
 
     with pytest.raises(OSError, match="No space"):
-        write_archive(files, directory, manifest, place.segments, place.end.offset)
+        write_archive(files, directory, manifest, place.numbers, place.end.offset)
 
     assert members_of(directory.snapshots) == {}
 
@@ -275,7 +275,7 @@ async def test_a_log_that_is_shorter_than_it_was_is_not_kept_as_a_snapshot(tmp_p
     manifest = Manifest("20261120T154500Z", place.log_id, 1, 1, 0, "demand", "2026-11-20T15:45:00.000Z", {})
 
     with pytest.raises(OSError, match="is damaged, so that no snapshot can be made"):
-        write_archive(FILES, directory, manifest, place.segments, place.end.offset + 1)
+        write_archive(FILES, directory, manifest, place.numbers, place.end.offset + 1)
 
     assert members_of(directory.snapshots) == {}
 
@@ -286,12 +286,12 @@ async def test_a_log_with_a_damaged_header_is_not_kept_as_a_snapshot(tmp_path: P
         place = await hub.store.place()
     directory = DataDirectory(tmp_path)
     directory.snapshots.mkdir()
-    last = tmp_path / "change_log" / f"segment-{place.segments[-1]:08d}.jsonl"
+    last = tmp_path / "change_log" / f"segment-{place.numbers[-1]:08d}.jsonl"
     last.write_bytes(b"x" + last.read_bytes()[1:])
     manifest = Manifest("20261120T154500Z", place.log_id, 1, 1, 0, "demand", "2026-11-20T15:45:00.000Z", {})
 
     with pytest.raises(OSError, match=f"{last.name} is damaged"):
-        write_archive(FILES, directory, manifest, place.segments, place.end.offset)
+        write_archive(FILES, directory, manifest, place.numbers, place.end.offset)
 
     assert members_of(directory.snapshots) == {}
 
@@ -319,13 +319,13 @@ async def test_what_was_never_acknowledged_is_in_no_snapshot(tmp_path: Path) -> 
         for number in range(2):
             await hub.knowledge.records.save(local(), new_knowledge(f"zebra {number}"))
         place = await hub.store.place()
-        for number in place.segments[-2:]:
+        for number in place.numbers[-2:]:
             with (root / "change_log" / f"segment-{number:08d}.jsonl").open("ab") as segment:
                 segment.write(b"torn bytes of a write that failed")
     directory = DataDirectory(root)
     directory.snapshots.mkdir()
     manifest = Manifest("20261120T154500Z", place.log_id, 2, 1, 0, "demand", "2026-11-20T15:45:00.000Z", {})
-    write_archive(FILES, directory, manifest, place.segments, place.end.offset)
+    write_archive(FILES, directory, manifest, place.numbers, place.end.offset)
 
     unpack_directory(FILES, temporary_path(directory, manifest.ts), tmp_path / "out", MANY)
 

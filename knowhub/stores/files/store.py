@@ -14,7 +14,7 @@ from knowhub.core.clock import Clock
 from knowhub.core.collection import Collections
 from knowhub.core.erasing import Erasing
 from knowhub.core.errors import KnowHubError, Unavailable
-from knowhub.core.ids import Ids
+from knowhub.core.ids import Ids, seq_of
 from knowhub.core.operation import Committed, Decide, IdempotencyKey, Operation, Outcome
 from knowhub.core.store_results import CompactionResult
 from knowhub.engine.account import Account
@@ -50,10 +50,9 @@ class StoreStatus:
 
 @dataclass(frozen=True, slots=True)
 class LogState:
-    """A moment of the log: the numbers of its base, if it has one, and of its segments, and where it then ended."""
+    """A moment of the log: the numbers of its base, if it has one, and its segments, and where it then ended."""
 
-    base: int | None
-    segments: Sequence[int]
+    numbers: Sequence[int]
     end: Position
     last_seq: int
     log_id: str
@@ -151,8 +150,8 @@ class FileStore:
     async def place(self) -> LogState:
         """Return the files and the end of the log while nobody writes. Raises Unavailable."""
         async with self._commits.lock_log():
-            base, segments = self._compaction.files()
-            return LogState(base, segments, self._cursor.position, self.last_seq, self._log_id, self.erases)
+            numbers = self._compaction.numbers()
+            return LogState(numbers, self._cursor.position, self.last_seq, self._log_id, self.erases)
 
     async def is_compaction_due(self, retention_s: float) -> bool:
         """Tell whether a compaction would make the log much smaller."""
@@ -189,7 +188,7 @@ class FileStore:
         return next(iter(await retries.answers(self.history, account, idempotency, self._clock.now())), None)
 
     async def operation(self, account: str, operation_id: str) -> Operation | None:
-        return await self.history.find_async(account, operation_id)
+        return await self.history.find(account, operation_id)
 
     async def group(self, account: str, group_id: str) -> Sequence[Operation]:
         return await self.history.group(account, group_id)
@@ -215,7 +214,8 @@ class FileStore:
         self._lock.close()
 
     def _has_operation(self, account: str, operation_id: str) -> bool:
-        return self.history.find(account, operation_id) is not None
+        operation = self.history.at(seq_of(operation_id) or 0)
+        return operation is not None and (operation.operation_id, operation.account) == (operation_id, account)
 
 
 _LOCK_POLL_S = 0.001

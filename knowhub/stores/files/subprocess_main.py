@@ -22,7 +22,7 @@ Work: TypeAlias = Callable[[FileSystem, Path, Mapping[str, Any]], dict[str, Any]
 _WORK: Final = {
     "write_maps": "knowhub.stores.files.projections.map_files:write_maps",
     "write_base": "knowhub.stores.files.compacting.base_writer:write_base",
-    "write_snapshot": "knowhub.stores.files.snapshots.snapshots:write_snapshot",
+    "write_snapshot": "knowhub.stores.files.snapshots.archive_writer:write_snapshot",
     "prepare_restore": "knowhub.stores.files.snapshots.restore:prepare_restore",
 }
 _NICENESS: Final = 10

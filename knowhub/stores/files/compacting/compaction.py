@@ -44,11 +44,10 @@ class Compaction:
 
     async def is_due(self, retention_s: float) -> bool:
         """Return whether a compaction would remove more than half of the size of the last base."""
-        base, _ = self.files()
         going = [
             segment for segment in await self._list_expired(retention_s) if segment != self._cursor.position.segment
         ]
-        return sum(map(self._log.size, going)) > (self._log.size(base) // 2 if base is not None else 0)
+        return sum(map(self._log.size, going)) > sum(map(self._log.size, self._log.bases()[-1:])) // 2
 
     async def run(self, retention_s: float, run_subprocess: SubprocessRunner) -> CompactionResult:
         """Forget the operations that are older than `retention_s` seconds, a segment at a time.
@@ -134,10 +133,9 @@ class Compaction:
         if self._remapping is not None:
             await asyncio.wait([self._remapping])
 
-    def files(self) -> tuple[int | None, list[int]]:
-        """Return the numbers of the base that the log begins with, None where there is none, and of its segments."""
-        bases = self._log.bases()
-        return bases[-1] if bases else None, self._segments()
+    def numbers(self) -> list[int]:
+        """Return the numbers of the base, if there is one, and of the segments after it."""
+        return [*self._log.bases()[-1:], *self._segments()]
 
     async def close(self) -> None:
         """Break off looking up rows: nobody will read them."""
@@ -247,8 +245,7 @@ class Compaction:
         return header is None or header.first_seq > self._replica.history.last_seq
 
     def _size(self) -> int:
-        bases = self._log.bases()[-1:]
-        return sum(self._log.size(number) for number in (*bases, *self._segments()))
+        return sum(map(self._log.size, self.numbers()))
 
 
 def _is_superseded(number: int, base: int) -> bool:

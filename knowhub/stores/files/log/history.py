@@ -94,16 +94,11 @@ class History:
         line = self.line(seq)
         return await self._read_async(seq, line) if line is not None else None
 
-    def find(self, account: str, operation_id: str) -> Operation | None:
-        seq = seq_of(operation_id)
-        operation = self.at(seq) if seq is not None else None
-        return operation if _has_id(operation, account, operation_id) else None
-
-    async def find_async(self, account: str, operation_id: str) -> Operation | None:
-        """Return the same as `find`; a long line is parsed in a thread."""
+    async def find(self, account: str, operation_id: str) -> Operation | None:
         seq = seq_of(operation_id)
         operation = await self.at_async(seq) if seq is not None else None
-        return operation if _has_id(operation, account, operation_id) else None
+        is_found = operation is not None and (operation.operation_id, operation.account) == (operation_id, account)
+        return operation if is_found else None
 
     async def group(self, account: str, group_id: str) -> list[Operation]:
         found: list[Operation | None] = []
@@ -196,7 +191,3 @@ class History:
 
     def _location(self, seq: int) -> int:
         return self._places[seq - self.base_seq - 1] if self.base_seq < seq <= self.last_seq else 0
-
-
-def _has_id(operation: Operation | None, account: str, operation_id: str) -> bool:
-    return operation is not None and operation.operation_id == operation_id and operation.account == account

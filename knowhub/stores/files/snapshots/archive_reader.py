@@ -3,11 +3,11 @@
 import os
 import tarfile
 import zlib
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
-from typing import Protocol
 
 from knowhub.core.errors import StorageFull
 from knowhub.stores.files.data_directory import ARCHIVE_VERSION, format_text
@@ -36,16 +36,6 @@ _KINDS = {
 _FILTER = getattr(tarfile, "data_filter", lambda member, _folder: member)
 
 
-class Sink(Protocol):
-    """Where the members of a snapshot go, one after another."""
-
-    def begin(self, manifest: Manifest) -> None: ...
-    def member(self, name: str) -> None: ...
-    def data(self, piece: bytes) -> None: ...
-    def end(self) -> None: ...
-    def close(self) -> None: ...
-
-
 def read_manifest(files: FileSystem, archive: Path) -> Manifest:
     """Read what a snapshot says of itself, and nothing else. Raises DamagedSnapshot and OSError."""
     with _open(files, archive) as stream:
@@ -53,34 +43,46 @@ def read_manifest(files: FileSystem, archive: Path) -> Manifest:
 
 
 def check_snapshot(files: FileSystem, archive: Path, max_bytes: int) -> Manifest:
-    """Read a whole snapshot and hold it against its manifest; nothing is written. Raises as `unpack_snapshot`."""
-    return _read(files, archive, max_bytes, _Nowhere())
+    """Read a whole snapshot and compare it with its manifest; nothing is written. Raises as `unpack_snapshot`."""
+    with _open(files, archive) as stream:
+        members = _Members(archive, stream)
+        manifest = members.manifest(max_bytes)
+        for _, pieces in members.read(manifest):
+            deque(pieces, maxlen=0)
+    return manifest
 
 
 def unpack_snapshot(files: FileSystem, archive: Path, folder: Path, max_bytes: int) -> Manifest:
-    """Lay the members of a snapshot into an empty folder; return its manifest. They are synced.
+    """Write the members of a snapshot into an empty folder; return its manifest. They are synced.
 
     Raises DamagedSnapshot for the first thing that is wrong: a name that a snapshot does not hold (so none that leads
     out of the folder), anything but a file, a member that comes twice, is missing, or is not of the length and the
     checksum that the manifest says, more than `max_bytes` in all. Raises StorageFull where there is no room for as much
     as the manifest says, and OSError. What was written until then stays for the caller to remove.
     """
-    return _read(files, archive, max_bytes, _Folder(files, folder))
-
-
-def _read(files: FileSystem, archive: Path, max_bytes: int, sink: Sink) -> Manifest:
     with _open(files, archive) as stream:
         members = _Members(archive, stream)
-        manifest = members.manifest()
-        if manifest.total_bytes > max_bytes:
-            reason = f"names {manifest.total_bytes} bytes in all, over KNOWHUB_SNAPSHOT_MAX_BYTES, {max_bytes}"
-            raise DamagedSnapshot(archive.name, MANIFEST, reason)
-        try:
-            sink.begin(manifest)
-            members.read(manifest, sink)
-        finally:
-            sink.close()
+        manifest = members.manifest(max_bytes)
+        for name in ("change_log/x", *manifest.members):
+            files.make_folder((folder / name).parent)
+        free, needed = files.free(folder), manifest.total_bytes + _ROOM_TO_LEAVE
+        if needed > free:
+            raise StorageFull(f"unpacking this snapshot needs {needed} bytes, and {free} are free; nothing was changed")
+        for name, pieces in members.read(manifest):
+            _write(files, folder / name, pieces)
     return manifest
+
+
+def _write(files: FileSystem, path: Path, pieces: Iterator[bytes]) -> None:
+    descriptor = files.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW)
+    try:
+        offset = 0
+        for piece in pieces:
+            write_all(files, descriptor, piece, offset)
+            offset += len(piece)
+        files.sync(descriptor)
+    finally:
+        files.close(descriptor)
 
 
 @contextmanager
@@ -101,7 +103,7 @@ class _Stream:
         self._descriptor = descriptor
         self._name = name
         self._offset = 0
-        self._lock_folders = b""
+        self._packed = b""
         self._unpacking = zlib.decompressobj(_GZIP_WINDOW)
         self._is_begun = False
         self.member = "the archive"
@@ -129,7 +131,7 @@ class _Stream:
 
     def _some(self, count: int) -> bytes:
         while True:
-            packed = self._lock_folders or self._more()
+            packed = self._packed or self._more()
             if not packed and not self._is_begun:
                 return b""
             if self._unpacking.eof:
@@ -140,7 +142,7 @@ class _Stream:
             except zlib.error as problem:
                 raise self.damaged(f"does not unpack: {problem}") from None
             self._is_begun = not self._unpacking.eof
-            self._lock_folders = self._unpacking.unused_data if self._unpacking.eof else self._unpacking.unconsumed_tail
+            self._packed = self._unpacking.unused_data if self._unpacking.eof else self._unpacking.unconsumed_tail
             if piece:
                 return piece
             if not packed:
@@ -159,8 +161,8 @@ class _Members:
         self._archive = archive
         self._stream = stream
 
-    def manifest(self) -> Manifest:
-        """Read the first member. Raises DamagedSnapshot."""
+    def manifest(self, max_bytes: int | None = None) -> Manifest:
+        """Read the first member, which must name at most `max_bytes`. Raises DamagedSnapshot."""
         self._stream.member = MANIFEST
         member = self._next()
         if member is None or member.name != MANIFEST:
@@ -171,12 +173,19 @@ class _Members:
         text = self._stream.exactly(member.size)
         self._skip_padding(member.size)
         try:
-            return manifest_of(text)
+            manifest = manifest_of(text)
         except ValueError as problem:
             raise self._stream.damaged(str(problem)) from None
+        if max_bytes is not None and manifest.total_bytes > max_bytes:
+            reason = f"names {manifest.total_bytes} bytes in all, over KNOWHUB_SNAPSHOT_MAX_BYTES, {max_bytes}"
+            raise self._stream.damaged(reason)
+        return manifest
 
-    def read(self, manifest: Manifest, sink: Sink) -> None:
-        """Hand every other member to `sink`, checked. Raises DamagedSnapshot."""
+    def read(self, manifest: Manifest) -> Iterator[tuple[str, Iterator[bytes]]]:
+        """Yield the name and the content of every other member, checked. Raises DamagedSnapshot.
+
+        The content has to be read to its end before the next member.
+        """
         waiting = dict(manifest.members)
         self._check_layout(manifest)
         while (member := self._next()) is not None:
@@ -189,8 +198,7 @@ class _Members:
                 raise self._stream.damaged("comes twice")
             if member.size != expected.bytes:
                 raise self._stream.damaged(f"has {member.size} bytes; the manifest says {expected.bytes}")
-            if self._copy(member, sink) != expected.sha256:
-                raise self._stream.damaged("is not what the manifest says: its SHA-256 is another one")
+            yield member.name, self._content(member, expected.sha256)
         for name in waiting:
             self._stream.member = name
             raise self._stream.damaged("is missing")
@@ -227,17 +235,16 @@ class _Members:
         except tarfile.TarError as problem:
             raise self._stream.damaged(f"is refused: {problem}") from None
 
-    def _copy(self, member: tarfile.TarInfo, sink: Sink) -> str:
+    def _content(self, member: tarfile.TarInfo, expected: str) -> Iterator[bytes]:
         digest, left = sha256(), member.size
-        sink.member(member.name)
         while left:
             piece = self._stream.exactly(min(left, _PIECE_BYTES))
             digest.update(piece)
-            sink.data(piece)
+            yield piece
             left -= len(piece)
-        sink.end()
         self._skip_padding(member.size)
-        return digest.hexdigest()
+        if digest.hexdigest() != expected:
+            raise self._stream.damaged("is not what the manifest says: its SHA-256 is another one")
 
     def _skip_padding(self, size: int) -> None:
         self._stream.exactly(-size % tarfile.BLOCKSIZE)
@@ -247,58 +254,3 @@ class _Members:
         rest = self._stream.up_to(_MAX_PADDING_BYTES)
         if any(rest) or len(rest) == _MAX_PADDING_BYTES:
             raise self._stream.damaged("goes on behind its end")
-
-
-class _Nowhere:
-    """Takes a snapshot in and keeps nothing of it."""
-
-    def begin(self, manifest: Manifest) -> None:
-        pass
-
-    def member(self, name: str) -> None:
-        pass
-
-    def data(self, piece: bytes) -> None:
-        pass
-
-    def end(self) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
-
-
-class _Folder:
-    """Lays a snapshot's members into a folder. Their names were checked."""
-
-    def __init__(self, files: FileSystem, folder: Path) -> None:
-        self._files = files
-        self._folder = folder
-        self._descriptor = -1
-        self._offset = 0
-
-    def begin(self, manifest: Manifest) -> None:
-        for name in ("change_log/x", *manifest.members):
-            self._files.make_folder((self._folder / name).parent)
-        free = self._files.free(self._folder)
-        if manifest.total_bytes + _ROOM_TO_LEAVE > free:
-            needed = manifest.total_bytes + _ROOM_TO_LEAVE
-            raise StorageFull(f"unpacking this snapshot needs {needed} bytes, and {free} are free; nothing was changed")
-
-    def member(self, name: str) -> None:
-        path = self._folder / name
-        self._descriptor = self._files.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW)
-        self._offset = 0
-
-    def data(self, piece: bytes) -> None:
-        write_all(self._files, self._descriptor, piece, self._offset)
-        self._offset += len(piece)
-
-    def end(self) -> None:
-        self._files.sync(self._descriptor)
-        self.close()
-
-    def close(self) -> None:
-        if self._descriptor >= 0:
-            self._files.close(self._descriptor)
-            self._descriptor = -1

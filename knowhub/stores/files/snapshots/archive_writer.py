@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 from isal import isal_zlib
 
@@ -33,6 +34,12 @@ class LogPart:
 
     number: int
     length: int
+
+
+def write_snapshot(files: FileSystem, root: Path, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Write a snapshot that has no name yet, as `SnapshotFolder.create` orders it, apart. Raises OSError."""
+    manifest = Manifest(**arguments["manifest"], members={})
+    return {"bytes": write_archive(files, DataDirectory(root), manifest, arguments["numbers"], arguments["end"])}
 
 
 def write_archive(

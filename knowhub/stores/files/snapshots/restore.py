@@ -23,6 +23,8 @@ from knowhub.stores.files.snapshots.snapshot_manifest import DamagedSnapshot, Ma
 ItemT = TypeVar("ItemT")
 
 DIFFERENCES = "differences.jsonl"
+SCRATCH = ".restore-"
+"""The name of the folder in which a restore is prepared begins so."""
 
 _ROWS_A_PIECE = 1000
 _Rows = Mapping[tuple[str, str], bytes]
@@ -155,7 +157,7 @@ def _parts(items: Iterable[ItemT]) -> Iterator[list[ItemT]]:
         yield part
 
 
-_SCRATCH = ".unpack"
+_UNPACKED = ".unpack"
 
 
 def unpack_directory(files: FileSystem, archive: Path, root: Path, max_bytes: int) -> Manifest:
@@ -165,8 +167,8 @@ def unpack_directory(files: FileSystem, archive: Path, root: Path, max_bytes: in
     folder that is not empty, DamagedSnapshot naming the member, StorageFull and OSError; then the folder is empty.
     A `keys/` may be there before: whoever moves a hub brings its master key along.
     """
-    scratch, directory = root / _SCRATCH, DataDirectory(root)
-    others = [name for name in files.names(root) if name not in {_SCRATCH, directory.keys.name}]
+    scratch, directory = root / _UNPACKED, DataDirectory(root)
+    others = [name for name in files.names(root) if name not in {_UNPACKED, directory.keys.name}]
     if others or root.is_file():
         raise Conflict(f"{root} is not empty; a snapshot is unpacked into an empty directory, or a new one")
     try:

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
 
 import orjson
 
@@ -21,46 +20,21 @@ from knowhub.engine.overlay import Overlay
 from knowhub.stores.files.data_directory import KEYRING, DataDirectory
 from knowhub.stores.files.filesystem import FileSystem, failure_of
 from knowhub.stores.files.keys.keyring import FileKeyring
-from knowhub.stores.files.lock import Position, lock_folder
+from knowhub.stores.files.lock import lock_folder
 from knowhub.stores.files.log.history import History
-from knowhub.stores.files.log.log_line import BASE
 from knowhub.stores.files.projections.plain_files import remove_tree
 from knowhub.stores.files.snapshots.archive_reader import read_manifest
-from knowhub.stores.files.snapshots.archive_writer import temporary_path, write_archive
-from knowhub.stores.files.snapshots.restore import DIFFERENCES
-from knowhub.stores.files.snapshots.snapshot_manifest import TIMESTAMP, DamagedSnapshot, Manifest
+from knowhub.stores.files.snapshots.archive_writer import temporary_path
+from knowhub.stores.files.snapshots.restore import DIFFERENCES, SCRATCH
+from knowhub.stores.files.snapshots.snapshot_manifest import TIMESTAMP, DamagedSnapshot
+from knowhub.stores.files.store import FileStore, LogState
 from knowhub.stores.files.subprocess_runner import SubprocessRunner
 
 _REFUSAL = "another snapshot is being made or restored in this directory; wait for its end"
-_PREFIX, _SUFFIX, _TEMPORARY, SCRATCH = "snapshot_", ".tar.gz", ".tmp", ".restore-"
+_PREFIX, _SUFFIX, _TEMPORARY = "snapshot_", ".tar.gz", ".tmp"
 _SCRATCH_DIGITS = 16
 _TRIES = 5
 _LINES_A_TURN = 200
-
-
-class LogPlace(Protocol):
-    """A moment of the log: the numbers of its base, if it has one, and of its segments, and where it then ended."""
-
-    @property
-    def base(self) -> int | None: ...
-    @property
-    def segments(self) -> Sequence[int]: ...
-    @property
-    def end(self) -> Position: ...
-    @property
-    def last_seq(self) -> int: ...
-    @property
-    def log_id(self) -> str: ...
-    @property
-    def erases(self) -> int: ...
-
-
-class LogSource(Protocol):
-    """The open log that snapshots are made of. `place` waits for a writer, so that nothing is half erased there."""
-
-    @property
-    def history(self) -> History: ...
-    async def place(self) -> LogPlace: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +43,6 @@ class SnapshotLimits:
 
     wait_s: float = 10.0
     max_bytes: int = 64 * 1024**3
-
-
-def write_snapshot(files: FileSystem, root: Path, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Write a snapshot that has no name yet, as `SnapshotFolder.create` orders it, apart. Raises OSError."""
-    manifest = Manifest(**arguments["manifest"], members={})
-    return {"bytes": write_archive(files, DataDirectory(root), manifest, arguments["numbers"], arguments["end"])}
 
 
 def list_snapshots(files: FileSystem, directory: DataDirectory) -> list[SnapshotEntry]:
@@ -138,7 +106,7 @@ class SnapshotFolder:
             finally:
                 remove_tree(self._files, scratch)
 
-    async def _prepare(self, archive: Path, scratch: Path, account: str) -> LogPlace:
+    async def _prepare(self, archive: Path, scratch: Path, account: str) -> LogState:
         place = await self._parts.log.place()
         order = {
             "archive": str(archive),
@@ -176,7 +144,7 @@ class SnapshotFolder:
             self._files.remove(snapshot_path(self._directory, ts))
         raise Conflict("the log was compacted, or erased from, again and again; no snapshot was made, try it again")
 
-    async def _write(self, place: LogPlace, ts: str, reason: SnapshotReason) -> SnapshotEntry:
+    async def _write(self, place: LogState, ts: str, reason: SnapshotReason) -> SnapshotEntry:
         created_at = iso(self._parts.clock.now())
         order = {
             "manifest": {
@@ -188,7 +156,7 @@ class SnapshotFolder:
                 "reason": reason.value,
                 "created_at": created_at,
             },
-            "numbers": [*([] if place.base is None else [BASE | place.base]), *place.segments],
+            "numbers": place.numbers,
             "end": place.end.offset,
         }
         temporary, path = temporary_path(self._directory, ts), snapshot_path(self._directory, ts)
@@ -243,7 +211,7 @@ class SnapshotParts:
 
     files: FileSystem
     directory: DataDirectory
-    log: LogSource
+    log: FileStore
     clock: Clock
     ids: Ids
     run_subprocess: SubprocessRunner
