@@ -17,7 +17,7 @@ from knowhub.stores.files.log.change_log import ChangeLog
 from knowhub.stores.files.log.log_line import BaseHeader, end_line, header_line, seal
 from knowhub.stores.files.log.log_reader import DamagedLog, read_log
 from knowhub.stores.files.log.partial_line import PartialChange, row_text
-from knowhub.stores.files.log.rewrite import LogFileWriter
+from knowhub.stores.files.log.rewrite import LogFileWriter, open_log_file
 
 # A line of a base is parsed in one step while requests wait.
 _LINE_BYTES: Final = 64 * 1024
@@ -46,15 +46,11 @@ def write_base(files: FileSystem, root: Path, arguments: Mapping[str, Any]) -> d
         summary = read_log(files, folder, newest.load, end=end)
         if (summary.log_id, summary.last_seq, summary.checksum) != (header.log_id, header.last_seq, header.checksum):
             raise DamagedLog(log.path(header.segment), 0, f"operation {header.last_seq} was to stand before it")
-    writer = LogFileWriter(files, path)
-    try:
+    with open_log_file(files, path) as writer:
         rows = _RowWriter(writer, newest)
         writer.write(header_line(header))
         read_log(files, folder, rows.load, end=end)
         rows.finish()
-        writer.finish()
-    finally:
-        writer.close()
     return {"rows": rows.count, "bytes": writer.size}
 
 

@@ -43,7 +43,7 @@ from knowhub.stores.files.log.log_manifest import (
 from knowhub.stores.files.log.log_reader import LogBounds
 from knowhub.stores.files.log.partial_line import PartialBaseLine
 from knowhub.stores.files.log.recovery import check_segment
-from knowhub.stores.files.log.rewrite import LogFileWriter, remove_unused_files
+from knowhub.stores.files.log.rewrite import remove_unused_files, write_version
 
 _LOG_ID_DIGITS: Final = 32
 
@@ -136,7 +136,7 @@ class _LogRepair:
                     expected = part.rows
             yield end_line(count)
 
-        self._use(self._write(number, rewrite()))
+        self._use(self._write(number, rewrite())[0])
         done.append(_note(path, f"{count} rows of it are kept; by its end it held {expected or 'an unknown number'}"))
         return done
 
@@ -147,7 +147,7 @@ class _LogRepair:
             return []
         number = BASE | segments[0]
         header = self._make_base_header(number)
-        self._use(self._write(number, [header_line(header), end_line(0)]))
+        self._use(self._write(number, [header_line(header), end_line(0)])[0])
         lost = f"operations 1-{header.last_seq} are lost" if header.last_seq else "no operation is lost"
         return [_note(self._log.path(number), f"stands for what was before {self._log.path(segments[0]).name}; {lost}")]
 
@@ -169,12 +169,12 @@ class _LogRepair:
             if not segment.gaps and header_bytes == segment.header_bytes:
                 size = segment.stop
                 continue
-            names.append(self._write(segment.number, self._rewrite(segment, header_bytes)))
+            name, size = self._write(segment.number, self._rewrite(segment, header_bytes))
+            names.append(name)
             done += [self._quarantine(segment.number, gap) for gap in segment.gaps]
             done += self._quarantine_tail(segment)
             if not segment.gaps:
                 done.append(_note(self._log.path(segment.number), "its header did not fit, and was written anew"))
-            size = self._written_bytes
         for name in names:
             self._use(name)
         return done
@@ -321,18 +321,10 @@ class _LogRepair:
         where = f" and lies in quarantine/{kept.name}" if kept else ""
         return _note(path, f"was damaged{where}; all that it said stands in older files, and nothing is lost")
 
-    def _write(self, number: int, parts: Iterable[bytes]) -> LogFileName:
-        """Write a new version of a file of the log; `_use` reads it from then on."""
+    def _write(self, number: int, lines: Iterable[bytes]) -> tuple[LogFileName, int]:
+        """Write a new version of a file of the log, which `_use` reads from then on; return its name and size."""
         name = replace(plain_name(number), generation=self.generation)
-        writer = LogFileWriter(self._files, self._log.folder / str(name))
-        try:
-            for part in parts:
-                writer.write(part)
-            writer.finish()
-        finally:
-            writer.close()
-        self._written_bytes = writer.size
-        return name
+        return name, write_version(self._files, self._log, name, lines)
 
     def _use(self, name: LogFileName) -> None:
         self._log.forget(name.number | (BASE if name.prefix == BASE_PREFIX else 0))

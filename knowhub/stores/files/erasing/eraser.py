@@ -5,6 +5,7 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Final
 
 from knowhub.core.erasing import Erasing
@@ -22,15 +23,16 @@ from knowhub.stores.files.log.loader import StoreContext
 from knowhub.stores.files.log.log_line import BASE
 from knowhub.stores.files.log.log_manifest import MANIFEST, SEGMENT_PREFIX, LogFileName, LogFiles, LogManifest
 from knowhub.stores.files.log.rewrite import (
-    LogFileWriter,
     publish,
     remove_unused_files,
     rewrite_file,
+    transform_lines,
     write_first_manifest,
+    write_version,
 )
 from knowhub.stores.files.projections.plain_files import remove_tree
 from knowhub.stores.files.replica import Replica
-from knowhub.stores.files.snapshots.snapshots import SCRATCH
+from knowhub.stores.files.snapshots.restore import SCRATCH
 
 _TEMPORARY: Final = ".tmp"
 # Writers wait while this much is copied; a larger segment is closed first.
@@ -195,16 +197,10 @@ class Eraser:
 
         def write() -> None:
             self._remove_partial_files()
-            writer = LogFileWriter(self._files, log.folder / str(name))
+            # The current segment is copied only now: it is small, and nobody writes to it under the lock.
+            lines = transform_lines(log, number, end.offset, rewrite.plan.transform)
+            write_version(self._files, log, name, chain(lines, [batch.data()]))
             rewrite.names[number] = name
-            try:
-                # The current segment is copied only now: it is small, and nobody writes to it under the lock.
-                for line in log.lines(number, 0, end.offset):
-                    writer.write(rewrite.plan.transform(line.data))
-                writer.write(batch.data())
-                writer.finish()
-            finally:
-                writer.close()
 
         try:
             await asyncio.to_thread(write)

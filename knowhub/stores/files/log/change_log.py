@@ -223,42 +223,33 @@ class ChangeLog:
 
     def line_at(self, segment: int, offset: int) -> bytes:
         """Return the line that begins at `offset`, its newline included where there is one."""
-        pieces: list[bytes] = []
-        length = _LINE_BYTES
-        while True:
-            piece = self._files.read_at(self._reader(segment), length, offset)
-            newline = piece.find(b"\n")
-            if newline >= 0 or not piece:
-                pieces.append(piece[: newline + 1])
-                return b"".join(pieces)
-            pieces.append(piece)
-            offset += len(piece)
-            length = min(length * 4, _MOST_LINE_BYTES)
+        return b"".join(self._line_pieces(segment, offset))
 
     async def line_at_async(self, segment: int, offset: int) -> bytes:
         """Return the same as `line_at`, and let other tasks run between parts of a long line."""
         pieces: list[bytes] = []
+        for piece in self._line_pieces(segment, offset):
+            if pieces:
+                await asyncio.sleep(0)
+            pieces.append(piece)
+        return b"".join(pieces) if len(pieces) < _JOINED_AT_ONCE else await asyncio.to_thread(b"".join, pieces)
+
+    def line_end(self, segment: int, offset: int) -> bytes:
+        """Return the end of the line that begins at `offset`, with its checksum. A long line is not joined."""
+        end = b""
+        for piece in self._line_pieces(segment, offset):
+            end = (end + piece[-_END_BYTES:])[-_END_BYTES:]
+        return end
+
+    def _line_pieces(self, segment: int, offset: int) -> Iterator[bytes]:
         length = _LINE_BYTES
         while True:
             piece = self._files.read_at(self._reader(segment), length, offset)
             newline = piece.find(b"\n")
             if newline >= 0 or not piece:
-                pieces.append(piece[: newline + 1])
-                return b"".join(pieces) if len(pieces) < _JOINED_AT_ONCE else await asyncio.to_thread(b"".join, pieces)
-            pieces.append(piece)
-            offset += len(piece)
-            length = min(length * 4, _MOST_LINE_BYTES)
-            await asyncio.sleep(0)
-
-    def line_end(self, segment: int, offset: int) -> bytes:
-        """Return the end of the line that begins at `offset`, with its checksum. A long line is not joined."""
-        end, length = b"", _LINE_BYTES
-        while True:
-            piece = self._files.read_at(self._reader(segment), length, offset)
-            newline = piece.find(b"\n")
-            if newline >= 0 or not piece:
-                return end + piece[max(0, newline + 1 - _END_BYTES) : newline + 1]
-            end = piece[-_END_BYTES:]
+                yield piece[: newline + 1]
+                return
+            yield piece
             offset += len(piece)
             length = min(length * 4, _MOST_LINE_BYTES)
 

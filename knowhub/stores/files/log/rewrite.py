@@ -7,14 +7,14 @@ removes them.
 
 import errno
 import os
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from knowhub.stores.files.filesystem import FileSystem, write_all
-from knowhub.stores.files.log.change_log import ChangeLog, Line
+from knowhub.stores.files.log.change_log import ChangeLog
 from knowhub.stores.files.log.log_line import BASE
 from knowhub.stores.files.log.log_manifest import LogFileName, LogManifest, publish_manifest
 
@@ -27,60 +27,76 @@ Transform: TypeAlias = Callable[[bytes], bytes]
 
 
 class LogFileWriter:
-    """Writes a new file of the log from its beginning to its end, a megabyte at a time. Close it."""
+    """Writes a new file of the log, a megabyte at a time; see `open_log_file`."""
 
-    def __init__(self, files: FileSystem, path: Path) -> None:
+    def __init__(self, files: FileSystem, descriptor: int) -> None:
         self.size = 0
         self._files = files
-        self._descriptor = files.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-        self._pending_ids: list[bytes] = []
+        self._descriptor = descriptor
+        self._waiting: list[bytes] = []
         self._waiting_bytes = 0
         self._synced = 0
 
     def write(self, data: bytes) -> None:
         """Add `data` to the file. Raises OSError."""
-        self._pending_ids.append(data)
+        self._waiting.append(data)
         self._waiting_bytes += len(data)
         self.size += len(data)
         if self._waiting_bytes >= _WRITE_BYTES:
-            self._flush()
+            self.flush()
 
-    def finish(self) -> None:
-        """Make all of the file durable. Raises OSError."""
-        self._flush()
-        self._files.sync(self._descriptor)
-
-    def close(self) -> None:
-        self._files.close(self._descriptor)
-
-    def _flush(self) -> None:
-        write_all(self._files, self._descriptor, b"".join(self._pending_ids), self.size - self._waiting_bytes)
-        self._pending_ids.clear()
+    def flush(self) -> None:
+        """Write what is waiting. Raises OSError."""
+        write_all(self._files, self._descriptor, b"".join(self._waiting), self.size - self._waiting_bytes)
+        self._waiting.clear()
         self._waiting_bytes = 0
         if self.size - self._synced >= _SYNC_BYTES:
             self._files.sync_data(self._descriptor)
             self._synced = self.size
 
 
-def rewrite_file(files: FileSystem, log: ChangeLog, number: int, transform: Transform) -> LogFileName:
-    """Write the lines of a closed segment, or of a base, anew and durably; return the name of the new file.
-
-    It is used when a manifest names it. About a megabyte is in memory, or one longer line. Bytes behind the
-    durable end are left out. Raises OSError, and ValueError for a line that would change its length.
-    """
-    name = replace(log.active.name(number), generation=log.active.generation + 1)
-    writer = LogFileWriter(files, log.folder / str(name))
+@contextmanager
+def open_log_file(files: FileSystem, path: Path) -> Iterator[LogFileWriter]:
+    """Create a file of the log, which is durable at the end. It is removed if that fails. Raises OSError."""
+    descriptor = files.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     try:
-        for line in log.lines(number, 0, _end_of(log, number)):
-            writer.write(_check_length(transform, log.path(number), line))
-        writer.finish()
+        writer = LogFileWriter(files, descriptor)
+        yield writer
+        writer.flush()
+        files.sync(descriptor)
     except BaseException:
         with suppress(OSError):
-            files.remove(log.folder / str(name))
+            files.remove(path)
         raise
     finally:
-        writer.close()
+        files.close(descriptor)
+
+
+def write_version(files: FileSystem, log: ChangeLog, name: LogFileName, lines: Iterable[bytes]) -> int:
+    """Write a new version of a file of the log durably; return its size. It is used when a manifest names it."""
+    with open_log_file(files, log.folder / str(name)) as writer:
+        for line in lines:
+            writer.write(line)
+    return writer.size
+
+
+def rewrite_file(files: FileSystem, log: ChangeLog, number: int, transform: Transform) -> LogFileName:
+    """Write a new version of a closed segment, or of a base; return its name.
+
+    About a megabyte is in memory, or one longer line. Raises OSError, and ValueError as `transform_lines`.
+    """
+    name = replace(log.active.name(number), generation=log.active.generation + 1)
+    write_version(files, log, name, transform_lines(log, number, _end_of(log, number), transform))
     return name
+
+
+def transform_lines(log: ChangeLog, number: int, end: int, transform: Transform) -> Iterator[bytes]:
+    """Yield the new lines of a file up to `end`. Raises ValueError for a line that would change its length."""
+    for line in log.lines(number, 0, end):
+        new = transform(line.data)
+        if len(new) != len(line.data):
+            raise ValueError(f"{log.path(number)} at offset {line.offset}: a rewritten line must keep its length")
+        yield new
 
 
 def publish(
@@ -128,13 +144,6 @@ def remove_unused_files(files: FileSystem, log: ChangeLog) -> None:
         is_needed = is_needed or (is_read and name.number < first)
         if not is_read and not (is_needed and name.number < first):
             files.remove(path)
-
-
-def _check_length(transform: Transform, path: Path, line: Line) -> bytes:
-    new = transform(line.data)
-    if len(new) != len(line.data):
-        raise ValueError(f"{path} at offset {line.offset}: a rewritten line must keep its length")
-    return new
 
 
 def _end_of(log: ChangeLog, number: int) -> int:
