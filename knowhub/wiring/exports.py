@@ -51,7 +51,7 @@ def build_exports(
     """Build what writes record files, maps and directories of a log."""
     options = options or ExportOptions()
     records = RecordFiles(files, directory.records, log, RECORD_FORMATS) if options.record_files else None
-    maps = JsonMaps(files, directory, records, run_subprocess, options.maps_interval_s)
+    maps = JsonMaps(directory, log, records, run_subprocess, options.maps_interval_s, files)
     directories: DirectoryExport | DisabledExport = DisabledExport(files, directory.context)
     if options.context_directories:
         directories = DirectoryExport(files, directory.context, log, CONTEXT_DIRECTORIES)

@@ -195,7 +195,8 @@ async def test_much_is_written_in_a_process_of_its_own(tmp_path: Path) -> None:
             return await run_in_subprocess(name, root, arguments)
 
         await hub.exports.records.catch_up()
-        await JsonMaps(RealFileSystem(), DataDirectory(tmp_path), records_of(hub), run, 0).catch_up()
+        directory, files = DataDirectory(tmp_path), RealFileSystem()
+        await JsonMaps(directory, hub.store, records_of(hub), run, 0, files).catch_up()
 
         assert asked == ["write_maps"]
         assert maps(tmp_path, "info_by_kw.json") == {python: infos}

@@ -20,7 +20,6 @@ from knowhub.stores.files.projections.plain_files import put_file, remove
 
 CHECKPOINT: Final = "checkpoint.json"
 
-_WAIT_S: Final = 10.0
 _OPERATIONS_PER_TURN: Final = 500
 _BYTES_PER_TURN: Final = 512 * 1024
 _BUSY: Final = "another process writes these files; try again"
@@ -66,16 +65,16 @@ class Checkpoint:
     lengths: dict[str, int] = field(default_factory=dict)
 
 
-class LogProjection(ABC):
-    """The common part of record files and directories. One process writes at a time, under a lock on the folder."""
+class DerivedFiles(ABC):
+    """Files with a checkpoint, which says up to where they follow the log."""
 
     layout: ClassVar[int]
+    checkpoint_name: ClassVar[str] = CHECKPOINT
 
-    def __init__(self, files: FileSystem, folder: Path, log: ProjectionLog, wait_s: float = _WAIT_S) -> None:
+    def __init__(self, files: FileSystem, folder: Path, log: ProjectionLog) -> None:
         self._files = files
         self._folder = folder
         self._log = log
-        self._wait_s = wait_s
         self._turn = asyncio.Lock()
         self._boot = "{:016x}{:016x}".format(*read_boot_id(files))
 
@@ -85,34 +84,22 @@ class LogProjection(ABC):
         checkpoint = self.checkpoint()
         if checkpoint.layout:
             return checkpoint.erases
-        return -1 if self._files.names(self._folder) else None
+        return -1 if self._list_files() else None
 
     @property
     def lag(self) -> int:
         """How many operations the files are behind the log, whichever process writes them."""
         return max(0, self._log.history.last_seq - self.checkpoint().seq)
 
-    async def catch_up(self) -> None:
-        """Apply the operations that the files lack, or build the files again. See `core.projection.Projection`."""
-        async with self._turn:
-            if not self._is_current(self.checkpoint()):
-                await self._catch_up()
-
-    async def request_rebuild(self) -> None:
-        """Have the leader build the files again. Raises Conflict where another process writes them for long."""
-        async with self._turn, lock_folder(self._files, self._folder, self._wait_s, _BUSY):
-            if self._files.inode(self._folder / CHECKPOINT) is not None:
-                self._files.remove(self._folder / CHECKPOINT)
-
     def discard(self) -> None:
         """Remove the files. Nobody else may have the directory open. Raises OSError."""
-        for name in sorted(self._files.names(self._folder), key=lambda name: name != CHECKPOINT):
-            remove(self._files, self._folder / name)
+        for path in sorted(self._list_files(), key=lambda path: path.name != self.checkpoint_name):
+            remove(self._files, path)
 
     def checkpoint(self) -> Checkpoint:
         """Read the checkpoint; an empty one where there is none that reads back. Raises OSError."""
         try:
-            found = parse_line(self._files.read(self._folder / CHECKPOINT))
+            found = parse_line(self._files.read(self._folder / self.checkpoint_name))
         except FileNotFoundError:
             found = None
         if found is None or found.get("layout") != self.layout:
@@ -131,6 +118,35 @@ class LogProjection(ABC):
         )
 
     @abstractmethod
+    def check(self) -> CheckResult:
+        """Compare the files with what a rebuild would write; write nothing. Raises OSError."""
+
+    def _list_files(self) -> list[Path]:
+        return [self._folder / name for name in self._files.names(self._folder)]
+
+    async def _save(self, checkpoint: Checkpoint) -> None:
+        data = seal(orjson.dumps(asdict(checkpoint))[:-1])
+        await asyncio.to_thread(put_file, self._files, self._folder / self.checkpoint_name, data)
+
+
+class LogProjection(DerivedFiles):
+    """Record files and directories: they apply each operation. One process writes at a time, under a lock."""
+
+    wait_s: ClassVar[float] = 10.0
+
+    async def catch_up(self) -> None:
+        """Apply the operations that the files lack, or build the files again. See `core.projection.Projection`."""
+        async with self._turn:
+            if not self._is_current(self.checkpoint()):
+                await self._catch_up()
+
+    async def request_rebuild(self) -> None:
+        """Have the leader build the files again. Raises Conflict where another process writes them for long."""
+        async with self._turn, lock_folder(self._files, self._folder, self.wait_s, _BUSY):
+            if self._files.inode(self._folder / CHECKPOINT) is not None:
+                self._files.remove(self._folder / CHECKPOINT)
+
+    @abstractmethod
     async def apply(self, operations: Sequence[PartialOperation], checkpoint: Checkpoint) -> None:
         """Bring the files up by operations. To apply the same operations twice does no harm."""
 
@@ -139,15 +155,11 @@ class LogProjection(ABC):
         """Make the files say what the log says up to `checkpoint.seq`, whatever is on disk."""
 
     @abstractmethod
-    def check(self) -> CheckResult:
-        """Compare the files with what a rebuild would write; write nothing. Raises OSError."""
-
-    @abstractmethod
     def _initial_checkpoint(self) -> Checkpoint:
         """Return the checkpoint of files that are built again from nothing."""
 
     async def _catch_up(self) -> None:
-        async with lock_folder(self._files, self._folder, self._wait_s, _BUSY):
+        async with lock_folder(self._files, self._folder, self.wait_s, _BUSY):
             # Another process may have written before, and known more.
             await self._log.refresh()
             checkpoint = self.checkpoint()
@@ -173,7 +185,7 @@ class LogProjection(ABC):
 
     def _is_current(self, checkpoint: Checkpoint) -> bool:
         return checkpoint.seq == self._log.history.last_seq and (
-            self.fits(checkpoint) or (checkpoint.seq == 0 and not self._files.names(self._folder))
+            self.fits(checkpoint) or (checkpoint.seq == 0 and not self._list_files())
         )
 
     async def _apply_next(self, checkpoint: Checkpoint) -> None:
@@ -184,10 +196,6 @@ class LogProjection(ABC):
         await self.apply(operations, checkpoint)
         checkpoint.seq, checkpoint.checksum = last, self._log.history.checksum(last)
         await self._save(checkpoint)
-
-    async def _save(self, checkpoint: Checkpoint) -> None:
-        data = seal(orjson.dumps(asdict(checkpoint))[:-1])
-        await asyncio.to_thread(put_file, self._files, self._folder / CHECKPOINT, data)
 
 
 def read_operations(history: History, seq: int) -> tuple[list[PartialOperation], int]:
