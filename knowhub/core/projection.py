@@ -24,6 +24,42 @@ class CheckResult:
     is_empty: bool = False
 
 
+class LogMark(Protocol):
+    """The identity and the end of a log."""
+
+    @property
+    def log_id(self) -> str:
+        """The identity of the log."""
+
+    @property
+    def last_seq(self) -> int:
+        """The number of the last operation."""
+
+    @property
+    def erases(self) -> int:
+        """The number of the newest operation that erased something; 0 where there is none."""
+
+    def checksum(self, seq: int) -> str:
+        """Return the checksum of an operation's line; empty where there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogPosition:
+    """How far derived data has followed a log: up to the operation `seq`, whose line has this `checksum`.
+
+    `erases` is the newest erase that the data knows of.
+    """
+
+    log_id: str
+    seq: int
+    checksum: str
+    erases: int
+
+    def fits(self, log: LogMark) -> bool:
+        """Return whether the data was made from this log."""
+        return self.log_id == log.log_id and self.seq <= log.last_seq and self.checksum == log.checksum(self.seq)
+
+
 class Projection(Protocol):
     """What the leader process of a data directory keeps up to date with the log."""
 

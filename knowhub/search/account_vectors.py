@@ -14,7 +14,8 @@ from typing import Final, Generic
 import numpy as np
 
 from knowhub.core.language_models import Vector
-from knowhub.search.ports import HeadT, LogMark, Records, Texts
+from knowhub.core.projection import LogMark
+from knowhub.search.ports import HeadT, Records, Texts
 from knowhub.search.vector_files import VectorFiles, VectorNote
 from knowhub.search.vectors import Matrix, Rows, Vectors, make_row_type
 
@@ -309,13 +310,7 @@ class AccountVectors(Generic[HeadT]):
             self._add(self.vectors, rows)
 
     def _is_valid_note(self, note: VectorNote) -> bool:
-        return (
-            note.model == self._model
-            and self._dimensions in (None, note.dimensions)
-            and note.log_id == self._log.log_id
-            and note.seq <= self._log.last_seq
-            and note.checksum == self._log.checksum(note.seq)
-        )
+        return note.model == self._model and self._dimensions in (None, note.dimensions) and note.fits(self._log)
 
     def _read_rejected(self) -> frozenset[int]:
         return self._files.read_rejected(self._log.log_id, self._model)

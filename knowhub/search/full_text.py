@@ -2,13 +2,11 @@
 
 import asyncio
 import errno
-import os
-import shutil
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +15,7 @@ import tantivy
 
 from knowhub.core.errors import StorageFull, Unavailable
 from knowhub.search.bm25 import Statistics
+from knowhub.search.index_files import BuildNote, IndexFiles
 from knowhub.search.tail import Document
 
 # Raised when the analyzer or the schema changes: what was built before is then built again.
@@ -38,24 +37,18 @@ _UNSEALED = frozenset({"meta.json", ".managed.json"})
 
 
 @dataclass(frozen=True, slots=True)
-class IndexNote:
-    """What an index contains: its log, the last line indexed, and the newest erase."""
+class IndexNote(BuildNote):
+    """What an index contains; `terms` are those of all its documents."""
 
-    log_id: str
-    seq: int
-    checksum: str
-    documents: int
     terms: int
-    build: int
     layout: int = LAYOUT
-    erases: int = 0
 
 
-class FullText:
+class FullText(IndexFiles[IndexNote]):
     """The index of one account. Any process may search it; only the leader writes it."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        super().__init__(folder, IndexNote, LAYOUT)
         self._index: tantivy.Index | None = None
         self._searcher: tantivy.Searcher | None = None
         self._created: tuple[int, tantivy.Index] | None = None
@@ -86,19 +79,13 @@ class FullText:
 
     def new_build(self) -> int:
         """Return an unused build number."""
-        noted = self.read_note()
-        existing = [_build_of(folder) for folder in self._folder.glob("build-*")]
-        # Also the open build, which may have been deleted from the disk.
-        return max([0, *existing, *(built.build for built in (noted, self.built) if built)]) + 1
+        # The open build may have been deleted from the disk.
+        return max(super().new_build(), self.built.build + 1 if self.built is not None else 0)
 
-    @property
-    def erase_seq(self) -> int | None:
-        """The number of the newest erase that the index on disk contains; None if there is no index."""
-        noted = self.read_note()
-        if noted is not None:
-            return noted.erases
-        # Without a note the content is unknown.
-        return -1 if next(self._folder.glob("build-*"), None) is not None else None
+    def is_whole(self, note: IndexNote) -> bool:
+        """Return whether the files are what was written, by their checksums. Raises OSError."""
+        folder = self._build_folder(note.build)
+        return (folder / "meta.json").exists() and verify_files(folder)
 
     @property
     def is_deleted(self) -> bool:
@@ -158,9 +145,7 @@ class FullText:
             await asyncio.to_thread(_commit, writer)
             self._created = built.build, index
             self._note(built)
-        for other in self._folder.glob("build-*"):
-            if _build_of(other) < built.build:
-                await asyncio.to_thread(shutil.rmtree, other, ignore_errors=True)
+        await asyncio.to_thread(self._remove_builds_before, built.build)
 
     @contextmanager
     def _translate_errors(self) -> Iterator[None]:
@@ -200,25 +185,12 @@ class FullText:
         for entry in entries:
             writer.add_document(entry)
 
-    def read_note(self) -> IndexNote | None:
-        """Return the note of the index on disk; None if there is no valid one."""
-        try:
-            built = IndexNote(**orjson.loads((self._folder / "built.json").read_bytes()))
-        except (OSError, orjson.JSONDecodeError, TypeError):
-            return None
-        return built if built.layout == LAYOUT else None
-
     def _note(self, built: IndexNote) -> None:
         existing = self.read_note()
         if existing is not None and existing.build > built.build:
             # Another process has built anew meanwhile: its index counts, and this one is thrown away.
             return
-        temporary = self._folder / f"built.json.{os.getpid()}.tmp"
-        temporary.write_bytes(orjson.dumps(asdict(built)))
-        temporary.rename(self._folder / "built.json")
-
-    def _build_folder(self, build: int) -> Path:
-        return self._folder / f"build-{build}"
+        self._write_note(built)
 
     def _make_query(
         self,
@@ -264,11 +236,6 @@ def _entry(document: Document) -> tantivy.Document:
     entry.add_text(_ID, document.row_id)
     entry.add_unsigned(_NUMBER, document.number)
     return entry
-
-
-def _build_of(folder: Path) -> int:
-    number = folder.name.removeprefix("build-")
-    return int(number) if number.isdecimal() else 0
 
 
 def _create(folder: Path) -> tantivy.Index:

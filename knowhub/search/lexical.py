@@ -10,11 +10,12 @@ from typing import Any, Final, Generic
 
 from knowhub.core.clock import CooperativePause, TimeLimit
 from knowhub.core.operation import Row
+from knowhub.core.projection import LogMark
 from knowhub.core.recall import SearchHit, SearchHits
 from knowhub.search.analysis import index_terms, query_terms, weigh_query
 from knowhub.search.bm25 import QueryTerm, Statistics
 from knowhub.search.full_text import FullText, IndexNote
-from knowhub.search.ports import HeadT, LogMark, Records, Texts, is_affected
+from knowhub.search.ports import HeadT, Records, Texts, is_affected
 from knowhub.search.tail import Document, Tail, join_terms
 
 INDEX: Final = "index"
@@ -194,11 +195,7 @@ class AccountIndex(Generic[HeadT]):
         self._unread.extend((head.id, head.text_num, None) for head in sorted(lacking, key=lambda head: head.text_num))
 
     def _is_valid(self, built: IndexNote) -> bool:
-        return (
-            built.log_id == self._log.log_id
-            and built.seq <= self._log.last_seq
-            and built.checksum == self._log.checksum(built.seq)
-        )
+        return built.fits(self._log)
 
     def _drop_indexed(self) -> None:
         seq = self._disk.built.seq if self._disk.built else 0

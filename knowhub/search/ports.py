@@ -56,18 +56,6 @@ class Texts(Protocol):
         """Return the text of a row that is embedded."""
 
 
-class LogMark(Protocol):
-    """The identity and position of the log, to check whether an index belongs to it."""
-
-    @property
-    def log_id(self) -> str: ...
-    @property
-    def last_seq(self) -> int: ...
-    @property
-    def erases(self) -> int: ...
-    def checksum(self, seq: int) -> str: ...
-
-
 def is_affected(changes: Sequence[Any], collections: frozenset[str]) -> bool:
     """Return whether an operation has changed a row of one of `collections`."""
     return any(change.collection in collections for change in changes)

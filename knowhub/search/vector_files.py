@@ -13,6 +13,7 @@ import numpy as np
 import orjson
 
 from knowhub.core.errors import Unavailable
+from knowhub.search.index_files import BuildNote, IndexFiles
 from knowhub.search.vectors import Rows, make_row_type
 
 # Increased if the row format or the embedded text changes.
@@ -22,46 +23,20 @@ REFUSED_FILE: Final = "refused.json"
 
 
 @dataclass(frozen=True, slots=True)
-class VectorNote:
-    """What a vector file contains: its log and position, the newest erase, the model.
+class VectorNote(BuildNote):
+    """What a vector file contains, and by which model. `documents` counts old rows too; `crc` is the CRC-32 of all."""
 
-    `documents` is the number of rows, with old ones, and `crc` their CRC-32.
-    """
-
-    log_id: str
-    seq: int
-    checksum: str
-    documents: int
-    build: int
-    erases: int
     model: str
     dimensions: int
     crc: int = 0
     layout: int = LAYOUT
 
 
-class VectorFiles:
+class VectorFiles(IndexFiles[VectorNote]):
     """The files of one account. Any process may read them; only the leader writes them."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def read_note(self) -> VectorNote | None:
-        """Return the note on disk; None if there is no valid one."""
-        try:
-            note = VectorNote(**orjson.loads((self._folder / "built.json").read_bytes()))
-        except (OSError, orjson.JSONDecodeError, TypeError):
-            return None
-        return note if note.layout == LAYOUT else None
-
-    @property
-    def erase_seq(self) -> int | None:
-        """The number of the newest erase that the file on disk contains; None if there is no file."""
-        note = self.read_note()
-        if note is not None:
-            return note.erases
-        # Without a note the content is unknown.
-        return -1 if next(self._folder.glob("build-*"), None) is not None else None
+        super().__init__(folder, VectorNote, LAYOUT)
 
     def read_rejected(self, log_id: str, model: str) -> frozenset[int]:
         """Return the numbers of the texts that the leader's embedder rejects."""
@@ -113,15 +88,16 @@ class VectorFiles:
                 file.flush()
                 os.fsync(file.fileno())
             written = self._note(note, len(rows), zlib.crc32(data))
-        for other in self._folder.glob("build-*"):
-            if other != path.parent:
-                shutil.rmtree(other, ignore_errors=True)
+        self._remove_builds_before(note.build)
         return written
 
-    def new_build(self) -> int:
-        """Return an unused build number."""
-        existing = [folder.name.removeprefix("build-") for folder in self._folder.glob("build-*")]
-        return max([0, *(int(number) for number in existing if number.isdecimal())]) + 1
+    def is_whole(self, note: VectorNote) -> bool:
+        """Return whether the rows are what was written, by their checksum. Raises OSError."""
+        try:
+            self.read(note)
+        except (ValueError, FileNotFoundError):
+            return False
+        return True
 
     def remove(self) -> None:
         """Remove everything. Raises Unavailable."""
@@ -131,16 +107,11 @@ class VectorFiles:
 
     def _note(self, note: VectorNote, documents: int, crc: int) -> VectorNote:
         written = VectorNote(**asdict(note) | {"documents": documents, "crc": crc})
-        self._publish("built.json", orjson.dumps(asdict(written)))
+        self._write_note(written)
         return written
 
-    def _publish(self, name: str, data: bytes) -> None:
-        temporary = self._folder / f"{name}.{os.getpid()}.tmp"
-        temporary.write_bytes(data)
-        temporary.rename(self._folder / name)
-
     def _rows_file(self, build: int) -> Path:
-        return self._folder / f"build-{build}" / ROWS_FILE
+        return self._build_folder(build) / ROWS_FILE
 
     @contextmanager
     def _translate_errors(self) -> Iterator[None]:

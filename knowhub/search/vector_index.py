@@ -8,9 +8,10 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 from knowhub.core.errors import Unavailable
 from knowhub.core.language_models import EmbeddingFailed, Vector
+from knowhub.core.projection import LogMark
 from knowhub.search.account_vectors import AccountVectors, PendingText
 from knowhub.search.batch_embedder import BatchEmbedder
-from knowhub.search.ports import HeadT, LogMark, Records, Texts, is_affected
+from knowhub.search.ports import HeadT, Records, Texts, is_affected
 from knowhub.search.vector_files import VectorFiles
 from knowhub.search.vectors import Matrix
 

@@ -51,7 +51,7 @@ def test_tail_and_index_score_the_same_documents_alike(tmp_path: Path, query: st
         tail.add(document)
     statistics = Statistics(len(known), tail.terms)
     disk = FullText(tmp_path)
-    asyncio.run(disk.rebuild(known, IndexNote("log", 1, "crc", statistics.documents, statistics.terms, 1)))
+    asyncio.run(disk.rebuild(known, IndexNote("log", 1, "crc", 0, statistics.documents, 1, statistics.terms)))
     assert disk.load(lambda built: built.log_id == "log")
     terms = weigh_query(query)
     counts = count(tail, [term for term, _ in terms])
@@ -70,7 +70,7 @@ def test_document_frequencies_of_tail_and_index_agree(tmp_path: Path) -> None:
     for document in known:
         tail.add(document)
     disk = FullText(tmp_path)
-    asyncio.run(disk.rebuild(known, IndexNote("log", 1, "crc", len(known), tail.terms, 1)))
+    asyncio.run(disk.rebuild(known, IndexNote("log", 1, "crc", 0, len(known), 1, tail.terms)))
     disk.load(lambda _built: True)
     terms = {term for document in known for part in document.terms for term in part.split()}
 

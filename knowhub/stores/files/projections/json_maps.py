@@ -121,7 +121,7 @@ class JsonMaps(DerivedFiles):
             path = self._folder / folder / name
             self._files.rename(path.with_name(f"{name}{TEMPORARY}"), path)
             checkpoint.lengths[folder + name] = self._size_of(folder + name)
-        checkpoint.lengths |= {name: source.lengths.get(name, 0) for name in _names(folder)}
+        checkpoint.lengths.update({name: source.lengths.get(name, 0) for name in _names(folder)})
 
     def _is_stale(self, folder: str, checkpoint: Checkpoint, source: Checkpoint) -> bool:
         known = checkpoint.lengths

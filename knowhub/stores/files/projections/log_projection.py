@@ -3,14 +3,14 @@
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, Final, Protocol
 
 import orjson
 
 from knowhub.core.operation import Operation
-from knowhub.core.projection import CheckResult
+from knowhub.core.projection import CheckResult, LogMark, LogPosition
 from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.lock import lock_folder, read_boot_id
 from knowhub.stores.files.log.history import History
@@ -25,19 +25,9 @@ _BYTES_PER_TURN: Final = 512 * 1024
 _BUSY: Final = "another process writes these files; try again"
 
 
-class ErasingLog(Protocol):
-    """A log from which rows are erased."""
-
-    @property
-    def erases(self) -> int:
-        """The number of the newest operation that erased something; 0 where there is none."""
-
-
-class ProjectionLog(ErasingLog, Protocol):
+class ProjectionLog(LogMark, Protocol):
     """What files are derived from: a log, and the rows of its accounts."""
 
-    @property
-    def log_id(self) -> str: ...
     @property
     def history(self) -> History: ...
     @property
@@ -46,20 +36,15 @@ class ProjectionLog(ErasingLog, Protocol):
     def view(self, account: str) -> Any: ...  # noqa: ANN401 -- a domain's own view of an account
 
 
-@dataclass(slots=True)
-class Checkpoint:
-    """How far files have followed a log: up to the operation `seq`, whose line has this `checksum`.
+@dataclass(frozen=True, slots=True)
+class Checkpoint(LogPosition):
+    """How far files have followed a log, which began after the operation `base`.
 
-    `base` is the operation after which the log began, `erases` the newest erase that the files know of. `boot` names
-    the system's boot: files are not synced, so those of another boot may be torn. `layout` is the version of their
-    format, `lengths` the size of each file that is only appended to.
+    `boot` names the system's boot: files are not synced, so those of another boot may be torn. `layout` is the version
+    of their format, 0 if there are none, `lengths` the size of each file that is only appended to.
     """
 
-    log_id: str = ""
     base: int = 0
-    seq: int = 0
-    checksum: str = ""
-    erases: int = 0
     boot: str = ""
     layout: int = 0
     lengths: dict[str, int] = field(default_factory=dict)
@@ -103,18 +88,15 @@ class DerivedFiles(ABC):
         except FileNotFoundError:
             found = None
         if found is None or found.get("layout") != self.layout:
-            return Checkpoint()
+            return Checkpoint("", 0, "", 0)
         return Checkpoint(**{known.name: found[known.name] for known in fields(Checkpoint)})
 
     def fits(self, checkpoint: Checkpoint) -> bool:
         """Return whether the files were made from this log, and the log still has all that they lack."""
-        history = self._log.history
         return (
-            checkpoint.layout == self.layout
-            and checkpoint.log_id == self._log.log_id
-            and checkpoint.boot == self._boot
-            and history.base_seq <= checkpoint.seq <= history.last_seq
-            and checkpoint.checksum == history.checksum(checkpoint.seq)
+            (checkpoint.layout, checkpoint.boot) == (self.layout, self._boot)
+            and self._log.history.base_seq <= checkpoint.seq
+            and LogPosition.fits(checkpoint, self._log)
         )
 
     @abstractmethod
@@ -169,33 +151,26 @@ class LogProjection(DerivedFiles):
                 await self._save(checkpoint)
             # Where a compaction has forgotten what comes next, the next call builds the files again.
             while self._log.history.base_seq <= checkpoint.seq < self._log.history.last_seq:
-                await self._apply_next(checkpoint)
+                checkpoint = await self._apply_next(checkpoint)
 
     def _new_checkpoint(self, seq: int) -> Checkpoint:
-        history = self._log.history
-        return Checkpoint(
-            log_id=self._log.log_id,
-            base=history.base_seq,
-            seq=seq,
-            checksum=history.checksum(seq),
-            erases=self._log.erases,
-            boot=self._boot,
-            layout=self.layout,
-        )
+        history, log = self._log.history, self._log
+        return Checkpoint(log.log_id, seq, history.checksum(seq), log.erases, history.base_seq, self._boot, self.layout)
 
     def _is_current(self, checkpoint: Checkpoint) -> bool:
         return checkpoint.seq == self._log.history.last_seq and (
             self.fits(checkpoint) or (checkpoint.seq == 0 and not self._list_files())
         )
 
-    async def _apply_next(self, checkpoint: Checkpoint) -> None:
+    async def _apply_next(self, checkpoint: Checkpoint) -> Checkpoint:
         history = self._log.history
         # A batch may be of many mebibytes.
         lines = await history.read_lines_async(checkpoint.seq, _OPERATIONS_PER_TURN, _BYTES_PER_TURN)
         operations, last = await asyncio.to_thread(_parse_lines, history, checkpoint.seq, lines)
         await self.apply(operations, checkpoint)
-        checkpoint.seq, checkpoint.checksum = last, self._log.history.checksum(last)
+        checkpoint = replace(checkpoint, seq=last, checksum=history.checksum(last))
         await self._save(checkpoint)
+        return checkpoint
 
 
 def read_operations(history: History, seq: int) -> tuple[list[PartialOperation], int]:

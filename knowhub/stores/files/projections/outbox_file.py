@@ -5,19 +5,26 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 import orjson
 
 from knowhub.stores.files.filesystem import FileSystem, failure_of, replace_file
 from knowhub.stores.files.log.log_line import parse_line, seal
-from knowhub.stores.files.projections.log_projection import ErasingLog
 
 _FILE: Final = "outbox.json"
 _RETRIES: Final = "retries"
 _ID_DIGITS: Final = 32
 
 LetterT = TypeVar("LetterT")
+
+
+class ErasingLog(Protocol):
+    """A log from which rows are erased."""
+
+    @property
+    def erases(self) -> int:
+        """The number of the newest operation that erased something; 0 where there is none."""
 
 
 class OutboxFile(Generic[LetterT]):

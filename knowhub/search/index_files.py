@@ -1,0 +1,82 @@
+"""The files of an account's index: numbered builds, and a note of what the build in use contains."""
+
+import os
+import shutil
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final, Generic, TypeVar
+
+import orjson
+
+from knowhub.core.projection import LogPosition
+
+NOTE: Final = "built.json"
+
+
+@dataclass(frozen=True, slots=True)
+class BuildNote(LogPosition):
+    """What a build contains: so many `documents`, up to a position of the log."""
+
+    documents: int
+    build: int
+
+
+NoteT = TypeVar("NoteT", bound=BuildNote)
+
+
+class IndexFiles(ABC, Generic[NoteT]):
+    """The folder of an index. Any process may read it; only the leader writes to it."""
+
+    def __init__(self, folder: Path, note_type: type[NoteT], layout: int) -> None:
+        self._folder = folder
+        self._note_type = note_type
+        self._layout = layout
+
+    def read_note(self) -> NoteT | None:
+        """Return the note on disk; None if there is no valid one."""
+        try:
+            record = orjson.loads((self._folder / NOTE).read_bytes())
+            return self._note_type(**record) if record["layout"] == self._layout else None
+        except (OSError, orjson.JSONDecodeError, TypeError, KeyError):
+            return None
+
+    @abstractmethod
+    def is_whole(self, note: NoteT) -> bool:
+        """Return whether the files of a build are what was written, by their checksums. Raises OSError."""
+
+    @property
+    def erase_seq(self) -> int | None:
+        """The number of the newest erase that the index on disk contains; None if there is no index."""
+        note = self.read_note()
+        if note is not None:
+            return note.erases
+        # Without a note the content is unknown.
+        return -1 if next(self._folder.glob("build-*"), None) is not None else None
+
+    def new_build(self) -> int:
+        """Return an unused build number."""
+        note = self.read_note()
+        return max([0, note.build if note is not None else 0, *(number for number, _ in self._builds())]) + 1
+
+    def _build_folder(self, build: int) -> Path:
+        return self._folder / f"build-{build}"
+
+    def _builds(self) -> Iterator[tuple[int, Path]]:
+        for folder in self._folder.glob("build-*"):
+            number = folder.name.removeprefix("build-")
+            yield (int(number) if number.isdecimal() else 0), folder
+
+    def _remove_builds_before(self, build: int) -> None:
+        for number, folder in self._builds():
+            if number < build:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def _write_note(self, note: NoteT) -> None:
+        self._publish(NOTE, orjson.dumps(asdict(note)))
+
+    def _publish(self, name: str, data: bytes) -> None:
+        temporary = self._folder / f"{name}.{os.getpid()}.tmp"
+        temporary.write_bytes(data)
+        temporary.rename(self._folder / name)
