@@ -10,7 +10,7 @@ from knowhub.knowledge.model import NewKnowledge
 from knowhub.settings import Settings
 from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.filesystem import RealFileSystem
-from knowhub.stores.files.snapshots.snapshots import SnapshotFolder, SnapshotParts
+from knowhub.stores.files.snapshots.snapshots import SnapshotFolder
 from knowhub.stores.files.subprocess_runner import SubprocessRunner, run_in_process
 from knowhub.wiring.adapters import Overrides
 from knowhub.wiring.collections import COLLECTIONS, FIXED_IDS
@@ -42,7 +42,6 @@ def hub_at(
 def folder_of(hub: Hub, root: Path, apart: SubprocessRunner | None = None) -> SnapshotFolder:
     """Return the folder of snapshots that a hub has, with another way to run what it runs apart."""
     files, fixed = RealFileSystem(), FIXED_IDS
-    parts = SnapshotParts(
+    return SnapshotFolder(
         files, DataDirectory(root), hub.store, hub.clock, hub.ids, apart or run_in_process(files), fixed, COLLECTIONS
     )
-    return SnapshotFolder(parts)

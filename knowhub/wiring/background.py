@@ -10,7 +10,7 @@ from knowhub.settings import Settings
 from knowhub.stores.files.erasing.follow_up import ErasureFollowUp
 from knowhub.stores.files.maintenance import Job, Maintenance
 from knowhub.stores.files.projections.log_projection import DisabledExport
-from knowhub.stores.files.snapshots.snapshots import SnapshotFolder, SnapshotLimits, SnapshotParts
+from knowhub.stores.files.snapshots.snapshots import SnapshotFolder, SnapshotLimits
 from knowhub.stores.files.store import FileStore
 from knowhub.wiring.adapters import Adapters
 from knowhub.wiring.collections import COLLECTIONS, FIXED_IDS
@@ -84,7 +84,7 @@ def _projections(adapters: Adapters, indexes: Indexes, exports: Exports) -> dict
 
 def _snapshot_folder(adapters: Adapters) -> SnapshotFolder:
     settings = adapters.settings
-    parts = SnapshotParts(
+    return SnapshotFolder(
         files=adapters.files,
         directory=adapters.directory,
         log=adapters.store,
@@ -95,7 +95,6 @@ def _snapshot_folder(adapters: Adapters) -> SnapshotFolder:
         collections=COLLECTIONS,
         limits=SnapshotLimits(settings.lock_timeout_s, settings.snapshot_max_bytes),
     )
-    return SnapshotFolder(parts)
 
 
 def _compaction(adapters: Adapters) -> Background:

@@ -91,8 +91,8 @@ FAULTS = (
     Fault(
         "take a line that is out of sequence",
         "log/recovery.py",
-        "seq is not None and (",
-        "seq is not None and (seq > 0 or ",
+        "if seq == next_seq or (",
+        "if seq > 0 or (",
         ["test_damaged_logs.py::test_whole_lines_that_change_places_are_named"],
     ),
     Fault(

@@ -13,7 +13,7 @@ from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.filesystem import FileSystem, RealFileSystem
 from knowhub.stores.files.snapshots.archive_reader import check_snapshot
 from knowhub.stores.files.snapshots.restore import unpack_directory
-from knowhub.stores.files.snapshots.snapshots import SnapshotFolder, SnapshotParts
+from knowhub.stores.files.snapshots.snapshots import SnapshotFolder
 from knowhub.stores.files.store import FileStore
 from knowhub.stores.files.subprocess_runner import run_in_process
 from knowhub.wiring.collections import COLLECTIONS, FIXED_IDS
@@ -34,14 +34,14 @@ Verb = Callable[[Snapshots], Coroutine[Any, Any, object]]
 def snapshots_on(store: FileStore, root: Path, files: FileSystem) -> Snapshots:
     ids = RandomIds()
     fixed = FIXED_IDS
-    parts = SnapshotParts(
+    folder = SnapshotFolder(
         files, DataDirectory(root), store, FakeClock(), ids, run_in_process(files), fixed, COLLECTIONS
     )
 
     async def make_nothing(_ctx: RequestContext) -> None:
         pass
 
-    return Snapshots(SnapshotFolder(parts), store, ids, COLLECTIONS, make_nothing)
+    return Snapshots(folder, store, ids, COLLECTIONS, make_nothing)
 
 
 async def prepare(folder: Path) -> tuple[str, State, State]:

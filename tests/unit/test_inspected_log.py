@@ -112,6 +112,36 @@ def test_a_base_that_lost_rows_is_a_problem(data: Path) -> None:
     assert said(data, Severity.PROBLEM) == {}
 
 
+def damage_of(root: Path) -> list[tuple[str, str]]:
+    """Return what an opening names: file and reason."""
+    found: list[tuple[str, str]] = []
+
+    async def look(hub: Hub) -> None:
+        found.extend((Path(damage.path).name, damage.reason) for damage in hub.store.status().damage)
+        assert hub.store.status().writable is not bool(found)
+
+    in_a_hub(root, look)
+    return found
+
+
+def test_an_opening_names_a_base_that_lost_rows(data: Path) -> None:
+    in_a_hub(data, compact)
+    assert damage_of(data) == []
+    (base,) = (data / "change_log").glob("base-*")
+    rewritten(base, -1, rows=99)
+
+    assert damage_of(data) == [(base.name, "holds 14 rows, and by its end it held 99")]
+
+
+def test_an_opening_names_the_header_of_another_segment(data: Path) -> None:
+    last = segments(data)[-1]
+    number = int(last.stem.removeprefix("segment-"))
+    # As long as before: LOCK says where the segment ends.
+    rewritten(last, 0, segment=number + 1)
+
+    assert damage_of(data) == [(last.name, f"by its header this is segment {number + 1}")]
+
+
 def test_a_base_without_the_segment_that_follows_it_is_a_problem_and_mended(data: Path) -> None:
     in_a_hub(data, compact)
     for path in segments(data):

@@ -72,11 +72,7 @@ class LockFile:
 
     def try_acquire(self) -> bool:
         """Take the writers' lock if it is free. The kernel releases it when the process dies."""
-        try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
+        return try_flock(self._descriptor)
 
     def release(self) -> None:
         unlock(self._descriptor)

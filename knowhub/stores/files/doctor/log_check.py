@@ -31,8 +31,8 @@ def check_log_files(
     findings = list(read_log(log, read, end))
     if not any(finding.severity is Severity.PROBLEM for finding in findings):
         size = format_size(sum(log.size(number) for number in [*end.segments, *([end.base] if end.base else [])]))
-        since = f" since operation {read.base_seq}" if read.base_seq else ""
-        detail = f"segments: {len(end.segments)}, operations{since}: {read.last_seq - read.base_seq}, {size}; "
+        since = f" since operation {read.history.base_seq}" if read.history.base_seq else ""
+        detail = f"segments: {len(end.segments)}, operations{since}: {read.last_seq - read.history.base_seq}, {size}; "
         yield Finding(Severity.OK, "change_log", detail + "every checksum is right")
     yield from findings
     if read.lost:

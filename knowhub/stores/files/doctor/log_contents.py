@@ -14,8 +14,6 @@ from knowhub.stores.files.doctor.keyring_check import SealedRows
 from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.lock import LOCK_BYTES, LockFile, read_boot_id
 from knowhub.stores.files.log.change_log import ChangeLog, Line
-from knowhub.stores.files.log.history import History
-from knowhub.stores.files.log.log_line import BaseHeader
 from knowhub.stores.files.log.log_reader import LogBounds, LogReader
 from knowhub.stores.files.replica import Replica
 
@@ -23,41 +21,20 @@ LOST_OPERATION = "lose_operation"
 """The name of the operation that replaces each lost operation. It changes no row."""
 
 
-class LogContents:
+class LogContents(Replica):
     """All that reading a log gave: the rows of every account, and the position of each operation.
 
     It implements `ProjectionLog`, so that derived files can be compared with it.
     """
 
     def __init__(self, log: ChangeLog, collections: Collections, row_checks: Sequence[RowCheck] = ()) -> None:
-        self._replica = Replica(log, collections, retry_key_lifetime_s=0.0)
-        self._log = log
+        super().__init__(log, collections, retry_key_lifetime_s=0.0)
         self._row_checks = row_checks
         self.log_id = ""
         self.sealed = SealedRows(collections)
         self.lost: list[int] = []
         self.erases_found: set[tuple[str, str]] = set()
         self.is_damaged = False
-
-    @property
-    def history(self) -> History:
-        """Where each operation is."""
-        return self._replica.history
-
-    @property
-    def erases(self) -> int:
-        """The number of the newest erase."""
-        return self._replica.erases
-
-    @property
-    def accounts(self) -> Sequence[str]:
-        """Every account that has rows."""
-        return list(self._replica.accounts)
-
-    @property
-    def base_seq(self) -> int:
-        """The number of the last operation of the base; 0 where there is no base."""
-        return self.history.base_seq
 
     @property
     def last_seq(self) -> int:
@@ -80,22 +57,18 @@ class LogContents:
 
     def view(self, account: str) -> AccountView:
         """Return the rows of an account."""
-        return AccountView(self._replica.account(account), now=0.0)
-
-    def begin_after(self, base: BaseHeader) -> None:
-        """Begin with a base: the operations up to its last one are known no more."""
-        self._replica.begin_after(base)
+        return AccountView(self.account(account), now=0.0)
 
     def load_rows(self, number: int, line: Line) -> None:
         """Load a line of the base `number`. Raises one of SHAPE_ERRORS for another line."""
+        super().load_rows(number, line)
         record = line.record or {}
-        self._replica.load_rows(number, line)
         self._note_rows(record.get("account", ""), record.get("changes", ()))
 
     def load_operation(self, segment: int, line: Line) -> None:
         """Load the line of an operation. Raises one of SHAPE_ERRORS for another line."""
+        super().load_operation(segment, line)
         record = line.record or {}
-        self._replica.load_operation(segment, line)
         if record["op"] == LOST_OPERATION:
             self.lost.append(record["seq"])
         if record["op"].startswith(ERASING):

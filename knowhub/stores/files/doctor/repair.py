@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 from knowhub.core.collection import Collections
@@ -10,7 +10,6 @@ from knowhub.core.errors import Conflict, Unavailable
 from knowhub.core.ids import Ids
 from knowhub.stores.files.data_directory import DataDirectory, check_format, check_log
 from knowhub.stores.files.doctor.findings import Finding, Severity
-from knowhub.stores.files.doctor.log_check import end_of_log
 from knowhub.stores.files.doctor.log_contents import LogContents, ReadOnlyLock
 from knowhub.stores.files.doctor.log_repair import quarantine_bytes, repair_log
 from knowhub.stores.files.doctor.projection_check import ProjectionsOf, check_projections
@@ -37,13 +36,11 @@ def repair(
         return []
     with _alone(files, directory) as lock:
         done = [*_erasing(files, directory, collections)]
-        log = ChangeLog(files, directory.change_log)
         try:
-            _, end = end_of_log(lock, log)
+            with closing(ChangeLog(files, directory.change_log)) as log:
+                end = LogBounds.of(log, lock)
         except ValueError:
             raise Unavailable("change_log/ holds a file whose name is no number; move it out of there") from None
-        finally:
-            log.close()
         done += _records_aside(files, directory, collections)
         done += repair_log(files, directory, end, ids)
         done += _list_unused(files, directory)
@@ -90,9 +87,10 @@ def _erasing(files: FileSystem, directory: DataDirectory, collections: Collectio
     if not old_journal.has_journal(files, directory):
         return
     path = directory.change_log / old_journal.JOURNAL
-    read = _read_whole(files, directory, collections)
+    with _read_whole(files, directory, collections) as read:
+        erases = read.erases_found
     try:
-        old_journal.finish(files, directory, lambda account, operation_id: (account, operation_id) in read.erases_found)
+        old_journal.finish(files, directory, lambda account, operation_id: (account, operation_id) in erases)
     except Unavailable:
         kept = quarantine_bytes(files, directory.quarantine, "erase.journal-damaged", files.read(path))
         files.remove(path)
@@ -104,20 +102,20 @@ def _erasing(files: FileSystem, directory: DataDirectory, collections: Collectio
     yield Finding(Severity.NOTE, str(path), "an erasing that was broken off was carried out, or thrown away")
 
 
-def _read_whole(files: FileSystem, directory: DataDirectory, collections: Collections) -> LogContents:
-    log = ChangeLog(files, directory.change_log)
-    read = LogContents(log, collections)
-    try:
-        read.read(LogBounds.of(log))
-    finally:
-        log.close()
-    return read
+@contextmanager
+def _read_whole(
+    files: FileSystem, directory: DataDirectory, collections: Collections, lock: ReadOnlyLock | None = None
+) -> Iterator[LogContents]:
+    with closing(ChangeLog(files, directory.change_log)) as log:
+        read = LogContents(log, collections)
+        read.read(LogBounds.of(log, lock))
+        yield read
 
 
 def _records_aside(files: FileSystem, directory: DataDirectory, collections: Collections) -> Iterator[Finding]:
     """Move the record files of a damaged log to the quarantine: they may contain rows that are lost."""
-    read = _read_whole(files, directory, collections)
-    existing = sorted(directory.records.rglob("*.jsonl")) if read.is_damaged else []
+    with _read_whole(files, directory, collections) as read:
+        existing = sorted(directory.records.rglob("*.jsonl")) if read.is_damaged else []
     for path in existing:
         files.make_folder(directory.quarantine)
         name = str(path.relative_to(directory.records)).replace("/", "%2F")
@@ -149,15 +147,9 @@ def _rebuild(
     projections: ProjectionsOf,
 ) -> Iterator[Finding]:
     """Remove derived files that differ from the log. The next leader builds them again."""
-    log = ChangeLog(files, directory.change_log)
-    read = LogContents(log, collections)
-    try:
-        _, end = end_of_log(lock, log)
-        read.read(end)
+    with _read_whole(files, directory, collections, lock) as read:
         for checked in check_projections(projections(read), read):
             if not checked.is_right:
                 checked.projection.discard()
                 detail = f"{checked.finding.detail.partition(';')[0]}: removed, and the next leader builds it again"
                 yield Finding(Severity.NOTE, checked.finding.subject, detail)
-    finally:
-        log.close()

@@ -12,6 +12,7 @@ from knowhub.core.erasing import Erasing
 from knowhub.core.errors import KnowHubError
 from knowhub.core.operation import Outcome
 from knowhub.stores.files.batch import Batch, Request
+from knowhub.stores.files.data_directory import SCRATCH
 from knowhub.stores.files.erasing.erase_plan import ErasePlan, erase_from_quarantine, plan_erase
 from knowhub.stores.files.erasing.line_eraser import Target
 from knowhub.stores.files.filesystem import failure_of
@@ -32,7 +33,6 @@ from knowhub.stores.files.log.rewrite import (
 )
 from knowhub.stores.files.projections.plain_files import remove_tree
 from knowhub.stores.files.replica import Replica
-from knowhub.stores.files.snapshots.restore import SCRATCH
 
 _TEMPORARY: Final = ".tmp"
 # Writers wait while this much is copied; a larger segment is closed first.

@@ -287,8 +287,10 @@ class Line:
     def operation(self) -> PartialOperation | None:
         """Its operation, with the rows as text; None if the line is damaged or holds none."""
         if self._operation is None and self.is_whole:
-            with suppress(ValueError):
+            try:
                 self._operation = decode_operation(self.data)
+            except ValueError:
+                return None
         return self._operation
 
     @property

@@ -1,14 +1,12 @@
 """Following the log: taking in, in order, what other processes have acknowledged."""
 
-from functools import partial
 from typing import Protocol
 
 from knowhub.stores.files.lock import Position
-from knowhub.stores.files.log.change_log import lines_of
 from knowhub.stores.files.log.history import History
 from knowhub.stores.files.log.loader import Loaded, StoreContext
 from knowhub.stores.files.log.log_reader import LogReader, LogSink
-from knowhub.stores.files.log.recovery import Damage, try_load
+from knowhub.stores.files.log.recovery import Damage
 
 
 class FollowingSink(LogSink, Protocol):
@@ -96,11 +94,7 @@ class LogCursor:
             if segment > self.position.segment:
                 header, length = self._log.header(segment)
                 self.position = Position(header.generation if header else 1, segment, length)
-            durable = None if following is None else following.previous_length or 0
-            reader = LogReader(self._log, self._sink, self._sink.history.last_seq)
-            end = reader.read_lines(segment, self.position.offset, self._log.size(segment), durable)
-            self.damage += reader.damage
-            self.position = Position(self.position.generation, segment, end)
+            self._read(None if following is None else following.previous_length or 0)
         self._log.sync(self.position.segment)
         self._log.sync_folder()
         generation = max(self.position.generation, self._log.active.generation)
@@ -113,19 +107,19 @@ class LogCursor:
         if stop < end:
             # Never cut a line in two: the piece ends where the line that crosses the limit does.
             stop += len(self._log.line_at(segment, stop))
-        for line in lines_of(self._log.read(segment, start, stop), start):
-            told = line.operation if line.record is not None else None
-            if told is None or told.seq != self._sink.history.last_seq + 1:
-                self._name_damage(segment, line.offset, "an acknowledged line is damaged")
-                return False
-            odd = try_load(self._log.path(segment), line, partial(self._sink.load_operation, segment))
-            if odd is not None:
-                self.damage.append(odd)
-                return False
-            self.position = Position(self.position.generation, segment, line.offset + len(line.data))
-        if self.position.offset < stop:
-            self._name_damage(segment, self.position.offset, "the file ends here, acknowledged bytes are gone")
+        self._read(stop)
         return self.position.offset >= end
+
+    def _read(self, durable: int | None) -> None:
+        """Apply the lines of this segment up to its durable end; None if only the log itself can tell that."""
+        position = self.position
+        reader = LogReader(self._log, self._sink, self._sink.history.last_seq)
+        reader.damage, reader.offset = self.damage, position.offset
+        try:
+            size = self._log.size(position.segment)
+            reader.offset = reader.read_lines(position.segment, position.offset, size, durable)
+        finally:
+            self.position = Position(position.generation, position.segment, reader.offset)
 
     def _name_damage(self, segment: int, offset: int, reason: str) -> None:
         self.damage.append(Damage(str(self._log.path(segment)), offset, reason))

@@ -14,6 +14,7 @@ from knowhub.core.ids import seq_of
 from knowhub.core.operation import Operation
 from knowhub.stores.files.log.change_log import ChangeLog, Line
 from knowhub.stores.files.log.log_line import is_sealed, line_checksum
+from knowhub.stores.files.log.partial_line import PartialOperation, decode_operation
 from knowhub.stores.files.log.recovery import Damage
 
 _OFFSET_BITS = 40
@@ -155,18 +156,16 @@ class History:
                 self.damage.append(Damage(path, offset, "an acknowledged line was damaged since it was read"))
         return operation
 
-    def read_lines(self, after_seq: int, limit: int, limit_bytes: int) -> list[bytes]:
+    def operations(self, after_seq: int, last_seq: int) -> Iterator[PartialOperation]:
+        """Yield the operations between two sequence numbers, with their rows as text."""
+        return map(decode_operation, filter(None, map(self.line, range(after_seq + 1, last_seq + 1))))
+
+    async def read_lines(self, after_seq: int, limit: int, limit_bytes: int) -> list[bytes]:
         """Return lines that follow a sequence number, oldest first, with one read a segment.
 
-        Up to `limit` of them, fewer when they begin more than `limit_bytes` behind the first one.
+        Up to `limit` of them, fewer when they begin more than `limit_bytes` behind the first one. Other tasks run while
+        a long line is read.
         """
-        lines: list[bytes] = []
-        for segment, offsets in self._find_offsets(after_seq, limit, limit_bytes):
-            lines += self._split_lines(segment, offsets, self._log.line_at(segment, offsets[-1]))
-        return lines
-
-    async def read_lines_async(self, after_seq: int, limit: int, limit_bytes: int) -> list[bytes]:
-        """Return the same as `read_lines`, and let other tasks run while a long line is read."""
         lines: list[bytes] = []
         for segment, offsets in self._find_offsets(after_seq, limit, limit_bytes):
             lines += self._split_lines(segment, offsets, await self._log.line_at_async(segment, offsets[-1]))

@@ -88,8 +88,8 @@ class LogBounds:
 class LogReader:
     """Hands the good lines of a log to a sink, and names all others. Behind damage it reads on.
 
-    `ends` says where the lines of each segment end that count. `log_id`, `generation` and `last_seq` are those that
-    the log had at the last line.
+    `ends` says where the lines of each segment end that count, `offset` where the last good line ends. `log_id`,
+    `generation` and `last_seq` are those that the log had at that line.
     """
 
     def __init__(self, log: ChangeLog, sink: LogSink, last_seq: int = 0) -> None:
@@ -100,6 +100,7 @@ class LogReader:
         self.generation = 1
         self.last_seq = last_seq
         self.ends: dict[int, int] = {}
+        self.offset = 0
 
     def read(self, bounds: LogBounds) -> None:
         """Read the base and all segments. Raises OSError."""
@@ -130,11 +131,16 @@ class LogReader:
         )
         if size < end:
             self.report(path, size, f"the file ends here, {end - size} acknowledged bytes are gone")
-        load = partial(self._sink.load_operation, number)
-        for line in found.lines:
-            if (odd := try_load(path, line, load)) is not None:
-                self.report(path, odd.offset, odd.reason)
-            self.last_seq = line.operation.seq if line.operation is not None else self.last_seq
+        load, last = partial(self._sink.load_operation, number), None
+        try:
+            for line in found.lines:
+                if (odd := try_load(path, line, load)) is not None:
+                    self.report(path, odd.offset, odd.reason)
+                last = line
+        finally:
+            if last is not None:
+                self.offset = last.offset + len(last.data)
+                self.last_seq = (last.operation or decode_operation(last.data)).seq
         for damage in found.damage:
             self.report(path, damage.offset, damage.reason)
         # All damage in the order of the file.

@@ -65,7 +65,7 @@ def _valid_lines(judged: SegmentCheck, path: Path, lines: Iterator[Line]) -> Ite
     for line in lines:
         if line.offset >= judged.end:
             return
-        if line.operation is None:
+        if not line.is_whole:
             judged.damage.append(Damage(str(path), line.offset, _reason(line)))
         else:
             yield line
@@ -93,15 +93,14 @@ def quarantine(files: FileSystem, folder: Path, log: ChangeLog, segment: int, st
 def _check_sequence(lines: Iterator[Line], next_seq: int, *, after_bad: bool) -> Iterator[Line]:
     """Mark lines with a wrong number as bad. A gap in the numbers is accepted only after a bad line."""
     for line in lines:
-        seq = line.operation.seq if line.operation else None
-        in_sequence = seq is not None and (seq == next_seq or (after_bad and seq > next_seq))
-        if not in_sequence:
+        operation = line.operation
+        seq = operation.seq if operation is not None else -1
+        if seq == next_seq or (after_bad and seq > next_seq):
+            after_bad, next_seq = False, seq + 1
+            yield line
+        else:
             after_bad = True
             yield Line(line.offset, line.data, is_whole=False)
-            continue
-        after_bad = False
-        next_seq = seq + 1 if seq is not None else next_seq
-        yield line
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,6 @@ from knowhub.stores.files.projections.log_projection import (
     Checkpoint,
     LogProjection,
     ProjectionLog,
-    read_operations,
 )
 from knowhub.stores.files.projections.plain_files import (
     TEMPORARY,
@@ -150,11 +149,9 @@ class DirectoryExport(LogProjection):
         return touched
 
     def _pending_ids(self, seq: int) -> set[tuple[str, str]]:
-        waiting: set[tuple[str, str]] = set()
-        while seq < self._log.history.last_seq:
-            operations, seq = read_operations(self._log.history, seq)
-            waiting |= {(account, row_id) for account, ids in self._group_ids(operations).items() for row_id in ids}
-        return waiting
+        history = self._log.history
+        pending = self._group_ids(history.operations(seq, history.last_seq))
+        return {(account, row_id) for account, row_ids in pending.items() for row_id in row_ids}
 
     async def _write_all(self, account: str, row_ids: Iterable[str]) -> set[str]:
         """Write the directories of rows, some at a time; return their paths."""

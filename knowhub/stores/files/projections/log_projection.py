@@ -2,7 +2,7 @@
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, Final, Protocol
@@ -31,7 +31,7 @@ class ProjectionLog(LogMark, Protocol):
     @property
     def history(self) -> History: ...
     @property
-    def accounts(self) -> Sequence[str]: ...
+    def accounts(self) -> Collection[str]: ...
     async def refresh(self) -> None: ...
     def view(self, account: str) -> Any: ...  # noqa: ANN401 -- a domain's own view of an account
 
@@ -165,17 +165,12 @@ class LogProjection(DerivedFiles):
     async def _apply_next(self, checkpoint: Checkpoint) -> Checkpoint:
         history = self._log.history
         # A batch may be of many mebibytes.
-        lines = await history.read_lines_async(checkpoint.seq, _OPERATIONS_PER_TURN, _BYTES_PER_TURN)
+        lines = await history.read_lines(checkpoint.seq, _OPERATIONS_PER_TURN, _BYTES_PER_TURN)
         operations, last = await asyncio.to_thread(_parse_lines, history, checkpoint.seq, lines)
         await self.apply(operations, checkpoint)
         checkpoint = replace(checkpoint, seq=last, checksum=history.checksum(last))
         await self._save(checkpoint)
         return checkpoint
-
-
-def read_operations(history: History, seq: int) -> tuple[list[PartialOperation], int]:
-    """Return the next operations behind `seq`, and the number up to which no other can be read."""
-    return _parse_lines(history, seq, history.read_lines(seq, _OPERATIONS_PER_TURN, _BYTES_PER_TURN))
 
 
 def _parse_lines(history: History, seq: int, lines: Sequence[bytes]) -> tuple[list[PartialOperation], int]:

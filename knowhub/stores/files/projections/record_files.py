@@ -17,7 +17,7 @@ from knowhub.core.projection import CheckResult, RecordFormat
 from knowhub.core.request_context import DEFAULT_ACCOUNT
 from knowhub.stores.files.filesystem import FileSystem, write_all
 from knowhub.stores.files.log.partial_line import PartialChange, PartialOperation, decode_base_line, row_text
-from knowhub.stores.files.projections.log_projection import Checkpoint, LogProjection, ProjectionLog, read_operations
+from knowhub.stores.files.projections.log_projection import Checkpoint, LogProjection, ProjectionLog
 
 _MAX_NAME_BYTES: Final = 200
 _READABLE_CHARS, _DIGEST_DIGITS = 16, 32
@@ -110,12 +110,8 @@ class RecordFiles(LogProjection):
         for line in history.base_lines():
             base = decode_base_line(line)
             yield from self._lines(base.account or "", base.changes or ())
-        seq = history.base_seq
-        while seq < last:
-            operations, seq = read_operations(history, seq)
-            for operation in operations:
-                if operation.seq <= last:
-                    yield from self._lines(operation.account, operation.changes)
+        for operation in history.operations(history.base_seq, last):
+            yield from self._lines(operation.account, operation.changes)
 
     def _existing(self) -> list[Path]:
         return sorted(self._folder.rglob("*.jsonl"))

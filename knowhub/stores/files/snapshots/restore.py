@@ -23,8 +23,6 @@ from knowhub.stores.files.snapshots.snapshot_manifest import DamagedSnapshot, Ma
 ItemT = TypeVar("ItemT")
 
 DIFFERENCES = "differences.jsonl"
-SCRATCH = ".restore-"
-"""The name of the folder in which a restore is prepared begins so."""
 
 _ROWS_A_PIECE = 1000
 _Rows = Mapping[tuple[str, str], bytes]

@@ -17,7 +17,7 @@ from knowhub.core.operation import Row, View
 from knowhub.core.store_results import SnapshotEntry, SnapshotReason, SnapshotRow
 from knowhub.engine.account import Account
 from knowhub.engine.overlay import Overlay
-from knowhub.stores.files.data_directory import KEYRING, DataDirectory
+from knowhub.stores.files.data_directory import KEYRING, SCRATCH, DataDirectory
 from knowhub.stores.files.filesystem import FileSystem, failure_of
 from knowhub.stores.files.keys.keyring import FileKeyring
 from knowhub.stores.files.lock import lock_folder
@@ -25,7 +25,7 @@ from knowhub.stores.files.log.history import History
 from knowhub.stores.files.projections.plain_files import remove_tree
 from knowhub.stores.files.snapshots.archive_reader import read_manifest
 from knowhub.stores.files.snapshots.archive_writer import temporary_path
-from knowhub.stores.files.snapshots.restore import DIFFERENCES, SCRATCH
+from knowhub.stores.files.snapshots.restore import DIFFERENCES
 from knowhub.stores.files.snapshots.snapshot_manifest import TIMESTAMP, DamagedSnapshot
 from knowhub.stores.files.store import FileStore, LogState
 from knowhub.stores.files.subprocess_runner import SubprocessRunner
@@ -56,17 +56,25 @@ def snapshot_path(directory: DataDirectory, ts: str) -> Path:
     return directory.snapshots / f"{_PREFIX}{ts}{_SUFFIX}"
 
 
+@dataclass(frozen=True, slots=True)
 class SnapshotFolder:
-    """Snapshots of one open directory. One process at a time changes them: it holds a lock on their folder."""
+    """Snapshots of one open directory. One process at a time changes them: it holds a lock on their folder.
 
-    def __init__(self, parts: "SnapshotParts") -> None:
-        self._parts = parts
-        self._files = parts.files
-        self._directory = parts.directory
-        self._keyring = FileKeyring(parts.files, parts.directory, parts.limits.wait_s)
+    `fixed` are ids that every account has, by collection.
+    """
+
+    files: FileSystem
+    directory: DataDirectory
+    log: FileStore
+    clock: Clock
+    ids: Ids
+    run_subprocess: SubprocessRunner
+    fixed: Mapping[str, frozenset[str]]
+    collections: Collections
+    limits: SnapshotLimits = field(default_factory=SnapshotLimits)
 
     async def entries(self) -> Sequence[SnapshotEntry]:
-        return await asyncio.to_thread(list_snapshots, self._files, self._directory)
+        return await asyncio.to_thread(list_snapshots, self.files, self.directory)
 
     async def create(self, reason: SnapshotReason) -> SnapshotEntry:
         async with self._lock_snapshots():
@@ -76,8 +84,8 @@ class SnapshotFolder:
         async with self._lock_snapshots():
             path = self._existing(ts)
             try:
-                self._files.remove(path)
-                await asyncio.to_thread(self._files.sync_folder, path.parent)
+                self.files.remove(path)
+                await asyncio.to_thread(self.files.sync_folder, path.parent)
             except OSError as problem:
                 raise failure_of(problem, f"it is not certain that snapshot {ts} is gone") from problem
 
@@ -85,40 +93,41 @@ class SnapshotFolder:
     async def prepare(self, ts: str, account: str) -> AsyncIterator["PreparedSnapshot"]:
         async with self._lock_snapshots():
             archive = self._existing(ts)
-            scratch = self._directory.snapshots / f"{SCRATCH}{self._parts.ids.hex(_SCRATCH_DIGITS)}"
+            scratch = self.directory.snapshots / f"{SCRATCH}{self.ids.hex(_SCRATCH_DIGITS)}"
             try:
                 place = await self._prepare(archive, scratch, account)
 
                 async def keep() -> SnapshotEntry:
                     # Keys before rows: no row may be without its key. A destroyed key stays destroyed.
-                    await self._keyring.import_keys(scratch / KEYRING)
+                    keyring = FileKeyring(self.files, self.directory, self.limits.wait_s)
+                    await keyring.import_keys(scratch / KEYRING)
                     return await self._create(SnapshotReason.BEFORE_RESTORE)
 
                 yield PreparedSnapshot(
-                    self._parts.log.history,
+                    self.log.history,
                     account,
                     place.last_seq,
                     scratch / DIFFERENCES,
                     keep,
                     archive.name,
-                    self._parts.collections,
+                    self.collections,
                 )
             finally:
-                remove_tree(self._files, scratch)
+                remove_tree(self.files, scratch)
 
     async def _prepare(self, archive: Path, scratch: Path, account: str) -> LogState:
-        place = await self._parts.log.place()
+        place = await self.log.place()
         order = {
             "archive": str(archive),
             "scratch": str(scratch),
             "account": account,
-            "fixed": {name: sorted(ids) for name, ids in self._parts.fixed.items()},
+            "fixed": {name: sorted(ids) for name, ids in self.fixed.items()},
             "end": [place.end.segment, place.end.offset],
-            "max_bytes": self._parts.limits.max_bytes,
+            "max_bytes": self.limits.max_bytes,
         }
         try:
-            self._files.make_folder(scratch)
-            answer = await self._parts.run_subprocess("prepare_restore", self._directory.root, order)
+            self.files.make_folder(scratch)
+            answer = await self.run_subprocess("prepare_restore", self.directory.root, order)
         except OSError as problem:
             raise failure_of(problem, "nothing was restored") from problem
         if "damaged" in answer:
@@ -131,21 +140,21 @@ class SnapshotFolder:
 
     async def _create(self, reason: SnapshotReason) -> SnapshotEntry:
         for _ in range(_TRIES):
-            place = await self._parts.log.place()
+            place = await self.log.place()
             ts = self._free_timestamp()
             try:
                 entry = await self._write(place, ts, reason)
             except FileNotFoundError:
                 # Another process has compacted the log meanwhile.
                 continue
-            if (await self._parts.log.place()).erases == place.erases:
+            if (await self.log.place()).erases == place.erases:
                 return entry
             # The snapshot may contain what was erased meanwhile.
-            self._files.remove(snapshot_path(self._directory, ts))
+            self.files.remove(snapshot_path(self.directory, ts))
         raise Conflict("the log was compacted, or erased from, again and again; no snapshot was made, try it again")
 
     async def _write(self, place: LogState, ts: str, reason: SnapshotReason) -> SnapshotEntry:
-        created_at = iso(self._parts.clock.now())
+        created_at = iso(self.clock.now())
         order = {
             "manifest": {
                 "ts": ts,
@@ -159,14 +168,14 @@ class SnapshotFolder:
             "numbers": place.numbers,
             "end": place.end.offset,
         }
-        temporary, path = temporary_path(self._directory, ts), snapshot_path(self._directory, ts)
+        temporary, path = temporary_path(self.directory, ts), snapshot_path(self.directory, ts)
 
         def put_in_place() -> None:
-            self._files.rename(temporary, path)
-            self._files.sync_folder(path.parent)
+            self.files.rename(temporary, path)
+            self.files.sync_folder(path.parent)
 
         try:
-            answer = await self._parts.run_subprocess("write_snapshot", self._directory.root, order)
+            answer = await self.run_subprocess("write_snapshot", self.directory.root, order)
             await asyncio.to_thread(put_in_place)
         except FileNotFoundError:
             raise
@@ -176,48 +185,33 @@ class SnapshotFolder:
 
     @asynccontextmanager
     async def _lock_snapshots(self) -> AsyncIterator[None]:
-        wait_s = self._parts.limits.wait_s
-        async with lock_folder(self._files, self._directory.snapshots, wait_s, _REFUSAL):
+        wait_s = self.limits.wait_s
+        async with lock_folder(self.files, self.directory.snapshots, wait_s, _REFUSAL):
             self._remove_partial_files()
             yield
 
     def _remove_partial_files(self) -> None:
         """Remove the files of a process that died. Needs the lock on the folder."""
-        for name in self._files.names(self._directory.snapshots):
-            path = self._directory.snapshots / name
+        for name in self.files.names(self.directory.snapshots):
+            path = self.directory.snapshots / name
             if name.startswith(SCRATCH):
-                remove_tree(self._files, path)
+                remove_tree(self.files, path)
             elif name.startswith(_PREFIX) and name.endswith(_TEMPORARY):
-                self._files.remove(path)
+                self.files.remove(path)
 
     def _existing(self, ts: str) -> Path:
-        path = snapshot_path(self._directory, ts)
-        if not TIMESTAMP.fullmatch(ts) or self._files.inode(path) is None:
+        path = snapshot_path(self.directory, ts)
+        if not TIMESTAMP.fullmatch(ts) or self.files.inode(path) is None:
             raise NotFound.of("snapshot", ts)
         return path
 
     def _free_timestamp(self) -> str:
-        second = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(self._parts.clock.now()))
-        taken, ts, number = set(_timestamps(self._files, self._directory)), second, 1
+        second = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(self.clock.now()))
+        taken, ts, number = set(_timestamps(self.files, self.directory)), second, 1
         while ts in taken:
             number += 1
             ts = f"{second}-{number}"
         return ts
-
-
-@dataclass(frozen=True, slots=True)
-class SnapshotParts:
-    """What a folder of snapshots works with. `fixed` are ids that every account has, by collection."""
-
-    files: FileSystem
-    directory: DataDirectory
-    log: FileStore
-    clock: Clock
-    ids: Ids
-    run_subprocess: SubprocessRunner
-    fixed: Mapping[str, frozenset[str]]
-    collections: Collections
-    limits: SnapshotLimits = field(default_factory=SnapshotLimits)
 
 
 @dataclass(frozen=True, slots=True)
