@@ -25,8 +25,8 @@ from typing import Any
 
 import httpx
 
-from benchmarks.bench_retrieval import PACKAGED, TOP_K, lines, relevance, scores
-from benchmarks.servers import knowhub, running
+from benchmarks.bench_retrieval import TOP_K, lines, relevance, scores
+from benchmarks.servers import PACKAGED, knowhub, running
 from knowhub.context import uri
 from knowhub.context.model import PARTS, ContextSummary, MemoryCategory
 from knowhub.context.queries import SEARCHED_TEXTS, audience_facets

@@ -20,7 +20,7 @@ from typing import Any
 
 import httpx
 
-from benchmarks.servers import knowhub, running
+from benchmarks.servers import PACKAGED, knowhub, running
 
 TOP_K = 10
 CLIENTS = 8
@@ -37,7 +37,6 @@ HYBRID_GOALS = {
     "squad_dev": ("ndcg@10", 0.915),
     "cranfield": ("ndcg@10", 0.40),
 }
-PACKAGED = {"KNOWHUB_EMBEDDING": "auto"}
 
 
 async def main() -> None:

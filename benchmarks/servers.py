@@ -13,6 +13,8 @@ from pathlib import Path
 
 _START_TIMEOUT_S = 60.0
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+# Servers search by words only unless they are given these settings.
+PACKAGED = {"KNOWHUB_EMBEDDING": "auto"}
 
 
 @dataclass(frozen=True, slots=True)
