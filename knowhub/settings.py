@@ -44,6 +44,7 @@ class Settings(BaseSettings):
     shutdown_timeout_s: int = Field(default=25, ge=2)
     rate_limit_per_minute: int = Field(default=0, ge=0)
     writes_per_day: int = Field(default=0, ge=0)
+    mcp_tools: str = Field(default="core", min_length=1)
     cors_origins: Annotated[tuple[str, ...], NoDecode] = ()
     index_interval_s: float = Field(default=1.0, gt=0)
     index_batch: int = Field(default=4000, ge=1)

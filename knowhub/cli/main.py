@@ -26,6 +26,7 @@ class CommandEntry(NamedTuple):
 
 COMMANDS = {
     "serve": CommandEntry("serve", "Run the server until Ctrl-C or SIGTERM."),
+    "mcp": CommandEntry("mcp", "Serve MCP on stdin and stdout, for agents that start it themselves."),
     "demo": CommandEntry("demo", "Load examples into a new directory, ask ten questions, and serve."),
     "save": CommandEntry("records", "Save what was learned, and print its id."),
     "search": CommandEntry("records", "Find records about QUERY, the best first."),

@@ -24,6 +24,7 @@ from knowhub.web.auth import AuthMiddleware, say_how_to_begin
 from knowhub.web.browsers import Cors, page_headers
 from knowhub.web.json_depth import json_limits
 from knowhub.web.limits import ConcurrencyLimit, RateLimiter, RateLimits
+from knowhub.web.mcp.endpoint import make_route
 from knowhub.web.metrics import Metrics
 from knowhub.web.middleware import HostGuard, RequestIdMiddleware
 from knowhub.web.request_guard import BodyRules, RequestGuard
@@ -75,6 +76,7 @@ def create_app(settings: Settings, hub: Hub | None = None) -> FastAPI:
     if hub is not None:
         _use(app, hub)
     app.router.routes.extend(_ROUTES)
+    app.router.routes.append(make_route(settings.mcp_tools))
     _serve_docs(app)
     error_responses.install(app, [route for route in app.routes if isinstance(route, StarletteRoute)])
     openapi.install(app, _GROUPS)

@@ -1,0 +1,104 @@
+"""`/mcp`: MCP over streamable HTTP, in the same process and behind the same guards as the API.
+
+The library is imported with the first request: it costs as much as a third of a start.
+"""
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import ValidationError
+from starlette.requests import Request
+from starlette.routing import Route
+from starlette.types import Message, Receive, Scope, Send
+
+from knowhub.bootstrap import Hub
+from knowhub.core.errors import Forbidden, InvalidInput
+from knowhub.core.request_context import CONTEXT_IDS, RequestContext
+from knowhub.web.auth import context_of
+from knowhub.web.mcp.tools import ToolSet, choose_tools
+from knowhub.web.request_guard import BODY
+from knowhub.web.schemas.parts import CallerIds
+
+if TYPE_CHECKING:
+    from mcp.server.lowlevel.server import Server
+
+PATH: Final = "/mcp"
+# In the address, `?user=li` is shorter than `?user_id=li`.
+_NAMES: Final = {name.removesuffix("_id"): name for name in CONTEXT_IDS} | {"account": "account"}
+
+
+class McpEndpoint:
+    """An ASGI app for one path. Each request is answered on its own; no session is kept."""
+
+    def __init__(self, tools: ToolSet) -> None:
+        self._tools = tools
+        self._server: asyncio.Task[Server[Any]] | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one POST."""
+        if self._server is None:
+            self._server = asyncio.create_task(asyncio.to_thread(_make_server, self._tools), name="loading MCP")
+        server = await asyncio.shield(self._server)
+        from mcp.server.streamable_http_manager import StreamableHTTPSessionManager  # noqa: PLC0415 -- see above
+
+        # The library refuses white space that HTTP allows around the value of a header.
+        headers = [(name, value.strip()) for name, value in scope["headers"]]
+        # The size was checked before; a limit of the library would contradict the setting.
+        size = max(1, len(scope.get(BODY, b"")))
+        manager = StreamableHTTPSessionManager(server, json_response=True, stateless=True, max_request_body_size=size)
+        async with manager.run():
+            await manager.handle_request({**scope, "headers": headers}, _replay(scope, receive), send)
+
+
+def make_route(tools: str) -> Route:
+    """Return the route for the tools of KNOWHUB_MCP_TOOLS. Raises InvalidInput for an unknown tool.
+
+    Other methods than POST are answered 405: streams from the server are not offered.
+    """
+    try:
+        chosen = choose_tools(tools)
+    except ValueError as error:
+        raise InvalidInput.of("KNOWHUB_MCP_TOOLS", str(error)) from error
+    return Route(PATH, McpEndpoint(chosen), methods=["POST"], include_in_schema=False)
+
+
+async def caller_of(request: Request | None) -> tuple[Hub, RequestContext]:
+    """Return the hub and the caller: the holder of the key, and the ids in the address.
+
+    Raises InvalidInput for an unknown or invalid id, and Forbidden for an id that is not the key's.
+    """
+    if request is None:
+        raise Forbidden("this transport names no caller")
+    unknown = sorted(set(request.query_params) - _NAMES.keys() - set(_NAMES.values()))
+    if unknown:
+        raise InvalidInput.of(unknown[0], f"unknown in the address; known are {', '.join(_NAMES)}")
+    given = {_NAMES.get(name, name): value for name, value in request.query_params.items()}
+    try:
+        ids = CallerIds.model_validate(given)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise InvalidInput.of(str(first["loc"][0]), first["msg"]) from error
+    return request.app.state.hub, context_of(request, ids)
+
+
+def _make_server(tools: ToolSet) -> "Server[Any]":
+    from knowhub.web.mcp.server import HubServer  # noqa: PLC0415 -- see above
+
+    async def load_tools() -> ToolSet:
+        return tools
+
+    return HubServer(load_tools, caller_of).server
+
+
+def _replay(scope: Scope, receive: Receive) -> Receive:
+    """Return a `receive` that gives the body which the guard has read already."""
+    body: bytes | None = scope.get(BODY, b"")
+
+    async def replay() -> Message:
+        nonlocal body
+        if body is None:
+            return await receive()
+        whole, body = body, None
+        return {"type": "http.request", "body": whole, "more_body": False}
+
+    return replay

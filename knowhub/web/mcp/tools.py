@@ -1,0 +1,258 @@
+"""The tools that KnowHub offers over MCP: what each takes, what it does, and what it answers."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from knowhub.bootstrap import Hub
+from knowhub.context.commit_model import SessionCommit
+from knowhub.context.model import Level
+from knowhub.conversations.messages import Message
+from knowhub.core.errors import NotFound
+from knowhub.core.request_context import RequestContext
+from knowhub.knowledge.model import Feedback, KnowledgeType, NewKnowledge
+from knowhub.usecases.recall import RecallQuery
+from knowhub.web.mcp.fenced_text import fence_rows
+from knowhub.web.schemas.parts import Label, Text
+from knowhub.web.views import make_commit_view
+
+_MEMORY_SCHEME: Final = "ctx://"
+PROFILE: Final = "profile"
+_RECORD_PREFIX: Final = "knowledge-"
+_Name = Annotated[Label, StringConstraints(min_length=1)]
+_Content = Annotated[Text, StringConstraints(min_length=1)]
+
+
+class Arguments(BaseModel):
+    """The arguments of a tool: strict types, no unknown names."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class RecallArguments(Arguments):
+    query: _Content = Field(description="What you want to know or do.")
+    limit: int = Field(default=8, ge=1, le=50)
+
+
+class ReadArguments(Arguments):
+    id: _Content = Field(description="An id from recall.")
+
+
+class SaveArguments(Arguments):
+    content: _Content = Field(description="Complete enough to act on.")
+    task: Text = Field(default="", description="When it applies.")
+    type: Literal["user_profile", "strategy", "tool", "usecase", "definition", "plan"] = "strategy"
+
+
+class SaidMessage(Arguments):
+    role: Literal["user", "assistant", "tool"]
+    content: Text
+
+
+class RememberArguments(Arguments):
+    messages: list[SaidMessage] = Field(min_length=1, max_length=1_000, description="Oldest first.")
+    session_id: Label = Field(default="", description="The same id adds to a session.")
+
+
+class FeedbackArguments(Arguments):
+    id: _Name
+    verdict: Literal["helped", "wrong"]
+    reason: Text = ""
+
+
+class UndoArguments(Arguments):
+    operation_id: _Name
+
+
+class NoArguments(Arguments):
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class ToolAnswer:
+    """What a tool answers: a text for the model, and the same as data."""
+
+    text: str
+    data: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class McpTool:
+    """A tool. `run` raises KnowHubError; `is_core` tools are offered unless the settings say otherwise."""
+
+    name: str
+    description: str
+    arguments: type[Arguments]
+    run: Callable[[Hub, RequestContext, Any], Awaitable[ToolAnswer]]
+    is_core: bool = True
+    is_read_only: bool = False
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The JSON schema of the arguments."""
+        schema: dict[str, Any] = _shorten_schema(self.arguments.model_json_schema())
+        return schema
+
+
+async def recall(hub: Hub, ctx: RequestContext, sent: RecallArguments) -> ToolAnswer:
+    """Search records, keywords and memories together."""
+    found = await hub.recall.recall(ctx, RecallQuery(sent.query, sent.limit))
+    rows = [
+        {"id": item.id, "source": item.source.value, "kind": item.kind, "title": item.title, "text": item.text}
+        for item in found.items
+    ]
+    data = {"results": rows, "degraded": list(found.degraded), "index_lag": found.index_lag}
+    return ToolAnswer(fence_rows(rows) if rows else "Nothing is known about this.", data)
+
+
+async def read(hub: Hub, ctx: RequestContext, sent: ReadArguments) -> ToolAnswer:
+    """Read a record, memory, keyword, info or resource, whole. The sealed part of a resource is never shown."""
+    row = await _read_row(hub, ctx, sent.id)
+    return ToolAnswer(fence_rows([row]), row)
+
+
+async def save(hub: Hub, ctx: RequestContext, sent: SaveArguments) -> ToolAnswer:
+    """Save a record."""
+    new = NewKnowledge(task=sent.task, content=sent.content, types=[KnowledgeType(sent.type).value])
+    saved = await hub.knowledge.records.save(ctx, new)
+    data = {"id": saved.record["id"], "operation_id": saved.operation_id, "duplicate_of": saved.duplicate_of}
+    if saved.duplicate_of:
+        return ToolAnswer(f"Known already as {saved.duplicate_of}; nothing was written.", data)
+    return ToolAnswer(f"Saved {data['id']} for {', '.join(saved.record['scopes'])}. {_how_to_undo(data)}", data)
+
+
+async def remember(hub: Hub, ctx: RequestContext, sent: RememberArguments) -> ToolAnswer:
+    """Commit messages of a session."""
+    session_id = sent.session_id or f"mcp-{hub.ids.hex(12)}"
+    messages = [Message(message.role, message.content) for message in sent.messages]
+    done = make_commit_view(
+        await hub.memories.nodes.commit_session(ctx, SessionCommit(session_id=session_id, messages=messages))
+    )
+    data = {
+        "session_id": session_id,
+        "operation_id": done["operation_id"],
+        "memories": [written.uri for written in done["write_results"]],
+        "dropped": done["dropped"],
+    }
+    if data["operation_id"] is None:
+        return ToolAnswer("These messages are remembered already; nothing was written.", data)
+    text = f"Remembered session {session_id}, {len(data['memories'])} memories. {_how_to_undo(data)}"
+    return ToolAnswer(text + (f" Not read: {data['dropped']}" if data["dropped"] else ""), data)
+
+
+async def give_feedback(hub: Hub, ctx: RequestContext, sent: FeedbackArguments) -> ToolAnswer:
+    """Say whether a record helped or is wrong."""
+    case = {"reason": sent.reason} if sent.reason else {}
+    feedback = Feedback(helpful_case=case) if sent.verdict == "helped" else Feedback(harmful_case=case)
+    saved = await hub.knowledge.records.give_feedback(ctx, sent.id, feedback)
+    data = {"id": saved.record["id"], "operation_id": saved.operation_id}
+    return ToolAnswer(f"Counted for {data['id']}. {_how_to_undo(data)}", data)
+
+
+async def undo(hub: Hub, ctx: RequestContext, sent: UndoArguments) -> ToolAnswer:
+    """Undo an operation."""
+    done = await hub.operations.history.undo(ctx, sent.operation_id)
+    data = {"undone": sent.operation_id, "operation_id": done.operation_ids[-1] if done.operation_ids else None}
+    return ToolAnswer(f"Undone. {_how_to_undo(data)}", data)
+
+
+async def read_profile(hub: Hub, ctx: RequestContext, _sent: NoArguments) -> ToolAnswer:
+    """Return what is known about the user."""
+    rows = [orjson.loads(text) for text in await hub.knowledge.profile.records(ctx, 20)]
+    shown = [{"id": row["id"], "text": row["content"]} for row in rows]
+    return ToolAnswer(fence_rows(shown) if shown else "Nothing is known about the user.", {"results": shown})
+
+
+TOOLS: Final[Sequence[McpTool]] = (
+    McpTool(
+        "recall",
+        "Find what is known: lessons, keywords, memories. Call it before a task and when something fails.",
+        RecallArguments,
+        recall,
+        is_read_only=True,
+    ),
+    McpTool("read", "Read a result of recall, whole.", ReadArguments, read, is_read_only=True),
+    McpTool("save", "Save a lesson for later runs: what works, what fails, what a user prefers.", SaveArguments, save),
+    McpTool("remember", "Keep a conversation; memories are taken from it.", RememberArguments, remember),
+    McpTool(
+        "feedback", "Say whether a record helped, so that better ones come first.", FeedbackArguments, give_feedback
+    ),
+    McpTool("undo", "Undo a write by its operation id.", UndoArguments, undo),
+    McpTool(
+        "profile",
+        "Read what is known about the user.",
+        NoArguments,
+        read_profile,
+        is_core=False,
+        is_read_only=True,
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSet:
+    """The tools that a server offers, and what it reads as resources."""
+
+    tools: Sequence[McpTool]
+
+    def get(self, name: str) -> McpTool | None:
+        """Return a tool by its name."""
+        return next((tool for tool in self.tools if tool.name == name), None)
+
+    async def read_resource(self, hub: Hub, ctx: RequestContext, row_id: str) -> str:
+        """Return the text of the resource `profile`, or of a row. Raises KnowHubError."""
+        if row_id == PROFILE:
+            return (await read_profile(hub, ctx, NoArguments())).text
+        return (await read(hub, ctx, ReadArguments.model_construct(id=row_id))).text
+
+
+def choose_tools(setting: str) -> ToolSet:
+    """Return the tools of KNOWHUB_MCP_TOOLS: `core`, `all`, or names. Raises ValueError for an unknown name."""
+    if setting == "all":
+        return ToolSet(TOOLS)
+    names = {name.strip() for name in setting.split(",") if name.strip()}
+    unknown = sorted(names - {tool.name for tool in TOOLS} - {"core"})
+    if unknown:
+        raise ValueError(f"{', '.join(unknown)}: no such tool. Known are {', '.join(tool.name for tool in TOOLS)}")
+    return ToolSet([tool for tool in TOOLS if tool.name in names or ("core" in names and tool.is_core)])
+
+
+async def _read_row(hub: Hub, ctx: RequestContext, row_id: str) -> Mapping[str, Any]:
+    if row_id.startswith(_MEMORY_SCHEME):
+        block = await hub.memories.nodes.read_memory(ctx, row_id, Level.L2)
+        return {"id": block.uri, "text": block.content}
+    if row_id.startswith(_RECORD_PREFIX):
+        return _shorten(orjson.loads((await hub.knowledge.records.get(ctx, row_id)).json))
+    for get in (hub.keywords.tree.get, hub.keywords.infos.get):
+        try:
+            return _shorten(orjson.loads((await get(ctx, row_id)).json))
+        except NotFound:
+            continue
+    return _shorten(await hub.resources.read(ctx, row_id))
+
+
+def _shorten(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Leave out what a model has no use for."""
+    return {name: value for name, value in row.items() if name not in _UNUSED and value not in (None, "", [], {})}
+
+
+def _how_to_undo(data: Mapping[str, Any]) -> str:
+    return f"To undo: operation {data['operation_id']}."
+
+
+def _shorten_schema(schema: Any) -> Any:  # noqa: ANN401 -- JSON
+    """Drop titles, limits and empty defaults: a model pays for every word, and wrong arguments are named anyway."""
+    if isinstance(schema, dict):
+        return {
+            name: _shorten_schema(value)
+            for name, value in schema.items()
+            if not (name in _UNUSED_KEYWORDS and not isinstance(value, dict)) and (name, value) != ("default", "")
+        }
+    return [_shorten_schema(value) for value in schema] if isinstance(schema, list) else schema
+
+
+_UNUSED_KEYWORDS: Final = frozenset({"title", "minLength", "maxLength", "minItems", "maxItems", "minimum", "maximum"})
+_UNUSED: Final = frozenset({"message_id", "eval", "version", "sort_key", "normalized", "visibility"})
