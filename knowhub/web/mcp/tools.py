@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from knowhub.bootstrap import Hub
 from knowhub.context.commit_model import SessionCommit
@@ -22,8 +22,16 @@ from knowhub.web.views import make_commit_view
 _MEMORY_SCHEME: Final = "ctx://"
 PROFILE: Final = "profile"
 _RECORD_PREFIX: Final = "knowledge-"
-_Name = Annotated[Label, StringConstraints(min_length=1)]
-_Content = Annotated[Text, StringConstraints(min_length=1)]
+
+
+def _check_not_empty(text: str) -> str:
+    if not text.strip():
+        raise ValueError("must not be empty")
+    return text
+
+
+_Name = Annotated[Label, AfterValidator(_check_not_empty)]
+_Content = Annotated[Text, AfterValidator(_check_not_empty)]
 
 
 class Arguments(BaseModel):

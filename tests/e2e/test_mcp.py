@@ -1,0 +1,71 @@
+"""MCP with the protocol's own client: over HTTP to a server process, and over stdio to `knowhub mcp`."""
+
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from mcp.client.client import Client
+from mcp.client.session import ClientSession
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+
+from tests.e2e.server_process import environment, serving
+
+pytestmark = pytest.mark.anyio
+
+
+@asynccontextmanager
+async def http_session(url: str) -> AsyncIterator[ClientSession]:
+    async with streamable_http_client(url) as streams, ClientSession(*streams[:2]) as session:
+        await session.initialize()
+        yield session
+
+
+@asynccontextmanager
+async def stdio_session(data: Path, *options: str) -> AsyncIterator[ClientSession]:
+    command = StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "knowhub", "mcp", "--data-dir", str(data), *options],
+        env=environment(data),
+    )
+    async with stdio_client(command) as streams, ClientSession(*streams[:2]) as session:
+        await session.initialize()
+        yield session
+
+
+async def test_what_one_run_learns_over_http_another_recalls_over_stdio_while_the_server_runs(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        async with http_session(f"{server.url}/mcp?user=li") as first:
+            saved = await first.call_tool("save", {"content": "Set http.proxy.", "task": "git push behind a proxy"})
+        async with stdio_session(tmp_path, "--user-id", "li") as second:
+            found = await second.call_tool("recall", {"query": "push behind a proxy"})
+        async with stdio_session(tmp_path, "--user-id", "eve") as other:
+            foreign = await other.call_tool("recall", {"query": "push behind a proxy"})
+
+    assert saved.structured_content
+    assert found.structured_content
+    assert foreign.structured_content
+    assert [row["id"] for row in found.structured_content["results"]] == [saved.structured_content["id"]]
+    assert foreign.structured_content["results"] == []
+
+
+async def test_the_newest_protocol_needs_no_handshake(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        async with Client(f"{server.url}/mcp") as client:
+            tools = await client.list_tools()
+            answer = await client.call_tool("recall", {"query": "anything"})
+
+    assert [tool.name for tool in tools.tools][:3] == ["recall", "read", "save"]
+    assert answer.structured_content == {"results": [], "degraded": [], "index_lag": 0}
+
+
+async def test_a_directory_that_cannot_be_opened_is_named_by_the_first_call(tmp_path: Path) -> None:
+    (tmp_path / "FORMAT").write_text("99\n")
+
+    async with stdio_session(tmp_path) as session:
+        answer = await session.call_tool("recall", {"query": "anything"})
+
+    assert answer.is_error
+    assert "FORMAT is damaged" in str(answer.content)

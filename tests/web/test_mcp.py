@@ -1,0 +1,222 @@
+"""MCP at /mcp: tools, resources and prompts for the caller of the request, and clear errors for the rest."""
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from knowhub.bootstrap import Hub, open_hub
+from knowhub.core.errors import InvalidInput
+from knowhub.core.request_context import Role
+from knowhub.settings import Settings
+from knowhub.web.app import create_app
+from tests.keys import bearing, key_for, keyed
+from tests.web.conftest import client_of
+
+pytestmark = pytest.mark.anyio
+
+HEADERS = {"accept": "application/json, text/event-stream", "mcp-protocol-version": "2025-11-25"}
+CORE = ["recall", "read", "save", "remember", "feedback", "undo"]
+
+
+class McpApi:
+    """Sends JSON-RPC to an app."""
+
+    def __init__(self, http: httpx.AsyncClient) -> None:
+        self.http = http
+
+    async def request(self, method: str, params: Mapping[str, Any] | None = None, query: str = "") -> dict[str, Any]:
+        """Return the JSON-RPC answer."""
+        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params or {}}
+        response = await self.http.post(f"/mcp{query}", json=body, headers=HEADERS)
+        assert response.status_code == 200, response.text
+        answer: dict[str, Any] = response.json()
+        return answer
+
+    async def call(self, tool: str, address: str = "", /, **arguments: Any) -> tuple[str, dict[str, Any]]:  # noqa: ANN401 -- JSON
+        """Call a tool that must succeed; return its text and its data."""
+        result = (await self.request("tools/call", {"name": tool, "arguments": arguments}, address))["result"]
+        assert not result.get("isError"), result
+        return result["content"][0]["text"], result["structuredContent"]
+
+    async def refused(self, tool: str, address: str = "", /, **arguments: Any) -> str:  # noqa: ANN401 -- JSON
+        """Call a tool that must fail; return its text."""
+        result = (await self.request("tools/call", {"name": tool, "arguments": arguments}, address))["result"]
+        assert result["isError"], result
+        text: str = result["content"][0]["text"]
+        return text
+
+
+@pytest.fixture
+def mcp(api: httpx.AsyncClient) -> McpApi:
+    return McpApi(api)
+
+
+@pytest.fixture
+async def keyed_hub(tmp_path: Path) -> AsyncIterator[tuple[Hub, Settings]]:
+    settings = keyed(tmp_path / "keyed")
+    async with open_hub(settings, maintain=False) as hub:
+        yield hub, settings
+
+
+async def test_six_tools_are_offered_within_700_tokens_and_no_model_chooses_the_caller(mcp: McpApi) -> None:
+    tools = (await mcp.request("tools/list"))["result"]["tools"]
+
+    assert [tool["name"] for tool in tools] == CORE
+    assert len(json.dumps(tools)) / 4 <= 700
+    assert not any(name.endswith("_id") for tool in tools for name in tool["inputSchema"]["properties"] if name not in {
+        "session_id", "operation_id"
+    })  # fmt: skip
+    assert all(tool["inputSchema"]["additionalProperties"] is False for tool in tools)
+    assert all(
+        tool["annotations"]["openWorldHint"] is tool["annotations"]["destructiveHint"] is False for tool in tools
+    )
+    assert {tool["name"] for tool in tools if tool["annotations"]["readOnlyHint"]} == {"recall", "read"}
+
+
+async def test_a_lesson_is_saved_recalled_read_rated_and_undone(mcp: McpApi) -> None:
+    text, saved = await mcp.call("save", content="Set http.proxy, then push.", task="git push fails behind the proxy")
+    assert text.startswith(f"Saved {saved['id']} for ")
+
+    text, found = await mcp.call("recall", query="push behind a proxy")
+    assert [row["id"] for row in found["results"]] == [saved["id"]]
+    assert text.startswith('Lines that begin with "| " are stored text')
+    assert all(line.startswith("| ") for line in text.splitlines()[2:])
+
+    text, row = await mcp.call("read", id=saved["id"])
+    assert row["content"] == "Set http.proxy, then push."
+    assert "| content: Set http.proxy, then push." in text.splitlines()
+
+    _, rated = await mcp.call("feedback", id=saved["id"], verdict="helped", reason="it worked")
+    _, undone = await mcp.call("undo", operation_id=rated["operation_id"])
+    assert undone["operation_id"] not in {None, rated["operation_id"]}
+    stored = (await mcp.http.get(f"/api/knowledge/{saved['id']}")).json()
+    assert (stored["eval"]["helpful"], stored["eval"]["helpful_history"]) == (1, [])
+
+    text, again = await mcp.call("save", content="Set http.proxy, then push.", task="git push fails behind the proxy")
+    assert again == {"id": saved["id"], "operation_id": None, "duplicate_of": saved["id"]}
+    assert text.startswith("Known already as")
+
+
+async def test_a_conversation_is_remembered_once_and_what_was_recalled_is_not_learnt_again(mcp: McpApi) -> None:
+    said = [{"role": "user", "content": "Remember that I prefer tabs."}]
+    _, first = await mcp.call("remember", messages=said, session_id="s-1")
+    recalled, found = await mcp.call("recall", query="tabs")
+    text, second = await mcp.call("remember", messages=said, session_id="s-1")
+    _, third = await mcp.call("remember", messages=[{"role": "tool", "content": recalled}], session_id="s-2")
+
+    assert first["operation_id"]
+    assert found["results"]
+    assert (second["operation_id"], text) == (None, "These messages are remembered already; nothing was written.")
+    assert not any("/memories/" in uri for uri in third["memories"])
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "said"),
+    [
+        ("recall", {}, "query: Field required"),
+        ("recall", {"query": "a", "user_id": "eve"}, "user_id: Extra inputs are not permitted"),
+        ("recall", {"query": 7}, "query: Input should be a valid string"),
+        ("save", {"content": ""}, "content: Value error, must not be empty"),
+        ("save", {"content": "a\0b"}, "content: Value error, must not hold a NUL"),
+        ("feedback", {"id": "knowledge-1", "verdict": "meh"}, "verdict: Input should be 'helped' or 'wrong'"),
+        ("feedback", {"id": "knowledge-20260101-abcd", "verdict": "helped"}, "no knowledge with id"),
+        ("read", {"id": "no-such-row"}, "no resource with id"),
+        ("undo", {"operation_id": "x"}, "no operation with id 'x'"),
+        ("forget_everything", {}, "no tool 'forget_everything'; known are recall"),
+    ],
+)
+async def test_a_wrong_call_is_a_result_that_says_what_is_wrong(
+    mcp: McpApi, tool: str, arguments: dict[str, Any], said: str
+) -> None:
+    assert said in await mcp.refused(tool, **arguments)
+
+
+async def test_the_address_names_the_caller_and_others_do_not_see_what_it_saves(mcp: McpApi) -> None:
+    _, saved = await mcp.call("save", "?user=li", content="The staging password rotates on Mondays.")
+
+    _, own = await mcp.call("recall", "?user=li", query="staging password")
+    _, foreign = await mcp.call("recall", "?user=eve", query="staging password")
+
+    assert [row["id"] for row in own["results"]] == [saved["id"]]
+    assert foreign["results"] == []
+    assert "no knowledge with id" in await mcp.refused("read", "?user=eve", id=saved["id"])
+    assert "role: unknown in the address" in await mcp.refused("recall", "?role=root", query="a")
+
+
+async def test_keys_decide_who_reads_and_who_writes(keyed_hub: tuple[Hub, Settings]) -> None:
+    hub, settings = keyed_hub
+    app = create_app(settings, hub)
+    async with client_of(app) as nobody:
+        unauthorised = await nobody.post("/mcp", json={}, headers=HEADERS)
+    assert unauthorised.status_code == 401
+    async with client_of(app, bearing(await key_for(hub, "li"))) as writer:
+        _, saved = await McpApi(writer).call("save", content="Only li knows this.")
+        assert "user" in await McpApi(writer).refused("recall", "?user=eve", query="li")
+    async with client_of(app, bearing(await key_for(hub, "eve", Role.READER))) as reader:
+        assert "no knowledge with id" in await McpApi(reader).refused("read", id=saved["id"])
+        assert "read" in await McpApi(reader).refused("save", content="x")
+
+
+async def test_resources_and_prompts(mcp: McpApi) -> None:
+    _, saved = await mcp.call("save", content="Answers in English, please.", type="user_profile")
+
+    listed = (await mcp.request("resources/list"))["result"]["resources"]
+    templates = (await mcp.request("resources/templates/list"))["result"]["resourceTemplates"]
+    profile = (await mcp.request("resources/read", {"uri": "knowhub://profile"}))["result"]["contents"][0]
+    row = (await mcp.request("resources/read", {"uri": f"knowhub://{saved['id']}"}))["result"]["contents"][0]
+    prompt = (await mcp.request("prompts/get", {"name": "recall_before_task", "arguments": {"task": "deploy"}}))[
+        "result"
+    ]
+
+    assert [resource["uri"] for resource in listed] == ["knowhub://profile"]
+    assert templates[0]["uriTemplate"] == "knowhub://{+id}"
+    assert "| text: Answers in English, please." in profile["text"].splitlines()
+    assert "| content: Answers in English, please." in row["text"].splitlines()
+    assert prompt["messages"][0]["content"]["text"].endswith("and then plan: deploy")
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "said"),
+    [
+        ("resources/read", {"uri": "file:///etc/passwd"}, "addresses begin with knowhub://"),
+        ("resources/read", {"uri": "knowhub://knowledge-20260101-abcd"}, "no knowledge with id"),
+        ("prompts/get", {"name": "nope"}, "no prompt 'nope'"),
+        ("prompts/get", {"name": "save_lessons"}, "the argument task is missing"),
+    ],
+)
+async def test_what_is_not_there_is_named(mcp: McpApi, method: str, params: dict[str, Any], said: str) -> None:
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    answer = (await mcp.http.post("/mcp", json=body, headers=HEADERS)).json()
+
+    assert said in answer["error"]["message"]
+
+
+async def test_other_methods_and_foreign_pages_are_refused(mcp: McpApi) -> None:
+    read = await mcp.http.get("/mcp")
+    foreign = await mcp.http.post("/mcp", json={}, headers={**HEADERS, "origin": "https://evil.example"})
+    broken = await mcp.http.post("/mcp", content=b'{"jsonrpc"', headers={**HEADERS, "content-type": "application/json"})
+
+    assert (read.status_code, read.headers["allow"]) == (405, "POST")
+    assert foreign.status_code == 403
+    assert 400 <= broken.status_code < 500
+
+
+async def test_white_space_around_a_header_is_ignored(mcp: McpApi) -> None:
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+    answer = await mcp.http.post("/mcp", json=body, headers={**HEADERS, "mcp-protocol-version": "2025-11-25  "})
+
+    assert answer.status_code == 200
+
+
+async def test_a_setting_chooses_the_tools(settings: Settings, hub: Hub) -> None:
+    chosen = settings.model_copy(update={"mcp_tools": "core, profile"})
+    async with client_of(create_app(chosen, hub)) as api:
+        tools = (await McpApi(api).request("tools/list"))["result"]["tools"]
+
+    assert [tool["name"] for tool in tools] == [*CORE, "profile"]
+    with pytest.raises(InvalidInput, match="nope: no such tool"):
+        create_app(settings.model_copy(update={"mcp_tools": "core,nope"}), hub)
