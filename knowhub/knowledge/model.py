@@ -3,9 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from knowhub.core.owned_rows import SavedRow
+if TYPE_CHECKING:
+    # The command line reads the values of this module without loading asyncio.
+    from knowhub.core.owned_rows import SavedRow
 
 COLLECTION = "knowledge"
 DEFAULT_SCORE = 3
@@ -252,5 +254,5 @@ class KnowledgeSearchResult:
 
 @dataclass(frozen=True, slots=True)
 class SavedBatch:
-    records: Sequence[SavedRow]
+    records: "Sequence[SavedRow]"
     operation_id: str | None
