@@ -258,15 +258,16 @@ def test_a_repair_beside_a_running_server_is_refused(cli: Cli) -> None:
 
 
 def test_a_newer_format_is_refused_before_a_byte_is_touched(cli: Cli) -> None:
-    cli.data.mkdir()
+    cli.json("save", "--content", "of a later time")
     (cli.data / "FORMAT").write_text('{"knowhub_data":99}\n')
+    before = everything_in(cli.data)
 
     for words in (["serve", "--port", "0"], ["save", "--content", "x"], ["doctor"]):
         ended = cli(*words)
         assert ended.code == 1
         assert "data format 99" in ended.out + ended.err
 
-    assert [path.name for path in cli.data.iterdir()] == ["FORMAT"]
+    assert everything_in(cli.data) == before
 
 
 def test_an_open_bind_is_refused_unless_it_is_allowed(cli: Cli) -> None:
@@ -314,3 +315,8 @@ def test_the_demo_shows_what_feedback_and_undo_do(tmp_path: Path) -> None:
 def test_the_version_and_the_help_answer_at_once(cli: Cli) -> None:
     assert cli("--version").out.startswith("knowhub 0.")
     assert "doctor" in cli("--help").out
+
+
+def everything_in(folder: Path) -> dict[str, tuple[bytes, int]]:
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    return {str(path.relative_to(folder)): (path.read_bytes(), path.stat().st_mtime_ns) for path in files}

@@ -63,6 +63,14 @@ def another(settings: Settings) -> Opened:
 
 
 @pytest.fixture
+async def beside(api: httpx.AsyncClient, another: Opened) -> AsyncIterator[httpx.AsyncClient]:
+    """Return a second server on the directory, which runs before anything is written."""
+    del api
+    async with another() as client:
+        yield client
+
+
+@pytest.fixture
 def saved(api: httpx.AsyncClient) -> Saved:
     """Save a record and return it as it was answered."""
 

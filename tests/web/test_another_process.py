@@ -1,24 +1,16 @@
 """Two servers on one directory: whatever one of them acknowledged, the very next request to the other one knows."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import httpx
 import pytest
 
-from tests.web.conftest import Opened
 from tests.web.sessions import commit
 
 pytestmark = pytest.mark.anyio
 
 CONTENT = "Close the browser before the session ends."
-
-
-@pytest.fixture
-async def beside(api: httpx.AsyncClient, another: Opened) -> AsyncIterator[httpx.AsyncClient]:
-    """Return the other server; it stands before anything is written."""
-    async with another() as client:
-        yield client
 
 
 async def made(api: httpx.AsyncClient) -> Mapping[str, str]:

@@ -134,17 +134,6 @@ async def test_a_body_that_is_no_object_is_refused(
     assert await nothing_written(api)
 
 
-@pytest.mark.parametrize("route", ["", "/batch", "/batch_update"])
-async def test_a_number_of_thousands_of_digits_is_refused_by_its_field(api: httpx.AsyncClient, route: str) -> None:
-    sent = b'{"content":"x","score":' + b"9" * 5000 + b"}"
-
-    response = await api.post(f"/api/knowledge{route}", content=sent, headers=JSON)
-
-    assert response.status_code == 422
-    assert "score" in [error["field"] for error in response.json()["errors"]]
-    assert await nothing_written(api)
-
-
 async def test_of_a_field_that_stands_twice_the_last_one_counts(api: httpx.AsyncClient) -> None:
     response = await api.post("/api/knowledge", content=b'{"content":"first","content":"last"}', headers=JSON)
 

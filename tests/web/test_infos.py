@@ -5,13 +5,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.web.trees import everything, info, keyword, names, shortened, stored
+from tests.web.trees import everything, info, keyword, names, shortened, stored, undo
 
 pytestmark = pytest.mark.anyio
-
-
-async def undo(api: httpx.AsyncClient, operation_id: str) -> httpx.Response:
-    return await api.post(f"/api/operations/{operation_id}/undo", json={})
 
 
 async def test_an_info_is_answered_whole_with_its_place(api: httpx.AsyncClient) -> None:

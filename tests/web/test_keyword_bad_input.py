@@ -24,6 +24,22 @@ async def tree(api: httpx.AsyncClient) -> dict[str, dict[str, Any]]:
     return {"top": top, "middle": middle, "leaf": leaf, "other": other, "info": kept}
 
 
+async def refused_by_field(
+    api: httpx.AsyncClient, path: str, good: dict[str, Any], sent: dict[str, Any], field: str
+) -> None:
+    """Send a row alone and in a batch: both are refused, the field is named, and nothing changes."""
+    before = await everything(api)
+
+    alone = await api.post(path, content=json.dumps(sent), headers=JSON)
+    in_batch = await api.post(f"{path}/batch", content=json.dumps({"items": [good, sent]}), headers=JSON)
+
+    for response, named in ((alone, field), (in_batch, f"items.1.{field}")):
+        assert response.status_code == 422
+        fields = [error["field"] for error in response.json()["errors"]]
+        assert any(name == named or name.startswith(f"{named}.") for name in fields), fields
+    assert await everything(api) == before
+
+
 def filled(text: str, made: dict[str, dict[str, Any]]) -> str:
     for name, row in made.items():
         text = text.replace(f"<{name}>", row["id"])
@@ -61,6 +77,7 @@ def filled(text: str, made: dict[str, dict[str, Any]]) -> str:
         ("DELETE", "/api/keywords/<top>", None, 409),
         ("DELETE", "/api/keywords/<leaf>?info_policy=forbid", None, 409),
         ("DELETE", "/api/keywords/<leaf>?info_policy=burn", None, 422),
+        ("PATCH", "/api/keywords/root", {"name": "!!!"}, 422),
         ("DELETE", "/api/keywords/<leaf>?cascade=perhaps", None, 422),
         # A version that nobody can mean.
         ("PATCH", "/api/keywords/<top>", {"name": "x", "version": 0}, 422),
@@ -147,17 +164,7 @@ async def test_what_cannot_be_done_is_refused_and_changes_nothing(
 async def test_a_keyword_that_cannot_be_made_is_refused_by_field(
     api: httpx.AsyncClient, sent: dict[str, Any], field: str
 ) -> None:
-    before = await everything(api)
-
-    alone = await api.post("/api/keywords", content=json.dumps(sent), headers=JSON)
-    among = {"items": [{"name": "good"}, sent]}
-    in_batch = await api.post("/api/keywords/batch", content=json.dumps(among), headers=JSON)
-
-    for response, named in ((alone, field), (in_batch, f"items.1.{field}")):
-        assert response.status_code == 422
-        fields = [error["field"] for error in response.json()["errors"]]
-        assert any(one == named or one.startswith(f"{named}.") for one in fields), fields
-    assert await everything(api) == before
+    await refused_by_field(api, "/api/keywords", {"name": "good"}, sent, field)
 
 
 @pytest.mark.parametrize("integer", ["9223372036854775808", "-9223372036854775809", "1" + "0" * 30, "1" + "0" * 5_000])
@@ -227,17 +234,7 @@ async def test_a_number_that_no_log_line_can_hold_is_refused_however_it_comes_in
 async def test_an_info_that_cannot_be_saved_is_refused_by_field(
     api: httpx.AsyncClient, sent: dict[str, Any], field: str
 ) -> None:
-    before = await everything(api)
-
-    alone = await api.post("/api/infos", content=json.dumps(sent), headers=JSON)
-    among = {"items": [{"content": "good"}, sent]}
-    in_batch = await api.post("/api/infos/batch", content=json.dumps(among), headers=JSON)
-
-    for response, named in ((alone, field), (in_batch, f"items.1.{field}")):
-        assert response.status_code == 422
-        fields = [error["field"] for error in response.json()["errors"]]
-        assert any(one == named or one.startswith(f"{named}.") for one in fields), fields
-    assert await everything(api) == before
+    await refused_by_field(api, "/api/infos", {"content": "good"}, sent, field)
 
 
 @pytest.mark.parametrize(
@@ -263,17 +260,6 @@ async def test_a_wrong_batch_is_refused_whole(api: httpx.AsyncClient, items: lis
     assert await everything(api) == before
 
 
-@pytest.mark.parametrize("field", ["name", "aliases", "description", "metadata", "scopes"])
-async def test_null_is_refused_where_something_must_stand(api: httpx.AsyncClient, field: str) -> None:
-    made = await keyword(api, "Python")
-    before = await everything(api)
-
-    response = await api.patch(f"/api/keywords/{made['id']}", json={field: None})
-
-    assert (response.status_code, response.json()["errors"][0]["field"]) == (422, field)
-    assert await everything(api) == before
-
-
 @pytest.mark.parametrize(
     ("patch", "field"),
     [
@@ -283,6 +269,7 @@ async def test_null_is_refused_where_something_must_stand(api: httpx.AsyncClient
         ({"owner": "user:chen"}, "owner"),
         ({"scopes": []}, "scopes"),
         ({"aliases": [f"a{number}" for number in range(201)]}, "aliases"),
+        *(({name: None}, name) for name in ("name", "aliases", "description", "metadata", "scopes")),
     ],
 )
 async def test_a_patch_that_cannot_stand_is_refused_by_field(

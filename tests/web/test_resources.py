@@ -225,17 +225,6 @@ async def test_an_erased_resource_is_gone_with_its_keys_and_keeps_its_id(
     assert (await api.post("/api/resource", json={"id": ID})).status_code == 409
 
 
-async def test_a_second_process_opens_what_the_first_one_sealed(api: httpx.AsyncClient, another: Opened) -> None:
-    await stored(api)
-
-    async with another() as second:
-        await second.patch(PATH, json={"secure_body": "sealed by the second"})
-        there = (await second.get(PATH, params={"reveal": "true"})).json()["secure_body"]
-        here = (await api.get(PATH, params={"reveal": "true"})).json()["secure_body"]
-
-    assert there == here == "sealed by the second"
-
-
 @pytest.mark.parametrize("first", ["reveal", "seal"])
 async def test_what_a_second_process_sealed_is_opened_and_sealed_anew_at_once(
     api: httpx.AsyncClient, another: Opened, first: str

@@ -39,6 +39,10 @@ async def everything(api: httpx.AsyncClient) -> dict[str, Any]:
     }
 
 
+async def undo(api: httpx.AsyncClient, operation_id: str) -> httpx.Response:
+    return await api.post(f"/api/operations/{operation_id}/undo", json={})
+
+
 def stored(answer: dict[str, Any]) -> dict[str, Any]:
     """Return a row as reads answer it: less what only the answer of a write has."""
     return {name: value for name, value in answer.items() if name not in {"operation_id", "degraded", "decided"}}

@@ -1,26 +1,16 @@
 """Keys beside a second server on the same directory: what one of them made or ended counts at the other at once."""
 
-from collections.abc import AsyncIterator
-
 import httpx
 import pytest
 
 from knowhub.bootstrap import Hub
 from knowhub.identity.model import KeyHolder
 from tests.keys import ROOT_KEY, bearing, minted, text_of
-from tests.web.conftest import Opened
 
 pytestmark = pytest.mark.anyio
 
 KEYS = "/api/admin/keys"
 ROOT = bearing(ROOT_KEY)
-
-
-@pytest.fixture
-async def beside(api: httpx.AsyncClient, another: Opened) -> AsyncIterator[httpx.AsyncClient]:
-    """Return the other server; it stands before anything is written."""
-    async with another() as client:
-        yield client
 
 
 async def test_a_key_opens_beside_as_soon_as_it_is_made(hub: Hub, beside: httpx.AsyncClient) -> None:

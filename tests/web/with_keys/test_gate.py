@@ -261,19 +261,6 @@ async def test_ids_of_others_are_refused_in_body_and_query_alike(api: httpx.Asyn
     assert (await api.get("/api/knowledge", params={"user_id": "li"}, headers=headers)).status_code == 200
 
 
-async def test_retry_keys_of_two_principals_are_apart(api: httpx.AsyncClient, hub: Hub) -> None:
-    answers = [
-        await api.post(
-            "/api/knowledge",
-            json={"content": "wait"},
-            headers=bearing(await key_for(hub, user)) | {"Idempotency-Key": "same"},
-        )
-        for user in ("li", "chen")
-    ]
-
-    assert len({answer.json()["id"] for answer in answers}) == 2
-
-
 # ── what the document tells ───────────────────────────────────────────────────────────────────────────────────────
 
 
