@@ -71,10 +71,10 @@ async def _run_demo(settings: Settings, *, as_json: bool) -> dict[str, Any]:
     import orjson
 
     from knowhub.bootstrap import open_hub
-    from knowhub.web.json_depth import json_limits
-    from knowhub.web.routes.exchange import parse_lines
+    from knowhub.web.json_text import json_limits
+    from knowhub.web.schemas.exchange import parse_import
 
-    lines = parse_lines(_read_example("knowledge.jsonl"), json_limits(settings))
+    lines = parse_import(_read_example("knowledge.jsonl"), json_limits(settings))
     questions = orjson.loads(_read_example("questions.json"))
     async with open_hub(settings) as hub:
         result = await hub.knowledge.exchange.import_lines(local_context(hub.default_owner), lines, OnConflict.FAIL)

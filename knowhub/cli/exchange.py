@@ -45,31 +45,20 @@ def import_file(
 
     Each record keeps its id, owner, scopes, evidence and time of creation.
     """
-    from knowhub.web.json_depth import json_limits
-    from knowhub.web.routes.exchange import parse_lines
+    from knowhub.web.json_text import json_limits
+    from knowhub.web.schemas.exchange import parse_import
+    from knowhub.web.views import make_import_view
 
     text = read_bytes(file)
     with output.show_progress(options.as_json) as bars:
         task = bars.add_task("checking", total=None)
-        lines = parse_lines(text, json_limits(load_settings(options)))
+        lines = parse_import(text, json_limits(load_settings(options)))
         bars.update(task, description=f"writing {len(lines)} records")
         result = run_on_hub(
             options, lambda hub, ctx: hub.knowledge.exchange.import_lines(ctx, lines, on_conflict), create=True
         )
-    if not options.as_json:
-        output.say(f"imported {result.imported}, replaced {result.replaced}, skipped {result.skipped}")
-        output.say_undo(result.import_id or None)
-        return
-    output.print_json(
-        {
-            "imported": result.imported,
-            "replaced": result.replaced,
-            "skipped": result.skipped,
-            "import_id": result.import_id,
-            "operation_ids": result.operation_ids,
-            "operation_id": result.operation_ids[-1] if result.operation_ids else None,
-        }
-    )
+    line = f"imported {result.imported}, replaced {result.replaced}, skipped {result.skipped}"
+    output.print_answer(make_import_view(result), line, as_json=options.as_json, undo=result.import_id)
 
 
 @app.command("export")

@@ -214,7 +214,7 @@ def load(
     The whole file is checked before anything is written.
     """
     from knowhub.cli.tree_file import parse_tree, write_tree
-    from knowhub.web.json_depth import json_limits
+    from knowhub.web.json_text import json_limits
 
     tree_file = parse_tree(read_bytes(file), json_limits(load_settings(options)))
     counts = {

@@ -4,10 +4,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-import orjson
-from pydantic import Field, TypeAdapter, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from knowhub.bootstrap import Hub
 from knowhub.core.errors import Conflict, FieldError, Forbidden, InvalidInput
@@ -15,12 +14,11 @@ from knowhub.core.request_context import RequestContext
 from knowhub.keywords import info_rules
 from knowhub.keywords.creation import prefix_item_errors
 from knowhub.keywords.model import RelationType
-from knowhub.web.json_depth import JsonLimits, find_excess
+from knowhub.web.json_text import MAX_WRONG_LINES, JsonLimits, parse_json_lines
 from knowhub.web.schemas.keywords import MAX_LINKS, InfoFields, KeywordItem, Relation, RowId
 from knowhub.web.schemas.knowledge import MAX_ITEMS
 from knowhub.web.schemas.parts import Part
 
-_MAX_ERRORS = 100
 _ITEM = re.compile(r"\bitems\.(\d+)")
 
 
@@ -51,9 +49,6 @@ class InfoLine(InfoFields):
     links: Annotated[list[LineLink], Field(max_length=MAX_LINKS)] = Field(default_factory=list)
 
 
-_LINE: TypeAdapter[KeywordLine | InfoLine] = TypeAdapter(Annotated[KeywordLine | InfoLine, Field(discriminator="kind")])
-
-
 @dataclass(frozen=True, slots=True)
 class TreeFile:
     """The lines of a file, by line number."""
@@ -67,30 +62,13 @@ def parse_tree(text: bytes, limits: JsonLimits) -> TreeFile:
 
     Raises InvalidInput with `lines.<number>.<field>` for each wrong line, at most 100 of them.
     """
-    keywords: dict[int, KeywordLine] = {}
-    infos: dict[int, InfoLine] = {}
-    errors: list[FieldError] = []
-    for number, line in enumerate(text.splitlines(), 1):
-        if not line.strip():
-            continue
-        try:
-            excess = find_excess(line, limits)
-            if excess is not None:
-                errors.append(FieldError(f"lines.{number}", excess))
-                continue
-            parsed = _LINE.validate_python(orjson.loads(line))
-        except orjson.JSONDecodeError as error:
-            errors.append(FieldError(f"lines.{number}", f"is not JSON: {error}"))
-        except ValidationError as error:
-            errors += _line_errors(number, error)
-        else:
-            if isinstance(parsed, KeywordLine):
-                keywords[number] = parsed
-            else:
-                infos[number] = parsed
+    lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    rows, errors = parse_json_lines(lines, limits, _parse_line)
+    keywords = {number: row for number, row in rows.items() if isinstance(row, KeywordLine)}
+    infos = {number: row for number, row in rows.items() if isinstance(row, InfoLine)}
     errors += [*_size_errors(keywords, infos), *_reference_errors(keywords, infos)]
     if errors:
-        raise InvalidInput(f"{errors[0].field}: {errors[0].message}; nothing was loaded", errors[:_MAX_ERRORS])
+        raise InvalidInput(f"{errors[0].field}: {errors[0].message}; nothing was loaded", errors[:MAX_WRONG_LINES])
     return TreeFile(keywords, infos)
 
 
@@ -125,13 +103,13 @@ async def write_tree(hub: Hub, ctx: RequestContext, file: TreeFile) -> list[str]
     return [operation_id for operation_id in operations if operation_id is not None]
 
 
-def _line_errors(number: int, error: ValidationError) -> Iterator[FieldError]:
-    for item in error.errors():
-        # The first part of the location is the kind of the line, which the reader can see.
-        path = ".".join(map(str, (number, *item["loc"][1:])))
-        has_no_kind = str(item["type"]).startswith("union_tag")
-        message = "must say its `kind`: keyword or info" if has_no_kind else str(item["msg"])
-        yield FieldError(f"lines.{path}", message.removeprefix("Value error, "))
+def _parse_line(value: Any) -> KeywordLine | InfoLine:  # noqa: ANN401 -- any JSON value
+    kind = value.get("kind") if isinstance(value, dict) else None
+    if kind == "keyword":
+        return KeywordLine.model_validate(value)
+    if kind == "info":
+        return InfoLine.model_validate(value)
+    raise ValueError("must say its `kind`: keyword or info")
 
 
 def _size_errors(keywords: Mapping[int, KeywordLine], infos: Mapping[int, InfoLine]) -> Iterator[FieldError]:

@@ -22,7 +22,7 @@ from knowhub.web import error_responses, openapi
 from knowhub.web import routes as route_modules
 from knowhub.web.auth import AuthMiddleware, say_how_to_begin
 from knowhub.web.browsers import Cors, page_headers
-from knowhub.web.json_depth import json_limits
+from knowhub.web.json_text import json_limits
 from knowhub.web.limits import ConcurrencyLimit, RateLimiter, RateLimits
 from knowhub.web.mcp.endpoint import make_route
 from knowhub.web.metrics import Metrics

@@ -13,17 +13,13 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ValidationError
 
 from knowhub.core.errors import InvalidInput
-from knowhub.core.json_strings import parse_in_pieces
+from knowhub.web.json_text import PARSED_WHOLE, parse_json
 from knowhub.web.schemas.parts import CommaSeparated
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 # A larger body is parsed in a thread.
 _PARSED_AT_ONCE = 64 * 1024
-# Up to this size JSON is parsed in one piece, in 10 ms at most. Malformed JSON is parsed again, by a parser that names
-# the position.
-_PARSED_WHOLE = 1024 * 1024
-_END_BYTES = 64
 _SEARCHED_BYTES = 256 * 1024
 # Beyond 64 bits there are 19 digits at least; orjson makes such integers floats.
 _LONG_DIGITS = 19
@@ -42,21 +38,6 @@ async def parse_body(raw: bytes, model: type[ModelT]) -> ModelT:
     if len(raw) <= _PARSED_AT_ONCE:
         return _parse_body(raw, model)
     return await asyncio.to_thread(_parse_body, raw, model)
-
-
-def parse_json(raw: bytes) -> Any:  # noqa: ANN401 -- any JSON value
-    """Parse JSON, a large text in pieces, so that it does not keep other requests from being answered.
-
-    Raises orjson.JSONDecodeError; for a large text it does not name the position.
-    """
-    if len(raw) <= _PARSED_WHOLE:
-        return orjson.loads(raw)
-    if raw[-_END_BYTES:].rstrip()[-1:] not in (b"}", b"]", b""):
-        raise orjson.JSONDecodeError("unexpected end of data", "", 0)
-    try:
-        return parse_in_pieces(raw, orjson.loads)
-    except ValueError as problem:
-        raise orjson.JSONDecodeError(getattr(problem, "msg", str(problem)), "", 0) from None
 
 
 def parse_query(raw: bytes, model: type[ModelT]) -> ModelT:
@@ -89,7 +70,7 @@ def _is_list(model: type[BaseModel], name: str) -> bool:
 
 
 def _parse_body(raw: bytes, model: type[ModelT]) -> ModelT:
-    is_large = len(raw) > _PARSED_WHOLE
+    is_large = len(raw) > PARSED_WHOLE
     try:
         value = parse_json(raw) if raw else {}
         if _has_long_digits(raw):

@@ -9,7 +9,7 @@ from typing import Final
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from knowhub.web.json_depth import JsonLimits, find_excess_in_turns
+from knowhub.web.json_text import JsonLimits, find_excess_in_turns
 from knowhub.web.limits import name_caller
 from knowhub.web.middleware import READING, answer_problem
 

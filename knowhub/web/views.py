@@ -22,6 +22,7 @@ from knowhub.identity.model import ApiKey, IssuedKey
 from knowhub.identity.service import IdentityService
 from knowhub.keywords.model import KeywordSearchResult, WrittenRow
 from knowhub.knowledge.evolve.slimming import SlimResult
+from knowhub.knowledge.exchange import ImportResult
 from knowhub.knowledge.extract.model import ExtractionResult
 from knowhub.knowledge.model import KnowledgeSearchResult
 from knowhub.operations.model import RestoreResult, UndoResult
@@ -70,6 +71,11 @@ def make_slimming_view(done: SlimResult) -> dict[str, Any]:
     """Return what was merged into what."""
     operation_id = done.operation_ids[-1] if done.operation_ids else None
     return {**done.report, **view_of(SlimAnswer, done, operation_id=operation_id)}
+
+
+def make_import_view(done: ImportResult) -> dict[str, Any]:
+    """Return what an import did."""
+    return asdict(done) | {"operation_id": done.operation_ids[-1] if done.operation_ids else None}
 
 
 # The keyword tree, whose rows are JSON text.

@@ -9,7 +9,7 @@ import pytest
 from knowhub.cli.tree_file import KeywordLine, TreeFile, parse_tree
 from knowhub.keywords.model import RelationType
 from knowhub.search.keyword_text import KeywordTextRules
-from knowhub.web.json_depth import JsonLimits
+from knowhub.web.json_text import JsonLimits
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples/taxonomy.jsonl"
 CHINESE = re.compile("[\u4e00-\u9fff]")

@@ -12,7 +12,7 @@ from knowhub.core.request_context import Role
 from knowhub.identity.decisions import root_caller
 from knowhub.settings import Settings
 from knowhub.web.auth import CALLER
-from knowhub.web.json_depth import JsonLimits
+from knowhub.web.json_text import JsonLimits
 from knowhub.web.request_guard import BODY, BodyRules, RequestGuard
 
 pytestmark = pytest.mark.anyio

@@ -9,26 +9,19 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 import orjson
 from fastapi import Response
 from fastapi.responses import StreamingResponse
-from pydantic import ValidationError
 
-from knowhub.core.errors import FieldError, InvalidInput, TooLarge
 from knowhub.knowledge.exchange import workspace_files
-from knowhub.knowledge.model import ImportedKnowledge
-from knowhub.web.json_depth import JsonLimits, find_excess, json_limits
-from knowhub.web.parsing import parse_json
+from knowhub.web.json_text import json_limits
 from knowhub.web.responses import answer_write
 from knowhub.web.route import Call, Routes, TextAnswer, Write
 from knowhub.web.schemas import answers as shapes
-from knowhub.web.schemas.exchange import ExportParams, ImportLine, ImportParams
-from knowhub.web.schemas.knowledge import MAX_IMPORT_LINES
+from knowhub.web.schemas.exchange import ExportParams, ImportParams, parse_import
+from knowhub.web.views import make_import_view
 
 routes = Routes("/api/knowledge", "knowledge")
 
 _ROWS_PER_CHUNK = 200
 _CHUNK_BYTES = 256 * 1024
-_MAX_WRONG = 100
-# Room for a blank line after each record; what is behind is not split, as each line takes memory.
-_MAX_LINES_WITH_BLANK = 2 * MAX_IMPORT_LINES
 
 
 @routes.add(
@@ -78,74 +71,10 @@ async def export_knowledge(call: Call, params: ExportParams) -> Response:
 )
 async def import_knowledge(call: Write, lines: bytes, params: ImportParams) -> Response:
     """Import JSON lines, all or none: each keeps its id, owner, scopes, evidence and time of creation."""
-    records = await asyncio.to_thread(parse_lines, lines, json_limits(call.hub.settings))
+    records = await asyncio.to_thread(parse_import, lines, json_limits(call.hub.settings))
     done = await call.hub.knowledge.exchange.import_lines(call.ctx, records, params.on_conflict, call.key)
-    answer = {
-        "imported": done.imported,
-        "replaced": done.replaced,
-        "skipped": done.skipped,
-        "import_id": done.import_id,
-        "operation_ids": done.operation_ids,
-    }
-    return answer_write(answer, done.operation_ids[-1] if done.operation_ids else None)
-
-
-def parse_lines(body: bytes, limits: JsonLimits) -> list[ImportedKnowledge]:
-    """Parse JSON lines into records.
-
-    Raises TooLarge for more than 10,000 records, and InvalidInput naming `lines.<number>.<field>` for each line that is
-    wrong, up to 100 of them.
-    """
-    return list(_parse_lines(body, limits))
-
-
-def _parse_lines(body: bytes, limits: JsonLimits) -> Iterator[ImportedKnowledge]:
-    errors: list[FieldError] = []
-    wrong = found = 0
-    for number, line in _number_lines(body):
-        found += 1
-        try:
-            excess = find_excess(line, limits)
-            if excess is None:
-                yield ImportLine.model_validate(parse_json(line)).to_imported()
-                continue
-            errors.append(FieldError(f"lines.{number}", excess))
-        except orjson.JSONDecodeError as problem:
-            errors.append(FieldError(f"lines.{number}", f"is not JSON: {problem}"))
-        except ValidationError as problem:
-            errors += _line_errors(number, problem)
-        wrong += 1
-        if wrong == _MAX_WRONG:
-            break
-    if errors:
-        raise InvalidInput(f"{errors[0].field}: {errors[0].message}; nothing was imported", errors[:_MAX_WRONG])
-    if not found:
-        raise InvalidInput.of("body", "holds no record; send one JSON object a line")
-
-
-def _number_lines(body: bytes) -> Sequence[tuple[int, bytes]]:
-    """Return the lines that are not blank with their numbers. Raises TooLarge when they are too many."""
-    lines = body.split(b"\n", _MAX_LINES_WITH_BLANK)
-    rest = lines.pop() if len(lines) > _MAX_LINES_WITH_BLANK else b""
-    numbered = [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
-    if len(numbered) > MAX_IMPORT_LINES or rest.strip():
-        raise TooLarge(
-            f"one import takes at most {MAX_IMPORT_LINES} records, this one has more: split the file "
-            f"(`split -l {MAX_IMPORT_LINES}`) and import its parts; nothing was imported"
-        )
-    return numbered
-
-
-def _line_errors(number: int, problem: ValidationError) -> Sequence[FieldError]:
-    if problem.error_count() > _MAX_WRONG:
-        # A line may hold a million fields; naming each takes seconds.
-        return [FieldError(f"lines.{number}", f"{problem.error_count()} fields of this line are wrong")]
-    return [_line_error(number, error["loc"], error["msg"]) for error in problem.errors()]
-
-
-def _line_error(number: int, location: Sequence[int | str], message: str) -> FieldError:
-    path = ".".join(["lines", str(number), *(str(part) for part in location)])
-    return FieldError(path, message.removeprefix("Value error, "))
+    answer = make_import_view(done)
+    return answer_write(answer, answer["operation_id"])
 
 
 async def _lines(records: Iterator[bytes]) -> AsyncIterator[bytes]:

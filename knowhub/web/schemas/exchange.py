@@ -1,12 +1,18 @@
 """Schemas of importing and exporting knowledge records."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
+from knowhub.core.errors import InvalidInput, TooLarge
 from knowhub.knowledge.model import DEFAULT_SCORE, HISTORY_SHOWN, ImportedKnowledge, OnConflict
-from knowhub.web.schemas.knowledge import MAX_COUNT, RESERVED_WORDS, Case, RecordFields, Score
+from knowhub.web.json_text import MAX_WRONG_LINES, JsonLimits, parse_json_lines
+from knowhub.web.schemas.knowledge import MAX_COUNT, MAX_IMPORT_LINES, RESERVED_WORDS, Case, RecordFields, Score
 from knowhub.web.schemas.parts import CallerIds, EntityId, Moment, Part
+
+# Room for a blank line after each record; what is behind is not split, as each line takes memory.
+_MAX_LINES_WITH_BLANK = 2 * MAX_IMPORT_LINES
 
 
 class ImportParams(CallerIds):
@@ -77,3 +83,33 @@ class ImportLine(RecordFields):
         return ImportedKnowledge(
             self.id, self.new_knowledge(score), {**self.eval.evidence(), "score": score}, self.created_at
         )
+
+
+def parse_import(body: bytes, limits: JsonLimits) -> list[ImportedKnowledge]:
+    """Parse JSON lines into records.
+
+    Raises TooLarge for more than 10,000 records, and InvalidInput naming `lines.<number>.<field>` for each line that is
+    wrong, up to 100 of them.
+    """
+    rows, errors = parse_json_lines(
+        _number_lines(body), limits, lambda value: ImportLine.model_validate(value).to_imported()
+    )
+    if errors:
+        detail = f"{errors[0].field}: {errors[0].message}; nothing was imported"
+        raise InvalidInput(detail, errors[:MAX_WRONG_LINES])
+    if not rows:
+        raise InvalidInput.of("body", "holds no record; send one JSON object a line")
+    return list(rows.values())
+
+
+def _number_lines(body: bytes) -> Sequence[tuple[int, bytes]]:
+    """Return the lines that are not blank with their numbers. Raises TooLarge when they are too many."""
+    lines = body.split(b"\n", _MAX_LINES_WITH_BLANK)
+    rest = lines.pop() if len(lines) > _MAX_LINES_WITH_BLANK else b""
+    numbered = [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
+    if len(numbered) > MAX_IMPORT_LINES or rest.strip():
+        raise TooLarge(
+            f"one import takes at most {MAX_IMPORT_LINES} records, this one has more: split the file "
+            f"(`split -l {MAX_IMPORT_LINES}`) and import its parts; nothing was imported"
+        )
+    return numbered
