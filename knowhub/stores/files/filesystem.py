@@ -1,9 +1,9 @@
 """All calls to the file system that can fail. Tests replace them to inject faults."""
 
-import contextlib
 import errno
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
@@ -11,6 +11,10 @@ from knowhub.core.errors import KnowHubError, StorageFull, Unavailable
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _NO_FOLDER = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+
+_WRITE_BYTES = 1024 * 1024
+# Writers wait while this is synced, so it is synced in small parts.
+_SYNC_BYTES = 8 * 1024 * 1024
 
 FILE_MODE = 0o640
 PRIVATE_MODE = 0o600
@@ -147,6 +151,52 @@ def write_all(files: FileSystem, descriptor: int, data: bytes, offset: int) -> N
         offset += written
 
 
+class FileWriter:
+    """Writes a new file, a megabyte at a time; see `create_file`."""
+
+    def __init__(self, files: FileSystem, descriptor: int) -> None:
+        self.size = 0
+        self._files = files
+        self._descriptor = descriptor
+        self._waiting: list[bytes] = []
+        self._waiting_bytes = 0
+        self._synced = 0
+
+    def write(self, data: bytes) -> None:
+        """Add `data` to the file. Raises OSError."""
+        self._waiting.append(data)
+        self._waiting_bytes += len(data)
+        self.size += len(data)
+        if self._waiting_bytes >= _WRITE_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is waiting. Raises OSError."""
+        write_all(self._files, self._descriptor, b"".join(self._waiting), self.size - self._waiting_bytes)
+        self._waiting.clear()
+        self._waiting_bytes = 0
+        if self.size - self._synced >= _SYNC_BYTES:
+            self._files.sync_data(self._descriptor)
+            self._synced = self.size
+
+
+@contextmanager
+def create_file(files: FileSystem, path: Path) -> Iterator[FileWriter]:
+    """Create a file, which is durable at the end. It is removed if that fails. Raises OSError."""
+    descriptor = files.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    try:
+        writer = FileWriter(files, descriptor)
+        yield writer
+        writer.flush()
+        files.sync(descriptor)
+    except BaseException:
+        with suppress(OSError):
+            files.remove(path)
+        raise
+    finally:
+        files.close(descriptor)
+
+
 def failure_of(problem: OSError, outcome: str) -> KnowHubError:
     """Return the error to answer for an OSError; `outcome` says what it means for the caller."""
     if problem.errno in NO_ROOM:
@@ -175,7 +225,7 @@ def replace_file(
         files.rename(temporary, path)
     except OSError:
         # The first error counts. The next write overwrites a temporary file that is left.
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             files.remove(temporary)
         raise
     files.sync_folder(path.parent)

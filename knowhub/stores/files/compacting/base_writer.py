@@ -12,12 +12,11 @@ import orjson
 from knowhub.core.table_schema import TableSchemas
 from knowhub.engine.account import change_number
 from knowhub.stores.files.data_directory import DataDirectory
-from knowhub.stores.files.filesystem import FileSystem
+from knowhub.stores.files.filesystem import FileSystem, FileWriter, create_file
 from knowhub.stores.files.log.change_log import ChangeLog
 from knowhub.stores.files.log.log_line import BaseHeader, end_line, header_line, seal
 from knowhub.stores.files.log.log_reader import DamagedLog, read_log
 from knowhub.stores.files.log.partial_line import PartialChange, row_text
-from knowhub.stores.files.log.rewrite import LogFileWriter, open_log_file
 
 # A line of a base is parsed in one step while requests wait.
 _LINE_BYTES: Final = 64 * 1024
@@ -46,7 +45,7 @@ def write_base(files: FileSystem, root: Path, arguments: Mapping[str, Any]) -> d
         summary = read_log(files, folder, newest.load, end=end)
         if (summary.log_id, summary.last_seq, summary.checksum) != (header.log_id, header.last_seq, header.checksum):
             raise DamagedLog(log.path(header.segment), 0, f"operation {header.last_seq} was to stand before it")
-    with open_log_file(files, path) as writer:
+    with create_file(files, path) as writer:
         rows = _RowWriter(writer, newest)
         writer.write(header_line(header))
         read_log(files, folder, rows.load, end=end)
@@ -123,7 +122,7 @@ class _Line:
 class _RowWriter:
     """The second pass: writes each row where it was first written, with its newest text."""
 
-    def __init__(self, writer: LogFileWriter, newest: _NewestRows) -> None:
+    def __init__(self, writer: FileWriter, newest: _NewestRows) -> None:
         self.count = 0
         self._writer = writer
         self._newest = newest

@@ -6,75 +6,22 @@ removes them.
 """
 
 import errno
-import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
 from dataclasses import replace
-from pathlib import Path
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
-from knowhub.stores.files.filesystem import FileSystem, write_all
+from knowhub.stores.files.filesystem import FileSystem, create_file
 from knowhub.stores.files.log.change_log import ChangeLog
 from knowhub.stores.files.log.log_line import BASE
 from knowhub.stores.files.log.log_manifest import LogFileName, LogManifest, publish_manifest
-
-_WRITE_BYTES: Final = 1024 * 1024
-# Writers wait while this is synced, so it is synced in small parts.
-_SYNC_BYTES: Final = 8 * 1024 * 1024
 
 Transform: TypeAlias = Callable[[bytes], bytes]
 """Returns the line that replaces a line of the log, with the same length and sequence number."""
 
 
-class LogFileWriter:
-    """Writes a new file of the log, a megabyte at a time; see `open_log_file`."""
-
-    def __init__(self, files: FileSystem, descriptor: int) -> None:
-        self.size = 0
-        self._files = files
-        self._descriptor = descriptor
-        self._waiting: list[bytes] = []
-        self._waiting_bytes = 0
-        self._synced = 0
-
-    def write(self, data: bytes) -> None:
-        """Add `data` to the file. Raises OSError."""
-        self._waiting.append(data)
-        self._waiting_bytes += len(data)
-        self.size += len(data)
-        if self._waiting_bytes >= _WRITE_BYTES:
-            self.flush()
-
-    def flush(self) -> None:
-        """Write what is waiting. Raises OSError."""
-        write_all(self._files, self._descriptor, b"".join(self._waiting), self.size - self._waiting_bytes)
-        self._waiting.clear()
-        self._waiting_bytes = 0
-        if self.size - self._synced >= _SYNC_BYTES:
-            self._files.sync_data(self._descriptor)
-            self._synced = self.size
-
-
-@contextmanager
-def open_log_file(files: FileSystem, path: Path) -> Iterator[LogFileWriter]:
-    """Create a file of the log, which is durable at the end. It is removed if that fails. Raises OSError."""
-    descriptor = files.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-    try:
-        writer = LogFileWriter(files, descriptor)
-        yield writer
-        writer.flush()
-        files.sync(descriptor)
-    except BaseException:
-        with suppress(OSError):
-            files.remove(path)
-        raise
-    finally:
-        files.close(descriptor)
-
-
 def write_version(files: FileSystem, log: ChangeLog, name: LogFileName, lines: Iterable[bytes]) -> int:
     """Write a new version of a file of the log durably; return its size. It is used when a manifest names it."""
-    with open_log_file(files, log.folder / str(name)) as writer:
+    with create_file(files, log.folder / str(name)) as writer:
         for line in lines:
             writer.write(line)
     return writer.size

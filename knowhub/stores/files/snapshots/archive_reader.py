@@ -11,7 +11,7 @@ from pathlib import Path
 
 from knowhub.core.errors import StorageFull
 from knowhub.stores.files.data_directory import ARCHIVE_VERSION, format_text
-from knowhub.stores.files.filesystem import FileSystem, write_all
+from knowhub.stores.files.filesystem import FileSystem, create_file
 from knowhub.stores.files.snapshots.snapshot_manifest import (
     MANIFEST,
     MAX_MANIFEST_BYTES,
@@ -69,20 +69,10 @@ def unpack_snapshot(files: FileSystem, archive: Path, folder: Path, max_bytes: i
         if needed > free:
             raise StorageFull(f"unpacking this snapshot needs {needed} bytes, and {free} are free; nothing was changed")
         for name, pieces in members.read(manifest):
-            _write(files, folder / name, pieces)
+            with create_file(files, folder / name) as writer:
+                for piece in pieces:
+                    writer.write(piece)
     return manifest
-
-
-def _write(files: FileSystem, path: Path, pieces: Iterator[bytes]) -> None:
-    descriptor = files.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW)
-    try:
-        offset = 0
-        for piece in pieces:
-            write_all(files, descriptor, piece, offset)
-            offset += len(piece)
-        files.sync(descriptor)
-    finally:
-        files.close(descriptor)
 
 
 @contextmanager

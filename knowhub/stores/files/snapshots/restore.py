@@ -1,10 +1,9 @@
 """Restore a snapshot: check it, unpack it, and compare it with the log. Runs in a child process."""
 
-import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import orjson
 
@@ -13,18 +12,15 @@ from knowhub.core.errors import Conflict, StorageFull
 from knowhub.core.operation import Row, is_live
 from knowhub.core.store_results import differs
 from knowhub.stores.files.data_directory import KEYRING, DataDirectory
-from knowhub.stores.files.filesystem import PRIVATE_MODE, FileSystem, replace_file, write_all
+from knowhub.stores.files.filesystem import PRIVATE_MODE, FileSystem, create_file, replace_file
 from knowhub.stores.files.keys.keyring import keyring_text, merge_keys, read_keyring
 from knowhub.stores.files.log.log_reader import DamagedLog, LogRows, latest_rows
 from knowhub.stores.files.projections.plain_files import remove_tree
 from knowhub.stores.files.snapshots.archive_reader import unpack_snapshot
 from knowhub.stores.files.snapshots.snapshot_manifest import DamagedSnapshot, Manifest
 
-ItemT = TypeVar("ItemT")
-
 DIFFERENCES = "differences.jsonl"
 
-_ROWS_A_PIECE = 1000
 _Rows = Mapping[tuple[str, str], bytes]
 _Wanted = tuple[tuple[str, str], Row | None]
 
@@ -96,16 +92,11 @@ def _read_snapshot(files: FileSystem, order: _Order) -> _Rows:
 
 
 def _write_diff(files: FileSystem, order: _Order, then: _Rows, now: _Rows) -> int:
-    descriptor = files.open(order.scratch / DIFFERENCES, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-    try:
-        count = offset = 0
-        for part in _parts(_diff(order.fixed, then, now)):
-            data = b"".join(_line(*wanted) for wanted in part)
-            write_all(files, descriptor, data, offset)
-            offset += len(data)
-            count += len(part)
-    finally:
-        files.close(descriptor)
+    count = 0
+    with create_file(files, order.scratch / DIFFERENCES) as writer:
+        for key, row in _diff(order.fixed, then, now):
+            writer.write(_line(key, row))
+            count += 1
     return count
 
 
@@ -142,17 +133,6 @@ def _row(text: bytes | None) -> Row | None:
 
 def _line(key: tuple[str, str], row: Row | None) -> bytes:
     return orjson.dumps({"collection": key[0], "id": key[1], "row": row}, option=orjson.OPT_APPEND_NEWLINE)
-
-
-def _parts(items: Iterable[ItemT]) -> Iterator[list[ItemT]]:
-    part: list[ItemT] = []
-    for item in items:
-        part.append(item)
-        if len(part) == _ROWS_A_PIECE:
-            yield part
-            part = []
-    if part:
-        yield part
 
 
 _UNPACKED = ".unpack"
