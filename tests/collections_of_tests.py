@@ -1,15 +1,18 @@
-"""The collections of the product, and two that only tests write to: plain notes, and labels that no two rows share."""
+"""The collections of the product, and three that only tests write to: notes, labels of unique texts, and bookmarks."""
 
 from dataclasses import dataclass
 from typing import Final
 
 from knowhub.core.collection import Collection, Collections
+from knowhub.core.erasing import EraseRules
 from knowhub.core.operation import Row, is_live
+from knowhub.core.owned_rows import summarize_owned
 from knowhub.core.table_schema import Index, TableSchema
 from knowhub.wiring.collections import COLLECTIONS
 
 NOTES: Final = "notes"
 LABELS: Final = "labels"
+BOOKMARKS: Final = "bookmarks"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +27,11 @@ def summarize(row: Row, _ordinal: int, _change: int, _earlier: Label | None) -> 
 
 
 BY_TEXT: Final = Index[Label](LABELS, "text", keys=lambda label: (label.text,))
+BOOKMARK_TABLE: Final = TableSchema(BOOKMARKS, summarize_owned)
+BOOKMARK: Final = Collection(BOOKMARKS, erase=EraseRules("bookmark", {"url": "", "title": ""}), table=BOOKMARK_TABLE)
 WITH_NOTES: Final[Collections] = {
     **COLLECTIONS,
     NOTES: Collection(NOTES),
     LABELS: Collection(LABELS, table=TableSchema(LABELS, summarize, indexes=(BY_TEXT,)), unique=(BY_TEXT,)),
+    BOOKMARKS: BOOKMARK,
 }

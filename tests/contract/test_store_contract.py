@@ -123,8 +123,8 @@ async def test_a_decision_that_raises_writes_nothing_and_leaves_its_neighbours_a
 
 
 async def test_a_row_of_an_unregistered_collection_is_refused(store: Store) -> None:
-    with pytest.raises(TypeError, match="no collection 'bookmarks' is registered"):
-        await store.commit(ACCOUNT, ACTOR, lambda _view: Draft("save", [Write("bookmarks", "b-1", {"version": 1})]))
+    with pytest.raises(TypeError, match="no collection 'recipes' is registered"):
+        await store.commit(ACCOUNT, ACTOR, lambda _view: Draft("save", [Write("recipes", "r-1", {"version": 1})]))
 
     assert store.last_seq == 0
 

@@ -1,7 +1,6 @@
 """The history of operations: finds the line of each operation in the log."""
 
 import asyncio
-import itertools
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -127,12 +126,10 @@ class History:
 
     async def _scan_back(self, account: str, below: int, needle: bytes | None) -> AsyncIterator[Operation]:
         seqs = self._seqs_by_account.get(account, array("Q"))
-        for count in itertools.count(1):
-            # Operations are added and go into a base meanwhile: the next one is looked up each time.
-            position = bisect_left(seqs, below)
-            if not position:
-                return
-            below = seqs[position - 1]
+        count = 0
+        # Operations are added and go into a base meanwhile: the next one is looked up each time.
+        while position := bisect_left(seqs, below):
+            below, count = seqs[position - 1], count + 1
             if count % _LINES_PER_TURN == 0:
                 # A long history is read in parts, so that other requests are answered meanwhile.
                 await asyncio.sleep(0)

@@ -1,0 +1,154 @@
+"""A kind of row with an owner and scopes, as CONTRIBUTING describes it: its declaration, and its inherited verbs."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from knowhub.core.collection import Collection, Lookup, check_rows
+from knowhub.core.errors import Forbidden, InvalidInput, NotFound, VersionConflict
+from knowhub.core.operation import Draft, Row, View
+from knowhub.core.owned_rows import OwnedRows, SavedRow, list_visible, make_owned_fields, scan_newest
+from knowhub.core.request_context import RequestContext
+from knowhub.operations.undo import UndoRequest, UndoService
+from tests.builders import CountedIds, FakeClock, caller, local
+from tests.collections_of_tests import BOOKMARK, BOOKMARK_TABLE, BY_TEXT, LABELS, NOTES, WITH_NOTES
+from tests.fakes.memory_store import MemoryStore
+
+pytestmark = pytest.mark.anyio
+
+ANN, BOB = caller(user_id="ann"), caller(user_id="bob")
+
+
+class Bookmarks(OwnedRows):
+    """The service of the recipe: all but `create` is inherited."""
+
+    async def create(
+        self, ctx: RequestContext, row_id: str, scopes: list[str] | None = None, **fields: str
+    ) -> SavedRow:
+        def decide(view: View) -> Draft:
+            owned = make_owned_fields(ctx, scopes, None, "a bookmark", view.now)
+            return Draft("save_bookmark", [self.write({"id": row_id, "url": "", "title": "", **fields, **owned})])
+
+        return self.make_saved(ctx, await self._store.commit(ctx.account, ctx.actor, decide))
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    return MemoryStore(FakeClock(), CountedIds())
+
+
+@pytest.fixture
+def bookmarks(store: MemoryStore) -> Bookmarks:
+    return Bookmarks(store, BOOKMARK)
+
+
+async def listed(store: MemoryStore, ctx: RequestContext, limit: int = 10, before: int | None = None) -> list[str]:
+    found = await list_visible(store, ctx, scan_newest(BOOKMARK_TABLE, before), limit)
+    return [summary.id for summary in found]
+
+
+async def test_a_new_row_has_an_owner_scopes_a_version_and_times(bookmarks: Bookmarks) -> None:
+    saved = await bookmarks.create(ANN, "b-1", url="https://a.example")
+
+    assert saved.is_new
+    assert saved.record == await bookmarks.read(ANN, "b-1")
+    assert (saved.record["owner"], saved.record["scopes"], saved.record["version"]) == ("user:ann", ["user:owner"], 1)
+    assert saved.record["created_at"] == saved.record["updated_at"]
+
+
+async def test_a_row_exists_for_those_who_see_it_and_changes_for_its_owner(bookmarks: Bookmarks) -> None:
+    await bookmarks.create(ANN, "private")
+    await bookmarks.create(ANN, "open", ["public"])
+
+    assert (await bookmarks.read(BOB, "open"))["owner"] == "user:ann"
+    with pytest.raises(NotFound, match="bookmark"):
+        await bookmarks.read(BOB, "private")
+    with pytest.raises(NotFound, match="bookmark"):
+        await bookmarks.patch(BOB, "private", {"title": "x"})
+    with pytest.raises(Forbidden, match="only the owner of this bookmark"):
+        await bookmarks.patch(BOB, "open", {"title": "x"})
+    with pytest.raises(Forbidden, match="only the owner of this bookmark"):
+        await bookmarks.delete(BOB, "open")
+
+
+async def test_a_patch_names_the_version_that_was_read_and_an_equal_one_writes_nothing(bookmarks: Bookmarks) -> None:
+    await bookmarks.create(ANN, "b-1", title="old")
+
+    changed = await bookmarks.patch(ANN, "b-1", {"title": "new"}, expected=1)
+    again = await bookmarks.patch(ANN, "b-1", {"title": "new"}, expected=2)
+
+    assert (changed.record["title"], changed.record["version"], changed.is_new) == ("new", 2, False)
+    assert (again.record["version"], again.operation_id) == (2, None)
+    with pytest.raises(VersionConflict):
+        await bookmarks.patch(ANN, "b-1", {"title": "newer"}, expected=1)
+
+
+async def test_a_list_has_the_newest_visible_rows_from_a_place_on(store: MemoryStore, bookmarks: Bookmarks) -> None:
+    for row_id, scopes in (("a", ["public"]), ("b", None), ("c", ["public"]), ("d", ["public"])):
+        await bookmarks.create(ANN, row_id, scopes)
+
+    assert await listed(store, BOB) == ["d", "c", "a"]
+    assert await listed(store, BOB, limit=2) == ["d", "c"]
+    assert await listed(store, BOB, before=2) == ["a"]
+
+
+async def test_a_deleted_row_comes_back_by_undo_and_its_history_says_so(
+    store: MemoryStore, bookmarks: Bookmarks
+) -> None:
+    await bookmarks.create(ANN, "b-1", title="old")
+    await bookmarks.patch(ANN, "b-1", {"title": "new"})
+    operation_id = await bookmarks.delete(ANN, "b-1")
+    with pytest.raises(NotFound):
+        await bookmarks.read(ANN, "b-1")
+
+    await UndoService(store, CountedIds(), WITH_NOTES).undo(UndoRequest(ANN, operation_id))
+
+    assert (await bookmarks.read(ANN, "b-1"))["title"] == "new"
+    page = await bookmarks.history(ANN, "b-1", limit=3)
+    assert [entry.op for entry in page.entries] == ["undo_operation", "delete_bookmark", "edit_bookmark"]
+    assert page.entries[2].changes == {"title": {"before": "old", "after": "new"}}
+    last = await bookmarks.history(ANN, "b-1", before=page.next_before)
+    assert ([entry.op for entry in last.entries], last.next_before) == (["save_bookmark"], None)
+
+
+async def test_versions_that_were_hidden_are_left_out_of_the_history(bookmarks: Bookmarks) -> None:
+    await bookmarks.create(ANN, "b-1")
+    await bookmarks.patch(ANN, "b-1", {"scopes": ["public"]})
+    await bookmarks.patch(ANN, "b-1", {"title": "seen"})
+
+    assert [entry.version for entry in (await bookmarks.history(BOB, "b-1")).entries] == [3]
+    await bookmarks.create(ANN, "private")
+    for row_id in ("private", "unknown"):
+        with pytest.raises(NotFound):
+            await bookmarks.history(BOB, row_id)
+
+
+@pytest.mark.parametrize(
+    ("row", "text"),
+    [({"url": "u", "title": "t"}, "u"), ({"url": " ", "title": "t"}, "t"), ({"url": "", "title": None}, "")],
+)
+def test_the_text_of_a_row_is_its_first_text_that_is_not_blank(row: Mapping[str, Any], text: str) -> None:
+    assert BOOKMARK.erase_rules.main_text(row) == text
+
+
+def test_unique_keys_need_a_table(store: MemoryStore) -> None:
+    collections = {**WITH_NOTES, LABELS: Collection(LABELS, unique=(BY_TEXT,))}
+
+    with pytest.raises(TypeError, match="the rows of labels have no index"):
+        check_rows(collections, store.view(local().account), {(LABELS, "a"): {"id": "a", "version": 1, "text": "red"}})
+
+
+def test_a_rule_looks_up_other_rows_as_they_will_be(store: MemoryStore) -> None:
+    def validate(lookup: Lookup, rows: Sequence[Row]) -> None:
+        for row in rows:
+            if lookup(NOTES, row["note"]) is None:
+                raise InvalidInput.of("note", "there is no such note")
+
+    collections = {**WITH_NOTES, LABELS: Collection(LABELS, validate=validate)}
+    view, label = store.view(local().account), {"id": "a", "version": 1, "note": "n-1"}
+
+    check_rows(collections, view, {(LABELS, "a"): label, (NOTES, "n-1"): {"id": "n-1", "version": 1}})
+    check_rows(collections, view, {(LABELS, "a"): {**label, "deleted": True}})
+    with pytest.raises(InvalidInput, match="no such note"):
+        check_rows(collections, view, {(LABELS, "a"): label})
