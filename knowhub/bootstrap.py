@@ -24,12 +24,13 @@ from knowhub.core.cursors import Cursors
 from knowhub.core.ids import RandomIds
 from knowhub.core.store_results import CompactionResult
 from knowhub.identity.key_table import LogKeyTable
+from knowhub.identity.model import API_KEYS, KEY_USES
 from knowhub.identity.service import IdentityService
 from knowhub.keywords.cache import Invalidation, RecentMatchesByReader, ResultCache
 from knowhub.keywords.curate.curator import Curator
 from knowhub.keywords.decision_log import DecisionLog
 from knowhub.keywords.info_service import InfoService
-from knowhub.keywords.model import TreeOptions
+from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, TreeOptions
 from knowhub.keywords.search.agent import KeywordAgent
 from knowhub.keywords.search.lookup import KeywordSearch
 from knowhub.keywords.service import KeywordService
@@ -40,6 +41,7 @@ from knowhub.knowledge.exchange import KnowledgeExchange
 from knowhub.knowledge.extract.extraction import ExtractionOptions, KnowledgeExtraction
 from knowhub.knowledge.feedback.impressions import ImpressionLog
 from knowhub.knowledge.feedback.outcomes import OutcomeService
+from knowhub.knowledge.model import COLLECTION as KNOWLEDGE
 from knowhub.knowledge.search.retrieval import KnowledgeRetrieval, OwnProfile, SearchModels
 from knowhub.knowledge.search.routing import KnowledgeReranking, RankingStages, Router
 from knowhub.knowledge.service import KnowledgeService
@@ -106,7 +108,7 @@ class Knowledge:
         )
         self.similarity = Similarity(store, lexical)
         self.extraction = KnowledgeExtraction(store, lexical, ids, chat, ExtractionOptions(budget_s, simplify))
-        store.subscribe(self.similarity)
+        store.subscribe(self.similarity, [KNOWLEDGE])
         stack.push_async_callback(self.impressions.close)
 
 
@@ -129,7 +131,7 @@ class Keywords:
         if settings.result_cache:
             cache = ResultCache(adapters.clock, settings.result_cache_entries, settings.result_cache_bytes)
         recent_matches = RecentMatchesByReader(settings.recent_keywords)
-        store.subscribe(Invalidation(cache, recent_matches))
+        store.subscribe(Invalidation(cache, recent_matches), [KEYWORDS, INFOS, LINKS])
         self.agent = KeywordAgent(adapters.chat, recent_matches, options, decisions.note)
         self.tree = KeywordService(store, text, ids, self.agent, options)
         self.infos = InfoService(store, text, ids, self.agent, options, cache)
@@ -207,7 +209,7 @@ class Hub:
             RecallOptions(note_failure=_log_failed_source),
         )
         key_table = LogKeyTable(self.store)
-        self.store.subscribe(key_table)
+        self.store.subscribe(key_table, [API_KEYS, KEY_USES])
         self.identity = IdentityService(self.store, key_table, self.clock, self.ids, self.settings.root_key)
         stack.push_async_callback(self.identity.uses.close)
 

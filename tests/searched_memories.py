@@ -85,7 +85,7 @@ async def memories_in(folder: Path, reranking: MemoryReranking | None = None) ->
         folder / "lexical", store, lambda name: SearchableRows(store.state(name), SEARCHED_TEXTS), ContextTexts()
     )
     lexical.account(ACCOUNT)
-    store.subscribe(lexical)
+    store.subscribe(lexical, ContextTexts.collections)
     index = CountedIndex(lexical)
     try:
         yield Memories(store, index, clock, MemorySearch(store, index, clock, reranking), MemoryReadService(store))

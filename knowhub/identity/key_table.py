@@ -65,8 +65,7 @@ class LogKeyTable:
     def follow(self, account: str, _seq: int, changes: Sequence[KeyChange]) -> None:
         """Take in an operation. Called by the store, in order."""
         for change in changes:
-            if change.collection in {API_KEYS, KEY_USES}:
-                self._take(account, change.collection, change.after_row)
+            self._take(account, change.collection, change.after_row)
 
     def _take(self, account: str, collection: str, row: Mapping[str, Any]) -> None:
         if collection == API_KEYS:

@@ -15,7 +15,7 @@ from knowhub.context.model import ContextSummary, Level
 from knowhub.core.language_models import Vector
 from knowhub.core.operation import Operation
 from knowhub.search.account_vectors import PendingText
-from knowhub.search.ports import Records, is_affected
+from knowhub.search.ports import Records
 from knowhub.search.texts import ContextTexts, get_collection, truncate
 from knowhub.search.vector_index import VectorIndex
 from knowhub.search.vectors import Matrix
@@ -53,10 +53,9 @@ class ContextVectors:
 
     # what the log asks for
 
-    def follow(self, account: str, seq: int, changes: Sequence[Any]) -> None:
+    def follow(self, _account: str, seq: int, _changes: Sequence[Any]) -> None:
         """Note an operation with index events. Called by the store, in order."""
-        del account
-        if self._is_begun and is_affected(changes, self._texts.collections):
+        if self._is_begun:
             self._noted.append(seq)
 
     def begin(self) -> None:

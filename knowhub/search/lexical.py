@@ -15,7 +15,7 @@ from knowhub.core.recall import SearchHit, SearchHits
 from knowhub.search.analysis import index_terms, query_terms, weigh_query
 from knowhub.search.bm25 import QueryTerm, Statistics
 from knowhub.search.full_text import FullText, IndexNote
-from knowhub.search.ports import HeadT, Records, Texts, is_affected
+from knowhub.search.ports import HeadT, Records, Texts
 from knowhub.search.tail import Document, Tail, join_terms
 
 INDEX: Final = "index"
@@ -286,16 +286,13 @@ class LexicalIndex(Generic[HeadT]):
 
     def follow(self, account: str, seq: int, changes: Sequence[Any]) -> None:
         """Note the rows that an operation touched. Called by the store, in order."""
-        collections = self._texts.collections
         if account not in self._accounts:
             # Opening an index takes stock of all that it lacks, this operation too.
-            if is_affected(changes, collections):
-                self.account(account)
+            self.account(account)
             return
         index = self._accounts[account]
         for change in changes:
-            if change.collection in collections:
-                index.follow(change.id, seq, change.after_row)
+            index.follow(change.id, seq, change.after_row)
         if self._wake is not None and index.lag >= self._wake_lag:
             self._wake()
 

@@ -1,7 +1,7 @@
 """What an index reads from outside: the position of the log, the rows of an account, and their texts."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from knowhub.core.operation import Row
 
@@ -54,8 +54,3 @@ class Texts(Protocol):
 
     def embedding_text(self, row: Row) -> str:
         """Return the text of a row that is embedded."""
-
-
-def is_affected(changes: Sequence[Any], collections: frozenset[str]) -> bool:
-    """Return whether an operation has changed a row of one of `collections`."""
-    return any(change.collection in collections for change in changes)

@@ -11,7 +11,7 @@ from knowhub.core.language_models import EmbeddingFailed, Vector
 from knowhub.core.projection import LogMark
 from knowhub.search.account_vectors import AccountVectors, PendingText
 from knowhub.search.batch_embedder import BatchEmbedder
-from knowhub.search.ports import HeadT, Records, Texts, is_affected
+from knowhub.search.ports import HeadT, Records, Texts
 from knowhub.search.vector_files import VectorFiles
 from knowhub.search.vectors import Matrix
 
@@ -84,15 +84,12 @@ class VectorIndex(Generic[HeadT]):
 
     def follow(self, account: str, seq: int, changes: Sequence[Any]) -> None:
         """Note the records of an operation. Called by the store, in order."""
-        collections = self._texts.collections
         if account not in self._accounts:
             # Opening an account finds all missing vectors, also those of this operation.
-            if is_affected(changes, collections):
-                self.account(account)
+            self.account(account)
             return
         for change in changes:
-            if change.collection in collections:
-                self._accounts[account].follow(change.id, seq)
+            self._accounts[account].follow(change.id, seq)
 
     async def search(
         self,

@@ -95,7 +95,7 @@ class Indexes:
         self.worker: IndexWorker | None = None
         if self.memories.vectors is not None:
             vectors = ContextVectors(self.memories.vectors, memories, store.history)
-            store.subscribe(vectors)
+            store.subscribe(vectors, ContextTexts.collections)
             self.outbox = Outbox(queue, vectors, dead_letters, adapters.clock)
             self.worker = IndexWorker(self.outbox, store, vectors)
             self.memories.vectors.set_worker(self.worker)
@@ -144,13 +144,13 @@ def _search_index(
     lexical = LexicalIndex(folder / "lexical", store, rows, texts)
     for account in store.accounts:
         lexical.account(account)
-    store.subscribe(lexical)
+    store.subscribe(lexical, texts.collections)
     if embedding is None:
         return SearchIndex(lexical, lexical, None, UnusedVectors(folder / "vectors", store))
     work = BatchEmbedder(embedding.embedder, embedding.literacy)
     vectors = VectorIndex(folder / "vectors", store, rows, texts, work)
     for account in store.accounts:
         vectors.account(account)
-    store.subscribe(vectors)
+    store.subscribe(vectors, texts.collections)
     index = HybridIndex(lexical, vectors, embedding.queries, embedding.weight)
     return SearchIndex(index, lexical, vectors, vectors)

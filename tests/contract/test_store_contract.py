@@ -392,6 +392,17 @@ async def test_followers_hear_every_operation_in_order_before_it_is_acknowledged
     assert at_once == [answer.operation.seq for answer in answers] == list(range(1, 21))
 
 
+async def test_a_follower_hears_of_the_collections_that_it_named_only(store: Store) -> None:
+    heard = Heard()
+    store.subscribe(heard, [LABELS])
+
+    await committed(store, saving("a"))
+    await committed(store, labelling(a="red"))
+    await committed(store, lambda view: Draft("both", [*saving("b")(view).writes, *labelling(b="blue")(view).writes]))
+
+    assert heard.numbers == [2, 3]
+
+
 async def test_an_operation_over_the_limit_is_refused_with_its_size(store: Store) -> None:
     huge = "x" * (65 * 1024 * 1024)
 

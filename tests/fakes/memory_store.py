@@ -1,7 +1,7 @@
 """A store that remembers nothing: the same decisions on the same states, with no file, no lock and no wait."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any
 
 from knowhub.core.clock import Clock
@@ -12,7 +12,7 @@ from knowhub.engine.account import Account
 from knowhub.engine.disk_rows import LogLine
 from knowhub.engine.view import AccountView
 from knowhub.stores.files.batch import Batch, Request
-from knowhub.stores.files.replica import Subscriber
+from knowhub.stores.files.replica import Subscriber, Subscription
 from knowhub.stores.files.retries import RetryKeys
 from tests.collections_of_tests import WITH_NOTES
 from tests.pure_decisions import run_twice
@@ -31,10 +31,10 @@ class MemoryStore:
         self._operations: list[Operation] = []
         self._lines: list[bytes] = []
         self._retries = RetryKeys(_A_DAY_S)
-        self._followers: list[Subscriber] = []
+        self._subscriptions: list[Subscription] = []
 
-    def subscribe(self, follower: Subscriber) -> None:
-        self._followers.append(follower)
+    def subscribe(self, subscriber: Subscriber, collections: Iterable[str] | None = None) -> None:
+        self._subscriptions.append(Subscription(subscriber, frozenset(collections) if collections else None))
 
     @property
     def last_seq(self) -> int:
@@ -81,8 +81,8 @@ class MemoryStore:
             state = self.state(account)
             state.apply(one.operation.seq, one.changes, state.place(one.changes, line), batch.overlay(account))
             self.state(account).note_undo(one.operation.undo_of, one.operation.operation_id)
-            for follower in self._followers:
-                follower.follow(account, one.operation.seq, one.changes)
+            for subscription in self._subscriptions:
+                subscription.tell(account, one.operation.seq, one.changes)
         return answer
 
     async def find_replay(self, account: str, idempotency: IdempotencyKey | None) -> Committed | None:

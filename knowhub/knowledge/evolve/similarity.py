@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from knowhub.core.clock import CooperativePause
 from knowhub.core.near_duplicates import (
@@ -23,14 +22,6 @@ MAX_SHOWN = 10
 MAX_CACHED = 10_000
 _CANDIDATES = 20
 _QUERY_CHARS = 40
-
-
-class ChangedRow(Protocol):
-    """One row that an operation wrote."""
-
-    @property
-    def collection(self) -> str:
-        """The collection of the row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +45,9 @@ class Similarity:
         self._index = index
         self._caches: dict[str, dict[_Request, list[tuple[str, float]]]] = {}
 
-    def follow(self, account: str, _seq: int, changes: Sequence[ChangedRow]) -> None:
-        """Drop the cached answers of the account if a record changed. The store calls this for each operation."""
-        if any(change.collection == COLLECTION for change in changes):
-            self._caches.pop(account, None)
+    def follow(self, account: str, _seq: int, _changes: Sequence[object]) -> None:
+        """Drop the cached answers of an account whose records changed. Called by the store."""
+        self._caches.pop(account, None)
 
     async def find(self, ctx: RequestContext, knowledge_id: str) -> list[tuple[str, float]]:
         """Return up to 10 ids of live records that the caller sees with their similarity, the highest first."""

@@ -20,9 +20,24 @@ from knowhub.stores.files.retries import RetryKeys
 
 
 class Subscriber(Protocol):
-    """Something derived from the log. It is called once for each operation, in order, before the acknowledgement."""
+    """Something derived from the log. It is called in the order of the operations, before the acknowledgement."""
 
     def follow(self, account: str, seq: int, changes: Sequence[RawChange]) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """A subscriber, and the collections whose changes it is told; None tells it every operation."""
+
+    subscriber: Subscriber
+    collections: frozenset[str] | None = None
+
+    def tell(self, account: str, seq: int, changes: Sequence[RawChange]) -> None:
+        """Tell the subscriber of an operation, if it changed a row of the collections."""
+        if self.collections is not None:
+            changes = [change for change in changes if change.collection in self.collections]
+        if changes or self.collections is None:
+            self.subscriber.follow(account, seq, changes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +59,7 @@ class Replica:
         self.accounts: dict[str, Account] = {}
         self.history = History(log)
         self.retries = RetryKeys(retry_key_lifetime_s)
-        self.followers: list[Subscriber] = []
+        self.subscriptions: list[Subscription] = []
         self.last_time = 0.0
         self.erases = 0
 
@@ -76,13 +91,13 @@ class Replica:
         """
         read, placed = line.operation or decode_operation(line.data), LogLine(segment, line.offset, line.data)
         # At start there are no subscribers and millions of rows, so no change objects are made.
-        operation = line.full_operation if self.followers else summarize(read)
+        operation = line.full_operation if self.subscriptions else summarize(read)
         if operation is None:
             raise ValueError("its rows cannot be read")
         # Rows first: if they cannot be loaded, the history must not know the operation.
         self._get_or_create(operation.account).load(operation.seq, read.changes, placed)
         self._note(operation, placed)
-        if self.followers:
+        if self.subscriptions:
             self._notify(operation, raw_changes(operation))
 
     def place(self, batch: Batch, segment: int) -> list[PlacedOperation]:
@@ -122,8 +137,8 @@ class Replica:
         return state
 
     def _notify(self, operation: Operation, changes: Sequence[Any]) -> None:
-        for follower in self.followers:
-            follower.follow(operation.account, operation.seq, changes)
+        for subscription in self.subscriptions:
+            subscription.tell(operation.account, operation.seq, changes)
 
 
 def raw_changes(operation: Operation) -> list[RawChange]:

@@ -5,7 +5,7 @@ one operation, and needs no lock.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ from knowhub.stores.files.log.cursor import LogCursor
 from knowhub.stores.files.log.history import History
 from knowhub.stores.files.log.loader import StoreContext, load
 from knowhub.stores.files.log.recovery import Damage
-from knowhub.stores.files.replica import Replica, Subscriber
+from knowhub.stores.files.replica import Replica, Subscriber, Subscription
 from knowhub.stores.files.subprocess_runner import SubprocessRunner
 
 __all__ = ["FileStore", "LogState", "StoreOptions", "StoreStatus"]
@@ -110,9 +110,9 @@ class FileStore:
         """Return the checksum of an operation's line; empty when there is none."""
         return self._replica.history.checksum(seq)
 
-    def subscribe(self, follower: Subscriber) -> None:
-        """Call `follower` for every operation from now on, in order."""
-        self._replica.followers.append(follower)
+    def subscribe(self, subscriber: Subscriber, collections: Iterable[str] | None = None) -> None:
+        """Tell `subscriber` from now on of the changes to rows of these collections, or of every operation."""
+        self._replica.subscriptions.append(Subscription(subscriber, frozenset(collections) if collections else None))
 
     @property
     def accounts(self) -> Sequence[str]:
