@@ -52,7 +52,7 @@ ERASE_NODE = EraseRules(
     texts=_TEXTS,
     reply_fields=frozenset({"summary", "reason", "edges"}),
     below=PARTS,
-    made_of=_find_extracted_nodes,
+    find_derived=_find_extracted_nodes,
 )
 ERASE_PART = EraseRules(
     noun="message",
@@ -62,8 +62,8 @@ ERASE_PART = EraseRules(
     reply_fields=frozenset({"summary", "reason", "edges"}),
     quoted_by=lambda part_uri: (NODES, parent_of(part_uri)),
     quoting=frozenset({"abstract", "overview"}),
-    retells=lambda row: (row.get("metadata") or {}).get(BY) not in (None, "rules"),
-    made_of=_find_extracted_nodes,
+    is_paraphrase=lambda row: (row.get("metadata") or {}).get(BY) not in (None, "rules"),
+    find_derived=_find_extracted_nodes,
 )
 
 

@@ -22,13 +22,13 @@ class EraseRules:
     its new value. `optional` are the blanks that may be left out if an old line of the log has no room for them.
     `reply_fields` are the fields of an operation's reply that describe the row in other words, which no search for its
     texts finds. `merge_field` names the row into which a row was merged. `texts` are the fields whose texts are looked
-    for elsewhere: the first that is not blank (`main_text`). `twins(view, row)` names live rows with the same text in
-    another spelling. A row that `must_be_deleted` before it is erased may have live children.
+    for elsewhere: the first that is not blank (`main_text`). `find_equal(view, row)` names live rows with the same
+    text in another spelling. A row that `must_be_deleted` before it is erased may have live children.
 
-    Rows of the collection `below` whose ids go on behind this one's, after a slash, are part of it and erased with it.
-    `quoted_by(id)` names the row that may quote this one: of it the fields `quoting` go where they tell of this one,
-    and where it `retells(row)`, in words in which no search would find this one.
-    `made_of(view, row)` names live rows that were made of this one, in words of their own perhaps.
+    Rows of the collection `below` whose ids begin with this one's and a slash are part of it and erased with it.
+    `quoted_by(id)` names the row that may quote this one. Its fields `quoting` are cleared where they mention this row,
+    and always if `is_paraphrase(row)`: it then says the same in words that no search finds.
+    `find_derived(view, row)` names live rows that were made from this one, perhaps in other words.
     """
 
     noun: str
@@ -42,9 +42,9 @@ class EraseRules:
     below: str | None = None
     quoted_by: Callable[[str], tuple[str, str] | None] = lambda _row_id: None
     quoting: frozenset[str] = frozenset()
-    retells: Callable[[Mapping[str, Any]], bool] = lambda _row: False
-    made_of: Callable[[Any, Mapping[str, Any]], Sequence[tuple[str, str]]] = lambda _view, _row: ()
-    twins: Callable[[Any, Mapping[str, Any]], Sequence[str]] = lambda _view, _row: ()
+    is_paraphrase: Callable[[Mapping[str, Any]], bool] = lambda _row: False
+    find_derived: Callable[[Any, Mapping[str, Any]], Sequence[tuple[str, str]]] = lambda _view, _row: ()
+    find_equal: Callable[[Any, Mapping[str, Any]], Sequence[str]] = lambda _view, _row: ()
 
     @property
     def op(self) -> str:
@@ -57,7 +57,7 @@ class EraseRules:
         values = [str(row.get(name) or "") for name in names]
         return next((value for value in values if value.strip()), values[-1])
 
-    def stub(self, row: Mapping[str, Any]) -> dict[str, Any]:
+    def make_stub(self, row: Mapping[str, Any]) -> dict[str, Any]:
         """Return what is left of a version of a row; its fields keep their order."""
         kept = {name: value for name, value in row.items() if name in self.kept or name in self.blanks}
         return {name: self.blanks.get(name, value) for name, value in kept.items()} | {ERASED: True}
@@ -70,18 +70,18 @@ def is_erased(row: Mapping[str, Any] | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a store finds of a row before it is erased: the texts that it said, and who else said one at some time.
+    """What a store finds of a row before it is erased: its texts, and the rows that had one of them at some time.
 
     `rows` are collections and ids of other rows; their current state is not read. `parts` are ids of rows of its
-    collection that became part of it at some time, or of such a part. `below` are the rows that are erased with it.
-    `tells(text)` says whether a text tells of it, or quotes a sentence of it.
+    collection that were merged into it at some time, or into such a part. `below` are the rows that are erased with it.
+    `mentions(text)` returns whether a text names the row or quotes a sentence of it.
     """
 
     texts: Sequence[str]
     rows: Sequence[tuple[str, str]]
     parts: Sequence[str] = ()
     below: Sequence[tuple[str, str]] = ()
-    tells: Callable[[str], bool] = lambda _text: False
+    mentions: Callable[[str], bool] = lambda _text: False
 
 
 DecideErasing: TypeAlias = Callable[[Any, Found], "Draft | Unchanged"]

@@ -94,8 +94,8 @@ class ErasureService:
             row = _check_can_erase(view, ctx, (collection, row_id), rules, expected)
             gone = [Write(collection, row_id, _make_stub(rules, row, view.now))]
             gone += [Write(*place, _make_stub(rules, part, view.now)) for place, part in _iter_rows(view, found.below)]
-            related = [*rules.twins(view, row), *_find_merged(view, (collection, row_id), rules, found)]
-            named = [*((collection, related_id) for related_id in related), *rules.made_of(view, row)]
+            related = [*rules.find_equal(view, row), *_find_merged(view, (collection, row_id), rules, found)]
+            named = [*((collection, related_id) for related_id in related), *rules.find_derived(view, row)]
             others = _find_similar(view, ctx, named, (collection, row_id), found)
             bound = self._delete_referrers(view, (collection, row_id), found)
             writes = [*gone, *bound, *_clear_quotes(view, rules, row_id, found)]
@@ -146,7 +146,7 @@ def _check_can_erase(
 
 
 def _make_stub(rules: EraseRules, row: Row, now: float) -> dict[str, Any]:
-    return {**rules.stub(row), "deleted": True, **_next_version_fields(row, now)}
+    return {**rules.make_stub(row), "deleted": True, **_next_version_fields(row, now)}
 
 
 def _iter_rows(view: View, places: Sequence[tuple[str, str]]) -> Iterator[tuple[tuple[str, str], Row]]:
@@ -161,8 +161,8 @@ def _clear_quotes(view: View, rules: EraseRules, row_id: str, found: Found) -> I
     """Yield the row that quotes the erased row, without the quotes."""
     place = rules.quoted_by(row_id)
     for _, row in _iter_rows(view, [place] if place else []):
-        fields, is_retold = [name for name in sorted(rules.quoting) if row.get(name)], rules.retells(row)
-        quotes = [name for name in fields if is_retold or found.tells(str(row[name]))]
+        fields, is_paraphrased = [name for name in sorted(rules.quoting) if row.get(name)], rules.is_paraphrase(row)
+        quotes = [name for name in fields if is_paraphrased or found.mentions(str(row[name]))]
         if place and quotes:
             yield Write(*place, {**row, **dict.fromkeys(quotes, ""), **_next_version_fields(row, view.now)})
 

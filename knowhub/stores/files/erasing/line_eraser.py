@@ -226,11 +226,11 @@ def _erase_change(
             continue
         if target.is_row(change):
             if not is_erased(row):
-                new[name] = rules.stub(row)
+                new[name] = rules.make_stub(row)
         elif (change["collection"], change["id"]) == target.quoted_by:
-            is_retold = rules.retells(row)
+            is_paraphrased = rules.is_paraphrase(row)
             quoting = [field for field in rules.quoting if row.get(field)]
-            quotes = [field for field in quoting if is_retold or fingerprints.matches_quote(str(row[field]))]
+            quotes = [field for field in quoting if is_paraphrased or fingerprints.matches_quote(str(row[field]))]
             if quotes:
                 new[name] = {**row, **dict.fromkeys(quotes, "")}
     return new
@@ -250,7 +250,7 @@ def _erase_reply(
     """
     if isinstance(value, Mapping):
         if value.get("id") == fingerprints.row_id and not rules.blanks.keys().isdisjoint(value):
-            stub = value if is_erased(value) else rules.stub(value)
+            stub = value if is_erased(value) else rules.make_stub(value)
             return stub if len(orjson.dumps(stub)) <= len(orjson.dumps(value)) else _clear(value, rules.blanks)
         if "id" in value:
             is_about_row = bool(value["id"] == fingerprints.row_id)
