@@ -16,10 +16,10 @@ from knowhub.knowledge.model import COLLECTION, KnowledgeType, ListQuery, Order
 
 if TYPE_CHECKING:
     from knowhub.bootstrap import Hub
-    from knowhub.core.owned_rows import SavedRow
+    from knowhub.core.owned_rows import RowText, RowTextPage, SavedRow
     from knowhub.core.request_context import RequestContext
     from knowhub.knowledge.evolve.evolution import EvolutionResult
-    from knowhub.knowledge.model import KnowledgeSearchResult, RecordPage, StoredRecord
+    from knowhub.knowledge.model import KnowledgeSearchResult
     from knowhub.operations.model import UndoResult
     from knowhub.web.schemas.knowledge import FeedbackBody, SaveBody
 
@@ -201,7 +201,7 @@ def list_records(page_options: ListOptions, filters: FilterOptions, options: Cal
     params = parse_model(ListParams, {**page_values, **filters.values()})
     by_tag = [frozenset(tag_facets({name: values})) for name, values in parse_tags(page_options.tags).items()]
 
-    async def work(hub: Hub, ctx: RequestContext) -> tuple[RecordPage, str | None]:
+    async def work(hub: Hub, ctx: RequestContext) -> tuple[RowTextPage, str | None]:
         before = hub.cursors.decode(ctx.account, COLLECTION, params.cursor)
         page = await hub.knowledge.records.page(ctx, ListQuery([*params.filters(), *by_tag], params.limit, before))
         return page, hub.cursors.encode(ctx.account, COLLECTION, page.next_before)
@@ -226,7 +226,7 @@ def get(knowledge_id: KnowledgeId, options: CallerOptions) -> None:
     """Show all fields of a record."""
     import orjson
 
-    async def work(hub: Hub, ctx: RequestContext) -> StoredRecord:
+    async def work(hub: Hub, ctx: RequestContext) -> RowText:
         return await hub.knowledge.records.get(ctx, knowledge_id)
 
     record = orjson.loads(run_on_hub(options, work).json)

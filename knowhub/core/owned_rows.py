@@ -135,6 +135,22 @@ async def list_visible(
 
 
 @dataclass(frozen=True, slots=True)
+class RowText:
+    """A row as JSON text, with its version: parsing it to write it again would cost more than everything else."""
+
+    json: bytes
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class RowTextPage:
+    """A page of rows as JSON text, newest first. The next page is below the ordinal `next_before`; None on the last."""
+
+    records: Sequence[bytes]
+    next_before: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class SavedRow:
     """A row after a write, as the caller may read it; `operation_id` is None if nothing changed.
 

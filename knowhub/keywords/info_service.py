@@ -26,7 +26,7 @@ from knowhub.core.operation import (
     get_operation,
     is_live,
 )
-from knowhub.core.owned_rows import OwnedRows, list_visible, scan_newest
+from knowhub.core.owned_rows import OwnedRows, RowText, RowTextPage, list_visible, scan_newest
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import fields, info_rules, rendering
 from knowhub.keywords.auto_link import AutoLinks, KeywordMatcher
@@ -40,14 +40,12 @@ from knowhub.keywords.model import (
     LinkRequest,
     NewInfo,
     RelationType,
-    RenderedRow,
     TreeOptions,
     WrittenBatch,
     WrittenRow,
     make_link_id,
 )
 from knowhub.keywords.ports import KeywordText
-from knowhub.keywords.rendering import InfoPage
 from knowhub.keywords.search.agent import KeywordAgent
 from knowhub.keywords.tree import INFO_TABLE, list_infos_of_keyword, list_links_of_info
 
@@ -162,13 +160,13 @@ class InfoService(OwnedRows):
         operation = get_operation(await self._store.commit(ctx.account, ctx.actor, LongDecision(decide), key))
         return WrittenBatch(_list_info_rows(operation), operation.operation_id)
 
-    async def get(self, ctx: RequestContext, info_id: str) -> RenderedRow:
+    async def get(self, ctx: RequestContext, info_id: str) -> RowText:
         """Return one info as it is stored. Raises NotFound."""
         await self._store.refresh(ctx.account)
         view = self._store.view(ctx.account)
         rendering.require_info(view, ctx, info_id)
         raw = view.raw(INFOS, info_id) or b""
-        return RenderedRow(raw, json.loads(raw)["version"])
+        return RowText(raw, json.loads(raw)["version"])
 
     async def update(
         self,
@@ -267,7 +265,7 @@ class InfoService(OwnedRows):
 
     async def list_newest(
         self, ctx: RequestContext, keyword_id: str | None, limit: int, before: int | None
-    ) -> InfoPage:
+    ) -> RowTextPage:
         """Return a page of the newest visible infos, of a keyword or of all. Raises NotFound, InvalidInput."""
         rendering.check_size("limit", limit)
         await self._store.refresh(ctx.account)

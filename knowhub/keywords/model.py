@@ -151,14 +151,6 @@ class TreeOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class RenderedRow:
-    """A row as JSON text for an answer, with its version."""
-
-    json: bytes
-    version: int
-
-
-@dataclass(frozen=True, slots=True)
 class KeywordSearchResult:
     """The answer of a search, its rows as JSON text.
 

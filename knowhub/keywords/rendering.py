@@ -9,7 +9,7 @@ from typing import Any
 
 from knowhub.core.errors import InvalidInput, NotFound, TooLarge
 from knowhub.core.operation import Row, View
-from knowhub.core.owned_rows import OwnedSummary
+from knowhub.core.owned_rows import OwnedSummary, RowTextPage
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import fields, tree
 from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, InfoQuery, Node, make_link_id
@@ -158,14 +158,6 @@ class LinkedInfoPage:
     examined: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
-class InfoPage:
-    """A page of infos as JSON text, newest first; `next_before` is the cursor of the next page, None on the last."""
-
-    records: Sequence[bytes]
-    next_before: int | None
-
-
 def get_info_page(view: View, ctx: RequestContext, keyword_id: str, query: InfoQuery) -> LinkedInfoPage:
     """Return a page of a keyword's infos; past the end it is empty. Raises InvalidInput for a wrong page or size."""
     check_query(query)
@@ -227,10 +219,10 @@ def iter_visible_infos(
     )
 
 
-def make_info_page(view: View, summaries: Sequence[OwnedSummary], limit: int) -> InfoPage:
+def make_info_page(view: View, summaries: Sequence[OwnedSummary], limit: int) -> RowTextPage:
     """Return the first `limit` infos as a page; if there are more, the page has a cursor."""
     shown = summaries[:limit]
-    return InfoPage(render_infos(view, shown), shown[-1].ordinal if len(summaries) > limit else None)
+    return RowTextPage(render_infos(view, shown), shown[-1].ordinal if len(summaries) > limit else None)
 
 
 def check_query(query: InfoQuery) -> None:

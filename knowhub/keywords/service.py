@@ -9,10 +9,11 @@ from knowhub.core import permissions
 from knowhub.core.errors import InvalidInput
 from knowhub.core.ids import Ids
 from knowhub.core.operation import Committed, Decide, Draft, IdempotencyKey, Unchanged, View, get_operation
+from knowhub.core.owned_rows import RowText
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import edits, keyword_rules, rendering
 from knowhub.keywords.creation import KeywordCreation, commit_with_root, make_root
-from knowhub.keywords.model import InfoPolicy, NewKeyword, RenderedRow, TreeOptions, WrittenBatch, WrittenRow
+from knowhub.keywords.model import InfoPolicy, NewKeyword, TreeOptions, WrittenBatch, WrittenRow
 from knowhub.keywords.ports import KeywordStore, KeywordText
 from knowhub.keywords.search.agent import KeywordAgent
 
@@ -49,11 +50,11 @@ class KeywordService:
         await self._store.refresh(ctx.account)
         await make_root(self._store, ctx)
 
-    async def get(self, ctx: RequestContext, keyword_id: str) -> RenderedRow:
+    async def get(self, ctx: RequestContext, keyword_id: str) -> RowText:
         """Return one keyword with `level`, `children` and `child_count`. Raises NotFound."""
         view = await self._view(ctx)
         node = rendering.require_node(view, ctx, keyword_id)
-        return RenderedRow(rendering.render_keyword(view, ctx, node, with_children=True), node.version)
+        return RowText(rendering.render_keyword(view, ctx, node, with_children=True), node.version)
 
     async def list_children(self, ctx: RequestContext, keyword_id: str) -> list[bytes]:
         """Return the live children of a keyword, oldest first. Raises NotFound."""

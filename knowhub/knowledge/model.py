@@ -223,22 +223,6 @@ class KnowledgeSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredRecord:
-    """A record as JSON text, as it is in the log, with its version."""
-
-    json: bytes
-    version: int
-
-
-@dataclass(frozen=True, slots=True)
-class RecordPage:
-    """A page of records as JSON text. The next page is below the ordinal `next_before`; None on the last page."""
-
-    records: Sequence[bytes]
-    next_before: int | None
-
-
-@dataclass(frozen=True, slots=True)
 class KnowledgeSearchResult:
     """The result of a search: `records`, best first, each with `quality_score` (and with `why` on request).
 

@@ -17,7 +17,7 @@ from knowhub.core.operation import (
     View,
     next_version,
 )
-from knowhub.core.owned_rows import OwnedRows, SavedRow
+from knowhub.core.owned_rows import OwnedRows, RowText, RowTextPage, SavedRow
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import decisions, table
 from knowhub.knowledge.collections import KNOWLEDGE
@@ -27,9 +27,7 @@ from knowhub.knowledge.model import (
     Feedback,
     ListQuery,
     NewKnowledge,
-    RecordPage,
     SavedBatch,
-    StoredRecord,
     Vote,
 )
 from knowhub.knowledge.ports import KnowledgeStore
@@ -115,12 +113,12 @@ class KnowledgeService(OwnedRows):
         operation = outcome.operation
         return self._make_batch_result(ctx, operation.reply or {}, operation.changes, operation.operation_id)
 
-    async def get(self, ctx: RequestContext, knowledge_id: str) -> StoredRecord:
+    async def get(self, ctx: RequestContext, knowledge_id: str) -> RowText:
         """Return a record as it is stored, even if it was merged. Raises NotFound."""
         await self._store.refresh(ctx.account)
         view = self._store.view(ctx.account)
         summary = find_readable(view, ctx, knowledge_id)
-        return StoredRecord(render_record_json(view, ctx, summary), summary.version)
+        return RowText(render_record_json(view, ctx, summary), summary.version)
 
     async def access(self, ctx: RequestContext, knowledge_id: str) -> Mapping[str, Any]:
         """Return who can see a record, why the caller sees it, and what the caller may do with it. Raises NotFound."""
@@ -130,7 +128,7 @@ class KnowledgeService(OwnedRows):
         row = view.get(COLLECTION, knowledge_id) or {}
         return describe_access(ctx, summary, row["visibility"])
 
-    async def page(self, ctx: RequestContext, query: ListQuery) -> RecordPage:
+    async def page(self, ctx: RequestContext, query: ListQuery) -> RowTextPage:
         """Return the newest records that the caller sees and that pass every filter."""
         await self._store.refresh(ctx.account)
         view = self._store.view(ctx.account)
@@ -138,7 +136,7 @@ class KnowledgeService(OwnedRows):
         found = list_records(view, replace(query, filters=filters, limit=query.limit + 1))
         page = found[: query.limit]
         more = len(found) > query.limit
-        return RecordPage(
+        return RowTextPage(
             [render_record_json(view, ctx, summary) for summary in page], page[-1].ordinal if more else None
         )
 

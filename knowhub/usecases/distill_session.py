@@ -13,14 +13,13 @@ from knowhub.context.queries import find_memory, list_memories_in
 from knowhub.core import permissions
 from knowhub.core.errors import NotFound
 from knowhub.core.operation import Committed, IdempotencyKey, Operation, Reads, Row, View
-from knowhub.core.owned_rows import SavedRow
+from knowhub.core.owned_rows import RowTextPage, SavedRow
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge.model import (
     COLLECTION,
     KnowledgeType,
     ListQuery,
     NewKnowledge,
-    RecordPage,
     SavedBatch,
 )
 from knowhub.knowledge.table import facet
@@ -64,7 +63,7 @@ class Memories(Reads, Protocol):
 class Knowledge(Protocol):
     """Where records are kept."""
 
-    async def page(self, ctx: RequestContext, query: ListQuery) -> RecordPage:
+    async def page(self, ctx: RequestContext, query: ListQuery) -> RowTextPage:
         """Return the newest records that pass every filter."""
 
     async def save_batch(

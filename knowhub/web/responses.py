@@ -10,8 +10,8 @@ from fastapi import Response
 from starlette.types import Receive, Scope, Send
 
 from knowhub.core.clock import iso
-from knowhub.core.owned_rows import HistoryPage, SavedRow
-from knowhub.keywords.model import RenderedRow, WrittenBatch, WrittenRow
+from knowhub.core.owned_rows import HistoryPage, RowText, SavedRow
+from knowhub.keywords.model import WrittenBatch, WrittenRow
 from knowhub.web.views import make_created_view, make_saved_view
 
 _CHUNK_BYTES = 256 * 1024
@@ -81,7 +81,7 @@ def _answer_rows(rows: Sequence[bytes], rest: bytes, status: int, headers: Mappi
     return JsonTextParts([*parts, rest], status, headers)
 
 
-def answer_text_row(row: RenderedRow) -> Response:
+def answer_text_row(row: RowText) -> Response:
     """Answer with a row that is JSON text already."""
     return JsonText(row.json, 200, etag(row.version))
 
