@@ -20,7 +20,7 @@ from knowhub.core.ids import RandomIds
 from knowhub.settings import Settings
 from knowhub.web import error_responses, openapi
 from knowhub.web import routes as route_modules
-from knowhub.web.auth import AuthMiddleware, say_how_to_begin
+from knowhub.web.auth import AuthMiddleware, log_first_steps
 from knowhub.web.browsers import Cors, page_headers
 from knowhub.web.json_text import json_limits
 from knowhub.web.limits import ConcurrencyLimit, RateLimiter, RateLimits
@@ -57,7 +57,7 @@ def create_app(settings: Settings, hub: Hub | None = None) -> FastAPI:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with open_hub(settings) as opened:
             _use(app, opened)
-            await say_how_to_begin(opened)
+            await log_first_steps(opened)
             yield
 
     app = FastAPI(

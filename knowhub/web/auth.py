@@ -1,4 +1,4 @@
-"""Who calls, where keys are asked for: a gate before every route, and the context that a request then has."""
+"""API keys: they are checked before every route, and give a request its context."""
 
 import structlog
 from fastapi import Request
@@ -21,10 +21,10 @@ _BEARER = b"bearer "
 _CHALLENGE = ((b"www-authenticate", b"Bearer"),)
 _LATER = ((b"retry-after", b"1"),)
 _MISSING = f"send a key, as `{API_KEY_HEADER}: KEY` or `Authorization: Bearer KEY`"
-# The same words for each of them: which keys there are, or were, is nobody's business.
+# The same text for each case: a caller must not learn which keys exist or existed.
 _INVALID = "this key opens nothing: it is unknown, has expired or was revoked"
 _SEVERAL = "the request brings different keys; send one of them"
-_HOW = (
+_FIRST_STEPS = (
     "nobody can call yet: set KNOWHUB_ROOT_KEY, or make a key on this machine with "
     "`knowhub keys create --role admin --user-id NAME`, for the same data directory"
 )
@@ -33,9 +33,9 @@ _log = structlog.get_logger("knowhub.web")
 
 
 class AuthMiddleware:
-    """Lets requests through that come with a key, before their body is looked at, and notes whose it is.
+    """Refuses requests without a valid key before their body is read, and notes the caller of the others.
 
-    What is open is named: a route that somebody adds is closed until it is.
+    Open paths are listed, so a new route needs a key.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -54,7 +54,7 @@ class AuthMiddleware:
         try:
             caller = await hub.identity.caller(sent.pop().decode("latin-1"))
         except (KnowHubError, OSError) as problem:
-            # Without the log nobody knows which keys still hold.
+            # Without the log, revoked keys are unknown.
             _log.error("keys_unreadable", error=repr(problem))
             await answer_problem(send, scope, (503, "unavailable", "the keys cannot be read at present"), _LATER)
             return
@@ -71,7 +71,7 @@ def is_open(path: str) -> bool:
 
 
 def context_of(request: Request, ids: CallerIds) -> RequestContext:
-    """Return who is calling: the holder of the key, where keys are asked for, else whom the context ids name.
+    """Return the caller: the holder of the key, or without keys whom the context ids name.
 
     Raises Forbidden for ids that are not the key's.
     """
@@ -84,8 +84,8 @@ def context_of(request: Request, ids: CallerIds) -> RequestContext:
     return context_for(caller, ids.get_ids(), ids.account if "account" in ids.model_fields_set else None)
 
 
-def is_keeper_up(request: Request) -> bool:
-    """Return whether an open route may say more: to the local principal and the root key."""
+def is_maintainer(request: Request) -> bool:
+    """Return whether an open route may show details: to the local principal and the root key."""
     hub: Hub = request.app.state.hub
     if hub.settings.auth == "none":
         return True
@@ -93,14 +93,14 @@ def is_keeper_up(request: Request) -> bool:
     return len(sent) == 1 and hub.identity.is_root(sent.pop().decode("latin-1"))
 
 
-async def say_how_to_begin(hub: Hub) -> None:
-    """Say in the log how to make a key, where there is none with which anybody could call."""
+async def log_first_steps(hub: Hub) -> None:
+    """Log how to create a key if there is none yet."""
     if hub.settings.auth == "api-key" and not await hub.identity.can_anybody_call():
-        _log.warning("no_key_yet", detail=_HOW)
+        _log.warning("no_key_yet", detail=_FIRST_STEPS)
 
 
 def _read_keys(scope: Scope) -> set[bytes]:
-    """Return the different keys that a request brings."""
+    """Return the different keys in a request."""
     sent: set[bytes] = set()
     for name, value in scope["headers"]:
         if name == b"x-api-key":

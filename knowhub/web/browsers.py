@@ -74,7 +74,7 @@ class Cors:
                 (b"access-control-expose-headers", _ANSWER_HEADERS),
             ]
             if scope["method"] == "OPTIONS" and b"access-control-request-method" in headers:
-                await _agree(send, marks)
+                await _answer_preflight(send, marks)
                 return
 
         async def send_marked(message: Message) -> None:
@@ -85,7 +85,7 @@ class Cors:
         await self._app(scope, receive, send_marked)
 
 
-async def _agree(send: Send, marks: list[tuple[bytes, bytes]]) -> None:
+async def _answer_preflight(send: Send, marks: list[tuple[bytes, bytes]]) -> None:
     agreed = [
         *marks,
         (b"access-control-allow-methods", _METHODS),

@@ -136,7 +136,7 @@ def _field_error(error: Mapping[str, Any]) -> dict[str, str]:
 def _answer_unrouted(routes: Sequence[Route], request: Request, error: HTTPException) -> Response:
     """Answer what no route took: there is nothing there, or not with this method."""
     status, headers, detail = error.status_code, dict(error.headers or {}), str(error.detail)
-    if status == HTTPStatus.METHOD_NOT_ALLOWED and _names_no_verb(request):
+    if status == HTTPStatus.METHOD_NOT_ALLOWED and _is_unknown_verb(request):
         status, headers = HTTPStatus.NOT_FOUND, {}
     if status == HTTPStatus.NOT_FOUND:
         detail = f"there is nothing at {request.scope['path']}; see /docs"
@@ -147,7 +147,7 @@ def _answer_unrouted(routes: Sequence[Route], request: Request, error: HTTPExcep
     return _response(request, status, kind, detail, {}, headers)
 
 
-def _names_no_verb(request: Request) -> bool:
+def _is_unknown_verb(request: Request) -> bool:
     """Return whether a POST names a verb that this server does not have, where a path with an id happens to fit.
 
     A verb is one word of letters; an id that KnowHub makes has digits. A verb that is missing is a missing route.

@@ -1,4 +1,4 @@
-"""How many requests are answered at once, and how much one caller may ask: plain ASGI, before a body is read."""
+"""Limits of concurrent requests, and of the requests and writes of one caller, as ASGI middleware."""
 
 import math
 import time
@@ -14,7 +14,7 @@ from knowhub.identity.model import AuthenticatedCaller
 from knowhub.web.auth import CALLER
 from knowhub.web.middleware import READING, answer_problem
 
-# An operator has to see how a server is that has no room left.
+# An operator must see the state of a server that is at its limit.
 _ALWAYS = frozenset({"/health", "/ready", "/metrics"})
 _LIMITED = "/api/"
 _MINUTE_S = 60.0
@@ -22,7 +22,7 @@ _FULL = (503, "unavailable", "this hub answers as many requests at once as it ma
 
 
 class ConcurrencyLimit:
-    """Answers so many requests at once, and sends the others away at once: they would only wait, and hold memory."""
+    """Answers a limited number of requests at a time. It refuses others at once: waiting, they would hold memory."""
 
     def __init__(self, app: ASGIApp, most: int) -> None:
         self._app = app
@@ -46,18 +46,17 @@ class ConcurrencyLimit:
 
 @dataclass(frozen=True, slots=True)
 class RateLimits:
-    """What one caller may ask; 0 is no limit."""
+    """The limits of one caller; 0 is no limit."""
 
     requests_per_minute: int
     writes_per_day: int
 
 
 class RateLimiter:
-    """Gives each caller so many requests a minute and writes a day under /api/, and refuses more with 429.
+    """Limits the requests per minute and the writes per day of each caller under /api/; more are 429.
 
-    A caller is who holds a key, so that a second key gives no second allowance, and two users who call as one agent are
-    two; where no keys are asked for, an address. The root key has no limit. `seconds` counts up, whatever the clock is
-    set to.
+    A caller is the holder of a key: a second key gives no second allowance, and two users of one agent are two callers.
+    Without keys it is an address. The root key has no limit. `seconds` is a monotonic clock.
     """
 
     def __init__(

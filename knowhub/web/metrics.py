@@ -70,7 +70,7 @@ class _HubCollector:
         yield GaugeMetricFamily("knowhub_writable", "1 while writes are taken.", value=float(status.writable))
         yield GaugeMetricFamily("knowhub_log_sequence", "Operations acknowledged so far.", value=status.last_seq)
         yield GaugeMetricFamily("knowhub_index_lag", "Rows not yet in an index.", value=self._hub.indexes.lag)
-        yield _of_the_outbox(self._hub.memories.outbox.counts)
+        yield _describe_outbox(self._hub.memories.outbox.counts)
         yield GaugeMetricFamily(
             "knowhub_keeper", "1 in the keeper process.", value=float(self._hub.maintenance.is_leader)
         )
@@ -81,13 +81,13 @@ class _HubCollector:
         )
         chat, decisions = self._hub.chat, self._hub.decisions
         if isinstance(chat, CountedChatModel):
-            yield from _of_the_model(chat.usage)
+            yield from _describe_model(chat.usage)
         if isinstance(self._hub.embedder, CountedEmbedder):
-            yield from _of_calls("embedder", "Calls of the embedder", self._hub.embedder.usage)
+            yield from _describe_calls("embedder", "Calls of the embedder", self._hub.embedder.usage)
             tokens = self._hub.embedder.usage.prompt_tokens
             yield CounterMetricFamily("knowhub_embedder_tokens", "Tokens of embedded texts.", value=tokens)
         if isinstance(self._hub.reranker, CountedReranker):
-            yield from _of_calls("reranker", "Calls of the reranker", self._hub.reranker.usage)
+            yield from _describe_calls("reranker", "Calls of the reranker", self._hub.reranker.usage)
         if chat is not None:
             yield CounterMetricFamily(
                 "knowhub_agent_decisions_dropped",
@@ -96,21 +96,21 @@ class _HubCollector:
             )
 
 
-def _of_the_outbox(counts: Mapping[EventStatus, int]) -> Metric:
+def _describe_outbox(counts: Mapping[EventStatus, int]) -> Metric:
     failed = GaugeMetricFamily("knowhub_outbox_events", "Memories that failed to be embedded.", labels=["status"])
     for status in (EventStatus.FAILED, EventStatus.DEAD):
         failed.add_metric([status.value], counts.get(status, 0))
     return failed
 
 
-def _of_the_model(usage: Usage) -> Iterator[Metric]:
-    yield from _of_calls("llm", "Questions to the language model", usage)
+def _describe_model(usage: Usage) -> Iterator[Metric]:
+    yield from _describe_calls("llm", "Questions to the language model", usage)
     tokens = CounterMetricFamily("knowhub_llm_tokens", "Tokens of questions and answers.", labels=["kind"])
     tokens.add_metric(["prompt"], usage.prompt_tokens)
     tokens.add_metric(["completion"], usage.completion_tokens)
     yield tokens
 
 
-def _of_calls(name: str, what: str, usage: Usage) -> Iterator[Metric]:
+def _describe_calls(name: str, what: str, usage: Usage) -> Iterator[Metric]:
     yield CounterMetricFamily(f"knowhub_{name}_calls", f"{what}.", value=usage.calls)
     yield CounterMetricFamily(f"knowhub_{name}_failures", f"{what} without a usable answer.", value=usage.failures)

@@ -14,11 +14,11 @@ from knowhub.web.error_responses import REQUEST_ID, problem
 from knowhub.web.metrics import Metrics
 
 # Replaces a header that came twice with two values; no host has this name.
-_TWO = b"two different ones"
+_TWO_VALUES = b"two different ones"
 _MAX_REQUEST_ID_CHARS = 200
 _CLIENT_LEFT = 499
 READING = ("GET", "HEAD", "OPTIONS", "TRACE")
-# What a browser says of whose page it asks for, beside `same-origin`, and `none` where a person typed the address.
+# A browser also sends `same-origin`, and `none` for a typed address.
 _FOREIGN = frozenset({b"cross-site", b"same-site"})
 _FOREIGN_PAGE = (
     "pages of other sites may not call this hub; name an allowed site in KNOWHUB_CORS_ORIGINS, and use fetch"
@@ -65,14 +65,14 @@ class RequestIdMiddleware:
 
 
 class HostGuard:
-    """Answers only requests that were meant for this hub: a web page must not reach a local one."""
+    """Refuses requests for other hosts and from pages of other origins: a web page must not reach a local server."""
 
     def __init__(self, app: ASGIApp, allowed_hosts: Sequence[str], origins: Sequence[str] = ()) -> None:
         self._app = app
         self._allowed = frozenset(allowed_hosts)
         self._origins = frozenset(origins)
         # Enough for every honest caller.
-        self._find_refusal = lru_cache(maxsize=1000)(self._judge)
+        self._find_refusal = lru_cache(maxsize=1000)(self._check)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or refuse it."""
@@ -83,21 +83,21 @@ class HostGuard:
         is_foreign = False
         for name, value in scope["headers"]:
             if name == b"host":
-                host = value if host in (None, value) else _TWO
+                host = value if host in (None, value) else _TWO_VALUES
             elif name == b"origin":
-                origin = value if origin in (None, value) else _TWO
+                origin = value if origin in (None, value) else _TWO_VALUES
             elif name == b"sec-fetch-site":
                 is_foreign |= value in _FOREIGN
         refusal = self._find_refusal(host, origin)
         if refusal is None and is_foreign and origin is None and not _is_page(scope["path"]):
-            # An image or a link names no origin, and its page reads no answer; but to reveal leaves a line, and counts.
+            # An image or a link names no origin. Its page reads no answer, but a reveal would be logged and counted.
             refusal = _FOREIGN_PAGE
         if refusal is not None:
             await answer_problem(send, scope, (403, "forbidden", refusal))
             return
         await self._app(scope, receive, send)
 
-    def _judge(self, sent_host: bytes | None, sent_origin: bytes | None) -> str | None:
+    def _check(self, sent_host: bytes | None, sent_origin: bytes | None) -> str | None:
         host, origin = _text(sent_host), _text(sent_origin)
         name, port = _host_and_port(f"//{host}") if host else (None, None)
         if name is None or not (_is_loopback(name) or name in self._allowed or host in self._allowed):
@@ -146,7 +146,7 @@ def _host_and_port(url: str) -> tuple[str | None, int | None]:
 
 
 def _is_page(path: str) -> bool:
-    """Return whether a path is for people, who may follow a link to it from anywhere."""
+    """Return whether a path is a page for people, who may follow a link to it from any site."""
     return path in _PAGES or path.startswith("/docs/")
 
 

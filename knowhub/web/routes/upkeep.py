@@ -13,7 +13,7 @@ from knowhub.core.clock import iso
 from knowhub.core.language_models import CountedChatModel, CountedEmbedder, CountedReranker
 from knowhub.core.permissions import check_can_maintain
 from knowhub.operations.jobs import Job
-from knowhub.web.auth import context_of, is_keeper_up
+from knowhub.web.auth import context_of, is_maintainer
 from knowhub.web.responses import answer_json, answer_write
 from knowhub.web.route import STARTED, Routes, TextAnswer, Upkeep, Write, answer_job
 from knowhub.web.schemas import upkeep as shapes
@@ -49,7 +49,7 @@ async def ready(request: Request) -> Response:
     """
     hub: Hub = request.app.state.hub
     status = hub.store.status()
-    is_shown_all = is_keeper_up(request)
+    is_shown_all = is_maintainer(request)
     answer = {
         "status": "ready" if status.writable else "read_only",
         "writable": status.writable,

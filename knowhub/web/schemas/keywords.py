@@ -58,7 +58,7 @@ def _storable(metadata: dict[str, Any]) -> dict[str, Any]:
 
 
 def _plan(plan: dict[str, Any]) -> dict[str, Any]:
-    # What a plan must be, the tree knows (`keywords/plan.py`); here only that it can be stored.
+    # `keywords/curate/plan.py` checks the plan itself; here it only has to be storable.
     _check_json(plan)
     return plan
 

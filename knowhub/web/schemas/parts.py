@@ -1,6 +1,7 @@
 """The parts that every request and answer is made of; the edge at which input is parsed, once."""
 
 import re
+from collections.abc import Callable
 from typing import Annotated, Any, ClassVar, Generic, Protocol, TypeVar
 
 from pydantic import (
@@ -67,18 +68,16 @@ def clean(text: str) -> str:
     return text
 
 
-def _entity_id(text: str) -> str:
-    problem = scopes.entity_id_problem(text)
-    if problem:
-        raise ValueError(problem)
-    return text
+def _refuse(find_problem: Callable[[str], str | None]) -> AfterValidator:
+    """Return a validator that refuses a text with the problem that is found."""
 
+    def check(text: str) -> str:
+        problem = find_problem(text)
+        if problem:
+            raise ValueError(problem)
+        return text
 
-def _scope(text: str) -> str:
-    problem = scopes.scope_problem(text)
-    if problem:
-        raise ValueError(problem)
-    return text
+    return AfterValidator(check)
 
 
 def _owner(text: str) -> str:
@@ -105,25 +104,18 @@ def _comma_separated(value: Any) -> Any:  # noqa: ANN401 -- whatever came in the
     return value
 
 
-def _resource_id(text: str) -> str:
-    problem = resource_id_problem(text)
-    if problem:
-        raise ValueError(problem)
-    return text
-
-
 Text = Annotated[str, StringConstraints(max_length=MAX_TEXT_CHARS), AfterValidator(clean)]
 Label = Annotated[str, StringConstraints(max_length=MAX_LABEL_CHARS), AfterValidator(clean)]
 Cursor = Annotated[str, StringConstraints(pattern=CURSOR_PATTERN)]
-EntityId = Annotated[str, AfterValidator(_entity_id), WithJsonSchema(_ID_SCHEMA)]
+EntityId = Annotated[str, _refuse(scopes.entity_id_problem), WithJsonSchema(_ID_SCHEMA)]
 ResourceId = Annotated[
     Text,
     StringConstraints(max_length=MAX_ID_CHARS),
-    AfterValidator(_resource_id),
+    _refuse(resource_id_problem),
     WithJsonSchema(_RESOURCE_SCHEMA),
 ]
 Scope = Annotated[
-    str, StringConstraints(max_length=MAX_LABEL_CHARS), AfterValidator(_scope), WithJsonSchema(_SCOPE_SCHEMA)
+    str, StringConstraints(max_length=MAX_LABEL_CHARS), _refuse(scopes.scope_problem), WithJsonSchema(_SCOPE_SCHEMA)
 ]
 # Its limit is that of its id: whoever may call may own.
 Owner = Annotated[str, AfterValidator(_owner), WithJsonSchema(_OWNER_SCHEMA)]
