@@ -208,7 +208,7 @@ async def works(bench: Bench) -> bool:
 
 @pytest.mark.parametrize("half_written", [False, True])
 @pytest.mark.parametrize("name", FOLDERS)
-@pytest.mark.parametrize("start", [None, 0, 4])
+@pytest.mark.parametrize("start", [None, 4, pytest.param(0, marks=pytest.mark.nightly)])
 async def test_a_death_at_any_call_is_made_good_by_the_next_leader(
     histories: Path, tmp_path: Path, name: str, start: int | None, *, half_written: bool
 ) -> None:

@@ -83,8 +83,15 @@ async def is_erased_after_opening(folder: Path, options: StoreOptions) -> bool:
     return stands
 
 
-@pytest.mark.parametrize("half_written", [False, True], ids=["whole", "half"])
-@pytest.mark.parametrize("options", [ONE_SEGMENT, MANY_SEGMENTS], ids=["append", "rotate"])
+@pytest.mark.parametrize(
+    ("options", "half_written"),
+    [
+        pytest.param(ONE_SEGMENT, True, id="append-half"),
+        pytest.param(MANY_SEGMENTS, False, id="rotate-whole"),
+        pytest.param(ONE_SEGMENT, False, id="append-whole", marks=pytest.mark.nightly),
+        pytest.param(MANY_SEGMENTS, True, id="rotate-half", marks=pytest.mark.nightly),
+    ],
+)
 async def test_a_crash_at_any_call_leaves_a_row_whole_or_gone(
     tmp_path: Path, options: StoreOptions, half_written: bool
 ) -> None:
@@ -110,10 +117,19 @@ async def test_a_crash_at_any_call_leaves_a_row_whole_or_gone(
     assert seen.count(True) >= 2
 
 
-@pytest.mark.parametrize("options", [ONE_SEGMENT, MANY_SEGMENTS], ids=["append", "rotate"])
-async def test_another_process_goes_on_after_a_death_at_any_call(tmp_path: Path, options: StoreOptions) -> None:
+@pytest.mark.parametrize(
+    ("options", "step"),
+    [
+        pytest.param(ONE_SEGMENT, 1, id="append"),
+        pytest.param(MANY_SEGMENTS, 3, id="rotate"),
+        pytest.param(MANY_SEGMENTS, 1, id="rotate at every call", marks=pytest.mark.nightly),
+    ],
+)
+async def test_another_process_goes_on_after_a_death_at_any_call(
+    tmp_path: Path, options: StoreOptions, step: int
+) -> None:
     seen = []
-    for call in range(1, NEVER_REACHED):
+    for call in range(1, NEVER_REACHED, step):
         folder = tmp_path / str(call)
         known = await prepare(folder)
         async with opened(folder, None, options) as other:

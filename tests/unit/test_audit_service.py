@@ -66,18 +66,6 @@ def of_kind(report: Report, kind: FindingKind) -> list[RowFinding]:
     return [finding for finding in report.findings if finding.kind is kind]
 
 
-async def test_nothing_is_wrong_with_an_empty_account_and_with_good_records(account: Account) -> None:
-    empty = await account.audit()
-    await account.save(ADVICE)
-    await account.save("部署之前先备份数据库，然后再运行迁移脚本")
-
-    good = await account.audit()
-
-    assert (empty.records, empty.infos, empty.junk_rate, empty.findings) == (0, 0, 0.0, [])
-    assert (good.records, good.junk, good.findings, good.is_truncated) == (2, 0, [], False)
-    assert good.summary == dict.fromkeys((kind.value for kind in FindingKind), 0)
-
-
 async def test_copies_name_the_oldest_their_authors_and_count_as_junk(account: Account) -> None:
     first = await account.save(ADVICE)
     second = await account.save("  " + ADVICE.upper(), caller(agent_id="crawler"))
@@ -265,23 +253,6 @@ async def test_keywords_of_one_name_are_named_and_are_no_junk(account: Account) 
         ["k2"],
     )
     assert (report.summary["duplicate"], report.junk) == (1, 0)
-
-
-async def test_the_limit_and_the_kinds_choose_what_is_shown_and_not_what_is_counted(account: Account) -> None:
-    for number in range(6):
-        text = " ".join(random.Random(number).choices("abcdefghijklmnopqrstuvwxyz", k=60))
-        for _ in range(number):
-            await account.save(text)
-    everything = await account.audit()
-
-    few = await account.audit(limit=2)
-    other = await account.audit(kinds=frozenset({FindingKind.SECRET}))
-
-    # Of one kind, those with most copies come first.
-    assert [finding.evidence["copies"] for finding in everything.findings] == [4, 3, 2, 1]
-    assert [finding.evidence["copies"] for finding in few.findings] == [4, 3]
-    assert (few.is_truncated, few.summary, few.junk) == (True, everything.summary, everything.junk)
-    assert (other.summary, other.findings, other.junk_rate) == ({"secret": 0}, [], everything.junk_rate)
 
 
 async def test_a_caller_is_told_of_nothing_that_they_do_not_see(account: Account) -> None:

@@ -14,7 +14,7 @@ from knowhub.core.errors import Conflict, Unavailable
 from knowhub.keywords.model import NewInfo, NewKeyword
 from knowhub.keywords.tree_check import TreeCheck
 from knowhub.settings import Settings
-from knowhub.stores.files.doctor.findings import Finding, Severity, format_names, format_ranges
+from knowhub.stores.files.doctor.findings import Finding, Severity
 from knowhub.stores.files.log.log_line import seal
 from knowhub.wiring.adapters import Overrides
 from tests.builders import OWNER, local, new_knowledge
@@ -52,10 +52,6 @@ def problems(root: Path) -> list[Finding]:
 def said_of(root: Path, subject: str) -> list[tuple[str, str]]:
     found = check_directory(settings(root))
     return [(finding.severity.value, finding.detail) for finding in found if finding.subject.endswith(subject)]
-
-
-def test_maps_that_are_right_say_so(data: Path) -> None:
-    assert said_of(data, "maps") == [("ok", "as the record files say")]
 
 
 def test_a_map_that_was_edited_is_a_problem(data: Path) -> None:
@@ -135,21 +131,6 @@ def test_what_is_wrong_with_a_tree_is_named(rows: Sequence[tuple[str, dict[str, 
 
     assert detail in [f"{problem.detail}: {', '.join(problem.rows)}" for problem in found]
     assert {problem.subject for problem in found} == {"tree of default"}
-
-
-def test_a_tree_that_is_right_is_counted_with_its_deleted_rows_left_out() -> None:
-    gone = ("keywords", keyword_row("a", "a") | {"parent_id": "root", "deleted": True})
-    rows = [ROOT, below("a", "root"), gone, ("infos", info_row("i")), ("links", link_row("i", "root"))]
-
-    tree = tree_of(rows)
-
-    assert list(tree.find_problems()) == []
-    assert tree.summarize() == "keywords: 1, infos: 1, links: 1; every parent and both ends of every link exist"
-
-
-def test_of_many_names_the_first_few_are_told() -> None:
-    assert format_names(list("abcdefg")) == "a, b, c, d, e and 2 more"
-    assert format_ranges([1, 3, 4, 5, 9]) == "1, 3-5, 9"
 
 
 def test_a_snapshot_that_does_not_open_is_a_problem(data: Path) -> None:

@@ -35,15 +35,6 @@ def standing(store: OutboxStore) -> dict[str, EventStatus]:
     return {one.event_id: one.status for one in store.events()}
 
 
-def test_events_are_claimed_in_their_order_and_by_one_worker_only() -> None:
-    store = outbox(*map(event, range(5)))
-
-    first, second, third = claimed(store, 2), claimed(store, 2, "two"), claimed(store)
-
-    assert (first, second, third) == (["e0", "e1"], ["e2", "e3"], ["e4"])
-    assert set(standing(store).values()) == {EventStatus.CLAIMED}
-
-
 def test_an_event_that_is_done_is_gone_and_can_be_done_again_without_harm() -> None:
     store = outbox(event(1))
     claimed(store)
@@ -139,18 +130,6 @@ def test_what_cannot_be_retried_is_dead_at_once_and_lives_again_when_asked() -> 
     assert again is not None
     assert (again.status, again.retry_count, again.error, twice) == (EventStatus.PENDING, 0, "", None)
     assert claimed(store) == ["e1"]
-
-
-def test_a_newer_event_of_the_same_uri_supersedes_an_older_one_whatever_became_of_it() -> None:
-    store = outbox(event(1, "ctx://a"), event(2, "ctx://b"), event(3, "ctx://c"))
-    claimed(store, 2)
-    store.mark_failed("e2", "no", retryable=False)
-
-    newer = [event(4, "ctx://a"), event(5, "ctx://b"), event(6, "ctx://c")]
-    store.append_batch([IndexRequest(one, 2) for one in newer])
-    store.mark_done("e1")
-
-    assert standing(store) == dict.fromkeys(["e4", "e5", "e6"], EventStatus.PENDING)
 
 
 def test_what_a_worker_gives_back_goes_behind_what_waits_and_counts_as_no_failure() -> None:

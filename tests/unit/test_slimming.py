@@ -148,18 +148,6 @@ async def test_a_pair_that_cannot_be_one_record_alone_in_the_last_operation_does
     assert len(done.operation_ids) == 1
 
 
-async def test_one_slimming_runs_at_a_time(hub: Hub, gate: Gate, slimming: Slimming) -> None:
-    await keep(hub, "one", 3)
-    both = [asyncio.create_task(slimming.slim(local())) for _ in range(2)]
-    await gate.begun.wait()
-
-    gate.let_through.set()
-    first, second = await asyncio.gather(*both)
-
-    assert (first.report["merged_count"], second.report["merged_count"]) == (1, 0)
-    assert second.slim_id is None
-
-
 async def test_a_slimming_of_one_account_does_not_hold_up_that_of_another(
     hub: Hub, gate: Gate, slimming: Slimming
 ) -> None:
@@ -173,19 +161,3 @@ async def test_a_slimming_of_one_account_does_not_hold_up_that_of_another(
     assert (other.report["records_before"], slow.done()) == (0, False)
     gate.let_through.set()
     await slow
-
-
-async def test_a_retry_waits_for_the_slimming_that_it_repeats_and_is_answered_as_that_was(
-    hub: Hub, gate: Gate, slimming: Slimming
-) -> None:
-    await keep(hub, "one", 2)
-    key = IdempotencyKey("user:local", "POST", "/api/knowledge/slim", "k", "b")
-    first = asyncio.create_task(slimming.slim(local(), key=key))
-    await gate.begun.wait()
-
-    again = asyncio.create_task(slimming.slim(local(), key=key))
-    await asyncio.sleep(0)
-    gate.let_through.set()
-
-    assert await first == await again
-    assert (await first).report["merged_count"] == 1

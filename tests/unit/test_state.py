@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from knowhub.knowledge.model import Feedback, ImportedKnowledge, ListQuery, OnConflict
-from knowhub.knowledge.table import dedup_key, find_by_dedup_key, find_replacements
+from knowhub.knowledge.table import find_replacements
 from tests.builders import Domain, local, new_knowledge, opened
 
 pytestmark = pytest.mark.anyio
@@ -42,36 +42,6 @@ async def test_records_made_beside_changes_to_older_ones_are_listed_in_their_ord
         assert [orjson.loads(record)["content"] for record in tagged.records] == ["old 2", "old 1", "old 0"]
     async with opened(tmp_path) as hub:
         assert await pages(hub, 4) == expected
-
-
-async def test_a_page_that_begins_below_all_records_is_empty(tmp_path: Path) -> None:
-    async with opened(tmp_path) as hub:
-        await hub.knowledge.records.save(local(), new_knowledge())
-
-        page = await hub.knowledge.records.page(local(), ListQuery(before=0))
-
-        assert (page.records, page.next_before) == ([], None)
-
-
-async def test_an_older_record_that_gains_a_tag_is_listed_under_it_in_its_place(tmp_path: Path) -> None:
-    async with opened(tmp_path) as hub:
-        old = await hub.knowledge.records.save(local(), new_knowledge("old"))
-        await hub.knowledge.records.save(local(), new_knowledge("new", tags={"k": "v"}))
-
-        await hub.knowledge.records.patch(local(), old.record["id"], {"tags": {"k": "v"}})
-
-        tagged = await hub.knowledge.records.page(local(), ListQuery(filters=[frozenset({"tag.k:v"})]))
-        assert [orjson.loads(record)["content"] for record in tagged.records] == ["new", "old"]
-
-
-async def test_records_that_say_the_same_are_known_without_a_decision_under_way(tmp_path: Path) -> None:
-    async with opened(tmp_path) as hub:
-        saved = await hub.knowledge.records.save(local(), new_knowledge("said"))
-        await hub.knowledge.records.save(local(), new_knowledge("said otherwise"))
-
-        found = find_by_dedup_key(hub.store.view("default"), dedup_key(saved.record))
-
-        assert [head.id for head in found] == [saved.record["id"]]
 
 
 @pytest.mark.parametrize("supersedes", ["new-old", None])

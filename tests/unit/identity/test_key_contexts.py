@@ -35,12 +35,6 @@ async def test_a_writer_sees_and_gives_the_scopes_of_its_key_and_what_is_public(
     assert ctx.key_id == caller.key_id
 
 
-async def test_a_user_owns_what_a_key_without_an_agent_saves(hub: Hub) -> None:
-    ctx = context(await caller_of(hub, text_of(await minted(hub, KeyHolder("li")))))
-
-    assert (ctx.actor, ctx.default_owner) == ("user:li", "user:li")
-
-
 async def test_a_reader_sees_the_same_and_gives_nothing(hub: Hub) -> None:
     ctx = context(await caller_of(hub, text_of(await minted(hub, LI, Role.READER))))
 
@@ -87,13 +81,6 @@ async def test_ids_that_are_not_the_keys_are_refused(hub: Hub, role: Role, ids: 
 
     with pytest.raises(Forbidden):
         context(caller, **ids)
-
-
-async def test_a_user_is_not_the_agent_of_the_same_name(hub: Hub) -> None:
-    caller = await caller_of(hub, text_of(await minted(hub, KeyHolder("li"))))
-
-    with pytest.raises(Forbidden):
-        context(caller, agent_id="li")
 
 
 async def test_the_root_key_takes_account_and_ids_from_the_request(hub: Hub) -> None:

@@ -122,23 +122,6 @@ async def test_what_was_resealed_while_it_was_opened_is_opened_again(desk: Desk)
     assert (await service.reveal(LI, ID)).secure_body == "newer"
 
 
-async def test_a_principal_is_shown_so_many_an_hour_and_told_when_there_is_another() -> None:
-    desk = Desk(an_hour=3)
-    await desk.service.save(LI, new_resource(secure_body=SECRET))
-    for _ in range(3):
-        await desk.service.reveal(LI, ID)
-
-    with pytest.raises(TooManyRequests) as refused:
-        await desk.service.reveal(LI, ID)
-
-    assert 1199 < refused.value.retry_after_s <= 1200
-    assert await desk.revealed(local()) == SECRET
-    desk.clock.advance(1200)
-    assert await desk.revealed(LI) == SECRET
-    with pytest.raises(TooManyRequests):
-        await desk.service.reveal(LI, ID)
-
-
 async def test_another_key_of_the_same_principal_is_no_other_allowance() -> None:
     desk = Desk(an_hour=2)
     await desk.service.save(LI, new_resource(secure_body=SECRET))
@@ -149,12 +132,3 @@ async def test_another_key_of_the_same_principal_is_no_other_allowance() -> None
         await desk.service.reveal(replace(LI, key_id="key-fresh"), ID)
 
     assert await desk.revealed(replace(local(), key_id="key-other")) == SECRET
-
-
-async def test_what_has_nothing_sealed_costs_no_reveal_and_leaves_no_line() -> None:
-    desk = Desk(an_hour=1)
-    await desk.service.save(LI, new_resource())
-
-    shown = [await desk.service.reveal(LI, ID) for _ in range(3)]
-
-    assert [one.operation_id for one in shown] == [None] * 3
