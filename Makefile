@@ -6,6 +6,8 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 # Never an interpreter from the network: the one that is here is the one that is tested.
 export UV_PYTHON_DOWNLOADS := never
+# Compiled modules are kept: every worker and every server that a test starts would compile all of them anew.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help env serve test check fix coverage nightly bench lock clean
 

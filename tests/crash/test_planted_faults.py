@@ -240,9 +240,10 @@ def copied(folder: Path) -> Path:
 def run_there(folder: Path, tests: Sequence[str]) -> subprocess.CompletedProcess[str]:
     """Run tests of a copy, on the copy."""
     names = [f"tests/crash/{name}" for name in tests]
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--tb=line", *names]
+    without = [f"-pno:{plugin}" for plugin in ("cacheprovider", "schemathesis", "hypothesispytest")]
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "--tb=line", *without, *names]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    environment |= {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment["PYTHONPATH"] = str(folder)
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
