@@ -4,7 +4,7 @@ import asyncio
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -313,15 +313,7 @@ class Line:
 
 def header_text(header: Header) -> bytes:
     """Return the sealed first line of a segment."""
-    record = {
-        "knowhub_log": 1,
-        "log_id": header.log_id,
-        "segment": header.segment,
-        "generation": header.generation,
-        "first_seq": header.first_seq,
-        "previous_length": header.previous_length,
-    }
-    return seal(orjson.dumps(record)[:-1])
+    return seal(orjson.dumps({"knowhub_log": 1, **asdict(header)})[:-1])
 
 
 def lines_of(data: bytes, start: int) -> Iterator[Line]:

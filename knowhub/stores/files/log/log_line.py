@@ -2,7 +2,7 @@
 
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 import orjson
@@ -132,17 +132,7 @@ class BaseHeader:
 
 def header_line(header: BaseHeader) -> bytes:
     """Return the sealed first line of a base."""
-    record = {
-        "knowhub_base": 1,
-        "log_id": header.log_id,
-        "segment": header.segment,
-        "generation": header.generation,
-        "last_seq": header.last_seq,
-        "checksum": header.checksum,
-        "last_time": header.last_time,
-        "erases": header.erases,
-    }
-    return seal(orjson.dumps(record)[:-1])
+    return seal(orjson.dumps({"knowhub_base": 1, **asdict(header)})[:-1])
 
 
 def end_line(rows: int) -> bytes:
