@@ -98,7 +98,8 @@ class ContextSummary:
     `said_at` is when a message was said, or an event took place, in seconds since the epoch; `ahead_s` is how far
     clocks were ahead of UTC there. `number` counts the parts of a session from 0, and is 0 for nodes. `name` is who
     said a part, or what a node is called; `abstract` is its L0 text, shortened to 300 characters. `sources` are the
-    URIs of the messages that an extracted memory comes from, the first 32 of them.
+    URIs of the messages that an extracted memory comes from, the first 32 of them. `role` is that of a part.
+    `replaced_by` is the URI of the plan that took the place of this one.
     """
 
     uri: str
@@ -121,6 +122,8 @@ class ContextSummary:
     message_id: str | None = None
     has_overview: bool = True
     has_content: bool = True
+    role: str = ""
+    replaced_by: str = ""
     sources: tuple[str, ...] = ()
 
     @property

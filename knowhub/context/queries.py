@@ -54,6 +54,8 @@ def head_of(collection: str, row: Row, text_num: int, earlier: ContextSummary | 
         message_id=row["message_id"] if is_part else None,
         has_overview=is_part or bool(row["overview"]),
         has_content=is_part or category is MemoryCategory.SESSIONS or bool(row["content"]),
+        role=str(row["role"]) if is_part else "",
+        replaced_by="" if is_part else str(row["metadata"].get("replaced_by") or ""),
         sources=() if is_part else tuple(row["metadata"].get("source_refs", ())[:_MOST_SOURCES]),
     )
 

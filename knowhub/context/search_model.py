@@ -35,7 +35,10 @@ class SeedHit:
 
 @dataclass(frozen=True, slots=True)
 class NodeHit:
-    """A node with its score after the hierarchy was looked at; `source` is `seed` or `child`."""
+    """A node with its score after the hierarchy was looked at; `source` is `seed` or `child`.
+
+    `folded` are the URIs of further messages of the same result: a turn, and the replies to it.
+    """
 
     uri: str
     parent_uri: str
@@ -45,13 +48,15 @@ class NodeHit:
     level: int
     source: str
     reasons: Sequence[str] = ()
+    folded: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class RetrievedBlock:
     """One answer of a search, or what was read. A search leaves `overview` and `content_excerpt` None.
 
-    `message_ids` names the messages that a part is, or that an extracted memory came from, best first. `content` is
+    `message_ids` names the message that a part is with the turn or the replies that belong to it, or the messages that
+    an extracted memory came from, best first. `content` is
     the whole text, of an L2 reading only.
     """
 

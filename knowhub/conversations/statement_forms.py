@@ -125,6 +125,12 @@ TASK: Final = any_of(
     r"^(?:请|麻烦|那)?你?(?:帮我|给我|替我|写|编|生成|起草|画|做)(?:一|个|篇|首|段|封|份|查|看|订|排|算|想|整理|列)",
 )
 
+# A plan that takes the place of an earlier one.
+CHANGE: Final = any_of(
+    r"\b(?:postponed|pushed|moved|moves|slips|slipped|rescheduled|delayed|brought forward|new (?:\w+ )?date|instead)\b",
+    r"推迟|推到|延期|延到|改到|改成|改为|挪到|提前到|重新定|改在",
+)
+
 _VALUE: Final = r"(?P<value>[^,;!?()\n]{1,60}?)"
 _END: Final = (
     r"(?=\s(?:and|but|in|at|for|on|with|from|since|because|now|last|this|after|when|where|near|so|too|any ?more"

@@ -34,7 +34,8 @@ class Statement:
     """A statement as it was said, and the numbers of its messages, the decisive one last.
 
     `values` are its single-valued facts: ("home", "berlin"); `ended` are those that are said not to be so any more.
-    `day` is the day of a plan, `task` the problem of a lesson. `speaker` is named where several people speak as users.
+    `day` is the day of a plan, which takes the place of an earlier one if it `is_change`. `task` is the problem of a
+    lesson. `speaker` is named where several people speak as users.
     """
 
     kind: StatementKind
@@ -45,6 +46,7 @@ class Statement:
     day: date | None = None
     task: str = ""
     speaker: str = ""
+    is_change: bool = False
 
 
 def read_statements(messages: Sequence[Message], fold: Fold = str) -> list[Statement]:
@@ -120,7 +122,9 @@ def _read_sentence(number: int, sentences: Sequence[Sentence], at: int, said: da
     elif kind is not None:
         yield Statement(kind, text, (number,))
     elif said is not None and not statement_forms.TASK.search(bare) and (day := dates.find_coming_day(text, said)):
-        yield Statement(StatementKind.PLAN, text, (number,), day=day)
+        yield Statement(
+            StatementKind.PLAN, text, (number,), day=day, is_change=bool(statement_forms.CHANGE.search(bare))
+        )
 
 
 def _find_kind(bare: str) -> StatementKind | None:

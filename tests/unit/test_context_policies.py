@@ -97,8 +97,11 @@ def test_of_what_has_one_value_the_newest_statement_is_the_only_one() -> None:
     newer = candidate(MemoryCategory.PREFERENCES, "Answer in German.", "reply language", is_single=True)
     content = policy.plan(newer, before, whose()).node_patch["content"]
 
-    assert "German" in content
-    assert "English" not in content
+    edited = {**before, "metadata": {**before["metadata"], "by": "person"}}
+    kept = policy.plan(newer, edited, whose()).node_patch["content"]
+
+    assert ("German" in content, "English" in content) == (True, False)
+    assert ("German" in kept, "English" in kept) == (True, True)
 
 
 def test_what_an_agent_keeps_names_no_session_to_those_whom_it_serves_and_what_a_user_keeps_does() -> None:

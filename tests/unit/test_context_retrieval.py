@@ -66,7 +66,7 @@ async def test_questions_about_dialogues_find_the_messages_that_answer_them(
 
 async def test_what_stands_beside_a_match_comes_in_though_it_matches_nothing_itself(tmp_path: Path) -> None:
     async with memories_in(tmp_path) as memories:
-        await memories.talk(SESSION, messages("Which game was it?", "A team shooter.", "Nice weather."))
+        await memories.talk(SESSION, messages("The game was new.", "A team shooter.", "Nice weather."))
         await memories.talk(session_at("s2"), messages("I like soup.", "Me too."))
 
         blocks = await memories.found("which game", categories=["sessions"])
@@ -78,7 +78,7 @@ async def test_what_stands_beside_a_match_comes_in_though_it_matches_nothing_its
 
 async def test_neither_a_neighbour_that_was_forgotten_nor_one_of_another_session_comes_in(tmp_path: Path) -> None:
     async with memories_in(tmp_path) as memories:
-        await memories.talk(SESSION, messages("Which game was it?", "A team shooter.", "Nice weather."))
+        await memories.talk(SESSION, messages("The game was new.", "A team shooter.", "Nice weather."))
         await memories.talk(session_at("s2"), messages("I like soup."))
         gone = part_row(SESSION, 1, "A team shooter.", deleted=True, forgotten=True, version=2)
 

@@ -9,20 +9,25 @@ from knowhub.context import uri
 from knowhub.context.commit import context_writer, results
 from knowhub.context.commit.candidate_pipeline import ExtractedMemories
 from knowhub.context.commit.context_writer import ContextWriter, RelationWriter
-from knowhub.context.commit.pages import PageContents, make_layers, topic_uri
+from knowhub.context.commit.pages import SECTION, PageContents, layers_of, make_layers, topic_uri
 from knowhub.context.commit.parts import MessageState, TranscriptPart, get_state, new_parts, part_writes, parts_of
 from knowhub.context.commit.policies import PolicyRouter
 from knowhub.context.commit.session_node import COUNTED_CALLS, session_plan
 from knowhub.context.commit_model import CandidateMemory, SessionArchive, WriteAction, WritePlan, WriteResult
+from knowhub.context.edits import BY
+from knowhub.context.extraction.summaries import content_words
 from knowhub.context.extraction.tool_uses import CALL, continue_use_ids
 from knowhub.context.model import MemoryCategory, MemoryContext
 from knowhub.context.queries import list_memories_in, list_parts
 from knowhub.conversations.messages import Message
+from knowhub.conversations.sentences import is_chinese
 from knowhub.core import clock
 from knowhub.core.operation import Draft, Row, View, Write, is_live
 
 COMMIT_SESSION: Final = "commit_session"
 _MAX_ENTITIES: Final = 1_000
+# So many of the plans, by their dates, are compared with one that was moved.
+_MAX_PLANS: Final = 200
 _NAMING: Final = (MemoryCategory.EVENTS, MemoryCategory.PREFERENCES)
 
 
@@ -148,6 +153,10 @@ class CommitDecider:
             done.append(writer.apply_plan(self.whose, plan))
             plans.append(_with_mentions(candidate, plan, entities))
             relations.apply_edges(self.whose, plan.target_uri, plans[-1].relation_ops)
+            if candidate.facts.get("is_change") and plan.action is not WriteAction.SKIP:
+                replaced = _find_replaced_event(view, writer, candidate, plan.target_uri)
+                if replaced is not None:
+                    writer.merge_node(self.whose, replaced["id"], _mark_replaced(replaced, plan, view.now))
         _render(pages, writer, plans)
         session_write, *nodes = writer.writes()
         writes = [session_write, *part_writes(view, self.whose, address, fresh), *nodes]
@@ -182,6 +191,35 @@ def _candidates(
             named = [named for source in candidate.source_refs if (named := ids.get(source))]
             facts = {**candidate.facts, "message_ids": named, "noted_at": clock.iso(view.now)}
             yield replace(candidate, facts=facts | ({"uses": uses} if uses else {}))
+
+
+def _find_replaced_event(view: View, writer: ContextWriter, candidate: CandidateMemory, target: str) -> Row | None:
+    """Return the live plan that a changed plan is about: of those to come, the one that shares most words with it."""
+    told_at, words = str(candidate.facts.get("told_at") or ""), content_words(candidate.content)
+    best, most = None, 0
+    for head in list_memories_in(view, uri.parent_of(target))[-_MAX_PLANS:]:
+        row = writer.row(head.uri)
+        if row is None or head.uri == target or not is_live(row) or not _may_replace(row):
+            continue
+        shared = len(words & content_words(str(row["content"])))
+        # A plan of the past is about something else unless it shares more than a word.
+        is_past = str(row["metadata"].get("said_at") or "") < told_at
+        if shared > max(most, int(is_past)):
+            best, most = row, shared
+    return best
+
+
+def _may_replace(row: Row) -> bool:
+    """Return whether a plan is current, and no person has edited it."""
+    return row["metadata"].get(BY) in ("rules", "llm") and not row["metadata"].get("replaced_by")
+
+
+def _mark_replaced(row: Row, newer: WritePlan, now: float) -> dict[str, Any]:
+    """Return a plan that says what took its place, in all its layers."""
+    said = str(newer.node_patch["content"]).removeprefix(SECTION)
+    label = "已改为：" if is_chinese(said) else "Replaced by: "
+    told = layers_of(MemoryCategory.EVENTS, f"{row['content']} {label}{said}")
+    return {**told, "metadata": {**row["metadata"], "replaced_by": newer.target_uri, "valid_to": clock.iso(now)}}
 
 
 def _render(pages: PageContents, writer: ContextWriter, plans: list[WritePlan]) -> None:

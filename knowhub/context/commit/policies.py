@@ -9,7 +9,7 @@ from knowhub.context import uri
 from knowhub.context.commit import blocks, pages
 from knowhub.context.commit.pages import PageContents, topic_uri
 from knowhub.context.commit_model import CandidateMemory, WriteAction, WritePlan
-from knowhub.context.edits import FORGOTTEN
+from knowhub.context.edits import BY, BY_PERSON, FORGOTTEN
 from knowhub.context.extraction.wording import one_line, shorten
 from knowhub.context.index_model import EventType
 from knowhub.context.model import ContextType, MemoryCategory, MemoryContext, RelationEdge
@@ -122,7 +122,7 @@ class AggregateTopicPolicy:
             return _with_source(self, candidate, existing, whose)
         said_at = candidate.facts.get("said_at") or ""
         content = blocks.add_block(
-            title if candidate.facts.get("is_single") else before,
+            title if candidate.facts.get("is_single") and not _is_edited(existing) else before,
             blocks.block(candidate.content, said_at[:10] or None, _get_session_name(candidate, whose)),
         )
         patch = {**self.pages.layers(content), "metadata": _metadata(candidate, existing, whose)}
@@ -258,6 +258,11 @@ def _metadata(candidate: CandidateMemory, existing: Row | None, whose: MemoryCon
 def _together(before: Sequence[str], new: Sequence[str]) -> list[str]:
     """Return both, each once, the newest 200."""
     return list(dict.fromkeys((*before, *new)))[-_MAX_SOURCES:]
+
+
+def _is_edited(existing: Row | None) -> bool:
+    """Return whether a person edited a memory: their words are not replaced."""
+    return existing is not None and existing["metadata"].get(BY) == BY_PERSON
 
 
 def _get_session_name(candidate: CandidateMemory, whose: MemoryContext) -> str:

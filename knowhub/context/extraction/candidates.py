@@ -92,7 +92,11 @@ def make_statement_candidate(factory: CandidateFactory, statement: Statement) ->
     if category is MemoryCategory.EVENTS and statement.day is not None:
         day = statement.day.isoformat()
         dated = text if day in text else f"{text} ({day})"
-        facts = {"date": day, "told_at": dates.moment_of(factory.messages[statement.numbers[-1]].timestamp)}
+        facts = {
+            "date": day,
+            "is_change": statement.is_change,
+            "told_at": dates.moment_of(factory.messages[statement.numbers[-1]].timestamp),
+        }
         return factory.candidate(category, text, dated, statement.numbers, said_at=f"{day}T00:00:00Z", **facts)
     if category is MemoryCategory.CASES:
         key = uri.stable_hash(one_line(statement.task))

@@ -34,19 +34,13 @@ class RetrievalAssembler:
         """Return a block for each hit that is still live, in order."""
         view = self._store.view(ctx.account)
         sees = edits.visibility_check(view, ctx)
-        places = {hit.uri: place for place, hit in enumerate(hits)}
         found = ((hit, find_memory(view, hit.uri)) for hit in hits)
         return [
-            self._block(view, query, hit, _as_seen(head, sees), places)
-            for hit, head in found
-            if head is not None and head.live
+            self._block(view, query, hit, _as_seen(head, sees)) for hit, head in found if head is not None and head.live
         ]
 
-    def _block(
-        self, view: View, query: TypedQuery, hit: NodeHit, head: ContextSummary, places: dict[str, int]
-    ) -> RetrievedBlock:
+    def _block(self, view: View, query: TypedQuery, hit: NodeHit, head: ContextSummary) -> RetrievedBlock:
         text = self._text(view, query, head)
-        ids = [message_id_of(head)] if head.is_part else _message_ids(view, head, places)
         return RetrievedBlock(
             uri=head.uri,
             category=head.category.value,
@@ -54,7 +48,7 @@ class RetrievalAssembler:
             abstract=text,
             score=hit.score,
             match_reason="; ".join(self._reasons(query, hit, text)),
-            message_ids=ids,
+            message_ids=_list_message_ids(view, hit, head),
             said_at=clock.iso(head.said_at) if head.said_at is not None else None,
         )
 
@@ -105,8 +99,13 @@ def _excerpt(said: str, words: Sequence[str]) -> str:
     return f"…{said[start + 1 : start + texts.MAX_MESSAGE_CHARS]}" if place else said[: texts.MAX_MESSAGE_CHARS]
 
 
-def _message_ids(view: View, head: ContextSummary, places: dict[str, int]) -> list[str]:
-    """Name the messages that an extracted memory comes from, those first that were found themselves."""
-    best_first = sorted(head.sources, key=lambda source: places.get(source, len(places)))
-    parts = (find_memory(view, source) for source in best_first[:_MOST_MESSAGE_IDS])
+def _list_message_ids(view: View, hit: NodeHit, head: ContextSummary) -> list[str]:
+    """Name the messages of a turn, or those that an extracted memory comes from, best first."""
+    place = {address: at for at, address in enumerate(hit.folded)}
+    named = (
+        (head.uri, *hit.folded)
+        if head.is_part
+        else sorted(head.sources, key=lambda source: place.get(source, len(place)))
+    )
+    parts = (find_memory(view, address) for address in named[:_MOST_MESSAGE_IDS])
     return [message_id_of(part) for part in parts if part is not None and part.live]

@@ -2,15 +2,19 @@
 
 import heapq
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Final
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeAlias
 
 from knowhub.context.model import ContextSummary, Level, MemoryCategory
+from knowhub.context.ports import ContextIndex
 from knowhub.context.queries import find_memory, list_neighbours
+from knowhub.context.retrieval import ranking
 from knowhub.context.retrieval.l0_retriever import Groups, Seeds, groups_of
+from knowhub.context.retrieval.ranking import ScoredHit, sort_key
 from knowhub.context.search_model import NodeHit, TypedQuery
 from knowhub.context.times import date_tags
+from knowhub.conversations import messages
 from knowhub.core.operation import Store, View
 from knowhub.core.recall import SearchHit
 from knowhub.core.request_context import RequestContext
@@ -20,6 +24,7 @@ NEIGHBOURS: Final = (0.5, 0.3, 0.2, 0.1)
 _OF_SESSION: Final = 0.8
 
 
+MatchTerms: TypeAlias = Callable[..., list[str]]
 Place = tuple[float, str, int]
 """A candidate part of a session: its negative score (for a min-heap), the URI of the session, the part's number."""
 
@@ -95,6 +100,9 @@ _BESIDE: Final = [(sign * away, share) for away, share in enumerate(NEIGHBOURS, 
 _AROUND: Final = [(0, 1.0), *_BESIDE]
 
 
+# So many messages before a reply are looked at for what it replies to.
+_REPLIES: Final = 8
+_FOLDED: Final = 3
 _SAID_BY: Final = 1.2
 _ASKED_FOR: Final = 1.15
 _EVIDENCE: Final = 0.3
@@ -106,15 +114,16 @@ _WORTH_A_PLACE: Final = 0.35
 class HierarchicalSearcher:
     """Mixes a part's score with its neighbours' and its session's, and a memory's with its source's."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, index: ContextIndex) -> None:
         self._store = store
+        self._index = index
 
     def expand(self, query: TypedQuery, seeds: Seeds, ctx: RequestContext) -> list[NodeHit]:
         """Return the best nodes and parts, best first, at most `query.top_k`. Scores are from 0 to about 1."""
         if not seeds.hits:
             return []
-        ranking = _Ranking(self._store.view(ctx.account), query, ctx, seeds)
-        return [ranking.node_hit(found) for found in ranking.best()]
+        ranked = _Ranking(self._store.view(ctx.account), query, ctx, seeds, self._index.matched_terms)
+        return [ranked.node_hit(found) for found in ranked.best()]
 
     def get_hit_time(self, hit: NodeHit, ctx: RequestContext) -> float | None:
         """Return when a hit was said, or took place, in seconds since the epoch."""
@@ -122,35 +131,48 @@ class HierarchicalSearcher:
         return None if head is None else head.said_at
 
 
-@dataclass(frozen=True, slots=True)
-class _ScoredHit:
-    head: ContextSummary
-    score: float
-    is_seed: bool = True
-
-
 class _Ranking:
-    def __init__(self, view: View, query: TypedQuery, ctx: RequestContext, seeds: Seeds) -> None:
+    def __init__(self, view: View, query: TypedQuery, ctx: RequestContext, seeds: Seeds, match: MatchTerms) -> None:
         self._view = view
+        self._match = match
         self._query = query
         self._ctx = ctx
         self._groups: Groups = groups_of(query, ctx)
         self._persons = frozenset(seeds.persons)
         self._days = frozenset(query.hints.get("days", ()))
         self._asked_for = frozenset(query.hints.get("categories", ()))
+        # Turns that are folded take no place of their own.
+        self._wide = _FOLDED * query.top_k
         self._best = max(hit.relevance for hit in seeds.hits) or 1.0
         self._sessions: defaultdict[str, SessionScores] = defaultdict(SessionScores)
         self._extracted: list[SearchHit[ContextSummary]] = []
-        for hit in seeds.hits:
+        hits = seeds.hits if self._days or ranking.has_evidence(seeds.hits, self._find_terms) else []
+        for hit in hits:
             self._sort_in(hit)
+        self._outdated = {source for hit in self._extracted if hit.head.replaced_by for source in hit.head.sources}
+        self._extracted = self._match_replacements()
         self._transcripts = TranscriptScores(self._sessions, self._best)
 
-    def best(self) -> list[_ScoredHit]:
-        said = sorted([*self._parts(), *self._whole_sessions()], key=_order)
-        extracted = sorted(map(self._memory, self._extracted), key=_order)
-        return _balance_kinds(said, extracted, self._query.top_k)
+    def best(self) -> list[ScoredHit]:
+        turns = ranking.fold_turns([*self._parts(), *self._whole_sessions()], self._find_turn)
+        extracted = sorted(map(self._memory, self._extracted), key=sort_key)
+        said = ranking.fold_under_memories(turns, extracted)
+        return ranking.prefer_newer(_balance_kinds(said, extracted, self._query.top_k), self._find_terms)
 
-    def node_hit(self, found: _ScoredHit) -> NodeHit:
+    def _find_terms(self, head: ContextSummary) -> frozenset[str]:
+        return frozenset(self._match(self._query.text, head.abstract))
+
+    def _find_turn(self, head: ContextSummary) -> ContextSummary:
+        """Return the user's message that a message replies to; the message itself if it is no reply."""
+        if not head.is_part or not messages.is_one_of(messages.AGENT | messages.TOOL, head.role):
+            return head
+        before = list_neighbours(self._view, head.uri, _REPLIES)
+        for part in reversed([part for part in before if part.number < head.number]):
+            if messages.is_one_of(messages.USER, part.role) and self._is_wanted(part):
+                return part
+        return head
+
+    def node_hit(self, found: ScoredHit) -> NodeHit:
         head = found.head
         return NodeHit(
             uri=head.uri,
@@ -160,6 +182,7 @@ class _Ranking:
             abstract=head.abstract,
             level=Level.L0,
             source="seed" if found.is_seed else "child",
+            folded=found.folded,
             reasons=tuple(self._reasons(head)),
         )
 
@@ -172,22 +195,33 @@ class _Ranking:
         else:
             self._sessions[head.uri].own = hit
 
-    def _parts(self) -> list[_ScoredHit]:
+    def _match_replacements(self) -> list[SearchHit[ContextSummary]]:
+        """Return the extracted memories; a plan that took the place of another matches at least as well as that one."""
+        hits = {hit.head.uri: hit for hit in self._extracted}
+        for hit in self._extracted:
+            newer = find_memory(self._view, hit.head.replaced_by) if hit.head.replaced_by else None
+            if newer is not None and self._is_wanted(newer):
+                known = hits.get(newer.uri)
+                if known is None or known.relevance < hit.relevance:
+                    hits[newer.uri] = replace(hit, head=newer)
+        return list(hits.values())
+
+    def _parts(self) -> list[ScoredHit]:
         """Return the best parts, as many as there may be places, and those that come near when they are moved up."""
-        found: list[_ScoredHit] = []
+        found: list[ScoredHit] = []
         top: list[float] = []
         reach = _SAID_BY if self._persons else 1.0
         for place in self._transcripts.best_first():
             score = -place[0]
-            if len(top) == self._query.top_k and self._limit_raise(score, reach) <= top[0]:
+            if len(top) == self._wide and self._limit_raise(score, reach) <= top[0]:
                 break
             head, is_seed = self._at(place)
             if head is None:
                 continue
-            moved = self._raise_score(head, score)
-            found.append(_ScoredHit(head, moved, is_seed))
+            moved = self._raise_score(head, score) * ranking.weigh_part(head, is_outdated=head.uri in self._outdated)
+            found.append(ScoredHit(head, moved, is_seed))
             heapq.heappush(top, moved)
-            if len(top) > self._query.top_k:
+            if len(top) > self._wide:
                 heapq.heappop(top)
         return found
 
@@ -204,21 +238,24 @@ class _Ranking:
         passes = all(not group.isdisjoint(head.facets) for group in self._groups)
         return head.live and passes and self._ctx.sees(head.audience)
 
-    def _whole_sessions(self) -> Iterator[_ScoredHit]:
+    def _whole_sessions(self) -> Iterator[ScoredHit]:
         """Yield the sessions that match as a whole, by their summaries, and in no part."""
         for session in self._sessions.values():
             if session.own is not None and not session.hits:
                 score = session.own.relevance / self._best
-                yield _ScoredHit(session.own.head, self._raise_score(session.own.head, score))
+                yield ScoredHit(session.own.head, self._raise_score(session.own.head, score))
 
-    def _memory(self, hit: SearchHit[ContextSummary]) -> _ScoredHit:
+    def _memory(self, hit: SearchHit[ContextSummary]) -> ScoredHit:
         """Return what was extracted; where what it comes from matches too, that is evidence."""
-        score = self._raise_score(hit.head, hit.relevance / self._best)
-        return _ScoredHit(hit.head, score + _EVIDENCE * self._get_message_score(hit.head))
+        score = self._raise_score(hit.head, hit.relevance / self._best) * ranking.weigh_memory(hit.head)
+        sources = self._score_sources(hit.head)
+        best_first = sorted(sources, key=lambda source: -sources[source])
+        return ScoredHit(hit.head, score + _EVIDENCE * max(sources.values(), default=0.0), folded=tuple(best_first))
 
-    def _get_message_score(self, head: ContextSummary) -> float:
+    def _score_sources(self, head: ContextSummary) -> dict[str, float]:
+        """Return how well the messages of a memory match."""
         parts = (find_memory(self._view, source) for source in head.sources)
-        return max((self._transcripts.score(part) for part in parts if part is not None and part.live), default=0.0)
+        return {part.uri: self._transcripts.score(part) for part in parts if part is not None and part.live}
 
     def _raise_score(self, head: ContextSummary, score: float) -> float:
         return self._limit_raise(score, _SAID_BY if head.name in self._persons else 1.0, head.category.value)
@@ -237,7 +274,7 @@ class _Ranking:
             yield "of that day"
         if head.category.value in self._asked_for:
             yield "the kind asked for"
-        if head.sources and self._get_message_score(head):
+        if any(self._score_sources(head).values()):
             yield "what was said"
 
     def _matches_dates(self, head: ContextSummary) -> bool:
@@ -247,17 +284,12 @@ class _Ranking:
         return not self._days.isdisjoint(date_tags(moment))
 
 
-def _order(found: _ScoredHit) -> tuple[float, float, str]:
-    # Of two that answer equally well the later one comes first: it is what still holds.
-    return -found.score, -(found.head.said_at or 0.0), found.head.uri
-
-
-def _balance_kinds(said: Sequence[_ScoredHit], extracted: Sequence[_ScoredHit], top_k: int) -> list[_ScoredHit]:
+def _balance_kinds(said: Sequence[ScoredHit], extracted: Sequence[ScoredHit], top_k: int) -> list[ScoredHit]:
     """Return the best of both, best first; neither kind takes all places where the other one matches well.
 
     A transcript has many parts that say much the same, and one memory may say it better, or the other way round.
     """
-    ranked = sorted([*said, *extracted], key=_order)
+    ranked = sorted([*said, *extracted], key=sort_key)
     worth = _WORTH_A_PLACE * ranked[0].score if ranked else 0.0
     kept = {
         found.head.uri
@@ -266,4 +298,4 @@ def _balance_kinds(said: Sequence[_ScoredHit], extracted: Sequence[_ScoredHit], 
         if found.score >= worth
     }
     others = [found for found in ranked if found.head.uri not in kept][: top_k - len(kept)]
-    return sorted([*(found for found in ranked if found.head.uri in kept), *others], key=_order)
+    return sorted([*(found for found in ranked if found.head.uri in kept), *others], key=sort_key)

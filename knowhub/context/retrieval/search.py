@@ -57,7 +57,7 @@ class MemorySearch:
         self._clock = clock
         self._planner = QueryPlanner()
         self._retriever = L0Retriever(index)
-        self._searcher = HierarchicalSearcher(store)
+        self._searcher = HierarchicalSearcher(store, index)
         self._assembler = RetrievalAssembler(store, index)
         self._reranking = reranking
 

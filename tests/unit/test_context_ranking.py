@@ -1,0 +1,114 @@
+"""The order of search results: statements first, a turn with its replies, the newer of two that are about the same."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from knowhub.context.model import MemoryCategory
+from tests.context_commits import Desk, user
+from tests.context_rows import memory_at, node_row, session_at
+from tests.searched_memories import memories_in
+
+pytestmark = pytest.mark.anyio
+
+SESSION = session_at()
+
+
+def talk(*turns: tuple[str, str], day: str = "2026-03-01") -> list[Mapping[str, Any]]:
+    return [{"role": role, "content": text, "timestamp": f"{day}T10:00:00Z"} for role, text in turns]
+
+
+async def test_a_turn_and_the_replies_to_it_are_one_result(tmp_path: Path) -> None:
+    async with memories_in(tmp_path) as memories:
+        turns = talk(
+            ("user", "My bike is parked in the shed."),
+            ("assistant", "Noted: the bike is parked in the shed."),
+            ("user", "Thanks!"),
+        )
+        await memories.talk(SESSION, turns)
+
+        (first, *others) = await memories.found("where is the bike parked")
+
+        assert first.message_ids == ["m0", "m1"]
+        assert all("m1" not in block.message_ids for block in others)
+
+
+async def test_a_reply_that_matches_alone_comes_with_its_turn(tmp_path: Path) -> None:
+    async with memories_in(tmp_path) as memories:
+        turns = talk(("user", "Go on."), ("tool", "status 200"), ("assistant", "The harbour lock opens at nine."))
+        await memories.talk(SESSION, turns)
+
+        (first, *_) = await memories.found("harbour lock")
+
+        assert first.message_ids[0] == "m2"
+        assert "m0" in first.message_ids
+
+
+async def test_a_statement_comes_before_a_bare_question(tmp_path: Path) -> None:
+    async with memories_in(tmp_path) as memories:
+        await memories.talk(session_at("s1"), [{"content": "where is the blue ladder?", "message_id": "asked"}])
+        await memories.talk(session_at("s2"), [{"content": "the blue ladder is behind it", "message_id": "stated"}])
+
+        assert (await memories.ids("where is the blue ladder"))[0] == "stated"
+
+
+async def test_the_newer_of_two_that_are_about_the_same_comes_first(tmp_path: Path) -> None:
+    async with memories_in(tmp_path) as memories:
+        for name, day, text in (
+            ("old", "2026-01-05", "the weekly review is on Monday at ten"),
+            ("new", "2026-05-05", "the weekly review is on Thursday at ten"),
+        ):
+            await memories.talk(session_at(name), [dict(*talk(("user", text), day=day)) | {"message_id": name}])
+
+        assert await memories.ids("when is the weekly review") == ["new", "old"]
+
+
+async def test_a_memory_stands_for_the_message_that_it_was_made_of(tmp_path: Path) -> None:
+    memory = memory_at(MemoryCategory.PREFERENCES, "tea")
+    async with memories_in(tmp_path) as memories:
+        await memories.talk(SESSION, talk(("user", "I prefer oolong tea.")))
+        metadata = {"source_refs": [f"{SESSION}/m0"], "message_ids": ["m0"]}
+        await memories.put(node_row(memory, abstract="I prefer oolong tea.", metadata=metadata))
+
+        blocks = await memories.found("oolong tea")
+
+        assert [(block.uri, block.message_ids) for block in blocks] == [(memory, ["m0"])]
+
+
+async def test_what_shares_a_single_character_alone_is_not_found(tmp_path: Path) -> None:
+    async with memories_in(tmp_path) as memories:
+        await memories.talk(SESSION, talk(("user", "他们组织了一次旅行")))
+
+        assert await memories.found("预算组的钱") == []
+        assert len(await memories.found("旅行")) == 1
+
+
+async def test_a_plan_that_was_moved_is_marked_and_comes_late(tmp_path: Path) -> None:
+    desk = Desk()
+    await desk.commit(user("The harbour concert is on 4 July.", "m1", "2026-05-01T10:00:00Z"))
+    await desk.commit(user("The dentist is on 9 July.", "m2", "2026-05-02T10:00:00Z"), session_id="s2")
+
+    await desk.commit(
+        user("The harbour concert is postponed to 8 August.", "m3", "2026-06-01T10:00:00Z"), session_id="s3"
+    )
+
+    plans = {row["content"]: row["metadata"].get("replaced_by") for row in desk.of(MemoryCategory.EVENTS)}
+    moved = next(row["id"] for row in desk.of(MemoryCategory.EVENTS) if "August" in row["content"])
+    assert plans == {
+        "The harbour concert is on 4 July. (2026-07-04)"
+        " Replaced by: The harbour concert is postponed to 8 August. (2026-08-08)": moved,
+        "The dentist is on 9 July. (2026-07-09)": None,
+        "The harbour concert is postponed to 8 August. (2026-08-08)": None,
+    }
+    old, new = (memory_at(MemoryCategory.EVENTS, name) for name in ("old", "new"))
+    async with memories_in(tmp_path) as memories:
+        await memories.put(
+            node_row(old, abstract="harbour concert 4 July", metadata={"replaced_by": new}),
+            node_row(new, abstract="harbour concert postponed to 8 August"),
+        )
+
+        assert [block.uri for block in await memories.found("when is the harbour concert")] == [new, old]
+        # What replaced a match is found though it does not match.
+        assert [block.uri for block in await memories.found("what happens in July")] == [new, old]
