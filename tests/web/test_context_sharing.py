@@ -20,15 +20,11 @@ pytestmark = pytest.mark.anyio
 
 AGENT = "shared"
 LEARNT = (
-    ("user", "The export of the orders fails."),
-    (
-        "assistant",
-        (
-            "The payroll export failed with a timeout because the database was down; we fixed it by restarting the"
-            " database. Always restart the database before exporting."
-        ),
-    ),
-    ("tool", "error: timeout"),
+    ("user", "The payroll export fails. Always restart the database before exporting."),
+    ("tool", "error: timeout of the payroll export"),
+    ("assistant", "The database was down. I restart it and set a longer timeout for the payroll export."),
+    ("tool", "exported 311 rows"),
+    ("assistant", "That fixed the payroll export."),
 )
 
 
@@ -158,6 +154,21 @@ async def test_what_an_agent_learnt_is_no_record_that_names_a_session_to_its_oth
     assert [answer for answer in li.answers if b"wang" in answer.lower()] == []
 
 
+async def test_a_case_of_one_user_is_theirs_alone(callers: tuple[Caller, Caller]) -> None:
+    li, wang = callers
+    await wang.commit("wang")
+
+    own, others = [
+        [item["uri"] for item in (await who.ask("GET", "/api/context/children", recursive="true")).json()["results"]]
+        for who in (wang, li)
+    ]
+    (case,) = [address for address in own if "/memories/cases/" in address]
+
+    assert case.startswith("ctx://default/users/wang/")
+    assert [address for address in others if "/cases/" in address] == []
+    assert (await li.ask("GET", NODES, uri=case)).status_code == 404
+
+
 async def test_what_one_said_oneself_is_told_as_the_source(callers: tuple[Caller, Caller]) -> None:
     li, wang = callers
     await wang.commit("wang")
@@ -168,7 +179,7 @@ async def test_what_one_said_oneself_is_told_as_the_source(callers: tuple[Caller
     psql = next(one for one in nodes if one["uri"].endswith("/tools/psql"))
 
     assert psql["metadata"]["sessions"] == ["li-talk"]
-    assert psql["metadata"]["message_ids"] == ["li-msg-2"]
+    assert psql["metadata"]["message_ids"] == ["li-msg-1", "li-msg-3"]
     assert [edge["to_uri"].split("/")[-1] for edge in psql["relations"]] == ["li-talk"]
     assert all(ref.split("/")[-2] == "li-talk" for one in nodes for ref in one["metadata"]["source_refs"])
     assert ["wang-talk"] in [one["metadata"]["sessions"] for one in theirs]
