@@ -16,6 +16,7 @@ WEEK: Final = 7
 _NO_YEAR: Final = 2000
 _DAYS_PAST: Final = 90
 
+_NUMBERED: Final = re.compile(r"\d|[一二三四五六七八九十][月号日]|下下?个?(?:周|星期|礼拜|月)")
 _MONTH_NAMES: Final = "january february march april may june july august september october november december"
 _DAY_NAMES: Final = "monday tuesday wednesday thursday friday saturday sunday"
 _NUMBER_NAMES: Final = "zero one two three four five six seven eight nine ten eleven twelve"
@@ -73,11 +74,11 @@ def iter_times(text: str, today: date) -> Iterator[TimeMention]:
 def find_coming_day(text: str, said: date) -> date | None:
     """Return the first day, after the one on which it was said, that a text names to the day; None if there is none.
 
-    A day and a month without a year are the next ones.
+    A day and a month without a year are the next ones. «Tomorrow» and holidays are left out: few of them are plans.
     """
     for named in sorted(iter_times(text, said), key=lambda item: item.start):
         found = named.reading
-        if found is None or found.first != found.last:
+        if found is None or found.first != found.last or not _NUMBERED.search(named.words):
             continue
         day = _find_next(found.first, said) if found.every_year else found.first
         if day is not None and day > said:

@@ -21,11 +21,15 @@ _LANGUAGES: Final = (
     r"english|chinese|mandarin|cantonese|german|french|spanish|japanese|korean|italian|portuguese|russian|arabic|hindi"
 )
 
+_REQUEST_START: Final = (
+    r"(?:^|[,;:.!(–—]\s*|\b(?:and (?=put|write|note)|also|btw|oh|hi|hey|ok|okay),? )(?:please |kindly )?"
+)
 REQUEST: Final = any_of(
-    rf"{_START}(?:please |kindly )?(?:remember|keep in mind|don't forget|for future reference|for the record|fyi"
+    # «And remember to rest» encourages somebody.
+    rf"{_REQUEST_START}(?:remember(?! to\b|,)|keep in mind|don't forget that|for future reference|for the record|fyi"
     r"|note to self|make a note|take note|write (?:this |it )?down|note (?:this |it )?down|put (?:this |it )?down"
-    r"|put this somewhere)\b(?! (?:when|how|the time|what|where|who|why|if|me\b|our\b))",
-    rf"{_START}(?:please |and |can you |could you )?remind (?:me|us)\b",
+    r"|put this somewhere)\b(?! (?:when|how|the time|what|where|who|why|if|me\b|you\b|our\b))",
+    rf"{_REQUEST_START}(?:can you |could you )?remind (?:me|us) (?!how|of how|why|that life)",
     rf"{_START_ZH}(?:[^，,。不没别忘我他她]{{0,8}}?|(?:请|你)?[帮给]我(?:也|都)?)(?:记住|记一下|记下来?|记着|牢记)(?!了?[吗没么]|你|密码)",
     rf"{_START_ZH}(?:请|到时候|记得|帮我|提前|也|要|再){{0,3}}提醒(?:一下)?我",
 )
@@ -35,16 +39,33 @@ POINTING: Final = any_of(
     r"^(?:请|你|帮我|麻烦)*(?:记住|记一下|记下来?)(?:这个|这点|这些|了)?[。.!！：:]*$",
 )
 
+# Behind a comma, «always» mostly goes on about somebody: «a good friend, always there».
+_ALWAYS_START: Final = (
+    r"(?:^(?:and |but |so |also |ok,? |okay,? |no,? |yes,? )?|[:;.!(–—]\s*|\b(?:please|you (?:should|must|need to"
+    r"|have to)) )"
+)
+# «Never give up», «always there for me»: what follows is no order to an agent.
+_NO_ORDER: Final = (
+    r"(?! (?:mind|again|been|had|got|was|were|is|does|has|will|would|fails|works?|happens|seems|heard|seen|knew|know"
+    r"|thought"
+    r"|liked|loved|tried|used|said|a|an|the|my|your|one|there|here|great|good|nice|fun|happy|ready|worth|so|very"
+    r"|such|too|up"
+    r"|down|in|on|at|for|with|and|let|give|quit|end|fail|get|lose|forget|change|stop|dull|enough|best|free|love"
+    r"|like(?! that)"
+    r"|hear|feel"
+    r"|have|want|enjoy|come|look|calm)\b)"
+)
 INSTRUCTION: Final = any_of(
     r"\b(?:from now on|going forward|henceforth|from here on(?: out)?)\b",
-    rf"{_START}(?:please |you (?:should|must|need to|have to) )?(?:always|never)\b"
-    r"(?! (?:mind|again|been|had|got|was|were|is|does|has|will|would|fails|works|happens|seems|heard|seen|knew|thought"
-    r"|liked|loved|tried|used|said|works?|a|the)\b)(?! \w+ed\b)(?! (?!press|pass|process|address|discuss|focus"
-    r"|cross)\w+s\b) \w",
-    rf"{_START}(?:please )?(?:don't|do not|dont) ever\b|\b(?:no|never|not)\b[^?]{{2,80}}\bever\b[.!]?$",
+    rf"(?:{_START}(?:please |you (?:should|must|need to|have to) )?never"
+    rf"|{_ALWAYS_START}always)\b{_NO_ORDER}(?! \w+(?:ed|ing)\b)"
+    r"(?! (?!press|pass|process|address|discuss|focus|cross)\w+s\b) \w",
+    rf"{_START}(?:please )?(?:don't|do not|dont) ever\b{_NO_ORDER}|\b(?:no|never|not)\b[^?]{{2,80}}\bever\b[.!]?$",
     rf"{_START}(?:please )?keep (?:your |all |the |my )?(?:answers|replies|responses|explanations|messages"
     rf"|summaries)\b",
-    r"\b(?:whenever|every time|each time) you\b",
+    r"\b(?:whenever|every time|each time) you (?:write|answer|reply|respond|suggest|recommend|send|draft|create|edit"
+    r"|change"
+    r"|commit|run|use|show|explain|translate|plan|book|format|mention|make|generate|review|refactor|push|deploy)\b",
     r"\b(?:no|don't use|do not use|avoid|stop using|without) (?:any )?(?:emojis?|emoticons|exclamation (?:marks|points)"
     r"|em[- ]dashes|bullet (?:points|lists))\b(?! here| in (?:this|that|the))",
     rf"{_START}(?:answer|reply|respond|talk|speak|write)(?: to me| me)? (?:only |always )?in (?:{_LANGUAGES})\b",

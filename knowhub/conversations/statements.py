@@ -116,7 +116,9 @@ def _read_sentence(number: int, sentences: Sequence[Sentence], at: int, said: da
             text = " ".join(item.text for item in (*sentences[:at], sentences[at]))[-MAX_SENTENCE_CHARS:]
         yield Statement(kind, text, (number,), values, ended, _find_day(text, said))
     elif facts:
-        for piece, own in _split_facts(text, facts):
+        # Without invisible characters the positions are others; then nothing is cut.
+        pieces = _split_facts(text, facts) if len(text) == len(bare) else [(text, facts)]
+        for piece, own in pieces:
             values, ended = _list_values(own, is_ended=False), _list_values(own, is_ended=True)
             yield Statement(StatementKind.INTRODUCTION, piece, (number,), values, ended)
     elif kind is not None:

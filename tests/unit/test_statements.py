@@ -77,6 +77,12 @@ def test_a_statement_is_found(said: str, kind: str) -> None:
         "我叫人来搬",
         "Write a bio that begins with: I am a pilot.",
         "Ana: I prefer tabs\nBen: I prefer spaces",
+        "He is a good friend, always there for me.",
+        "Never give up on it!",
+        "Remember to take care of yourself.",
+        "See you tomorrow!",
+        "I am here whenever you need it.",
+        "The tree catches the Christmas mood.",
     ],
 )
 def test_what_is_asked_supposed_quoted_or_past_states_nothing(said: str) -> None:
@@ -142,6 +148,12 @@ def test_a_sentence_with_several_values_comes_in_pieces() -> None:
         ("I work as a nurse", {"job": "nurse"}),
         ("I live in Rome.", {"home": "rome"}),
     ]
+
+
+def test_a_sentence_with_invisible_characters_stays_whole() -> None:
+    said = "My na\u200bme is Bo and I live in Rome."
+
+    assert [(item.text, dict(item.values)) for item in read(said)] == [(said, {"name": "bo", "home": "rome"})]
 
 
 def test_several_speakers_are_named() -> None:
