@@ -10,6 +10,7 @@ from knowhub.conversations.sentences import Fold, is_chinese, split_sentences
 
 _READ_CHARS: Final = 16_384
 _EXCERPT_CHARS: Final = 300
+_LOOKED_AT_LINES: Final = 12
 # At most this many messages are between a failure and its remedy.
 _MOST_BETWEEN: Final = 8
 
@@ -76,7 +77,9 @@ def find_lessons(messages: Sequence[Message], fold: Fold = str) -> Iterator[Less
 
 def find_failure(content: str) -> str:
     """Return the line that says best how a call failed; empty where it did not fail. The last one names the cause."""
+    # A long answer quotes files and logs: it says at its beginning or its end whether it failed.
     lines = content[:_READ_CHARS].split("\n")
+    lines = lines if len(lines) <= 2 * _LOOKED_AT_LINES else [*lines[:_LOOKED_AT_LINES], *lines[-_LOOKED_AT_LINES:]]
     failed = [line for line in lines if _FAILED.search(line) and not _NO_FAILURE.search(line)]
     return " ".join(failed[-1].split())[:_EXCERPT_CHARS] if failed else ""
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from knowhub.conversations.lessons import find_failure
 from knowhub.conversations.messages import Message
 from knowhub.conversations.sentences import split_sentences
 from knowhub.conversations.statements import Statement, StatementKind, read_statements, read_values
@@ -177,6 +178,23 @@ def test_several_speakers_are_named() -> None:
 )
 def test_text_is_split_into_sentences(text: str, sentences: list[str]) -> None:
     assert [sentence.text for sentence in split_sentences(text)] == sentences
+
+
+@pytest.mark.parametrize(
+    ("answer", "fails"),
+    [
+        ("HTTP/1.1 422 Unprocessable Entity", True),
+        ("ok\nexit code 2", True),
+        ("bash: rg: command not found", True),
+        ("rsync: Permission denied (13)", True),
+        ("报错：超时", True),
+        ("Errors: none", False),
+        ("214 passed, 0 failed", False),
+        ("line\n" * 40 + "except ValueError:\n" + "line\n" * 40, False),
+    ],
+)
+def test_a_tool_says_whether_it_failed(answer: str, fails: bool) -> None:
+    assert bool(find_failure(answer)) is fails
 
 
 def tool_talk(*messages: tuple[str, str]) -> list[Statement]:
