@@ -95,7 +95,7 @@ async def test_a_plan_that_was_moved_is_marked_and_comes_late(tmp_path: Path) ->
     )
 
     plans = {row["content"]: row["metadata"].get("replaced_by") for row in desk.of(MemoryCategory.EVENTS)}
-    moved = next(row["id"] for row in desk.of(MemoryCategory.EVENTS) if "August" in row["content"])
+    moved = next(row["id"] for row in desk.of(MemoryCategory.EVENTS) if "is postponed" in row["content"][:40])
     assert plans == {
         "The harbour concert is on 4 July. (2026-07-04)"
         " Replaced by: The harbour concert is postponed to 8 August. (2026-08-08)": moved,
