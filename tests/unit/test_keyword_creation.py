@@ -47,35 +47,7 @@ def retry(body: str = "b-1") -> IdempotencyKey:
 # create
 
 
-async def test_an_alias_that_is_the_name_of_another_keyword_is_refused_by_every_verb(service: KeywordService) -> None:
-    go, other = await made(service, "Go"), await made(service, "Rust")
-    await made(service, "hidden", BOB, scopes=["user:owner"])
-
-    for refused in (
-        service.create(ANN, NewKeyword("Golang", aliases=["go!"])),
-        service.create_batch(ANN, [NewKeyword("Golang", aliases=["GO"])]),
-        service.update(ANN, other, {"aliases": ["GO"]}),
-        service.add_alias(ANN, other, "GO"),
-    ):
-        with pytest.raises(Conflict) as conflict:
-            await refused
-        assert conflict.value.extra["ids"] == [go]
-
-    assert (await service.add_alias(ANN, other, "hidden")).row["aliases"] == ["hidden"]
-
-
 # a model chooses the place
-
-
-@pytest.mark.parametrize("answer", [FAILED, {"nonsense": 1}, RuntimeError("down")])
-async def test_a_model_that_fails_stops_no_creation(store: MemoryStore, answer: object) -> None:
-    await made(service_on(store), "top")
-
-    created = await service_on(store, QueuedChat([answer])).create(ANN, NewKeyword("x"))
-
-    assert (created.row["parent_id"], created.degraded) == (ROOT_ID, ["llm"])
-    assert (created.decided["placed"], created.decided["parent_id"]) == ("root", ROOT_ID)
-    assert [call["failure"] is None for call in (await last(store)).agent_io or ()] == [False]
 
 
 @pytest.mark.parametrize(

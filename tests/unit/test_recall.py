@@ -14,7 +14,7 @@ from knowhub.keywords.model import KeywordSearchResult as KeywordFound
 from knowhub.keywords.model import SearchStatus
 from knowhub.knowledge.model import KnowledgeSearchResult as KnowledgeFound
 from knowhub.knowledge.model import SearchQuery
-from knowhub.usecases.recall import TEXT_CHARS, RecallOptions, RecallQuery, RecallService, RecallSource, RecallSources
+from knowhub.usecases.recall import TEXT_CHARS, RecallOptions, RecallQuery, RecallService, RecallSources
 from tests.builders import local
 
 pytestmark = pytest.mark.anyio
@@ -128,37 +128,6 @@ async def test_every_item_says_where_to_read_on_and_is_no_longer_than_an_excerpt
     ]
     assert len(items[0].text) == TEXT_CHARS
     assert items[0].text.endswith("x…")
-
-
-async def test_top_k_bounds_all_of_them_together() -> None:
-    recall = RecallService(RecallSources(Records(["k1", "k2", "k3"]), Tree(), Memories(["ctx://m1", "ctx://m2"])))
-
-    answer = await recall.recall(local(), RecallQuery("x", top_k=3))
-
-    assert [one.id for one in answer.items] == ["k1", "ctx://m1", "k2"]
-
-
-async def test_filters_and_sources_reach_those_whom_they_are_for() -> None:
-    records, memories, tree = Records(["k1"]), Memories(["ctx://m1"]), Tree()
-    question = RecallQuery(
-        "x", 4, frozenset({RecallSource.KNOWLEDGE, RecallSource.MEMORY}), frozenset({"tool"}), ["events"]
-    )
-
-    answer = await RecallService(RecallSources(records, tree, memories)).recall(local(), question)
-
-    assert (records.asked[0].filters, records.asked[0].top_k) == ([frozenset({"type:tool"})], 4)
-    assert memories.asked == [(["events"], 4)]
-    assert tree.expanded == []
-    assert [one.source for one in answer.items] == [RecallSource.KNOWLEDGE, RecallSource.MEMORY]
-
-
-@pytest.mark.parametrize("expand", [False, True])
-async def test_a_model_walks_the_tree_only_where_that_is_asked_for(expand: bool) -> None:
-    tree = Tree()
-
-    await RecallService(RecallSources(None, tree, None)).recall(local(), RecallQuery("x", expand=expand))
-
-    assert tree.expanded == [expand]
 
 
 async def test_what_comes_near_is_shown_where_no_keyword_is_named() -> None:

@@ -88,20 +88,6 @@ async def test_a_restore_brings_everything_back_and_its_undo_takes_it_away(tmp_p
         assert state_of(hub.store) == then
 
 
-async def test_versions_go_on_rising_and_what_is_the_same_stays(tmp_path: Path) -> None:
-    async with hub_at(tmp_path) as hub:
-        ids = await filled(hub)
-        entry = await hub.operations.snapshots.create()
-        await hub.knowledge.records.patch(local(), ids["zebra 0"], {"content": "lion"})
-        await hub.knowledge.records.patch(local(), ids["zebra 0"], {"content": "tiger"})
-
-        await hub.operations.snapshots.restore(local(), entry.ts)
-
-        view = hub.store.view("default")
-        rows = [view.get(COLLECTION, ids[f"zebra {number}"]) or {} for number in range(3)]
-        assert [row["version"] for row in rows] == [4, 1, 1]
-
-
 async def test_a_restore_to_what_stands_writes_nothing(tmp_path: Path) -> None:
     async with hub_at(tmp_path) as hub:
         await filled(hub)

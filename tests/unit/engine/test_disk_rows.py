@@ -13,12 +13,12 @@ from knowhub.core.errors import Unavailable
 from knowhub.core.operation import Draft, Write
 from knowhub.engine.account import Account
 from knowhub.engine.disk_rows import DiskRows, LogLine
-from knowhub.keywords.model import INFOS, NewInfo
+from knowhub.keywords.model import INFOS
 from knowhub.stores.files.log.log_line import parse_line, seal
 from knowhub.stores.files.log.partial_line import PartialChange, decode_base_line
 from knowhub.stores.files.store import FileStore
 from knowhub.wiring.collections import COLLECTIONS
-from tests.builders import CountedIds, local, open_files
+from tests.builders import CountedIds, open_files
 from tests.fakes.faulty_files import FaultyFileSystem, Plan
 from tests.fakes.placed_log import SEGMENT, PlacedLog
 from tests.keyword_rows import info_row
@@ -35,17 +35,6 @@ def test_the_text_of_each_row_is_read_back() -> None:
     rows.extend(log.place({"content": contents[3]}))
 
     assert [orjson.loads(rows.text(number))["content"] for number in range(len(rows))] == contents
-
-
-def test_a_row_that_is_replaced_is_read_from_its_new_place_and_its_neighbours_from_theirs() -> None:
-    log = PlacedLog()
-    rows = DiskRows(log.read)
-    rows.extend(log.place({"n": 0}, {"n": 1}, {"n": 2}))
-
-    newer = log.place({"n": 1, "said": "more"})
-    rows.replace(1, newer.segment, newer.offsets[0], newer.texts[0])
-
-    assert [orjson.loads(rows.text(number)) for number in range(3)] == [{"n": 0}, {"n": 1, "said": "more"}, {"n": 2}]
 
 
 def test_an_offset_beyond_four_gigabytes_and_a_high_segment_are_kept_exactly() -> None:
@@ -121,17 +110,6 @@ def spelt_otherwise(change: Mapping[str, Any]) -> bytes:
     return line if parse_line(line) else seal(spelt[: spelt.rindex(b"}")])
 
 
-def test_a_line_that_another_program_spelt_is_read_all_the_same() -> None:
-    row = info_row("i-1", content="中文 / a")
-    change = {"collection": INFOS, "id": "i-1", "before": None, "after": row}
-    line = spelt_otherwise(change)
-    state = Account(table_schemas(COLLECTIONS), lambda _segment, start, end: line[start:end])
-
-    state.load(1, sliced(line), LogLine(1, 0, line))
-
-    assert orjson.loads(state.table(INFOS).text("i-1") or b"") == row
-
-
 @pytest.mark.anyio
 async def test_a_flipped_byte_on_the_disk_is_unavailable_and_the_other_rows_are_there(tmp_path: Path) -> None:
     store = open_files(tmp_path, ids=CountedIds())
@@ -170,14 +148,6 @@ async def test_a_row_that_a_disk_refuses_to_read_is_unavailable_and_there_when_i
 async def save(store: FileStore, row_id: str, content: str) -> None:
     row = info_row(row_id, content=content)
     await store.commit("default", "user:li", lambda _view: Draft("create_info", [Write(INFOS, row_id, row)]))
-
-
-def test_an_info_is_what_it_was_made_of() -> None:
-    """Guard the rows of these tests: they are what the product writes."""
-    made = info_row("i", content="said")
-
-    assert made["content"] == NewInfo("said").content
-    assert made["owner"] == local().default_owner
 
 
 @pytest.mark.parametrize("spelt", [in_a_base, spelt_otherwise], ids=["as we do", "otherwise"])

@@ -15,7 +15,7 @@ from knowhub.keywords.search.agent import KeywordAgent
 from knowhub.keywords.service import Deletion
 from knowhub.search.keyword_text import KeywordTextRules
 from tests.builders import CountedIds, local, retry_key
-from tests.fakes.scripted_chat import Answer, Meanwhile, candidates_in
+from tests.fakes.scripted_chat import Meanwhile, candidates_in
 from tests.unit.infos.info_hub import ANN, BOB, Hub, hub_with
 
 pytestmark = pytest.mark.anyio
@@ -50,24 +50,6 @@ async def test_auto_link_asks_the_model_about_what_the_content_mentions() -> Non
     calls = (await hub.last()).agent_io
     assert calls is not None
     assert [call["function"] for call in calls] == ["link_info"]
-
-
-@pytest.mark.parametrize("answers", [None, [RuntimeError("down")], [TimeoutError()], [{"nonsense": 1}]])
-async def test_without_a_model_or_when_it_fails_all_that_is_mentioned_is_related(
-    answers: Sequence[Answer] | None,
-) -> None:
-    hub = hub_with(answers)
-    for name in ("Python", "装饰器", "Go"):
-        await hub.keyword(name)
-
-    created = await hub.infos.create(ANN, NewInfo("Python 的装饰器", auto_link=True))
-
-    assert await hub.names_of(created.row["id"]) == {
-        "Python": ("RELATED", "auto_link"),
-        "装饰器": ("RELATED", "auto_link"),
-    }
-    assert created.degraded == ([] if answers is None else ["llm"])
-    assert (await hub.last()).op == "create_info"
 
 
 async def test_auto_link_leaves_explicit_links_as_they_are_and_hidden_keywords_alone(hub: Hub) -> None:
