@@ -88,6 +88,14 @@ ROWS: Final[dict[tuple[str, str], list[Asked]]] = {
     # Knowledge
     ("POST", KNOWLEDGE): asked(Need.WRITER, 201, body=sent(content="saved by the matrix")),
     ("POST", f"{KNOWLEDGE}/batch"): asked(Need.WRITER, 201, body=sent(items=[{"content": "saved by the matrix"}])),
+    ("POST", "/mcp"): asked(
+        Need.KEY,
+        body=sent(
+            jsonrpc="2.0", id=1, method="tools/call", params={"name": "recall", "arguments": {"query": "matrix"}}
+        ),
+        uses=(_KNOWLEDGE,),
+        tells=_KNOWLEDGE,
+    ),
     ("GET", f"{KNOWLEDGE}/search"): asked(Need.KEY, query="q=matrix&top_k=100", uses=(_KNOWLEDGE,), tells=_KNOWLEDGE),
     ("GET", KNOWLEDGE): asked(Need.KEY, query="limit=1000", uses=(_KNOWLEDGE,), tells=_KNOWLEDGE),
     ("GET", f"{KNOWLEDGE}/export"): asked(Need.KEY, uses=(_KNOWLEDGE,), tells=_KNOWLEDGE),
