@@ -21,7 +21,10 @@ from knowhub.search.tail import Document
 # Raised when the analyzer or the schema changes: what was built before is then built again.
 LAYOUT: Final = 2
 
-_HEAP_BYTES: Final = 15_000_000
+# The library uses 12 MB of it for itself, and writes a segment whenever the rest is full. It merges all segments of
+# less than 10,000 documents as soon as there are eight, however large they are: small segments of long documents would
+# be merged again and again.
+_HEAP_BYTES: Final = 50_000_000
 _ADDED_PER_TURN: Final = 128
 _TERMS_PER_TURN: Final = 20_000
 _TERMS, _FACETS, _ID, _NUMBER = "terms", "facets", "id", "number"

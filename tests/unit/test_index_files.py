@@ -1,12 +1,15 @@
 """A file of an index that is not what was written is known before the library sees it."""
 
+import asyncio
 from collections.abc import Callable
+from hashlib import blake2b
 from pathlib import Path
 
 import pytest
 import tantivy
 
-from knowhub.search.full_text import verify_files
+from knowhub.search.full_text import FullText, IndexNote, verify_files
+from knowhub.search.tail import Document
 
 
 @pytest.fixture
@@ -91,3 +94,18 @@ def test_what_a_writer_is_about_to_add_does_not_count(index: Path) -> None:
     (index / "0123456789abcdef0123456789abcdef.term").write_bytes(b"half of it")
 
     assert verify_files(index)
+
+
+def make_document(number: int, words: int) -> Document:
+    """Return a document of long words that no other document has."""
+    terms = [blake2b(b"%d %d" % (number, place), digest_size=32).hexdigest() for place in range(words)]
+    return Document(number, f"row-{number}", (" ".join(terms),), words, frozenset({"all"}))
+
+
+def test_a_batch_of_long_documents_is_written_once_and_not_merged_again(tmp_path: Path) -> None:
+    documents = [make_document(number, 500) for number in range(1, 81)]
+
+    asyncio.run(FullText(tmp_path).rebuild(documents, IndexNote("log", 80, "crc", 0, len(documents), 1, 40_000)))
+
+    # Eight segments would be merged, which writes every term again.
+    assert len(list(tmp_path.glob("build-1/*.term"))) == 1
