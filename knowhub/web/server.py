@@ -5,18 +5,22 @@ import faulthandler
 import os
 import select
 import signal
+import sys
+import threading
 import time
 from collections.abc import Iterator
+from queue import SimpleQueue
 from types import FrameType
 from typing import Final
 
 import uvicorn
 
-# After this share of the time for the shutdown, the stacks of all threads are printed.
-_DUMP_SHARE: Final = 0.95
+# After this share of the time for the shutdown, the stacks of all threads are printed. Open requests have less.
+_REPORT_SHARE: Final = 0.85
 # How much later than the kernel's timer the watchdog ends the server.
 _WATCHDOG_DELAY_S: Final = 1.0
 _MOST_DESCRIPTORS: Final = 65_536
+_STDERR: Final = 2
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -34,11 +38,14 @@ class Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, end_within_s: float) -> None:
         super().__init__(config)
         self._end_within_s = end_within_s
+        # A signal handler may put something into it at any time, unlike into an event.
+        self._exit_signals: SimpleQueue[int] = SimpleQueue()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Handle signals as uvicorn does, and notify the watchdog."""
         watchdog = start_watchdog(self._end_within_s + _WATCHDOG_DELAY_S)
+        threading.Thread(target=self._report_late_exit, daemon=True).start()
         with super().capture_signals():
             for sign in _SIGNALS:
                 # It calls the handler of uvicorn too.
@@ -54,8 +61,32 @@ class Server(uvicorn.Server):
         if not self.should_exit:
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
             signal.setitimer(signal.ITIMER_REAL, self._end_within_s)
-            faulthandler.dump_traceback_later(self._end_within_s * _DUMP_SHARE)
+            self._exit_signals.put(sig)
         super().handle_exit(sig, frame)
+
+    def _report_late_exit(self) -> None:
+        self._exit_signals.get()
+        time.sleep(self._end_within_s * _REPORT_SHARE)
+        # Not through sys.stderr: a stuck thread may hold the lock of its buffer.
+        os.write(_STDERR, f"the server has not ended yet; its threads are here:\n{list_stacks()}".encode())
+
+
+def list_stacks() -> str:
+    """Return where all other threads are, the innermost call first.
+
+    It holds the interpreter, so that frames do not change while they are read: faulthandler does not, and crashes.
+    """
+    lines: list[str] = []
+    for thread, innermost in sys._current_frames().items():  # noqa: SLF001 -- documented, for debuggers
+        if thread == threading.get_ident():
+            continue
+        lines.append(f"Thread {thread}:\n")
+        frame: FrameType | None = innermost
+        while frame is not None:
+            # No lines of source: a busy thread may take the interpreter at each file that is opened.
+            lines.append(f"  {frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}\n")
+            frame = frame.f_back
+    return "".join(lines)
 
 
 def start_watchdog(end_within_s: float) -> int:
