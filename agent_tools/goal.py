@@ -29,7 +29,20 @@ _OUTCOME_LIMIT_CHARS: Final = 2_000
 _PROFILE_HEADING: Final = "👤 用户画像"
 _RISK_HEADING: Final = "⚠️ 执行前提醒"
 
+_SAY_WHAT_HELPED: Final = (
+    'Next time, say which records helped by the tags that are shown beside them: used="a,c", or used="none".'
+)
+
 _Recalled: TypeAlias = tuple[list[dict[str, Any]], str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Ending:
+    """How a goal ended: by the action complete, fail or cancel. `tags` are None if nothing was said of records."""
+
+    action: str
+    outcome: str
+    tags: list[str] | None
 
 
 @dataclass(slots=True)
@@ -70,15 +83,19 @@ async def goal(
     description: str | None = None,
     parent_id: str | None = None,
     outcome: str = "",
+    used: str = "",
 ) -> ToolResult:
-    """Track what you want to reach. Focusing a goal shows what is known about it.
+    """Track what you want to reach. Focusing a goal shows what is known about it, each record with a short tag.
 
     Args:
-        action: create, focus, complete, fail or list.
-        goal_id: The goal to focus, complete or fail. For create: an id of your own, or none.
+        action: create, focus, complete, fail, cancel or list. Cancel what failed for a reason that no record is about,
+            such as the network or a quota.
+        goal_id: The goal to focus or end. For create: an id of your own, or none.
         description: For create: what you want to reach, in one sentence.
         parent_id: For create: the goal that this is a part of.
-        outcome: For complete and fail: the result and the reason. It is evidence on the knowledge that was shown.
+        outcome: For complete and fail: the result and the reason.
+        used: For complete and fail: the tags of the records that helped, such as "a,c"; "none" if none did. With a "!"
+            before it, a record was wrong or did not help: "a,!b".
     """
     run = _current.get()
     if run is None:
@@ -88,12 +105,12 @@ async def goal(
             return await _create_goal(run, description or "", parent_id, goal_id)
         case "focus":
             return await _focus_goal(run, _require_id(goal_id))
-        case "complete" | "fail":
-            return await _end_goal(run, _require_id(goal_id), outcome, is_helpful=action == "complete")
+        case "complete" | "fail" | "cancel":
+            return await _end_goal(run, _require_id(goal_id), _Ending(action, outcome, _split_tags(used)))
         case "list":
             return ToolResult("Goals", run.tree.render(), {"items": [], "goals": run.tree.to_dict()["goals"]})
         case _:
-            raise ToolFailure(f"There is no action {action!r}. Use create, focus, complete, fail or list.")
+            raise ToolFailure(f"There is no action {action!r}. Use create, focus, complete, fail, cancel or list.")
 
 
 async def focus_goal(
@@ -177,22 +194,30 @@ async def _focus_goal(run: AgentRun, goal_id: str) -> ToolResult:
     )
 
 
-async def _end_goal(run: AgentRun, goal_id: str, outcome: str, *, is_helpful: bool) -> ToolResult:
+async def _end_goal(run: AgentRun, goal_id: str, ending: _Ending) -> ToolResult:
     ended = run.tree.get(goal_id)
+    is_helpful = ending.action == "complete"
     ended.status = GoalStatus.COMPLETED if is_helpful else GoalStatus.FAILED
-    ended.outcome = arguments.clean_text(outcome).strip()[:_OUTCOME_LIMIT_CHARS]
+    ended.outcome = arguments.clean_text(ending.outcome).strip()[:_OUTCOME_LIMIT_CHARS]
     # The goal may be taken up again before this is sent.
-    ended.was_helpful = is_helpful
+    ended.was_helpful, ended.was_external = is_helpful, ending.action == "cancel"
+    ended.tags = ending.tags
     ended.evidence_due = bool(ended.was_shown and run.trace_id)
     missed = await _send_evidence(run)
     notice = await _save_tree(run)
     title = "✅ Goal 已完成" if is_helpful else "❌ Goal 已失败"
-    output = _join_parts(f"{ended.id}: {ended.description}", missed, notice)
+    said_nothing = ended.was_shown and ended.tags is None and not ended.was_external
+    hint = _SAY_WHAT_HELPED if said_nothing else ""
+    output = _join_parts(f"{ended.id}: {ended.description}", missed, notice, hint)
     return ToolResult(title, output, _make_metadata(ended, missed or notice))
 
 
 async def _send_evidence(run: AgentRun) -> str:
-    """Send every outcome that is due, also those of earlier goals. Return why that failed, or an empty text."""
+    """Send every outcome that is due, also those of earlier goals.
+
+    Return what went wrong: why that failed, or which tags are unknown.
+    """
+    notices = []
     for due in [ended for ended in run.tree if ended.evidence_due]:
         case = {"task": due.description, "outcome": due.outcome}
         try:
@@ -200,14 +225,19 @@ async def _send_evidence(run: AgentRun) -> str:
                 **arguments.check_caller(run.caller),
                 "session_id": arguments.clean_id(run.trace_id),
                 "goal_id": arguments.clean_id(due.id),
-                "is_helpful": due.was_helpful,
+                "outcome": due.outcome_kind,
                 "case": {name: arguments.clean_text(text)[:_OUTCOME_LIMIT_CHARS] for name, text in case.items()},
+                **due.name_records(),
             }
-            await client.request("POST", "/api/knowledge/outcome", body=body, timeout_s=run.timeout_s)
+            reply = await client.request("POST", "/api/knowledge/outcome", body=body, timeout_s=run.timeout_s)
         except ToolFailure as failure:
             return f"The outcome is not yet recorded as evidence. The next goal that ends sends it. {failure.advice}"
         due.evidence_due = False
-    return ""
+        statuses = reply.get("results") or []
+        unknown = [str(item.get("knowledge_id")) for item in statuses if item.get("status") == "unknown"]
+        if unknown:
+            notices.append(f"Unknown tags: {failures.shorten(', '.join(unknown))}. Use the tags beside the records.")
+    return "\n".join(notices)
 
 
 async def _recall(
@@ -256,6 +286,14 @@ async def _save_tree(run: AgentRun) -> str:
     except Exception as error:  # noqa: BLE001 -- the store of a host may fail in any way, and that is not our bug
         return f"The goals could not be saved: {failures.shorten(error) or type(error).__name__}."
     return ""
+
+
+def _split_tags(text: str) -> list[str] | None:
+    """Return the tags of a list such as "a, !c"; None if nothing was said, and an empty list for "none"."""
+    tags = arguments.clean_text(text).replace(",", " ").replace("，", " ").split()
+    if not tags:
+        return None
+    return [] if [tag.lower() for tag in tags] == ["none"] else list(dict.fromkeys(tags))
 
 
 def _require_id(goal_id: str | None) -> str:

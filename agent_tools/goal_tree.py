@@ -34,6 +34,8 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
     "evidence_due": bool,
     "was_shown": bool,
     "was_helpful": bool,
+    "was_external": bool,
+    "tags": (list, NoneType),
 }
 _MARKS = {GoalStatus.PENDING: " ", GoalStatus.FOCUSED: ">", GoalStatus.COMPLETED: "x", GoalStatus.FAILED: "!"}
 
@@ -43,7 +45,9 @@ class Goal:
     """A goal. `knowledge` is the result of the last focus. `outcome` says how it ended, `was_helpful` if that is good.
 
     `was_shown` is set once the server has shown knowledge for it, at a focus or before a risky step: then its outcome
-    is evidence. `evidence_due` is set until the server has received this evidence.
+    is evidence. `evidence_due` is set until the server has received this evidence. `tags` name the records that were
+    used, and with a "!" those that were wrong; None where nothing was said. With `was_external` the failure had a cause
+    that no record is about.
     """
 
     id: str
@@ -55,6 +59,24 @@ class Goal:
     evidence_due: bool = False
     was_shown: bool = False
     was_helpful: bool = False
+    was_external: bool = False
+    tags: list[str] | None = None
+
+    @property
+    def outcome_kind(self) -> str:
+        """How the goal ended, in the word of the server."""
+        if self.was_external and not self.was_helpful:
+            return "external"
+        return "success" if self.was_helpful else "failure"
+
+    def name_records(self) -> dict[str, list[str]]:
+        """Return what an outcome says of records: nothing, or what was used and what was wrong."""
+        if self.tags is None:
+            return {}
+        wrong = [tag[1:] for tag in self.tags if tag[0] in "!！"]
+        used = [tag for tag in self.tags if tag[0] not in "!！" and tag not in wrong]
+        # Who names only what was wrong has not said that nothing helped.
+        return ({"used": used} if used or not wrong else {}) | ({"wrong": wrong} if wrong else {})
 
     def to_dict(self) -> dict[str, Any]:
         """Return the goal as JSON values."""
@@ -68,6 +90,8 @@ class Goal:
             "evidence_due": self.evidence_due,
             "was_shown": self.was_shown,
             "was_helpful": self.was_helpful,
+            "was_external": self.was_external,
+            "tags": self.tags,
         }
 
 
@@ -179,7 +203,9 @@ def _parse_goal(value: object) -> Goal:
     if not all(isinstance(item, dict) for item in value["knowledge"]):
         raise TypeError("the knowledge of a goal has an item that is not a record")
     status = GoalStatus(value["status"])
-    # Older trees do not have these two fields.
+    if not all(isinstance(tag, str) and tag for tag in value.get("tags") or ()):
+        raise TypeError("the tags of a goal are not texts")
+    # Older trees lack some of the fields.
     defaults = {"was_shown": bool(value["knowledge"]), "was_helpful": status is GoalStatus.COMPLETED}
     return Goal(**{**defaults, **value, "status": status})
 

@@ -240,6 +240,8 @@ def _format_saved(record: dict[str, Any]) -> ToolResult:
     shown_id = failures.shorten(record["id"])
     duplicate_of = record.get("duplicate_of")
     known = f"An equal record exists already: {shown_id}. Nothing new was saved."
+    if record.get("restored"):
+        known += " It had been judged wrong or no help; that no longer counts, and searches show it as a new one."
     return ToolResult(
         "Knowledge known already" if duplicate_of else "Knowledge saved",
         known if duplicate_of else f"Saved as {shown_id}.",

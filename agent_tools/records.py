@@ -15,7 +15,7 @@ FormatRow: TypeAlias = Callable[[Mapping[str, Any], int], Iterator[str]]
 
 
 def format_records(records: Sequence[Mapping[str, Any]]) -> str:
-    """Format the id, types, quality, task, content and resources of each record.
+    """Format the tag, id, types, evidence, task, content and resources of each record.
 
     Long texts are cut, so that all records together stay near `OUTPUT_BUDGET_CHARS`.
     """
@@ -57,9 +57,13 @@ def describe_degraded(reply: Mapping[str, Any]) -> str:
 
 
 def _format_record(record: Mapping[str, Any], limit_chars: int) -> Iterator[str]:
+    if record.get("tag"):
+        yield _quote_inline("tag", record["tag"])
     yield _quote_inline("id", record.get("id"))
     yield _quote_inline("types", record.get("types"))
-    yield _quote_inline("quality", _format_quality(record))
+    yield _quote_inline("evidence", _format_evidence(record))
+    if record.get("warning"):
+        yield _quote_inline("warning", record["warning"])
     yield quote("task", str(record.get("task") or ""), limit_chars)
     yield quote("content", str(record.get("content") or ""), limit_chars)
     if record.get("resource_ids"):
@@ -71,10 +75,12 @@ def _quote_inline(label: str, value: object) -> str:
     return f"| {label}: " + ", ".join(" ".join(str(part).split()) for part in parts if part is not None)
 
 
-def _format_quality(record: Mapping[str, Any]) -> str:
+def _format_evidence(record: Mapping[str, Any]) -> str:
+    """Return how relevant and how sure a record is; the votes are those that count, where the server says so."""
     evaluation = record.get("eval")
     counts = evaluation if isinstance(evaluation, dict) else {}
-    names = ("score", "helpful", "harmful", "confidence")
-    evidence = ", ".join(f"{name} {counts[name]}" for name in names if name in counts)
-    # Only the server computes the quality. Without it the evidence must be enough.
-    return f"{record.get('quality_score', 'not given')} ({evidence})"
+    effective = counts.get("effective")
+    counts = {**counts, **effective} if isinstance(effective, dict) else counts
+    shown = [("relevance", record.get("relevance"))]
+    shown += [(name, counts.get(name)) for name in ("confidence", "helpful", "harmful", "score")]
+    return ", ".join(f"{name} {value}" for name, value in shown if value is not None) or "not given"

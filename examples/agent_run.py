@@ -118,7 +118,7 @@ def script() -> Generator[Call, ToolResult | None, None]:
     focus = ("goal", {"action": "focus", "goal_id": "login"})
     yield "goal", {"action": "create", "goal_id": "login", "description": "登录 website_a"}
     shown = yield focus
-    first = shown.metadata["items"][0] if shown and shown.metadata["items"] else {}
+    first = _get_first(shown)
     tried = yield "site_login", {"wait_s": 3.0} if "等待" in first.get("content", "") else {}
     if tried and tried.error:
         case = {"task": TASK, "outcome": "captcha", "reason": "the form was sent at once"}
@@ -132,10 +132,15 @@ def script() -> Generator[Call, ToolResult | None, None]:
             "owner": "user:li",
         }
         yield "knowledge_save", learned
-        yield focus
+        first = _get_first((yield focus))
         yield "site_login", {"wait_s": 3.0}
     yield "site_export", {}
-    yield "goal", {"action": "complete", "goal_id": "login", "outcome": "等待后一次登录成功"}
+    used = first.get("tag", "none")
+    yield "goal", {"action": "complete", "goal_id": "login", "outcome": "等待后一次登录成功", "used": used}
+
+
+def _get_first(shown: ToolResult | None) -> Mapping[str, Any]:
+    return shown.metadata["items"][0] if shown and shown.metadata["items"] else {}
 
 
 async def prepare() -> str | None:

@@ -97,7 +97,13 @@ class Knowledge:
             store,
             indexes.records.index,
             clock,
-            SearchModels(RankingStages(router, reranking), self.impressions, recently_shown.note),
+            SearchModels(
+                RankingStages(router, reranking),
+                settings.relevance_floor,
+                settings.evidence_half_life_days,
+                self.impressions,
+                recently_shown.note,
+            ),
         )
         self.outcomes = OutcomeService(store, self.impressions)
         self.profile = OwnProfile(store, clock)

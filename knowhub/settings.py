@@ -77,6 +77,9 @@ class Settings(BaseSettings):
     llm_budget_s: float = Field(default=3.0, gt=0)
     routing_candidates: int = Field(default=100, ge=0, le=1000)
 
+    relevance_floor: float = Field(default=0.1, ge=0, le=1)
+    evidence_half_life_days: float = Field(default=365.0, gt=0)
+
     embedding: Literal["auto", "off", "server", "directory"] = "auto"
     embedding_scripts: Annotated[tuple[str, ...] | None, NoDecode] = None
     embedding_base_url: str | None = None

@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from knowhub.settings import Settings
 
 _TOP_K = 3
+# Reports of one caller weigh less each time.
+_REPORTS = 3
 # Several records are about this query, so feedback decides which record is first.
-_RATED_QUERY = "验签"
+_RATED_QUERY = "pandas 读取 CSV 中文乱码"
 _TASK_CHARS = 60
 
 app = typer.Typer()
@@ -105,6 +107,8 @@ def _read_example(name: str) -> bytes:
 
 
 async def _ask(hub: Hub, question: dict[str, Any]) -> dict[str, Any]:
+    from knowhub.knowledge.search.filters import BELOW_FLOOR
+
     caller = question["context"]
     owner = hub.default_owner
     found = await _search(hub, caller_context(caller, owner) if caller else local_context(owner), question["q"])
@@ -114,26 +118,25 @@ async def _ask(hub: Hub, question: dict[str, Any]) -> dict[str, Any]:
         **question,
         "place": ids.index(expected) + 1 if expected in ids else None,
         "results": found.records,
-        "filtered": (found.explanation or {})["filtered"],
+        "filtered": [item for item in (found.explanation or {})["filtered"] if item["rule"] != BELOW_FLOOR],
     }
 
 
 async def _rate(hub: Hub) -> dict[str, Any]:
-    """Report the first record as harmful until the second one comes first; then undo the reports."""
+    """Report the first record as harmful, so that the second one comes first; then undo the reports."""
     ctx = local_context(hub.default_owner)
     before = await _search(hub, ctx, _RATED_QUERY)
-    first, second = before.records[0], before.records[1]
-    count = int(first["quality_score"] - second["quality_score"]) // 2 + 1
+    first = before.records[0]
     case = {"task": "demo", "outcome": "refused", "reason": "out of date"}
     vote = Vote(first["id"], is_helpful=False, case=case)
-    _, operation_id = await hub.knowledge.records.give_feedback_batch(ctx, [vote] * count)
+    _, operation_id = await hub.knowledge.records.give_feedback_batch(ctx, [vote] * _REPORTS)
     after = await _search(hub, ctx, _RATED_QUERY)
     await hub.operations.history.undo(ctx, operation_id or "")
     undone = await _search(hub, ctx, _RATED_QUERY)
     return {
         "q": _RATED_QUERY,
         "voted_on": first["id"],
-        "harmful_votes": count,
+        "harmful_votes": _REPORTS,
         "operation_id": operation_id,
         "before": _summarize(before),
         "after": _summarize(after),
@@ -146,7 +149,7 @@ async def _search(hub: Hub, ctx: RequestContext, query: str) -> KnowledgeSearchR
 
 
 def _summarize(found: KnowledgeSearchResult) -> list[dict[str, Any]]:
-    return [{name: record[name] for name in ("id", "task", "quality_score")} for record in found.records]
+    return [{name: record[name] for name in ("id", "task", "relevance")} for record in found.records]
 
 
 def _print_answer(answer: dict[str, Any]) -> None:
@@ -159,13 +162,13 @@ def _print_answer(answer: dict[str, Any]) -> None:
         rows.append(
             (
                 output.cell("✓" if is_expected else "", "green"),
-                f"{record['quality_score']:g}",
+                f"{record['relevance']:.2f}",
                 output.cell(f"{record['task']}\n{record['id']}", "bold" if is_expected else ""),
                 f"{why['recall']['rank']}. by words: {words}\nseen by {why['scope']['seen_by']}",
             )
         )
     title = answer["q"] + (f"   (asked by {caller})" if caller else "")
-    output.print_table(("", "quality", "record", "why"), rows, title)
+    output.print_table(("", "relevance", "record", "why"), rows, title)
     for dropped in answer["filtered"]:
         output.say(f"  left out: {dropped['id']} ({dropped['rule'].replace('_', ' ')})")
     output.say(f"  {answer['note']}\n")
@@ -182,4 +185,4 @@ def _format_rank(records: list[dict[str, Any]], rank: int) -> str:
     if rank >= len(records):
         return ""
     record = records[rank]
-    return f"{record['quality_score']:g}  {output.shorten(record['task'], _TASK_CHARS)}"
+    return f"{record['relevance']:.2f}  {output.shorten(record['task'], _TASK_CHARS)}"

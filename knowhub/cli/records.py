@@ -305,7 +305,7 @@ def _print_found(found: KnowledgeSearchResult) -> None:
     if not found.records:
         output.say("nothing was found")
     for record in found.records:
-        output.say(f"{record['quality_score']:>6g}  {record['id']}  {' '.join(record['types'])}")
+        output.say(f"{record['relevance']:>5.2f}  {record['id']}  {' '.join(record['types'])}")
         for text in filter(None, (record["task"], output.shorten(record["content"]))):
             output.say(f"        {text}")
         if "why" in record:

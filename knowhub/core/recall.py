@@ -39,11 +39,17 @@ class SearchHit(Generic[HeadT]):
 
 @dataclass(frozen=True, slots=True)
 class SearchHits(Generic[HeadT]):
-    """What recall answers: hits best first, how many rows the index had not yet absorbed, and which part failed."""
+    """What recall answers: hits best first, how many rows the index had not yet absorbed, and which part failed.
+
+    `reach` is the relevance of a row that fits the query as well as can be: a share of it compares between queries.
+    `enough` is that of a row which has the rarest words of a long query.
+    """
 
     hits: Sequence[SearchHit[HeadT]]
     index_lag: int
     degraded: Sequence[str] = ()
+    reach: float = 1.0
+    enough: float = 1.0
 
 
 def get_visible_lag(ctx: RequestContext, lag: int) -> int:

@@ -10,7 +10,8 @@ from knowhub.knowledge.feedback.outcomes import OUTCOMES
 from knowhub.knowledge.model import COLLECTION
 from knowhub.knowledge.table import KNOWLEDGE_TABLE
 
-_KINDS: Final = ("helpful", "harmful")
+_COUNTERS: Final = (("helpful",), ("harmful",), ("weak", "success"), ("weak", "failure"))
+_LISTS: Final = ("helpful_history", "harmful_history", "votes")
 
 KNOWLEDGE: Final = Collection(
     COLLECTION,
@@ -18,21 +19,18 @@ KNOWLEDGE: Final = Collection(
         Reference("supersedes", COLLECTION, OnDelete.FORBID),
         Reference("merged_into", COLLECTION, OnDelete.KEEP, excluded_by="supersedes"),
     ),
-    counters=frozenset((*above, kind) for above in (("eval",), ("eval", "effective")) for kind in _KINDS),
-    append_only=frozenset(("eval", f"{kind}_history") for kind in _KINDS),
-    computed=(
-        Computed(frozenset({("eval", "confidence")}), evidence.rebuild_confidence),
-        Computed(frozenset({("eval", "effective")}), evidence.rebuild_weight),
-    ),
+    counters=frozenset(("eval", *path) for path in _COUNTERS),
+    append_only=frozenset(("eval", name) for name in _LISTS),
+    computed=(Computed(frozenset({("eval", "confidence")}), evidence.rebuild_confidence),),
     validate=decisions.validate,
     erase=decisions.ERASE_RULES,
     table=KNOWLEDGE_TABLE,
 )
+# Rows that earlier versions wrote: the votes of a record are in the record now.
 VOTES: Final = Collection(
-    evidence.VOTES,
+    "votes",
     references=(Reference("knowledge_id", COLLECTION, OnDelete.KEEP, limits_visibility=True),),
     append_only=frozenset({("votes",)}),
-    computed=(Computed(frozenset({("deleted",)}), evidence.rebuild_votes),),
     is_evidence=True,
 )
 COLLECTIONS: Final = (

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     # The command line reads the values of this module without loading asyncio.
@@ -157,7 +157,7 @@ class SearchQuery:
     """A search. `as_of` is in seconds since the epoch. A record must have at least one facet of each set in `filters`.
 
     `budget_tokens` limits the returned text. The results are logged for `session_id` and `goal_id`; `unseen` leaves out
-    the results that were logged there before.
+    the results that were logged there before. `min_relevance` replaces the floor of the ranking.
     """
 
     text: str
@@ -171,6 +171,7 @@ class SearchQuery:
     session_id: str | None = None
     goal_id: str | None = None
     unseen: bool = False
+    min_relevance: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,13 +188,22 @@ class ListQuery:
     is_merged: bool = False
 
 
+class WeighedVote(NamedTuple):
+    """A vote that ranks a record: its kind, its weight, and when it was cast in seconds since the epoch, if known."""
+
+    kind: str
+    weight: float
+    time: float | None
+
+
 @dataclass(frozen=True, slots=True)
 class KnowledgeSummary:
     """A record without its text: what filters, ranking and the duplicate check need.
 
     `ordinal` counts records in the order of creation. `text_num` is the number of the operation that last changed the
     searched text; an index entry with an older number is outdated. Search, lists and the duplicate check use `live`
-    records only; a merged record is not live, but can be read by its id. `helpful` and `harmful` count effective votes.
+    records only; a merged record is not live, but can be read by its id. `votes` are the newest ones, newest first.
+    `weak` counts the runs that showed the record and succeeded or failed without a word about it.
     """
 
     id: str
@@ -215,6 +225,8 @@ class KnowledgeSummary:
     valid_to: float | None
     supersedes: str | None
     merged_into: str | None = None
+    votes: tuple[WeighedVote, ...] = ()
+    weak: tuple[int, int] = (0, 0)
 
     @property
     def can_read(self) -> bool:
@@ -224,9 +236,10 @@ class KnowledgeSummary:
 
 @dataclass(frozen=True, slots=True)
 class KnowledgeSearchResult:
-    """The result of a search: `records`, best first, each with `quality_score` (and with `why` on request).
+    """The result of a search: `records`, best first, each with `relevance` (and with `why` on request).
 
-    `tokens` is the estimated cost of their texts, if there was a budget.
+    `tokens` is the estimated cost of their texts, if there was a budget. `routed` are the ids that a model picked; None
+    if no model decided.
     """
 
     records: Sequence[Mapping[str, Any]]
@@ -234,6 +247,7 @@ class KnowledgeSearchResult:
     explanation: Mapping[str, Any] | None = None
     degraded: Sequence[str] = ()
     tokens: int | None = None
+    routed: Sequence[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

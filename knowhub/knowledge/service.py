@@ -21,7 +21,8 @@ from knowhub.core.owned_rows import OwnedRows, RowText, RowTextPage, SavedRow
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import decisions, table
 from knowhub.knowledge.collections import KNOWLEDGE
-from knowhub.knowledge.feedback.evidence import VoteRecorder
+from knowhub.knowledge.feedback import evidence
+from knowhub.knowledge.feedback.evidence import VoteKind, Voter
 from knowhub.knowledge.model import (
     COLLECTION,
     Feedback,
@@ -42,6 +43,8 @@ from knowhub.knowledge.visibility import (
     redact_row,
     render_record_json,
 )
+
+RESTORE_OP = "restore_knowledge"
 
 
 class KnowledgeService(OwnedRows):
@@ -65,7 +68,7 @@ class KnowledgeService(OwnedRows):
         return decisions.apply_patch(row, patch, view.now)
 
     async def save(self, ctx: RequestContext, new: NewKnowledge, key: IdempotencyKey | None = None) -> SavedRow:
-        """Save a record, or return its duplicate (`dedup`).
+        """Save a record, or return its duplicate (`dedup`), restored in an operation if the evidence spoke against it.
 
         Raises InvalidInput. Raises Forbidden for a caller who may only read, for scopes that are not the caller's, and
         for another user's record as owner or superseded record.
@@ -73,8 +76,10 @@ class KnowledgeService(OwnedRows):
         permissions.check_can_write(ctx)
 
         def decide(view: View) -> Draft | Unchanged:
-            row, is_new = _NewRecords(view, ctx, self._ids).add(new)
-            return Draft("save_knowledge", [decisions.write(row)]) if is_new else Unchanged(row)
+            batch = _NewRecords(view, ctx, self._ids)
+            row = batch.add(new)
+            op = RESTORE_OP if batch.restored else "save_knowledge"
+            return Draft(op, [decisions.write(row)]) if batch.rows else Unchanged(row)
 
         outcome = await self._store.commit(ctx.account, ctx.actor, decide, key)
         saved = self.make_saved(ctx, outcome)
@@ -95,14 +100,14 @@ class KnowledgeService(OwnedRows):
             order: list[str] = []
             for index, new in enumerate(items):
                 try:
-                    row, _ = batch.add(new)
+                    row = batch.add(new)
                 except InvalidInput as problem:
                     first = problem.errors[0]
                     raise InvalidInput.of(f"items.{index}.{first.field}", first.message) from problem
                 if row["id"] not in batch.rows:
                     duplicates[row["id"]] = row
                 order.append(row["id"])
-            reply = {"ids": order, "duplicates": duplicates}
+            reply = {"ids": order, "duplicates": duplicates, "restored": sorted(batch.restored)}
             if not batch.rows:
                 return Unchanged(reply)
             return Draft("save_knowledge_batch", [decisions.write(row) for row in batch.rows.values()], reply=reply)
@@ -159,10 +164,8 @@ class KnowledgeService(OwnedRows):
             row = get_current_row(view, ctx, knowledge_id, expected)
             if feedback.score is not None and not ctx.can_edit(row["owner"]):
                 raise Forbidden("only the owner of a record sets its score; add a helpful or harmful case instead")
-            votes = VoteRecorder(view, ctx)
-            after = votes.record(row, feedback)
-            writes = [decisions.write(after), *votes.writes()]
-            return Unchanged(row) if after is row else Draft("update_knowledge", writes)
+            after = evidence.with_feedback(row, feedback, view.now, Voter(ctx.actor))
+            return Unchanged(row) if after is row else Draft("update_knowledge", [decisions.write(after)])
 
         return self.make_saved(ctx, await self._store.commit(ctx.account, ctx.actor, decide, key))
 
@@ -173,9 +176,8 @@ class KnowledgeService(OwnedRows):
 
         def decide(view: View) -> Draft | Unchanged:
             rows: dict[str, Row] = {}
-            recorder = VoteRecorder(view, ctx)
-            statuses = [_apply_vote(view, ctx, vote, rows, recorder) for vote in votes]
-            writes = [*map(decisions.write, rows.values()), *recorder.writes()]
+            statuses = [_apply_vote(view, ctx, vote, rows) for vote in votes]
+            writes = [decisions.write(row) for row in rows.values()]
             reply = {"statuses": statuses}
             return Draft("batch_update_knowledge", writes, reply=reply) if writes else Unchanged(reply)
 
@@ -191,8 +193,11 @@ class KnowledgeService(OwnedRows):
         written = {change.id: change.after for change in changes}
         seen: set[str] = set()
         saved = []
+        restored = reply.get("restored", ())
         for row_id in reply["ids"]:
-            if row_id in written and row_id not in seen:
+            if row_id in restored:
+                saved.append(SavedRow(redact_row(view, ctx, written[row_id]), operation_id, duplicate_of=row_id))
+            elif row_id in written and row_id not in seen:
                 saved.append(SavedRow(written[row_id], operation_id))
             else:
                 row = redact_row(view, ctx, written.get(row_id) or reply["duplicates"][row_id])
@@ -210,9 +215,10 @@ class _NewRecords:
         self._ids = ids
         self._by_key: dict[bytes, Row] = {}
         self.rows: dict[str, Row] = {}
+        self.restored: set[str] = set()
 
-    def add(self, new: NewKnowledge) -> tuple[Row, bool]:
-        """Add a record; return its row and True, or its duplicate and False."""
+    def add(self, new: NewKnowledge) -> Row:
+        """Add a record and return its row, or return its duplicate. A duplicate is in `rows` only if it is restored."""
         view, ctx = self._view, self._ctx
 
         def is_used(candidate: str) -> bool:
@@ -227,10 +233,22 @@ class _NewRecords:
             stored = next(visible, None)
             duplicate = self._by_key.get(key) if stored is None else view.get(COLLECTION, stored)
             if duplicate is not None:
-                return duplicate, False
+                return self._restore(duplicate)
         self.rows[row["id"]] = row
         self._by_key.setdefault(key, row)
-        return row, True
+        return row
+
+    def _restore(self, row: Row) -> Row:
+        """Return a duplicate. Where the evidence speaks against it, it counts no more: somebody has learnt it again."""
+        now = self._view.now
+        if row["id"] in self.rows:
+            return self.rows[row["id"]]
+        found = evidence.sum_votes(evidence.weigh_votes(row["eval"]), now)
+        if not evidence.is_sunk(row["eval"]["score"], found):
+            return row
+        self.restored.add(row["id"])
+        self.rows[row["id"]] = evidence.with_vote(row, VoteKind.RESTORED, now, Voter(self._ctx.actor))
+        return self.rows[row["id"]]
 
 
 def resolve_superseded_id(view: View, ctx: RequestContext, knowledge_id: str) -> str:
@@ -246,14 +264,14 @@ def resolve_superseded_id(view: View, ctx: RequestContext, knowledge_id: str) ->
     return summary.id
 
 
-def _apply_vote(view: View, ctx: RequestContext, vote: Vote, rows: dict[str, Row], recorder: VoteRecorder) -> str:
+def _apply_vote(view: View, ctx: RequestContext, vote: Vote, rows: dict[str, Row]) -> str:
     try:
         original = get_current_row(view, ctx, vote.knowledge_id, None)
     except NotFound:
         return "unknown"
     case = Feedback(helpful_case=vote.case) if vote.is_helpful else Feedback(harmful_case=vote.case)
     row_id = original["id"]
-    after = recorder.record(rows.get(row_id, original), case)
+    after = evidence.with_feedback(rows.get(row_id, original), case, view.now, Voter(ctx.actor))
     # Several votes on one record are one change of its row, so its version rises once.
     rows[row_id] = {**after, "version": next_version(original)}
     return "applied"

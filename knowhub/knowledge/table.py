@@ -13,6 +13,7 @@ from knowhub.core.near_duplicates import digest
 from knowhub.core.operation import View
 from knowhub.core.request_context import RequestContext
 from knowhub.core.table_schema import Index, TableSchema
+from knowhub.knowledge.feedback.evidence import weigh_votes
 from knowhub.knowledge.model import COLLECTION, RECORD_FIELDS, KnowledgeSummary, ListQuery
 
 FACETS: Final = {item.name: item.facet for item in RECORD_FIELDS if item.facet is not None}
@@ -33,7 +34,7 @@ def summarize(
     signature = _hash_searched(row, values)
     same_text = earlier is not None and earlier.signature == signature
     evaluation = row["eval"]
-    weight = evaluation.get("effective") or evaluation
+    weak = evaluation.get("weak")
     merged_into = None if row.get("deleted") else row.get("merged_into")
     kind = _make_kind(values)
     return KnowledgeSummary(
@@ -50,12 +51,14 @@ def summarize(
         facets=kind.facets,
         dedup_key=earlier.dedup_key if same_text and earlier else dedup_key(row),
         score=evaluation["score"],
-        helpful=weight["helpful"],
-        harmful=weight["harmful"],
+        helpful=evaluation["helpful"],
+        harmful=evaluation["harmful"],
         valid_from=_seconds(row["valid_from"]),
         valid_to=_seconds(row["valid_to"]),
         supersedes=row["supersedes"],
         merged_into=merged_into,
+        votes=weigh_votes(evaluation),
+        weak=(weak["success"], weak["failure"]) if weak else (0, 0),
     )
 
 

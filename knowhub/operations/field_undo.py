@@ -88,11 +88,12 @@ def _restore_fields(
     result = dict(present)
     merging = [path for path in list_changed_paths(before, after) if collection.merges(path)]
     for path in merging:
-        if present.get(path, _ABSENT) != after.get(path, _ABSENT) and path in before and path in after:
+        if present.get(path, _ABSENT) != after.get(path, _ABSENT) and path in present and path in after:
+            # A counter or a list that did not exist before began empty.
             if path in collection.counters:
-                result[path] = present[path] + before[path] - after[path]
+                result[path] = present[path] + before.get(path, 0) - after[path]
             elif path in collection.append_only:
-                result[path] = _merge_list(before[path], after[path], present[path])
+                result[path] = _merge_list(before.get(path, ()), after[path], present[path])
     unchanged = [path for path in merging if present.get(path, _ABSENT) == after.get(path, _ABSENT)]
     for path in [*touched, *unchanged]:
         if path in before:

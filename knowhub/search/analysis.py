@@ -112,6 +112,8 @@ def _compile_pattern(letter: str, unspaced: str) -> re.Pattern[str]:
     )
 
 
+_UNSPACED_CHAR: Final = re.compile(f"[{_UNSPACED}]")
+_UNSPACED_TERM_WORDS: Final = 1 / 6
 _RUNS: Final = _compile_pattern(rf"[^\W_{_UNSPACED}]", _UNSPACED)
 # A faster pattern for ASCII text.
 _ASCII_RUNS: Final = _compile_pattern("[A-Za-z0-9]", "")
@@ -151,6 +153,11 @@ def weigh_query(text: str) -> list[tuple[str, float]]:
     """
     runs = _split(_normalize_text(text))
     return _weigh(_drop_function_words(runs)) or _weigh(runs)
+
+
+def count_words(term: str) -> float:
+    """Return what part of a word a term is: two Han words are four characters and the pairs of their neighbours."""
+    return _UNSPACED_TERM_WORDS if _UNSPACED_CHAR.match(term) else 1.0
 
 
 def _split_text(text: str) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """BM25 as the full-text index computes it, for records that are not indexed yet."""
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import log
 from typing import Final
@@ -10,6 +10,10 @@ _K1: Final = 1.2
 _B: Final = 0.75
 _EXACT_LENGTHS: Final = 24
 _LENGTHS: Final = 256
+# A few documents do not show how rare a term is. As many others are assumed, without any term of the query.
+_ASSUMED_DOCUMENTS: Final = 50
+# Nobody expects a record to have every word of a long question: it is measured by the rarest of them.
+_ENOUGH_WORDS: Final = 2.0
 
 
 def _length_table() -> tuple[int, ...]:
@@ -35,11 +39,12 @@ class Statistics:
 
 @dataclass(frozen=True, slots=True)
 class QueryTerm:
-    """A term of a query, its weight, and its document frequency."""
+    """A term of a query, its weight, its document frequency, and what part of a word it is."""
 
     term: str
     weight: float
     document_frequency: int
+    words: float = 1.0
 
 
 def encode_length(terms: int) -> int:
@@ -50,6 +55,26 @@ def encode_length(terms: int) -> int:
 def get_idf(documents: int, document_frequency: int) -> float:
     """Return the inverse document frequency of a term."""
     return log(1 + (documents - document_frequency + 0.5) / (document_frequency + 0.5))
+
+
+def get_reach(terms: Sequence[QueryTerm], documents: int) -> tuple[float, float]:
+    """Return the scores that documents would approach with every term of a query, and with its rarest words.
+
+    Terms that no document has count by their rarity, against that of the others.
+    """
+    known = [term for term in terms if term.document_frequency]
+    if not known:
+        return 1.0, 1.0
+    assumed = documents + _ASSUMED_DOCUMENTS
+    rarity = {term: term.weight * get_idf(assumed, term.document_frequency) for term in terms}
+    best = sum(term.weight * get_idf(documents, term.document_frequency) for term in known) * (1 + _K1)
+    scale = best / sum(rarity[term] for term in known)
+    enough, left = 0.0, _ENOUGH_WORDS
+    for term in sorted(terms, key=lambda term: -rarity[term] / term.weight):
+        words = term.words * term.weight
+        enough += rarity[term] * min(1.0, left / words)
+        left -= min(left, words)
+    return scale * sum(rarity.values()), scale * enough
 
 
 def get_length_factor(length: int, statistics: Statistics) -> float:

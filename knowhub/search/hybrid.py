@@ -56,19 +56,20 @@ class HybridIndex(Generic[HeadT]):
         try:
             query = asking.result()
         except EmbeddingFailed:
-            return SearchHits(words.hits[:limit], lag, [*words.degraded, EMBEDDER])
+            return replace(words, hits=words.hits[:limit], index_lag=lag, degraded=[*words.degraded, EMBEDDER])
         if query is None:
-            return SearchHits(words.hits[:limit], lag, words.degraded)
+            return replace(words, hits=words.hits[:limit], index_lag=lag)
         if not self._vectors.can_compare(account, query.vector):
             self._queries.remove(text)
-            return SearchHits(words.hits[:limit], lag, [*words.degraded, EMBEDDER])
+            return replace(words, hits=words.hits[:limit], index_lag=lag, degraded=[*words.degraded, EMBEDDER])
         near = await self._vectors.search(account, query.vector, groups, accept, many)
         # Lexical results are compared with the query too.
         heads = [*(hit.head for hit in words.hits), *(head for _, head in near)]
         likeness = self._vectors.compare(account, query.vector, heads)
         near = [(value, head) for value, head in near if head.text_num in likeness]
         hits = combine_results(words.hits, near, likeness, query.reading, self._weight)
-        return SearchHits(hits[:limit], lag, words.degraded)
+        reach = _get_reach(words, likeness, query.reading)
+        return SearchHits(hits[:limit], lag, words.degraded, reach, reach * words.enough / words.reach)
 
     def matched_terms(self, text: str, *fields: str) -> list[str]:
         """Return the terms of a query that occur in `fields`."""
@@ -107,6 +108,13 @@ def combine_results(
     parts = _list_scores(words, near)
     hits.sort(key=lambda hit: (-hit.relevance, -hit.head.text_num))
     return [replace(hit, parts=tuple(parts[hit.head.id])) for hit in hits]
+
+
+def _get_reach(words: SearchHits[HeadT], likeness: Mapping[int, float], reading: ScriptSkill) -> float:
+    """Return the score of a perfect result, where the best one has 1: the better of words and vectors says how far."""
+    by_words = words.hits[0].relevance / words.reach if words.hits else 0.0
+    by_vectors = (max(likeness.values(), default=reading.strangers) - reading.strangers) / (1 - reading.strangers)
+    return 1 / max(by_words, by_vectors, _LEAST_SCALE)
 
 
 def _list_scores(

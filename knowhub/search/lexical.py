@@ -12,7 +12,8 @@ from knowhub.core.clock import CooperativePause, TimeLimit
 from knowhub.core.operation import Row
 from knowhub.core.projection import LogMark
 from knowhub.core.recall import SearchHit, SearchHits
-from knowhub.search.analysis import index_terms, query_terms, weigh_query
+from knowhub.search import bm25
+from knowhub.search.analysis import count_words, index_terms, query_terms, weigh_query
 from knowhub.search.bm25 import QueryTerm, Statistics
 from knowhub.search.full_text import FullText, IndexNote
 from knowhub.search.ports import HeadT, Records, Texts
@@ -104,11 +105,8 @@ class AccountIndex(Generic[HeadT]):
             passed[number] = head
             return True
 
-        found = (
-            self._tail.search(self._make_terms(query, counts), counts, self._count_terms(), groups, passes, limit)
-            if self._tail
-            else []
-        )
+        terms, statistics = self._make_terms(query, counts), self._count_terms()
+        found = self._tail.search(terms, counts, statistics, groups, passes, limit) if self._tail else []
         on_disk = 0
         for score, number in self._disk.search(query, groups, limit + _SPARE_HITS):
             # The index may hold more than its note says: what the tail still has too is found there.
@@ -118,7 +116,18 @@ class AccountIndex(Generic[HeadT]):
                 if on_disk == limit:
                     break
         found.sort(key=lambda hit: (-hit[0], -hit[1]))
-        return SearchHits([SearchHit(passed[number], score) for score, number in found[:limit]], lag, degraded)
+        # A term that only the tail has is known too.
+        known = [
+            replace(
+                term,
+                document_frequency=term.document_frequency or len(counts[term.term]),
+                words=count_words(term.term),
+            )
+            for term in terms
+        ]
+        reach, enough = bm25.get_reach(known, statistics.documents)
+        hits = [SearchHit(passed[number], score) for score, number in found[:limit]]
+        return SearchHits(hits, lag, degraded, reach, enough)
 
     async def index_pending(self, most: int) -> int:
         """Move up to `most` documents from the tail into the index on disk; return how many moved.

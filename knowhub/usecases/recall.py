@@ -190,8 +190,8 @@ async def _from_knowledge(knowledge: KnowledgeSource, ctx: RequestContext, quest
             row["task"],
             _excerpt(row["content"]),
             f"/api/knowledge/{_quote_id(row['id'])}",
-            row["quality_score"],
-            f"of quality {row['quality_score']:g}, {', '.join(row['types'])}",
+            row["relevance"],
+            "; ".join([", ".join(row["types"]), *([row["warning"]] if "warning" in row else [])]),
         )
         for row in found.records
     ]

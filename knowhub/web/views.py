@@ -46,7 +46,7 @@ def view_of(model: type[BaseModel], source: object, **others: Any) -> dict[str, 
 
 def make_search_view(found: KnowledgeSearchResult) -> dict[str, Any]:
     """Return the records that a search found."""
-    optional = {"explanation": found.explanation, "tokens": found.tokens}
+    optional = {"routed": found.routed, "explanation": found.explanation, "tokens": found.tokens}
     return {
         "results": found.records,
         "count": len(found.records),
@@ -58,7 +58,9 @@ def make_search_view(found: KnowledgeSearchResult) -> dict[str, Any]:
 
 def make_saved_view(saved: SavedRow) -> dict[str, Any]:
     """Return a row after a write."""
-    duplicate = {} if saved.duplicate_of is None else {"duplicate_of": saved.duplicate_of}
+    duplicate: dict[str, Any] = {} if saved.duplicate_of is None else {"duplicate_of": saved.duplicate_of}
+    if saved.duplicate_of is not None and saved.operation_id is not None:
+        duplicate["restored"] = True
     return {**saved.record, **duplicate, "operation_id": saved.operation_id}
 
 

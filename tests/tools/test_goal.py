@@ -170,12 +170,12 @@ async def test_one_tool_creates_focuses_completes_and_lists_goals(hub: respx.Moc
         "user_id": "ann",
         "session_id": "trace-1",
         "goal_id": "goal-2",
-        "is_helpful": True,
+        "outcome": "success",
         "case": {"task": "登录", "outcome": "一次成功"},
     }
 
 
-async def test_a_failed_goal_is_evidence_against_what_was_shown(hub: respx.MockRouter) -> None:
+async def test_a_failed_goal_is_reported_as_a_failure(hub: respx.MockRouter) -> None:
     finds(hub, RECORD)
     outcome = hub.post("/api/knowledge/outcome").respond(json={"results": [], "count": 0, "operation_id": None})
     run = AgentRun(trace_id="trace-1")
@@ -185,7 +185,7 @@ async def test_a_failed_goal_is_evidence_against_what_was_shown(hub: respx.MockR
         await goals.goal("focus", wanted.id)
         await goals.goal("fail", wanted.id, outcome="验证码")
 
-    assert sent(outcome)["is_helpful"] is False
+    assert sent(outcome)["outcome"] == "failure"
     assert wanted.status is GoalStatus.FAILED
 
 
@@ -229,7 +229,7 @@ async def test_the_tool_says_what_to_do_without_a_run_and_for_a_wrong_action(hub
         blank = await call_tool("goal", {"action": "create", "description": " "})
 
     assert "running(run)" in (no_run.error or "")
-    assert "Use create, focus, complete, fail or list" in (wrong.error or "")
+    assert "Use create, focus, complete, fail, cancel or list" in (wrong.error or "")
     assert "needs a goal_id" in (no_goal.error or "")
     assert "needs a description" in (blank.error or "")
     assert not hub.calls

@@ -32,7 +32,7 @@ def taking_outcomes(hub: respx.MockRouter) -> respx.Route:
 
 def told(route: respx.Route) -> list[tuple[str, bool]]:
     bodies = [json.loads(call.request.content) for call in route.calls]
-    return [(body["goal_id"], body["is_helpful"]) for body in bodies]
+    return [(body["goal_id"], body["outcome"] == "success") for body in bodies]
 
 
 async def test_the_outcome_is_evidence_on_records_shown_before_a_risky_step(
@@ -141,6 +141,58 @@ async def test_an_invalid_outcome_does_not_stop_the_evidence(hub: respx.MockRout
 
         ended = await goals.goal("fail", wanted.id, outcome=outcome_text)
 
-    assert ended.metadata["notice"] == ""
+    assert (ended.metadata["notice"], "used=" in ended.output) == ("", True)
     assert sent(outcome)["case"]["outcome"].startswith("captcha")
     assert b"\\u0000" not in outcome.calls.last.request.content
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"used": "a, c"}, {"outcome": "success", "used": ["a", "c"]}),
+        ({"used": "a，c a"}, {"outcome": "success", "used": ["a", "c"]}),
+        ({"used": "None"}, {"outcome": "success", "used": []}),
+        ({"used": "!b"}, {"outcome": "success", "wrong": ["b"]}),
+        ({"action": "fail", "used": "a,!b,b"}, {"outcome": "failure", "used": ["a"], "wrong": ["b"]}),
+        ({"action": "cancel", "used": "a"}, {"outcome": "external", "used": ["a"]}),
+        ({"action": "cancel"}, {"outcome": "external"}),
+    ],
+)
+async def test_what_helped_and_what_was_wrong_is_named_by_tags(
+    hub: respx.MockRouter, fields: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    hub.get(SEARCH).respond(json={"results": [{**RECORD, "tag": "a"}], "count": 1})
+    outcome = taking_outcomes(hub)
+    run = AgentRun(trace_id="trace-1")
+    wanted = run.tree.add("remove the link")
+    with running(run):
+        shown = await goals.goal("focus", wanted.id)
+
+        ended = await goals.goal(**{"action": "complete", "goal_id": wanted.id} | fields)
+
+    assert "| tag: a\n" in shown.output
+    assert {name: value for name, value in sent(outcome).items() if name in {"outcome", "used", "wrong"}} == expected
+    assert (ended.metadata["notice"], "Next time" in ended.output) == ("", False)
+
+
+async def test_unknown_tags_are_named_and_a_saved_tree_keeps_what_was_not_sent(
+    hub: respx.MockRouter, tmp_path: Path
+) -> None:
+    hub.get(SEARCH).respond(json=ONE)
+    outcome = hub.post(OUTCOME).mock(side_effect=httpx.ConnectError("refused"))
+    store = FileTraceStore(tmp_path)
+    run = AgentRun(trace_id="trace-1", trace_store=store)
+    first, second = run.tree.add("remove the link"), run.tree.add("remove the file")
+    with running(run):
+        await goals.goal("focus", first.id)
+        await goals.goal("cancel", first.id, used="a,!z")
+    kept = await store.load_goal_tree("trace-1")
+    assert kept is not None
+    outcome.mock(return_value=httpx.Response(200, json={"results": [{"knowledge_id": "z", "status": "unknown"}]}))
+
+    with running(AgentRun(kept, "trace-1", store)):
+        ended = await goals.goal("complete", second.id)
+
+    assert "Unknown tags: z." in ended.output
+    body = sent(outcome)
+    assert (body["outcome"], body["used"], body["wrong"]) == ("external", ["a"], ["z"])

@@ -71,7 +71,7 @@ async def test_search_shows_records_as_data(hub: respx.MockRouter) -> None:
     assert "| id: knowledge-20260305-a1b2" in result.output
     assert "| task: 登录网站" in result.output
     assert "| content: 随机延迟" in result.output
-    assert "| quality: 6.0 (score 4," in result.output
+    assert "| evidence: confidence 0.9, helpful 2, harmful 0, score 4" in result.output
     assert result.output.endswith("The server had to do without: llm.")
     assert result.metadata["degraded"] == ["llm"]
 

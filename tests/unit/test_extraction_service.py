@@ -111,7 +111,7 @@ async def test_evidence_merges_and_raises_the_confidence_which_stays_below_1(hub
         confidences.append(extracted.saved[0]["eval"]["confidence"])
 
     assert len({one["knowledge_id"] for one in extracted.results}) == 1
-    assert confidences[:3] == [0.5, 0.666667, 0.75]
+    assert confidences[:3] == [0.5, 0.583333, 0.637681]
     assert confidences == sorted(confidences)
     assert confidences[-1] < 1
 

@@ -128,7 +128,20 @@ def test_a_vote_is_taken_back_and_the_votes_around_it_stay() -> None:
     assert (evaluation["helpful"], evaluation["harmful"]) == (3, 0)
     assert len(evaluation["helpful_history"]) == 2
     assert evaluation["harmful_history"] == []
-    assert evaluation["confidence"] == pytest.approx(0.75, abs=1e-5)
+    assert [vote["kind"] for vote in evaluation["votes"]] == ["helpful", "helpful"]
+    assert evaluation["confidence"] == pytest.approx(evidence.confidence(evaluation, LATER), abs=1e-5)
+
+
+def test_the_first_vote_is_taken_back_although_others_came_since() -> None:
+    before = knowledge_row("a")
+    after = voted(before, HARMFUL)
+    current = voted(after)
+
+    evaluation = undone(before, after, current)["eval"]
+
+    assert (evaluation["helpful"], evaluation["harmful"]) == (2, 0)
+    assert [vote["kind"] for vote in evaluation["votes"]] == ["helpful"]
+    assert evaluation["confidence"] > 0.5
 
 
 def test_the_newest_vote_is_taken_back_without_a_trace_of_rounding() -> None:

@@ -133,7 +133,9 @@ async def test_in_a_script_that_the_embedder_cannot_read_the_order_is_that_of_th
             await brought_up(hub)
             found = [
                 (
-                    await hub.knowledge.search.search(local(), SearchQuery(query, top_k=70, order=Order.RELEVANCE))
+                    await hub.knowledge.search.search(
+                        local(), SearchQuery(query, top_k=70, order=Order.RELEVANCE, min_relevance=0.0)
+                    )
                 ).records
                 for query in queries
             ]
@@ -210,7 +212,7 @@ async def test_by_vectors_too_a_caller_finds_all_that_they_see_and_nothing_else(
         await brought_up(hub)
 
         for ctx in callers:
-            query = SearchQuery("login proxy", top_k=100, order=Order.RELEVANCE, explain=True)
+            query = SearchQuery("login proxy", top_k=100, order=Order.RELEVANCE, explain=True, min_relevance=0.0)
             for asked in (query, replace(query, filters=make_filters({"scopes": ["project:x"]}))):
                 found = (await hub.knowledge.search.search(ctx, asked)).records
                 visible = {

@@ -42,7 +42,7 @@ def on(store: RefusingStore, close_s: float = 5.0) -> ImpressionLog:
 
 
 def written(store: RefusingStore, shown: ImpressionScope = SESSION) -> list[str]:
-    return shown.select_ids(store.view("default").get(IMPRESSIONS, shown.row_id(local())))
+    return list(shown.select_shown(store.view("default").get(IMPRESSIONS, shown.row_id(local()))))
 
 
 async def test_what_is_noted_is_known_before_it_is_written(store: RefusingStore) -> None:
@@ -51,12 +51,12 @@ async def test_what_is_noted_is_known_before_it_is_written(store: RefusingStore)
 
     showings.note(local(), SESSION, ["a", "b"])
 
-    assert showings.get_ids(local(), SESSION) == {"a", "b"}
-    assert showings.get_ids(local(), ImpressionScope("s")) == {"a", "b"}
+    assert set(showings.list_shown(local(), SESSION)) == {"a", "b"}
+    assert set(showings.list_shown(local(), ImpressionScope("s"))) == {"a", "b"}
     assert written(store) == []
     store.gate.set()
     await showings.flush(local(), SESSION)
-    assert (written(store), sorted(showings.get_ids(local(), SESSION))) == (["a", "b"], ["a", "b"])
+    assert (written(store), sorted(showings.list_shown(local(), SESSION))) == (["a", "b"], ["a", "b"])
 
 
 async def test_what_comes_while_something_is_written_goes_with_one_more_write(store: RefusingStore) -> None:
@@ -78,7 +78,7 @@ async def test_nobody_named_is_nobody_shown(store: RefusingStore) -> None:
     showings.note(local(), ImpressionScope(), ["a"])
     await showings.close()
 
-    assert (showings.get_ids(local(), ImpressionScope()), store.last_seq) == (frozenset(), 0)
+    assert (set(showings.list_shown(local(), ImpressionScope())), store.last_seq) == (set(), 0)
 
 
 async def test_sessions_goals_and_principals_do_not_mix_whatever_their_names(store: RefusingStore) -> None:
@@ -95,8 +95,10 @@ async def test_sessions_goals_and_principals_do_not_mix_whatever_their_names(sto
         showings.note(local(), shown, [f"k{number}"])
     await showings.close()
 
-    assert [showings.get_ids(local(), shown) for shown in places] == [{f"k{number}"} for number in range(len(places))]
-    assert showings.get_ids(caller(user_id="li"), places[0]) == frozenset()
+    assert [set(showings.list_shown(local(), shown)) for shown in places] == [
+        {f"k{number}"} for number in range(len(places))
+    ]
+    assert set(showings.list_shown(caller(user_id="li"), places[0])) == frozenset()
 
 
 async def test_a_row_keeps_the_newest_thousand(store: RefusingStore) -> None:
@@ -107,9 +109,9 @@ async def test_a_row_keeps_the_newest_thousand(store: RefusingStore) -> None:
         showings.note(local(), ImpressionScope("s", f"g{number}"), [f"k{number}-{one}" for one in range(400)])
         await showings.flush(local(), ImpressionScope("s"))
 
-    counts = [len(showings.get_ids(local(), ImpressionScope("s", f"g{number}"))) for number in range(3)]
+    counts = [len(showings.list_shown(local(), ImpressionScope("s", f"g{number}"))) for number in range(3)]
 
-    assert (counts, len(showings.get_ids(local(), ImpressionScope("s")))) == ([200, 400, 400], MAX_SHOWN)
+    assert (counts, len(showings.list_shown(local(), ImpressionScope("s")))) == ([200, 400, 400], MAX_SHOWN)
 
 
 async def test_a_store_that_refuses_fails_no_search_and_is_tried_again(store: RefusingStore) -> None:
@@ -118,7 +120,7 @@ async def test_a_store_that_refuses_fails_no_search_and_is_tried_again(store: Re
     showings.note(local(), SESSION, ["a"])
     await showings.flush(local(), SESSION)
 
-    assert (sorted(showings.get_ids(local(), SESSION)), written(store), showings.failed) == (["a"], [], 1)
+    assert (sorted(showings.list_shown(local(), SESSION)), written(store), showings.failed) == (["a"], [], 1)
     store.refuses = False
     showings.note(local(), SESSION, ["b"])
     await showings.flush(local(), SESSION)
@@ -134,7 +136,7 @@ async def test_what_piles_up_is_bounded_and_counted(store: RefusingStore) -> Non
     await showings.close()
 
     assert showings.dropped == MAX_WAITING + 10
-    assert showings.get_ids(local(), ImpressionScope(f"s{MAX_WAITING + 5}")) == frozenset()
+    assert set(showings.list_shown(local(), ImpressionScope(f"s{MAX_WAITING + 5}"))) == frozenset()
 
 
 async def test_where_the_store_refuses_the_oldest_makes_room_for_the_newest(store: RefusingStore) -> None:
@@ -144,7 +146,7 @@ async def test_where_the_store_refuses_the_oldest_makes_room_for_the_newest(stor
         showings.note(local(), ImpressionScope(f"s{number}"), ["a"])
         await showings.flush(local(), ImpressionScope(f"s{number}"))
 
-    known = [showings.get_ids(local(), ImpressionScope(f"s{number}")) for number in (0, 1, MAX_WAITING)]
+    known = [set(showings.list_shown(local(), ImpressionScope(f"s{number}"))) for number in (0, 1, MAX_WAITING)]
 
     assert (known, showings.dropped) == ([frozenset(), {"a"}, {"a"}], 1)
 
@@ -156,9 +158,9 @@ async def test_two_users_of_one_agent_are_shown_things_apart(store: RefusingStor
     showings.note(one, SESSION, ["a"])
     await showings.flush(one, SESSION)
 
-    assert showings.get_ids(one, SESSION) == {"a"}
-    assert showings.get_ids(other, SESSION) == frozenset()
-    assert showings.get_ids(caller(agent_id="claude"), SESSION) == frozenset()
+    assert set(showings.list_shown(one, SESSION)) == {"a"}
+    assert set(showings.list_shown(other, SESSION)) == frozenset()
+    assert set(showings.list_shown(caller(agent_id="claude"), SESSION)) == frozenset()
 
 
 async def test_who_names_no_owner_is_known_by_their_project(store: RefusingStore) -> None:
@@ -167,5 +169,5 @@ async def test_who_names_no_owner_is_known_by_their_project(store: RefusingStore
     showings.note(caller(project_id="x"), SESSION, ["a"])
     await showings.close()
 
-    assert showings.get_ids(caller(project_id="x"), SESSION) == {"a"}
-    assert showings.get_ids(caller(project_id="y"), SESSION) == frozenset()
+    assert set(showings.list_shown(caller(project_id="x"), SESSION)) == {"a"}
+    assert set(showings.list_shown(caller(project_id="y"), SESSION)) == frozenset()

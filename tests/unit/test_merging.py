@@ -10,6 +10,7 @@ from knowhub.core.errors import InvalidInput
 from knowhub.core.near_duplicates import normalize_text
 from knowhub.knowledge.evolve.merge_advisor import find_missing_facts
 from knowhub.knowledge.evolve.merging import MAX_MERGED_CHARS, join_contents, merge_evaluation, merge_rows
+from knowhub.knowledge.feedback.evidence import confidence
 from tests.builders import START, knowledge_row
 
 
@@ -18,9 +19,9 @@ def row(content: str, task: str = "", **fields: Any) -> dict[str, Any]:  # noqa:
 
 
 def evidence(helpful: int = 1, harmful: int = 0, score: int = 3, **histories: list[dict[str, str]]) -> dict[str, Any]:
-    confidence = helpful / (helpful + harmful + 1)
     empty: dict[str, Any] = {"helpful_history": [], "harmful_history": []}
-    return empty | {"score": score, "helpful": helpful, "harmful": harmful, "confidence": confidence} | histories
+    counted = empty | {"score": score, "helpful": helpful, "harmful": harmful} | histories
+    return counted | {"confidence": confidence(counted, START)}
 
 
 @pytest.mark.parametrize(
@@ -69,17 +70,17 @@ def test_every_word_of_every_source_is_in_the_whole(survivor: str, sources: list
 
 
 def test_counters_add_up_and_the_case_that_each_record_begins_with_counts_once() -> None:
-    joined = merge_evaluation(evidence(3, 1, 2), [evidence(1, 0, 5), evidence(4, 2, 3), evidence(0, 1)])
+    joined = merge_evaluation(evidence(3, 1, 2), [evidence(1, 0, 5), evidence(4, 2, 3), evidence(0, 1)], START)
 
     assert (joined["score"], joined["helpful"], joined["harmful"]) == (5, 6, 4)
-    assert joined["confidence"] == pytest.approx(6 / 11, abs=1e-6)
+    assert joined["confidence"] == pytest.approx(confidence(joined, START), abs=1e-5)
 
 
 def test_cases_stand_in_the_order_of_their_times_and_the_newest_fifty_are_shown() -> None:
     old = [{"task": f"a{number}", "timestamp": f"2026-01-01T00:00:{number:02}Z"} for number in range(40)]
     new = [{"task": f"b{number}", "timestamp": f"2026-01-01T00:00:{number:02}Z"} for number in range(40)]
 
-    joined = merge_evaluation(evidence(helpful_history=old), [evidence(helpful_history=new)])
+    joined = merge_evaluation(evidence(helpful_history=old), [evidence(helpful_history=new)], START)
 
     shown = [case["task"] for case in joined["helpful_history"]]
     assert (len(shown), shown[0], shown[-2:]) == (50, "a15", ["a39", "b39"])

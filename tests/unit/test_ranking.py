@@ -1,28 +1,55 @@
-"""Quality, filter rules and order of recalled hits."""
+"""The order of recalled hits: relevance first, moved within bounds by evidence, by age and, among equals, by scope."""
 
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
+from knowhub.core.clock import iso
+from knowhub.core.operation import Row
 from knowhub.core.recall import SearchHit, StageScore
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge.feedback import evidence
-from knowhub.knowledge.model import ROUTING, KnowledgeSummary, Order
-from knowhub.knowledge.search.filters import find_score_rule, find_time_rule
-from knowhub.knowledge.search.ranking import order_hits, select_hits
+from knowhub.knowledge.feedback.evidence import VoteKind, Voter
+from knowhub.knowledge.model import ROUTING, Feedback, KnowledgeSummary, Order
+from knowhub.knowledge.search.filters import find_time_rule
+from knowhub.knowledge.search.ranking import RankedHit, RankingInputs, rank_hits
 from knowhub.knowledge.table import summarize
 from tests.builders import START, caller, knowledge_row, local
 
+DAY = 86_400.0
 
-def head(row_id: str = "a", **fields: Any) -> KnowledgeSummary:  # noqa: ANN401 -- any field of a record
-    evaluation = {name: fields.pop(name) for name in ("score", "helpful", "harmful") if name in fields}
+
+def head(row_id: str = "a", ordinal: int = 0, **fields: Any) -> KnowledgeSummary:  # noqa: ANN401 -- any field of a record
+    evaluation = {name: fields.pop(name) for name in ("score", "helpful", "harmful", "votes", "weak") if name in fields}
     row = knowledge_row(row_id, **fields)
-    return summarize(row | {"eval": row["eval"] | evaluation}, 0, 1)
+    return summarize(row | {"eval": row["eval"] | evaluation}, ordinal, 1)
 
 
-def chosen(hits: list[SearchHit[KnowledgeSummary]], top_k: int, order: Order, ctx: RequestContext) -> list[str]:
-    return [hit.head.id for hit in order_hits(select_hits(hits, top_k, order), order, ctx)]
+def voted(row_id: str, kind: VoteKind, count: int) -> KnowledgeSummary:
+    """Return a record that `count` voters voted on."""
+    row: Row = knowledge_row(row_id)
+    for number in range(count):
+        row = evidence.with_vote(row, kind, START, Voter(f"user:{number}", "goal"))
+    return summarize(row, 0, 1)
+
+
+def rank(
+    hits: Sequence[tuple[KnowledgeSummary, float]],
+    ctx: RequestContext | None = None,
+    rows: Sequence[Row] = (),
+    now: float = START,
+    **fields: Any,  # noqa: ANN401 -- any input of the ranking
+) -> list[RankedHit]:
+    by_id = {row["id"]: row for row in rows}
+    inputs: dict[str, Any] = {"order": Order.AUTO, "top_k": 5, "matched": lambda row: row["task"].split()} | fields
+    found = [SearchHit(summary, relevance) for summary, relevance in hits]
+    row_of = lambda row_id: by_id.get(row_id) or knowledge_row(row_id, task=row_id, content=row_id)  # noqa: E731 -- short
+    return rank_hits(found, RankingInputs(ctx=ctx or local(), now=now, row=row_of, **inputs))
+
+
+def names(ranked: Sequence[RankedHit]) -> list[str]:
+    return [hit.summary.id for hit in ranked]
 
 
 @pytest.mark.parametrize(
@@ -32,23 +59,6 @@ def test_quality_is_score_and_helpful_less_twice_harmful(
     score: int, helpful: int, harmful: int, expected: float
 ) -> None:
     assert evidence.quality(score, helpful, harmful) == expected
-
-
-def test_confidence_of_a_fresh_record_is_a_half() -> None:
-    assert evidence.confidence(1, 0) == 0.5
-
-
-@pytest.mark.parametrize(
-    ("evidence", "rule"),
-    [
-        ({"score": 3}, None),
-        ({"score": 2}, "score_below_min_score"),
-        ({"score": 3, "helpful": 0, "harmful": 2}, "negative_quality"),
-        ({"score": 4, "helpful": 0, "harmful": 2}, None),
-    ],
-)
-def test_evidence_drops_a_record_by_a_rule_with_a_name(evidence: dict[str, Any], rule: str | None) -> None:
-    assert find_score_rule(head(**evidence), 3) == rule
 
 
 @pytest.mark.parametrize(
@@ -61,54 +71,145 @@ def test_validity_begins_at_its_first_second_and_ends_before_its_last(as_of: flo
     assert find_time_rule(valid, as_of) == rule
 
 
-def test_the_best_of_the_pool_are_chosen_by_quality_and_ties_keep_their_order() -> None:
-    hits = [
-        SearchHit(head(name, score=score), relevance)
-        for name, score, relevance in [("a", 3, 9.0), ("b", 5, 8.0), ("c", 3, 7.0), ("d", 4, 6.0), ("e", 5, 5.0)]
-    ]  # fmt: skip -- a table
+def test_evidence_swaps_neighbours_and_never_lifts_what_is_clearly_less_relevant() -> None:
+    praised = voted("praised", VoteKind.HELPFUL, 40)
 
-    assert chosen(hits, 2, Order.QUALITY, local()) == ["b", "d"]
-    assert chosen(hits, 2, Order.AUTO, local()) == ["b", "d"]
-    assert chosen(hits, 2, Order.RELEVANCE, local()) == ["a", "b"]
-    assert chosen(hits[:1] + hits[2:3], 5, Order.QUALITY, local()) == ["a", "c"]
+    near = rank([(head("best"), 0.5), (praised, 0.4)])
+    far = rank([(head("best"), 0.5), (praised, 0.2)])
+
+    assert names(near) == ["praised", "best"]
+    assert names(far) == ["best", "praised"]
 
 
-def found_by(stage: str, row_id: str, relevance: float, score: int) -> SearchHit[KnowledgeSummary]:
-    return SearchHit(head(row_id, score=score), relevance, (StageScore(stage, 1, None),))
+def test_what_is_voted_down_ranks_lower_and_is_not_hidden() -> None:
+    blamed = voted("blamed", VoteKind.HARMFUL, 40)
+
+    ranked = rank([(blamed, 0.5), (head("other"), 0.3)])
+
+    assert names(ranked) == ["other", "blamed"]
+    assert names(rank([(blamed, 0.5), (head("far"), 0.1)])) == ["blamed", "far"]
 
 
-def test_votes_do_not_choose_what_is_far_less_relevant_before_what_is_relevant() -> None:
-    hits = [
-        found_by("lexical", "right", 10.0, 3),
-        *(found_by("lexical", f"other-{number}", 3.9, 5) for number in range(3)),
-        found_by("lexical", "near", 4.0, 4),
-    ]
+def test_what_was_passed_over_for_another_comes_after_it_and_a_new_record_gets_its_chance() -> None:
+    passed = voted("passed", VoteKind.PASSED_OVER, 6)
+    used = voted("used", VoteKind.HELPFUL, 6)
 
-    assert chosen(hits[:1] + hits[4:] + hits[1:4], 3, Order.AUTO, local()) == ["other-0", "near", "right"]
-    assert chosen(hits[:1] + hits[4:] + hits[1:4], 2, Order.QUALITY, local()) == ["near", "right"]
+    assert names(rank([(passed, 0.5), (used, 0.4)])) == ["used", "passed"]
+    assert names(rank([(passed, 0.5), (head("new"), 0.4), (used, 0.38)]))[-1] == "passed"
+    assert names(rank([(head("new"), 0.5), (used, 0.25)])) == ["new", "used"]
 
 
-def test_what_only_vectors_find_and_is_far_less_relevant_is_shown_behind_whatever_its_quality() -> None:
-    hits = [
-        found_by("lexical", "right", 1.0, 3),
-        found_by("vector", "far", 0.3, 5),
-        found_by("vector", "picked", 0.0, 4),
-    ]
-    hits[2] = replace(hits[2], parts=(*hits[2].parts, StageScore(ROUTING, 1, None)))
+def test_quality_that_everybody_added_to_does_not_rank() -> None:
+    loud = head("loud", helpful=1_000, votes=[])
 
-    assert chosen(hits, 3, Order.AUTO, local()) == ["picked", "right", "far"]
-    assert chosen(hits, 3, Order.QUALITY, local()) == ["far", "picked", "right"]
+    assert names(rank([(head("best"), 0.5), (loud, 0.49)])) == ["best", "loud"]
+    assert names(rank([(head("best"), 0.5), (loud, 0.49)], order=Order.QUALITY)) == ["loud", "best"]
 
 
-def test_a_named_caller_gets_the_nearest_scope_first_and_profiles_before_all() -> None:
-    hits = [
-        SearchHit(head("public", scopes=["public"], score=5), 9.0),
-        SearchHit(head("team", scopes=["team:web"], score=4), 8.0),
-        SearchHit(head("mine", scopes=["user:ann"], score=3), 7.0),
-        SearchHit(head("profile", scopes=["public"], types=("user_profile",), score=3), 6.0),
-    ]
+def test_many_runs_without_a_word_move_a_record_by_one_place_at_most() -> None:
+    weak = head("weak", weak={"success": 0, "failure": 10_000})
+
+    ranked = rank([(weak, 0.5), (head("near"), 0.42), (head("far"), 0.3)])
+    few = rank([(head("few", weak={"success": 0, "failure": 3}), 0.5), (head("near"), 0.47)])
+
+    assert names(ranked) == ["near", "weak", "far"]
+    assert names(few) == ["few", "near"]
+
+
+def lesson(row_id: str, task: str, later_s: float = 0.0) -> Row:
+    return knowledge_row(row_id, task=task, content="x") | {"created_at": iso(START + later_s)}
+
+
+def compared(old: Row, new: Row, relevance: tuple[float, float]) -> list[str]:
+    hits = [(head(row["id"], ordinal), share) for ordinal, (row, share) in enumerate(zip((old, new), relevance))]  # noqa: B905 -- two pairs
+    return names(rank(hits, rows=[old, new]))
+
+
+def test_the_newer_of_two_that_say_the_same_about_the_same_thing_comes_first() -> None:
+    old, new = lesson("old", "reset the router password"), lesson("new", "reset the router password now", DAY)
+
+    assert compared(old, new, (0.5, 0.4)) == ["new", "old"]
+    assert compared(old, new, (0.5, 0.2)) == ["old", "new"]
+
+
+@pytest.mark.parametrize(
+    ("task", "later_s"), [("paint the garden fence", DAY), ("reset the router password now", 1.0)], ids=str
+)
+def test_age_decides_nothing_between_other_subjects_or_records_saved_together(task: str, later_s: float) -> None:
+    old = lesson("old", "reset the router password")
+
+    assert compared(old, lesson("new", task, later_s), (0.5, 0.4)) == ["old", "new"]
+
+
+def test_a_newer_record_that_lacks_most_of_the_asked_words_does_not_come_first() -> None:
+    old, new = lesson("old", "reset the router password of the guests"), lesson("new", "reset the router", DAY)
+    hits = [(head("old", 0), 0.5), (head("new", 1), 0.4)]
+    asked = {"old": ["guests", "password", "router"], "new": ["router"]}
+
+    assert names(rank(hits, rows=[old, new], matched=lambda row: asked[row["id"]])) == ["old", "new"]
+
+
+def test_a_near_scope_and_a_profile_come_first_among_equals_only() -> None:
     ann = caller(user_id="ann", team_id="web")
+    equal = [
+        (head("public", scopes=["public"]), 0.5),
+        (head("team", scopes=["team:web"]), 0.49),
+        (head("mine", scopes=["user:ann"]), 0.48),
+        (head("profile", scopes=["public"], types=("user_profile",)), 0.48),
+    ]
 
-    assert chosen(hits, 4, Order.AUTO, ann) == ["profile", "mine", "team", "public"]
-    assert chosen(hits, 4, Order.SCOPE, ann) == ["mine", "team", "public", "profile"]
-    assert chosen(hits, 4, Order.QUALITY, ann) == ["public", "team", "mine", "profile"]
+    assert names(rank(equal, ann)) == ["profile", "mine", "team", "public"]
+    assert names(rank([(equal[0][0], 0.6), *equal[1:]], ann))[0] == "public"
+    assert names(rank(equal, ann, order=Order.SCOPE)) == ["mine", "team", "public", "profile"]
+    assert names(rank(equal)) == ["public", "team", "mine", "profile"]
+
+
+def test_a_models_order_is_the_relevance_and_no_votes_overrule_it() -> None:
+    praised = voted("praised", VoteKind.HELPFUL, 40)
+    picks = [
+        SearchHit(head("first"), 0.0, (StageScore(ROUTING, 1, None),)),
+        SearchHit(head("second"), 0.0, (StageScore(ROUTING, 2, None),)),
+        SearchHit(head("third"), 0.0, (StageScore(ROUTING, 3, None),)),
+        SearchHit(praised, 0.9, (StageScore(ROUTING, 4, None),)),
+    ]
+    inputs = RankingInputs(
+        local(), Order.AUTO, 4, START, lambda row_id: knowledge_row(row_id, task=row_id), lambda _row: []
+    )
+
+    ranked = rank_hits(picks, inputs)
+
+    assert [hit.relevance for hit in ranked if hit.summary.id == "first"] == [1.0]
+    assert names(ranked)[0] == "first"
+
+
+def test_fresh_evidence_outweighs_old() -> None:
+    row: Row = knowledge_row("a")
+    for _ in range(5):
+        row = evidence.with_feedback(row, Feedback(helpful_case={}), START)
+    votes = evidence.weigh_votes(row["eval"])
+
+    now, later = [evidence.sum_votes(votes, START + days * DAY, 90.0).helpful for days in (0, 90)]
+
+    assert later == pytest.approx(now / 2)
+
+
+def test_the_worked_example_of_the_documentation() -> None:
+    rows: list[Row] = [
+        lesson("a", "reset the router password"),
+        lesson("b", "reset the guest router password in the new app", DAY),
+        lesson("c", "print the guest list", DAY),
+    ]
+    kinds = [[VoteKind.HELPFUL] * 6 + [VoteKind.PASSED_OVER] * 4, [VoteKind.HELPFUL] * 4, []]
+    for index, votes in enumerate(kinds):
+        for number, kind in enumerate(votes):
+            rows[index] = evidence.with_vote(rows[index], kind, START, Voter("user:li", f"goal {number}"))
+    hits = [
+        (summarize(row, ordinal, 1), relevance)
+        for (ordinal, row), relevance in zip(enumerate(rows), (0.52, 0.48, 0.14), strict=True)
+    ]
+    asked = {"reset", "guest", "router", "password"}
+
+    ranked = rank(hits, rows=rows, matched=lambda row: sorted(asked.intersection(row["task"].split())))
+
+    figures = [(hit.summary.id, round(hit.evidence, 2), hit.newer, round(hit.worth, 2)) for hit in ranked]
+    assert figures == [("b", 1.61, 1.5, 1.16), ("a", 0.77, 1.0, 0.4), ("c", 1.0, 1.0, 0.14)]

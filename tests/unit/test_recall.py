@@ -37,7 +37,7 @@ class Records:
         if self.error is not None:
             raise self.error
         rows = [
-            {"id": one, "task": f"task {one}", "content": "x" * 1000, "types": ["tool"], "quality_score": 4.0}
+            {"id": one, "task": f"task {one}", "content": "x" * 1000, "types": ["tool"], "relevance": 0.5}
             for one in self.ids
         ]
         return KnowledgeFound(rows, 2, degraded=self.degraded)

@@ -63,7 +63,7 @@ async def search(
     return await hub.knowledge.search.search(ctx or local(), SearchQuery(text, top_k=top_k, **rest))
 
 
-async def test_what_the_model_picks_goes_before_what_was_recalled(tmp_path: Path) -> None:
+async def test_only_what_the_model_picks_is_answered(tmp_path: Path) -> None:
     chat = QueuedChat([picking("b"), picking("b", "a")])
     async with hub_with(tmp_path, chat) as hub:
         await save(hub, "a", "b", "c", "d")
@@ -72,7 +72,8 @@ async def test_what_the_model_picks_goes_before_what_was_recalled(tmp_path: Path
         both = await search(hub, order=Order.RELEVANCE, top_k=3)
 
     assert named(first) == ["b"]
-    assert (named(both)[:2], len(both.records)) == (["b", "a"], 3)
+    assert named(both) == ["b", "a"]
+    assert both.routed == [record["id"] for record in both.records]
     assert first.degraded == []
 
 
@@ -89,7 +90,7 @@ async def test_the_model_brings_in_what_shares_no_word_with_the_question(tmp_pat
     assert why["recall"] == {"stage": "routing", "rank": 1, "score": None, "matched": []}
 
 
-async def test_quality_chooses_from_the_pool_that_was_routed(tmp_path: Path) -> None:
+async def test_votes_and_scores_do_not_overrule_the_model(tmp_path: Path) -> None:
     chat = QueuedChat([picking("low", "fine")])
     async with hub_with(tmp_path, chat) as hub:
         await save(hub, "low", score=3)
@@ -98,7 +99,7 @@ async def test_quality_chooses_from_the_pool_that_was_routed(tmp_path: Path) -> 
 
         found = await search(hub, top_k=1)
 
-    assert named(found) == ["fine"]
+    assert named(found) == ["low"]
     assert chat.shown()["most"] == 2
 
 
@@ -133,16 +134,13 @@ async def test_beyond_the_budget_the_model_chooses_among_what_was_recalled(tmp_p
     assert sorted(one["task"] for one in chat.shown(1)["candidates"]) == ["wait a", "wait b"]
 
 
-async def test_recall_fills_what_the_model_leaves_and_no_pick_at_all_is_an_answer(tmp_path: Path) -> None:
-    async with hub_with(tmp_path / "plain") as plain:
-        await save(plain, "a", "b", "c")
-        without = named(await search(plain, top_k=2))
-    async with hub_with(tmp_path / "routed", QueuedChat([{"ids": []}])) as hub:
+async def test_an_empty_list_means_that_nothing_fits(tmp_path: Path) -> None:
+    async with hub_with(tmp_path, QueuedChat([{"ids": []}])) as hub:
         await save(hub, "a", "b", "c")
 
         found = await search(hub, top_k=2)
 
-    assert (named(found), found.degraded) == (without, [])
+    assert (named(found), found.routed, found.degraded) == ([], [], [])
 
 
 @pytest.mark.parametrize(
@@ -154,7 +152,7 @@ async def test_a_model_that_fails_leaves_recalls_order_and_is_named(tmp_path: Pa
 
         found = await search(hub, top_k=2, order=Order.RELEVANCE)
 
-    assert (named(found), found.degraded) == (["c", "b"], ["llm"])
+    assert (named(found), found.routed, found.degraded) == (["c", "b"], None, ["llm"])
 
 
 @pytest.mark.parametrize(("records", "top_k", "asked"), [(0, 5, 0), (1, 1, 0), (5, 5, 0), (6, 5, 1)])
@@ -167,7 +165,7 @@ async def test_the_model_is_not_asked_where_there_is_nothing_to_choose(
 
         found = await search(hub, top_k=top_k)
 
-    assert (len(chat.questions), len(found.records)) == (asked, min(records, top_k))
+    assert (len(chat.questions), len(found.records)) == (asked, 0 if asked else min(records, top_k))
 
 
 async def test_routing_can_be_turned_off(tmp_path: Path) -> None:
@@ -196,7 +194,7 @@ async def test_what_is_deleted_or_hidden_while_the_model_thinks_is_not_answered(
 
         found = await search(hub, top_k=2, ctx=caller(user_id="li"))
 
-    assert sorted(named(found)) == ["more", "stays"]
+    assert named(found) == ["stays"]
 
 
 async def test_decisions_are_kept_in_the_log_and_erasing_a_record_takes_them_along(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ WORDS = ["login", "selenium", "cookie", "proxy", "retry", "timeout", "browser", 
 WORDS += ["反爬", "检测", "登录", "网站", "等待", "元素", "浏览器", "数据库"]
 
 
-ALL = SearchQuery("", top_k=200, order=Order.RELEVANCE)
+ALL = SearchQuery("", top_k=200, order=Order.RELEVANCE, min_relevance=0.0)
 
 
 async def found(hub: Hub, text: str, ctx: RequestContext | None = None, query: SearchQuery = ALL) -> list[str]:

@@ -17,7 +17,7 @@ from knowhub.core.store_results import SnapshotReason, SnapshotRow
 from knowhub.engine.view import AccountView
 from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, ROOT_ID, LinkRequest, NewInfo, NewKeyword, RelationType
 from knowhub.keywords.service import Deletion
-from knowhub.knowledge.feedback.evidence import VOTES
+from knowhub.knowledge.feedback.outcomes import OUTCOMES
 from knowhub.knowledge.model import COLLECTION, Feedback, OnConflict
 from knowhub.settings import Settings
 from knowhub.stores.files.filesystem import RealFileSystem
@@ -185,11 +185,11 @@ async def test_what_is_decided_before_a_restore_in_its_batch_is_told_as_it_was(t
             answers = await asyncio.gather(*(hub.store.commit("default", OWNER, decide) for decide in deeds))
 
     assert isinstance(answers[2], Unchanged)
-    assert answers[2].answer == [((VOTES, "old"), {"version": 1, "text": "as it was"}), ((VOTES, "new"), None)]
+    assert answers[2].answer == [((OUTCOMES, "old"), {"version": 1, "text": "as it was"}), ((OUTCOMES, "new"), None)]
 
 
 def noting(row_id: str, text: str) -> Callable[[AccountView], Draft | Unchanged]:
-    return lambda _view: Draft("note", [Write(VOTES, row_id, {"version": 1, "text": text})])
+    return lambda _view: Draft("note", [Write(OUTCOMES, row_id, {"version": 1, "text": text})])
 
 
 async def test_rows_that_were_erased_since_stay_erased_and_are_named(tmp_path: Path) -> None:

@@ -64,7 +64,9 @@ def live(hub: Hub) -> set[int]:
 
 
 async def answer(hub: Hub, text: str) -> KnowledgeSearchResult:
-    return await hub.knowledge.search.search(local(), SearchQuery(text, top_k=10, order=Order.RELEVANCE, explain=True))
+    return await hub.knowledge.search.search(
+        local(), SearchQuery(text, top_k=10, order=Order.RELEVANCE, explain=True, min_relevance=0.0)
+    )
 
 
 def ids(found: KnowledgeSearchResult) -> list[str]:

@@ -1,51 +1,144 @@
-"""What votes weigh as rows: where nobody is told apart, where records become one, and in a record's head."""
+"""Votes on a record: what counts for the ranking is bounded, whoever votes and however often."""
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from knowhub.knowledge import table
+from knowhub.core.operation import Row
 from knowhub.knowledge.evolve.merging import merge_evaluation
 from knowhub.knowledge.feedback import evidence
+from knowhub.knowledge.feedback.evidence import Evidence, VoteKind, Voter
 from knowhub.knowledge.model import Feedback
 from tests.builders import START, knowledge_row
 
-
-def evaluation(helpful: int, harmful: int, effective: tuple[int, int] | None = None) -> dict[str, Any]:
-    row: dict[str, Any] = {**knowledge_row()["eval"], "helpful": helpful, "harmful": harmful}
-    return row if effective is None else row | {"effective": dict(zip(("helpful", "harmful"), effective, strict=True))}
+HELPFUL, HARMFUL = Feedback(helpful_case={}), Feedback(harmful_case={})
 
 
-def test_evidence_of_nobody_in_particular_weighs_each_time() -> None:
-    row = knowledge_row() | {"eval": evaluation(5, 2, (2, 1))}
-
-    after = evidence.with_feedback(row, Feedback(helpful_case={}, harmful_case={}), START)
-
-    assert after["eval"]["effective"] == {"helpful": 3, "harmful": 2}
-    assert (after["eval"]["helpful"], row["eval"]["effective"]["helpful"]) == (6, 2)
+def count(row: Row, now: float = START) -> Evidence:
+    return evidence.sum_votes(evidence.weigh_votes(row["eval"]), now)
 
 
-def test_a_record_is_ranked_by_what_its_votes_weigh() -> None:
-    weighed, counted = (
-        table.summarize(knowledge_row() | {"eval": one}, 1, 1) for one in (evaluation(1, 9, (1, 1)), evaluation(1, 9))
-    )
+def vote(row: Row, feedback: Feedback, times: int = 1, voter: Voter | None = None) -> Row:
+    for _ in range(times):
+        row = evidence.with_feedback(row, feedback, START, voter)
+    return row
 
-    assert [evidence.summary_quality(one) for one in (weighed, counted)] == [2.0, -14.0]
+
+def imported(**fields: Any) -> Row:  # noqa: ANN401 -- any figure
+    row = knowledge_row()
+    return row | {"eval": row["eval"] | fields}
+
+
+def test_a_new_record_has_no_evidence_and_is_neutral() -> None:
+    row = knowledge_row()
+
+    assert count(row) == (0.0, 0.0, 0.0)
+    assert count(row).confidence == row["eval"]["confidence"] == 0.5
+
+
+def test_a_voter_counts_once_for_a_goal_and_the_last_word_counts() -> None:
+    row = vote(knowledge_row(), HELPFUL, 10, Voter("user:li", "goal"))
+    changed = vote(row, HARMFUL, 1, Voter("user:li", "goal"))
+    other = vote(row, HELPFUL, 1, Voter("user:li", "other goal"))
+
+    assert count(row) == (1.0, 0.0, 0.0)
+    assert count(changed) == (0.0, 1.0, 0.0)
+    assert count(other).helpful == pytest.approx(1.9)
+    assert changed["eval"]["helpful"] == 11
+
+
+def test_votes_without_a_goal_count_less_each_time() -> None:
+    weights = [count(vote(knowledge_row(), HELPFUL, times, Voter("user:li"))).helpful for times in (1, 2, 3, 10_000)]
+
+    assert weights[0] == 1.0
+    assert weights[1] == pytest.approx(1.45)
+    assert all(one < other for one, other in pairwise(weights))
+    assert weights[-1] < 2
+
+
+def test_ten_thousand_votes_of_one_voter_leave_the_votes_of_others() -> None:
+    row = vote(vote(knowledge_row(), HELPFUL, 1, Voter("user:chen", "goal")), HARMFUL, 10_000, Voter("user:li"))
+
+    assert row["eval"]["harmful"] == 10_000
+    assert (count(row).helpful > 0.5, count(row).harmful < 2) == (True, True)
+    assert not evidence.is_sunk(row["eval"]["score"], count(row))
+
+
+def test_ten_thousand_voters_weigh_less_than_ten_votes() -> None:
+    row: Row = knowledge_row()
+    for number in range(10_000):
+        row = vote(row, HARMFUL, 1, Voter(f"user:{number}", "goal"))
+
+    assert 9 < count(row).harmful < 10
+    assert len(row["eval"]["votes"]) == 40
+    assert evidence.is_sunk(row["eval"]["score"], count(row))
+    assert 0 < row["eval"]["confidence"] < 0.5
+
+
+def test_to_be_passed_over_ranks_and_changes_no_counter() -> None:
+    row = evidence.with_vote(knowledge_row(), VoteKind.PASSED_OVER, START, Voter("user:li", "goal"))
+
+    assert count(row) == (0.0, 0.0, 1.0)
+    assert {name: row["eval"][name] for name in ("helpful", "harmful", "confidence")} == {
+        "helpful": 1,
+        "harmful": 0,
+        "confidence": 0.5,
+    }
+
+
+def test_weak_evidence_is_counted_apart() -> None:
+    row = evidence.with_weak_evidence(knowledge_row(), START, has_succeeded=True)
+    row = evidence.with_weak_evidence(row, START, has_succeeded=False)
+
+    assert row["eval"]["weak"] == {"success": 1, "failure": 1}
+    assert (count(row), row["eval"]["helpful"], row["eval"]["harmful"]) == ((0.0, 0.0, 0.0), 1, 0)
+
+
+def test_a_restored_record_begins_anew() -> None:
+    sunk: Row = knowledge_row()
+    for number in range(5):
+        sunk = vote(sunk, HARMFUL, 1, Voter(f"user:{number}", "goal"))
+
+    restored = evidence.with_vote(sunk, VoteKind.RESTORED, START, Voter("user:li"))
+
+    assert evidence.is_sunk(3, count(sunk))
+    assert (count(restored), restored["eval"]["harmful"]) == ((0.0, 0.0, 0.0), 5)
+    assert count(vote(restored, HELPFUL)).helpful == 1.0
 
 
 @pytest.mark.parametrize(
-    ("survivor", "source", "effective"),
+    ("fields", "helpful", "harmful"),
     [
-        (evaluation(3, 0), evaluation(4, 2), None),
-        (evaluation(3, 0, (2, 0)), evaluation(4, 2), {"helpful": 5, "harmful": 2}),
-        (evaluation(3, 0), evaluation(4, 2, (1, 1)), {"helpful": 3, "harmful": 1}),
-        (evaluation(3, 0, (2, 0)), evaluation(4, 2, (2, 1)), {"helpful": 3, "harmful": 1}),
+        ({"helpful": 4}, 2.71, 0.0),
+        ({"helpful": 1, "harmful": 2}, 0.0, 1.9),
+        ({"helpful": 2, "helpful_history": [{"timestamp": "2026-03-05T12:00:00Z"}]}, 1.0, 0.0),
+        ({"helpful": 1_000_000}, 9.85, 0.0),
     ],
 )
-def test_what_records_weigh_that_become_one_adds_up(
-    survivor: dict[str, Any], source: dict[str, Any], effective: dict[str, int] | None
+def test_the_counters_of_earlier_versions_and_imports_are_votes(
+    fields: dict[str, Any], helpful: float, harmful: float
 ) -> None:
-    joined = merge_evaluation(survivor, [source])
+    found = count(imported(**fields))
 
-    assert joined.get("effective") == effective
-    assert (joined["helpful"], joined["harmful"]) == (6, 2)
+    assert [found.helpful, found.harmful] == pytest.approx([helpful, harmful], abs=0.01)
+
+
+def test_the_first_vote_keeps_what_the_counters_said_and_drops_the_old_weight() -> None:
+    row = vote(imported(helpful=3, effective={"helpful": 2, "harmful": 0}), HELPFUL, 1, Voter("user:li", "goal"))
+
+    assert count(row).helpful == pytest.approx(2.71, abs=0.01)
+    assert "effective" not in row["eval"]
+
+
+def test_merged_records_have_the_votes_of_all() -> None:
+    one = vote(knowledge_row("a"), HELPFUL, 1, Voter("user:li", "goal"))["eval"]
+    other = vote(knowledge_row("b"), HARMFUL, 1, Voter("user:chen", "goal"))["eval"] | {
+        "weak": {"success": 2, "failure": 1}
+    }
+
+    joined = merge_evaluation(one, [other], START)
+
+    assert [item["kind"] for item in joined["votes"]] == ["helpful", "harmful"]
+    assert joined["weak"] == {"success": 2, "failure": 1}
+    assert (joined["helpful"], joined["harmful"]) == (2, 1)

@@ -277,3 +277,40 @@ async def test_a_batch_takes_a_thousand_items_and_no_more(api: httpx.AsyncClient
     assert (refused.status_code, taken.status_code, empty.status_code) == (422, 201, 422)
     assert refused.json()["errors"][0]["field"] == empty.json()["errors"][0]["field"] == "items"
     assert len({record["id"] for record in taken.json()["results"]}) == 1000
+
+
+async def test_saving_what_equals_a_record_with_evidence_against_it_brings_that_one_back(
+    api: httpx.AsyncClient, saved: Saved
+) -> None:
+    record = await saved("wait for the element")
+    for number in range(4):
+        goal = {"session_id": f"s{number}", "goal_id": "g", "outcome": "failure", "wrong": [record["id"]]}
+        await api.post("/api/knowledge/outcome", json=goal)
+    found = {"q": "wait for the element"}
+    before = (await api.get("/api/knowledge/search", params=found)).json()["results"]
+
+    again = await api.post("/api/knowledge", json={"content": "wait for the element"})
+    once_more = await api.post("/api/knowledge", json={"content": "wait for the element"})
+    after = (await api.get("/api/knowledge/search", params=found)).json()["results"]
+    undone = await api.post(f"/api/operations/{again.json()['operation_id']}/undo")
+
+    assert [item.get("warning") is not None for item in (*before, *after)] == [True, False]
+    assert (again.status_code, again.json()["duplicate_of"], again.json()["restored"]) == (200, record["id"], True)
+    assert (once_more.json()["operation_id"], "restored" in once_more.json()) == (None, False)
+    assert after[0]["eval"]["effective"] == {"helpful": 0.0, "harmful": 0.0}
+    assert after[0]["eval"]["harmful"] == 4
+    assert undone.status_code == 200
+    assert "warning" in (await api.get("/api/knowledge/search", params=found)).json()["results"][0]
+
+
+async def test_a_batch_brings_an_equal_record_back_too(api: httpx.AsyncClient, saved: Saved) -> None:
+    record = await saved("wait for the element")
+    for number in range(4):
+        goal = {"session_id": f"s{number}", "goal_id": "g", "outcome": "failure", "wrong": [record["id"]]}
+        await api.post("/api/knowledge/outcome", json=goal)
+
+    items = [{"content": "wait for the element"}, {"content": "new"}, {"content": "wait for the element"}]
+    answer = (await api.post("/api/knowledge/batch", json={"items": items})).json()
+
+    assert [item.get("restored", False) for item in answer["results"]] == [True, False, True]
+    assert [item["duplicate_of"] for item in answer["results"]] == [record["id"], None, record["id"]]

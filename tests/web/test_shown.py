@@ -17,6 +17,12 @@ async def search(api: httpx.AsyncClient, q: str = "wait", **params: str | int) -
     return {one["content"]: one.get("shown") for one in answer["results"]}
 
 
+async def tags_of(api: httpx.AsyncClient, q: str = "wait", **params: str | int) -> dict[str, str]:
+    """Return the tag of each result by its id, best first."""
+    answer = (await api.get("/api/knowledge/search", params={"q": q, **params})).json()
+    return {one["id"]: one["tag"] for one in answer["results"]}
+
+
 async def outcome(api: httpx.AsyncClient, **fields: Any) -> dict[str, Any]:  # noqa: ANN401 -- any field of the body
     response = await api.post("/api/knowledge/outcome", json={"is_helpful": True} | fields)
     assert response.status_code == 200, response.text
@@ -124,53 +130,177 @@ async def test_what_was_shown_already_is_not_written_again(api: httpx.AsyncClien
     assert hub.store.last_seq == before
 
 
-async def test_an_outcome_is_evidence_for_all_that_was_shown_for_the_goal(api: httpx.AsyncClient, saved: Saved) -> None:
-    first, second, other = await saved("wait a"), await saved("wait b"), await saved("zebra")
+def statuses(answer: dict[str, Any]) -> dict[str, tuple[str, str]]:
+    return {one["knowledge_id"]: (one["status"], one["evidence"]) for one in answer["results"]}
+
+
+async def read_eval(api: httpx.AsyncClient, record: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = (await api.get(f"/api/knowledge/{record['id']}")).json()["eval"]
+    return found
+
+
+async def test_results_have_short_tags_in_the_order_in_which_the_goal_was_shown_them(
+    api: httpx.AsyncClient, saved: Saved
+) -> None:
+    first = await saved("wait a")
+    goal: dict[str, Any] = {"session_id": "s", "goal_id": "g"}
+
+    assert await tags_of(api, **goal) == {first["id"]: "a"}
+    second = await saved("wait b")
+    assert await tags_of(api, **goal) == {first["id"]: "a", second["id"]: "b"}
+    assert (await tags_of(api, session_id="s", goal_id="other", top_k=1)).popitem()[1] == "a"
+
+
+async def test_evidence_goes_to_what_was_used_and_counts_against_what_was_passed_over_for_it(
+    api: httpx.AsyncClient, saved: Saved
+) -> None:
+    for name in ("one", "two", "three"):
+        await saved(f"wait {name}")
+    goal: dict[str, Any] = {"session_id": "s", "goal_id": "g"}
+    above, used, below = [{"id": row_id} for row_id in await tags_of(api, **goal)]
+
+    told = await outcome(api, **goal, used=["b"], case={"task": "t", "outcome": "成功"})
+
+    assert statuses(told) == {used["id"]: ("applied", "helpful"), above["id"]: ("applied", "passed_over")}
+    assert [await evidence(api, one) for one in (above, used, below)] == [(1, 0), (2, 0), (1, 0)]
+    assert [case["outcome"] for case in (await read_eval(api, used))["helpful_history"]] == ["成功"]
+    assert "votes" not in await read_eval(api, below)
+
+
+async def test_what_another_search_of_the_goal_showed_was_not_passed_over(api: httpx.AsyncClient, saved: Saved) -> None:
+    first, second = await saved("wait"), await saved("zebra")
+    goal: dict[str, Any] = {"session_id": "s", "goal_id": "g"}
+    await search(api, **goal)
+    await search(api, "zebra", **goal)
+
+    told = await outcome(api, **goal, used=[second["id"]])
+
+    assert statuses(told) == {second["id"]: ("applied", "helpful")}
+    assert "votes" not in await read_eval(api, first)
+
+
+async def test_nothing_said_is_weak_evidence_that_no_counter_shows(api: httpx.AsyncClient, saved: Saved) -> None:
+    record, other = await saved("wait a"), await saved("zebra")
     await search(api, session_id="s", goal_id="g")
     await search(api, "zebra", session_id="s", goal_id="other")
 
-    told = await outcome(api, session_id="s", goal_id="g", case={"task": "t", "outcome": "成功"})
+    told = await outcome(api, session_id="s", goal_id="g", is_helpful=False)
 
-    assert told["count"] == 2
-    assert sorted(one["knowledge_id"] for one in told["results"]) == sorted([first["id"], second["id"]])
-    assert {one["status"] for one in told["results"]} == {"applied"}
-    assert [await evidence(api, one) for one in (first, second, other)] == [(2, 0), (2, 0), (1, 0)]
-    record = (await api.get(f"/api/knowledge/{first['id']}")).json()
-    assert [case["outcome"] for case in record["eval"]["helpful_history"]] == ["成功"]
+    assert statuses(told) == {record["id"]: ("applied", "weak")}
+    assert await evidence(api, record) == (1, 0)
+    assert (await read_eval(api, record))["weak"] == {"success": 0, "failure": 1}
+    assert "weak" not in await read_eval(api, other)
 
 
-async def test_an_outcome_that_is_told_again_counts_once_and_one_that_differs_counts_too(
+async def test_a_failure_blames_only_what_was_said_to_be_wrong_or_no_help(api: httpx.AsyncClient, saved: Saved) -> None:
+    for name in ("one", "two", "three"):
+        await saved(f"wait {name}")
+    goal: dict[str, Any] = {"session_id": "s", "goal_id": "g"}
+    used, wrong, useless = await tags_of(api, **goal)
+    fields = {"outcome": "failure", "is_helpful": None, "used": ["a"], "wrong": ["b"], "not_helpful": [useless]}
+
+    told = await outcome(api, **goal, **fields, reason="the button has moved")
+
+    assert statuses(told) == {
+        used: ("applied", "weak"),
+        wrong: ("applied", "harmful"),
+        useless: ("applied", "harmful"),
+    }
+    assert [await evidence(api, {"id": one}) for one in (used, wrong, useless)] == [(1, 0), (1, 1), (1, 1)]
+    assert (await read_eval(api, {"id": wrong}))["harmful_history"][0]["reason"] == "the button has moved"
+
+
+@pytest.mark.parametrize("fields", [{}, {"used": ["a"]}, {"wrong": ["a"]}])
+async def test_a_cause_outside_knowledge_is_no_evidence(
+    api: httpx.AsyncClient, saved: Saved, fields: dict[str, Any]
+) -> None:
+    record = await saved("wait a")
+    await search(api, session_id="s", goal_id="g")
+
+    told = await outcome(api, session_id="s", goal_id="g", outcome="external", is_helpful=None, **fields)
+
+    assert (statuses(told), told["operation_id"]) == ({record["id"]: ("not_counted", "none")}, None)
+    assert (await api.get(f"/api/knowledge/{record['id']}")).json()["version"] == 1
+
+
+async def test_nothing_that_helped_is_no_evidence_against_what_was_shown(api: httpx.AsyncClient, saved: Saved) -> None:
+    record = await saved("wait a")
+    await search(api, session_id="s", goal_id="g")
+
+    assert await outcome(api, session_id="s", goal_id="g", used=[]) == {"results": [], "count": 0, "operation_id": None}
+    assert (await api.get(f"/api/knowledge/{record['id']}")).json()["version"] == 1
+
+
+async def test_unknown_foreign_and_repeated_names_are_answered_and_the_others_count(
+    api: httpx.AsyncClient, saved: Saved
+) -> None:
+    record = await saved("wait a", scopes=["public"])
+    hidden = await saved("wait secret", user_id="chen")
+    elsewhere = await saved("zebra", scopes=["public"])
+    goal = {"session_id": "s", "goal_id": "g", "user_id": "li"}
+    await search(api, **goal)
+    names = ["a", record["id"], "a", "q", hidden["id"], "knowledge-0", elsewhere["id"]]
+
+    told = await outcome(api, **goal, used=names)
+
+    assert statuses(told) == {
+        record["id"]: ("applied", "helpful"),
+        "q": ("unknown", "none"),
+        hidden["id"]: ("unknown", "none"),
+        "knowledge-0": ("unknown", "none"),
+        elsewhere["id"]: ("applied", "helpful"),
+    }
+    assert [await evidence(api, one) for one in (record, hidden, elsewhere)] == [(2, 0), (1, 0), (2, 0)]
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"is_helpful": None}, "outcome or is_helpful"),
+        ({"outcome": "failure"}, "contradict"),
+        ({"used": ["a"], "wrong": ["a"]}, "name it once"),
+        ({"is_helpful": None, "outcome": "maybe"}, "external"),
+    ],
+)
+async def test_an_outcome_that_contradicts_itself_is_refused(
+    api: httpx.AsyncClient, fields: dict[str, Any], said: str
+) -> None:
+    answer = await api.post("/api/knowledge/outcome", json={"session_id": "s", "is_helpful": True} | fields)
+
+    assert (answer.status_code, said in answer.text) == (422, True), answer.text
+
+
+async def test_an_outcome_that_is_told_again_counts_once_and_one_that_says_more_counts_too(
     api: httpx.AsyncClient, saved: Saved
 ) -> None:
     record = await saved("wait a")
     await search(api, session_id="s", goal_id="g")
     goal = {"session_id": "s", "goal_id": "g"}
 
-    await outcome(api, **goal)
-    again = await outcome(api, **goal)
-    harmful = await outcome(api, is_helpful=False, **goal)
-    newer = await saved("wait b")
-    await search(api, **goal)
-    once_more = await outcome(api, **goal)
+    await outcome(api, **goal, used=["a"])
+    again = await outcome(api, **goal, used=["a"])
+    corrected = await outcome(api, **goal, wrong=["a"])
 
-    status = {record["id"]: "counted_before"}
-    assert (again["operation_id"], {one["knowledge_id"]: one["status"] for one in again["results"]}) == (None, status)
-    assert harmful["operation_id"] is not None
-    assert {one["knowledge_id"]: one["status"] for one in once_more["results"]} == status | {newer["id"]: "applied"}
-    assert (await evidence(api, record), await evidence(api, newer)) == ((2, 1), (2, 0))
+    assert (again["operation_id"], statuses(again)) == (None, {record["id"]: ("counted_before", "helpful")})
+    assert statuses(corrected) == {record["id"]: ("applied", "harmful")}
+    assert await evidence(api, record) == (2, 1)
+    found = (await api.get("/api/knowledge/search", params={"q": "wait"})).json()["results"][0]
+    assert found["eval"]["effective"] == {"helpful": 0.0, "harmful": 1.0}
 
 
 async def test_an_outcome_is_undone_as_one_and_can_then_be_told_anew(api: httpx.AsyncClient, saved: Saved) -> None:
     record = await saved("wait a")
     await search(api, session_id="s")
-    told = await outcome(api, session_id="s")
+    told = await outcome(api, session_id="s", used=["a"])
+    await outcome(api, session_id="other", used=[record["id"]])
 
     undone = await api.post(f"/api/operations/{told['operation_id']}/undo")
 
     assert undone.status_code == 200, undone.text
-    assert await evidence(api, record) == (1, 0)
-    assert (await outcome(api, session_id="s"))["operation_id"] is not None
     assert await evidence(api, record) == (2, 0)
+    assert len((await read_eval(api, record))["votes"]) == 1
+    assert (await outcome(api, session_id="s", used=["a"]))["operation_id"] is not None
+    assert await evidence(api, record) == (3, 0)
 
 
 async def test_a_retried_outcome_is_answered_as_the_first(api: httpx.AsyncClient, saved: Saved) -> None:
@@ -193,7 +323,7 @@ async def test_nothing_shown_is_nothing_to_tell_and_what_is_gone_or_hidden_gets_
     await api.delete(f"/api/knowledge/{gone['id']}")
     await api.patch(f"/api/knowledge/{hidden['id']}", json={"scopes": ["user:chen"]})
 
-    told = await outcome(api, session_id="s", user_id="li")
+    told = await outcome(api, session_id="s", user_id="li", is_helpful=True)
 
     assert nothing == {"results": [], "count": 0, "operation_id": None}
     assert told == {"results": [], "count": 0, "operation_id": None}

@@ -353,18 +353,6 @@ async def test_erasing_names_the_record_that_the_text_went_into(api: httpx.Async
     assert "login-2" in (await read(api, first["id"]))["content"]
 
 
-async def test_records_that_only_together_would_be_hidden_stay_apart(api: httpx.AsyncClient, saved: Saved) -> None:
-    pair = [(await saved(text, dedup=False))["id"] for text in (LONG, LONGER)]
-    for row_id in pair:
-        await vote(api, row_id, {"task": "a"}, {"task": "b"}, harmful=True)
-
-    planned, done = await slim(api, dry_run=True), await slim(api)
-
-    assert (planned["merged"], done["merged"], done["skipped_count"]) == ([], [], 1)
-    assert "harmful" in done["skipped"][0]["reason"]
-    assert sorted(await found(api, "Selenium form")) == sorted(pair)
-
-
 async def test_what_was_merged_can_be_superseded_by_its_id(api: httpx.AsyncClient, saved: Saved) -> None:
     first, second = await saved("one"), await saved("one", dedup=False)
     await slim(api)

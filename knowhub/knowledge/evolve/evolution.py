@@ -14,7 +14,7 @@ from knowhub.core.owned_rows import SavedRow
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import decisions
 from knowhub.knowledge.evolve import prompts
-from knowhub.knowledge.feedback.evidence import VoteRecorder
+from knowhub.knowledge.feedback.evidence import Voter, with_feedback
 from knowhub.knowledge.model import Feedback
 from knowhub.knowledge.ports import KnowledgeStore
 from knowhub.knowledge.visibility import get_current_row, redact_row
@@ -152,19 +152,13 @@ class Evolution:
             row = _load_for_rewrite(view, ctx, knowledge_id, expected)
             if not rewrite.is_current(row):
                 raise _RecordChanged
-            votes = VoteRecorder(view, ctx)
-            after = votes.record(row, feedback)
+            after = with_feedback(row, feedback, view.now, Voter(ctx.actor))
             if rewrite.has_changed:
                 after = decisions.with_content(after, rewrite.content or "", row, view.now)
             if after is row:
                 return Unchanged(row)
             op = OP if rewrite.has_changed else "update_knowledge"
-            return Draft(
-                op,
-                [decisions.write(after), *votes.writes()],
-                reply=rewrite.as_answer(),
-                agent_io=rewrite.calls or None,
-            )
+            return Draft(op, [decisions.write(after)], reply=rewrite.as_answer(), agent_io=rewrite.calls or None)
 
         outcome = await self._store.commit(ctx.account, ctx.actor, decide, key)
         if isinstance(outcome, Unchanged):

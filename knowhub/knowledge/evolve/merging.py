@@ -14,7 +14,6 @@ from knowhub.knowledge.model import HISTORY_SHOWN
 
 MAX_MERGED_CHARS = 100_000
 MAX_LISTED = 50
-_FRESH_HELPFUL = 1
 
 # Splits lines and sentences. A full stop ends a sentence only before white space, unlike in `v1.2` and `a.b.com`.
 _END = re.compile(r"\n+|(?<=[.!?])[^\S\n]+|(?<=[。！？])[^\S\n]*")
@@ -38,7 +37,7 @@ def merge_rows(survivor: Row, sources: Sequence[Row], text: tuple[str, str] | No
             **survivor["source"],
             "urls": _merge_values("source.urls", (row["source"]["urls"] for row in (survivor, *sources))),
         },
-        "eval": merge_evaluation(survivor["eval"], [source["eval"] for source in sources]),
+        "eval": merge_evaluation(survivor["eval"], [source["eval"] for source in sources], now),
         "version": next_version(survivor),
         "updated_at": moment,
     }
@@ -68,8 +67,8 @@ def join_contents(survivor: Row, sources: Sequence[Row]) -> str:
     return "\n".join(filter(None, (survivor["content"], *added))) if added else str(survivor["content"])
 
 
-def merge_evaluation(survivor: Mapping[str, Any], sources: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the joined evidence: summed counters, cases in the order of their times, the best score.
+def merge_evaluation(survivor: Mapping[str, Any], sources: Sequence[Mapping[str, Any]], now: float) -> dict[str, Any]:
+    """Return the joined evidence: summed counters, votes and cases in the order of their times, the best score.
 
     The helpful case that every record begins with counts only once.
     """
@@ -81,15 +80,19 @@ def merge_evaluation(survivor: Mapping[str, Any], sources: Sequence[Mapping[str,
         "helpful_history": _merge_history("helpful_history", every),
         "harmful_history": _merge_history("harmful_history", every),
     }
-    if any("effective" in item for item in every):
-        joined["effective"] = _sum_votes([item.get("effective") or item for item in every])
-    return {**joined, "confidence": evidence.update_confidence(survivor, joined)}
+    joined.pop("effective", None)
+    if votes := evidence.merge_votes(every):
+        joined["votes"] = votes
+    weak = [item["weak"] for item in every if "weak" in item]
+    if weak:
+        joined["weak"] = {name: sum(counts[name] for counts in weak) for name in weak[0]}
+    return {**joined, "confidence": evidence.update_confidence(survivor, joined, now)}
 
 
 def _sum_votes(counters: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     first, *others = counters
     return {
-        "helpful": first["helpful"] + sum(max(0, item["helpful"] - _FRESH_HELPFUL) for item in others),
+        "helpful": first["helpful"] + sum(max(0, item["helpful"] - evidence.FRESH_HELPFUL) for item in others),
         "harmful": sum(item["harmful"] for item in counters),
     }
 

@@ -40,7 +40,6 @@ from knowhub.knowledge.evolve.slim_plan import (
     can_merge,
     is_current,
 )
-from knowhub.knowledge.feedback import evidence
 from knowhub.knowledge.model import COLLECTION
 from knowhub.knowledge.ports import KnowledgeIndex, KnowledgeStore
 from knowhub.knowledge.table import find_record
@@ -52,7 +51,6 @@ MOST_SOURCES = 2_500
 _ROWS_PER_OPERATION = 100
 _ROUNDS = 3
 _CHANGED = "one of these was changed meanwhile"
-_HIDDEN = "each is found, and with the harmful cases of all of them the whole would not be"
 
 ChatFor: TypeAlias = Callable[[str | None], AbstractAsyncContextManager[ChatModel | None]]
 """Opens the model with a name, or the configured model for None; it may be None."""
@@ -116,10 +114,6 @@ class MergeReport:
             rows = merge_rows(into, sources, merge.text, view.now)
         except InvalidInput as problem:
             self.failed.append((merge, f"the merged record is not valid: {problem}"))
-            return []
-        joined = rows[0]["eval"]
-        if evidence.quality(joined["score"], joined["helpful"], joined["harmful"]) < 0:
-            self.failed.append((merge, _HIDDEN))
             return []
         self._add(merge, into, rows)
         return rows

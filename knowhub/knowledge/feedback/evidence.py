@@ -1,25 +1,80 @@
-"""Evidence on a record: its counters, its confidence, its quality, and who voted.
+"""Evidence on a record: its counters, the votes that rank it, its confidence and its quality.
 
-Counters and histories keep every vote. Where callers have API keys, only the last vote of each caller counts for the
-quality. That figure is `eval.effective`; it begins with the first vote by a key, from the counters of that moment.
+Counters and histories keep everything that was said. What ranks is bounded: `eval.votes` holds the newest votes, a
+voter counts once for each goal, votes without a goal count less each time, and each new vote makes the older ones weigh
+less.
 """
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from knowhub.core import clock
 from knowhub.core.collection import UndoneRow
-from knowhub.core.operation import Row, View, Write, is_live, next_of, next_version
-from knowhub.core.request_context import RequestContext
-from knowhub.knowledge.model import COLLECTION, HISTORY_SHOWN, Feedback, KnowledgeSummary
+from knowhub.core.operation import Row, next_of
+from knowhub.knowledge.model import HISTORY_SHOWN, Feedback, KnowledgeSummary, WeighedVote
 
-VOTES: Final = "votes"
 _KINDS: Final = ("helpful", "harmful")
-# The last vote counts. The ones before it are needed when it is undone.
-_VOTES_STORED: Final = 3
+FRESH_HELPFUL: Final = 1
+# All votes together weigh less than ten, so that the fortieth before the last weighs next to nothing.
+VOTE_DECAY: Final = 0.9
+VOTES_STORED: Final = 40
+# The last votes of a voter: the ones before the last count when it is undone, or where no goal was named.
+_VOTES_PER_VOTER: Final = 5
+_SIGNED_CHARS: Final = 12
+_REPEATED_SHARE: Final = 0.5
+# As many votes as pull the share of helpful ones halfway from what is expected to what was seen.
+PRIOR_WEIGHT: Final = 5.0
+_NEUTRAL: Final = 0.5
+DEFAULT_HALF_LIFE_DAYS: Final = 365.0
+_DAY_S: Final = 86_400.0
 _CONFIDENCE_DIGITS: Final = 6
+
+
+class VoteKind(StrEnum):
+    """What a vote says. `restored` ends the effect of the votes before it."""
+
+    HELPFUL = "helpful"
+    HARMFUL = "harmful"
+    PASSED_OVER = "passed_over"
+    RESTORED = "restored"
+
+
+@dataclass(frozen=True, slots=True)
+class Voter:
+    """Who votes, and for which goal. A voter without an id is a new one each time."""
+
+    id: str | None = None
+    goal: str | None = None
+
+    def sign(self, row_id: str) -> dict[str, str]:
+        """Return the fields of a vote that tell voters of one record apart. Its readers cannot see who they are."""
+        named = {"voter": self.id, "goal": self.goal}
+        return {name: hash_id([row_id, value])[:_SIGNED_CHARS] for name, value in named.items() if value is not None}
+
+
+class Evidence(NamedTuple):
+    """How much the votes on a record weigh at one moment."""
+
+    helpful: float = 0.0
+    harmful: float = 0.0
+    passed_over: float = 0.0
+
+    def estimate(self, mean: float = _NEUTRAL) -> float:
+        """Return the expected share of helpful votes; `mean` for a record without votes. Passed over counts against."""
+        against = self.harmful + self.passed_over
+        return (self.helpful + PRIOR_WEIGHT * mean) / (self.helpful + against + PRIOR_WEIGHT)
+
+    @property
+    def confidence(self) -> float:
+        """Return how likely it is that the record is right: 0.5 without votes. To be passed over says nothing."""
+        return Evidence(self.helpful, self.harmful).estimate()
+
+
+NO_EVIDENCE: Final = Evidence()
 
 
 def quality(score: int, helpful: int, harmful: int) -> float:
@@ -28,36 +83,88 @@ def quality(score: int, helpful: int, harmful: int) -> float:
 
 
 def summary_quality(summary: KnowledgeSummary) -> float:
-    """Return the quality of a record by its summary."""
+    """Return the quality of a record by its summary: everything that was said counts."""
     return quality(summary.score, summary.helpful, summary.harmful)
 
 
-def confidence(helpful: int, harmful: int) -> float:
-    """Return the share of helpful evidence, with one harmful case assumed: 0.5 for a new record, always below 1."""
-    return helpful / (helpful + harmful + 1)
+def is_sunk(score: int, found: Evidence) -> bool:
+    """Return whether the bounded evidence speaks against a record. It is still found, with a warning."""
+    return score + FRESH_HELPFUL + found.helpful - 2 * found.harmful < 0
 
 
-def with_feedback(row: Row, feedback: Feedback, now: float) -> Row:
+def weigh_votes(evaluation: Mapping[str, Any]) -> tuple[WeighedVote, ...]:
+    """Return the votes that count, newest first, with their weight before age is considered."""
+    if "votes" not in evaluation and evaluation["helpful"] <= FRESH_HELPFUL and not evaluation["harmful"]:
+        return ()
+    counted: list[WeighedVote] = []
+    seen: dict[tuple[str, str | None], int] = {}
+    for vote in reversed(_list_votes(evaluation)):
+        if vote["kind"] == VoteKind.RESTORED:
+            break
+        share, voter = 1.0, vote.get("voter")
+        if voter is not None:
+            key = (voter, vote.get("goal"))
+            repeats = seen[key] = seen.get(key, -1) + 1
+            if repeats and key[1] is not None:
+                continue
+            share = _REPEATED_SHARE**repeats
+        moment = vote.get("timestamp")
+        time = None if moment is None else clock.parse_iso(moment)
+        counted.append(WeighedVote(vote["kind"], share * VOTE_DECAY ** len(counted), time))
+    return tuple(counted)
+
+
+def sum_votes(votes: Sequence[WeighedVote], now: float, half_life_days: float = DEFAULT_HALF_LIFE_DAYS) -> Evidence:
+    """Return what votes weigh at `now`. After `half_life_days` a vote weighs half; one without a time does not age."""
+    sums = dict.fromkeys((VoteKind.HELPFUL, VoteKind.HARMFUL, VoteKind.PASSED_OVER), 0.0)
+    for kind, weight, time in votes:
+        age_days = 0.0 if time is None else max(0.0, now - time) / _DAY_S
+        sums[VoteKind(kind)] += weight * 0.5 ** (age_days / half_life_days)
+    return Evidence(*sums.values())
+
+
+def with_feedback(row: Row, feedback: Feedback, now: float, voter: Voter | None = None) -> Row:
     """Return `row` with evidence added. Histories hold the last 50 cases; the log has all."""
     evaluation = dict(row["eval"])
-    for kind, case in _list_cases(feedback).items():
+    cases = _list_cases(feedback)
+    for kind, case in cases.items():
         evaluation[kind] += 1
-        if "effective" in evaluation:
-            evaluation["effective"] = {**evaluation["effective"], kind: evaluation["effective"][kind] + 1}
         dated = {**case, "timestamp": case.get("timestamp") or clock.iso(now)}
         evaluation[f"{kind}_history"] = [*evaluation[f"{kind}_history"], dated][-HISTORY_SHOWN:]
     if feedback.score is not None:
         evaluation["score"] = feedback.score
-    evaluation["confidence"] = update_confidence(row["eval"], evaluation)
-    if evaluation == row["eval"]:
-        return row
-    return next_of({**row, "eval": evaluation}, row, now)
+    return _with_votes(row, evaluation, [VoteKind(kind) for kind in cases], now, voter or Voter())
 
 
-def update_confidence(before: Mapping[str, Any], after: Mapping[str, Any]) -> float:
+def with_vote(row: Row, kind: VoteKind, now: float, voter: Voter) -> Row:
+    """Return `row` with a vote that ranks it and that the counters and histories do not show."""
+    return _with_votes(row, dict(row["eval"]), [kind], now, voter)
+
+
+def with_weak_evidence(row: Row, now: float, *, has_succeeded: bool) -> Row:
+    """Return `row` counted as shown in a run of which nobody said what helped."""
+    before = row["eval"].get("weak") or {"success": 0, "failure": 0}
+    weak = {
+        "success": before["success"] + int(has_succeeded),
+        "failure": before["failure"] + int(not has_succeeded),
+    }
+    return next_of({**row, "eval": {**row["eval"], "weak": weak}}, row, now)
+
+
+def merge_votes(evaluations: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the votes of several records as those of one, by time; votes without a time come first."""
+    votes = [vote for evaluation in evaluations for vote in _list_votes(evaluation)]
+    return sorted(votes, key=lambda vote: vote.get("timestamp") or "")[-VOTES_STORED:]
+
+
+def confidence(evaluation: Mapping[str, Any], now: float) -> float:
+    """Return the confidence that the votes on a record give it."""
+    return sum_votes(weigh_votes(evaluation), now).confidence
+
+
+def update_confidence(before: Mapping[str, Any], after: Mapping[str, Any], now: float) -> float:
     """Move the confidence as the evidence moved. An imported figure keeps its offset and stays within 0 and 1."""
-    old = confidence(before["helpful"], before["harmful"])
-    new = confidence(after["helpful"], after["harmful"])
+    old, new = confidence(before, now), confidence(after, now)
     current = float(before["confidence"])
     if new > old:
         current += (1 - current) * (new - old) / (1 - old)
@@ -68,80 +175,13 @@ def update_confidence(before: Mapping[str, Any], after: Mapping[str, Any]) -> fl
     return round(current, _CONFIDENCE_DIGITS)
 
 
-class VoteRecorder:
-    """Adds the votes of one caller within one decision. A record may get several."""
-
-    def __init__(self, view: View, ctx: RequestContext) -> None:
-        self._view = view
-        self._ctx = ctx
-        self._rows: dict[str, Row] = {}
-
-    def record(self, row: Row, feedback: Feedback) -> Row:
-        """Return the record with the evidence added."""
-        after = with_feedback(row, feedback, self._view.now)
-        cast = list(_list_cases(feedback))
-        if self._ctx.key_id is None or not cast:
-            return after
-        row_id = f"vote-{hash_id([row['id'], self._ctx.actor])}"
-        before = self._rows.get(row["id"]) or self._view.get(VOTES, row_id) or {}
-        self._rows[row["id"]] = votes = self._add_votes(row_id, row, before, cast)
-        return _with_weight(after, _move_weight(_get_weight(row), before, votes))
-
-    def writes(self) -> list[Write]:
-        """Return the writes of the votes."""
-        return [Write(VOTES, row["id"], row) for row in self._rows.values()]
-
-    def _add_votes(self, row_id: str, row: Row, before: Row, cast: list[str]) -> Row:
-        moment = clock.iso(self._view.now)
-        earlier = before.get("votes", []) if is_live(before or None) else []
-        return {
-            "id": row_id,
-            "knowledge_id": row["id"],
-            "principal": self._ctx.actor,
-            "votes": [*earlier, *({"vote": kind, "timestamp": moment} for kind in cast)][-_VOTES_STORED:],
-            # Votes have the readers and the editors of their record.
-            "scopes": row["scopes"],
-            "owner": row["owner"],
-            "version": next_version(self._view.get(VOTES, row_id)),
-            "created_at": before.get("created_at", moment),
-            "updated_at": moment,
-        }
-
-
 def rebuild_confidence(undone: UndoneRow) -> Row:
     """Return the undone record with the confidence that fits its evidence."""
     before, after, row = undone.change.before, undone.change.after, undone.row
-    if before is None or all(before["eval"][kind] == after["eval"][kind] for kind in _KINDS):
+    if before is None or _list_votes(before["eval"]) == _list_votes(after["eval"]):
         return row
-    return {**row, "eval": {**row["eval"], "confidence": update_confidence(before["eval"], row["eval"])}}
-
-
-def rebuild_weight(undone: UndoneRow) -> Row:
-    """Return the undone record with the weight of the remaining votes."""
-    change, row = undone.change, undone.row
-    if "effective" not in row["eval"]:
-        return row
-    weight = _get_weight(undone.current(COLLECTION, change.id) or row)
-    cast = [votes for (name, _), votes in undone.undone.items() if name == VOTES and votes["knowledge_id"] == change.id]
-    for votes in cast:
-        weight = _move_weight(weight, undone.current(VOTES, votes["id"]) or {}, votes)
-    if not cast and change.before is not None and "effective" not in change.before["eval"]:
-        # `effective` began with this operation; subtract what the operation added.
-        before, after = _get_weight(change.before), _get_weight(change.after)
-        weight = {kind: weight[kind] + before[kind] - after[kind] for kind in _KINDS}
-    return _with_weight(row, weight) if cast or "effective" not in (change.before or row)["eval"] else row
-
-
-def rebuild_votes(undone: UndoneRow) -> Row:
-    """Return the undone row of a voter: live, without the votes of the undone operation."""
-    change, row = undone.change, undone.row
-    if change.before is not None:
-        return row
-    remaining = list(row["votes"])
-    for vote in change.after["votes"]:
-        if vote in remaining:
-            remaining.remove(vote)
-    return {**{name: value for name, value in row.items() if name != "deleted"}, "votes": remaining}
+    now = clock.parse_iso(row["updated_at"])
+    return {**row, "eval": {**row["eval"], "confidence": update_confidence(before["eval"], row["eval"], now)}}
 
 
 def hash_id(parts: Sequence[Any]) -> str:
@@ -149,23 +189,41 @@ def hash_id(parts: Sequence[Any]) -> str:
     return blake2b(json.dumps(parts).encode(), digest_size=16).hexdigest()
 
 
+def _with_votes(row: Row, evaluation: dict[str, Any], kinds: Sequence[VoteKind], now: float, voter: Voter) -> Row:
+    if kinds:
+        votes = _list_votes(row["eval"])
+        for kind in kinds:
+            votes = _add_vote(votes, {"kind": kind.value, **voter.sign(row["id"]), "timestamp": clock.iso(now)})
+        # Earlier versions kept the weight of the votes here.
+        evaluation.pop("effective", None)
+        evaluation["votes"] = votes[-VOTES_STORED:]
+        evaluation["confidence"] = update_confidence(row["eval"], evaluation, now)
+    if evaluation == row["eval"]:
+        return row
+    return next_of({**row, "eval": evaluation}, row, now)
+
+
+def _add_vote(votes: Sequence[Mapping[str, Any]], vote: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Append a vote. The oldest vote of the same voter for the same goal makes room: nobody crowds out the others."""
+    voter, goal = vote.get("voter"), vote.get("goal")
+    same = [item for item in votes if (item.get("voter"), item.get("goal")) == (voter, goal)]
+    excess = same[0] if voter is not None and len(same) >= _VOTES_PER_VOTER else None
+    return [*(item for item in votes if item is not excess), vote]
+
+
+def _list_votes(evaluation: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """Return the stored votes. A record of an earlier version or an import has counters and cases: each is a vote."""
+    if "votes" in evaluation:
+        votes: Sequence[Mapping[str, Any]] = evaluation["votes"]
+        return votes
+    found: list[Mapping[str, Any]] = []
+    for kind, fresh in zip(_KINDS, (FRESH_HELPFUL, 0), strict=True):
+        cases = [{"kind": kind, "timestamp": case.get("timestamp")} for case in evaluation[f"{kind}_history"]]
+        unknown = min(VOTES_STORED, evaluation[kind] - fresh - len(cases))
+        found += [{"kind": kind}] * unknown + cases
+    return sorted(found, key=lambda vote: vote.get("timestamp") or "")[-VOTES_STORED:]
+
+
 def _list_cases(feedback: Feedback) -> dict[str, Mapping[str, Any]]:
     cases = (feedback.helpful_case, feedback.harmful_case)
     return {kind: case for kind, case in zip(_KINDS, cases, strict=True) if case is not None}
-
-
-def _get_weight(row: Row) -> dict[str, int]:
-    counted: Mapping[str, Any] = row["eval"].get("effective") or row["eval"]
-    return {kind: counted[kind] for kind in _KINDS}
-
-
-def _with_weight(row: Row, weight: Mapping[str, int]) -> Row:
-    return {**row, "eval": {**row["eval"], "effective": dict(weight)}}
-
-
-def _move_weight(weight: Mapping[str, int], before: Row, after: Row) -> dict[str, int]:
-    return {kind: weight[kind] + _count_last(after, kind) - _count_last(before, kind) for kind in _KINDS}
-
-
-def _count_last(votes: Row, kind: str) -> int:
-    return int(bool(votes.get("votes")) and votes["votes"][-1]["vote"] == kind)

@@ -7,7 +7,8 @@ written in the background: a search never waits for them.
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from string import ascii_lowercase
 
 from knowhub.core import clock
 from knowhub.core.clock import Clock
@@ -38,16 +39,24 @@ class ImpressionScope:
         """Return whether there is a session or a goal."""
         return self.session_id is not None or self.goal_id is not None
 
+    @property
+    def tagged(self) -> "ImpressionScope":
+        """The searches that share their tags: those of one goal, or those without a goal."""
+        return replace(self, goal_id=self.goal_id or _NO_GOAL)
+
     def row_id(self, ctx: RequestContext) -> str:
         """Return the id of the row for this session or goal of the caller."""
         named = ["goal", self.goal_id] if self.session_id is None else ["session", self.session_id]
         return f"showing-{hash_id([*caller_identity(ctx), *named])}"
 
-    def select_ids(self, row: Row | None) -> list[str]:
-        """Return the ids in a row: those of the goal, or of all goals where none is named."""
+    def select_shown(self, row: Row | None) -> dict[str, str]:
+        """Return the ids in a row, in the order in which they were shown, with the time of each.
+
+        They are those of the goal, or of all goals where none is named.
+        """
         goals: Mapping[str, Mapping[str, str]] = (row or {}).get("goals", {})
         wanted = goals.values() if self.goal_id is None else [goals.get(self.goal_id, {})]
-        return list(dict.fromkeys(knowledge_id for ids in wanted for knowledge_id in ids))
+        return {knowledge_id: moment for shown in wanted for knowledge_id, moment in shown.items()}
 
 
 @dataclass(slots=True)
@@ -74,22 +83,26 @@ class ImpressionLog:
         self.dropped = 0
         self.failed = 0
 
-    def get_ids(self, ctx: RequestContext, scope: ImpressionScope) -> frozenset[str]:
-        """Return the ids that were shown before; empty without a session or goal."""
+    def list_shown(self, ctx: RequestContext, scope: ImpressionScope) -> dict[str, str]:
+        """Return the ids that were shown before, in order, each with its time; empty without a session or goal."""
         if not scope.is_named:
-            return frozenset()
+            return {}
         row_id = scope.row_id(ctx)
-        ids = scope.select_ids(self._store.view(ctx.account).get(IMPRESSIONS, row_id))
+        shown = scope.select_shown(self._store.view(ctx.account).get(IMPRESSIONS, row_id))
         pending = self._pending.get((ctx.account, row_id))
         times = pending.times if pending is not None else {}
-        return frozenset([*ids, *(item for goal, item in times if scope.goal_id in {None, goal})])
+        return shown | {item: moment for (goal, item), moment in times.items() if scope.goal_id in {None, goal}}
+
+    def tag_ids(self, ctx: RequestContext, scope: ImpressionScope, ids: Sequence[str]) -> dict[str, str]:
+        """Return a short tag for each id, by which an outcome may name it: a, b … z, aa … in the order of showing."""
+        return make_tags([*self.list_shown(ctx, scope.tagged), *ids])
 
     def note(self, ctx: RequestContext, scope: ImpressionScope, ids: Sequence[str]) -> None:
         """Start to write the ids that are new there. Needs a running event loop."""
         if not scope.is_named:
             return
         goal = scope.goal_id or _NO_GOAL
-        known = self.get_ids(ctx, ImpressionScope(scope.session_id, goal))
+        known = self.list_shown(ctx, ImpressionScope(scope.session_id, goal))
         new = [item for item in ids if item not in known]
         pending = self._get_pending(ctx, scope) if new else None
         if pending is None:
@@ -146,6 +159,18 @@ class ImpressionLog:
             pending.task = None
             if not pending.times:
                 self._pending.pop((ctx.account, pending.scope.row_id(ctx)), None)
+
+
+def make_tags(ids: Sequence[str]) -> dict[str, str]:
+    """Return the tags of ids by their positions; a repeated id has that of the first."""
+    tags: dict[str, str] = {}
+    for position, knowledge_id in enumerate(dict.fromkeys(ids)):
+        number, tag = position + 1, ""
+        while number:
+            number, letter = divmod(number - 1, len(ascii_lowercase))
+            tag = ascii_lowercase[letter] + tag
+        tags[knowledge_id] = tag
+    return tags
 
 
 def caller_identity(ctx: RequestContext) -> Sequence[str]:

@@ -7,12 +7,12 @@ from knowhub.core.clock import parse_iso
 from knowhub.core.operation import View
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import table
-from knowhub.knowledge.feedback.evidence import summary_quality
 from knowhub.knowledge.model import COLLECTION, KnowledgeSummary, SearchQuery
 from knowhub.knowledge.table import find_replacements
 
 ALREADY_SHOWN = "already_shown"
 OVER_BUDGET = "over_budget"
+BELOW_FLOOR = "below_min_relevance"
 _MOST_EXPLAINED = 50
 
 
@@ -74,13 +74,15 @@ class SearchFilter:
             find_time_rule(summary, self._as_of)
             or ("not_yet_valid" if self._is_future(summary) else None)
             or ("superseded" if self._is_superseded(summary) else None)
-            or find_score_rule(summary, self._query.min_score)
+            or ("score_below_min_score" if summary.score < self._query.min_score else None)
             or (ALREADY_SHOWN if summary.id in self._shown_ids else None)
         )
 
     def _is_future(self, summary: KnowledgeSummary) -> bool:
-        # Until it takes effect, only the record that it supersedes counts.
-        return summary.supersedes is not None and self._as_of < self._effective_from(summary)
+        # Today's records are stored already. A record that supersedes another may take effect later.
+        if self._query.as_of is None and summary.supersedes is None:
+            return False
+        return self._as_of < self._effective_from(summary)
 
     def _is_superseded(self, summary: KnowledgeSummary) -> bool:
         # A record that the caller cannot see must not hide another record.
@@ -90,18 +92,11 @@ class SearchFilter:
         return False
 
     def _effective_from(self, newer: KnowledgeSummary) -> float:
-        """Return when a record begins to supersede another: its `valid_from`, else its creation."""
+        """Return when a record begins to count: its `valid_from`, else its creation."""
         if newer.valid_from is not None:
             return newer.valid_from
         row = self._view.get(COLLECTION, newer.id) or {}
         return parse_iso(row["created_at"])
-
-
-def find_score_rule(summary: KnowledgeSummary, min_score: int) -> str | None:
-    """Return the name of the rule that drops a record for its evidence; None if it passes."""
-    if summary.score < min_score:
-        return "score_below_min_score"
-    return "negative_quality" if summary_quality(summary) < 0 else None
 
 
 def find_time_rule(summary: KnowledgeSummary, as_of: float) -> str | None:

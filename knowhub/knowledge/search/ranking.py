@@ -1,75 +1,198 @@
-"""The ranking of search results: relevance selects them, quality orders them.
+"""The ranking of search results: relevance first, moved within bounds by evidence and by age.
 
-1. The pool is the best 2·k hits by relevance.
-2. Hits with less than 0.4 of the best relevance are weak, unless a model picked them.
-3. The k best of the pool by quality are selected; weak hits only fill what is left.
-4. They are shown by quality (`evidence.quality`). Named callers see the nearest scope first, and profiles before it.
+1. Relevance is the share of the score that a record could reach for the query: 0 to 1, comparable between queries.
+2. A record below the floor is not about the query and is left out, unless a model picked it.
+3. `worth = relevance × evidence × weak evidence × newer` orders the rest. `evidence` is (estimated share of helpful
+   votes ÷ mean share of the candidates)², within bounds. No record is hidden by votes.
+4. A record that says the same as an older one, about the same thing, comes before it if both are nearly as relevant.
+5. Among records of nearly equal worth, profiles and then nearer scopes come first, for a caller with a name.
 
-Ties keep the order of relevance.
+docs/explanation/finding.md explains the figures.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from knowhub.core import scopes
-from knowhub.core.recall import LEXICAL, SearchHit
+from knowhub.core.clock import parse_iso
+from knowhub.core.near_duplicates import shingles
+from knowhub.core.operation import Row
+from knowhub.core.recall import SearchHit
 from knowhub.core.request_context import RequestContext
-from knowhub.knowledge.feedback.evidence import summary_quality
+from knowhub.knowledge.feedback.evidence import (
+    DEFAULT_HALF_LIFE_DAYS,
+    NO_EVIDENCE,
+    PRIOR_WEIGHT,
+    Evidence,
+    sum_votes,
+    summary_quality,
+)
 from knowhub.knowledge.model import RERANK, ROUTING, KnowledgeSummary, KnowledgeType, Order
 
-_POOL_FACTOR: Final = 2
-# Where words and vectors agree on the best hit, a hit of the vectors alone has less than this share.
-_RELEVANT_SHARE: Final = 0.4
+# The least share of the score that the rarest words of a query could reach. What shares only a common word or character
+# with the query has less. Above it, right records are lost where questions are long.
+DEFAULT_FLOOR: Final = 0.1
+# Evidence moves a record past its neighbours. It does not lift what is clearly less relevant.
+_POWER: Final = 2
+_LEAST_EVIDENCE, _MOST_EVIDENCE = 0.25, 2.0
+# What a run succeeded without says little of a record: many runs move it by a place.
+_WEAK_PRIOR: Final = 100.0
+_LEAST_WEAK, _MOST_WEAK = 0.8, 1.25
+_NEWER: Final = 1.5
+# Two records are about the same thing if they share so many pairs of neighbouring words of the shorter task, ...
+_SAME_TASK: Final = 0.4
+# ... if the newer one has so many of the query's words that the older one has, and neither is less relevant than so.
+_SAME_MATCH: Final = 0.5
+# Records of one import or batch have no order: nobody learns something new so soon.
+_APART_S: Final = 2.0
+# The scores of words are no finer than that.
+_NEARLY_EQUAL: Final = 0.85
+# What a model puts first has relevance 1, and each next one this share of the one before.
+_MODEL_STEP: Final = 0.75
 _MODEL_STAGES: Final = frozenset({ROUTING, RERANK})
-_WORD_STAGES: Final = frozenset({LEXICAL})
+_POOL_FACTOR, _POOL_LEAST = 2, 12
 
 
-def pool_size(top_k: int, order: Order) -> int:
+@dataclass(frozen=True, slots=True)
+class RankedHit:
+    """A hit with its place: `worth` is the product of `relevance` and the other three figures."""
+
+    hit: SearchHit[KnowledgeSummary]
+    relevance: float
+    votes: Evidence = NO_EVIDENCE
+    evidence: float = 1.0
+    weak: float = 1.0
+    newer: float = 1.0
+
+    @property
+    def summary(self) -> KnowledgeSummary:
+        """Return the record."""
+        return self.hit.head
+
+    @property
+    def worth(self) -> float:
+        """Return the figure that orders results."""
+        return self.relevance * self.evidence * self.weak * self.newer
+
+
+@dataclass(frozen=True, slots=True)
+class RankingInputs:
+    """What the ranking reads. `row` returns a record by its id, `matched` the terms of the query that a record has."""
+
+    ctx: RequestContext
+    order: Order
+    top_k: int
+    now: float
+    row: Callable[[str], Row]
+    matched: Callable[[Row], Sequence[str]]
+    min_relevance: float = 0.0
+    half_life_days: float = DEFAULT_HALF_LIFE_DAYS
+
+
+def pool_size(top_k: int) -> int:
     """Return how many hits the ranking reads."""
-    return top_k if order is Order.RELEVANCE else _POOL_FACTOR * top_k
+    return max(_POOL_FACTOR * top_k, _POOL_LEAST)
 
 
-def select_hits(
-    hits: Sequence[SearchHit[KnowledgeSummary]], top_k: int, order: Order
-) -> list[SearchHit[KnowledgeSummary]]:
-    """Return the `top_k` hits to show; `hits` come best first."""
-    if order is Order.RELEVANCE:
-        return list(hits[:top_k])
-    pool = hits[: pool_size(top_k, order)]
-    least = _least_relevance(pool)
-    return sorted(pool, key=lambda hit: (_is_weak(hit, least), -summary_quality(hit.head)))[:top_k]
+def set_relevance(hits: Sequence[SearchHit[KnowledgeSummary]], reach: float) -> list[SearchHit[KnowledgeSummary]]:
+    """Return recalled hits with their relevance as a share of `reach`."""
+    return [replace(hit, relevance=hit.relevance / reach) for hit in hits]
 
 
-def order_hits(
-    hits: Sequence[SearchHit[KnowledgeSummary]], order: Order, ctx: RequestContext
-) -> list[SearchHit[KnowledgeSummary]]:
-    """Return the selected hits in the order in which they are shown.
-
-    With `auto`, weak hits that share no word with the query come last.
-    """
-    if order is Order.RELEVANCE:
-        return list(hits)
-    ordered = sorted(hits, key=lambda hit: -summary_quality(hit.head))
-    if order is Order.AUTO:
-        least = _least_relevance(hits)
-        ordered.sort(key=lambda hit: _is_weak(hit, least) and not _has_stage(hit, _WORD_STAGES))
-    if order is Order.QUALITY or (order is Order.AUTO and ctx.unrestricted):
-        return ordered
-    return sorted(ordered, key=lambda hit: _rank_scope(hit.head, order, ctx))
+def rank_hits(hits: Sequence[SearchHit[KnowledgeSummary]], inputs: RankingInputs) -> list[RankedHit]:
+    """Return the `top_k` hits to show, best first; `hits` come most relevant first."""
+    relevant = [ranked for ranked in _decide_relevance(hits) if ranked.relevance >= inputs.min_relevance]
+    pool = _weigh_evidence(relevant, inputs)
+    if inputs.order is Order.RELEVANCE:
+        return sorted(pool, key=lambda ranked: -ranked.relevance)[: inputs.top_k]
+    if inputs.order is Order.QUALITY:
+        return sorted(pool, key=lambda ranked: -summary_quality(ranked.summary))[: inputs.top_k]
+    ordered = sorted(_prefer_newer(pool, inputs), key=lambda ranked: -ranked.worth)
+    if inputs.order is Order.SCOPE:
+        return sorted(ordered[: inputs.top_k], key=lambda ranked: _rank_scope(ranked.summary, inputs.ctx))
+    return _prefer_near_scopes(ordered, inputs.ctx)[: inputs.top_k]
 
 
-def _least_relevance(hits: Sequence[SearchHit[KnowledgeSummary]]) -> float:
-    return _RELEVANT_SHARE * max((hit.relevance for hit in hits), default=0.0)
+def _decide_relevance(hits: Sequence[SearchHit[KnowledgeSummary]]) -> list[RankedHit]:
+    """Let a model that ordered hits decide how relevant they are. The others are less relevant than all of these."""
+    ranked: list[RankedHit] = []
+    step = 1.0
+    for hit in hits:
+        if any(part.stage in _MODEL_STAGES for part in hit.parts):
+            ranked.append(RankedHit(hit, step))
+            step *= _MODEL_STEP
+        else:
+            ranked.append(RankedHit(hit, min(step, hit.relevance)))
+    return ranked
 
 
-def _is_weak(hit: SearchHit[KnowledgeSummary], least: float) -> bool:
-    return hit.relevance < least and not _has_stage(hit, _MODEL_STAGES)
+def _weigh_evidence(pool: Sequence[RankedHit], inputs: RankingInputs) -> list[RankedHit]:
+    weighed = [
+        replace(ranked, votes=sum_votes(ranked.summary.votes, inputs.now, inputs.half_life_days)) for ranked in pool
+    ]
+    helpful = sum(ranked.votes.helpful for ranked in weighed)
+    against = sum(ranked.votes.harmful + ranked.votes.passed_over for ranked in weighed)
+    mean = (helpful + PRIOR_WEIGHT / 2) / (helpful + against + PRIOR_WEIGHT)
+    successes = sum(ranked.summary.weak[0] for ranked in weighed)
+    runs = sum(sum(ranked.summary.weak) for ranked in weighed)
+
+    def weigh(ranked: RankedHit) -> RankedHit:
+        evidence = (ranked.votes.estimate(mean) / mean) ** _POWER
+        success, failure = ranked.summary.weak
+        # How the goals fare that were not shown this record.
+        others = (successes - success + _WEAK_PRIOR / 2) / (runs - success - failure + _WEAK_PRIOR)
+        weak = (success + _WEAK_PRIOR * others) / (success + failure + _WEAK_PRIOR) / others
+        return replace(
+            ranked,
+            evidence=min(_MOST_EVIDENCE, max(_LEAST_EVIDENCE, evidence)),
+            weak=min(_MOST_WEAK, max(_LEAST_WEAK, weak)),
+        )
+
+    return [weigh(ranked) for ranked in weighed]
 
 
-def _has_stage(hit: SearchHit[KnowledgeSummary], stages: frozenset[str]) -> bool:
-    return any(part.stage in stages for part in hit.parts)
+def _prefer_newer(pool: Sequence[RankedHit], inputs: RankingInputs) -> list[RankedHit]:
+    """Raise each record that says the same as an older one of the pool that is about as relevant."""
+
+    def is_newer(new: RankedHit, old: RankedHit) -> bool:
+        low, high = sorted((new.relevance, old.relevance))
+        if new.summary.ordinal <= old.summary.ordinal or low < _SAME_MATCH * high:
+            return False
+        return _says_the_same(inputs.row(new.summary.id), inputs.row(old.summary.id), inputs)
+
+    return [
+        replace(ranked, newer=_NEWER) if any(is_newer(ranked, other) for other in pool) else ranked for ranked in pool
+    ]
 
 
-def _rank_scope(summary: KnowledgeSummary, order: Order, ctx: RequestContext) -> tuple[bool, int]:
-    profile_first = order is Order.AUTO and KnowledgeType.USER_PROFILE in summary.types
-    return not profile_first, scopes.rank(summary.scopes, summary.owner, ctx.visible)
+def _says_the_same(new: Row, old: Row, inputs: RankingInputs) -> bool:
+    if parse_iso(new["created_at"]) - parse_iso(old["created_at"]) < _APART_S:
+        return False
+    pairs = [shingles(row["task"] or row["content"]) for row in (new, old)]
+    fewest = min(map(len, pairs))
+    if not fewest or len(pairs[0] & pairs[1]) < _SAME_TASK * fewest:
+        return False
+    matched = inputs.matched(old)
+    return len(set(matched).intersection(inputs.matched(new))) >= _SAME_MATCH * len(matched)
+
+
+def _prefer_near_scopes(ordered: Sequence[RankedHit], ctx: RequestContext) -> list[RankedHit]:
+    """Put profiles and near scopes first within each run of nearly equal worth."""
+    if ctx.unrestricted:
+        return list(ordered)
+    groups: list[list[RankedHit]] = []
+    for ranked in ordered:
+        if groups and ranked.worth >= _NEARLY_EQUAL * groups[-1][0].worth:
+            groups[-1].append(ranked)
+        else:
+            groups.append([ranked])
+
+    def rank(ranked: RankedHit) -> tuple[bool, int]:
+        return KnowledgeType.USER_PROFILE not in ranked.summary.types, _rank_scope(ranked.summary, ctx)
+
+    return [ranked for group in groups for ranked in sorted(group, key=rank)]
+
+
+def _rank_scope(summary: KnowledgeSummary, ctx: RequestContext) -> int:
+    return scopes.rank(summary.scopes, summary.owner, ctx.visible)

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import groupby
 from typing import Any, Final
 
@@ -12,7 +13,7 @@ from knowhub.core.operation import Row, View
 from knowhub.core.recall import LEXICAL, SearchHit, StageScore, get_visible_lag
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import table
-from knowhub.knowledge.feedback.evidence import summary_quality
+from knowhub.knowledge.feedback.evidence import DEFAULT_HALF_LIFE_DAYS, is_sunk, sum_votes, summary_quality
 from knowhub.knowledge.feedback.impressions import ImpressionLog, ImpressionScope
 from knowhub.knowledge.model import (
     COLLECTION,
@@ -26,12 +27,16 @@ from knowhub.knowledge.model import (
 from knowhub.knowledge.ports import KnowledgeIndex, KnowledgeStore
 from knowhub.knowledge.search import ranking
 from knowhub.knowledge.search.filters import OVER_BUDGET, SearchFilter
+from knowhub.knowledge.search.ranking import RankedHit, RankingInputs
 from knowhub.knowledge.search.routing import RankingStages
 from knowhub.knowledge.table import list_records
 from knowhub.knowledge.visibility import render_record_json
 
 _FIELDS: Final = [item.name for item in RECORD_FIELDS if item.is_found]
-_EVAL_FIELDS: Final = ("score", "helpful", "harmful", "confidence", "effective")
+_EVAL_FIELDS: Final = ("score", "helpful", "harmful", "confidence")
+_SUNK_WARNING: Final = "those who used it said that it is wrong or does not help: check it before you rely on it"
+# The beginning of a record says what it is about; a long one must not hold up the search.
+_MATCHED_CHARS: Final = 4_000
 _SCORE_DIGITS: Final = 4
 _PROFILE_CANDIDATES: Final = 1_000
 _ANY_SCORE: Final = 1
@@ -45,10 +50,13 @@ _WIDE_FROM: Final = "\u1100"
 class SearchModels:
     """The optional parts of a search.
 
-    `note_shown(account, ids)` is called with the ids that each search returns; it must not raise.
+    `note_shown(account, ids)` is called with the ids that each search returns; it must not raise. `floor` is the least
+    relevance of a result to the rarest words of a query, `half_life_days` the age at which a vote weighs half.
     """
 
     stages: RankingStages = field(default_factory=RankingStages)
+    floor: float = ranking.DEFAULT_FLOOR
+    half_life_days: float = DEFAULT_HALF_LIFE_DAYS
     showings: ImpressionLog | None = None
     note_shown: Callable[[str, Sequence[str]], None] | None = None
 
@@ -72,19 +80,26 @@ class KnowledgeRetrieval:
         await self._store.refresh(ctx.account)
         view = self._store.view(ctx.account)
         scope, impressions = ImpressionScope(query.session_id, query.goal_id), self._models.showings
-        known = impressions.get_ids(ctx, scope) if impressions is not None else frozenset()
-        as_of = self._clock.now() if query.as_of is None else query.as_of
-        rules = SearchFilter(view, ctx, query, as_of, known if query.unseen else frozenset())
+        known = impressions.list_shown(ctx, scope) if impressions is not None else {}
+        now = self._clock.now()
+        rules = SearchFilter(
+            view, ctx, query, now if query.as_of is None else query.as_of, frozenset(known if query.unseen else ())
+        )
         stages = self._models.stages
         limit = stages.get_recall_limit(query)
         recalled = await self._index.search(ctx.account, query.text, rules.groups(), rules.accept, limit)
-        pooled = await stages.apply_stages(ctx, query, view, rules, _with_parts(recalled.hits))
-        selected = ranking.select_hits(pooled.hits, query.top_k, query.order)
-        hits = ranking.order_hits(_fit_budget(view, query, rules, selected), query.order, ctx)
+        found = ranking.set_relevance(_with_parts(recalled.hits), recalled.reach)
+        floor = query.min_relevance
+        if floor is None:
+            floor = self._models.floor * recalled.enough / recalled.reach
+        pooled = await stages.apply_stages(ctx, query, view, rules, found, floor)
+        ranked = ranking.rank_hits(pooled.hits, self._make_inputs(view, ctx, query, now))
+        hits = _fit_budget(view, query, rules, ranked)
         records = [self._render(view, ctx, query, hit) for hit in hits]
+        ids = [hit.summary.id for hit in hits]
         if scope.is_named:
-            records = [{**record, "shown": record["id"] in known} for record in records]
-        ids = [hit.head.id for hit in hits]
+            tags = impressions.tag_ids(ctx, scope, ids) if impressions is not None else {}
+            records = [{**record, "shown": record["id"] in known, "tag": tags.get(record["id"])} for record in records]
         if self._models.note_shown is not None:
             self._models.note_shown(ctx.account, ids)
         if impressions is not None:
@@ -95,15 +110,33 @@ class KnowledgeRetrieval:
             rules.explain() if query.explain else None,
             [*recalled.degraded, *pooled.degraded],
             None if query.budget_tokens is None else sum(map(_count_tokens, records)),
+            pooled.routed,
         )
 
-    def _render(
-        self, view: View, ctx: RequestContext, query: SearchQuery, hit: SearchHit[KnowledgeSummary]
-    ) -> Mapping[str, Any]:
-        row = view.get(COLLECTION, hit.head.id) or {}
+    def _make_inputs(self, view: View, ctx: RequestContext, query: SearchQuery, now: float) -> RankingInputs:
+        def matched(row: Row) -> Sequence[str]:
+            return self._index.matched_terms(query.text, row["task"], row["content"][:_MATCHED_CHARS])
+
+        return RankingInputs(
+            ctx,
+            query.order,
+            query.top_k,
+            now,
+            cache(lambda knowledge_id: view.get(COLLECTION, knowledge_id) or {}),
+            matched,
+            query.min_relevance or 0.0,
+            self._models.half_life_days,
+        )
+
+    def _render(self, view: View, ctx: RequestContext, query: SearchQuery, hit: RankedHit) -> Mapping[str, Any]:
+        row = view.get(COLLECTION, hit.summary.id) or {}
         record = {name: row[name] for name in _FIELDS}
-        record["eval"] = {name: row["eval"][name] for name in _EVAL_FIELDS if name in row["eval"]}
-        record["quality_score"] = summary_quality(hit.head)
+        votes = {"helpful": round(hit.votes.helpful, 2), "harmful": round(hit.votes.harmful, 2)}
+        record["eval"] = {**{name: row["eval"][name] for name in _EVAL_FIELDS}, "effective": votes}
+        record["quality_score"] = summary_quality(hit.summary)
+        record["relevance"] = round(min(1.0, hit.relevance), _SCORE_DIGITS)
+        if is_sunk(hit.summary.score, hit.votes):
+            record["warning"] = _SUNK_WARNING
         if query.budget_tokens is not None:
             task = truncate_to(row["task"], query.budget_tokens)
             content = truncate_to(row["content"], query.budget_tokens - estimate_tokens(task))
@@ -137,9 +170,11 @@ class OwnProfile:
             filters.append(table.visibility_filter(ctx.own))
         found = [item for item in list_records(view, ListQuery(filters, _PROFILE_CANDIDATES)) if rules.passes(item)]
 
-        def rank(summary: KnowledgeSummary) -> tuple[float, int]:
+        now = self._clock.now()
+
+        def rank(summary: KnowledgeSummary) -> tuple[float, float]:
             row: Row = view.get(COLLECTION, summary.id) or {}
-            return -row["eval"]["confidence"], -summary.helpful
+            return -row["eval"]["confidence"], -sum_votes(summary.votes, now).helpful
 
         return [render_record_json(view, ctx, summary) for summary in sorted(found, key=rank)[:limit]]
 
@@ -188,15 +223,15 @@ def _with_parts(hits: Sequence[SearchHit[KnowledgeSummary]]) -> list[SearchHit[K
 
 
 def _fit_budget(
-    view: View, query: SearchQuery, rules: SearchFilter, selected: list[SearchHit[KnowledgeSummary]]
-) -> list[SearchHit[KnowledgeSummary]]:
+    view: View, query: SearchQuery, rules: SearchFilter, selected: Sequence[RankedHit]
+) -> Sequence[RankedHit]:
     """Return the hits whose texts fit the token budget together, better ones first; always the best one."""
     if query.budget_tokens is None:
         return selected
-    costs = [_count_tokens(view.get(COLLECTION, hit.head.id) or {}) for hit in selected]
+    costs = [_count_tokens(view.get(COLLECTION, hit.summary.id) or {}) for hit in selected]
     fitting = select_within(costs, query.budget_tokens)
     for position in set(range(len(selected))).difference(fitting):
-        rules.drop(selected[position].head.id, OVER_BUDGET)
+        rules.drop(selected[position].summary.id, OVER_BUDGET)
     return [selected[position] for position in fitting]
 
 
@@ -210,22 +245,26 @@ def _estimate_char(char: str) -> float:
     return 1.0 if char >= _WIDE_FROM else 0.5
 
 
-def _explain_hit(
-    ctx: RequestContext, query: SearchQuery, hit: SearchHit[KnowledgeSummary], matched: Sequence[str]
-) -> dict[str, Any]:
+def _explain_hit(ctx: RequestContext, query: SearchQuery, ranked: RankedHit, matched: Sequence[str]) -> dict[str, Any]:
     """Return why a record is in the result: its stages, its evidence, and the scope by which the caller sees it."""
-    summary = hit.head
+    summary = ranked.summary
     stages = [
         {
             "stage": part.stage,
             "rank": part.rank,
             "score": None if part.score is None else round(part.score, _SCORE_DIGITS),
         }
-        for part in hit.parts
+        for part in ranked.hit.parts
     ]
+    factors = {"relevance": ranked.relevance, "evidence": ranked.evidence, "weak": ranked.weak, "newer": ranked.newer}
     return {
         "recall": {**stages[0], "matched": matched},
         "stages": stages,
+        "ranking": {
+            **{name: round(value, _SCORE_DIGITS) for name, value in factors.items()},
+            "formula": "relevance * evidence * weak * newer",
+            "worth": round(ranked.worth, _SCORE_DIGITS),
+        },
         "quality": {
             "score": summary.score,
             "helpful": summary.helpful,

@@ -10,7 +10,7 @@ from knowhub.core.operation import Row, View
 from knowhub.core.recall import SearchHit, StageScore
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge.model import COLLECTION, RERANK, ROUTING, KnowledgeSummary, ListQuery, SearchQuery
-from knowhub.knowledge.search.filters import SearchFilter
+from knowhub.knowledge.search.filters import BELOW_FLOOR, SearchFilter
 from knowhub.knowledge.search.ranking import pool_size
 from knowhub.knowledge.table import find_record, list_records
 
@@ -141,10 +141,11 @@ class KnowledgeReranking:
 
 @dataclass(frozen=True, slots=True)
 class StageResult:
-    """Hits, best first, and the names of the models that failed."""
+    """Hits, best first, and the names of the models that failed. `routed` are the picks of a router that decided."""
 
     hits: Sequence[SearchHit[KnowledgeSummary]]
     degraded: Sequence[str] = ()
+    routed: Sequence[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +159,7 @@ class RankingStages:
         """Return how many hits recall has to find for all stages."""
         shown = self.router.most_candidates if self.router is not None else 0
         read = self.reranking.most if self.reranking is not None else 0
-        return max(pool_size(query.top_k, query.order), shown, read)
+        return max(pool_size(query.top_k), shown, read)
 
     async def apply_stages(
         self,
@@ -167,18 +168,20 @@ class RankingStages:
         view: View,
         rules: SearchFilter,
         recalled: Sequence[SearchHit[KnowledgeSummary]],
+        floor: float,
     ) -> StageResult:
         """Return the hits in the order that the models give them. A model that fails keeps the order.
 
-        The router picks up to 2·k candidates; other hits follow in the order of recall. The reranker orders those 2·k,
-        or the first hits of recall where nothing was routed. Hits that changed meanwhile are filtered again.
+        The router picks up to 2·k candidates, and only these are returned. Where no router decides, hits below `floor`
+        are left out. The reranker orders the first hits. Hits that changed meanwhile are filtered again.
         """
         pool = _HitPool(ctx, query, view, rules, list(recalled))
-        is_routed = self.router is not None and await pool.route(self.router)
+        routed = None if self.router is None else await pool.route(self.router)
+        if routed is None:
+            pool.drop_below(floor)
         if self.reranking is not None:
-            most = self.reranking.most
-            await pool.rerank(self.reranking, min(most, 2 * query.top_k) if is_routed else most)
-        return StageResult(pool.hits, pool.degraded)
+            await pool.rerank(self.reranking)
+        return StageResult(pool.hits, pool.degraded, routed)
 
 
 @dataclass(slots=True)
@@ -192,29 +195,37 @@ class _HitPool:
     hits: list[SearchHit[KnowledgeSummary]]
     degraded: list[str] = field(default_factory=list)
 
-    async def route(self, router: Router) -> bool:
-        """Move the model's picks to the front; return whether it picked."""
+    async def route(self, router: Router) -> list[str] | None:
+        """Leave only the model's picks, and return their ids; None if it did not decide."""
         summaries = self._list_candidates(router.most_candidates)
         if len(summaries) <= min(len(self.hits), self.query.top_k):
             # Every candidate was recalled and will be returned: there is nothing to choose.
-            return False
+            return None
         candidates = [RoutingCandidate(item.id, item.types, self._get_row(item)["task"]) for item in summaries.values()]
         routed = await router.route(self.ctx, self.query.text, candidates, 2 * self.query.top_k)
         if routed.has_failed:
             self.degraded.append(LLM)
-        else:
-            recalled = {hit.head.id: hit for hit in self.hits}
-            picked = []
-            for rank, knowledge_id in enumerate(routed.ids, 1):
-                hit = recalled.pop(knowledge_id, None) or SearchHit(summaries[knowledge_id], 0.0)
-                picked.append(replace(hit, parts=(*hit.parts, StageScore(ROUTING, rank, None))))
-            self.hits = [*picked, *recalled.values()]
+            self._filter_again()
+            return None
+        recalled = {hit.head.id: hit for hit in self.hits}
+        picked = []
+        for rank, knowledge_id in enumerate(routed.ids, 1):
+            hit = recalled.get(knowledge_id) or SearchHit(summaries[knowledge_id], 0.0)
+            picked.append(replace(hit, parts=(*hit.parts, StageScore(ROUTING, rank, None))))
+        self.hits = picked
         self._filter_again()
-        return not routed.has_failed
+        return list(routed.ids)
 
-    async def rerank(self, reranking: KnowledgeReranking, most: int) -> None:
-        """Order the first `most` hits by the reranker's scores; equal scores keep the order."""
-        first, rest = self.hits[:most], self.hits[most:]
+    def drop_below(self, floor: float) -> None:
+        """Leave out the hits whose relevance is below the floor."""
+        for hit in self.hits:
+            if hit.relevance < floor:
+                self.rules.drop(hit.head.id, BELOW_FLOOR)
+        self.hits = [hit for hit in self.hits if hit.relevance >= floor]
+
+    async def rerank(self, reranking: KnowledgeReranking) -> None:
+        """Order the first hits by the reranker's scores; equal scores keep the order."""
+        first, rest = self.hits[: reranking.most], self.hits[reranking.most :]
         if len(first) < 2:  # noqa: PLR2004 -- a single hit needs no order
             return
         rows = [self._get_row(hit.head) for hit in first]

@@ -55,7 +55,8 @@ async def save_knowledge(call: Write, sent: schemas.SaveBody) -> Response:
     """Save what was learnt.
 
     A record with the same owner, scopes, types and text is a duplicate. Then the status is 200,
-    `duplicate_of` names the stored record, and nothing is written.
+    `duplicate_of` names the stored record, and nothing is written. If evidence spoke against that record, it no longer
+    counts, and `restored` says so.
     """
     saved = await call.hub.knowledge.records.save(call.ctx, sent.to_new(), call.key)
     location = {"Location": f"/api/knowledge/{quote(saved.record['id'], safe='')}"}
@@ -88,7 +89,12 @@ async def save_knowledge_batch(call: Write, sent: schemas.BatchBody) -> Response
     items = [item.to_new() for item in sent.items]
     saved = await call.hub.knowledge.records.save_batch(call.ctx, items, call.key)
     results = [
-        {**entry.record, "operation_id": entry.operation_id, "duplicate_of": entry.duplicate_of}
+        {
+            **entry.record,
+            "operation_id": entry.operation_id,
+            "duplicate_of": entry.duplicate_of,
+            **({"restored": True} if entry.duplicate_of and entry.operation_id else {}),
+        }
         for entry in (_with_missing(call, result) for result in saved.records)
     ]
     rest = {"operation_id": saved.operation_id}
@@ -97,7 +103,10 @@ async def save_knowledge_batch(call: Write, sent: schemas.BatchBody) -> Response
 
 @routes.add("GET", "/search", {200: shapes.SearchAnswer}, summary="Find records")
 async def knowledge_search(call: Call, params: schemas.SearchParams) -> Response:
-    """Find records. Steps: recall, routing if a model is configured, ranking by quality."""
+    """Find records that are about a question: fewer than `top_k`, or none, if no more are.
+
+    Steps: recall, routing if a model is configured, ranking by relevance, which evidence moves within bounds.
+    """
     found = await call.hub.knowledge.search.search(call.ctx, params.query())
     return answer_json(make_search_view(found))
 
@@ -139,19 +148,31 @@ async def batch_update_knowledge(call: Write, sent: schemas.BatchFeedbackBody) -
     "POST",
     "/outcome",
     {200: shapes.OutcomeAnswer},
-    summary="Give evidence on everything that was shown for a goal",
+    summary="Report how a goal ended, and what helped",
     examples={
         "the goal was reached": {
             "session_id": "trace-2026-03-05",
             "goal_id": "goal-123",
-            "is_helpful": True,
+            "outcome": "success",
+            "used": ["a"],
             "case": {"task": "登录某网站", "outcome": "成功"},
-        }
+        },
+        "a record was wrong": {
+            "session_id": "trace-2026-03-05",
+            "goal_id": "goal-124",
+            "outcome": "failure",
+            "wrong": ["b"],
+            "reason": "The button has moved.",
+        },
     },
 )
 async def report_outcome(call: Write, sent: schemas.OutcomeBody) -> Response:
-    """Report how it went. Each record that a search showed for the goal, or in the session, gets the case, once."""
-    results, operation_id = await call.hub.knowledge.outcomes.report(call.ctx, sent.outcome(), call.key)
+    """Report how it went. Records in `used` get the case as evidence, those in `not_helpful` and `wrong` against them.
+
+    A failure alone is no evidence against any record. If nothing is said of records, what was shown gets weak evidence.
+    Each finding counts once per goal and record.
+    """
+    results, operation_id = await call.hub.knowledge.outcomes.report(call.ctx, sent.to_outcome(), call.key)
     return answer_write({"results": results, "count": len(results)}, operation_id)
 
 

@@ -19,24 +19,32 @@ class SourceAnswer(Answer):
 
 
 class WeightAnswer(Answer):
-    helpful: int
-    harmful: int
+    helpful: float
+    harmful: float
 
 
 class EvaluationAnswer(Answer):
     score: int
     helpful: int
     harmful: int
-    confidence: float
+    confidence: float = Field(description="How likely it is right by the votes that count; 0.5 without any.")
     effective: WeightAnswer | None = Field(
-        default=None,
-        description="The weight of the votes in `quality_score`: one vote per principal. Only with API keys.",
+        default=None, description="In searches: the weight of the votes that count, less with repeats and with age."
     )
+
+
+class WeakEvidence(Answer):
+    success: int
+    failure: int
 
 
 class FullEvaluationAnswer(EvaluationAnswer):
     helpful_history: list[dict[str, Any]] = Field(description="The last 50. The log has all.")
     harmful_history: list[dict[str, Any]]
+    votes: list[dict[str, str]] | None = Field(default=None, description="The votes that count for the ranking.")
+    weak: WeakEvidence | None = Field(
+        default=None, description="Runs that showed the record, and of which nobody said what helped."
+    )
 
 
 class KnowledgeRecord(Answer):
@@ -81,6 +89,9 @@ class SavedRecord(KnowledgeRecord, OperationAnswer):
     """A record after a write; `duplicate_of` if an equal record exists."""
 
     duplicate_of: str | None = None
+    restored: bool | None = Field(
+        default=None, description="The equal record had evidence against it, which no longer counts."
+    )
     missing_resource_ids: list[str] | None = Field(
         default=None, description="Resources that it refers to and that do not exist, or that the caller may not see."
     )
@@ -107,6 +118,11 @@ class FoundRecord(Answer):
     resource_ids: list[str]
     eval: EvaluationAnswer
     quality_score: float
+    relevance: float = Field(description="How well it fits the question: 0 to 1, comparable between questions.")
+    warning: str | None = Field(default=None, description="Why not to rely on it: the evidence speaks against it.")
+    tag: str | None = Field(
+        default=None, description="With `session_id` or `goal_id`: the short name by which an outcome may name it."
+    )
     shown: bool | None = Field(default=None, description="With `session_id` or `goal_id`: whether it was shown before.")
     truncated: bool | None = Field(default=None, description="With `budget_tokens`: its text was cut to fit.")
     why: dict[str, Any] | None = Field(default=None, description="With `explain=true`.")
@@ -119,6 +135,9 @@ class SearchAnswer(Answer):
         description="The configured parts that were needed and failed; `index` if records were left out."
     )
     index_lag: int = Field(description="Records that were not in an index yet and were scanned, or had no vector yet.")
+    routed: list[str] | None = Field(
+        default=None, description="The ids that a model picked. `[]`: nothing fits. Only where a model decided."
+    )
     explanation: dict[str, Any] | None = Field(
         default=None, description="With `explain=true`: what was left out, and why."
     )
@@ -127,7 +146,7 @@ class SearchAnswer(Answer):
 
 class FeedbackStatus(Answer):
     knowledge_id: str
-    status: str = Field(examples=["applied", "unknown", "counted_before"])
+    status: str = Field(examples=["applied", "unknown", "counted_before", "not_counted"])
 
 
 class BatchFeedbackAnswer(OperationAnswer):
@@ -135,8 +154,12 @@ class BatchFeedbackAnswer(OperationAnswer):
     count: int
 
 
+class OutcomeStatus(FeedbackStatus):
+    evidence: str = Field(examples=["helpful", "harmful", "passed_over", "weak", "none"])
+
+
 class OutcomeAnswer(OperationAnswer):
-    results: list[FeedbackStatus]
+    results: list[OutcomeStatus]
     count: int
 
 

@@ -6,10 +6,11 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from knowhub.core.errors import InvalidInput, TooLarge
+from knowhub.knowledge.feedback.evidence import VOTES_STORED
 from knowhub.knowledge.model import DEFAULT_SCORE, HISTORY_SHOWN, ImportedKnowledge, OnConflict
 from knowhub.web.json_text import MAX_WRONG_LINES, JsonLimits, parse_json_lines
 from knowhub.web.schemas.knowledge import MAX_COUNT, MAX_IMPORT_LINES, RESERVED_WORDS, Case, RecordFields, Score
-from knowhub.web.schemas.parts import CallerIds, EntityId, Moment, Part
+from knowhub.web.schemas.parts import CallerIds, EntityId, Label, Moment, Part
 
 # Room for a blank line after each record; what is behind is not split, as each line takes memory.
 _MAX_LINES_WITH_BLANK = 2 * MAX_IMPORT_LINES
@@ -30,6 +31,15 @@ class ExportParams(CallerIds):
 Count = Annotated[int, Field(ge=0, le=MAX_COUNT, strict=True)]
 
 
+class VoteLine(Part):
+    """A vote that counts for the ranking."""
+
+    kind: Literal["helpful", "harmful", "passed_over", "restored"]
+    voter: Label | None = None
+    goal: Label | None = None
+    timestamp: Moment | None = None
+
+
 class Evaluation(Part):
     """The evidence of an imported record; what is left out is as for a fresh one."""
 
@@ -38,14 +48,20 @@ class Evaluation(Part):
     score: Score | None = None
     helpful: Count | None = None
     harmful: Count | None = None
-    effective: Annotated[dict[Literal["helpful", "harmful"], Count], Field(min_length=2)] | None = None
+    effective: dict[Literal["helpful", "harmful"], Count] | None = Field(
+        default=None, description="Ignored; exports of earlier versions have it."
+    )
+    votes: Annotated[list[VoteLine], Field(max_length=VOTES_STORED)] | None = None
+    weak: dict[Literal["success", "failure"], Count] | None = None
     confidence: Annotated[float, Field(ge=0, le=1)] | None = None
     helpful_history: list[Case] | None = None
     harmful_history: list[Case] | None = None
 
     def evidence(self) -> dict[str, Any]:
         """Return what was given, in the form of a record's `eval`."""
-        given = self.model_dump(exclude_none=True)
+        given = self.model_dump(exclude_none=True, exclude={"effective"})
+        if "weak" in given:
+            given["weak"] = {"success": 0, "failure": 0} | given["weak"]
         for name in ("helpful_history", "harmful_history"):
             if name in given:
                 given[name] = [case.to_case() for case in getattr(self, name)][-HISTORY_SHOWN:]

@@ -16,7 +16,7 @@ from knowhub.core import clock
 from knowhub.core.errors import InvalidInput
 from knowhub.core.recall import MAX_QUERY_CHARS
 from knowhub.knowledge.feedback.impressions import ImpressionScope
-from knowhub.knowledge.feedback.outcomes import GoalOutcome
+from knowhub.knowledge.feedback.outcomes import GoalOutcome, OutcomeKind
 from knowhub.knowledge.model import (
     DEFAULT_SCORE,
     Feedback,
@@ -248,22 +248,47 @@ class BatchFeedbackBody(Body):
         ]
 
 
+# A tag, or the id of a record.
+Named = Annotated[list[Label], Field(max_length=MAX_LIST)]
+
+
 class OutcomeBody(Body):
-    """How it went with a goal, or with a whole session."""
+    """How it went with a goal, or with a whole session, and which records helped."""
 
     session_id: EntityId | None = None
     goal_id: EntityId | None = None
-    is_helpful: bool
+    outcome: Literal["success", "failure", "external"] | None = Field(
+        default=None,
+        description="`external`: a failure that is not about knowledge, such as the network: no evidence.",
+    )
+    is_helpful: bool | None = Field(default=None, description="In place of `outcome`: true is success, false failure.")
     case: Case = Field(default_factory=Case)
+    used: Named | None = Field(
+        default=None,
+        description="What helped: ids, or the tags of the search. `[]`: nothing helped. Left out: nothing is said.",
+    )
+    not_helpful: Named = Field(default_factory=list, description="What was tried and did not help: ids or tags.")
+    wrong: Named = Field(default_factory=list, description="What is wrong: ids or tags.")
+    reason: CaseText | None = Field(default=None, description="Why it went so. It is added to the case.")
 
-    def outcome(self) -> GoalOutcome:
+    def to_outcome(self) -> GoalOutcome:
         """Return the parsed outcome."""
-        return GoalOutcome(ImpressionScope(self.session_id, self.goal_id), self.is_helpful, self.case.to_case())
+        kind = OutcomeKind(self.outcome or ("success" if self.is_helpful else "failure"))
+        case = self.case.to_case() | ({} if self.reason is None else {"reason": self.reason})
+        scope = ImpressionScope(self.session_id, self.goal_id)
+        return GoalOutcome(scope, kind, case, self.used, self.not_helpful, self.wrong)
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.session_id is None and self.goal_id is None:
             raise ValueError("needs session_id or goal_id")
+        if self.outcome is None and self.is_helpful is None:
+            raise ValueError("needs outcome or is_helpful")
+        if None not in (self.outcome, self.is_helpful) and (self.outcome == "success") != self.is_helpful:
+            raise ValueError("outcome and is_helpful contradict each other; send one of them")
+        both = {*(self.used or ())} & {*self.not_helpful, *self.wrong}
+        if both:
+            raise ValueError(f"{min(both)!r} is in `used` and among what did not help; name it once")
         return self
 
 
@@ -296,6 +321,12 @@ class SearchParams(RecordFilters):
     min_score: int = Field(default=3, ge=1, le=5)
     as_of: Moment | None = Field(default=None, description="Search the records that were valid at this time.")
     order: Order = Order.AUTO
+    min_relevance: float | None = Field(
+        default=None,
+        ge=0,
+        le=1,
+        description="The least relevance of a result, in place of the server's floor. 0: none.",
+    )
     explain: bool = Field(default=False, description="Explain why each result is there and what was left out.")
     budget_tokens: int | None = Field(
         default=None, ge=1, le=MAX_COUNT, description="At most this many tokens of task and content in all (estimated)."

@@ -81,7 +81,7 @@ async def _listed(world: VisibleWorld, asker: Asker) -> None:
 
 async def _found(world: VisibleWorld, asker: Asker) -> None:
     order = world.dice.choice(tuple(Order))
-    query = SearchQuery("wait element", top_k=100, min_score=1, order=order, explain=True)
+    query = SearchQuery("wait element", top_k=100, min_score=1, order=order, explain=True, min_relevance=0.0)
 
     found = await world.hub.knowledge.search.search(asker.ctx, query)
 
