@@ -21,6 +21,8 @@ _PROPOSED: Final = 100
 _LEAST_SCALE: Final = 1e-6
 # A vector-only result must be at least this near, between unrelated texts (0) and the nearest (1).
 _NEAR: Final = 0.5
+# Of what words alone must reach. Texts that mean the same are seldom as near as can be.
+_ENOUGH_SHARE: Final = 0.8
 
 
 class HybridIndex(Generic[HeadT]):
@@ -69,7 +71,8 @@ class HybridIndex(Generic[HeadT]):
         near = [(value, head) for value, head in near if head.text_num in likeness]
         hits = combine_results(words.hits, near, likeness, query.reading, self._weight)
         reach = _get_reach(words, likeness, query.reading)
-        return SearchHits(hits[:limit], lag, words.degraded, reach, reach * words.enough / words.reach)
+        enough = _ENOUGH_SHARE * reach * words.enough / words.reach
+        return SearchHits(hits[:limit], lag, words.degraded, reach, enough)
 
     def matched_terms(self, text: str, *fields: str) -> list[str]:
         """Return the terms of a query that occur in `fields`."""

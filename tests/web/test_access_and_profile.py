@@ -90,10 +90,10 @@ async def test_a_profile_is_about_its_caller_and_stands_now(api: httpx.AsyncClie
     await imported(api, "harmful", eval={"helpful": 0, "harmful": 9})
     await imported(api, "low", eval={"score": 1})
 
-    assert await profile(api, user_id="li", project_id="p") == ["low", "by me", "for me"]
+    assert await profile(api, user_id="li", project_id="p") == ["low", "by me", "for me", "harmful"]
     assert await profile(api, user_id="chen") == ["of everyone", "about chen"]
     assert await profile(api, project_id="p") == []
-    assert len(await profile(api)) == 5
+    assert len(await profile(api)) == 6
 
 
 async def test_a_profile_is_answered_in_whole_records(api: httpx.AsyncClient, saved: Saved) -> None:

@@ -36,7 +36,7 @@ async def test_the_texts_of_all_results_together_keep_to_the_budget(
 
 async def test_the_best_records_are_kept_whole_whoever_is_shown_first(api: httpx.AsyncClient, saved: Saved) -> None:
     await saved("wait " + "mine " * 20, user_id="li", score=3)
-    await saved("wait " + "team " * 20, scopes=["team:web"], owner="user:chen", score=5)
+    await saved("team " * 20, task="wait", scopes=["team:web"], owner="user:chen")
 
     answer = await search(api, user_id="li", team_id="web", budget_tokens=30)
 
@@ -45,13 +45,13 @@ async def test_the_best_records_are_kept_whole_whoever_is_shown_first(api: httpx
 
 
 async def test_what_does_not_fit_leaves_its_place_to_what_does(api: httpx.AsyncClient, saved: Saved) -> None:
-    await saved("wait best", score=5)
-    long = await saved("wait " + "long " * 200, score=4)
-    await saved("wait last", score=3)
+    await saved("wait wait wait")
+    long = await saved("wait wait " + "long " * 200)
+    await saved("wait at last")
 
     answer = await search(api, budget_tokens=20, explain="true")
 
-    assert [one["content"] for one in answer["results"]] == ["wait best", "wait last"]
+    assert [one["content"] for one in answer["results"]] == ["wait wait wait", "wait at last"]
     assert answer["explanation"]["filtered"] == [{"id": long["id"], "rule": "over_budget"}]
 
 
