@@ -105,3 +105,41 @@ def test_documents_that_are_not_reached_in_time_are_left_out_and_that_is_said(wo
 
 def test_lengths_are_kept_exactly_when_short_and_rounded_down_when_long() -> None:
     assert [bm25.encode_length(terms) for terms in (0, 1, 39, 40, 41, 42, 1000)] == [0, 1, 39, 40, 40, 42, 984]
+
+
+def term(name: str, frequency: int, words: float = 1.0) -> bm25.QueryTerm:
+    return bm25.QueryTerm(name, 1.0, frequency, words)
+
+
+def test_a_query_reaches_what_a_document_with_all_its_terms_would_approach() -> None:
+    known = [term("rare", 1), term("common", 500)]
+
+    reach, enough = bm25.get_reach(known, 1_000)
+
+    best = 2.2 * sum(bm25.get_idf(1_000, frequency) for frequency in (1, 500))
+    assert reach == enough == pytest.approx(best)
+
+
+def test_words_that_no_document_has_count_by_their_rarity() -> None:
+    known = bm25.get_reach([term("found", 10)], 1_000)[0]
+
+    reach, enough = bm25.get_reach([term("found", 10), *(term(f"unknown {n}", 0) for n in range(4))], 1_000)
+
+    assert reach > 5 * known
+    assert known < enough < reach
+    assert bm25.get_reach([term("unknown", 0)], 1_000) == (1.0, 1.0)
+
+
+def test_a_long_question_is_measured_by_its_two_rarest_words_or_twelve_han_terms() -> None:
+    words = [term(f"w{number}", 3) for number in range(20)]
+    han = [term(f"h{number}", 3, 1 / 6) for number in range(24)]
+
+    assert bm25.get_reach(words, 1_000)[0] == pytest.approx(10 * bm25.get_reach(words, 1_000)[1])
+    assert bm25.get_reach(han, 1_000)[0] == pytest.approx(2 * bm25.get_reach(han, 1_000)[1])
+
+
+def test_a_term_of_a_store_of_one_record_is_no_common_term() -> None:
+    reach, _ = bm25.get_reach([term("found", 1), term("unknown", 0)], 1)
+
+    # Half of what was asked for is known.
+    assert 0.35 < 2.2 * bm25.get_idf(1, 1) / reach < 0.5
