@@ -10,8 +10,7 @@ from knowhub.core.erasing import EraseRules
 from knowhub.core.errors import InvalidInput
 from knowhub.core.operation import Row, Write, next_of, next_version
 from knowhub.core.request_context import RequestContext
-from knowhub.knowledge import table
-from knowhub.knowledge.feedback import evidence
+from knowhub.knowledge import table, votes
 from knowhub.knowledge.model import (
     COLLECTION,
     DEFAULT_SCORE,
@@ -42,7 +41,7 @@ def make_imported_row(line: ImportedKnowledge, row_id: str, before: Row | None, 
     """Return the row of an imported line. Evidence and creation time are kept; the version rises."""
     moment = clock.iso(now)
     evaluation = {"score": line.record.score or DEFAULT_SCORE, **_FRESH_EVALUATION, **line.evaluation}
-    evaluation["confidence"] = line.evaluation.get("confidence", evidence.confidence(evaluation, now))
+    evaluation["confidence"] = line.evaluation.get("confidence", votes.confidence(evaluation, now))
     return _row(line.record, row_id, moment, ctx) | {
         "eval": evaluation,
         "version": next_version(before),

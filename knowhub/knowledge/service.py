@@ -22,7 +22,7 @@ from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import decisions, table
 from knowhub.knowledge.collections import KNOWLEDGE
 from knowhub.knowledge.feedback import evidence
-from knowhub.knowledge.feedback.evidence import VoteKind, Voter
+from knowhub.knowledge.feedback.evidence import Voter
 from knowhub.knowledge.model import (
     COLLECTION,
     Feedback,
@@ -43,6 +43,7 @@ from knowhub.knowledge.visibility import (
     redact_row,
     render_record_json,
 )
+from knowhub.knowledge.votes import VoteKind, is_sunk, sum_votes, weigh_votes
 
 RESTORE_OP = "restore_knowledge"
 
@@ -243,8 +244,8 @@ class _NewRecords:
         now = self._view.now
         if row["id"] in self.rows:
             return self.rows[row["id"]]
-        found = evidence.sum_votes(evidence.weigh_votes(row["eval"]), now)
-        if not evidence.is_sunk(row["eval"]["score"], found):
+        found = sum_votes(weigh_votes(row["eval"]), now)
+        if not is_sunk(row["eval"]["score"], found):
             return row
         self.restored.add(row["id"])
         self.rows[row["id"]] = evidence.with_vote(row, VoteKind.RESTORED, now, Voter(self._ctx.actor))

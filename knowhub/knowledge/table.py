@@ -13,8 +13,8 @@ from knowhub.core.near_duplicates import digest
 from knowhub.core.operation import View
 from knowhub.core.request_context import RequestContext
 from knowhub.core.table_schema import Index, TableSchema
-from knowhub.knowledge.feedback.evidence import weigh_votes
 from knowhub.knowledge.model import COLLECTION, RECORD_FIELDS, KnowledgeSummary, ListQuery
+from knowhub.knowledge.votes import weigh_votes
 
 FACETS: Final = {item.name: item.facet for item in RECORD_FIELDS if item.facet is not None}
 """The fields that search and lists filter by, with the names of their facets."""

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from knowhub.core.collection import BOOKKEEPING, UndoneRow, flatten
 from knowhub.core.operation import Change, Row
-from knowhub.knowledge import decisions
+from knowhub.knowledge import decisions, votes
 from knowhub.knowledge.collections import KNOWLEDGE
 from knowhub.knowledge.feedback import evidence
 from knowhub.knowledge.model import COLLECTION, Feedback
@@ -129,7 +129,7 @@ def test_a_vote_is_taken_back_and_the_votes_around_it_stay() -> None:
     assert len(evaluation["helpful_history"]) == 2
     assert evaluation["harmful_history"] == []
     assert [vote["kind"] for vote in evaluation["votes"]] == ["helpful", "helpful"]
-    assert evaluation["confidence"] == pytest.approx(evidence.confidence(evaluation, LATER), abs=1e-5)
+    assert evaluation["confidence"] == pytest.approx(votes.confidence(evaluation, LATER), abs=1e-5)
 
 
 def test_the_first_vote_is_taken_back_although_others_came_since() -> None:

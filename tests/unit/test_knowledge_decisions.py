@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from knowhub.knowledge import decisions
 from knowhub.knowledge.feedback import evidence
 from knowhub.knowledge.model import Feedback
+from knowhub.knowledge.votes import confidence as confidence_of
 from tests.builders import START, imported, knowledge_row, local
 
 LATER = START + 60
@@ -47,7 +48,7 @@ def test_confidence_from_fresh_is_the_rule_of_the_evidence_when_votes_go_one_way
     for _ in votes:
         row = voted(row, helpful=True)
 
-    assert row["eval"]["confidence"] == pytest.approx(evidence.confidence(row["eval"], LATER), abs=1e-4)
+    assert row["eval"]["confidence"] == pytest.approx(confidence_of(row["eval"], LATER), abs=1e-4)
     assert (row["eval"]["confidence"] > 0.5) == bool(votes)
 
 

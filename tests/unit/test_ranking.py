@@ -10,11 +10,12 @@ from knowhub.core.operation import Row
 from knowhub.core.recall import SearchHit, StageScore
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge.feedback import evidence
-from knowhub.knowledge.feedback.evidence import VoteKind, Voter
+from knowhub.knowledge.feedback.evidence import Voter
 from knowhub.knowledge.model import ROUTING, Feedback, KnowledgeSummary, Order
 from knowhub.knowledge.search.filters import find_time_rule
 from knowhub.knowledge.search.ranking import RankedHit, RankingInputs, rank_hits
 from knowhub.knowledge.table import summarize
+from knowhub.knowledge.votes import VoteKind, sum_votes, weigh_votes
 from tests.builders import START, caller, knowledge_row, local
 
 DAY = 86_400.0
@@ -186,9 +187,9 @@ def test_fresh_evidence_outweighs_old() -> None:
     row: Row = knowledge_row("a")
     for _ in range(5):
         row = evidence.with_feedback(row, Feedback(helpful_case={}), START)
-    votes = evidence.weigh_votes(row["eval"])
+    votes = weigh_votes(row["eval"])
 
-    now, later = [evidence.sum_votes(votes, START + days * DAY, 90.0).helpful for days in (0, 90)]
+    now, later = [sum_votes(votes, START + days * DAY, 90.0).helpful for days in (0, 90)]
 
     assert later == pytest.approx(now / 2)
 

@@ -8,15 +8,16 @@ import pytest
 from knowhub.core.operation import Row
 from knowhub.knowledge.evolve.merging import merge_evaluation
 from knowhub.knowledge.feedback import evidence
-from knowhub.knowledge.feedback.evidence import Evidence, VoteKind, Voter
+from knowhub.knowledge.feedback.evidence import Voter
 from knowhub.knowledge.model import Feedback
+from knowhub.knowledge.votes import Evidence, VoteKind, is_sunk, sum_votes, weigh_votes
 from tests.builders import START, knowledge_row
 
 HELPFUL, HARMFUL = Feedback(helpful_case={}), Feedback(harmful_case={})
 
 
 def count(row: Row, now: float = START) -> Evidence:
-    return evidence.sum_votes(evidence.weigh_votes(row["eval"]), now)
+    return sum_votes(weigh_votes(row["eval"]), now)
 
 
 def vote(row: Row, feedback: Feedback, times: int = 1, voter: Voter | None = None) -> Row:
@@ -62,7 +63,7 @@ def test_ten_thousand_votes_of_one_voter_leave_the_votes_of_others() -> None:
 
     assert row["eval"]["harmful"] == 10_000
     assert (count(row).helpful > 0.5, count(row).harmful < 2) == (True, True)
-    assert not evidence.is_sunk(row["eval"]["score"], count(row))
+    assert not is_sunk(row["eval"]["score"], count(row))
 
 
 def test_ten_thousand_voters_weigh_less_than_ten_votes() -> None:
@@ -72,7 +73,7 @@ def test_ten_thousand_voters_weigh_less_than_ten_votes() -> None:
 
     assert 9 < count(row).harmful < 10
     assert len(row["eval"]["votes"]) == 40
-    assert evidence.is_sunk(row["eval"]["score"], count(row))
+    assert is_sunk(row["eval"]["score"], count(row))
     assert 0 < row["eval"]["confidence"] < 0.5
 
 
@@ -102,7 +103,7 @@ def test_a_restored_record_begins_anew() -> None:
 
     restored = evidence.with_vote(sunk, VoteKind.RESTORED, START, Voter("user:li"))
 
-    assert evidence.is_sunk(3, count(sunk))
+    assert is_sunk(3, count(sunk))
     assert (count(restored), restored["eval"]["harmful"]) == ((0.0, 0.0, 0.0), 5)
     assert count(vote(restored, HELPFUL)).helpful == 1.0
 

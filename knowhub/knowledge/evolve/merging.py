@@ -8,7 +8,7 @@ from knowhub.core import clock
 from knowhub.core.errors import InvalidInput
 from knowhub.core.near_duplicates import normalize_width
 from knowhub.core.operation import Row, next_version
-from knowhub.knowledge import decisions
+from knowhub.knowledge import decisions, votes
 from knowhub.knowledge.feedback import evidence
 from knowhub.knowledge.model import HISTORY_SHOWN
 
@@ -81,8 +81,8 @@ def merge_evaluation(survivor: Mapping[str, Any], sources: Sequence[Mapping[str,
         "harmful_history": _merge_history("harmful_history", every),
     }
     joined.pop("effective", None)
-    if votes := evidence.merge_votes(every):
-        joined["votes"] = votes
+    if merged := votes.merge_votes(every):
+        joined["votes"] = merged
     weak = [item["weak"] for item in every if "weak" in item]
     if weak:
         joined["weak"] = {name: sum(counts[name] for counts in weak) for name in weak[0]}
@@ -92,7 +92,7 @@ def merge_evaluation(survivor: Mapping[str, Any], sources: Sequence[Mapping[str,
 def _sum_votes(counters: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     first, *others = counters
     return {
-        "helpful": first["helpful"] + sum(max(0, item["helpful"] - evidence.FRESH_HELPFUL) for item in others),
+        "helpful": first["helpful"] + sum(max(0, item["helpful"] - votes.FRESH_HELPFUL) for item in others),
         "harmful": sum(item["harmful"] for item in counters),
     }
 

@@ -1,46 +1,21 @@
-"""Evidence on a record: its counters, the votes that rank it, its confidence and its quality.
-
-Counters and histories keep everything that was said. What ranks is bounded: `eval.votes` holds the newest votes, a
-voter counts once for each goal, votes without a goal count less each time, and each new vote makes the older ones weigh
-less.
-"""
+"""Evidence on a record: its counters and histories, which keep everything that was said, its votes and its quality."""
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from hashlib import blake2b
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from knowhub.core import clock
 from knowhub.core.collection import UndoneRow
 from knowhub.core.operation import Row, next_of
-from knowhub.knowledge.model import HISTORY_SHOWN, Feedback, KnowledgeSummary, WeighedVote
+from knowhub.knowledge.model import HISTORY_SHOWN, Feedback, KnowledgeSummary
+from knowhub.knowledge.votes import KINDS, VOTES_STORED, VoteKind, confidence, list_votes
 
-_KINDS: Final = ("helpful", "harmful")
-FRESH_HELPFUL: Final = 1
-# All votes together weigh less than ten, so that the fortieth before the last weighs next to nothing.
-VOTE_DECAY: Final = 0.9
-VOTES_STORED: Final = 40
 # The last votes of a voter: the ones before the last count when it is undone, or where no goal was named.
 _VOTES_PER_VOTER: Final = 5
 _SIGNED_CHARS: Final = 12
-_REPEATED_SHARE: Final = 0.5
-# As many votes as pull the share of helpful ones halfway from what is expected to what was seen.
-PRIOR_WEIGHT: Final = 5.0
-_NEUTRAL: Final = 0.5
-DEFAULT_HALF_LIFE_DAYS: Final = 365.0
-_DAY_S: Final = 86_400.0
 _CONFIDENCE_DIGITS: Final = 6
-
-
-class VoteKind(StrEnum):
-    """What a vote says. `restored` ends the effect of the votes before it."""
-
-    HELPFUL = "helpful"
-    HARMFUL = "harmful"
-    PASSED_OVER = "passed_over"
-    RESTORED = "restored"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,27 +31,6 @@ class Voter:
         return {name: hash_id([row_id, value])[:_SIGNED_CHARS] for name, value in named.items() if value is not None}
 
 
-class Evidence(NamedTuple):
-    """How much the votes on a record weigh at one moment."""
-
-    helpful: float = 0.0
-    harmful: float = 0.0
-    passed_over: float = 0.0
-
-    def estimate(self, mean: float = _NEUTRAL) -> float:
-        """Return the expected share of helpful votes; `mean` for a record without votes. Passed over counts against."""
-        against = self.harmful + self.passed_over
-        return (self.helpful + PRIOR_WEIGHT * mean) / (self.helpful + against + PRIOR_WEIGHT)
-
-    @property
-    def confidence(self) -> float:
-        """Return how likely it is that the record is right: 0.5 without votes. To be passed over says nothing."""
-        return Evidence(self.helpful, self.harmful).estimate()
-
-
-NO_EVIDENCE: Final = Evidence()
-
-
 def quality(score: int, helpful: int, harmful: int) -> float:
     """Return `score + helpful - 2 * harmful`."""
     return score + helpful - harmful * 2.0
@@ -85,42 +39,6 @@ def quality(score: int, helpful: int, harmful: int) -> float:
 def summary_quality(summary: KnowledgeSummary) -> float:
     """Return the quality of a record by its summary: everything that was said counts."""
     return quality(summary.score, summary.helpful, summary.harmful)
-
-
-def is_sunk(score: int, found: Evidence) -> bool:
-    """Return whether the bounded evidence speaks against a record. It is still found, with a warning."""
-    return score + FRESH_HELPFUL + found.helpful - 2 * found.harmful < 0
-
-
-def weigh_votes(evaluation: Mapping[str, Any]) -> tuple[WeighedVote, ...]:
-    """Return the votes that count, newest first, with their weight before age is considered."""
-    if "votes" not in evaluation and evaluation["helpful"] <= FRESH_HELPFUL and not evaluation["harmful"]:
-        return ()
-    counted: list[WeighedVote] = []
-    seen: dict[tuple[str, str | None], int] = {}
-    for vote in reversed(_list_votes(evaluation)):
-        if vote["kind"] == VoteKind.RESTORED:
-            break
-        share, voter = 1.0, vote.get("voter")
-        if voter is not None:
-            key = (voter, vote.get("goal"))
-            repeats = seen[key] = seen.get(key, -1) + 1
-            if repeats and key[1] is not None:
-                continue
-            share = _REPEATED_SHARE**repeats
-        moment = vote.get("timestamp")
-        time = None if moment is None else clock.parse_iso(moment)
-        counted.append(WeighedVote(vote["kind"], share * VOTE_DECAY ** len(counted), time))
-    return tuple(counted)
-
-
-def sum_votes(votes: Sequence[WeighedVote], now: float, half_life_days: float = DEFAULT_HALF_LIFE_DAYS) -> Evidence:
-    """Return what votes weigh at `now`. After `half_life_days` a vote weighs half; one without a time does not age."""
-    sums = dict.fromkeys((VoteKind.HELPFUL, VoteKind.HARMFUL, VoteKind.PASSED_OVER), 0.0)
-    for kind, weight, time in votes:
-        age_days = 0.0 if time is None else max(0.0, now - time) / _DAY_S
-        sums[VoteKind(kind)] += weight * 0.5 ** (age_days / half_life_days)
-    return Evidence(*sums.values())
 
 
 def with_feedback(row: Row, feedback: Feedback, now: float, voter: Voter | None = None) -> Row:
@@ -151,17 +69,6 @@ def with_weak_evidence(row: Row, now: float, *, has_succeeded: bool) -> Row:
     return next_of({**row, "eval": {**row["eval"], "weak": weak}}, row, now)
 
 
-def merge_votes(evaluations: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the votes of several records as those of one, by time; votes without a time come first."""
-    votes = [vote for evaluation in evaluations for vote in _list_votes(evaluation)]
-    return sorted(votes, key=lambda vote: vote.get("timestamp") or "")[-VOTES_STORED:]
-
-
-def confidence(evaluation: Mapping[str, Any], now: float) -> float:
-    """Return the confidence that the votes on a record give it."""
-    return sum_votes(weigh_votes(evaluation), now).confidence
-
-
 def update_confidence(before: Mapping[str, Any], after: Mapping[str, Any], now: float) -> float:
     """Move the confidence as the evidence moved. An imported figure keeps its offset and stays within 0 and 1."""
     old, new = confidence(before, now), confidence(after, now)
@@ -178,7 +85,7 @@ def update_confidence(before: Mapping[str, Any], after: Mapping[str, Any], now: 
 def rebuild_confidence(undone: UndoneRow) -> Row:
     """Return the undone record with the confidence that fits its evidence."""
     before, after, row = undone.change.before, undone.change.after, undone.row
-    if before is None or _list_votes(before["eval"]) == _list_votes(after["eval"]):
+    if before is None or list_votes(before["eval"]) == list_votes(after["eval"]):
         return row
     now = clock.parse_iso(row["updated_at"])
     return {**row, "eval": {**row["eval"], "confidence": update_confidence(before["eval"], row["eval"], now)}}
@@ -191,7 +98,7 @@ def hash_id(parts: Sequence[Any]) -> str:
 
 def _with_votes(row: Row, evaluation: dict[str, Any], kinds: Sequence[VoteKind], now: float, voter: Voter) -> Row:
     if kinds:
-        votes = _list_votes(row["eval"])
+        votes = list_votes(row["eval"])
         for kind in kinds:
             votes = _add_vote(votes, {"kind": kind.value, **voter.sign(row["id"]), "timestamp": clock.iso(now)})
         # Earlier versions kept the weight of the votes here.
@@ -211,19 +118,6 @@ def _add_vote(votes: Sequence[Mapping[str, Any]], vote: Mapping[str, Any]) -> li
     return [*(item for item in votes if item is not excess), vote]
 
 
-def _list_votes(evaluation: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """Return the stored votes. A record of an earlier version or an import has counters and cases: each is a vote."""
-    if "votes" in evaluation:
-        votes: Sequence[Mapping[str, Any]] = evaluation["votes"]
-        return votes
-    found: list[Mapping[str, Any]] = []
-    for kind, fresh in zip(_KINDS, (FRESH_HELPFUL, 0), strict=True):
-        cases = [{"kind": kind, "timestamp": case.get("timestamp")} for case in evaluation[f"{kind}_history"]]
-        unknown = min(VOTES_STORED, evaluation[kind] - fresh - len(cases))
-        found += [{"kind": kind}] * unknown + cases
-    return sorted(found, key=lambda vote: vote.get("timestamp") or "")[-VOTES_STORED:]
-
-
 def _list_cases(feedback: Feedback) -> dict[str, Mapping[str, Any]]:
     cases = (feedback.helpful_case, feedback.harmful_case)
-    return {kind: case for kind, case in zip(_KINDS, cases, strict=True) if case is not None}
+    return {kind: case for kind, case in zip(KINDS, cases, strict=True) if case is not None}

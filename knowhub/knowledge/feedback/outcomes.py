@@ -22,7 +22,6 @@ from knowhub.core.request_context import RequestContext
 from knowhub.core.scopes import OWNER
 from knowhub.knowledge import decisions
 from knowhub.knowledge.feedback.evidence import (
-    VoteKind,
     Voter,
     hash_id,
     with_feedback,
@@ -39,6 +38,7 @@ from knowhub.knowledge.feedback.impressions import (
 from knowhub.knowledge.model import COLLECTION, Feedback
 from knowhub.knowledge.ports import KnowledgeStore
 from knowhub.knowledge.visibility import follow_merges
+from knowhub.knowledge.votes import VoteKind
 
 OUTCOMES = "outcomes"
 OP = "report_outcome"

@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from knowhub.core.errors import InvalidInput, TooLarge
-from knowhub.knowledge.feedback.evidence import VOTES_STORED
 from knowhub.knowledge.model import DEFAULT_SCORE, HISTORY_SHOWN, ImportedKnowledge, OnConflict
+from knowhub.knowledge.votes import VOTES_STORED
 from knowhub.web.json_text import MAX_WRONG_LINES, JsonLimits, parse_json_lines
 from knowhub.web.schemas.knowledge import MAX_COUNT, MAX_IMPORT_LINES, RESERVED_WORDS, Case, RecordFields, Score
 from knowhub.web.schemas.parts import CallerIds, EntityId, Label, Moment, Part
