@@ -25,6 +25,7 @@ MAX_SHOWN = 1_000
 MAX_WAITING = 256
 CLOSE_S = 5.0
 _NO_GOAL = ""
+_MILLISECOND_S = 0.001
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +109,10 @@ class ImpressionLog:
         if pending is None:
             self.dropped += bool(new)
             return
-        moment = clock.iso(self._clock.now())
+        now = self._clock.now()
+        # The time tells the searches of a goal apart.
+        while (moment := clock.iso(now)) in known.values():
+            now += _MILLISECOND_S
         pending.times |= {(goal, item): moment for item in new}
         for oldest in list(pending.times)[:-MAX_SHOWN]:
             del pending.times[oldest]
