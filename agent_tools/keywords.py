@@ -11,7 +11,7 @@ from agent_tools.results import ToolResult
 SEARCH_TIMEOUT_S = 30.0
 PLACE_TIMEOUT_S = 45.0
 
-_SAME_NAME = "Several keywords have this name. Choose by their descriptions, and go on with the id."
+_SAME_NAME = "Several keywords fit. Choose by path and description, and ask keyword_search for its id."
 _STATUSES = ("matched", "ambiguous", "not_found")
 
 
@@ -29,7 +29,7 @@ async def keyword_search(  # noqa: PLR0913, PLR0917 -- every tool takes the six 
     """Look something up in the keyword tree: where it belongs and what is known about it. Ask with its name.
 
     Args:
-        query: A name, in Chinese or English, or a few words about what you mean.
+        query: A name, in Chinese or English, a path such as 目的地/Java, the id of a keyword, or what you mean.
         llm_expand_query: If no keyword has this name, let the LLM of the server find what you mean.
         user_id: Search as this user.
         agent_id: Search as this agent.
@@ -55,6 +55,7 @@ async def keyword_create(  # noqa: PLR0913, PLR0917 -- every tool takes the six 
     aliases: list[str] | None = None,
     description: str = "",
     llm_auto_place: bool = True,
+    allow_duplicate: bool = False,
     user_id: str | None = None,
     agent_id: str | None = None,
     project_id: str | None = None,
@@ -66,10 +67,11 @@ async def keyword_create(  # noqa: PLR0913, PLR0917 -- every tool takes the six 
 
     Args:
         name: The name of the thing.
-        parent_id: The id of the parent keyword. Leave it out to let the LLM of the server choose.
+        parent_id: The id or the path of the parent keyword. Leave it out to let the LLM of the server choose.
         aliases: Other names: translations, abbreviations, spellings.
         description: One sentence about what belongs below it. The LLM chooses by this text.
         llm_auto_place: Without parent_id: true lets the LLM choose the parent, false takes the root.
+        allow_duplicate: Create it although its parent has a keyword of this name.
         user_id: Create as this user.
         agent_id: Create as this agent.
         project_id: Act with the rights of this project.
@@ -78,7 +80,7 @@ async def keyword_create(  # noqa: PLR0913, PLR0917 -- every tool takes the six 
         account: Act in this account. Accounts share nothing.
     """
     body: dict[str, Any] = {"name": name, "description": description, "llm_auto_place": llm_auto_place}
-    body |= arguments.drop_none(parent_id=parent_id, aliases=aliases)
+    body |= arguments.drop_none(parent_id=parent_id, aliases=aliases, allow_duplicate=allow_duplicate or None)
     body |= arguments.name_ids(user_id, agent_id, project_id, team_id, org_id, account)
     reply = await client.request("POST", "/api/keywords", body=body, timeout_s=PLACE_TIMEOUT_S)
     return _format_created(client.check_row(reply))
@@ -101,7 +103,7 @@ async def info_save(  # noqa: PLR0913, PLR0917 -- every tool takes the six ids o
 
     Args:
         content: The information, complete enough to be used without its source.
-        keyword_ids: The ids of its keywords, as keyword_search shows them.
+        keyword_ids: The ids or paths of its keywords, as keyword_search shows them.
         source: The source: an address or a title.
         auto_link: Also link it to the keywords that its text names.
         user_id: Save as this user.
@@ -167,15 +169,18 @@ def _format_empty(reply: Mapping[str, Any], candidates: Sequence[Mapping[str, An
 
 
 def _format_keyword(rows: Sequence[Mapping[str, Any]], path: Sequence[Mapping[str, Any]]) -> str:
-    """Format the id, path or name, aliases and description of a keyword."""
+    """Format the id, path, name, aliases, description and counts of a keyword."""
     row = rows[0] if rows else {}
     aliases = row.get("aliases")
+    names = "/".join(str(above.get("name")) for above in path if above.get("id") != "root")
     values = {
         "keyword id": row.get("id"),
-        "path": " / ".join(str(above.get("name")) for above in path if above.get("id") != "root") or None,
+        "path": names or row.get("path"),
         "name": None if path else row.get("name"),
         "aliases": ", ".join(map(str, aliases)) if isinstance(aliases, list) else None,
         "description": row.get("description"),
+        "children": row.get("child_count"),
+        "infos": row.get("infos_count"),
     }
     return _format_fields(values)
 

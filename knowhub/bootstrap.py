@@ -138,7 +138,7 @@ class Keywords:
             cache = ResultCache(adapters.clock, settings.result_cache_entries, settings.result_cache_bytes)
         recent_matches = RecentMatchesByReader(settings.recent_keywords)
         store.subscribe(Invalidation(cache, recent_matches), [KEYWORDS, INFOS, LINKS])
-        self.agent = KeywordAgent(adapters.chat, recent_matches, options, decisions.note)
+        self.agent = KeywordAgent(adapters.chat, recent_matches, options, decisions.note, cache)
         self.tree = KeywordService(store, text, ids, self.agent, options)
         self.infos = InfoService(store, text, ids, self.agent, options, cache)
         self.search = KeywordSearch(store, text, self.agent, options, cache, decisions)

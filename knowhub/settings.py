@@ -109,8 +109,8 @@ class Settings(BaseSettings):
     max_candidates: int = Field(default=50, ge=2, le=1000)
     descend_max_rounds: int = Field(default=6, ge=1, le=50)
     recent_keywords: int = Field(default=128, ge=0, le=10_000)
-    describe_candidates: bool = False
-    uncategorized_name: str | None = Field(default=None, max_length=200)
+    describe_candidates: bool = True
+    uncategorized_name: str | None = Field(default="未分类", max_length=200)
     auto_link_creates: bool = False
     log_agent_decisions: bool = True
     result_cache: bool = True

@@ -70,7 +70,7 @@ def _plan(ids: Ids) -> dict[str, Any]:
 KNOWLEDGE, KEYWORDS, INFOS, RESOURCE = "/api/knowledge", "/api/keywords", "/api/infos", "/api/resource"
 _KNOWLEDGE, _KEYWORD, _INFO = "knowledge_id", "keyword_id", "info_id"
 _OTHER, _RESOURCE = "other_keyword_id", "resource_id"
-_PLAIN_KEYWORD = {"name": "saved by the matrix", "llm_auto_place": False}
+_PLAIN_KEYWORD = {"name": "saved by the matrix", "llm_auto_place": False, "allow_duplicate": True}
 CONTEXT = "/api/context"
 _MEMORY, _SESSION, _EVENT = "memory_uri", "session_id", "event_id"
 _SAID = {"role": "user", "content": "said by the matrix"}

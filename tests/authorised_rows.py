@@ -53,12 +53,14 @@ class Made:
     async def keyword(self, _ids: Ids) -> dict[str, str]:
         number = self._number()
         named = {"name": "matrix tree", "aliases": [f"alias {number}"], "llm_auto_place": False}
-        row = await self._saved(KEYWORDS, **named, scopes=self._scopes)
+        row = await self._saved(KEYWORDS, **named, scopes=self._scopes, allow_duplicate=True)
         return {"keyword_id": row["id"], "alias": f"alias {number}"}
 
     async def other_keyword(self, _ids: Ids) -> dict[str, str]:
         named = {"name": f"another, {self._number()}", "llm_auto_place": False}
-        return {"other_keyword_id": (await self._saved(KEYWORDS, **named, scopes=self._scopes))["id"]}
+        return {
+            "other_keyword_id": (await self._saved(KEYWORDS, **named, scopes=self._scopes, allow_duplicate=True))["id"]
+        }
 
     async def info(self, ids: Ids) -> dict[str, str]:
         linked = [ids["keyword_id"]] if "keyword_id" in ids else []

@@ -254,7 +254,7 @@ class Deeds:
 
     def _new(self, new: Given) -> NewKeyword:
         name, pick, aliases, description, metadata, scopes = new
-        return NewKeyword(name, self._keyword(pick), aliases, description, metadata, scopes)
+        return NewKeyword(name, self._keyword(pick), aliases, description, metadata, scopes, allow_duplicate=True)
 
     def _new_info(self, new: Given) -> NewInfo:
         content, picks, scopes = new

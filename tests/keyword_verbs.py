@@ -35,7 +35,7 @@ def service_with(store: MemoryStore, agent: KeywordAgent, options: TreeOptions |
 
 async def made(service: KeywordService, name: str, ctx: RequestContext = ANN, **fields: Any) -> str:  # noqa: ANN401 -- any field
     """Make a keyword and return its id."""
-    created = await service.create(ctx, NewKeyword(name, **fields), auto_place=False)
+    created = await service.create(ctx, NewKeyword(name, allow_duplicate=True, **fields), auto_place=False)
     return str(created.row["id"])
 
 

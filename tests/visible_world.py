@@ -112,7 +112,7 @@ class VisibleWorld:
         elif kind == KEYWORDS:
             kept.above = self.dice.choice((ROOT_ID, ROOT_ID, *self.rows[KEYWORDS]))
             kept.name = self.dice.choice(NAMES)
-            named = NewKeyword(kept.name, kept.above, scopes=scopes, owner=owner)
+            named = NewKeyword(kept.name, kept.above, scopes=scopes, owner=owner, allow_duplicate=True)
             row_id = str((await self.hub.keywords.tree.create(root(), named, auto_place=False)).row["id"])
         elif kind == INFOS:
             kept.linked = tuple(self.dice.sample(tuple(self.rows[KEYWORDS]), 3))

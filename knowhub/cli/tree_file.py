@@ -12,7 +12,7 @@ from knowhub.bootstrap import Hub
 from knowhub.core.errors import Conflict, FieldError, Forbidden, InvalidInput
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import info_rules
-from knowhub.keywords.creation import prefix_item_errors
+from knowhub.keywords.batches import prefix_item_errors
 from knowhub.keywords.model import RelationType
 from knowhub.web.json_text import MAX_WRONG_LINES, JsonLimits, parse_json_lines
 from knowhub.web.schemas.keywords import MAX_LINKS, InfoFields, KeywordItem, Relation, RowId

@@ -64,7 +64,6 @@ class ResultCache:
         self._moment = 0
         self._invalidated_at: OrderedDict[Use, int] = OrderedDict()
         self._forgotten = 0
-        self._invalidations: dict[str, int] = {}
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -94,7 +93,6 @@ class ResultCache:
 
     def invalidate(self, account: str, used: Iterable[str]) -> None:
         """Invalidate the entries that depend on one of `used`."""
-        self._invalidations[account] = self._invalidations.get(account, 0) + 1
         self._moment += 1
         if not self._entries:
             return
@@ -108,10 +106,6 @@ class ResultCache:
         """Drop every entry."""
         for key in list(self._entries):
             self._drop(key)
-
-    def count_invalidations(self, account: str) -> int:
-        """Count the invalidations of an account, to find out whether an answer is outdated before it is cached."""
-        return self._invalidations.get(account, 0)
 
     def _is_current(self, entry: _Entry) -> bool:
         known_at, invalidated_at = entry.known_at, self._invalidated_at

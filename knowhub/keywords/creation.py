@@ -4,14 +4,13 @@ import asyncio
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import replace
 from typing import Any
 
 from knowhub.core import permissions
-from knowhub.core.errors import Conflict, Forbidden, InvalidInput
+from knowhub.core.errors import Conflict, InvalidInput
 from knowhub.core.ids import Ids, uuid4_id
 from knowhub.core.operation import (
-    Committed,
     Decide,
     Draft,
     IdempotencyKey,
@@ -26,9 +25,20 @@ from knowhub.core.operation import (
 )
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import edits, fields, keyword_rules, rendering, tree
-from knowhub.keywords.model import ROOT_ID, NewKeyword, TreeOptions, WrittenBatch, WrittenRow
+from knowhub.keywords.batches import (
+    NewKeywordRow,
+    check_aliases_within,
+    find_twin,
+    get_parent_ids,
+    merge_into_twin,
+    prefix_item_errors,
+)
+from knowhub.keywords.model import KEYWORDS, ROOT_ID, NewKeyword, TreeOptions, WrittenBatch, WrittenRow
+from knowhub.keywords.model_answers import ModelAnswers
 from knowhub.keywords.ports import KeywordStore, KeywordText
-from knowhub.keywords.search.agent import DedupAction, KeywordAgent, ModelAnswer
+from knowhub.keywords.search.agent import DedupAction, KeywordAgent
+from knowhub.keywords.search.candidates import find_word_candidates
+from knowhub.keywords.search.prompts import Goal, Intent
 from knowhub.keywords.tree import find_by_token, find_keyword
 
 MAX_ITEMS = 1_000
@@ -69,8 +79,9 @@ class KeywordCreation:
         permissions.check_can_write(ctx)
         await self._store.refresh(ctx.account)
         view = self._store.view(ctx.account)
-        new_row = self._make_new_row(new, ctx, view.now)
-        answers = _ModelAnswers(time.monotonic() + self._options.write_budget_s)
+        # With `dedup_check` the model decides about twins.
+        new_row = self._make_new_row(replace(new, allow_duplicate=new.allow_duplicate or dedup_check), ctx, view.now)
+        answers = ModelAnswers(time.monotonic() + self._options.write_budget_s)
         auto_place = auto_place and new.parent_id is None
         if dedup_check or (auto_place and self._agent.available):
             # A retry asks no second question, and does not conflict with the keyword of the first request.
@@ -97,7 +108,9 @@ class KeywordCreation:
     ) -> WrittenBatch:
         """Create up to 1,000 keywords in one operation, all or none; `parent_ref` is the `ref` of an earlier item.
 
-        No model is asked: the default parent is the root. Raises InvalidInput naming `items.<index>.<field>` for the
+        An item whose parent has a keyword of its name is that keyword: it gets the aliases, the description and the
+        metadata that it lacks. So the same batch twice changes nothing. No model is asked: the default parent is the
+        root. Raises InvalidInput naming `items.<index>.<field>` for the
         first invalid item, Conflict and Forbidden with its index.
         """
         permissions.check_can_write(ctx)
@@ -105,33 +118,62 @@ class KeywordCreation:
             raise InvalidInput.of("items", f"must have between 1 and {MAX_ITEMS} entries")
         await self._store.refresh(ctx.account)
         new_rows = await self._make_new_rows(ctx, items)
-        parents = _get_parent_ids(items, new_rows)
-        _check_aliases_within(new_rows)
-        own_ids = {new_row.id for new_row in new_rows}
+        parents = get_parent_ids(items, new_rows)
+        check_aliases_within(new_rows)
 
-        def decide(view: View) -> Draft:
-            writes = []
-            for index, (new_row, parent_id) in enumerate(zip(new_rows, parents, strict=True)):
+        def decide(view: View) -> Draft | Unchanged:
+            plan = view.plan()
+            ids: dict[str, str] = {}
+            writes: dict[str, Row] = {}
+            for index, (new_row, given) in enumerate(zip(new_rows, parents, strict=True)):
                 with prefix_item_errors(index):
-                    self._check(view, ctx, new_row, ROOT_ID if parent_id in own_ids else parent_id)
-                writes.append(keyword_rules.write_keyword(keyword_rules.set_parent(new_row.row, parent_id, view.now)))
-            return Draft("batch_create_keywords", writes)
+                    parent_id = ids.get(given, given)
+                    twin = find_twin(plan, ctx, self._text, new_row, parent_id)
+                    ids[new_row.id] = new_row.id if twin is None else twin.id
+                    self._check(plan, ctx, new_row, parent_id, own_id=ids[new_row.id])
+                    row: Row | None = keyword_rules.set_parent(new_row.row, parent_id, view.now)
+                    if twin is not None:
+                        row = merge_into_twin(plan, ctx, self._text, new_row, twin)
+                    if row is not None and row["id"] in writes:
+                        # Each row is written once, so its version rises once.
+                        row = {**row, "version": writes[row["id"]]["version"]}
+                    if row is not None:
+                        writes[str(row["id"])] = row
+                        plan.put(KEYWORDS, str(row["id"]), row)
+            found = list(ids.values())
+            if not writes:
+                return Unchanged({"ids": found})
+            reply = None if found == list(writes) else {"ids": found}
+            return Draft("batch_create_keywords", list(map(keyword_rules.write_keyword, writes.values())), reply=reply)
 
         outcome = await commit_with_root(self._store, ctx, LongDecision(decide), key)
-        if isinstance(outcome, Unchanged):
-            return WrittenBatch([], None)
         view = self._store.view(ctx.account)
+        if isinstance(outcome, Unchanged):
+            return self._make_batch(view, ctx, outcome.answer["ids"], {}, None)
+        written = {change.id: change.after for change in outcome.operation.changes}
+        ids = (outcome.operation.reply or {}).get("ids") or list(written)
+        return self._make_batch(view, ctx, ids, written, outcome.operation.operation_id)
+
+    def _make_batch(
+        self,
+        view: View,
+        ctx: RequestContext,
+        ids: Sequence[str],
+        written: Mapping[str, Row],
+        operation_id: str | None,
+    ) -> WrittenBatch:
         levels: dict[str, int] = {}
         rows = []
-        for row in (change.after for change in outcome.operation.changes):
+        for keyword_id in ids:
+            row = written.get(keyword_id) or rendering.get_keyword_row(view, keyword_id)
             # Without this map a chain of a thousand keywords would take a thousand walks to the root.
             above = levels.get(row["parent_id"])
             levels[row["id"]] = rendering.get_level(view, ctx, row["id"]) if above is None else above + 1
             rows.append(rendering.add_tree_fields(view, ctx, row, level=levels[row["id"]]))
-        return WrittenBatch(rows, outcome.operation.operation_id)
+        return WrittenBatch(rows, operation_id)
 
     @contextmanager
-    def _log_unused_calls(self, ctx: RequestContext, answers: "_ModelAnswers") -> Iterator[None]:
+    def _log_unused_calls(self, ctx: RequestContext, answers: ModelAnswers) -> Iterator[None]:
         """Log the calls of a creation that is refused, cancelled, or a retry of a concurrent request."""
         try:
             yield
@@ -139,7 +181,7 @@ class KeywordCreation:
             if not answers.is_written:
                 self._agent.note(ctx, answers.calls)
 
-    async def _find_duplicate(self, ctx: RequestContext, new_row: "_NewKeywordRow", answers: "_ModelAnswers") -> bool:
+    async def _find_duplicate(self, ctx: RequestContext, new_row: NewKeywordRow, answers: ModelAnswers) -> bool:
         """Ask the model whether a keyword of this name is the same; note what it decides."""
         view = self._store.view(ctx.account)
         found = {node.id: node for token in new_row.name_tokens for node in find_by_token(view, token)}
@@ -157,9 +199,7 @@ class KeywordCreation:
             answers.decided = {"dedup": DedupAction.CREATE_NEW.value}
         return decision.node_id is not None
 
-    def _merge_into_duplicate(
-        self, ctx: RequestContext, new_row: "_NewKeywordRow", answers: "_ModelAnswers"
-    ) -> Decide[View]:
+    def _merge_into_duplicate(self, ctx: RequestContext, new_row: NewKeywordRow, answers: ModelAnswers) -> Decide[View]:
         """Return the decision that merges a new keyword into its duplicate, if the caller still may change that."""
         into, action = answers.decided["into"], answers.decided["dedup"]
 
@@ -180,15 +220,17 @@ class KeywordCreation:
         return decide
 
     async def _create_with_model(
-        self, ctx: RequestContext, new_row: "_NewKeywordRow", answers: "_ModelAnswers", key: IdempotencyKey | None
+        self, ctx: RequestContext, new_row: NewKeywordRow, answers: ModelAnswers, key: IdempotencyKey | None
     ) -> WrittenRow:
+        is_unsorted = False
         for _ in range(_PLACINGS if self._agent.available else 0):
             placement = await self._agent.suggest_parent(
-                ctx, lambda: self._store.view(ctx.account), new_row.row["name"], answers.get_remaining_s()
+                ctx, lambda: self._store.view(ctx.account), self._make_goal(ctx, new_row), answers.get_remaining_s()
             )
             answers.note(placement)
             answers.decided |= {"placed": "root", "parent_id": ROOT_ID, "reason": placement.reason}
             if placement.parent_id == ROOT_ID:
+                is_unsorted = not placement.is_found and placement.failure is None
                 break
             # After a failure this is the last keyword that the model reached.
             answers.decided |= {"placed": "suggested", "parent_id": placement.parent_id}
@@ -199,17 +241,29 @@ class KeywordCreation:
                 answers.decided |= {"placed": "root", "parent_id": ROOT_ID, "reason": "the suggested parent is gone"}
                 if placement.failure is not None:
                     break
-        return await self._create_under(ctx, new_row, None, answers, key)
+        return await self._create_under(ctx, new_row, None if is_unsorted else ROOT_ID, answers, key)
+
+    def _make_goal(self, ctx: RequestContext, new_row: NewKeywordRow) -> Goal:
+        row = new_row.row
+        words = " ".join((row["name"], *row["aliases"], row["description"]))
+        near = find_word_candidates(self._store.view(ctx.account), ctx, self._text, words)
+        return Goal(
+            row["name"],
+            Intent.SUGGEST_PARENT,
+            aliases=tuple(row["aliases"]),
+            description=row["description"],
+            near=tuple(node.id for node in near),
+        )
 
     async def _create_under(
         self,
         ctx: RequestContext,
-        new_row: "_NewKeywordRow",
+        new_row: NewKeywordRow,
         parent_id: str | None,
-        answers: "_ModelAnswers",
+        answers: ModelAnswers,
         key: IdempotencyKey | None,
     ) -> WrittenRow:
-        # `parent_id` is None if no suitable parent was found.
+        # `parent_id` is None if a model was asked and found no suitable parent.
         def decide(view: View) -> Draft:
             self._check(view, ctx, new_row, parent_id or ROOT_ID)
             writes: list[Write] = []
@@ -218,6 +272,10 @@ class KeywordCreation:
                 home, writes = self._find_default_parent(view, ctx, new_row)
                 if home != ROOT_ID:
                     placed = {"placed": "uncategorized", "parent_id": home}
+            twin = find_twin(view, ctx, self._text, new_row, home)
+            if twin is not None:
+                detail = f"{new_row.row['name']!r} is there already, as {twin.id!r} under the same parent"
+                raise Conflict(f"{detail}; use it, or send allow_duplicate", {"ids": [twin.id]})
             writes.append(keyword_rules.write_keyword(keyword_rules.set_parent(new_row.row, home, view.now)))
             return answers.make_draft("create_keyword", writes, new_row.id, placed)
 
@@ -225,10 +283,8 @@ class KeywordCreation:
         answers.note_outcome(outcome)
         return self._make_written(ctx, get_operation(outcome))
 
-    def _find_default_parent(
-        self, view: View, ctx: RequestContext, new_row: "_NewKeywordRow"
-    ) -> tuple[str, list[Write]]:
-        """Return the parent of keywords without a suitable one, and its write if it is new."""
+    def _find_default_parent(self, view: View, ctx: RequestContext, new_row: NewKeywordRow) -> tuple[str, list[Write]]:
+        """Return the parent of keywords that a model could not place, and its write if it is new."""
         name = self._options.uncategorized_name
         tokens = self._text.tokens(name) if name else []
         if name is None or not tokens or not set(tokens).isdisjoint(new_row.name_tokens):
@@ -241,7 +297,7 @@ class KeywordCreation:
         row = keyword_rules.new_keyword_row(NewKeyword(name), ids, ctx, self._text, view.now)
         return row["id"], [keyword_rules.write_keyword(row)]
 
-    async def _make_new_rows(self, ctx: RequestContext, items: Sequence[NewKeyword]) -> list["_NewKeywordRow"]:
+    async def _make_new_rows(self, ctx: RequestContext, items: Sequence[NewKeyword]) -> list[NewKeywordRow]:
         now = self._store.view(ctx.account).now
         new_rows = []
         for index, new in enumerate(items):
@@ -252,19 +308,21 @@ class KeywordCreation:
                 await asyncio.sleep(0)
         return new_rows
 
-    def _make_new_row(self, new: NewKeyword, ctx: RequestContext, now: float) -> "_NewKeywordRow":
+    def _make_new_row(self, new: NewKeyword, ctx: RequestContext, now: float) -> NewKeywordRow:
         for name in ("parent_id", "ref", "parent_ref"):
             if getattr(new, name) is not None:
                 fields.parse_row_id(name, getattr(new, name))
         ids = (uuid4_id(self._ids), ROOT_ID)
         row = keyword_rules.new_keyword_row(new, ids, ctx, self._text, now)
         forms = {alias: self._text.tokens(alias) for alias in row["aliases"]}
-        return _NewKeywordRow(new, row, self._text.tokens(row["name"]), forms)
+        return NewKeywordRow(new, row, self._text.tokens(row["name"]), forms)
 
-    def _check(self, view: View, ctx: RequestContext, new_row: "_NewKeywordRow", parent_id: str) -> None:
+    def _check(
+        self, view: View, ctx: RequestContext, new_row: NewKeywordRow, parent_id: str, own_id: str | None = None
+    ) -> None:
         if rendering.get_visible_node(view, ctx, parent_id) is None:
             raise _NoParent.of("parent_id", f"no keyword with id {parent_id!r}")
-        edits.check_aliases_free(view, ctx, self._text, new_row.alias_tokens, new_row.id)
+        edits.check_aliases_free(view, ctx, self._text, new_row.alias_tokens, own_id or new_row.id)
 
     def _make_written(self, ctx: RequestContext, operation: Operation) -> WrittenRow:
         view = self._store.view(ctx.account)
@@ -301,64 +359,6 @@ async def make_root(store: KeywordStore, ctx: RequestContext) -> None:
         await store.commit(ctx.account, ctx.actor, _root_once)
 
 
-@contextmanager
-def prefix_item_errors(index: int) -> Iterator[None]:
-    """Name the item of a batch in the errors that it causes."""
-    try:
-        yield
-    except InvalidInput as problem:
-        first = problem.errors[0]
-        raise InvalidInput.of(f"items.{index}.{first.field}", first.message) from problem
-    except (Conflict, Forbidden) as problem:
-        raise type(problem)(f"items.{index}: {problem.detail}", {**problem.extra, "item": index}) from problem
-
-
-@dataclass(frozen=True, slots=True)
-class _NewKeywordRow:
-    """A keyword before its decision: its row without parent and times, and the normal forms of its names."""
-
-    new: NewKeyword
-    row: dict[str, Any]
-    name_tokens: Sequence[str]
-    alias_tokens: Mapping[str, Sequence[str]]
-
-    @property
-    def id(self) -> str:
-        return str(self.row["id"])
-
-
-@dataclass(slots=True)
-class _ModelAnswers:
-    """The answers of a model for one new keyword; `deadline` is on the monotonic clock."""
-
-    deadline: float
-    calls: list[Row] = field(default_factory=list)
-    decided: dict[str, Any] = field(default_factory=dict)
-    is_degraded: bool = False
-    is_written: bool = False
-
-    def get_remaining_s(self) -> float:
-        """Return how many seconds are left for questions."""
-        return max(self.deadline - time.monotonic(), 0.0)
-
-    def note(self, outcome: ModelAnswer) -> None:
-        """Add the calls of an answer, and whether it failed."""
-        self.calls += outcome.calls
-        self.is_degraded = self.is_degraded or outcome.failure is not None
-
-    def note_outcome(self, outcome: Outcome) -> None:
-        """Note whether the calls were recorded; those of a retry are not."""
-        self.is_written = isinstance(outcome, Committed) and not outcome.replayed
-
-    def make_draft(
-        self, op: str, writes: Sequence[Write], row_id: str, placed: Mapping[str, Any] | None = None
-    ) -> Draft:
-        """Return a draft whose reply has the decisions of the model; `placed` overrides where the keyword was put."""
-        degraded, decided = ["llm"] if self.is_degraded else [], {**self.decided, **(placed or {})}
-        reply = {"id": row_id, "degraded": degraded, "decided": decided}
-        return Draft(op, writes, reply=reply if degraded or decided else None, agent_io=self.calls or None)
-
-
 class _NoParent(InvalidInput):
     """The parent does not exist, or is hidden from the caller."""
 
@@ -367,34 +367,3 @@ def _root_once(view: View) -> Draft | Unchanged:
     if find_keyword(view, ROOT_ID) is not None:
         return Unchanged()
     return Draft("create_root", [keyword_rules.write_keyword(tree.make_root_row(view.now))])
-
-
-def _get_parent_ids(items: Sequence[NewKeyword], new_rows: Sequence[_NewKeywordRow]) -> list[str]:
-    """Return the parent of each item: an existing keyword or an earlier item."""
-    by_ref: dict[str, str] = {}
-    parents = []
-    for index, (new, new_row) in enumerate(zip(items, new_rows, strict=True)):
-        with prefix_item_errors(index):
-            if new.parent_ref is not None and new.parent_id is not None:
-                raise InvalidInput.of("parent_ref", "names a parent beside `parent_id`; send one of them")
-            if new.parent_ref is not None and new.parent_ref not in by_ref:
-                raise InvalidInput.of("parent_ref", f"no earlier item has the ref {new.parent_ref!r}")
-            if new.ref is not None and new.ref in by_ref:
-                raise InvalidInput.of("ref", f"an earlier item has the ref {new.ref!r} already")
-        parents.append(by_ref[new.parent_ref] if new.parent_ref is not None else new.parent_id or ROOT_ID)
-        if new.ref is not None:
-            by_ref[new.ref] = new_row.id
-    return parents
-
-
-def _check_aliases_within(new_rows: Sequence[_NewKeywordRow]) -> None:
-    """Raise Conflict if an alias of an item is the name of another item."""
-    named: dict[str, list[int]] = {}
-    for index, new_row in enumerate(new_rows):
-        for token in new_row.name_tokens:
-            named.setdefault(token, []).append(index)
-    for index, new_row in enumerate(new_rows):
-        for alias, tokens in new_row.alias_tokens.items():
-            for other in (other for token in tokens for other in named.get(token, ()) if other != index):
-                detail = f"items.{index}.aliases: {alias!r} is the name of items.{other}; choose another alias"
-                raise Conflict(detail, {"item": index, "alias": alias})

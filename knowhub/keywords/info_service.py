@@ -30,9 +30,10 @@ from knowhub.core.owned_rows import OwnedRows, RowText, RowTextPage, list_visibl
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import fields, info_rules, rendering
 from knowhub.keywords.auto_link import AutoLinks, KeywordMatcher
+from knowhub.keywords.batches import prefix_item_errors
 from knowhub.keywords.cache import INFOS_TTL_S, ResultCache
 from knowhub.keywords.collections import INFO
-from knowhub.keywords.creation import commit_with_root, prefix_item_errors
+from knowhub.keywords.creation import commit_with_root
 from knowhub.keywords.model import (
     INFOS,
     LINKS,

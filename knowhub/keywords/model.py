@@ -100,6 +100,7 @@ class NewKeyword:
     owner: str | None = None
     ref: str | None = None
     parent_ref: str | None = None
+    allow_duplicate: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +146,7 @@ class TreeOptions:
     recent_capacity: int = 128
     descent_budget_s: float = 15.0
     write_budget_s: float = 30.0
-    describe_candidates: bool = False
+    describe_candidates: bool = True
     uncategorized_name: str | None = None
     auto_link_creates: bool = False
 
@@ -154,8 +155,8 @@ class TreeOptions:
 class KeywordSearchResult:
     """The answer of a search, its rows as JSON text.
 
-    `reason` is `exact`, `pinyin`, `exact_miss_llm_disabled`, `exact_miss_no_llm`, the model's reason, or the name of
-    its failure. `degraded` is `["llm"]` if the model was needed and failed.
+    `reason` is `exact`, `id`, `path`, `pinyin`, `exact_miss_llm_disabled`, `exact_miss_no_llm`, the model's reason, or
+    the name of its failure. `degraded` is `["llm"]` if the model was needed and failed.
     """
 
     status: SearchStatus
@@ -163,6 +164,7 @@ class KeywordSearchResult:
     path: Sequence[bytes] = ()
     infos: Sequence[bytes] = ()
     candidates: Sequence[bytes] = ()
+    candidate_ids: Sequence[str] = ()
     suggested_parent_id: str | None = None
     suggested_name: str | None = None
     reason: str = ""

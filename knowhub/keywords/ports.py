@@ -19,5 +19,8 @@ class KeywordText(Protocol):
     def pinyin(self, text: str) -> list[str]:
         """Return how `text` is spelt in pinyin, in full and by initials; empty when it holds no Chinese."""
 
+    def spellings(self, text: str) -> list[str]:
+        """Return how `text` is spelt in pinyin in full, a part of `pinyin`."""
+
     def terms(self, text: str) -> list[str]:
         """Return the words of `text`, each once, for lexical candidates."""

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
+from itertools import islice
 from typing import Any
 
 from knowhub.core.errors import InvalidInput, NotFound, TooLarge
@@ -12,8 +13,16 @@ from knowhub.core.operation import Row, View
 from knowhub.core.owned_rows import OwnedSummary, RowTextPage
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import fields, tree
-from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, InfoQuery, Node, make_link_id
-from knowhub.keywords.tree import count_children, find_info, list_child_ids, list_children, list_infos_of_keyword
+from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, ROOT_ID, InfoQuery, Node, make_link_id
+from knowhub.keywords.paths import join_names
+from knowhub.keywords.tree import (
+    count_children,
+    count_links,
+    find_info,
+    list_child_ids,
+    list_children,
+    list_infos_of_keyword,
+)
 
 _UNCHANGED_ROOT = json.dumps(tree.make_root_row(), separators=(",", ":")).encode()
 
@@ -28,7 +37,7 @@ def render_keyword(
     raw = _render_row(view, ctx, node)
     level = get_level(view, ctx, node.id) if level is None else level
     if not with_children:
-        return _render_alone(raw[:-1], level, _count_visible_children(view, ctx, node.id))
+        return _render_alone(raw[:-1], level, count_visible_children(view, ctx, node.id))
     return _render_with_children(raw[:-1], level, list_visible_child_ids(view, ctx, node.id))
 
 
@@ -36,6 +45,21 @@ def render_keyword_pair(view: View, ctx: RequestContext, node: Node, level: int)
     """Return a keyword with and without `children`, for a match and for the end of its path."""
     row, ids = _render_row(view, ctx, node)[:-1], list_visible_child_ids(view, ctx, node.id)
     return _render_with_children(row, level, ids), _render_alone(row, level, len(ids))
+
+
+def render_candidate(view: View, ctx: RequestContext, node: Node, infos: Sequence[bytes] | None = None) -> bytes:
+    """Return a keyword of several to choose from, with `path`, the counts of children and infos, and its `infos`."""
+    row = render_keyword(view, ctx, node, with_children=False)
+    path = json.dumps(format_path(view, ctx, node), ensure_ascii=False).encode()
+    counts = count_visible_children(view, ctx, node.id), count_visible_infos(view, ctx, node.id)
+    more = b"" if infos is None else b',"infos":[%s]' % b",".join(infos)
+    return b'%s,"path":%s,"children_count":%d,"infos_count":%d%s}' % (row[:-1], path, *counts, more)
+
+
+def format_path(view: View, ctx: RequestContext, node: Node) -> str:
+    """Return the path of a keyword as requests name it: `目的地/Java`; the root is `root`."""
+    names = [above.name for above in list_visible_path(view, ctx, node) if above.id != ROOT_ID]
+    return join_names(names) or ROOT_ID
 
 
 def add_tree_fields(view: View, ctx: RequestContext, row: Row, *, level: int | None = None) -> dict[str, Any]:
@@ -133,10 +157,19 @@ def _is_parent_visible(view: View, ctx: RequestContext, parent_id: str | None) -
     return parent_id is None or ctx.unrestricted or get_visible_node(view, ctx, parent_id) is not None
 
 
-def _count_visible_children(view: View, ctx: RequestContext, keyword_id: str) -> int:
+def count_visible_children(view: View, ctx: RequestContext, keyword_id: str) -> int:
+    """Return how many live children of a keyword the caller sees."""
     if ctx.unrestricted:
         return count_children(view, keyword_id)
     return len(list_visible_children(view, ctx, keyword_id))
+
+
+def count_visible_infos(view: View, ctx: RequestContext, keyword_id: str) -> int:
+    """Return how many infos of a keyword the caller sees; who does not see all is told of at most 1,000."""
+    if ctx.unrestricted:
+        return count_links(view, keyword_id)
+    summaries = islice(list_infos_of_keyword(view, keyword_id, InfoQuery()), MAX_SIZE)
+    return sum(_is_visible(ctx, summary) for summary in summaries)
 
 
 MAX_SIZE = 1_000

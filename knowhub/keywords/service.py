@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from knowhub.core import permissions
-from knowhub.core.errors import InvalidInput
+from knowhub.core.errors import Conflict, InvalidInput
 from knowhub.core.ids import Ids
 from knowhub.core.operation import Committed, Decide, Draft, IdempotencyKey, Unchanged, View, get_operation
 from knowhub.core.owned_rows import RowText
@@ -14,6 +14,7 @@ from knowhub.core.request_context import RequestContext
 from knowhub.keywords import edits, keyword_rules, rendering
 from knowhub.keywords.creation import KeywordCreation, commit_with_root, make_root
 from knowhub.keywords.model import InfoPolicy, NewKeyword, TreeOptions, WrittenBatch, WrittenRow
+from knowhub.keywords.paths import find_by_path
 from knowhub.keywords.ports import KeywordStore, KeywordText
 from knowhub.keywords.search.agent import KeywordAgent
 
@@ -49,6 +50,26 @@ class KeywordService:
         """Create the root of the caller's account if there is none."""
         await self._store.refresh(ctx.account)
         await make_root(self._store, ctx)
+
+    async def find_id(self, ctx: RequestContext, given: str) -> str:
+        """Return the id of the keyword that `given` names: by its id, by a path such as `目的地/Java`, or by a name.
+
+        An unknown name is returned as it is: the verb that needs the keyword refuses it. Raises Conflict with the
+        paths of the keywords if several have this name.
+        """
+        await self._store.refresh(ctx.account)
+        view = self._store.view(ctx.account)
+        if rendering.get_visible_node(view, ctx, given) is not None:
+            return given
+        found = find_by_path(view, ctx, self._text, given)
+        if len(found) > 1:
+            named = [
+                {"id": node.id, "path": rendering.format_path(view, ctx, node)} for node in found[: edits.MAX_NAMED]
+            ]
+            raise Conflict(
+                f"{len(found)} keywords are called {given!r}; name one by its path or its id", {"keyword": named}
+            )
+        return found[0].id if found else given
 
     async def get(self, ctx: RequestContext, keyword_id: str) -> RowText:
         """Return one keyword with `level`, `children` and `child_count`. Raises NotFound."""

@@ -130,6 +130,11 @@ def count_children(view: View, keyword_id: str) -> int:
     return view.count(BY_PARENT, keyword_id)
 
 
+def count_links(view: View, keyword_id: str) -> int:
+    """Return how many live links a keyword has, in constant time."""
+    return view.count(BY_KEYWORD, keyword_id)
+
+
 def find_info(view: View, info_id: str) -> OwnedSummary | None:
     """Return the summary of an info, also of a deleted one; None if the id was never used."""
     return view.summary(INFO_TABLE, info_id)

@@ -21,7 +21,7 @@ from knowhub.keywords.model import (
     WrittenRow,
 )
 from knowhub.keywords.search.candidates import VisibleTree
-from knowhub.keywords.search.prompts import Intent
+from knowhub.keywords.search.prompts import Goal, Intent
 from knowhub.keywords.service import Deletion
 from knowhub.keywords.tree import find_by_token
 from knowhub.sdk.arguments import (
@@ -191,7 +191,7 @@ class KeywordMethods:
         dedup_check: bool | None = None,
     ) -> KeywordNode:
         """Create a keyword. Without a parent the model chooses one; otherwise the root is the parent."""
-        new = NewKeyword(name, parent_id, () if aliases is None else aliases, description)
+        new = NewKeyword(name, parent_id, () if aliases is None else aliases, description, allow_duplicate=True)
         auto_place = check_flag("llm_auto_place", use_agent_for_parent)
         chosen = self._defaults.dedup_check if dedup_check is None else dedup_check
         is_checked = check_flag("llm_dedup_check", chosen)
@@ -350,7 +350,7 @@ class KeywordMethods:
         query, purpose = fields.parse_text("query", query), check_choice("intent", Intent, intent)
         outcome = self._thread.run(
             lambda hub, ctx: hub.keywords.agent.descend(
-                ctx, lambda: hub.store.view(ctx.account), query, purpose, hub.settings.descent_budget_s
+                ctx, lambda: hub.store.view(ctx.account), Goal(query, purpose), hub.settings.descent_budget_s
             )
         )
         values = asdict(outcome)
@@ -361,7 +361,7 @@ class KeywordMethods:
         name = fields.parse_text("name", name)
         suggestion = self._thread.run(
             lambda hub, ctx: hub.keywords.agent.suggest_parent(
-                ctx, lambda: hub.store.view(ctx.account), name, hub.settings.llm_write_budget_s
+                ctx, lambda: hub.store.view(ctx.account), Goal(name), hub.settings.llm_write_budget_s
             )
         )
         return suggestion.parent_id
@@ -373,7 +373,7 @@ class KeywordMethods:
         async def collect(hub: Hub, ctx: RequestContext) -> list[dict[str, str]]:
             await hub.store.refresh(ctx.account)
             tree = VisibleTree(hub.store.view(ctx.account), ctx)
-            candidates = map(tree.make_candidate, tree.list_descendants(start_ids, hub.settings.max_candidates))
+            candidates = map(tree.make_candidate, tree.list_page(start_ids, hub.settings.max_candidates).nodes)
             return [{"id": item.id, "name": item.name, "path": item.path} for item in candidates]
 
         return self._thread.run(collect)

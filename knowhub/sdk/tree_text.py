@@ -40,6 +40,10 @@ class TreeText:
         """Return the pinyin of a text."""
         return self._rules.pinyin(text)
 
+    def spellings(self, text: str) -> list[str]:
+        """Return the full pinyin of a text."""
+        return self._rules.spellings(text)
+
     def terms(self, text: str) -> list[str]:
         """Return the words of a text."""
         return self._rules.terms(text)

@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
@@ -48,13 +48,10 @@ class KeywordTextRules:
         In full (`zidonghua`) and as initials (`zdh`). Names of up to four characters also get their less likely
         readings: 重构 is `chonggou` too. ü is spelt v, u and ü. Single letters are left out.
         """
-        if len(text) > _CACHED_CHARS or not _HAN.search(text):
-            return []
-        token = _normalize_cached(text)
-        if len(token) > _SPELT_CHARS:
-            return []
-        spellings = dict.fromkeys(_list_pinyin(token))
-        return list(islice((spelling for spelling in spellings if len(spelling) >= _MIN_SPELLING), _MAX_SPELLINGS))
+        return _list_first(_list_pinyin(text))
+
+    def spellings(self, text: str) -> list[str]:
+        return _list_first(_list_pinyin(text, initials=False))
 
     def terms(self, text: str) -> list[str]:
         return list(islice(dict.fromkeys(index_terms(text)), _MAX_TERMS))
@@ -73,27 +70,37 @@ def _normalize_cached(text: str) -> str:
     return normalize_name(text, _to_simplified)
 
 
-def _list_pinyin(token: str) -> Iterator[str]:
-    runs = list(_split_by_script(token))
+def _list_first(spellings: Iterable[str]) -> list[str]:
+    found = (spelling for spelling in dict.fromkeys(spellings) if len(spelling) >= _MIN_SPELLING)
+    return list(islice(found, _MAX_SPELLINGS))
+
+
+def _list_pinyin(text: str, *, initials: bool = True) -> Iterator[str]:
+    if len(text) > _CACHED_CHARS or not _HAN.search(text):
+        return
+    token = _normalize_cached(text)
+    runs = list(_split_by_script(token)) if len(token) <= _SPELT_CHARS else []
     likeliest = [run.readings[0] for run in runs]
     # A character that no dictionary spells stays as it is, and then nobody can type the rest.
-    if any(_HAN.search(spelt) for spelt in likeliest):
+    if not runs or any(_HAN.search(spelt) for spelt in likeliest):
         return
-    yield from _join_pinyin(runs, likeliest)
+    yield from _join_pinyin(runs, likeliest, initials=initials)
     if sum(run.is_syllable for run in runs) > _READ_OTHERWISE_CHARS:
         return
     for place, run in enumerate(runs):
         for reading in run.readings[1:]:
-            yield from _join_pinyin(runs, [*likeliest[:place], reading, *likeliest[place + 1 :]])
+            other = [*likeliest[:place], reading, *likeliest[place + 1 :]]
+            yield from _join_pinyin(runs, other, initials=initials)
 
 
-def _join_pinyin(runs: Sequence[_Run], reading: Sequence[str]) -> Iterator[str]:
+def _join_pinyin(runs: Sequence[_Run], reading: Sequence[str], *, initials: bool) -> Iterator[str]:
     for umlaut in _UMLAUTS:
         yield "".join(
             spelt.replace("ü", umlaut) if run.is_syllable else spelt for run, spelt in zip(runs, reading, strict=True)
         )
     # Other text is kept whole in the initials: C语言 is cyy, and Python编程 pythonbc.
-    yield "".join(spelt[0] if run.is_syllable else spelt for run, spelt in zip(runs, reading, strict=True))
+    if initials:
+        yield "".join(spelt[0] if run.is_syllable else spelt for run, spelt in zip(runs, reading, strict=True))
 
 
 def _split_by_script(token: str) -> Iterator[_Run]:

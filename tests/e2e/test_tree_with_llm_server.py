@@ -142,7 +142,7 @@ async def test_a_search_jumps_twice_and_matches(caller: Caller) -> None:
     shown = [fenced(body) for body in await caller.bodies(before)]
     assert [one["current_path"] for one in shown] == [[], ["技术"], ["技术", "编程语言"]]
     assert [[each["name"] for each in one["candidates"]] for one in shown] == [
-        ["技术", "生活", "编程语言", "Python"],
+        ["编程语言", "技术", "生活", "Python"],
         ["编程语言", "Python"],
         ["Python"],
     ]

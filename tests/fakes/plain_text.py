@@ -16,5 +16,8 @@ class PlainText:
     def pinyin(self, text: str) -> list[str]:
         return _PINYIN.get(text, [])
 
+    def spellings(self, text: str) -> list[str]:
+        return self.pinyin(text)[:1]
+
     def terms(self, text: str) -> list[str]:
         return list(dict.fromkeys(text.lower().split()))

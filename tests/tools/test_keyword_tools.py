@@ -58,7 +58,7 @@ async def test_a_match_is_shown_with_its_path_and_infos_as_data(hub: respx.MockR
     assert (result.metadata["status"], result.metadata["items"]) == ("matched", [JAVA])
     assert (result.metadata["infos"], result.metadata["reason"]) == ([INFO], "exact")
     assert result.output.startswith(f"Found, with 1 infos.\n\n{FENCE_NOTE}")
-    assert "| keyword id: k-2\n| path: 编程语言 / Java\n| aliases: JDK\n| description: 运行在 JVM 上" in result.output
+    assert "| keyword id: k-2\n| path: 编程语言/Java\n| aliases: JDK\n| description: 运行在 JVM 上" in result.output
     # A line break in stored text must not begin a line that could pass for ours.
     assert "| info id: i-1\n| content: Integer 用 equals 比较\n|   不要用 ==\n| source: JLS" in result.output
 
@@ -70,7 +70,7 @@ async def test_keywords_of_one_name_are_shown_with_their_ids(hub: respx.MockRout
 
     assert result.error is None
     assert (result.metadata["status"], len(result)) == ("ambiguous", 2)
-    assert "go on with the id" in result.output
+    assert "ask keyword_search for its id" in result.output
     assert "| keyword id: k-2\n| name: Java" in result.output
     assert "| keyword id: k-3\n| name: Java\n| aliases: 爪哇岛\n| description: 印度尼西亚的岛" in result.output
 
@@ -114,10 +114,10 @@ async def test_create_sends_only_given_fields(hub: respx.MockRouter) -> None:
 async def test_create_sends_parent_aliases_and_caller(hub: respx.MockRouter) -> None:
     route = hub.post("/api/keywords").respond(201, json=JAVA)
 
-    await keyword_create("Java", "k-1", ["JDK"], "运行在 JVM 上", False, **IDS)
+    await keyword_create("Java", "k-1", ["JDK"], "运行在 JVM 上", False, allow_duplicate=True, **IDS)
 
     own = {"name": "Java", "parent_id": "k-1", "aliases": ["JDK"], "description": "运行在 JVM 上"}
-    assert sent(route) == {**own, "llm_auto_place": False, **IDS}
+    assert sent(route) == {**own, "llm_auto_place": False, "allow_duplicate": True, **IDS}
 
 
 async def test_save_sends_the_keywords_and_names_missing_parts(hub: respx.MockRouter) -> None:

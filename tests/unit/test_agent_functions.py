@@ -12,7 +12,7 @@ from knowhub.keywords.curate.proposals import propose
 from knowhub.keywords.model import ROOT_ID, NewKeyword, Node, RelationType, TreeOptions
 from knowhub.keywords.search import prompts
 from knowhub.keywords.search.agent import DedupAction, KeywordAgent
-from knowhub.keywords.search.prompts import MAX_SUMMARY, Intent, PromptCandidate
+from knowhub.keywords.search.prompts import MAX_SUMMARY, Goal, PromptCandidate
 from knowhub.keywords.tree import ROOT_NODE, find_by_token, list_keywords
 from knowhub.providers.json_schema import mismatch
 from tests.builders import caller, local
@@ -57,8 +57,8 @@ async def test_one_of_several_keywords_of_a_name_is_chosen_by_its_idx(view: Fake
 
     assert (chosen.node_id, chosen.reason, chosen.failure) == (apples(view)[1].id, "they make phones", None)
     assert chat.shown()["candidates"] == [
-        {"idx": 1, "name": "苹果", "path": "水果 / 苹果", "description": "无描述"},
-        {"idx": 2, "name": "苹果", "path": "公司 / 苹果", "description": "无描述"},
+        {"idx": 1, "name": "苹果", "path": "水果 / 苹果"},
+        {"idx": 2, "name": "苹果", "path": "公司 / 苹果"},
     ]
     assert [call["function"] for call in chosen.calls] == ["disambiguate_same_name"]
 
@@ -96,7 +96,7 @@ async def test_without_a_model_every_function_has_its_default(view: FakeKeywordV
     assert (dedup.action, dedup.reason, dedup.failure) == (DedupAction.CREATE_NEW, "exact_miss_no_llm", None)
     assert (await agent.link_info(local(), view, "x", apples(view), BUDGET_S)).links == ()
     assert (await propose(agent, local(), view, apples(view), BUDGET_S)).calls == ()
-    assert (await agent.suggest_parent(local(), lambda: view, "x", BUDGET_S)).parent_id == ROOT_ID
+    assert (await agent.suggest_parent(local(), lambda: view, Goal("x"), BUDGET_S)).parent_id == ROOT_ID
 
 
 @pytest.mark.parametrize(
@@ -227,7 +227,6 @@ async def test_only_what_the_tree_could_take_is_proposed(view: FakeKeywordView) 
         "idx": languages,
         "name": "语言",
         "path": "语言",
-        "described": False,
         "children": 3,
     }
 
@@ -243,7 +242,7 @@ async def asked_about(text: str) -> list[ChatRequest]:
         {"action": "jump", "node_id": 1}, {"action": "missing"}, {"node_id": 1}, {"action": "create_new"}, {"links": []}
     )
     new = NewKeyword(text, parent.id, aliases=[text], description=text)
-    await agent.descend(local(), lambda: view, text, Intent.SEARCH, BUDGET_S)
+    await agent.descend(local(), lambda: view, Goal(text), BUDGET_S)
     await agent.disambiguate(local(), view, text, [node], BUDGET_S)
     await agent.dedup_check(local(), view, new, [node], BUDGET_S)
     await agent.link_info(local(), view, text, [node], BUDGET_S)
@@ -273,7 +272,7 @@ async def test_a_long_query_a_long_list_and_a_deep_path_do_not_grow_a_prompt_wit
         above = view.put("n" * 200, above).id
     agent, chat = agent_saying({"action": "jump", "node_id": 50})
 
-    await agent.descend(local(), lambda: view, "q" * 100_000, Intent.SEARCH, BUDGET_S)
+    await agent.descend(local(), lambda: view, Goal("q" * 100_000), BUDGET_S)
 
     assert len(chat.questions) == 2
     assert all(len(question.messages[1]["content"]) < 50 * 700 + 6_000 for question in chat.questions)
@@ -298,13 +297,14 @@ def test_an_answer_in_the_form_that_is_asked_for_fits_its_schema(function: str, 
 
 
 def test_every_schema_is_that_of_a_question() -> None:
-    shown = [PromptCandidate("k1", 1, "Go", "Go")]
+    shown = [PromptCandidate("k1", "Go", "Go")]
     questions: list[ChatRequest] = [
-        prompts.pick_branch(Intent.SEARCH, "x", [], shown, None),
+        prompts.pick_branch(Goal("x"), [], shown, None, has_more=False),
         prompts.disambiguate("x", shown),
         prompts.dedup_check(NewKeyword("x"), "", shown),
         prompts.link_info("x", shown),
         prompts.reorganize([]),
+        prompts.review_plan([]),
     ]
 
     assert [question.function for question in questions] == list(prompts.SCHEMAS)

@@ -5,8 +5,8 @@ from collections.abc import Hashable, Sequence
 import pytest
 
 from knowhub.core.table_schema import Index, SummaryT
-from knowhub.keywords.model import ROOT_ID, Node
-from knowhub.keywords.search.candidates import MAX_PATH, NO_DESCRIPTION, VisibleTree, drop_descendants, join_path
+from knowhub.keywords.model import ROOT_ID, Link, Node, RelationType
+from knowhub.keywords.search.candidates import MAX_PATH, MORE_NAMES, VisibleTree, join_path
 from knowhub.keywords.tree import BY_PARENT, find_keyword
 from tests.builders import caller, local
 from tests.fakes.keyword_view import FakeKeywordView, Shape, tree_of
@@ -34,7 +34,7 @@ def names(nodes: Sequence[Node]) -> list[str]:
 def test_the_tree_is_shown_level_by_level_oldest_first() -> None:
     visible_tree = VisibleTree(tree_of(SHAPE), local())
 
-    assert names(visible_tree.list_first_candidates([], 50)) == [
+    assert names(visible_tree.list_first_page([], [], 50).nodes) == [
         "技术",
         "生活",
         "编程语言",
@@ -43,26 +43,58 @@ def test_the_tree_is_shown_level_by_level_oldest_first() -> None:
         "Python",
         "Go",
     ]
-    assert names(visible_tree.list_first_candidates([], 3)) == ["技术", "生活", "编程语言"]
-    assert visible_tree.list_first_candidates([], 0) == []
+    assert names(visible_tree.list_first_page([], [], 3).nodes) == ["技术", "生活", "编程语言"]
 
 
 def test_recent_matches_come_first_and_are_not_shown_twice() -> None:
     view = tree_of(SHAPE)
     recent = [view.id_of("Go"), view.id_of("编程语言"), view.id_of("技术")]
 
-    shown = VisibleTree(view, local()).list_first_candidates(recent, 50)
+    shown = VisibleTree(view, local()).list_first_page([], recent, 50).nodes
 
     assert names(shown) == ["Go", "编程语言", "技术", "生活", "网络", "菜谱", "Python"]
 
 
-def test_recent_matches_of_a_wide_tree_leave_half_of_the_places_to_the_tree() -> None:
+def test_what_is_near_the_query_comes_before_recent_matches_and_both_leave_most_places_to_the_tree() -> None:
     view = tree_of({f"top {number}": {f"leaf {number}": {}} for number in range(60)})
-    recent = [view.id_of(f"leaf {number}") for number in range(40)]
+    leaves = [view.id_of(f"leaf {number}") for number in range(40)]
 
-    shown = VisibleTree(view, local()).list_first_candidates(recent, 50)
+    page = VisibleTree(view, local()).list_first_page(leaves[:5], leaves, 50)
 
-    assert names(shown) == [f"leaf {number}" for number in range(25)] + [f"top {number}" for number in range(25)]
+    assert names(page.nodes) == [f"leaf {number}" for number in range(20)] + [f"top {number}" for number in range(30)]
+    assert (page.has_more, page.next_offset) == (True, 30)
+
+
+def test_pages_show_every_keyword_of_a_wide_tree_whatever_was_recent() -> None:
+    view = tree_of({f"top {number}": {f"leaf {number}": {}} for number in range(1_500)})
+    visible_tree = VisibleTree(view, local())
+    first = visible_tree.list_first_page([], [view.id_of("leaf 7")], 50)
+    pages = [first]
+    while pages[-1].has_more:
+        pages.append(visible_tree.list_more([ROOT_ID], pages[-1].next_offset))
+
+    seen = {node.id for page in pages for node in page.nodes}
+
+    assert len(seen) == 3_000
+    assert max(len(page.nodes) for page in pages[1:]) <= MORE_NAMES
+    assert len(pages) == 4
+    assert first.upper == visible_tree.list_first_page([], [], 50).upper
+
+
+def test_an_outline_names_what_is_above_each_keyword_before_it() -> None:
+    view = tree_of(SHAPE)
+    nodes = [node for node in (find_keyword(view, view.id_of(name)) for name in ("Go", "菜谱", "Python")) if node]
+
+    lines = VisibleTree(view, local()).make_outline(nodes)
+
+    assert [(line.level, line.name, line.children) for line in lines] == [
+        (0, "技术", 2),
+        (1, "编程语言", 2),
+        (2, "Go", 0),
+        (2, "Python", 0),
+        (0, "生活", 1),
+        (1, "菜谱", 0),
+    ]
 
 
 def test_a_recent_match_that_is_gone_hidden_or_the_root_is_skipped() -> None:
@@ -72,7 +104,7 @@ def test_a_recent_match_that_is_gone_hidden_or_the_root_is_skipped() -> None:
     view.drop(go)
     recent = [ROOT_ID, "never", secret.id, go, view.id_of("菜谱")]
 
-    shown = names(VisibleTree(view, caller(user_id="ann")).list_first_candidates(recent, 50))
+    shown = names(VisibleTree(view, caller(user_id="ann")).list_first_page([], recent, 50).nodes)
 
     assert shown == ["菜谱", "技术", "生活", "编程语言", "网络", "Python"]
 
@@ -83,7 +115,7 @@ def test_what_hangs_below_something_hidden_is_shown_without_its_name_in_the_path
     visible_tree = VisibleTree(view, caller(user_id="ann"))
     python = find_keyword(view, view.id_of("Python"))
 
-    shown = visible_tree.list_first_candidates([], 50)
+    shown = visible_tree.list_first_page([], [], 50).nodes
 
     assert names(shown) == ["技术", "生活", "网络", "菜谱", "Python", "Go"]
     assert python is not None
@@ -102,7 +134,7 @@ def test_the_walk_ends_when_the_places_are_taken() -> None:
     for number in range(60):
         view.put("below", view.put(f"top {number}").id)
 
-    shown = VisibleTree(view, local()).list_first_candidates([], 50)
+    shown = VisibleTree(view, local()).list_first_page([], [], 50).nodes
 
     assert len(shown) == 50
     assert view.asked == [ROOT_ID]
@@ -112,7 +144,7 @@ def test_several_branches_take_turns() -> None:
     view = tree_of({"wide": {f"w{number}": {} for number in range(100)}, "narrow": {"n0": {"n00": {}}, "n1": {}}})
     visible_tree = VisibleTree(view, local())
 
-    shown = names(visible_tree.list_descendants([view.id_of("wide"), view.id_of("narrow")], 10))
+    shown = names(visible_tree.list_page([view.id_of("wide"), view.id_of("narrow")], 10).nodes)
 
     assert shown == ["w0", "n0", "w1", "n1", "w2", "w3", "w4", "w5", "w6", "w7"]
 
@@ -122,26 +154,34 @@ def test_a_cycle_that_no_verb_makes_ends_the_walk_all_the_same() -> None:
     view.edit("k0", parent_id="k2")
     visible_tree = VisibleTree(view, local())
 
-    assert names(visible_tree.list_descendants(["k0"], 50)) == ["b", "c", "a"]
-    assert visible_tree.list_first_candidates([], 50) == []
+    assert names(visible_tree.list_page(["k0"], 50).nodes) == ["b", "c", "a"]
+    assert visible_tree.list_first_page([], [], 50).nodes == []
 
 
-def test_only_the_tops_of_independent_subtrees_are_kept() -> None:
-    view = tree_of(SHAPE)
-    python, languages, recipes = (view.id_of(name) for name in ("Python", "编程语言", "菜谱"))
-
-    assert drop_descendants(view, [python, languages, recipes, python]) == [languages, recipes]
-    assert drop_descendants(view, [ROOT_ID, python, recipes]) == [ROOT_ID]
-
-
-def test_a_description_is_shown_where_it_is_wanted_and_named_where_it_is_missing() -> None:
+def test_a_candidate_has_its_description_where_it_is_wanted_and_its_counts() -> None:
     view = FakeKeywordView()
     visible_tree = VisibleTree(view, local())
-    bare, told = view.put("Go"), view.put("Python", description="一门语言" * 200)
+    bare, told = view.put("Go"), view.put("Python", description="一门\n语言" * 200)
+    view.put("asyncio", told.id)
+    view.put_info("i1")
+    view.link(Link("i1", told.id, RelationType.PRIMARY))
 
-    assert visible_tree.make_candidate(told).description is None
-    assert visible_tree.make_candidate(told, described=True).description == ("一门语言" * 200)[:300]
-    assert visible_tree.make_candidate(bare, described=True).description == NO_DESCRIPTION == "无描述"
+    shown = visible_tree.make_candidate(told, described=True)
+
+    assert visible_tree.make_candidate(told).description == ""
+    assert shown.description == ("一门 语言" * 200)[:300]
+    assert (shown.children, shown.infos) == (1, 1)
+    assert visible_tree.make_candidate(bare, described=True).description == ""
+
+
+def test_hidden_infos_are_not_counted() -> None:
+    view = FakeKeywordView()
+    node = view.put("Python")
+    for info_id, shown in (("i1", ("public",)), ("i2", ("user:bob",))):
+        view.put_info(info_id, shown=shown)
+        view.link(Link(info_id, node.id, RelationType.PRIMARY))
+
+    assert VisibleTree(view, caller(user_id="ann")).make_candidate(node).infos == 1
 
 
 @pytest.mark.parametrize("depth", [1, 10, 1_000])

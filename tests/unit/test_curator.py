@@ -30,6 +30,7 @@ from tests.fakes.queued_chat import NEVER, QueuedChat, fenced_data
 pytestmark = pytest.mark.anyio
 
 ANN = caller(user_id="ann")
+ACCEPT: dict[str, list[int]] = {"refused": []}
 KEY = IdempotencyKey(OWNER, "POST", "/api/keywords/reorganize/apply", "k-1", "b-1")
 
 
@@ -53,7 +54,7 @@ class Garden:
 
     async def plant(self, *names: str, below: str = ROOT_ID, ctx: RequestContext | None = None, **fields: Any) -> None:  # noqa: ANN401 -- any field
         for name in names:
-            new = NewKeyword(name, self.ids.get(below, below), **fields)
+            new = NewKeyword(name, self.ids.get(below, below), allow_duplicate=True, **fields)
             self.ids[name] = (await self.keywords.create(ctx or local(), new, auto_place=False)).row["id"]
 
     def rows(self) -> dict[str, dict[str, Any]]:
@@ -110,7 +111,7 @@ async def test_a_plan_is_carried_out_in_one_operation_that_can_be_undone() -> No
     await garden.plant("Python", "Python 装饰器", "Go", "go", "运维")
     await garden.plant(*(f"Docker {number}" for number in range(60)), below="运维")
     await garden.plant(*(f"x{number}" for number in range(3)), below="运维")
-    await garden.infos.create(local(), NewInfo("about go", keyword_ids=[garden.ids["go"], garden.ids["Python 装饰器"]]))
+    await garden.infos.create(local(), NewInfo("about go", keyword_ids=[garden.ids["go"], garden.ids["Go"]]))
     before, seq = garden.rows(), garden.store.last_seq
     plan = await garden.curator.reorganize(local())
 
@@ -151,7 +152,9 @@ async def test_after_a_plan_the_rules_find_nothing_more() -> None:
 
 
 async def test_a_plan_can_be_edited_by_a_person() -> None:
-    garden = Garden(by_name(lambda idx: {"descriptions": [{"node_id": idx["Python"], "description": "A snake."}]}))
+    garden = Garden(
+        ACCEPT, by_name(lambda idx: {"descriptions": [{"node_id": idx["Python"], "description": "A snake."}]})
+    )
     await garden.plant("Python", "Python 装饰器")
     plan = await garden.curator.reorganize(local())
     (describe,) = (step for step in plan["steps"] if step["kind"] == "describe")
@@ -189,7 +192,7 @@ async def test_a_model_adds_steps_about_what_it_was_shown_after_those_of_the_rul
             "reason": "tidier",
         }
     )
-    garden = Garden(answer)
+    garden = Garden(ACCEPT, answer)
     await garden.plant("Python", "Python 装饰器", "蟒蛇", "Go", "语言", "Docker", "K8s")
 
     plan = await garden.curator.reorganize(local())
@@ -205,7 +208,7 @@ async def test_a_model_adds_steps_about_what_it_was_shown_after_those_of_the_rul
 
 
 async def test_a_model_has_its_share_of_the_steps_where_the_rules_find_more_than_enough() -> None:
-    garden = Garden(by_name(lambda idx: {"moves": [{"node_id": idx["Go"], "new_parent_id": idx["语言"]}]}))
+    garden = Garden(ACCEPT, by_name(lambda idx: {"moves": [{"node_id": idx["Go"], "new_parent_id": idx["语言"]}]}))
     await garden.plant("Go", "语言", "Python")
     await garden.keywords.create_batch(local(), [NewKeyword(f"Python {number}") for number in range(300)])
 
@@ -271,18 +274,34 @@ async def test_all_calls_share_one_budget() -> None:
     assert garden.chat.budgets[1] <= garden.chat.budgets[0] <= 0.2
 
 
+async def test_a_model_may_refuse_a_step_of_the_rules_and_sees_what_is_known_of_both_ends() -> None:
+    garden = Garden({"refused": [1]}, {})
+    await garden.plant("Python", description="A language.")
+    await garden.plant("Python 装饰器", "Go 并发")
+    await garden.plant("Go", below="Python")
+
+    plan = await garden.curator.reorganize(local())
+
+    assert garden.chat is not None
+    (first, _) = fenced_data(garden.chat.questions[0])["steps"]
+    assert (first["kind"], first["target"]["description"]) == ("move", "A language.")
+    assert [step["node"]["name"] for step in plan["steps"]] == ["Go 并发"]
+
+
 async def test_what_moved_while_the_model_thought_is_planned_as_it_stands_then() -> None:
     garden = Garden()
     await garden.plant("Python", "Python 装饰器", "Go", "语言", "gone")
 
     class MovingChat(QueuedChat):
         async def chat(self, question: ChatRequest, timeout_s: float) -> Any:  # noqa: ANN401 -- a Reply
-            await garden.keywords.move(local(), garden.ids["Python"], garden.ids["Python 装饰器"])
-            await garden.keywords.move(local(), garden.ids["Go"], garden.ids["语言"])
-            await garden.keywords.delete(local(), garden.ids["gone"], Deletion())
+            if question.function == "review_plan":
+                await garden.keywords.move(local(), garden.ids["Python"], garden.ids["Python 装饰器"])
+                await garden.keywords.move(local(), garden.ids["Go"], garden.ids["语言"])
+                await garden.keywords.delete(local(), garden.ids["gone"], Deletion())
             return await super().chat(question, timeout_s)
 
-    chat = MovingChat([by_name(lambda idx: {"descriptions": [{"node_id": idx["Go"], "description": "A language."}]})])
+    answer = by_name(lambda idx: {"descriptions": [{"node_id": idx["Go"], "description": "A language."}]})
+    chat = MovingChat([ACCEPT, answer])
     agent = KeywordAgent(chat, RecentMatchesByReader(), TreeOptions())
     curator = Curator(garden.store, PlainText(), CountedIds(10_000), agent, TreeOptions())
 

@@ -14,7 +14,7 @@ from knowhub.keywords.curate.proposals import propose
 from knowhub.keywords.model import ROOT_ID, NewKeyword, Node, TreeOptions
 from knowhub.keywords.search.agent import DedupAction, KeywordAgent
 from knowhub.keywords.search.descent import DescentResult
-from knowhub.keywords.search.prompts import Intent
+from knowhub.keywords.search.prompts import Goal, Intent
 from knowhub.keywords.tree import find_keyword, list_keywords
 from tests.builders import caller
 from tests.fakes.keyword_view import FakeKeywordView, tree_of
@@ -67,11 +67,11 @@ def check(ended: Ended, chat: QueuedChat, view: FakeKeywordView) -> None:
 
 
 async def search(agent: KeywordAgent, view: FakeKeywordView) -> Ended:
-    return descended(await agent.descend(ANN, lambda: view, "蟒蛇", Intent.SEARCH, BUDGET_S))
+    return descended(await agent.descend(ANN, lambda: view, Goal("蟒蛇"), BUDGET_S))
 
 
 async def place(agent: KeywordAgent, view: FakeKeywordView) -> Ended:
-    return descended(await agent.descend(ANN, lambda: view, "蟒蛇", Intent.SUGGEST_PARENT, BUDGET_S))
+    return descended(await agent.descend(ANN, lambda: view, Goal("蟒蛇", Intent.SUGGEST_PARENT), BUDGET_S))
 
 
 def descended(found: DescentResult) -> Ended:

@@ -55,7 +55,9 @@ class Service:
         self, name: str, parent: str | None = None, who: dict[str, str] | None = None, **more: object
     ) -> str:
         parent_id = ROOT_ID if parent is None else self.made[parent]
-        response = await self.post("/api/keywords", {"name": name, "parent_id": parent_id, **more}, who)
+        response = await self.post(
+            "/api/keywords", {"name": name, "parent_id": parent_id, "allow_duplicate": True, **more}, who
+        )
         assert response.status_code == 201, response.text
         self.made.setdefault(name, response.json()["id"])
         return str(response.json()["id"])
@@ -132,7 +134,7 @@ async def storm(folder: Path, seed: int, replies: int, **settings: object) -> No
     ids: list[str] = []
     chat = QueuedChat(hostile(seed, ids))
     budgets = {"descent_budget_s": BUDGET_S, "llm_write_budget_s": BUDGET_S}
-    async with service_with(chat, folder, **budgets, **settings) as service:
+    async with service_with(chat, folder, uncategorized_name=None, **budgets, **settings) as service:
         await planted(service)
         assert chat.questions == []
         ids += [row_id for _, row_id in service.snapshot()]
@@ -204,7 +206,7 @@ async def doubling(service: Service, turn: int) -> str:
     before = service.snapshot()
     body = {"name": "PYTHON", "aliases": [f"py {turn}"], "description": "new", "llm_dedup_check": True}
 
-    response = await service.post("/api/keywords", {**body, "parent_id": service.made["生活"]})
+    response = await service.post("/api/keywords", {**body, "parent_id": service.made["生活"], "allow_duplicate": True})
 
     told, after = response.json(), service.snapshot()
     if response.status_code == 201:

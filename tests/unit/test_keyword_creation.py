@@ -18,6 +18,7 @@ from knowhub.keywords.model import (
 )
 from knowhub.keywords.search.agent import DedupDecision, KeywordAgent, Placement
 from knowhub.keywords.search.descent import ViewOf
+from knowhub.keywords.search.prompts import Goal
 from knowhub.keywords.service import Deletion, KeywordService
 from knowhub.keywords.tree import find_by_token
 from tests.builders import CountedIds, FakeClock
@@ -70,7 +71,7 @@ async def test_where_the_model_fails_on_its_way_the_keyword_goes_as_far_as_it_ha
     options = TreeOptions(uncategorized_name="未分类")
 
     agent = KeywordAgent(QueuedChat(way), RecentMatchesByReader(), options)
-    suggested = await agent.suggest_parent(ANN, lambda: store.view("default"), "Rust", 5.0)
+    suggested = await agent.suggest_parent(ANN, lambda: store.view("default"), Goal("Rust"), 5.0)
     created = await service_on(store, QueuedChat(way), options).create(ANN, NewKeyword("Rust"))
 
     assert (created.row["parent_id"], suggested.parent_id) == (languages, languages)
@@ -94,14 +95,14 @@ async def test_where_the_place_that_a_failed_model_had_come_to_goes_it_is_not_as
     assert (created.degraded, len(agent.chat.questions)) == (["llm"], 2)
 
 
-async def test_a_model_that_fails_at_the_root_leaves_the_keyword_uncategorised(store: MemoryStore) -> None:
+async def test_a_model_that_fails_at_the_root_leaves_the_keyword_there(store: MemoryStore) -> None:
     await made(service_on(store), "top")
     options = TreeOptions(uncategorized_name="未分类")
 
     created = await service_on(store, QueuedChat([FAILED]), options).create(ANN, NewKeyword("x"))
 
-    assert (created.decided["placed"], created.decided["reason"]) == ("uncategorized", "agent_timeout")
-    assert (created.row["level"], created.degraded) == (2, ["llm"])
+    assert (created.decided["placed"], created.decided["reason"]) == ("root", "agent_timeout")
+    assert (created.row["level"], created.degraded) == (1, ["llm"])
 
 
 async def test_what_will_be_refused_is_refused_before_the_model_is_asked(store: MemoryStore) -> None:
@@ -125,8 +126,8 @@ class MeddledAgent(KeywordAgent):
         super().__init__(self.chat, RecentMatchesByReader(), TreeOptions())
         self._meddle = meddle
 
-    async def suggest_parent(self, ctx: RequestContext, views: ViewOf, name: str, budget_s: float) -> Placement:
-        placement = await super().suggest_parent(ctx, views, name, budget_s)
+    async def suggest_parent(self, ctx: RequestContext, views: ViewOf, goal: Goal, budget_s: float) -> Placement:
+        placement = await super().suggest_parent(ctx, views, goal, budget_s)
         await self._meddle()
         return placement
 
@@ -206,15 +207,22 @@ async def test_uncategorised_is_made_once_for_what_finds_no_place(store: MemoryS
     assert await names_below(service) == ["top", "未分类"]
 
 
-async def test_without_a_model_what_could_be_placed_is_uncategorised_too(store: MemoryStore) -> None:
+async def test_without_a_model_a_keyword_without_a_parent_is_below_the_root(store: MemoryStore) -> None:
     service = service_on(store, options=TreeOptions(uncategorized_name="未分类"))
 
-    placed = await service.create(ANN, NewKeyword("x"))
-    asked_for = await service.create(ANN, NewKeyword("y"), auto_place=False)
-    itself = await service.create(ANN, NewKeyword("未分类"))
+    created = await service.create(ANN, NewKeyword("x"))
 
-    assert placed.decided["placed"] == "uncategorized"
-    assert (asked_for.row["parent_id"], itself.row["parent_id"]) == (ROOT_ID, ROOT_ID)
+    assert (created.row["parent_id"], await names_below(service)) == (ROOT_ID, ["x"])
+
+
+async def test_a_model_is_told_the_aliases_and_the_description_of_what_it_places(store: MemoryStore) -> None:
+    await made(service_on(store), "动物")
+    chat = QueuedChat([pointing("动物")])
+
+    await service_on(store, chat).create(ANN, NewKeyword("Crane", aliases=["鹤"], description="一种动物"))
+
+    shown = chat.shown()
+    assert (shown["query"], shown["aliases"], shown["description"]) == ("Crane", ["鹤"], "一种动物")
 
 
 async def test_a_retried_create_asks_no_model_again_and_is_answered_alike(store: MemoryStore) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowhub.keywords.auto_link import find_names
+from knowhub.keywords.mentions import find_names
 from knowhub.search.keyword_text import KeywordTextRules
 
 RULES = KeywordTextRules()

@@ -18,7 +18,7 @@ from knowhub.context.extraction.extractors import make_extractors
 from knowhub.conversations import dates, messages, recalled, secrets, statements
 from knowhub.conversations.messages import Message
 from knowhub.core import near_duplicates
-from knowhub.keywords import auto_link
+from knowhub.keywords import mentions
 from knowhub.knowledge.evolve import merge_advisor, merging
 from knowhub.knowledge.extract import suggestions
 from knowhub.knowledge.extract.statement_candidates import find_candidates
@@ -120,7 +120,7 @@ READERS: Final[Mapping[str, Callable[[str], object]]] = {
     "terms of the index": index_terms,
     "terms of a question": weigh_query,
     "normal form of a name": WORDS.tokens,
-    "mentions of keywords": lambda text: auto_link.find_names(text, WORDS.tokens, lambda token: len(token) % 3 == 0),
+    "mentions of keywords": lambda text: mentions.find_names(text, WORDS.tokens, lambda token: len(token) % 3 == 0),
     "name of a tool": risk.is_write_like,
 }
 

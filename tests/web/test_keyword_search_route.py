@@ -88,14 +88,13 @@ async def test_what_has_no_letter_is_not_found(api: httpx.AsyncClient) -> None:
     assert (await search(api, "!!!"))["status"] == "not_found"
 
 
-async def test_pinyin_is_asked_where_no_name_is_meant(api: httpx.AsyncClient) -> None:
+async def test_full_pinyin_matches_and_initials_make_a_candidate(api: httpx.AsyncClient) -> None:
     made = await keyword(api, "编程")
 
-    found = [await search(api, q) for q in ("biancheng", "bc")]
+    full, initials = [await search(api, q) for q in ("biancheng", "bc")]
 
-    assert [(one["status"], one["reason"], one["node"]["id"]) for one in found] == [
-        ("matched", "pinyin", made["id"])
-    ] * 2
+    assert (full["status"], full["reason"], full["node"]["id"]) == ("matched", "pinyin", made["id"])
+    assert (initials["status"], [row["id"] for row in initials["candidates"]]) == ("not_found", [made["id"]])
 
 
 async def test_a_search_sees_each_write_at_once_here_and_in_another_process(

@@ -1,6 +1,7 @@
 """The keyword tree over HTTP: create, read, change, move, merge, delete, aliases, batches."""
 
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -329,3 +330,83 @@ async def test_a_write_is_answered_again_to_the_same_key(api: httpx.AsyncClient,
     assert (again.status_code, again.json()) == (201, first.json())
     assert other.status_code == 422
     assert await names(api, "/api/keywords/root/children") == ["Python"]
+
+
+async def test_a_keyword_is_named_by_its_path_wherever_an_id_is_taken(api: httpx.AsyncClient) -> None:
+    travel, languages = await keyword(api, "旅行"), await keyword(api, "编程语言")
+    places = await keyword(api, "目的地", travel["id"])
+    island, java = await keyword(api, "Java", places["id"]), await keyword(api, "Java", languages["id"])
+    protocol = await keyword(api, "TCP/IP", languages["id"])
+
+    async def read(path: str) -> httpx.Response:
+        return await api.get(f"/api/keywords/{quote(path, safe='')}")
+
+    for path, found in (
+        ("旅行/目的地/Java", island),
+        ("目的地/java", island),
+        ("编程语言/Java", java),
+        ("编程语言/TCP/IP", protocol),
+        ("旅行", travel),
+    ):
+        assert (await read(path)).json()["id"] == found["id"], path
+    unclear, unknown = await read("Java"), await read("旅行/Java")
+    assert (unclear.status_code, [row["path"] for row in unclear.json()["keyword"]]) == (
+        409,
+        ["旅行/目的地/Java", "编程语言/Java"],
+    )
+    assert unknown.status_code == 404
+    saved = await api.post("/api/infos", json={"content": "雨季", "keyword_ids": ["目的地/Java"]})
+    made = await api.post("/api/keywords", json={"name": "万隆", "parent_id": "目的地/Java"})
+    assert (saved.status_code, made.json()["parent_id"]) == (201, island["id"])
+    infos = (await api.get(f"/api/keywords/{quote('目的地/Java', safe='')}/infos")).json()
+    assert [row["content"] for row in infos["results"]] == ["雨季"]
+
+
+async def test_a_twin_under_one_parent_needs_to_be_allowed(api: httpx.AsyncClient) -> None:
+    first = (await api.post("/api/keywords", json={"name": "Go", "parent_id": "root"})).json()
+
+    refused = await api.post("/api/keywords", json={"name": "go", "parent_id": "root"})
+    allowed = await api.post("/api/keywords", json={"name": "go", "parent_id": "root", "allow_duplicate": True})
+    elsewhere = await api.post("/api/keywords", json={"name": "go", "parent_id": first["id"]})
+
+    assert (refused.status_code, refused.json()["ids"]) == (409, [first["id"]])
+    assert (allowed.status_code, elsewhere.status_code) == (201, 201)
+
+
+async def test_a_batch_that_is_sent_twice_changes_nothing_and_a_richer_one_adds(api: httpx.AsyncClient) -> None:
+    items: list[dict[str, Any]] = [
+        {"name": "语言", "ref": "l"},
+        {"name": "Go", "parent_ref": "l", "aliases": ["golang"]},
+    ]
+
+    first = (await api.post("/api/keywords/batch", json={"items": items})).json()
+    again = (await api.post("/api/keywords/batch", json={"items": items})).json()
+    items[1] |= {"aliases": ["golang", "go lang 2"], "description": "A language."}
+    richer = (await api.post("/api/keywords/batch", json={"items": items})).json()
+
+    assert again["operation_id"] is None
+    assert [row["id"] for row in again["results"]] == [row["id"] for row in first["results"]]
+    assert [row["version"] for row in richer["results"]] == [1, 2]
+    assert (richer["results"][1]["description"], richer["results"][1]["aliases"]) == (
+        "A language.",
+        ["golang", "go lang 2"],
+    )
+    assert (await api.get("/api/keywords/metrics")).json()["nodes"] == 2
+
+
+async def test_candidates_have_path_counts_and_on_request_infos(api: httpx.AsyncClient) -> None:
+    fruit, firm = await keyword(api, "水果"), await keyword(api, "公司")
+    apple, other = await keyword(api, "苹果", fruit["id"]), await keyword(api, "苹果", firm["id"])
+    await keyword(api, "红富士", apple["id"])
+    await info(api, "泡盐水", apple["id"])
+
+    plain = (await api.get("/api/keywords/search", params={"q": "苹果"})).json()
+    expanded = (await api.get("/api/keywords/search", params={"q": "苹果", "expand": "true"})).json()
+    by_id = (await api.get("/api/keywords/search", params={"q": other["id"]})).json()
+    by_path = (await api.get("/api/keywords/search", params={"q": "水果/苹果"})).json()
+
+    shown = [(row["path"], row["children_count"], row["infos_count"]) for row in plain["candidates"]]
+    assert shown == [("水果/苹果", 1, 1), ("公司/苹果", 0, 0)]
+    assert [[one["content"] for one in row["infos"]] for row in expanded["candidates"]] == [["泡盐水"], []]
+    assert (by_id["node"]["id"], by_id["reason"]) == (other["id"], "id")
+    assert (by_path["node"]["id"], by_path["reason"]) == (apple["id"], "path")

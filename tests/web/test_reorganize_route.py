@@ -20,7 +20,7 @@ async def untidy(api: httpx.AsyncClient) -> dict[str, dict[str, Any]]:
     network = await keyword(api, "Docker 网络")
     first = await keyword(api, "日志", docker["id"], description="kept")
     second = await keyword(api, "日志", docker["id"])
-    await info(api, "of the double", second["id"])
+    await info(api, "of the double", first["id"], second["id"])
     return {"docker": docker, "network": network, "first": first, "second": second}
 
 
@@ -191,7 +191,7 @@ async def test_the_figures_of_a_tree_are_those_of_what_the_caller_sees(api: http
     seen = (await api.get("/api/keywords/metrics", params={"user_id": "chen"})).json()
 
     assert (whole["nodes"], seen["nodes"]) == (5, 4)
-    assert (seen["links"], seen["leaves"], seen["max_depth"]) == (1, 3, 2)
+    assert (seen["links"], seen["leaves"], seen["max_depth"]) == (2, 3, 2)
     assert seen["depths"] == {"0": 1, "1": 2, "2": 2}
     assert seen["missing_descriptions"] == {"count": 2, "rate": 0.5}
     assert seen["duplicates"] == [{"token": "日志", "ids": [made["first"]["id"], made["second"]["id"]]}]

@@ -7,7 +7,9 @@ import httpx
 
 async def keyword(api: httpx.AsyncClient, name: str, parent_id: str = "root", **fields: object) -> dict[str, Any]:
     """Create a keyword and return it as it was answered."""
-    response = await api.post("/api/keywords", json={"name": name, "parent_id": parent_id, **fields})
+    response = await api.post(
+        "/api/keywords", json={"name": name, "parent_id": parent_id, "allow_duplicate": True, **fields}
+    )
     assert response.status_code == 201, response.text
     answer: dict[str, Any] = response.json()
     return answer

@@ -27,8 +27,9 @@ from knowhub.keywords.curate.plan import (
     parse_steps,
     render_plan,
 )
-from knowhub.keywords.curate.proposals import Proposals, propose
+from knowhub.keywords.curate.proposals import Proposals, propose, review
 from knowhub.keywords.curate.rules import TreeSnapshot
+from knowhub.keywords.curate.selection import select_compatible
 from knowhub.keywords.decision_log import DecisionLog
 from knowhub.keywords.model import ROOT_ID, Node, TreeOptions, WrittenRow
 from knowhub.keywords.ports import KeywordStore, KeywordText
@@ -96,11 +97,12 @@ class Curator:
         budget_s = self._options.write_budget_s if budget_s is None else budget_s
         calls: list[Row] = []
         try:
-            asked = (
-                await self._query_model(survey, budget_s, calls)
-                if self._agent.available and survey.nodes
-                else _ModelProposals()
-            )
+            asked = _ModelProposals()
+            if self._agent.available and survey.nodes:
+                deadline = time.monotonic() + budget_s
+                by_rule, is_reviewed = await self._review(survey, by_rule, budget_s, calls)
+                asked = await self._query_model(survey, max(deadline - time.monotonic(), 0.0), calls)
+                asked = asked if is_reviewed else asked.mark_failed()
         finally:
             # Also if the request is cancelled.
             if self._decision_log is not None:
@@ -109,7 +111,7 @@ class Curator:
         view = self._store.view(ctx.account)
         now = TreeSnapshot(VisibleTree(view, ctx), ctx, self._text, self._get_top(view, ctx, top_id), survey.nodes)
         wanted = [*by_rule[:_RULES_FIRST], *asked.steps, *by_rule[_RULES_FIRST:]]
-        steps = rules.select_compatible(now, wanted, (plan.MAX_STEPS, plan.MAX_CHILDREN))
+        steps = select_compatible(now, wanted, (plan.MAX_STEPS, plan.MAX_CHILDREN))
         return render_plan(_make_plan(now, steps, asked))
 
     async def apply(
@@ -145,8 +147,9 @@ class Curator:
 
     async def _list_rule_steps(self, survey: TreeSnapshot) -> list[Step]:
         unplaced = self._list_default_parents(survey)
-        merges: list[Step] = await _gather(rules.find_duplicates(survey))
-        moves: list[Step] = await _gather(rules.find_moves(survey, unplaced))
+        (bearers,) = await _gather(survey.index_names())
+        merges: list[Step] = await _gather(rules.find_merges(survey, unplaced, bearers))
+        moves: list[Step] = await _gather(rules.find_moves(survey, unplaced, bearers))
         splits: list[Step] = await _gather(rules.find_splits(survey))
         return merges + moves + splits
 
@@ -157,6 +160,19 @@ class Curator:
             node for token in self._text.tokens(name or "") for node in find_by_token(survey.visible_tree.view, token)
         ]
         return [ROOT_ID, *(node.id for node in named if node.parent_id == ROOT_ID)]
+
+    async def _review(
+        self, survey: TreeSnapshot, steps: list[Step], budget_s: float, calls: list[Row]
+    ) -> tuple[list[Step], bool]:
+        """Return the steps that the model does not refuse, and whether it answered."""
+        judged = [step for step in steps if isinstance(step, MergeStep | MoveStep)][: plan.MAX_STEPS]
+        if not judged:
+            return steps, True
+        view = self._store.view(survey.ctx.account)
+        reviewed = await review(self._agent, survey.ctx, view, judged, budget_s)
+        calls += reviewed.calls
+        refused = {id(judged[place]) for place in reviewed.refused}
+        return [step for step in steps if id(step) not in refused], reviewed.failure is None
 
     async def _query_model(self, survey: TreeSnapshot, budget_s: float, calls: list[Row]) -> "_ModelProposals":
         # `calls` is filled also if this is cancelled.

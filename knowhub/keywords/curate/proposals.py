@@ -8,6 +8,7 @@ from knowhub.core.model_calls import NumberedChoices, list_pointers, short_text
 from knowhub.core.operation import View
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import tree
+from knowhub.keywords.curate.plan import MergeStep, MoveStep
 from knowhub.keywords.model import ROOT_ID, Node
 from knowhub.keywords.search import prompts
 from knowhub.keywords.search.agent import KeywordAgent, ModelAnswer
@@ -47,15 +48,42 @@ async def propose(
 def list_for_prompt(visible_tree: VisibleTree, nodes: Sequence[Node]) -> list[dict[str, Any]]:
     """Return keywords as the prompt lists them, with idx from 1."""
     return [
-        {
-            "idx": idx,
-            "name": node.name,
-            "path": visible_tree.make_candidate(node).path,
-            "described": node.is_described,
-            "children": sum(visible_tree.is_visible(child) for child in list_children(visible_tree.view, node.id)),
-        }
+        {"idx": idx, **prompts.format_candidate(visible_tree.make_candidate(node, described=True))}
         for idx, node in enumerate(nodes, 1)
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class Review(ModelAnswer):
+    """The places of the steps that a model refuses."""
+
+    refused: frozenset[int] = frozenset()
+
+
+async def review(
+    agent: KeywordAgent, ctx: RequestContext, view: View, steps: Sequence[MergeStep | MoveStep], budget_s: float
+) -> Review:
+    """Let the model refuse merges and moves of the rules; if it fails, none is refused."""
+    visible_tree = VisibleTree(view, ctx)
+    places = {str(place): place for place in range(len(steps))}
+    choices = NumberedChoices(list(places))
+    shown = []
+    for idx, step in enumerate(steps, 1):
+        kind, ends = (
+            ("merge", (step.source, step.into)) if isinstance(step, MergeStep) else ("move", (step.node, step.to))
+        )
+        nodes = [visible_tree.get_node(end.id) for end in ends]
+        first, second = (
+            {} if node is None else prompts.format_candidate(visible_tree.make_candidate(node, described=True))
+            for node in nodes
+        )
+        shown.append({"idx": idx, "kind": kind, "keyword": first, "target": second})
+
+    def parse(answer: Mapping[str, Any]) -> Review:
+        refused = choices.pick_all(list_pointers(answer.get("refused")))
+        return Review(refused=frozenset(places[item] for item in refused))
+
+    return await agent.ask(prompts.review_plan(shown), choices, budget_s, parse, Review())
 
 
 def read(answer: Mapping[str, Any], choices: NumberedChoices, visible_tree: VisibleTree) -> Proposals:

@@ -1,4 +1,8 @@
-"""The rules of curation without a model, and the selection of steps that are possible together."""
+"""The rules of curation without a model.
+
+A rule proposes only what names and texts defend. Two keywords of one name may mean different things, and a name inside
+another name says nothing.
+"""
 
 import re
 from collections import Counter, defaultdict
@@ -8,17 +12,30 @@ from itertools import islice
 
 from knowhub.core import scopes
 from knowhub.core.request_context import RequestContext
-from knowhub.keywords.curate.plan import DescribeStep, MergeStep, MoveStep, NodeRef, SplitGroup, SplitStep, Step
-from knowhub.keywords.model import ROOT_ID, Node
+from knowhub.keywords import rendering
+from knowhub.keywords.curate.plan import MergeStep, MoveStep, NodeRef, SplitGroup, SplitStep, Step
+from knowhub.keywords.mentions import find_names
+from knowhub.keywords.model import INFOS, ROOT_ID, InfoQuery, Node
 from knowhub.keywords.ports import KeywordText
 from knowhub.keywords.search.candidates import VisibleTree
-from knowhub.keywords.tree import find_by_token, find_keyword, list_children
+from knowhub.keywords.tree import (
+    count_children,
+    count_links,
+    find_by_token,
+    list_children,
+    list_infos_of_keyword,
+    list_links_of_keyword,
+)
 
 WIDE = 50
 MIN_GROUP = 5
 _MAX_RUNS = 12
-_MAX_JOINED = 5
-_MIN_CHINESE = 2
+_MAX_TEXTS = 5
+_MAX_SHARED = 200
+_MIN_PREFIX = 2
+# Two Chinese characters at the beginning of a longer word are often no word of it.
+_MIN_CHINESE_PREFIX = 3
+_MIN_SINGULAR = 4
 _CHINESE = "\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003134f"
 _RUN = re.compile(rf"([{_CHINESE}]+)|[^\s{_CHINESE}、，。；：·/|,;:()（）\[\]【】《》“”\"]+")
 
@@ -39,9 +56,22 @@ class TreeSnapshot:
 
     def list_children(self, node: Node) -> list[Node]:
         """Return the children of a keyword that the caller sees."""
-        return [
-            child for child in list_children(self.visible_tree.view, node.id) if self.visible_tree.is_visible(child)
-        ]
+        return rendering.list_visible_children(self.visible_tree.view, self.ctx, node.id)
+
+    def is_bare(self, node: Node) -> bool:
+        """Return whether a keyword is nothing but a name: no description, alias, info or child."""
+        view = self.visible_tree.view
+        has_more = node.is_described or len(node.tokens) > 1
+        return not has_more and not count_children(view, node.id) and not count_links(view, node.id)
+
+    def index_names(self) -> Iterator[dict[str, list[Node]] | None]:
+        """Yield None where the caller may pause, and last the keywords by the normal forms of names and aliases."""
+        bearers: dict[str, list[Node]] = defaultdict(list)
+        for node in self.nodes:
+            yield None
+            for token in node.tokens:
+                bearers[token].append(node)
+        yield bearers
 
 
 def iter_descendants(visible_tree: VisibleTree, keyword_id: str) -> Iterator[Node | None]:
@@ -59,40 +89,47 @@ def iter_descendants(visible_tree: VisibleTree, keyword_id: str) -> Iterator[Nod
         level = passed
 
 
-def find_duplicates(survey: TreeSnapshot) -> Iterator[Step | None]:
-    """Yield merges of keywords of one name: siblings, and keywords without description and children elsewhere.
+def find_merges(
+    survey: TreeSnapshot, parents: Sequence[str], bearers: Mapping[str, Sequence[Node]]
+) -> Iterator[Step | None]:
+    """Yield merges of keywords that mean the same. All rules yield None where the caller may pause.
 
-    The target is the one with a description, then with children, then the oldest. All rules yield None where the
-    caller may pause.
+    - A bare child of `parents`, which are the keywords whose children are not placed yet: into the only other keyword
+      that has its name as name or alias, or its English singular or plural.
+    - Keywords of one name that have the same description, an alias or an info in common, and a bare one under the same
+      parent as its namesake. The target is the one with a description, then with children, then the oldest.
     """
-    bearers: dict[str, list[Node]] = defaultdict(list)
     for node in survey.nodes:
         yield None
-        for token in node.tokens:
-            bearers[token].append(node)
+        if node.parent_id in parents and survey.is_bare(node):
+            target = _find_only_other(survey, node, bearers)
+            if target is not None and can_merge(survey, node, target):
+                yield MergeStep(make_ref(node), make_ref(target), f"only a name, which {target.name!r} has too")
     for token, found in bearers.items():
         yield None
-        if len(found) > 1:
-            # Keywords that only share an alias may mean different things.
-            yield from _merge_same_name(survey, [node for node in found if token in survey.text.tokens(node.name)])
+        named = [node for node in found if token in survey.text.tokens(node.name)]
+        if 1 < len(named) <= _MAX_SHARED:
+            kept, *others = sorted(named, key=lambda node: _rank(survey, node))
+            for node in others:
+                reason = _find_shared(survey, node, kept)
+                if reason is not None and can_merge(survey, node, kept):
+                    yield MergeStep(make_ref(node), make_ref(kept), reason)
 
 
-def find_moves(survey: TreeSnapshot, parents: Sequence[str]) -> Iterator[Step | None]:
-    """Yield moves of the children of `parents` whose name contains another keyword's name.
+def find_moves(
+    survey: TreeSnapshot, parents: Sequence[str], bearers: Mapping[str, Sequence[Node]]
+) -> Iterator[Step | None]:
+    """Yield moves of the children of `parents` whose name begins with another keyword's name.
 
-    `Python 装饰器` goes under `Python`. The longest name wins; a name of two keywords is ignored.
+    `Python 装饰器` goes under `Python`, if only one keyword has that name. A keyword with texts of its own moves only
+    if they name the target, its parent or a child of it.
     """
-    bearers: dict[str, list[Node]] = defaultdict(list)
-    for node in survey.nodes:
-        yield None
-        for token in survey.text.tokens(node.name):
-            bearers[token].append(node)
     for node in survey.nodes:
         yield None
         if node.parent_id in parents and survey.can_edit(node):
-            target = _find_named_within(survey, node, bearers)
-            if target is not None and _keeps_visibility(target, node):
-                yield MoveStep(make_ref(node), make_ref(target), f"its name has {target.name!r} in it")
+            target = _find_prefix(survey, node, bearers)
+            if target is not None and _keeps_visibility(target, node) and _is_supported(survey, node, target):
+                yield MoveStep(make_ref(node), make_ref(target), f"its name begins with {target.name!r}")
 
 
 def find_splits(survey: TreeSnapshot) -> Iterator[Step | None]:
@@ -115,59 +152,58 @@ def list_without_description(survey: TreeSnapshot) -> list[Node]:
     return [node for node in survey.nodes if not node.is_described]
 
 
-def select_compatible(survey: TreeSnapshot, steps: Sequence[Step], most: tuple[int, int]) -> list[Step]:
-    """Return the steps that can be applied one after another on the current tree.
-
-    The first of two conflicting steps wins: a keyword is moved, merged or grouped once, and never into a keyword that
-    is merged. `most` limits the steps, and the children in their splits.
-    """
-    outline = _PlanState(survey)
-    steps_left, children_left = most
-    chosen: list[Step] = []
-    for step in steps:
-        if len(chosen) == steps_left:
-            break
-        taken = outline.try_step(step, children_left)
-        if taken is None:
-            continue
-        if isinstance(taken, SplitStep):
-            children_left -= sum(len(group.children) for group in taken.groups)
-        chosen.append(taken)
-    return chosen
-
-
 def make_ref(node: Node) -> NodeRef:
     """Return the reference of a keyword without its path."""
     return NodeRef(node.id, node.version, node.name)
 
 
-def _merge_same_name(survey: TreeSnapshot, bearers: Sequence[Node]) -> Iterator[Step | None]:
-    if not bearers:
-        return
-    merged: set[str] = set()
-    siblings: dict[str | None, list[Node]] = defaultdict(list)
-    for node in bearers:
-        siblings[node.parent_id].append(node)
-    for group in siblings.values():
-        kept, *others = sorted(group, key=lambda node: _rank(survey, node))
-        for node in others:
-            if _can_merge(survey, node, kept):
-                merged.add(node.id)
-                yield MergeStep(make_ref(node), make_ref(kept), f"{node.name!r} stands twice under one keyword")
-    kept, *others = sorted((node for node in bearers if node.id not in merged), key=lambda node: _rank(survey, node))
-    for node in others:
-        is_bare = not node.is_described and not survey.list_children(node)
-        if is_bare and _can_merge(survey, node, kept):
-            yield MergeStep(
-                make_ref(node), make_ref(kept), "the same name elsewhere; this one has no description and no children"
+def _find_only_other(survey: TreeSnapshot, node: Node, bearers: Mapping[str, Sequence[Node]]) -> Node | None:
+    for form in (token for own in node.tokens for token in _list_numbers(own)):
+        others = [other for other in bearers.get(form, ()) if other.id != node.id]
+        if others:
+            # Of two bare names the older one is kept.
+            is_target = len(others) == 1 and (
+                not survey.is_bare(others[0]) or _rank(survey, others[0]) < _rank(survey, node)
             )
+            return others[0] if is_target else None
+    return None
+
+
+def _list_numbers(token: str) -> Iterator[str]:
+    """Yield a normal form, and its English singular or plural."""
+    yield token
+    if not (token.isascii() and token.isalpha()):
+        return
+    if token.endswith("ies") and len(token) > _MIN_SINGULAR:
+        yield f"{token[:-3]}y"
+    if token.endswith("s") and not token.endswith("ss") and len(token) > _MIN_SINGULAR:
+        yield token[:-1]
+    elif len(token) >= _MIN_SINGULAR:
+        yield f"{token}s"
+
+
+def _find_shared(survey: TreeSnapshot, node: Node, other: Node) -> str | None:
+    """Return what two keywords of one name have in common besides it; None if nothing."""
+    if node.parent_id == other.parent_id and survey.is_bare(node):
+        return f"{node.name!r} is twice under one keyword, once as a name only"
+    names = {*survey.text.tokens(node.name), *survey.text.tokens(other.name)}
+    if (set(node.tokens) & set(other.tokens)) - names:
+        return "the same name and alias"
+    view = survey.visible_tree.view
+    if node.is_described and other.is_described:
+        rows = (rendering.get_keyword_row(view, item.id) for item in (node, other))
+        if len({" ".join(row["description"].split()) for row in rows}) == 1:
+            return "the same name and description"
+    infos = [{link.info_id for link in list_links_of_keyword(view, item.id)[:_MAX_SHARED]} for item in (node, other)]
+    return "the same name, and an info of both" if infos[0] & infos[1] else None
 
 
 def _rank(survey: TreeSnapshot, node: Node) -> tuple[bool, bool, int]:
     return not node.is_described, not survey.list_children(node), node.ordinal
 
 
-def _can_merge(survey: TreeSnapshot, source: Node, into: Node) -> bool:
+def can_merge(survey: TreeSnapshot, source: Node, into: Node) -> bool:
+    """Return whether the caller may merge two keywords, and nobody gets to see a hidden name by it."""
     # The names of the source become visible to the readers of the target.
     is_public = scopes.PUBLIC in source.scopes and scopes.PUBLIC in into.scopes
     return (
@@ -182,10 +218,10 @@ def _keeps_visibility(target: Node, node: Node) -> bool:
     return scopes.PUBLIC in target.scopes or node.audience <= target.audience
 
 
-def _find_named_within(survey: TreeSnapshot, node: Node, bearers: Mapping[str, Sequence[Node]]) -> Node | None:
-    own = set(survey.text.tokens(node.name))
-    for part in _parts(node):
-        tokens = [token for token in survey.text.tokens(part) if token not in own]
+def _find_prefix(survey: TreeSnapshot, node: Node, bearers: Mapping[str, Sequence[Node]]) -> Node | None:
+    """Return the only keyword that is named by the longest possible beginning of a name."""
+    for prefix in _list_prefixes(node.name):
+        tokens = survey.text.tokens(prefix)
         found = {item.id: item for token in tokens for item in bearers.get(token, ()) if item.id != node.id}
         if found:
             target = next(iter(found.values()))
@@ -193,167 +229,67 @@ def _find_named_within(survey: TreeSnapshot, node: Node, bearers: Mapping[str, S
     return None
 
 
-def _parts(node: Node) -> list[str]:
-    """Return the phrases of whole words in a name, the longest first."""
-    runs = list(islice(_RUN.finditer(node.name), _MAX_RUNS))
-    spans = (
-        (first.start(), last.end())
-        for index, first in enumerate(runs)
-        for last in runs[index : index + _MAX_JOINED]
-        if last is not first or first[1] is None or len(first[1]) >= _MIN_CHINESE
+def _list_prefixes(name: str) -> list[str]:
+    """Return the beginnings of a name that end where a word does, the longest first."""
+    runs = list(islice(_RUN.finditer(name), _MAX_RUNS))
+    ends = {run.end() for run in runs[:-1]}
+    for place, run in enumerate(runs):
+        if run[1] is not None:
+            shortest = _MIN_PREFIX if place else _MIN_CHINESE_PREFIX
+            ends.update(range(run.start() + shortest, run.end() - 1))
+    return [name[:end] for end in sorted(ends, reverse=True) if end >= _MIN_PREFIX]
+
+
+def _is_supported(survey: TreeSnapshot, node: Node, target: Node) -> bool:
+    """Return whether the texts of a keyword speak for a place below `target`; True if it has none."""
+    view = survey.visible_tree.view
+    texts = [str(rendering.get_keyword_row(view, node.id)["description"])] if node.is_described else []
+    for summary in islice(list_infos_of_keyword(view, node.id, InfoQuery()), _MAX_TEXTS):
+        info = view.get(INFOS, summary.id)
+        texts.append(str(info["content"]) if info is not None else "")
+    if not texts:
+        return not survey.list_children(node)
+    near = [target, *survey.list_children(target)]
+    parent = survey.visible_tree.get_node(target.parent_id) if target.parent_id not in {None, ROOT_ID} else None
+    known = {token for item in (near if parent is None else [*near, parent]) for token in item.tokens}
+    # The keyword's own name in a text says nothing new.
+    return any(
+        find_names(text.replace(node.name, "\n"), survey.text.tokens, known.__contains__, limit=1) for text in texts
     )
-    parts = {node.name[start:end]: None for start, end in spans}
-    parts.update(dict.fromkeys(_chinese_words(node)))
-    return sorted((part for part in parts if part != node.name), key=len, reverse=True)
-
-
-def _chinese_words(node: Node) -> Iterator[str]:
-    # Chinese has no spaces; its words are among the terms of the node.
-    for term in node.terms:
-        found = _RUN.fullmatch(term)
-        if found is not None and found[1] is not None and len(term) >= _MIN_CHINESE and term in node.name:
-            yield term
 
 
 def _split(survey: TreeSnapshot, node: Node, children: Sequence[Node]) -> Iterator[Step | None]:
     bearers: dict[str, list[Node]] = defaultdict(list)
-    whole_names: dict[str, frozenset[str]] = {}
     for child in children:
         yield None
-        whole_names[child.id] = frozenset(survey.text.tokens(child.name))
-        for word in _first_words(child):
-            bearers[word].append(child)
-    settled: set[str] = set()
+        run = _RUN.search(child.name)
+        is_word = run is not None and (run[1] is None or len(run[1]) >= _MIN_PREFIX)
+        for token in survey.text.tokens(run[0]) if run is not None and is_word else ():
+            bearers[token].append(child)
     groups: list[SplitGroup] = []
-    shared = [bearer for bearer in bearers.items() if len(bearer[1]) >= MIN_GROUP]
-    for word, found in sorted(shared, key=lambda item: (-len(item[1]), -len(item[0]), item[0])):
+    for token, found in sorted(bearers.items(), key=lambda item: (-len(item[1]), item[0])):
         yield None
-        tokens = survey.text.tokens(word)
-        whole = [child for child in found if not whole_names[child.id].isdisjoint(tokens)]
-        passed = settled | {child.id for child in whole}
-        members = [child for child in found if child.id not in passed and survey.can_edit(child)]
-        if whole:
-            members = [child for child in members if _keeps_visibility(whole[0], child)]
-            for child in members:
-                yield MoveStep(make_ref(child), make_ref(whole[0]), f"its name begins with {whole[0].name!r}")
-        elif MIN_GROUP <= len(members) < len(children) and not _is_taken(survey, tokens):
-            groups.append(SplitGroup(_get_commonest_spelling(members, word), [make_ref(child) for child in members]))
-        else:
+        whole = next((child for child in found if token in survey.text.tokens(child.name)), None)
+        members = [child for child in found if child is not whole and survey.can_edit(child)]
+        if len(members) < MIN_GROUP:
             continue
-        settled.update(child.id for child in members)
+        if whole is not None:
+            for child in members:
+                if _keeps_visibility(whole, child) and _is_supported(survey, child, whole):
+                    yield MoveStep(make_ref(child), make_ref(whole), f"its name begins with {whole.name!r}")
+        elif len(members) < len(children) and not _is_taken(survey, [token]):
+            groups.append(SplitGroup(_get_commonest_spelling(members), [make_ref(child) for child in members]))
     if groups:
-        yield SplitStep(make_ref(node), groups, f"{len(children)} keywords hang directly under it")
-
-
-def _first_words(node: Node) -> list[str]:
-    run = _RUN.search(node.name)
-    if run is None:
-        return []
-    if run[1] is None:
-        return [run[0].casefold()]
-    words = dict.fromkeys([run[1], *(word for word in _chinese_words(node) if run[1].startswith(word))])
-    return [word for word in words if len(word) >= _MIN_CHINESE]
+        yield SplitStep(make_ref(node), groups, f"{len(children)} keywords are directly under it")
 
 
 def _is_taken(survey: TreeSnapshot, tokens: Sequence[str]) -> bool:
     """Return whether a visible keyword has one of these normal forms."""
     view = survey.visible_tree.view
-    return not tokens or any(
-        survey.visible_tree.is_visible(node) for token in tokens for node in find_by_token(view, token)
-    )
+    return any(survey.visible_tree.is_visible(node) for token in tokens for node in find_by_token(view, token))
 
 
-def _get_commonest_spelling(members: Sequence[Node], word: str) -> str:
-    """Return the commonest spelling of a word: Docker, not docker."""
-    spellings = Counter(child.name[: len(word)] for child in members if child.name.casefold().startswith(word))
-    return spellings.most_common(1)[0][0] if spellings else word
-
-
-class _PlanState:
-    """The tree after the steps that are selected so far."""
-
-    def __init__(self, survey: TreeSnapshot) -> None:
-        self._survey = survey
-        self._tree = survey.visible_tree
-        self._parents: dict[str, str] = {}
-        self._heirs: dict[str, str] = {}
-        self._settled: set[str] = set()
-        self._needed: set[str] = set()
-        self._described: set[str] = set()
-
-    def try_step(self, step: Step, children_left: int) -> Step | None:
-        """Add a step and return it with current versions; None if it is impossible."""
-        match step:
-            case MoveStep(node=node, to=to):
-                return self._try_move(self._get_movable(node.id), self._get_node(to.id), step.reason)
-            case MergeStep(source=source, into=into):
-                return self._try_merge(self._get_movable(source.id), self._get_node(into.id), step.reason)
-            case DescribeStep(node=node):
-                return self._with_description(self._get_node(node.id), step)
-            case SplitStep():
-                return self._split_up(step, children_left)
-
-    def _try_move(self, node: Node | None, to: Node | None, reason: str) -> Step | None:
-        if node is None or to is None or node.parent_id == to.id or self._is_within(to.id, node.id):
-            return None
-        self._settled.add(node.id)
-        self._needed.add(to.id)
-        self._parents[node.id] = to.id
-        return MoveStep(self._ref(node), self._ref(to), reason)
-
-    def _try_merge(self, source: Node | None, into: Node | None, reason: str) -> Step | None:
-        if source is None or into is None or source.id in self._needed | self._described:
-            return None
-        if self._is_within(into.id, source.id) or not _can_merge(self._survey, source, into):
-            return None
-        self._settled.add(source.id)
-        self._needed.add(into.id)
-        self._heirs[source.id] = into.id
-        return MergeStep(self._ref(source), self._ref(into), reason)
-
-    def _with_description(self, node: Node | None, step: DescribeStep) -> Step | None:
-        if node is None or node.is_described or node.id in self._described or not self._survey.can_edit(node):
-            return None
-        self._described.add(node.id)
-        return DescribeStep(self._ref(node), step.description, step.reason)
-
-    def _split_up(self, step: SplitStep, children_left: int) -> Step | None:
-        above = self._get_node(step.node.id)
-        if above is None:
-            return None
-        groups = []
-        for group in step.groups:
-            named = dict.fromkeys(child.id for child in group.children)
-            children = [self._get_movable(child_id) for child_id in named]
-            members = [child for child in children if child is not None and child.parent_id == above.id]
-            members = members[: max(children_left, 0)]
-            if members and self._survey.text.tokens(group.name):
-                children_left -= len(members)
-                self._settled.update(child.id for child in members)
-                groups.append(SplitGroup(group.name, [make_ref(child) for child in members]))
-        if not groups:
-            return None
-        self._needed.add(above.id)
-        return SplitStep(self._ref(above), groups, step.reason)
-
-    def _get_movable(self, keyword_id: str) -> Node | None:
-        node = self._get_node(keyword_id)
-        return node if node is not None and node.id not in self._settled and self._survey.can_edit(node) else None
-
-    def _get_node(self, keyword_id: str) -> Node | None:
-        return None if keyword_id in self._heirs else self._tree.get_node(keyword_id)
-
-    def _is_within(self, keyword_id: str, above_id: str) -> bool:
-        passed: set[str] = set()
-        above: str | None = keyword_id
-        while above is not None and above not in passed:
-            if above == above_id:
-                return True
-            passed.add(above)
-            node = find_keyword(self._tree.view, above)
-            above = self._heirs.get(above) or self._parents.get(above) or (node.parent_id if node else None)
-        return False
-
-    def _ref(self, node: Node) -> NodeRef:
-        path = " / ".join(above.name for above in self._tree.list_path(node.id))
-        return NodeRef(node.id, node.version, node.name, path)
+def _get_commonest_spelling(members: Sequence[Node]) -> str:
+    """Return the commonest spelling of their first word: Docker, not docker."""
+    words = (_RUN.search(child.name) for child in members)
+    return Counter(word[0] for word in words if word is not None).most_common(1)[0][0]

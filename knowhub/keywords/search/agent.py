@@ -4,19 +4,20 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from hashlib import blake2b
 from typing import Any, TypeVar
 
 from knowhub.core.language_models import ChatFailed, ChatModel, ChatRequest
 from knowhub.core.model_calls import ModelConversation, NumberedChoices, list_pointers, short_text
 from knowhub.core.operation import Row, View
 from knowhub.core.request_context import RequestContext
-from knowhub.keywords.cache import RecentMatchesByReader
+from knowhub.keywords.cache import EXACT_TTL_S, RecentMatchesByReader, ResultCache
 from knowhub.keywords.decision_log import Note, discard_calls
 from knowhub.keywords.model import ROOT_ID, NewKeyword, Node, RelationType, TreeOptions
 from knowhub.keywords.search import prompts
 from knowhub.keywords.search.candidates import VisibleTree
 from knowhub.keywords.search.descent import Descent, DescentResult, ViewOf
-from knowhub.keywords.search.prompts import Intent, PromptCandidate
+from knowhub.keywords.search.prompts import Goal, Intent, PromptCandidate
 
 NO_MODEL = "exact_miss_no_llm"
 MAX_SUGGESTED_NAMES = 5
@@ -70,6 +71,7 @@ class Placement(ModelAnswer):
     """The parent of a new keyword: the root by default, after a failure the last keyword that was reached."""
 
     parent_id: str = ROOT_ID
+    is_found: bool = False
 
 
 AnswerT = TypeVar("AnswerT", bound=ModelAnswer)
@@ -79,7 +81,8 @@ class KeywordAgent:
     """Asks a model to choose among the keywords that it is shown.
 
     Nothing here writes, and nothing raises for a model's answer: a failed question has a default answer with `failure`.
-    Every answer carries its calls; `note` records the calls of a cancelled descent.
+    Every answer carries its calls; `note` records the calls of a cancelled descent. With a cache, the same question
+    about the same keywords is asked once.
     """
 
     def __init__(
@@ -88,10 +91,12 @@ class KeywordAgent:
         recents: RecentMatchesByReader,
         options: TreeOptions,
         note: Note = discard_calls,
+        cache: ResultCache | None = None,
     ) -> None:
         self._chat = chat
         self._recents = recents
         self._options = options
+        self._cache = cache
         self.note = note
 
     @property
@@ -99,25 +104,24 @@ class KeywordAgent:
         """Return whether a model is configured."""
         return self._chat is not None
 
-    async def descend(
-        self, ctx: RequestContext, views: ViewOf, query: str, intent: Intent, budget_s: float
-    ) -> DescentResult:
+    async def descend(self, ctx: RequestContext, views: ViewOf, goal: Goal, budget_s: float) -> DescentResult:
         """Walk down the tree with the model; `budget_s` is for all rounds together."""
         if self._chat is None:
             return DescentResult("missing", suggested_parent_id=ROOT_ID, reason=NO_MODEL)
         conversation = ModelConversation(self._chat, budget_s)
-        descent = Descent(ctx, conversation, self._recents.get_for(ctx), self._options)
+        descent = Descent(ctx, conversation, self._recents.get_for(ctx), self._options, self._cache)
         try:
-            return await descent.run(views, query, intent)
+            return await descent.run(views, goal)
         except asyncio.CancelledError:
             self.note(ctx, conversation.calls)
             raise
 
-    async def suggest_parent(self, ctx: RequestContext, views: ViewOf, name: str, budget_s: float) -> Placement:
-        """Choose the parent of a new keyword of this name; an ambiguous answer means the root."""
-        found = await self.descend(ctx, views, name, Intent.SUGGEST_PARENT, budget_s)
+    async def suggest_parent(self, ctx: RequestContext, views: ViewOf, goal: Goal, budget_s: float) -> Placement:
+        """Choose the parent of a new keyword; `is_found` is False where the model finds none, or several."""
+        found = await self.descend(ctx, views, replace(goal, intent=Intent.SUGGEST_PARENT), budget_s)
         parent_id = found.node_id or found.suggested_parent_id or ROOT_ID
-        return Placement(parent_id, reason=found.reason, calls=found.calls, failure=found.failure)
+        is_found = found.outcome == "matched" or parent_id != ROOT_ID
+        return Placement(parent_id, is_found, reason=found.reason, calls=found.calls, failure=found.failure)
 
     async def disambiguate(
         self, ctx: RequestContext, view: View, query: str, nodes: Sequence[Node], budget_s: float
@@ -125,13 +129,21 @@ class KeywordAgent:
         """Choose which keyword of one name the query means."""
         shown = self._list_candidates(VisibleTree(view, ctx), nodes)
         choices = _number_choices(shown)
-        return await self.ask(
-            prompts.disambiguate(query, shown),
+        question = prompts.disambiguate(query, shown)
+        key = f"choose:{ctx.account}:{blake2b(repr((query, shown)).encode('utf-8', 'replace')).hexdigest()}"
+        cached: HomonymChoice | None = self._cache.get(key) if self._cache is not None else None
+        if cached is not None:
+            return cached
+        chosen = await self.ask(
+            question,
             choices,
             budget_s,
             lambda answer: HomonymChoice(choices.pick(answer.get("node_id")), reason=_parse_reason(answer)),
             HomonymChoice(),
         )
+        if self._cache is not None and chosen.failure is None and chosen.node_id is not None:
+            self._cache.put(key, replace(chosen, calls=()), EXACT_TTL_S, ())
+        return chosen
 
     async def dedup_check(
         self, ctx: RequestContext, view: View, new: NewKeyword, nodes: Sequence[Node], budget_s: float
@@ -141,7 +153,7 @@ class KeywordAgent:
         shown = self._list_candidates(visible_tree, nodes)
         choices = _number_choices(shown)
         parent = visible_tree.get_node(new.parent_id) if new.parent_id not in (None, ROOT_ID) else None
-        parent_path = visible_tree.make_candidate(parent).path if parent is not None else ""
+        parent_path = visible_tree.format_path(parent) if parent is not None else ""
         question = prompts.dedup_check(new, parent_path, shown)
         return await self.ask(
             question, choices, budget_s, lambda answer: _parse_dedup(answer, choices), DedupDecision()

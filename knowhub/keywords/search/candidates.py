@@ -2,21 +2,38 @@
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import zip_longest
+from dataclasses import dataclass
+from itertools import islice, zip_longest
 
 from knowhub.core.operation import View
 from knowhub.core.request_context import RequestContext
-from knowhub.keywords import tree
+from knowhub.keywords import rendering, tree
 from knowhub.keywords.model import KEYWORDS, ROOT_ID, Node
 from knowhub.keywords.ports import KeywordText
-from knowhub.keywords.search.prompts import PromptCandidate
-from knowhub.keywords.tree import find_by_term, find_by_token, list_children
+from knowhub.keywords.search.prompts import OutlineLine, PromptCandidate
+from knowhub.keywords.tree import find_by_pinyin, find_by_term, find_by_token, list_children
 
 MAX_PATH = 400
 MAX_DESCRIPTION = 300
-NO_DESCRIPTION = "无描述"
+MORE_NAMES = 1_000
+MORE_CHARS = 24_000
 _PATH_HEAD = 100
 _MAX_WALKED = 20_000
+# Of the first list, the share for the query's own words and the recent matches; the rest shows the tree.
+_PINNED_SHARE = 0.4
+# What a line of an outline costs in a prompt beside the name.
+_LINE_CHARS = 14
+_UPPER_LEVELS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class TreePage:
+    """The keywords of one round. `upper` are those of the two levels below the start, without recent matches."""
+
+    nodes: Sequence[Node]
+    upper: Sequence[Node]
+    has_more: bool
+    next_offset: int
 
 
 class VisibleTree:
@@ -24,11 +41,11 @@ class VisibleTree:
 
     def __init__(self, view: View, ctx: RequestContext) -> None:
         self.view = view
-        self._ctx = ctx
+        self.ctx = ctx
 
     def is_visible(self, node: Node) -> bool:
         """Return whether the caller sees a keyword. The root is always visible."""
-        return node.live and (node.id == ROOT_ID or self._ctx.sees(node.audience))
+        return node.live and (node.id == ROOT_ID or self.ctx.sees(node.audience))
 
     def get_node(self, keyword_id: str) -> Node | None:
         """Return a keyword; None if it is deleted, hidden or unknown."""
@@ -40,63 +57,107 @@ class VisibleTree:
         path = [node for node in tree.get_path(self.view, keyword_id) if self.is_visible(node)]
         return path or [self.get_node(ROOT_ID) or tree.ROOT_NODE]
 
+    def format_path(self, node: Node) -> str:
+        """Return the names from the top of the tree down to a keyword."""
+        return join_path([item.name for item in self.list_path(node.id) if item.id != ROOT_ID])
+
     def is_leaf(self, keyword_id: str) -> bool:
         """Return whether a keyword has no visible descendants."""
-        return not self.list_descendants([keyword_id], 1)
+        return next(self._walk([keyword_id]), None) is None
 
-    def list_first_candidates(self, recent: Iterable[str], limit: int) -> list[Node]:
-        """Return the candidates of round one: recent matches (at most half), then the tree, breadth first."""
-        pinned = self._list_recent(recent, limit // 2)
-        tops = drop_descendants(self.view, [ROOT_ID, *(node.id for node in pinned)])
-        return [*pinned, *self.list_descendants(tops, limit - len(pinned), skip=pinned)]
+    def list_first_page(self, near: Sequence[str], recent: Iterable[str], limit: int) -> TreePage:
+        """Return what round one shows: keywords near the query, recent matches, and the top of the tree.
 
-    def list_descendants(self, keyword_ids: Sequence[str], limit: int, skip: Iterable[Node] = ()) -> list[Node]:
-        """Return up to `limit` descendants of these keywords, breadth first, taking turns between them.
-
-        Hidden keywords are walked through, but not returned.
+        The next page begins at the same place whatever was recent, so that its decision can be reused.
         """
-        shown = {node.id for node in skip}
-        found: list[Node] = []
+        walked = list(islice(self._walk([ROOT_ID]), limit + 1))
+        most = int(limit * _PINNED_SHARE)
+        named = [*near[: most // 2], *recent, *near]
+        pinned = [node for node in map(self.get_node, named) if node is not None and node.id != ROOT_ID]
+        nodes = {node.id: node for node in list({node.id: node for node in pinned}.values())[:most]}
+        for _, node in walked:
+            if len(nodes) < limit:
+                nodes.setdefault(node.id, node)
+        has_more = len(walked) > limit or any(node.id not in nodes for _, node in walked)
+        return TreePage(list(nodes.values()), _list_upper(walked[:limit]), has_more, max(limit - most, 1))
+
+    def list_page(self, keyword_ids: Sequence[str], limit: int) -> TreePage:
+        """Return the first descendants of these keywords, breadth first, taking turns between them."""
+        walked = list(islice(self._walk(keyword_ids), limit + 1))
+        return TreePage([node for _, node in walked[:limit]], _list_upper(walked[:limit]), len(walked) > limit, limit)
+
+    def list_more(self, keyword_ids: Sequence[str], offset: int) -> TreePage:
+        """Return the descendants from `offset` on: up to 1,000 names that fit in 24,000 characters of a prompt."""
+        shown: list[tuple[int, Node]] = []
+        left = MORE_CHARS
+        walked = islice(self._walk(keyword_ids), offset, None)
+        for level, node in islice(walked, MORE_NAMES):
+            left -= len(node.name) + level + _LINE_CHARS
+            if shown and left < 0:
+                return TreePage(
+                    [item for _, item in shown], _list_upper(shown), has_more=True, next_offset=offset + len(shown)
+                )
+            shown.append((level, node))
+        has_more = next(walked, None) is not None
+        return TreePage([item for _, item in shown], _list_upper(shown), has_more, offset + len(shown))
+
+    def make_outline(self, nodes: Sequence[Node]) -> list[OutlineLine]:
+        """Return keywords with all that is above them, each parent before its children."""
+        below: dict[str, list[str]] = {}
+        listed: dict[str, Node] = {}
+        for node in nodes:
+            path = [item for item in self.list_path(node.id) if item.id != ROOT_ID]
+            for above, item in zip([None, *path], path, strict=False):
+                if item.id not in listed:
+                    listed[item.id] = item
+                    below.setdefault(above.id if above is not None else ROOT_ID, []).append(item.id)
+        lines: list[OutlineLine] = []
+        waiting = [(0, keyword_id) for keyword_id in reversed(below.get(ROOT_ID, []))]
+        while waiting:
+            level, keyword_id = waiting.pop()
+            node = listed[keyword_id]
+            children = rendering.count_visible_children(self.view, self.ctx, keyword_id)
+            lines.append(OutlineLine(keyword_id, " ".join(node.name.split()), level, children))
+            waiting += [(level + 1, child_id) for child_id in reversed(below.get(keyword_id, []))]
+        return lines
+
+    def make_candidate(self, node: Node, *, described: bool = False) -> PromptCandidate:
+        """Return a keyword as a prompt shows it, with its path below the root."""
+        row = self.view.get(KEYWORDS, node.id) if described and node.is_described else None
+        return PromptCandidate(
+            node.id,
+            node.name,
+            self.format_path(node),
+            "" if row is None else " ".join(str(row["description"]).split())[:MAX_DESCRIPTION],
+            rendering.count_visible_children(self.view, self.ctx, node.id),
+            rendering.count_visible_infos(self.view, self.ctx, node.id),
+        )
+
+    def _walk(self, keyword_ids: Sequence[str]) -> Iterator[tuple[int, Node]]:
+        """Yield the visible descendants with their level below the start, breadth first.
+
+        Hidden keywords are walked through, but not yielded.
+        """
         walked = {ROOT_ID}
-        level: Iterable[Node] = _interleave([list_children(self.view, keyword_id) for keyword_id in keyword_ids])
-        while limit > len(found):
+        level = 0
+        below: Iterable[Node] = _interleave([list_children(self.view, keyword_id) for keyword_id in keyword_ids])
+        while len(walked) <= _MAX_WALKED:
+            level += 1
             passed: list[Node] = []
-            for node in level:
+            for node in below:
                 if node.id in walked:
                     continue
                 walked.add(node.id)
                 passed.append(node)
-                if node.id not in shown and self.is_visible(node):
-                    found.append(node)
-                if len(found) == limit or len(walked) > _MAX_WALKED:
-                    return found
+                if self.is_visible(node):
+                    yield level, node
             if not passed:
-                return found
-            level = (child for node in passed for child in list_children(self.view, node.id))
-        return found
-
-    def make_candidate(self, node: Node, *, described: bool = False) -> PromptCandidate:
-        """Return a keyword as a prompt shows it, with its path below the root."""
-        names = [item.name for item in self.list_path(node.id) if item.id != ROOT_ID]
-        return PromptCandidate(
-            node.id, node.version, node.name, join_path(names), self._get_description(node, described)
-        )
-
-    def _list_recent(self, recent: Iterable[str], limit: int) -> list[Node]:
-        nodes = (self.get_node(keyword_id) for keyword_id in recent)
-        return [node for node in nodes if node is not None and node.id != ROOT_ID][: max(limit, 0)]
-
-    def _get_description(self, node: Node, described: bool) -> str | None:  # noqa: FBT001 -- named at the one call
-        if not described:
-            return None
-        row = self.view.get(KEYWORDS, node.id) if node.is_described else None
-        return str(row["description"])[:MAX_DESCRIPTION] if row is not None else NO_DESCRIPTION
+                return
+            below = (child for node in passed for child in list_children(self.view, node.id))
 
 
-def drop_descendants(view: View, keyword_ids: Sequence[str]) -> list[str]:
-    """Return the keywords that are not descendants of another of these."""
-    given = dict.fromkeys(keyword_ids)
-    return [item for item in given if not any(above.id in given for above in tree.get_path(view, item)[:-1])]
+def _list_upper(walked: Iterable[tuple[int, Node]]) -> list[Node]:
+    return [node for level, node in walked if level <= _UPPER_LEVELS]
 
 
 def join_path(names: Sequence[str]) -> str:
@@ -120,6 +181,7 @@ _PART_CHARS = range(2, 13)
 _MIN_ASCII_PART_CHARS = 3
 _MIN_ASCII_SHARE = 0.4
 _WHOLE_NAME = math.log(1 + _NODES_PER_TERM)
+_SPELT = 100.0
 
 
 def find_word_candidates(
@@ -127,17 +189,21 @@ def find_word_candidates(
 ) -> list[Node]:
     """Return up to `limit` visible keywords that share words with the query, the best first.
 
-    A shared word counts more the rarer it is. A name that contains the query, or is contained in it, counts more the
-    less is left over. Ties go to fewer words, then to the older keyword. The work is bounded: the 32 rarest words, 200
-    keywords each, 1,000 in all.
+    Names whose pinyin initials are the query come first. A shared word counts more the rarer it is. A name that
+    contains the query, or is contained in it, counts more the less is left over. Ties go to fewer words, then to the
+    older keyword. The work is bounded: the 32 rarest words, 200 keywords each, 1,000 in all.
     """
     pool = _WordCandidates(ctx)
     tokens = [token[:_MAX_TOKEN_CHARS] for token in text.tokens(query)]
     for token in tokens:
+        for node in find_by_pinyin(view, token)[:_NODES_PER_TERM]:
+            pool.add(node, _SPELT)
         for part in _list_parts(token):
             for node in find_by_token(view, part)[:_NODES_PER_TERM]:
                 pool.add(node, 0.0)
-    for nodes in _sort_by_frequency(view, text.terms(query)):
+    # A lone digit is shared by too much.
+    terms = [term for term in text.terms(query) if len(term) > 1 or not term.isdigit()]
+    for nodes in _sort_by_frequency(view, terms):
         weight = math.log(1 + _NODES_PER_TERM / len(nodes))
         for node in nodes:
             pool.add(node, weight)

@@ -2,23 +2,28 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from typing import Literal, TypeAlias
 
 from knowhub.core.language_models import ChatFailed, FailureReason
 from knowhub.core.model_calls import ModelConversation, NumberedChoices
 from knowhub.core.operation import Row, View
 from knowhub.core.request_context import RequestContext
-from knowhub.keywords import tree
-from knowhub.keywords.cache import RecentMatches
+from knowhub.keywords import rendering, tree
+from knowhub.keywords.cache import EXACT_TTL_S, RecentMatches, ResultCache
 from knowhub.keywords.model import ROOT_ID, Node, TreeOptions
 from knowhub.keywords.search import prompts
-from knowhub.keywords.search.candidates import VisibleTree
-from knowhub.keywords.search.prompts import AgentAction, AgentDecision, Intent, PromptCandidate
+from knowhub.keywords.search.candidates import TreePage, VisibleTree
+from knowhub.keywords.search.prompts import AgentAction, AgentDecision, Goal, Intent, OutlineLine, PromptCandidate
 
 INVALID_JUMP = "invalid_jump"
 _MAX_PATH_NAMES = 20
 ViewOf: TypeAlias = Callable[[], View]
 """Gives the newest view each time: the tree may move while a model thinks."""
+
+
+_CachedDecision: TypeAlias = tuple[AgentDecision, list[tuple[str, int]]]
+"""A decision, and the version of each keyword that it names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +46,24 @@ class DescentResult:
 
 
 @dataclass(frozen=True, slots=True)
+class _Cursor:
+    """What is shown next: a page of the descendants of `starts`, from `offset`."""
+
+    position: str = ROOT_ID
+    starts: tuple[str, ...] = (ROOT_ID,)
+    offset: int = 0
+    jumped: frozenset[frozenset[str]] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
 class _PromptState:
-    """What one round shows: `start_ids` are its roots, `jumped` the targets of all jumps before."""
+    """What one round shows. `key` names the decision in the cache."""
 
     path: Sequence[Node]
-    start_ids: tuple[str, ...]
-    candidates: Sequence[PromptCandidate]
-    jumped: frozenset[frozenset[str]] = frozenset()
+    cursor: _Cursor
+    page: TreePage
+    candidates: Sequence[PromptCandidate | OutlineLine]
+    key: str
 
     @property
     def choice_ids(self) -> list[str]:
@@ -63,103 +79,137 @@ class _PromptState:
 
 
 class Descent:
-    """One descent of one caller. All rounds share the deadline of the conversation."""
+    """One descent of one caller. All rounds share the deadline of the conversation.
+
+    With a cache, a decision is reused while the query and what it depends on are the same: the words' candidates, and
+    the two levels below the current keyword. A new keyword deeper down is noticed when the entry expires.
+    """
 
     def __init__(
-        self, ctx: RequestContext, asking: ModelConversation, recent: RecentMatches, options: TreeOptions
+        self,
+        ctx: RequestContext,
+        asking: ModelConversation,
+        recent: RecentMatches,
+        options: TreeOptions,
+        cache: ResultCache | None = None,
     ) -> None:
         self._ctx = ctx
         self._asking = asking
         self._recent = recent
         self._options = options
+        self._cache = cache
 
-    async def run(self, views: ViewOf, query: str, intent: Intent) -> DescentResult:
+    async def run(self, views: ViewOf, goal: Goal) -> DescentResult:
         """Descend until the model decides or fails, or the rounds are used up.
 
         Never raises for an answer of the model.
         """
-        ended = await self._run_prompts(views, query, intent)
+        ended = await self._run_rounds(views, goal)
         if ended.outcome == "matched":
             # From the root, so that the match becomes the newest.
             self._recent.add_path(keyword_id for keyword_id in ended.path if keyword_id != ROOT_ID)
         return replace(ended, calls=tuple(self._asking.calls))
 
-    async def _run_prompts(self, views: ViewOf, query: str, intent: Intent) -> DescentResult:
+    async def _run_rounds(self, views: ViewOf, goal: Goal) -> DescentResult:
         visible_tree = VisibleTree(views(), self._ctx)
-        position = ROOT_ID
-        shown = self._make_first_prompt(visible_tree)
-        targets: tuple[str, ...] = ()
-        for number in range(max(self._options.max_rounds, 1)):
-            if number:
-                shown = self._make_next_prompt(visible_tree, position, targets, shown)
+        cursor = _Cursor()
+        for _ in range(max(self._options.max_rounds, 1)):
+            shown = self._make_prompt(visible_tree, cursor, goal)
             try:
-                decision = await self._decide(shown, query, intent)
+                decision = await self._decide(visible_tree, shown, goal)
             except ChatFailed as failed:
-                return self._make_failure(VisibleTree(views(), self._ctx), position, shown, failed.reason.value)
+                return self._make_failure(VisibleTree(views(), self._ctx), shown, failed.reason.value)
             # Apply the choice to the current tree.
             visible_tree = VisibleTree(views(), self._ctx)
+            if decision.action is AgentAction.MORE and shown.page.has_more:
+                cursor = replace(cursor, offset=shown.page.next_offset)
+                continue
             if decision.action is not AgentAction.JUMP:
-                return self._make_result(visible_tree, position, shown, decision, intent)
-            ended = self._try_final_jump(visible_tree, position, shown, decision)
+                return self._make_result(visible_tree, shown, decision, goal.intent)
+            ended = self._try_final_jump(visible_tree, shown, decision)
             if ended is not None:
                 return ended
-            targets = decision.targets
-            position = tree.lowest_common_ancestor(visible_tree.view, targets)
-        return self._make_failure(visible_tree, position, shown, FailureReason.TIMEOUT.value)
+            position = tree.lowest_common_ancestor(visible_tree.view, decision.targets)
+            jumped = cursor.jumped | {frozenset(decision.targets)}
+            cursor = _Cursor(position, decision.targets, jumped=jumped)
+        return self._make_failure(visible_tree, replace(shown, cursor=cursor), FailureReason.TIMEOUT.value)
 
-    def _make_first_prompt(self, visible_tree: VisibleTree) -> _PromptState:
-        nodes = visible_tree.list_first_candidates(self._recent.list_newest(), self._options.max_candidates)
-        return self._make_prompt(visible_tree, ROOT_ID, (ROOT_ID,), nodes)
-
-    def _make_next_prompt(
-        self, visible_tree: VisibleTree, position: str, targets: tuple[str, ...], before: _PromptState
-    ) -> _PromptState:
-        shown = self._make_prompt(
-            visible_tree, position, targets, visible_tree.list_descendants(targets, self._options.max_candidates)
-        )
-        return replace(shown, jumped=before.jumped | {frozenset(targets)})
-
-    def _make_prompt(
-        self, visible_tree: VisibleTree, position: str, starts: tuple[str, ...], nodes: Sequence[Node]
-    ) -> _PromptState:
+    def _make_prompt(self, visible_tree: VisibleTree, cursor: _Cursor, goal: Goal) -> _PromptState:
+        limit = self._options.max_candidates
+        is_first = cursor.starts == (ROOT_ID,) and not cursor.jumped
+        if cursor.offset:
+            page = visible_tree.list_more(cursor.starts, cursor.offset)
+        elif is_first:
+            page = visible_tree.list_first_page(goal.near, self._recent.list_newest(), limit)
+        else:
+            page = visible_tree.list_page(cursor.starts, limit)
         described = self._options.describe_candidates
         return _PromptState(
-            visible_tree.list_path(position),
-            starts,
-            [visible_tree.make_candidate(node, described=described) for node in nodes],
+            path=visible_tree.list_path(cursor.position),
+            cursor=cursor,
+            page=page,
+            candidates=(
+                visible_tree.make_outline(page.nodes)
+                if cursor.offset
+                else [visible_tree.make_candidate(node, described=described) for node in page.nodes]
+            ),
+            key=self._make_key(visible_tree, cursor, page, goal),
         )
 
-    async def _decide(self, shown: _PromptState, query: str, intent: Intent) -> AgentDecision:
+    def _make_key(self, visible_tree: VisibleTree, cursor: _Cursor, page: TreePage, goal: Goal) -> str:
+        """Name a decision by the query and by what it depends on, which leaves out recent matches and what is deep."""
+        nodes = [*filter(None, map(visible_tree.get_node, goal.near)), *page.upper]
+        shown = [(node.id, node.version, visible_tree.format_path(node)) for node in nodes]
+        parts = (
+            goal.intent.value,
+            goal.form or goal.text,
+            goal.aliases,
+            goal.description,
+            cursor.starts,
+            cursor.offset,
+            shown,
+        )
+        reader = rendering.make_reader_key(self._ctx)
+        return f"decide:{self._ctx.account}:{reader}:{blake2b(repr(parts).encode('utf-8', 'replace')).hexdigest()}"
+
+    async def _decide(self, visible_tree: VisibleTree, shown: _PromptState, goal: Goal) -> AgentDecision:
+        cached: _CachedDecision | None = self._cache.get(shown.key) if self._cache is not None else None
+        if cached is not None and cached[1] == _list_versions(visible_tree, cached[0].named_ids):
+            return cached[0]
         choices = NumberedChoices(shown.choice_ids, also=[node.id for node in shown.path])
         names = [node.name for node in shown.path if node.id != ROOT_ID][-_MAX_PATH_NAMES:]
-        question = prompts.pick_branch(intent, query, names, shown.candidates, shown.current_idx)
-        return await self._asking.ask(question, choices.by_idx, lambda data: prompts.parse_decision(data, choices))
+        question = prompts.pick_branch(goal, names, shown.candidates, shown.current_idx, has_more=shown.page.has_more)
+        decision = await self._asking.ask(question, choices.by_idx, lambda data: prompts.parse_decision(data, choices))
+        if self._cache is not None and not decision.strays:
+            self._cache.put(shown.key, (decision, _list_versions(visible_tree, decision.named_ids)), EXACT_TTL_S, ())
+        return decision
 
     def _make_result(
-        self, visible_tree: VisibleTree, position: str, shown: _PromptState, decision: AgentDecision, intent: Intent
+        self, visible_tree: VisibleTree, shown: _PromptState, decision: AgentDecision, intent: Intent
     ) -> DescentResult:
-        if decision.action is AgentAction.MISSING:
-            return self._make_missing(visible_tree, position, decision)
+        if decision.action in {AgentAction.MISSING, AgentAction.MORE}:
+            # A model that wants more where there is no more has found nothing.
+            return self._make_missing(visible_tree, shown, decision)
         is_match = decision.action is AgentAction.MATCH
-        found = self._list_existing(visible_tree, decision.targets if is_match else decision.candidate_ids)
+        found = _list_existing(visible_tree, decision.targets if is_match else decision.candidate_ids)
         if intent is Intent.SEARCH or not is_match:
             # The root is never the answer of a search.
             found = [keyword_id for keyword_id in found if keyword_id != ROOT_ID]
         if not found:
-            return self._make_empty(visible_tree, position, shown, decision)
+            return self._make_empty(visible_tree, shown, decision)
         if is_match and len(found) == 1:
             return self._make_match(visible_tree, found[0], decision)
         return self._make_ambiguous(found, decision)
 
     def _try_final_jump(
-        self, visible_tree: VisibleTree, position: str, shown: _PromptState, decision: AgentDecision
+        self, visible_tree: VisibleTree, shown: _PromptState, decision: AgentDecision
     ) -> DescentResult | None:
         targets = decision.targets
         if not targets and not decision.strays:
             # A jump without targets means that nothing fits.
-            return self._make_missing(visible_tree, position, decision)
+            return self._make_missing(visible_tree, shown, decision)
         if decision.strays or self._is_invalid_jump(visible_tree, shown, targets):
-            return self._make_failure(visible_tree, position, shown, INVALID_JUMP)
+            return self._make_failure(visible_tree, shown, INVALID_JUMP)
         if ROOT_ID in targets or not all(visible_tree.is_leaf(keyword_id) for keyword_id in targets):
             return None
         # A jump to a leaf is a match.
@@ -174,11 +224,11 @@ class Descent:
 
         A jump back up the path is allowed once: the same jump twice is a circle.
         """
-        if len(self._list_existing(visible_tree, targets)) < len(targets):
+        if len(_list_existing(visible_tree, targets)) < len(targets):
             return True
-        if set(targets) == set(shown.start_ids) or frozenset(targets) in shown.jumped:
+        if set(targets) == set(shown.cursor.starts) or frozenset(targets) in shown.cursor.jumped:
             return True
-        below = visible_tree.list_descendants(targets, self._options.max_candidates)
+        below = visible_tree.list_page(targets, self._options.max_candidates).nodes
         return bool(below) and {node.id for node in below} == {candidate.id for candidate in shown.candidates}
 
     def _make_match(self, visible_tree: VisibleTree, keyword_id: str, decision: AgentDecision) -> DescentResult:
@@ -196,32 +246,35 @@ class Descent:
             reason=decision.reason or AgentAction.AMBIGUOUS.value,
         )
 
-    def _make_missing(self, visible_tree: VisibleTree, position: str, decision: AgentDecision) -> DescentResult:
+    def _make_missing(self, visible_tree: VisibleTree, shown: _PromptState, decision: AgentDecision) -> DescentResult:
         return DescentResult(
             "missing",
-            suggested_parent_id=visible_tree.list_path(position)[-1].id,
+            suggested_parent_id=visible_tree.list_path(shown.cursor.position)[-1].id,
             suggested_name=decision.suggest_name,
             reason=decision.reason or AgentAction.MISSING.value,
         )
 
-    def _make_empty(
-        self, visible_tree: VisibleTree, position: str, shown: _PromptState, decision: AgentDecision
-    ) -> DescentResult:
+    def _make_empty(self, visible_tree: VisibleTree, shown: _PromptState, decision: AgentDecision) -> DescentResult:
         # An answer without targets means that nothing fits; unknown targets are a failure.
         if decision.strays or decision.targets or decision.candidate_ids:
-            return self._make_failure(visible_tree, position, shown, FailureReason.FAILURE.value)
-        return self._make_missing(visible_tree, position, decision)
+            return self._make_failure(visible_tree, shown, FailureReason.FAILURE.value)
+        return self._make_missing(visible_tree, shown, decision)
 
-    def _make_failure(
-        self, visible_tree: VisibleTree, position: str, shown: _PromptState, failure: str
-    ) -> DescentResult:
+    def _make_failure(self, visible_tree: VisibleTree, shown: _PromptState, failure: str) -> DescentResult:
         return DescentResult(
             "missing",
-            candidates=self._list_existing(visible_tree, [candidate.id for candidate in shown.candidates]),
-            suggested_parent_id=visible_tree.list_path(position)[-1].id,
+            candidates=_list_existing(visible_tree, [candidate.id for candidate in shown.candidates]),
+            suggested_parent_id=visible_tree.list_path(shown.cursor.position)[-1].id,
             reason=failure,
             failure=failure,
         )
 
-    def _list_existing(self, visible_tree: VisibleTree, keyword_ids: Sequence[str]) -> list[str]:
-        return [keyword_id for keyword_id in keyword_ids if visible_tree.get_node(keyword_id) is not None]
+
+def _list_existing(visible_tree: VisibleTree, keyword_ids: Sequence[str]) -> list[str]:
+    return [keyword_id for keyword_id in keyword_ids if visible_tree.get_node(keyword_id) is not None]
+
+
+def _list_versions(visible_tree: VisibleTree, keyword_ids: Sequence[str]) -> list[tuple[str, int]]:
+    """Return the version of each keyword; 0 for a deleted one, which no cached decision may name."""
+    nodes = ((keyword_id, visible_tree.get_node(keyword_id)) for keyword_id in keyword_ids)
+    return [(keyword_id, 0 if node is None else node.version) for keyword_id, node in nodes]

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, TypeAlias
 
 from knowhub.core.operation import Row, View
@@ -10,16 +11,19 @@ from knowhub.keywords import rendering, tree
 from knowhub.keywords.cache import EXACT_TTL_S, ResultCache
 from knowhub.keywords.decision_log import DecisionLog
 from knowhub.keywords.model import InfoQuery, KeywordSearchResult, Node, SearchStatus, TreeOptions
+from knowhub.keywords.paths import SEPARATOR, find_by_path
 from knowhub.keywords.ports import KeywordStore, KeywordText
 from knowhub.keywords.search.agent import KeywordAgent
 from knowhub.keywords.search.candidates import find_word_candidates
-from knowhub.keywords.search.descent import DescentResult
-from knowhub.keywords.search.prompts import Intent
-from knowhub.keywords.tree import find_by_pinyin, find_by_token
+from knowhub.keywords.search.prompts import Goal
+from knowhub.keywords.tree import find_by_pinyin, find_by_token, list_links_of_keyword
 
 EMPTY_QUERY = "empty_query"
 EXACT = "exact"
 PINYIN = "pinyin"
+BY_ID = "id"
+BY_PATH = "path"
+_EXPANDED_INFOS = 5
 DISAMBIGUATED = "disambiguated"
 UNDECIDED = "undecided"
 LLM_DISABLED = "exact_miss_llm_disabled"
@@ -55,14 +59,27 @@ class KeywordSearch:
         self._log = log
 
     async def search(
-        self, ctx: RequestContext, query: str, *, expand: bool = True, disambiguate: bool = False
+        self,
+        ctx: RequestContext,
+        query: str,
+        *,
+        expand: bool = True,
+        disambiguate: bool = False,
+        with_infos: bool = False,
     ) -> KeywordSearchResult:
         """Find the keyword that `query` names; never raises for any text.
 
-        Several keywords of one name are ambiguous; with `disambiguate` a model chooses. If no name matches, pinyin is
-        looked up. Then, with `expand`, a model walks the tree. Otherwise, or if the model fails, the answer has
-        candidates that share words with the query.
+        Several keywords of one name are ambiguous; with `disambiguate` a model chooses. If no name matches, full pinyin
+        is looked up. Then, with `expand`, a model walks the tree. Otherwise, or if the model fails, the answer has
+        candidates that share words with the query. The id or the path of a keyword finds it too. With `with_infos` each
+        of several candidates has its first infos.
         """
+        found = await self._search(ctx, query, expand=expand, disambiguate=disambiguate)
+        return self._add_infos(ctx, found) if with_infos and found.candidate_ids else found
+
+    async def _search(
+        self, ctx: RequestContext, query: str, *, expand: bool, disambiguate: bool
+    ) -> KeywordSearchResult:
         await self._store.refresh(ctx.account)
         request = _SearchRequest(ctx, query, tuple(self._text.tokens(query)))
         if not request.tokens:
@@ -78,9 +95,26 @@ class KeywordSearch:
             return await self._disambiguate(request, seen)
         if seen:
             return self._match_names(view, request, seen, EXACT)
+        return self._find_otherwise(view, request) or await self._expand(request, expand=expand)
+
+    def _find_otherwise(self, view: View, request: "_SearchRequest") -> KeywordSearchResult | None:
+        """Find a keyword by its id, its path or its full pinyin."""
+        ctx, query = request.ctx, request.query
+        named = rendering.get_visible_node(view, ctx, query.strip())
+        if named is not None:
+            return self._render_match(view, ctx, named, BY_ID)[0]
+        seen = find_by_path(view, ctx, self._text, query) if SEPARATOR in query else []
+        if seen:
+            return self._make_answer(view, ctx, seen, BY_PATH)[0]
         spelt = _join_nodes(find_by_pinyin(view, token) for token in request.tokens)
-        seen = [node for node in spelt if ctx.sees(node.audience)]
-        return self._match_names(view, request, seen, PINYIN) if seen else await self._expand(request, expand=expand)
+        seen = [node for node in spelt if ctx.sees(node.audience) and self._is_spelt_in_full(view, request, node)]
+        return self._match_names(view, request, seen, PINYIN) if seen else None
+
+    def _is_spelt_in_full(self, view: View, request: "_SearchRequest", node: Node) -> bool:
+        # Initials stand for many words: they make a candidate, and no match.
+        row = rendering.get_keyword_row(view, node.id)
+        spellings = (spelt for name in (row["name"], *row["aliases"]) for spelt in self._text.spellings(name))
+        return any(spelt in request.tokens for spelt in spellings)
 
     def _match_names(
         self, view: View, request: "_SearchRequest", nodes: Sequence[Node], reason: str
@@ -91,28 +125,20 @@ class KeywordSearch:
 
     async def _expand(self, request: "_SearchRequest", *, expand: bool) -> KeywordSearchResult:
         if expand and self._agent.available:
-            return self._get_cached_choice(request, "descend") or await self._descend(request)
+            return await self._descend(request)
         view = self._store.view(request.ctx.account)
         return self._make_not_found(view, request, NO_LLM if expand else LLM_DISABLED)
 
     async def _disambiguate(self, request: "_SearchRequest", nodes: Sequence[Node]) -> KeywordSearchResult:
         """Let the model choose among keywords of one name; if it does not, the answer is ambiguous."""
-        cached = self._get_cached_choice(request, "disambiguate")
-        if cached is not None:
-            return cached
         ctx = request.ctx
         view = self._store.view(ctx.account)
-        # The model sees the paths of all of them.
-        shown = [above.id for item in nodes for above in tree.get_path(view, item.id)]
-        invalidations = self._count_invalidations(request)
         chosen = await self._agent.disambiguate(ctx, view, request.query, nodes, self._options.descent_budget_s)
         self._log_calls(ctx, chosen.calls)
         view = self._store.view(ctx.account)
         left = _list_visible_nodes(view, ctx, _ids(nodes))
         node = next((item for item in left if item.id == chosen.node_id), None)
         if node is not None:
-            if invalidations == self._count_invalidations(request):
-                self._cache(request.key("disambiguate"), request, (node.id, DISAMBIGUATED), shown)
             return self._render_match(view, ctx, node, DISAMBIGUATED)[0]
         if not left:
             return self._make_not_found(view, request, GONE)
@@ -124,36 +150,30 @@ class KeywordSearch:
         return replace(found, reason=chosen.reason or UNDECIDED)
 
     async def _descend(self, request: "_SearchRequest") -> KeywordSearchResult:
-        ctx, invalidations = request.ctx, self._count_invalidations(request)
+        """Let the model walk down the tree. Where it finds nothing, the answer has what words find without it."""
+        ctx = request.ctx
+        near = tuple(_ids(find_word_candidates(self._store.view(ctx.account), ctx, self._text, request.query)))
         descended = await self._agent.descend(
-            ctx, lambda: self._store.view(ctx.account), request.query, Intent.SEARCH, self._options.descent_budget_s
+            ctx,
+            lambda: self._store.view(ctx.account),
+            Goal(request.query, near=near, form=" ".join(request.tokens)),
+            self._options.descent_budget_s,
         )
         self._log_calls(ctx, descended.calls)
         view = self._store.view(ctx.account)
         nodes = _list_visible_nodes(view, ctx, descended.candidates)
-        if descended.failure is not None:
-            found = self._make_not_found(view, request, descended.failure, nodes)
-            return replace(_add_suggestion(found, descended), degraded=DEGRADED)
         if descended.outcome == "missing":
-            return _add_suggestion(KeywordSearchResult(SearchStatus.NOT_FOUND, reason=descended.reason), descended)
+            found = self._make_not_found(view, request, descended.reason, nodes)
+            degraded = DEGRADED if descended.failure is not None else ()
+            parent_id, name = descended.suggested_parent_id, descended.suggested_name
+            return replace(found, suggested_parent_id=parent_id, suggested_name=name, degraded=degraded)
         if descended.outcome == "ambiguous" and nodes:
             return self._make_ambiguous(view, ctx, nodes, descended.reason)[0]
         node = rendering.get_visible_node(view, ctx, descended.node_id) if descended.node_id is not None else None
         if node is None:
             # The chosen keyword was deleted or hidden while the model was asked.
             return self._make_not_found(view, request, GONE)
-        # The model did not see what was written while it was asked: then its choice is not cached.
-        if invalidations == self._count_invalidations(request):
-            path = _ids(tree.get_path(view, node.id))
-            self._cache(request.key("descend"), request, (node.id, descended.reason), path)
         return self._render_match(view, ctx, node, descended.reason)[0]
-
-    def _get_cached_choice(self, request: "_SearchRequest", kind: str) -> KeywordSearchResult | None:
-        """Return the answer that a cached choice of the model gives now."""
-        choice = self._get_cached(request.key(kind))
-        view = self._store.view(request.ctx.account)
-        node = rendering.get_visible_node(view, request.ctx, choice[0]) if choice is not None else None
-        return self._render_match(view, request.ctx, node, choice[1])[0] if node is not None else None
 
     def _make_answer(
         self, view: View, ctx: RequestContext, nodes: Sequence[Node], reason: str
@@ -167,15 +187,39 @@ class KeywordSearch:
     ) -> tuple[KeywordSearchResult, list[str]]:
         # At most as many as a model would be shown.
         shown = nodes[: self._options.max_candidates]
-        found = KeywordSearchResult(SearchStatus.AMBIGUOUS, candidates=_render_nodes(view, ctx, shown), reason=reason)
-        return found, [above.id for node in shown for above in tree.get_path(view, node.id)]
+        found = KeywordSearchResult(
+            SearchStatus.AMBIGUOUS,
+            candidates=_render_nodes(view, ctx, shown),
+            candidate_ids=_ids(shown),
+            reason=reason,
+        )
+        uses = [above.id for node in shown for above in tree.get_path(view, node.id)]
+        if not ctx.unrestricted:
+            # A hidden info may become visible, and count.
+            links = (islice(list_links_of_keyword(view, node.id), rendering.MAX_SIZE) for node in shown)
+            uses += [link.info_id for of_node in links for link in of_node]
+        return found, uses
+
+    def _add_infos(self, ctx: RequestContext, found: KeywordSearchResult) -> KeywordSearchResult:
+        view = self._store.view(ctx.account)
+        query = InfoQuery(size=_EXPANDED_INFOS)
+        rows = []
+        for node in _list_visible_nodes(view, ctx, found.candidate_ids):
+            page = rendering.get_info_page(view, ctx, node.id, query)
+            infos = rendering.render_first_infos(view, page.shown)
+            rows.append(rendering.render_candidate(view, ctx, node, infos))
+        return replace(found, candidates=rows)
 
     def _make_not_found(
-        self, view: View, request: "_SearchRequest", reason: str, nodes: Sequence[Node] = ()
+        self, view: View, request: "_SearchRequest", reason: str, shown: Sequence[Node] = ()
     ) -> KeywordSearchResult:
-        nearest = nodes or find_word_candidates(view, request.ctx, self._text, request.query)
+        # What a model was shown last is offered only where words find nothing.
+        nearest = find_word_candidates(view, request.ctx, self._text, request.query) or shown
         return KeywordSearchResult(
-            SearchStatus.NOT_FOUND, candidates=_render_nodes(view, request.ctx, nearest), reason=reason
+            SearchStatus.NOT_FOUND,
+            candidates=_render_nodes(view, request.ctx, nearest),
+            candidate_ids=_ids(nearest),
+            reason=reason,
         )
 
     def _render_match(
@@ -221,9 +265,6 @@ class KeywordSearch:
             self._caches.put(_path_key(ctx, nodes[-1].id), path, EXACT_TTL_S, uses)
         return path
 
-    def _count_invalidations(self, request: "_SearchRequest") -> int:
-        return self._caches.count_invalidations(request.ctx.account) if self._caches is not None else 0
-
     def _log_calls(self, ctx: RequestContext, calls: Sequence[Row]) -> None:
         if self._log is not None and calls:
             self._log.note(ctx, calls)
@@ -259,13 +300,8 @@ class _SearchRequest:
         return f"{kind}:{self.ctx.account}:{rendering.make_reader_key(self.ctx)}:{' '.join(self.tokens)}"
 
 
-def _add_suggestion(found: KeywordSearchResult, descended: DescentResult) -> KeywordSearchResult:
-    parent_id, name = descended.suggested_parent_id, descended.suggested_name
-    return replace(found, suggested_parent_id=parent_id, suggested_name=name)
-
-
 def _render_nodes(view: View, ctx: RequestContext, nodes: Iterable[Node]) -> tuple[bytes, ...]:
-    return tuple(rendering.render_keyword(view, ctx, node, with_children=False) for node in nodes)
+    return tuple(rendering.render_candidate(view, ctx, node) for node in nodes)
 
 
 def _list_visible_nodes(view: View, ctx: RequestContext, keyword_ids: Iterable[str]) -> list[Node]:

@@ -14,8 +14,10 @@ DISAMBIGUATE = "disambiguate_same_name"
 DEDUP_CHECK = "dedup_check"
 LINK_INFO = "link_info"
 REORGANIZE = "reorganize"
+REVIEW_PLAN = "review_plan"
 
 MAX_QUERY = 1_000
+MAX_ALIASES = 20
 MAX_SUMMARY = 2_000
 _SUMMARY_END = 500
 
@@ -28,14 +30,41 @@ class Intent(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Goal:
+    """What a descent looks for: a query, or the place of a new keyword with its aliases and description.
+
+    `near` are the ids of the keywords that share words with it. `form` is its normal form, by which the decisions of
+    a model are cached.
+    """
+
+    text: str
+    intent: Intent = Intent.SEARCH
+    aliases: tuple[str, ...] = ()
+    description: str = ""
+    near: tuple[str, ...] = ()
+    form: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class PromptCandidate:
-    """A keyword as a prompt shows it, without the id. `description` is None if prompts show none."""
+    """A keyword as a prompt shows it, without the id; what is empty or 0 is left out."""
 
     id: str
-    version: int
     name: str
     path: str
-    description: str | None = None
+    description: str = ""
+    children: int = 0
+    infos: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class OutlineLine:
+    """A keyword as a line of an outline, without the id; `level` is its indentation."""
+
+    id: str
+    name: str
+    level: int
+    children: int
 
 
 _POINTER = {"type": ["integer", "string", "null"], "description": "the idx of one candidate"}
@@ -55,7 +84,7 @@ SCHEMAS: Mapping[str, Mapping[str, Any]] = {
     PICK_BRANCH: _object_schema(
         ["action"],
         {
-            "action": {"type": "string", "enum": ["jump", "match", "missing", "ambiguous"]},
+            "action": {"type": "string", "enum": ["jump", "match", "more", "missing", "ambiguous"]},
             "node_id": _POINTER,
             "node_ids": _POINTERS,
             "jump_depth": {"type": "integer", "description": "how many levels a jump crosses"},
@@ -105,6 +134,7 @@ SCHEMAS: Mapping[str, Mapping[str, Any]] = {
             "reason": _REASON,
         },
     ),
+    REVIEW_PLAN: _object_schema(["refused"], {"refused": _POINTERS, "reason": _REASON}),
 }
 """The shape of each function's answer. Pointers accept text too: what they point at is checked by the reader."""
 
@@ -117,24 +147,33 @@ Names may be Chinese, English or mixed, abbreviations and translations of each o
 Answer with one JSON object."""
 
 _CANDIDATES = """
-Each candidate has an `idx`, its `name`, and its `path`: the names from the top of the tree down to it."""
+Each candidate has an `idx`, its `name`, and its `path`: the names from the top of the tree down to it. Where there is
+any, `description` says what it covers, `children` how many keywords are directly below it, and `infos` how many pieces
+of information are on it."""
+
+_OUTLINE = """
+A part that was cut comes as an `outline` instead, one candidate a line: its idx, its name and, after two spaces, how
+many keywords are directly below it. Each is indented below the one that it belongs to."""
 
 _TASKS = {
     Intent.SEARCH: """
 You find a keyword in a tree of keywords. The query is what somebody looks for; the answer is the keyword that means
 the same, or the narrowest one that plainly covers it.""",
     Intent.SUGGEST_PARENT: """
-You find the place of a new keyword in a tree of keywords. The query is the new keyword's name; the answer is the
-existing keyword directly under which it belongs.""",
+You find the place of a new keyword in a tree of keywords. The query is the new keyword's name, with its `aliases` and
+its `description` where it has any: they decide what the name means. The answer is the existing keyword directly under
+which it belongs.""",
 }
 
 _PICK_BRANCH = """
-You are shown a part of the tree as one flat list. `current_path` names where you stand, from the top; it is empty at
-the start. `current_idx`, where there is one, stands for the last keyword of `current_path` itself.
+You are shown a part of the tree as one flat list: at the start, keywords that share words with the query, then the
+tree from its top, level by level. `has_more` says that the list was cut. `current_path` names where you stand, from
+the top; it is empty at the start. `current_idx`, where there is one, stands for the last keyword of `current_path`.
 Choose one `action`:
 - match: the answer is among the candidates, at any depth. Give `node_id`, or `node_ids` when several fit equally.
 - jump: the answer must lie below a candidate, and is not listed. Give `node_id`, or `node_ids` for several branches;
   next you are shown what lies below. `jump_depth` says how many levels that crosses.
+- more: the answer, or the keyword above it, can only be in the part that was cut. Next you are shown that part.
 - missing: the tree has no such keyword here. Give `suggest_name`, a good name for it.
 - ambiguous: several candidates could be meant, and nothing decides. Give `candidate_ids`.
 Efficiency: 能 match 就不 jump. Whenever a listed candidate is the answer, match it at once, however deep it is; jump
@@ -157,23 +196,46 @@ Choose the keywords to which a piece of information belongs, and how:
 In `suggested_names` give at most 5 names of keywords that it should be under and that are not listed."""
 
 _REORGANIZE = """
-You tidy up a tree of keywords. `nodes` lists a part of it: `described` says whether a keyword has a description,
-`children` how many hang directly below it. Propose, and only where it plainly helps:
+You tidy up a tree of keywords. `nodes` lists a part of it, with `description`, `children` and `infos` where a keyword
+has any. Propose, and only where it plainly helps:
 - moves: a keyword that belongs under another listed keyword. - merges: a keyword that means the same as another one.
 - descriptions: for those without one, what the keyword covers, in one or two sentences, at most 500 characters.
 - splits: for a keyword with too many children, groups with a `name` each and the listed children that belong there.
 Leave out what is fine as it is."""
 
 
+_REVIEW_PLAN = """
+Rules propose to tidy up a tree of keywords by names alone. Each of `steps` has an `idx`: a `merge` makes `keyword` and
+`target` one, because they mean the same; a `move` puts `keyword` directly under `target`. Judge by paths and
+descriptions. In `refused` give the `idx` of each step that is wrong or in doubt. An empty list is a fine answer."""
+
+
 def pick_branch(
-    intent: Intent, query: str, path: Sequence[str], candidates: Sequence[PromptCandidate], current_idx: int | None
+    goal: Goal,
+    path: Sequence[str],
+    candidates: Sequence[PromptCandidate | OutlineLine],
+    current_idx: int | None,
+    *,
+    has_more: bool,
 ) -> ChatRequest:
     """Ask for the next branch, or the matching keyword."""
-    data: dict[str, Any] = {"query": _truncate(query), "current_path": list(path)}
+    data: dict[str, Any] = {"query": _truncate(goal.text)}
+    if goal.aliases:
+        data["aliases"] = [_truncate(alias) for alias in goal.aliases[:MAX_ALIASES]]
+    if goal.description:
+        data["description"] = _truncate(goal.description)
+    data["current_path"] = list(path)
     if current_idx is not None:
         data["current_idx"] = current_idx
-    data["candidates"] = _list_candidates(candidates)
-    return _make_request(PICK_BRANCH, _TASKS[intent] + _PICK_BRANCH + _CANDIDATES, data)
+    data["has_more"] = has_more
+    outline = [candidate for candidate in candidates if isinstance(candidate, OutlineLine)]
+    if outline:
+        data["outline"] = "".join(_format_line(idx, line) for idx, line in enumerate(outline, 1))
+    else:
+        data["candidates"] = _list_candidates(
+            [candidate for candidate in candidates if isinstance(candidate, PromptCandidate)]
+        )
+    return _make_request(PICK_BRANCH, _TASKS[goal.intent] + _PICK_BRANCH + _CANDIDATES + _OUTLINE, data)
 
 
 def disambiguate(query: str, candidates: Sequence[PromptCandidate]) -> ChatRequest:
@@ -187,7 +249,7 @@ def dedup_check(new: NewKeyword, parent_path: str, candidates: Sequence[PromptCa
     data = {
         "new": {
             "name": _truncate(new.name),
-            "aliases": [_truncate(alias) for alias in list(new.aliases)[:20]],
+            "aliases": [_truncate(alias) for alias in list(new.aliases)[:MAX_ALIASES]],
             "description": _truncate(new.description),
             "parent_path": parent_path,
         },
@@ -210,6 +272,11 @@ def reorganize(nodes: Sequence[Mapping[str, Any]]) -> ChatRequest:
     return _make_request(REORGANIZE, _REORGANIZE + _CANDIDATES, {"nodes": list(nodes)})
 
 
+def review_plan(steps: Sequence[Mapping[str, Any]]) -> ChatRequest:
+    """Ask which merges and moves are wrong."""
+    return _make_request(REVIEW_PLAN, _REVIEW_PLAN, {"steps": list(steps)})
+
+
 def shorten_content(content: str) -> str:
     """Return the beginning and the end of a text, at most MAX_SUMMARY characters."""
     if len(content) <= MAX_SUMMARY:
@@ -218,11 +285,18 @@ def shorten_content(content: str) -> str:
 
 
 def _list_candidates(candidates: Sequence[PromptCandidate]) -> list[dict[str, Any]]:
-    shown: list[dict[str, Any]] = []
-    for idx, candidate in enumerate(candidates, 1):
-        item: dict[str, Any] = {"idx": idx, "name": candidate.name, "path": candidate.path}
-        shown.append(item if candidate.description is None else item | {"description": candidate.description})
-    return shown
+    return [{"idx": idx, **format_candidate(candidate)} for idx, candidate in enumerate(candidates, 1)]
+
+
+def _format_line(idx: int, line: OutlineLine) -> str:
+    children = f"  ({line.children})" if line.children else ""
+    return f"{' ' * line.level}{idx}. {line.name}{children}\n"
+
+
+def format_candidate(candidate: PromptCandidate) -> dict[str, Any]:
+    """Return a keyword as prompts list it, without its idx."""
+    rest = {"description": candidate.description, "children": candidate.children, "infos": candidate.infos}
+    return {"name": candidate.name, "path": candidate.path} | {name: value for name, value in rest.items() if value}
 
 
 def _make_request(function: str, task: str, data: Mapping[str, Any]) -> ChatRequest:
@@ -245,6 +319,7 @@ _MAX_NAME = 200
 class AgentAction(StrEnum):
     JUMP = "jump"
     MATCH = "match"
+    MORE = "more"
     MISSING = "missing"
     AMBIGUOUS = "ambiguous"
 
@@ -269,6 +344,11 @@ class AgentDecision:
     def targets(self) -> tuple[str, ...]:
         """The targets of a jump or a match: `node_ids` if it named any, else `node_id`."""
         return self.node_ids or ((self.node_id,) if self.node_id is not None else ())
+
+    @property
+    def named_ids(self) -> tuple[str, ...]:
+        """Every keyword that the answer names."""
+        return (*self.targets, *self.candidate_ids)
 
 
 def parse_decision(answer: object, choices: NumberedChoices) -> AgentDecision | None:

@@ -1,9 +1,11 @@
 """The info routes: parse, call the service, answer."""
 
+from dataclasses import replace
+
 import orjson
 from fastapi import Response
 
-from knowhub.keywords.model import INFOS, LinkRequest
+from knowhub.keywords.model import INFOS, LinkRequest, NewInfo
 from knowhub.web.responses import (
     answer_created_row,
     answer_created_rows,
@@ -36,7 +38,7 @@ _ASYNCIO = {"content": "asyncio.gather 并发等待多个协程；异常默认�
 )
 async def create_info(call: Write, sent: schemas.InfoBody) -> Response:
     """Save an info and link it to `keyword_ids`, and with `auto_link` to the keywords that its text names."""
-    created = await call.hub.keywords.infos.create(call.ctx, sent.to_new(), call.key)
+    created = await call.hub.keywords.infos.create(call.ctx, await _find_keywords(call, sent.to_new()), call.key)
     return answer_created_row(created, "/api/infos")
 
 
@@ -50,16 +52,17 @@ async def create_info(call: Write, sent: schemas.InfoBody) -> Response:
 )
 async def create_infos(call: Write, sent: schemas.InfoBatchBody) -> Response:
     """Save up to 1,000 infos, all or none."""
-    items = [item.to_new() for item in sent.items]
+    items = [await _find_keywords(call, item.to_new()) for item in sent.items]
     return await answer_created_rows(await call.hub.keywords.infos.create_batch(call.ctx, items, call.key))
 
 
-@routes.add("GET", "", {200: shapes.InfoList}, summary="List infos, newest first", errors=(404,))
+@routes.add("GET", "", {200: shapes.InfoList}, summary="List infos, newest first", errors=(404, 409))
 async def list_infos(call: Call, params: schemas.InfoListParams) -> Response:
     """List the infos that the caller sees, of one keyword or of all."""
     hub = call.hub
     before = hub.cursors.decode(call.ctx.account, INFOS, params.cursor)
-    page = await hub.keywords.infos.list_newest(call.ctx, params.keyword_id, params.limit, before)
+    keyword_id = params.keyword_id and await hub.keywords.tree.find_id(call.ctx, params.keyword_id)
+    page = await hub.keywords.infos.list_newest(call.ctx, keyword_id, params.limit, before)
     return answer_text_list(page.records, hub.cursors.encode(call.ctx.account, INFOS, page.next_before))
 
 
@@ -106,8 +109,11 @@ async def get_keywords_of_info(call: Call, info_id: str) -> Response:
 )
 async def link_info(call: Edit, info_id: str, keyword_id: str, sent: schemas.LinkBody) -> Response:
     """Link them, or change their link: two rows have at most one link. `ETag` is the version of the link."""
+    find_id = call.hub.keywords.tree.find_id
     how = LinkRequest(sent.relation, sent.created_by, call.version)
-    return answer_row(await call.hub.keywords.infos.link(call.ctx, info_id, keyword_id, how, call.key))
+    return answer_row(
+        await call.hub.keywords.infos.link(call.ctx, info_id, await find_id(call.ctx, keyword_id), how, call.key)
+    )
 
 
 @routes.add(
@@ -115,9 +121,23 @@ async def link_info(call: Edit, info_id: str, keyword_id: str, sent: schemas.Lin
 )
 async def unlink_info(call: Edit, info_id: str, keyword_id: str) -> Response:
     """Remove the link between them; both stay."""
-    return answer_write({}, await call.hub.keywords.infos.unlink(call.ctx, info_id, keyword_id, call.version, call.key))
+    find_id = call.hub.keywords.tree.find_id
+    return answer_write(
+        {},
+        await call.hub.keywords.infos.unlink(
+            call.ctx, info_id, await find_id(call.ctx, keyword_id), call.version, call.key
+        ),
+    )
 
 
 def _beside(row: bytes, relation: str, created_by: str) -> bytes:
     """Put a link's fields at the end of a row that is JSON text."""
     return row[:-1] + b"," + orjson.dumps({"relation": relation, "created_by": created_by})[1:]
+
+
+async def _find_keywords(call: Call, new: NewInfo) -> NewInfo:
+    """Return an info with ids where it names its keywords by paths or names. Raises Conflict."""
+    find_id = call.hub.keywords.tree.find_id
+    keyword_ids = [await find_id(call.ctx, given) for given in new.keyword_ids]
+    links = [(await find_id(call.ctx, given), relation) for given, relation in new.links]
+    return replace(new, keyword_ids=keyword_ids, links=links)

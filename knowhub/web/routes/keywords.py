@@ -1,12 +1,13 @@
 """The keyword routes: parse, call the service, answer."""
 
+from dataclasses import replace
 from typing import Any
 
 from fastapi import Response
 
 from knowhub.core.errors import InvalidInput, NotFound
 from knowhub.core.permissions import check_can_maintain
-from knowhub.keywords.model import KEYWORDS
+from knowhub.keywords.model import KEYWORDS, NewKeyword
 from knowhub.keywords.service import Deletion
 from knowhub.web.responses import (
     JsonText,
@@ -43,7 +44,11 @@ async def search_keywords(call: Call, params: schemas.SearchParams) -> Response:
     The status is also 200 if several keywords have this name, or none.
     """
     found = await call.hub.keywords.search.search(
-        call.ctx, params.q, expand=params.llm_expand_query, disambiguate=params.llm_disambiguate
+        call.ctx,
+        params.q,
+        expand=params.llm_expand_query,
+        disambiguate=params.llm_disambiguate,
+        with_infos=params.expand,
     )
     return JsonText(render_keyword_search(found))
 
@@ -63,7 +68,7 @@ async def create_keyword(call: Write, sent: schemas.KeywordBody) -> Response:
     """Create a keyword below `parent_id`. Without it the model may choose the parent."""
     created = await call.hub.keywords.tree.create(
         call.ctx,
-        sent.to_new(),
+        await _find_parent(call, sent.to_new()),
         call.key,
         auto_place=sent.llm_auto_place,
         dedup_check=sent.llm_dedup_check,
@@ -90,7 +95,7 @@ async def create_keyword(call: Write, sent: schemas.KeywordBody) -> Response:
 )
 async def create_keywords(call: Write, sent: schemas.KeywordBatchBody) -> Response:
     """Create up to 1,000 keywords, all or none. `parent_ref` names the `ref` of an earlier keyword as the parent."""
-    items = [item.to_new() for item in sent.items]
+    items = [await _find_parent(call, item.to_new()) for item in sent.items]
     return await answer_created_rows(await call.hub.keywords.tree.create_batch(call.ctx, items, call.key))
 
 
@@ -154,10 +159,10 @@ async def apply_plan(call: Write, sent: schemas.ApplyBody) -> Response:
     return answer_write(done.row, done.operation_id)
 
 
-@routes.add("GET", "/{keyword_id}", {200: shapes.KeywordRecord}, summary="Read a keyword")
+@routes.add("GET", "/{keyword_id}", {200: shapes.KeywordRecord}, summary="Read a keyword", errors=(409,))
 async def get_keyword(call: Call, keyword_id: str) -> Response:
     """Read one keyword, whole; `ETag` is its version."""
-    return answer_text_row(await call.hub.keywords.tree.get(call.ctx, keyword_id))
+    return answer_text_row(await call.hub.keywords.tree.get(call.ctx, await _find_id(call, keyword_id)))
 
 
 @routes.add(
@@ -169,7 +174,11 @@ async def get_keyword(call: Call, keyword_id: str) -> Response:
 )
 async def update_keyword(call: Edit, keyword_id: str, sent: schemas.KeywordPatchBody) -> Response:
     """Change its name, aliases, description, metadata or scopes. Other routes move and merge it."""
-    return answer_row(await call.hub.keywords.tree.update(call.ctx, keyword_id, sent.patch(), call.version, call.key))
+    return answer_row(
+        await call.hub.keywords.tree.update(
+            call.ctx, await _find_id(call, keyword_id), sent.patch(), call.version, call.key
+        )
+    )
 
 
 @routes.add("DELETE", "/{keyword_id}", {200: DeletionAnswer}, summary="Delete a keyword")
@@ -183,31 +192,45 @@ async def delete_keyword(
     if sent.erase:
         return await call.erase(KEYWORDS, keyword_id)
     how = Deletion(cascade=sent.cascade, policy=sent.info_policy, expected=call.version)
-    return answer_write({}, await call.hub.keywords.tree.delete(call.ctx, keyword_id, how, call.key))
+    return answer_write(
+        {}, await call.hub.keywords.tree.delete(call.ctx, await _find_id(call, keyword_id), how, call.key)
+    )
 
 
-@routes.add("GET", "/{keyword_id}/children", {200: shapes.KeywordList}, summary="The children of a keyword")
+@routes.add(
+    "GET", "/{keyword_id}/children", {200: shapes.KeywordList}, summary="The children of a keyword", errors=(409,)
+)
 async def get_children(call: Call, keyword_id: str) -> Response:
     """List all children that the caller sees, oldest first."""
-    return answer_text_list(await call.hub.keywords.tree.list_children(call.ctx, keyword_id))
+    return answer_text_list(await call.hub.keywords.tree.list_children(call.ctx, await _find_id(call, keyword_id)))
 
 
-@routes.add("GET", "/{keyword_id}/path", {200: shapes.KeywordPath}, summary="The path from the root to a keyword")
+@routes.add(
+    "GET", "/{keyword_id}/path", {200: shapes.KeywordPath}, summary="The path from the root to a keyword", errors=(409,)
+)
 async def get_path(call: Call, keyword_id: str) -> Response:
     """List the keywords from the root to this one, both included."""
-    return answer_text_list(await call.hub.keywords.tree.get_path(call.ctx, keyword_id))
+    return answer_text_list(await call.hub.keywords.tree.get_path(call.ctx, await _find_id(call, keyword_id)))
 
 
-@routes.add("GET", "/{keyword_id}/subtree", {200: shapes.Subtree}, summary="A keyword with everything below it")
+@routes.add(
+    "GET", "/{keyword_id}/subtree", {200: shapes.Subtree}, summary="A keyword with everything below it", errors=(409,)
+)
 async def get_subtree(call: Call, keyword_id: str, params: schemas.SubtreeParams) -> Response:
     """Read a keyword with nested `children_nodes`, `depth` levels deep. 422 if there are more than 10,000 keywords."""
-    return answer_json(await call.hub.keywords.tree.get_subtree(call.ctx, keyword_id, params.depth))
+    return answer_json(
+        await call.hub.keywords.tree.get_subtree(call.ctx, await _find_id(call, keyword_id), params.depth)
+    )
 
 
-@routes.add("GET", "/{keyword_id}/infos", {200: shapes.LinkedInfoList}, summary="The infos of a keyword", errors=(413,))
+@routes.add(
+    "GET", "/{keyword_id}/infos", {200: shapes.LinkedInfoList}, summary="The infos of a keyword", errors=(409, 413)
+)
 async def get_infos_of_keyword(call: Call, keyword_id: str, params: schemas.KeywordInfosParams) -> Response:
     """List a page of the infos of a keyword, each with its `relation` and the maker of the link."""
-    return answer_text_list(await call.hub.keywords.infos.list_for_keyword(call.ctx, keyword_id, params.query()))
+    return answer_text_list(
+        await call.hub.keywords.infos.list_for_keyword(call.ctx, await _find_id(call, keyword_id), params.query())
+    )
 
 
 @routes.add(
@@ -220,7 +243,9 @@ async def get_infos_of_keyword(call: Call, keyword_id: str, params: schemas.Keyw
 async def move_keyword(call: Edit, keyword_id: str, sent: schemas.MoveBody) -> Response:
     """Move a keyword, with everything below it, to another parent. 409 if the new parent is below it."""
     return answer_row(
-        await call.hub.keywords.tree.move(call.ctx, keyword_id, sent.new_parent_id, call.version, call.key)
+        await call.hub.keywords.tree.move(
+            call.ctx, await _find_id(call, keyword_id), await _find_id(call, sent.new_parent_id), call.version, call.key
+        )
     )
 
 
@@ -233,7 +258,11 @@ async def move_keyword(call: Edit, keyword_id: str, sent: schemas.MoveBody) -> R
 )
 async def merge_keywords(call: Edit, keyword_id: str, sent: schemas.MergeBody) -> Response:
     """Move this keyword's names, infos and children to `into` and delete it. Answers `into`."""
-    return answer_row(await call.hub.keywords.tree.merge(call.ctx, keyword_id, sent.into, call.version, call.key))
+    return answer_row(
+        await call.hub.keywords.tree.merge(
+            call.ctx, await _find_id(call, keyword_id), await _find_id(call, sent.into), call.version, call.key
+        )
+    )
 
 
 @routes.add(
@@ -245,10 +274,27 @@ async def merge_keywords(call: Edit, keyword_id: str, sent: schemas.MergeBody) -
 )
 async def add_alias(call: Edit, keyword_id: str, sent: schemas.AliasBody) -> Response:
     """Add an alias. 409 if another keyword has this name."""
-    return answer_row(await call.hub.keywords.tree.add_alias(call.ctx, keyword_id, sent.alias, call.version, call.key))
+    return answer_row(
+        await call.hub.keywords.tree.add_alias(
+            call.ctx, await _find_id(call, keyword_id), sent.alias, call.version, call.key
+        )
+    )
 
 
 @routes.add("DELETE", "/{keyword_id}/aliases/{alias}", {200: shapes.SavedKeyword}, summary="Remove a name of a keyword")
 async def remove_alias(call: Edit, keyword_id: str, alias: str) -> Response:
     """Remove an alias; in the path it is percent-encoded."""
-    return answer_row(await call.hub.keywords.tree.remove_alias(call.ctx, keyword_id, alias, call.version, call.key))
+    return answer_row(
+        await call.hub.keywords.tree.remove_alias(
+            call.ctx, await _find_id(call, keyword_id), alias, call.version, call.key
+        )
+    )
+
+
+async def _find_id(call: Call, given: str) -> str:
+    """Return the id of a keyword that a request names by its id, its path or its name. Raises Conflict."""
+    return await call.hub.keywords.tree.find_id(call.ctx, given)
+
+
+async def _find_parent(call: Call, new: NewKeyword) -> NewKeyword:
+    return new if new.parent_id is None else replace(new, parent_id=await _find_id(call, new.parent_id))

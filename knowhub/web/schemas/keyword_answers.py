@@ -31,6 +31,15 @@ class ShortKeyword(Answer):
     child_count: int
 
 
+class CandidateKeyword(ShortKeyword):
+    """A keyword of several to choose from."""
+
+    path: str = Field(examples=["目的地/Java"], description="The names that lead to it. Requests take it for an id.")
+    children_count: int
+    infos_count: int = Field(description="Callers who do not see everything are told of at most 1,000.")
+    infos: list["InfoRecord"] | None = Field(default=None, description="With `expand`: its five newest infos.")
+
+
 class KeywordRecord(ShortKeyword):
     """A keyword, whole."""
 
@@ -136,10 +145,12 @@ class KeywordSearchAnswer(Answer):
     node: KeywordRecord | None = Field(description="With `matched`: the keyword.")
     path: list[ShortKeyword] = Field(description="With `matched`: from the root to it.")
     infos: list[InfoRecord] = Field(description="With `matched`: its first 50 infos, newest first.")
-    candidates: list[ShortKeyword] = Field(description="The keywords to choose from, or the nearest keywords.")
+    candidates: list[CandidateKeyword] = Field(description="The keywords to choose from, or the nearest keywords.")
     suggested_parent_id: str | None = Field(description="With `not_found`: the parent for a new keyword.")
     suggested_name: str | None = Field(description="With `not_found`: the name that the model suggests.")
-    reason: str = Field(examples=["exact", "pinyin", "exact_miss_llm_disabled", "exact_miss_no_llm", "agent_failure"])
+    reason: str = Field(
+        examples=["exact", "id", "path", "pinyin", "exact_miss_llm_disabled", "exact_miss_no_llm", "agent_failure"]
+    )
     degraded: list[str] = Field(description="`llm` if the model was needed and failed.")
 
 

@@ -110,6 +110,9 @@ class _KeywordFields(Part):
     metadata: Metadata = Field(default_factory=dict)
     scopes: Scopes | None = Field(default=None, description=DEFAULT_SCOPES)
     owner: Owner | None = None
+    allow_duplicate: bool = Field(
+        default=False, description="Create it although its parent has a keyword of this name; otherwise that is 409."
+    )
 
     def to_new(self) -> NewKeyword:
         """Return the parsed keyword."""
@@ -201,6 +204,7 @@ class SearchParams(CallerIds):
     llm_disambiguate: bool = Field(
         default=False, description="If several keywords have the name `q`, the model chooses."
     )
+    expand: bool = Field(default=False, description="Each candidate also has its five newest infos.")
 
 
 class SubtreeParams(CallerIds):

@@ -6,7 +6,7 @@ from typing import Any
 from knowhub.core.operation import Write
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import tree
-from knowhub.keywords.curate import rules
+from knowhub.keywords.curate import rules, selection
 from knowhub.keywords.curate.apply import PlanOutcome, apply_steps
 from knowhub.keywords.curate.plan import (
     MAX_CHILDREN,
@@ -68,12 +68,22 @@ def told(view: FakeKeywordView, steps: list[Step]) -> list[tuple[Any, ...]]:
     return [one(step) for step in steps]
 
 
+def find_merges(survey: TreeSnapshot) -> Iterator[Step | None]:
+    *_, bearers = survey.index_names()
+    return rules.find_merges(survey, [ROOT_ID], bearers or {})
+
+
+def find_moves(survey: TreeSnapshot) -> Iterator[Step | None]:
+    *_, bearers = survey.index_names()
+    return rules.find_moves(survey, [ROOT_ID], bearers or {})
+
+
 def found(view: FakeKeywordView, items: Iterator[Step | None]) -> list[tuple[Any, ...]]:
     return told(view, [step for step in items if step is not None])
 
 
 def chosen(view: FakeKeywordView, *steps: Step, ctx: RequestContext | None = None) -> list[tuple[Any, ...]]:
-    return told(view, rules.select_compatible(surveyed(view, ctx), steps, (MAX_STEPS, MAX_CHILDREN)))
+    return told(view, selection.select_compatible(surveyed(view, ctx), steps, (MAX_STEPS, MAX_CHILDREN)))
 
 
 def carried_out(view: FakeKeywordView, *steps: Step, ctx: RequestContext | None = None) -> PlanOutcome:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from knowhub.core.errors import Conflict, Forbidden, InvalidInput
 from knowhub.keywords import tree
-from knowhub.keywords.curate import rules
+from knowhub.keywords.curate import selection
 from knowhub.keywords.curate.apply import PendingRows
 from knowhub.keywords.curate.plan import MAX_CHILDREN, MAX_STEPS, MergeStep, SplitStep
 from knowhub.keywords.model import LINKS, ROOT_ID, Link, RelationType
@@ -193,7 +193,7 @@ def test_what_fits_together_can_be_carried_out_and_leaves_a_tree(
     step = step_of(view)
     survey = surveyed(view)
 
-    steps = rules.select_compatible(survey, [step(*one) for one in wanted], (MAX_STEPS, MAX_CHILDREN))
+    steps = selection.select_compatible(survey, [step(*one) for one in wanted], (MAX_STEPS, MAX_CHILDREN))
     planned = PendingRows(view)
     planned.put(carried_out(view, *steps).writes)
 

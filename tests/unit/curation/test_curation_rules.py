@@ -3,56 +3,96 @@
 import pytest
 
 from knowhub.keywords.curate import rules
-from knowhub.keywords.model import ROOT_ID
+from knowhub.keywords.model import Link, RelationType
 from tests.fakes.keyword_view import FakeKeywordView, Shape, tree_of
-from tests.unit.curation.curated import ANN, found, surveyed
+from tests.unit.curation.curated import ANN, find_merges, find_moves, found, surveyed
 
 
-def test_doubles_under_one_parent_are_merged_into_the_better_described_and_then_the_older_one() -> None:
+def test_a_bare_name_is_merged_into_the_only_keyword_that_has_it_as_name_or_alias() -> None:
+    view = tree_of({"语言": {"Python": {"FastAPI": {}}}, "网络": {}})
+    mail = view.put("电子邮件", "k0", tokens=("电子邮件", "email"), description="信")
+    for name in ("python", "Email", "FastAPIs", "Rust"):
+        view.put(name, id=f"bare {name}")
+
+    assert found(view, find_merges(surveyed(view))) == [
+        ("merge", "bare python", view.id_of("Python")),
+        ("merge", "bare Email", mail.id),
+        ("merge", "bare FastAPIs", view.id_of("FastAPI")),
+    ]
+
+
+def test_a_name_that_two_keywords_have_says_nothing() -> None:
+    view = tree_of({"语言": {"Python": {}}, "动物": {"PYTHON": {}}})
+    view.put("python")
+
+    assert found(view, find_merges(surveyed(view))) == []
+
+
+@pytest.mark.parametrize("own", ["description", "alias", "info", "child"])
+def test_a_keyword_with_something_of_its_own_is_not_merged_for_its_name(own: str) -> None:
+    view = tree_of({"语言": {"Go": {}}})
+    node = view.put(
+        "go",
+        description="a game" if own == "description" else "",
+        tokens=("go", "weiqi") if own == "alias" else ("go",),
+    )
+    if own == "info":
+        view.put_info("i1", "about the game")
+        view.link(Link("i1", node.id, RelationType.PRIMARY))
+    if own == "child":
+        view.put("stone", node.id)
+
+    assert found(view, find_merges(surveyed(view))) == []
+
+
+@pytest.mark.parametrize("shared", ["description", "alias", "info"])
+def test_two_of_one_name_that_share_more_than_it_are_one(shared: str) -> None:
+    view = tree_of({"语言": {}, "工具": {}})
+    for number in (0, 1):
+        description = "A language." if shared == "description" else f"{number}"
+        tokens = ("go", "golang") if shared == "alias" else ("go", f"alias {number}")
+        view.put("go", f"k{number}", id=f"go {number}", description=description, tokens=tokens)
+        info_id = "i" if shared == "info" else f"i{number}"
+        view.put_info(info_id)
+        view.link(Link(info_id, f"go {number}", RelationType.PRIMARY))
+
+    assert found(view, find_merges(surveyed(view))) == [("merge", "go 1", "go 0")]
+
+
+def test_a_bare_twin_under_one_parent_is_merged_into_the_better_described_one() -> None:
     view = tree_of({"语言": {}})
-    for name in ("Go", "go"):
-        view.put(name, "k0")
-    for name, description in (("Rust", ""), ("rust", "A language.")):
-        view.put(name, "k0", description=description)
+    view.put("Rust", "k0")
+    view.put("rust", "k0", description="A language.", id="described")
 
-    assert found(view, rules.find_duplicates(surveyed(view))) == [("merge", "k2", "k1"), ("merge", "k3", "k4")]
-
-
-def test_a_bare_double_elsewhere_is_merged_and_one_that_has_something_of_its_own_is_not() -> None:
-    view = tree_of({"语言": {"Python": {"FastAPI": {}}}, "杂": {"python": {}}, "动物": {"PYTHON": {"球蟒": {}}}})
-    view.put("Python", description="A programme of the 1970s", id="described")
-
-    steps = found(view, rules.find_duplicates(surveyed(view)))
-
-    assert steps == [("merge", view.id_of("python"), "described")]
+    assert found(view, find_merges(surveyed(view))) == [("merge", view.id_of("Rust"), "described")]
 
 
 def test_who_shares_an_alias_only_is_no_double() -> None:
-    view = FakeKeywordView()
-    view.put("Python", tokens=("python", "py"))
-    view.put("PyPy", tokens=("pypy", "py"))
+    view = tree_of({"语言": {}})
+    view.put("Python", "k0", tokens=("python", "py"))
+    view.put("PyPy", "k0", tokens=("pypy", "py"))
 
-    assert found(view, rules.find_duplicates(surveyed(view))) == []
+    assert found(view, find_merges(surveyed(view))) == []
 
 
 def test_names_are_not_brought_before_other_eyes_by_a_merge() -> None:
     view = tree_of({"语言": {"Go": {}}})
-    view.put("go", "k0", scopes=("user:owner",))
+    view.put("go", scopes=("user:owner",))
 
-    assert found(view, rules.find_duplicates(surveyed(view))) == []
+    assert found(view, find_merges(surveyed(view))) == []
 
 
 def test_a_merge_is_not_planned_where_it_would_move_somebody_elses_children() -> None:
     view = FakeKeywordView()
-    view.put("Go", owner="user:ann", description="A language.")
-    view.put("go", owner="user:ann")
+    view.put("Go", owner="user:ann", description="A language.", tokens=("go", "golang"))
+    view.put("go", owner="user:ann", tokens=("go", "golang"))
     theirs = view.put("gopher", "k1", owner="user:bob")
 
-    assert found(view, rules.find_duplicates(surveyed(view, ANN))) == []
+    assert found(view, find_merges(surveyed(view, ANN))) == []
 
     view.drop(theirs.id)
 
-    assert found(view, rules.find_duplicates(surveyed(view, ANN))) == [("merge", "k1", "k0")]
+    assert found(view, find_merges(surveyed(view, ANN))) == [("merge", "k1", "k0")]
 
 
 def test_what_is_not_the_callers_is_not_planned_to_be_changed() -> None:
@@ -60,7 +100,7 @@ def test_what_is_not_the_callers_is_not_planned_to_be_changed() -> None:
 
     survey = surveyed(view, ANN)
 
-    assert found(view, rules.find_duplicates(survey)) == found(view, rules.find_moves(survey, [ROOT_ID])) == []
+    assert found(view, find_merges(survey)) == found(view, find_moves(survey)) == []
 
 
 @pytest.mark.parametrize(
@@ -80,43 +120,57 @@ def test_nothing_goes_under_what_one_of_its_readers_does_not_see(
     view.put("Python", owner="user:ann", scopes=target)
     view.put("Python 装饰器", owner="user:ann", scopes=node)
 
-    steps = found(view, rules.find_moves(surveyed(view), [ROOT_ID]))
+    steps = found(view, find_moves(surveyed(view)))
 
     assert steps == ([("move", "Python 装饰器", "Python")] if is_moved else [])
 
 
-def test_what_bears_anothers_name_as_a_word_goes_under_it() -> None:
-    view = tree_of({"语言": {"Python": {}, "C": {}, "C++": {}}, "Docker": {}})
-    for name in ("Python 装饰器", "Docker网络", "C++ 模板", "Pythonic", "语言 C", "网络/Docker"):
+def test_a_name_that_begins_with_anothers_goes_under_it() -> None:
+    view = tree_of({"语言": {"Python": {}, "C": {}, "C++": {}}, "Docker": {}, "机器学习": {}, "中国": {}})
+    view.put("SQL 注入", "k0", tokens=("sql注入",))
+    names = ("Python 装饰器", "Docker网络", "C++ 模板", "机器学习算法", "SQL 注入绕过 WAF")
+    for name in (*names, "Pythonic", "C 级", "网络/Docker", "中国人寿", "发展中国家"):
         view.put(name)
 
-    steps = found(view, rules.find_moves(surveyed(view), [ROOT_ID]))
+    steps = found(view, find_moves(surveyed(view)))
 
     assert steps == [
         ("move", "Python 装饰器", "Python"),
         ("move", "Docker网络", "Docker"),
         ("move", "C++ 模板", "C++"),
-        ("move", "语言 C", "语言"),
-        ("move", "网络/Docker", "Docker"),
+        ("move", "机器学习算法", "机器学习"),
+        ("move", "SQL 注入绕过 WAF", "SQL 注入"),
     ]
 
 
-def test_chinese_words_within_a_name_are_its_terms() -> None:
-    view = tree_of({"机器学习": {}})
-    view.put("机器学习算法", terms=("机器", "学习", "机器学习", "算法"))
-    view.put("机器学习者")
+@pytest.mark.parametrize(
+    ("text", "is_moved"),
+    [
+        ("Spring Festival is in winter.", False),
+        ("Spring Festival, with Java and beans", True),
+        ("Spring Festival uses Security", True),
+    ],
+)
+def test_a_keyword_with_texts_moves_only_where_they_name_the_target_or_what_is_beside_it(
+    text: str, is_moved: bool
+) -> None:
+    view = tree_of({"Java": {"Spring": {"Security": {}}}})
+    node = view.put("Spring Festival")
+    view.put_info("i", text)
+    view.link(Link("i", node.id, RelationType.PRIMARY))
 
-    assert found(view, rules.find_moves(surveyed(view), [ROOT_ID])) == [("move", "机器学习算法", "机器学习")]
+    steps = found(view, find_moves(surveyed(view)))
+
+    assert steps == ([("move", "Spring Festival", "Spring")] if is_moved else [])
 
 
 def test_the_longest_name_counts_and_two_of_one_name_leave_it_open() -> None:
-    view = tree_of({"Spring": {}, "Spring Boot": {}, "A": {"Go": {}}, "B": {"go": {}}})
+    view = tree_of({"框架": {"Spring": {}}, "A": {"Go": {}}, "B": {"go": {}}})
+    view.put("Spring Boot", "k0", tokens=("springboot",))
     view.put("Spring Boot 安全")
     view.put("Go 并发")
 
-    steps = found(view, rules.find_moves(surveyed(view), [ROOT_ID]))
-
-    assert steps == [("move", "Spring Boot", "Spring"), ("move", "Spring Boot 安全", "Spring Boot")]
+    assert found(view, find_moves(surveyed(view))) == [("move", "Spring Boot 安全", "Spring Boot")]
 
 
 def test_only_what_lies_unplaced_is_moved_and_nobody_loses_the_path_to_it() -> None:
@@ -124,7 +178,7 @@ def test_only_what_lies_unplaced_is_moved_and_nobody_loses_the_path_to_it() -> N
     view.put("Secret", scopes=("user:owner",))
     view.put("Secret 二")
 
-    assert found(view, rules.find_moves(surveyed(view), [ROOT_ID])) == []
+    assert found(view, find_moves(surveyed(view))) == []
 
 
 def test_a_wide_keyword_is_split_by_first_words_that_five_share() -> None:
@@ -163,5 +217,5 @@ def test_a_group_is_no_double_of_a_keyword_elsewhere_and_never_holds_all_the_chi
 def test_the_rules_pause_at_least_once_a_keyword() -> None:
     view = tree_of({str(number): {} for number in range(30)})
 
-    for rule in (rules.find_duplicates, rules.find_splits, lambda survey: rules.find_moves(survey, [ROOT_ID])):
+    for rule in (find_merges, rules.find_splits, find_moves):
         assert sum(step is None for step in rule(surveyed(view))) >= 30

@@ -2,7 +2,7 @@
 
 import pytest
 
-from knowhub.keywords.curate import rules
+from knowhub.keywords.curate import selection
 from knowhub.keywords.curate.plan import MAX_CHILDREN, MAX_STEPS, MoveStep
 from knowhub.keywords.model import ROOT_ID
 from tests.fakes.keyword_view import tree_of
@@ -77,7 +77,7 @@ def test_a_step_is_told_with_the_versions_and_paths_of_now() -> None:
     step = step_of(view)("move", "Python", "语言")
     view.edit("k1")
 
-    (now,) = rules.select_compatible(surveyed(view), [step], (MAX_STEPS, MAX_CHILDREN))
+    (now,) = selection.select_compatible(surveyed(view), [step], (MAX_STEPS, MAX_CHILDREN))
 
     assert isinstance(now, MoveStep)
     assert (now.node.version, now.node.path, now.to.path) == (2, "root / Python", "root / 语言")
@@ -88,6 +88,6 @@ def test_steps_and_the_children_of_splits_are_bounded() -> None:
     step = step_of(view)
     wanted = [step("split", "wide", {"G": "01234", "H": "56789"}), step("move", "a", "wide"), step("move", "b", "a")]
 
-    steps = told(view, rules.select_compatible(surveyed(view), wanted, (2, 7)))
+    steps = told(view, selection.select_compatible(surveyed(view), wanted, (2, 7)))
 
     assert steps == [("split", "wide", {"G": list("01234"), "H": list("56")}), ("move", "a", "wide")]

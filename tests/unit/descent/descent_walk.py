@@ -9,7 +9,7 @@ from knowhub.keywords.cache import RecentMatchesByReader
 from knowhub.keywords.model import ROOT_ID, TreeOptions
 from knowhub.keywords.search.agent import KeywordAgent
 from knowhub.keywords.search.descent import DescentResult
-from knowhub.keywords.search.prompts import Intent
+from knowhub.keywords.search.prompts import Goal, Intent
 from tests.builders import local
 from tests.fakes.keyword_view import FakeKeywordView, Shape, tree_of
 from tests.fakes.queued_chat import QueuedChat
@@ -34,7 +34,7 @@ class Walk:
         self.agent = KeywordAgent(self.chat, self.recents, self.options)
 
     async def down(self, query: str = "蟒蛇", intent: Intent = Intent.SEARCH) -> DescentResult:
-        return await self.agent.descend(self.ctx, lambda: self.view, query, intent, self.budget_s)
+        return await self.agent.descend(self.ctx, lambda: self.view, Goal(query, intent), self.budget_s)
 
     def path(self, *names: str) -> list[str]:
         return [ROOT_ID, *(self.view.id_of(name) for name in names)]

@@ -6,12 +6,12 @@ import pytest
 
 from knowhub.core.language_models import ChatRequest, FailureReason
 from knowhub.core.operation import Row
-from knowhub.keywords.cache import RecentMatchesByReader
+from knowhub.keywords.cache import RecentMatchesByReader, ResultCache
 from knowhub.keywords.model import ROOT_ID, TreeOptions
 from knowhub.keywords.search.agent import KeywordAgent
-from knowhub.keywords.search.prompts import Intent
+from knowhub.keywords.search.prompts import Goal, Intent
 from knowhub.keywords.tree import list_keywords
-from tests.builders import local
+from tests.builders import FakeClock, local
 from tests.fakes.keyword_view import FakeKeywordView, Shape, tree_of
 from tests.fakes.queued_chat import NEVER, pointing, pointing_at
 from tests.unit.descent.descent_walk import BUDGET_S, SHAPE, Walk, failing
@@ -35,10 +35,10 @@ async def test_a_prompt_shows_idx_name_and_path_of_each_candidate_and_no_id() ->
     await walk.down("蟒蛇")
 
     shown = walk.chat.shown()
-    assert set(shown) == {"query", "current_path", "candidates"}
+    assert set(shown) == {"query", "current_path", "has_more", "candidates"}
     assert (shown["query"], shown["current_path"]) == ("蟒蛇", [])
     assert shown["candidates"][7] == {"idx": 8, "name": "TCP", "path": "技术 / 网络 / TCP"}
-    assert all(set(one) == {"idx", "name", "path"} for one in shown["candidates"])
+    assert {name for one in shown["candidates"] for name in one} == {"idx", "name", "path", "children"}
     assert [one["idx"] for one in shown["candidates"]] == list(range(1, 9))
     text = str(walk.chat.questions[0].messages)
     assert not [node.id for node in list_keywords(walk.view) if f"'{node.id}'" in text or f'"{node.id}"' in text]
@@ -48,11 +48,60 @@ async def test_descriptions_are_shown_where_the_options_say_so() -> None:
     view = FakeKeywordView()
     view.put("Go")
     view.put("Python", description="一门语言")
-    walk = Walk([{"action": "missing"}], view, TreeOptions(describe_candidates=True))
+    walk = Walk([{"action": "missing"}], view)
+    silent = Walk([{"action": "missing"}], view, TreeOptions(describe_candidates=False))
 
     await walk.down()
+    await silent.down()
 
-    assert [one["description"] for one in walk.chat.shown()["candidates"]] == ["无描述", "一门语言"]
+    assert [one.get("description") for one in walk.chat.shown()["candidates"]] == [None, "一门语言"]
+    assert "一门语言" not in str(silent.chat.questions[0].messages)
+
+
+async def test_a_list_that_is_cut_goes_on_with_an_outline_of_the_rest() -> None:
+    view = tree_of({f"top {number}": {"leaf": {}} for number in range(200)})
+    walk = Walk(
+        [{"action": "more"}, lambda question: {"action": "match", "node_id": _find_idx(question, "top 150")}], view
+    )
+
+    found = await walk.down()
+
+    assert (walk.chat.shown(0)["has_more"], walk.chat.shown(1)["has_more"]) == (True, False)
+    assert "top 150  (1)\n" in walk.chat.shown(1)["outline"]
+    assert (found.outcome, found.node_id) == ("matched", view.id_of("top 150"))
+
+
+async def test_more_of_a_list_that_was_not_cut_finds_nothing() -> None:
+    found = await Walk([{"action": "more"}]).down()
+
+    assert (found.outcome, found.failure) == ("missing", None)
+
+
+async def test_the_same_question_about_the_same_keywords_is_asked_once() -> None:
+    walk = Walk([pointing("Python"), pointing("Go"), pointing("TCP")])
+    agent = KeywordAgent(walk.chat, walk.recents, walk.options, cache=ResultCache(FakeClock()))
+
+    async def ask(query: str) -> str | None:
+        return (await agent.descend(local(), lambda: walk.view, Goal(query), BUDGET_S)).node_id
+
+    first, other, again = await ask("蟒蛇"), await ask("语言"), await ask("蟒蛇")
+    walk.view.put("deep", walk.view.id_of("Python"))
+    deeper = await ask("蟒蛇")
+    walk.view.edit(walk.view.id_of("网络"), name="网")
+    renamed = await ask("蟒蛇")
+
+    assert (first, other, again, deeper, renamed) == (
+        walk.view.id_of("Python"),
+        walk.view.id_of("Go"),
+        first,
+        first,
+        walk.view.id_of("TCP"),
+    )
+
+
+def _find_idx(question: ChatRequest, name: str) -> int:
+    lines = str(question.messages[1]["content"]).split("\\n")
+    return next(int(line.split(".")[0].split('"')[-1]) for line in lines if name in line)
 
 
 async def test_a_jump_shows_next_what_lies_below_and_numbers_it_anew() -> None:
@@ -293,7 +342,7 @@ async def test_a_budget_that_is_spent_asks_nobody() -> None:
 async def test_without_a_model_nothing_is_asked() -> None:
     agent = KeywordAgent(None, RecentMatchesByReader(), TreeOptions())
 
-    found = await agent.descend(local(), lambda: tree_of(SHAPE), "x", Intent.SEARCH, BUDGET_S)
+    found = await agent.descend(local(), lambda: tree_of(SHAPE), Goal("x"), BUDGET_S)
 
     assert not agent.available
     assert (found.outcome, found.suggested_parent_id, found.calls, found.failure) == ("missing", ROOT_ID, (), None)
@@ -303,7 +352,7 @@ async def test_without_a_model_nothing_is_asked() -> None:
 async def test_a_keyword_is_placed_below_what_the_model_matches_and_below_the_root_in_doubt() -> None:
     async def placed(*answers: object) -> tuple[str, str | None]:
         walk = Walk(answers)
-        placement = await walk.agent.suggest_parent(local(), lambda: walk.view, "Rust", BUDGET_S)
+        placement = await walk.agent.suggest_parent(local(), lambda: walk.view, Goal("Rust"), BUDGET_S)
         return placement.parent_id, placement.failure
 
     view = tree_of(SHAPE)

@@ -163,3 +163,32 @@ async def test_a_batch_links_what_is_mentioned_and_asks_no_model() -> None:
     assert hub.chat.questions == []
     assert await hub.names_of(batch.rows[0]["id"]) == {"Python": ("RELATED", "auto_link")}
     assert await hub.names_of(batch.rows[1]["id"]) == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "linked"),
+    [
+        ("苹果切开以后要泡盐水。", ["水果"]),
+        ("苹果九月开发布会，企业客户也来。", ["公司"]),
+        ("苹果", []),
+        ("Please express your thanks.", []),
+        ("We use Express here.", ["框架"]),
+        ("用 express 写接口。", ["框架"]),
+        ("Rotate refresh tokens.", ["安全"]),
+        ("维生素 C 每天一百毫克。", []),
+        ("指针是 C 最难的部分。", ["语言"]),
+    ],
+)
+async def test_a_doubtful_name_is_linked_only_where_its_neighbours_speak_for_it(text: str, linked: list[str]) -> None:
+    hub = hub_with()
+    branches = {name: await hub.keyword(name) for name in ("水果", "公司", "框架", "安全", "语言")}
+    await hub.keyword("苹果", parent_id=branches["水果"], description="一种水果，可以切开。")
+    await hub.keyword("苹果", parent_id=branches["公司"], description="做手机的企业。")
+    await hub.keyword("Express", parent_id=branches["框架"])
+    await hub.keyword("Refresh token", parent_id=branches["安全"])
+    await hub.keyword("C", parent_id=branches["语言"], description="有指针的语言。")
+
+    created = await hub.infos.create(ANN, NewInfo(text, auto_link=True))
+
+    rows = [orjson.loads(row) for row, _, _ in await hub.infos.list_keywords(ANN, created.row["id"])]
+    assert [row["parent_id"] for row in rows] == [branches[name] for name in linked]

@@ -37,7 +37,9 @@ class Hub:
     log: DecisionLog
 
     async def keyword(self, name: str, parent_id: str = ROOT_ID, ctx: RequestContext = ANN, **fields: Any) -> str:  # noqa: ANN401 -- any field
-        return str((await self.keywords.create(ctx, NewKeyword(name, parent_id, **fields))).row["id"])
+        return str(
+            (await self.keywords.create(ctx, NewKeyword(name, parent_id, allow_duplicate=True, **fields))).row["id"]
+        )
 
     async def info(self, content: str, *keyword_ids: str, **fields: Any) -> str:  # noqa: ANN401 -- any field
         return str((await self.infos.create(ANN, NewInfo(content, keyword_ids=keyword_ids, **fields))).row["id"])
@@ -60,8 +62,9 @@ def hub_with(
     clock, ids, options = FakeClock(), CountedIds(), options or TreeOptions()
     store = MemoryStore(clock, CountedIds())
     chat = ScriptedChat(answers or [])
-    agent = KeywordAgent(None if answers is None else chat, RecentMatchesByReader(), options)
     caches, log = ResultCache(clock), DecisionLog(store)
+    kept = caches if cached else None
+    agent = KeywordAgent(None if answers is None else chat, RecentMatchesByReader(), options, cache=kept)
     store.subscribe(Invalidation(caches, RecentMatchesByReader()))
     return Hub(
         store,

@@ -27,7 +27,7 @@ from knowhub.keywords.tree import list_keywords
 from knowhub.operations.service import OperationsService
 from knowhub.wiring.collections import COLLECTIONS
 from tests.builders import CountedIds, local
-from tests.fakes.scripted_chat import match
+from tests.fakes.scripted_chat import match, missing
 from tests.unit.keyword_search.search_hub import ANN, BOB, TEXT, Hub, hub_with
 
 pytestmark = pytest.mark.anyio
@@ -72,8 +72,8 @@ async def test_a_kept_descent_outlives_what_only_its_infos_changed_by() -> None:
     assert len(hub.chat.questions) == 1
 
 
-@pytest.mark.parametrize("change", ["rename", "move", "child", "namesake"])
-async def test_a_kept_descent_ends_when_its_path_changes_or_a_keyword_takes_the_name(change: str) -> None:
+@pytest.mark.parametrize("change", ["rename", "move", "child of the top", "namesake"])
+async def test_a_kept_descent_ends_when_the_top_of_the_tree_changes_or_a_keyword_takes_the_name(change: str) -> None:
     hub = hub_with([match("Python"), match("Python")], cached=True)
     language, elsewhere = await hub.keyword("编程语言"), await hub.keyword("elsewhere")
     python = await hub.keyword("Python", language)
@@ -84,8 +84,8 @@ async def test_a_kept_descent_ends_when_its_path_changes_or_a_keyword_takes_the_
         await hub.keywords.update(ANN, language, {"name": "语言"})
     elif change == "move":
         await hub.keywords.move(ANN, python, elsewhere)
-    elif change == "child":
-        await hub.keyword("装饰器", python)
+    elif change == "child of the top":
+        await hub.keyword("装饰器", elsewhere)
     else:
         await hub.keyword("The snake language")
         match_by_name = True
@@ -94,6 +94,21 @@ async def test_a_kept_descent_ends_when_its_path_changes_or_a_keyword_takes_the_
     assert found.status is SearchStatus.MATCHED
     assert (found.reason == "exact") == match_by_name
     assert len(hub.chat.questions) == (1 if match_by_name else 2)
+
+
+async def test_what_a_model_missed_is_kept_until_a_keyword_shares_a_word_with_it() -> None:
+    hub = hub_with([missing("x"), missing("x"), match("snake charm")], cached=True)
+    language = await hub.keyword("编程语言")
+    python = await hub.keyword("Python", language)
+    await hub.search("the snake language")
+
+    await hub.keyword("装饰器", python)
+    again = await hub.search("the snake language")
+    asked = len(hub.chat.questions)
+    await hub.keyword("snake oil", python)
+    await hub.search("the snake language")
+
+    assert (again.status, asked, len(hub.chat.questions)) == (SearchStatus.NOT_FOUND, 1, 2)
 
 
 async def test_a_choice_among_namesakes_is_kept_until_the_path_of_one_changes() -> None:
@@ -166,8 +181,8 @@ class Busy:
         scopes, relation = pick(SCOPES), pick(tuple(RelationType))
         deletion = Deletion(pick((True, False)), pick(tuple(InfoPolicy)))
         actions: Sequence[Callable[[], Awaitable[object]]] = (
-            lambda: keywords.create(ctx, NewKeyword(name, one, scopes=scopes)),
-            lambda: keywords.create(ctx, NewKeyword(name, one, scopes=scopes)),
+            lambda: keywords.create(ctx, NewKeyword(name, one, scopes=scopes, allow_duplicate=True)),
+            lambda: keywords.create(ctx, NewKeyword(name, one, scopes=scopes, allow_duplicate=True)),
             lambda: keywords.update(ctx, one, {"scopes": scopes}),
             lambda: keywords.update(ctx, one, {"name": name, "description": name}),
             lambda: keywords.add_alias(ctx, one, f"{name}{self._rng.random():.1f}"),

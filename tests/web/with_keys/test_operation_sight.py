@@ -121,7 +121,7 @@ async def everything_undoable(api: httpx.AsyncClient, keys: Mapping[str, Key]) -
     for who in (li, chen, ada):
         await ask(api, who, "POST", KNOWLEDGE, {"content": "saved", "scopes": ["public"]})
         await ask(api, who, "POST", INFOS, {"content": "saved"})
-        await ask(api, who, "POST", KEYWORDS, {"name": "saved", "llm_auto_place": False})
+        await ask(api, who, "POST", KEYWORDS, {"name": "saved", "llm_auto_place": False, "allow_duplicate": True})
         await ask(api, who, "POST", RESOURCES, {"id": f"saved/{len(str(who))}/{who['X-API-Key'][-4:]}", "body": "x"})
     for voter, editor in product((chen, kai, ada), (ada, root)):
         record = await ask(api, li, "POST", KNOWLEDGE, {"content": "judged", "scopes": ["public"], "dedup": False})

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.anyio
 
 SAVES: dict[str, dict[str, Any]] = {
     "/api/knowledge": {"content": "about ants"},
-    "/api/keywords": {"name": "ants", "llm_auto_place": False},
+    "/api/keywords": {"name": "ants", "llm_auto_place": False, "allow_duplicate": True},
     "/api/infos": {"content": "about ants"},
 }
 BATCHES = {

@@ -1,0 +1,94 @@
+"""New keywords before their decision: rows, parents within a batch, and keywords that are there already."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from knowhub.core.errors import Conflict, Forbidden, InvalidInput
+from knowhub.core.operation import View
+from knowhub.core.request_context import RequestContext
+from knowhub.keywords import keyword_rules, rendering
+from knowhub.keywords.model import ROOT_ID, NewKeyword, Node
+from knowhub.keywords.ports import KeywordText
+from knowhub.keywords.tree import find_by_token
+
+
+@contextmanager
+def prefix_item_errors(index: int) -> Iterator[None]:
+    """Name the item of a batch in the errors that it causes."""
+    try:
+        yield
+    except InvalidInput as problem:
+        first = problem.errors[0]
+        raise InvalidInput.of(f"items.{index}.{first.field}", first.message) from problem
+    except (Conflict, Forbidden) as problem:
+        raise type(problem)(f"items.{index}: {problem.detail}", {**problem.extra, "item": index}) from problem
+
+
+@dataclass(frozen=True, slots=True)
+class NewKeywordRow:
+    """A keyword before its decision: its row without parent and times, and the normal forms of its names."""
+
+    new: NewKeyword
+    row: dict[str, Any]
+    name_tokens: Sequence[str]
+    alias_tokens: Mapping[str, Sequence[str]]
+
+    @property
+    def id(self) -> str:
+        """The id of the row."""
+        return str(self.row["id"])
+
+
+def get_parent_ids(items: Sequence[NewKeyword], new_rows: Sequence[NewKeywordRow]) -> list[str]:
+    """Return the parent of each item: an existing keyword or an earlier item."""
+    by_ref: dict[str, str] = {}
+    parents = []
+    for index, (new, new_row) in enumerate(zip(items, new_rows, strict=True)):
+        with prefix_item_errors(index):
+            if new.parent_ref is not None and new.parent_id is not None:
+                raise InvalidInput.of("parent_ref", "names a parent beside `parent_id`; send one of them")
+            if new.parent_ref is not None and new.parent_ref not in by_ref:
+                raise InvalidInput.of("parent_ref", f"no earlier item has the ref {new.parent_ref!r}")
+            if new.ref is not None and new.ref in by_ref:
+                raise InvalidInput.of("ref", f"an earlier item has the ref {new.ref!r} already")
+        parents.append(by_ref[new.parent_ref] if new.parent_ref is not None else new.parent_id or ROOT_ID)
+        if new.ref is not None:
+            by_ref[new.ref] = new_row.id
+    return parents
+
+
+def check_aliases_within(new_rows: Sequence[NewKeywordRow]) -> None:
+    """Raise Conflict if an alias of an item is the name of another item."""
+    named: dict[str, list[int]] = {}
+    for index, new_row in enumerate(new_rows):
+        for token in new_row.name_tokens:
+            named.setdefault(token, []).append(index)
+    for index, new_row in enumerate(new_rows):
+        for alias, tokens in new_row.alias_tokens.items():
+            for other in (other for token in tokens for other in named.get(token, ()) if other != index):
+                detail = f"items.{index}.aliases: {alias!r} is the name of items.{other}; choose another alias"
+                raise Conflict(detail, {"item": index, "alias": alias})
+
+
+def find_twin(
+    view: View, ctx: RequestContext, text: KeywordText, new_row: NewKeywordRow, parent_id: str
+) -> Node | None:
+    """Return the oldest visible keyword of this name under this parent, unless a duplicate is allowed."""
+    if new_row.new.allow_duplicate:
+        return None
+    for node in (node for token in new_row.name_tokens for node in find_by_token(view, token)):
+        is_twin = node.parent_id == parent_id and not set(new_row.name_tokens).isdisjoint(text.tokens(node.name))
+        if is_twin and ctx.sees(node.audience):
+            return node
+    return None
+
+
+def merge_into_twin(
+    view: View, ctx: RequestContext, text: KeywordText, new_row: NewKeywordRow, twin: Node
+) -> Mapping[str, Any] | None:
+    """Return the row of a keyword with what a new one of its path adds; None if nothing, or it is not the caller's."""
+    if not ctx.can_edit(twin.owner):
+        return None
+    return keyword_rules.merge_rows(rendering.get_keyword_row(view, twin.id), new_row.row, text, view.now)
