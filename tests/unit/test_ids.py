@@ -40,11 +40,11 @@ def test_a_knowledge_id_bears_its_day_and_four_digits() -> None:
 
 
 def test_a_crowded_day_gets_longer_ids() -> None:
-    try_load = {f"knowledge-20260305-{number:04x}" for number in range(65_536)}
+    taken = {f"knowledge-20260305-{number:04x}" for number in range(65_536)}
 
-    made = knowledge_id(START, CountedIds(), try_load.__contains__)
+    made = knowledge_id(START, CountedIds(), taken.__contains__)
 
-    assert made not in try_load
+    assert made not in taken
     assert len(made) == len("knowledge-20260305-") + 6
 
 

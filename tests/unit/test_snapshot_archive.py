@@ -297,19 +297,19 @@ async def test_a_log_with_a_damaged_header_is_not_kept_as_a_snapshot(tmp_path: P
 
 
 def test_a_snapshot_is_unpacked_into_an_empty_directory_alone(made: Path, tmp_path: Path) -> None:
-    try_load, file = tmp_path / "taken", tmp_path / "file"
-    try_load.mkdir()
-    (try_load / "a note of mine.txt").write_bytes(b"stays")
+    taken, file = tmp_path / "taken", tmp_path / "file"
+    taken.mkdir()
+    (taken / "a note of mine.txt").write_bytes(b"stays")
     file.write_bytes(b"stays")
     # As a call leaves it that died.
     (tmp_path / "begun" / ".unpack" / "change_log").mkdir(parents=True)
 
-    for root in (try_load, file, tmp_path / "data"):
+    for root in (taken, file, tmp_path / "data"):
         with pytest.raises(Conflict, match="is not empty"):
             unpack_directory(FILES, made, root, MANY)
     unpack_directory(FILES, made, tmp_path / "begun", MANY)
 
-    assert members_of(try_load) == {"a note of mine.txt": b"stays"}
+    assert members_of(taken) == {"a note of mine.txt": b"stays"}
     assert set(members_of(tmp_path / "begun")) == {"FORMAT", SEGMENT}
 
 

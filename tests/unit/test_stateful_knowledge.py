@@ -152,16 +152,16 @@ class KnowledgeMachine(RuleBasedStateMachine):
         on_conflict=st.sampled_from(OnConflict),
     )
     def import_lines(self, lines: dict[str, str], on_conflict: OnConflict) -> None:
-        before, try_load = self.rows(), lines.keys() & self.said.keys()
+        before, taken = self.rows(), lines.keys() & self.said.keys()
         given = [imported(row_id, content, helpful=4) for row_id, content in lines.items()]
-        if try_load and on_conflict is OnConflict.FAIL:
+        if taken and on_conflict is OnConflict.FAIL:
             with pytest.raises(Conflict):
                 self.run(self.hub.knowledge.exchange.import_lines(local(), given, on_conflict))
             return
         answer = self.run(self.hub.knowledge.exchange.import_lines(local(), given, on_conflict))
 
-        skipped = try_load if on_conflict is OnConflict.SKIP else set()
-        assert (answer.imported, answer.skipped) == (len(lines) - len(try_load), len(skipped))
+        skipped = taken if on_conflict is OnConflict.SKIP else set()
+        assert (answer.imported, answer.skipped) == (len(lines) - len(taken), len(skipped))
         for row_id in lines.keys() - skipped:
             self.said[row_id] = fresh(lines[row_id], {}) | {"helpful": 4}
         self.note(answer.import_id, before)

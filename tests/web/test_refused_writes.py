@@ -134,6 +134,6 @@ async def test_while_the_disk_is_full_every_write_is_507_and_afterwards_each_is_
     assert [answer.status_code for answer in refused] == [507] * 8
     assert await reads_go_on(api, record)
     disk.begin(Plan())
-    try_load = await every_write(api, record)
+    answers = await every_write(api, record)
     # The undo meets what was changed before it; everything else is written.
-    assert [answer.status_code for answer in try_load] == [201, 200, 200, 200, 200, 200, 409, 200]
+    assert [answer.status_code for answer in answers] == [201, 200, 200, 200, 200, 200, 409, 200]

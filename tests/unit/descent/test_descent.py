@@ -240,10 +240,10 @@ async def test_only_what_is_shown_now_or_stands_on_the_path_can_be_jumped_to() -
     lost = Walk([pointing("编程语言", "jump"), {"action": "jump", "node_id": elsewhere}], view)
     back = Walk([pointing("编程语言", "jump"), {"action": "jump", "node_id": above}, pointing("TCP")], view)
 
-    refused, try_load = await lost.down(), await back.down()
+    refused, taken = await lost.down(), await back.down()
 
     assert (refused.outcome, refused.reason) == ("missing", "invalid_jump")
-    assert (try_load.outcome, try_load.node_id) == ("matched", view.id_of("TCP"))
+    assert (taken.outcome, taken.node_id) == ("matched", view.id_of("TCP"))
 
 
 async def test_a_jump_to_a_keyword_that_is_gone_beside_one_that_is_there_is_invalid() -> None:

@@ -118,11 +118,11 @@ async def test_the_root_is_never_a_match_of_a_search() -> None:
 
     of_nothing = await Walk([to_root, {"action": "missing"}], FakeKeywordView()).down()
     back = Walk([pointing("技术", "jump"), to_root, pointing("菜谱")])
-    try_load = await back.down()
+    taken = await back.down()
 
     assert (of_nothing.outcome, of_nothing.reason, of_nothing.suggested_parent_id) == (
         "missing",
         "invalid_jump",
         ROOT_ID,
     )
-    assert (back.chat.shown()["current_path"], try_load.node_id) == ([], back.view.id_of("菜谱"))
+    assert (back.chat.shown()["current_path"], taken.node_id) == ([], back.view.id_of("菜谱"))
