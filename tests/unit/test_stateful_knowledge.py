@@ -15,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from knowhub.core.errors import Conflict
 from knowhub.knowledge.model import COLLECTION, Feedback, ListQuery, OnConflict, Vote
+from knowhub.knowledge.votes import is_sunk, sum_votes, weigh_votes
 from knowhub.operations.model import UndoResult
 from tests.builders import CountedIds, Domain, FakeClock, domain_on, imported, local, new_knowledge, open_files
 
@@ -70,6 +71,10 @@ class KnowledgeMachine(RuleBasedStateMachine):
         same = [row_id for row_id, row in self.said.items() if folded(row["content"]) == folded(content)]
         return same[0] if same else None
 
+    def is_sunk(self, row: dict[str, Any]) -> bool:
+        """Return whether the evidence speaks against a record: a save of the same text restores it."""
+        return is_sunk(row["eval"]["score"], sum_votes(weigh_votes(row["eval"]), self.clock.now()))
+
     def note(self, operation_id: str | None, before: Rows) -> None:
         if operation_id is not None:
             self.done.append((operation_id, before, self.rows()))
@@ -80,8 +85,9 @@ class KnowledgeMachine(RuleBasedStateMachine):
         saved = self.run(self.hub.knowledge.records.save(local(), new_knowledge(content, tags=tags, dedup=dedup)))
 
         if dedup and known is not None:
-            assert saved.operation_id is None
-            assert folded(self.said[str(saved.duplicate_of)]["content"]) == folded(content)
+            stored = str(saved.duplicate_of)
+            assert folded(self.said[stored]["content"]) == folded(content)
+            assert (saved.operation_id is not None) is self.is_sunk(before[stored])
         else:
             assert saved.record["id"] not in self.said
             self.said[saved.record["id"]] = fresh(content, tags)
