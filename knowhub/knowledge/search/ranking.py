@@ -38,8 +38,8 @@ _NEWER: Final = 1.5
 _SAME_TASK: Final = 0.4
 # ... if the newer one has so many of the query's words that the older one has, and neither is less relevant than so.
 _SAME_MATCH: Final = 0.5
-# Records of one import or batch have no order: nobody learns something new so soon.
-_APART_S: Final = 2.0
+# Records of one import, batch or burst of saves have no order.
+_APART_S: Final = 0.5
 # The scores of words are no finer than that.
 _NEARLY_EQUAL: Final = 0.85
 # What a model puts first has relevance 1, and each next one this share of the one before.
