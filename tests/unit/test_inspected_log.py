@@ -44,7 +44,7 @@ def in_a_hub(root: Path, work: Callable[[Hub], Any] | None = None) -> None:
 
 
 async def fill(hub: Hub) -> None:
-    await hub.keywords.tree.create(local(), NewKeyword("Python"), auto_place=False)
+    await hub.keywords.tree.create(local(), NewKeyword("Python", allow_duplicate=True), auto_place=False)
     for number in range(12):
         await hub.knowledge.records.save(local(), new_knowledge(f"text {number}"))
 

@@ -29,7 +29,9 @@ def settings(root: Path) -> Settings:
 def in_a_hub(root: Path, work: Callable[[Hub], Any] | None = None) -> None:
     async def run() -> None:
         async with open_hub(settings(root), Overrides(text=PlainText()), maintain=False) as hub:
-            python = (await hub.keywords.tree.create(local(), NewKeyword("Python"), auto_place=False)).row["id"]
+            python = (
+                await hub.keywords.tree.create(local(), NewKeyword("Python", allow_duplicate=True), auto_place=False)
+            ).row["id"]
             await hub.keywords.infos.create(local(), NewInfo("said", keyword_ids=[python]))
             await hub.knowledge.records.save(local(), new_knowledge())
             if work is not None:

@@ -60,7 +60,9 @@ def test_a_row_of_the_tree_has_float_seconds_and_says_whether_it_is_deleted(
 
 async def grow(hub: Hub) -> None:
     """Do something of everything, so that the files hold fresh, changed and deleted rows."""
-    python = (await hub.keywords.tree.create(local(), NewKeyword("Python"), auto_place=False)).row["id"]
+    python = (
+        await hub.keywords.tree.create(local(), NewKeyword("Python", allow_duplicate=True), auto_place=False)
+    ).row["id"]
     go = (await hub.keywords.tree.create(local(), NewKeyword("Go", python), auto_place=False)).row["id"]
     info = await hub.keywords.infos.create(local(), NewInfo('中文 "quoted"', keyword_ids=[python, go]))
     await hub.keywords.infos.unlink(local(), info.row["id"], python)
@@ -68,7 +70,9 @@ async def grow(hub: Hub) -> None:
     await hub.operations.history.undo(local(), str(merged.operation_id))
     await hub.keywords.tree.delete(local(), go)
     await hub.keywords.infos.delete(local(), info.row["id"])
-    await hub.keywords.tree.create(local_context(OWNER, "other"), NewKeyword("elsewhere"), auto_place=False)
+    await hub.keywords.tree.create(
+        local_context(OWNER, "other"), NewKeyword("elsewhere", allow_duplicate=True), auto_place=False
+    )
     await hub.knowledge.records.save(local(), new_knowledge())
 
 

@@ -73,7 +73,7 @@ async def test_a_read_knows_what_the_other_process_wrote(
 async def test_a_plan_is_made_of_what_the_other_process_wrote(
     api: httpx.AsyncClient, beside: httpx.AsyncClient
 ) -> None:
-    twins = [await _made(api, "/api/keywords", {"name": "Twin"}) for _ in range(2)]
+    twins = [await _made(api, "/api/keywords", {"name": "Twin", "allow_duplicate": True}) for _ in range(2)]
 
     plan = (await beside.post("/api/keywords/reorganize?wait=true", json={})).json()
 
