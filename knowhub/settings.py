@@ -1,6 +1,8 @@
 """Every setting of the server, read from the environment here and nowhere else (`docs/reference/settings.md`)."""
 
+import os
 import subprocess
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
@@ -11,13 +13,16 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from knowhub.core import scopes
 
 DEFAULT_MODEL = "google/gemini-2.0-flash-001"
+_PREFIX = "KNOWHUB_"
+# The tools may run in the environment of the server.
+_OF_AGENT_TOOLS = {"KNOWHUB_API_URL", "KNOWHUB_API_KEY"}
 _GIT_TIMEOUT_S = 2.0
 
 
 class Settings(BaseSettings):
     """One frozen object. Each field is the variable KNOWHUB_<NAME>; sizes are bytes, times seconds."""
 
-    model_config = SettingsConfigDict(env_prefix="KNOWHUB_", frozen=True, extra="ignore")
+    model_config = SettingsConfigDict(env_prefix=_PREFIX, frozen=True, extra="ignore")
 
     host: str = "127.0.0.1"
     port: int = Field(default=8000, ge=0, le=65535)
@@ -180,6 +185,15 @@ class Settings(BaseSettings):
     @classmethod
     def _as_owner(cls, value: str | None) -> str | None:
         return None if value is None else as_owner(value)
+
+
+def find_unknown_variables() -> dict[str, str | None]:
+    """Return the KNOWHUB_ variables of the environment that are no settings, each with the most similar setting."""
+    known = {f"{_PREFIX}{name.upper()}" for name in Settings.model_fields}
+    given = {name for name in os.environ if name.startswith(_PREFIX)}
+    return {
+        name: next(iter(get_close_matches(name, known, 1)), None) for name in sorted(given - known - _OF_AGENT_TOOLS)
+    }
 
 
 def as_owner(value: str) -> str:

@@ -40,7 +40,11 @@ def serve(
     ] = None,
 ) -> None:
     """Run the server until Ctrl-C or SIGTERM."""
+    from knowhub.settings import find_unknown_variables
+
     settings = load_settings(options, host=host, port=port)
+    for name, similar in find_unknown_variables().items():
+        output.warn(f"{name} is no setting and is ignored" + (f"; did you mean {similar}?" if similar else ""))
     run_server(settings, bind_socket(settings), as_json=options.as_json)
 
 

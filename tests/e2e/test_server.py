@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from tests.e2e.server_process import WAIT_S, serving
+from tests.e2e.server_process import COMMAND, WAIT_S, environment, serving
 
 MIB = 1024 * 1024
 TMPFS_BYTES = 2 * MIB
@@ -28,6 +28,18 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def connection(url: str) -> "closing[http.client.HTTPConnection]":
     return closing(http.client.HTTPConnection(urlsplit(url).netloc, timeout=WAIT_S))
+
+
+def test_an_unknown_setting_is_named_at_the_start_with_the_most_similar_one(tmp_path: Path) -> None:
+    variables = environment(tmp_path, KNOWHUB_EMBEDING="off", KNOWHUB_API_URL="http://127.0.0.1:1")
+    process = subprocess.Popen(COMMAND, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=variables)
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.terminate()
+    _, warned = process.communicate(timeout=30)
+
+    assert "KNOWHUB_EMBEDING is no setting and is ignored; did you mean KNOWHUB_EMBEDDING?" in warned.decode()
+    assert "KNOWHUB_API_URL" not in warned.decode()
 
 
 @pytest.mark.parametrize("mebibytes", [2, 17, 40])
