@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 import traceback
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 
 import uvicorn
@@ -109,10 +110,15 @@ class Heartbeat:
         threads = {thread.native_id for thread in threading.enumerate() if thread.native_id is not None}
         for ended in self._waits.keys() - threads:
             os.close(self._waits.pop(ended))
-        for begun in threads - self._waits.keys():
-            self._waits[begun] = os.open(f"/proc/self/task/{begun}/schedstat", os.O_RDONLY)
-        # Linux names it as the second figure, in nanoseconds.
-        return {thread: int(os.pread(file, 100, 0).split()[1]) * 1e-9 for thread, file in self._waits.items()}
+        waits: dict[int, float] = {}
+        for thread in threads:
+            # A thread may end between its listing and its reading. It holds no interpreter any more.
+            with suppress(FileNotFoundError, ProcessLookupError):
+                if thread not in self._waits:
+                    self._waits[thread] = os.open(f"/proc/self/task/{thread}/schedstat", os.O_RDONLY)
+                # Linux names it as the second figure, in nanoseconds.
+                waits[thread] = int(os.pread(self._waits[thread], 100, 0).split()[1]) * 1e-9
+        return waits
 
 
 def main() -> None:
