@@ -90,7 +90,7 @@ async def _keep_open(settings: Settings, ids: dict[str, str | None], opened: asy
     except (KnowHubError, OSError, ValueError, typer.BadParameter) as error:
         if opened.done():
             raise
-        # The client is told with its first call; until then this line is all that there is.
+        # The client sees the error with its first call; a person at the terminal sees this line.
         output.warn(str(error))
         opened.set_exception(error if isinstance(error, KnowHubError) else Unavailable(str(error)))
 

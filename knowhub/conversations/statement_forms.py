@@ -33,7 +33,7 @@ REQUEST: Final = any_of(
     rf"{_START_ZH}(?:[^，,。不没别忘我他她]{{0,8}}?|(?:请|你)?[帮给]我(?:也|都)?)(?:记住|记一下|记下来?|记着|牢记)(?!了?[吗没么]|你|密码)",
     rf"{_START_ZH}(?:请|到时候|记得|帮我|提前|也|要|再){{0,3}}提醒(?:一下)?我",
 )
-# What is to be remembered stands in other sentences: «Remember this.»
+# The content is in other sentences: «Remember this.»
 POINTING: Final = any_of(
     r"^(?:ok,? |please |and )*(?:remember|make a note of|keep in mind|note|write down) (?:this|that|it)[.!:]*$",
     r"^(?:请|你|帮我|麻烦)*(?:记住|记一下|记下来?)(?:这个|这点|这些|了)?[。.!！：:]*$",

@@ -157,7 +157,7 @@ _ASKS: Final = re.compile(
 
 
 def _without_question(sentence: Sentence) -> tuple[str, str]:
-    """Return a sentence without the question that it ends with; two empty texts where it is nothing but a question."""
+    """Return a sentence without the question at its end; two empty texts if all of it is a question."""
     is_question = statement_forms.QUESTION.search(sentence.bare) is not None
     if not is_question or statement_forms.POLITE.search(sentence.bare):
         return sentence.text, sentence.bare

@@ -165,7 +165,7 @@ def count_visible_children(view: View, ctx: RequestContext, keyword_id: str) -> 
 
 
 def count_visible_infos(view: View, ctx: RequestContext, keyword_id: str) -> int:
-    """Return how many infos of a keyword the caller sees; who does not see all is told of at most 1,000."""
+    """Return how many infos of a keyword the caller sees. A caller with limited rights gets at most 1,000."""
     if ctx.unrestricted:
         return count_links(view, keyword_id)
     summaries = islice(list_infos_of_keyword(view, keyword_id, InfoQuery()), MAX_SIZE)

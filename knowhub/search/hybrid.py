@@ -21,7 +21,7 @@ _PROPOSED: Final = 100
 _LEAST_SCALE: Final = 1e-6
 # A vector-only result must be at least this near, between unrelated texts (0) and the nearest (1).
 _NEAR: Final = 0.5
-# Of what words alone must reach. Texts that mean the same are seldom as near as can be.
+# The share of the score of words that a vector must reach. Texts of equal meaning are seldom very near.
 _ENOUGH_SHARE: Final = 0.8
 
 

@@ -26,7 +26,7 @@ from knowhub.core.operation import Draft, Row, View, Write, is_live
 
 COMMIT_SESSION: Final = "commit_session"
 _MAX_ENTITIES: Final = 1_000
-# So many of the plans, by their dates, are compared with one that was moved.
+# At most so many plans, ordered by date, are compared with a plan that was moved.
 _MAX_PLANS: Final = 200
 _NAMING: Final = (MemoryCategory.EVENTS, MemoryCategory.PREFERENCES)
 
@@ -194,7 +194,7 @@ def _candidates(
 
 
 def _find_replaced_event(view: View, writer: ContextWriter, candidate: CandidateMemory, target: str) -> Row | None:
-    """Return the live plan that a changed plan is about: of those to come, the one that shares most words with it."""
+    """Return the live plan that a changed plan is about: the future plan with most words in common."""
     told_at, words = str(candidate.facts.get("told_at") or ""), content_words(candidate.content)
     best, most = None, 0
     for head in list_memories_in(view, uri.parent_of(target))[-_MAX_PLANS:]:

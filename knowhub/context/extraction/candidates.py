@@ -13,7 +13,7 @@ from knowhub.conversations.messages import Message
 from knowhub.conversations.statements import Statement, StatementKind
 
 MAX_ABSTRACT: Final = 300
-# Who talks to an agent is told nothing that another user's session taught: only its calls are counted for all.
+# Users of one agent see nothing of each other's sessions; only counts of calls are shared.
 AGENT_CATEGORIES: Final = (MemoryCategory.SKILLS, MemoryCategory.TOOLS)
 
 
@@ -101,7 +101,7 @@ def make_statement_candidate(factory: CandidateFactory, statement: Statement) ->
     if category is MemoryCategory.CASES:
         key = uri.stable_hash(one_line(statement.task))
         return factory.candidate(category, key, statement.text, statement.numbers, content=statement.text)
-    # Of what has one value the newest statement is the only one.
+    # Single-valued facts: the newest statement wins.
     slot = next((f"{prefix}{slot}" for slot, _ in statement.values), "")
     key = slot or shorten(text, _TITLE_CHARS)
     return factory.candidate(category, key, text, statement.numbers, kind=statement.kind.value, is_single=bool(slot))

@@ -97,7 +97,7 @@ def fold_turns(hits: Iterable[ScoredHit], turn_of: Callable[[ContextSummary], Co
 
 
 def fold_under_memories(said: Sequence[ScoredHit], extracted: Sequence[ScoredHit]) -> list[ScoredHit]:
-    """Return the messages without those of which a better memory was made: it names them."""
+    """Return the messages without those that a better memory names as its evidence."""
     scores: dict[str, float] = {}
     for memory in extracted:
         for source in memory.head.sources:
@@ -108,7 +108,7 @@ def fold_under_memories(said: Sequence[ScoredHit], extracted: Sequence[ScoredHit
 def prefer_newer(hits: Sequence[ScoredHit], find_terms: FindTerms) -> list[ScoredHit]:
     """Return hits in their final order: newer before older.
 
-    The newest day raises a score most. Then a hit moves before an older one that shares words of the question with it
+    The newest day raises a score most. Then a hit moves before an older hit that shares words of the question with it
     and matches about as well.
     """
     days = sorted({day for hit in hits if (day := _get_day(hit.head)) is not None})
@@ -122,7 +122,7 @@ def prefer_newer(hits: Sequence[ScoredHit], find_terms: FindTerms) -> list[Score
 
 
 def _is_question(head: ContextSummary) -> bool:
-    """Return whether a message is nothing but a question."""
+    """Return whether a message is only a question."""
     text = head.abstract.strip()
     return QUESTION.search(text) is not None and not any(end in text[:-1] for end in _SENTENCE_ENDS)
 

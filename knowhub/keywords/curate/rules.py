@@ -59,7 +59,7 @@ class TreeSnapshot:
         return rendering.list_visible_children(self.visible_tree.view, self.ctx, node.id)
 
     def is_bare(self, node: Node) -> bool:
-        """Return whether a keyword is nothing but a name: no description, alias, info or child."""
+        """Return whether a keyword has only a name: no description, alias, info or child."""
         view = self.visible_tree.view
         has_more = node.is_described or len(node.tokens) > 1
         return not has_more and not count_children(view, node.id) and not count_links(view, node.id)

@@ -111,7 +111,7 @@ class KeywordSearch:
         return self._match_names(view, request, seen, PINYIN) if seen else None
 
     def _is_spelt_in_full(self, view: View, request: "_SearchRequest", node: Node) -> bool:
-        # Initials stand for many words: they make a candidate, and no match.
+        # Many words share their initials, so initials give candidates, never a match.
         row = rendering.get_keyword_row(view, node.id)
         spellings = (spelt for name in (row["name"], *row["aliases"]) for spelt in self._text.spellings(name))
         return any(spelt in request.tokens for spelt in spellings)

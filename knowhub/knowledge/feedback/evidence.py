@@ -60,7 +60,7 @@ def with_vote(row: Row, kind: VoteKind, now: float, voter: Voter) -> Row:
 
 
 def with_weak_evidence(row: Row, now: float, *, has_succeeded: bool) -> Row:
-    """Return `row` counted as shown in a run of which nobody said what helped."""
+    """Return `row` counted as shown in a run without a word on what helped."""
     before = row["eval"].get("weak") or {"success": 0, "failure": 0}
     weak = {
         "success": before["success"] + int(has_succeeded),

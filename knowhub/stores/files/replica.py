@@ -27,7 +27,7 @@ class Subscriber(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A subscriber, and the collections whose changes it is told; None tells it every operation."""
+    """A subscriber and the collections that it follows; None means every operation."""
 
     subscriber: Subscriber
     collections: frozenset[str] | None = None
