@@ -157,7 +157,8 @@ class SearchQuery:
     """A search. `as_of` is in seconds since the epoch. A record must have at least one facet of each set in `filters`.
 
     `budget_tokens` limits the returned text. The results are logged for `session_id` and `goal_id`; `unseen` leaves out
-    the results that were logged there before. `min_relevance` replaces the floor of the ranking.
+    the results that were logged there before. `min_relevance` replaces the floor of the ranking. `since` and `until`
+    limit the time of creation, in seconds since the epoch; `until` itself is left out.
     """
 
     text: str
@@ -172,6 +173,8 @@ class SearchQuery:
     goal_id: str | None = None
     unseen: bool = False
     min_relevance: float | None = None
+    since: float | None = None
+    until: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -235,3 +235,16 @@ async def test_chinese_is_found_in_both_scripts_and_widths(api: httpx.AsyncClien
 
     for query in ("类型安全", "類型安全", "ＴｙｐｅＳｃｒｉｐｔ", "typescript"):
         assert len(await found(api, query)) == 1
+
+
+async def test_tags_and_times_of_creation_limit_a_search(api: httpx.AsyncClient, saved: Saved) -> None:
+    first = await saved("wait a", tags={"domain": "web"})
+    await saved("wait b", tags={"domain": "api"})
+    later = (await saved("wait c", tags={"domain": "web"}))["created_at"]
+
+    assert sorted(await found(api, **{"tag.domain": "web"})) == ["a", "c"]
+    assert sorted(await found(api, since=first["created_at"], until=later)) == ["a", "b"]
+    assert await found(api, since=later) == ["c"]
+    assert await found(api, since=later, **{"tag.domain": "api"}) == []
+    for wrong in ({"since": "yesterday"}, {"tags": "web"}):
+        assert (await api.get("/api/knowledge/search", params={"q": "wait", **wrong})).status_code == 422

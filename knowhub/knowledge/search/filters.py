@@ -75,6 +75,7 @@ class SearchFilter:
             or ("not_yet_valid" if self._is_future(summary) else None)
             or ("superseded" if self._is_superseded(summary) else None)
             or ("score_below_min_score" if summary.score < self._query.min_score else None)
+            or ("created_out_of_range" if self._is_out_of_range(summary) else None)
             or (ALREADY_SHOWN if summary.id in self._shown_ids else None)
         )
 
@@ -83,6 +84,13 @@ class SearchFilter:
         if self._query.as_of is None and summary.supersedes is None:
             return False
         return self._as_of < self._effective_from(summary)
+
+    def _is_out_of_range(self, summary: KnowledgeSummary) -> bool:
+        since, until = self._query.since, self._query.until
+        if since is None and until is None:
+            return False
+        created = self._created_at(summary)
+        return (since is not None and created < since) or (until is not None and created >= until)
 
     def _is_superseded(self, summary: KnowledgeSummary) -> bool:
         # A record that the caller cannot see must not hide another record.
@@ -93,9 +101,10 @@ class SearchFilter:
 
     def _effective_from(self, newer: KnowledgeSummary) -> float:
         """Return when a record begins to count: its `valid_from`, else its creation."""
-        if newer.valid_from is not None:
-            return newer.valid_from
-        row = self._view.get(COLLECTION, newer.id) or {}
+        return self._created_at(newer) if newer.valid_from is None else newer.valid_from
+
+    def _created_at(self, summary: KnowledgeSummary) -> float:
+        row = self._view.get(COLLECTION, summary.id) or {}
         return parse_iso(row["created_at"])
 
 

@@ -299,18 +299,26 @@ class ProfileParams(CallerIds):
 
 
 class RecordFilters(CallerIds):
-    """The filters of search and lists. A record needs one of the values of each."""
+    """The filters of search and lists, and any `tag.<name>=value`. A record needs one of the values of each."""
+
+    model_config = ConfigDict(extra="allow")
 
     types: Annotated[list[TypeName], CommaSeparated] = Field(default_factory=list)
     scopes: Annotated[list[Scope], CommaSeparated] = Field(default_factory=list)
 
     def filters(self) -> list[frozenset[str]]:
-        """Return the parsed filters."""
+        """Return the parsed filters. Raises InvalidInput for an unknown parameter."""
         values = {name: getattr(self, name) for name in FACETS if name in type(self).model_fields}
         # A field with a single value filters by that.
-        return make_filters(
+        filters = make_filters(
             {name: [value] if isinstance(value, str) else value or () for name, value in values.items()}
         )
+        for name, value in (self.model_extra or {}).items():
+            tag = name.removeprefix(_TAG)
+            if tag == name or not isinstance(value, str):
+                raise InvalidInput.of(name, "there is no such parameter; a tag is asked for by tag.<name>=value")
+            filters.append(frozenset(tag_facets({tag: value})))
+        return filters
 
 
 class SearchParams(RecordFilters):
@@ -320,6 +328,8 @@ class SearchParams(RecordFilters):
     top_k: int = Field(default=5, ge=1, le=100)
     min_score: int = Field(default=3, ge=1, le=5)
     as_of: Moment | None = Field(default=None, description="Search the records that were valid at this time.")
+    since: Moment | None = Field(default=None, description="Only records that were created at this time or later.")
+    until: Moment | None = Field(default=None, description="Only records that were created before this time.")
     order: Order = Order.AUTO
     min_relevance: float | None = Field(
         default=None,
@@ -352,27 +362,17 @@ class SearchParams(RecordFilters):
             text=self.q,
             filters=self.filters(),
             as_of=None if self.as_of is None else clock.parse_iso(self.as_of),
+            since=None if self.since is None else clock.parse_iso(self.since),
+            until=None if self.until is None else clock.parse_iso(self.until),
         )
 
 
 class ListParams(RecordFilters):
-    """The filters of a list; any `tag.<name>=value` too."""
-
-    model_config = ConfigDict(extra="allow")
+    """A page of a list."""
 
     limit: int = Field(default=10, ge=1, le=1000)
     owner: Owner | None = None
     cursor: Cursor | None = Field(default=None, description="`next_cursor` of the page before.")
-
-    def filters(self) -> list[frozenset[str]]:
-        """Return the parsed filters. Raises InvalidInput for an unknown parameter."""
-        filters = super().filters()
-        for name, value in (self.model_extra or {}).items():
-            tag = name.removeprefix(_TAG)
-            if tag == name or not isinstance(value, str):
-                raise InvalidInput.of(name, "there is no such parameter; a tag is asked for by tag.<name>=value")
-            filters.append(frozenset(tag_facets({tag: value})))
-        return filters
 
 
 ModelName = Annotated[
