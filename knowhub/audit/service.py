@@ -218,10 +218,19 @@ class AuditRun:
             quotation["shown_s_before"] = max(0.0, round(self._times[number] - last_shown, 3))
         return quotation
 
-    async def _note_cluster(self, cluster: Cluster) -> None:
-        kept = self._document(cluster.kept)
-        if kept is None:
+    def _find_kept(self, cluster: Cluster) -> tuple[Cluster, AuditDocument] | None:
+        """Return a cluster with its oldest row that still exists: others may delete rows while the audit runs."""
+        for index, number in enumerate([cluster.kept, *cluster.copies]):
+            kept = self._document(number)
+            if kept is not None:
+                return Cluster(number, cluster.copies[index:], cluster.near), kept
+        return None
+
+    async def _note_cluster(self, found: Cluster) -> None:
+        current = self._find_kept(found)
+        if current is None:
             return
+        cluster, kept = current
         details, count = await self._describe_cluster(kept, cluster)
         if cluster.copies:
             copies = len(cluster.copies)
