@@ -20,7 +20,7 @@ class SlowEmbedder(HashingEmbedder):
     """Takes a moment for each batch, and never gives a poisoned text its vector: all zeros are no answer."""
 
     async def embed(self, texts: Sequence[str], timeout_s: float, *, query: bool = False) -> Sequence[Vector]:
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.05)
         vectors = await super().embed(texts, timeout_s, query=query)
         return [
             type(vector)("f", bytes(4 * len(vector))) if POISON in text else vector
