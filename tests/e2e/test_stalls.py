@@ -24,8 +24,6 @@ MIB = 1024 * 1024
 # A record is at most two mebibytes; a thousand of them is a batch.
 PIECE_CHARS = 20_000
 STALL_MS = 50
-# Only who may do upkeep restores. Seen: up to 104 ms with 16 MiB of text; the cause is not known yet.
-RESTORE_STALL_MS = 250
 # Tests run side by side, and share a processor's caches: processor time is up to twice what it is alone.
 STALL_AMONG_OTHERS_MS = 120
 LARGE_BODY = str(96 * MIB)
@@ -145,7 +143,7 @@ def stalls(measured: dict[str, Measured], limit_ms: float) -> list[str]:
     return [
         f"{route}: {found.stall_ms:.0f} ms, {found.loop_ms:.0f} of them in the loop\n{found.stack}"
         for route, found in measured.items()
-        if found.stall_ms > (RESTORE_STALL_MS if route == "restore" else limit_ms)
+        if found.stall_ms > limit_ms
     ]
 
 
