@@ -14,7 +14,7 @@ from knowhub.keywords.tree import list_keywords
 from tests.builders import FakeClock, local
 from tests.fakes.keyword_view import FakeKeywordView, Shape, tree_of
 from tests.fakes.queued_chat import NEVER, pointing, pointing_at
-from tests.unit.descent.descent_walk import BUDGET_S, SHAPE, Walk, failing
+from tests.unit.keywords.descent.descent_walk import BUDGET_S, SHAPE, Walk, failing
 
 pytestmark = pytest.mark.anyio
 

@@ -22,7 +22,7 @@ from tests.searched_memories import LI, Memories, memories_in
 pytestmark = pytest.mark.anyio
 
 SESSION = session_at()
-DIALOGUES = Path(__file__).parents[1] / "data" / "dialogues.jsonl"
+DIALOGUES = Path(__file__).parents[2] / "data" / "dialogues.jsonl"
 
 
 def messages(*texts: str) -> list[dict[str, Any]]:

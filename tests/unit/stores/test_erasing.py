@@ -29,7 +29,7 @@ from tests.erasing import files_with, indexes_with
 from tests.fakes.faulty_files import FaultyFileSystem, Plan
 from tests.fakes.scripted_chat import ScriptedChat
 from tests.hubs import hub_on, saved
-from tests.unit.test_outbox_file import letter
+from tests.unit.context.test_outbox_file import letter
 
 pytestmark = pytest.mark.anyio
 

@@ -6,7 +6,7 @@ from knowhub.keywords.curate import selection
 from knowhub.keywords.curate.plan import MAX_CHILDREN, MAX_STEPS, MoveStep
 from knowhub.keywords.model import ROOT_ID
 from tests.fakes.keyword_view import tree_of
-from tests.unit.curation.curated import chosen, step_of, surveyed, told
+from tests.unit.keywords.curation.curated import chosen, step_of, surveyed, told
 
 
 def test_of_steps_that_contradict_each_other_the_first_stays() -> None:

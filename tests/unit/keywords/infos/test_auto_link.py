@@ -16,7 +16,7 @@ from knowhub.keywords.service import Deletion
 from knowhub.search.keyword_text import KeywordTextRules
 from tests.builders import CountedIds, local, retry_key
 from tests.fakes.scripted_chat import Meanwhile, candidates_in
-from tests.unit.infos.info_hub import ANN, BOB, Hub, hub_with
+from tests.unit.keywords.infos.info_hub import ANN, BOB, Hub, hub_with
 
 pytestmark = pytest.mark.anyio
 

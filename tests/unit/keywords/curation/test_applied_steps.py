@@ -17,7 +17,7 @@ from knowhub.keywords.tree import (
 )
 from tests.builders import caller
 from tests.fakes.keyword_view import FakeKeywordView, tree_of
-from tests.unit.curation.curated import ANN, ANN_OF_WEB, HIDDEN, carried_out, parents, step_of, surveyed
+from tests.unit.keywords.curation.curated import ANN, ANN_OF_WEB, HIDDEN, carried_out, parents, step_of, surveyed
 
 
 def test_steps_see_what_those_before_them_did_and_each_row_is_written_once() -> None:

@@ -11,7 +11,7 @@ from knowhub.keywords.model import RelationType
 from knowhub.search.keyword_text import KeywordTextRules
 from knowhub.web.json_text import JsonLimits
 
-EXAMPLE = Path(__file__).resolve().parents[2] / "examples/taxonomy.jsonl"
+EXAMPLE = Path(__file__).resolve().parents[3] / "examples/taxonomy.jsonl"
 CHINESE = re.compile("[\u4e00-\u9fff]")
 NAMESAKES = {"java", "python", "swift", "token", "会话", "苹果", "亚马逊"}
 

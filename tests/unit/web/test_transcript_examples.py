@@ -8,7 +8,7 @@ import pytest
 
 from knowhub.web.schemas.context import CommitBody
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples/transcripts"
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples/transcripts"
 CHINESE = re.compile("[\u4e00-\u9fff]")
 
 

@@ -13,7 +13,7 @@ from knowhub.keywords.search.agent import KeywordAgent
 from knowhub.keywords.search.lookup import KeywordSearch
 from knowhub.keywords.service import Deletion
 from tests.fakes.scripted_chat import Answer, Meanwhile, ambiguous, candidates_in, jump_to, match, missing
-from tests.unit.keyword_search.search_hub import ANN, BOB, TEXT, Hub, hub_with, names
+from tests.unit.keywords.search.search_hub import ANN, BOB, TEXT, Hub, hub_with, names
 
 pytestmark = pytest.mark.anyio
 

@@ -11,7 +11,7 @@ import pytest
 from knowhub.context import uri as uris
 from knowhub.context.directories import directory_path
 from knowhub.context.model import MemoryCategory
-from tests.unit.test_hostile_resource_ids import READINGS, hostile_ids
+from tests.unit.resources.test_hostile_resource_ids import READINGS, hostile_ids
 
 ROOT = Path("/srv/hub/context")
 FEW, MANY = 4_000, 1_000_000

@@ -15,7 +15,7 @@ from knowhub.conversations.messages import Message
 from knowhub.knowledge.extract.statement_candidates import find_candidates
 from tests.scores import Score
 
-UTTERANCES = Path(__file__).parents[1] / "data" / "utterances.jsonl"
+UTTERANCES = Path(__file__).parents[2] / "data" / "utterances.jsonl"
 
 
 def lines() -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from knowhub.keywords.model import ROOT_ID
 from tests.builders import caller, local
 from tests.fakes.keyword_view import FakeKeywordView, tree_of
 from tests.fakes.queued_chat import pointing, pointing_at
-from tests.unit.descent.descent_walk import SHAPE, Walk, failing
+from tests.unit.keywords.descent.descent_walk import SHAPE, Walk, failing
 
 pytestmark = pytest.mark.anyio
 

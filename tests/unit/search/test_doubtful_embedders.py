@@ -15,7 +15,7 @@ from knowhub.search.vector_index import VectorIndex
 from tests.builders import local, new_knowledge
 from tests.fakes.hashing_embedder import HashingEmbedder
 from tests.hubs import saved
-from tests.unit.test_vector_index import answer, brought_up, hub_with, ids, on_disk, refusing, stages, vectors_of
+from tests.unit.search.test_vector_index import answer, brought_up, hub_with, ids, on_disk, refusing, stages, vectors_of
 
 pytestmark = pytest.mark.anyio
 

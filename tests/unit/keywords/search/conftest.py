@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.infos.info_hub import Hub, hub_with
+from tests.unit.keywords.search.search_hub import Hub, hub_with
 
 
 @pytest.fixture
