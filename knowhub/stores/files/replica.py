@@ -123,7 +123,7 @@ class Replica:
 
     def _note(self, operation: Operation, line: LogLine) -> None:
         self.last_time = max(self.last_time, operation.timestamp)
-        self.history.remember(operation, line.segment, line.offset)
+        self.history.remember(operation, line)
         self.retries.remember(operation, self.last_time)
         self._get_or_create(operation.account).note_undo(operation.undo_of, operation.operation_id)
         if operation.op.startswith(ERASING):

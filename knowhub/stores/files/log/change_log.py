@@ -1,6 +1,5 @@
 """The log: append-only segments with one operation a line, and a base before them."""
 
-import asyncio
 import os
 from collections.abc import Iterator
 from contextlib import suppress
@@ -19,7 +18,6 @@ from knowhub.stores.files.log.partial_line import PartialBaseLine, PartialOperat
 
 _LINE_BYTES = 4 * 1024
 _MOST_LINE_BYTES = 1024 * 1024
-_JOINED_AT_ONCE = 8
 _PIECE_BYTES = 1024 * 1024
 _END_BYTES = 1024
 
@@ -223,33 +221,14 @@ class ChangeLog:
 
     def line_at(self, segment: int, offset: int) -> bytes:
         """Return the line that begins at `offset`, its newline included where there is one."""
-        return b"".join(self._line_pieces(segment, offset))
-
-    async def line_at_async(self, segment: int, offset: int) -> bytes:
-        """Return the same as `line_at`, and let other tasks run between parts of a long line."""
         pieces: list[bytes] = []
-        for piece in self._line_pieces(segment, offset):
-            if pieces:
-                await asyncio.sleep(0)
-            pieces.append(piece)
-        return b"".join(pieces) if len(pieces) < _JOINED_AT_ONCE else await asyncio.to_thread(b"".join, pieces)
-
-    def line_end(self, segment: int, offset: int) -> bytes:
-        """Return the end of the line that begins at `offset`, with its checksum. A long line is not joined."""
-        end = b""
-        for piece in self._line_pieces(segment, offset):
-            end = (end + piece[-_END_BYTES:])[-_END_BYTES:]
-        return end
-
-    def _line_pieces(self, segment: int, offset: int) -> Iterator[bytes]:
         length = _LINE_BYTES
         while True:
             piece = self._files.read_at(self._reader(segment), length, offset)
             newline = piece.find(b"\n")
             if newline >= 0 or not piece:
-                yield piece[: newline + 1]
-                return
-            yield piece
+                return b"".join((*pieces, piece[: newline + 1]))
+            pieces.append(piece)
             offset += len(piece)
             length = min(length * 4, _MOST_LINE_BYTES)
 

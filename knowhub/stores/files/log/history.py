@@ -3,7 +3,7 @@
 import asyncio
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from itertools import groupby
 
 import orjson
@@ -11,8 +11,9 @@ import orjson
 from knowhub.core.clock import CooperativePause
 from knowhub.core.ids import seq_of
 from knowhub.core.operation import Operation
+from knowhub.engine.disk_rows import LogLine
 from knowhub.stores.files.log.change_log import ChangeLog, Line
-from knowhub.stores.files.log.log_line import is_sealed, line_checksum
+from knowhub.stores.files.log.log_line import SEAL_BYTES, is_sealed, line_checksum
 from knowhub.stores.files.log.partial_line import PartialOperation, decode_operation
 from knowhub.stores.files.log.recovery import Damage
 
@@ -24,13 +25,15 @@ _READ_AT_ONCE = 256 * 1024
 
 
 class History:
-    """Finds operations by id, by group, by account and by row. In memory: sixteen bytes an operation."""
+    """Finds operations by id, by group, by account and by row. In memory: 24 bytes an operation."""
 
     def __init__(self, log: ChangeLog) -> None:
         self._log = log
         self.damage: list[Damage] = []
         # The first item is the operation after the base.
         self._places = array("Q")
+        # A line keeps its length: an erase fills it up with spaces.
+        self._lengths = array("Q")
         self._groups: dict[str, list[int]] = {}
         self._seqs_by_account: dict[str, array[int]] = {}
         self.base_seq = 0
@@ -43,6 +46,7 @@ class History:
     def begin_after(self, base_seq: int, checksum: str) -> None:
         """Forget the operations up to `base_seq`, whose line had this `checksum`: they are in a base now."""
         del self._places[: base_seq - self.base_seq]
+        del self._lengths[: base_seq - self.base_seq]
         self.base_seq, self._base_checksum = base_seq, checksum
         self._groups = {group_id: seqs for group_id, seqs in self._groups.items() if seqs[-1] > base_seq}
         for seqs in self._seqs_by_account.values():
@@ -53,27 +57,28 @@ class History:
         seqs = self._seqs_by_account.get(account)
         return seqs[-1] if seqs else 0
 
-    def remember(self, operation: Operation, segment: int, offset: int) -> None:
+    def remember(self, operation: Operation, line: LogLine) -> None:
         """Note where the line of an operation is."""
         seq = operation.seq
         # Damaged lines leave a hole in the sequence.
-        self._places.extend([0] * (seq - self.last_seq - 1))
-        self._places.append(segment << _OFFSET_BITS | offset)
+        hole = [0] * (seq - self.last_seq - 1)
+        self._lengths.extend([*hole, len(line.data)])
+        self._places.extend([*hole, line.segment << _OFFSET_BITS | line.offset])
         self._seqs_by_account.setdefault(operation.account, array("Q")).append(seq)
         if operation.group is not None:
             self._groups.setdefault(operation.group.id, []).append(seq)
 
     def line(self, seq: int) -> bytes | None:
         """Return the line of an operation; None if there is none."""
-        place = self._location(seq)
-        return self._log.line_at(place >> _OFFSET_BITS, place & _OFFSET_MASK) if place else None
+        return self._read_bytes(seq, 0) if self._location(seq) else None
 
     def checksum(self, seq: int) -> str:
         """Return the checksum of an operation's line, also of the last one in the base; empty when there is none."""
         if seq == self.base_seq:
             return self._base_checksum
-        place = self._location(seq)
-        return line_checksum(self._log.line_end(place >> _OFFSET_BITS, place & _OFFSET_MASK)) if place else ""
+        if not self._location(seq):
+            return ""
+        return line_checksum(self._read_bytes(seq, max(0, self._length(seq) - SEAL_BYTES)))
 
     def base_lines(self) -> Iterator[bytes]:
         """Yield the lines of the base that hold rows; none where the log begins with its first operation."""
@@ -157,33 +162,40 @@ class History:
         """Yield the operations between two sequence numbers, with their rows as text."""
         return map(decode_operation, filter(None, map(self.line, range(after_seq + 1, last_seq + 1))))
 
-    async def read_lines(self, after_seq: int, limit: int, limit_bytes: int) -> list[bytes]:
+    def read_lines(self, after_seq: int, limit: int, limit_bytes: int) -> list[bytes]:
         """Return lines that follow a sequence number, oldest first, with one read a segment.
 
-        Up to `limit` of them, fewer when they begin more than `limit_bytes` behind the first one. Other tasks run while
-        a long line is read.
+        Up to `limit` of them, fewer when they begin more than `limit_bytes` behind the first one.
         """
         lines: list[bytes] = []
-        for segment, offsets in self._find_offsets(after_seq, limit, limit_bytes):
-            lines += self._split_lines(segment, offsets, await self._log.line_at_async(segment, offsets[-1]))
+        for segment, seqs in self._find_lines(after_seq, limit, limit_bytes):
+            if len(seqs) == 1:
+                # It may have many megabytes, so it is not copied.
+                lines.append(self._read_bytes(seqs[0], 0))
+                continue
+            first, last = self._offset(seqs[0]), self._offset(seqs[-1]) + self._length(seqs[-1])
+            data = self._log.read(segment, first, last)
+            starts = [(self._offset(seq) - first, self._length(seq)) for seq in seqs]
+            lines += [data[start : start + length] for start, length in starts]
         return lines
 
-    def _find_offsets(self, after_seq: int, limit: int, limit_bytes: int) -> list[tuple[int, list[int]]]:
-        """Return where the lines of `read_lines` begin, by segment."""
-        first_place = after_seq - self.base_seq
-        places = [place for place in self._places[first_place : first_place + limit] if place]
-        places = [place for place in places if place - places[0] <= limit_bytes]
-        by_segment = groupby(places, key=lambda place: place >> _OFFSET_BITS)
-        return [(segment, [place & _OFFSET_MASK for place in group]) for segment, group in by_segment]
+    def _find_lines(self, after_seq: int, limit: int, limit_bytes: int) -> list[tuple[int, list[int]]]:
+        """Return the operations of `read_lines`, by segment."""
+        seqs = [seq for seq in range(after_seq + 1, min(after_seq + limit, self.last_seq) + 1) if self._location(seq)]
+        seqs = [seq for seq in seqs if self._location(seq) - self._location(seqs[0]) <= limit_bytes]
+        by_segment = groupby(seqs, key=lambda seq: self._location(seq) >> _OFFSET_BITS)
+        return [(segment, list(group)) for segment, group in by_segment]
 
-    def _split_lines(self, segment: int, offsets: Sequence[int], last_line: bytes) -> list[bytes]:
-        if len(offsets) == 1:
-            # It may have many megabytes, so it is not copied.
-            return [last_line]
-        first = offsets[0]
-        data = self._log.read(segment, first, offsets[-1]) + last_line
-        # Each line ends at its own newline: a damaged line may be between two of them.
-        return [data[offset - first : data.find(b"\n", offset - first) + 1] for offset in offsets]
+    def _read_bytes(self, seq: int, start: int) -> bytes:
+        """Return the line of an operation from its byte `start` on, in one read; fewer bytes if the file is shorter."""
+        offset = self._offset(seq)
+        return self._log.read(self._location(seq) >> _OFFSET_BITS, offset + start, offset + self._length(seq))
+
+    def _length(self, seq: int) -> int:
+        return self._lengths[seq - self.base_seq - 1]
+
+    def _offset(self, seq: int) -> int:
+        return self._location(seq) & _OFFSET_MASK
 
     def _location(self, seq: int) -> int:
         return self._places[seq - self.base_seq - 1] if self.base_seq < seq <= self.last_seq else 0
