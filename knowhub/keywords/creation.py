@@ -335,6 +335,10 @@ class KeywordCreation:
         return WrittenRow(shown, operation_id, reply.get("degraded", ()), reply.get("decided", {}))
 
 
+# What an attempt answers that would write.
+_WRITES = Unchanged()
+
+
 async def commit_with_root(
     store: KeywordStore, ctx: RequestContext, decide: Decide[View], key: IdempotencyKey | None = None
 ) -> Outcome:
@@ -345,9 +349,14 @@ async def commit_with_root(
     if find_keyword(store.view(ctx.account), ROOT_ID) is None:
         # Another process may have created it.
         await store.refresh(ctx.account)
-    view = store.view(ctx.account)
-    if find_keyword(view, ROOT_ID) is None:
-        if isinstance(outcome := decide(view), Unchanged):
+    if find_keyword(store.view(ctx.account), ROOT_ID) is None:
+
+        def attempt(view: View) -> Unchanged:
+            outcome = decide(view)
+            return outcome if isinstance(outcome, Unchanged) else _WRITES
+
+        outcome = await store.commit(ctx.account, ctx.actor, LongDecision(attempt))
+        if outcome is not _WRITES:
             return outcome
         await make_root(store, ctx)
     return await store.commit(ctx.account, ctx.actor, decide, key)
