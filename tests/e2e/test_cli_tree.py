@@ -73,7 +73,7 @@ def test_the_example_is_loaded_and_found_in_every_spelling(tmp_path: Path) -> No
             assert (found["status"], found["node"]["name"]) == ("matched", "数据库")
         metrics = httpx.get(f"{url}/api/keywords/metrics").json()
         assert cli.json("tree", "metrics") == metrics
-        assert (metrics["nodes"], metrics["links"], metrics["orphan_count"]) == (493, 380, 0)
+        assert (metrics["nodes"], metrics["links"], metrics["orphan_info_count"]) == (493, 380, 0)
         named = {one["token"] for one in metrics["duplicates"]}
         assert named == {"java", "python", "swift", "token", "会话", "苹果", "亚马逊"}
 

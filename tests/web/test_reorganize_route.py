@@ -195,4 +195,4 @@ async def test_the_figures_of_a_tree_are_those_of_what_the_caller_sees(api: http
     assert seen["depths"] == {"0": 1, "1": 2, "2": 2}
     assert seen["missing_descriptions"] == {"count": 2, "rate": 0.5}
     assert seen["duplicates"] == [{"token": "日志", "ids": [made["first"]["id"], made["second"]["id"]]}]
-    assert (seen["orphan_count"], seen["deep_count"], seen["fan_out"]["max"]) == (0, 0, 2)
+    assert (seen["orphan_info_count"], seen["deep_count"], seen["fan_out"]["max"]) == (0, 0, 2)

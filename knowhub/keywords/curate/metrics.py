@@ -9,7 +9,14 @@ from knowhub.core.operation import View
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import tree
 from knowhub.keywords.model import ROOT_ID, Node
-from knowhub.keywords.tree import find_info, list_keywords, list_links_of_keyword
+from knowhub.keywords.tree import (
+    find_info,
+    find_keyword,
+    list_keywords,
+    list_links_of_info,
+    list_links_of_keyword,
+    list_newest_infos,
+)
 
 DEEP_LEVEL = 6
 MAX_LISTED = 100
@@ -37,7 +44,10 @@ class TreeMetrics:
         self._depths: Counter[int] = Counter({0: 1})
         self._widths: Counter[int] = Counter()
         self._widest: list[tuple[int, int, Node]] = []
+        self._with_infos: set[str] = set()
+        self._with_children: set[str] = set()
         self._orphans: list[str] = []
+        self._orphan_keywords = self._orphan_infos = 0
         self._deep: list[tuple[int, int, Node]] = []
 
     def count(self) -> Iterator[int]:
@@ -53,6 +63,15 @@ class TreeMetrics:
         for node in self._seen:
             self._add_position(node)
             yield 1
+        for node in self._seen:
+            is_used = node.id in self._with_infos or node.id in self._with_children
+            if not is_used or self._levels[node.id] is None:
+                self._orphan_keywords += 1
+                self._list_orphan(node.id)
+        for info in list_newest_infos(self._view):
+            if self._ctx.sees(info.audience):
+                self._add_info(info.id)
+            yield 1
 
     def get_result(self) -> dict[str, Any]:
         """Return the figures. Lists show the worst items; the counts are complete."""
@@ -66,8 +85,10 @@ class TreeMetrics:
             "leaves": self._leaves,
             "max_depth": max(self._depths),
             "depths": {str(level): self._depths[level] for level in sorted(self._depths)},
-            "orphan_count": len(self._orphans),
-            "orphans": self._orphans[:MAX_LISTED],
+            "orphan_count": self._orphan_keywords + self._orphan_infos,
+            "orphan_keyword_count": self._orphan_keywords,
+            "orphan_info_count": self._orphan_infos,
+            "orphans": self._orphans,
             "missing_descriptions": {
                 "count": self._undescribed,
                 "rate": round(self._undescribed / nodes, 4) if nodes else 0.0,
@@ -92,26 +113,41 @@ class TreeMetrics:
             if first is not node:
                 self._doubles.setdefault(token, [first]).append(node)
         links = list_links_of_keyword(self._view, node.id)
-        if self._ctx.unrestricted:
-            self._links += len(links)
-        else:
+        infos = len(links)
+        if not self._ctx.unrestricted:
             summaries = (find_info(self._view, link.info_id) for link in links)
-            self._links += sum(
+            infos = sum(
                 summary is not None and summary.live and self._ctx.sees(summary.audience) for summary in summaries
             )
+        self._links += infos
+        if infos:
+            self._with_infos.add(node.id)
         return 1 + len(links)
 
     def _add_position(self, node: Node) -> None:
-        """Count a keyword at its level, once all parents are known."""
+        """Count a keyword at its level, once all parents and links are known."""
         level = self._get_level(node.id)
-        if level is None:
-            self._orphans.append(node.id)
-        else:
+        if level is not None:
             self._depths[level] += 1
             if level > DEEP_LEVEL:
                 self._deep.append((level, -node.ordinal, node))
         self._add_width(node)
         self._leaves += not self._child_counts[node.id]
+        # A visible keyword may be below a hidden one.
+        above = node.parent_id
+        while above is not None and above not in self._with_children:
+            self._with_children.add(above)
+            above = self._parents.get(above)
+
+    def _add_info(self, info_id: str) -> None:
+        keywords = (find_keyword(self._view, link.keyword_id) for link in list_links_of_info(self._view, info_id))
+        if not any(node is not None and node.live and self._ctx.sees(node.audience) for node in keywords):
+            self._orphan_infos += 1
+            self._list_orphan(info_id)
+
+    def _list_orphan(self, row_id: str) -> None:
+        if len(self._orphans) < MAX_LISTED:
+            self._orphans.append(row_id)
 
     def _get_level(self, keyword_id: str) -> int | None:
         """Return how many visible ancestors a keyword has; None if it is not below the root."""

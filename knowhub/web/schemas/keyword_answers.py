@@ -282,8 +282,10 @@ class TreeMetrics(Answer):
     leaves: int
     max_depth: int
     depths: dict[str, int] = Field(description="The number of keywords at each level.")
-    orphan_count: int
-    orphans: list[str] = Field(description="Up to 100 keywords that are not below the root.")
+    orphan_count: int = Field(description="Keywords and infos that lead to nothing: the two numbers below.")
+    orphan_keyword_count: int = Field(description="Keywords with nothing below them and no info on them.")
+    orphan_info_count: int = Field(description="Infos on no keyword.")
+    orphans: list[str] = Field(description="Up to 100 ids of them, keywords first.")
     missing_descriptions: MissingDescriptions
     fan_out: FanOut
     deep_count: int

@@ -38,7 +38,28 @@ def test_levels_and_leaves_are_counted_below_the_root() -> None:
 
     assert (figures["nodes"], figures["leaves"]) == (5, 3)
     assert (figures["depths"], figures["max_depth"]) == ({"0": 1, "1": 2, "2": 2, "3": 1}, 3)
-    assert figures["orphans"] == figures["deep"] == figures["duplicates"] == []
+    assert figures["deep"] == figures["duplicates"] == []
+
+
+def test_empty_keywords_and_infos_on_no_keyword_are_orphans() -> None:
+    view = tree_of({"语言": {"Python": {}, "Go": {}}})
+    for info_id in ("on Python", "on nothing", "on what is gone"):
+        view.put_info(info_id)
+    view.link(Link("on Python", view.id_of("Python"), RelationType.PRIMARY))
+    gone = view.put("gone")
+    view.link(Link("on what is gone", gone.id, RelationType.PRIMARY))
+    view.drop(gone.id)
+
+    figures = measured(view)
+
+    assert figures["orphans"] == [view.id_of("Go"), "on what is gone", "on nothing"]
+    assert (figures["orphan_keyword_count"], figures["orphan_info_count"], figures["orphan_count"]) == (1, 2, 3)
+
+
+def test_of_many_orphans_the_first_hundred_are_listed() -> None:
+    figures = measured(tree_of({str(number): {} for number in range(101)}))
+
+    assert (figures["orphan_count"], len(figures["orphans"])) == (101, 100)
 
 
 def test_what_hangs_on_nothing_is_an_orphan_with_all_below_it() -> None:
@@ -50,8 +71,8 @@ def test_what_hangs_on_nothing_is_an_orphan_with_all_below_it() -> None:
 
     figures = measured(view)
 
-    assert figures["orphans"] == ["k1", "k2", stray.id, "k5", "k6"]
-    assert (figures["orphan_count"], figures["nodes"], figures["depths"]) == (5, 6, {"0": 1, "1": 1})
+    assert figures["orphans"] == ["k1", "k2", view.id_of("工具"), stray.id, "k5", "k6"]
+    assert (figures["orphan_count"], figures["nodes"], figures["depths"]) == (6, 6, {"0": 1, "1": 1})
 
 
 def test_an_undescribed_keyword_counts_in_the_rate() -> None:
@@ -114,7 +135,7 @@ def test_what_the_caller_cannot_see_counts_nowhere_and_makes_no_orphans() -> Non
 
     seen, all_of_it = measured(view, ANN), measured(view)
 
-    assert (seen["nodes"], seen["orphans"], seen["duplicates"], seen["links"]) == (2, [], [], 1)
+    assert (seen["nodes"], seen["orphan_count"], seen["duplicates"], seen["links"]) == (2, 0, [], 1)
     assert (all_of_it["nodes"], all_of_it["links"], all_of_it["duplicate_count"]) == (4, 2, 1)
     # What stands between is there for those who see it.
     assert (seen["depths"], all_of_it["depths"]) == ({"0": 1, "1": 1, "2": 1}, {"0": 1, "1": 1, "2": 2, "3": 1})
@@ -129,9 +150,9 @@ def test_a_link_counts_where_its_info_is_seen(live: bool) -> None:
     assert measured(view, ANN)["links"] == int(live)
 
 
-def test_each_keyword_is_a_step_with_its_links_as_work() -> None:
+def test_each_keyword_is_a_step_with_its_links_as_work_and_each_info_is_one() -> None:
     view = tree_of({"a": {}, "b": {}})
     view.put_info("i-1")
     view.link(Link("i-1", "k0", RelationType.PRIMARY))
 
-    assert list(TreeMetrics(view, local()).count()) == [2, 1, 1, 1]
+    assert list(TreeMetrics(view, local()).count()) == [2, 1, 1, 1, 1]
