@@ -151,7 +151,10 @@ def _metric_rows(figures: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "links of infos", str(figures["links"])
     yield "depth", ", ".join(f"{count} on level {level}" for level, count in figures["depths"].items())
     yield "too deep", _count_with_names(figures["deep_count"], (node["name"] for node in figures["deep"]))
-    yield "orphans", f"{figures['orphan_keyword_count']} empty keywords, {figures['orphan_info_count']} infos on no keyword"
+    yield (
+        "orphans",
+        f"{figures['orphan_keyword_count']} empty keywords, {figures['orphan_info_count']} infos on no keyword",
+    )
     yield "without a description", f"{missing['count']} ({missing['rate']:.1%})"
     yield "children", f"{fan_out['mean']} on average, {fan_out['max']} at most, half have {fan_out['p50']} or fewer"
     yield "widest", ", ".join(f"{node['name']} {node['children']}" for node in fan_out["widest"])

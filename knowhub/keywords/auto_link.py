@@ -70,8 +70,9 @@ class KeywordMatcher:
     def match_text(self, ctx: RequestContext, content: str) -> AutoLinks:
         """Link the keywords that a text surely names, as RELATED, without a model.
 
-        A name of several keywords, of one letter, or of an English word that is spelt otherwise may mean something
-        else: such a keyword is linked only if its neighbours share words with the text.
+        A name of several keywords, of one letter, of two characters that are a part of another word, or of an English
+        word that is spelt otherwise may mean something else: such a keyword is linked only if its neighbours share
+        words with the text.
         """
         view = self._store.view(ctx.account)
         words: set[str] | None = None
@@ -110,7 +111,9 @@ class KeywordMatcher:
         def named(token: str) -> list[Node]:
             return [node for node in find_by_token(view, token) if ctx.sees(node.audience)]
 
-        for mention in find_mentions(content, self._text.tokens, lambda token: bool(named(token))):
+        for mention in find_mentions(
+            content, self._text.tokens, lambda token: bool(named(token)), words_of=self._text.words
+        ):
             yield mention, named(mention.token)
 
     def _find_named_keywords(self, view: View, ctx: RequestContext, content: str) -> list[Node]:
@@ -167,7 +170,7 @@ class KeywordMatcher:
 
 
 def _is_doubtful(mention: Mention, *, is_exact: bool, is_english: bool) -> bool:
-    if len(mention.token) == 1:
+    if len(mention.token) == 1 or mention.is_part:
         return True
     return is_english and mention.word.isascii() and mention.word.isalpha() and not is_exact
 

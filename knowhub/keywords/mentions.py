@@ -10,6 +10,7 @@ from knowhub.core.unicode_forms import normalize
 
 TokensOf: TypeAlias = Callable[[str], list[str]]
 Known: TypeAlias = Callable[[str], bool]
+WordsOf: TypeAlias = Callable[[str], list[str]]
 
 LIMIT: Final = 50
 
@@ -46,14 +47,19 @@ _PIECES: Final = re.compile(
 _JOINT: Final = re.compile(r"[ \t]?(?:[-‐‑_/.&'’·・\n]|[\u200d\ufe0f]{1,2})?[ \t]?")
 _SENTENCE_END: Final = re.compile(r"\.\s")
 _MIN_PLURAL: Final = 4
+_PAIR: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """A known name in a text: its normal form, and the word as it is spelt if it is one word."""
+    """A known name in a text: its normal form, and the word as it is spelt if it is one word.
+
+    `is_part` is set for two Chinese characters that are no word of their own there, as 关键 in 网关键盘.
+    """
 
     token: str
     word: str
+    is_part: bool = False
 
 
 class _Segment(NamedTuple):
@@ -75,17 +81,20 @@ def find_names(content: str, tokens_of: TokensOf, known: Known, limit: int = LIM
     return [mention.token for mention in find_mentions(content, tokens_of, known, limit)]
 
 
-def find_mentions(content: str, tokens_of: TokensOf, known: Known, limit: int = LIMIT) -> list[Mention]:
+def find_mentions(
+    content: str, tokens_of: TokensOf, known: Known, limit: int = LIMIT, words_of: WordsOf = list
+) -> list[Mention]:
     """List the known names in the first 8,192 characters, each once, in text order.
 
     A name has up to five words, or up to twelve characters of a script without spaces, or both (`Python装饰器`). Words
     match as a whole: `java` is not in `javascript`. A name inside a longer known name does not count, nor does a
-    single Chinese character inside a run: 水 is not in 水平. An English plural is its singular.
+    single Chinese character inside a run: 水 is not in 水平. An English plural is its singular. `words_of` splits a
+    phrase into words, for `Mention.is_part`; by default each character is one.
     """
     text = normalize("NFKC", content[:_READ_CHARS])[:_READ_CHARS]
     found: dict[str, Mention] = {}
     for phrase in _split_into_phrases(text, tokens_of):
-        for mention in _match_phrase(phrase, known):
+        for mention in _match_phrase(phrase, known, words_of):
             found.setdefault(mention.token, mention)
             if len(found) >= limit:
                 return list(found.values())
@@ -134,7 +143,7 @@ def _make_segments(match: re.Match[str], form: Callable[[str], str]) -> list[_Se
     return [_Segment(opening, inner, is_unspaced=False, is_alone=True, text=text)]
 
 
-def _match_phrase(phrase: list[_Segment], known: Known) -> Iterator[Mention]:
+def _match_phrase(phrase: list[_Segment], known: Known, words_of: WordsOf) -> Iterator[Mention]:
     """Yield the longest known name at each segment, unless it ends inside an earlier match."""
     joined = "".join(piece.inner for piece in phrase)
     offsets = list(accumulate((len(piece.inner) for piece in phrase), initial=0))
@@ -151,8 +160,21 @@ def _match_phrase(phrase: list[_Segment], known: Known) -> Iterator[Mention]:
                 is_known = known(token)
             if is_known:
                 covered = end
-                yield Mention(token, piece.text if end == start + 1 else "")
+                is_pair = len(token) == _PAIR and end == start + _PAIR and piece.is_unspaced
+                is_part = is_pair and _is_part_of_word(words_of(joined), begin)
+                yield Mention(token, piece.text if end == start + 1 else "", is_part)
                 break
+
+
+def _is_part_of_word(words: list[str], begin: int) -> bool:
+    """Return whether two characters from `begin` on are neither a word nor half of a compound such as 事务处理."""
+    end = 0
+    for word in words:
+        start, end = end, end + len(word)
+        if end > begin:
+            is_at_edge = begin == start or begin + _PAIR == end
+            return not (begin + _PAIR <= end and is_at_edge and len(word) - _PAIR != 1)
+    return False
 
 
 def _is_plural(word: str) -> bool:

@@ -22,5 +22,8 @@ class KeywordText(Protocol):
     def spellings(self, text: str) -> list[str]:
         """Return how `text` is spelt in pinyin in full, a part of `pinyin`."""
 
+    def words(self, text: str) -> list[str]:
+        """Return the words of a text without spaces, such as Chinese, in order; joined they are the text."""
+
     def terms(self, text: str) -> list[str]:
         """Return the words of `text`, each once, for lexical candidates."""

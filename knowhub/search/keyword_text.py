@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Final, TypeAlias
 
 import opencc
+import rjieba
 
 from knowhub.core.unicode_forms import normalize
 from knowhub.search.analysis import index_terms
@@ -52,6 +53,9 @@ class KeywordTextRules:
 
     def spellings(self, text: str) -> list[str]:
         return _list_first(_list_pinyin(text, initials=False))
+
+    def words(self, text: str) -> list[str]:
+        return list(rjieba.cut(text))
 
     def terms(self, text: str) -> list[str]:
         return list(islice(dict.fromkeys(index_terms(text)), _MAX_TERMS))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowhub.keywords.mentions import find_names
+from knowhub.keywords.mentions import find_mentions, find_names
 from knowhub.search.keyword_text import KeywordTextRules
 
 RULES = KeywordTextRules()
@@ -91,6 +91,26 @@ def test_names_that_overlap_are_both_found() -> None:
 
 def test_one_character_counts_where_it_stands_alone() -> None:
     assert named("水 是什么", "水") == ["水"]
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "is_part"),
+    [
+        ("网关键盘", "关键", True),
+        ("大学生物课", "学生", True),
+        ("信用卡还款", "信用", True),
+        ("换了信用卡", "信用", True),
+        ("查信用", "信用", False),
+        ("公司事务处理", "事务", False),
+        ("数据库事务", "事务", False),
+        ("分布式缓存", "缓存", False),
+        ("用 Redis缓存数据", "缓存", False),
+    ],
+)
+def test_two_chinese_characters_of_other_words_are_told_apart(content: str, name: str, is_part: bool) -> None:
+    found = find_mentions(content, RULES.tokens, {name}.__contains__, words_of=RULES.words)
+
+    assert [(mention.token, mention.is_part) for mention in found] == [(name, is_part)]
 
 
 def test_names_come_once_each_in_their_order_up_to_the_limit() -> None:

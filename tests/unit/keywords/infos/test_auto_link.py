@@ -192,3 +192,15 @@ async def test_a_doubtful_name_is_linked_only_where_its_neighbours_speak_for_it(
 
     rows = [orjson.loads(row) for row, _, _ in await hub.infos.list_keywords(ANN, created.row["id"])]
     assert [row["parent_id"] for row in rows] == [branches[name] for name in linked]
+
+
+async def test_two_characters_inside_other_words_are_linked_only_with_support(hub: Hub) -> None:
+    parent = await hub.keyword("金融")
+    await hub.keyword("信用", parent_id=parent)
+    await hub.keyword("贷款", parent_id=parent)
+
+    unsupported = await hub.info("信用卡丢了", auto_link=True)
+    supported = await hub.info("信用卡和贷款", auto_link=True)
+
+    assert await hub.names_of(unsupported) == {}
+    assert set(await hub.names_of(supported)) == {"信用", "贷款"}
