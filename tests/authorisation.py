@@ -120,6 +120,7 @@ ROWS: Final[dict[tuple[str, str], list[Asked]]] = {
     ("GET", f"{KNOWLEDGE}/{{knowledge_id}}/access"): asked(Need.SIGHT, tells=_KNOWLEDGE),
     # Keywords
     ("GET", f"{KEYWORDS}/search"): asked(Need.KEY, query="q=matrix%20tree", uses=(_KEYWORD,), tells=_KEYWORD),
+    ("GET", KEYWORDS): asked(Need.KEY, query="limit=1000", uses=(_KEYWORD,), tells=_KEYWORD),
     ("POST", KEYWORDS): asked(Need.WRITER, 201, body=sent(**_PLAIN_KEYWORD)),
     ("POST", f"{KEYWORDS}/batch"): asked(Need.WRITER, 201, body=sent(items=[{"name": "saved by the matrix"}])),
     ("GET", f"{KEYWORDS}/metrics"): asked(Need.KEY, uses=(_KEYWORD,)),

@@ -47,7 +47,7 @@ async def shown(service: KeywordService, keyword_id: str, ctx: RequestContext = 
 
 async def names_below(service: KeywordService, keyword_id: str = ROOT_ID, ctx: RequestContext = ANN) -> list[str]:
     """Return the names of a keyword's children."""
-    return [orjson.loads(child)["name"] for child in await service.list_children(ctx, keyword_id)]
+    return [orjson.loads(child)["name"] for child in (await service.list_children(ctx, keyword_id)).records]
 
 
 async def ops(store: MemoryStore) -> list[str]:

@@ -236,15 +236,17 @@ class InfoService(OwnedRows):
         await self._store.refresh(ctx.account)
         view = self._store.view(ctx.account)
         rendering.require_node(view, ctx, keyword_id)
+        # With descendants it would depend on too many rows to be cached.
+        caches = None if query.descendants else self._caches
         key = rendering.make_page_key(ctx, keyword_id, query)
-        kept: Sequence[bytes] | None = self._caches.get(key) if self._caches is not None else None
+        kept: Sequence[bytes] | None = caches.get(key) if caches is not None else None
         if kept is not None:
             return kept
         page = rendering.get_info_page(view, ctx, keyword_id, query)
-        rows = rendering.render_linked_infos(view, keyword_id, page.shown)
-        if self._caches is not None and len(page.examined) <= rendering.MAX_USES:
+        rows = rendering.render_linked_infos(view, ctx, keyword_id, query, page.shown)
+        if caches is not None and len(page.examined) <= rendering.MAX_USES:
             uses = [(ctx.account, used) for used in (keyword_id, *page.examined)]
-            self._caches.put(key, rows, INFOS_TTL_S, uses)
+            caches.put(key, rows, INFOS_TTL_S, uses)
         return rows
 
     async def list_keywords(self, ctx: RequestContext, info_id: str) -> list[tuple[bytes, RelationType, str]]:

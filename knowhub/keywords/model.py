@@ -129,12 +129,21 @@ class LinkRequest:
 
 @dataclass(frozen=True, slots=True)
 class InfoQuery:
-    """A request for a page of a keyword's infos; `page` counts from 0."""
+    """A request for a page of a keyword's infos; `page` counts from 0. With `descendants` those below it count too."""
 
     relation: RelationType | None = None
     page: int = 0
     size: int = PAGE_SIZE
     sort: InfoSort = InfoSort.TIME
+    descendants: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class KeywordPage:
+    """A page of keywords as JSON text, and the position from which the next page goes on; None on the last."""
+
+    records: Sequence[bytes]
+    position: int | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,9 @@
 """Rows as answers show them: keywords with the fields computed from the tree, and pages of infos."""
 
+import heapq
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import islice
@@ -13,7 +14,18 @@ from knowhub.core.operation import Row, View
 from knowhub.core.owned_rows import OwnedSummary, RowTextPage
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import fields, tree
-from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, ROOT_ID, InfoQuery, Node, make_link_id
+from knowhub.keywords.model import (
+    INFOS,
+    KEYWORDS,
+    LINKS,
+    RELATION_RANKS,
+    ROOT_ID,
+    InfoQuery,
+    InfoSort,
+    Node,
+    RelationType,
+    make_link_id,
+)
 from knowhub.keywords.paths import join_names
 from knowhub.keywords.tree import (
     count_children,
@@ -173,6 +185,7 @@ def count_visible_infos(view: View, ctx: RequestContext, keyword_id: str) -> int
 
 
 MAX_SIZE = 1_000
+MAX_NODES = 10_000
 MAX_SHOWN_BYTES = 1024 * 1024
 MAX_PAGE_BYTES = 64 * 1024 * 1024
 MAX_USES = 5_000
@@ -198,7 +211,7 @@ def get_info_page(view: View, ctx: RequestContext, keyword_id: str, query: InfoQ
     shown: list[OwnedSummary] = []
     examined: list[str] = []
     visible = 0
-    for summary in list_infos_of_keyword(view, keyword_id, query):
+    for summary in _list_infos(view, ctx, keyword_id, query):
         examined.append(summary.id)
         if not _is_visible(ctx, summary):
             continue
@@ -208,6 +221,32 @@ def get_info_page(view: View, ctx: RequestContext, keyword_id: str, query: InfoQ
         if visible == end:
             break
     return LinkedInfoPage(shown, examined)
+
+
+def list_visible_subtree(view: View, ctx: RequestContext, keyword_id: str) -> list[str]:
+    """Return the ids of a keyword and of its visible descendants. Raises InvalidInput for more than 10,000."""
+    walked = [keyword_id]
+    for above in walked:
+        walked += [child.id for child in list_children(view, above)]
+        if len(walked) > MAX_NODES:
+            raise InvalidInput.of("descendants", f"takes in more than {MAX_NODES} keywords; begin lower")
+    return [item for item in walked if get_visible_node(view, ctx, item) is not None]
+
+
+def _list_infos(view: View, ctx: RequestContext, keyword_id: str, query: InfoQuery) -> Iterator[OwnedSummary]:
+    if not query.descendants:
+        yield from list_infos_of_keyword(view, keyword_id, query)
+        return
+    keyword_ids = list_visible_subtree(view, ctx, keyword_id)
+    by_relation = query.relation is None and query.sort is InfoSort.RELEVANCE
+    parts = [replace(query, relation=relation) for relation in RelationType] if by_relation else [query]
+    seen: set[str] = set()
+    for part in parts:
+        infos = (list_infos_of_keyword(view, item, part) for item in keyword_ids)
+        for info in heapq.merge(*infos, key=lambda info: -info.ordinal):
+            if info.id not in seen:
+                seen.add(info.id)
+                yield info
 
 
 def render_infos(view: View, summaries: Iterable[OwnedSummary]) -> list[bytes]:
@@ -228,17 +267,29 @@ def render_first_infos(view: View, summaries: Iterable[OwnedSummary]) -> list[by
     return rows
 
 
-def render_linked_infos(view: View, keyword_id: str, summaries: Iterable[OwnedSummary]) -> list[bytes]:
-    """Return infos as JSON text with the `relation` and `created_by` of their link. Raises TooLarge over 64 MiB."""
+def render_linked_infos(
+    view: View, ctx: RequestContext, keyword_id: str, query: InfoQuery, summaries: Iterable[OwnedSummary]
+) -> list[bytes]:
+    """Return infos as JSON text with the `relation` and `created_by` of their link. Raises TooLarge over 64 MiB.
+
+    With descendants it is the strongest link to one of them, and `keyword_id` names the keyword.
+    """
     rows = []
     size = 0
+    below = set(list_visible_subtree(view, ctx, keyword_id)) if query.descendants else set()
+    told = ("relation", "created_by", "keyword_id") if query.descendants else ("relation", "created_by")
     for summary in summaries:
-        raw, link = view.raw(INFOS, summary.id), view.get(LINKS, make_link_id(summary.id, keyword_id))
+        raw, target = view.raw(INFOS, summary.id), keyword_id
+        if query.descendants:
+            links = [link for link in tree.list_links_of_info(view, summary.id) if link.keyword_id in below]
+            links = [link for link in links if query.relation in {None, link.relation}]
+            target = min(links, key=lambda link: RELATION_RANKS[link.relation]).keyword_id
+        link = view.get(LINKS, make_link_id(summary.id, target))
         size += len(raw or b"")
         if size > MAX_PAGE_BYTES:
             raise TooLarge(f"this page has more than {MAX_PAGE_BYTES} bytes of infos; ask for a smaller size")
         if raw is not None and link is not None:
-            details = {name: link[name] for name in ("relation", "created_by")}
+            details = {name: link[name] for name in told}
             rows.append(raw[:-1] + b"," + json.dumps(details, ensure_ascii=False).encode()[1:])
     return rows
 

@@ -1,7 +1,8 @@
 """The verbs on keywords: create, get, change, move, merge, delete, alias."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,17 +10,26 @@ from knowhub.core import permissions
 from knowhub.core.errors import Conflict, InvalidInput
 from knowhub.core.ids import Ids
 from knowhub.core.operation import Committed, Decide, Draft, IdempotencyKey, Unchanged, View, get_operation
-from knowhub.core.owned_rows import RowText
+from knowhub.core.owned_rows import RowText, Scan, list_visible
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords import edits, keyword_rules, rendering
 from knowhub.keywords.creation import KeywordCreation, commit_with_root, make_root
-from knowhub.keywords.model import InfoPolicy, NewKeyword, TreeOptions, WrittenBatch, WrittenRow
+from knowhub.keywords.model import (
+    ROOT_ID,
+    InfoPolicy,
+    KeywordPage,
+    NewKeyword,
+    Node,
+    TreeOptions,
+    WrittenBatch,
+    WrittenRow,
+)
 from knowhub.keywords.paths import find_by_path
 from knowhub.keywords.ports import KeywordStore, KeywordText
 from knowhub.keywords.search.agent import KeywordAgent
+from knowhub.keywords.tree import KEYWORD_TABLE
 
 MAX_DEPTH = 50
-MAX_NODES = 10_000
 _ROWS_A_TURN = 500
 
 
@@ -77,20 +87,45 @@ class KeywordService:
         node = rendering.require_node(view, ctx, keyword_id)
         return RowText(rendering.render_keyword(view, ctx, node, with_children=True), node.version)
 
-    async def list_children(self, ctx: RequestContext, keyword_id: str) -> list[bytes]:
-        """Return the live children of a keyword, oldest first. Raises NotFound."""
+    async def list_newest(self, ctx: RequestContext, prefix: str, limit: int, before: int | None = None) -> KeywordPage:
+        """Return a page of the keywords whose name, an alias or its pinyin begins with `prefix`, newest first.
+
+        Without a prefix all keywords but the root are listed.
+        """
+        await self._store.refresh(ctx.account)
+        forms = tuple(self._text.tokens(prefix))
+
+        def accept(_view: View, node: Node) -> bool:
+            names = (*node.tokens, *node.pinyin)
+            return node.id != ROOT_ID and (not prefix or any(name.startswith(forms) for name in names))
+
+        def scan(view: View, last: Node | None) -> Iterator[Node]:
+            return view.newest(KEYWORD_TABLE, before if last is None else last.ordinal)
+
+        found = await list_visible(self._store, ctx, Scan(KEYWORD_TABLE, scan), limit + 1, accept)
+        view = self._store.view(ctx.account)
+        rows = [rendering.render_keyword(view, ctx, node, with_children=True) for node in found[:limit]]
+        return KeywordPage(rows, found[limit - 1].ordinal if len(found) > limit else None)
+
+    async def list_children(
+        self, ctx: RequestContext, keyword_id: str, limit: int | None = None, after: int | None = None
+    ) -> KeywordPage:
+        """Return a page of the live children of a keyword, oldest first; all without a limit. Raises NotFound."""
         view = await self._view(ctx)
         rendering.require_node(view, ctx, keyword_id)
         level = rendering.get_level(view, ctx, keyword_id) + 1
         shown = []
-        for number, child in enumerate(rendering.list_visible_children(view, ctx, keyword_id), 1):
+        children = rendering.list_visible_children(view, ctx, keyword_id)
+        start = 0 if after is None else bisect_right(children, after, key=lambda child: child.ordinal)
+        end = len(children) if limit is None else min(start + limit, len(children))
+        for number, child in enumerate(children[start:end], 1):
             # It may have been deleted while other requests ran.
             node = rendering.get_visible_node(view, ctx, child.id)
             if node is not None:
                 shown.append(rendering.render_keyword(view, ctx, node, with_children=True, level=level))
             if number % _ROWS_A_TURN == 0:
                 await asyncio.sleep(0)
-        return shown
+        return KeywordPage(shown, children[end - 1].ordinal if end < len(children) else None)
 
     async def get_path(self, ctx: RequestContext, keyword_id: str) -> list[bytes]:
         """Return the keywords from the root to this one. Raises NotFound."""
@@ -114,8 +149,10 @@ class KeywordService:
             if above["level"] - top["level"] < depth:
                 above["children_nodes"] = _render_children(view, ctx, above)
                 waiting += above["children_nodes"]
-                if len(waiting) > MAX_NODES:
-                    raise InvalidInput.of("depth", f"takes in more than {MAX_NODES} keywords; lower it, or begin lower")
+                if len(waiting) > rendering.MAX_NODES:
+                    raise InvalidInput.of(
+                        "depth", f"takes in more than {rendering.MAX_NODES} keywords; lower it, or begin lower"
+                    )
             if number % _ROWS_A_TURN == 0:
                 await asyncio.sleep(0)
         return top

@@ -156,7 +156,7 @@ def list_links_of_keyword(view: View, keyword_id: str) -> Sequence[Link]:
 
 
 def list_infos_of_keyword(view: View, keyword_id: str, query: InfoQuery) -> Iterator[OwnedSummary]:
-    """Yield the infos of a keyword, of the query's relation and in its order, without paging."""
+    """Yield the infos of a keyword, of the query's relation and in its order, without paging or descendants."""
     relations = [query.relation] if query.relation is not None else list(RelationType)
     if query.relation is None and query.sort is not InfoSort.RELEVANCE:
         links = view.scan_desc(BY_KEYWORD, (keyword_id,))

@@ -147,7 +147,7 @@ class KeywordMethods:
         """Return the children of a keyword, the oldest first. Raises NotFound."""
         keyword_id = check_id("id", id)
         rows = self._thread.run(lambda hub, ctx: hub.keywords.tree.list_children(ctx, keyword_id))
-        return [make_node(row) for row in rows]
+        return [make_node(row) for row in rows.records]
 
     def get_path(self, id: str) -> list[KeywordNode]:
         """Return the keywords from the root to this one. Raises NotFound."""

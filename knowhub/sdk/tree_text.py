@@ -44,8 +44,12 @@ class TreeText:
         """Return the full pinyin of a text."""
         return self._rules.spellings(text)
 
+    def words(self, text: str) -> list[str]:
+        """Return the words of a text without spaces, in order."""
+        return self._rules.words(text)
+
     def terms(self, text: str) -> list[str]:
-        """Return the words of a text."""
+        """Return the words of a text, each once."""
         return self._rules.terms(text)
 
 

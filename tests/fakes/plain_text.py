@@ -19,5 +19,8 @@ class PlainText:
     def spellings(self, text: str) -> list[str]:
         return self.pinyin(text)[:1]
 
+    def words(self, text: str) -> list[str]:
+        return list(text)
+
     def terms(self, text: str) -> list[str]:
         return list(dict.fromkeys(text.lower().split()))

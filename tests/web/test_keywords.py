@@ -410,3 +410,61 @@ async def test_candidates_have_path_counts_and_on_request_infos(api: httpx.Async
     assert [[one["content"] for one in row["infos"]] for row in expanded["candidates"]] == [["泡盐水"], []]
     assert (by_id["node"]["id"], by_id["reason"]) == (other["id"], "id")
     assert (by_path["node"]["id"], by_path["reason"]) == (apple["id"], "path")
+
+
+async def test_keywords_are_listed_by_prefix_page_by_page(api: httpx.AsyncClient) -> None:
+    for name in ("Python", "数据库", "PyTorch", "Go", "蟒蛇"):
+        await keyword(api, name, aliases=["pyth"] if name == "蟒蛇" else [])
+    await keyword(api, "pyramid", user_id="li", scopes=["user:li"])
+
+    async def listed(**params: str | int | None) -> tuple[list[str], str | None]:
+        page = (await api.get("/api/keywords", params={"user_id": "chen", **params})).json()
+        return [row["name"] for row in page["results"]], page["next_cursor"]
+
+    assert await listed() == (["蟒蛇", "Go", "PyTorch", "数据库", "Python"], None)
+    first, cursor = await listed(prefix="ＰＹ", limit=2)
+    assert (first, await listed(prefix="ＰＹ", limit=2, cursor=cursor)) == (["蟒蛇", "PyTorch"], (["Python"], None))
+    assert await listed(prefix="shuju") == (["数据库"], None)
+    assert await listed(prefix="…") == ([], None)
+    wrong = await api.get("/api/keywords", params={"cursor": "A" * 32})
+    assert (wrong.status_code, wrong.json()["errors"][0]["field"]) == (422, "cursor")
+
+
+async def test_children_come_in_pages(api: httpx.AsyncClient) -> None:
+    above = await keyword(api, "above")
+    for number in range(5):
+        await keyword(api, f"child {number}", above["id"])
+    read: list[str] = []
+    params: dict[str, Any] = {"limit": 2}
+    for _ in range(3):
+        page = (await api.get("/api/keywords/above/children", params=params)).json()
+        read += [row["name"] for row in page["results"]]
+        params["cursor"] = page["next_cursor"]
+
+    assert read == [f"child {number}" for number in range(5)]
+    assert params["cursor"] is None
+
+
+async def test_infos_roll_up_from_the_keywords_below(api: httpx.AsyncClient) -> None:
+    top = await keyword(api, "top")
+    below = await keyword(api, "below", top["id"])
+    deep = await keyword(api, "deep", below["id"])
+    hidden = await keyword(api, "hidden", top["id"], user_id="li", scopes=["user:li"])
+    both = await info(api, "both", top["id"])
+    await api.put(f"/api/infos/{both['id']}/keywords/{deep['id']}", json={"relation": "RELATED"})
+    await info(api, "on deep", deep["id"])
+    await info(api, "on hidden", hidden["id"], user_id="li")
+    await info(api, "on below", below["id"])
+
+    async def rolled(**params: str | int) -> list[tuple[str, str, str]]:
+        query = {"user_id": "chen", "descendants": True, **params}
+        page = (await api.get("/api/keywords/top/infos", params=query)).json()
+        return [(row["content"], row["relation"], row["keyword_id"]) for row in page["results"]]
+
+    assert await rolled() == [
+        ("on below", "PRIMARY", below["id"]),
+        ("on deep", "PRIMARY", deep["id"]),
+        ("both", "PRIMARY", top["id"]),
+    ]
+    assert await rolled(relation="RELATED") == [("both", "RELATED", deep["id"])]
+    assert await rolled(size=1, page=1, sort="relevance") == [("on deep", "PRIMARY", deep["id"])]

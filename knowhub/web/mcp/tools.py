@@ -239,7 +239,14 @@ async def _read_row(hub: Hub, ctx: RequestContext, row_id: str) -> Mapping[str, 
             return _shorten(orjson.loads((await get(ctx, row_id)).json))
         except NotFound:
             continue
-    return _shorten(await hub.resources.read(ctx, row_id))
+    try:
+        return _shorten(await hub.resources.read(ctx, row_id))
+    except NotFound:
+        # The path or the name of a keyword.
+        keyword_id = await hub.keywords.tree.find_id(ctx, row_id)
+        if keyword_id == row_id:
+            raise
+        return _shorten(orjson.loads((await hub.keywords.tree.get(ctx, keyword_id)).json))
 
 
 def _shorten(row: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -32,6 +32,8 @@ routes = Routes(
 )
 
 _ALREADY_THERE = ("alias_of", "merge")
+# Names the list in its cursors.
+_CHILDREN = "children"
 
 
 # First of all routes here: it is asked the most, and a request is matched against one after the other.
@@ -51,6 +53,14 @@ async def search_keywords(call: Call, params: schemas.SearchParams) -> Response:
         with_infos=params.expand,
     )
     return JsonText(render_keyword_search(found))
+
+
+@routes.add("GET", "", {200: shapes.KeywordList}, summary="List keywords, newest first")
+async def list_keywords(call: Call, params: schemas.KeywordListParams) -> Response:
+    """List the keywords that the caller sees, or those whose name or alias begins with `prefix`."""
+    before = _decode(call, KEYWORDS, params.cursor)
+    page = await call.hub.keywords.tree.list_newest(call.ctx, params.prefix, params.limit, before)
+    return answer_text_list(page.records, call.hub.cursors.encode(call.ctx.account, KEYWORDS, page.position))
 
 
 @routes.add(
@@ -115,19 +125,20 @@ async def tree_metrics(call: Call) -> Response:
 )
 async def reorganize_keywords(call: Call, sent: schemas.ReorganizeBody, params: WaitParams) -> Response:
     """Make a plan of moves, merges, descriptions and splits, and change nothing."""
+    scope_id = None if sent.scope_id is None else await _find_id(call, sent.scope_id)
     if params.wait:
-        return answer_json(await call.hub.keywords.curator.reorganize(call.ctx, sent.scope_id))
+        return answer_json(await call.hub.keywords.curator.reorganize(call.ctx, scope_id))
     check_can_maintain(call.ctx)
-    if sent.scope_id is not None:
+    if scope_id is not None:
         try:
             # Answered now, not by a job that fails.
-            await call.hub.keywords.tree.get(call.ctx, sent.scope_id)
+            await call.hub.keywords.tree.get(call.ctx, scope_id)
         except NotFound as unknown:
             raise InvalidInput.of("scope_id", unknown.detail) from unknown
 
     async def work(progress: Any) -> dict[str, Any]:  # noqa: ANN401 -- the job's own callback
         del progress
-        return await call.hub.keywords.curator.reorganize(call.ctx, sent.scope_id)
+        return await call.hub.keywords.curator.reorganize(call.ctx, scope_id)
 
     job = call.hub.operations.jobs.start("reorganize", call.ctx.account, work)
     return await answer_job(call, job, wait=False)
@@ -200,9 +211,11 @@ async def delete_keyword(
 @routes.add(
     "GET", "/{keyword_id}/children", {200: shapes.KeywordList}, summary="The children of a keyword", errors=(409,)
 )
-async def get_children(call: Call, keyword_id: str) -> Response:
-    """List all children that the caller sees, oldest first."""
-    return answer_text_list(await call.hub.keywords.tree.list_children(call.ctx, await _find_id(call, keyword_id)))
+async def get_children(call: Call, keyword_id: str, params: schemas.ChildrenParams) -> Response:
+    """List the children that the caller sees, oldest first."""
+    tree, after = call.hub.keywords.tree, _decode(call, _CHILDREN, params.cursor)
+    page = await tree.list_children(call.ctx, await _find_id(call, keyword_id), params.limit, after)
+    return answer_text_list(page.records, call.hub.cursors.encode(call.ctx.account, _CHILDREN, page.position))
 
 
 @routes.add(
@@ -289,6 +302,10 @@ async def remove_alias(call: Edit, keyword_id: str, alias: str) -> Response:
             call.ctx, await _find_id(call, keyword_id), alias, call.version, call.key
         )
     )
+
+
+def _decode(call: Call, collection: str, cursor: str | None) -> int | None:
+    return call.hub.cursors.decode(call.ctx.account, collection, cursor)
 
 
 async def _find_id(call: Call, given: str) -> str:

@@ -111,6 +111,7 @@ class LinkedInfo(InfoRecord):
 
     relation: str = Field(examples=["PRIMARY", "EXAMPLE", "SOURCE", "RELATED"])
     created_by: str
+    keyword_id: str | None = Field(default=None, description="With `descendants`: the keyword that it is on.")
 
 
 class LinkedInfoList(Page[LinkedInfo]):

@@ -207,6 +207,25 @@ class SearchParams(CallerIds):
     expand: bool = Field(default=False, description="Each candidate also has its five newest infos.")
 
 
+class KeywordListParams(CallerIds):
+    """A page of the list of keywords."""
+
+    prefix: Annotated[str, StringConstraints(max_length=MAX_NAME_CHARS)] = Field(
+        default="",
+        description="Only keywords whose name or alias begins so. Case, width and Chinese variants are equal; pinyin "
+        "is accepted too.",
+    )
+    limit: int = Field(default=PAGE_SIZE, ge=1, le=1000)
+    cursor: Cursor | None = Field(default=None, description="`next_cursor` of the page before.")
+
+
+class ChildrenParams(CallerIds):
+    """A page of the children of a keyword."""
+
+    limit: int = Field(default=1000, ge=1, le=1000)
+    cursor: Cursor | None = Field(default=None, description="`next_cursor` of the page before.")
+
+
 class SubtreeParams(CallerIds):
     """How much of a subtree is shown."""
 
@@ -223,6 +242,7 @@ class KeywordInfosParams(CallerIds):
         default=InfoSort.TIME,
         description="`time`: newest first. `relevance`: PRIMARY, EXAMPLE, SOURCE, RELATED, each newest first.",
     )
+    descendants: bool = Field(default=False, description="Also the infos of all keywords below it, each once.")
 
     def query(self) -> InfoQuery:
         """Return the parsed page."""
