@@ -6,18 +6,18 @@ from pathlib import Path
 from typing import Any
 
 from knowhub.bootstrap import Hub, open_hub
-from knowhub.context.index.index_worker import IndexWorker
-from knowhub.context.index.outbox import OutboxStatus
-from knowhub.context.index.outbox_store import RetryPolicy
 from knowhub.context.index_model import OutboxEvent
 from knowhub.context.model import ContextSummary
+from knowhub.context.outbox import OutboxStatus
 from knowhub.context.queries import list_memories
 from knowhub.core.language_models import Embedder, FailureReason, TextRefused
 from knowhub.core.request_context import RequestContext
+from knowhub.search.rejections import RetryPolicy
 from knowhub.search.vector_files import VectorFiles
 from knowhub.search.vector_index import VectorIndex
 from knowhub.settings import Settings
 from knowhub.wiring.adapters import Overrides
+from knowhub.wiring.indexes import MAX_MEMORY_ATTEMPTS
 from tests.builders import FakeClock, local
 from tests.context_rows import ACCOUNT, OWNER, draft, said, session_at
 from tests.fakes.hashing_embedder import HashingEmbedder
@@ -56,11 +56,6 @@ def vectors_of(hub: Hub) -> VectorIndex[ContextSummary]:
     return hub.indexes.memories.vectors
 
 
-def worker_of(hub: Hub) -> IndexWorker:
-    assert hub.indexes.worker is not None
-    return hub.indexes.worker
-
-
 async def status_of(hub: Hub, ctx: RequestContext | None = None) -> OutboxStatus:
     return await hub.memories.outbox.status(ctx or local())
 
@@ -94,9 +89,9 @@ async def rebuilt(hub: Hub, folder: Path) -> Mapping[int, bytes]:
 
 async def worked_off(hub: Hub, clock: FakeClock) -> None:
     """Work until nothing is left but dead letters."""
-    for _ in range(RetryPolicy().max_attempts):
+    for _ in range(MAX_MEMORY_ATTEMPTS):
         await vectors_of(hub).embed_pending()
-        clock.advance(RetryPolicy().longest_pause_s)
+        clock.advance(RetryPolicy(clock).longest_pause_s)
     await hub.maintenance.tick()
 
 

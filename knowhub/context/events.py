@@ -10,15 +10,20 @@ from knowhub.core.operation import Change, is_live
 MOVED_FROM = "moved_from"
 
 
-def events_of(account: str, operation_id: str, timestamp: float, changes: Sequence[Change]) -> list[OutboxEvent]:
-    """List the events of an operation, in the order of its changes; the same in every process."""
+def events_of(account: str, seq: int, timestamp: float, changes: Sequence[Change]) -> list[OutboxEvent]:
+    """List the events of the operation `seq`, in the order of its changes; the same in every process."""
     events = []
     for change in changes:
         for kind, payload in _list_events(change):
-            event_id = uri.stable_hash(operation_id, change.id, kind.value)
+            event_id = hash_event(account, seq, change.id, kind)
             whose = {"account": account, "owner": change.after.get("owner", ""), "collection": change.collection}
             events.append(OutboxEvent(event_id, kind, change.id, {**whose, **payload}, created_at=timestamp))
     return events
+
+
+def hash_event(account: str, seq: int, address: str, kind: EventType) -> str:
+    """Return the id of an event of the operation `seq`."""
+    return uri.stable_hash(account, seq, address, kind.value)
 
 
 def _list_events(change: Change) -> Iterable[tuple[EventType, dict[str, str]]]:

@@ -40,22 +40,3 @@ class OutboxEvent:
     retry_count: int = 0
     created_at: float = 0.0
     error: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class TextToEmbed:
-    """The searched text of a node or a message. `number` names the change that wrote it."""
-
-    uri: str
-    number: int
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class BatchResult:
-    """What one round of the worker did; `failed` are those that are dead now, `retried` come again."""
-
-    claimed: int
-    succeeded: int
-    failed: int
-    retried: int

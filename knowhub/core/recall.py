@@ -52,6 +52,21 @@ class SearchHits(Generic[HeadT]):
     enough: float = 1.0
 
 
+@dataclass(frozen=True, slots=True)
+class MissingVector:
+    """A row whose text has no vector.
+
+    `seq` is the operation that wrote the text, `attempts` how often the embedder rejected it. With `retry_at` None it
+    is not tried again by itself. It `is_asked` while the embedder has it.
+    """
+
+    row_id: str
+    seq: int
+    attempts: int = 0
+    retry_at: float | None = 0.0
+    is_asked: bool = False
+
+
 def get_visible_lag(ctx: RequestContext, lag: int) -> int:
     """Return an `index_lag` as the caller may know it; it counts rows of the whole account.
 

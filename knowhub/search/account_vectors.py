@@ -4,10 +4,10 @@ Pending texts need no file: they are the rows of the log that the vector file la
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Final, Generic
 
@@ -15,7 +15,9 @@ import numpy as np
 
 from knowhub.core.language_models import Vector
 from knowhub.core.projection import LogMark
+from knowhub.core.recall import MissingVector
 from knowhub.search.ports import HeadT, Records, Texts
+from knowhub.search.rejections import Rejection, RetryPolicy
 from knowhub.search.vector_files import VectorFiles, VectorNote
 from knowhub.search.vectors import Matrix, Rows, Vectors, make_row_type
 
@@ -51,31 +53,35 @@ class AccountVectors(Generic[HeadT]):
         self._note: VectorNote | None = None
         self.vectors: Vectors | None = None
         self._waiting: dict[str, int] = {}
-        self._refused: dict[str, int] = {}
+        self._rejected: dict[str, Rejection] = {}
+        self.asked: frozenset[str] = frozenset()
         self._dimensions: int | None = None
         self._changes = _SPARED_ROWS
         self._writing = asyncio.Lock()
         self._load(self._files.read_note())
         self._load_pending()
+        self._set_rejected(self._read_rejected())
 
     @property
     def lag(self) -> int:
         """The number of pending records."""
         return len(self._waiting)
 
-    @property
-    def rejected_rows(self) -> Sequence[str]:
-        """The records whose text the embedder rejects; they are found by words only."""
-        return list(self._refused)
+    def list_missing(self) -> Iterator[MissingVector]:
+        """Yield the rows without a vector."""
+        for row_id, number in self._waiting.items():
+            yield MissingVector(row_id, self._records.seq_of(number), is_asked=row_id in self.asked)
+        yield from self.list_rejected()
 
-    @property
-    def pending(self) -> Mapping[str, int]:
-        """The pending rows with the number of their text, the oldest first."""
-        return self._waiting
+    def list_rejected(self) -> Iterator[MissingVector]:
+        """Yield the rows whose text the embedder rejects; they are found by words only."""
+        for row_id, rejection in self._rejected.items():
+            seq, is_asked = self._records.seq_of(rejection.number), row_id in self.asked
+            yield MissingVector(row_id, seq, rejection.attempts, rejection.retry_at, is_asked)
 
-    def get_missing_number(self, row_id: str) -> int | None:
-        """Return the number of a row's text if it has no vector; None if it has one, or there is no such row."""
-        return self._waiting.get(row_id, self._refused.get(row_id))
+    def is_due(self, now: float) -> bool:
+        """Return whether there is a text to embed: a pending one, or a rejected one whose pause is over."""
+        return bool(self._waiting) or next(self._iter_due(now), None) is not None
 
     @property
     def needs_links(self) -> bool:
@@ -110,7 +116,7 @@ class AccountVectors(Generic[HeadT]):
         if head is None or self._records.seq_of(head.text_num) != seq:
             return
         self._changes += 1
-        self.drop(row_id)
+        self._drop(row_id)
         if head.live:
             self._waiting[row_id] = head.text_num
 
@@ -140,46 +146,65 @@ class AccountVectors(Generic[HeadT]):
             return {}
         return self.vectors.compare(query, [head.text_num for head in heads])
 
-    async def get_pending(self, most: int) -> list[PendingText]:
-        """Return the first pending texts that cannot reuse the vector of an equal text."""
+    async def take_due(self, most: int, now: float) -> list[PendingText]:
+        """Return the first due texts that cannot reuse the vector of an equal text. Raises Unavailable."""
         chosen: list[PendingText] = []
-        for count, (row_id, number) in enumerate(list(islice(self._waiting.items(), most)), start=1):
-            if not self._is_current(number):
-                self._waiting.pop(row_id, None)
-                continue
-            chosen.append(PendingText(row_id, number, self._texts.embedding_text(self._records.row(row_id))))
+        due = list(islice(chain(self._waiting.items(), self._iter_due(now)), most))
+        for count, (row_id, number) in enumerate(due, start=1):
+            if self._is_current(number):
+                chosen.append(PendingText(row_id, number, self._texts.embedding_text(self._records.row(row_id))))
+            elif self._get_missing_number(row_id) == number:
+                self._drop(row_id)
             if count % _READ_PER_TURN == 0:
                 await asyncio.sleep(0)
-        return await self.copy_vectors(chosen)
+        return await self._copy_vectors(chosen)
 
-    async def copy_vectors(self, waiting: Sequence[PendingText]) -> list[PendingText]:
-        """Reuse the vectors of equal texts, and return the other texts. Raises Unavailable."""
+    def _iter_due(self, now: float) -> Iterator[tuple[str, int]]:
+        for row_id, rejection in self._rejected.items():
+            if rejection.retry_at is not None and rejection.retry_at <= now:
+                yield row_id, rejection.number
+
+    async def _copy_vectors(self, waiting: Sequence[PendingText]) -> list[PendingText]:
+        """Reuse the vectors of equal texts, and return the other texts."""
         known = [None if self.vectors is None else self.vectors.find_by_text(item.digest) for item in waiting]
         alike = [(item, vector) for item, vector in zip(waiting, known, strict=True) if vector is not None]
         if alike:
             await self._write_current([item for item, _ in alike], np.array([vector for _, vector in alike]))
         return [item for item, vector in zip(waiting, known, strict=True) if vector is None]
 
-    async def write_vectors(self, embedded: Sequence[PendingText], vectors: Sequence[Vector]) -> bool:
-        """Write vectors durably; False if that must wait. Raises Unavailable."""
-        return await self._write_current(embedded, np.array(vectors, dtype=np.float32))
+    async def write_vectors(self, embedded: Sequence[PendingText], vectors: Sequence[Vector]) -> None:
+        """Write vectors durably. Raises Unavailable."""
+        await self._write_current(embedded, np.array(vectors, dtype=np.float32))
 
-    def reject(self, waiting: PendingText) -> None:
-        """Mark a text as rejected until it changes or the server restarts."""
-        if self._waiting.get(waiting.row_id) == waiting.number:
-            del self._waiting[waiting.row_id]
-            self._refused[waiting.row_id] = waiting.number
+    def reject(self, text: PendingText, policy: RetryPolicy) -> None:
+        """Note that the embedder rejects a text: until it changes, it is tried again as the policy says."""
+        if self._get_missing_number(text.row_id) == text.number:
+            before = self._rejected.get(text.row_id)
+            self._drop(text.row_id)
+            attempts = 1 if before is None else before.attempts + 1
+            self._rejected[text.row_id] = policy.reject(text.number, attempts)
 
-    def drop(self, row_id: str) -> None:
+    async def request_retry(self, row_id: str) -> None:
+        """Make a rejected row pending again, in the leader process too. Raises Unavailable."""
+        rejection = self._rejected.get(row_id)
+        if rejection is not None:
+            await asyncio.to_thread(self._files.request_retry, rejection.number)
+            self._retry([rejection.number])
+
+    def _retry(self, numbers: Sequence[int]) -> None:
+        for row_id, rejection in list(self._rejected.items()):
+            if rejection.number in numbers:
+                del self._rejected[row_id]
+                self._waiting[row_id] = rejection.number
+
+    def _drop(self, row_id: str) -> None:
         """Remove a row from the pending and the rejected rows."""
         self._waiting.pop(row_id, None)
-        self._refused.pop(row_id, None)
+        self._rejected.pop(row_id, None)
 
-    def retry_rejected(self, row_id: str | None = None) -> None:
-        """Make rejected rows pending again: one row, or all."""
-        for name in list(self._refused) if row_id is None else [row_id]:
-            if name in self._refused:
-                self._waiting[name] = self._refused.pop(name)
+    def _get_missing_number(self, row_id: str) -> int | None:
+        rejection = self._rejected.get(row_id)
+        return self._waiting.get(row_id) if rejection is None else rejection.number
 
     def defer(self, waiting: Sequence[PendingText]) -> None:
         """Move texts to the end of the queue."""
@@ -191,9 +216,7 @@ class AccountVectors(Generic[HeadT]):
         """Rewrite the file if it may contain erased rows or many old ones. Raises Unavailable."""
         async with self._writing:
             await self._reload()
-            refused = frozenset(self._refused.values())
-            if refused != self._read_rejected():
-                await asyncio.to_thread(self._files.write_rejected, self._log.log_id, self._model, refused)
+            await self._store_rejected()
             noted = self._files.erase_seq
             if self._note is not None:
                 # Somebody may have deleted it, too.
@@ -208,6 +231,15 @@ class AccountVectors(Generic[HeadT]):
         async with self._writing:
             await self._reload()
             self._set_rejected(self._read_rejected())
+            self._retry(self._files.list_retries())
+
+    async def _store_rejected(self) -> None:
+        retries = self._files.list_retries()
+        self._retry(retries)
+        rejected = sorted(self._rejected.values(), key=lambda rejection: rejection.number)
+        if rejected != self._read_rejected():
+            await asyncio.to_thread(self._files.write_rejected, self._log.log_id, self._model, rejected)
+        self._files.forget_retries(retries)
 
     async def write_all(self, embedded: Sequence[PendingText], vectors: Sequence[Vector]) -> None:
         """Replace all vectors. Raises Unavailable."""
@@ -221,17 +253,16 @@ class AccountVectors(Generic[HeadT]):
             await self._replace(rows)
             self._load_pending()
 
-    async def _write_current(self, embedded: Sequence[PendingText], vectors: Matrix) -> bool:
+    async def _write_current(self, embedded: Sequence[PendingText], vectors: Matrix) -> None:
         async with self._writing:
             erases = self._log.erases
             current = [
-                self._waiting.get(waiting.row_id) == waiting.number and self._is_current(waiting.number)
+                self._get_missing_number(waiting.row_id) == waiting.number and self._is_current(waiting.number)
                 for waiting in embedded
             ]
             rows = _make_rows(embedded, vectors)[current]
             if len(rows):
                 await self._write(rows, erases)
-            return True
 
     async def _write(self, rows: Rows, erases: int) -> None:
         dimensions = rows["vector"].shape[1]
@@ -312,13 +343,14 @@ class AccountVectors(Generic[HeadT]):
     def _is_valid_note(self, note: VectorNote) -> bool:
         return note.model == self._model and self._dimensions in (None, note.dimensions) and note.fits(self._log)
 
-    def _read_rejected(self) -> frozenset[int]:
+    def _read_rejected(self) -> list[Rejection]:
         return self._files.read_rejected(self._log.log_id, self._model)
 
-    def _set_rejected(self, numbers: frozenset[int]) -> None:
-        known = self._waiting | self._refused
-        self._refused = {row_id: number for row_id, number in known.items() if number in numbers}
-        self._waiting = {row_id: number for row_id, number in known.items() if number not in numbers}
+    def _set_rejected(self, rejected: Sequence[Rejection]) -> None:
+        by_number = {rejection.number: rejection for rejection in rejected}
+        known = self._waiting | {row_id: rejection.number for row_id, rejection in self._rejected.items()}
+        self._rejected = {row_id: by_number[number] for row_id, number in known.items() if number in by_number}
+        self._waiting = {row_id: number for row_id, number in known.items() if number not in by_number}
 
     def _is_current(self, number: int) -> bool:
         head = self._records.by_text_num(number)
@@ -346,9 +378,8 @@ class AccountVectors(Generic[HeadT]):
         for head in heads:
             if head is None:
                 continue
-            for lacking in (self._waiting, self._refused):
-                if lacking.get(head.id) == head.text_num:
-                    del lacking[head.id]
+            if self._get_missing_number(head.id) == head.text_num:
+                self._drop(head.id)
 
     def _load_pending(self) -> None:
         """Note every record that has no vector."""
@@ -357,7 +388,7 @@ class AccountVectors(Generic[HeadT]):
         self._waiting = {
             head.id: head.text_num
             for head in sorted(lacking, key=lambda head: head.text_num)
-            if self._refused.get(head.id) != head.text_num
+            if head.id not in self._rejected or self._rejected[head.id].number != head.text_num
         }
 
 

@@ -3,8 +3,8 @@
 import os
 import shutil
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
@@ -14,12 +14,14 @@ import orjson
 
 from knowhub.core.errors import Unavailable
 from knowhub.search.index_files import BuildNote, IndexFiles
+from knowhub.search.rejections import Rejection
 from knowhub.search.vectors import Rows, make_row_type
 
 # Increased if the row format or the embedded text changes.
 LAYOUT: Final = 1
 ROWS_FILE: Final = "rows.bin"
-REFUSED_FILE: Final = "refused.json"
+REJECTED_FILE: Final = "refused.json"
+_RETRY: Final = "retry-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,25 +35,42 @@ class VectorNote(BuildNote):
 
 
 class VectorFiles(IndexFiles[VectorNote]):
-    """The files of one account. Any process may read them; only the leader writes them."""
+    """The files of one account. Any process may read them and ask for a retry; only the leader writes the others."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, VectorNote, LAYOUT)
 
-    def read_rejected(self, log_id: str, model: str) -> frozenset[int]:
-        """Return the numbers of the texts that the leader's embedder rejects."""
+    def read_rejected(self, log_id: str, model: str) -> list[Rejection]:
+        """Return the texts that the leader's embedder rejects; none if the file is missing, damaged or of another."""
         try:
-            said = orjson.loads((self._folder / REFUSED_FILE).read_bytes())
-            return frozenset(said["numbers"]) if [said["log_id"], said["model"]] == [log_id, model] else frozenset()
+            said = orjson.loads((self._folder / REJECTED_FILE).read_bytes())
+            is_ours = [said["log_id"], said["model"]] == [log_id, model]
+            return [Rejection(**rejection) for rejection in said["rejected"]] if is_ours else []
         except (OSError, orjson.JSONDecodeError, KeyError, TypeError):
-            return frozenset()
+            return []
 
-    def write_rejected(self, log_id: str, model: str, numbers: frozenset[int]) -> None:
-        """Write which texts the embedder rejects, for the other processes. Raises Unavailable."""
-        said = {"log_id": log_id, "model": model, "numbers": sorted(numbers)}
+    def write_rejected(self, log_id: str, model: str, rejected: Sequence[Rejection]) -> None:
+        """Write which texts the embedder rejects, for the other processes and the next start. Raises Unavailable."""
+        said = {"log_id": log_id, "model": model, "rejected": rejected}
         with self._translate_errors():
             self._folder.mkdir(parents=True, exist_ok=True)
-            self._publish(REFUSED_FILE, orjson.dumps(said))
+            self._publish(REJECTED_FILE, orjson.dumps(said))
+
+    def request_retry(self, number: int) -> None:
+        """Ask the leader to try a rejected text again. Raises Unavailable."""
+        with self._translate_errors():
+            (self._folder / f"{_RETRY}{number}").touch()
+
+    def list_retries(self) -> list[int]:
+        """Return the numbers of the texts to try again."""
+        names = [path.name.removeprefix(_RETRY) for path in self._folder.glob(f"{_RETRY}*")]
+        return [int(name) for name in names if name.isdecimal()]
+
+    def forget_retries(self, numbers: Sequence[int]) -> None:
+        """Remove requests for a retry. One that cannot be removed causes one more retry, and no other harm."""
+        for number in numbers:
+            with suppress(OSError):
+                (self._folder / f"{_RETRY}{number}").unlink()
 
     def read(self, note: VectorNote, known: VectorNote | None = None) -> Rows:
         """Return the rows of `note` after those of `known`. Raises ValueError if they are damaged, and OSError."""

@@ -1,17 +1,19 @@
 """The vectors of all accounts. They follow the log; missing vectors are embedded in the background."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from knowhub.core.errors import Unavailable
 from knowhub.core.language_models import EmbeddingFailed, Vector
 from knowhub.core.projection import LogMark
+from knowhub.core.recall import MissingVector
 from knowhub.search.account_vectors import AccountVectors, PendingText
 from knowhub.search.batch_embedder import BatchEmbedder
 from knowhub.search.ports import HeadT, Records, Texts
+from knowhub.search.rejections import RetryPolicy
 from knowhub.search.vector_files import VectorFiles
 from knowhub.search.vectors import Matrix
 
@@ -20,23 +22,7 @@ _Answer = TypeVar("_Answer")
 _BATCH: Final = 64
 _FIRST_PAUSE_S: Final = 1.0
 _LONGEST_PAUSE_S: Final = 30.0
-_REFUSED_AGAIN_S: Final = 300.0
 _NAMED: Final = 3
-
-
-class EmbeddingWork(Protocol):
-    """Embeds pending texts in place of the index's own loop."""
-
-    @property
-    def is_wanted(self) -> bool:
-        """Whether there is work besides the pending texts of the index."""
-
-    @property
-    def problem_message(self) -> str | None:
-        """A message about rows that have no vector for good; None if there are none."""
-
-    async def drain(self) -> None:
-        """Embed until nothing more can be embedded now. Raises Unavailable."""
 
 
 class VectorIndex(Generic[HeadT]):
@@ -49,7 +35,7 @@ class VectorIndex(Generic[HeadT]):
         records: Callable[[str], Records[HeadT]],
         texts: Texts,
         embedding: BatchEmbedder,
-        refused_again_s: float = _REFUSED_AGAIN_S,
+        retry_policy: RetryPolicy,
     ) -> None:
         self._folder = folder
         self._log = log
@@ -62,19 +48,25 @@ class VectorIndex(Generic[HeadT]):
         self._problem: str | None = None
         self._pause_s = 0.0
         self._not_before = 0.0
-        self._refused_again_s = refused_again_s
-        self._refused_since: float | None = None
-        self._other: EmbeddingWork | None = None
+        self._retry_policy = retry_policy
         self._is_closed = False
-
-    def set_worker(self, work: EmbeddingWork) -> None:
-        """Let `work` embed the pending texts; this index still schedules it."""
-        self._other = work
 
     @property
     def lag(self) -> int:
         """The number of pending records, without rejected ones."""
         return sum(account.lag for account in self._accounts.values())
+
+    def list_missing(self, account: str) -> Iterator[MissingVector]:
+        """Yield the rows of an account without a vector."""
+        return self.account(account).list_missing()
+
+    def list_rejected(self) -> Iterator[MissingVector]:
+        """Yield the rows of all accounts whose text the embedder rejects."""
+        return (item for account in self._accounts.values() for item in account.list_rejected())
+
+    async def request_retry(self, account: str, row_id: str) -> None:
+        """Have a rejected text tried again. Raises Unavailable."""
+        await self.account(account).request_retry(row_id)
 
     @property
     def erase_seq(self) -> int | None:
@@ -118,7 +110,6 @@ class VectorIndex(Generic[HeadT]):
         """
         for account in list(self._accounts.values()):
             await account.clean()
-        self._retry_rejected()
         self._start(self._embed)
         self._raise_problem()
 
@@ -132,15 +123,11 @@ class VectorIndex(Generic[HeadT]):
     async def embed_pending(self) -> None:
         """Embed until nothing is pending. Raises Unavailable if the embedder or the disk fails."""
         await self._update_dimensions()
-        if self._other is not None:
-            await self._other.drain()
-            return
         for account in list(self._accounts.values()):
-            while account.lag and not self._is_closed:
-                batch = await account.get_pending(_BATCH)
-                if batch and not await self._embed_batch(account, batch):
-                    # An erase is running: try again later.
-                    return
+            while account.is_due(self._retry_policy.clock.now()) and not self._is_closed:
+                batch = await account.take_due(_BATCH, self._retry_policy.clock.now())
+                if batch:
+                    await self._embed_batch(account, batch)
 
     async def rebuild(self, progress: Callable[[int, int], None], account: str | None = None) -> int:
         """Embed all records of one account or of all again, then replace the old vectors.
@@ -158,11 +145,6 @@ class VectorIndex(Generic[HeadT]):
             asking.cancel()
         if self._work is not None:
             await asyncio.wait([self._work])
-
-    @property
-    def accounts(self) -> Mapping[str, AccountVectors[HeadT]]:
-        """The accounts that have vectors or pending texts."""
-        return self._accounts
 
     def account(self, account: str) -> AccountVectors[HeadT]:
         """Return the vectors of an account, opened on first use. An empty account is not remembered."""
@@ -201,9 +183,8 @@ class VectorIndex(Generic[HeadT]):
     def _start(self, work: Callable[[], Any]) -> None:
         now = asyncio.get_running_loop().time()
         is_wanted = self._is_dimension_unknown or any(
-            account.lag or account.needs_links for account in self._accounts.values()
+            account.is_due(self._retry_policy.clock.now()) or account.needs_links for account in self._accounts.values()
         )
-        is_wanted = is_wanted or (self._other is not None and self._other.is_wanted)
         is_busy = self._work is not None and not self._work.done()
         if is_wanted and not is_busy and not self._is_closed and now >= self._not_before:
             self._work = asyncio.create_task(work(), name="embedding")
@@ -214,30 +195,13 @@ class VectorIndex(Generic[HeadT]):
         kept = [account.vectors for account in self._accounts.values() if account.vectors is not None]
         return any(vectors.dimensions != self._embedding.dimensions for vectors in kept)
 
-    def _retry_rejected(self) -> None:
-        now = asyncio.get_running_loop().time()
-        if self._other is not None:
-            return
-        if not any(account.rejected_rows for account in self._accounts.values()):
-            self._refused_since = None
-        elif self._refused_since is None:
-            self._refused_since = now
-        elif now - self._refused_since >= self._refused_again_s:
-            self._refused_since = now
-            for account in self._accounts.values():
-                account.retry_rejected()
-
     def _raise_problem(self) -> None:
-        if self._other is not None:
-            if self._problem is not None or self._other.problem_message is not None:
-                raise Unavailable(self._problem or self._other.problem_message or "")
-            return
-        refused = [row_id for account in self._accounts.values() for row_id in account.rejected_rows]
         if self._problem is not None:
             raise Unavailable(self._problem)
+        refused = [item.row_id for item in self.list_rejected()]
         if refused:
             names = ", ".join(refused[:_NAMED])
-            raise Unavailable(f"the embedder refuses {len(refused)} records, found by their words alone: {names}")
+            raise Unavailable(f"the embedder refuses {len(refused)} texts, found by their words alone: {names}")
 
     async def _update_dimensions(self) -> None:
         """Ask the embedder for its dimensions if they are unknown."""
@@ -271,24 +235,24 @@ class VectorIndex(Generic[HeadT]):
             while account.needs_links and account.vectors is not None and not self._is_closed:
                 await asyncio.to_thread(account.vectors.extend_graph)
 
-    async def _embed_batch(self, account: AccountVectors[HeadT], batch: Sequence[PendingText]) -> bool:
+    async def _embed_batch(self, account: AccountVectors[HeadT], batch: Sequence[PendingText]) -> None:
+        account.asked = frozenset(waiting.row_id for waiting in batch)
         try:
             vectors = await self._embed_pending(batch)
         except Unavailable:
             account.defer(batch)
             raise
+        finally:
+            account.asked = frozenset()
         for waiting, vector in zip(batch, vectors, strict=True):
             if vector is None:
-                account.reject(waiting)
+                account.reject(waiting, self._retry_policy)
         taken = [(waiting, vector) for waiting, vector in zip(batch, vectors, strict=True) if vector is not None]
-        return not taken or await account.write_vectors([item for item, _ in taken], [vector for _, vector in taken])
-
-    async def embed_texts(self, texts: Sequence[str]) -> "list[Vector | None]":
-        """Return a vector for each text, None for rejected texts. Raises Unavailable."""
-        return await self._call_embedder(self._embedding.embed(texts))
+        if taken:
+            await account.write_vectors([item for item, _ in taken], [vector for _, vector in taken])
 
     async def _embed_pending(self, batch: Sequence[PendingText]) -> "list[Vector | None]":
-        return await self.embed_texts([waiting.text for waiting in batch])
+        return await self._call_embedder(self._embedding.embed([waiting.text for waiting in batch]))
 
     async def _call_embedder(self, question: Coroutine[Any, Any, _Answer]) -> _Answer:
         asking = asyncio.create_task(question, name="embedding texts")

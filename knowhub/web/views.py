@@ -12,8 +12,8 @@ from pydantic import BaseModel
 from knowhub.audit.model import Report
 from knowhub.context.commit.candidate_pipeline import UNREAD
 from knowhub.context.commit_model import CommitResult
-from knowhub.context.index.outbox import OutboxStatus
 from knowhub.context.index_model import OutboxEvent
+from knowhub.context.outbox import OutboxStatus
 from knowhub.context.search_model import MemorySearchResult
 from knowhub.core.clock import iso
 from knowhub.core.owned_rows import SavedRow

@@ -72,13 +72,13 @@ def _projections(adapters: Adapters, indexes: Indexes, exports: Exports) -> dict
         "indexes": indexes.records.lexical,
         "vectors": indexes.records.vector_files,
         "memory_indexes": indexes.memories.lexical,
-        "outbox": indexes.outbox,
         "memory_vectors": indexes.memories.vector_files,
         "records": exports.records,
         "maps": exports.maps,
         "context": exports.directories,
-        # An earlier version stored search answers there.
+        # An earlier version stored search answers and dead letters there.
         "cache": DisabledExport(adapters.files, adapters.directory.cache),
+        "dead_letters": DisabledExport(adapters.files, adapters.directory.indexes / "context" / "outbox.json"),
     }
 
 

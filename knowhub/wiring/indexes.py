@@ -6,11 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic
 
-from knowhub.context.index.index_ports import parse_dead_letter
-from knowhub.context.index.index_worker import IndexWorker
-from knowhub.context.index.outbox import EmptyBacklog, Outbox
-from knowhub.context.index.outbox_store import OutboxStore
 from knowhub.context.model import ContextSummary
+from knowhub.context.outbox import Outbox
 from knowhub.context.queries import SEARCHED_TEXTS as MEMORY_TEXTS
 from knowhub.core.errors import InvalidInput
 from knowhub.core.language_models import Embedder
@@ -18,22 +15,25 @@ from knowhub.engine.searchable import SearchableRows
 from knowhub.knowledge.model import KnowledgeSummary
 from knowhub.knowledge.table import SEARCHED_TEXTS as RECORD_TEXTS
 from knowhub.search.batch_embedder import BatchEmbedder
-from knowhub.search.context_vectors import ContextVectors
 from knowhub.search.hybrid import HybridIndex
 from knowhub.search.lexical import LexicalIndex
 from knowhub.search.ports import HeadT, Records, Texts
 from knowhub.search.query_vectors import QueryVectors
+from knowhub.search.rejections import RetryPolicy
 from knowhub.search.scripts import ScriptSkills
 from knowhub.search.texts import ContextTexts, KnowledgeTexts
 from knowhub.search.vector_index import UnusedVectors, VectorIndex
 from knowhub.settings import Settings
-from knowhub.stores.files.projections.outbox_file import OutboxFile
 from knowhub.stores.files.store import FileStore
 from knowhub.wiring.adapters import Adapters
 from knowhub.wiring.embedding_report import EmbeddingReport
 
 _REBUILD_BEFORE_SERVING = 10_000
 """With more operations than this missing from an index, it is rebuilt at start: a search could not scan them all."""
+
+
+MAX_MEMORY_ATTEMPTS = 5
+"""A memory that the embedder rejected so often is a dead letter of the outbox."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,18 +87,11 @@ class Indexes:
         def records(account: str) -> SearchableRows[KnowledgeSummary]:
             return SearchableRows(store.state(account), RECORD_TEXTS)
 
-        self.records = _search_index(store, folder, records, KnowledgeTexts(), embedding)
-        self.memories = _search_index(store, folder / "context", memories, ContextTexts(), embedding)
-        queue = OutboxStore(adapters.clock)
-        dead_letters = OutboxFile(adapters.files, folder / "context", store.log_id, store, parse_dead_letter)
-        self.outbox = Outbox(queue, EmptyBacklog(), dead_letters, adapters.clock)
-        self.worker: IndexWorker | None = None
-        if self.memories.vectors is not None:
-            vectors = ContextVectors(self.memories.vectors, memories, store.history)
-            store.subscribe(vectors, ContextTexts.collections)
-            self.outbox = Outbox(queue, vectors, dead_letters, adapters.clock)
-            self.worker = IndexWorker(self.outbox, store, vectors)
-            self.memories.vectors.set_worker(self.worker)
+        forever = RetryPolicy(adapters.clock)
+        self.records = _search_index(store, folder, records, KnowledgeTexts(), embedding, forever)
+        limited = RetryPolicy(adapters.clock, max_attempts=MAX_MEMORY_ATTEMPTS)
+        self.memories = _search_index(store, folder / "context", memories, ContextTexts(), embedding, limited)
+        self.outbox = Outbox(store, self.memories.vectors, adapters.clock)
 
     async def close(self) -> None:
         """Stop embedding."""
@@ -140,6 +133,7 @@ def _search_index(
     rows: Callable[[str], Records[HeadT]],
     texts: Texts,
     embedding: QueryEmbedding | None,
+    retry_policy: RetryPolicy,
 ) -> SearchIndex[HeadT]:
     lexical = LexicalIndex(folder / "lexical", store, rows, texts)
     for account in store.accounts:
@@ -148,7 +142,7 @@ def _search_index(
     if embedding is None:
         return SearchIndex(lexical, lexical, None, UnusedVectors(folder / "vectors", store))
     work = BatchEmbedder(embedding.embedder, embedding.literacy)
-    vectors = VectorIndex(folder / "vectors", store, rows, texts, work)
+    vectors = VectorIndex(folder / "vectors", store, rows, texts, work, retry_policy)
     for account in store.accounts:
         vectors.account(account)
     store.subscribe(vectors, texts.collections)

@@ -9,10 +9,9 @@ import httpx
 import pytest
 
 from knowhub.bootstrap import Hub
-from knowhub.context.index.outbox_store import RetryPolicy
 from knowhub.web.app import create_app
 from tests.builders import FakeClock
-from tests.memory_index import POISON, PickyEmbedder, memory_hub, vectors_of
+from tests.memory_index import POISON, PickyEmbedder, memory_hub, vectors_of, worked_off
 from tests.web.conftest import client_of
 from tests.web.sessions import commit, found
 
@@ -39,10 +38,7 @@ class Scene:
         return told
 
     async def work_off(self) -> None:
-        for _ in range(RetryPolicy().max_attempts):
-            await vectors_of(self.hub).embed_pending()
-            self.clock.advance(RetryPolicy().longest_pause_s)
-        await self.hub.maintenance.tick()
+        await worked_off(self.hub, self.clock)
 
 
 @pytest.fixture

@@ -53,7 +53,7 @@ def result_of(operation: Operation, whose: MemoryContext, *, replayed: bool = Fa
     return CommitResult(
         archive=archive_of(whose, rows.get(session_uri(whose)), messages),
         write_results=[_result(line) for line in lines],
-        outbox_events=events_of(operation.account, operation.operation_id, operation.timestamp, operation.changes),
+        outbox_events=events_of(operation.account, operation.seq, operation.timestamp, operation.changes),
         stats=reply.get("stats", {}),
         status="committed",
         operation_id=operation.operation_id,
@@ -92,7 +92,7 @@ def events_to_be(view: View, whose: MemoryContext, writes: Sequence[Write]) -> l
     changes = [
         Change(write.collection, write.id, view.get(write.collection, write.id), write.after) for write in writes
     ]
-    return [replace(event, event_id="") for event in events_of(whose.account, "", view.now, changes)]
+    return [replace(event, event_id="") for event in events_of(whose.account, 0, view.now, changes)]
 
 
 def _outline_plan(plan: WritePlan, sources: Sequence[str]) -> dict[str, Any]:

@@ -153,7 +153,7 @@ def test_what_is_written_asks_the_index_once_a_row() -> None:
     gone = Change(PARTS, f"{SESSION}/m1", part_row(), part_row(deleted=True))
     other = Change("knowledge", "k", None, {"id": "k"})
 
-    asked = events.events_of("default", "op-1", START, [made, gone, other])
+    asked = events.events_of("default", 1, START, [made, gone, other])
 
     assert [(one.event_type, one.uri) for one in asked] == [
         (EventType.UPSERT_CONTEXT, PROFILE),
@@ -168,7 +168,7 @@ def test_a_move_is_one_event_and_a_tombstone_of_a_tombstone_none() -> None:
     moved = Change(NODES, PROFILE, None, node_row(moved_from="ctx://default/users/old/memories/profile"))
     twice = Change(NODES, PROFILE, node_row(deleted=True), node_row(deleted=True, version=3))
 
-    asked = events.events_of("default", "op-1", START, [moved, twice])
+    asked = events.events_of("default", 1, START, [moved, twice])
 
     assert [(one.event_type, one.payload.get("from_uri")) for one in asked] == [
         (EventType.MOVE_CONTEXT, "ctx://default/users/old/memories/profile")
@@ -178,7 +178,7 @@ def test_a_move_is_one_event_and_a_tombstone_of_a_tombstone_none() -> None:
 def test_an_event_has_the_same_id_in_every_process() -> None:
     change = Change(NODES, PROFILE, None, node_row())
 
-    first, again = (events.events_of("default", "op-1", START, [change]) for _ in range(2))
+    first, again = (events.events_of("default", 1, START, [change]) for _ in range(2))
 
     assert first == again
-    assert first[0].event_id != events.events_of("default", "op-2", START, [change])[0].event_id
+    assert first[0].event_id != events.events_of("default", 2, START, [change])[0].event_id

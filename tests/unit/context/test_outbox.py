@@ -2,16 +2,17 @@
 
 import asyncio
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from knowhub.context.events import MOVED_FROM, events_of
-from knowhub.context.index.outbox_store import RetryPolicy
 from knowhub.context.index_model import EventStatus
 from knowhub.context.model import PARTS, MemoryCategory
 from knowhub.core.errors import Forbidden, NotFound
 from knowhub.core.request_context import Role, local_context
+from knowhub.wiring.indexes import MAX_MEMORY_ATTEMPTS
 from tests.builders import FakeClock, caller, local
 from tests.context_rows import ACCOUNT, OWNER, memory_at, node_row, part_row, said, session_at
 from tests.fakes.hashing_embedder import HashingEmbedder
@@ -27,24 +28,10 @@ from tests.memory_index import (
     vectors_of,
     with_a_dead_letter,
     worked_off,
-    worker_of,
     written,
 )
 
 pytestmark = pytest.mark.anyio
-
-
-async def test_the_events_of_an_operation_are_those_that_its_answer_names(tmp_path: Path) -> None:
-    async with memory_hub(tmp_path, HashingEmbedder()) as hub:
-        await written(hub, said(session_at(), TEXTS))
-        operation = hub.store.history.at(hub.store.last_seq)
-        assert operation is not None
-        named = events_of(ACCOUNT, operation.operation_id, operation.timestamp, operation.changes)
-        await hub.memories.outbox.catch_up()
-
-        claimed = await hub.memories.outbox.claim_batch("one", 10)
-
-        assert claimed == [replace(event, status=EventStatus.CLAIMED) for event in named]
 
 
 async def test_a_dead_letter_names_its_error_hinders_no_other_and_is_found_by_its_words(tmp_path: Path) -> None:
@@ -53,14 +40,14 @@ async def test_a_dead_letter_names_its_error_hinders_no_other_and_is_found_by_it
         dead = await with_a_dead_letter(hub, clock)
 
         lag, named = hub.indexes.memories.lag, dict(hub.maintenance.failures)
+        operation = hub.store.history.at(hub.store.last_seq)
 
-        assert (dead.uri, dead.retry_count, dead.error != "") == (
-            f"{session_at()}/m1",
-            RetryPolicy().max_attempts,
-            True,
-        )
+        assert operation is not None
+        events = events_of(ACCOUNT, operation.seq, operation.timestamp, operation.changes)
+        assert dead.event_id in [event.event_id for event in events]
+        assert (dead.uri, dead.retry_count, dead.error != "") == (f"{session_at()}/m1", MAX_MEMORY_ATTEMPTS, True)
         assert (lag, len(on_disk(tmp_path))) == (0, 2)
-        assert "found by their words alone, are 1" in named["memory_vectors"]
+        assert f"found by their words alone: {dead.uri}" in named["memory_vectors"]
         assert POISON not in str(named)
         assert await found(hub, "poisoned") == [dead.uri]
 
@@ -102,35 +89,51 @@ async def test_a_dead_letter_is_done_once_its_embedder_is_mended_and_somebody_as
         assert set(on_disk(tmp_path)) == set(live_heads(hub))
 
 
+async def test_a_failed_text_is_tried_again_after_a_pause_that_doubles(tmp_path: Path) -> None:
+    clock, embedder = FakeClock(), PickyEmbedder()
+    async with memory_hub(tmp_path, embedder, clock) as hub:
+        await written(hub, [part_row(session_at(), 0, POISON)])
+        waits = []
+        for _ in range(40):
+            asked = len(embedder.asked)
+            await vectors_of(hub).embed_pending()
+            if len(embedder.asked) > asked:
+                waits.append(clock.now())
+            clock.advance(1)
+        status = await status_of(hub)
+
+        assert [later - earlier for earlier, later in pairwise(waits)] == [2, 4, 8, 16]
+        assert (status.failed, status.dead) == (0, 1)
+
+
 async def test_dead_letters_and_failures_survive_a_restart_and_are_not_tried_at_once(tmp_path: Path) -> None:
     clock = FakeClock()
     async with memory_hub(tmp_path, PickyEmbedder(), clock) as hub:
         dead = await with_a_dead_letter(hub, clock)
         await written(hub, [part_row(session_at(), 9, f"{POISON} again")])
         await vectors_of(hub).embed_pending()
+        await hub.maintenance.tick()
         failed = (await status_of(hub)).failed
 
     embedder = PickyEmbedder()
     async with memory_hub(tmp_path, embedder, clock) as hub:
-        unread = await status_of(hub)
-        await hub.memories.outbox.catch_up()
-        await worker_of(hub).run_once()
+        await vectors_of(hub).embed_pending()
         status = await status_of(hub)
 
         assert failed == 1
-        assert [(one.dead, one.failed, one.pending) for one in (unread, status)] == [(1, 1, 0), (1, 1, 0)]
+        assert (status.dead, status.failed, status.pending) == (1, 1, 0)
         assert status.dead_letters == [dead]
         assert not [texts for texts in embedder.asked if any(POISON in text for text in texts)]
 
 
-@pytest.mark.parametrize("damage", [b"", b"{}", b'{"log_id":"other","letters":[]}', b"\xff" * 40, None])
+@pytest.mark.parametrize("damage", [b"", b"{}", b'{"log_id":"other","rejected":[]}', b"\xff" * 40, None])
 async def test_a_damaged_or_missing_note_of_failures_means_that_they_are_tried_afresh(
     tmp_path: Path, damage: bytes | None
 ) -> None:
     clock = FakeClock()
     async with memory_hub(tmp_path, PickyEmbedder(), clock) as hub:
         await with_a_dead_letter(hub, clock)
-    note = tmp_path / "indexes" / "context" / "outbox.json"
+    (note,) = (tmp_path / "indexes" / "context" / "vectors").glob("*/refused.json")
     if damage is None:
         note.unlink()
     else:
@@ -145,23 +148,24 @@ async def test_a_damaged_or_missing_note_of_failures_means_that_they_are_tried_a
         assert set(on_disk(tmp_path)) == set(live_heads(hub))
 
 
-async def test_only_the_keeper_works_and_another_process_shows_the_same_and_can_ask(tmp_path: Path) -> None:
+async def test_only_the_leader_works_and_another_process_shows_the_same_and_can_ask(tmp_path: Path) -> None:
     clock, embedder = FakeClock(), PickyEmbedder()
     async with (
-        memory_hub(tmp_path, embedder, clock) as keeper,
+        memory_hub(tmp_path, embedder, clock) as leader,
         memory_hub(tmp_path, idle := PickyEmbedder(), clock) as other,
     ):
-        await keeper.maintenance.tick()
+        await leader.maintenance.tick()
         await other.maintenance.tick()
-        dead = await with_a_dead_letter(keeper, clock)
+        dead = await with_a_dead_letter(leader, clock)
         await other.maintenance.tick()
         seen = await status_of(other)
         embedder.is_mended = True
 
         wished = await other.memories.outbox.retry(local(), dead.event_id)
+        await other.maintenance.tick()
         asked_for = await status_of(other)
-        await keeper.maintenance.tick()
-        await worked_off(keeper, clock)
+        await leader.maintenance.tick()
+        await worked_off(leader, clock)
         await asyncio.sleep(0)
         await other.maintenance.tick()
         after = await status_of(other)
@@ -170,14 +174,14 @@ async def test_only_the_keeper_works_and_another_process_shows_the_same_and_can_
         assert (wished.status, asked_for.dead, asked_for.pending) == (EventStatus.PENDING, 0, 1)
         assert (after.dead, after.pending, other.indexes.memories.lag) == (0, 0, 0)
         assert not [texts for texts in idle.asked if any(POISON in text for text in texts)]
-        assert set(on_disk(tmp_path)) == set(live_heads(keeper))
+        assert set(on_disk(tmp_path)) == set(live_heads(leader))
 
 
 async def test_a_newer_text_takes_the_place_of_a_dead_letter_and_a_deletion_ends_it(tmp_path: Path) -> None:
     clock = FakeClock()
     trip, plan = memory_at(MemoryCategory.EVENTS, "trip"), memory_at(MemoryCategory.EVENTS, "plan")
     async with memory_hub(tmp_path, PickyEmbedder(), clock) as hub:
-        await written(hub, [node_row(one, abstract=f"{POISON} of {one}") for one in (trip, plan)])
+        await written(hub, [node_row(row, abstract=f"{POISON} of {row}") for row in (trip, plan)])
         await worked_off(hub, clock)
         dead = (await status_of(hub)).dead
 
@@ -187,8 +191,24 @@ async def test_a_newer_text_takes_the_place_of_a_dead_letter_and_a_deletion_ends
 
         assert (dead, (await status_of(hub)).dead, hub.maintenance.failures) == (2, 0, {})
         assert set(on_disk(tmp_path)) == set(live_heads(hub))
-        assert POISON.encode() not in (tmp_path / "indexes" / "context" / "outbox.json").read_bytes()
-        assert plan.encode() not in (tmp_path / "indexes" / "context" / "outbox.json").read_bytes()
+
+
+async def test_a_text_that_was_written_while_nobody_embedded_is_tried_though_the_text_before_it_is_dead(
+    tmp_path: Path,
+) -> None:
+    clock, trip = FakeClock(), memory_at(MemoryCategory.EVENTS, "trip")
+    async with memory_hub(tmp_path, PickyEmbedder(), clock) as hub:
+        await written(hub, [node_row(trip, abstract=POISON)])
+        await worked_off(hub, clock)
+        dead = (await status_of(hub)).dead
+    async with memory_hub(tmp_path, None, clock) as hub:
+        await written(hub, [node_row(trip, abstract="a trip to Rome", version=2)])
+
+    async with memory_hub(tmp_path, PickyEmbedder(), clock) as hub:
+        await worked_off(hub, clock)
+
+        assert (dead, (await status_of(hub)).dead) == (1, 0)
+        assert set(on_disk(tmp_path)) == set(live_heads(hub))
 
 
 async def test_what_has_changed_but_for_its_text_needs_no_embedder(tmp_path: Path) -> None:
@@ -199,9 +219,8 @@ async def test_what_has_changed_but_for_its_text_needs_no_embedder(tmp_path: Pat
         asked = len(embedder.asked)
 
         await written(hub, [node_row(trip, abstract="a trip to Rome", overview="longer", version=2)])
-        done = await worker_of(hub).run_once()
+        await vectors_of(hub).embed_pending()
 
-        assert (done.claimed, done.succeeded) == (1, 1)
         assert len(embedder.asked) == asked
         assert len(on_disk(tmp_path)) == 1
 
@@ -218,16 +237,15 @@ async def test_a_subtree_that_moves_keeps_its_vectors_and_is_found_at_its_new_pl
         moved += [row | {MOVED_FROM: f"{old}/m{row['number']}"} for row in said(new, TEXTS)]
 
         await written(hub, [*gone, *moved])
-        done = await worker_of(hub).run_once()
+        await vectors_of(hub).embed_pending()
 
-        assert (done.succeeded, done.retried) == (8, 0)
         assert len(embedder.asked) == asked
         assert await found(hub, "zebra striped") == [f"{new}/m0", new]
         assert set(live_heads(hub)) <= set(on_disk(tmp_path))
         assert (await status_of(hub)).pending == 0
 
 
-async def test_of_an_erased_message_no_vector_and_no_word_stands_in_what_is_derived(tmp_path: Path) -> None:
+async def test_of_an_erased_message_no_vector_stands_in_what_is_derived(tmp_path: Path) -> None:
     clock = FakeClock()
     async with memory_hub(tmp_path, PickyEmbedder(), clock) as hub:
         dead = await with_a_dead_letter(hub, clock)
@@ -243,17 +261,15 @@ async def test_of_an_erased_message_no_vector_and_no_word_stands_in_what_is_deri
         assert secret <= before
         assert set(on_disk(tmp_path)) == set(live_heads(hub)) == before - secret
         assert (await status_of(hub)).dead == 0
-        assert hub.memories.outbox.erase_seq == hub.store.erases
-        assert dead.uri.encode() not in (tmp_path / "indexes" / "context" / "outbox.json").read_bytes()
 
 
-async def test_without_an_embedder_what_one_left_behind_goes_with_an_erasing(tmp_path: Path) -> None:
-    clock = FakeClock()
-    async with memory_hub(tmp_path, PickyEmbedder(), clock) as hub:
-        dead = await with_a_dead_letter(hub, clock)
+async def test_dead_letters_that_an_earlier_version_stored_are_removed(tmp_path: Path) -> None:
+    async with memory_hub(tmp_path) as hub:
+        await written(hub, said(session_at(), TEXTS))
+    letters = tmp_path / "indexes" / "context" / "outbox.json"
+    letters.write_text('{"letters":["ctx://default/users/li/sessions/s/m1"]}')
 
-    async with memory_hub(tmp_path, None, clock) as hub:
-        await hub.operations.erasure.erase(local(), PARTS, dead.uri)
+    async with memory_hub(tmp_path) as hub:
+        await hub.maintenance.tick()
 
-        assert dead.uri.encode() not in (tmp_path / "indexes" / "context" / "outbox.json").read_bytes()
-        assert not list((tmp_path / "indexes" / "context" / "vectors").rglob("rows.bin"))
+        assert not letters.exists()

@@ -12,7 +12,7 @@ from knowhub.core.errors import Unavailable
 from knowhub.core.language_models import FailureReason, TextRefused, Vector
 from knowhub.knowledge.model import KnowledgeSummary
 from knowhub.search.vector_index import VectorIndex
-from tests.builders import local, new_knowledge
+from tests.builders import FakeClock, local, new_knowledge
 from tests.fakes.hashing_embedder import HashingEmbedder
 from tests.hubs import saved
 from tests.unit.search.test_vector_index import answer, brought_up, hub_with, ids, on_disk, refusing, stages, vectors_of
@@ -127,36 +127,21 @@ async def test_a_query_that_is_answered_with_zeros_is_asked_again(tmp_path: Path
 
 
 async def test_zeros_for_one_text_leave_it_to_its_words_by_name_and_it_is_asked_about_again(tmp_path: Path) -> None:
-    embedder = Sleepy()
+    clock, embedder = FakeClock(), Sleepy()
     embedder.zero_word = "tulip"
-    async with hub_with(tmp_path, embedder) as hub:
+    async with hub_with(tmp_path, embedder, clock) as hub:
         tulip = await saved(hub, new_knowledge("tulip"))
         await saved(hub, new_knowledge("zebra"))
         await brought_up(hub)
         named, lag, blank = dict(hub.maintenance.failures), hub.indexes.records.lag, blank_rows(tmp_path)
 
         embedder.zero_word = None
-        vectors_of(hub).account("default").retry_rejected()
+        clock.advance(2)
         await brought_up(hub)
 
         assert (lag, blank) == (0, 0)
         assert tulip in named["vectors"]
         assert (len(on_disk(tmp_path)), hub.maintenance.failures) == (2, {})
-
-
-async def test_what_was_refused_is_asked_about_again_after_a_while(tmp_path: Path) -> None:
-    embedder = Sleepy()
-    embedder.zero_word = "tulip"
-    async with hub_with(tmp_path, embedder) as hub:
-        vectors_of(hub)._refused_again_s = 0.05  # noqa: SLF001 -- five minutes otherwise
-        await saved(hub, new_knowledge("tulip"))
-        await saved(hub, new_knowledge("zebra"))
-        await brought_up(hub)
-
-        embedder.zero_word = None
-        await until(hub, lambda vectors: not vectors.account("default").rejected_rows and not vectors.lag)
-
-        assert (len(on_disk(tmp_path)), blank_rows(tmp_path)) == (2, 0)
 
 
 async def test_a_second_process_says_what_the_keeper_says_of_a_text_that_the_embedder_refuses(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from knowhub.bootstrap import Hub, check_directory, open_hub
+from knowhub.core.clock import Clock
 from knowhub.core.errors import Unavailable
 from knowhub.core.language_models import EmbeddingFailed, FailureReason, TextRefused
 from knowhub.knowledge.model import KnowledgeSearchResult, KnowledgeSummary, Order, SearchQuery
@@ -25,10 +26,12 @@ from tests.hubs import saved
 pytestmark = pytest.mark.anyio
 
 
-def hub_with(folder: Path, embedder: HashingEmbedder | None) -> AbstractAsyncContextManager[Hub]:
+def hub_with(
+    folder: Path, embedder: HashingEmbedder | None, clock: Clock | None = None
+) -> AbstractAsyncContextManager[Hub]:
     """Open a hub whose upkeep runs only when the test says so."""
     settings = Settings(data_dir=folder, owner=OWNER, embedding_search_budget_s=30.0)
-    return open_hub(settings, Overrides(embedder=embedder), maintain=False)
+    return open_hub(settings, Overrides(embedder=embedder, clock=clock), maintain=False)
 
 
 def vectors_of(hub: Hub) -> VectorIndex[KnowledgeSummary]:
@@ -210,7 +213,7 @@ async def test_a_text_that_the_embedder_refuses_hinders_no_other_and_is_named(
         assert sorted(ids(found)[:9]) == sorted(others)
         assert len(on_disk(tmp_path)) == 9
         assert hub.indexes.records.lag == 0
-        assert "refuses 2 records" in hub.maintenance.failures["vectors"]
+        assert "refuses 2 texts" in hub.maintenance.failures["vectors"]
         assert all(one in hub.maintenance.failures["vectors"] for one in poison)
 
 

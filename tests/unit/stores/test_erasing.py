@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from knowhub.bootstrap import Hub, open_hub
-from knowhub.context.index.index_ports import parse_dead_letter
 from knowhub.core.erasing import is_erased
 from knowhub.core.errors import Conflict, NotFound
 from knowhub.core.language_models import ChatRequest
@@ -21,7 +20,7 @@ from knowhub.settings import Settings
 from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.erasing.follow_up import Derived, ErasureFollowUp
 from knowhub.stores.files.filesystem import RealFileSystem
-from knowhub.stores.files.projections.outbox_file import OutboxFile
+from knowhub.stores.files.projections.log_projection import DisabledExport
 from knowhub.wiring.adapters import Overrides
 from knowhub.wiring.collections import COLLECTIONS
 from tests.builders import OWNER, caller, imported, local, new_knowledge, retry_key
@@ -29,7 +28,6 @@ from tests.erasing import files_with, indexes_with
 from tests.fakes.faulty_files import FaultyFileSystem, Plan
 from tests.fakes.scripted_chat import ScriptedChat
 from tests.hubs import hub_on, saved
-from tests.unit.context.test_outbox_file import letter
 
 pytestmark = pytest.mark.anyio
 
@@ -412,17 +410,16 @@ async def test_the_process_that_writes_what_is_derived_is_waited_for(tmp_path: P
 async def test_what_a_disk_does_not_read_is_named_as_not_yet_built_anew(tmp_path: Path) -> None:
     async with hub_on(tmp_path) as hub:
         row_id = await saved(hub, new_knowledge(SECRET))
-        files = FaultyFileSystem(Plan(fail_at=1, lasting=True, kinds=["read"]))
-        await OutboxFile(RealFileSystem(), tmp_path, hub.store.log_id, hub.store, parse_dead_letter).save([letter()])
+        files = FaultyFileSystem(Plan(fail_at=1, lasting=True, kinds=["look"]))
         derived: dict[str, Derived] = {
-            "outbox": OutboxFile(files, tmp_path, hub.store.log_id, hub.store, parse_dead_letter),
+            "context": DisabledExport(files, tmp_path / "context"),
             "records": hub.exports.records,
         }
         around = ErasureFollowUp(files, DataDirectory(tmp_path), hub.maintenance, derived, wait_s=0.05)
 
         done = await ErasureService(hub.store, around, COLLECTIONS).erase(local(), COLLECTION, row_id)
 
-        assert done.pending == ["outbox"]
+        assert done.pending == ["context"]
 
 
 async def test_what_another_process_has_yet_to_build_anew_is_named(tmp_path: Path) -> None:

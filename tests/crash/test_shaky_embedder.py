@@ -1,0 +1,118 @@
+"""The embedder fails, and one text is poison: the index of memories ends as a rebuild makes it."""
+
+import asyncio
+import random
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from knowhub.bootstrap import Hub
+from knowhub.context.index_model import EventStatus
+from knowhub.context.outbox import REJECTED
+from knowhub.core.errors import Unavailable
+from knowhub.core.language_models import FailureReason, TextRefused
+from knowhub.search.rejections import RetryPolicy
+from knowhub.wiring.indexes import MAX_MEMORY_ATTEMPTS
+from tests.builders import FakeClock, local
+from tests.context_rows import said, session_at
+from tests.fakes.hashing_embedder import Fault, HashingEmbedder
+from tests.memory_index import found, live_heads, memory_hub, on_disk, rebuilt, status_of, vectors_of, written
+
+pytestmark = pytest.mark.anyio
+
+POISON = "the poisoned message"
+
+
+async def many_messages(hub: Hub, count: int, poison: str | None = None) -> None:
+    """Commit messages in sessions of a hundred, one of them `poison`."""
+    for start in range(0, count, 100):
+        texts = [f"message {number} 消息 of widget-{number}" for number in range(start, min(start + 100, count))]
+        if poison is not None and start == 0:
+            texts[7] = poison
+        await written(hub, said(session_at(f"s{start}"), texts))
+
+
+async def brought_up(hub: Hub, clock: FakeClock) -> None:
+    """Embed, and let the pauses of what failed go by, until nothing waits."""
+    async with asyncio.timeout(240):
+        while True:
+            try:
+                await vectors_of(hub).embed_pending()
+            except Unavailable:
+                continue
+            status = await status_of(hub)
+            if not (status.pending or status.failed):
+                return
+            clock.advance(RetryPolicy(clock).longest_pause_s)
+
+
+def refusing(poison: str, texts: Sequence[str]) -> Exception | None:
+    refuses = any(poison in text for text in texts)
+    return TextRefused(FailureReason.FAILURE, "not this one") if refuses else None
+
+
+def flaky(share: float, poison: str, is_mended: Callable[[], bool] = lambda: False) -> Iterator[Fault | None]:
+    """Yield a fault for each call: so large a share fails, and the poison is never taken until it is mended."""
+    rng = random.Random(11)
+    while True:
+        if rng.random() < share:
+            yield ConnectionError("shaky")
+        else:
+            yield lambda texts: None if is_mended() else refusing(poison, texts)
+
+
+@pytest.mark.parametrize("count", [1_000, pytest.param(10_000, marks=pytest.mark.nightly)])
+async def test_a_shaky_embedder_and_a_poisoned_text_end_as_a_rebuild_does(tmp_path: Path, count: int) -> None:
+    clock, mended = FakeClock(), asyncio.Event()
+    embedder = HashingEmbedder(flaky(0.1, POISON, mended.is_set))
+    async with memory_hub(tmp_path, embedder, clock) as hub:
+        await many_messages(hub, count, POISON)
+
+        await brought_up(hub, clock)
+        status, embedded = await status_of(hub), on_disk(tmp_path)
+        (dead,) = status.dead_letters
+        (poisoned,) = (head for head in live_heads(hub).values() if head.abstract == POISON)
+        mended.set()
+        revived = await hub.memories.outbox.retry(local(), dead.event_id)
+        await brought_up(hub, clock)
+        after, complete = await status_of(hub), on_disk(tmp_path)
+
+        assert (status.pending, status.claimed, status.failed, status.dead) == (0, 0, 0, 1)
+        assert (dead.error, dead.retry_count, dead.uri) == (REJECTED, MAX_MEMORY_ATTEMPTS, poisoned.uri)
+        assert set(live_heads(hub)) - set(embedded) == {poisoned.text_num}
+        assert (revived.status, after.pending, after.dead) == (EventStatus.PENDING, 0, 0)
+        assert len(complete) == count
+        assert complete == await rebuilt_calmly(tmp_path, hub)
+
+
+async def rebuilt_calmly(folder: Path, hub: Hub) -> object:
+    """Rebuild until a shaky embedder lets it."""
+    while True:
+        try:
+            return await rebuilt(hub, folder)
+        except Unavailable:
+            continue
+
+
+async def test_an_embedder_that_is_down_is_asked_little_and_no_event_counts_it_as_a_failure(tmp_path: Path) -> None:
+    embedder = HashingEmbedder()
+    async with memory_hub(tmp_path, embedder) as hub:
+        await many_messages(hub, 200)
+        embedder.is_down = True
+        asked_before = len(embedder.asked)
+        for _ in range(20):
+            await hub.maintenance.tick()
+            await asyncio.sleep(0.01)
+        asked_while_down, named = len(embedder.asked) - asked_before, dict(hub.maintenance.failures)
+        status = await status_of(hub)
+        by_words = await found(hub, "widget-17")
+
+        embedder.is_down = False
+        await vectors_of(hub).embed_pending()
+
+        assert asked_while_down <= 4
+        assert "the embedder gives no vectors" in named["memory_vectors"]
+        assert (status.pending, status.failed, status.dead) == (200, 0, 0)
+        assert by_words[0].endswith("/m17")
+        assert set(on_disk(tmp_path)) == set(live_heads(hub))
