@@ -1,6 +1,5 @@
 """Directories with a log that is to be damaged and repaired, and what is known of them."""
 
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,11 +107,9 @@ def flipped(line: bytes) -> bytes:
     return line[:60] + bytes([line[60] ^ 1]) + line[61:]
 
 
-async def compacted(folder: Path, old: Path | None = None) -> Path:
-    """Write notes, forget the operations behind a base, and write two more; what there was before goes to `old`."""
+async def compacted(folder: Path) -> Path:
+    """Write notes, forget the operations behind a base, and write two more."""
     store = open_files(await written(folder, SMALL_SEGMENTS), options=SMALL_SEGMENTS)
-    if old is not None:
-        shutil.copytree(folder / "change_log", old)
     await store.compact(0.0, run_in_process(RealFileSystem()))
     for number in (COUNT, COUNT + 1):
         await note(store, number)

@@ -149,21 +149,6 @@ async def test_a_damaged_base_keeps_every_line_that_is_whole(tmp_path: Path, lin
     assert any("rows of it are kept" in one.detail for one in done)
 
 
-async def test_a_base_whose_older_files_are_still_there_is_put_aside(tmp_path: Path) -> None:
-    folder = tmp_path / "data"
-    base = await compacted(folder, tmp_path / "old")
-    for path in (tmp_path / "old").iterdir():
-        if not (folder / "change_log" / path.name).exists():
-            shutil.copy(path, folder / "change_log")
-    base.write_bytes(base.read_bytes()[:-5])
-
-    mended(folder)
-
-    assert not base.exists()
-    assert problems(folder) == []
-    assert (await reopened(folder)).notes == ALL | names(COUNT, COUNT + 1)
-
-
 async def test_a_base_that_is_gone_is_named_and_the_rest_goes_on(tmp_path: Path) -> None:
     base = await compacted(tmp_path)
     base.unlink()

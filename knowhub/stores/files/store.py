@@ -14,7 +14,7 @@ from knowhub.core.clock import Clock
 from knowhub.core.collection import Collections
 from knowhub.core.erasing import Erasing
 from knowhub.core.errors import KnowHubError, Unavailable
-from knowhub.core.ids import Ids, seq_of
+from knowhub.core.ids import Ids
 from knowhub.core.operation import Committed, Decide, IdempotencyKey, Operation, Outcome
 from knowhub.core.store_results import CompactionResult
 from knowhub.engine.account import Account
@@ -67,7 +67,7 @@ class FileStore:
         self._lock = opening.lock
         self._clock = opening.clock
         self._replica = replica = Replica(opening.log, collections, options.retry_key_lifetime_s)
-        old_journal.finish_begun(opening.files, opening.directory)
+        old_journal.finish(opening.files, opening.directory, opening.lock)
         loaded = load(opening, replica)
         self._log_id = loaded.log_id
         self._quarantined = loaded.quarantined
@@ -76,7 +76,6 @@ class FileStore:
         self._compaction = Compaction(opening, self._log_id, replica, self._cursor, self._commits)
         self._eraser = Eraser(opening, replica, self._cursor, self._commits, self._compaction.finish_remap)
         if not loaded.damage:
-            old_journal.finish(opening.files, opening.directory, self._has_operation)
             opening.log.lock_manifest()
 
     @property
@@ -212,10 +211,6 @@ class FileStore:
         self._eraser.close()
         self._log.close()
         self._lock.close()
-
-    def _has_operation(self, account: str, operation_id: str) -> bool:
-        operation = self.history.at(seq_of(operation_id) or 0)
-        return operation is not None and (operation.operation_id, operation.account) == (operation_id, account)
 
 
 _LOCK_POLL_S = 0.001

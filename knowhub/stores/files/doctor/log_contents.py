@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from knowhub.core.collection import Collections
-from knowhub.core.erasing import ERASING
 from knowhub.core.row_check import RowCheck
 from knowhub.engine.view import AccountView
 from knowhub.stores.files.doctor.keyring_check import SealedRows
@@ -33,7 +32,6 @@ class LogContents(Replica):
         self.log_id = ""
         self.sealed = SealedRows(collections)
         self.lost: list[int] = []
-        self.erases_found: set[tuple[str, str]] = set()
         self.is_damaged = False
 
     @property
@@ -71,8 +69,6 @@ class LogContents(Replica):
         record = line.record or {}
         if record["op"] == LOST_OPERATION:
             self.lost.append(record["seq"])
-        if record["op"].startswith(ERASING):
-            self.erases_found.add((record["account"], record["operation_id"]))
         self._note_rows(record["account"], record["changes"])
 
     def _note_rows(self, account: str, changes: Sequence[Mapping[str, Any]]) -> None:

@@ -35,14 +35,14 @@ def repair(
     if not files.names(directory.change_log):
         return []
     with _alone(files, directory) as lock:
-        done = [*_erasing(files, directory, collections)]
+        done = [*_finish_erase(files, directory, lock)]
         try:
-            with closing(ChangeLog(files, directory.change_log)) as log:
-                end = LogBounds.of(log, lock)
+            with _read_whole(files, directory, lock, collections) as (end, read):
+                is_damaged = read.is_damaged or end.vanished is not None
         except ValueError:
             raise Unavailable("change_log/ holds a file whose name is no number; move it out of there") from None
-        done += _records_aside(files, directory, collections)
-        done += repair_log(files, directory, end, ids)
+        if is_damaged:
+            done += [*_move_records(files, directory), *repair_log(files, directory, end, ids)]
         done += _list_unused(files, directory)
         done += _rebuild(files, directory, lock, collections, projections)
     return done
@@ -82,51 +82,44 @@ def _lengthen(files: FileSystem, stack: ExitStack, lock: Path) -> None:
         files.truncate(descriptor, LOCK_BYTES)
 
 
-def _erasing(files: FileSystem, directory: DataDirectory, collections: Collections) -> Iterator[Finding]:
+def _finish_erase(files: FileSystem, directory: DataDirectory, lock: ReadOnlyLock) -> Iterator[Finding]:
     """Finish an interrupted erase, or cancel it, as the next opening would."""
-    if not old_journal.has_journal(files, directory):
-        return
     path = directory.change_log / old_journal.JOURNAL
-    with _read_whole(files, directory, collections) as read:
-        erases = read.erases_found
     try:
-        old_journal.finish(files, directory, lambda account, operation_id: (account, operation_id) in erases)
+        is_found = old_journal.finish(files, directory, lock)
     except Unavailable:
         kept = quarantine_bytes(files, directory.quarantine, "erase.journal-damaged", files.read(path))
         files.remove(path)
         files.sync_folder(path.parent)
-        where = f"; it lies in quarantine/{kept.name}" if kept else ""
-        detail = f"was damaged, so that the erasing could not be finished: erase the record again{where}"
-        yield Finding(Severity.PROBLEM, str(path), detail)
+        detail = "was damaged, so the erase could not be finished: erase the record again; it lies in quarantine/"
+        yield Finding(Severity.PROBLEM, str(path), f"{detail}{kept.name}")
         return
-    yield Finding(Severity.NOTE, str(path), "an erasing that was broken off was carried out, or thrown away")
+    if is_found:
+        yield Finding(Severity.NOTE, str(path), "an erasing that was broken off was carried out, or thrown away")
 
 
 @contextmanager
 def _read_whole(
-    files: FileSystem, directory: DataDirectory, collections: Collections, lock: ReadOnlyLock | None = None
-) -> Iterator[LogContents]:
+    files: FileSystem, directory: DataDirectory, lock: ReadOnlyLock, collections: Collections
+) -> Iterator[tuple[LogBounds, LogContents]]:
     with closing(ChangeLog(files, directory.change_log)) as log:
-        read = LogContents(log, collections)
-        read.read(LogBounds.of(log, lock))
-        yield read
+        bounds, read = LogBounds.of(log, lock), LogContents(log, collections)
+        read.read(bounds)
+        yield bounds, read
 
 
-def _records_aside(files: FileSystem, directory: DataDirectory, collections: Collections) -> Iterator[Finding]:
+def _move_records(files: FileSystem, directory: DataDirectory) -> Iterator[Finding]:
     """Move the record files of a damaged log to the quarantine: they may contain rows that are lost."""
-    with _read_whole(files, directory, collections) as read:
-        existing = sorted(directory.records.rglob("*.jsonl")) if read.is_damaged else []
-    for path in existing:
+    for path in sorted(directory.records.rglob("*.jsonl")):
         files.make_folder(directory.quarantine)
         name = str(path.relative_to(directory.records)).replace("/", "%2F")
         number = 1
         while files.inode(directory.quarantine / f"records-{number}-{name}") is not None:
             number += 1
         files.rename(path, directory.quarantine / f"records-{number}-{name}")
+        files.sync_folder(directory.quarantine)
         detail = f"may tell of what is lost: it lies in quarantine/records-{number}-{name}, and is written anew"
         yield Finding(Severity.NOTE, str(path), detail)
-    if existing:
-        files.sync_folder(directory.quarantine)
 
 
 def _list_unused(files: FileSystem, directory: DataDirectory) -> Iterator[Finding]:
@@ -147,7 +140,7 @@ def _rebuild(
     projections: ProjectionsOf,
 ) -> Iterator[Finding]:
     """Remove derived files that differ from the log. The next leader builds them again."""
-    with _read_whole(files, directory, collections, lock) as read:
+    with _read_whole(files, directory, lock, collections) as (_, read):
         for checked in check_projections(projections(read), read):
             if not checked.is_right:
                 checked.projection.discard()

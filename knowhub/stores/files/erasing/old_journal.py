@@ -7,7 +7,7 @@ and needs no journal.
 import os
 import zlib
 from base64 import b64decode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,8 +18,10 @@ import orjson
 from knowhub.core.errors import Unavailable
 from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.filesystem import FileSystem, write_all
+from knowhub.stores.files.lock import LockFile
 from knowhub.stores.files.log.change_log import ChangeLog
 from knowhub.stores.files.log.log_line import parse_line
+from knowhub.stores.files.log.log_reader import LogBounds
 
 JOURNAL: Final = "erase.journal"
 
@@ -31,30 +33,20 @@ class _Overwrite:
     data: bytes
 
 
-def finish_begun(files: FileSystem, directory: DataDirectory) -> None:
-    """Apply a journal that was applied in part: a line may be half old and half new, and could not be read.
+def finish(files: FileSystem, directory: DataDirectory, lock: LockFile) -> bool:
+    """Apply the journal if the log has its operation, and remove it; return whether there was one.
 
-    To be called before the log is read. Needs the lock. Raises OSError, and Unavailable for a damaged journal.
+    To be called before the log is read: a line may be half old and half new. Needs the lock. Raises OSError, and
+    Unavailable for a damaged journal.
     """
-    if has_journal(files, directory):
-        header, overwrites = _read(files, directory)
-        if any(_has_begun(files, item) for item in overwrites) and _is_written(
-            files, directory, header["operation_id"]
-        ):
-            _overwrite(files, overwrites)
-
-
-def finish(files: FileSystem, directory: DataDirectory, has_operation: Callable[[str, str], bool]) -> None:
-    """Apply the journal if the log has its operation, and remove it. Raises as `finish_begun`.
-
-    The log must have been read. `has_operation` takes an account and the id of an operation. Needs the lock.
-    """
-    if has_journal(files, directory):
-        header, overwrites = _read(files, directory)
-        if has_operation(header["account"], header["operation_id"]):
-            _overwrite(files, overwrites)
-        files.remove(directory.change_log / JOURNAL)
-        files.sync_folder(directory.change_log)
+    if not has_journal(files, directory):
+        return False
+    header, overwrites = _read(files, directory)
+    if _is_written(files, directory, lock, header["operation_id"]):
+        _overwrite(files, overwrites)
+    files.remove(directory.change_log / JOURNAL)
+    files.sync_folder(directory.change_log)
+    return True
 
 
 def has_journal(files: FileSystem, directory: DataDirectory) -> bool:
@@ -74,23 +66,14 @@ def _read(files: FileSystem, directory: DataDirectory) -> tuple[Mapping[str, Any
     ]
 
 
-def _has_begun(files: FileSystem, item: _Overwrite) -> bool:
-    """Return whether a line of the log was overwritten, if only in part."""
-    if item.path.suffix != ".jsonl" or files.inode(item.path) is None:
-        return False
-    descriptor = files.open(item.path, os.O_RDONLY)
-    try:
-        line = files.read_at(descriptor, len(item.data), item.offset)
-    finally:
-        files.close(descriptor)
-    return line == item.data or parse_line(line) is None
-
-
-def _is_written(files: FileSystem, directory: DataDirectory, operation_id: str) -> bool:
+def _is_written(files: FileSystem, directory: DataDirectory, lock: LockFile, operation_id: str) -> bool:
+    """Return whether the log has an operation, up to its durable end."""
     needle = orjson.dumps(operation_id)
     with closing(ChangeLog(files, directory.change_log)) as log:
+        end = LogBounds.of(log, lock).position
         for number in reversed(log.segments()):
-            for line in log.lines(number, 0, log.size(number)):
+            size = end.offset if end is not None and end.segment == number else log.size(number)
+            for line in log.lines(number, 0, size):
                 if needle in line.data and (line.record or {}).get("operation_id") == operation_id:
                     return True
     return False

@@ -142,12 +142,6 @@ class ChangeLog:
         finally:
             self._files.close(descriptor)
 
-    def forget(self, number: int) -> None:
-        """Close a file that nothing is read from any more."""
-        descriptor = self.release(number)
-        if descriptor is not None:
-            self._files.close(descriptor)
-
     def release(self, number: int) -> int | None:
         """Return the descriptor of a file that is no longer needed; None if it is not open.
 

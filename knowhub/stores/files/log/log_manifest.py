@@ -19,7 +19,7 @@ A directory without a manifest was written by an earlier version: the newest bas
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -204,20 +204,6 @@ class ActiveFiles:
         base = self.name(bases[-1]) if bases else None
         first = base.number if base is not None else 0
         return LogFiles(base, [self.name(number) for number in self.segments() if number >= first])
-
-    def use(self, files: LogFiles) -> None:
-        """Use these files before a manifest names them. Only if no other process has the directory open."""
-        self._view = _View(self._current.generation, files, None, is_due=True)
-        self._remember(files)
-
-    def with_file(self, name: LogFileName) -> LogFiles:
-        """Return the files in force with one more: a base, or a segment in the place of the one with its number."""
-        now = self.files()
-        if name.prefix == BASE_PREFIX:
-            later = [segment for segment in now.segments if segment.number >= name.number]
-            return replace(now, base=name, segments=later)
-        others = [segment for segment in now.segments if segment.number != name.number]
-        return replace(now, segments=sorted([*others, name], key=lambda segment: segment.number))
 
     def list_segments(self) -> Sequence[LogFileName]:
         """Return the segments that the manifest names, also those that are not there."""
