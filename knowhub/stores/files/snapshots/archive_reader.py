@@ -1,5 +1,6 @@
 """Reading a snapshot that anybody may have made: nothing of a member is believed before it was checked."""
 
+import gzip
 import os
 import tarfile
 import zlib
@@ -8,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
+from typing import BinaryIO
 
 from knowhub.core.errors import StorageFull
 from knowhub.stores.files.data_directory import ARCHIVE_VERSION, format_text
@@ -22,7 +24,6 @@ from knowhub.stores.files.snapshots.snapshot_manifest import (
 
 _PIECE_BYTES = 256 * 1024
 _MAX_PADDING_BYTES = 1024 * 1024
-_GZIP_WINDOW = 31
 _ROOM_TO_LEAVE = 64 * 1024 * 1024
 _KINDS = {
     tarfile.LNKTYPE: "a hard link",
@@ -80,7 +81,8 @@ def _open(files: FileSystem, archive: Path) -> Iterator["_Stream"]:
     # A pipe of that name, in a folder that anybody may fill, would be waited for without end.
     descriptor = files.open(archive, os.O_RDONLY | os.O_NONBLOCK)
     try:
-        yield _Stream(files, descriptor, archive.name)
+        with open(descriptor, "rb", _PIECE_BYTES, closefd=False) as packed:
+            yield _Stream(packed, archive.name)
     finally:
         files.close(descriptor)
 
@@ -88,14 +90,9 @@ def _open(files: FileSystem, archive: Path) -> Iterator["_Stream"]:
 class _Stream:
     """The bytes of a compressed file, a bounded number at a time, however much a few of them unfold to."""
 
-    def __init__(self, files: FileSystem, descriptor: int, name: str) -> None:
-        self._files = files
-        self._descriptor = descriptor
+    def __init__(self, packed: BinaryIO, name: str) -> None:
+        self._unpacking = gzip.GzipFile(fileobj=packed)
         self._name = name
-        self._offset = 0
-        self._packed = b""
-        self._unpacking = zlib.decompressobj(_GZIP_WINDOW)
-        self._is_begun = False
         self.member = "the archive"
 
     def exactly(self, count: int) -> bytes:
@@ -107,41 +104,13 @@ class _Stream:
 
     def up_to(self, count: int) -> bytes:
         """Return the next `count` bytes, fewer only at the end."""
-        pieces: list[bytes] = []
-        while count:
-            piece = self._some(count)
-            if not piece:
-                break
-            pieces.append(piece)
-            count -= len(piece)
-        return b"".join(pieces)
+        try:
+            return self._unpacking.read(count)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as problem:
+            raise self.damaged(f"does not unpack: {problem}") from None
 
     def damaged(self, reason: str) -> DamagedSnapshot:
         return DamagedSnapshot(self._name, self.member, reason)
-
-    def _some(self, count: int) -> bytes:
-        while True:
-            packed = self._packed or self._more()
-            if not packed and not self._is_begun:
-                return b""
-            if self._unpacking.eof:
-                # Several gzip members read as one.
-                self._unpacking, self._is_begun = zlib.decompressobj(_GZIP_WINDOW), False
-            try:
-                piece = self._unpacking.decompress(packed, count)
-            except zlib.error as problem:
-                raise self.damaged(f"does not unpack: {problem}") from None
-            self._is_begun = not self._unpacking.eof
-            self._packed = self._unpacking.unused_data if self._unpacking.eof else self._unpacking.unconsumed_tail
-            if piece:
-                return piece
-            if not packed:
-                raise self.damaged("the archive ends within it")
-
-    def _more(self) -> bytes:
-        data = self._files.read_at(self._descriptor, _PIECE_BYTES, self._offset)
-        self._offset += len(data)
-        return data
 
 
 class _Members:

@@ -3,17 +3,18 @@
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Annotated, Final, Literal
 
+import msgspec
 import orjson
+from msgspec import Meta
 
 from knowhub.core.errors import FieldError, InvalidInput
 
 MANIFEST: Final = "manifest.json"
 MAX_MANIFEST_BYTES: Final = 4 * 1024 * 1024
-MEMBER_NAME: Final = re.compile(r"FORMAT|keys/keyring\.json|change_log/(?:segment|base)-[0-9]{8}\.jsonl")
 TIMESTAMP: Final = re.compile(r"[0-9]{8}T[0-9]{6}Z(?:-[0-9]{1,6})?")
-_SHA256 = re.compile(r"[0-9a-f]{64}")
+_MEMBER_NAME: Final = r"^(?:FORMAT|keys/keyring\.json|change_log/(?:segment|base)-[0-9]{8}\.jsonl)\Z"
 
 
 class DamagedSnapshot(InvalidInput):
@@ -30,8 +31,8 @@ class DamagedSnapshot(InvalidInput):
 class Member:
     """A member's length in bytes, and the SHA-256 of its content in hexadecimal."""
 
-    bytes: int
-    sha256: str
+    bytes: Annotated[int, Meta(ge=0)]
+    sha256: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,8 @@ class Manifest:
     erases: int
     reason: str
     created_at: str
-    members: Mapping[str, Member]
+    members: Mapping[Annotated[str, Meta(pattern=_MEMBER_NAME)], Member]
+    knowhub_snapshot: Literal[1] = 1
 
     @property
     def total_bytes(self) -> int:
@@ -53,37 +55,10 @@ class Manifest:
 
 
 def manifest_text(manifest: Manifest) -> bytes:
-    """Write a manifest; two that differ in checksums alone are of one length."""
-    return orjson.dumps({"knowhub_snapshot": 1, **asdict(manifest)}, option=orjson.OPT_INDENT_2) + b"\n"
+    """Write a manifest."""
+    return orjson.dumps(asdict(manifest), option=orjson.OPT_INDENT_2) + b"\n"
 
 
 def manifest_of(text: bytes) -> Manifest:
     """Read a manifest. Raises ValueError, whose text says what is wrong with it."""
-    try:
-        record = orjson.loads(text)
-    except orjson.JSONDecodeError as problem:
-        raise ValueError(f"is no JSON: {problem}") from None
-    match record:
-        case {
-            "knowhub_snapshot": 1,
-            "ts": str() as ts,
-            "log_id": str() as log_id,
-            "last_seq": int() as last_seq,
-            "generation": int() as generation,
-            "erases": int() as erases,
-            "reason": str() as reason,
-            "created_at": str() as created_at,
-            "members": dict() as members,
-        }:
-            named = {name: _member(name, member) for name, member in members.items()}
-            return Manifest(ts, log_id, last_seq, generation, erases, reason, created_at, named)
-    raise ValueError("is not the manifest of a snapshot that this KnowHub knows")
-
-
-def _member(name: str, member: Any) -> Member:  # noqa: ANN401 -- JSON
-    if not MEMBER_NAME.fullmatch(name):
-        raise ValueError(f"names {name!r}, which no snapshot holds")
-    match member:
-        case {"bytes": int() as length, "sha256": str() as digest} if length >= 0 and _SHA256.fullmatch(digest):
-            return Member(length, digest)
-    raise ValueError(f"does not say of {name!r} how long it is, and its SHA-256")
+    return msgspec.json.decode(text, type=Manifest)
