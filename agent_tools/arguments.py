@@ -19,11 +19,6 @@ _DIGEST_CHARS: Final = 32
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
-def name_ids(*ids: str | None) -> dict[str, str]:
-    """Return the ids of a caller by name. They are given in the order of CONTEXT_IDS."""
-    return drop_none(**dict(zip(CONTEXT_IDS, ids, strict=True)))
-
-
 def drop_none(**fields: ValueT | None) -> dict[str, ValueT]:
     """Return the fields that are not None. The server has defaults for the others."""
     return {name: value for name, value in fields.items() if value is not None}

@@ -15,8 +15,9 @@ from weakref import WeakKeyDictionary
 
 import httpx
 
-from agent_tools import failures
+from agent_tools import arguments, failures
 from agent_tools.results import ToolFailure
+from agent_tools.run import bind_caller
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 CONNECT_TIMEOUT_S = 5.0
@@ -38,13 +39,16 @@ async def request(
     timeout_s: float = ANSWER_TIMEOUT_S,
     not_found: str | None = None,
 ) -> dict[str, Any]:
-    """Send a request and return the JSON object of the answer.
+    """Send a request for the caller of the run and return the JSON object of the answer.
 
-    Parameters that are None are left out. `timeout_s` limits the whole exchange. Every failure raises `ToolFailure`
-    with advice; `not_found` is the advice for a 404.
+    Parameters that are None are left out. Context ids in `params` or `body` replace those of the run. `timeout_s`
+    limits the whole exchange. Every failure raises `ToolFailure` with advice; `not_found` is the advice for a 404.
     """
     call = f"{method} {path}"
-    message = _build(method, path, params, body, timeout_s)
+    ids = bind_caller()
+    if body is None:
+        params = ids | arguments.drop_none(**(params or {}))
+    message = _build(method, path, params, None if body is None else ids | dict(body), timeout_s)
     try:
         # The read timeout of httpx starts again at every byte: a slow server could hold the agent for ever.
         async with asyncio.timeout(timeout_s):
@@ -133,14 +137,18 @@ def _build(
     body: Mapping[str, Any] | None,
     timeout_s: float,
 ) -> httpx.Request:
-    given = {name: value for name, value in (params or {}).items() if value is not None}
     url = _parse_server_url(os.environ.get("KNOWHUB_API_URL", "").strip() or DEFAULT_URL) + path
     key = _read_api_key()
     headers = {"X-API-Key": key} if key else {}
     timeout = httpx.Timeout(timeout_s, connect=min(CONNECT_TIMEOUT_S, timeout_s))
     try:
         return get_client().build_request(
-            method, url, params=given or None, json=body, headers=headers, timeout=timeout
+            method,
+            url,
+            params=arguments.drop_none(**(params or {})) or None,
+            json=body,
+            headers=headers,
+            timeout=timeout,
         )
     except (TypeError, ValueError, RecursionError, httpx.InvalidURL) as error:
         # For example NaN, a lone surrogate, or a query that is too long for a URL.

@@ -1,52 +1,42 @@
 """Extract knowledge from a conversation before it is compacted. The server finds what is worth keeping."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from agent_tools import arguments, client, failures, records
-from agent_tools.messages import prepare_messages
+from agent_tools.messages import Message, prepare_messages
 from agent_tools.registry import tool
 from agent_tools.results import ToolFailure, ToolResult, make_failure
+from agent_tools.run import current_run
 
 # The server gives its LLM 30 s.
 EXTRACT_TIMEOUT_S = 45.0
 
 
-@tool()
-async def knowledge_extract(  # noqa: PLR0913, PLR0917 -- every tool takes the six ids of a caller
-    messages: list[dict[str, Any]],
-    trigger: str = "compaction",
+@tool(hidden=("trace_id",))
+async def knowledge_extract(
+    messages: list[Message],
+    trigger: Literal["user_expression", "task_completion", "compaction", "user_feedback"] = "compaction",
     trace_id: str | None = None,
     dry_run: bool = False,
-    user_id: str | None = None,
-    agent_id: str | None = None,
-    project_id: str | None = None,
-    team_id: str | None = None,
-    org_id: str | None = None,
-    account: str | None = None,
+    **ids: str | None,
 ) -> ToolResult:
     """Find what is worth keeping in a conversation, and save it. Use it when a task is done.
 
     Args:
-        messages: The conversation, oldest first: {"role": "user", "content": ...}; message_id, name and timestamp help.
-        trigger: The occasion: user_expression, task_completion, compaction or user_feedback.
-        trace_id: The trace that the conversation belongs to.
+        messages: The conversation, oldest first.
+        trigger: The occasion.
+        trace_id: The trace that the conversation belongs to. Default: the trace of the run.
         dry_run: Only show what would be saved.
-        user_id: The user who speaks. What they say about themselves belongs to them.
-        agent_id: The agent. Its experience belongs to it.
-        project_id: The project that may see it too.
-        team_id: The team of the caller.
-        org_id: The organisation of the caller.
-        account: The account of the conversation.
     """
-    trace = arguments.clean_id(trace_id)
+    run = current_run()
+    trace = arguments.clean_id(trace_id or (run.trace_id if run else None))
     sent, notice = prepare_messages(messages, trace)
     if not sent:
         output = " ".join(part for part in ("No message holds text.", notice) if part)
         return ToolResult("Nothing to learn from", output, {"items": [], "candidates": [], "notice": notice})
     body: dict[str, Any] = {"messages": sent, "trigger": trigger, "dry_run": dry_run}
-    body |= arguments.drop_none(trace_id=trace or None)
-    body |= arguments.name_ids(user_id, agent_id, project_id, team_id, org_id, account)
+    body |= arguments.drop_none(trace_id=trace or None) | arguments.check_caller(ids)
     reply = await client.request("POST", "/api/knowledge/extract", body=body, timeout_s=EXTRACT_TIMEOUT_S)
     return _format_extraction(reply, notice)
 
@@ -72,8 +62,7 @@ async def extract_on_compaction(
         return make_failure(
             "extract_on_compaction", ToolFailure("The messages are not a list. Pass a list, the oldest first.")
         )
-    callers = (ids.get(name) for name in arguments.CONTEXT_IDS)
-    return await knowledge_extract(given, "compaction", trace_id, dry_run, *callers)
+    return await knowledge_extract(given, "compaction", trace_id, dry_run, **ids)
 
 
 def _format_extraction(reply: Mapping[str, Any], notice: str) -> ToolResult:

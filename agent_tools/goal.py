@@ -4,11 +4,9 @@ A recall never stops the agent: without a server each of these succeeds with not
 """
 
 import asyncio
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
 
 from agent_tools import arguments, client, failures, records
 from agent_tools.goal_tree import Goal, GoalStatus, GoalTree, format_knowledge
@@ -16,6 +14,7 @@ from agent_tools.knowledge import knowledge_search
 from agent_tools.registry import tool
 from agent_tools.results import ToolFailure, ToolResult, make_failure
 from agent_tools.risk import is_write_like
+from agent_tools.run import RECALL_TIMEOUT_S, AgentRun, current_run, running
 from agent_tools.trace_store import TraceStore
 
 __all__ = ["AgentRun", "Goal", "GoalTree", "agent_start", "before_risky_step", "focus_goal", "goal", "running"]
@@ -23,8 +22,6 @@ __all__ = ["AgentRun", "Goal", "GoalTree", "agent_start", "before_risky_step", "
 FOCUS_TOP_K: Final = 3
 FOCUS_MIN_SCORE: Final = 3
 START_TOP_K: Final = 5
-# The server answers a search within 3 s. The agent should not wait much longer for its memory.
-RECALL_TIMEOUT_S: Final = 6.0
 _OUTCOME_LIMIT_CHARS: Final = 2_000
 _PROFILE_HEADING: Final = "👤 用户画像"
 _RISK_HEADING: Final = "⚠️ 执行前提醒"
@@ -45,40 +42,9 @@ class _Ending:
     tags: list[str] | None
 
 
-@dataclass(slots=True)
-class AgentRun:
-    """The state of a run for the goal tools. `caller` has the context ids, such as `user_id` and `project_id`.
-
-    A `trace_id` of another type is converted to text; None means none. `timeout_s` limits each call of the server.
-    """
-
-    tree: GoalTree = field(default_factory=GoalTree)
-    trace_id: str = ""
-    trace_store: TraceStore | None = None
-    caller: Mapping[str, str] = field(default_factory=dict)
-    timeout_s: float = RECALL_TIMEOUT_S
-
-    def __post_init__(self) -> None:
-        given: object = self.trace_id
-        self.trace_id = "" if given is None else str(given)
-
-
-_current: ContextVar[AgentRun | None] = ContextVar("agent_run", default=None)
-
-
-@contextmanager
-def running(run: AgentRun) -> Iterator[AgentRun]:
-    """Make this the run of the tool `goal`, in the block and in the tasks that it starts."""
-    token = _current.set(run)
-    try:
-        yield run
-    finally:
-        _current.reset(token)
-
-
 @tool()
 async def goal(
-    action: str,
+    action: Literal["create", "focus", "complete", "fail", "cancel", "list"],
     goal_id: str | None = None,
     description: str | None = None,
     parent_id: str | None = None,
@@ -97,7 +63,7 @@ async def goal(
         used: For complete and fail: the tags of the records that helped, such as "a,c"; "none" if none did. With a "!"
             before it, a record was wrong or did not help: "a,!b".
     """
-    run = _current.get()
+    run = current_run()
     if run is None:
         raise ToolFailure("No run is active. The host must call this within `agent_tools.goal.running(run)`.")
     match action:
@@ -124,9 +90,10 @@ async def focus_goal(
 ) -> ToolResult:
     """Focus a goal: search for knowledge, store it on the goal and in the trace, and show it.
 
-    This is one call of the server, and it succeeds without a server. An unknown goal is an error with the known ids.
+    This is one call of the server, and it succeeds without a server. `caller` is the run's by default. An unknown goal
+    is an error with the known ids.
     """
-    run = AgentRun(goal_tree, trace_id or "", trace_store, caller or {}, timeout_s)
+    run = AgentRun(goal_tree, trace_id or "", trace_store, _choose_caller(caller), timeout_s)
     try:
         return await _focus_goal(run, goal_id)
     except ToolFailure as failure:
@@ -136,9 +103,10 @@ async def focus_goal(
 async def agent_start(task: str = "", *, caller: Mapping[str, str] | None = None) -> ToolResult:
     """Load what an agent should know when it starts: the profile of the user, then knowledge about its task.
 
-    `caller` has the context ids; they say whose profile it is. Without a server it succeeds with nothing found.
+    `caller` has the context ids, the run's by default; they say whose profile it is. Without a server it succeeds with
+    nothing found.
     """
-    run = AgentRun(caller=caller or {})
+    run = AgentRun(caller=_choose_caller(caller))
     profile, missed = await _read_profile(run)
     sections = [
         f"{_PROFILE_HEADING} ({len(profile)} 条):\n{records.format_records(profile) if profile else missed or '暂无'}"
@@ -161,7 +129,7 @@ async def before_risky_step(step: str, tool_name: str = "", *, run: AgentRun | N
     """
     if tool_name and not is_write_like(tool_name):
         return ToolResult("Nothing to recall", "", {"items": [], "notice": ""})
-    run = run or _current.get() or AgentRun()
+    run = run or current_run() or AgentRun()
     focused = run.tree.focused
     about = " ".join(part for part in (step.strip(), tool_name, focused.description if focused else "") if part)
     had_evidence = focused is not None and focused.was_shown
@@ -171,6 +139,11 @@ async def before_risky_step(step: str, tool_name: str = "", *, run: AgentRun | N
     output = f"{_RISK_HEADING}\n\n{format_knowledge(items, missed)}" if items or missed else ""
     metadata = {"items": items, "notice": missed or notice}
     return ToolResult(f"{_RISK_HEADING} ({len(items)})", _join_parts(output, notice), metadata)
+
+
+def _choose_caller(caller: Mapping[str, str] | None) -> Mapping[str, str]:
+    run = current_run()
+    return caller if caller is not None else run.caller if run else {}
 
 
 async def _create_goal(run: AgentRun, description: str, parent_id: str | None, goal_id: str | None) -> ToolResult:
@@ -222,14 +195,14 @@ async def _send_evidence(run: AgentRun) -> str:
         case = {"task": due.description, "outcome": due.outcome}
         try:
             body = {
-                **arguments.check_caller(run.caller),
                 "session_id": arguments.clean_id(run.trace_id),
                 "goal_id": arguments.clean_id(due.id),
                 "outcome": due.outcome_kind,
                 "case": {name: arguments.clean_text(text)[:_OUTCOME_LIMIT_CHARS] for name, text in case.items()},
                 **due.name_records(),
             }
-            reply = await client.request("POST", "/api/knowledge/outcome", body=body, timeout_s=run.timeout_s)
+            with running(run):
+                reply = await client.request("POST", "/api/knowledge/outcome", body=body, timeout_s=run.timeout_s)
         except ToolFailure as failure:
             return f"The outcome is not yet recorded as evidence. The next goal that ends sends it. {failure.advice}"
         due.evidence_due = False
@@ -250,28 +223,26 @@ async def _recall(
     words = arguments.clean_query(query)
     if not words:
         return [], "There is no text to search for."
-    noted_for = about if run.trace_id else None
+    recorded = about if run.trace_id else None
     try:
-        context: dict[str, Any] = dict(arguments.check_caller(run.caller))
-        if noted_for is not None:
-            session_id, goal_id = arguments.clean_id(run.trace_id), arguments.clean_id(noted_for.id)
-            context |= {"session_id": session_id, "goal_id": goal_id, "unseen": unseen or None}
-        async with asyncio.timeout(run.timeout_s):
-            found = await knowledge_search(words, top_k, FOCUS_MIN_SCORE, None, **context)
-    except ToolFailure as failure:
-        return [], failure.advice
+        with running(run):
+            async with asyncio.timeout(run.timeout_s):
+                found = await knowledge_search(
+                    words,
+                    top_k,
+                    FOCUS_MIN_SCORE,
+                    goal_id=recorded.id if recorded else None,
+                    unseen=unseen and recorded is not None,
+                )
     except TimeoutError:
         return [], failures.make_timeout("the search", run.timeout_s).advice
-    items = found.metadata["items"]
-    if items and noted_for is not None:
-        noted_for.was_shown = True
-    return items, found.error or ""
+    return found.metadata["items"], found.error or ""
 
 
 async def _read_profile(run: AgentRun) -> _Recalled:
     try:
-        caller = arguments.check_caller(run.caller)
-        reply = await client.request("GET", "/api/knowledge/profile", params=caller, timeout_s=run.timeout_s)
+        with running(run):
+            reply = await client.request("GET", "/api/knowledge/profile", timeout_s=run.timeout_s)
         return client.list_results(reply), ""
     except ToolFailure as failure:
         return [], failure.advice

@@ -16,52 +16,32 @@ _STATUSES = ("matched", "ambiguous", "not_found")
 
 
 @tool()
-async def keyword_search(  # noqa: PLR0913, PLR0917 -- every tool takes the six ids of a caller
+async def keyword_search(
     query: str,
     llm_expand_query: bool = True,
-    user_id: str | None = None,
-    agent_id: str | None = None,
-    project_id: str | None = None,
-    team_id: str | None = None,
-    org_id: str | None = None,
-    account: str | None = None,
+    **ids: str | None,
 ) -> ToolResult:
     """Look something up in the keyword tree: where it belongs and what is known about it. Ask with its name.
 
     Args:
         query: A name, in Chinese or English, a path such as 目的地/Java, the id of a keyword, or what you mean.
         llm_expand_query: If no keyword has this name, let the LLM of the server find what you mean.
-        user_id: Search as this user.
-        agent_id: Search as this agent.
-        project_id: Also search what this project may see.
-        team_id: Also search what this team may see.
-        org_id: Also search what this organisation may see.
-        account: Search in this account. Accounts share nothing.
     """
-    params = {
-        "q": query,
-        "llm_expand_query": "true" if llm_expand_query else "false",
-        **arguments.name_ids(user_id, agent_id, project_id, team_id, org_id, account),
-    }
-    return _format_search(
-        await client.request("GET", "/api/keywords/search", params=params, timeout_s=SEARCH_TIMEOUT_S)
-    )
+    params = {"q": query, "llm_expand_query": "true" if llm_expand_query else "false"}
+    params |= arguments.check_caller(ids)
+    reply = await client.request("GET", "/api/keywords/search", params=params, timeout_s=SEARCH_TIMEOUT_S)
+    return _format_search(reply)
 
 
 @tool()
-async def keyword_create(  # noqa: PLR0913, PLR0917 -- every tool takes the six ids of a caller
+async def keyword_create(
     name: str,
     parent_id: str | None = None,
     aliases: list[str] | None = None,
     description: str = "",
     llm_auto_place: bool = True,
     allow_duplicate: bool = False,
-    user_id: str | None = None,
-    agent_id: str | None = None,
-    project_id: str | None = None,
-    team_id: str | None = None,
-    org_id: str | None = None,
-    account: str | None = None,
+    **ids: str | None,
 ) -> ToolResult:
     """Add a keyword to the tree, so that infos can be saved under it. Search first: it may exist.
 
@@ -72,32 +52,21 @@ async def keyword_create(  # noqa: PLR0913, PLR0917 -- every tool takes the six 
         description: One sentence about what belongs below it. The LLM chooses by this text.
         llm_auto_place: Without parent_id: true lets the LLM choose the parent, false takes the root.
         allow_duplicate: Create it although its parent has a keyword of this name.
-        user_id: Create as this user.
-        agent_id: Create as this agent.
-        project_id: Act with the rights of this project.
-        team_id: Act with the rights of this team.
-        org_id: Act with the rights of this organisation.
-        account: Act in this account. Accounts share nothing.
     """
     body: dict[str, Any] = {"name": name, "description": description, "llm_auto_place": llm_auto_place}
     body |= arguments.drop_none(parent_id=parent_id, aliases=aliases, allow_duplicate=allow_duplicate or None)
-    body |= arguments.name_ids(user_id, agent_id, project_id, team_id, org_id, account)
+    body |= arguments.check_caller(ids)
     reply = await client.request("POST", "/api/keywords", body=body, timeout_s=PLACE_TIMEOUT_S)
     return _format_created(client.check_row(reply))
 
 
 @tool()
-async def info_save(  # noqa: PLR0913, PLR0917 -- every tool takes the six ids of a caller
+async def info_save(
     content: str,
     keyword_ids: list[str] | None = None,
     source: str = "",
     auto_link: bool = False,
-    user_id: str | None = None,
-    agent_id: str | None = None,
-    project_id: str | None = None,
-    team_id: str | None = None,
-    org_id: str | None = None,
-    account: str | None = None,
+    **ids: str | None,
 ) -> ToolResult:
     """Save a piece of information under keywords. A search for such a keyword shows it.
 
@@ -106,16 +75,9 @@ async def info_save(  # noqa: PLR0913, PLR0917 -- every tool takes the six ids o
         keyword_ids: The ids or paths of its keywords, as keyword_search shows them.
         source: The source: an address or a title.
         auto_link: Also link it to the keywords that its text names.
-        user_id: Save as this user.
-        agent_id: Save as this agent.
-        project_id: Act with the rights of this project.
-        team_id: Act with the rights of this team.
-        org_id: Act with the rights of this organisation.
-        account: Act in this account. Accounts share nothing.
     """
     body: dict[str, Any] = {"content": content, "source": source, "auto_link": auto_link}
-    body |= arguments.drop_none(keyword_ids=keyword_ids)
-    body |= arguments.name_ids(user_id, agent_id, project_id, team_id, org_id, account)
+    body |= arguments.drop_none(keyword_ids=keyword_ids) | arguments.check_caller(ids)
     reply = await client.request("POST", "/api/infos", body=body, timeout_s=PLACE_TIMEOUT_S)
     return _format_saved(client.check_row(reply))
 

@@ -2,35 +2,53 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal, TypeAlias, TypedDict
 
 from agent_tools import arguments, client, failures, records
 from agent_tools.registry import tool
 from agent_tools.results import ToolResult
+from agent_tools.run import bind_caller, current_run
 
 DEFAULT_SCOPES = ("org:cybertogether",)
+DEFAULT_AGENT = "research_agent"
 # The server gives its LLM 30 s to rewrite a record. Slimming may take minutes.
 EVOLVE_TIMEOUT_S = 45.0
 SLIM_TIMEOUT_S = 600.0
 
 _USE_A_SHOWN_ID = "Use an id from knowledge_search or knowledge_list."
 
+KnowledgeType: TypeAlias = Literal["user_profile", "strategy", "tool", "usecase", "definition", "plan"]
 
-@tool(aliases=("get_knowledge",))
+
+class Case(TypedDict, total=False):
+    """Where a record helped or misled."""
+
+    task: str
+    outcome: str
+    reason: str
+
+
+class _Rating(TypedDict):
+    knowledge_id: str
+    is_helpful: bool
+
+
+class Rating(_Rating, total=False):
+    """Whether a record helped."""
+
+    case: Case
+
+
+@tool(aliases=("get_knowledge",), hidden=("session_id", "goal_id", "unseen"))
 async def knowledge_search(
     query: str,
     top_k: int = 5,
     min_score: int = 3,
-    types: list[str] | None = None,
-    user_id: str | None = None,
-    agent_id: str | None = None,
-    project_id: str | None = None,
-    team_id: str | None = None,
-    org_id: str | None = None,
+    types: list[KnowledgeType] | None = None,
     session_id: str | None = None,
     goal_id: str | None = None,
     unseen: bool | None = None,
-    account: str | None = None,
+    **ids: str | None,
 ) -> ToolResult:
     """Find what was learned before about a task, the best first. Use it before you research or plan.
 
@@ -38,45 +56,44 @@ async def knowledge_search(
         query: What you want to do or know, in your own words.
         top_k: How many records at most, 1 to 100.
         min_score: Leave out records with a lower score, 1 to 5.
-        types: Only these types: user_profile, strategy, tool, usecase, definition, plan.
-        user_id: Search as this user.
-        agent_id: Search as this agent.
-        project_id: Also search what this project may see.
-        team_id: Also search what this team may see.
-        org_id: Also search what this organisation may see.
-        session_id: The run of this search. The server remembers what it showed in it.
-        goal_id: The goal of this search.
+        types: Only these types.
+        session_id: The run of this search. The server remembers what it showed in it. Default: the current run.
+        goal_id: The goal of this search. Default: the focused goal of the current run.
         unseen: Leave out what was shown before for this session and goal.
-        account: Search in this account. Accounts share nothing.
     """
-    context = {
-        "user_id": user_id,
-        "agent_id": agent_id,
-        "project_id": project_id,
-        "team_id": team_id,
-        "org_id": org_id,
+    run = current_run()
+    recorded = run.get_recorded_goal(goal_id) if run and session_id is None else None
+    if run and recorded:
+        session_id, goal_id = arguments.clean_id(run.trace_id), arguments.clean_id(recorded.id)
+    params = {
+        "q": query,
+        "top_k": top_k,
+        "min_score": min_score,
+        "types": arguments.join_names(types),
         "session_id": session_id,
         "goal_id": goal_id,
         "unseen": "true" if unseen else None,
-        "account": account,
+        **arguments.check_caller(ids),
     }
-    params = {"q": query, "top_k": top_k, "min_score": min_score, "types": arguments.join_names(types), **context}
     reply = await client.request("GET", "/api/knowledge/search", params=params)
-    return _format_results(reply, "No knowledge matches. Use other words, or a lower min_score.")
+    found = _format_results(reply, "No knowledge matches. Use other words, or a lower min_score.")
+    if recorded and found.metadata["items"]:
+        recorded.was_shown = True
+    return found
 
 
-@tool(aliases=("save_knowledge",))
+@tool(aliases=("save_knowledge",), hidden=("owner", "agent_id", "submitted_by", "message_id"))
 async def knowledge_save(
     task: str,
     content: str,
-    types: list[str],
+    types: list[KnowledgeType],
     tags: dict[str, str] | None = None,
     scopes: list[str] | None = None,
     owner: str | None = None,
     source_name: str = "",
-    source_category: str = "exp",
+    source_category: Literal["paper", "exp", "skill", "book"] = "exp",
     urls: list[str] | None = None,
-    agent_id: str = "research_agent",
+    agent_id: str = DEFAULT_AGENT,
     submitted_by: str = "",
     score: int = 3,
     message_id: str = "",
@@ -87,19 +104,23 @@ async def knowledge_save(
     Args:
         task: The situation and the goal in which this helps.
         content: What was learned, complete enough to be used without its source.
-        types: One or more of user_profile, strategy, tool, usecase, definition, plan.
-        tags: Labels such as {"category": "preference", "domain": "coding_style"}.
-        scopes: Who may see it, such as ["user:ann", "project:web"] or ["public"].
-        owner: Who may change it, such as "agent:research_agent".
+        types: One or more types.
+        tags: Labels, such as category = preference or domain = coding_style.
+        scopes: Who else may see it, such as ["project:web"] or ["public"]. Leave it out unless you are asked to share.
+        owner: Who may change it, such as "agent:research_agent". Default: the user of the run.
         source_name: The name of the tool, page or paper that it comes from.
-        source_category: paper, exp, skill or book. exp is your own experience.
+        source_category: Where it comes from. exp is your own experience.
         urls: The web addresses of the source.
-        agent_id: The agent that saves it.
+        agent_id: The agent that saves it. Default: the agent of the run.
         submitted_by: The person responsible for it, such as an email address.
         score: How useful it is, 1 to 5.
-        message_id: The message that it was learned from.
+        message_id: The message that it was learned from. Default: the message of the run.
         resource_ids: Stored resources that belong to it: code, credentials, cookies.
     """
+    run = current_run()
+    if run is not None:
+        agent_id = run.caller.get("agent_id", agent_id) if agent_id == DEFAULT_AGENT else agent_id
+        message_id = message_id or run.message_id
     source = {
         "name": source_name,
         "category": source_category,
@@ -108,6 +129,8 @@ async def knowledge_save(
         "submitted_by": submitted_by,
         "message_id": message_id,
     }
+    if run is not None and run.trace_id:
+        source["trace_id"] = arguments.clean_id(run.trace_id)
     body = {
         "task": task,
         "content": content,
@@ -125,8 +148,8 @@ async def knowledge_save(
 @tool()
 async def knowledge_update(
     knowledge_id: str,
-    add_helpful_case: dict[str, Any] | None = None,
-    add_harmful_case: dict[str, Any] | None = None,
+    add_helpful_case: Case | None = None,
+    add_harmful_case: Case | None = None,
     update_score: int | None = None,
     evolve_feedback: str | None = None,
 ) -> ToolResult:
@@ -134,8 +157,8 @@ async def knowledge_update(
 
     Args:
         knowledge_id: An id from a search or a list.
-        add_helpful_case: Where it helped: {"task": ..., "outcome": ...}.
-        add_harmful_case: Where it misled: {"task": ..., "outcome": ..., "reason": ...}.
+        add_helpful_case: Where it helped: the task and the outcome.
+        add_harmful_case: Where it misled: the task, the outcome and the reason.
         update_score: A new score, 1 to 5.
         evolve_feedback: What is wrong or missing. The server rewrites the content.
     """
@@ -156,12 +179,11 @@ async def knowledge_update(
 
 
 @tool()
-async def knowledge_batch_update(feedback_list: list[dict[str, Any]]) -> ToolResult:
+async def knowledge_batch_update(feedback_list: list[Rating]) -> ToolResult:
     """Record for several records whether they helped. Use it when a task is done.
 
     Args:
-        feedback_list: One object for each record: {"knowledge_id": ..., "is_helpful": true or false,
-            "case": {"task": ..., "outcome": ...}}.
+        feedback_list: One object for each record.
     """
     body = {"feedback_list": feedback_list}
     reply = await client.request("POST", "/api/knowledge/batch_update", body=body)
@@ -176,19 +198,72 @@ async def knowledge_batch_update(feedback_list: list[dict[str, Any]]) -> ToolRes
 @tool()
 async def knowledge_list(
     limit: int = 10,
-    types: list[str] | None = None,
+    types: list[KnowledgeType] | None = None,
     scopes: list[str] | None = None,
 ) -> ToolResult:
     """List saved records without a search. To find something for a task, use knowledge_search.
 
     Args:
         limit: How many records at most, 1 to 1000.
-        types: Only these types: user_profile, strategy, tool, usecase, definition, plan.
+        types: Only these types.
         scopes: Only what these scopes may see, such as ["project:web"].
     """
     params = {"limit": limit, "types": arguments.join_names(types), "scopes": arguments.join_names(scopes)}
     reply = await client.request("GET", "/api/knowledge", params=params)
     return _format_results(reply, "No knowledge is saved yet.")
+
+
+@tool()
+async def knowledge_get(knowledge_id: str) -> ToolResult:
+    """Read a record whole, with its votes. Use it when a shown record was cut.
+
+    Args:
+        knowledge_id: An id from a search or a list.
+    """
+    path = f"/api/knowledge/{client.encode_segment(knowledge_id)}"
+    record = client.check_row(await client.request("GET", path, not_found=_USE_A_SHOWN_ID))
+    return ToolResult("Knowledge", records.format_records([record]), {"items": [record], "id": record["id"]})
+
+
+@tool()
+async def knowledge_delete(knowledge_id: str) -> ToolResult:
+    """Delete a record of your own that is wrong. It can be undone.
+
+    Args:
+        knowledge_id: An id from a search or a list.
+    """
+    path = f"/api/knowledge/{client.encode_segment(knowledge_id)}"
+    reply = await client.request("DELETE", path, not_found=_USE_A_SHOWN_ID)
+    operation_id = _check_operation(reply)
+    return ToolResult(
+        "Knowledge deleted", f"Deleted.{_offer_undo(operation_id)}", {"items": [], "operation_id": operation_id}
+    )
+
+
+@tool()
+async def profile_get(limit: int = 20) -> ToolResult:
+    """Read what is known about the user: preferences, habits, background, constraints. Use it when you start.
+
+    Args:
+        limit: How many records at most, 1 to 1000.
+    """
+    return _format_results(
+        await client.request("GET", "/api/knowledge/profile", params={"limit": limit}),
+        "Nothing is known about the user yet.",
+    )
+
+
+@tool()
+async def undo(operation_id: str) -> ToolResult:
+    """Undo a change: a save, an update, a deletion. Undoing an undo restores the change.
+
+    Args:
+        operation_id: The id of the operation, as the tool that made the change showed it.
+    """
+    path = f"/api/operations/{client.encode_segment(operation_id)}/undo"
+    reply = await client.request("POST", path, body={}, not_found="Use an operation id that a change has shown.")
+    made = _check_operation(reply)
+    return ToolResult("Undone", f"Undone.{_offer_undo(made)}", {"items": [], "operation_id": made})
 
 
 @tool()
@@ -219,10 +294,25 @@ save_knowledge = knowledge_save
 
 def _set_owner(scopes: list[str] | None, owner: str | None, agent_id: str) -> dict[str, Any]:
     given: dict[str, Any] = arguments.drop_none(scopes=scopes, owner=owner)
-    if client.has_api_key():
-        # The key says who calls. The defaults would name another caller, which the server refuses.
+    caller = bind_caller()
+    if "user_id" in caller:
+        user = f"user:{caller['user_id']}"
+        return {"scopes": [user], "owner": user, **given}
+    if caller or client.has_api_key():
+        # The caller is named. The defaults would name another one, which the server refuses.
         return given
     return {"scopes": list(DEFAULT_SCOPES), "owner": f"agent:{agent_id}", **given}
+
+
+def _check_operation(reply: Mapping[str, Any]) -> str | None:
+    operation_id = reply.get("operation_id", 0)
+    if operation_id is not None and not isinstance(operation_id, str):
+        raise failures.make_foreign_answer("the request")
+    return operation_id
+
+
+def _offer_undo(operation_id: object) -> str:
+    return f" To take it back: undo {failures.shorten(operation_id)}." if operation_id else ""
 
 
 def _format_results(reply: Mapping[str, Any], nothing: str) -> ToolResult:
@@ -244,8 +334,13 @@ def _format_saved(record: dict[str, Any]) -> ToolResult:
         known += " It had been judged wrong or no help; that no longer counts, and searches show it as a new one."
     return ToolResult(
         "Knowledge known already" if duplicate_of else "Knowledge saved",
-        known if duplicate_of else f"Saved as {shown_id}.",
-        {"items": [record], "id": record["id"], "duplicate_of": duplicate_of},
+        known if duplicate_of else f"Saved as {shown_id}.{_offer_undo(record.get('operation_id'))}",
+        {
+            "items": [record],
+            "id": record["id"],
+            "duplicate_of": duplicate_of,
+            "operation_id": record.get("operation_id"),
+        },
     )
 
 

@@ -2,48 +2,61 @@
 
 from collections.abc import Iterator, Mapping
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Literal, TypeAlias, TypedDict
 
 from agent_tools import arguments, client, failures, records
-from agent_tools.messages import prepare_messages
+from agent_tools.messages import Message, prepare_messages
 from agent_tools.registry import tool
 from agent_tools.results import ToolFailure, ToolResult
 
 # The server gives its LLM 30 s to extract memories.
 COMMIT_TIMEOUT_S = 60.0
 
+MemoryCategory: TypeAlias = Literal[
+    "profile", "preferences", "entities", "events", "cases", "patterns", "skills", "tools", "sessions"
+]
+
+
+class _ToolCall(TypedDict):
+    name: str
+
+
+class ToolCall(_ToolCall, total=False):
+    """A call of a tool or skill, and how it went."""
+
+    ok: bool
+    seconds: float
+    note: str
+
+
+class CommitOptions(TypedDict, total=False):
+    """`dry_run` only shows the plan. Without `extract` only the transcript is stored."""
+
+    dry_run: bool
+    extract: bool
+
+
 _MESSAGE_CHANGED = "Use another message id, or none. A committed message cannot be changed."
 _USE_A_FOUND_URI = "Use a uri from search_memory. What was forgotten cannot be read any more."
 
 
 @tool()
-async def commit_session(  # noqa: PLR0913, PLR0917 -- every tool takes the six ids of a caller
+async def commit_session(
     session_id: str,
-    messages: list[dict[str, Any]],
+    messages: list[Message],
     used_contexts: list[str] | None = None,
-    used_tools: list[dict[str, Any]] | None = None,
-    options: dict[str, Any] | None = None,
-    user_id: str | None = None,
-    agent_id: str | None = None,
-    project_id: str | None = None,
-    team_id: str | None = None,
-    org_id: str | None = None,
-    account: str | None = None,
+    used_tools: list[ToolCall] | None = None,
+    options: CommitOptions | None = None,
+    **ids: str | None,
 ) -> ToolResult:
     """Store a session word for word, and its memories. A second call adds only what is new.
 
     Args:
         session_id: The name of the session. The same name adds to the same session.
-        messages: The session, oldest first: {"role": "user", "content": ...}; message_id, name and timestamp help.
+        messages: The session, oldest first.
         used_contexts: URIs or texts of memories that were shown in the session, so that they are not learned again.
-        used_tools: Calls of tools and skills: {"name": ..., "ok": true, "seconds": 1.5, "note": ..., "call_id": ...}.
-        options: {"dry_run": true} only shows the plan, {"extract": false} only stores the transcript.
-        user_id: The user of the session.
-        agent_id: The agent. Its experience belongs to it.
-        project_id: The project of the caller.
-        team_id: The team of the caller.
-        org_id: The organisation of the caller.
-        account: The account of the session.
+        used_tools: Calls of tools and skills, and how they went.
+        options: dry_run only shows the plan; without extract only the transcript is stored.
     """
     sent, notice = prepare_messages(messages, None)
     if not sent:
@@ -52,8 +65,7 @@ async def commit_session(  # noqa: PLR0913, PLR0917 -- every tool takes the six 
         )
     body: dict[str, Any] = {"session_id": arguments.clean_id(session_id), "messages": sent}
     optional = {"used_contexts": used_contexts, "used_tools": used_tools, "options": options}
-    body |= {name: value for name, value in optional.items() if value}
-    body |= arguments.name_ids(user_id, agent_id, project_id, team_id, org_id, account)
+    body |= {name: value for name, value in optional.items() if value} | arguments.check_caller(ids)
     try:
         reply = await client.request("POST", "/api/context/sessions/commit", body=body, timeout_s=COMMIT_TIMEOUT_S)
     except ToolFailure as failure:
@@ -65,31 +77,20 @@ async def commit_session(  # noqa: PLR0913, PLR0917 -- every tool takes the six 
 
 
 @tool()
-async def search_memory(  # noqa: PLR0913, PLR0917 -- every tool takes the six ids of a caller
+async def search_memory(
     query: str,
     target_uri: str | None = None,
-    categories: list[str] | None = None,
+    categories: list[MemoryCategory] | None = None,
     top_k: int = 10,
-    user_id: str | None = None,
-    agent_id: str | None = None,
-    project_id: str | None = None,
-    team_id: str | None = None,
-    org_id: str | None = None,
-    account: str | None = None,
+    **ids: str | None,
 ) -> ToolResult:
     """Find what was said in earlier sessions, and what was learned from them. Read more with read_memory.
 
     Args:
         query: A question in Chinese or English. A time or a person in it narrows the search.
         target_uri: Only at and below this URI, such as ctx://default/users/li/sessions.
-        categories: Only of these: profile, preferences, entities, events, cases, patterns, skills, tools, sessions.
+        categories: Only of these categories.
         top_k: How many at most, 1 to 100.
-        user_id: Search as this user.
-        agent_id: Search as this agent.
-        project_id: Also search what this project may see.
-        team_id: Also search what this team may see.
-        org_id: Also search what this organisation may see.
-        account: Search in this account. Accounts share nothing.
     """
     text = arguments.clean_query(query)
     if not text:
@@ -99,24 +100,19 @@ async def search_memory(  # noqa: PLR0913, PLR0917 -- every tool takes the six i
         "target_uri": target_uri,
         "categories": arguments.join_names(categories),
         "top_k": top_k,
-        **arguments.name_ids(user_id, agent_id, project_id, team_id, org_id, account),
+        **arguments.check_caller(ids),
     }
     reply = await client.request("GET", "/api/context/search", params=params, not_found=_USE_A_FOUND_URI)
     return _format_search(reply)
 
 
 @tool()
-async def read_memory(  # noqa: PLR0913, PLR0917 -- every tool takes the six ids of a caller
+async def read_memory(
     uri: str,
-    level: str = "L1",
+    level: Literal["L0", "L1", "L2"] = "L1",
     expand_relations: bool = False,
     max_relations: int = 0,
-    user_id: str | None = None,
-    agent_id: str | None = None,
-    project_id: str | None = None,
-    team_id: str | None = None,
-    org_id: str | None = None,
-    account: str | None = None,
+    **ids: str | None,
 ) -> ToolResult:
     """Read a result of search_memory: its overview, or the whole text with L2. Use L2 only when details matter.
 
@@ -125,19 +121,13 @@ async def read_memory(  # noqa: PLR0913, PLR0917 -- every tool takes the six ids
         level: L0 is the abstract, L1 the overview, L2 the whole text.
         expand_relations: Also show its relations.
         max_relations: How many relations at most; 0 for all.
-        user_id: Read as this user.
-        agent_id: Read as this agent.
-        project_id: Also read what this project may see.
-        team_id: Also read what this team may see.
-        org_id: Also read what this organisation may see.
-        account: Read in this account. Accounts share nothing.
     """
     params: dict[str, str | int | None] = {
         "uri": uri,
         "level": level,
         "expand_relations": "true" if expand_relations else None,
         "max_relations": max_relations or None,
-        **arguments.name_ids(user_id, agent_id, project_id, team_id, org_id, account),
+        **arguments.check_caller(ids),
     }
     reply = await client.request("GET", "/api/context/read", params=params, not_found=_USE_A_FOUND_URI)
     return _format_read(reply)

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from hashlib import sha256
-from typing import Final
+from typing import Final, Literal, TypedDict
 
 from agent_tools import arguments
 
@@ -13,6 +13,18 @@ MAX_MESSAGES: Final = 2_000
 # A larger number counts milliseconds: as seconds it would be after the year 5000.
 _MILLISECONDS_FROM: Final = 100_000_000_000
 _MAX_NOTES: Final = 10
+
+
+class _SpokenMessage(TypedDict):
+    role: Literal["user", "assistant", "system", "tool"]
+    content: str
+
+
+class Message(_SpokenMessage, total=False):
+    """A message as a model writes it. A host may send more; see `prepare_messages`."""
+
+    name: str
+    timestamp: str
 
 
 def prepare_messages(messages: Iterable[object] | None, trace_id: str | None) -> tuple[list[dict[str, str]], str]:

@@ -21,8 +21,11 @@ class Tool(Protocol[P]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, ToolResult]:
         """Run the tool."""
 
-    def openai_schema(self) -> dict[str, Any]:
-        """Return the schema for the `tools` parameter of OpenAI-compatible servers."""
+    def openai_schema(self, *, strict: bool = False) -> dict[str, Any]:
+        """Return the schema for the `tools` parameter of OpenAI-compatible servers.
+
+        With `strict` for the strict mode: a model fills in every parameter, null where it has nothing to say.
+        """
 
     def anthropic_schema(self) -> dict[str, Any]:
         """Return the schema for the `tools` parameter of Anthropic's API."""
@@ -32,15 +35,18 @@ _tools: dict[str, Tool[...]] = {}
 _aliases: dict[str, str] = {}
 
 
-def tool(*, aliases: tuple[str, ...] = ()) -> Callable[[Callable[P, Coroutine[Any, Any, ToolResult]]], Tool[P]]:
+def tool(
+    *, aliases: tuple[str, ...] = (), hidden: tuple[str, ...] = ()
+) -> Callable[[Callable[P, Coroutine[Any, Any, ToolResult]]], Tool[P]]:
     """Register an async function as a tool. A `ToolFailure` that it raises becomes its result.
 
-    It stays a function with its signature. `aliases` are more names to call it by; a model does not see them. Raises
-    TypeError when the function has no valid schema, and ValueError when the name exists.
+    It stays a function with its signature. A model does not see `aliases`, more names to call it by, and `hidden`,
+    parameters that are for the host only. Raises TypeError when the function has no valid schema, and ValueError when
+    the name exists.
     """
 
     def register(function: Callable[P, Coroutine[Any, Any, ToolResult]]) -> Tool[P]:
-        registered = _add_schemas(_return_failures(function))
+        registered = _add_schemas(_return_failures(function), hidden)
         _add_names(registered, aliases)
         return registered
 
@@ -84,11 +90,14 @@ def _return_failures(
     return call
 
 
-def _add_schemas(function: Callable[P, Coroutine[Any, Any, ToolResult]]) -> Tool[P]:
+def _add_schemas(function: Callable[P, Coroutine[Any, Any, ToolResult]], hidden: tuple[str, ...]) -> Tool[P]:
     header = {"name": function.__name__, "description": schemas.get_description(function)}
-    parameters = schemas.make_parameter_schema(function)
+    parameters = schemas.make_parameter_schema(function, hidden)
 
-    def openai_schema() -> dict[str, Any]:
+    def openai_schema(*, strict: bool = False) -> dict[str, Any]:
+        if strict:
+            parameters_in_full = schemas.make_strict(parameters)
+            return {"type": "function", "function": {**header, "parameters": parameters_in_full, "strict": True}}
         return {"type": "function", "function": {**header, "parameters": copy.deepcopy(parameters)}}
 
     def anthropic_schema() -> dict[str, Any]:
@@ -114,7 +123,7 @@ def _check_arguments(called: Tool[...], arguments: Mapping[str, Any] | str) -> d
     if not isinstance(given, Mapping):
         raise ToolFailure("The arguments must be one JSON object.")
     schema = called.anthropic_schema()["input_schema"]
-    meant = schemas.parse_json_texts(given, schema)
+    meant = schemas.parse_arguments(given, schema)
     problems = schemas.find_problems(meant, schema)
     if problems:
         raise ToolFailure(f"Correct the arguments of {called.__name__} and call again: {'; '.join(problems)}.")

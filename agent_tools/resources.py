@@ -12,14 +12,14 @@ _TAKEN = "This id exists. Choose another id, or pass upsert=true to save a new v
 _USE_A_LISTED_ID = "Use an id from resource_list, or from the resource_ids of a record."
 
 
-@tool()
+@tool(hidden=("owner",))
 async def resource_save(  # noqa: PLR0913, PLR0917 -- a model fills in flat parameters
     resource_id: str,
     title: str = "",
     body: str = "",
     secure_body: str | None = None,
     content_type: str = "text",
-    metadata: dict[str, Any] | None = None,
+    metadata: dict[str, str] | None = None,
     scopes: list[str] | None = None,
     owner: str | None = None,
     expires_at: str | None = None,
@@ -33,7 +33,7 @@ async def resource_save(  # noqa: PLR0913, PLR0917 -- a model fills in flat para
         body: The public text: the code, or how to use a credential.
         secure_body: The secret text, such as a password or a cookie. It is sealed, and shown only on request.
         content_type: code, credential, cookie, text or another word.
-        metadata: Facts such as {"language": "python"} or {"acquired_at": ..., "expires_at": ...}.
+        metadata: Facts, such as language = python.
         scopes: Who may see it, such as ["project:web"]. Default: its owner.
         owner: Who may change it, such as "agent:research_agent".
         expires_at: It cannot be used from this time on, such as 2026-03-07T10:00:00Z.

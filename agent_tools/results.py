@@ -23,6 +23,10 @@ class ToolResult:
         items = self.metadata.get("items")
         return len(items) if isinstance(items, list) else 0
 
+    def __str__(self) -> str:
+        """Return what a model may read: stored text in it is fenced."""
+        return self.output
+
     def __bool__(self) -> bool:
         # Without this, an empty result would be false, as if there were no result.
         return True

@@ -3,9 +3,9 @@
 import inspect
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 _TYPE_NAMES: dict[Any, str] = {
     str: "string",
@@ -13,6 +13,13 @@ _TYPE_NAMES: dict[Any, str] = {
     float: "number",
     bool: "boolean",
     NoneType: "null",
+}
+# An entry of a dict of texts.
+_PAIR: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {"name": {"type": "string"}, "value": {"type": "string"}},
+    "required": ["name", "value"],
+    "additionalProperties": False,
 }
 _ARGUMENT = re.compile(r"^ {4}(\w+): (.+)$")
 
@@ -22,49 +29,79 @@ def get_description(function: Callable[..., Any]) -> str:
     return _split_docstring(function)[0]
 
 
-def make_parameter_schema(function: Callable[..., Any]) -> dict[str, Any]:
-    """Return the parameters as a JSON schema object.
+def make_parameter_schema(function: Callable[..., Any], hidden: Collection[str] = ()) -> dict[str, Any]:
+    """Return the parameters as a JSON schema object, without `**` and those in `hidden`.
 
     Raises TypeError for a type that JSON does not have, and for a parameter that the Args section does not describe.
     """
     hints = get_type_hints(function)
-    parameters = inspect.signature(function).parameters
+    parameters = {
+        name: parameter
+        for name, parameter in inspect.signature(function).parameters.items()
+        if parameter.kind is not parameter.VAR_KEYWORD
+    }
     described = _parse_args_section(_split_docstring(function)[1])
     if described.keys() != parameters.keys():
         unmatched = ", ".join(sorted(described.keys() ^ parameters.keys()))
         raise TypeError(f"{function.__qualname__}: signature and Args section differ in {unmatched}")
-    properties = {name: {**_make_schema(hints[name]), "description": described[name]} for name in parameters}
+    seen = [name for name in parameters if name not in hidden]
+    properties = {name: {**_make_schema(hints[name]), "description": described[name]} for name in seen}
     defaults = {
-        name: parameter.default for name, parameter in parameters.items() if parameter.default is not parameter.empty
+        name: parameters[name].default for name in seen if parameters[name].default is not inspect.Parameter.empty
     }
     for name, default in defaults.items():
         properties[name]["default"] = default
+    return _make_object(properties, [name for name in seen if name not in defaults])
+
+
+def make_strict(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a schema for the strict mode of OpenAI: all is required, what was optional may be null, no defaults.
+
+    An object without named fields becomes its JSON text, which `parse_arguments` reads.
+    """
+    made = {name: value for name, value in schema.items() if name != "default"}
+    if schema.get("default") is not None:
+        made["description"] = f"{schema['description']} Default: {json.dumps(schema['default'])}."
+    if "anyOf" in schema:
+        made["anyOf"] = [make_strict(option) for option in schema["anyOf"]]
+    elif "items" in schema:
+        made["items"] = make_strict(schema["items"])
+    elif "properties" in schema:
+        required = schema["required"]
+        properties = {name: make_strict(value) for name, value in schema["properties"].items()}
+        made |= _make_object(
+            {name: value if name in required else _make_nullable(value) for name, value in properties.items()},
+            list(properties),
+        )
+    elif schema.get("type") == "object":
+        made["type"] = "string"
+    return made
+
+
+def parse_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments as the function takes them.
+
+    Lists and objects that a model wrote as JSON text are parsed, pairs become a dict, and an optional field that is
+    null is left out. A text stays a text when the parameter accepts texts, or when it is not such JSON.
+    """
+    properties, required = schema["properties"], schema["required"]
+    parsed = {name: _parse_value(value, properties.get(name, {})) for name, value in arguments.items()}
     return {
-        "type": "object",
-        "properties": properties,
-        "required": [name for name in parameters if name not in defaults],
-        "additionalProperties": False,
+        name: value
+        for name, value in parsed.items()
+        if value is not None or name not in properties or name in required or _accepts(None, properties[name])
     }
 
 
-def parse_json_texts(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Parse lists and objects that a model wrote as JSON text.
-
-    A text stays a text when the parameter accepts texts, or when it is not such JSON.
-    """
-    properties = schema["properties"]
-    return {name: _parse_value(value, properties.get(name, {})) for name, value in arguments.items()}
-
-
-def find_problems(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> list[str]:
+def find_problems(arguments: Mapping[str, Any], schema: Mapping[str, Any], path: str = "") -> list[str]:
     """Describe each argument that is missing, unknown or of the wrong type."""
     properties = schema["properties"]
-    problems = [f"{name} is missing" for name in schema["required"] if name not in arguments]
+    problems = [f"{path}{name} is missing" for name in schema["required"] if name not in arguments]
     for name, value in arguments.items():
         if name in properties:
-            problems.extend(_find_mismatches(value, properties[name], name))
+            problems.extend(_find_mismatches(value, properties[name], f"{path}{name}"))
         else:
-            problems.append(f"{name} is unknown (known are {', '.join(properties)})")
+            problems.append(f"{path}{name} is unknown (known are {', '.join(properties)})")
     return problems
 
 
@@ -86,50 +123,86 @@ def _parse_args_section(section: str) -> dict[str, str]:
     return described
 
 
-def _make_schema(hint: object) -> dict[str, Any]:
-    if hint is Any:
-        return {}
-    if hint in _TYPE_NAMES:
-        return {"type": _TYPE_NAMES[hint]}
+def _make_schema(hint: Any) -> dict[str, Any]:  # noqa: ANN401 -- a type
+    if hint is Any or hint in _TYPE_NAMES:
+        return {"type": _TYPE_NAMES[hint]} if hint in _TYPE_NAMES else {}
+    if is_typeddict(hint):
+        fields = get_type_hints(hint)
+        required = [name for name in fields if name in hint.__required_keys__]
+        return _make_object({name: _make_schema(value) for name, value in fields.items()}, required)
     origin, arguments = get_origin(hint) or hint, get_args(hint)
-    if origin in (Union, UnionType):
+    if origin is Literal:
+        return {"type": "string", "enum": list(arguments)}
+    if origin in {Union, UnionType}:
         return {"anyOf": [_make_schema(option) for option in arguments]}
     if origin is list:
         # Some vendors of models refuse an array without `items`.
         return {"type": "array", "items": _make_schema(arguments[0]) if arguments else {}}
-    if origin is dict:
-        values = _make_schema(arguments[1]) if arguments else {}
-        return {"type": "object", "additionalProperties": values} if values else {"type": "object"}
-    raise TypeError(f"{hint} is not a type of JSON")
+    if origin is not dict:
+        raise TypeError(f"{hint} is not a type of JSON")
+    # Strict mode refuses objects with names of a model's own.
+    return {"type": "array", "items": _PAIR} if arguments == (str, str) else {"type": "object"}
+
+
+def _make_object(properties: Mapping[str, Any], required: list[str]) -> dict[str, Any]:
+    return {"type": "object", "properties": dict(properties), "required": required, "additionalProperties": False}
+
+
+def _make_nullable(schema: dict[str, Any]) -> dict[str, Any]:
+    if _accepts(None, schema):
+        return schema
+    inner = {name: value for name, value in schema.items() if name != "description"}
+    return {"anyOf": [inner, {"type": "null"}]} | {name: schema[name] for name in ("description",) if name in schema}
 
 
 def _find_mismatches(value: object, schema: Mapping[str, Any], path: str) -> Iterator[str]:
-    fitting = [option for option in schema.get("anyOf", [schema]) if _fits(value, option)]
-    if not fitting:
+    fitting = next((option for option in schema.get("anyOf", [schema]) if _fits(value, option)), None)
+    if fitting is None:
         yield f"{path} must be {_describe_type(schema)}, not {_name_type(value)}"
+    elif value not in fitting.get("enum", [value]):
+        yield f"{path} must be one of {', '.join(fitting['enum'])}"
     elif isinstance(value, list):
         for index, item in enumerate(value):
-            yield from _find_mismatches(item, fitting[0].get("items", {}), f"{path}[{index}]")
-    elif isinstance(value, dict):
+            yield from _find_mismatches(item, fitting.get("items", {}), f"{path}[{index}]")
+    elif isinstance(value, dict) and "properties" in fitting:
+        yield from find_problems(value, fitting, f"{path}.")
+    elif isinstance(value, dict) and "items" in fitting:
         for name, item in value.items():
-            yield from _find_mismatches(item, fitting[0].get("additionalProperties", {}), f"{path}.{name}")
+            yield from _find_mismatches(item, {"type": "string"}, f"{path}.{name}")
 
 
 def _parse_value(value: object, schema: Mapping[str, Any]) -> object:
     options = schema.get("anyOf", [schema])
-    if not isinstance(value, str) or any(_fits(value, option) for option in options):
-        return value
+    if isinstance(value, str) and not _accepts(value, schema):
+        value = _parse_text(value, schema)
+    fitting: Mapping[str, Any] = next((option for option in options if _fits(value, option)), {})
+    if isinstance(value, dict) and "properties" in fitting:
+        return parse_arguments(value, fitting)
+    if isinstance(value, list):
+        items = fitting.get("items", {})
+        if items == _PAIR and not any(_find_mismatches(value, fitting, "")):
+            return {pair["name"]: pair["value"] for pair in value}
+        return [_parse_value(item, items) for item in value]
+    return value
+
+
+def _parse_text(text: str, schema: Mapping[str, Any]) -> object:
     try:
-        parsed = json.loads(value)
+        parsed = json.loads(text)
     except (ValueError, RecursionError):
-        return value
-    fits = isinstance(parsed, list | dict) and any(_fits(parsed, option) for option in options)
-    return parsed if fits else value
+        return text
+    return parsed if isinstance(parsed, list | dict) and _accepts(parsed, schema) else text
+
+
+def _accepts(value: object, schema: Mapping[str, Any]) -> bool:
+    return any(_fits(value, option) for option in schema.get("anyOf", [schema]))
 
 
 def _fits(value: object, schema: Mapping[str, Any]) -> bool:
-    wanted = schema.get("type")
-    return wanted in (None, _name_type(value)) or (wanted == "number" and _name_type(value) == "integer")
+    wanted, given = schema.get("type"), _name_type(value)
+    if given == "object" and schema.get("items") == _PAIR:
+        return True
+    return wanted in (None, given) or (wanted == "number" and given == "integer")
 
 
 def _describe_type(schema: Mapping[str, Any]) -> str:

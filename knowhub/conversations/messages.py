@@ -87,9 +87,9 @@ def count_unread(messages: Sequence[Message], readable: Sequence[Message]) -> in
 # Hosts put the name of a server before the name of its tool: `mcp__knowhub__search_memory`.
 _OWN: Final = re.compile(
     r"\A(?:[\w.:/-]{0,100}knowhub[\w-]{0,40}(?:__|[.:/]))?"
-    r"(?:(?:knowledge|keyword|info|resource|memory|context|goal)_\w+"
+    r"(?:(?:knowledge|keyword|info|resource|memory|context|goal|profile)_\w+"
     r"|(?:search|read|commit|list|get|save|recall|expand)_(?:memory|memories|session|context|knowledge)"
-    r"|goal|focus_goal|recall)"
+    r"|goal|focus_goal|recall|undo)"
 )
 
 

@@ -18,6 +18,7 @@ from agent_tools.knowledge import (
     save_knowledge,
 )
 from agent_tools.registry import call_tool
+from agent_tools.run import running
 from tests.e2e.server_process import serving
 
 pytestmark = pytest.mark.anyio
@@ -195,7 +196,7 @@ async def test_what_the_server_refuses_becomes_advice_that_names_the_field() -> 
 
     wrong = {
         "task": await knowledge_save(task=" ", content="", types=["tool"]),
-        "types": await knowledge_save(task="t", content="c", types=["recipe"]),
+        "types": await knowledge_save(task="t", content="c", types=["recipe"]),  # type: ignore[list-item]  # as a host may write
         "scopes": await knowledge_save(task="t", content="c", types=["tool"], scopes=["user:"]),
         "top_k": await knowledge_search("登录", top_k=0),
         "update_score": await knowledge_update(knowledge_id, update_score=6),
@@ -234,3 +235,33 @@ async def test_a_server_that_is_gone_is_said_to_be(tmp_path: Path, monkeypatch: 
     assert before.error is None
     assert after.error is not None
     assert server.url in after.error
+
+
+async def test_a_run_reads_deletes_and_undoes_what_is_its_users(url: str) -> None:
+    with running(caller={"user_id": "li", "agent_id": "crawler"}):
+        made = await call_tool("knowledge_save", {"task": "登录", "content": "先等待", "types": ["user_profile"]})
+        read = await call_tool("knowledge_get", {"knowledge_id": made.metadata["id"]})
+        profile = await call_tool("profile_get", {})
+        gone = await call_tool("knowledge_delete", {"knowledge_id": made.metadata["id"]})
+        missing = await call_tool("knowledge_get", {"knowledge_id": made.metadata["id"]})
+        undone = await call_tool("undo", {"operation_id": gone.metadata["operation_id"]})
+        again = await call_tool("knowledge_get", {"knowledge_id": made.metadata["id"]})
+    with running(caller={"user_id": "ann"}):
+        foreign = await call_tool("knowledge_get", {"knowledge_id": made.metadata["id"]})
+
+    record = await record_of(url, made.metadata["id"])
+    assert (record["owner"], record["scopes"]) == ("user:li", ["user:li"])
+    assert [item["content"] for item in profile.metadata["items"]] == ["先等待"]
+    assert "| content: 先等待" in read.output
+    assert [result.error for result in (made, read, profile, gone, undone, again)] == [None] * 6
+    assert str(gone) == f"Deleted. To take it back: undo {gone.metadata['operation_id']}."
+    assert "Use an id from knowledge_search" in (missing.error or "")
+    assert foreign.metadata["status"] == 404
+
+
+async def test_tags_of_a_model_may_be_pairs() -> None:
+    tags = [{"name": "domain", "value": "爬虫"}]
+
+    made = await call_tool("knowledge_save", {"task": "t", "content": "c", "types": ["tool"], "tags": tags})
+
+    assert made.metadata["items"][0]["tags"] == {"domain": "爬虫"}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_tools.knowledge import knowledge_save, knowledge_search
+from agent_tools.knowledge import KnowledgeType, knowledge_save, knowledge_search
 from agent_tools.registry import call_tool
 from agent_tools.resources import resource_get, resource_list, resource_save
 from agent_tools.results import ToolResult
@@ -32,7 +32,7 @@ def server_url(data: Path) -> Iterator[str]:
         yield server.url
 
 
-async def learned(task: str, content: str, types: list[str], resource_ids: list[str]) -> ToolResult:
+async def learned(task: str, content: str, types: list[KnowledgeType], resource_ids: list[str]) -> ToolResult:
     """Save the lesson and find it again, as the agent that needs it does."""
     saved = await knowledge_save(task, content, types, resource_ids=resource_ids)
     assert saved.error is None

@@ -33,7 +33,7 @@ REPLY: dict[str, Any] = {
 
 async def test_the_messages_and_the_caller_are_sent_and_what_was_saved_is_shown_as_data(hub: respx.MockRouter) -> None:
     route = hub.post("/api/knowledge/extract").respond(json=REPLY)
-    messages = [{"role": "user", "content": "我喜欢 pnpm", "message_id": "m-1"}]
+    messages: list[Any] = [{"role": "user", "content": "我喜欢 pnpm", "message_id": "m-1"}]
 
     result = await knowledge_extract(messages, "task_completion", "trace-1", user_id="li", agent_id="a")
 

@@ -1,17 +1,22 @@
 """What holds for every tool: its signature, its schema, and a result whatever happens outside."""
 
 import inspect
+import json
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import pytest
 import respx
 
+import agent_tools.goal  # noqa: F401 -- registers its tool
 from agent_tools import compaction, keywords, knowledge, memory, resources
 from agent_tools.arguments import CONTEXT_IDS
 from agent_tools.client import get_client
 from agent_tools.registry import call_tool, registered_tools
 from agent_tools.results import ToolResult
+from agent_tools.run import running
+from tests.tools.routes import query_of
 
 pytestmark = pytest.mark.anyio
 
@@ -25,6 +30,10 @@ CALLS: dict[str, dict[str, Any]] = {
     "knowledge_update": {"knowledge_id": "knowledge-1"},
     "knowledge_batch_update": {"feedback_list": [{"knowledge_id": "knowledge-1", "is_helpful": True}]},
     "knowledge_list": {},
+    "knowledge_get": {"knowledge_id": "knowledge-1"},
+    "knowledge_delete": {"knowledge_id": "knowledge-1"},
+    "profile_get": {},
+    "undo": {"operation_id": "op-1"},
     "knowledge_slim": {},
     "knowledge_extract": {"messages": MESSAGES},
     "keyword_search": {"query": "Java"},
@@ -38,8 +47,9 @@ CALLS: dict[str, dict[str, Any]] = {
     "resource_list": {},
 }
 KNOWLEDGE_TOOLS = [name for name in CALLS if name.startswith("knowledge_") and name != "knowledge_extract"]
-# The tools of knowledge have an order of their own, and those of resources take no caller.
-TOOLS_OF_A_CALLER = [name for name in CALLS if name not in KNOWLEDGE_TOOLS and not name.startswith("resource_")]
+CALLER = dict.fromkeys(CONTEXT_IDS, "x")
+# A model must not say who calls, or from where.
+HOST_ONLY = {*CONTEXT_IDS, "owner", "submitted_by", "message_id", "trace_id"}
 
 SIGNATURES: dict[str, dict[str, Any]] = {
     "knowledge_search": {"query": REQUIRED, "top_k": 5, "min_score": 3, "types": None},
@@ -76,11 +86,12 @@ def test_the_parameters_that_hosts_know_come_first_and_the_others_are_optional(n
     parameters = inspect.signature(registered_tools()[name]).parameters
     expected = SIGNATURES[name]
 
-    defaults = {parameter.name: parameter.default for parameter in parameters.values()}
+    named = [parameter for parameter in parameters.values() if parameter.kind is not parameter.VAR_KEYWORD]
+    defaults = {parameter.name: parameter.default for parameter in named}
 
     assert list(defaults.items())[: len(expected)] == list(expected.items())
     assert set(list(defaults.values())[len(expected) :]) <= {None}
-    assert {parameter.kind for parameter in parameters.values()} == {inspect.Parameter.POSITIONAL_OR_KEYWORD}
+    assert {parameter.kind for parameter in named} == {inspect.Parameter.POSITIONAL_OR_KEYWORD}
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -91,12 +102,54 @@ def test_a_schema_requires_what_has_no_default_and_describes_everything(name: st
     assert all(parameter["description"] for parameter in parameters["properties"].values())
 
 
-@pytest.mark.parametrize("name", TOOLS_OF_A_CALLER)
-def test_the_ids_of_the_caller_come_last_and_may_be_left_out(name: str) -> None:
-    parameters = inspect.signature(registered_tools()[name]).parameters
+def list_objects(schema: object) -> Iterator[dict[str, Any]]:
+    """Yield each schema of an object in this one."""
+    values = schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ()
+    if isinstance(schema, dict) and schema.get("type") == "object":
+        yield schema
+    for value in values:
+        yield from list_objects(value)
 
-    assert tuple(parameters)[-6:] == CONTEXT_IDS
-    assert {parameters[name].default for name in CONTEXT_IDS} == {None}
+
+@pytest.mark.parametrize("name", [*CALLS, "goal"])
+def test_no_schema_lets_a_model_say_who_calls_or_name_fields_of_its_own(name: str) -> None:
+    objects = list(list_objects(registered_tools()[name].anthropic_schema()))
+
+    assert objects
+    assert not any(HOST_ONLY & schema["properties"].keys() for schema in objects)
+    assert all(schema["additionalProperties"] is False for schema in objects)
+
+
+@pytest.mark.parametrize("name", [*CALLS, "goal"])
+def test_every_schema_passes_in_strict_mode(name: str) -> None:
+    function = registered_tools()[name].openai_schema(strict=True)["function"]
+    objects = list(list_objects(function["parameters"]))
+
+    assert function["strict"] is True
+    assert all(schema["required"] == list(schema["properties"]) for schema in objects)
+    assert all(schema["additionalProperties"] is False for schema in objects)
+    assert '"default"' not in json.dumps(function)
+
+
+@pytest.mark.parametrize("name", CALLS)
+async def test_a_tool_calls_for_the_caller_of_the_run(hub: respx.MockRouter, name: str) -> None:
+    route = hub.route().respond(json={"id": "k-1", "results": []})
+
+    with running(caller=CALLER):
+        await call_tool(name, CALLS[name])
+    asked = route.calls.last.request
+
+    given = json.loads(asked.content) if asked.content else query_of(route)
+    assert {key: given.get(key) for key in CONTEXT_IDS} == CALLER
+
+
+@pytest.mark.parametrize("name", CALLS)
+async def test_a_tool_says_so_where_the_run_has_an_invalid_caller(hub: respx.MockRouter, name: str) -> None:
+    with running(caller={"user": "x"}):
+        result = await call_tool(name, CALLS[name])
+
+    assert "which is not a context id" in (result.error or "")
+    assert not hub.calls
 
 
 def test_every_tool_of_the_server_is_in_these_tests() -> None:
@@ -159,7 +212,7 @@ async def test_fields_of_another_type_do_not_stop_a_tool_of_knowledge(hub: respx
         "status",
         "knowledge_id",
     )
-    record = {"id": "k-1", **dict.fromkeys(names, odd)}
+    record = {"id": "k-1", "operation_id": "op-1", **dict.fromkeys(names, odd)}
     hub.route().respond(json={**record, "results": [record], "degraded": odd, "evolved": odd, "next_cursor": odd})
 
     results = [await call_tool(name, CALLS[name]) for name in KNOWLEDGE_TOOLS]

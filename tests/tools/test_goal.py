@@ -229,7 +229,7 @@ async def test_the_tool_says_what_to_do_without_a_run_and_for_a_wrong_action(hub
         blank = await call_tool("goal", {"action": "create", "description": " "})
 
     assert "running(run)" in (no_run.error or "")
-    assert "Use create, focus, complete, fail, cancel or list" in (wrong.error or "")
+    assert "action must be one of create, focus, complete, fail, cancel, list" in (wrong.error or "")
     assert "needs a goal_id" in (no_goal.error or "")
     assert "needs a description" in (blank.error or "")
     assert not hub.calls

@@ -6,6 +6,7 @@ import pytest
 import respx
 
 from agent_tools.knowledge import (
+    Rating,
     get_knowledge,
     knowledge_batch_update,
     knowledge_list,
@@ -110,7 +111,7 @@ async def test_save_sends_the_body_with_its_defaults(hub: respx.MockRouter) -> N
         "score": 3,
     }
     assert query_of(route) == {}
-    assert result.output == "Saved as knowledge-20260305-a1b2."
+    assert result.output == "Saved as knowledge-20260305-a1b2. To take it back: undo op-1."
     assert result.metadata["id"] == "knowledge-20260305-a1b2"
     assert len(result) == 1
 
@@ -266,7 +267,7 @@ async def test_update_of_an_unknown_id_says_where_ids_come_from(hub: respx.MockR
 async def test_batch_update_sends_the_list_and_names_unknown_ids(hub: respx.MockRouter) -> None:
     results = [{"knowledge_id": "k-1", "status": "applied"}, {"knowledge_id": "k-2", "status": "unknown"}]
     route = hub.post("/api/knowledge/batch_update").respond(json={"results": results, "count": 2})
-    feedback = [
+    feedback: list[Rating] = [
         {"knowledge_id": "k-1", "is_helpful": True, "case": {"task": "t", "outcome": "成功"}},
         {"knowledge_id": "k-2", "is_helpful": False},
     ]

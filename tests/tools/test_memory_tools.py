@@ -7,14 +7,15 @@ import httpx
 import pytest
 import respx
 
+from agent_tools.arguments import CONTEXT_IDS
 from agent_tools.memory import commit_session, read_memory, search_memory
 from agent_tools.records import FENCE_NOTE
 from agent_tools.registry import call_tool
+from agent_tools.run import running
 
 pytestmark = pytest.mark.anyio
 
 SESSION = "ctx://default/users/li/sessions/s-1"
-IDS = ("user_id", "agent_id", "project_id", "team_id", "org_id", "account")
 COMMITTED: dict[str, Any] = {
     "status": "committed",
     "archive": {"session_id": "s-1", "archive_uri": SESSION, "summary": "", "recent_messages": [], "stats": {}},
@@ -45,7 +46,7 @@ FOUND = {"query_plan": [], "seed_hits": [], "blocks": [BLOCK], "total": 1, "degr
 
 async def test_a_commit_sends_only_given_fields(hub: respx.MockRouter) -> None:
     route = hub.post("/api/context/sessions/commit").mock(httpx.Response(201, json=COMMITTED))
-    said = [{"role": "user", "content": "Hi"}, {"role": "user", "content": "Hi", "message_id": "m-2"}]
+    said: list[Any] = [{"role": "user", "content": "Hi"}, {"role": "user", "content": "Hi", "message_id": "m-2"}]
 
     result = await commit_session("s-1", said)
 
@@ -64,19 +65,22 @@ async def test_a_commit_passes_on_every_parameter(hub: respx.MockRouter) -> None
         "used_contexts": ["ctx://default/users/li/memories/profile"],
         "used_tools": [{"name": "bash", "ok": True}],
         "options": {"dry_run": True},
-        **dict.fromkeys(IDS, "x"),
     }
+    ids = dict.fromkeys(CONTEXT_IDS, "x")
 
-    result = await call_tool("commit_session", given)
+    with running(caller=ids):
+        result = await call_tool("commit_session", given)
 
-    assert json.loads(route.calls.last.request.content) == given
+    assert json.loads(route.calls.last.request.content) == given | ids
     assert "Nothing was written" in result.output
 
 
 async def test_an_invalid_message_is_corrected_and_named(hub: respx.MockRouter) -> None:
     route = hub.post("/api/context/sessions/commit").mock(httpx.Response(201, json=COMMITTED))
 
-    result = await commit_session("s-1", [{"role": "user", "content": "a\0b"}, {"content": "no role"}])
+    messages: list[Any] = [{"role": "user", "content": "a\0b"}, {"content": "no role"}]
+
+    result = await commit_session("s-1", messages)
 
     assert json.loads(route.calls.last.request.content)["messages"] == [{"role": "user", "content": "a b"}]
     assert "message 1 was sent with invalid characters replaced" in result.metadata["notice"]
@@ -87,7 +91,9 @@ async def test_a_changed_message_is_refused_with_an_advice(hub: respx.MockRouter
     problem = {"type": "about:blank", "title": "t", "status": 409, "detail": "message 'm-1' differs", "instance": "/"}
     hub.route().mock(httpx.Response(409, json=problem))
 
-    result = await commit_session("s-1", [{"role": "user", "content": "Hi", "message_id": "m-1"}])
+    messages: list[Any] = [{"role": "user", "content": "Hi", "message_id": "m-1"}]
+
+    result = await commit_session("s-1", messages)
 
     assert result.error == (
         "KnowHub answered 409: message 'm-1' differs. Use another message id, or none. "
@@ -96,7 +102,9 @@ async def test_a_changed_message_is_refused_with_an_advice(hub: respx.MockRouter
 
 
 async def test_a_session_without_text_is_not_sent(hub: respx.MockRouter) -> None:
-    result = await commit_session("s-1", [{"role": "assistant", "content": None}])
+    messages: list[Any] = [{"role": "assistant", "content": None}]
+
+    result = await commit_session("s-1", messages)
 
     assert result.error is not None
     assert "nothing to store" in result.error

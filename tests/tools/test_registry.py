@@ -1,8 +1,9 @@
 """Tools that describe themselves to a model and answer a wrong call with what would be right."""
 
 import inspect
+import json
 from collections.abc import Mapping
-from typing import Any, Dict, List, Optional  # noqa: UP035 - some hosts write signatures with these
+from typing import Any, Dict, List, Literal, Optional, TypedDict  # noqa: UP035 - some hosts write signatures with these
 
 import pytest
 
@@ -61,6 +62,12 @@ async def registry_test_fail(*, inside: bool) -> ToolResult:
     raise ToolFailure("Do something else.", {"status": 503})
 
 
+PAIR: dict[str, Any] = {
+    "type": "object",
+    "properties": {"name": {"type": "string"}, "value": {"type": "string"}},
+    "required": ["name", "value"],
+    "additionalProperties": False,
+}
 PARAMETERS: dict[str, Any] = {
     "type": "object",
     "properties": {
@@ -73,7 +80,7 @@ PARAMETERS: dict[str, Any] = {
             "default": None,
         },
         "tags": {
-            "anyOf": [{"type": "object", "additionalProperties": {"type": "string"}}, {"type": "null"}],
+            "anyOf": [{"type": "array", "items": PAIR}, {"type": "null"}],
             "description": "Named labels.",
             "default": None,
         },
@@ -127,6 +134,106 @@ def test_a_bare_dict_is_any_object_and_a_false_default_is_kept() -> None:
         "fragile": {"type": "boolean", "description": "Whether it breaks.", "default": False},
         "extra": {"anyOf": [{"type": "object"}, {"type": "null"}], "description": "More.", "default": None},
     }
+
+
+class Label(TypedDict, total=False):
+    text: str
+    colour: Literal["red", "blue"]
+
+
+@tool(hidden=("sender",))
+async def registry_test_label(label: Label, size: int = 2, sender: str = "nobody", **ids: str) -> ToolResult:
+    """Label it.
+
+    Args:
+        label: What is on it.
+        size: How large it is.
+        sender: Who sends it.
+    """
+    return ToolResult("Labelled", "| x", {"label": label, "size": size, "sender": sender, "ids": ids})
+
+
+def test_a_model_sees_fields_and_choices_but_nothing_that_only_a_host_gives() -> None:
+    schema = registry_test_label.anthropic_schema()["input_schema"]
+
+    assert schema["properties"] == {
+        "label": {
+            "type": "object",
+            "properties": {"text": {"type": "string"}, "colour": {"type": "string", "enum": ["red", "blue"]}},
+            "required": [],
+            "additionalProperties": False,
+            "description": "What is on it.",
+        },
+        "size": {"type": "integer", "description": "How large it is.", "default": 2},
+    }
+    assert schema["required"] == ["label"]
+
+
+def test_in_strict_mode_all_is_required_and_what_was_optional_may_be_null() -> None:
+    sent = registry_test_label.openai_schema(strict=True)["function"]
+
+    assert sent["strict"] is True
+    assert sent["parameters"] == {
+        "type": "object",
+        "properties": {
+            "label": {
+                "type": "object",
+                "properties": {
+                    "text": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+                    "colour": {"anyOf": [{"type": "string", "enum": ["red", "blue"]}, {"type": "null"}]},
+                },
+                "required": ["text", "colour"],
+                "additionalProperties": False,
+                "description": "What is on it.",
+            },
+            "size": {
+                "anyOf": [{"type": "integer"}, {"type": "null"}],
+                "description": "How large it is. Default: 2.",
+            },
+        },
+        "required": ["label", "size"],
+        "additionalProperties": False,
+    }
+    # Names of a model's own are not allowed there: it writes such an object as JSON text.
+    packed = registry_test_pack.openai_schema(strict=True)["function"]["parameters"]["properties"]
+    assert packed["extra"]["anyOf"] == [{"type": "string"}, {"type": "null"}]
+
+
+async def test_null_for_an_optional_argument_means_its_default() -> None:
+    result = await call_tool("registry_test_label", {"label": {"text": "a", "colour": None}, "size": None})
+
+    assert result.error is None
+    assert result.metadata == {"label": {"text": "a"}, "size": 2, "sender": "nobody", "ids": {}}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"label": {"colour": "green"}}, "label.colour must be one of red, blue"),
+        ({"label": {"size": 1}}, "label.size is unknown (known are text, colour)"),
+        ({"label": {}, "sender": "Ann"}, "sender is unknown (known are label, size)"),
+        ({"label": {}, "user_id": "ann"}, "user_id is unknown"),
+    ],
+)
+async def test_a_model_can_give_nothing_else(given: dict[str, object], said: str) -> None:
+    result = await call_tool("registry_test_label", given)
+
+    assert said in (result.error or "")
+
+
+async def test_pairs_become_a_dict() -> None:
+    pairs = [{"name": "a", "value": "b"}]
+
+    results = [
+        await call_tool("registry_test_weigh", {"name": "Ann", "grams": 3, "tags": tags})
+        for tags in (pairs, json.dumps(pairs), {"a": "b"})
+    ]
+
+    assert [result.metadata["tags"] for result in results] == [{"a": "b"}] * 3
+
+
+def test_the_text_of_a_result_is_what_a_model_may_read() -> None:
+    assert str(ToolResult("found", "| content: x", {"items": [{"content": "x"}]})) == "| content: x"
 
 
 def test_changing_a_schema_that_was_handed_out_changes_no_other() -> None:
@@ -209,7 +316,9 @@ async def test_an_unknown_tool_is_answered_with_the_known_names() -> None:
         ({"labels": "[" * 100_000}, "labels must be array of string or null, not string"),
         ({"labels": ["one", 2]}, "labels[1] must be string, not integer"),
         ({"tags": {"a": 1}}, "tags.a must be string, not integer"),
-        ({"tags": ["a"]}, "tags must be object or null, not array"),
+        ({"tags": ["a"]}, "tags[0] must be object, not string"),
+        ({"tags": [{"name": "a"}]}, "tags[0].value is missing"),
+        ({"tags": "a"}, "tags must be array of object or null, not string"),
         ({"parts": [{"a": 1}, "b"]}, "parts[1] must be object, not string"),
         ({"colour": "red"}, "colour is unknown (known are name, grams, price,"),
         ({"name": 1, "grams": "2"}, "name must be string, not integer; grams must be integer, not string"),

@@ -8,7 +8,6 @@ import pytest
 import respx
 
 from agent_tools.records import FENCE_NOTE
-from agent_tools.registry import call_tool
 from agent_tools.resources import resource_get, resource_list, resource_save
 from tests.tools.routes import sent
 
@@ -55,13 +54,13 @@ async def test_save_passes_on_every_parameter(hub: respx.MockRouter) -> None:
         "body": "b",
         "secure_body": "s",
         "content_type": "cookie",
-        "metadata": {"a": 1},
+        "metadata": {"a": "1"},
         "scopes": ["public"],
         "owner": "agent:a",
         "expires_at": "2026-03-07",
     }
 
-    await call_tool("resource_save", {"resource_id": "x", "upsert": True, **given})
+    await resource_save("x", upsert=True, **given)
 
     assert sent(route) == {"id": "x", **given}
 

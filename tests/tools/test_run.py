@@ -1,0 +1,104 @@
+"""A run says once who calls: what every tool inside sends because of it."""
+
+from typing import Any
+
+import pytest
+import respx
+
+from agent_tools.compaction import knowledge_extract
+from agent_tools.goal import agent_start, before_risky_step
+from agent_tools.knowledge import knowledge_save, knowledge_search
+from agent_tools.registry import call_tool
+from agent_tools.run import AgentRun, running
+from tests.tools.routes import query_of, sent
+
+pytestmark = pytest.mark.anyio
+
+RECORD: dict[str, Any] = {"id": "k-1", "task": "登录", "content": "等待", "tag": "a"}
+LI = {"user_id": "li", "agent_id": "crawler"}
+
+
+async def test_a_save_belongs_to_the_user_of_the_run_and_names_its_source(hub: respx.MockRouter) -> None:
+    route = hub.post("/api/knowledge").respond(201, json=RECORD)
+
+    with running(caller=LI, trace_id="trace-1") as run:
+        run.message_id = "m-7"
+        await call_tool("knowledge_save", {"task": "登录", "content": "等待", "types": ["tool"]})
+
+    body = sent(route)
+    assert {name: body[name] for name in ("owner", "scopes", "user_id", "agent_id")} == {
+        "owner": "user:li",
+        "scopes": ["user:li"],
+        "user_id": "li",
+        "agent_id": "crawler",
+    }
+    source = {name: body["source"][name] for name in ("agent_id", "message_id", "trace_id")}
+    assert source == {"agent_id": "crawler", "message_id": "m-7", "trace_id": "trace-1"}
+
+
+async def test_what_a_host_gives_with_the_call_replaces_what_the_run_says(hub: respx.MockRouter) -> None:
+    save = hub.post("/api/knowledge").respond(201, json=RECORD)
+    search = hub.get("/api/knowledge/search").respond(json={"results": []})
+
+    with running(caller=LI):
+        await knowledge_save(
+            "t", "c", ["tool"], scopes=["public"], owner="user:ann", agent_id="other", message_id="m-1"
+        )
+        await knowledge_search("q", user_id="ann")
+
+    body = sent(save)
+    assert (body["scopes"], body["owner"]) == (["public"], "user:ann")
+    assert (body["source"]["agent_id"], body["source"]["message_id"]) == ("other", "m-1")
+    assert query_of(search) == {"q": "q", "top_k": "5", "min_score": "3", "user_id": "ann", "agent_id": "crawler"}
+
+
+@pytest.mark.parametrize("caller", [{"project_id": "atlas"}, {"account": "acme"}])
+async def test_without_a_user_the_server_decides_whose_a_save_is(hub: respx.MockRouter, caller: dict[str, str]) -> None:
+    route = hub.post("/api/knowledge").respond(201, json=RECORD)
+
+    with running(caller=caller):
+        await knowledge_save("t", "c", ["tool"])
+
+    assert not {"owner", "scopes"} & sent(route).keys()
+    assert sent(route).items() >= caller.items()
+
+
+async def test_a_search_of_the_model_is_noted_for_the_focused_goal(hub: respx.MockRouter) -> None:
+    search = hub.get("/api/knowledge/search").respond(json={"results": []})
+    outcome = hub.post("/api/knowledge/outcome").respond(json={})
+
+    with running(trace_id="trace-1") as run:
+        await call_tool("goal", {"action": "create", "goal_id": "g", "description": "登录"})
+        await call_tool("knowledge_search", {"query": "before"})
+        before = query_of(search)
+        await call_tool("goal", {"action": "focus", "goal_id": "g"})
+        search.respond(json={"results": [RECORD]})
+        await call_tool("knowledge_search", {"query": "验证码"})
+        await call_tool("goal", {"action": "complete", "goal_id": "g", "used": "a"})
+
+    assert "goal_id" not in before
+    assert (query_of(search)["session_id"], query_of(search)["goal_id"]) == ("trace-1", "g")
+    assert run.tree.get("g").was_shown
+    assert sent(outcome)["used"] == ["a"]
+
+
+async def test_the_start_and_an_extraction_take_the_caller_and_the_trace_of_the_run(hub: respx.MockRouter) -> None:
+    profile = hub.get("/api/knowledge/profile").respond(json={"results": []})
+    extract = hub.post("/api/knowledge/extract").respond(json={"candidates": [], "saved": []})
+
+    with running(AgentRun(trace_id="trace-1", caller=LI)):
+        await agent_start()
+        await knowledge_extract([{"role": "user", "content": "I use vim"}])
+
+    assert query_of(profile) == LI
+    assert sent(extract).items() >= {**LI, "trace_id": "trace-1"}.items()
+
+
+async def test_another_caller_takes_nothing_from_the_run_around_it(hub: respx.MockRouter) -> None:
+    search = hub.get("/api/knowledge/search").respond(json={"results": []})
+
+    with running(caller=LI, trace_id="trace-1"):
+        await before_risky_step("删除", "rm_file", run=AgentRun(caller={"user_id": "ann"}))
+
+    assert query_of(search)["user_id"] == "ann"
+    assert not {"agent_id", "session_id"} & query_of(search).keys()
