@@ -1,20 +1,59 @@
-"""The agent of examples/agent_run.py against a real server: it fails, keeps what it learned, and comes back with it."""
+"""The agent of examples/agent_run.py with a scripted model behind OpenAI's interface: its second run does better."""
 
-from collections.abc import AsyncIterator
+import json
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
-import respx
 
 from agent_tools.client import aclose_client
-from agent_tools.goal import AgentRun
-from agent_tools.trace_store import FileTraceStore
-from examples import agent_run
-from examples.agent_run import CALLER, OpenAICompatible, Scripted, prepare, run_agent, script
-from tests.e2e.server_process import serving
+from agent_tools.knowledge import knowledge_save
+from agent_tools.registry import tool
+from agent_tools.results import ToolResult
+from agent_tools.run import running
+from examples.agent_run import CALLER, TASK, run_agent
+from examples.scripted_model import make_server
+from tests.e2e.server_process import ROOT, environment, serving
 
 pytestmark = pytest.mark.anyio
+
+GOALS = [json.loads(line) for line in (ROOT / "tests/data/agent_goals.jsonl").read_text("utf-8").splitlines()]
+needed_now: dict[str, str] = {}
+
+
+@tool()
+async def attempt_goal(how: str) -> ToolResult:
+    """Work on the goal.
+
+    Args:
+        how: How it is done.
+    """
+    if needed_now["needed"] in how:
+        return ToolResult("Done", "It worked.")
+    return ToolResult("Refused", f"{needed_now['refusal']} What works: {needed_now['lesson']}", error="refused")
+
+
+@pytest.fixture(scope="module")
+def model_url() -> Iterator[str]:
+    server = make_server()
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/v1"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture
+async def model(model_url: str) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(base_url=model_url) as client:
+        yield client
 
 
 @pytest.fixture
@@ -26,70 +65,77 @@ async def server_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIt
         await aclose_client()
 
 
-async def test_the_agent_comes_back_to_its_goal_with_what_it_learned_first(server_url: str, tmp_path: Path) -> None:
-    agent_run.SITE.is_logged_in = False
-    told: list[str] = []
-    run = AgentRun(trace_id="agent-run", trace_store=FileTraceStore(tmp_path / "traces"), caller=CALLER)
-    await prepare()
+async def test_the_second_run_follows_what_the_first_one_learned(server_url: str, model: httpx.AsyncClient) -> None:
+    with running(caller=CALLER):
+        old = await knowledge_save("登录 website_a", "打开登录页,直接提交表单即可。", ["strategy"], score=4)
 
-    results = await run_agent(Scripted(script()), run, told.append)
+    first, second = [await run_agent(TASK, model) for _ in range(2)]
 
-    assert "👤 用户画像 (1 条)" in told[0]
-    assert "报告一律用中文" in told[0]
-    before, after = [one for one in results if one.title == "✅ Goal 已聚焦"]
-    assert [item["content"][:9] for item in before.metadata["items"]] == ["打开登录页,直接提"]
-    assert after.metadata["items"][0]["content"].startswith("打开登录页后先等待 2 秒")
-    assert [one.error for one in results if one.title in {"Login refused", "Logged in", "Exported"}] == [
-        "captcha",
-        None,
-        None,
+    assert [result.title for result in first] == [
+        "✅ Goal 已创建",
+        "✅ Goal 已聚焦",
+        "Refused",
+        "Exported",
+        "Knowledge saved",
+        "✅ Goal 已完成",
     ]
-    assert results[-1].title == "✅ Goal 已完成"
-    async with httpx.AsyncClient(base_url=server_url) as client:
-        learned = (await client.get(f"/api/knowledge/{after.metadata['items'][0]['id']}")).json()
-    assert learned["eval"]["helpful"] == 2
-    assert learned["eval"]["helpful_history"][0]["outcome"] == "等待后一次登录成功"
-    kept = await FileTraceStore(tmp_path / "traces").load_goal_tree("agent-run")
-    assert kept is not None
-    assert [(goal.id, goal.outcome) for goal in kept] == [("login", "等待后一次登录成功")]
+    assert [result.title for result in second] == ["✅ Goal 已创建", "✅ Goal 已聚焦", "Exported", "✅ Goal 已完成"]
+    async with httpx.AsyncClient(base_url=server_url, params=CALLER) as client:
+        outdated = (await client.get(f"/api/knowledge/{old.metadata['id']}")).json()
+        learned = (await client.get(f"/api/knowledge/{first[4].metadata['id']}")).json()
+    assert outdated["eval"]["harmful"] == 1
+    assert (learned["eval"]["helpful"], learned["eval"]["harmful"]) == (2, 0)
+    # The run said once who calls.
+    assert (learned["owner"], learned["scopes"]) == ("user:li", ["user:li"])
+    assert learned["source"]["agent_id"] == "crawler"
+    assert learned["source"]["trace_id"].startswith("run-")
 
 
-async def test_the_next_run_follows_what_the_first_one_learned(server_url: str, tmp_path: Path) -> None:
-    ran: list[list[str]] = []
-    shown: list[str] = []
-    for name in ("first", "second"):
-        agent_run.SITE.is_logged_in = False
-        run = AgentRun(trace_id=name, trace_store=FileTraceStore(tmp_path / "traces"), caller=CALLER)
-        await prepare()
+@pytest.mark.parametrize("language", ["en", "zh"])
+async def test_ten_goals_are_reached_without_a_refusal_when_they_come_again(
+    server_url: str, model: httpx.AsyncClient, language: str
+) -> None:
+    refused: dict[str, list[str]] = {"task": [], "again": []}
+    for wording, tasks in refused.items():
+        for goal in GOALS:
+            if goal["language"] == language:
+                needed_now.update(goal)
+                results = await run_agent(goal[wording], model, ["attempt_goal"])
+                tasks += [goal[wording] for result in results if result.title == "Refused"]
+                assert results[-1].title == "✅ Goal 已完成"
 
-        results = await run_agent(Scripted(script()), run, lambda _text: None)
-        ran.append([one.title for one in results])
-        shown += [one.metadata["items"][0]["content"][:7] for one in results if one.title == "✅ Goal 已聚焦"]
-
-    assert ran[0].count("Login refused") == 1
-    assert ran[1] == ["✅ Goal 已创建", "✅ Goal 已聚焦", "Logged in", "Exported", "✅ Goal 已完成"]
-    assert shown == ["打开登录页,直", "打开登录页后先", "打开登录页后先"]
-    async with httpx.AsyncClient(base_url=server_url) as client:
-        found = (await client.get("/api/knowledge", params={"types": "tool"})).json()["results"]
-    assert [(one["eval"]["helpful"], one["eval"]["harmful"]) for one in found] == [(3, 0)]
+    assert len(refused["task"]) == 10
+    assert refused["again"] == []
 
 
-async def test_a_model_of_any_compatible_server_decides_with_the_same_tools(server_url: str) -> None:
-    asked = {"name": "goal", "arguments": '{"action": "create", "description": "登录"}'}
-    step = {"role": "assistant", "content": None, "tool_calls": [{"id": "1", "type": "function", "function": asked}]}
-    run = AgentRun(caller=CALLER)
-    async with respx.mock() as router:
-        router.route(url__startswith=server_url).pass_through()
-        answers = [step, {"role": "assistant", "content": "done"}]
-        chat = router.post("http://model.test/v1/chat/completions").mock(
-            side_effect=[httpx.Response(200, json={"choices": [{"message": message}]}) for message in answers]
-        )
-        model = OpenAICompatible("http://model.test/v1/", "secret", "any")
+def test_the_program_of_the_guide_is_the_example_and_learns(tmp_path: Path, model_url: str) -> None:
+    guide = (ROOT / "docs/how-to/agents.md").read_text("utf-8")
+    program = next(block for block in re.findall(r"```python\n(.*?)```", guide, re.DOTALL) if "def run_agent" in block)
+    assert program == (ROOT / "examples/agent_run.py").read_text("utf-8")
 
-        results = await run_agent(model, run, lambda _text: None)
-        await model.aclose()
+    with serving(tmp_path / "data") as server:
+        variables = environment(tmp_path, KNOWHUB_API_URL=server.url, KNOWHUB_LLM_BASE_URL=model_url)
+        ran: list[Any] = [
+            subprocess.run(
+                [sys.executable, "-c", program], env=variables, cwd=tmp_path, capture_output=True, text=True, check=True
+            )
+            for _ in range(2)
+        ]
 
-    assert [one.title for one in results] == ["✅ Goal 已创建"]
-    assert chat.calls[0].request.headers["Authorization"] == "Bearer secret"
-    assert b'"tools"' in chat.calls[0].request.content
-    assert "登录".encode() in chat.calls[1].request.content
+    assert [run.stdout.splitlines()[-1] for run in ran] == [
+        "6 calls, 1 of them refused",
+        "4 calls, 0 of them refused",
+    ]
+
+
+def test_without_a_model_the_program_says_which_one_it_missed(tmp_path: Path) -> None:
+    variables = environment(
+        tmp_path, KNOWHUB_API_URL="http://127.0.0.1:9", KNOWHUB_LLM_BASE_URL="http://127.0.0.1:9/v1"
+    )
+
+    done = subprocess.run(
+        [sys.executable, ROOT / "examples/agent_run.py"], env=variables, capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 1
+    assert "The model at http://127.0.0.1:9/v1 gave no answer" in done.stderr
