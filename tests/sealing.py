@@ -17,7 +17,6 @@ from tests.fakes.memory_keyring import HeldMasters, MemoryKeyring
 
 MASTER = master_key("the first master key of these tests")
 OTHER_MASTER = master_key("another master key, for a rotation")
-THIRD_MASTER = master_key("a third master key, for the rotation after")
 ACCOUNT, ID = "default", "credentials/website_a"
 SECRET = "账号：user@example.com\n密码：SecurePass123"
 

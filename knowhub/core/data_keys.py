@@ -15,8 +15,8 @@ class MasterKey:
 class WrappedKey:
     """A data key as the keyring holds it: which sealed body it opens, wrapped by which master key.
 
-    `nonce` and `data` are empty where it was destroyed, at `destroyed_at`; nothing revives it. One without a
-    `resource_id` opens no body: the retry keys of its account are blinded with it.
+    `nonce` and `data` are empty where it was destroyed, at `destroyed_at`; nothing revives it. The version before also
+    kept keys without a `resource_id`, which open no body.
     """
 
     account: str

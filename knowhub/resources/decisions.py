@@ -1,13 +1,16 @@
 """Pure functions of resources: ids, and the rows that saving, editing and revealing write."""
 
+import json
 import unicodedata
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from hashlib import sha256
 from typing import Any, Final
 
 from knowhub.core import clock, permissions, scopes
 from knowhub.core.erasing import OWNED_FIELDS, EraseRules, is_erased
 from knowhub.core.errors import Conflict, Forbidden, InvalidInput
-from knowhub.core.operation import Row, View, Write, is_live, next_of, next_version
+from knowhub.core.operation import IdempotencyKey, Row, View, Write, is_live, next_of, next_version
 from knowhub.core.request_context import RequestContext
 from knowhub.core.unicode_forms import normalize
 from knowhub.resources.model import RESOURCES, REVEALS, NewResource
@@ -102,6 +105,17 @@ def apply_patch(row: Row, patch: Mapping[str, Any], now: float, ctx: RequestCont
     if changed == row:
         return None
     return next_of(changed, row, now)
+
+
+def hide_secret(key: IdempotencyKey | None, request: Mapping[str, Any]) -> IdempotencyKey | None:
+    """Return a retry key that says nothing of the secret body of its request: the log stores it.
+
+    A hash of a short secret could be guessed. So the hash is of the rest alone.
+    """
+    if key is None or request.get(SECURE_BODY) is None:
+        return key
+    rest = json.dumps({**request, SECURE_BODY: None}, sort_keys=True, default=list)
+    return replace(key, body=sha256(rest.encode("utf-8", "surrogatepass")).hexdigest())
 
 
 def is_unchanged(row: Row, before: Row | None) -> bool:

@@ -68,7 +68,7 @@ class ResourcePage:
 
 @dataclass(frozen=True, slots=True)
 class DataKey:
-    """The key of one version of one sealed body; without `resource_id` that of an account's retry keys."""
+    """The key of one version of one sealed body."""
 
     id: str
     account: str

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from functools import partial
 from typing import Any, Final, TypeAlias
 
@@ -76,8 +77,8 @@ class ResourceService(OwnedRows):
             row[decisions.SEALED] = seal(row["version"])
             return Draft("save_resource", [self.write(row)])
 
-        outcome = await self._commit(ctx, new.id, new.secure_body, decide, key)
-        return self.make_saved(ctx, outcome)
+        key = decisions.hide_secret(key, {**asdict(new), "upsert": upsert})
+        return self.make_saved(ctx, await self._commit(ctx, new.id, new.secure_body, decide, key))
 
     async def patch(
         self,
@@ -103,6 +104,7 @@ class ResourceService(OwnedRows):
                 after[decisions.SEALED] = seal(after["version"])
             return Unchanged(row) if after is None else Draft("edit_resource", [self.write(after)])
 
+        key = decisions.hide_secret(key, {**patch, "id": resource_id, "version": expected})
         return self.make_saved(ctx, await self._commit(ctx, resource_id, secure, decide, key))
 
     def find(self, view: View, ctx: RequestContext, row_id: str) -> Row:
@@ -191,10 +193,9 @@ class ResourceService(OwnedRows):
         # What will be refused is refused before a key is made for it.
         await self._store.refresh(ctx.account)
         view = self._store.view(ctx.account)
-        key = await self._vault.hash_retry_key(ctx.account, key)
         done = await self._store.find_replay(ctx.account, key)
         if done is not None:
-            return done
+            return await self._check_same_secret(done, text)
         decide(view, _no_seal)
         data_key = await self._vault.new_key(ctx.account, resource_id)
         is_used = True
@@ -210,7 +211,15 @@ class ResourceService(OwnedRows):
                 with suppress(KnowHubError):
                     # The answer is what became of the row: a key too many opens nothing.
                     await self._vault.discard(data_key)
-        return outcome
+        return outcome if is_used or isinstance(outcome, Unchanged) else await self._check_same_secret(outcome, text)
+
+    async def _check_same_secret(self, done: Committed, text: str) -> Committed:
+        """Return what an earlier request with this retry key wrote. Raises InvalidInput if its secret was another."""
+        row = done.operation.changes[0].after
+        sealed = row[decisions.SEALED]
+        if sealed is None or await self._vault.open(done.operation.account, row["id"], sealed) != text:
+            raise InvalidInput.of("Idempotency-Key", "was used with another body; choose a new key for a new request")
+        return done
 
     async def _commit_sealed(
         self, ctx: RequestContext, sealing: tuple[DataKey, str], decide: _DecideSealed, key: IdempotencyKey | None

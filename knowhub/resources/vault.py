@@ -5,11 +5,8 @@ body is gone in every copy of its ciphertext.
 """
 
 import asyncio
-import hmac
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from hashlib import sha256
 from typing import Any
 
 from knowhub.core import clock
@@ -18,14 +15,11 @@ from knowhub.core.data_keys import MasterKey, WrappedKey
 from knowhub.core.erasing import is_erased
 from knowhub.core.errors import Unavailable
 from knowhub.core.ids import Ids
-from knowhub.core.operation import IdempotencyKey
 from knowhub.resources.model import RESOURCES, DataKey, RotationResult
 from knowhub.resources.ports import Cipher, ErasingStore, Keyring, MasterKeys, UnsealError
 
 _KEY_ID_DIGITS = 32
 _LENGTH_BYTES = 8
-# Before the name of an account; that of a data key begins otherwise.
-_RETRIES = "retries-"
 _NO_MASTER = (
     "there is no key to seal with: set KNOWHUB_SECRET_KEY, or put one into the file that KNOWHUB_SECRET_KEY_FILE names"
 )
@@ -107,29 +101,6 @@ class Vault:
             await self._keyring.change(mark_destroyed)
         return len(gone)
 
-    async def hash_retry_key(self, account: str, key: IdempotencyKey | None) -> IdempotencyKey | None:
-        """Return a retry key that says nothing of the body: the log keeps it, and a short secret could be guessed.
-
-        What it is blinded with is kept as data keys are, so that a retry reads the same under every master key.
-        """
-        if key is None:
-            return None
-        blinding: list[bytes] = []
-
-        def add_retry_key(keys: Mapping[str, WrappedKey]) -> Mapping[str, WrappedKey] | None:
-            wrapping, key_id = self._get_master(keys), _RETRIES + account
-            masters, wrapped = self._masters.keys(make=False), keys.get(key_id)
-            known = self._open(key_id, wrapped, masters)
-            if wrapped is not None and any(map(_is_in_use, keys.values())) and not _can_open(wrapped, masters):
-                # Others may open it: drawn anew here, it would make each of their retries another request.
-                raise Unavailable(_OTHER_MASTER)
-            made = DataKey(key_id, account, "", known or self._cipher.new_key())
-            blinding.append(made.key)
-            return None if known else {**keys, key_id: self._wrap(made, wrapping)}
-
-        await self._keyring.change(add_retry_key)
-        return replace(key, body=hmac.digest(blinding[0], b"retry:" + key.body.encode(), sha256).hex())
-
     async def rotate(self) -> RotationResult:
         """Wrap every data key with a new master key, or go on where a rotation was broken off.
 
@@ -143,16 +114,11 @@ class Vault:
             masters = self._masters.keys(make=False)
             if not masters:
                 raise Unavailable(_NO_MASTER)
-            # What blinds retries opens nothing: where it is lost itself, it must not hold up what opens bodies.
-            kept = {
-                key_id: key
-                for key_id, key in keys.items()
-                if key.is_of_a_body or self._open(key_id, key, masters) is not None
-            }
+            # The version before had keys of another kind, which open nothing.
+            kept = {key_id: key for key_id, key in keys.items() if key.is_of_a_body}
             old = [key_id for key_id, wrapped_key in kept.items() if _is_old(wrapped_key, masters[0])]
             fresh = {key_id: self._rewrap(key_id, kept[key_id], masters) for key_id in old}
-            taken_over = sum(kept[key_id].is_of_a_body for key_id in old)
-            counts.append(RotationResult(masters[0].name, sum(map(_is_in_use, kept.values())), taken_over))
+            counts.append(RotationResult(masters[0].name, sum(map(_is_in_use, kept.values())), len(old)))
             return {**kept, **fresh}
 
         def finish_rotation(keys: Mapping[str, WrappedKey]) -> None:
@@ -185,12 +151,6 @@ class Vault:
         except UnsealError as problem:
             raise Unavailable(f"data key {key_id} in keys/keyring.json was changed; nothing was rotated") from problem
         return self._wrap(DataKey(key_id, wrapped.account, wrapped.resource_id, key), masters[0])
-
-    def _open(self, key_id: str, wrapped: WrappedKey | None, masters: Sequence[MasterKey]) -> bytes | None:
-        try:
-            return None if wrapped is None else self._unwrap(key_id, wrapped, masters)
-        except (Unavailable, UnsealError):
-            return None
 
     def _unwrap(self, key_id: str, wrapped: WrappedKey, masters: Sequence[MasterKey]) -> bytes:
         master = next((master_key for master_key in masters if master_key.name == wrapped.master), None)

@@ -10,7 +10,6 @@ from knowhub.core.errors import KnowHubError, StorageFull, Unavailable
 from knowhub.resources.vault import Vault
 from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.filesystem import RealFileSystem
-from tests.builders import retry_key
 from tests.fakes.faulty_files import CrashNow, FaultyFileSystem, Plan
 from tests.sealing import ACCOUNT, ID, MASTER, OTHER_MASTER, SECRET, vault_on
 
@@ -63,30 +62,6 @@ async def test_a_rotation_killed_at_every_call_leaves_everything_open_and_is_end
         await assert_all_open(later, [*bodies, sealed_between])
         assert DataDirectory(root).master_key.read_bytes() != first_master
         assert not (root / "keys" / "master.key.next").exists()
-
-
-async def test_a_rotation_killed_at_every_call_leaves_retries_what_they_were(tmp_path: Path) -> None:
-    counted = vault_on(tmp_path / "counted", files := FaultyFileSystem())
-    await counted.hash_retry_key(ACCOUNT, retry_key())
-    files.begin(Plan())
-    await counted.rotate()
-    calls = files.calls
-    assert calls >= 10
-
-    for point in range(1, calls + 1):
-        root = tmp_path / str(point)
-        vault = vault_on(root, files := FaultyFileSystem())
-        first = await vault.hash_retry_key(ACCOUNT, retry_key())
-        files.begin(Plan(crash_at=point, half_written=bool(point % 2)))
-        with pytest.raises(CrashNow):
-            await vault.rotate()
-        files.bury()
-
-        after = vault_on(root, RealFileSystem(), ids=100)
-        between = await after.hash_retry_key(ACCOUNT, retry_key())
-        await after.rotate()
-
-        assert first == between == await after.hash_retry_key(ACCOUNT, retry_key())
 
 
 async def test_a_first_sealing_killed_at_every_call_leaves_a_directory_that_seals(tmp_path: Path) -> None:

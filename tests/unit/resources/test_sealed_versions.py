@@ -7,6 +7,7 @@ import pytest
 
 from knowhub.core.errors import Unavailable
 from knowhub.core.operation import Committed, Decide, IdempotencyKey, Outcome
+from knowhub.resources.decisions import hide_secret
 from knowhub.resources.model import RESOURCES
 from knowhub.resources.service import ResourceService
 from tests.builders import CountedIds, local
@@ -93,3 +94,13 @@ async def test_a_write_between_the_sealing_and_the_decision_has_the_body_sealed_
 
     shown = await service.reveal(local(), ID)
     assert (shown.secure_body, shown.record["version"]) == (SECRET, 2)
+
+
+def test_the_hash_of_a_retry_key_says_nothing_of_the_secret() -> None:
+    key = IdempotencyKey("user:li", "POST", "/api/resource", "k1", "hash of everything")
+
+    hashes = [hide_secret(key, {"title": title, "secure_body": body}) for title in "ab" for body in (SECRET, "pin")]
+
+    assert hashes[0] == hashes[1] != hashes[2] == hashes[3]
+    assert key not in hashes
+    assert hide_secret(key, {"title": "a", "secure_body": None}) == key

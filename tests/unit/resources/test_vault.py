@@ -8,12 +8,11 @@ import pytest
 
 from knowhub.core.errors import Unavailable
 from knowhub.core.ids import random_bytes
-from knowhub.core.operation import IdempotencyKey
 from knowhub.providers.cipher import AesGcm
 from knowhub.resources.vault import Vault
 from tests.builders import CountedIds
 from tests.fakes.memory_keyring import HeldMasters, MemoryKeyring
-from tests.sealing import ACCOUNT, ID, MASTER, OTHER_MASTER, SECRET, THIRD_MASTER, memory_vault
+from tests.sealing import ACCOUNT, ID, MASTER, OTHER_MASTER, SECRET, memory_vault
 
 pytestmark = pytest.mark.anyio
 
@@ -187,112 +186,21 @@ async def test_a_rotation_that_cannot_open_one_key_changes_none(keyring: MemoryK
     assert await old.open(ACCOUNT, ID, first) == SECRET
 
 
-RETRY = IdempotencyKey("user:li", "POST", "/api/resource", "k1", "hash of a short secret")
-
-
-async def test_a_retry_key_says_nothing_of_the_body_that_it_stands_for(keyring: MemoryKeyring) -> None:
-    blinded = await memory_vault(keyring).hash_retry_key(ACCOUNT, RETRY)
-    again = await memory_vault(keyring).hash_retry_key(ACCOUNT, RETRY)
-    other = await memory_vault(keyring).hash_retry_key(ACCOUNT, replace(RETRY, body="hash of another"))
-
-    assert blinded is not None
-    assert blinded == again
-    assert blinded != other
-    assert "hash" not in blinded.body
-    assert replace(blinded, body=RETRY.body) == RETRY
-    assert await memory_vault(keyring).hash_retry_key(ACCOUNT, None) is None
-
-
-async def test_a_retry_key_reads_the_same_under_every_master_key(keyring: MemoryKeyring) -> None:
-    first = await memory_vault(keyring).hash_retry_key(ACCOUNT, RETRY)
-
-    for masters in ((OTHER_MASTER, MASTER), (THIRD_MASTER, OTHER_MASTER)):
-        await memory_vault(keyring, *masters).rotate()
-
-    assert await memory_vault(keyring, THIRD_MASTER).hash_retry_key(ACCOUNT, RETRY) == first
-
-
-async def test_retry_keys_of_two_accounts_or_two_directories_have_nothing_in_common(keyring: MemoryKeyring) -> None:
-    places = [(keyring, ACCOUNT), (keyring, "other"), (MemoryKeyring(), ACCOUNT)]
-
-    bodies = {
-        blinded.body for ring, account in places if (blinded := await memory_vault(ring).hash_retry_key(account, RETRY))
-    }
-
-    assert len(bodies) == 3
-
-
-async def test_the_key_of_retries_seals_nothing_counts_as_no_body_and_is_not_destroyed(keyring: MemoryKeyring) -> None:
-    vault = memory_vault(keyring)
-    blinded = await vault.hash_retry_key(ACCOUNT, RETRY)
-
-    destroyed = await vault.destroy(lambda *_: True, "2026-11-21")
-    done = await memory_vault(keyring, OTHER_MASTER, MASTER).rotate()
-
-    assert destroyed == 0
-    assert (done.keys, done.rewrapped) == (0, 0)
-    assert await memory_vault(keyring, OTHER_MASTER).hash_retry_key(ACCOUNT, RETRY) == blinded
-
-
-async def test_a_key_of_retries_whose_master_key_is_lost_stands_in_the_way_of_nothing(keyring: MemoryKeyring) -> None:
-    lost = await memory_vault(keyring).hash_retry_key(ACCOUNT, RETRY)
-    await memory_vault(keyring).hash_retry_key("other", RETRY)
-
-    anew = memory_vault(keyring, OTHER_MASTER)
-    blinded = await anew.hash_retry_key(ACCOUNT, RETRY)
-    sealed = await sealed_by(anew)
-    done = await anew.rotate()
-
-    assert blinded not in {None, lost}
-    assert (done.keys, done.rewrapped) == (1, 0)
-    assert {one.master for one in keyring.held.values()} == {OTHER_MASTER.name}
-    assert await anew.open(ACCOUNT, ID, sealed) == SECRET
-    assert await anew.hash_retry_key(ACCOUNT, RETRY) == blinded
-
-
-async def test_a_key_of_retries_that_was_changed_is_drawn_anew(keyring: MemoryKeyring) -> None:
-    vault = memory_vault(keyring)
-    first = await vault.hash_retry_key(ACCOUNT, RETRY)
-    keyring.held = {key_id: replace(one, data=b"x" * 48) for key_id, one in keyring.held.items()}
-
-    second = await vault.hash_retry_key(ACCOUNT, RETRY)
-
-    assert first != second
-    assert await vault.hash_retry_key(ACCOUNT, RETRY) == second
-
-
 async def test_a_process_with_another_master_key_seals_nothing_and_leaves_the_keyring_as_it_is(
     keyring: MemoryKeyring,
 ) -> None:
     mine = memory_vault(keyring)
-    blinded, sealed = await mine.hash_retry_key(ACCOUNT, RETRY), await sealed_by(mine)
+    sealed = await sealed_by(mine)
     before = dict(keyring.held)
     foreign = memory_vault(keyring, OTHER_MASTER, ids=100)
 
     for account in (ACCOUNT, "other"):
         with pytest.raises(Unavailable, match="another one sealed would split the keyring"):
             await foreign.new_key(account, ID)
-        with pytest.raises(Unavailable, match="KNOWHUB_SECRET_KEY_OLD"):
-            await foreign.hash_retry_key(account, RETRY)
 
     assert keyring.held == before
-    assert await mine.hash_retry_key(ACCOUNT, RETRY) == blinded
     assert (await memory_vault(keyring, OTHER_MASTER, MASTER).rotate()).rewrapped == 1
     assert await memory_vault(keyring, OTHER_MASTER).open(ACCOUNT, ID, sealed) == SECRET
-
-
-async def test_while_master_keys_are_mixed_no_key_of_retries_is_drawn_anew_by_who_cannot_open_it(
-    keyring: MemoryKeyring,
-) -> None:
-    old, both = memory_vault(keyring), memory_vault(keyring, OTHER_MASTER, MASTER, ids=100)
-    await sealed_by(old)
-    first = await both.hash_retry_key(ACCOUNT, RETRY)
-
-    with pytest.raises(Unavailable, match="not configured here"):
-        await old.hash_retry_key(ACCOUNT, RETRY)
-
-    assert await both.hash_retry_key(ACCOUNT, RETRY) == first
-    assert await old.open(ACCOUNT, ID, await sealed_by(old, 2)) == SECRET
 
 
 @pytest.mark.parametrize("order", list(permutations(("first", "second", "rotation"))))
@@ -301,7 +209,6 @@ async def test_servers_that_come_up_with_the_next_master_key_in_any_order_open_a
 ) -> None:
     servers = {name: memory_vault(keyring, ids=100 * number) for number, name in enumerate(("first", "second"), 1)}
     bodies = [await sealed_by(servers["first"])]
-    blinded = await servers["first"].hash_retry_key(ACCOUNT, RETRY)
 
     refused = []
     for step in order:
@@ -315,7 +222,6 @@ async def test_servers_that_come_up_with_the_next_master_key_in_any_order_open_a
             except Unavailable:
                 refused.append((step, name))
                 continue
-            assert await server.hash_retry_key(ACCOUNT, RETRY) == blinded
     await memory_vault(keyring, OTHER_MASTER, MASTER).rotate()
     ended = memory_vault(keyring, OTHER_MASTER)
 
@@ -323,4 +229,3 @@ async def test_servers_that_come_up_with_the_next_master_key_in_any_order_open_a
     late = {name for name in ("first", "second") if order.index(name) > order.index("rotation")}
     assert {name for _, name in refused} <= late
     assert [await ended.open(ACCOUNT, ID, sealed) for sealed in bodies] == [SECRET] * len(bodies)
-    assert await ended.hash_retry_key(ACCOUNT, RETRY) == blinded
