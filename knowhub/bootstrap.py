@@ -23,7 +23,7 @@ from knowhub.core.allowances import TokenBuckets
 from knowhub.core.cursors import Cursors
 from knowhub.core.ids import RandomIds
 from knowhub.core.store_results import CompactionResult
-from knowhub.identity.key_table import LogKeyTable
+from knowhub.identity.key_table import KeyTable
 from knowhub.identity.model import API_KEYS, KEY_USES
 from knowhub.identity.service import IdentityService
 from knowhub.keywords.cache import Invalidation, RecentMatchesByReader, ResultCache
@@ -214,8 +214,9 @@ class Hub:
             RecallSources(self.knowledge.search, self.keywords.search, self.memories.nodes),
             RecallOptions(note_failure=_log_failed_source),
         )
-        key_table = LogKeyTable(self.store)
-        self.store.subscribe(key_table, [API_KEYS, KEY_USES])
+        key_collections = [API_KEYS, KEY_USES]
+        key_table = KeyTable(self.store.read_rows(key_collections))
+        self.store.subscribe(key_table, key_collections)
         self.identity = IdentityService(self.store, key_table, self.clock, self.ids, self.settings.root_key)
         stack.push_async_callback(self.identity.uses.close)
 

@@ -2,21 +2,8 @@
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Protocol
 
 from knowhub.core.clock import Clock
-
-
-class LastImpressions(Protocol):
-    """What searches of this process have shown."""
-
-    @property
-    def known_since(self) -> float:
-        """Return from when on every showing is known, in seconds since the epoch."""
-
-    def last_shown(self, account: str, record_id: str) -> float | None:
-        """Return when a search last showed the record; None when none has since `known_since`."""
-
 
 MAX_REMEMBERED = 100_000
 

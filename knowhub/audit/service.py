@@ -9,7 +9,7 @@ from typing import Any
 
 from knowhub.audit import model
 from knowhub.audit.documents import document, find_stale, live_documents, never_found
-from knowhub.audit.impressions import LastImpressions
+from knowhub.audit.impressions import RecentImpressions
 from knowhub.audit.model import (
     AuditDocument,
     AuditQuery,
@@ -56,7 +56,7 @@ _COLLECTIONS = (COLLECTION, INFOS)
 class AuditRun:
     """Looks at the rows of one caller once. Of each it keeps its id, author and time, and what copies are known by."""
 
-    def __init__(self, view: View, ctx: RequestContext, question: AuditQuery, showings: LastImpressions) -> None:
+    def __init__(self, view: View, ctx: RequestContext, question: AuditQuery, showings: RecentImpressions) -> None:
         self._view = view
         self._ctx = ctx
         self._question = question
@@ -339,7 +339,7 @@ def _members(cluster: Cluster) -> Iterator[int]:
 class AuditService:
     """Audits one account at a time, without a model, a few milliseconds a turn; it writes nothing."""
 
-    def __init__(self, store: Reads, clock: Clock, showings: LastImpressions) -> None:
+    def __init__(self, store: Reads, clock: Clock, showings: RecentImpressions) -> None:
         self._store = store
         self._clock = clock
         self._showings = showings

@@ -49,13 +49,35 @@ class Usage:
     completion_tokens: int = 0
 
 
-class ChatFailed(Exception):
-    """The model gave no answer that fits: it is down, late, over its budget, or it answered something else."""
+@runtime_checkable
+class CountedModel(Protocol):
+    """A model that tells what it was asked, and whether it is asked at present; not every one does."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether calls are refused without asking, because the model has failed again and again."""
+
+    @property
+    def usage(self) -> Usage:
+        """What was asked up to now; calls that were refused without asking count as failures."""
+
+
+def get_counted(model: object) -> CountedModel | None:
+    """Return a model if it counts its calls; None for any other, and for none."""
+    return model if isinstance(model, CountedModel) else None
+
+
+class ModelFailed(Exception):
+    """A model gave no usable answer: it is down, late, over its budget, or it answered something else."""
 
     def __init__(self, reason: FailureReason, detail: str) -> None:
         super().__init__(detail)
         self.reason = reason
         self.detail = detail
+
+
+class ChatFailed(ModelFailed):
+    """The language model gave no answer that fits."""
 
 
 class ModelUnavailable(ChatFailed):
@@ -76,31 +98,13 @@ class ChatModel(Protocol):
         """
 
 
-@runtime_checkable
-class CountedChatModel(ChatModel, Protocol):
-    """A model that tells what it was asked and whether it is left alone at present; not every one does."""
-
-    @property
-    def is_open(self) -> bool:
-        """Whether calls are refused without asking, because the model has failed again and again."""
-
-    @property
-    def usage(self) -> Usage:
-        """What was asked up to now; calls that were refused without asking count as failures."""
-
-
 # In quotes: `array` can be subscripted at run time from Python 3.12 on.
 Vector: TypeAlias = "array[float]"
 """32-bit floats (typecode "f"), as many as the model has dimensions."""
 
 
-class EmbeddingFailed(Exception):
-    """The embedder gave no usable vectors: it is down, late, or it answered something else."""
-
-    def __init__(self, reason: FailureReason, detail: str) -> None:
-        super().__init__(detail)
-        self.reason = reason
-        self.detail = detail
+class EmbeddingFailed(ModelFailed):
+    """The embedder gave no usable vectors."""
 
 
 class TextRefused(EmbeddingFailed):
@@ -123,26 +127,8 @@ class Embedder(Protocol):
         """
 
 
-@runtime_checkable
-class CountedEmbedder(Embedder, Protocol):
-    """An embedder that tells what it was asked and whether it is left alone at present; not every one does."""
-
-    @property
-    def is_open(self) -> bool:
-        """Whether calls are refused without asking, because the embedder has failed again and again."""
-
-    @property
-    def usage(self) -> Usage:
-        """What was asked up to now; calls that were refused without asking count as failures."""
-
-
-class RerankFailed(Exception):
-    """The reranker gave no usable scores: it is down, late, or it answered something else."""
-
-    def __init__(self, reason: FailureReason, detail: str) -> None:
-        super().__init__(detail)
-        self.reason = reason
-        self.detail = detail
+class RerankFailed(ModelFailed):
+    """The reranker gave no usable scores."""
 
 
 class Reranker(Protocol):
@@ -158,19 +144,6 @@ class Reranker(Protocol):
         Scores compare the texts of one call, and nothing else: their scale is the model's own. Raises RerankFailed,
         and nothing else, whatever the model or its server does.
         """
-
-
-@runtime_checkable
-class CountedReranker(Reranker, Protocol):
-    """A reranker that tells what it was asked and whether it is left alone at present; not every one does."""
-
-    @property
-    def is_open(self) -> bool:
-        """Whether calls are refused without asking, because the reranker has failed again and again."""
-
-    @property
-    def usage(self) -> Usage:
-        """What was asked up to now; calls that were refused without asking count as failures."""
 
 
 async def rank_texts(

@@ -1,29 +1,11 @@
 """The API keys of every account in memory, following the log."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 from knowhub.core.operation import Row
 from knowhub.identity.decisions import key_of
-from knowhub.identity.model import API_KEYS, KEY_USES, ApiKey
-
-
-class StoredRows(Protocol):
-    """The rows of one account."""
-
-    def read_rows(self, name: str) -> Sequence[tuple[str, Row]]:
-        """Return the id and the row of everything in a collection."""
-
-
-class AccountsStore(Protocol):
-    """What is read of a store when the table is made."""
-
-    @property
-    def accounts(self) -> Sequence[str]:
-        """Every account that has rows."""
-
-    def state(self, account: str) -> StoredRows:
-        """Return the rows of an account."""
+from knowhub.identity.model import API_KEYS, ApiKey
 
 
 class KeyChange(Protocol):
@@ -38,17 +20,17 @@ class KeyChange(Protocol):
         """The row after the change."""
 
 
-class LogKeyTable:
-    """Finds a key by its name, whatever its account. Keys are never taken out: a revoked one is known as that."""
+class KeyTable:
+    """Finds a key by its name, whatever its account. Keys are never taken out: a revoked one is known as that.
 
-    def __init__(self, store: AccountsStore) -> None:
+    `rows` are the rows of API_KEYS and KEY_USES so far, each with its account and its collection.
+    """
+
+    def __init__(self, rows: Iterable[tuple[str, str, Row]]) -> None:
         self._keys: dict[str, ApiKey] = {}
         self._uses: dict[str, str] = {}
-        for account in store.accounts:
-            rows = store.state(account)
-            for collection in (API_KEYS, KEY_USES):
-                for _, row in rows.read_rows(collection):
-                    self._take(account, collection, row)
+        for account, collection, row in rows:
+            self._take(account, collection, row)
 
     def get(self, key_id: str) -> ApiKey | None:
         """Return a key, a revoked one too; None if there is none."""
@@ -67,7 +49,7 @@ class LogKeyTable:
         for change in changes:
             self._take(account, change.collection, change.after_row)
 
-    def _take(self, account: str, collection: str, row: Mapping[str, Any]) -> None:
+    def _take(self, account: str, collection: str, row: Row) -> None:
         if collection == API_KEYS:
             key = key_of(account, row)
             self._keys[key.key_id] = key

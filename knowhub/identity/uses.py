@@ -7,8 +7,8 @@ from knowhub.core import clock
 from knowhub.core.clock import Clock
 from knowhub.core.errors import KnowHubError
 from knowhub.core.operation import Draft, Store, Unchanged, View, Write, next_version
+from knowhub.identity.key_table import KeyTable
 from knowhub.identity.model import KEY_USES, ApiKey
-from knowhub.identity.ports import KeyTable
 
 OP = "note_key_use"
 EVERY_S = 3600.0

@@ -5,17 +5,16 @@ from dataclasses import replace
 
 from knowhub.core.collection import Collections
 from knowhub.core.ids import Ids
-from knowhub.core.operation import IdempotencyKey, Operation
+from knowhub.core.operation import HistoryStore, IdempotencyKey, Operation
 from knowhub.core.request_context import RequestContext
 from knowhub.operations.model import OperationEntry, OperationFilter, OperationPage, UndoResult
-from knowhub.operations.ports import OperationStore
 from knowhub.operations.undo import UndoRequest, UndoService
 
 
 class OperationsService:
     """Reads the log as history, and undoes operations."""
 
-    def __init__(self, store: OperationStore, ids: Ids, collections: Collections) -> None:
+    def __init__(self, store: HistoryStore, ids: Ids, collections: Collections) -> None:
         self._store = store
         self._collections = collections
         self._undo = UndoService(store, ids, collections)

@@ -16,6 +16,7 @@ from knowhub.core.operation import (
     Decide,
     Draft,
     Group,
+    HistoryStore,
     IdempotencyKey,
     LongDecision,
     Operation,
@@ -29,7 +30,6 @@ from knowhub.core.operation import (
 from knowhub.core.request_context import RequestContext
 from knowhub.core.store_results import SnapshotEntry, SnapshotReason, SnapshotRow, differs
 from knowhub.operations.model import RestoreResult
-from knowhub.operations.ports import OperationStore
 
 RESTORE_OP = "restore_snapshot"
 
@@ -132,7 +132,7 @@ class Snapshots:
     def __init__(
         self,
         archives: SnapshotArchives,
-        store: OperationStore,
+        store: HistoryStore,
         ids: Ids,
         collections: Collections,
         make_fixed: Callable[[RequestContext], Awaitable[None]],
@@ -231,7 +231,7 @@ class _Plan:
         self,
         ctx: RequestContext,
         ts: str,
-        store: OperationStore,
+        store: HistoryStore,
         collections: Collections,
         prepared: Prepared,
     ) -> None:

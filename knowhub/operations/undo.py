@@ -8,12 +8,22 @@ from knowhub.core.collection import Collections, flatten, list_changed_paths
 from knowhub.core.erasing import ERASED, ERASING, is_erased
 from knowhub.core.errors import Conflict, KnowHubError, NotFound
 from knowhub.core.ids import Ids, seq_of
-from knowhub.core.operation import Change, Decide, Draft, Group, IdempotencyKey, Operation, Unchanged, View, Write
+from knowhub.core.operation import (
+    Change,
+    Decide,
+    Draft,
+    Group,
+    HistoryStore,
+    IdempotencyKey,
+    Operation,
+    Unchanged,
+    View,
+    Write,
+)
 from knowhub.core.request_context import RequestContext
 from knowhub.operations.access_policy import AccessPolicy
 from knowhub.operations.field_undo import BlockedRow, RowErased, UndoConflict, check_not_erased, undo_rows
 from knowhub.operations.model import UndoResult
-from knowhub.operations.ports import OperationStore
 from knowhub.operations.snapshots import RESTORE_OP
 
 MAX_WITH_LATER: Final = 100
@@ -35,7 +45,7 @@ class UndoRequest:
 class UndoService:
     """Undoes operations by field, as the collections declare it."""
 
-    def __init__(self, store: OperationStore, ids: Ids, collections: Collections) -> None:
+    def __init__(self, store: HistoryStore, ids: Ids, collections: Collections) -> None:
         self._store = store
         self._ids = ids
         self._collections = collections

@@ -10,7 +10,7 @@ from starlette.types import Scope
 
 from knowhub.bootstrap import Hub
 from knowhub.context.index_model import EventStatus
-from knowhub.core.language_models import CountedChatModel, CountedEmbedder, CountedReranker, Usage
+from knowhub.core.language_models import Usage, get_counted
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -80,14 +80,14 @@ class _HubCollector:
             value=self._hub.knowledge.impressions.dropped + self._hub.knowledge.impressions.failed,
         )
         chat, decisions = self._hub.chat, self._hub.decisions
-        if isinstance(chat, CountedChatModel):
-            yield from _describe_model(chat.usage)
-        if isinstance(self._hub.embedder, CountedEmbedder):
-            yield from _describe_calls("embedder", "Calls of the embedder", self._hub.embedder.usage)
-            tokens = self._hub.embedder.usage.prompt_tokens
+        if (counted := get_counted(chat)) is not None:
+            yield from _describe_model(counted.usage)
+        if (counted := get_counted(self._hub.embedder)) is not None:
+            yield from _describe_calls("embedder", "Calls of the embedder", counted.usage)
+            tokens = counted.usage.prompt_tokens
             yield CounterMetricFamily("knowhub_embedder_tokens", "Tokens of embedded texts.", value=tokens)
-        if isinstance(self._hub.reranker, CountedReranker):
-            yield from _describe_calls("reranker", "Calls of the reranker", self._hub.reranker.usage)
+        if (counted := get_counted(self._hub.reranker)) is not None:
+            yield from _describe_calls("reranker", "Calls of the reranker", counted.usage)
         if chat is not None:
             yield CounterMetricFamily(
                 "knowhub_agent_decisions_dropped",

@@ -5,12 +5,13 @@ import json
 import math
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Protocol
 
 import httpx
 import pytest
 import respx
 
-from knowhub.core.language_models import CountedEmbedder, EmbeddingFailed, FailureReason, Vector
+from knowhub.core.language_models import CountedModel, Embedder, EmbeddingFailed, FailureReason, Vector
 from knowhub.providers.http import make_client
 from knowhub.providers.local_embedder import LocalEmbedder, find_model
 from tests.e2e import scripted_vectors
@@ -19,6 +20,11 @@ from tests.fakes.tiny_model import write_tiny_model
 from tests.fakes.vector_server import EMBEDDINGS_URL, embedding_client
 
 pytestmark = pytest.mark.anyio
+
+
+class CountedEmbedder(Embedder, CountedModel, Protocol):
+    """An embedder that counts its calls."""
+
 
 TEXTS = ["the index of a database", "snake is an animal", "a database index"]
 

@@ -40,7 +40,7 @@ def _words(text: str) -> Iterable[str]:
 
 
 class HashingEmbedder:
-    """Implements `CountedEmbedder`. Each call takes one fault: an exception, or a function from its texts to one.
+    """A counted embedder. Each call takes one fault: an exception, or a function from its texts to one.
 
     A TimeoutError is a late server, another exception one that is down; None in their place is a call that goes well.
     While `is_down` every call fails. `asked` are the batches that it was given, those of queries in `queries` too.

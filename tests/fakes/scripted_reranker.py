@@ -19,7 +19,7 @@ Scores: TypeAlias = Sequence[float] | Exception | Callable[[str, Sequence[str]],
 
 
 class ScriptedReranker:
-    """Implements `CountedReranker`. `asked` is what it was given, by query and texts.
+    """Implements `Reranker` and `CountedModel`. `asked` is what it was given, by query and texts.
 
     An exception is raised as a RerankFailed: as it is, TIMEOUT for a TimeoutError and FAILURE for any other. The scores
     behind the queue are those of the scripted server of `tests/e2e/scripted_llm.py`.

@@ -5,8 +5,9 @@ one operation, and needs no lock.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from knowhub.core.collection import Collections
 from knowhub.core.erasing import Erasing
 from knowhub.core.errors import KnowHubError, Unavailable
 from knowhub.core.ids import Ids
-from knowhub.core.operation import Committed, Decide, IdempotencyKey, Operation, Outcome
+from knowhub.core.operation import Committed, Decide, IdempotencyKey, Operation, Outcome, Row
 from knowhub.core.store_results import CompactionResult
 from knowhub.engine.account import Account
 from knowhub.engine.view import AccountView
@@ -124,6 +125,12 @@ class FileStore:
     def state(self, account: str) -> Account:
         """Return the acknowledged rows of an account; no rows for an account that never wrote."""
         return self._replica.account(account)
+
+    def read_rows(self, names: Iterable[str]) -> Iterator[tuple[str, str, Row]]:
+        """Yield every row of these collections, with its account and its collection."""
+        for account, name in product(self.accounts, names):
+            for _, row in self.state(account).read_rows(name):
+                yield account, name, row
 
     def view(self, account: str) -> AccountView:
         return AccountView(self.state(account), self._clock.now())

@@ -10,7 +10,7 @@ from fastapi import Request, Response
 
 from knowhub.bootstrap import Hub
 from knowhub.core.clock import iso
-from knowhub.core.language_models import CountedChatModel, CountedEmbedder, CountedReranker
+from knowhub.core.language_models import get_counted
 from knowhub.core.permissions import check_can_maintain
 from knowhub.operations.jobs import Job
 from knowhub.web.auth import context_of, is_maintainer
@@ -119,8 +119,8 @@ async def cancel_job(call: Upkeep, job_id: str) -> Response:
 def _list_unavailable_models(hub: Hub) -> Sequence[str]:
     """Name the models that are not asked at present, because they failed too often."""
     models = {"llm": hub.chat, "embedder": hub.embedder, "reranker": hub.reranker}
-    counted = CountedChatModel | CountedEmbedder | CountedReranker
-    unavailable = [name for name, model in models.items() if isinstance(model, counted) and model.is_open]
+    counted = {name: get_counted(model) for name, model in models.items()}
+    unavailable = [name for name, model in counted.items() if model is not None and model.is_open]
     return [*unavailable, "embedder"] if hub.indexes.embedding.find_problems() else unavailable
 
 

@@ -328,10 +328,11 @@ async def test_others_have_their_turns_while_an_audit_runs(account: Account) -> 
     assert sorted(gaps)[len(gaps) // 2] < lasted / 20
 
 
-class Watched:
+class Watched(RecentImpressions):
     """A store and what was shown, in one: notes when an audit begins and when it ends."""
 
     def __init__(self, store: MemoryStore) -> None:
+        super().__init__(FakeClock())
         self._store = store
         self.seen: list[str] = []
 
@@ -339,9 +340,6 @@ class Watched:
     def known_since(self) -> float:
         self.seen.append("ends")
         return START
-
-    def last_shown(self, account: str, record_id: str) -> float | None:
-        return None
 
     async def refresh(self, account: str | None = None) -> None:
         self.seen.append("begins")

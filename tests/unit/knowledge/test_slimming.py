@@ -29,6 +29,8 @@ class Gate:
         self.refresh, self.view = hub.store.refresh, hub.store.view
         self.find_replay, self.group = hub.store.find_replay, hub.store.group
         self.commit, self.operations_on = hub.store.commit, hub.store.operations_on
+        self.operation, self.operations, self.undone_by = hub.store.operation, hub.store.operations, hub.store.undone_by
+        self.last_seq, self.base_seq, self.last_seq_of = hub.store.last_seq, hub.store.base_seq, hub.store.last_seq_of
 
     async def commit_group(
         self, account: str, actor: str, decides: Sequence[Decide[Any]], idempotency: IdempotencyKey | None = None

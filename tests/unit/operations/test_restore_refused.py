@@ -151,7 +151,7 @@ async def test_a_snapshot_that_cannot_be_deleted_or_read_is_told(tmp_path: Path,
     async with open_hub(Settings(data_dir=tmp_path, owner=OWNER), Overrides(files=files), maintain=False) as hub:
         await hub.knowledge.records.save(local(), new_knowledge())
         entry = await hub.operations.snapshots.create()
-        files.begin(Plan(fail_at=1, kinds=("read_at",)))
+        files.begin(Plan(fail_at=1, kinds=("open_existing",)))
         listed = await hub.operations.snapshots.entries()
         files.begin(Plan(fail_at=1, kinds=(kind,)))
 

@@ -1,12 +1,12 @@
 """The settings of a language model, as they arrive at the client that is built from them."""
 
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import pytest
 import respx
 
-from knowhub.core.language_models import ChatModel, CountedChatModel, ModelUnavailable
+from knowhub.core.language_models import ChatModel, CountedModel, ModelUnavailable
 from knowhub.settings import Settings
 from knowhub.wiring.models import open_chat_model
 from tests.fakes.model_server import BASE_URL, MATCH, URL, completion, failure_of, refusal
@@ -25,7 +25,12 @@ def settings(**given: Any) -> Settings:  # noqa: ANN401 -- any setting
     return Settings(llm_base_url=BASE_URL, llm_attempts=1, **given)
 
 
-def counted(chat: ChatModel | None) -> CountedChatModel:
+@runtime_checkable
+class CountedChatModel(ChatModel, CountedModel, Protocol):
+    """A chat model that counts its calls."""
+
+
+def counted(chat: object) -> CountedChatModel:
     assert isinstance(chat, CountedChatModel)
     return chat
 

@@ -7,7 +7,7 @@ import httpx
 import pytest
 import respx
 
-from knowhub.core.language_models import CountedReranker, FailureReason, RerankFailed
+from knowhub.core.language_models import FailureReason, RerankFailed
 from knowhub.providers.rerank import DEFAULT_MODEL, RerankClient, RerankStyle
 from tests.fakes.model_server import KEY, FakeTime, refusal, sent
 from tests.fakes.scripted_reranker import ScriptedReranker
@@ -51,7 +51,7 @@ async def test_the_text_that_answers_has_the_higher_score_in_the_order_of_the_te
 
 
 async def test_the_fake_scores_as_the_scripted_server_does(http: httpx.AsyncClient, server: respx.Route) -> None:
-    fake: CountedReranker = ScriptedReranker()
+    fake = ScriptedReranker()
 
     scores = await fake.rerank("database index", TEXTS, 10)
 

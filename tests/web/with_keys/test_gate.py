@@ -10,7 +10,7 @@ from fastapi import FastAPI
 
 from knowhub.bootstrap import Hub, open_hub
 from knowhub.core.operation import Unchanged, View
-from knowhub.identity.key_table import LogKeyTable
+from knowhub.identity.key_table import KeyTable
 from knowhub.identity.model import KeyHolder
 from knowhub.identity.service import IdentityService
 from knowhub.settings import Settings
@@ -216,7 +216,7 @@ class UnreadableStore:
 
 async def test_keys_that_cannot_be_read_open_nothing(hub: Hub, clock: FakeClock) -> None:
     key = await key_for(hub, "li")
-    table = LogKeyTable(hub.store)
+    table = KeyTable([])
     identity = IdentityService(UnreadableStore(), table, clock, CountedIds(), None)
     hub.identity = identity
     app = create_app(hub.settings, hub)
