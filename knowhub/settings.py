@@ -17,6 +17,8 @@ _PREFIX = "KNOWHUB_"
 # The tools may run in the environment of the server.
 _OF_AGENT_TOOLS = {"KNOWHUB_API_URL", "KNOWHUB_API_KEY"}
 _GIT_TIMEOUT_S = 2.0
+# Where Claude Code, Codex and Cursor keep their transcripts.
+_TRANSCRIPTS = (Path("~/.claude/projects"), Path("~/.codex/sessions"), Path("~/.cursor/projects"))
 
 
 class Settings(BaseSettings):
@@ -50,6 +52,9 @@ class Settings(BaseSettings):
     rate_limit_per_minute: int = Field(default=0, ge=0)
     writes_per_day: int = Field(default=0, ge=0)
     mcp_tools: str = Field(default="core", min_length=1)
+    hook_tokens: int = Field(default=1000, ge=100, le=10_000)
+    hook_budget_s: float = Field(default=1.0, gt=0)
+    hook_transcripts: Annotated[tuple[Path, ...], NoDecode] = _TRANSCRIPTS
     cors_origins: Annotated[tuple[str, ...], NoDecode] = ()
     index_interval_s: float = Field(default=1.0, gt=0)
     index_batch: int = Field(default=4000, ge=1)
@@ -162,6 +167,11 @@ class Settings(BaseSettings):
         if isinstance(value, str):
             return tuple(part.strip().lower() for part in value.split(",") if part.strip())
         return value
+
+    @field_validator("hook_transcripts", mode="before")
+    @classmethod
+    def _split_paths(cls, value: object) -> object:
+        return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
 
     @field_validator("cors_origins")
     @classmethod

@@ -76,7 +76,7 @@ class RetrievedBlock:
 
 @dataclass(frozen=True, slots=True)
 class MemorySearchResult:
-    """The answer of a search."""
+    """The answer of a search. `reach` and `enough` measure the scores of `seed_hits`, as in `SearchHits`."""
 
     query_plan: Sequence[TypedQuery]
     seed_hits: Sequence[SeedHit]
@@ -84,3 +84,5 @@ class MemorySearchResult:
     total: int
     index_lag: int = 0
     degraded: Sequence[str] = ()
+    reach: float = 1.0
+    enough: float = 1.0

@@ -84,9 +84,10 @@ def count_unread(messages: Sequence[Message], readable: Sequence[Message]) -> in
     return len(messages) - sum(len(message.content) == len(read.content) for message, read in whole)
 
 
-# Hosts put the name of a server before the name of its tool: `mcp__knowhub__search_memory`.
+# Hosts put the name of a server before the name of its tool: `mcp__knowhub__search_memory`. The user names the server.
+# What any server recalls is known already.
 _OWN: Final = re.compile(
-    r"\A(?:[\w.:/-]{0,100}knowhub[\w-]{0,40}(?:__|[.:/]))?"
+    r"\Amcp__[\w.-]{1,100}__recall|\A(?:[\w.:/-]{0,100}knowhub[\w-]{0,40}(?:__|[.:/]))?"
     r"(?:(?:knowledge|keyword|info|resource|memory|context|goal|profile)_\w+"
     r"|(?:search|read|commit|list|get|save|recall|expand)_(?:memory|memories|session|context|knowledge)"
     r"|goal|focus_goal|recall|undo)"

@@ -158,7 +158,8 @@ class SearchQuery:
 
     `budget_tokens` limits the returned text. The results are logged for `session_id` and `goal_id`; `unseen` leaves out
     the results that were logged there before. `min_relevance` replaces the floor of the ranking. `since` and `until`
-    limit the time of creation, in seconds since the epoch; `until` itself is left out.
+    limit the time of creation, in seconds since the epoch; `until` itself is left out. Without `asks_models` no
+    language model and no reranker is asked.
     """
 
     text: str
@@ -175,6 +176,7 @@ class SearchQuery:
     min_relevance: float | None = None
     since: float | None = None
     until: float | None = None
+    asks_models: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from knowhub.web import error_responses, openapi
 from knowhub.web import routes as route_modules
 from knowhub.web.auth import AuthMiddleware, log_first_steps
 from knowhub.web.browsers import Cors, page_headers
+from knowhub.web.hooks.service import HookService
 from knowhub.web.json_text import json_limits
 from knowhub.web.limits import ConcurrencyLimit, RateLimiter, RateLimits
 from knowhub.web.mcp.endpoint import make_route
@@ -59,6 +60,7 @@ def create_app(settings: Settings, hub: Hub | None = None) -> FastAPI:
             _use(app, opened)
             await log_first_steps(opened)
             yield
+            await app.state.hooks.close()
 
     app = FastAPI(
         title="KnowHub",
@@ -87,13 +89,15 @@ def create_app(settings: Settings, hub: Hub | None = None) -> FastAPI:
 
 def _guard(app: FastAPI, settings: Settings, clock: Clock) -> None:
     """Put before the routes what the settings ask for. The last one added is the first to see a request."""
+    large = [route.path for route in _ROUTES if route.declared.get("is_large")]
     rules = BodyRules(
         max_bytes=settings.max_body_bytes,
         batch_bytes=settings.max_batch_body_bytes,
         held_bytes=settings.max_held_body_bytes,
         caller_bytes=settings.max_held_body_bytes_per_caller,
         json=json_limits(settings),
-        large=frozenset(route.path for route in _ROUTES if route.declared.get("is_large")),
+        large=frozenset(large),
+        large_below=tuple(path.partition("{")[0] for path in large if "{" in path),
         lines=frozenset(route.path for route in _ROUTES if route.takes_lines),
         arrival_s=settings.request_timeout_s,
     )
@@ -116,6 +120,7 @@ def _guard(app: FastAPI, settings: Settings, clock: Clock) -> None:
 def _use(app: FastAPI, hub: Hub) -> None:
     app.state.hub = hub
     app.state.metrics.watch(hub)
+    app.state.hooks = HookService(hub, app.state.metrics)
 
 
 def _serve_docs(app: FastAPI) -> None:

@@ -34,6 +34,18 @@ class Metrics:
             buckets=_BUCKETS_S,
             registry=self._registry,
         )
+        self._hook_tokens = Counter(
+            "knowhub_hook_tokens_total",
+            "Tokens that hooks have shown to agents, by estimate.",
+            ["host", "event"],
+            registry=self._registry,
+        )
+        self._hooks_late = Counter(
+            "knowhub_hooks_late_total",
+            "Hooks that were answered before their work was done.",
+            ["host", "event"],
+            registry=self._registry,
+        )
         # Looking a labelled counter up costs more than counting: each is looked up once.
         self._known: dict[tuple[str, str, int], tuple[Any, Any]] = {}
 
@@ -55,6 +67,13 @@ class Metrics:
         requests, duration = self._known[key]
         requests.inc()
         duration.observe(seconds)
+
+    def count_hook(self, host: str, event: str, tokens: int, *, is_late: bool) -> None:
+        """Count one answered hook, and the tokens that it has shown."""
+        if tokens:
+            self._hook_tokens.labels(host, event).inc(tokens)
+        if is_late:
+            self._hooks_late.labels(host, event).inc()
 
     def render(self) -> bytes:
         """Return everything in Prometheus's text format."""

@@ -100,14 +100,14 @@ class HostGuard:
     def _check(self, sent_host: bytes | None, sent_origin: bytes | None) -> str | None:
         host, origin = _text(sent_host), _text(sent_origin)
         name, port = _host_and_port(f"//{host}") if host else (None, None)
-        if name is None or not (_is_loopback(name) or name in self._allowed or host in self._allowed):
+        if name is None or not (is_loopback(name) or name in self._allowed or host in self._allowed):
             return f"this hub does not answer for host {host!r}; name it in KNOWHUB_ALLOWED_HOSTS if it should"
         if origin is None or origin in self._origins:
             return None
         origin_name, origin_port = _host_and_port(origin)
         same = origin_name is not None and (
             (origin_name == name and origin_port == port)
-            or (_is_loopback(origin_name) and _is_loopback(name) and origin_port == port)
+            or (is_loopback(origin_name) and is_loopback(name) and origin_port == port)
             or origin_name in self._allowed
         )
         return None if same else f"pages of {origin!r} may not call this hub; name its host in KNOWHUB_ALLOWED_HOSTS"
@@ -150,7 +150,8 @@ def _is_page(path: str) -> bool:
     return path in _PAGES or path.startswith("/docs/")
 
 
-def _is_loopback(name: str) -> bool:
+def is_loopback(name: str) -> bool:
+    """Return whether a host, by name or address, is this machine."""
     if name == "localhost" or name.endswith(".localhost"):
         return True
     try:

@@ -50,7 +50,9 @@ _IF_MATCH_HEADER = {
 }
 _PATH_PARAMETERS = {
     "alias": "An alias of the keyword, in any spelling.",
+    "event": "The event, as the host names it, such as `SessionStart`; case and hyphens do not matter.",
     "event_id": "The id of an outbox event.",
+    "host": "`claude`, `codex` or `cursor`.",
     "key_id": "The id of an API key, not its text.",
     "keyword_id": "The id of a keyword; `root` is the root of the tree.",
     "knowledge_id": "The id of a knowledge record.",

@@ -29,8 +29,8 @@ _JSON, _NDJSON = ("application/json",), ("application/x-ndjson", "application/js
 class BodyRules:
     """The limits of bodies: bytes, depth and values of their JSON, and the seconds in which they must arrive.
 
-    `large` routes take `batch_bytes`. `held_bytes` is the limit of all requests together that are not answered yet,
-    `caller_bytes` that of one caller; 0 is no limit.
+    The paths `large`, and those that begin with one of `large_below`, take `batch_bytes`. `held_bytes` is the limit of
+    all requests together that are not answered yet, `caller_bytes` that of one caller; 0 is no limit.
     """
 
     max_bytes: int
@@ -39,6 +39,7 @@ class BodyRules:
     caller_bytes: int
     json: JsonLimits
     large: frozenset[str]
+    large_below: tuple[str, ...]
     lines: frozenset[str]
     arrival_s: float
 
@@ -93,7 +94,9 @@ class RequestGuard:
         connection ends with the answer: a client that is still writing would not see the answer. Where the connection
         stays open, the protocol reads the rest after the answer.
         """
-        limit = self._rules.batch_bytes if scope["path"] in self._rules.large else self._rules.max_bytes
+        path: str = scope["path"]
+        is_large = path in self._rules.large or path.startswith(self._rules.large_below)
+        limit = self._rules.batch_bytes if is_large else self._rules.max_bytes
         announced = dict(scope["headers"]).get(b"content-length", b"")
         body = _BodyBuffer()
         size = int(announced) if announced.isdigit() else 0

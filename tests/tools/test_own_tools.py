@@ -23,3 +23,8 @@ def test_every_tool_of_knowhub_is_recognized() -> None:
 )
 def test_a_tool_of_another_library_is_not_recognized(name: str) -> None:
     assert not is_own_tool(name)
+
+
+@pytest.mark.parametrize("name", ["mcp__memory__recall", "mcp__my-notes__recall"])
+def test_the_recall_of_a_server_with_any_name_is_recognized(name: str) -> None:
+    assert is_own_tool(name)

@@ -34,6 +34,7 @@ class Guarded:
             caller_bytes=caller_kib * KIB,
             json=JsonLimits(64, 1000),
             large=frozenset(),
+            large_below=(),
             lines=frozenset(),
             arrival_s=arrival_s,
         )

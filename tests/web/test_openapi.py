@@ -171,7 +171,7 @@ async def test_every_route_with_a_body_shows_an_example(document: dict[str, Any]
     with_body = [(method, path) for method, path, one in operations(document) if "requestBody" in one]
 
     assert {(method, path) for method, path, _ in examples(document)} == set(with_body)
-    assert len(with_body) == 29
+    assert len(with_body) == 30
 
 
 async def test_every_example_is_executed_and_answers_a_declared_success(
@@ -193,6 +193,8 @@ async def test_every_example_is_executed_and_answers_a_declared_success(
                 resource_id=stored["id"],
                 session_id=f"example-{executed}",
                 event_id="none",
+                host="claude",
+                event="Stop",
             )
             if path == "/api/context/nodes":
                 url += f"?uri={kept['archive']['archive_uri']}"

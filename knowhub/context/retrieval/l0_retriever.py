@@ -30,12 +30,17 @@ Groups = Sequence[frozenset[str]]
 
 @dataclass(frozen=True, slots=True)
 class Seeds:
-    """What the first round found, best first; `persons` are those who speak in it and whom the question names."""
+    """What the first round found, best first; `persons` are those who speak in it and whom the question names.
+
+    `reach` and `enough` measure the relevance of the hits, as in `SearchHits`.
+    """
 
     hits: Sequence[SearchHit[ContextSummary]]
     persons: tuple[str, ...] = ()
     index_lag: int = 0
     degraded: Sequence[str] = ()
+    reach: float = 1.0
+    enough: float = 1.0
 
     def list_hits(self, most: int) -> list[SeedHit]:
         """Return the best of them as they are shown."""
@@ -73,7 +78,7 @@ class L0Retriever:
         found = await self._search(query, ctx, persons)
         heard = _find_speakers(query.text, found)
         if heard == persons:
-            return Seeds(found.hits, tuple(sorted(persons)), found.index_lag, found.degraded)
+            return _make_seeds(found, persons)
         # Somebody new, or somebody who says nothing here any more: what is found with every name tells who is there.
         whole = found if not persons else await self._search(query, ctx, frozenset())
         heard = _find_speakers(query.text, whole)
@@ -83,7 +88,7 @@ class L0Retriever:
         if not any(hit.head.name in heard for hit in found.hits):
             # What else is asked, they never said: it asks for what they did say.
             found = replace(found, hits=[*found.hits, *_behind(found, whole)])
-        return Seeds(found.hits, tuple(sorted(heard)), found.index_lag, found.degraded)
+        return _make_seeds(found, heard)
 
     async def _search(
         self, query: TypedQuery, ctx: RequestContext, persons: frozenset[str]
@@ -114,6 +119,10 @@ class L0Retriever:
         self._speakers.move_to_end(whose)
         while len(self._speakers) > _MOST_CALLERS:
             self._speakers.popitem(last=False)
+
+
+def _make_seeds(found: SearchHits[ContextSummary], persons: frozenset[str]) -> Seeds:
+    return Seeds(found.hits, tuple(sorted(persons)), found.index_lag, found.degraded, found.reach, found.enough)
 
 
 def _find_missing_categories(query: TypedQuery, found: SearchHits[ContextSummary]) -> tuple[str, ...]:

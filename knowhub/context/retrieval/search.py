@@ -94,6 +94,8 @@ class MemorySearch:
             total=min(len(blocks), top_k),
             index_lag=get_visible_lag(ctx, seeds.index_lag),
             degraded=degraded,
+            reach=seeds.reach,
+            enough=seeds.enough,
         )
 
     async def _seeds(self, asked: TypedQuery, ctx: RequestContext) -> Seeds:

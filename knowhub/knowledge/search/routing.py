@@ -176,10 +176,10 @@ class RankingStages:
         are left out. The reranker orders the first hits. Hits that changed meanwhile are filtered again.
         """
         pool = _HitPool(ctx, query, view, rules, list(recalled))
-        routed = None if self.router is None else await pool.route(self.router)
+        routed = await pool.route(self.router) if self.router is not None and query.asks_models else None
         if routed is None:
             pool.drop_below(floor)
-        if self.reranking is not None:
+        if self.reranking is not None and query.asks_models:
             await pool.rerank(self.reranking)
         return StageResult(pool.hits, pool.degraded, routed)
 

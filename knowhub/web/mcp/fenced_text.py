@@ -11,8 +11,13 @@ _MIN_CHARS: Final = 200
 
 def fence_rows(rows: Sequence[Mapping[str, Any]]) -> str:
     """Format rows, field by field, after FENCE_NOTE. Long texts are cut, and each row has an equal share."""
+    return f"{FENCE_NOTE}\n\n{format_rows(rows)}"
+
+
+def format_rows(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Format rows, to be shown below FENCE_NOTE."""
     limit = max(_MIN_CHARS, _MAX_CHARS // max(1, len(rows)))
-    return "\n\n".join([FENCE_NOTE, *("\n".join(_format_fields(row, limit)) for row in rows)])
+    return "\n\n".join("\n".join(_format_fields(row, limit)) for row in rows)
 
 
 def _format_fields(row: Mapping[str, Any], limit: int) -> Iterable[str]:
