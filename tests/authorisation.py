@@ -181,6 +181,7 @@ ROWS: Final[dict[tuple[str, str], list[Asked]]] = {
     ("POST", f"{CONTEXT}/outbox/{{event_id}}/retry"): asked(Need.WRITER, 404, body=sent()),
     ("POST", f"{CONTEXT}/sessions/{{session_id}}/distill"): asked(Need.OWN_SPACE, body=sent(dry_run=True)),
     ("GET", "/api/recall"): asked(Need.KEY, query="q=matrix&top_k=100", uses=(_KNOWLEDGE,), tells=_KNOWLEDGE),
+    ("POST", "/api/hooks/{host}/{event}"): asked(Need.KEY, body=sent(session_id="s", prompt="matrix")),
     # Operations
     ("GET", "/api/operations"): asked(Need.KEY, query="limit=1000", uses=(_KNOWLEDGE,), tells=_KNOWLEDGE),
     ("GET", "/api/operations/{operation_id}"): asked(Need.SIGHT, tells=_KNOWLEDGE, uses=(_KNOWLEDGE,)),

@@ -80,6 +80,9 @@ class Made:
         row = await self._saved(f"{CONTEXT}/sessions/commit", session_id=named, messages=said)
         return {"memory_uri": row["archive"]["archive_uri"], "session_id": named}
 
+    async def hook(self, _ids: Ids) -> dict[str, str]:
+        return {"host": "claude", "event": "UserPromptSubmit"}
+
     async def event(self, _ids: Ids) -> dict[str, str]:
         return {"event_id": f"matrix-event-{self._number():04}"}
 
@@ -120,6 +123,7 @@ _MADE = {
     "fresh": Made.fresh,
     "memory_uri": Made.memory,
     "session_id": Made.memory,
+    "host": Made.hook,
     "event_id": Made.event,
     "ts": Made.snapshot,
     "job_id": Made.job,

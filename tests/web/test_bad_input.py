@@ -9,6 +9,7 @@ import pytest
 from fastapi import FastAPI
 
 from knowhub.web.route import Route
+from knowhub.web.schemas.hooks import HookPayload
 from tests.web.conftest import Saved
 
 pytestmark = pytest.mark.anyio
@@ -223,7 +224,12 @@ async def test_a_query_that_is_no_text_is_refused(api: httpx.AsyncClient, query:
 
 
 async def test_context_ids_belong_into_the_body_where_there_is_one(app: FastAPI, api: httpx.AsyncClient) -> None:
-    with_body = [route for route in app.routes if isinstance(route, Route) and route.body is not None]
+    # The body of a hook is its host's.
+    with_body = [
+        route
+        for route in app.routes
+        if isinstance(route, Route) and route.body is not None and route.body is not HookPayload
+    ]
 
     for route in with_body:
         path = re.sub(r"{[^}]*}", "x", route.path)

@@ -42,6 +42,7 @@ async def test_the_document_names_its_servers_and_tags(document: dict[str, Any])
         "operations",
         "keys",
         "upkeep",
+        "hooks",
     }
     assert all(tag["description"] for tag in document["tags"])
     assert document["info"]["title"] == "KnowHub"
