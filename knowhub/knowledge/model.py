@@ -159,7 +159,7 @@ class SearchQuery:
     `budget_tokens` limits the returned text. The results are logged for `session_id` and `goal_id`; `unseen` leaves out
     the results that were logged there before. `min_relevance` replaces the floor of the ranking. `since` and `until`
     limit the time of creation, in seconds since the epoch; `until` itself is left out. Without `asks_models` no
-    language model and no reranker is asked.
+    language model and no reranker is asked. `floor` replaces KNOWHUB_RELEVANCE_FLOOR.
     """
 
     text: str
@@ -177,6 +177,7 @@ class SearchQuery:
     since: float | None = None
     until: float | None = None
     asks_models: bool = True
+    floor: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

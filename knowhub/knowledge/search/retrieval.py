@@ -92,7 +92,8 @@ class KnowledgeRetrieval:
         found = ranking.set_relevance(_with_parts(recalled.hits), recalled.reach)
         floor = query.min_relevance
         if floor is None:
-            floor = self._models.floor * recalled.enough / recalled.reach
+            share = self._models.floor if query.floor is None else query.floor
+            floor = share * recalled.enough / recalled.reach
         pooled = await stages.apply_stages(ctx, query, view, rules, found, floor)
         ranked = ranking.rank_hits(pooled.hits, self._make_inputs(view, ctx, query, now))
         hits = _fit_budget(view, query, rules, ranked)

@@ -96,10 +96,12 @@ class Injector:
         query = text.strip()[:MAX_QUERY_CHARS]
         if not query:
             return []
-        records = await self._hub.knowledge.search.search(ctx, SearchQuery(query, top_k=_FOUND, asks_models=False))
+        floor = self._hub.settings.hook_relevance_floor
+        asked = SearchQuery(query, top_k=_FOUND, asks_models=False, floor=floor)
+        records = await self._hub.knowledge.search.search(ctx, asked)
         found = [(row["relevance"], _describe_record(row)) for row in records.records]
         memories = await self._hub.memories.nodes.search_memory(ctx, query, top_k=_FOUND)
-        found += _list_relevant(memories, self._hub.settings.relevance_floor, _find_session(ctx, session_id))
+        found += _list_relevant(memories, floor, _find_session(ctx, session_id))
         return [row for _, row in sorted(found, key=lambda item: -item[0])]
 
 
