@@ -78,20 +78,26 @@ class CircuitBreaker:
                 return
 
 
-def get_cancelled_result(timeout_s: float, took_s: float) -> CallResult:
+def _get_cancelled_result(timeout_s: float, took_s: float) -> CallResult:
     """Say what a call tells that had `timeout_s` and was cancelled after `took_s`: with its time over, it was late."""
     is_over = timeout_s - took_s <= min(_SLACK_S, timeout_s * _SLACK_SHARE)
     return CallResult.ILL if is_over else CallResult.NOTHING
 
 
 class EndpointFailure(Exception):
-    """The call came to nothing; `is_of_the_request` when the server is well and does not want what it was sent."""
+    """The call came to nothing; `is_of_the_request` when the server is well and does not want what it was sent.
 
-    def __init__(self, reason: FailureReason, detail: str, *, is_of_the_request: bool = False) -> None:
+    Without `is_sent`, the server was not asked.
+    """
+
+    def __init__(
+        self, reason: FailureReason, detail: str, *, is_of_the_request: bool = False, is_sent: bool = True
+    ) -> None:
         super().__init__(detail)
         self.reason = reason
         self.detail = detail
         self.is_of_the_request = is_of_the_request
+        self.is_sent = is_sent
 
 
 class Guard:
@@ -125,12 +131,12 @@ class Guard:
     def _start_call(self, timeout_s: float) -> int:
         # Also true of NaN.
         if not timeout_s > 0:
-            raise EndpointFailure(FailureReason.TIMEOUT, f"no time is left to ask the {self._who}")
+            raise EndpointFailure(FailureReason.TIMEOUT, f"no time is left to ask the {self._who}", is_sent=False)
         epoch = self._breaker.start_call()
         if epoch is None:
             wait_s = self._breaker.remaining_s
             detail = f"the breaker is open: the {self._who} failed; ask in {wait_s:.0f} s"
-            raise EndpointFailure(FailureReason.FAILURE, detail)
+            raise EndpointFailure(FailureReason.FAILURE, detail, is_sent=False)
         return epoch
 
     @asynccontextmanager
@@ -143,7 +149,7 @@ class Guard:
                 yield loop.time() + timeout_s
             verdict = CallResult.WELL
         except asyncio.CancelledError:
-            verdict = get_cancelled_result(timeout_s, loop.time() - began)
+            verdict = _get_cancelled_result(timeout_s, loop.time() - began)
             self.failures += verdict is CallResult.ILL
             raise
         except TimeoutError as error:

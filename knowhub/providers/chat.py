@@ -4,7 +4,6 @@ One call climbs down the ladder of `rungs` as far as the server makes it, repair
 by its deadline, by the breaker and by the tokens of the hour.
 """
 
-import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,8 +21,15 @@ from knowhub.core.language_models import (
     ModelUnavailable,
     Usage,
 )
-from knowhub.providers.breaker import CallResult, CircuitBreaker, get_cancelled_result
-from knowhub.providers.http import CallFailed, Endpoint, EndpointOptions, RequestRejected, RequestTiming
+from knowhub.providers.breaker import CircuitBreaker, EndpointFailure, Guard
+from knowhub.providers.http import (
+    CallFailed,
+    Endpoint,
+    EndpointOptions,
+    InvalidResponse,
+    RequestRejected,
+    RequestTiming,
+)
 from knowhub.providers.json_answers import InvalidAnswer, parse_answer
 from knowhub.providers.json_schema import list_unsupported_words
 from knowhub.providers.output_modes import OutputMode, add_repair, add_schema, get_texts, is_rejected, make_request_body
@@ -63,10 +69,11 @@ class ChatClient:
         self._options = options
         self._timing = timing
         self._endpoint = Endpoint(options, http, timing)
-        self._breaker = CircuitBreaker(options.breaker_failures, options.breaker_cool_down_s, timing.monotonic)
+        breaker = CircuitBreaker(options.breaker_failures, options.breaker_cool_down_s, timing.monotonic)
+        self._guard = Guard("model", breaker)
         self._spending = TokenBudget(options.tokens_per_hour, timing.monotonic)
         self._rung = OutputMode.SCHEMA
-        self._calls = self._failures = self._prompt_tokens = self._completion_tokens = 0
+        self._prompt_tokens = self._completion_tokens = 0
 
     @property
     def model(self) -> str:
@@ -76,12 +83,12 @@ class ChatClient:
     @property
     def is_open(self) -> bool:
         """Say whether the breaker refuses calls at present."""
-        return self._breaker.is_open
+        return self._guard.is_open
 
     @property
     def usage(self) -> Usage:
         """What was asked and counted up to now; calls that were refused here count as failures."""
-        return Usage(self._calls, self._failures, self._prompt_tokens, self._completion_tokens)
+        return Usage(self._guard.calls, self._guard.failures, self._prompt_tokens, self._completion_tokens)
 
     async def chat(self, question: ChatRequest, timeout_s: float) -> ChatReply:
         """Ask, and return an answer that fits the question's schema within `timeout_s`, retries included.
@@ -89,62 +96,13 @@ class ChatClient:
         Raises ChatFailed, and nothing else, whatever the model or its server does; NotAsked when nothing was sent
         because it may not be.
         """
-        self._calls += 1
         try:
-            epoch = self._start_call(question, timeout_s)
-            return await self._request_reply(question, timeout_s, epoch)
-        except ChatFailed:
-            self._failures += 1
-            raise
-
-    def _start_call(self, question: ChatRequest, timeout_s: float) -> int:
-        """Return the breaker's epoch in which the question is asked."""
-        unknown = list_unsupported_words(question.schema)
-        if unknown:
-            raise ModelUnavailable(FailureReason.FAILURE, f"the schema says {unknown[0]!r}, which is not checked here")
-        try:
-            orjson.dumps(question.schema, default=dict)
-        except TypeError as error:
-            raise ModelUnavailable(FailureReason.FAILURE, f"the schema cannot be written as JSON: {error}") from error
-        # Also true of NaN.
-        if not timeout_s > 0:
-            raise ModelUnavailable(FailureReason.TIMEOUT, "no time is left to ask the model")
-        epoch = self._breaker.start_call()
-        if epoch is None:
-            wait_s = self._breaker.remaining_s
-            raise ModelUnavailable(
-                FailureReason.FAILURE, f"the breaker is open: the model failed; ask in {wait_s:.0f} s"
-            )
-        return epoch
-
-    async def _request_reply(self, question: ChatRequest, timeout_s: float, epoch: int) -> ChatReply:
-        verdict = CallResult.NOTHING
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        try:
-            async with asyncio.timeout(timeout_s):
-                reply = await self._send(_Call(question, loop.time() + timeout_s))
-            verdict = CallResult.WELL
-            return reply
-        except asyncio.CancelledError:
-            verdict = get_cancelled_result(timeout_s, loop.time() - began)
-            self._failures += verdict is CallResult.ILL
-            raise
-        except TimeoutError as error:
-            verdict = CallResult.ILL
-            raise ChatFailed(FailureReason.TIMEOUT, f"the model did not answer within {timeout_s:g} s") from error
-        except CallFailed as failure:
-            if not (isinstance(failure, RequestRejected) and failure.is_request_error):
-                verdict = CallResult.ILL
-            reason = FailureReason.TIMEOUT if failure.late else FailureReason.FAILURE
-            raise ChatFailed(reason, failure.detail) from failure
-        except InvalidAnswer as error:
-            verdict = CallResult.ILL
-            # The answer is redacted, and yet the names of its fields may make up the key where they are joined.
-            detail = self._endpoint.redaction.error(f"the model's answer does not fit, twice: {error}")
-            raise ChatFailed(FailureReason.FAILURE, detail) from None
-        finally:
-            self._breaker.note(epoch, verdict)
+            async with self._guard.call(timeout_s) as deadline:
+                _check_schema(question.schema)
+                return await self._send(_Call(question, deadline))
+        except EndpointFailure as failure:
+            failed = ChatFailed if failure.is_sent else ModelUnavailable
+            raise failed(failure.reason, failure.detail) from failure
 
     async def _send(self, call: _Call) -> ChatReply:
         started = self._timing.monotonic()
@@ -154,7 +112,7 @@ class ChatClient:
             data = self._parse_first_valid(texts, call.question.schema)
         except InvalidAnswer as error:
             texts = await self._try_modes(call, add_repair(messages, texts[0], str(error)))
-            data = self._parse_first_valid(texts, call.question.schema)
+            data = self._parse_repaired(texts, call.question.schema)
         seconds = self._timing.monotonic() - started
         return ChatReply(data, self.model, seconds, call.prompt_tokens, call.completion_tokens)
 
@@ -167,6 +125,14 @@ class ChatClient:
             except InvalidAnswer as error:
                 problems.append(error)
         raise problems[0]
+
+    def _parse_repaired(self, texts: Sequence[str], schema: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            return self._parse_first_valid(texts, schema)
+        except InvalidAnswer as error:
+            # The answer is redacted, and yet the names of its fields may make up the key where they are joined.
+            detail = self._endpoint.redaction.error(f"the model's answer does not fit, twice: {error}")
+            raise InvalidResponse(detail) from None
 
     async def _try_modes(self, call: _Call, messages: Sequence[Message]) -> list[str]:
         for rung in list(OutputMode)[self._rung : -1]:
@@ -190,9 +156,8 @@ class ChatClient:
     def _reserve_tokens(self, call: _Call, tokens: int) -> Iterator[None]:
         """Reserve for one attempt: a late answer, or one of no use, is billed all the same, and so is the next."""
         if not self._spending.reserve(tokens):
-            failed = ChatFailed if call.is_sent else ModelUnavailable
-            limit = self._options.tokens_per_hour
-            raise failed(FailureReason.FAILURE, f"the spend limit of {limit} tokens an hour is reached")
+            detail = f"the spend limit of {self._options.tokens_per_hour} tokens an hour is reached"
+            raise EndpointFailure(FailureReason.FAILURE, detail, is_sent=call.is_sent)
         call.is_sent = True
         try:
             yield
@@ -216,6 +181,19 @@ class ChatClient:
         self._prompt_tokens += spent_prompt
         self._completion_tokens += spent_completion
         self._spending.add(spent_prompt + spent_completion - reserved)
+
+
+def _check_schema(schema: Mapping[str, Any]) -> None:
+    """Raise EndpointFailure for a schema that answers cannot be checked by, or that cannot be sent."""
+    unknown = list_unsupported_words(schema)
+    if unknown:
+        detail = f"the schema says {unknown[0]!r}, which is not checked here"
+        raise EndpointFailure(FailureReason.FAILURE, detail, is_sent=False)
+    try:
+        orjson.dumps(schema, default=dict)
+    except TypeError as error:
+        detail = f"the schema cannot be written as JSON: {error}"
+        raise EndpointFailure(FailureReason.FAILURE, detail, is_sent=False) from error
 
 
 def _tokens(count: object) -> int | None:
