@@ -5,22 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from knowhub.cli import output
-from knowhub.cli.hub_access import parse_model, run_on_hub
+from knowhub.cli.hub_access import run_route
 from knowhub.cli.inputs import STDIN, check_not_empty, read_messages
 from knowhub.cli.options import CallerOptions, expand_options
 from knowhub.context.model import MemoryCategory
-
-if TYPE_CHECKING:
-    from knowhub.bootstrap import Hub
-    from knowhub.context.commit_model import CommitResult
-    from knowhub.context.model import NodeSummary
-    from knowhub.context.search_model import MemorySearchResult, RetrievedBlock
-    from knowhub.core.request_context import RequestContext
 
 app = typer.Typer(help="Sessions and memories.", no_args_is_help=True)
 
@@ -59,21 +52,17 @@ def commit(
     options: CallerOptions,
 ) -> None:
     """Store a session word for word, and the memories in it. A second commit adds only what is new."""
-    from knowhub.web.schemas.context import CommitBody
-
-    caller_ids = {name: value for name, value in options.ids().items() if value is not None}
-    body = parse_model(CommitBody, _commit_values(file, commit_options) | caller_ids, {"messages": "FILE"})
-    result = run_on_hub(
+    done = run_route(
         options,
-        lambda hub, _: hub.memories.nodes.commit_session(body.context(hub.default_owner), body.to_commit()),
+        "context.commit_session",
+        _commit_values(file, commit_options),
         create=not commit_options.dry_run,
+        option_names={"messages": "FILE"},
     )
-    if not options.as_json:
-        _print_commit(result)
-        return
-    from knowhub.web.views import make_commit_view
-
-    output.print_json({**make_commit_view(result), "operation_id": result.operation_id})
+    if options.as_json:
+        output.print_json(done)
+    else:
+        _print_commit(done)
 
 
 @app.command("search")
@@ -84,23 +73,14 @@ def search(
     options: CallerOptions,
 ) -> None:
     """Find messages and memories about QUERY, the best first. Shows abstracts, not whole texts."""
-    from knowhub.web.schemas.context import MemorySearchParams
-
     categories = [category.value for category in selection.categories]
     values = {"q": query, **asdict(selection), "categories": categories}
-    params = parse_model(MemorySearchParams, values, {"q": "QUERY", "categories": "--category"})
-    found = run_on_hub(
-        options,
-        lambda hub, ctx: hub.memories.nodes.search_memory(
-            ctx, params.q, params.target_uri, params.get_categories(), params.top_k
-        ),
-    )
-    if not options.as_json:
+    names = {"q": "QUERY", "categories": "--category"}
+    found = run_route(options, "context.search_memory", values, option_names=names)
+    if options.as_json:
+        output.print_json(found)
+    else:
         _print_found(found)
-        return
-    from knowhub.web.views import make_memory_search_view
-
-    output.print_json(make_memory_search_view(found))
 
 
 @app.command("read")
@@ -112,22 +92,14 @@ def read(
     relations: Annotated[bool, typer.Option("--relations", help="Show its relations too.")] = False,
 ) -> None:
     """Print one level of a memory, a session or a message."""
-    from knowhub.web.schemas.context import ReadParams
-
     values = {"uri": uri, "level": level, "expand_relations": relations}
-    params = parse_model(ReadParams, values, {"uri": "URI"})
-    block = run_on_hub(
-        options,
-        lambda hub, ctx: hub.memories.nodes.read_memory(
-            ctx, params.uri, params.to_level(), expand_relations=params.expand_relations
-        ),
-    )
+    block = run_route(options, "context.read_memory", values, option_names={"uri": "URI"})
     if options.as_json:
         output.print_json(block)
         return
     output.say(_level_text(block))
-    for edge in block.relations:
-        output.say(f"{edge.relation_type}  {edge.to_uri}  {edge.reason}")
+    for edge in block["relations"]:
+        output.say(f"{edge['relation_type']}  {edge['to_uri']}  {edge['reason']}")
 
 
 @app.command("ls")
@@ -152,12 +124,7 @@ def tree(
 @expand_options
 def outbox(options: CallerOptions) -> None:
     """Count the texts that wait for the vector index, and show those that failed for good."""
-    from knowhub.web.views import make_outbox_view
-
-    async def work(hub: Hub, ctx: RequestContext) -> dict[str, Any]:
-        return make_outbox_view(await hub.memories.outbox.status(ctx))
-
-    status = run_on_hub(options, work)
+    status = run_route(options, "context.get_outbox")
     if options.as_json:
         output.print_json(status)
         return
@@ -182,57 +149,48 @@ def _commit_values(file: Path, options: CommitFileOptions) -> dict[str, Any]:
     return {**body, "session_id": session_id, "options": commit_options}
 
 
-def _print_commit(result: CommitResult) -> None:
-    output.say(f"{result.status}  {result.archive.archive_uri}")
-    written = [(write.action, write.uri, write.reason) for write in result.write_results]
+def _print_commit(done: Mapping[str, Any]) -> None:
+    output.say(f"{done['status']}  {done['archive']['archive_uri']}")
+    written = [(write["action"], write["uri"], write["reason"]) for write in done["write_results"]]
     # A dry run has plans only.
-    planned = [(plan.action, plan.target_uri, plan.reason) for plan in result.plans]
+    planned = [(plan["action"], plan["target_uri"], plan["reason"]) for plan in done["plans"]]
     for action, uri, reason in written or planned:
-        output.say(f"{action.value:>12}  {uri}{f'  {reason}' if reason else ''}")
-    output.say_degraded(result.degraded)
-    output.say_undo(result.operation_id)
+        output.say(f"{action:>12}  {uri}{f'  {reason}' if reason else ''}")
+    output.say_degraded(done["degraded"])
+    output.say_undo(done["operation_id"])
 
 
-def _print_found(found: MemorySearchResult) -> None:
-    if not found.blocks:
+def _print_found(found: Mapping[str, Any]) -> None:
+    if not found["blocks"]:
         output.say("nothing was found")
-    for block in found.blocks:
-        output.say(f"{block.score:>8.3f}  {block.category}  {block.uri}")
-        output.say(f"          {output.shorten(block.abstract)}")
-        output.say(f"          {block.match_reason}")
-    output.say_degraded(found.degraded)
+    for block in found["blocks"]:
+        output.say(f"{block['score']:>8.3f}  {block['category']}  {block['uri']}")
+        output.say(f"          {output.shorten(block['abstract'])}")
+        output.say(f"          {block['match_reason']}")
+    output.say_degraded(found["degraded"])
 
 
-def _level_text(block: RetrievedBlock) -> str:
-    if block.content is not None:
-        return block.content
-    return block.overview if block.level_hit == "L1" and block.overview is not None else block.abstract
+def _level_text(block: Mapping[str, Any]) -> str:
+    layers = [block["content"], block["overview"] if block["level_hit"] == "L1" else None]
+    return next((str(text) for text in layers if text is not None), str(block["abstract"]))
 
 
 def _list_children(uri: str | None, depth: int, options: CallerOptions) -> None:
-    from knowhub.web.schemas.context import ChildrenParams
-
-    params = parse_model(ChildrenParams, {"uri": uri, "depth": depth}, {"uri": "URI"})
-
-    async def work(hub: Hub, ctx: RequestContext) -> tuple[list[NodeSummary], bool]:
-        below = await hub.memories.nodes.list_children(ctx, params.uri, depth=params.depth)
-        return below.children, below.truncated
-
-    nodes, truncated = run_on_hub(options, work)
+    below = run_route(options, "context.list_children", {"uri": uri, "depth": depth}, option_names={"uri": "URI"})
     if options.as_json:
-        results = [asdict(node) for node in nodes]
-        output.print_json({"results": results, "count": len(results), "next_cursor": None, "truncated": truncated})
+        output.print_json(below)
         return
+    nodes = below["results"]
     for node in nodes:
-        _print_node(node, nodes[0].uri)
-    if truncated:
+        _print_node(node, nodes[0]["uri"])
+    if below["truncated"]:
         output.say("the list is cut off; name a deeper URI to see more")
 
 
-def _print_node(node: NodeSummary, first_uri: str) -> None:
-    indent = "  " * (node.uri.count("/") - first_uri.count("/"))
-    slash = "/" if node.has_children else ""
+def _print_node(node: Mapping[str, Any], first_uri: str) -> None:
+    indent = "  " * (node["uri"].count("/") - first_uri.count("/"))
+    slash = "/" if node["has_children"] else ""
     # The last part of the URI may be a hash; then the name says what the memory is about.
-    segment = node.uri.rpartition("/")[2]
-    name = f"  {node.name}" if node.name != segment else ""
-    output.say(f"{indent}{segment}{slash}{name}  {node.updated_at or ''}".rstrip())
+    segment = node["uri"].rpartition("/")[2]
+    name = f"  {node['name']}" if node["name"] != segment else ""
+    output.say(f"{indent}{segment}{slash}{name}  {node['updated_at'] or ''}".rstrip())

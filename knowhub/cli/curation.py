@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,19 +10,21 @@ import typer
 
 from knowhub.audit.model import DEFAULT_LIMIT, DEFAULT_STALE_DAYS, AuditSeverity, FindingKind
 from knowhub.cli import output
-from knowhub.cli.hub_access import parse_model, run_on_hub
+from knowhub.cli.hub_access import parse_model, run_on_hub, run_route
 from knowhub.cli.inputs import check_not_empty, read_messages
 from knowhub.cli.options import CallerOptions, CommonOptions, expand_options
 from knowhub.knowledge.extract.model import Trigger
 
 if TYPE_CHECKING:
-    from knowhub.audit.model import Report
     from knowhub.bootstrap import Hub
     from knowhub.core.request_context import RequestContext
-    from knowhub.knowledge.extract.model import ExtractionResult
 
 _MESSAGES_HELP = "Messages: a JSON array, an object with `messages`, or one JSON object per line; - reads stdin."
-_STYLES = {AuditSeverity.NOTE: "cyan", AuditSeverity.WARNING: "yellow", AuditSeverity.PROBLEM: "bold red"}
+_STYLES: dict[str, str] = {
+    AuditSeverity.NOTE: "cyan",
+    AuditSeverity.WARNING: "yellow",
+    AuditSeverity.PROBLEM: "bold red",
+}
 _EVIDENCE_CHARS = 400
 _MERGED_CHARS = 300
 _MAX_RELATED = 5
@@ -43,21 +45,15 @@ def extract(
 
     That is preferences, constraints, pitfalls and outcomes.
     """
-    from knowhub.web.schemas.extraction import ExtractBody
-
     sent = read_messages(file)
     check_not_empty(sent)
-    values = {"trigger": trigger.value, "trace_id": trace_id, "dry_run": dry_run}
-    body = parse_model(ExtractBody, {"messages": sent["messages"], **values}, {"messages": "FILE"})
-    extracted = run_on_hub(
-        options, lambda hub, ctx: hub.knowledge.extraction.extract(ctx, body.to_extraction()), create=not dry_run
-    )
-    if not options.as_json:
+    values = {"messages": sent["messages"], "trigger": trigger.value, "trace_id": trace_id, "dry_run": dry_run}
+    names = {"messages": "FILE"}
+    extracted = run_route(options, "knowledge.extract_knowledge", values, create=not dry_run, option_names=names)
+    if options.as_json:
+        output.print_json(extracted)
+    else:
         _print_extracted(extracted)
-        return
-    from knowhub.web.views import make_extraction_view
-
-    output.print_json({**make_extraction_view(extracted), "operation_id": extracted.operation_id})
 
 
 @app.command("slim")
@@ -107,31 +103,26 @@ def audit(
 
     Writes nothing.
     """
-    from knowhub.web.schemas.upkeep import AuditParams
-
     values = {"kinds": kinds, "stale_days": stale_days, "limit": limit, "account": account}
-    params = parse_model(AuditParams, values, {"kinds": "--kind"})
-    report = run_on_hub(options, lambda hub, _: hub.audit.report(params.context(hub.default_owner), params.question()))
-    if not options.as_json:
+    report = run_route(options, "upkeep.audit", values, option_names={"kinds": "--kind"})
+    if options.as_json:
+        output.print_json(report)
+    else:
         _print_audit(report)
-        return
-    from knowhub.web.views import make_report_view
-
-    output.print_json(make_report_view(report))
 
 
-def _print_extracted(extracted: ExtractionResult) -> None:
-    if not extracted.results:
+def _print_extracted(extracted: Mapping[str, Any]) -> None:
+    if not extracted["candidates"]:
         output.say("nothing worth keeping was found")
-    for result in extracted.results:
-        output.say(f"{result['status']:>12}  {result['category']}  {result['knowledge_id'] or ''}")
-        output.say(f"              {output.shorten(result['content'])}")
-        if result["reason"]:
-            output.say(f"              {result['reason']}")
-    for offer in extracted.resources:
-        output.say(f"    resource  {offer.content_type}  {offer.shown}  (message {offer.message})")
-    output.say_degraded(extracted.degraded)
-    output.say_undo(extracted.operation_id or None)
+    for candidate in extracted["candidates"]:
+        output.say(f"{candidate['status']:>12}  {candidate['category']}  {candidate['knowledge_id'] or ''}")
+        output.say(f"              {output.shorten(candidate['content'])}")
+        if candidate["reason"]:
+            output.say(f"              {candidate['reason']}")
+    for offer in extracted["resources"]:
+        output.say(f"    resource  {offer['content_type']}  {offer['shown']}  (message {offer['message']})")
+    output.say_degraded(extracted["degraded"])
+    output.say_undo(extracted["operation_id"])
 
 
 def _print_slimmed(report: Mapping[str, Any]) -> None:
@@ -156,27 +147,28 @@ def _print_slimmed(report: Mapping[str, Any]) -> None:
         output.say("some records were not compared yet: run it again")
 
 
-def _print_audit(report: Report) -> None:
-    if report.findings:
-        output.print_table(("", "kind", "row", "related", "evidence"), list(_audit_rows(report)))
-    counts = ", ".join(f"{kind} {count}" for kind, count in report.summary.items() if count) or "nothing was found"
+def _print_audit(report: Mapping[str, Any]) -> None:
+    if report["findings"]:
+        output.print_table(("", "kind", "row", "related", "evidence"), list(_audit_rows(report["findings"])))
+    counts = ", ".join(f"{kind} {count}" for kind, count in report["summary"].items() if count) or "nothing was found"
     output.say(
-        f"junk rate: {report.junk_rate:.1%} ({report.junk} of {report.records + report.infos} records and infos)"
+        f"junk rate: {report['junk_rate']:.1%} "
+        f"({report['junk']} of {report['records'] + report['infos']} records and infos)"
     )
     output.say(counts)
-    if report.is_truncated:
-        output.say(f"the first {len(report.findings)} are shown; use --limit and --kind to see others")
+    if report["truncated"]:
+        output.say(f"the first {report['count']} are shown; use --limit and --kind to see others")
 
 
-def _audit_rows(report: Report) -> Iterator[tuple[object, ...]]:
+def _audit_rows(findings: Sequence[Mapping[str, Any]]) -> Iterator[tuple[object, ...]]:
     import orjson
 
-    for finding in report.findings:
+    for finding in findings:
         values = {
             name: value if isinstance(value, str) else orjson.dumps(value).decode()
-            for name, value in finding.evidence.items()
+            for name, value in finding["evidence"].items()
         }
         evidence = output.shorten(", ".join(f"{name}: {text}" for name, text in values.items()), _EVIDENCE_CHARS)
-        severity = output.cell(finding.severity.value, _STYLES[finding.severity])
-        related = "\n".join(finding.related[:_MAX_RELATED])
-        yield severity, finding.kind.value, finding.id, related, f"{evidence}\n→ {finding.suggestion}"
+        severity = output.cell(finding["severity"], _STYLES[finding["severity"]])
+        related = "\n".join(finding["related"][:_MAX_RELATED])
+        yield severity, finding["kind"], finding["id"], related, f"{evidence}\n→ {finding['suggestion']}"

@@ -79,6 +79,50 @@ def run_on_hub(
     return asyncio.run(run())
 
 
+def run_route(
+    options: CommonOptions,
+    name: str,
+    values: Mapping[str, Any] | None = None,
+    in_path: Mapping[str, str] | None = None,
+    *,
+    create: bool = False,
+    option_names: Mapping[str, str] | None = None,
+) -> Any:  # noqa: ANN401 -- any JSON
+    """Do what a route of the HTTP API does, in this process, and return its answer.
+
+    `name` is the module of the route and its function, such as `knowledge.save_knowledge`. `values` are the fields of
+    its body and its query. The rest is as in `run_on_hub` and `parse_model`.
+    """
+    from importlib import import_module
+
+    import orjson
+
+    from knowhub.cli.options import CallerOptions
+    from knowhub.web.responses import JsonText
+    from knowhub.web.route import Call, find_caller_ids
+
+    module, _, function = name.partition(".")
+    route = next(item for item in import_module(f"knowhub.web.routes.{module}").routes if item.name == function)
+    ids = options.ids() if isinstance(options, CallerOptions) else {}
+    beside = {field: value for field, value in (values or {}).items() if field in _fields_of(route.beside_body)}
+    rest = {field: value for field, value in (values or {}).items() if field not in beside}
+    model = route.query if route.is_either else route.body or route.query
+    parsed = None if model is None else parse_model(model, rest | ids, option_names)
+    params = None if route.beside_body is None else parse_model(route.beside_body, beside, option_names)
+    given = (parsed, params, b"") if "sent" in route.given else (None, parsed, b"")
+
+    async def work(hub: Hub, _: RequestContext) -> Any:  # noqa: ANN401 -- any JSON
+        call: type[Call] = route.call
+        answer = await route.run(call(hub, find_caller_ids(given)), given, in_path or {})
+        return orjson.loads(answer.read()) if isinstance(answer, JsonText) else None
+
+    return run_on_hub(options, work, create=create)
+
+
+def _fields_of(model: type[BaseModel] | None) -> Mapping[str, Any]:
+    return {} if model is None else model.model_fields
+
+
 def build_tree_context(hub: Hub, ctx: RequestContext) -> RequestContext:
     """Return the caller of a command that adds to the tree. Where keys are required, it shares nothing by default."""
     from knowhub.core.request_context import share_nothing_by_default
@@ -118,9 +162,12 @@ def parse_tags(typed: Sequence[str], option: str = "--tag") -> dict[str, str | l
 def _option_name(location: tuple[int | str, ...], names: Mapping[str, str]) -> str:
     if not location:
         return ""
+    path = ".".join(map(str, location))
+    if path in names:
+        return f"{names[path]}: "
     name = str(location[0])
     # Inside a nested value the path helps more than the name of the option.
-    inner = f"{'.'.join(map(str, location))}: " if len(location) > 2 else ""  # noqa: PLR2004 -- deeper than a list item
+    inner = f"{path}: " if len(location) > 2 else ""  # noqa: PLR2004 -- deeper than a list item
     return f"{names.get(name, '--' + name.replace('_', '-'))}: {inner}"
 
 

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from knowhub.cli import output
-from knowhub.cli.hub_access import parse_model, run_on_hub
+from knowhub.cli.hub_access import run_on_hub, run_route
 from knowhub.cli.options import CommonOptions, expand_options
-from knowhub.core.errors import NotFound
-from knowhub.core.request_context import DEFAULT_ACCOUNT, RequestContext, Role, local_context
-
-if TYPE_CHECKING:
-    from knowhub.bootstrap import Hub
-    from knowhub.web.schemas.keys import KeyBody
+from knowhub.core.request_context import DEFAULT_ACCOUNT, Role
 
 app = typer.Typer(help="Manage API keys (KNOWHUB_AUTH=api-key) and the master key.", no_args_is_help=True)
 
@@ -40,27 +35,14 @@ class KeyOptions:
     expires_at: Annotated[str | None, typer.Option(help="The key is invalid from this time on (ISO 8601).")] = None
     account: Annotated[str, typer.Option(help="The account that the key belongs to.")] = DEFAULT_ACCOUNT
 
-    def to_body(self) -> KeyBody:
-        """Return the request body of the HTTP API."""
-        from knowhub.web.schemas.keys import KeyBody
-
-        names = {"project_ids": "--project-id", "team_ids": "--team-id", "org_ids": "--org-id"}
-        return parse_model(KeyBody, asdict(self), names)
-
 
 @app.command("create")
 @expand_options
 def create(holder: KeyOptions, options: CommonOptions) -> None:
     """Create a key and print it. It is shown only now: the directory stores its hash."""
-    from knowhub.web.views import make_issued_key_view
-
-    body = holder.to_body()
-
-    async def work(hub: Hub, _: RequestContext) -> dict[str, Any]:
-        issued = await hub.identity.mint(local_context(hub.default_owner, holder.account), body.to_new())
-        return make_issued_key_view(hub.identity, issued)
-
-    _print_key(run_on_hub(options, work, create=True), options)
+    names = {"project_ids": "--project-id", "team_ids": "--team-id", "org_ids": "--org-id"}
+    key = run_route(options, "admin.create_key", asdict(holder), create=True, option_names=names)
+    _print_key(key, options)
 
 
 @app.command("list")
@@ -69,13 +51,7 @@ def list_keys(
     options: CommonOptions, account: Annotated[str | None, typer.Option(help="Only keys of this account.")] = None
 ) -> None:
     """List the keys, the oldest first. Expired and revoked keys are included."""
-    from knowhub.web.views import make_key_view
-
-    async def work(hub: Hub, _: RequestContext) -> list[dict[str, Any]]:
-        keys = await hub.identity.keys(local_context(hub.default_owner), account)
-        return [make_key_view(hub.identity, key) for key in keys]
-
-    keys = run_on_hub(options, work)
+    page = run_route(options, "admin.list_keys", {"account": account})
     columns: dict[str, Callable[[Mapping[str, Any]], object]] = {
         "key": lambda key: key["key_id"],
         "account": lambda key: key["account"],
@@ -84,33 +60,23 @@ def list_keys(
         "until": _validity,
         "last used": lambda key: key["last_used_at"] or "",
     }
-    output.print_page(keys, columns, as_json=options.as_json)
+    output.print_page(page["results"], columns, as_json=options.as_json)
 
 
 @app.command("rotate")
 @expand_options
 def rotate(key_id: KeyId, options: CommonOptions) -> None:
     """Replace a key and print the new one. The old key is invalid at once."""
-    from knowhub.web.views import make_issued_key_view
-
-    async def work(hub: Hub, _: RequestContext) -> dict[str, Any]:
-        issued = await hub.identity.rotate(await _context_of(hub, key_id), key_id)
-        return make_issued_key_view(hub.identity, issued)
-
-    _print_key(run_on_hub(options, work), options)
+    _print_key(run_route(options, "admin.rotate_key", in_path={"key_id": key_id}), options)
 
 
 @app.command("revoke")
 @expand_options
 def revoke(key_id: KeyId, options: CommonOptions) -> None:
     """Revoke a key at once. This cannot be undone."""
-
-    async def work(hub: Hub, _: RequestContext) -> str | None:
-        return await hub.identity.revoke(await _context_of(hub, key_id), key_id)
-
-    operation_id = run_on_hub(options, work)
-    line = f"revoked {key_id}" if operation_id is not None else f"{key_id} was revoked before"
-    output.print_answer({"operation_id": operation_id}, line, as_json=options.as_json)
+    revoked = run_route(options, "admin.revoke_key", in_path={"key_id": key_id})
+    line = f"revoked {key_id}" if revoked["operation_id"] is not None else f"{key_id} was revoked before"
+    output.print_answer(revoked, line, as_json=options.as_json)
 
 
 @app.command("rotate-master")
@@ -124,13 +90,6 @@ def rotate_master(options: CommonOptions) -> None:
     result = run_on_hub(options, lambda hub, _: hub.vault.rotate())
     line = f"rotated  {result.rewrapped} of {result.keys} keys; the master key is now {result.master}"
     output.print_answer(result, line, as_json=options.as_json)
-
-
-async def _context_of(hub: Hub, key_id: str) -> RequestContext:
-    account = await hub.identity.account_of(key_id)
-    if account is None:
-        raise NotFound.of("key", key_id)
-    return local_context(hub.default_owner, account)
 
 
 def _print_key(key: dict[str, Any], options: CommonOptions) -> None:

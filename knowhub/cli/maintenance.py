@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from knowhub.cli import output
-from knowhub.cli.hub_access import load_settings, run_on_hub
+from knowhub.cli.hub_access import load_settings, run_on_hub, run_route
 from knowhub.cli.options import CommonOptions, expand_options
 from knowhub.core.errors import Conflict
 
@@ -58,11 +58,10 @@ def compact(
 
     Every row stays. A server may be running.
     """
-    result = run_on_hub(options, lambda hub, _: hub.compact(keep_undo_days))
-    lines = [
-        f"forgot {result.operations} operations; the log had {result.bytes_before} bytes, now {result.bytes_after}"
-    ]
-    if result.held_by_others:
+    result = run_route(options, "upkeep.compact", {"undo_retention_days": keep_undo_days})
+    sizes = f"the log had {result['bytes_before']} bytes, now {result['bytes_after']}"
+    lines = [f"forgot {result['operations']} operations; {sizes}"]
+    if result["held_by_others"]:
         lines.append("another process still reads older segments; run it again later to free more")
     output.print_answer(result, *lines, as_json=options.as_json)
 

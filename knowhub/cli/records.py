@@ -9,23 +9,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from knowhub.cli import output
-from knowhub.cli.hub_access import parse_model, parse_tags, run_on_hub
+from knowhub.cli.hub_access import parse_tags, run_on_hub, run_route
 from knowhub.cli.inputs import read_argument
 from knowhub.cli.options import CallerOptions, CommonOptions, expand_options
-from knowhub.knowledge.model import COLLECTION, KnowledgeType, ListQuery, Order
+from knowhub.knowledge.model import KnowledgeType, Order
 
 if TYPE_CHECKING:
     from knowhub.bootstrap import Hub
-    from knowhub.core.owned_rows import RowText, RowTextPage, SavedRow
+    from knowhub.core.owned_rows import RowText
     from knowhub.core.request_context import RequestContext
-    from knowhub.knowledge.evolve.evolution import EvolutionResult
-    from knowhub.knowledge.model import KnowledgeSearchResult
-    from knowhub.operations.model import UndoResult
-    from knowhub.web.schemas.knowledge import FeedbackBody, SaveBody
 
 KnowledgeId = Annotated[str, typer.Argument(metavar="ID", show_default=False)]
 
 _FILTERS = "Filters"
+_CASE = ("task", "outcome", "reason")
 
 app = typer.Typer()
 
@@ -53,10 +50,8 @@ class SaveOptions:
     supersedes: Annotated[str | None, typer.Option(metavar="ID", help="The record that this record replaces.")] = None
     dedup: Annotated[bool, typer.Option(help="Save nothing when an equal record exists; answer with that.")] = True
 
-    def to_body(self) -> SaveBody:
-        """Return the request body of the HTTP API."""
-        from knowhub.web.schemas.knowledge import SaveBody
-
+    def values(self) -> dict[str, Any]:
+        """Return the fields of the body of the HTTP API."""
         values = asdict(self) | {
             "content": read_argument(self.content),
             "types": [kind.value for kind in self.types],
@@ -64,7 +59,7 @@ class SaveOptions:
             "source": {"urls": self.urls} if self.urls else None,
         }
         del values["urls"]
-        return parse_model(SaveBody, values)
+        return values
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,22 +125,20 @@ class FeedbackOptions:
         str | None, typer.Option(metavar="TEXT", help="What you learned since. A model rewrites the content.")
     ] = None
 
-    def to_body(self) -> FeedbackBody:
-        """Return the request body of the HTTP API. Ends with 2 when there is no feedback."""
-        from knowhub.web.schemas.knowledge import Case, FeedbackBody
-
+    def values(self) -> dict[str, Any]:
+        """Return the fields of the body of the HTTP API. Ends with 2 when there is no feedback."""
         if not (self.helpful or self.harmful or self.score is not None or self.evolve is not None):
             raise typer.BadParameter("give --helpful, --harmful, --score or --evolve")
-        details = {"task": self.task, "outcome": self.outcome, "reason": self.reason}
-        given = {name: value for name, value in details.items() if value is not None}
-        if given and not (self.helpful or self.harmful):
-            raise typer.BadParameter("--task, --outcome and --reason need --helpful or --harmful")
-        values: dict[str, Any] = {"update_score": self.score, "evolve_feedback": self.evolve}
         # A case without details is evidence too.
-        case = parse_model(Case, given)
-        values |= {"add_helpful_case": case} if self.helpful else {}
-        values |= {"add_harmful_case": case} if self.harmful else {}
-        return parse_model(FeedbackBody, values, {"evolve_feedback": "--evolve"})
+        case = {name: getattr(self, name) for name in _CASE}
+        if set(case.values()) != {None} and not (self.helpful or self.harmful):
+            raise typer.BadParameter("--task, --outcome and --reason need --helpful or --harmful")
+        return {
+            "update_score": self.score,
+            "evolve_feedback": self.evolve,
+            "add_helpful_case": case if self.helpful else None,
+            "add_harmful_case": case if self.harmful else None,
+        }
 
 
 @app.command("save")
@@ -155,15 +148,9 @@ def save(draft: SaveOptions, options: CallerOptions) -> None:
 
     An equal record is not saved twice.
     """
-    body = draft.to_body()
-
-    async def work(hub: Hub, ctx: RequestContext) -> tuple[SavedRow, list[str]]:
-        saved = await hub.knowledge.records.save(ctx, body.to_new())
-        return saved, hub.resources.missing(ctx, saved.record["resource_ids"])
-
-    saved, missing = run_on_hub(options, work, create=True)
-    _print_saved(saved, "there already" if saved.duplicate_of else "saved", options)
-    if missing:
+    saved = run_route(options, "knowledge.save_knowledge", draft.values(), create=True)
+    _print_saved(saved, "there already" if "duplicate_of" in saved else "saved", options)
+    if missing := saved.get("missing_resource_ids"):
         output.warn(f"these resources do not exist: {', '.join(missing)}")
 
 
@@ -176,37 +163,21 @@ def search(
     options: CallerOptions,
 ) -> None:
     """Find records about QUERY, the best first."""
-    from knowhub.web.schemas.knowledge import SearchParams
-
-    params = parse_model(SearchParams, {"q": query, **asdict(selection), **filters.values()})
-    found = run_on_hub(options, lambda hub, ctx: hub.knowledge.search.search(ctx, params.query()))
-    if not options.as_json:
+    values = {"q": query, **asdict(selection), **filters.values()}
+    found = run_route(options, "knowledge.knowledge_search", values)
+    if options.as_json:
+        output.print_json(found)
+    else:
         _print_found(found)
-        return
-    from knowhub.web.views import make_search_view
-
-    output.print_json(make_search_view(found))
 
 
 @app.command("list")
 @expand_options
 def list_records(page_options: ListOptions, filters: FilterOptions, options: CallerOptions) -> None:
     """List records, the newest first."""
-    import orjson
-
-    from knowhub.knowledge.table import tag_facets
-    from knowhub.web.schemas.knowledge import ListParams
-
-    page_values = {"owner": page_options.owner, "limit": page_options.limit, "cursor": page_options.cursor}
-    params = parse_model(ListParams, {**page_values, **filters.values()})
-    by_tag = [frozenset(tag_facets({name: values})) for name, values in parse_tags(page_options.tags).items()]
-
-    async def work(hub: Hub, ctx: RequestContext) -> tuple[RowTextPage, str | None]:
-        before = hub.cursors.decode(ctx.account, COLLECTION, params.cursor)
-        page = await hub.knowledge.records.page(ctx, ListQuery([*params.filters(), *by_tag], params.limit, before))
-        return page, hub.cursors.encode(ctx.account, COLLECTION, page.next_before)
-
-    page, cursor = run_on_hub(options, work)
+    values = asdict(page_options) | filters.values()
+    values |= {f"tag.{name}": value for name, value in parse_tags(values.pop("tags")).items()}
+    page = run_route(options, "knowledge.list_knowledge", values)
     columns: dict[str, Callable[[Mapping[str, Any]], object]] = {
         "id": lambda record: record["id"],
         "types": lambda record: " ".join(record["types"]),
@@ -216,8 +187,7 @@ def list_records(page_options: ListOptions, filters: FilterOptions, options: Cal
         "owner": lambda record: record["owner"],
         "task": lambda record: record["task"] or output.shorten(record["content"]),
     }
-    records = [orjson.loads(record) for record in page.records]
-    output.print_page(records, columns, cursor, as_json=options.as_json)
+    output.print_page(page["results"], columns, page["next_cursor"], as_json=options.as_json)
 
 
 @app.command("get")
@@ -247,26 +217,14 @@ def feedback(knowledge_id: KnowledgeId, evidence: FeedbackOptions, options: Call
 
     Say that it helped or did harm, set its score, or say what you learned since.
     """
-    body = evidence.to_body()
-
-    async def rate(hub: Hub, ctx: RequestContext) -> SavedRow:
-        return await hub.knowledge.records.give_feedback(ctx, knowledge_id, body.feedback())
-
-    async def evolve(hub: Hub, ctx: RequestContext) -> EvolutionResult:
-        return await hub.knowledge.evolution.evolve(ctx, knowledge_id, body.feedback())
-
-    if body.evolve_feedback is None:
-        saved = run_on_hub(options, rate)
-    else:
-        evolved = run_on_hub(options, evolve)
-        saved = evolved.saved
-        if options.as_json:
-            output.print_json({**saved.record, **evolved.as_answer, "operation_id": saved.operation_id})
-            return
-        answer = evolved.as_answer
-        for line in filter(None, (*(answer["diff"] or "").splitlines(), answer["detail"])):
+    names = {f"add_{kind}_case.{name}": f"--{name}" for kind in ("helpful", "harmful") for name in _CASE}
+    names["evolve_feedback"] = "--evolve"
+    in_path = {"knowledge_id": knowledge_id}
+    saved = run_route(options, "knowledge.update_knowledge", evidence.values(), in_path, option_names=names)
+    if "evolved" in saved and not options.as_json:
+        for line in filter(None, (*(saved["diff"] or "").splitlines(), saved["detail"])):
             output.say(line)
-    _print_saved(saved, "changed" if saved.operation_id else "unchanged", options)
+    _print_saved(saved, "changed" if saved["operation_id"] else "unchanged", options)
 
 
 @app.command("undo")
@@ -283,28 +241,23 @@ def undo(
 
     Later changes of the same fields are in the way, unless --with-later undoes them too.
     """
-    result = run_on_hub(
-        options, lambda hub, ctx: hub.operations.history.undo(ctx, operation_id, dry_run=dry_run, with_later=with_later)
-    )
-    if not options.as_json:
-        _print_undo(result)
-        return
-    from knowhub.web.views import make_undo_view
-
-    output.print_json(make_undo_view(result))
+    values = {"dry_run": dry_run, "with_later": with_later}
+    undone = run_route(options, "operations.undo_operation", values, {"operation_id": operation_id})
+    if options.as_json:
+        output.print_json(undone)
+    else:
+        _print_undo(undone)
 
 
-def _print_saved(saved: SavedRow, status: str, options: CommonOptions) -> None:
-    from knowhub.web.views import make_saved_view
-
-    line = f"{status}  {saved.record['id']}  (version {saved.record['version']})"
-    output.print_answer(make_saved_view(saved), line, as_json=options.as_json, undo=saved.operation_id)
+def _print_saved(saved: Mapping[str, Any], status: str, options: CommonOptions) -> None:
+    line = f"{status}  {saved['id']}  (version {saved['version']})"
+    output.print_answer(saved, line, as_json=options.as_json, undo=saved["operation_id"])
 
 
-def _print_found(found: KnowledgeSearchResult) -> None:
-    if not found.records:
+def _print_found(found: Mapping[str, Any]) -> None:
+    if not found["results"]:
         output.say("nothing was found")
-    for record in found.records:
+    for record in found["results"]:
         output.say(f"{record['relevance']:>5.2f}  {record['id']}  {' '.join(record['types'])}")
         for text in filter(None, (record["task"], output.shorten(record["content"]))):
             output.say(f"        {text}")
@@ -313,7 +266,7 @@ def _print_found(found: KnowledgeSearchResult) -> None:
             words = ", ".join(why["recall"]["matched"])
             stages = ", ".join(map(_format_stage, why["stages"]))
             output.say(f"        by {why['scope']['seen_by']}; {stages} for: {words}")
-    for dropped in (found.explanation or {}).get("filtered", ()):
+    for dropped in (found.get("explanation") or {}).get("filtered", ()):
         output.say(f"  left out  {dropped['id']}  {dropped['rule']}")
 
 
@@ -322,13 +275,13 @@ def _format_stage(stage: Mapping[str, Any]) -> str:
     return f"{stage['stage']} {stage['rank']}.{score}"
 
 
-def _print_undo(result: UndoResult) -> None:
+def _print_undo(undone: Mapping[str, Any]) -> None:
     from knowhub.core.collection import differences
 
-    for change in result.changes:
-        verb = "would write" if result.dry_run else "wrote"
-        output.say(f"{verb}  {change.id}  (version {change.after['version']})")
-        for path in differences(change.before, change.after):
+    for change in undone["changes"]:
+        verb = "would write" if undone["dry_run"] else "wrote"
+        output.say(f"{verb}  {change['id']}  (version {change['after']['version']})")
+        for path in differences(change["before"], change["after"]):
             output.say(f"        {path}")
-    for operation_id in result.operation_ids:
+    for operation_id in undone["operation_ids"]:
         output.say(f"undo this with: knowhub undo {operation_id}")

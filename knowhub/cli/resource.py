@@ -5,20 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from knowhub.cli import output
-from knowhub.cli.hub_access import parse_model, parse_tags, run_on_hub
+from knowhub.cli.hub_access import parse_tags, run_route
 from knowhub.cli.inputs import read_text
 from knowhub.cli.options import CallerOptions, expand_options
-from knowhub.resources.model import DEFAULT_CONTENT_TYPE, DEFAULT_LIMIT, RESOURCES
-
-if TYPE_CHECKING:
-    from knowhub.bootstrap import Hub
-    from knowhub.core.request_context import RequestContext
-    from knowhub.web.schemas.resources import ResourceBody
+from knowhub.resources.model import DEFAULT_CONTENT_TYPE, DEFAULT_LIMIT
 
 app = typer.Typer(help="Code, credentials, cookies and other texts.", no_args_is_help=True)
 
@@ -49,22 +44,15 @@ class ResourceOptions:
     owner: Annotated[str | None, typer.Option(help="user:ID or agent:ID.")] = None
     expires_at: Annotated[str | None, typer.Option(metavar="TIME", help="It cannot be used from this time on.")] = None
 
-    def to_body(self, resource_id: str) -> ResourceBody:
-        """Return the request body of the HTTP API."""
-        from knowhub.web.schemas.resources import ResourceBody
-
-        values = {
-            "id": resource_id,
-            "title": self.title,
+    def values(self) -> dict[str, Any]:
+        """Return the fields of the body of the HTTP API."""
+        values = asdict(self) | {
             "body": read_text(self.body_file) if self.body_file else self.body,
             "secure_body": read_text(self.secure_file).removesuffix("\n") if self.secure_file else None,
-            "content_type": self.content_type,
             "metadata": parse_tags(self.metadata, "--metadata"),
-            "scopes": self.scopes,
-            "owner": self.owner,
-            "expires_at": self.expires_at,
         }
-        return parse_model(ResourceBody, values, _OPTION_NAMES)
+        del values["body_file"], values["secure_file"]
+        return values
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +75,10 @@ def save(
     upsert: Annotated[bool, typer.Option("--upsert", help="Save a new version when the id exists.")] = False,
 ) -> None:
     """Save a resource. Its secret text is sealed."""
-    body = draft.to_body(resource_id)
-    saved = run_on_hub(options, lambda hub, ctx: hub.resources.save(ctx, body.to_new(), upsert=upsert), create=True)
-    answer = {**saved.record, "operation_id": saved.operation_id}
-    line = f"saved  {saved.record['id']}  (version {saved.record['version']})"
-    output.print_answer(answer, line, as_json=options.as_json, undo=saved.operation_id)
+    values = {"id": resource_id, **draft.values(), "upsert": upsert}
+    saved = run_route(options, "resources.save_resource", values, create=True, option_names=_OPTION_NAMES)
+    line = f"saved  {saved['id']}  (version {saved['version']})"
+    output.print_answer(saved, line, as_json=options.as_json, undo=saved["operation_id"])
 
 
 @app.command("get")
@@ -102,14 +89,7 @@ def get(
     reveal: Annotated[bool, typer.Option("--reveal", help="Show the secret text too. The log records it.")] = False,
 ) -> None:
     """Show all fields of a resource."""
-
-    async def work(hub: Hub, ctx: RequestContext) -> dict[str, Any]:
-        if not reveal:
-            return dict(await hub.resources.read(ctx, resource_id))
-        revealed = await hub.resources.reveal(ctx, resource_id)
-        return {**revealed.record, "secure_body": revealed.secure_body, "operation_id": revealed.operation_id}
-
-    record = run_on_hub(options, work)
+    record = run_route(options, "resources.get_resource", {"reveal": reveal}, {"resource_id": resource_id})
     if options.as_json:
         output.print_json(record)
     else:
@@ -120,10 +100,7 @@ def get(
 @expand_options
 def list_resources(page_options: ResourceListOptions, options: CallerOptions) -> None:
     """List resources by id, without their secret texts."""
-    from knowhub.web.schemas.resources import ResourceListParams
-
-    params = parse_model(ResourceListParams, asdict(page_options))
-    page = run_on_hub(options, lambda hub, ctx: hub.resources.page(ctx, params.query()))
+    page = run_route(options, "resources.list_resources", asdict(page_options))
     columns: dict[str, Callable[[Mapping[str, Any]], object]] = {
         "id": lambda record: record["id"],
         "type": lambda record: record["content_type"],
@@ -132,7 +109,7 @@ def list_resources(page_options: ResourceListOptions, options: CallerOptions) ->
         "sealed": lambda record: record["has_secure_body"],
         "expires": lambda record: f"{record['expires_at'] or ''}{' (expired)' if record['expired'] else ''}",
     }
-    output.print_page(page.records, columns, page.next_after, as_json=options.as_json)
+    output.print_page(page["results"], columns, page["next_cursor"], as_json=options.as_json)
 
 
 @app.command("delete")
@@ -143,14 +120,6 @@ def delete(
     erase: Annotated[bool, typer.Option("--erase", help="Erase it for good, with the key of its secret text.")] = False,
 ) -> None:
     """Delete a resource. The deletion can be undone, unless it was erased."""
-    from knowhub.resources.decisions import check_resource_id
-
-    async def work(hub: Hub, ctx: RequestContext) -> str:
-        if erase:
-            return (await hub.operations.erasure.erase(ctx, RESOURCES, check_resource_id(resource_id))).operation_id
-        return await hub.resources.delete(ctx, check_resource_id(resource_id))
-
-    operation_id = run_on_hub(options, work)
+    deleted = run_route(options, "resources.delete_resource", {"erase": erase}, {"resource_id": resource_id})
     line = f"{'erased' if erase else 'deleted'}  {resource_id}"
-    undo = None if erase else operation_id
-    output.print_answer({"operation_id": operation_id}, line, as_json=options.as_json, undo=undo)
+    output.print_answer(deleted, line, as_json=options.as_json, undo=None if erase else deleted["operation_id"])

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from knowhub.cli import output
-from knowhub.cli.hub_access import load_settings, run_on_hub
+from knowhub.cli.hub_access import load_settings, run_route
 from knowhub.cli.options import CommonOptions, expand_options
-
-if TYPE_CHECKING:
-    from knowhub.bootstrap import Hub
-    from knowhub.core.request_context import RequestContext
-    from knowhub.core.store_results import SnapshotEntry
 
 app = typer.Typer(help="Back up everything in one file, and restore it.", no_args_is_help=True)
 
@@ -25,29 +20,22 @@ Timestamp = Annotated[str, typer.Argument(metavar="TS", help="The snapshot, such
 @expand_options
 def create(options: CommonOptions) -> None:
     """Create a snapshot of everything that is saved. A server may be running."""
-    from knowhub.web.views import make_snapshot_view
-
-    entry = run_on_hub(options, lambda hub, _: hub.operations.snapshots.create())
-    line = f"snapshot {entry.ts}: {entry.size} bytes in {entry.path}"
-    output.print_answer(make_snapshot_view(entry), line, as_json=options.as_json)
+    snapshot = run_route(options, "upkeep.create_snapshot")
+    line = f"snapshot {snapshot['ts']}: {snapshot['bytes']} bytes in {snapshot['path']}"
+    output.print_answer(snapshot, line, as_json=options.as_json)
 
 
 @app.command("list")
 @expand_options
 def list_snapshots(options: CommonOptions) -> None:
     """List the snapshots, the newest first."""
-    from knowhub.web.views import make_snapshot_view
-
-    async def work(hub: Hub, _: RequestContext) -> list[SnapshotEntry]:
-        return list(await hub.operations.snapshots.entries())
-
-    entries = run_on_hub(options, work)
+    listed = run_route(options, "upkeep.list_snapshots")
     if options.as_json:
-        output.print_json({"results": [make_snapshot_view(entry) for entry in entries], "count": len(entries)})
+        output.print_json(listed)
         return
     rows = [
-        (entry.ts, entry.size, entry.created_at or "", entry.last_seq, entry.problem or entry.reason or "")
-        for entry in entries
+        (item["ts"], item["bytes"], item["created_at"] or "", item["last_seq"], item["problem"] or item["reason"] or "")
+        for item in listed["results"]
     ]
     output.print_table(("ts", "bytes", "created", "operation", "reason"), rows)
 
@@ -56,26 +44,22 @@ def list_snapshots(options: CommonOptions) -> None:
 @expand_options
 def delete(ts: Timestamp, options: CommonOptions) -> None:
     """Delete a snapshot. This cannot be undone."""
-
-    async def work(hub: Hub, _: RequestContext) -> None:
-        await hub.operations.snapshots.delete(ts)
-
-    run_on_hub(options, work)
-    output.print_answer({"ts": ts, "deleted": True}, f"deleted snapshot {ts}", as_json=options.as_json)
+    deleted = run_route(options, "upkeep.delete_snapshot", in_path={"ts": ts})
+    output.print_answer(deleted, f"deleted snapshot {ts}", as_json=options.as_json)
 
 
 @app.command("restore")
 @expand_options
 def restore(ts: Timestamp, options: CommonOptions) -> None:
     """Restore a snapshot. The present state is saved in another snapshot, and the restore can be undone."""
-    from knowhub.web.views import make_restore_view
-
-    result = run_on_hub(options, lambda hub, ctx: hub.operations.snapshots.restore(ctx, ts))
-    lines = [f"restored {result.restored} rows and removed {result.removed}, as of snapshot {ts}"]
-    lines += [f"{name} {row_id} was erased after the snapshot, and stays erased" for name, row_id in result.erased]
-    if result.safety_snapshot is not None:
-        lines.append(f"the state before the restore is in snapshot {result.safety_snapshot}")
-    output.print_answer(make_restore_view(result), *lines, as_json=options.as_json, undo=result.restore_id)
+    done = run_route(options, "upkeep.restore_snapshot", in_path={"ts": ts})
+    lines = [f"restored {done['restored']} rows and removed {done['removed']}, as of snapshot {ts}"]
+    lines += [
+        f"{row['collection']} {row['id']} was erased after the snapshot, and stays erased" for row in done["erased"]
+    ]
+    if done["safety_snapshot"] is not None:
+        lines.append(f"the state before the restore is in snapshot {done['safety_snapshot']}")
+    output.print_answer(done, *lines, as_json=options.as_json, undo=done["restore_id"])
 
 
 @app.command("unpack")

@@ -83,7 +83,7 @@ def create_app(settings: Settings, hub: Hub | None = None) -> FastAPI:
     error_responses.install(app, [route for route in app.routes if isinstance(route, StarletteRoute)])
     openapi.install(app, _GROUPS)
     _guard(app, settings, hub.clock if hub else SystemClock())
-    app.add_middleware(RequestIdMiddleware, ids=RandomIds(), metrics=metrics)
+    app.add_middleware(RequestIdMiddleware, ids=RandomIds(), observe=metrics.observe)
     return app
 
 

@@ -1,12 +1,12 @@
 """API keys: they are checked before every route, and give a request its context."""
 
 import structlog
-from fastapi import Request
+from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from knowhub.bootstrap import Hub
 from knowhub.core.errors import Forbidden, KnowHubError
-from knowhub.core.request_context import RequestContext
+from knowhub.core.request_context import RequestContext, share_nothing_by_default
 from knowhub.identity.decisions import context_for
 from knowhub.identity.model import AuthenticatedCaller
 from knowhub.web.middleware import answer_problem
@@ -82,6 +82,12 @@ def context_of(request: Request, ids: CallerIds) -> RequestContext:
             raise Forbidden("this route knows of no caller; it answers nothing that is anybody's")
         return ids.context(hub.default_owner)
     return context_for(caller, ids.get_ids(), ids.account if "account" in ids.model_fields_set else None)
+
+
+def make_local_context(hub: Hub, ids: CallerIds) -> RequestContext:
+    """Return the caller on the machine itself. Where keys are required, it shares nothing by default."""
+    ctx = ids.context(hub.default_owner)
+    return ctx if hub.settings.auth == "none" else share_nothing_by_default(ctx)
 
 
 def is_maintainer(request: Request) -> bool:

@@ -8,14 +8,15 @@ from typing import Any
 
 import orjson
 import structlog
-from fastapi import FastAPI, Request
-from fastapi.exceptions import RequestValidationError
+from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Match, Route
 
 from knowhub.core import errors
 from knowhub.web.browsers import Headers, headers_of
+from knowhub.web.parsing import InvalidRequest
 
 _log = structlog.get_logger("knowhub.web")
 
@@ -59,7 +60,7 @@ def title_of(status: int) -> str:
     return _TITLES.get(status, HTTPStatus(status).phrase)
 
 
-def install(app: FastAPI, routes: Sequence[Route]) -> None:
+def install(app: Starlette, routes: Sequence[Route]) -> None:
     """Have `app` answer every failure as a problem; `routes` are all that it has."""
 
     async def handle_known(request: Request, error: Exception) -> Response:
@@ -74,9 +75,9 @@ def install(app: FastAPI, routes: Sequence[Route]) -> None:
         return _response(request, status, kind, error.detail, extra, headers)
 
     async def invalid(request: Request, error: Exception) -> Response:
-        assert isinstance(error, RequestValidationError)  # noqa: S101 -- as above
-        found = [_field_error(item) for item in error.errors()]
-        if any(item["type"] == "json_invalid" for item in error.errors()):
+        assert isinstance(error, InvalidRequest)  # noqa: S101 -- as above
+        found = [_field_error(item) for item in error.errors]
+        if any(item["type"] == "json_invalid" for item in error.errors):
             return _response(request, 400, "malformed-json", "the body is not JSON", {"errors": found})
         named = "; ".join(f"{item['field']}: {item['message']}" for item in found[:5])
         return _response(request, 422, "invalid-input", named, {"errors": found})
@@ -100,7 +101,7 @@ def install(app: FastAPI, routes: Sequence[Route]) -> None:
         )
 
     app.add_exception_handler(errors.KnowHubError, handle_known)
-    app.add_exception_handler(RequestValidationError, invalid)
+    app.add_exception_handler(InvalidRequest, invalid)
     app.add_exception_handler(HTTPException, http)
     app.add_exception_handler(Exception, handle_unexpected)
 

@@ -5,11 +5,11 @@ FastAPI's own parsing of bodies and queries costs as much as the rest of a reque
 
 import asyncio
 import json
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
 import orjson
-from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ValidationError
 
 from knowhub.core.errors import InvalidInput
@@ -17,6 +17,15 @@ from knowhub.web.json_text import PARSED_WHOLE, parse_json
 from knowhub.web.schemas.parts import CommaSeparated
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
+
+
+class InvalidRequest(Exception):
+    """A body or a query that does not fit its model; `errors` are as pydantic lists them."""
+
+    def __init__(self, errors: Sequence[Mapping[str, Any]]) -> None:
+        super().__init__(f"{len(errors)} fields are wrong")
+        self.errors = errors
+
 
 # A larger body is parsed in a thread.
 _PARSED_AT_ONCE = 64 * 1024
@@ -31,7 +40,7 @@ _MAX_LISTED = 1000
 
 
 async def parse_body(raw: bytes, model: type[ModelT]) -> ModelT:
-    """Parse a JSON body into its model; no body at all is an empty object. Raises RequestValidationError.
+    """Parse a JSON body into its model; no body at all is an empty object. Raises InvalidRequest.
 
     A large body is parsed in a thread, so that other requests are answered meanwhile.
     """
@@ -43,7 +52,7 @@ async def parse_body(raw: bytes, model: type[ModelT]) -> ModelT:
 def parse_query(raw: bytes, model: type[ModelT]) -> ModelT:
     """Parse a query into its model; a list may come as several parameters of one name.
 
-    Raises RequestValidationError, and InvalidInput for a second value of a parameter that is no list.
+    Raises InvalidRequest, and InvalidInput for a second value of a parameter that is no list.
     """
     pairs: dict[str, str] = {}
     for name, value in _split_query(raw) if raw else ():
@@ -115,8 +124,8 @@ def _parse_loosely(raw: bytes) -> Any:  # noqa: ANN401 -- any JSON value
         raise _malformed(problem) from None
 
 
-def _malformed(problem: ValueError) -> RequestValidationError:
-    return RequestValidationError([{"type": "json_invalid", "loc": ("body",), "msg": str(problem), "input": {}}])
+def _malformed(problem: ValueError) -> InvalidRequest:
+    return InvalidRequest([{"type": "json_invalid", "loc": ("body",), "msg": str(problem), "input": {}}])
 
 
 def _integer(digits: str) -> int:
@@ -124,8 +133,8 @@ def _integer(digits: str) -> int:
     return int(digits[:32])
 
 
-def _invalid(place: str, problem: ValidationError) -> RequestValidationError:
+def _invalid(place: str, problem: ValidationError) -> InvalidRequest:
     if problem.error_count() > _MAX_LISTED:
         message = f"{problem.error_count()} fields are wrong; send fewer, to have each of them named"
-        return RequestValidationError([{"type": "too_many_errors", "loc": (place,), "msg": message}])
-    return RequestValidationError([{**error, "loc": (place, *error["loc"])} for error in problem.errors()])
+        return InvalidRequest([{"type": "too_many_errors", "loc": (place,), "msg": message}])
+    return InvalidRequest([{**error, "loc": (place, *error["loc"])} for error in problem.errors()])

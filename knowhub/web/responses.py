@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 import orjson
-from fastapi import Response
+from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from knowhub.core.clock import iso
@@ -30,6 +30,10 @@ class JsonText(Response):
             *((name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in (headers or {}).items()),
         ]
 
+    def read(self) -> bytes:
+        """Return the text."""
+        return bytes(self.body)
+
 
 class JsonTextParts(JsonText):
     """A long answer that is JSON text in parts. They are sent one after another: joining 16 MiB takes 30 ms."""
@@ -38,6 +42,10 @@ class JsonTextParts(JsonText):
         super().__init__(b"", status, headers)
         self._parts = parts
         self.raw_headers[1] = (b"content-length", b"%d" % sum(map(len, parts)))
+
+    def read(self) -> bytes:
+        """Return the whole text."""
+        return b"".join(self._parts)
 
     async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
         """Send the parts, short ones together."""

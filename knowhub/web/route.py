@@ -4,22 +4,23 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, ClassVar, Final, Self, TypedDict, TypeVar, Unpack, get_args
+from typing import Any, ClassVar, Final, Self, TypeAlias, TypedDict, TypeVar, Unpack, get_args
 from urllib.parse import unquote
 
-from fastapi import Request, Response
 from pydantic import BaseModel
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import Match
 from starlette.routing import Route as StarletteRoute
 from starlette.types import Receive, Scope, Send
 
 from knowhub.bootstrap import Hub
-from knowhub.core.errors import InvalidInput, Unavailable
+from knowhub.core.errors import Forbidden, InvalidInput, Unavailable
 from knowhub.core.operation import IdempotencyKey
 from knowhub.core.permissions import check_can_maintain
 from knowhub.core.request_context import RequestContext
 from knowhub.operations.jobs import Job, JobStatus
-from knowhub.web.auth import context_of
+from knowhub.web.auth import context_of, make_local_context
 from knowhub.web.parsing import parse_body, parse_query
 from knowhub.web.request_guard import BODY, BODY_HASH
 from knowhub.web.responses import answer_json, answer_write
@@ -37,27 +38,40 @@ _DEFAULT_IDS: Final = CallerIds()
 
 
 class Call:
-    """A request at its route: the hub, the ids of the caller that it names, and the caller."""
+    """A request at its route: the hub, the ids of the caller that it names, and the caller.
+
+    Without a `request` it comes from a program on the same machine, such as the command line, which needs no key.
+    """
 
     # What a route takes whose function has neither `sent` nor `params`: models of the body and of the query.
     models: ClassVar[tuple[type[BaseModel] | None, type[BaseModel]]] = (None, CallerIds)
 
-    def __init__(self, request: Request, ids: CallerIds) -> None:
+    def __init__(self, hub: Hub, ids: CallerIds, request: Request | None = None) -> None:
         self.request = request
-        self.hub: Hub = request.app.state.hub
+        self.hub = hub
         self.ids = ids
-        self.ctx = context_of(request, ids)
+        self.ctx = make_local_context(hub, ids) if request is None else context_of(request, ids)
 
     def with_ids(self, ids: CallerIds) -> Self:
         """Return the same request with other ids of a caller. Raises Forbidden."""
-        return type(self)(self.request, ids)
+        return type(self)(self.hub, ids, self.request)
+
+    def require_request(self) -> Request:
+        """Return the request. Raises Forbidden where there is none."""
+        if self.request is None:
+            raise Forbidden("this route answers requests over HTTP only")
+        return self.request
+
+    def get_header(self, name: str) -> str | None:
+        """Return a header of the request."""
+        return None if self.request is None else self.request.headers.get(name)
 
 
 class Upkeep(Call):
     """A request of someone who may do upkeep, for which everybody else gets 403."""
 
-    def __init__(self, request: Request, ids: CallerIds) -> None:
-        super().__init__(request, ids)
+    def __init__(self, hub: Hub, ids: CallerIds, request: Request | None = None) -> None:
+        super().__init__(hub, ids, request)
         check_can_maintain(self.ctx)
 
 
@@ -69,8 +83,8 @@ class Write(Call):
     @property
     def key(self) -> IdempotencyKey | None:
         """The `Idempotency-Key` with the hash of body and query. Raises InvalidInput."""
-        key = self.request.headers.get("idempotency-key")
-        if key is None:
+        key = self.get_header("idempotency-key")
+        if key is None or self.request is None:
             return None
         if not 0 < len(key) <= _MAX_KEY_CHARS:
             raise InvalidInput.of("Idempotency-Key", f"must have 1 to {_MAX_KEY_CHARS} characters")
@@ -96,7 +110,7 @@ class Edit(Write):
     def version(self) -> int | None:
         """The version in `If-Match` or in the body; None accepts any version. Raises InvalidInput."""
         in_body: int | None = getattr(self.ids, "version", None)
-        header = self.request.headers.get("if-match")
+        header = self.get_header("if-match")
         if header is None or header.strip() == "*":
             return in_body
         match = _ENTITY_TAG.match(header.strip())
@@ -120,6 +134,16 @@ class TextAnswer:
 
     description: str
     media_types: tuple[str, ...]
+
+
+Given: TypeAlias = tuple[BaseModel | None, BaseModel | None, bytes]
+"""What the body and the query hold, and the body as it was sent."""
+
+
+def find_caller_ids(given: Given) -> CallerIds:
+    """Return the ids of the caller in a body, or in a query."""
+    sent, params, _ = given
+    return sent if isinstance(sent, CallerIds) else params if isinstance(params, CallerIds) else _DEFAULT_IDS
 
 
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Awaitable[Response]])
@@ -164,7 +188,7 @@ class Route(StarletteRoute):
         taken = endpoint.__annotations__
         self.call: type[Call] | None = taken.get("call")
         self.takes_lines = "lines" in taken
-        self._given = tuple(name for name in ("sent", "params", "lines") if name in taken)
+        self.given = tuple(name for name in ("sent", "params", "lines") if name in taken)
         either = get_args(taken.get("sent"))
         if self.call is not None and not {"sent", "params"} & taken.keys():
             either = self.call.models
@@ -172,8 +196,8 @@ class Route(StarletteRoute):
         self.query: type[BaseModel] | None
         self.body, self.query = either or (taken.get("sent"), taken.get("params"))
         # The model of a query beside a body; without it a body is sent instead of the query.
-        self._beside_body: type[BaseModel] | None = taken.get("params")
-        self._is_either = bool(either) and self.body is not None
+        self.beside_body: type[BaseModel] | None = taken.get("params") if self.body is not None else None
+        self.is_either = bool(either) and self.body is not None
         self._beginning = path.partition("{")[0]
         self.app = self._answer
 
@@ -197,17 +221,21 @@ class Route(StarletteRoute):
         if self.call is None:
             response = await self.endpoint(request)
         else:
-            sent, params, lines = await self._parse(request)
-            ids = sent if isinstance(sent, CallerIds) else params if isinstance(params, CallerIds) else _DEFAULT_IDS
-            given = {"sent": sent, "params": params, "lines": lines}
-            named = {name: given[name] for name in self._given}
-            response = await self.endpoint(self.call(request, ids), **named, **scope["path_params"])
+            given = await self._parse(request)
+            call = self.call(scope["app"].state.hub, find_caller_ids(given), request)
+            response = await self.run(call, given, scope["path_params"])
         await response(scope, receive, send)
 
-    async def _parse(self, request: Request) -> tuple[BaseModel | None, BaseModel | None, bytes]:
+    def run(self, call: Call, given: Given, in_path: Mapping[str, str]) -> Awaitable[Response]:
+        """Do what the route is for, and return the answer. Raises KnowHubError."""
+        values = {"sent": given[0], "params": given[1], "lines": given[2]}
+        answer: Awaitable[Response] = self.endpoint(call, **{name: values[name] for name in self.given}, **in_path)
+        return answer
+
+    async def _parse(self, request: Request) -> Given:
         """Return what the body and the query hold, and the body as it was sent.
 
-        Raises RequestValidationError and InvalidInput.
+        Raises InvalidRequest and InvalidInput.
         """
         raw, query = request.scope.get(BODY, b""), request.scope["query_string"]
         if self.body is None:
@@ -215,12 +243,12 @@ class Route(StarletteRoute):
                 # A caller named in the body would be ignored, and another one would act.
                 raise InvalidInput.of("body", "is not read here; send its fields as query parameters")
             return None, parse_query(query, self.query) if self.query else None, raw
-        if self._is_either and not raw and self.query:
-            return parse_query(query, self.query), self._beside_body() if self._beside_body else None, raw
-        if query and self._beside_body is None:
+        if self.is_either and not raw and self.query:
+            return parse_query(query, self.query), self.beside_body() if self.beside_body else None, raw
+        if query and self.beside_body is None:
             raise InvalidInput.of("query", "takes no parameters here; send them as fields of the body")
         sent = await parse_body(raw, self.body)
-        return sent, parse_query(query, self._beside_body) if self._beside_body else None, raw
+        return sent, parse_query(query, self.beside_body) if self.beside_body else None, raw
 
 
 class Routes(list[Route]):

@@ -192,6 +192,7 @@ def make_report_view(report: Report) -> dict[str, Any]:
     return view_of(
         AuditAnswer,
         report,
+        junk_rate=report.junk_rate,
         searches_known_since=iso(report.searches_known_since),
         count=len(report.findings),
         truncated=report.is_truncated,

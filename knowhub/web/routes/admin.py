@@ -1,6 +1,6 @@
 """API keys: for the root key, and in their account for its admins."""
 
-from fastapi import Response
+from starlette.responses import Response
 
 from knowhub.web.responses import answer_list, answer_write
 from knowhub.web.route import Call, Routes, Write

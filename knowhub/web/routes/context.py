@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from urllib.parse import quote
 
-from fastapi import Response
+from starlette.responses import Response
 
 from knowhub.context import uri
 from knowhub.context.model import NODES, PARTS

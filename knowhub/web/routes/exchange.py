@@ -7,8 +7,7 @@ import tarfile
 from collections.abc import AsyncIterator, Iterator, Sequence
 
 import orjson
-from fastapi import Response
-from fastapi.responses import StreamingResponse
+from starlette.responses import Response, StreamingResponse
 
 from knowhub.knowledge.exchange import workspace_files
 from knowhub.web.json_text import json_limits

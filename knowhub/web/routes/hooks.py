@@ -2,7 +2,7 @@
 
 from pathlib import PurePath
 
-from fastapi import Response
+from starlette.responses import Response
 
 from knowhub.core.errors import InvalidInput, NotFound
 from knowhub.web.hooks.capture import SentTranscript
@@ -38,7 +38,7 @@ async def run_hook(call: Call, sent: HookPayload, params: HookParams, host: str,
     The body is what the host sends; unknown fields are ignored. The address names the caller where no keys are used.
     """
     del params
-    hooks: HookService = call.request.app.state.hooks
+    hooks: HookService = call.require_request().app.state.hooks
     done = await hooks.run(call.ctx, _read_call(call, sent, *_find_event(host, event)))
     headers = {} if done.operation_id is None else {"X-Operation-Id": done.operation_id}
     return answer_json(done.body, headers=headers)
@@ -85,7 +85,7 @@ def _read_transcript(call: Call, sent: HookPayload) -> SentTranscript:
     if sent.transcript_path is None:
         # The host keeps no transcript of this session.
         return SentTranscript(lines="")
-    client = call.request.client
+    client = call.require_request().client
     if client is None or not is_loopback(client.host):
         raise InvalidInput.of("transcript_path", _NOT_LOCAL)
     return SentTranscript(sent.transcript_path)

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import orjson
-from fastapi import Response
+from starlette.responses import Response
 
 from knowhub.keywords.model import INFOS, LinkRequest, NewInfo
 from knowhub.web.responses import (

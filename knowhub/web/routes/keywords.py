@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from fastapi import Response
+from starlette.responses import Response
 
 from knowhub.core.errors import InvalidInput, NotFound
 from knowhub.core.permissions import check_can_maintain

@@ -5,7 +5,7 @@ from typing import Any
 from urllib.parse import quote
 
 import orjson
-from fastapi import Response
+from starlette.responses import Response
 
 from knowhub.core.owned_rows import SavedRow
 from knowhub.core.permissions import check_can_maintain

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fastapi import Response
+from starlette.responses import Response
 
 from knowhub.core.clock import iso
 from knowhub.operations.model import OperationEntry

@@ -2,7 +2,7 @@
 
 from urllib.parse import quote
 
-from fastapi import Response
+from starlette.responses import Response
 
 from knowhub.resources.decisions import check_resource_id
 from knowhub.resources.model import RESOURCES

@@ -6,7 +6,8 @@ from functools import partial
 from importlib.metadata import version
 from typing import Any
 
-from fastapi import Request, Response
+from starlette.requests import Request
+from starlette.responses import Response
 
 from knowhub.bootstrap import Hub
 from knowhub.core.clock import iso

@@ -315,7 +315,7 @@ class RecordFilters(CallerIds):
         )
         for name, value in (self.model_extra or {}).items():
             tag = name.removeprefix(_TAG)
-            if tag == name or not isinstance(value, str):
+            if tag == name:
                 raise InvalidInput.of(name, "there is no such parameter; a tag is asked for by tag.<name>=value")
             filters.append(frozenset(tag_facets({tag: value})))
         return filters

@@ -235,7 +235,8 @@ class Problem(BaseModel):
 class Answer(BaseModel):
     """A successful answer, or a part of one: no field is undeclared."""
 
-    model_config = ConfigDict(extra="forbid")
+    # Built when the document is: a start, and a command, need none of them.
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
 
 class Page(Answer, Generic[RowT]):
@@ -248,6 +249,8 @@ class Page(Answer, Generic[RowT]):
 
 class OperationAnswer(BaseModel):
     """The operation that a write made; null when it changed nothing."""
+
+    model_config = ConfigDict(defer_build=True)
 
     operation_id: str | None
 
