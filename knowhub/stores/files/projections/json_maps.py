@@ -1,7 +1,6 @@
 """indexes/*.json: maps of the keyword tree, for people and tools to read. The server reads none of them."""
 
 import asyncio
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, Final
@@ -10,30 +9,20 @@ from knowhub.core.projection import CheckResult
 from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.projections.log_projection import Checkpoint, DerivedFiles, ProjectionLog
-from knowhub.stores.files.projections.map_files import (
-    INFOS,
-    LINKS,
-    MAP_NAMES,
-    NODES,
-    TEMPORARY,
-    compare_maps,
-    map_plan,
-    write_maps,
-)
+from knowhub.stores.files.projections.map_files import MAP_NAMES, TEMPORARY, TREE_FILES, compare_maps, write_maps
 from knowhub.stores.files.projections.record_files import RecordFiles
 from knowhub.stores.files.subprocess_runner import SubprocessRunner
 
 _REST_FACTOR: Final = 50
 _SMALL_BYTES: Final = 2 * 1024 * 1024
-_TREE_FILES: Final = (NODES, INFOS, LINKS)
 
 
 class JsonMaps(DerivedFiles):
     """Writes the maps of an account again when its record files have grown. They are made of the record files alone.
 
-    The checkpoint is that of the record files, and its lengths are also those of the maps. Large maps are written less
-    often: after each round it rests for fifty times as long as the round took, and for `interval_s` at least. An
-    interval of 0 knows no rest. Where there are no record files, maps are removed.
+    The checkpoint is that of the record files. Large maps are written less often: after each round it rests for fifty
+    times as long as the round took, and for `interval_s` at least. An interval of 0 knows no rest. Where there are no
+    record files, maps are removed.
     """
 
     layout: ClassVar[int] = 1
@@ -66,22 +55,23 @@ class JsonMaps(DerivedFiles):
         if self._records is None:
             self.discard()
             return
-        source, checkpoint = self._records.checkpoint(), self.checkpoint()
-        if not _is_before(checkpoint, source):
+        source, made_of = self._records.checkpoint(), self.checkpoint()
+        if not _is_before(made_of, source):
             if self._list_files():
                 # At once: the maps may contain what was erased.
                 self.request_rebuild()
-            checkpoint = replace(source, seq=-1, lengths={})
-        if not self._records.fits(source) or checkpoint.seq == source.seq:
+            made_of = Checkpoint("", -1, "", 0)
+        if not self._records.fits(source) or made_of.seq == source.seq:
             return
-        stale = [folder for folder in _tree_folders(source.lengths) if self._is_stale(folder, checkpoint, source)]
-        if not self._is_due(sum(_size(folder, source.lengths) for folder in stale)):
+        sizes = _tree_sizes(source)
+        stale = [folder for folder, size in sizes.items() if size != _tree_sizes(made_of).get(folder)]
+        if not self._is_due(sum(sizes[folder] for folder in stale)):
             return
         began = _now()
         for folder in stale:
-            await self._write(folder, checkpoint, source)
+            await self._write(folder, source, sizes[folder])
         self._files.make_folder(self._folder)
-        await self._save(replace(source, lengths=checkpoint.lengths, layout=self.layout))
+        await self._save(replace(source, layout=self.layout))
         if self._interval_s:
             self._due_at = _now() + max(self._interval_s, _REST_FACTOR * (_now() - began))
 
@@ -97,22 +87,23 @@ class JsonMaps(DerivedFiles):
             return CheckResult(None, fits=not is_there, is_empty=not is_there)
         source = self._records.checkpoint()
         if not checkpoint.layout:
-            return CheckResult(None, fits=not is_there, is_empty=not is_there and not _tree_folders(source.lengths))
+            return CheckResult(None, fits=not is_there, is_empty=not is_there and not _tree_sizes(source))
         if not self._records.fits(source) or not _is_before(checkpoint, source):
             return CheckResult(checkpoint.seq, fits=False)
-        wrong = []
-        for folder in _tree_folders(checkpoint.lengths):
-            differing = compare_maps(self._files, map_plan(self._directory, folder, checkpoint.lengths))
-            wrong += [f"{self._folder.name}/{folder}{name}" for name in differing]
+        wrong = [
+            f"{self._folder.name}/{folder}{name}"
+            for folder in _tree_sizes(checkpoint)
+            for name in compare_maps(self._files, self._directory, folder, checkpoint.lengths)
+        ]
         return CheckResult(checkpoint.seq, differences=wrong, summary="as the record files say")
 
     def finish(self) -> None:
         """Write small maps at the next call, whether it is time or not."""
         self._is_last = True
 
-    async def _write(self, folder: str, checkpoint: Checkpoint, source: Checkpoint) -> None:
+    async def _write(self, folder: str, source: Checkpoint, size: int) -> None:
         arguments = {"account": folder, "lengths": source.lengths}
-        if _size(folder, source.lengths) > _SMALL_BYTES:
+        if size > _SMALL_BYTES:
             await self._run_subprocess("write_maps", self._directory.root, arguments)
         else:
             # A process costs more than so little work.
@@ -120,17 +111,6 @@ class JsonMaps(DerivedFiles):
         for name in MAP_NAMES:
             path = self._folder / folder / name
             self._files.rename(path.with_name(f"{name}{TEMPORARY}"), path)
-            checkpoint.lengths[folder + name] = self._size_of(folder + name)
-        checkpoint.lengths.update({name: source.lengths.get(name, 0) for name in _names(folder)})
-
-    def _is_stale(self, folder: str, checkpoint: Checkpoint, source: Checkpoint) -> bool:
-        known = checkpoint.lengths
-        has_grown = any(known.get(name, 0) != source.lengths.get(name, 0) for name in _names(folder))
-        return has_grown or any(self._size_of(folder + name) != known.get(folder + name) for name in MAP_NAMES)
-
-    def _size_of(self, name: str) -> int:
-        found = self._files.lstat(self._folder / name)
-        return -1 if found is None else found.st_size
 
     def _is_due(self, size: int) -> bool:
         now = _now()
@@ -144,32 +124,20 @@ class JsonMaps(DerivedFiles):
         return [path for folder in folders for pattern in patterns for path in sorted(folder.glob(pattern))]
 
 
-def _is_before(checkpoint: Checkpoint, source: Checkpoint) -> bool:
+def _is_before(made_of: Checkpoint, source: Checkpoint) -> bool:
     """Return whether maps were made from an earlier state of the same record files, or from this one."""
-    return (
-        (checkpoint.log_id, checkpoint.base, checkpoint.erases) == (source.log_id, source.base, source.erases)
-        and checkpoint.layout > 0
-        and checkpoint.seq <= source.seq
-        and all(
-            source.lengths.get(name, 0) >= checkpoint.lengths.get(name, 0)
-            for folder in _tree_folders(checkpoint.lengths)
-            for name in _names(folder)
-        )
-    )
+    same = (made_of.log_id, made_of.base, made_of.erases) == (source.log_id, source.base, source.erases)
+    return same and made_of.layout > 0 and made_of.seq <= source.seq
 
 
-def _tree_folders(lengths: Mapping[str, int]) -> list[str]:
-    """Return the folders in which record files of a tree are, each with its slash."""
-    folders = {name.rpartition("/") for name in lengths if name.rpartition("/")[2] in _TREE_FILES}
-    return sorted({folder + slash for folder, slash, _ in folders})
-
-
-def _names(folder: str) -> list[str]:
-    return [folder + name for name in _TREE_FILES]
-
-
-def _size(folder: str, lengths: Mapping[str, int]) -> int:
-    return sum(lengths.get(name, 0) for name in _names(folder))
+def _tree_sizes(checkpoint: Checkpoint) -> dict[str, int]:
+    """Return the size of the record files of each tree, by their folder with its slash."""
+    sizes: dict[str, int] = {}
+    for path, length in checkpoint.lengths.items():
+        folder, slash, name = path.rpartition("/")
+        if name in TREE_FILES:
+            sizes[folder + slash] = sizes.get(folder + slash, 0) + length
+    return sizes
 
 
 def _now() -> float:
