@@ -60,12 +60,16 @@ class LogPosition:
         return self.log_id == log.log_id and self.seq <= log.last_seq and self.checksum == log.checksum(self.seq)
 
 
-class Projection(Protocol):
-    """What the leader process of a data directory keeps up to date with the log."""
+class FollowsErases(Protocol):
+    """Data beside the log, and up to which erase it is right."""
 
     @property
     def erase_seq(self) -> int | None:
         """The number of the newest erase that it knows of; None where nothing is on disk. Raises OSError."""
+
+
+class Projection(FollowsErases, Protocol):
+    """What the leader process of a data directory keeps up to date with the log."""
 
     async def catch_up(self) -> None:
         """Apply the operations that it lacks; rebuild it where it does not fit the log. Raises OSError, KnowHubError.

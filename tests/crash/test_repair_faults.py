@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from knowhub.stores.files.doctor.log_contents import ReadOnlyLock
 from knowhub.stores.files.filesystem import RealFileSystem
+from knowhub.stores.files.lock import LockFile
 from tests.builders import open_files
 from tests.crash.mended_logs import (
     ALL,
@@ -99,7 +99,7 @@ async def test_a_segment_that_a_broken_off_repair_has_made_anew_is_not_believed_
 
         if any((folder / "change_log").glob(f"{vanished.stem}*")):
             made += 1
-            lock = ReadOnlyLock(RealFileSystem(), folder / "LOCK")
+            lock = LockFile(RealFileSystem(), folder / "LOCK", is_read_only=True)
             assert not lock.is_trusted(inode)
             lock.close()
     assert made > 2

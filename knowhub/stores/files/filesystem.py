@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
-from knowhub.core.errors import KnowHubError, StorageFull, Unavailable
+from knowhub.core.errors import StorageFull, Unavailable
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _NO_FOLDER = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
@@ -197,11 +197,15 @@ def create_file(files: FileSystem, path: Path) -> Iterator[FileWriter]:
         files.close(descriptor)
 
 
-def failure_of(problem: OSError, outcome: str) -> KnowHubError:
-    """Return the error to answer for an OSError; `outcome` says what it means for the caller."""
-    if problem.errno in NO_ROOM:
-        return StorageFull(f"the disk is full: {outcome}")
-    return Unavailable(f"{problem}: {outcome}")
+@contextmanager
+def translate_errors(outcome: str) -> Iterator[None]:
+    """Raise StorageFull or Unavailable in the place of an OSError; `outcome` says what it means for the caller."""
+    try:
+        yield
+    except OSError as problem:
+        if problem.errno in NO_ROOM:
+            raise StorageFull(f"the disk is full: {outcome}") from problem
+        raise Unavailable(f"{problem}: {outcome}") from problem
 
 
 def replace_file(

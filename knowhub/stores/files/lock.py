@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from knowhub.core.errors import Conflict
-from knowhub.stores.files.filesystem import FileSystem, failure_of, write_all
+from knowhub.stores.files.filesystem import FileSystem, translate_errors, write_all
 
 LOCK_BYTES = 4096
 _MAGIC = int.from_bytes(b"KNOWHUB1", "little")
@@ -38,14 +38,23 @@ class Position:
 
 
 class LockFile:
-    """The mapped LOCK of one open data directory."""
+    """The mapped LOCK of one open data directory.
 
-    def __init__(self, files: FileSystem, path: Path) -> None:
+    With `is_read_only` it is neither made nor written: raises ValueError where it is too short.
+    """
+
+    def __init__(self, files: FileSystem, path: Path, *, is_read_only: bool = False) -> None:
         self._files = files
         self._path = path
-        self._descriptor = files.open(path, os.O_RDWR | os.O_CREAT)
-        self._initialize()
-        self._map = mmap.mmap(self._descriptor, LOCK_BYTES)
+        self._descriptor = files.open(path, os.O_RDONLY if is_read_only else os.O_RDWR | os.O_CREAT)
+        if not is_read_only:
+            self._initialize()
+        try:
+            access = mmap.ACCESS_READ if is_read_only else mmap.ACCESS_WRITE
+            self._map = mmap.mmap(self._descriptor, LOCK_BYTES, access=access)
+        except ValueError:
+            files.close(self._descriptor)
+            raise
         self._words = memoryview(self._map).cast("Q")
         self._inode = os.fstat(self._descriptor).st_ino
         self._boot = read_boot_id(files)
@@ -212,13 +221,11 @@ async def lock_folder(files: FileSystem, folder: Path, wait_s: float, refusal: s
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + wait_s
-    try:
+    with translate_errors(f"{folder} could not be used, and nothing was done"):
         if files.inode(folder) is None:
             files.make_folder(folder)
             await asyncio.to_thread(files.sync_folder, folder.parent)
         descriptor = files.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    except OSError as problem:
-        raise failure_of(problem, f"{folder} could not be used, and nothing was done") from problem
     try:
         while not try_flock(descriptor):
             if loop.time() > deadline:

@@ -8,7 +8,7 @@ from typing import Any
 
 from knowhub.core.store_results import CompactionResult
 from knowhub.stores.files.compacting.base_writer import check_base, name_searched_values
-from knowhub.stores.files.filesystem import failure_of
+from knowhub.stores.files.filesystem import translate_errors
 from knowhub.stores.files.group_commit import GroupCommit
 from knowhub.stores.files.lock import Position, lock_folder
 from knowhub.stores.files.log.cursor import LogCursor
@@ -217,11 +217,9 @@ class Compaction:
                 later = [log.active.name(segment) for segment in log.segments() if segment >= base.segment]
                 publish(files, log, LogManifest(base.generation, LogFiles(name, later)), base.segment - 1)
 
-            try:
+            # After an error the log is unchanged, and writing goes on.
+            with translate_errors("the log was not compacted"):
                 await asyncio.to_thread(put_in_force)
-            except OSError as problem:
-                # The log is unchanged, and writing goes on.
-                raise failure_of(problem, "the log was not compacted") from problem
             log.reload()
             position = self._cursor.position
             self._cursor.publish(Position(base.generation, position.segment, position.offset))

@@ -5,9 +5,10 @@ from collections.abc import Iterator
 
 from knowhub.stores.files.data_directory import PUT_LOG_BACK, DataDirectory, find_log_trace
 from knowhub.stores.files.doctor.findings import REPAIR, RESTORE, Finding, Severity, format_ranges, format_size
-from knowhub.stores.files.doctor.log_contents import LogContents, ReadOnlyLock
+from knowhub.stores.files.doctor.log_contents import LogContents
 from knowhub.stores.files.erasing.old_journal import JOURNAL, has_journal
 from knowhub.stores.files.filesystem import FileSystem
+from knowhub.stores.files.lock import LockFile
 from knowhub.stores.files.log.change_log import ChangeLog
 from knowhub.stores.files.log.log_reader import LogBounds
 
@@ -70,7 +71,7 @@ def check_lock(files: FileSystem, directory: DataDirectory, log: ChangeLog) -> t
     Raises ValueError for a file of the log whose name is no number, and OSError.
     """
     try:
-        lock = ReadOnlyLock(files, directory.lock)
+        lock = LockFile(files, directory.lock, is_read_only=True)
     except (FileNotFoundError, ValueError):
         detail = "is missing or too short; the next start makes it, and judges the end of the log from the log alone"
         return Finding(Severity.NOTE, "LOCK", detail), LogBounds.of(log)
@@ -84,7 +85,7 @@ def check_lock(files: FileSystem, directory: DataDirectory, log: ChangeLog) -> t
         lock.close()
 
 
-def _try_acquire(lock: ReadOnlyLock) -> bool:
+def _try_acquire(lock: LockFile) -> bool:
     for _ in range(_LOCK_TRIES):
         if lock.try_acquire():
             return True
@@ -92,7 +93,7 @@ def _try_acquire(lock: ReadOnlyLock) -> bool:
     return False
 
 
-def end_of_log(lock: ReadOnlyLock, log: ChangeLog) -> tuple[Finding, LogBounds]:
+def end_of_log(lock: LockFile, log: ChangeLog) -> tuple[Finding, LogBounds]:
     """Return whether a LOCK that nobody else holds is trusted, and the end of the log. Raises ValueError, OSError."""
     bounds = LogBounds.of(log, lock)
     if bounds.vanished is not None:

@@ -1,17 +1,12 @@
-"""Read a log and LOCK for the doctor. Nothing is created or written."""
+"""Read a log for the doctor. Nothing is created or written."""
 
-import mmap
-import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from knowhub.core.collection import Collections
 from knowhub.core.row_check import RowCheck
 from knowhub.engine.view import AccountView
 from knowhub.stores.files.doctor.keyring_check import SealedRows
-from knowhub.stores.files.filesystem import FileSystem
-from knowhub.stores.files.lock import LOCK_BYTES, LockFile, read_boot_id
 from knowhub.stores.files.log.change_log import ChangeLog, Line
 from knowhub.stores.files.log.log_reader import LogBounds, LogReader
 from knowhub.stores.files.replica import Replica
@@ -77,20 +72,3 @@ class LogContents(Replica):
             self.sealed.add(*row)
             for check in self._row_checks:
                 check.add(*row)
-
-
-class ReadOnlyLock(LockFile):
-    """LOCK mapped for reading: it is neither made nor written. Raises OSError, and ValueError when it is too short."""
-
-    def __init__(self, files: FileSystem, path: Path) -> None:
-        self._files = files
-        self._path = path
-        self._descriptor = files.open(path, os.O_RDONLY)
-        try:
-            self._map = mmap.mmap(self._descriptor, LOCK_BYTES, access=mmap.ACCESS_READ)
-        except ValueError:
-            files.close(self._descriptor)
-            raise
-        self._words = memoryview(self._map).cast("Q")
-        self._inode = os.fstat(self._descriptor).st_ino
-        self._boot = read_boot_id(files)

@@ -10,12 +10,12 @@ from knowhub.core.errors import Conflict, Unavailable
 from knowhub.core.ids import Ids
 from knowhub.stores.files.data_directory import DataDirectory, check_format, check_log
 from knowhub.stores.files.doctor.findings import Finding, Severity
-from knowhub.stores.files.doctor.log_contents import LogContents, ReadOnlyLock
+from knowhub.stores.files.doctor.log_contents import LogContents
 from knowhub.stores.files.doctor.log_repair import quarantine_bytes, repair_log
 from knowhub.stores.files.doctor.projection_check import ProjectionsOf, check_projections
 from knowhub.stores.files.erasing import old_journal
 from knowhub.stores.files.filesystem import FileSystem
-from knowhub.stores.files.lock import LOCK_BYTES, try_flock
+from knowhub.stores.files.lock import LOCK_BYTES, LockFile, try_flock
 from knowhub.stores.files.log.change_log import ChangeLog
 from knowhub.stores.files.log.log_reader import LogBounds
 
@@ -49,12 +49,12 @@ def repair(
 
 
 @contextmanager
-def _alone(files: FileSystem, directory: DataDirectory) -> Iterator[ReadOnlyLock]:
+def _alone(files: FileSystem, directory: DataDirectory) -> Iterator[LockFile]:
     """Hold everything that a running process locks: KEEPER, LOCK, and a segment."""
     with ExitStack() as stack:
         _hold(files, stack, directory.leader_lock, os.O_RDWR | os.O_CREAT)
         _lengthen(files, stack, directory.lock)
-        lock = ReadOnlyLock(files, directory.lock)
+        lock = LockFile(files, directory.lock, is_read_only=True)
         stack.callback(lock.close)
         if not lock.try_acquire():
             raise Conflict(_IN_USE.format(directory.root))
@@ -82,7 +82,7 @@ def _lengthen(files: FileSystem, stack: ExitStack, lock: Path) -> None:
         files.truncate(descriptor, LOCK_BYTES)
 
 
-def _finish_erase(files: FileSystem, directory: DataDirectory, lock: ReadOnlyLock) -> Iterator[Finding]:
+def _finish_erase(files: FileSystem, directory: DataDirectory, lock: LockFile) -> Iterator[Finding]:
     """Finish an interrupted erase, or cancel it, as the next opening would."""
     path = directory.change_log / old_journal.JOURNAL
     try:
@@ -100,7 +100,7 @@ def _finish_erase(files: FileSystem, directory: DataDirectory, lock: ReadOnlyLoc
 
 @contextmanager
 def _read_whole(
-    files: FileSystem, directory: DataDirectory, lock: ReadOnlyLock, collections: Collections
+    files: FileSystem, directory: DataDirectory, lock: LockFile, collections: Collections
 ) -> Iterator[tuple[LogBounds, LogContents]]:
     with closing(ChangeLog(files, directory.change_log)) as log:
         bounds, read = LogBounds.of(log, lock), LogContents(log, collections)
@@ -135,7 +135,7 @@ def _list_unused(files: FileSystem, directory: DataDirectory) -> Iterator[Findin
 def _rebuild(
     files: FileSystem,
     directory: DataDirectory,
-    lock: ReadOnlyLock,
+    lock: LockFile,
     collections: Collections,
     projections: ProjectionsOf,
 ) -> Iterator[Finding]:

@@ -15,7 +15,7 @@ from knowhub.stores.files.batch import Batch, Request
 from knowhub.stores.files.data_directory import SCRATCH
 from knowhub.stores.files.erasing.erase_plan import ErasePlan, erase_from_quarantine, plan_erase
 from knowhub.stores.files.erasing.line_eraser import Target
-from knowhub.stores.files.filesystem import failure_of
+from knowhub.stores.files.filesystem import translate_errors
 from knowhub.stores.files.group_commit import GroupCommit
 from knowhub.stores.files.lock import Position, lock_folder, try_flock, try_lock_folder
 from knowhub.stores.files.log.change_log import ChangeLog
@@ -137,10 +137,8 @@ class Eraser:
 
         # A process that died while it published may have left files that nobody knows.
         self._log.reload()
-        try:
+        with translate_errors("nothing was erased"):
             await asyncio.to_thread(prepare)
-        except OSError as problem:
-            raise failure_of(problem, "nothing was erased") from problem
         if self._cursor.position.offset > _MAX_OPEN_BYTES:
             await self._commits.end_segment()
         return self._cursor.position
@@ -162,10 +160,8 @@ class Eraser:
                 raise
             return rewrite
 
-        try:
+        with translate_errors("nothing was erased"):
             return await asyncio.to_thread(work)
-        except OSError as problem:
-            raise failure_of(problem, "nothing was erased") from problem
 
     def _is_stale(self, rewrite: _Rewrite) -> bool:
         """Return whether something was written about the row since the search. Needs the lock."""
@@ -202,11 +198,9 @@ class Eraser:
             write_version(self._files, log, name, chain(lines, [batch.data()]))
             rewrite.names[number] = name
 
-        try:
+        with translate_errors("nothing was erased"):
             await asyncio.to_thread(write)
             manifest = self._files.open(log.folder / MANIFEST, os.O_RDONLY)
-        except OSError as problem:
-            raise failure_of(problem, "nothing was erased") from problem
         active = log.active.files()
         base = active.base and rewrite.names.get(BASE | active.base.number, active.base)
         segments = [rewrite.names.get(segment.number, segment) for segment in active.segments]
@@ -255,9 +249,8 @@ class Eraser:
 
     def _remove_unused_files(self) -> None:
         try:
-            remove_unused_files(self._files, self._log)
-        except OSError as problem:
-            raise failure_of(problem, "the row is erased, and files that held it could not be removed") from problem
+            with translate_errors("the row is erased, and files that held it could not be removed"):
+                remove_unused_files(self._files, self._log)
         finally:
             self._has_unused_files = bool(self._log.active.list_unused())
 

@@ -6,9 +6,10 @@ import tarfile
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from knowhub.core.operation import Operation
+from knowhub.core.projection import FollowsErases
 from knowhub.stores.files.data_directory import DataDirectory
 from knowhub.stores.files.erasing.erase_plan import contains_row
 from knowhub.stores.files.erasing.line_eraser import Target
@@ -20,14 +21,6 @@ _POLL_S: Final = 0.05
 _PREFIX, _SUFFIX = "snapshot_", ".tar.gz"
 
 
-class Derived(Protocol):
-    """Data that is derived from the log, and knows up to which erase."""
-
-    @property
-    def erase_seq(self) -> int | None:
-        """The number of the newest erase that was applied; None if there is nothing on disk. Raises OSError."""
-
-
 class ErasureFollowUp:
     """Waits for derived data, and searches snapshots."""
 
@@ -36,7 +29,7 @@ class ErasureFollowUp:
         files: FileSystem,
         directory: DataDirectory,
         maintenance: Maintenance,
-        derived: Mapping[str, Derived],
+        derived: Mapping[str, FollowsErases],
         wait_s: float = _WAIT_S,
     ) -> None:
         self._files = files
@@ -66,7 +59,7 @@ class ErasureFollowUp:
         return await asyncio.to_thread(search)
 
 
-def _is_behind(derived: Derived, operation: Operation) -> bool:
+def _is_behind(derived: FollowsErases, operation: Operation) -> bool:
     try:
         erase_seq = derived.erase_seq
     except OSError:

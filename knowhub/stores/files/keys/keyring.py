@@ -14,7 +14,7 @@ import orjson
 from knowhub.core.data_keys import WrappedKey
 from knowhub.core.errors import Unavailable
 from knowhub.stores.files.data_directory import DataDirectory
-from knowhub.stores.files.filesystem import PRIVATE_MODE, FileSystem, failure_of, replace_file
+from knowhub.stores.files.filesystem import PRIVATE_MODE, FileSystem, replace_file, translate_errors
 from knowhub.stores.files.lock import lock_folder
 
 _REFUSAL = "another process has held the keyring for too long; nothing was changed, try it again"
@@ -49,34 +49,30 @@ class FileKeyring:
     async def import_keys(self, path: Path) -> None:
         """Add the keys of another keyring, such as that of a snapshot, that are missing here. Raises Unavailable."""
         try:
-            others = read_keyring(self._files, path)
+            with translate_errors(f"the keys in {path} were not taken in"):
+                others = read_keyring(self._files, path)
         except ValueError as problem:
             raise Unavailable(f"{path}: {problem}") from problem
-        except OSError as problem:
-            raise failure_of(problem, f"the keys in {path} were not taken in") from problem
         if others:
             await self.change(lambda keys: merge_keys(keys, others))
 
     def _read(self) -> Keys:
         try:
-            return read_keyring(self._files, self._directory.keyring)
+            with translate_errors("nothing sealed opens"):
+                return read_keyring(self._files, self._directory.keyring)
         except ValueError as problem:
             raise Unavailable(
                 f"{self._directory.keyring}: {problem}; nothing sealed opens, and nothing is sealed, until it is put "
                 "back from a backup or a snapshot"
             ) from problem
-        except OSError as problem:
-            raise failure_of(problem, "nothing sealed opens") from problem
 
     def _change(self, changed: Callable[[Keys], Keys | None]) -> None:
         before = self._read()
-        try:
+        with translate_errors("it is not certain that the keyring was changed; nothing was sealed"):
             self._remove_partial_files()
             after = changed(before)
             if after is not None and after != before:
                 replace_file(self._files, self._directory.keyring, keyring_text(after), PRIVATE_MODE)
-        except OSError as problem:
-            raise failure_of(problem, "it is not certain that the keyring was changed; nothing was sealed") from problem
 
     def _remove_partial_files(self) -> None:
         """Remove what a process left that died while it wrote: it may hold a key that is destroyed since."""

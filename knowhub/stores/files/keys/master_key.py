@@ -8,7 +8,7 @@ import structlog
 
 from knowhub.core.data_keys import MasterKey
 from knowhub.core.errors import Unavailable
-from knowhub.stores.files.filesystem import PRIVATE_MODE, FileSystem, failure_of, replace_file
+from knowhub.stores.files.filesystem import PRIVATE_MODE, FileSystem, replace_file, translate_errors
 
 _log = structlog.get_logger("knowhub.keys")
 _NEXT, _OLD = ".next", ".old"
@@ -71,29 +71,24 @@ class FileMasterKeys:
     def end_rotation(self) -> None:
         path = self._options.path
         if self._options.given is None and self._read(self._next) is not None:
-            try:
+            with translate_errors("the new master key wraps already; run the rotation again"):
                 if self._files.inode(path) is not None:
                     self._files.rename(path, self._old)
                 self._files.rename(self._next, path)
                 self._files.sync_folder(path.parent)
-            except OSError as problem:
-                raise failure_of(problem, "the new master key wraps already; run the rotation again") from problem
 
     def _read(self, path: Path) -> MasterKey | None:
-        try:
-            return self._options.read(self._files.read(path).decode())
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        except ValueError as problem:
-            raise Unavailable(f"{path} holds no key: {problem}") from None
-        except OSError as problem:
-            raise failure_of(problem, "nothing is sealed, and nothing sealed opens") from problem
+        with translate_errors("nothing is sealed, and nothing sealed opens"):
+            try:
+                return self._options.read(self._files.read(path).decode())
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+            except ValueError as problem:
+                raise Unavailable(f"{path} holds no key: {problem}") from None
 
     def _make_key(self, path: Path) -> MasterKey:
         text = self._options.draw()
-        try:
+        with translate_errors("no master key could be made, and nothing was sealed"):
             self._files.make_folder(path.parent)
             replace_file(self._files, path, f"{text}\n".encode(), PRIVATE_MODE)
-        except OSError as problem:
-            raise failure_of(problem, "no master key could be made, and nothing was sealed") from problem
         return self._options.read(text)

@@ -1,28 +1,19 @@
 """Following the log: taking in, in order, what other processes have acknowledged."""
 
-from typing import Protocol
-
 from knowhub.stores.files.lock import Position
-from knowhub.stores.files.log.history import History
 from knowhub.stores.files.log.loader import Loaded, StoreContext
-from knowhub.stores.files.log.log_reader import LogReader, LogSink
+from knowhub.stores.files.log.log_reader import LogReader
 from knowhub.stores.files.log.recovery import Damage
-
-
-class FollowingSink(LogSink, Protocol):
-    """What is kept of the log, with the history of its operations."""
-
-    @property
-    def history(self) -> History: ...
+from knowhub.stores.files.replica import Replica
 
 
 class LogCursor:
-    """How far this process has applied the log to `sink`."""
+    """How far this process has applied the log to its replica."""
 
-    def __init__(self, context: StoreContext, sink: FollowingSink, loaded: Loaded) -> None:
+    def __init__(self, context: StoreContext, replica: Replica, loaded: Loaded) -> None:
         self._log = context.log
         self._lock = context.lock
-        self._sink = sink
+        self._replica = replica
         self._stamp = loaded.stamp
         self._position = loaded.position
         self.damage = list(loaded.damage)
@@ -113,7 +104,7 @@ class LogCursor:
     def _read(self, durable: int | None) -> None:
         """Apply the lines of this segment up to its durable end; None if only the log itself can tell that."""
         position = self.position
-        reader = LogReader(self._log, self._sink, self._sink.history.last_seq)
+        reader = LogReader(self._log, self._replica, self._replica.history.last_seq)
         reader.damage, reader.offset = self.damage, position.offset
         try:
             size = self._log.size(position.segment)

@@ -4,7 +4,6 @@ import asyncio
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import AsyncIterator, Iterator
-from itertools import groupby
 
 import orjson
 
@@ -163,28 +162,14 @@ class History:
         return map(decode_operation, filter(None, map(self.line, range(after_seq + 1, last_seq + 1))))
 
     def read_lines(self, after_seq: int, limit: int, limit_bytes: int) -> list[bytes]:
-        """Return lines that follow a sequence number, oldest first, with one read a segment.
-
-        Up to `limit` of them, fewer when they begin more than `limit_bytes` behind the first one.
-        """
+        """Return lines that follow a sequence number, oldest first: up to `limit`, fewer beyond `limit_bytes`."""
         lines: list[bytes] = []
-        for segment, seqs in self._find_lines(after_seq, limit, limit_bytes):
-            if len(seqs) == 1:
-                # It may have many megabytes, so it is not copied.
-                lines.append(self._read_bytes(seqs[0], 0))
-                continue
-            first, last = self._offset(seqs[0]), self._offset(seqs[-1]) + self._length(seqs[-1])
-            data = self._log.read(segment, first, last)
-            starts = [(self._offset(seq) - first, self._length(seq)) for seq in seqs]
-            lines += [data[start : start + length] for start, length in starts]
+        size = 0
+        for seq in range(after_seq + 1, min(after_seq + limit, self.last_seq) + 1):
+            if size <= limit_bytes and (line := self.line(seq)) is not None:
+                lines.append(line)
+                size += len(line)
         return lines
-
-    def _find_lines(self, after_seq: int, limit: int, limit_bytes: int) -> list[tuple[int, list[int]]]:
-        """Return the operations of `read_lines`, by segment."""
-        seqs = [seq for seq in range(after_seq + 1, min(after_seq + limit, self.last_seq) + 1) if self._location(seq)]
-        seqs = [seq for seq in seqs if self._location(seq) - self._location(seqs[0]) <= limit_bytes]
-        by_segment = groupby(seqs, key=lambda seq: self._location(seq) >> _OFFSET_BITS)
-        return [(segment, list(group)) for segment, group in by_segment]
 
     def _read_bytes(self, seq: int, start: int) -> bytes:
         """Return the line of an operation from its byte `start` on, in one read; fewer bytes if the file is shorter."""

@@ -18,7 +18,7 @@ from knowhub.core.store_results import SnapshotEntry, SnapshotReason, SnapshotRo
 from knowhub.engine.account import Account
 from knowhub.engine.overlay import Overlay
 from knowhub.stores.files.data_directory import KEYRING, SCRATCH, DataDirectory
-from knowhub.stores.files.filesystem import FileSystem, failure_of
+from knowhub.stores.files.filesystem import FileSystem, translate_errors
 from knowhub.stores.files.keys.keyring import FileKeyring
 from knowhub.stores.files.lock import lock_folder
 from knowhub.stores.files.log.history import History
@@ -83,11 +83,9 @@ class SnapshotFolder:
     async def delete(self, ts: str) -> None:
         async with self._lock_snapshots():
             path = self._existing(ts)
-            try:
+            with translate_errors(f"it is not certain that snapshot {ts} is gone"):
                 self.files.remove(path)
                 await asyncio.to_thread(self.files.sync_folder, path.parent)
-            except OSError as problem:
-                raise failure_of(problem, f"it is not certain that snapshot {ts} is gone") from problem
 
     @asynccontextmanager
     async def prepare(self, ts: str, account: str) -> AsyncIterator["PreparedSnapshot"]:
@@ -125,11 +123,9 @@ class SnapshotFolder:
             "end": [place.end.segment, place.end.offset],
             "max_bytes": self.limits.max_bytes,
         }
-        try:
+        with translate_errors("nothing was restored"):
             self.files.make_folder(scratch)
             answer = await self.run_subprocess("prepare_restore", self.directory.root, order)
-        except OSError as problem:
-            raise failure_of(problem, "nothing was restored") from problem
         if "damaged" in answer:
             raise DamagedSnapshot(*answer["damaged"])
         if "no_room" in answer:
@@ -143,10 +139,13 @@ class SnapshotFolder:
             place = await self.log.place()
             ts = self._free_timestamp()
             try:
-                entry = await self._write(place, ts, reason)
-            except FileNotFoundError:
-                # Another process has compacted the log meanwhile.
-                continue
+                with translate_errors("no snapshot was made"):
+                    entry = await self._write(place, ts, reason)
+            except Unavailable as problem:
+                if isinstance(problem.__cause__, FileNotFoundError):
+                    # Another process has compacted the log meanwhile.
+                    continue
+                raise
             if (await self.log.place()).erases == place.erases:
                 return entry
             # The snapshot may contain what was erased meanwhile.
@@ -174,13 +173,8 @@ class SnapshotFolder:
             self.files.rename(temporary, path)
             self.files.sync_folder(path.parent)
 
-        try:
-            answer = await self.run_subprocess("write_snapshot", self.directory.root, order)
-            await asyncio.to_thread(put_in_place)
-        except FileNotFoundError:
-            raise
-        except OSError as problem:
-            raise failure_of(problem, "no snapshot was made") from problem
+        answer = await self.run_subprocess("write_snapshot", self.directory.root, order)
+        await asyncio.to_thread(put_in_place)
         return SnapshotEntry(ts, str(path), answer["bytes"], created_at, place.last_seq, reason)
 
     @asynccontextmanager
