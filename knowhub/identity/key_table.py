@@ -1,23 +1,10 @@
 """The API keys of every account in memory, following the log."""
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol
 
-from knowhub.core.operation import Row
+from knowhub.core.operation import Change, Row
 from knowhub.identity.decisions import key_of
 from knowhub.identity.model import API_KEYS, ApiKey
-
-
-class KeyChange(Protocol):
-    """A change of an operation."""
-
-    @property
-    def collection(self) -> str:
-        """The collection of the row."""
-
-    @property
-    def after_row(self) -> Row:
-        """The row after the change."""
 
 
 class KeyTable:
@@ -44,10 +31,10 @@ class KeyTable:
         """Return when a key was last used, in ISO 8601, as far as that is known."""
         return self._uses.get(key_id)
 
-    def follow(self, account: str, _seq: int, changes: Sequence[KeyChange]) -> None:
+    def follow(self, account: str, _seq: int, changes: Sequence[Change]) -> None:
         """Take in an operation. Called by the store, in order."""
         for change in changes:
-            self._take(account, change.collection, change.after_row)
+            self._take(account, change.collection, change.after)
 
     def _take(self, account: str, collection: str, row: Row) -> None:
         if collection == API_KEYS:

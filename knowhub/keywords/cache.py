@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from knowhub.core.clock import Clock
 from knowhub.core.erasing import is_erased
-from knowhub.core.operation import Row, is_live
+from knowhub.core.operation import Change, Row, is_live
 from knowhub.core.request_context import RequestContext
 from knowhub.keywords.model import INFOS, KEYWORDS, LINKS, KeywordSearchResult
 
@@ -244,15 +244,15 @@ class Invalidation:
     cache: ResultCache | None
     recents: RecentMatchesByReader
 
-    def follow(self, account: str, _seq: int, changes: Sequence[Any]) -> None:
+    def follow(self, account: str, _seq: int, changes: Sequence[Change]) -> None:
         """Apply an operation. Called by the store, in order."""
         for change in changes:
-            if change.collection == KEYWORDS and _is_removed(change.before_row, change.after_row):
+            if change.collection == KEYWORDS and _is_removed(change.before, change.after):
                 self.recents.remove(account, change.id)
         if self.cache is None:
             return
         self.cache.invalidate(account, _list_all_changed_keys(changes))
-        if any(is_erased(change.after_row) for change in changes):
+        if any(is_erased(change.after) for change in changes):
             # A cached answer of a model may contain the text of a row without its id.
             self.cache.clear()
 
@@ -261,7 +261,5 @@ def _is_removed(before: Row | None, after: Row) -> bool:
     return before is not None and bool(after.get("deleted") or after["parent_id"] != before["parent_id"])
 
 
-def _list_all_changed_keys(changes: Sequence[Any]) -> set[str]:
-    return {
-        name for change in changes for name in list_changed_keys(change.collection, change.before_row, change.after_row)
-    }
+def _list_all_changed_keys(changes: Sequence[Change]) -> set[str]:
+    return {name for change in changes for name in list_changed_keys(change.collection, change.before, change.after)}

@@ -301,7 +301,7 @@ class LexicalIndex(Generic[HeadT]):
             return
         index = self._accounts[account]
         for change in changes:
-            index.follow(change.id, seq, change.after_row)
+            index.follow(change.id, seq, change.after)
         if self._wake is not None and index.lag >= self._wake_lag:
             self._wake()
 

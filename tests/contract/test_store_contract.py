@@ -9,6 +9,7 @@ import pytest
 
 from knowhub.core.errors import Conflict, InvalidInput, TooLarge
 from knowhub.core.operation import (
+    Change,
     Committed,
     Draft,
     Group,
@@ -20,7 +21,6 @@ from knowhub.core.operation import (
 )
 from knowhub.engine.view import AccountView
 from knowhub.knowledge.model import COLLECTION
-from knowhub.stores.files.log.log_line import RawChange
 from knowhub.stores.files.store import FileStore
 from tests.builders import CountedIds, FakeClock, knowledge_row, open_files, retry_key
 from tests.collections_of_tests import LABELS
@@ -460,7 +460,7 @@ class Heard:
     def __init__(self) -> None:
         self.numbers: list[int] = []
 
-    def follow(self, account: str, seq: int, changes: Sequence[RawChange]) -> None:
+    def follow(self, account: str, seq: int, changes: Sequence[Change]) -> None:
         self.numbers.append(seq)
 
 

@@ -11,9 +11,9 @@ import pytest
 
 from knowhub.bootstrap import Hub
 from knowhub.core.errors import ReadOnly
-from knowhub.core.operation import Operation
+from knowhub.core.operation import Change, Operation
 from knowhub.knowledge.model import COLLECTION
-from knowhub.stores.files.log.log_line import SEAL_BYTES, RawChange, parse_line, seal
+from knowhub.stores.files.log.log_line import SEAL_BYTES, parse_line, seal
 from tests.builders import Domain, local, new_knowledge, opened
 from tests.crash.mended_logs import mended, problems
 from tests.erasing import files_with
@@ -24,18 +24,18 @@ pytestmark = pytest.mark.anyio
 SEGMENT = Path("change_log") / "segment-00000001.jsonl"
 CONTENT = "Wait for the element before clicking it."
 
-Change = Callable[[dict[str, Any]], None]
+Spoil = Callable[[dict[str, Any]], None]
 
 
-def without(name: str) -> Change:
+def without(name: str) -> Spoil:
     return lambda record: record.pop(name)
 
 
-def row_without(name: str) -> Change:
+def row_without(name: str) -> Spoil:
     return lambda record: record["changes"][0].pop(name)
 
 
-def saying(name: str, value: object) -> Change:
+def saying(name: str, value: object) -> Spoil:
     def change(record: dict[str, Any]) -> None:
         record[name] = value
         # Room for it.
@@ -44,7 +44,7 @@ def saying(name: str, value: object) -> Change:
     return change
 
 
-def row_saying(name: str, value: object) -> Change:
+def row_saying(name: str, value: object) -> Spoil:
     return lambda record: record["changes"][0].update({name: value})
 
 
@@ -60,7 +60,7 @@ FIELDS = (
     "undo_of",
     "idempotency",
 )
-LINES: dict[str, Change] = {
+LINES: dict[str, Spoil] = {
     **{f"without {name}": without(name) for name in FIELDS},
     **{f"a row without {name}": row_without(name) for name in ("collection", "id", "before", "after")},
     "a number for what a model said": saying("agent_io", 1),
@@ -72,14 +72,14 @@ LINES: dict[str, Change] = {
     "a number for a row": row_saying("after", 1),
     "a number for the row before": row_saying("before", 1),
 }
-ROWS: dict[str, Change] = {"a row without fields": row_saying("after", {})}
+ROWS: dict[str, Spoil] = {"a row without fields": row_saying("after", {})}
 # Every reader decodes a line in one of two ways, and both are tested with all of them. The others read a sample.
 SAMPLE = ("without op", "without changes", "a row without after", "a number for the reply", "a number for a row")
 each_sample = pytest.mark.parametrize("change", [LINES[name] for name in SAMPLE], ids=SAMPLE)
 each_way = pytest.mark.parametrize("change", (LINES | ROWS).values(), ids=(LINES | ROWS).keys())
 
 
-def changed(line: bytes, change: Change) -> bytes:
+def changed(line: bytes, change: Spoil) -> bytes:
     """Write a line anew as another program would have it: exactly as long as before, so that nothing else is odd."""
     record = parse_line(line)
     assert record is not None
@@ -97,7 +97,7 @@ def written_anew(path: Path, number: int, anew: Callable[[bytes], bytes]) -> int
     return sum(map(len, lines[:number]))
 
 
-def made_foreign(folder: Path, seq: int, change: Change) -> int:
+def made_foreign(folder: Path, seq: int, change: Spoil) -> int:
     """Put a line of another program in the place of an operation's; return where it begins."""
     return written_anew(folder / SEGMENT, seq, lambda line: changed(line, change))
 
@@ -121,9 +121,9 @@ class Heard:
     def __init__(self) -> None:
         self.seqs: list[int] = []
 
-    def follow(self, account: str, seq: int, changes: Sequence[RawChange]) -> None:
+    def follow(self, account: str, seq: int, changes: Sequence[Change]) -> None:
         assert account == "default"
-        assert all(change.after_row["id"] == change.id for change in changes)
+        assert all(change.after["id"] == change.id for change in changes)
         self.seqs.append(seq)
 
 
@@ -143,7 +143,7 @@ async def seqs(operations: AsyncIterator[Operation]) -> list[int]:
 
 
 @each_way
-async def test_who_follows_the_log_names_it_and_goes_on_reading(tmp_path: Path, change: Change) -> None:
+async def test_who_follows_the_log_names_it_and_goes_on_reading(tmp_path: Path, change: Spoil) -> None:
     async with reader_and_writer(tmp_path) as (reader, writer):
         first = await said(writer, "first")
         await reader.store.refresh()
@@ -162,7 +162,7 @@ async def test_who_follows_the_log_names_it_and_goes_on_reading(tmp_path: Path, 
 
 
 @each_sample
-async def test_what_it_was_to_change_stands_as_it_stood(tmp_path: Path, change: Change) -> None:
+async def test_what_it_was_to_change_stands_as_it_stood(tmp_path: Path, change: Spoil) -> None:
     async with reader_and_writer(tmp_path) as (reader, writer):
         first = await said(writer, "first")
         before = await reader.knowledge.records.get(local(), first)
@@ -179,7 +179,7 @@ async def test_what_it_was_to_change_stands_as_it_stood(tmp_path: Path, change: 
 
 
 @each_way
-async def test_who_opens_the_log_names_it_and_serves_the_rest(tmp_path: Path, change: Change) -> None:
+async def test_who_opens_the_log_names_it_and_serves_the_rest(tmp_path: Path, change: Spoil) -> None:
     async with opened(tmp_path) as hub:
         for text in ("first", "second", "third"):
             await said(hub, text)
@@ -196,7 +196,7 @@ async def test_who_opens_the_log_names_it_and_serves_the_rest(tmp_path: Path, ch
 
 
 @each_sample
-async def test_who_reads_history_names_a_line_that_was_changed_since(tmp_path: Path, change: Change) -> None:
+async def test_who_reads_history_names_a_line_that_was_changed_since(tmp_path: Path, change: Spoil) -> None:
     async with opened(tmp_path) as hub:
         ids = [await said(hub, text) for text in ("first", "second")]
         (second, _) = [operation.operation_id async for operation in hub.store.operations("default")]
@@ -212,7 +212,7 @@ async def test_who_reads_history_names_a_line_that_was_changed_since(tmp_path: P
 
 
 @each_sample
-async def test_the_doctor_names_it_and_takes_it_out(tmp_path: Path, change: Change) -> None:
+async def test_the_doctor_names_it_and_takes_it_out(tmp_path: Path, change: Spoil) -> None:
     async with opened(tmp_path) as hub:
         for text in ("first", "second", "third"):
             await said(hub, text)
@@ -260,7 +260,7 @@ async def test_who_finds_the_end_behind_a_dead_writer_names_it(tmp_path: Path, a
 
 
 @pytest.mark.parametrize("change", [row_without("id"), row_without("after"), row_saying("before", 1)])
-async def test_what_is_erased_goes_from_it_too(tmp_path: Path, change: Change) -> None:
+async def test_what_is_erased_goes_from_it_too(tmp_path: Path, change: Spoil) -> None:
     secret = "quaggaplatformnine sings the midnightsong of veldtgrass"
     async with hub_at(tmp_path) as hub:
         row_id = (await hub.knowledge.records.save(local(), new_knowledge(secret))).record["id"]

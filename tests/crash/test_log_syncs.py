@@ -10,9 +10,8 @@ from knowhub.bootstrap import open_hub
 from knowhub.context.commit_model import SessionCommit
 from knowhub.conversations.messages import Message
 from knowhub.core.ids import seq_of
-from knowhub.core.operation import Unchanged
+from knowhub.core.operation import Change, Unchanged
 from knowhub.settings import Settings
-from knowhub.stores.files.log.log_line import RawChange
 from knowhub.wiring.adapters import Overrides
 from tests.builders import Domain, caller, local, new_knowledge, opened
 from tests.fakes.faulty_files import CHANGES, FaultyFileSystem, Plan
@@ -27,7 +26,7 @@ class SyncCounter:
         self._files = files
         self.after: dict[int | None, int] = {}
 
-    def follow(self, account: str, seq: int, changes: Sequence[RawChange]) -> None:
+    def follow(self, account: str, seq: int, changes: Sequence[Change]) -> None:
         self.after[seq] = self._files.log_syncs
 
 

@@ -132,7 +132,7 @@ FAULTS = (
     ),
     Fault(
         "read without catching up",
-        "log/cursor.py",
+        "cursor.py",
         "return self._lock.stamp != self._stamp",
         "return False",
         [ROTATING_PROCESSES],
@@ -216,7 +216,7 @@ FAULTS = (
     ),
     Fault(
         "keep reading the files that a rewrite has replaced",
-        "log/cursor.py",
+        "cursor.py",
         "if target.generation != self._log.active.generation:",
         "if target.generation < 0:",
         ["test_erasing_faults.py::test_a_process_that_is_open_reads_all_right_before_and_after"],

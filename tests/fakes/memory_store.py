@@ -82,7 +82,7 @@ class MemoryStore:
             state.apply(one.operation.seq, one.changes, state.place(one.changes, line), batch.overlay(account))
             self.state(account).note_undo(one.operation.undo_of, one.operation.operation_id)
             for subscription in self._subscriptions:
-                subscription.tell(account, one.operation.seq, one.changes)
+                subscription.tell(one.operation)
         return answer
 
     async def find_replay(self, account: str, idempotency: IdempotencyKey | None) -> Committed | None:

@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 from knowhub.core.errors import KnowHubError, ReadOnly, StorageFull, Unavailable
 from knowhub.core.operation import Decide, IdempotencyKey, Outcome, RunDecision
 from knowhub.stores.files.batch import Batch, Request, run_once
+from knowhub.stores.files.cursor import LogCursor
 from knowhub.stores.files.filesystem import NO_ROOM
 from knowhub.stores.files.lock import Position
-from knowhub.stores.files.log.cursor import LogCursor
 from knowhub.stores.files.log.loader import StoreContext, start_segment
 from knowhub.stores.files.log.recovery import Damage
 from knowhub.stores.files.replica import PlacedOperation, Replica

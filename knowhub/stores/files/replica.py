@@ -4,17 +4,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import orjson
-
 from knowhub.core.collection import Collections, table_schemas
 from knowhub.core.erasing import ERASING
-from knowhub.core.operation import Operation
+from knowhub.core.operation import Change, Operation
 from knowhub.engine.account import Account
 from knowhub.engine.disk_rows import LogLine, PlacedRows
 from knowhub.stores.files.batch import Batch, DecidedOperation
 from knowhub.stores.files.log.change_log import ChangeLog, Line
 from knowhub.stores.files.log.history import History
-from knowhub.stores.files.log.log_line import BaseHeader, RawChange
+from knowhub.stores.files.log.log_line import BaseHeader
 from knowhub.stores.files.log.partial_line import decode_base_line, decode_operation, summarize
 from knowhub.stores.files.retries import RetryKeys
 
@@ -22,7 +20,7 @@ from knowhub.stores.files.retries import RetryKeys
 class Subscriber(Protocol):
     """Something derived from the log. It is called in the order of the operations, before the acknowledgement."""
 
-    def follow(self, account: str, seq: int, changes: Sequence[RawChange]) -> None: ...
+    def follow(self, account: str, seq: int, changes: Sequence[Change]) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +30,13 @@ class Subscription:
     subscriber: Subscriber
     collections: frozenset[str] | None = None
 
-    def tell(self, account: str, seq: int, changes: Sequence[RawChange]) -> None:
+    def tell(self, operation: Operation) -> None:
         """Tell the subscriber of an operation, if it changed a row of the collections."""
+        changes = operation.changes
         if self.collections is not None:
             changes = [change for change in changes if change.collection in self.collections]
         if changes or self.collections is None:
-            self.subscriber.follow(account, seq, changes)
+            self.subscriber.follow(operation.account, operation.seq, changes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +96,7 @@ class Replica:
         # Rows first: if they cannot be loaded, the history must not know the operation.
         self._get_or_create(operation.account).load(operation.seq, read.changes, placed)
         self._note(operation, placed)
-        if self.subscriptions:
-            self._notify(operation, raw_changes(operation))
+        self._notify(operation)
 
     def place(self, batch: Batch, segment: int) -> list[PlacedOperation]:
         """Find where the rows of a batch are in its lines, for `apply`; it may run in a thread."""
@@ -119,7 +117,7 @@ class Replica:
             self._get_or_create(operation.account).apply(
                 operation.seq, changes, item.rows, batch.overlay(operation.account)
             )
-            self._notify(operation, changes)
+            self._notify(operation)
 
     def _note(self, operation: Operation, line: LogLine) -> None:
         self.last_time = max(self.last_time, operation.timestamp)
@@ -136,14 +134,6 @@ class Replica:
             state = self.accounts[account] = self.account(account)
         return state
 
-    def _notify(self, operation: Operation, changes: Sequence[Any]) -> None:
+    def _notify(self, operation: Operation) -> None:
         for subscription in self.subscriptions:
-            subscription.tell(operation.account, operation.seq, changes)
-
-
-def raw_changes(operation: Operation) -> list[RawChange]:
-    """Return the changes with their new rows as JSON text, for subscribers."""
-    return [
-        RawChange(change.collection, change.id, None, orjson.dumps(change.after), change.after, change.before)
-        for change in operation.changes
-    ]
+            subscription.tell(operation)

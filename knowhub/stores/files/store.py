@@ -21,6 +21,7 @@ from knowhub.core.store_results import CompactionResult
 from knowhub.engine.account import Account
 from knowhub.engine.view import AccountView
 from knowhub.stores.files.compacting.compaction import Compaction
+from knowhub.stores.files.cursor import LogCursor
 from knowhub.stores.files.data_directory import DataDirectory, check_format, check_log
 from knowhub.stores.files.erasing import old_journal
 from knowhub.stores.files.erasing.eraser import Eraser
@@ -28,7 +29,6 @@ from knowhub.stores.files.filesystem import FileSystem
 from knowhub.stores.files.group_commit import CATCH_UP_BYTES, GroupCommit, StoreOptions
 from knowhub.stores.files.lock import LockFile, Position
 from knowhub.stores.files.log.change_log import ChangeLog
-from knowhub.stores.files.log.cursor import LogCursor
 from knowhub.stores.files.log.history import History
 from knowhub.stores.files.log.loader import StoreContext, load
 from knowhub.stores.files.log.recovery import Damage

@@ -11,6 +11,7 @@ from knowhub.bootstrap import Hub, open_hub
 from knowhub.core.erasing import is_erased
 from knowhub.core.errors import Conflict, NotFound
 from knowhub.core.language_models import ChatRequest
+from knowhub.core.projection import FollowsErases
 from knowhub.core.request_context import local_context
 from knowhub.keywords.model import INFOS, InfoQuery, NewInfo, NewKeyword
 from knowhub.knowledge.model import COLLECTION, Feedback, OnConflict, SearchQuery, Vote
@@ -18,7 +19,7 @@ from knowhub.operations.erasure import Erased, ErasureService
 from knowhub.operations.model import OperationFilter
 from knowhub.settings import Settings
 from knowhub.stores.files.data_directory import DataDirectory
-from knowhub.stores.files.erasing.follow_up import Derived, ErasureFollowUp
+from knowhub.stores.files.erasing.follow_up import ErasureFollowUp
 from knowhub.stores.files.filesystem import RealFileSystem
 from knowhub.stores.files.projections.log_projection import DisabledExport
 from knowhub.wiring.adapters import Overrides
@@ -411,7 +412,7 @@ async def test_what_a_disk_does_not_read_is_named_as_not_yet_built_anew(tmp_path
     async with hub_on(tmp_path) as hub:
         row_id = await saved(hub, new_knowledge(SECRET))
         files = FaultyFileSystem(Plan(fail_at=1, lasting=True, kinds=["look"]))
-        derived: dict[str, Derived] = {
+        derived: dict[str, FollowsErases] = {
             "context": DisabledExport(files, tmp_path / "context"),
             "records": hub.exports.records,
         }
@@ -426,7 +427,7 @@ async def test_what_another_process_has_yet_to_build_anew_is_named(tmp_path: Pat
     async with hub_on(tmp_path) as keeping, hub_on(tmp_path) as hub:
         row_id = await saved(keeping, new_knowledge(SECRET))
         await keeping.maintenance.tick()
-        derived: dict[str, Derived] = {
+        derived: dict[str, FollowsErases] = {
             "indexes": hub.indexes.records.lexical,
             "records": hub.exports.records,
             "files": hub.store.open_files,

@@ -14,11 +14,11 @@ from hypothesis.stateful import run_state_machine_as_test as run_machine
 
 from knowhub.bootstrap import Hub
 from knowhub.core.errors import Conflict, NotFound
+from knowhub.core.operation import Change
 from knowhub.keywords.model import INFOS, KEYWORDS, ROOT_ID, InfoPolicy, NewInfo, NewKeyword
 from knowhub.keywords.service import Deletion
 from knowhub.knowledge.model import COLLECTION, Feedback
 from knowhub.stores.files.filesystem import RealFileSystem
-from knowhub.stores.files.log.log_line import RawChange
 from knowhub.wiring.adapters import Overrides
 from tests.builders import local, new_knowledge
 from tests.fakes.plain_text import PlainText
@@ -38,7 +38,7 @@ class Keys:
     def __init__(self) -> None:
         self.all: dict[Key, None] = {}
 
-    def follow(self, account: str, seq: int, changes: Sequence[RawChange]) -> None:
+    def follow(self, account: str, seq: int, changes: Sequence[Change]) -> None:
         self.all |= {(change.collection, change.id): None for change in changes}
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from knowhub.core.store_results import CompactionResult
 from knowhub.stores.files.compacting.base_writer import check_base, name_searched_values
+from knowhub.stores.files.cursor import LogCursor
 from knowhub.stores.files.filesystem import translate_errors
 from knowhub.stores.files.group_commit import GroupCommit
 from knowhub.stores.files.lock import Position, lock_folder
-from knowhub.stores.files.log.cursor import LogCursor
 from knowhub.stores.files.log.loader import StoreContext
 from knowhub.stores.files.log.log_line import BASE, BaseHeader
 from knowhub.stores.files.log.log_manifest import BASE_PREFIX, LogFileName, LogFiles, LogManifest

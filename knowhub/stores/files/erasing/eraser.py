@@ -12,6 +12,7 @@ from knowhub.core.erasing import Erasing
 from knowhub.core.errors import KnowHubError
 from knowhub.core.operation import Outcome
 from knowhub.stores.files.batch import Batch, Request
+from knowhub.stores.files.cursor import LogCursor
 from knowhub.stores.files.data_directory import SCRATCH
 from knowhub.stores.files.erasing.erase_plan import ErasePlan, erase_from_quarantine, plan_erase
 from knowhub.stores.files.erasing.line_eraser import Target
@@ -19,7 +20,6 @@ from knowhub.stores.files.filesystem import translate_errors
 from knowhub.stores.files.group_commit import GroupCommit
 from knowhub.stores.files.lock import Position, lock_folder, try_flock, try_lock_folder
 from knowhub.stores.files.log.change_log import ChangeLog
-from knowhub.stores.files.log.cursor import LogCursor
 from knowhub.stores.files.log.loader import StoreContext
 from knowhub.stores.files.log.log_line import BASE
 from knowhub.stores.files.log.log_manifest import MANIFEST, SEGMENT_PREFIX, LogFileName, LogFiles, LogManifest

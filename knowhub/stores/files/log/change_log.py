@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import orjson
 
 from knowhub.core.operation import Operation
@@ -301,14 +302,8 @@ def lines_of(data: bytes, start: int) -> Iterator[Line]:
 
 
 def _header(record: dict[str, Any] | None) -> Header | None:
-    match record:
-        case {
-            "knowhub_log": 1,
-            "log_id": str() as log_id,
-            "segment": int() as segment,
-            "generation": int() as generation,
-            "first_seq": int() as first_seq,
-            "previous_length": int() | None as previous_length,
-        }:
-            return Header(log_id, segment, generation, first_seq, previous_length)
+    if record is None or record.get("knowhub_log") != 1:
+        return None
+    with suppress(msgspec.ValidationError):
+        return msgspec.convert(record, Header)
     return None

@@ -2,9 +2,11 @@
 
 import zlib
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
+import msgspec
 import orjson
 
 from knowhub.core.json_strings import parse_in_pieces
@@ -142,18 +144,10 @@ def end_line(rows: int) -> bytes:
 
 def header_of(record: dict[str, Any] | None) -> BaseHeader | None:
     """Read the object of a first line; None when it is that of no base."""
-    match record:
-        case {
-            "knowhub_base": 1,
-            "log_id": str() as log_id,
-            "segment": int() as segment,
-            "generation": int() as generation,
-            "last_seq": int() as last_seq,
-            "checksum": str() as checksum,
-            "last_time": float() | int() as last_time,
-            "erases": int() as erases,
-        }:
-            return BaseHeader(log_id, segment, generation, last_seq, checksum, float(last_time), erases)
+    if record is None or record.get("knowhub_base") != 1:
+        return None
+    with suppress(msgspec.ValidationError):
+        return msgspec.convert(record, BaseHeader)
     return None
 
 

@@ -94,6 +94,8 @@ class LogCursor:
     def _apply_to(self, end: int, limit: int) -> bool:
         """Apply lines up to offset `end`, about `limit` bytes of them; True when that is reached."""
         segment, start = self.position.segment, self.position.offset
+        if start == end <= self._log.size(segment):
+            return True
         stop = min(end, start + limit)
         if stop < end:
             # Never cut a line in two: the piece ends where the line that crosses the limit does.
