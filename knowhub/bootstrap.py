@@ -70,6 +70,8 @@ from knowhub.wiring.indexes import Indexes
 from knowhub.wiring.models import chat_models_by_name
 
 _log = structlog.get_logger("knowhub.recall")
+_USE_KEPT_EVERY_S = 600.0
+_LEADER_POLL_S = 0.5
 
 
 class Knowledge:
@@ -261,6 +263,9 @@ async def open_hub(
             hub.maintenance.start()
             measuring = asyncio.create_task(hub.indexes.embedding.measure(), name="measuring the embedder")
             stack.callback(measuring.cancel)
+            if hub.chat is not None:
+                evolving = asyncio.create_task(_use_kept_words(hub), name="using kept feedback")
+                stack.callback(evolving.cancel)
         yield hub
 
 
@@ -281,6 +286,13 @@ def repair_directory(settings: Settings) -> list[Finding]:
 def unpack_snapshot(archive: Path, settings: Settings) -> Manifest:
     """Unpack a snapshot into the empty data directory of the settings. Raises Conflict, OSError."""
     return unpack_directory(RealFileSystem(), archive, settings.data_dir, settings.snapshot_max_bytes)
+
+
+async def _use_kept_words(hub: Hub) -> None:
+    while True:
+        if hub.maintenance.is_leader:
+            await hub.knowledge.evolution.use_kept_words(hub.store.accounts)
+        await asyncio.sleep(_USE_KEPT_EVERY_S if hub.maintenance.is_leader else _LEADER_POLL_S)
 
 
 def _log_failed_source(source: str, error: Exception) -> None:

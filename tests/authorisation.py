@@ -115,6 +115,8 @@ ROWS: Final[dict[tuple[str, str], list[Asked]]] = {
     ("PUT", f"{KNOWLEDGE}/{{knowledge_id}}"): asked(Need.SIGHT, body=sent(**_CASE))
     + asked(Need.OWNERSHIP, body=sent(update_score=4))
     + asked(Need.OWNERSHIP, body=sent(evolve_feedback="it moved", **_CASE)),
+    ("POST", f"{KNOWLEDGE}/{{knowledge_id}}/feedback"): asked(Need.SIGHT, body=sent(**_CASE))
+    + asked(Need.OWNERSHIP, body=sent(update_score=4)),
     ("DELETE", f"{KNOWLEDGE}/{{knowledge_id}}"): asked(Need.OWNERSHIP) + asked(Need.OWNERSHIP, query="erase=true"),
     ("GET", f"{KNOWLEDGE}/{{knowledge_id}}/history"): asked(Need.SIGHT),
     ("GET", f"{KNOWLEDGE}/{{knowledge_id}}/access"): asked(Need.SIGHT, tells=_KNOWLEDGE),

@@ -21,7 +21,10 @@ KNOWLEDGE: Final = Collection(
     ),
     counters=frozenset(("eval", *path) for path in _COUNTERS),
     append_only=frozenset(("eval", name) for name in _LISTS),
-    computed=(Computed(frozenset({("eval", "confidence")}), evidence.rebuild_confidence),),
+    computed=(
+        Computed(frozenset({("eval", "confidence")}), evidence.rebuild_confidence),
+        Computed(frozenset({("eval", "kept_words")}), evidence.rebuild_kept_words),
+    ),
     validate=decisions.validate,
     erase=decisions.ERASE_RULES,
     table=KNOWLEDGE_TABLE,

@@ -209,7 +209,8 @@ class KnowledgeSummary:
     `ordinal` counts records in the order of creation. `text_num` is the number of the operation that last changed the
     searched text; an index entry with an older number is outdated. Search, lists and the duplicate check use `live`
     records only; a merged record is not live, but can be read by its id. `votes` are the newest ones, newest first.
-    `weak` counts the runs that showed the record and succeeded or failed without a word about it.
+    `weak` counts the runs that showed the record and succeeded or failed without a word about it. `has_kept_words`: no
+    model has used its feedback in words.
     """
 
     id: str
@@ -233,6 +234,7 @@ class KnowledgeSummary:
     merged_into: str | None = None
     votes: tuple[WeighedVote, ...] = ()
     weak: tuple[int, int] = (0, 0)
+    has_kept_words: bool = False
 
     @property
     def can_read(self) -> bool:

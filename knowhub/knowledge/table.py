@@ -59,6 +59,7 @@ def summarize(
         merged_into=merged_into,
         votes=weigh_votes(evaluation),
         weak=(weak["success"], weak["failure"]) if weak else (0, 0),
+        has_kept_words="kept_words" in evaluation,
     )
 
 
@@ -167,10 +168,13 @@ BY_SUPERSEDED: Final = Index[KnowledgeSummary](
     target=COLLECTION,
 )
 BY_FACET: Final = Index[KnowledgeSummary](COLLECTION, "by_facet", keys=lambda summary: summary.facets, of_deleted=True)
+BY_KEPT_WORDS: Final = Index[KnowledgeSummary](
+    COLLECTION, "by_kept_words", keys=lambda summary: (True,) if summary.has_kept_words else ()
+)
 KNOWLEDGE_TABLE: Final = TableSchema(
     COLLECTION,
     summarize,
-    indexes=(BY_TEXT, BY_DEDUP_KEY, BY_SUPERSEDED, BY_FACET),
+    indexes=(BY_TEXT, BY_DEDUP_KEY, BY_SUPERSEDED, BY_FACET, BY_KEPT_WORDS),
     searched_value=get_searched_value,
     defaults=_DEFAULTS,
 )
@@ -190,6 +194,11 @@ def list_live_records(view: View) -> Iterator[KnowledgeSummary]:
 def find_by_dedup_key(view: View, dedup_key: bytes) -> Sequence[KnowledgeSummary]:
     """Return the live records with this key, oldest first."""
     return view.lookup(BY_DEDUP_KEY, dedup_key)
+
+
+def list_with_kept_words(view: View) -> Sequence[KnowledgeSummary]:
+    """Return the live records with feedback in words that no model has used, oldest first."""
+    return view.lookup(BY_KEPT_WORDS, True)  # noqa: FBT003 -- a key of the index
 
 
 def find_replacements(view: View, knowledge_id: str) -> Sequence[KnowledgeSummary]:

@@ -51,7 +51,7 @@ async def test_without_a_model_the_content_stays_and_the_rest_counts(cli: Cli) -
     told = cli("feedback", row_id, "--evolve", FEEDBACK, "--score", "5")
     again = cli("feedback", row_id, "--evolve", FEEDBACK)
 
-    assert (told.code, "there is no language model; the content stays as it is" in told.out) == (0, True)
+    assert (told.code, "there is no language model; the words are kept" in told.out) == (0, True)
     assert f"unchanged  {row_id}" in again.out
     stands = cli.json("get", row_id)
     assert (stands["content"], stands["eval"]["score"]) == (BEFORE, 5)

@@ -345,3 +345,56 @@ async def test_what_a_search_notes_stands_in_no_restores_way(api: httpx.AsyncCli
     assert (restored.status_code, undone.status_code) == (200, 200), undone.text
     assert (await api.get(f"/api/knowledge/{late['id']}")).status_code == 200
     assert await search(api, session_id="s") == {"wait a": True, "wait b": True}
+
+
+async def test_tags_are_those_of_the_goals_own_searches(api: httpx.AsyncClient, saved: Saved) -> None:
+    wait, zebra = await saved("wait a"), await saved("zebra b")
+    await search(api, "wait", session_id="s", goal_id="first")
+    await search(api, "zebra", session_id="s", goal_id="second")
+
+    told = await outcome(api, session_id="s", goal_id="second", used=["a"])
+    beyond = await outcome(api, session_id="s", goal_id="second", used=["b"])
+
+    # The first goal's `a` is another record, and it has no `b`.
+    assert statuses(told) == {zebra["id"]: ("applied", "helpful")}
+    assert statuses(beyond) == {"b": ("unknown", "none")}
+    assert await evidence(api, wait) == (1, 0)
+
+
+async def test_a_record_whose_save_was_undone_is_unknown_to_an_outcome(api: httpx.AsyncClient, saved: Saved) -> None:
+    record = await saved("wait a")
+    await search(api, session_id="s")
+    await api.post(f"/api/operations/{record['operation_id']}/undo")
+
+    told = await outcome(api, session_id="s", used=["a"])
+
+    assert statuses(told) == {record["id"]: ("unknown", "none")}
+    assert told["operation_id"] is None
+
+
+async def test_an_owner_who_votes_for_their_own_record_counts_as_one_voter(
+    api: httpx.AsyncClient, saved: Saved
+) -> None:
+    record = await saved("wait a", user_id="li")
+    vote = {"user_id": "li", "add_helpful_case": {"outcome": "mine"}}
+
+    answers = [await api.post(f"/api/knowledge/{record['id']}/feedback", json=vote) for _ in range(5)]
+
+    assert [answer.status_code for answer in answers] == [200] * 5
+    assert await evidence(api, record) == (6, 0)
+    found = (await api.get("/api/knowledge/search", params={"q": "wait"})).json()["results"][0]
+    assert 1 < found["eval"]["effective"]["helpful"] < 2
+
+
+async def test_feedback_is_given_by_post_as_by_put(api: httpx.AsyncClient, saved: Saved) -> None:
+    record = await saved("wait a")
+    path = f"/api/knowledge/{record['id']}"
+
+    posted = await api.post(f"{path}/feedback", json={"update_score": 5}, headers={"If-Match": '"1"'})
+    stale = await api.post(f"{path}/feedback", json={"update_score": 4, "version": 1})
+    put = await api.put(path, json={"update_score": 4, "version": 2})
+    missing = await api.post("/api/knowledge/knowledge-0/feedback", json={"update_score": 4})
+
+    assert (posted.status_code, posted.json()["eval"]["score"], posted.json()["version"]) == (200, 5, 2)
+    assert (stale.status_code, stale.json()["current_version"]) == (409, 2)
+    assert (put.status_code, missing.status_code) == (200, 404)

@@ -103,6 +103,31 @@ async def test_near_copies_become_one_that_says_all_that_one_of_them_said(api: h
     assert await found(api, "mobile form id") == [first["id"]]
 
 
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (LONG, LONG.replace("wait until the form is there", "wait until the login form is there")),
+        (f"{LONG} The form has the id login-2.", f"{LONG} The form has the id login-3 now."),
+        (
+            "考勤系统导出前要先选部门编号,再选月份,最后点右上角的导出按钮,否则打卡记录是一张空表。",
+            "考勤系统导出前要先选好部门编号,再选月份,最后点右上角的导出按钮,否则打卡记录是一张空表。",
+        ),
+    ],
+)
+async def test_near_copies_that_would_say_it_twice_are_left_apart_and_named(
+    api: httpx.AsyncClient, saved: Saved, first: str, second: str
+) -> None:
+    records = [await saved(first), await saved(second)]
+
+    done = await slim(api)
+
+    assert done["merged"] == []
+    assert [(item["ids"], "only a model" in item["reason"]) for item in done["skipped"]] == [
+        ([record["id"] for record in records], True)
+    ]
+    assert [(await read(api, record["id"]))["content"] for record in records] == [first, second]
+
+
 async def test_what_was_merged_is_read_by_its_id_and_is_in_no_list(api: httpx.AsyncClient, saved: Saved) -> None:
     first, second = await saved("one"), await saved("ｏｎｅ", dedup=False)
 

@@ -1,7 +1,10 @@
-"""Knowledge evolution (知识进化): a language model rewrites the content of a record from feedback in words."""
+"""Knowledge evolution (知识进化): a language model rewrites the content of a record from feedback in words.
+
+Words that no model has used are kept with the record's evidence. `use_kept_words` gives them to a model that came.
+"""
 
 import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,12 +14,13 @@ from knowhub.core.language_models import ChatFailed, ChatModel
 from knowhub.core.model_calls import ModelConversation, short_text
 from knowhub.core.operation import Draft, IdempotencyKey, Operation, Row, Unchanged, View
 from knowhub.core.owned_rows import SavedRow
-from knowhub.core.request_context import RequestContext
+from knowhub.core.request_context import RequestContext, local_context
 from knowhub.knowledge import decisions
 from knowhub.knowledge.evolve import prompts
-from knowhub.knowledge.feedback.evidence import Voter, with_feedback
+from knowhub.knowledge.feedback.evidence import Voter, list_kept_words, with_feedback, with_kept_words
 from knowhub.knowledge.model import Feedback
 from knowhub.knowledge.ports import KnowledgeStore
+from knowhub.knowledge.table import list_with_kept_words
 from knowhub.knowledge.visibility import get_current_row, redact_row
 
 OP = "evolve_knowledge"
@@ -24,7 +28,10 @@ MAX_CONTENT_CHARS = 100_000
 _MOST_COMPARED_LINES = 2_000
 _MAX_SUMMARY = 500
 _ROUNDS = 2
-_NO_MODEL = "there is no language model; the content stays as it is"
+# A model that is down or answers junk is not asked for every record.
+_MAX_FAILURES = 3
+_KEPT = "the words are kept, and a model will use them; the content stays as it is"
+_NO_MODEL = f"there is no language model; {_KEPT}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +47,14 @@ class EvolutionResult:
 
 @dataclass(frozen=True, slots=True)
 class _Rewrite:
-    """The rewritten content of a record; `content` is None if the model failed, or if there is none."""
+    """The rewritten content of a record; `content` is None if the model failed, or if there is none.
+
+    `words` are those that the model was given: what was kept, and the new ones last.
+    """
 
     task: str
     before: str
+    words: Sequence[str]
     content: str | None = None
     summary: str = _NO_MODEL
     degraded: Sequence[str] = ()
@@ -52,6 +63,13 @@ class _Rewrite:
     def is_current(self, row: Row) -> bool:
         """Return whether the row has the text that the model saw. New evidence does not matter."""
         return self.content is None or (row["task"], row["content"]) == (self.task, self.before)
+
+    def select_kept(self, row: Row, new: str | None) -> list[str]:
+        """Return the words that a model has still to use."""
+        kept = list_kept_words(row)
+        if self.content is None:
+            return list(dict.fromkeys([*kept, *([new] if new else [])]))
+        return [words for words in kept if words not in self.words]
 
     @property
     def has_changed(self) -> bool:
@@ -104,10 +122,10 @@ class Evolution:
         expected: int | None = None,
         key: IdempotencyKey | None = None,
     ) -> EvolutionResult:
-        """Add the feedback and rewrite the content in one operation.
+        """Add the feedback and rewrite the content in one operation, also from words that were kept.
 
-        Without a model, or if it fails, the content stays and the other feedback counts. Raises NotFound, Forbidden for
-        everyone but the owner, VersionConflict, and Conflict if the text keeps changing meanwhile.
+        Without a model, or if it fails, the content stays, the words are kept and the other feedback counts. Raises
+        NotFound, Forbidden for everyone but the owner, VersionConflict, and Conflict if the text keeps changing.
         """
         permissions.check_can_write(ctx)
         done = await self._store.find_replay(ctx.account, key)
@@ -116,26 +134,39 @@ class Evolution:
         for _ in range(_ROUNDS):
             await self._store.refresh(ctx.account)
             row = _load_for_rewrite(self._store.view(ctx.account), ctx, knowledge_id, expected)
-            rewrite = await self._rewrite(row, feedback.words or "")
+            rewrite = await self._rewrite(row, feedback.words)
             try:
                 return await self._commit(ctx, knowledge_id, feedback, rewrite, (expected, key))
             except _RecordChanged:
                 continue
         raise Conflict("the text of this record changed while the model rewrote it, twice; read it and try again")
 
-    async def _rewrite(self, row: Row, words: str) -> _Rewrite:
-        unchanged = _Rewrite(row["task"], row["content"])
-        if self._chat is None:
+    async def use_kept_words(self, accounts: Iterable[str]) -> None:
+        """Rewrite the records that have kept words. It ends early if the model fails for three of them."""
+        waiting = [(name, item) for name in accounts for item in list_with_kept_words(self._store.view(name))]
+        failures = 0
+        for account, summary in waiting:
+            if failures == _MAX_FAILURES:
+                return
+            try:
+                done = await self.evolve(local_context(summary.owner, account), summary.id, Feedback())
+                failures += bool(done.as_answer["degraded"])
+            except KnowHubError:
+                # The record was deleted or changed meanwhile, or nothing can be written now. The words stay.
+                failures += 1
+
+    async def _rewrite(self, row: Row, new: str | None) -> _Rewrite:
+        words = list(dict.fromkeys([*list_kept_words(row), *([new] if new else [])]))
+        unchanged = _Rewrite(row["task"], row["content"], words)
+        if self._chat is None or not words:
             return unchanged
         conversation = ModelConversation(self._chat, self._budget_s)
         try:
-            question = prompts.evolve(row["task"], row["content"], words)
+            question = prompts.evolve(row["task"], row["content"], "\n".join(words))
             content, summary = await conversation.ask(question, {}, lambda answer: read(answer, row["content"]))
         except ChatFailed as failed:
             detail = f"the language model gave no usable answer ({short_text(failed.detail, _MAX_SUMMARY)})"
-            return replace(
-                unchanged, summary=f"{detail}; the content stays as it is", degraded=["llm"], calls=conversation.calls
-            )
+            return replace(unchanged, summary=f"{detail}; {_KEPT}", degraded=["llm"], calls=conversation.calls)
         return replace(unchanged, content=content, summary=summary, calls=conversation.calls)
 
     async def _commit(
@@ -153,6 +184,7 @@ class Evolution:
             if not rewrite.is_current(row):
                 raise _RecordChanged
             after = with_feedback(row, feedback, view.now, Voter(ctx.actor))
+            after = with_kept_words(after, rewrite.select_kept(row, feedback.words), row, view.now)
             if rewrite.has_changed:
                 after = decisions.with_content(after, rewrite.content or "", row, view.now)
             if after is row:

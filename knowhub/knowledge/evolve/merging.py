@@ -6,7 +6,7 @@ from typing import Any
 
 from knowhub.core import clock
 from knowhub.core.errors import InvalidInput
-from knowhub.core.near_duplicates import normalize_width
+from knowhub.core.near_duplicates import normalize_width, words
 from knowhub.core.operation import Row, next_version
 from knowhub.knowledge import decisions, votes
 from knowhub.knowledge.feedback import evidence
@@ -14,6 +14,8 @@ from knowhub.knowledge.model import HISTORY_SHOWN
 
 MAX_MERGED_CHARS = 100_000
 MAX_LISTED = 50
+_MAX_COMPARED = 20_000
+_REPEATED_SHARE = 0.6
 
 # Splits lines and sentences. A full stop ends a sentence only before white space, unlike in `v1.2` and `a.b.com`.
 _END = re.compile(r"\n+|(?<=[.!?])[^\S\n]+|(?<=[。！？])[^\S\n]*")
@@ -67,6 +69,19 @@ def join_contents(survivor: Row, sources: Sequence[Row]) -> str:
     return "\n".join(filter(None, (survivor["content"], *added))) if added else str(survivor["content"])
 
 
+def repeats_sentences(survivor: Row, source: Row) -> bool:
+    """Return whether a sentence that only the source has is nearly one of the survivor's.
+
+    Joined, they would say it twice. True too where there are too many sentences to compare.
+    """
+    known = [words(piece) for piece in (*_split_text(survivor["task"]), *_split_text(survivor["content"]))]
+    said = set(map(normalize_width, (*_split_text(survivor["task"]), *_split_text(survivor["content"]))))
+    new = [words(piece) for text in (source["task"], source["content"]) for piece in _find_new(text, said)]
+    if len(new) * len(known) > _MAX_COMPARED:
+        return True
+    return any(len(own & other) >= _REPEATED_SHARE * min(len(own), len(other)) > 0 for own in new for other in known)
+
+
 def merge_evaluation(survivor: Mapping[str, Any], sources: Sequence[Mapping[str, Any]], now: float) -> dict[str, Any]:
     """Return the joined evidence: summed counters, votes and cases in the order of their times, the best score.
 
@@ -83,6 +98,9 @@ def merge_evaluation(survivor: Mapping[str, Any], sources: Sequence[Mapping[str,
     joined.pop("effective", None)
     if merged := votes.merge_votes(every):
         joined["votes"] = merged
+    kept_words = [words for item in every for words in item.get("kept_words", ())]
+    if kept_words:
+        joined["kept_words"] = kept_words[-evidence.MAX_KEPT_WORDS :]
     weak = [item["weak"] for item in every if "weak" in item]
     if weak:
         joined["weak"] = {name: sum(counts[name] for counts in weak) for name in weak[0]}

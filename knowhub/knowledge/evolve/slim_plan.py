@@ -14,6 +14,7 @@ from knowhub.core.operation import (
 )
 from knowhub.core.request_context import RequestContext
 from knowhub.knowledge import table
+from knowhub.knowledge.evolve.merging import repeats_sentences
 from knowhub.knowledge.feedback import evidence
 from knowhub.knowledge.model import COLLECTION, RECORD_FIELDS, KnowledgeSummary, KnowledgeType, ListQuery
 from knowhub.knowledge.ports import KnowledgeIndex
@@ -102,6 +103,8 @@ class MergeCandidates:
         self._known_kinds: dict[str, str] = {}
         self._clusters = ClusterBuilder(self._text_of)
         self._used: set[int] = set()
+        self.reworded: list[list[str]] = []
+        """The ids of near copies that are left to a model: joined by rule, they would repeat themselves."""
         self.records = 0
         self.characters = 0
 
@@ -175,9 +178,15 @@ class MergeCandidates:
         self._used.update(cluster.copies)
         for refs, _ in _split_sources([(self._refs[number], 1.0) for number in cluster.copies]):
             yield Merge(into, refs, MergeReason.DUPLICATE, 1.0)
-        if cluster.near:
-            self._used.update((cluster.kept, *(near_copy.number for near_copy in cluster.near)))
-        near = [(self._refs[near_copy.number], near_copy.similarity) for near_copy in cluster.near]
+        near: list[tuple[RecordRef, float]] = []
+        for near_copy in cluster.near:
+            ref = self._refs[near_copy.number]
+            joined = [into, *(other for other, _ in near)]
+            if any(repeats_sentences(self.row(other), self.row(ref)) for other in joined):
+                self.reworded.append([into.id, ref.id])
+            else:
+                near.append((ref, near_copy.similarity))
+                self._used.update((cluster.kept, near_copy.number))
         for refs, similarity in _split_sources(near):
             yield Merge(into, refs, MergeReason.NEAR_DUPLICATE, similarity)
 

@@ -51,6 +51,7 @@ MOST_SOURCES = 2_500
 _ROWS_PER_OPERATION = 100
 _ROUNDS = 3
 _CHANGED = "one of these was changed meanwhile"
+_REWORDED = "they say the same in other words; joined they would say it twice, and only a model can write one text"
 
 ChatFor: TypeAlias = Callable[[str | None], AbstractAsyncContextManager[ChatModel | None]]
 """Opens the model with a name, or the configured model for None; it may be None."""
@@ -283,7 +284,8 @@ def _make_plan(candidates: MergeCandidates, copies: Sequence[Merge], advisor: Me
         chosen.append(merge)
     has_more = len(chosen) < len(found)
     if advisor is None:
-        return SlimPlan(chosen, candidates.records, candidates.characters, has_more=has_more)
+        skipped = [make_skipped(ids, _REWORDED) for ids in candidates.reworded]
+        return SlimPlan(chosen, candidates.records, candidates.characters, skipped, has_more=has_more)
     return SlimPlan(
         chosen,
         candidates.records,

@@ -150,6 +150,8 @@ class KnowledgeExtraction:
         except ChatFailed:
             # Answers on some parts are not mixed with the statements in all: facts would be saved twice.
             return _ReadResult(await self._read_statements(request), 0, (), conversation.calls, ("llm",))
+        if rejected and not candidates:
+            return _ReadResult(await self._read_statements(request), 0, rejected, conversation.calls, ("llm",))
         return _ReadResult(candidates, _count_unshown(request.messages, parts), rejected, conversation.calls)
 
     async def _query_model(

@@ -9,13 +9,14 @@ from typing import Any, Final
 from knowhub.core import clock
 from knowhub.core.collection import UndoneRow
 from knowhub.core.operation import Row, next_of
-from knowhub.knowledge.model import HISTORY_SHOWN, Feedback, KnowledgeSummary
+from knowhub.knowledge.model import COLLECTION, HISTORY_SHOWN, Feedback, KnowledgeSummary
 from knowhub.knowledge.votes import KINDS, VOTES_STORED, VoteKind, confidence, list_votes
 
 # The last votes of a voter: the ones before the last count when it is undone, or where no goal was named.
 _VOTES_PER_VOTER: Final = 5
 _SIGNED_CHARS: Final = 12
 _CONFIDENCE_DIGITS: Final = 6
+MAX_KEPT_WORDS: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,25 @@ def with_weak_evidence(row: Row, now: float, *, has_succeeded: bool) -> Row:
     return next_of({**row, "eval": {**row["eval"], "weak": weak}}, row, now)
 
 
+def list_kept_words(row: Row) -> list[str]:
+    """Return the feedback in words that no model has used yet, oldest first."""
+    return list(row["eval"].get("kept_words", ()))
+
+
+def with_kept_words(row: Row, words: Sequence[str], before: Row, now: float) -> Row:
+    """Return `row` with these words kept for a model to come, the newest 20. `before` is the stored row."""
+    kept = replace_kept_words(row, words)
+    return row if kept["eval"] == row["eval"] else next_of(kept, before, now)
+
+
+def replace_kept_words(row: Row, words: Sequence[str]) -> Row:
+    """Return `row` with these words kept, without a change of its version."""
+    evaluation = {name: value for name, value in row["eval"].items() if name != "kept_words"}
+    if words:
+        evaluation["kept_words"] = list(words[-MAX_KEPT_WORDS:])
+    return {**row, "eval": evaluation}
+
+
 def update_confidence(before: Mapping[str, Any], after: Mapping[str, Any], now: float) -> float:
     """Move the confidence as the evidence moved. An imported figure keeps its offset and stays within 0 and 1."""
     old, new = confidence(before, now), confidence(after, now)
@@ -89,6 +109,18 @@ def rebuild_confidence(undone: UndoneRow) -> Row:
         return row
     now = clock.parse_iso(row["updated_at"])
     return {**row, "eval": {**row["eval"], "confidence": update_confidence(before["eval"], row["eval"], now)}}
+
+
+def rebuild_kept_words(undone: UndoneRow) -> Row:
+    """Return the undone record without the words that the operation brought.
+
+    Words that it used do not come back: whoever undoes a rewrite does not want it again.
+    """
+    before, after = undone.change.before, undone.change.after
+    brought = set(list_kept_words(after)) - set(list_kept_words(before) if before else ())
+    current = undone.current(COLLECTION, undone.row["id"])
+    kept = [words for words in (list_kept_words(current) if current else ()) if words not in brought]
+    return replace_kept_words(undone.row, kept)
 
 
 def hash_id(parts: Sequence[Any]) -> str:

@@ -235,6 +235,18 @@ async def update_knowledge(call: Edit, knowledge_id: str, sent: schemas.Feedback
     return answer_saved(SavedRow({**done.saved.record, **done.as_answer}, done.saved.operation_id))
 
 
+@routes.add(
+    "POST",
+    "/{knowledge_id}/feedback",
+    {200: shapes.EvolvedRecord},
+    summary="Give evidence on a record, as PUT does",
+    examples={"it helped": {"add_helpful_case": {"task": "登录某网站", "outcome": "成功"}}},
+)
+async def post_feedback(call: Edit, knowledge_id: str, sent: schemas.FeedbackBody) -> Response:
+    """Add a helpful or harmful case, set the score, or let a model rewrite the content."""
+    return await update_knowledge(call, knowledge_id, sent)
+
+
 @routes.add("DELETE", "/{knowledge_id}", {200: DeletionAnswer}, summary="Delete a record")
 async def delete_knowledge(call: Edit, knowledge_id: str, sent: EraseBody | DeleteParams) -> Response:
     """Delete a record. Undo brings it back. With `erase` its content is removed for good, also from the history."""

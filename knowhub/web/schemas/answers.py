@@ -45,6 +45,9 @@ class FullEvaluationAnswer(EvaluationAnswer):
     weak: WeakEvidence | None = Field(
         default=None, description="Runs that showed the record, and of which nobody said what helped."
     )
+    kept_words: list[str] | None = Field(
+        default=None, description="What `evolve_feedback` said while no model could use it; the last 20."
+    )
 
 
 class KnowledgeRecord(Answer):

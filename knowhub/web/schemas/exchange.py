@@ -6,10 +6,19 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from knowhub.core.errors import InvalidInput, TooLarge
+from knowhub.knowledge.feedback.evidence import MAX_KEPT_WORDS
 from knowhub.knowledge.model import DEFAULT_SCORE, HISTORY_SHOWN, ImportedKnowledge, OnConflict
 from knowhub.knowledge.votes import VOTES_STORED
 from knowhub.web.json_text import MAX_WRONG_LINES, JsonLimits, parse_json_lines
-from knowhub.web.schemas.knowledge import MAX_COUNT, MAX_IMPORT_LINES, RESERVED_WORDS, Case, RecordFields, Score
+from knowhub.web.schemas.knowledge import (
+    MAX_COUNT,
+    MAX_IMPORT_LINES,
+    RESERVED_WORDS,
+    Case,
+    Question,
+    RecordFields,
+    Score,
+)
 from knowhub.web.schemas.parts import CallerIds, EntityId, Label, Moment, Part
 
 # Room for a blank line after each record; what is behind is not split, as each line takes memory.
@@ -53,6 +62,7 @@ class Evaluation(Part):
     )
     votes: Annotated[list[VoteLine], Field(max_length=VOTES_STORED)] | None = None
     weak: dict[Literal["success", "failure"], Count] | None = None
+    kept_words: Annotated[list[Question], Field(max_length=MAX_KEPT_WORDS)] | None = None
     confidence: Annotated[float, Field(ge=0, le=1)] | None = None
     helpful_history: list[Case] | None = None
     harmful_history: list[Case] | None = None

@@ -336,8 +336,10 @@ async def test_one_bad_item_never_aborts_the_rest(tmp_path: Path) -> None:
     assert extracted.degraded == ()
 
 
-@pytest.mark.parametrize("answer", [TimeoutError("late"), RuntimeError("down"), {"candidates": {}}, {"other": []}])
-async def test_without_an_answer_of_the_model_the_rules_do_it(tmp_path: Path, answer: Any) -> None:  # noqa: ANN401 -- any answer
+@pytest.mark.parametrize(
+    "answer", [TimeoutError("late"), RuntimeError("down"), {"candidates": {}}, {"other": []}, {"candidates": BAD_ITEMS}]
+)
+async def test_without_a_usable_answer_of_the_model_the_rules_do_it(tmp_path: Path, answer: Any) -> None:  # noqa: ANN401 -- any answer
     async with hub_at(tmp_path, ScriptedChat([answer])) as hub:
         extracted = await heard(hub, user("I prefer tabs", "m-1"))
 

@@ -143,6 +143,19 @@ async def test_an_empty_list_means_that_nothing_fits(tmp_path: Path) -> None:
     assert (named(found), found.routed, found.degraded) == ([], [], [])
 
 
+async def test_a_model_that_picks_everything_and_strangers_is_answered_with_what_was_asked_for(tmp_path: Path) -> None:
+    def pick_all(question: ChatRequest) -> object:
+        return {"ids": ["knowledge-0", *(item["id"] for item in fenced_data(question)["candidates"]), "knowledge-1"]}
+
+    async with hub_with(tmp_path, QueuedChat([pick_all])) as hub:
+        await save(hub, "a", "b", "c")
+
+        found = await search(hub, top_k=2)
+
+    assert (len(named(found)), found.degraded) == (2, [])
+    assert len(found.routed or ()) == 3
+
+
 @pytest.mark.parametrize(
     "answer", [NEVER, ChatFailed(FailureReason.FAILURE, "down"), {"ids": ["knowledge-0"]}, "gibberish"]
 )

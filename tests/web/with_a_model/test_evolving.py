@@ -109,12 +109,76 @@ async def test_a_model_that_fails_leaves_the_content_and_the_rest_counts(
     assert done["operation_id"] is not None
 
 
-async def test_a_model_that_fails_writes_nothing_where_there_are_only_words(api: httpx.AsyncClient) -> None:
+async def test_words_that_a_model_failed_to_use_are_kept_once_and_used_with_the_next(
+    api: httpx.AsyncClient, script: list[Answer], model: QueuedChat
+) -> None:
     row_id = await record(api)
 
-    done = await evolve(api, row_id)
+    failed = [await evolve(api, row_id) for _ in range(2)]
+    script.append(REWRITE)
+    done = await evolve(api, row_id, evolve_feedback="say which element")
 
-    assert (done["evolved"], done["degraded"], done["operation_id"], done["version"]) == (False, ["llm"], None, 1)
+    assert [(answer["evolved"], answer["degraded"], answer["version"]) for answer in failed] == [
+        (False, ["llm"], 2),
+        (False, ["llm"], 2),
+    ]
+    assert failed[0]["eval"]["kept_words"] == [FEEDBACK]
+    assert "the words are kept" in failed[0]["detail"]
+    assert model.shown()["feedback"] == f"{FEEDBACK}\nsay which element"
+    assert (done["evolved"], done["content"], "kept_words" in done["eval"]) == (True, AFTER, False)
+    # Whoever undoes the rewrite does not want it again.
+    await api.post(f"/api/operations/{done['operation_id']}/undo", json={})
+    undone = await read(api, row_id)
+    assert (undone["content"], undone["eval"].get("kept_words", [])) == (BEFORE, [])
+
+
+async def test_an_undo_takes_kept_words_back(api: httpx.AsyncClient) -> None:
+    row_id = await record(api)
+    before = await read(api, row_id)
+    done = await evolve(api, row_id)
+    assert done["operation_id"] is not None
+
+    await api.post(f"/api/operations/{done['operation_id']}/undo", json={})
+
+    assert (await read(api, row_id))["eval"] == before["eval"]
+
+
+async def test_words_that_were_said_without_a_model_are_used_when_one_comes(settings: Settings) -> None:
+    async with open_hub(settings) as hub, client_of(create_app(settings, hub)) as api:
+        row_id = await record(api)
+        kept = await evolve(api, row_id)
+        exported = (await api.get("/api/knowledge/export")).content
+    model = QueuedChat([REWRITE])
+    async with open_hub(settings, Overrides(llm=model)) as hub, client_of(create_app(settings, hub)) as api:
+        for _ in range(400):
+            used = await read(api, row_id)
+            if used["content"] != BEFORE:
+                break
+            await asyncio.sleep(0.05)
+        # The words of an import wait as well.
+        await api.request("DELETE", f"/api/knowledge/{row_id}", params={"erase": "true"})
+        line = exported.replace(row_id.encode(), b"knowledge-20260101-aaaa")
+        imported = await api.post(
+            "/api/knowledge/import", content=line, headers={"Content-Type": "application/x-ndjson"}
+        )
+        moved = await read(api, "knowledge-20260101-aaaa")
+
+    assert kept["eval"]["kept_words"] == [FEEDBACK]
+    assert (used["content"], used["owner"], "kept_words" in used["eval"]) == (AFTER, kept["owner"], False)
+    assert model.shown()["feedback"] == FEEDBACK
+    assert imported.status_code == 200, imported.text
+    assert moved["eval"]["kept_words"] == [FEEDBACK]
+
+
+async def test_a_model_that_is_down_is_not_asked_for_every_record_with_kept_words(settings: Settings) -> None:
+    async with open_hub(settings) as hub, client_of(create_app(settings, hub)) as api:
+        for number in range(5):
+            await evolve(api, await record(api, f"content {number}"))
+    model = QueuedChat([RuntimeError("down")] * 5)
+    async with open_hub(settings, Overrides(llm=model), maintain=False) as hub:
+        await hub.knowledge.evolution.use_kept_words(hub.store.accounts)
+
+    assert len(model.questions) == 3
 
 
 async def test_without_a_model_nothing_is_degraded_and_the_answer_says_why(settings: Settings) -> None:
@@ -124,7 +188,7 @@ async def test_without_a_model_nothing_is_degraded_and_the_answer_says_why(setti
         done = await evolve(api, row_id, add_helpful_case={"task": "t"})
 
         assert (done["evolved"], done["diff"], done["degraded"]) == (False, None, [])
-        assert "no language model" in done["detail"]
+        assert "no language model; the words are kept" in done["detail"]
         assert done["eval"]["helpful"] == 2
 
 
