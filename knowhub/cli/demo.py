@@ -1,4 +1,4 @@
-"""`knowhub demo`: example records, ten questions in two languages, feedback, undo, and a running server."""
+"""`knowhub demo`: example records, ten questions in two languages, an agent that learns, undo, and a running server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from knowhub.cli.options import CommonOptions, expand_options
 from knowhub.cli.serve import bind_socket, run_server
 from knowhub.core.errors import Conflict, NotFound
 from knowhub.core.request_context import RequestContext, caller_context, local_context
-from knowhub.knowledge.model import OnConflict, SearchQuery, Vote
+from knowhub.knowledge.feedback.impressions import ImpressionScope
+from knowhub.knowledge.feedback.outcomes import GoalOutcome, OutcomeKind
+from knowhub.knowledge.model import NewKnowledge, OnConflict, SearchQuery
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -23,10 +25,9 @@ if TYPE_CHECKING:
     from knowhub.settings import Settings
 
 _TOP_K = 3
-# Reports of one caller weigh less each time.
-_REPORTS = 3
-# Several records are about this query, so feedback decides which record is first.
-_RATED_QUERY = "pandas 读取 CSV 中文乱码"
+# The goal of an agent. Several records are about it, and the first one does not help with its file.
+_GOAL = "pandas 读取 CSV 中文乱码"
+_LESSON = "从支付宝下载的 CSV 账单:前几行是说明,用 read_csv(path, encoding='gb18030', skiprows=24) 跳过,中文不乱码。"
 _TASK_CHARS = 60
 
 app = typer.Typer()
@@ -43,7 +44,7 @@ def demo(
 ) -> None:
     """Load examples into a new directory, ask ten questions, and serve.
 
-    It also gives feedback that changes an order, and undoes it.
+    An agent then works on a goal twice. Its second run is shown what the first one learned. That is undone at the end.
     """
     import asyncio
 
@@ -81,15 +82,15 @@ async def _run_demo(settings: Settings, *, as_json: bool) -> dict[str, Any]:
     async with open_hub(settings) as hub:
         result = await hub.knowledge.exchange.import_lines(local_context(hub.default_owner), lines, OnConflict.FAIL)
         answers = [await _ask(hub, question) for question in questions]
-        rating = await _rate(hub)
+        learning = await _learn(hub)
     if not as_json:
         output.say(f"imported {result.imported} records in Chinese and English into {settings.data_dir}\n")
         for answer in answers:
             _print_answer(answer)
         count = sum(answer["place"] is not None for answer in answers)
         output.say(f"{count} of {len(answers)} expected records are among the first {_TOP_K}\n")
-        _print_rating(rating)
-    return {"data_dir": str(settings.data_dir), "imported": result.imported, "questions": answers, "feedback": rating}
+        _print_learning(learning)
+    return {"data_dir": str(settings.data_dir), "imported": result.imported, "questions": answers, "feedback": learning}
 
 
 def _read_example(name: str) -> bytes:
@@ -122,34 +123,38 @@ async def _ask(hub: Hub, question: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-async def _rate(hub: Hub) -> dict[str, Any]:
-    """Report the first record as harmful, so that the second one comes first; then undo the reports."""
+async def _learn(hub: Hub) -> dict[str, Any]:
+    """Run an agent twice. The first record fails it, and it saves what worked. Then undo both."""
     ctx = local_context(hub.default_owner)
-    before = await _search(hub, ctx, _RATED_QUERY)
-    first = before.records[0]
-    case = {"task": "demo", "outcome": "refused", "reason": "out of date"}
-    vote = Vote(first["id"], is_helpful=False, case=case)
-    _, operation_id = await hub.knowledge.records.give_feedback_batch(ctx, [vote] * _REPORTS)
-    after = await _search(hub, ctx, _RATED_QUERY)
-    await hub.operations.history.undo(ctx, operation_id or "")
-    undone = await _search(hub, ctx, _RATED_QUERY)
+    before = await _search(hub, ctx, _GOAL, "run-1")
+    misled_by = before.records[0]["id"]
+    case = {"task": _GOAL, "outcome": "ParserError", "reason": "the file begins with lines of text"}
+    first = GoalOutcome(ImpressionScope("run-1", _GOAL), OutcomeKind.FAILURE, case, wrong=[misled_by])
+    _, failed_id = await hub.knowledge.outcomes.report(ctx, first)
+    lesson = await hub.knowledge.records.save(ctx, NewKnowledge(_GOAL, _LESSON, types=["tool"]))
+    after = await _search(hub, ctx, _GOAL, "run-2")
+    for operation_id in (lesson.operation_id, failed_id):
+        await hub.operations.history.undo(ctx, operation_id or "")
+    undone = await _search(hub, ctx, _GOAL)
     return {
-        "q": _RATED_QUERY,
-        "voted_on": first["id"],
-        "harmful_votes": _REPORTS,
-        "operation_id": operation_id,
+        "q": _GOAL,
+        "misled_by": misled_by,
+        "learned": lesson.record["id"],
         "before": _summarize(before),
         "after": _summarize(after),
         "undone": _summarize(undone),
     }
 
 
-async def _search(hub: Hub, ctx: RequestContext, query: str) -> KnowledgeSearchResult:
-    return await hub.knowledge.search.search(ctx, SearchQuery(query, top_k=_TOP_K, explain=True))
+async def _search(hub: Hub, ctx: RequestContext, query: str, run: str | None = None) -> KnowledgeSearchResult:
+    goal_id = query if run else None
+    return await hub.knowledge.search.search(
+        ctx, SearchQuery(query, top_k=_TOP_K, explain=True, session_id=run, goal_id=goal_id)
+    )
 
 
 def _summarize(found: KnowledgeSearchResult) -> list[dict[str, Any]]:
-    return [{name: record[name] for name in ("id", "task", "relevance")} for record in found.records]
+    return [{name: record[name] for name in ("id", "task")} for record in found.records]
 
 
 def _print_answer(answer: dict[str, Any]) -> None:
@@ -174,15 +179,12 @@ def _print_answer(answer: dict[str, Any]) -> None:
     output.say(f"  {answer['note']}\n")
 
 
-def _print_rating(rating: dict[str, Any]) -> None:
-    reports = f"harmful reports on {rating['voted_on']}: {rating['harmful_votes']}"
-    columns = [rating[name] for name in ("before", "after", "undone")]
+def _print_learning(learning: dict[str, Any]) -> None:
+    columns = [learning[name] for name in ("before", "after", "undone")]
     rows = [(rank + 1, *(_format_rank(column, rank) for column in columns)) for rank in range(_TOP_K)]
-    output.print_table(("", "before", reports, "after undo"), rows, f"feedback: {rating['q']}")
+    output.print_table(("", "first run", "second run", "after undo"), rows, f"an agent that learns: {learning['q']}")
+    output.say(f"  the first run said that {learning['misled_by']} was wrong, and saved {learning['learned']}")
 
 
 def _format_rank(records: list[dict[str, Any]], rank: int) -> str:
-    if rank >= len(records):
-        return ""
-    record = records[rank]
-    return f"{record['relevance']:.2f}  {output.shorten(record['task'], _TASK_CHARS)}"
+    return output.shorten(records[rank]["task"], _TASK_CHARS) if rank < len(records) else ""

@@ -299,17 +299,19 @@ def test_the_demo_finds_what_it_should_and_leaves_a_server(tmp_path: Path) -> No
     assert (again.code, "not an empty folder" in again.err) == (1, True)
 
 
-def test_the_demo_shows_what_feedback_and_undo_do(tmp_path: Path) -> None:
+def test_the_demo_shows_an_agent_that_learns_and_an_undo(tmp_path: Path) -> None:
     told = Cli(tmp_path / "other").json("demo", "--no-serve", "--data-dir", str(tmp_path / "demo"))
     shown = Cli(tmp_path / "other")("demo", "--no-serve", "--data-dir", str(tmp_path / "demo2"))
 
     assert [question["place"] is not None for question in told["questions"]] == [True] * 10
     feedback = told["feedback"]
-    assert feedback["after"] != feedback["before"]
+    assert feedback["before"][0]["id"] == feedback["misled_by"]
+    assert feedback["after"][0]["id"] == feedback["learned"]
     assert feedback["undone"] == feedback["before"]
     assert (shown.code, shown.err) == (0, "")
     assert "10 of 10 expected records" in shown.out
     assert "✓" in shown.out
+    assert "second run" in shown.out
 
 
 def test_the_version_and_the_help_answer_at_once(cli: Cli) -> None:
