@@ -172,7 +172,7 @@ async def test_every_route_with_a_body_shows_an_example(document: dict[str, Any]
     with_body = [(method, path) for method, path, one in operations(document) if "requestBody" in one]
 
     assert {(method, path) for method, path, _ in examples(document)} == set(with_body)
-    assert len(with_body) == 30
+    assert len(with_body) == 31
 
 
 async def test_every_example_is_executed_and_answers_a_declared_success(
