@@ -220,7 +220,7 @@ class KeywordMethods:
         return self._write(lambda hub, ctx: hub.keywords.tree.merge(ctx, src_id, dst_id, expected)).operation_id
 
     def delete_keyword(
-        self, id: str, *, cascade: bool = False, info_policy: str = "reattach", version: int | None = None
+        self, id: str, cascade: bool = False, info_policy: str = "reattach", version: int | None = None
     ) -> str:
         """Delete a keyword; return the operation. `info_policy` is reattach, forbid or detach."""
         keyword_id, policy = check_id("id", id), check_choice("info_policy", InfoPolicy, info_policy)
@@ -238,7 +238,7 @@ class KeywordMethods:
         return make_node(self._write(lambda hub, ctx: hub.keywords.tree.remove_alias(ctx, keyword_id, alias)).row)
 
     def create_info(
-        self, content: str, *, source: str = "", keyword_ids: list[str] | None = None, auto_link: bool = False
+        self, content: str, source: str = "", keyword_ids: list[str] | None = None, auto_link: bool = False
     ) -> Info:
         """Save an info, linked to `keyword_ids` as PRIMARY. `auto_link` also links it to the keywords it names."""
         linked = () if keyword_ids is None else keyword_ids

@@ -1,4 +1,4 @@
-"""The CamelCase methods: generated from the snake_case methods, with parameters of their own where these differ."""
+"""The CamelCase methods: the snake_case methods, with parameters of their own where these differ."""
 
 import inspect
 from pathlib import Path
@@ -6,11 +6,24 @@ from pathlib import Path
 import pytest
 
 from knowhub.sdk import KeywordTree, LongTermMemory, RelationType
-from tests.sdk.camel_case_file import TARGET, generate
+from knowhub.sdk.camel_case import CamelCaseMethods
+from knowhub.sdk.keyword_methods import KeywordMethods
 
 
-def test_the_generated_file_is_up_to_date() -> None:
-    assert TARGET.read_text(encoding="utf-8") == generate()
+def test_every_method_has_a_camel_case_name() -> None:
+    names = [name for name in vars(KeywordMethods) if not name.startswith("_")]
+    spelt = {"".join(map(str.capitalize, name.split("_"))) for name in names}
+
+    assert spelt <= {name for name, method in vars(CamelCaseMethods).items() if callable(method)}
+    assert len(names) >= 28
+
+
+@pytest.mark.parametrize("name", sorted(name for name in vars(CamelCaseMethods) if name[0].isupper()))
+def test_every_parameter_can_be_positional(name: str) -> None:
+    method = vars(CamelCaseMethods)[name]
+    kinds = {item.kind for item in inspect.signature(method).parameters.values()} if callable(method) else set()
+
+    assert kinds <= {inspect.Parameter.POSITIONAL_OR_KEYWORD}
 
 
 @pytest.mark.parametrize(
