@@ -86,8 +86,10 @@ async def review(
     return await agent.ask(prompts.review_plan(shown), choices, budget_s, parse, Review())
 
 
-def read(answer: Mapping[str, Any], choices: NumberedChoices, visible_tree: VisibleTree) -> Proposals:
-    """Parse the proposals that are possible, each by itself; never raises."""
+def read(answer: Mapping[str, Any], choices: NumberedChoices, visible_tree: VisibleTree) -> Proposals | None:
+    """Parse the proposals that are possible, each by itself; None for one that has other fields only."""
+    if answer and not answer.keys() & {"moves", "merges", "descriptions", "splits", "reason"}:
+        return None
     reader = _Reader(choices, visible_tree)
     return Proposals(
         moves=reader.moves(answer.get("moves")),

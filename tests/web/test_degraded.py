@@ -1,0 +1,131 @@
+"""Each part is broken in turn: every answer that needed it names it, and no other answer names anything."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, TypeAlias
+
+import httpx
+import pytest
+import respx
+
+from knowhub.bootstrap import open_hub
+from knowhub.settings import Settings
+from knowhub.web.app import create_app
+from knowhub.wiring.adapters import Overrides
+from tests.fakes.hashing_embedder import HashingEmbedder
+from tests.fakes.model_server import BASE_URL, URL, completion
+from tests.fakes.scripted_reranker import ScriptedReranker
+from tests.web.conftest import client_of
+
+pytestmark = pytest.mark.anyio
+
+Ask: TypeAlias = Callable[[httpx.AsyncClient], Awaitable[httpx.Response]]
+SAID = [{"role": "user", "content": "Please remember that I prefer tabs.", "message_id": "m-1"}]
+REWORDED = ("Wait two seconds before the login form is sent", "The login form is sent two seconds later: wait")
+
+
+def get(path: str, **params: str | int) -> Ask:
+    return lambda api: api.get(path, params=params)
+
+
+def post(path: str, **body: object) -> Ask:
+    return lambda api: api.post(path, json=body)
+
+
+async def evolve(api: httpx.AsyncClient) -> httpx.Response:
+    listed = (await api.get("/api/knowledge")).json()["results"]
+    return await api.put(f"/api/knowledge/{listed[0]['id']}", json={"evolve_feedback": "it moved"})
+
+
+ANSWERS: dict[str, Ask] = {
+    "search": get("/api/knowledge/search", q="wait for the login form", top_k=1),
+    "evolve": evolve,
+    "slim": post("/api/knowledge/slim", dry_run=True),
+    "extract": post("/api/knowledge/extract", messages=SAID, dry_run=True),
+    "commit": post("/api/context/sessions/commit", session_id="s", messages=SAID, options={"dry_run": True}),
+    "memories": get("/api/context/search", q="What do I prefer?"),
+    "recall": get("/api/recall", q="wait for the login form", top_k=1),
+    "keyword": get("/api/keywords/search", q="something unheard of"),
+    "place": post("/api/keywords", name="Rust", allow_duplicate=True),
+    "link": post("/api/infos", content="Rust borrows.", auto_link=True),
+    "reorganize": post("/api/keywords/reorganize", scope_id="root"),
+}
+OF_SEARCH = ["search", "memories", "recall"]
+OF_THE_MODEL = ["search", "evolve", "slim", "extract", "commit", "recall", "keyword", "place", "link", "reorganize"]
+
+
+@asynccontextmanager
+async def server(settings: Settings, world: Overrides) -> AsyncIterator[httpx.AsyncClient]:
+    """Open a server on records, a session and a tree that were there before anything broke."""
+    bare = settings.model_copy(update={"llm_base_url": None})
+    async with open_hub(bare) as hub, client_of(create_app(bare, hub)) as api:
+        for content in (*REWORDED, "Wait for the element of the form", "The form of the printer has a login"):
+            await api.post("/api/knowledge", json={"content": content, "types": ["tool"]})
+        await api.post("/api/context/sessions/commit", json={"session_id": "before", "messages": SAID})
+        for name in ("编程语言", "数据库"):
+            await api.post("/api/keywords", json={"name": name, "llm_auto_place": False})
+    async with open_hub(settings, world) as hub, client_of(create_app(settings, hub)) as api:
+        yield api
+
+
+async def list_degraded(api: httpx.AsyncClient) -> dict[str, list[str]]:
+    """Return what each answer says it had to do without, for those that had to."""
+    said: dict[str, Any] = {}
+    for name, ask in ANSWERS.items():
+        answer = await ask(api)
+        assert answer.is_success, (name, answer.text)
+        said[name] = answer.json()["degraded"]
+    return {name: parts for name, parts in said.items() if parts}
+
+
+async def test_nothing_is_named_where_nothing_is_configured(settings: Settings) -> None:
+    async with server(settings, Overrides()) as api:
+        assert await list_degraded(api) == {}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        httpx.ConnectError("refused"),
+        httpx.ReadTimeout("late"),
+        httpx.Response(500),
+        httpx.Response(200, text="<html>"),
+        completion("gibberish"),
+        completion({"foo": 1}),
+        completion(None),
+    ],
+    ids=["down", "late", "failing", "proxy", "gibberish", "another object", "nothing"],
+)
+async def test_a_model_that_is_down_or_answers_junk_is_named_wherever_it_was_asked(
+    settings: Settings, answer: httpx.Response | Exception
+) -> None:
+    configured = settings.model_copy(update={"llm_base_url": BASE_URL, "llm_attempts": 1, "llm_breaker_failures": 0})
+    with respx.mock() as router:
+        router.post(URL).mock(side_effect=[answer] * 100)
+        async with server(configured, Overrides()) as api:
+            assert await list_degraded(api) == {name: ["llm"] for name in OF_THE_MODEL}
+
+
+async def test_an_embedder_that_is_down_is_named_by_what_searches_by_meaning(settings: Settings) -> None:
+    embedder = HashingEmbedder()
+    async with server(settings, Overrides(embedder=embedder)) as api:
+        # Vectors of queries are cached: this one is of another.
+        assert (await api.get("/api/knowledge/search", params={"q": "printer"})).json()["degraded"] == []
+        embedder.is_down = True
+
+        assert await list_degraded(api) == {name: ["embedder"] for name in OF_SEARCH}
+
+
+async def test_a_reranker_that_is_down_is_named_by_what_it_orders(settings: Settings) -> None:
+    async with server(settings, Overrides(reranker=ScriptedReranker([RuntimeError("down")] * 200))) as api:
+        assert await list_degraded(api) == {name: ["reranker"] for name in OF_SEARCH}
+
+
+async def test_messages_beyond_the_limits_of_an_extraction_are_counted_as_dropped(settings: Settings) -> None:
+    many = [{"role": "user", "content": f"Sentence {number}. " * 100} for number in range(400)]
+    async with server(settings, Overrides()) as api:
+        answer = (await api.post("/api/knowledge/extract", json={"messages": many, "dry_run": True})).json()
+
+    [dropped] = answer["dropped"]
+    assert (dropped["what"], dropped["why"]) == ("messages", "not_read")
+    assert dropped["count"] == len(many) - answer["messages_read"] > 0
