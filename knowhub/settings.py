@@ -198,6 +198,12 @@ class Settings(BaseSettings):
         return None if value is None else as_owner(value)
 
 
+def find_folder(variable: str) -> Path | None:
+    """Return the folder that a variable of another program names."""
+    named = os.environ.get(variable)
+    return Path(named).expanduser() if named else None
+
+
 def find_unknown_variables() -> dict[str, str | None]:
     """Return the KNOWHUB_ variables of the environment that are no settings, each with the most similar setting."""
     known = {f"{_PREFIX}{name.upper()}" for name in Settings.model_fields}

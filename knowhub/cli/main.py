@@ -27,6 +27,10 @@ class CommandEntry(NamedTuple):
 COMMANDS = {
     "serve": CommandEntry("serve", "Run the server until Ctrl-C or SIGTERM."),
     "mcp": CommandEntry("mcp", "Serve MCP on stdin and stdout, for agents that start it themselves."),
+    "connect": CommandEntry("connect", "Connect a coding agent: write its hooks and its MCP server into its files."),
+    "disconnect": CommandEntry(
+        "connect", "Take out what `connect` wrote, in your own files and in those of this folder."
+    ),
     "demo": CommandEntry("demo", "Load examples into a new directory, ask ten questions, and serve."),
     "save": CommandEntry("records", "Save what was learned, and print its id."),
     "search": CommandEntry("records", "Find records about QUERY, the best first."),

@@ -1,0 +1,112 @@
+"""`knowhub connect` and `knowhub disconnect`: write what a coding agent needs into its files, and take it out again."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from knowhub.cli import output
+from knowhub.cli.hosts.connection import DEFAULT_URL, KEY_VARIABLE, PLUGIN, Connection
+from knowhub.cli.hosts.edits import plan_changes
+from knowhub.cli.hosts.files import list_edits
+from knowhub.cli.options import expand_options
+
+if TYPE_CHECKING:
+    from knowhub.cli.hosts.edits import FileChange
+
+app = typer.Typer()
+
+
+class HostName(StrEnum):
+    """A host."""
+
+    CLAUDE = "claude"
+    CODEX = "codex"
+    CURSOR = "cursor"
+    VSCODE = "vscode"
+
+
+HostArgument = Annotated[HostName, typer.Argument(metavar="HOST", help="claude, codex, cursor or vscode.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the changes and write nothing.")]
+_URL: Final = re.compile(r"https?://[^\s/?#]+(/[^\s?#]*)?")
+_CONFIG_VARIABLES = {HostName.CLAUDE: "CLAUDE_CONFIG_DIR", HostName.CODEX: "CODEX_HOME"}
+_NEXT = {
+    HostName.CLAUDE: "Claude Code uses it from the next session on.",
+    HostName.CODEX: "Codex runs these hooks once you trust them: open Codex and enter /hooks.",
+    HostName.CURSOR: "Cursor uses it from the next session on.",
+    HostName.VSCODE: "VS Code asks whether to start the server.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectOptions:
+    """What is connected, and as whom."""
+
+    user: Annotated[str | None, typer.Option(help="Act as this user.")] = None
+    project: Annotated[
+        str | None, typer.Option(help="Also see project:ID. The files of this folder are written, not your own.")
+    ] = None
+    url: Annotated[str, typer.Option(help="The address of KnowHub.")] = DEFAULT_URL
+    with_key: Annotated[bool, typer.Option("--with-key", help=f"Send the key that is in {KEY_VARIABLE}.")] = False
+    hooks_only: Annotated[bool, typer.Option("--hooks-only", help="Without MCP.")] = False
+    mcp_only: Annotated[bool, typer.Option("--mcp-only", help="Without hooks.")] = False
+    dry_run: DryRun = False
+    plugin_folder: Annotated[
+        bool, typer.Option("--plugin-folder", help="Print the folder of the plugin for Claude Code, and write nothing.")
+    ] = False
+
+
+@app.command("connect")
+@expand_options
+def connect(options: ConnectOptions, host: HostArgument) -> None:
+    """Connect a coding agent: write its hooks and its MCP server into its files.
+
+    What others wrote there stays. The changes are shown.
+    """
+    if options.plugin_folder:
+        output.say(str(PLUGIN))
+        return
+    if options.hooks_only and options.mcp_only:
+        raise typer.BadParameter("--hooks-only and --mcp-only leave nothing")
+    if options.hooks_only and host is HostName.VSCODE:
+        raise typer.BadParameter("KnowHub answers no hooks of VS Code; leave --hooks-only out")
+    if not _URL.fullmatch(options.url):
+        raise typer.BadParameter(f"--url must be an address such as {DEFAULT_URL}, without a query")
+    place = _find_place(host, options)
+    edits = list_edits(host, place, has_hooks=not options.mcp_only, has_mcp=not options.hooks_only)
+    changes = plan_changes(edits, is_removal=False)
+    _apply(changes, dry_run=options.dry_run, nothing=f"{host} is connected like this already.")
+    if changes and not options.dry_run:
+        output.say(_NEXT[host])
+
+
+@app.command("disconnect")
+def disconnect(host: HostArgument, dry_run: DryRun = False) -> None:
+    """Take out what `connect` wrote, in your own files and in those of this folder."""
+    places = [_find_place(host, options) for options in (ConnectOptions(), ConnectOptions(project="this folder"))]
+    edits = [edit for place in places for edit in list_edits(host, place, has_hooks=True, has_mcp=True)]
+    _apply(plan_changes(edits, is_removal=True), dry_run=dry_run, nothing=f"{host} is not connected.")
+
+
+def _find_place(host: HostName, options: ConnectOptions) -> Connection:
+    from knowhub.settings import find_folder
+
+    variable = _CONFIG_VARIABLES.get(host)
+    config = find_folder(variable) if variable else None
+    ids = {name: value for name, value in (("user", options.user), ("project", options.project)) if value}
+    folder = Path.cwd() if options.project is not None else None
+    return Connection(Path.home(), options.url, ids, folder, config, options.with_key)
+
+
+def _apply(changes: list[FileChange], *, dry_run: bool, nothing: str) -> None:
+    for change in changes:
+        output.say(change.make_diff())
+    if not changes:
+        output.say(nothing)
+    for change in changes if not dry_run else ():
+        change.write()
