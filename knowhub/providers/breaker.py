@@ -3,10 +3,13 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from enum import Enum, auto
 
-from knowhub.core.language_models import FailureReason
-from knowhub.providers.http import CallFailed, RequestRejected
+import httpx
+
+from knowhub.core.language_models import FailureReason, ModelFailed, Usage
+from knowhub.providers.http import CallFailed, Endpoint, EndpointOptions, RequestRejected, RequestTiming
 
 # Who waits for just as long as the call may take has begun a moment before it, and ends it a moment before its end.
 _SLACK_S = 0.1
@@ -84,28 +87,21 @@ def _get_cancelled_result(timeout_s: float, took_s: float) -> CallResult:
     return CallResult.ILL if is_over else CallResult.NOTHING
 
 
-class EndpointFailure(Exception):
-    """The call came to nothing; `is_of_the_request` when the server is well and does not want what it was sent.
+@dataclass(frozen=True, slots=True)
+class Failures:
+    """What a failed call of `who` raises; `unavailable` where the server was not asked."""
 
-    Without `is_sent`, the server was not asked.
-    """
-
-    def __init__(
-        self, reason: FailureReason, detail: str, *, is_of_the_request: bool = False, is_sent: bool = True
-    ) -> None:
-        super().__init__(detail)
-        self.reason = reason
-        self.detail = detail
-        self.is_of_the_request = is_of_the_request
-        self.is_sent = is_sent
+    who: str
+    failed: type[ModelFailed]
+    unavailable: type[ModelFailed]
 
 
 class Guard:
-    """Guards the calls of one server; `who` is its name in errors."""
+    """Guards the calls of one server."""
 
-    def __init__(self, who: str, breaker: CircuitBreaker) -> None:
-        self._who = who
+    def __init__(self, breaker: CircuitBreaker, raised: Failures) -> None:
         self._breaker = breaker
+        self._raised = raised
         self.calls = self.failures = 0
 
     @property
@@ -117,26 +113,26 @@ class Guard:
     async def call(self, timeout_s: float) -> AsyncIterator[float]:
         """Run one call within `timeout_s`; yields its deadline in the loop's time.
 
-        Raises EndpointFailure for a CallFailed or a timeout, and if the call is not allowed.
+        Raises ModelFailed for a CallFailed or a timeout, and if the call is not allowed.
         """
         self.calls += 1
         try:
             epoch = self._start_call(timeout_s)
             async with self._watch_call(timeout_s, epoch) as deadline:
                 yield deadline
-        except EndpointFailure:
+        except ModelFailed:
             self.failures += 1
             raise
 
     def _start_call(self, timeout_s: float) -> int:
         # Also true of NaN.
         if not timeout_s > 0:
-            raise EndpointFailure(FailureReason.TIMEOUT, f"no time is left to ask the {self._who}", is_sent=False)
+            raise self._raised.unavailable(FailureReason.TIMEOUT, f"no time is left to ask the {self._raised.who}")
         epoch = self._breaker.start_call()
         if epoch is None:
             wait_s = self._breaker.remaining_s
-            detail = f"the breaker is open: the {self._who} failed; ask in {wait_s:.0f} s"
-            raise EndpointFailure(FailureReason.FAILURE, detail, is_sent=False)
+            detail = f"the breaker is open: the {self._raised.who} failed; ask in {wait_s:.0f} s"
+            raise self._raised.unavailable(FailureReason.FAILURE, detail)
         return epoch
 
     @asynccontextmanager
@@ -154,12 +150,40 @@ class Guard:
             raise
         except TimeoutError as error:
             verdict = CallResult.ILL
-            detail = f"the {self._who} did not answer within {timeout_s:g} s"
-            raise EndpointFailure(FailureReason.TIMEOUT, detail) from error
+            detail = f"the {self._raised.who} did not answer within {timeout_s:g} s"
+            raise self._raised.failed(FailureReason.TIMEOUT, detail) from error
         except CallFailed as failure:
-            is_of_the_request = isinstance(failure, RequestRejected) and failure.is_request_error
-            verdict = CallResult.NOTHING if is_of_the_request else CallResult.ILL
+            verdict = CallResult.NOTHING if _is_request_error(failure) else CallResult.ILL
             reason = FailureReason.TIMEOUT if failure.late else FailureReason.FAILURE
-            raise EndpointFailure(reason, failure.detail, is_of_the_request=is_of_the_request) from failure
+            raise self._raised.failed(reason, failure.detail) from failure
         finally:
             self._breaker.note(epoch, verdict)
+
+
+def _is_request_error(failure: CallFailed) -> bool:
+    return isinstance(failure, RequestRejected) and failure.is_request_error
+
+
+class GuardedClient:
+    """A client of one server over `http`, which its maker closes.
+
+    Raises ValueError for an address or key of no use. Subclasses count the tokens.
+    """
+
+    def __init__(
+        self, options: EndpointOptions, http: httpx.AsyncClient, timing: RequestTiming, failures: Failures
+    ) -> None:
+        self._endpoint = Endpoint(options, http, timing)
+        breaker = CircuitBreaker(options.breaker_failures, options.breaker_cool_down_s, timing.monotonic)
+        self._guard = Guard(breaker, failures)
+        self._prompt_tokens = self._completion_tokens = 0
+
+    @property
+    def is_open(self) -> bool:
+        """Say whether the breaker refuses calls at present."""
+        return self._guard.is_open
+
+    @property
+    def usage(self) -> Usage:
+        """What was asked and counted up to now; calls that were refused here count as failures."""
+        return Usage(self._guard.calls, self._guard.failures, self._prompt_tokens, self._completion_tokens)

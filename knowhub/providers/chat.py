@@ -19,12 +19,10 @@ from knowhub.core.language_models import (
     FailureReason,
     Message,
     ModelUnavailable,
-    Usage,
 )
-from knowhub.providers.breaker import CircuitBreaker, EndpointFailure, Guard
+from knowhub.providers.breaker import Failures, GuardedClient
 from knowhub.providers.http import (
     CallFailed,
-    Endpoint,
     EndpointOptions,
     InvalidResponse,
     RequestRejected,
@@ -59,7 +57,7 @@ class _Call:
     completion_tokens: int | None = None
 
 
-class ChatClient:
+class ChatClient(GuardedClient):
     """Asks one model. `http` is shared and closed by whoever made it. Raises ValueError for an unusable address or key.
 
     The rung that worked is kept for the life of the client: the next call starts there.
@@ -67,28 +65,15 @@ class ChatClient:
 
     def __init__(self, options: ChatOptions, http: httpx.AsyncClient, timing: RequestTiming) -> None:
         self._options = options
+        super().__init__(options, http, timing, Failures("model", ChatFailed, ModelUnavailable))
         self._timing = timing
-        self._endpoint = Endpoint(options, http, timing)
-        breaker = CircuitBreaker(options.breaker_failures, options.breaker_cool_down_s, timing.monotonic)
-        self._guard = Guard("model", breaker)
         self._spending = TokenBudget(options.tokens_per_hour, timing.monotonic)
         self._rung = OutputMode.SCHEMA
-        self._prompt_tokens = self._completion_tokens = 0
 
     @property
     def model(self) -> str:
         """The name under which its decisions are recorded."""
         return self._options.model
-
-    @property
-    def is_open(self) -> bool:
-        """Say whether the breaker refuses calls at present."""
-        return self._guard.is_open
-
-    @property
-    def usage(self) -> Usage:
-        """What was asked and counted up to now; calls that were refused here count as failures."""
-        return Usage(self._guard.calls, self._guard.failures, self._prompt_tokens, self._completion_tokens)
 
     async def chat(self, question: ChatRequest, timeout_s: float) -> ChatReply:
         """Ask, and return an answer that fits the question's schema within `timeout_s`, retries included.
@@ -96,13 +81,9 @@ class ChatClient:
         Raises ChatFailed, and nothing else, whatever the model or its server does; NotAsked when nothing was sent
         because it may not be.
         """
-        try:
-            async with self._guard.call(timeout_s) as deadline:
-                _check_schema(question.schema)
-                return await self._send(_Call(question, deadline))
-        except EndpointFailure as failure:
-            failed = ChatFailed if failure.is_sent else ModelUnavailable
-            raise failed(failure.reason, failure.detail) from failure
+        async with self._guard.call(timeout_s) as deadline:
+            _check_schema(question.schema)
+            return await self._send(_Call(question, deadline))
 
     async def _send(self, call: _Call) -> ChatReply:
         started = self._timing.monotonic()
@@ -157,7 +138,7 @@ class ChatClient:
         """Reserve for one attempt: a late answer, or one of no use, is billed all the same, and so is the next."""
         if not self._spending.reserve(tokens):
             detail = f"the spend limit of {self._options.tokens_per_hour} tokens an hour is reached"
-            raise EndpointFailure(FailureReason.FAILURE, detail, is_sent=call.is_sent)
+            raise (ChatFailed if call.is_sent else ModelUnavailable)(FailureReason.FAILURE, detail)
         call.is_sent = True
         try:
             yield
@@ -184,16 +165,16 @@ class ChatClient:
 
 
 def _check_schema(schema: Mapping[str, Any]) -> None:
-    """Raise EndpointFailure for a schema that answers cannot be checked by, or that cannot be sent."""
+    """Raise ModelUnavailable for a schema that answers cannot be checked by, or that cannot be sent."""
     unknown = list_unsupported_words(schema)
     if unknown:
         detail = f"the schema says {unknown[0]!r}, which is not checked here"
-        raise EndpointFailure(FailureReason.FAILURE, detail, is_sent=False)
+        raise ModelUnavailable(FailureReason.FAILURE, detail)
     try:
         orjson.dumps(schema, default=dict)
     except TypeError as error:
         detail = f"the schema cannot be written as JSON: {error}"
-        raise EndpointFailure(FailureReason.FAILURE, detail, is_sent=False) from error
+        raise ModelUnavailable(FailureReason.FAILURE, detail) from error
 
 
 def _tokens(count: object) -> int | None:

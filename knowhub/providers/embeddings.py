@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from knowhub.core.language_models import EmbeddingFailed, TextRefused, Usage, Vector
-from knowhub.providers.breaker import CircuitBreaker, EndpointFailure, Guard
-from knowhub.providers.http import Endpoint, EndpointOptions, InvalidResponse, RequestRejected, RequestTiming
+from knowhub.core.language_models import EmbeddingFailed, TextRefused, Vector
+from knowhub.providers.breaker import Failures, GuardedClient
+from knowhub.providers.http import EndpointOptions, InvalidResponse, RequestRejected, RequestTiming
 from knowhub.providers.spending import estimate_request_tokens
 
 
@@ -99,7 +99,7 @@ class EmbeddingOptions(EndpointOptions):
     text_characters: int = 8000
 
 
-class EmbeddingClient:
+class EmbeddingClient(GuardedClient):
     """Asks one server over `http`, which its maker closes. Raises ValueError for an address or key of no use.
 
     Three things are learned and kept for the life of the client: whether the server sends numbers in base64, how many
@@ -108,14 +108,12 @@ class EmbeddingClient:
 
     def __init__(self, options: EmbeddingOptions, http: httpx.AsyncClient, timing: RequestTiming) -> None:
         self._options = options
-        self._endpoint = Endpoint(options, http, timing)
-        breaker = CircuitBreaker(options.breaker_failures, options.breaker_cool_down_s, timing.monotonic)
-        self._guard = Guard("embedder", breaker)
+        super().__init__(options, http, timing, Failures("embedder", EmbeddingFailed, EmbeddingFailed))
         self._asks_base64 = True
         self._batch = options.batch
         self._dimensions = options.dimensions
         self._has_answered = False
-        self._refusals = self._tokens = 0
+        self._refusals = 0
 
     @property
     def model(self) -> str:
@@ -123,16 +121,6 @@ class EmbeddingClient:
         asked = "" if self._options.dimensions is None else f"@{self._options.dimensions}"
         prefix = f"|{self._options.text_prefix}" if self._options.text_prefix else ""
         return self._options.model + asked + prefix
-
-    @property
-    def is_open(self) -> bool:
-        """Say whether the breaker refuses calls at present."""
-        return self._guard.is_open
-
-    @property
-    def usage(self) -> Usage:
-        """What was asked and counted up to now; calls that were refused here count as failures."""
-        return Usage(self._guard.calls, self._guard.failures, self._tokens, 0)
 
     async def embed(self, texts: Sequence[str], timeout_s: float, *, query: bool = False) -> Sequence[Vector]:
         """Return one vector of length 1 for each text within `timeout_s`, retries included.
@@ -146,11 +134,12 @@ class EmbeddingClient:
         try:
             async with self._guard.call(timeout_s) as deadline:
                 return await self._in_batches(sent, deadline)
-        except EndpointFailure as failure:
+        except EmbeddingFailed as failure:
             # A server that has refused everything up to now is not well: its model is named wrongly, say.
-            is_of_a_text = failure.is_of_the_request and self._has_answered
-            failed = TextRefused if is_of_a_text else EmbeddingFailed
-            raise failed(failure.reason, failure.detail) from failure
+            cause = failure.__cause__
+            if isinstance(cause, RequestRejected) and cause.is_request_error and self._has_answered:
+                raise TextRefused(failure.reason, failure.detail) from failure
+            raise
 
     async def _in_batches(self, texts: Sequence[str], deadline: float) -> list[Vector]:
         found: list[Vector] = []
@@ -194,7 +183,7 @@ class EmbeddingClient:
         vectors = vectors_in(answer, len(texts))
         self._check_dimension(len(vectors[0]))
         self._has_answered = True
-        self._tokens += _tokens_in(answer) or sum(
+        self._prompt_tokens += _tokens_in(answer) or sum(
             estimate_request_tokens(text.encode("utf-8", "replace")) for text in texts
         )
         return vectors

@@ -9,10 +9,10 @@ from typing import Any
 import httpx
 import orjson
 
-from knowhub.core.language_models import RerankFailed, Usage
-from knowhub.providers.breaker import CircuitBreaker, EndpointFailure, Guard
+from knowhub.core.language_models import RerankFailed
+from knowhub.providers.breaker import Failures, GuardedClient
 from knowhub.providers.embeddings import in_order
-from knowhub.providers.http import Endpoint, EndpointOptions, InvalidResponse, RequestRejected, RequestTiming
+from knowhub.providers.http import EndpointOptions, InvalidResponse, RequestRejected, RequestTiming
 from knowhub.providers.spending import estimate_request_tokens
 
 DEFAULT_MODEL = "rerank-v3.5"
@@ -43,31 +43,18 @@ class RerankOptions(EndpointOptions):
     text_characters: int = 4000
 
 
-class RerankClient:
+class RerankClient(GuardedClient):
     """Asks one server over `http`, which its maker closes. Raises ValueError for an address or key of no use."""
 
     def __init__(self, options: RerankOptions, http: httpx.AsyncClient, timing: RequestTiming) -> None:
         self._options = options
-        self._endpoint = Endpoint(options, http, timing)
-        breaker = CircuitBreaker(options.breaker_failures, options.breaker_cool_down_s, timing.monotonic)
-        self._guard = Guard("reranker", breaker)
+        super().__init__(options, http, timing, Failures("reranker", RerankFailed, RerankFailed))
         self._style = options.style
-        self._tokens = 0
 
     @property
     def model(self) -> str:
         """Its name, as the server has it."""
         return self._options.model
-
-    @property
-    def is_open(self) -> bool:
-        """Say whether the breaker refuses calls at present."""
-        return self._guard.is_open
-
-    @property
-    def usage(self) -> Usage:
-        """What was asked up to now, its tokens estimated; calls that were refused here count as failures."""
-        return Usage(self._guard.calls, self._guard.failures, self._tokens, 0)
 
     async def rerank(self, query: str, texts: Sequence[str], timeout_s: float) -> Sequence[float]:
         """Return one score for each text within `timeout_s`, retries included; more is better.
@@ -78,11 +65,8 @@ class RerankClient:
             return []
         asked = _encode_text(query[: self._options.text_characters])
         sent = [_encode_text(text[: self._options.text_characters]) for text in texts]
-        try:
-            async with self._guard.call(timeout_s) as deadline:
-                return await self._request_scores(asked, sent, deadline)
-        except EndpointFailure as failure:
-            raise RerankFailed(failure.reason, failure.detail) from failure
+        async with self._guard.call(timeout_s) as deadline:
+            return await self._request_scores(asked, sent, deadline)
 
     async def _request_scores(self, query: str, texts: Sequence[str], deadline: float) -> list[float]:
         if self._style is not RerankStyle.AUTO:
@@ -104,7 +88,7 @@ class RerankClient:
             some = texts[start : start + batch]
             body = orjson.dumps(self._make_request(style, query, some))
             scores += _parse_scores(await self._endpoint.post_for_any(_PATH, body, deadline), len(some))
-            self._tokens += estimate_request_tokens(body)
+            self._prompt_tokens += estimate_request_tokens(body)
         return scores
 
     def _make_request(self, style: RerankStyle, query: str, texts: Sequence[str]) -> dict[str, Any]:
